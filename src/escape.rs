@@ -1,0 +1,130 @@
+//! Text from outside, made safe to show.
+//!
+//! Pure. A plugin chooses its own name, versions and error messages, and anybody who may write to the directory chooses
+//! file names: none of it may move a cursor, colour a terminal, forge a second log line or hide what follows.
+
+use std::fmt::{self, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+/// Shows text from outside with everything but visible characters and plain spaces escaped, and a length limit.
+///
+/// What is not printable appears as Rust would write it in a string literal (`\n`, `\u{1b}`); bytes that are no UTF-8
+/// appear as `\xNN`; a backslash is doubled, so that the output is unambiguous.
+#[derive(Clone, Copy)]
+pub struct Escaped<'a> {
+    bytes: &'a [u8],
+    limit: usize,
+}
+
+/// Shows `text` escaped.
+pub fn text(text: &str) -> Escaped<'_> {
+    bytes(text.as_bytes())
+}
+
+/// Shows `path` escaped.
+pub fn path(path: &Path) -> Escaped<'_> {
+    bytes(path.as_os_str().as_bytes())
+}
+
+/// Shows `bytes`, which should be UTF-8 but need not be, escaped.
+pub fn bytes(bytes: &[u8]) -> Escaped<'_> {
+    Escaped {
+        bytes,
+        limit: MAX_SHOWN,
+    }
+}
+
+impl Escaped<'_> {
+    /// Shows at most `limit` bytes of the text and then how many more there are.
+    #[must_use]
+    pub const fn at_most(self, limit: usize) -> Self {
+        Self { limit, ..self }
+    }
+}
+
+impl fmt::Display for Escaped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (shown, hidden) = self.bytes.split_at(cut(self.bytes, self.limit));
+        for chunk in shown.utf8_chunks() {
+            for c in chunk.valid().chars() {
+                if needs_escape(c) {
+                    write!(f, "{}", c.escape_default())?;
+                } else {
+                    f.write_char(c)?;
+                }
+            }
+            for byte in chunk.invalid() {
+                write!(f, "\\x{byte:02x}")?;
+            }
+        }
+        if hidden.is_empty() {
+            Ok(())
+        } else {
+            write!(f, "...({} more bytes)", hidden.len())
+        }
+    }
+}
+
+impl fmt::Debug for Escaped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{self}\"")
+    }
+}
+
+/// Where to cut `bytes` so that at most `limit` are shown and no character is cut in two.
+fn cut(bytes: &[u8], limit: usize) -> usize {
+    if bytes.len() <= limit {
+        return bytes.len();
+    }
+    let is_continuation = |byte: u8| byte & 0b1100_0000 == 0b1000_0000;
+    (limit.saturating_sub(3)..=limit)
+        .rev()
+        .find(|&at| !is_continuation(bytes[at]))
+        .unwrap_or(limit)
+}
+
+/// Whether a terminal, a log reader or a human could be misled by the character as it is.
+fn needs_escape(c: char) -> bool {
+    let is_format_or_bidi = matches!(c,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}');
+    c == '\\' || c.is_control() || is_format_or_bidi
+}
+
+/// How much of one text is shown: enough for any honest name or message, too little to fill a log (bytes).
+const MAX_SHOWN: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn honest_text_is_shown_as_it_is() {
+        assert_eq!(
+            text("hostpath.csi.k8s.io").to_string(),
+            "hostpath.csi.k8s.io"
+        );
+        assert_eq!(text("größe 大").to_string(), "größe 大");
+    }
+
+    #[test]
+    fn what_could_mislead_a_terminal_is_escaped() {
+        assert_eq!(text("a\x1b[2Jb\nc\\").to_string(), "a\\u{1b}[2Jb\\nc\\\\");
+        assert_eq!(
+            text("\u{9b}31m \u{202e}cod").to_string(),
+            "\\u{9b}31m \\u{202e}cod"
+        );
+        assert_eq!(bytes(b"ok\xff\xfe").to_string(), "ok\\xff\\xfe");
+    }
+
+    #[test]
+    fn long_text_is_cut_between_characters_and_says_so() {
+        assert_eq!(
+            text("abcdef").at_most(4).to_string(),
+            "abcd...(2 more bytes)"
+        );
+        assert_eq!(text("aééé").at_most(2).to_string(), "a...(6 more bytes)");
+        assert_eq!(text("abc").at_most(3).to_string(), "abc");
+    }
+}

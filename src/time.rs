@@ -1,0 +1,81 @@
+//! Moments in time, for a core that has no clock.
+//!
+//! Pure. The daemon reads the monotonic clock and passes what it read; a test or a simulator passes whatever it
+//! likes. Nothing here can be compared with the time of day.
+
+use std::fmt;
+use std::ops::{Add, AddAssign};
+use std::time::Duration;
+
+/// A moment: the time since an origin that the caller chose (the daemon: its own start).
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Time(Duration);
+
+impl Time {
+    /// The origin itself.
+    pub const ZERO: Self = Self(Duration::ZERO);
+
+    /// The moment `elapsed` after the origin.
+    pub const fn after_origin(elapsed: Duration) -> Self {
+        Self(elapsed)
+    }
+
+    /// The moment that many milliseconds after the origin.
+    pub const fn from_millis(millis: u64) -> Self {
+        Self(Duration::from_millis(millis))
+    }
+
+    /// How long after the origin this is.
+    pub const fn since_origin(self) -> Duration {
+        self.0
+    }
+
+    /// How long after `earlier` this is; zero when it is not after it.
+    pub const fn saturating_since(self, earlier: Self) -> Duration {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+impl Add<Duration> for Time {
+    type Output = Self;
+
+    /// Saturates: a moment too far away to be represented never comes.
+    fn add(self, after: Duration) -> Self {
+        Self(self.0.saturating_add(after))
+    }
+}
+
+impl AddAssign<Duration> for Time {
+    fn add_assign(&mut self, after: Duration) {
+        *self = *self + after;
+    }
+}
+
+impl fmt::Debug for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "+{:?}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_too_far_away_never_comes_instead_of_wrapping() {
+        let late = Time::from_millis(5) + Duration::MAX;
+        assert!(late > Time::from_millis(u64::MAX));
+    }
+
+    #[test]
+    fn the_time_since_a_later_moment_is_zero() {
+        assert_eq!(
+            Time::from_millis(1).saturating_since(Time::from_millis(2)),
+            Duration::ZERO
+        );
+        assert_eq!(
+            Time::from_millis(5).saturating_since(Time::from_millis(2)),
+            Duration::from_millis(3)
+        );
+    }
+}
