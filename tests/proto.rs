@@ -1,0 +1,137 @@
+//! The messages in `src/proto/` are what `proto/*.proto` says.
+//!
+//! The generated code is checked in, so that building needs neither `protoc` nor a build script.
+//! This test generates it again with `protox` and `prost-build` and compares. With
+//! `PLUGIND_WRITE_PROTO` set, as `make proto` does, it writes what it generated first.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use prost_build::{Method, Service, ServiceGenerator};
+
+#[test]
+fn the_generated_messages_are_what_the_definitions_say() {
+    for (file, code) in generate() {
+        let path = in_crate(GENERATED).join(&file);
+        if std::env::var_os(WRITE).is_some() {
+            fs::write(&path, &code).expect("the generated code can be written");
+        }
+        let checked_in = fs::read_to_string(&path).unwrap_or_default();
+        assert!(
+            checked_in == code,
+            "{GENERATED}/{file} is not what {DEFINITIONS}/ says: run `make proto`"
+        );
+    }
+}
+
+#[test]
+fn every_generated_module_has_a_definition() {
+    let generated = generate();
+    for path in files_in(&in_crate(GENERATED), "rs") {
+        let file = path.file_name().unwrap().to_str().unwrap();
+        assert!(
+            file == "mod.rs" || generated.contains_key(file),
+            "{GENERATED}/{file} comes from no file in {DEFINITIONS}/"
+        );
+    }
+}
+
+#[test]
+fn names_are_written_in_the_case_of_rust() {
+    assert_eq!(snake_case("GetInfo"), "get_info");
+    assert_eq!(snake_case("DRAPlugin"), "dra_plugin");
+    assert_eq!(snake_case("ListAndWatch"), "list_and_watch");
+}
+
+/// The code of every package in `proto/`, by the name of its file.
+fn generate() -> BTreeMap<String, String> {
+    let folder = in_crate(DEFINITIONS);
+    let definitions = protox::compile(files_in(&folder, "proto"), [&folder]).unwrap();
+    let out = tempfile::tempdir().unwrap();
+    prost_build::Config::new()
+        .btree_map(["."])
+        .out_dir(out.path())
+        .service_generator(Box::new(MethodPaths))
+        .compile_fds(definitions)
+        .unwrap();
+    let packages = files_in(out.path(), "rs");
+    packages.iter().map(|path| module(path)).collect()
+}
+
+/// The file name and the code of one package: dots in its name would not do for a module.
+fn module(generated: &Path) -> (String, String) {
+    let package = generated.file_stem().unwrap().to_str().unwrap();
+    let code = fs::read_to_string(generated).unwrap();
+    (format!("{}.rs", package.replace('.', "_")), code)
+}
+
+/// Generates a module of method paths for every service. The calls themselves are written by hand.
+struct MethodPaths;
+
+impl ServiceGenerator for MethodPaths {
+    fn generate(&mut self, service: Service, code: &mut String) {
+        let name = format!("{}.{}", service.package, service.proto_name);
+        let module = snake_case(&service.proto_name);
+        writeln!(code, "/// The paths of the methods of `{name}`.").unwrap();
+        writeln!(code, "pub mod {module} {{").unwrap();
+        for method in &service.methods {
+            write_path(&name, method, code);
+        }
+        writeln!(code, "}}").unwrap();
+    }
+}
+
+/// Writes one method's path as a constant, documented in the definition's own words.
+fn write_path(service: &str, method: &Method, code: &mut String) {
+    for line in &method.comments.leading {
+        writeln!(code, "///{line}").unwrap();
+    }
+    let constant = snake_case(&method.proto_name).to_uppercase();
+    let path = format!("/{service}/{}", method.proto_name);
+    writeln!(code, "pub const {constant}: &str = {path:?};").unwrap();
+}
+
+/// `GetInfo` as `get_info`. A run of capitals stays together: `DRAPlugin` is `dra_plugin`.
+fn snake_case(name: &str) -> String {
+    let chars: Vec<char> = name.chars().collect();
+    let starts_word = |at: usize| {
+        at > 0
+            && chars[at].is_uppercase()
+            && (chars[at - 1].is_lowercase() || chars.get(at + 1).is_some_and(|c| c.is_lowercase()))
+    };
+    let mut snake = String::new();
+    for (at, c) in chars.iter().enumerate() {
+        if starts_word(at) {
+            snake.push('_');
+        }
+        snake.extend(c.to_lowercase());
+    }
+    snake
+}
+
+/// The files with that extension in a folder, sorted.
+fn files_in(folder: &Path, extension: &str) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|found| found == extension))
+        .collect();
+    files.sort();
+    files
+}
+
+/// Where something of this crate is.
+fn in_crate(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+/// Where the definitions are.
+const DEFINITIONS: &str = "proto";
+
+/// Where the code that is generated from them is checked in.
+const GENERATED: &str = "src/proto";
+
+/// The variable that asks for the code to be written before it is compared.
+const WRITE: &str = "PLUGIND_WRITE_PROTO";
