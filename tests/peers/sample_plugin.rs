@@ -1,0 +1,282 @@
+//! A plugin as small as one can be, to try the daemon with and to read as an example.
+//!
+//! It does what plugins in the field do: it removes a socket that a predecessor left behind, listens
+//! on its own, answers `GetInfo`, prints what `NotifyRegistrationStatus` tells it, and takes its
+//! socket along when it is asked to end. Its HTTP/2 is the `h2` crate's, so that the daemon is tried
+//! against framing that is not its own.
+
+use std::error::Error;
+use std::fs;
+use std::io;
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use bytes::{BufMut as _, Bytes, BytesMut};
+use h2::server::SendResponse;
+use h2::{Reason, RecvStream};
+use http::{HeaderMap, HeaderValue, Request, Response};
+use nix::sys::stat::{Mode, umask};
+use plugind::escape;
+use plugind::proto::pluginregistration::{
+    PluginInfo, RegistrationStatus, RegistrationStatusResponse, registration,
+};
+use prost::Message;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::signal::unix::{SignalKind, signal};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    let plugin = match Plugin::from_arguments(lexopt::Parser::from_env()) {
+        Ok(Some(plugin)) => plugin,
+        Ok(None) => {
+            print!("{HELP}");
+            return ExitCode::SUCCESS;
+        }
+        Err(error) => {
+            eprintln!("sample-plugin: {error}; see --help");
+            return ExitCode::from(2);
+        }
+    };
+    match run(plugin).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("sample-plugin: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What this plugin is and how it behaves.
+struct Plugin {
+    /// What it says of itself when it is asked.
+    info: PluginInfo,
+    /// Where it listens.
+    socket: PathBuf,
+    /// Whether it ends in the middle of the call that tells it that it was refused.
+    exit_on_refusal: bool,
+}
+
+impl Plugin {
+    /// Reads the command line; `None` when help is asked for.
+    fn from_arguments(mut arguments: lexopt::Parser) -> Result<Option<Self>, lexopt::Error> {
+        use lexopt::prelude::*;
+
+        let (mut dir, mut socket, mut versions) = (None, None, None);
+        let mut exit_on_refusal = false;
+        let mut info = PluginInfo {
+            r#type: "CSIPlugin".to_owned(),
+            name: "sample.plugin.example".to_owned(),
+            ..PluginInfo::default()
+        };
+        while let Some(argument) = arguments.next()? {
+            match argument {
+                Long("dir") => dir = Some(PathBuf::from(arguments.value()?)),
+                Long("socket") => socket = Some(PathBuf::from(arguments.value()?)),
+                Long("type") => info.r#type = arguments.value()?.string()?,
+                Long("name") => info.name = arguments.value()?.string()?,
+                Long("endpoint") => info.endpoint = arguments.value()?.string()?,
+                Long("versions") => versions = Some(arguments.value()?.string()?),
+                Long("exit-on-refusal") => exit_on_refusal = true,
+                Short('h') | Long("help") => return Ok(None),
+                _ => return Err(argument.unexpected()),
+            }
+        }
+        let versions = versions.unwrap_or_else(|| usual_versions(&info.r#type).to_owned());
+        info.supported_versions = versions.split_terminator(',').map(str::to_owned).collect();
+        let socket = match (socket, dir) {
+            (Some(socket), _) => socket,
+            (None, Some(dir)) => dir.join(format!("{}-reg.sock", info.name.replace('/', "_"))),
+            (None, None) => return Err("--dir or --socket is needed".into()),
+        };
+        Ok(Some(Self {
+            info,
+            socket,
+            exit_on_refusal,
+        }))
+    }
+
+    /// Answers one call: the message of the reply, or the gRPC status that refuses it.
+    fn call(&self, path: &str, message: &[u8]) -> Result<Vec<u8>, GrpcStatus> {
+        match path {
+            registration::GET_INFO => Ok(self.info.encode_to_vec()),
+            registration::NOTIFY_REGISTRATION_STATUS => {
+                let status = RegistrationStatus::decode(message).map_err(|_| INVALID_ARGUMENT)?;
+                self.told(&status);
+                Ok(RegistrationStatusResponse {}.encode_to_vec())
+            }
+            _ => Err(UNIMPLEMENTED),
+        }
+    }
+
+    /// Learns how the registration ended.
+    fn told(&self, status: &RegistrationStatus) {
+        let name = &self.info.name;
+        if status.plugin_registered {
+            println!("{name}: told that it is registered");
+        } else {
+            println!(
+                "{name}: told that it is refused: {}",
+                escape::text(&status.error)
+            );
+            if self.exit_on_refusal {
+                std::process::exit(1);
+            }
+        }
+    }
+}
+
+/// What a plugin of the type usually says it can speak.
+fn usual_versions(r#type: &str) -> &'static str {
+    match r#type {
+        "DevicePlugin" => "v1beta1",
+        "DRAPlugin" => "v1.DRAPlugin",
+        _ => "1.0.0",
+    }
+}
+
+/// Serves the plugin until it is asked to end; its socket is there exactly as long.
+async fn run(plugin: Plugin) -> Result<(), Box<dyn Error>> {
+    let plugin = Arc::new(plugin);
+    let mut terminated = signal(SignalKind::terminate())?;
+    let mut interrupted = signal(SignalKind::interrupt())?;
+    let listener = listen(&plugin.socket)?;
+    println!(
+        "{}: listening on {}",
+        plugin.info.name,
+        plugin.socket.display()
+    );
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => {
+                let (stream, _) = accepted?;
+                tokio::spawn(serve(Arc::clone(&plugin), stream));
+            }
+            _ = terminated.recv() => break,
+            _ = interrupted.recv() => break,
+        }
+    }
+    fs::remove_file(&plugin.socket)?;
+    println!("{}: ended, its socket is removed", plugin.info.name);
+    Ok(())
+}
+
+/// Listens on a socket that only the same user may connect to, in place of one that was left behind.
+fn listen(socket: &Path) -> io::Result<UnixListener> {
+    if fs::symlink_metadata(socket).is_ok_and(|found| found.file_type().is_socket()) {
+        fs::remove_file(socket)?;
+    }
+    umask(Mode::from_bits_truncate(0o077));
+    UnixListener::bind(socket)
+}
+
+/// Serves one connection until it ends. A caller that breaks the rules harms nobody but itself.
+async fn serve(plugin: Arc<Plugin>, stream: UnixStream) {
+    let Ok(mut connection) = h2::server::handshake(stream).await else {
+        return;
+    };
+    while let Some(Ok((request, respond))) = connection.accept().await {
+        let plugin = Arc::clone(&plugin);
+        tokio::spawn(async move {
+            if let Err(error) = answer(&plugin, request, respond).await {
+                eprintln!("{}: a call failed: {error}", plugin.info.name);
+            }
+        });
+    }
+}
+
+/// Answers one request with headers, at most one message, and trailers that hold the status.
+async fn answer(
+    plugin: &Plugin,
+    request: Request<RecvStream>,
+    mut respond: SendResponse<Bytes>,
+) -> Result<(), h2::Error> {
+    let path = request.uri().path().to_owned();
+    let body = read_to_end(request.into_body()).await?;
+    let reply = match unframe(&body) {
+        Some(message) => plugin.call(&path, message),
+        None => Err(INVALID_ARGUMENT),
+    };
+    let head = Response::builder()
+        .header("content-type", "application/grpc")
+        .body(())
+        .expect("the header is valid");
+    let mut stream = respond.send_response(head, false)?;
+    let status = match reply {
+        Ok(message) => {
+            stream.send_data(frame(&message), false)?;
+            OK
+        }
+        Err(status) => status,
+    };
+    stream.send_trailers(HeaderMap::from_iter([(
+        http::HeaderName::from_static("grpc-status"),
+        HeaderValue::from(status),
+    )]))
+}
+
+/// Receives a whole request, giving the room for more back as it comes.
+async fn read_to_end(mut body: RecvStream) -> Result<Vec<u8>, h2::Error> {
+    let mut whole = Vec::new();
+    while let Some(part) = body.data().await {
+        let part = part?;
+        body.flow_control().release_capacity(part.len())?;
+        whole.extend_from_slice(&part);
+        if whole.len() > MAX_REQUEST {
+            return Err(Reason::ENHANCE_YOUR_CALM.into());
+        }
+    }
+    Ok(whole)
+}
+
+/// The message in a body that is one gRPC message: a zero octet, four octets of length, the message.
+fn unframe(body: &[u8]) -> Option<&[u8]> {
+    let (prefix, message) = body.split_at_checked(5)?;
+    let length = u32::from_be_bytes(prefix[1..].try_into().ok()?);
+    (prefix[0] == 0 && u32::try_from(message.len()) == Ok(length)).then_some(message)
+}
+
+/// The message as the body of a gRPC reply.
+fn frame(message: &[u8]) -> Bytes {
+    let length = u32::try_from(message.len()).expect("a reply is short");
+    let mut framed = BytesMut::with_capacity(5 + message.len());
+    framed.put_u8(0);
+    framed.put_u32(length);
+    framed.put_slice(message);
+    framed.freeze()
+}
+
+/// A gRPC status code, as the trailer `grpc-status` has it.
+type GrpcStatus = u16;
+
+/// The call did what it is for.
+const OK: GrpcStatus = 0;
+
+/// The request is not what the method takes.
+const INVALID_ARGUMENT: GrpcStatus = 3;
+
+/// There is no such method here.
+const UNIMPLEMENTED: GrpcStatus = 12;
+
+/// The most that a request may hold: both methods take far less (bytes).
+const MAX_REQUEST: usize = 64 * 1024;
+
+/// What `--help` prints.
+const HELP: &str = "\
+A plugin to try a plugin manager with.
+
+Usage: sample-plugin (--dir DIR | --socket PATH) [OPTIONS]
+
+Options:
+  --dir DIR          listen on DIR/NAME-reg.sock
+  --socket PATH      listen on PATH
+  --type TYPE        CSIPlugin (default), DevicePlugin, DRAPlugin or one of your own
+  --name NAME        the driver's or resource's name (default: sample.plugin.example)
+  --endpoint PATH    the socket of its own services (default: the one it listens on)
+  --versions V,V..   what it can speak (default: what plugins of its type usually say)
+  --exit-on-refusal  exit in the middle of the call that says no, as node-driver-registrar does
+  -h, --help         this text
+
+It prints what it is told. SIGTERM and SIGINT end it and remove its socket.
+";
