@@ -1,0 +1,378 @@
+//! A header block to fields.
+//!
+//! Pure. Reads one complete block at a time and keeps the dynamic table from one block to the next.
+//! Both ends must have seen the same blocks for the table to mean anything, so the caller decodes
+//! every block of the connection, wanted or not, and closes the connection after an error.
+
+use std::fmt;
+
+use super::table::{Entry, Table};
+use super::{Error, huffman, integer};
+
+/// The decoder of one direction of one connection.
+pub struct Decoder {
+    table: Table,
+    /// What we allow the peer to let the dynamic table grow to.
+    max_table_size: usize,
+}
+
+impl Decoder {
+    /// A decoder that allows the peer a dynamic table of `max_table_size`, as our SETTINGS do.
+    pub const fn new(max_table_size: usize) -> Self {
+        Self {
+            table: Table::new(max_table_size),
+            max_table_size,
+        }
+    }
+
+    /// Decodes a complete block and hands each name and value to `field`, in their order.
+    ///
+    /// A field costs the peer as little as one octet, and many of them can refer to one large entry
+    /// of the table: what `field` keeps is for the caller to limit. The decoder itself keeps
+    /// nothing but the table.
+    pub fn decode(
+        &mut self,
+        block: &[u8],
+        field: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Result<(), Error> {
+        let mut rest = block;
+        let mut scratch = Scratch::default();
+        self.size_updates(&mut rest)?;
+        while let Some(first) = rest.first() {
+            match Representation::of(*first) {
+                Representation::Indexed => {
+                    let index = integer::decode(&mut rest, 7)?;
+                    let (name, value) = self.table.get(index).ok_or(Error::Index)?;
+                    field(name, value);
+                }
+                Representation::LiteralToIndex => {
+                    let (name, value) = literal(&self.table, &mut rest, 6, &mut scratch)?;
+                    field(name, value);
+                    let entry = Entry::new(name, value);
+                    self.table.insert(entry);
+                }
+                Representation::Literal => {
+                    let (name, value) = literal(&self.table, &mut rest, 4, &mut scratch)?;
+                    field(name, value);
+                }
+                Representation::SizeUpdate => return Err(Error::LateSizeUpdate),
+            }
+        }
+        Ok(())
+    }
+
+    /// Octets of memory that the decoder holds between blocks: at most twice the table size it
+    /// allows.
+    pub fn mem_used(&self) -> usize {
+        self.table.mem_used()
+    }
+
+    /// The table, for tests that look behind a block.
+    #[cfg(test)]
+    pub(super) const fn table(&self) -> &Table {
+        &self.table
+    }
+
+    /// Obeys the size updates that a block begins with.
+    ///
+    /// RFC 7541 §4.2: "This dynamic table size update MUST occur at the beginning of the first
+    /// header block following the change to the dynamic table size." There may be two, the smallest
+    /// size in between and the final one; more are harmless. We never lower what we allow, so none
+    /// is ever owed to us.
+    fn size_updates(&mut self, rest: &mut &[u8]) -> Result<(), Error> {
+        while rest.first().map(|&first| Representation::of(first))
+            == Some(Representation::SizeUpdate)
+        {
+            let max_size = integer::decode(rest, 5)?;
+            // RFC 7541 §6.3: "The new maximum size MUST be lower than or equal to the limit
+            // determined by the protocol using HPACK. A value that exceeds this limit MUST be
+            // treated as a decoding error."
+            if max_size > self.max_table_size {
+                return Err(Error::SizeUpdateAboveLimit);
+            }
+            self.table.set_max_size(max_size);
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Decoder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Decoder")
+            .field("max_table_size", &self.max_table_size)
+            .field("mem_used", &self.mem_used())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a part of a block is, by the high bits of its first octet: RFC 7541 §6.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Representation {
+    /// `1`: a field that is in a table.
+    Indexed,
+    /// `01`: a literal that enters the dynamic table.
+    LiteralToIndex,
+    /// `001`: not a field.
+    SizeUpdate,
+    /// `0000`, and `0001` for one that must not be indexed further on, which is all the same to
+    /// whom it is meant for.
+    Literal,
+}
+
+impl Representation {
+    const fn of(first_octet: u8) -> Self {
+        match first_octet.leading_zeros() {
+            0 => Self::Indexed,
+            1 => Self::LiteralToIndex,
+            2 => Self::SizeUpdate,
+            _ => Self::Literal,
+        }
+    }
+}
+
+/// Where Huffman-coded strings are decoded to, used again for each field of a block.
+#[derive(Default)]
+struct Scratch {
+    name: Vec<u8>,
+    value: Vec<u8>,
+}
+
+/// Takes a literal off the front of `rest`, whose name's index has a prefix of `prefix_bits`.
+fn literal<'s, 'block: 's>(
+    table: &'s Table,
+    rest: &mut &'block [u8],
+    prefix_bits: u32,
+    scratch: &'s mut Scratch,
+) -> Result<(&'s [u8], &'s [u8]), Error> {
+    let name = match integer::decode(rest, prefix_bits)? {
+        0 => string(rest, &mut scratch.name)?,
+        index => table.get(index).ok_or(Error::Index)?.0,
+    };
+    let value = string(rest, &mut scratch.value)?;
+    Ok((name, value))
+}
+
+/// Takes a string off the front of `rest`: RFC 7541 §5.2.
+fn string<'s, 'block: 's>(
+    rest: &mut &'block [u8],
+    scratch: &'s mut Vec<u8>,
+) -> Result<&'s [u8], Error> {
+    let first = *rest.first().ok_or(Error::Truncated)?;
+    let length = integer::decode(rest, 7)?;
+    let (octets, behind) = rest.split_at_checked(length).ok_or(Error::Truncated)?;
+    *rest = behind;
+    if first & HUFFMAN == 0 {
+        return Ok(octets);
+    }
+    scratch.clear();
+    huffman::decode(octets, scratch)?;
+    Ok(scratch)
+}
+
+/// The bit above a string's length that says that the string is Huffman-coded.
+const HUFFMAN: u8 = 0x80;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a decoder with a table of 4096 octets makes of `block`.
+    fn decoded(block: &[u8]) -> Result<Vec<(String, String)>, Error> {
+        decoded_with(&mut Decoder::new(4096), block)
+    }
+
+    fn decoded_with(decoder: &mut Decoder, block: &[u8]) -> Result<Vec<(String, String)>, Error> {
+        let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
+        let mut fields = Vec::new();
+        decoder.decode(block, &mut |name, value| {
+            fields.push((text(name), text(value)));
+        })?;
+        Ok(fields)
+    }
+
+    fn field(name: &str, value: &str) -> (String, String) {
+        (name.to_owned(), value.to_owned())
+    }
+
+    #[test]
+    fn an_empty_block_has_no_fields() {
+        assert_eq!(decoded(&[]), Ok(vec![]));
+    }
+
+    #[test]
+    fn an_empty_name_and_an_empty_value_are_strings_like_others() {
+        assert_eq!(decoded(&[0x00, 0x00, 0x00]), Ok(vec![field("", "")]));
+        assert_eq!(decoded(&[0x00, 0x80, 0x80]), Ok(vec![field("", "")]));
+    }
+
+    #[test]
+    fn a_name_and_a_value_can_both_be_huffman_coded() {
+        let block =
+            b"\x00\x88\x25\xa8\x49\xe9\x5b\xa9\x7d\x7f\x89\x25\xa8\x49\xe9\x5b\xb8\xe8\xb4\xbf";
+        assert_eq!(
+            decoded(block),
+            Ok(vec![field("custom-key", "custom-value")])
+        );
+    }
+
+    #[test]
+    fn index_zero_and_an_index_beyond_the_end_are_errors() {
+        assert_eq!(decoded(&[0x80]), Err(Error::Index));
+        assert_eq!(decoded(&[0xbe]), Err(Error::Index));
+        assert_eq!(decoded(&[0x7e, 0x00]), Err(Error::Index));
+        assert_eq!(decoded(&[0x0f, 0x2f, 0x00]), Err(Error::Index));
+        assert_eq!(decoded(b"\x7f\x81\xff\xff\x7f"), Err(Error::Index));
+        assert_eq!(decoded(b"\xff\x80\x80\x80\x00"), Err(Error::Index));
+    }
+
+    #[test]
+    fn an_integer_of_more_than_five_octets_is_an_error_wherever_it_stands() {
+        let too_long = b"\xff\x80\x80\x80\x80\x00";
+        assert_eq!(decoded(too_long), Err(Error::IntegerTooLong), "an index");
+        let length = [b"\x00", &too_long[..]].concat();
+        assert_eq!(
+            decoded(&length),
+            Err(Error::IntegerTooLong),
+            "a string's length"
+        );
+        let size = [b"\x3f", &too_long[1..]].concat();
+        assert_eq!(decoded(&size), Err(Error::IntegerTooLong), "a table size");
+    }
+
+    #[test]
+    fn a_string_longer_than_the_block_is_refused_before_anything_is_allocated() {
+        assert_eq!(decoded(b"\x00\x02a"), Err(Error::Truncated));
+        assert_eq!(
+            decoded(b"\x00\x01a\x7f\xff\xff\xff\x7f"),
+            Err(Error::Truncated)
+        );
+        assert_eq!(decoded(b"\x00\xff\xff\xff\xff\x7f"), Err(Error::Truncated));
+    }
+
+    #[test]
+    fn a_block_cut_anywhere_inside_a_field_is_truncated() {
+        let block = b"\x40\x88\x25\xa8\x49\xe9\x5b\xa9\x7d\x7f\x0ccustom-value";
+        assert!(decoded(block).is_ok());
+        for end in 1..block.len() {
+            assert_eq!(
+                decoded(&block[..end]),
+                Err(Error::Truncated),
+                "cut at {end}"
+            );
+        }
+    }
+
+    #[test]
+    fn errors_in_a_huffman_coded_string_end_the_block() {
+        assert_eq!(decoded(b"\x04\x81\x1e"), Err(Error::HuffmanPadding));
+        assert_eq!(decoded(b"\x04\x81\xff"), Err(Error::HuffmanPadding));
+        assert_eq!(decoded(b"\x04\x84\xff\xff\xff\xff"), Err(Error::HuffmanEos));
+    }
+
+    #[test]
+    fn size_updates_come_first_in_a_block_and_there_may_be_several() {
+        assert_eq!(
+            decoded(b"\x20\x3f\xe1\x1f\x82"),
+            Ok(vec![field(":method", "GET")])
+        );
+        assert_eq!(decoded(b"\x20\x20\x20\x20"), Ok(vec![]));
+        assert_eq!(decoded(b"\x82\x20"), Err(Error::LateSizeUpdate));
+        assert_eq!(decoded(b"\x20\x82\x20\x82"), Err(Error::LateSizeUpdate));
+    }
+
+    #[test]
+    fn a_size_update_may_ask_for_what_we_allow_and_no_more() {
+        assert_eq!(decoded(b"\x3f\xe1\x1f"), Ok(vec![]), "4096");
+        assert_eq!(
+            decoded(b"\x3f\xe2\x1f"),
+            Err(Error::SizeUpdateAboveLimit),
+            "4097"
+        );
+        let mut decoder = Decoder::new(0);
+        assert_eq!(decoded_with(&mut decoder, b"\x20"), Ok(vec![]));
+        assert_eq!(
+            decoded_with(&mut decoder, b"\x21"),
+            Err(Error::SizeUpdateAboveLimit)
+        );
+    }
+
+    #[test]
+    fn a_size_update_to_zero_empties_the_table_and_a_later_one_opens_it_again() {
+        let mut decoder = Decoder::new(4096);
+        decoded_with(&mut decoder, b"\x40\x01a\x01b").unwrap();
+        assert_eq!(
+            decoded_with(&mut decoder, b"\xbe"),
+            Ok(vec![field("a", "b")])
+        );
+        assert_eq!(
+            decoded_with(&mut decoder, b"\x20\x3f\xe1\x1f\xbe"),
+            Err(Error::Index)
+        );
+        decoded_with(&mut decoder, b"\x40\x01a\x01b").unwrap();
+        assert_eq!(
+            decoded_with(&mut decoder, b"\xbe"),
+            Ok(vec![field("a", "b")])
+        );
+    }
+
+    #[test]
+    fn a_literal_to_index_works_with_a_table_of_zero() {
+        let mut decoder = Decoder::new(0);
+        let block = b"\x40\x07:status\x03200";
+        assert_eq!(
+            decoded_with(&mut decoder, block),
+            Ok(vec![field(":status", "200")])
+        );
+        assert_eq!(decoded_with(&mut decoder, b"\xbe"), Err(Error::Index));
+    }
+
+    #[test]
+    fn an_entry_larger_than_the_table_empties_it_and_is_still_a_field() {
+        let mut decoder = Decoder::new(64);
+        decoded_with(&mut decoder, b"\x40\x01a\x01b").unwrap();
+        let block = [b"\x40\x01c\x20", &[b'd'; 32][..]].concat();
+        let value = "d".repeat(32);
+        assert_eq!(
+            decoded_with(&mut decoder, &block),
+            Ok(vec![field("c", &value)])
+        );
+        assert_eq!(decoded_with(&mut decoder, b"\xbe"), Err(Error::Index));
+    }
+
+    #[test]
+    fn a_name_survives_the_eviction_of_the_entry_that_it_was_taken_from() {
+        let mut decoder = Decoder::new(40);
+        decoded_with(&mut decoder, b"\x40\x04name\x01a").unwrap();
+        let fields = decoded_with(&mut decoder, b"\x7e\x02bb");
+        assert_eq!(fields, Ok(vec![field("name", "bb")]));
+        assert_eq!(
+            decoded_with(&mut decoder, b"\xbe"),
+            Ok(vec![field("name", "bb")])
+        );
+        assert_eq!(decoded_with(&mut decoder, b"\xbf"), Err(Error::Index));
+    }
+
+    #[test]
+    fn a_large_entry_referred_to_many_times_costs_no_memory_here() {
+        let mut decoder = Decoder::new(4096);
+        let large = [b"\x40\x01a\x7f\xa1\x1e", &[b'.'; 4000][..]].concat();
+        decoder.decode(&large, &mut |_, _| {}).unwrap();
+        let before = decoder.mem_used();
+        let mut seen = 0;
+        decoder
+            .decode(&[0xbe; 16_000], &mut |_, value| seen += value.len())
+            .unwrap();
+        assert_eq!(seen, 16_000 * 4000);
+        assert_eq!(decoder.mem_used(), before);
+        assert!(before <= 2 * 4096);
+    }
+
+    #[test]
+    fn a_decoder_holds_no_memory_before_the_first_entry() {
+        let mut decoder = Decoder::new(4096);
+        decoder
+            .decode(b"\x88\x0f\x10\x10application/grpc", &mut |_, _| {})
+            .unwrap();
+        assert_eq!(decoder.mem_used(), 0);
+    }
+}

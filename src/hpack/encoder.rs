@@ -1,0 +1,123 @@
+//! Fields to a header block, without a state to keep.
+//!
+//! Pure. Every field is a literal that is not to be indexed, with the static table's index for its
+//! name where there is one and with plain strings: the subset of RFC 7541 that every decoder in the
+//! field reads alike.
+
+use super::{integer, table};
+
+/// A header block that is being written.
+///
+/// ```
+/// let mut block = Vec::new();
+/// plugind::hpack::Encoder::begin(&mut block)
+///     .field(":method", "POST")
+///     .field("te", "trailers");
+/// assert_eq!(block, b"\x20\x02\x04POST\x00\x02te\x08trailers");
+/// ```
+#[derive(Debug)]
+pub struct Encoder<'a> {
+    out: &'a mut Vec<u8>,
+}
+
+impl<'a> Encoder<'a> {
+    /// Begins a block at the end of `out`.
+    ///
+    /// Each block says that we use no dynamic table. That is true at all times, so it also covers
+    /// what RFC 7541 §4.2 asks of an encoder: "A change in the maximum size of the dynamic table is
+    /// signaled via a dynamic table size update". Whatever size the peer's SETTINGS allow, 0 is
+    /// within it.
+    pub fn begin(out: &'a mut Vec<u8>) -> Self {
+        integer::encode(0, 5, SIZE_UPDATE, out);
+        Self { out }
+    }
+
+    /// Appends a field. HTTP/2 wants the name in lower case; this is for the caller to see to.
+    pub fn field(&mut self, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> &mut Self {
+        let index = table::static_index(name.as_ref());
+        integer::encode(index.unwrap_or(LITERAL_NAME), 4, WITHOUT_INDEXING, self.out);
+        if index.is_none() {
+            self.string(name.as_ref());
+        }
+        self.string(value.as_ref());
+        self
+    }
+
+    fn string(&mut self, octets: &[u8]) {
+        integer::encode(octets.len(), 7, PLAIN, self.out);
+        self.out.extend_from_slice(octets);
+    }
+}
+
+/// RFC 7541 §6.3: "A dynamic table size update starts with the '001' 3-bit pattern".
+const SIZE_UPDATE: u8 = 0b0010_0000;
+
+/// RFC 7541 §6.2.2: "A literal header field without indexing representation starts with the '0000'
+/// 4-bit pattern."
+const WITHOUT_INDEXING: u8 = 0;
+
+/// RFC 7541 §6.2.2: "A value 0 is used in place of the 4-bit index, followed by the header field
+/// name."
+const LITERAL_NAME: usize = 0;
+
+/// RFC 7541 §5.2: the bit above a string's length is not set when the string is not Huffman-coded.
+const PLAIN: u8 = 0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hpack::Decoder;
+
+    #[test]
+    fn a_block_without_fields_says_that_there_is_no_dynamic_table() {
+        let mut out = Vec::new();
+        Encoder::begin(&mut out);
+        assert_eq!(out, [0x20]);
+    }
+
+    #[test]
+    fn a_known_name_is_an_index_and_another_one_is_spelled() {
+        let mut out = Vec::new();
+        Encoder::begin(&mut out)
+            .field("content-type", "application/grpc")
+            .field("grpc-timeout", "1S");
+        assert_eq!(
+            out,
+            b"\x20\x0f\x10\x10application/grpc\x00\x0cgrpc-timeout\x021S"
+        );
+    }
+
+    #[test]
+    fn a_block_is_appended_to_what_is_there() {
+        let mut out = b"frame header".to_vec();
+        Encoder::begin(&mut out).field("te", "");
+        assert_eq!(out, b"frame header\x20\x00\x02te\x00");
+    }
+
+    #[test]
+    fn what_is_encoded_decodes_to_the_same_and_leaves_nothing_in_the_table() {
+        let long = "x".repeat(20_000);
+        let fields = [
+            (":method", "POST"),
+            (":path", "/pluginregistration.Registration/GetInfo"),
+            ("www-authenticate", ""),
+            ("empty", ""),
+            ("long", &long),
+        ];
+        let mut out = Vec::new();
+        let mut block = Encoder::begin(&mut out);
+        for (name, value) in fields {
+            block.field(name, value);
+        }
+        let mut decoder = Decoder::new(0);
+        let mut fields_back = Vec::new();
+        decoder
+            .decode(&out, &mut |name, value| {
+                fields_back.push((name.to_vec(), value.to_vec()));
+            })
+            .unwrap();
+        let expected = fields.map(|(name, value)| (name.into(), value.into()));
+        assert_eq!(fields_back, expected);
+        assert_eq!(decoder.mem_used(), 0);
+    }
+}

@@ -1,0 +1,343 @@
+//! The Huffman code for strings: RFC 7541 §5.2 and appendix B.
+//!
+//! Pure, and decoding only: nothing that we send is long enough to be worth compressing.
+//!
+//! The code is canonical: among the codes of one length the numerical order is the order of the
+//! symbols, and a longer code is greater than every shorter one when both are aligned to the left.
+//! So the lengths alone are the whole table, and a code is found by comparing the next 32 bits with
+//! the last code of each length. There are 21 lengths, and everything printable that is common is
+//! among the first four.
+//!
+//! ```text
+//! bits     11110110101...   a window of 32, filled up with ones behind the end of the string
+//! lengths  5: 01001|11..  6: 101101|11..  7: 1111011|11..   7 is the first not below the window
+//! symbol   SYMBOLS[first symbol of length 7 + (1111011 - first code of length 7)]
+//! ```
+
+use super::Error;
+
+/// Appends what `input` stands for to `out`.
+pub(super) fn decode(input: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
+    // In proportion to octets that are here, not to a length that somebody announced.
+    out.reserve(input.len() * 8 / SHORTEST_CODE);
+    let mut bits = Bits::new(input);
+    while let Some(symbol) = bits.next_symbol()? {
+        out.push(symbol);
+    }
+    Ok(())
+}
+
+/// A string of bits, read from its front.
+struct Bits<'a> {
+    /// The next bits, aligned to the left, with zeros behind them.
+    buffer: u64,
+    /// How many bits of `buffer` belong to the string.
+    count: u32,
+    /// What is not yet in `buffer`.
+    octets: std::slice::Iter<'a, u8>,
+}
+
+impl<'a> Bits<'a> {
+    fn new(octets: &'a [u8]) -> Self {
+        Self {
+            buffer: 0,
+            count: 0,
+            octets: octets.iter(),
+        }
+    }
+
+    /// The next symbol; `None` when nothing but correct padding is left.
+    fn next_symbol(&mut self) -> Result<Option<u8>, Error> {
+        self.refill();
+        let window = self.window();
+        // The last code of the last length is all ones, so there is always one that is not below
+        // the window.
+        let length = LENGTHS.iter().find(|length| window <= length.last);
+        let Some(length) = length.filter(|length| length.bits <= self.count) else {
+            return self.check_padding().map(|()| None);
+        };
+        self.buffer <<= length.bits;
+        self.count -= length.bits;
+        // RFC 7541 §5.2: "A Huffman-encoded string literal containing the EOS symbol MUST be
+        // treated as a decoding error."
+        SYMBOLS
+            .get(length.index_of(window))
+            .map(|&symbol| Some(symbol))
+            .ok_or(Error::HuffmanEos)
+    }
+
+    fn refill(&mut self) {
+        while self.count <= u64::BITS - u8::BITS {
+            let Some(&octet) = self.octets.next() else {
+                return;
+            };
+            self.buffer |= u64::from(octet) << (u64::BITS - u8::BITS - self.count);
+            self.count += u8::BITS;
+        }
+    }
+
+    /// The next 32 bits, with ones behind the end, as if there was no end to the padding.
+    fn window(&self) -> u32 {
+        let behind_the_end = u64::MAX.checked_shr(self.count).unwrap_or(0);
+        ((self.buffer | behind_the_end) >> u32::BITS) as u32
+    }
+
+    /// Checks what is left when it is too short for a symbol.
+    fn check_padding(&self) -> Result<(), Error> {
+        // RFC 7541 §5.2: "A padding strictly longer than 7 bits MUST be treated as a decoding
+        // error. A padding not corresponding to the most significant bits of the code for the EOS
+        // symbol MUST be treated as a decoding error."
+        let is_short = self.count < u8::BITS;
+        let is_ones = self.window() == u32::MAX;
+        if is_short && is_ones {
+            Ok(())
+        } else {
+            Err(Error::HuffmanPadding)
+        }
+    }
+}
+
+/// All codes of one length.
+struct Length {
+    /// The length.
+    bits: u32,
+    /// The first code, aligned to the left with zeros behind it.
+    first: u32,
+    /// The last code, aligned to the left with ones behind it.
+    last: u32,
+    /// Where in `SYMBOLS` the symbol of the first code is.
+    symbol: usize,
+}
+
+impl Length {
+    /// Where in `SYMBOLS` the symbol is whose code `window`, which is between `first` and `last`,
+    /// starts with.
+    const fn index_of(&self, window: u32) -> usize {
+        self.symbol + ((window - self.first) >> (u32::BITS - self.bits)) as usize
+    }
+}
+
+/// The symbols in the order of their codes, without EOS, whose code is the very last.
+static SYMBOLS: [u8; EOS] = symbols();
+
+/// The lengths that codes have, shortest first.
+static LENGTHS: [Length; DISTINCT_LENGTHS] = lengths();
+
+#[allow(clippy::cast_possible_truncation)] // a symbol below EOS is an octet
+const fn symbols() -> [u8; EOS] {
+    let mut symbols = [0; EOS];
+    let mut filled = 0;
+    let mut bits = 0;
+    while bits < LONGEST_CODE {
+        bits += 1;
+        let mut symbol = 0;
+        while symbol < EOS {
+            if CODE_LENGTHS[symbol] as u32 == bits {
+                symbols[filled] = symbol as u8;
+                filled += 1;
+            }
+            symbol += 1;
+        }
+    }
+    symbols
+}
+
+const fn lengths() -> [Length; DISTINCT_LENGTHS] {
+    const UNFILLED: Length = Length {
+        bits: 0,
+        first: 0,
+        last: 0,
+        symbol: 0,
+    };
+    let mut lengths = [UNFILLED; DISTINCT_LENGTHS];
+    let mut filled = 0;
+    let mut symbol = 0;
+    let mut first: u32 = 0;
+    let mut bits = 0;
+    while bits < LONGEST_CODE {
+        bits += 1;
+        let codes = codes_of_length(bits);
+        if codes == 0 {
+            continue;
+        }
+        let last = first + ((codes << (u32::BITS - bits)) - 1);
+        lengths[filled] = Length {
+            bits,
+            first,
+            last,
+            symbol,
+        };
+        filled += 1;
+        symbol += codes as usize;
+        // Wraps behind the very last code, as it is all ones.
+        first = last.wrapping_add(1);
+    }
+    lengths
+}
+
+const fn codes_of_length(bits: u32) -> u32 {
+    let mut codes = 0;
+    let mut symbol = 0;
+    while symbol < CODE_LENGTHS.len() {
+        if CODE_LENGTHS[symbol] as u32 == bits {
+            codes += 1;
+        }
+        symbol += 1;
+    }
+    codes
+}
+
+/// The end-of-string symbol, which follows the 256 octets. Its code starts every padding and is
+/// never sent whole.
+const EOS: usize = 256;
+
+/// The bits of the shortest code, which bounds how much longer a string can become.
+const SHORTEST_CODE: usize = 5;
+
+/// The bits of the longest code.
+const LONGEST_CODE: u32 = 30;
+
+/// How many different lengths there are in `CODE_LENGTHS`.
+const DISTINCT_LENGTHS: usize = 21;
+
+/// The bits of the code of each symbol: RFC 7541 appendix B, eight rows of printable and 24 of
+/// other octets, then EOS.
+#[rustfmt::skip]
+const CODE_LENGTHS: [u8; EOS + 1] = [
+    13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, // 0x00
+    28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 28, // 0x10
+     6, 10, 10, 12, 13,  6,  8, 11, 10, 10,  8, 11,  8,  6,  6,  6, // 0x20
+     5,  5,  5,  6,  6,  6,  6,  6,  6,  6,  7,  8, 15,  6, 12, 10, // 0x30
+    13,  6,  7,  7,  7,  7,  7,  7,  7,  7,  7,  7,  7,  7,  7,  7, // 0x40
+     7,  7,  7,  7,  7,  7,  7,  7,  8,  7,  8, 13, 19, 13, 14,  6, // 0x50
+    15,  5,  6,  5,  6,  5,  6,  6,  6,  5,  7,  7,  6,  6,  6,  5, // 0x60
+     6,  7,  6,  5,  5,  6,  7,  7,  7,  7,  7, 15, 11, 14, 13, 28, // 0x70
+    20, 22, 20, 20, 22, 22, 22, 23, 22, 23, 23, 23, 23, 23, 24, 23, // 0x80
+    24, 24, 22, 23, 24, 23, 23, 23, 23, 21, 22, 23, 22, 23, 23, 24, // 0x90
+    22, 21, 20, 22, 22, 23, 23, 21, 23, 22, 22, 24, 21, 22, 23, 23, // 0xa0
+    21, 21, 22, 21, 23, 22, 23, 23, 20, 22, 22, 22, 23, 22, 22, 23, // 0xb0
+    26, 26, 20, 19, 22, 23, 22, 25, 26, 26, 26, 27, 27, 26, 24, 25, // 0xc0
+    19, 21, 26, 27, 27, 26, 27, 24, 21, 21, 26, 26, 28, 27, 27, 27, // 0xd0
+    20, 24, 20, 21, 22, 21, 21, 23, 22, 22, 25, 25, 24, 24, 26, 23, // 0xe0
+    26, 27, 26, 26, 27, 27, 27, 27, 27, 28, 27, 27, 27, 27, 27, 26, // 0xf0
+    30,                                                             // EOS
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The code of `symbol`, aligned to the left with zeros behind it, and its bits.
+    fn code(symbol: usize) -> (u32, u32) {
+        let bits = u32::from(CODE_LENGTHS[symbol]);
+        let length = LENGTHS.iter().find(|length| length.bits == bits).unwrap();
+        let before = (0..symbol)
+            .filter(|&other| CODE_LENGTHS[other] == CODE_LENGTHS[symbol])
+            .count();
+        let before = u32::try_from(before).unwrap();
+        (length.first + (before << (u32::BITS - bits)), bits)
+    }
+
+    /// The octets of these symbols' codes, the last one filled up with `padding` bits.
+    fn encode(symbols: &[usize], padding: char) -> Vec<u8> {
+        let mut digits = String::new();
+        for &symbol in symbols {
+            let (code, bits) = code(symbol);
+            digits.push_str(&format!("{code:032b}")[..bits as usize]);
+        }
+        while digits.len() % 8 != 0 {
+            digits.push(padding);
+        }
+        digits
+            .as_bytes()
+            .chunks(8)
+            .map(|octet| u8::from_str_radix(std::str::from_utf8(octet).unwrap(), 2).unwrap())
+            .collect()
+    }
+
+    fn decoded(input: &[u8]) -> Result<Vec<u8>, Error> {
+        let mut out = Vec::new();
+        decode(input, &mut out)?;
+        Ok(out)
+    }
+
+    #[test]
+    fn the_code_is_complete_and_no_code_is_the_prefix_of_another() {
+        let mut codes: Vec<_> = (0..=EOS).map(code).collect();
+        codes.sort_unstable();
+        let mut next: u64 = 0;
+        for (code, bits) in codes {
+            assert_eq!(
+                u64::from(code),
+                next,
+                "a gap or an overlap before a code of {bits} bits"
+            );
+            next += 1 << (u32::BITS - bits);
+        }
+        assert_eq!(next, 1 << u32::BITS);
+    }
+
+    #[test]
+    fn codes_are_those_of_appendix_b() {
+        let spelled = |symbol| {
+            let (code, bits) = code(symbol);
+            (code >> (u32::BITS - bits), bits)
+        };
+        assert_eq!(spelled(0), (0x1ff8, 13));
+        assert_eq!(spelled(usize::from(b'0')), (0x0, 5));
+        assert_eq!(spelled(usize::from(b' ')), (0x14, 6));
+        assert_eq!(spelled(usize::from(b'a')), (0x3, 5));
+        assert_eq!(spelled(usize::from(b'z')), (0x7b, 7));
+        assert_eq!(spelled(usize::from(b'\\')), (0x7_fff0, 19));
+        assert_eq!(spelled(0xff), (0x3ff_ffee, 26));
+        assert_eq!(spelled(b'\r'.into()), (0x3fff_fffd, 30));
+        assert_eq!(spelled(EOS), (0x3fff_ffff, 30));
+    }
+
+    #[test]
+    fn every_octet_is_decoded_alone_and_between_others() {
+        for symbol in 0..EOS {
+            let octet = u8::try_from(symbol).unwrap();
+            assert_eq!(decoded(&encode(&[symbol], '1')), Ok(vec![octet]));
+            let between = encode(&[usize::from(b'a'), symbol, 0xff, symbol], '1');
+            assert_eq!(decoded(&between), Ok(vec![b'a', octet, 0xff, octet]));
+        }
+    }
+
+    #[test]
+    fn a_long_string_of_the_shortest_and_the_longest_codes_is_decoded() {
+        let symbols: Vec<usize> = (0..1000).map(|i| usize::from(b"0\n"[i % 2])).collect();
+        let octets: Vec<u8> = (0..1000).map(|i| b"0\n"[i % 2]).collect();
+        assert_eq!(decoded(&encode(&symbols, '1')), Ok(octets));
+    }
+
+    #[test]
+    fn nothing_stands_for_the_empty_string() {
+        assert_eq!(decoded(&[]), Ok(vec![]));
+    }
+
+    #[test]
+    fn an_end_of_string_symbol_inside_the_string_is_an_error() {
+        assert_eq!(decoded(&encode(&[EOS], '1')), Err(Error::HuffmanEos));
+        let eos_first = encode(&[EOS, usize::from(b'a')], '1');
+        assert_eq!(decoded(&eos_first), Err(Error::HuffmanEos));
+    }
+
+    #[test]
+    fn padding_is_at_most_seven_bits_and_all_ones() {
+        // "a" is 00011: three bits are left in its octet; "0" eight times fills five octets.
+        assert_eq!(decoded(&[0b0001_1111]), Ok(b"a".to_vec()));
+        assert_eq!(decoded(&[0b0001_1110]), Err(Error::HuffmanPadding));
+        assert_eq!(decoded(&[0b0001_1000]), Err(Error::HuffmanPadding));
+        assert_eq!(decoded(&[0; 5]), Ok(b"00000000".to_vec()));
+        // 8 and more ones, up to one less than the end-of-string symbol.
+        assert_eq!(decoded(&[0xff]), Err(Error::HuffmanPadding));
+        assert_eq!(decoded(&[0b0001_1111, 0xff]), Err(Error::HuffmanPadding));
+        assert_eq!(decoded(&[0xff, 0xff, 0xff]), Err(Error::HuffmanPadding));
+        // "b" is 100011, then "X" is 11111100: seven bits of another symbol's code are no padding.
+        assert_eq!(
+            decoded(&[0b1000_1111, 0b1111_0000]),
+            Err(Error::HuffmanPadding)
+        );
+    }
+}

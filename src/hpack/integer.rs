@@ -1,0 +1,158 @@
+//! Integers with a prefix: RFC 7541 §5.1.
+//!
+//! Pure. An integer starts in the low bits of an octet whose high bits say what the integer is for,
+//! and goes on, seven bits at a time, in the octets that follow.
+
+use super::Error;
+
+/// Takes an integer with a prefix of `prefix_bits` (1 to 8) off the front of `input`; ignores the
+/// high bits of the first octet.
+pub(super) fn decode(input: &mut &[u8], prefix_bits: u32) -> Result<usize, Error> {
+    let max_prefix = max_prefix(prefix_bits);
+    let prefix = usize::from(next(input)? & max_prefix);
+    // RFC 7541 §5.1: "If the integer value is small enough, i.e., strictly less than 2^N-1, it is
+    // encoded within the N-bit prefix."
+    if prefix < usize::from(max_prefix) {
+        return Ok(prefix);
+    }
+    let mut value = prefix;
+    for position in 0..MAX_CONTINUATION_OCTETS {
+        let octet = next(input)?;
+        value += usize::from(octet & !CONTINUES) << (7 * position);
+        if octet & CONTINUES == 0 {
+            return Ok(value);
+        }
+    }
+    // RFC 7541 §5.1: "Integer encodings that exceed implementation limits -- in value or octet
+    // length -- MUST be treated as decoding errors."
+    Err(Error::IntegerTooLong)
+}
+
+/// Appends `value` with a prefix of `prefix_bits` (1 to 8); `high_bits` is what the first octet
+/// holds above the prefix.
+pub(super) fn encode(value: usize, prefix_bits: u32, high_bits: u8, out: &mut Vec<u8>) {
+    let max_prefix = max_prefix(prefix_bits);
+    debug_assert_eq!(
+        high_bits & max_prefix,
+        0,
+        "the prefix belongs to the integer"
+    );
+    let Some(mut rest) = value.checked_sub(usize::from(max_prefix)) else {
+        out.push(high_bits | low_octet(value));
+        return;
+    };
+    out.push(high_bits | max_prefix);
+    while rest >= usize::from(CONTINUES) {
+        out.push(CONTINUES | low_octet(rest));
+        rest >>= 7;
+    }
+    out.push(low_octet(rest));
+}
+
+/// The largest value that a prefix can hold, which stands for "and more in the following octets".
+const fn max_prefix(prefix_bits: u32) -> u8 {
+    u8::MAX >> (u8::BITS - prefix_bits)
+}
+
+fn next(input: &mut &[u8]) -> Result<u8, Error> {
+    let (&first, rest) = input.split_first().ok_or(Error::Truncated)?;
+    *input = rest;
+    Ok(first)
+}
+
+/// The low eight bits of `value`; cutting off the others is the point.
+#[allow(clippy::cast_possible_truncation)]
+const fn low_octet(value: usize) -> u8 {
+    value as u8
+}
+
+/// The bit of an octet after the prefix that says that another one follows.
+const CONTINUES: u8 = 0x80;
+
+/// How many octets may follow the prefix. With the first one that makes five, the usual limit:
+/// enough for 2^28, which is far above any block we take, and few enough that the sum cannot
+/// overflow 32 bits.
+const MAX_CONTINUATION_OCTETS: u32 = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decode_all(octets: &[u8], prefix_bits: u32) -> Result<usize, Error> {
+        let mut rest = octets;
+        let value = decode(&mut rest, prefix_bits)?;
+        assert_eq!(rest, [0u8; 0], "octets left over");
+        Ok(value)
+    }
+
+    fn encoded(value: usize, prefix_bits: u32) -> Vec<u8> {
+        let mut out = Vec::new();
+        encode(value, prefix_bits, 0, &mut out);
+        out
+    }
+
+    #[test]
+    fn c_1_1_ten_fits_a_five_bit_prefix() {
+        assert_eq!(decode_all(&[0b0000_1010], 5), Ok(10));
+        assert_eq!(encoded(10, 5), [0b0000_1010]);
+    }
+
+    #[test]
+    fn c_1_2_1337_needs_two_more_octets() {
+        let octets = [0b0001_1111, 0b1001_1010, 0b0000_1010];
+        assert_eq!(decode_all(&octets, 5), Ok(1337));
+        assert_eq!(encoded(1337, 5), octets);
+    }
+
+    #[test]
+    fn c_1_3_42_starts_at_an_octet_boundary() {
+        assert_eq!(decode_all(&[0b0010_1010], 8), Ok(42));
+        assert_eq!(encoded(42, 8), [0b0010_1010]);
+    }
+
+    #[test]
+    fn what_is_above_the_prefix_is_ignored_when_read_and_kept_when_written() {
+        assert_eq!(decode_all(&[0b1110_1010], 5), Ok(10));
+        let mut out = Vec::new();
+        encode(31, 5, 0b0010_0000, &mut out);
+        assert_eq!(out, [0b0011_1111, 0]);
+    }
+
+    #[test]
+    fn every_prefix_reads_back_what_it_wrote() {
+        for prefix_bits in 1..=8 {
+            for value in (0..2000).chain([16_383, 16_384, 0x0fff_ffff]) {
+                assert_eq!(
+                    decode_all(&encoded(value, prefix_bits), prefix_bits),
+                    Ok(value)
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn an_integer_that_ends_early_is_truncated() {
+        assert_eq!(decode_all(&[], 7), Err(Error::Truncated));
+        assert_eq!(decode_all(&[0x7f], 7), Err(Error::Truncated));
+        assert_eq!(decode_all(&[0x7f, 0xff], 7), Err(Error::Truncated));
+    }
+
+    #[test]
+    fn five_octets_are_the_most_whatever_their_value() {
+        assert_eq!(
+            decode_all(&[0xff, 0xff, 0xff, 0xff, 0x7f], 8),
+            Ok(255 + (1 << 28) - 1)
+        );
+        assert_eq!(decode_all(&[0xff, 0x80, 0x80, 0x80, 0x00], 8), Ok(255));
+        let too_long: [&[u8]; 3] = [
+            &[0xff, 0x80, 0x80, 0x80, 0x80, 0x00],
+            &[0xff, 0xff, 0xff, 0xff, 0xff, 0x0f],
+            &[
+                0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01,
+            ],
+        ];
+        for octets in too_long {
+            assert_eq!(decode_all(octets, 8), Err(Error::IntegerTooLong));
+        }
+    }
+}

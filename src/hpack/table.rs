@@ -1,0 +1,306 @@
+//! The tables that an index refers to: RFC 7541 §2.3, §4 and appendix A.
+//!
+//! Pure. The static table is the same for everybody; the dynamic table is filled by the peer,
+//! newest entry first, and forgets its oldest entries when it is full. It allocates nothing before
+//! its first entry.
+
+use std::collections::VecDeque;
+
+/// The two tables in one address space.
+///
+/// ```text
+/// index   1 ... 61        62 ... 61 + n
+///         static table    dynamic table, newest to oldest
+/// ```
+pub(super) struct Table {
+    /// The dynamic table, newest entry first.
+    entries: VecDeque<Entry>,
+    /// The sum of the entries' sizes.
+    size: usize,
+    /// What `size` may grow to.
+    max_size: usize,
+}
+
+impl Table {
+    /// The static table alone, and room for `max_size` of entries.
+    pub(super) const fn new(max_size: usize) -> Self {
+        Self {
+            entries: VecDeque::new(),
+            size: 0,
+            max_size,
+        }
+    }
+
+    /// The name and the value at `index`; `None` for zero and for what is beyond the end.
+    pub(super) fn get(&self, index: usize) -> Option<(&[u8], &[u8])> {
+        // RFC 7541 §2.3.3: "The length of the static table is subtracted to find the index into the
+        // dynamic table. Indices strictly greater than the sum of the lengths of both tables MUST
+        // be treated as a decoding error." §6.1: "The index value of 0 is not used."
+        let index = index.checked_sub(1)?;
+        match index.checked_sub(STATIC.len()) {
+            None => {
+                let (name, value) = STATIC[index];
+                Some((name.as_bytes(), value.as_bytes()))
+            }
+            Some(index) => self.entries.get(index).map(Entry::name_and_value),
+        }
+    }
+
+    /// Adds `entry` in front of all others.
+    pub(super) fn insert(&mut self, entry: Entry) {
+        // RFC 7541 §4.4: "It is not an error to attempt to add an entry that is larger than the
+        // maximum size; an attempt to add an entry larger than the maximum size causes the table to
+        // be emptied of all existing entries".
+        self.evict_down_to(self.max_size.saturating_sub(entry.size()));
+        if entry.size() <= self.max_size {
+            self.size += entry.size();
+            self.entries.push_front(entry);
+        }
+    }
+
+    /// Changes the size that the dynamic table may grow to.
+    pub(super) fn set_max_size(&mut self, max_size: usize) {
+        self.max_size = max_size;
+        self.evict_down_to(max_size);
+    }
+
+    /// Octets of memory that the dynamic table holds.
+    pub(super) fn mem_used(&self) -> usize {
+        let octets = self.size - self.entries.len() * ENTRY_OVERHEAD;
+        octets + self.entries.capacity() * size_of::<Entry>()
+    }
+
+    fn evict_down_to(&mut self, size: usize) {
+        while self.size > size {
+            let Some(oldest) = self.entries.pop_back() else {
+                return;
+            };
+            self.size -= oldest.size();
+        }
+    }
+
+    /// The dynamic table's entries, newest first.
+    #[cfg(test)]
+    pub(super) fn dynamic(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.entries.iter().map(Entry::name_and_value)
+    }
+
+    /// The dynamic table's size.
+    #[cfg(test)]
+    pub(super) const fn size(&self) -> usize {
+        self.size
+    }
+}
+
+/// An entry of the dynamic table.
+pub(super) struct Entry {
+    /// The name, then the value.
+    octets: Box<[u8]>,
+    /// Where the value starts.
+    value_at: usize,
+}
+
+impl Entry {
+    /// Copies `name` and `value`.
+    ///
+    /// RFC 7541 §4.4: "A new entry can reference the name of an entry in the dynamic table that
+    /// will be evicted when adding this new entry into the dynamic table. Implementations are
+    /// cautioned to avoid deleting the referenced name if the referenced entry is evicted from the
+    /// dynamic table prior to inserting the new entry." An entry that is built before it is
+    /// inserted has its own copy.
+    pub(super) fn new(name: &[u8], value: &[u8]) -> Self {
+        Self {
+            octets: [name, value].concat().into_boxed_slice(),
+            value_at: name.len(),
+        }
+    }
+
+    fn name_and_value(&self) -> (&[u8], &[u8]) {
+        self.octets.split_at(self.value_at)
+    }
+
+    /// RFC 7541 §4.1: "The size of an entry is the sum of its name's length in octets (as defined
+    /// in Section 5.2), its value's length in octets, and 32."
+    fn size(&self) -> usize {
+        self.octets.len() + ENTRY_OVERHEAD
+    }
+}
+
+/// The index of the first entry of the static table that has this name.
+pub(super) fn static_index(name: &[u8]) -> Option<usize> {
+    let position = STATIC
+        .iter()
+        .position(|(known, _)| known.as_bytes() == name)?;
+    Some(position + 1)
+}
+
+/// What RFC 7541 §4.1 counts for an entry besides its octets.
+const ENTRY_OVERHEAD: usize = 32;
+
+/// The static table: RFC 7541 appendix A. The first entry has the index 1.
+#[rustfmt::skip]
+static STATIC: [(&str, &str); 61] = [
+    (":authority", ""),
+    (":method", "GET"),
+    (":method", "POST"),
+    (":path", "/"),
+    (":path", "/index.html"),
+    (":scheme", "http"),
+    (":scheme", "https"),
+    (":status", "200"),
+    (":status", "204"),
+    (":status", "206"),
+    (":status", "304"),
+    (":status", "400"),
+    (":status", "404"),
+    (":status", "500"),
+    ("accept-charset", ""),
+    ("accept-encoding", "gzip, deflate"),
+    ("accept-language", ""),
+    ("accept-ranges", ""),
+    ("accept", ""),
+    ("access-control-allow-origin", ""),
+    ("age", ""),
+    ("allow", ""),
+    ("authorization", ""),
+    ("cache-control", ""),
+    ("content-disposition", ""),
+    ("content-encoding", ""),
+    ("content-language", ""),
+    ("content-length", ""),
+    ("content-location", ""),
+    ("content-range", ""),
+    ("content-type", ""),
+    ("cookie", ""),
+    ("date", ""),
+    ("etag", ""),
+    ("expect", ""),
+    ("expires", ""),
+    ("from", ""),
+    ("host", ""),
+    ("if-match", ""),
+    ("if-modified-since", ""),
+    ("if-none-match", ""),
+    ("if-range", ""),
+    ("if-unmodified-since", ""),
+    ("last-modified", ""),
+    ("link", ""),
+    ("location", ""),
+    ("max-forwards", ""),
+    ("proxy-authenticate", ""),
+    ("proxy-authorization", ""),
+    ("range", ""),
+    ("referer", ""),
+    ("refresh", ""),
+    ("retry-after", ""),
+    ("server", ""),
+    ("set-cookie", ""),
+    ("strict-transport-security", ""),
+    ("transfer-encoding", ""),
+    ("user-agent", ""),
+    ("vary", ""),
+    ("via", ""),
+    ("www-authenticate", ""),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An entry of this size, named by one letter.
+    fn entry(name: u8, size: usize) -> Entry {
+        Entry::new(&[name], &vec![b'.'; size - ENTRY_OVERHEAD - 1])
+    }
+
+    fn names(table: &Table) -> String {
+        table
+            .dynamic()
+            .map(|(name, _)| char::from(name[0]))
+            .collect()
+    }
+
+    #[test]
+    fn the_static_table_is_that_of_appendix_a() {
+        let table = Table::new(4096);
+        let text = |index| {
+            let (name, value) = table.get(index)?;
+            Some((
+                std::str::from_utf8(name).unwrap(),
+                std::str::from_utf8(value).unwrap(),
+            ))
+        };
+        assert_eq!(text(0), None);
+        assert_eq!(text(1), Some((":authority", "")));
+        assert_eq!(text(3), Some((":method", "POST")));
+        assert_eq!(text(8), Some((":status", "200")));
+        assert_eq!(text(16), Some(("accept-encoding", "gzip, deflate")));
+        assert_eq!(text(31), Some(("content-type", "")));
+        assert_eq!(text(58), Some(("user-agent", "")));
+        assert_eq!(text(61), Some(("www-authenticate", "")));
+        assert_eq!(text(62), None);
+    }
+
+    #[test]
+    fn a_static_name_has_the_index_of_its_first_entry() {
+        assert_eq!(static_index(b":method"), Some(2));
+        assert_eq!(static_index(b"www-authenticate"), Some(61));
+        assert_eq!(static_index(b"te"), None);
+        assert_eq!(static_index(b""), None);
+    }
+
+    #[test]
+    fn the_newest_entry_comes_first_and_the_oldest_goes_first() {
+        let mut table = Table::new(100);
+        table.insert(entry(b'a', 40));
+        table.insert(entry(b'b', 40));
+        assert_eq!(names(&table), "ba");
+        assert_eq!(table.get(62).unwrap().0, b"b");
+        table.insert(entry(b'c', 40));
+        assert_eq!(names(&table), "cb");
+        assert_eq!(table.size(), 80);
+        assert_eq!(table.get(64), None);
+    }
+
+    #[test]
+    fn an_entry_that_fits_exactly_takes_the_place_of_all_others() {
+        let mut table = Table::new(100);
+        table.insert(entry(b'a', 40));
+        table.insert(entry(b'b', 100));
+        assert_eq!(names(&table), "b");
+    }
+
+    #[test]
+    fn an_entry_larger_than_the_table_empties_it_and_is_not_kept() {
+        let mut table = Table::new(100);
+        table.insert(entry(b'a', 40));
+        table.insert(entry(b'b', 101));
+        assert_eq!((names(&table), table.size()), (String::new(), 0));
+        table.insert(entry(b'c', 40));
+        assert_eq!(names(&table), "c");
+    }
+
+    #[test]
+    fn a_smaller_table_keeps_the_newest_entries_that_fit() {
+        let mut table = Table::new(100);
+        table.insert(entry(b'a', 40));
+        table.insert(entry(b'b', 40));
+        table.set_max_size(79);
+        assert_eq!(names(&table), "b");
+        table.set_max_size(0);
+        assert_eq!(names(&table), "");
+        table.set_max_size(100);
+        table.insert(entry(b'c', 40));
+        assert_eq!(names(&table), "c");
+    }
+
+    #[test]
+    fn memory_is_nothing_at_first_and_never_above_twice_the_table_size() {
+        let mut table = Table::new(4096);
+        assert_eq!(table.mem_used(), 0);
+        for size in (33..5000).chain([33; 1000]) {
+            table.insert(entry(b'a', size));
+            assert!(table.size() <= 4096);
+            assert!(table.mem_used() <= 2 * 4096, "{} octets", table.mem_used());
+        }
+    }
+}
