@@ -1,0 +1,325 @@
+//! The source keeps the rules that no compiler and no lint knows.
+//!
+//! What is pure names no clock, no descriptor and no thread; layers name only what is below them;
+//! files stay readable; nothing unfinished is left behind.
+
+mod source;
+
+use std::process::Command;
+
+use source::Source;
+
+#[test]
+fn only_the_daemon_names_the_system() {
+    let mut found = Vec::new();
+    for file in shipped() {
+        if file.layer() != SHELL {
+            found.extend(mentions(&file, &SYSTEM));
+        }
+    }
+    assert_none("the system is named outside src/daemon/", &found);
+}
+
+#[test]
+fn a_layer_names_only_layers_below_it() {
+    let mut found = Vec::new();
+    for file in shipped() {
+        let below = may_name(file.layer());
+        for (line, named) in layers_named(&file) {
+            let is_own = named == file.layer();
+            if !is_own && !EVERYWHERE.contains(&&*named) && !below.contains(&&*named) {
+                found.push(format!("{}:{line}: {named}", file.path));
+            }
+        }
+    }
+    assert_none("a layer is named from below or from beside it", &found);
+}
+
+#[test]
+fn unsafe_code_is_where_the_list_says() {
+    let mut found = Vec::new();
+    for file in Source::all_in("src") {
+        if file.code.contains("allow(unsafe_code)") && !UNSAFE.contains(&&*file.path) {
+            found.push(file.path);
+        }
+    }
+    assert_none("a module allows unsafe code", &found);
+}
+
+#[test]
+fn a_file_can_be_read_in_one_sitting() {
+    let long = |file: &Source| file.lines_of_code() >= MAX_LINES_OF_CODE;
+    let show = |file: Source| format!("{}: {}", file.path, file.lines_of_code());
+    let found: Vec<String> = shipped().into_iter().filter(long).map(show).collect();
+    assert_none("too many lines of code in one file", &found);
+}
+
+#[test]
+fn every_module_opens_with_what_it_does() {
+    let mut found = Vec::new();
+    for file in all() {
+        if !file.text.starts_with("//! ") && !is_generated(&file) {
+            found.push(file.path);
+        }
+    }
+    assert_none("a module has no documentation", &found);
+}
+
+#[test]
+fn nothing_is_left_unfinished() {
+    let unfinished = ["todo!(", "unimplemented!(", "dbg!(", "#[ignore"];
+    let found: Vec<String> = all()
+        .iter()
+        .flat_map(|file| mentions(file, &unfinished))
+        .collect();
+    assert_none("something is unfinished", &found);
+}
+
+#[test]
+fn nobody_sleeps() {
+    let sleeps = ["thread::sleep", "time::sleep", "sleep_until", "sleep("];
+    let found: Vec<String> = all()
+        .iter()
+        .flat_map(|file| mentions(file, &sleeps))
+        .collect();
+    assert_none("something sleeps where it should wait for an event", &found);
+}
+
+#[test]
+fn the_source_knows_no_one_s_machine() {
+    let mut found = Vec::new();
+    for file in all() {
+        let texts = file.text.lines().enumerate();
+        let strange = texts.filter(|(_, line)| HOMES.iter().any(|home| line.contains(home)));
+        found.extend(strange.map(|(at, _)| format!("{}:{}", file.path, at + 1)));
+    }
+    assert_none("a path of one machine is in the source", &found);
+}
+
+#[test]
+fn the_top_level_holds_what_it_should_and_nothing_else() {
+    let listed = Command::new("git").args(["ls-files", "--cached"]).output();
+    let Ok(listed) = listed else {
+        return; // A source archive has no history to ask.
+    };
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    let mut found: Vec<String> = listed
+        .lines()
+        .filter_map(|path| path.split('/').next())
+        .filter(|entry| !TOP_LEVEL.contains(entry))
+        .map(str::to_owned)
+        .collect();
+    found.dedup();
+    assert_none("the top level has an entry too many", &found);
+}
+
+#[test]
+fn no_async_runtime_ships() {
+    let tree = Command::new(env!("CARGO"))
+        .args([
+            "tree",
+            "--edges",
+            "normal",
+            "--prefix",
+            "none",
+            "--locked",
+            "--offline",
+        ])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap();
+    let tree = String::from_utf8(tree.stdout).unwrap();
+    assert!(tree.contains("plugind "), "cargo tree did not work");
+    let is_runtime = |line: &&str| RUNTIMES.iter().any(|name| line.starts_with(name));
+    let found: Vec<String> = tree.lines().filter(is_runtime).map(str::to_owned).collect();
+    assert_none("an async runtime is a dependency of what ships", &found);
+}
+
+#[test]
+fn layers_are_found_however_they_are_named() {
+    let file = Source {
+        path: "src/hpack/table.rs".to_owned(),
+        text: String::new(),
+        code:
+            "use crate::{config::A, http2::{B, C},\n time};\ncrate::grpc::D; super::super::proto; \
+               super::decoder"
+                .to_owned(),
+    };
+    let named: Vec<String> = layers_named(&file)
+        .into_iter()
+        .map(|(_, name)| name)
+        .collect();
+    assert_eq!(named, ["config", "http2", "time", "grpc", "proto"]);
+}
+
+/// Every Rust file of the project.
+fn all() -> Vec<Source> {
+    let mut files = Source::all_in("src");
+    files.extend(Source::all_in("tests"));
+    files
+}
+
+/// The files under `src/` that are in the binary, without those that are there for tests only.
+fn shipped() -> Vec<Source> {
+    let files = Source::all_in("src");
+    let mut for_tests = Vec::new();
+    for file in &files {
+        let folder = match file.path.strip_suffix("mod.rs") {
+            Some(folder) => folder.to_owned(),
+            None => file.path.replace(".rs", "/"),
+        };
+        for_tests.extend(file.test_modules().map(|name| format!("{folder}{name}.rs")));
+    }
+    let ships = |file: &Source| !for_tests.contains(&file.path);
+    files.into_iter().filter(ships).collect()
+}
+
+/// Where the code of a file has one of the texts, for people.
+fn mentions(file: &Source, texts: &[&str]) -> Vec<String> {
+    let code = if file.path.starts_with("src/") {
+        file.shipped()
+    } else {
+        file.code.clone()
+    };
+    let mut found = Vec::new();
+    for text in texts {
+        for (at, _) in code.match_indices(text) {
+            if !code[..at].ends_with(is_identifier) || !text.starts_with(is_identifier) {
+                let line = code[..at].matches('\n').count() + 1;
+                found.push(format!("{}:{line}: {text}", file.path));
+            }
+        }
+    }
+    found
+}
+
+/// The modules right under the crate's root that a file names, and in which line.
+fn layers_named(file: &Source) -> Vec<(usize, String)> {
+    let code = file.shipped();
+    let to_root = "super::".repeat(file.depth());
+    let mut named = Vec::new();
+    for prefix in ["crate::", "plugind::", &to_root] {
+        for (at, _) in code.match_indices(prefix) {
+            let line = code[..at].matches('\n').count() + 1;
+            let layers = first_segments(&code[at + prefix.len()..]);
+            named.extend(layers.into_iter().map(|layer| (line, layer)));
+        }
+    }
+    named
+}
+
+/// The first names of a path, or of every path in a group: `a`, `b` and `c` of `{a, b::{x, y}, c}`.
+fn first_segments(path: &str) -> Vec<String> {
+    if !path.starts_with('{') {
+        return vec![identifier(path)];
+    }
+    let mut depth = 0;
+    let mut names = Vec::new();
+    for (at, c) in path.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            break;
+        }
+        if depth == 1 && matches!(c, '{' | ',') {
+            names.push(identifier(path[at + 1..].trim_start()));
+        }
+    }
+    names.retain(|name| !name.is_empty());
+    names
+}
+
+/// The identifier that the text starts with.
+fn identifier(text: &str) -> String {
+    text.chars().take_while(|&c| is_identifier(c)).collect()
+}
+
+/// Whether the character can be part of a name.
+fn is_identifier(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+/// Whether a program wrote the file.
+fn is_generated(file: &Source) -> bool {
+    file.text.starts_with("// This file is @generated")
+}
+
+/// Fails with every finding in a line of its own.
+fn assert_none(what: &str, found: &[String]) {
+    assert!(found.is_empty(), "{what}:\n  {}", found.join("\n  "));
+}
+
+/// What a layer may name besides itself and [`EVERYWHERE`]. What is not listed may name nothing.
+fn may_name(layer: &str) -> &'static [&'static str] {
+    match layer {
+        "http2" => &["hpack"],
+        "grpc" => &["http2"],
+        "handler" => &["proto", "grpc"],
+        "manager" => &["handler", "watch", "proto", "grpc", "http2"],
+        SHELL => &["manager", "handler", "watch", "proto", "grpc", "http2"],
+        "cli" => &[
+            SHELL, "manager", "handler", "watch", "proto", "grpc", "http2",
+        ],
+        "main" => &["cli", SHELL],
+        _ => &[],
+    }
+}
+
+/// The one layer that talks to the system.
+const SHELL: &str = "daemon";
+
+/// What every layer may name.
+const EVERYWHERE: [&str; 3] = ["config", "escape", "time"];
+
+/// How the system is named: files, descriptors, clocks, threads, and the packages that wrap them.
+const SYSTEM: [&str; 14] = [
+    "std::fs",
+    "std::net",
+    "std::os::fd",
+    "std::os::unix::net",
+    "std::process::Command",
+    "std::thread",
+    "thread::",
+    "Instant",
+    "SystemTime",
+    "libc::",
+    "mio::",
+    "nix::",
+    "inotify::",
+    "unsafe",
+];
+
+/// The modules that allow unsafe code: each block in them says why it is sound.
+const UNSAFE: [&str; 0] = [];
+
+/// The most lines of code that one file may ship with.
+const MAX_LINES_OF_CODE: usize = 500;
+
+/// Where people and machines keep their own things; in two parts, so that this is not one of them.
+const HOMES: [&str; 4] = [
+    concat!("/ho", "me/"),
+    concat!("/ro", "ot/"),
+    concat!("/wo", "rk/"),
+    concat!("/Us", "ers/"),
+];
+
+/// What may be at the top level.
+const TOP_LEVEL: [&str; 11] = [
+    ".ci",
+    ".gitignore",
+    "Cargo.lock",
+    "Cargo.toml",
+    "LICENSE",
+    "Makefile",
+    "README.md",
+    "fuzz",
+    "proto",
+    "src",
+    "tests",
+];
+
+/// How the names of async runtimes begin.
+const RUNTIMES: [&str; 3] = ["tokio", "futures", "async-std"];
