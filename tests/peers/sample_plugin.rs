@@ -1,9 +1,9 @@
 //! A plugin as small as one can be, to try the daemon with and to read as an example.
 //!
-//! It does what plugins in the field do: it removes a socket that a predecessor left behind, listens
-//! on its own, answers `GetInfo`, prints what `NotifyRegistrationStatus` tells it, and takes its
-//! socket along when it is asked to end. Its HTTP/2 is the `h2` crate's, so that the daemon is tried
-//! against framing that is not its own.
+//! It does what plugins in the field do: it removes a socket that a predecessor left behind,
+//! listens on its own, answers `GetInfo`, prints what `NotifyRegistrationStatus` tells it, and
+//! takes its socket along when it is asked to end. Its HTTP/2 is the `h2` crate's, so that the
+//! daemon is tried against framing that is not its own.
 
 use std::error::Error;
 use std::fs;
@@ -162,7 +162,7 @@ async fn run(plugin: Plugin) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Listens on a socket that only the same user may connect to, in place of one that was left behind.
+/// Listens on a socket that is only its user's, in place of one that was left behind.
 fn listen(socket: &Path) -> io::Result<UnixListener> {
     if fs::symlink_metadata(socket).is_ok_and(|found| found.file_type().is_socket()) {
         fs::remove_file(socket)?;
@@ -230,7 +230,7 @@ async fn read_to_end(mut body: RecvStream) -> Result<Vec<u8>, h2::Error> {
     Ok(whole)
 }
 
-/// The message in a body that is one gRPC message: a zero octet, four octets of length, the message.
+/// The message in a body that is one gRPC message: a zero octet, its length in four, itself.
 fn unframe(body: &[u8]) -> Option<&[u8]> {
     let (prefix, message) = body.split_at_checked(5)?;
     let length = u32::from_be_bytes(prefix[1..].try_into().ok()?);
