@@ -22,4 +22,25 @@ pub const GET_INFO_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long `NotifyRegistrationStatus` may take (kubelet: `notifyTimeoutDuration`, 5 s).
 pub const NOTIFY_TIMEOUT: Duration = Duration::from_secs(5);
 
+// --- The watch -----------------------------------------------------------------------------------
+
+/// How long a directory that cannot be watched or read is left alone (kubelet gives up on it; its
+/// tick is 1 s).
+pub const WATCH_RETRY: Duration = Duration::from_secs(1);
+
+/// How many levels of sub directories are watched (kubelet: no limit). Plugins use one.
+pub const MAX_TREE_DEPTH: usize = 16;
+
+/// How many plugin sockets are kept in mind (kubelet: no limit). A node has tens; whoever may write
+/// to the directory can make more.
+pub const MAX_SOCKETS: usize = 16_384;
+
+/// How many directories are watched, a watch each (kubelet: no limit). The kernel's own limit per
+/// user is often 8,192.
+pub const MAX_DIRECTORIES: usize = 4_096;
+
+/// How many names of one directory are looked at, so that a scan stays a matter of milliseconds
+/// (kubelet: no limit).
+pub const MAX_NAMES: usize = 65_536;
+
 // --- gRPC and HTTP/2 ---------------------------------------------------------------------------------------------

@@ -1,1 +1,408 @@
-//! (empty)
+//! From inotify events and scan results to plugin sockets that are there or gone.
+//!
+//! Pure. The shell owns the inotify instance and looks at directories; this machine says where to
+//! look next and what the answers mean. It never touches the file system and never waits.
+//!
+//! ```text
+//!            Input::Event      -> [ Watch ] -> Output::Scan    (watch FIRST, then list)
+//!            Input::Scanned    ->           -> Output::Look    (what is at this path?)
+//!            Input::Looked     ->           -> Output::Unwatch
+//!   handle_timeout (1 s tick)  ->           -> Output::Found / Lost / Report
+//! ```
+//!
+//! What holds at all times:
+//! - The whole tree below each root is watched, every sub directory by a watch of its own, down to
+//!   [`config::MAX_TREE_DEPTH`].
+//! - A name that starts with a dot is ignored, file or directory, whether it was there at the start
+//!   or came later.
+//! - Only sockets count. A symbolic link that leads to a socket counts as one, under the link's own
+//!   path; it is judged when the link appears. A link to a directory is not entered: that keeps the
+//!   tree a tree.
+//! - The same identity seen twice changes nothing. Another identity under a known path is found
+//!   again: whoever listens treats it as a new generation.
+//! - There is one remedy for every doubt: scan the directory again and compare. It serves the first
+//!   look, a queue that overflowed, a directory that was moved, and a watch that could not be had.
+//! - A directory with a problem is reported once and tried again on the tick; the rest of the tree
+//!   goes on.
+
+mod event;
+mod identity;
+mod output;
+mod problem;
+mod tree;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeSet, VecDeque};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use crate::config;
+use crate::time::Time;
+
+pub use self::event::{Event, WatchId};
+pub use self::identity::{Entry, Identity, Kind, Listing};
+pub use self::output::{Output, Place, Report};
+pub use self::problem::{Obstacle, Problem};
+use self::tree::{Child, Removed, Tree};
+
+/// The plugin sockets below a set of directories, as far as is known.
+#[derive(Debug)]
+pub struct Watch {
+    tree: Tree,
+    outputs: VecDeque<Output>,
+    /// When the directories with a problem are tried again; `None` while there are none.
+    retry_at: Option<Time>,
+}
+
+/// What the shell tells the machine.
+#[derive(Debug)]
+pub enum Input {
+    /// The kernel reported a change.
+    Event(Event),
+    /// The answer to [`Output::Scan`].
+    Scanned {
+        /// The directory of the request.
+        dir: Arc<Path>,
+        /// Its watch, placed before it was listed.
+        watch: Result<WatchId, Problem>,
+        /// What is in it.
+        entries: Result<Listing, Problem>,
+    },
+    /// The answer to [`Output::Look`].
+    Looked {
+        /// The path of the request.
+        path: Arc<Path>,
+        /// What is there.
+        kind: Kind,
+    },
+}
+
+impl Watch {
+    /// Starts with the directories that the user named. One that lies inside another is covered by
+    /// that one.
+    pub fn new(roots: impl IntoIterator<Item = PathBuf>) -> Self {
+        let mut watch = Self {
+            tree: Tree::default(),
+            outputs: VecDeque::new(),
+            retry_at: None,
+        };
+        for root in without_covered(roots) {
+            watch.tree.insert_root(&root);
+            watch.scan(root, Place::MissingRoot);
+        }
+        watch
+    }
+
+    /// Takes in what happened at `now`.
+    pub fn handle_input(&mut self, input: Input, now: Time) {
+        match input {
+            Input::Event(event) => self.on_event(event, now),
+            Input::Scanned {
+                dir,
+                watch,
+                entries,
+            } => self.on_scanned(&dir, watch, entries, now),
+            Input::Looked { path, kind } => self.on_looked(&path, kind, now),
+        }
+        self.check_invariants();
+    }
+
+    /// Tries the directories with a problem again if it is time; calling early is harmless.
+    pub fn handle_timeout(&mut self, now: Time) {
+        if self.retry_at.is_none_or(|at| now < at) {
+            return;
+        }
+        self.retry_at = None;
+        for (dir, place) in self.tree.worth_retrying() {
+            self.scan(dir, place);
+        }
+        self.check_invariants();
+    }
+
+    /// When to call [`Watch::handle_timeout`]; `None` while nothing is wrong.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        self.retry_at
+    }
+
+    /// The next thing to do.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    fn on_event(&mut self, event: Event, now: Time) {
+        match event {
+            Event::Appeared {
+                watch,
+                name,
+                is_directory,
+            } => self.on_appeared(watch, &name, is_directory, now),
+            Event::Vanished { watch, name } => {
+                if let Some(dir) = self.tree.watched_by(watch) {
+                    self.leave(&dir, &name);
+                }
+            }
+            Event::Moved { watch } => {
+                if let Some(dir) = self.tree.watched_by(watch) {
+                    self.rescan(dir);
+                }
+            }
+            Event::Unwatched { watch } => {
+                if let Some(dir) = self.tree.watched_by(watch) {
+                    self.tree.set_watch(&dir, None);
+                    self.rescan(dir);
+                }
+            }
+            Event::Overflowed => self.rescan_all(),
+        }
+    }
+
+    fn on_appeared(&mut self, watch: WatchId, name: &OsStr, is_directory: bool, now: Time) {
+        let Some(dir) = self.tree.watched_by(watch) else {
+            return; // News from a directory that has been given up meanwhile.
+        };
+        if is_hidden(name) {
+            return;
+        }
+        let path: Arc<Path> = dir.join(name).into();
+        if !is_directory {
+            self.outputs.push_back(Output::Look { path });
+        } else if matches!(self.tree.child(&dir, name), Some(Child::Directory(_))) {
+            self.rescan(path); // Seen by a scan already, or another directory by now.
+        } else {
+            self.see_and_report(&dir, name, Kind::Directory, now);
+        }
+    }
+
+    fn on_looked(&mut self, path: &Path, kind: Kind, now: Time) {
+        let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else {
+            return;
+        };
+        if self.tree.contains(dir) {
+            self.see_and_report(dir, name, kind, now);
+        }
+    }
+
+    fn on_scanned(
+        &mut self,
+        dir: &Arc<Path>,
+        watch: Result<WatchId, Problem>,
+        entries: Result<Listing, Problem>,
+        now: Time,
+    ) {
+        if !self.tree.contains(dir) {
+            // Given up between the request and the answer. A watch that serves another directory
+            // stays.
+            if let Ok(watch) = watch {
+                if self.tree.watched_by(watch).is_none() {
+                    self.outputs.push_back(Output::Unwatch { watch });
+                }
+            }
+            return;
+        }
+        let mut problem = match watch {
+            Ok(watch) => match self.claim(dir, watch) {
+                Ok(()) => None,
+                Err(conflict) => return self.give_up_children(dir, conflict, now),
+            },
+            Err(problem) => Some(problem),
+        };
+        match entries {
+            Ok(listing) => {
+                let misfit = self.compare(dir, listing).err();
+                problem = problem.or(misfit);
+            }
+            Err(gone) if gone.means_gone() => return self.on_dir_gone(dir, gone, now),
+            // What is not readable now may still be there: healthy plugins stay.
+            Err(unreadable) => problem = Some(unreadable),
+        }
+        self.set_problem(dir, problem, now);
+    }
+
+    /// Makes `watch` the watch of `dir`. The kernel gives one watch per directory and instance,
+    /// whatever its path.
+    fn claim(&mut self, dir: &Arc<Path>, watch: WatchId) -> Result<(), Problem> {
+        match self.tree.watched_by(watch) {
+            Some(same) if same == *dir => return Ok(()),
+            Some(other) if self.tree.is_root(&other) || dir.starts_with(&other) => {
+                return Err(Problem::SameAs(other));
+            }
+            Some(moved) => {
+                // The directory has come here from there, and its watch with it.
+                let mut removed = self.tree.remove_at(&moved);
+                removed.watches.retain(|&taken| taken != watch);
+                self.announce(removed);
+            }
+            None => {}
+        }
+        if let Some(old) = self.tree.set_watch(dir, Some(watch)) {
+            self.outputs.push_back(Output::Unwatch { watch: old });
+        }
+        Ok(())
+    }
+
+    /// Brings what is known of `dir` in line with what was listed, and says what did not fit.
+    fn compare(&mut self, dir: &Path, listing: Listing) -> Result<(), Problem> {
+        let mut outcome = Ok(());
+        if listing.complete {
+            let seen: BTreeSet<&OsStr> =
+                listing.entries.iter().map(|e| e.name.as_os_str()).collect();
+            for gone in self.tree.names_except(dir, &seen) {
+                self.leave(dir, &gone);
+            }
+        } else {
+            outcome = Err(Problem::TooManyNames);
+        }
+        for Entry { name, kind } in listing.entries {
+            if !is_hidden(&name) {
+                let seen = self.see(dir, &name, kind);
+                outcome = outcome.and(seen);
+            }
+        }
+        outcome
+    }
+
+    /// Takes in what is at a name, and reports a limit that it met.
+    fn see_and_report(&mut self, dir: &Path, name: &OsStr, kind: Kind, now: Time) {
+        if let Err(problem) = self.see(dir, name, kind) {
+            if self.tree.problem(dir).is_none() {
+                self.set_problem(dir, Some(problem), now);
+            }
+        }
+    }
+
+    /// Takes in what is at a name: the same as before changes nothing.
+    fn see(&mut self, dir: &Path, name: &OsStr, kind: Kind) -> Result<(), Problem> {
+        match (self.tree.child(dir, name), kind) {
+            (Some(Child::Socket { identity, .. }), Kind::Socket(seen)) if *identity == seen => {
+                Ok(())
+            }
+            (Some(Child::Socket { path, .. }), Kind::Socket(identity)) => {
+                let path = Arc::clone(path);
+                self.tree.renew_socket(dir, name, identity);
+                self.outputs.push_back(Output::Found { path, identity });
+                Ok(())
+            }
+            (Some(Child::Directory(_)), Kind::Directory) => Ok(()),
+            (_, Kind::Socket(identity)) => {
+                self.leave(dir, name);
+                let path = self.tree.add_socket(dir, name, identity)?;
+                self.outputs.push_back(Output::Found { path, identity });
+                Ok(())
+            }
+            (_, Kind::Directory) => {
+                self.leave(dir, name);
+                let path = self.tree.add_directory(dir, name)?;
+                self.scan(path, Place::Below);
+                Ok(())
+            }
+            (_, Kind::Other) => {
+                self.leave(dir, name);
+                Ok(())
+            }
+        }
+    }
+
+    /// A name is no longer there; a directory takes everything below it along.
+    fn leave(&mut self, dir: &Path, name: &OsStr) {
+        let removed = self.tree.remove_child(dir, name);
+        self.announce(removed);
+    }
+
+    fn announce(&mut self, removed: Removed) {
+        let lost = removed
+            .sockets
+            .into_iter()
+            .map(|path| Output::Lost { path });
+        self.outputs.extend(lost);
+        let unwatch = removed.watches.into_iter();
+        self.outputs
+            .extend(unwatch.map(|watch| Output::Unwatch { watch }));
+    }
+
+    fn on_dir_gone(&mut self, dir: &Path, problem: Problem, now: Time) {
+        if self.tree.is_root(dir) {
+            self.give_up_children(dir, problem, now);
+        } else {
+            let removed = self.tree.remove_at(dir);
+            self.announce(removed);
+        }
+    }
+
+    /// Keeps the directory itself in mind, with its problem, and nothing below it.
+    fn give_up_children(&mut self, dir: &Path, problem: Problem, now: Time) {
+        let removed = self.tree.clear(dir);
+        self.announce(removed);
+        self.set_problem(dir, Some(problem), now);
+    }
+
+    fn set_problem(&mut self, dir: &Path, problem: Option<Problem>, now: Time) {
+        if problem.as_ref().is_some_and(Problem::is_worth_retrying) && self.retry_at.is_none() {
+            self.retry_at = Some(now + config::WATCH_RETRY);
+        }
+        if self.tree.problem(dir) == problem.as_ref() {
+            return;
+        }
+        let report = match &problem {
+            Some(problem) => Report::Trouble {
+                dir: dir.into(),
+                problem: problem.clone(),
+            },
+            None => Report::Recovered { dir: dir.into() },
+        };
+        self.outputs.push_back(Output::Report(report));
+        self.tree.set_problem(dir, problem);
+    }
+
+    fn rescan_all(&mut self) {
+        for dir in self.tree.paths() {
+            self.rescan(dir);
+        }
+    }
+
+    fn rescan(&mut self, dir: Arc<Path>) {
+        let place = if self.tree.is_root(&dir) {
+            Place::Root
+        } else {
+            Place::Below
+        };
+        self.scan(dir, place);
+    }
+
+    fn scan(&mut self, dir: Arc<Path>, place: Place) {
+        self.outputs.push_back(Output::Scan { dir, place });
+    }
+
+    /// Holds in unit tests only: the walk over the whole tree costs more than any event.
+    fn check_invariants(&self) {
+        if cfg!(test) {
+            self.tree.check_invariants();
+        }
+    }
+}
+
+/// The roots without those that a scan of another one reaches anyway, and without repetitions.
+fn without_covered(roots: impl IntoIterator<Item = PathBuf>) -> Vec<Arc<Path>> {
+    let roots: BTreeSet<PathBuf> = roots.into_iter().collect();
+    let is_covered = |root: &Path| {
+        root.ancestors().skip(1).any(|above| {
+            let below = root.strip_prefix(above);
+            roots.contains(above) && below.is_ok_and(|path| !has_hidden_part(path))
+        })
+    };
+    let uncovered = roots.iter().filter(|root| !is_covered(root));
+    uncovered.map(|root| Arc::from(root.as_path())).collect()
+}
+
+fn has_hidden_part(path: &Path) -> bool {
+    path.components()
+        .any(|part| matches!(part, Component::Normal(name) if is_hidden(name)))
+}
+
+/// The one dot rule.
+fn is_hidden(name: &OsStr) -> bool {
+    name.as_bytes().starts_with(b".")
+}

@@ -1,0 +1,47 @@
+//! What is at a path, and which one it is. Pure: read from the file system by the shell.
+
+use std::ffi::OsString;
+
+/// Which file is at a path: the same path may hold another socket a moment later, even with the
+/// same inode number.
+///
+/// The birth time is used where the file system keeps one, because a `chmod` of a healthy plugin's
+/// socket changes the inode change time; elsewhere the change time has to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Identity {
+    /// The device that holds it.
+    pub device: u64,
+    /// Its inode number.
+    pub inode: u64,
+    /// When it was made: seconds and nanoseconds of the time of day, used for comparison only.
+    pub born: (i64, u32),
+}
+
+/// What is at a path, as far as it matters here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A socket, or a symbolic link that leads to one; the identity is the socket's.
+    Socket(Identity),
+    /// A directory; not a symbolic link to one.
+    Directory,
+    /// Nothing that counts, or nothing at all.
+    Other,
+}
+
+/// One name of a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The name.
+    pub name: OsString,
+    /// What is there.
+    pub kind: Kind,
+}
+
+/// The names of a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listing {
+    /// What was read. Names that are [`Kind::Other`] may be left out.
+    pub entries: Vec<Entry>,
+    /// Whether that is all: if not, a name that is missing here may still be there.
+    pub complete: bool,
+}

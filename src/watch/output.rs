@@ -1,0 +1,72 @@
+//! What the watch wants done, and what it makes known. Pure: values, carried out by the shell.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::{Identity, Problem, WatchId};
+
+/// What the machine wants done, in this order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Watch this directory first, then list it, and answer with [`Input::Scanned`].
+    Scan {
+        /// The directory.
+        dir: Arc<Path>,
+        /// Whose directory it is, and so how to open it.
+        place: Place,
+    },
+    /// See what is at this path and answer with [`Input::Looked`].
+    Look {
+        /// The path.
+        path: Arc<Path>,
+    },
+    /// Nothing behind this watch is of interest any more.
+    Unwatch {
+        /// The watch to remove.
+        watch: WatchId,
+    },
+    /// A plugin socket is there, or has another identity than before.
+    Found {
+        /// Its path.
+        path: Arc<Path>,
+        /// Which socket it is.
+        identity: Identity,
+    },
+    /// A plugin socket is gone.
+    Lost {
+        /// Its path.
+        path: Arc<Path>,
+    },
+    /// Something an operator should know; once per change.
+    Report(Report),
+}
+
+/// Whose directory is to be scanned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// One that the user named: create it if it is missing; it may be reached through a symbolic
+    /// link.
+    MissingRoot,
+    /// One that the user named, which was there a moment ago: leave a swap by its owner the time to
+    /// finish.
+    Root,
+    /// One below it: do not follow a symbolic link.
+    Below,
+}
+
+/// A change in how well a directory can be watched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Report {
+    /// The directory cannot be watched as it should be.
+    Trouble {
+        /// The directory.
+        dir: Arc<Path>,
+        /// What is wrong with it.
+        problem: Problem,
+    },
+    /// The directory's problem is over.
+    Recovered {
+        /// The directory.
+        dir: Arc<Path>,
+    },
+}

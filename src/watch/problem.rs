@@ -1,0 +1,139 @@
+//! Why a directory is not watched as it should be, and what helps. Pure.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::{config, escape};
+
+/// What is wrong with a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Problem {
+    /// It is not there.
+    Missing,
+    /// Something else has its name.
+    NotADirectory,
+    /// It was missing and could not be created.
+    NotCreated(Obstacle),
+    /// It cannot be listed: plugins that come into it unseen stay unknown.
+    NotRead(Obstacle),
+    /// It cannot be watched: it is scanned on the tick instead.
+    NotWatched(Obstacle),
+    /// It is the same directory as one that is watched already, under another path.
+    SameAs(Arc<Path>),
+    /// Directories in it are nested too deep and are ignored.
+    TooDeep,
+    /// There are too many plugin sockets in all; those in it that came last are ignored.
+    TooManySockets,
+    /// There are too many directories in all; those in it that came last are ignored.
+    TooManyDirectories,
+    /// It holds too many names to look at all of them.
+    TooManyNames,
+}
+
+/// What stood in the way of a system call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Obstacle {
+    /// `EACCES`, `EPERM`: the permission is missing.
+    Denied,
+    /// `EROFS`: the file system is read-only.
+    ReadOnly,
+    /// `ENOSPC` from inotify: the user's watches are used up.
+    WatchesUsedUp,
+    /// `EMFILE` from `inotify_init`: the user's inotify instances are used up.
+    InstancesUsedUp,
+    /// `EMFILE`, `ENFILE`: the file descriptors are used up.
+    DescriptorsUsedUp,
+    /// Anything else, in the system's words.
+    Other(String),
+}
+
+impl Problem {
+    /// Whether trying again later can help without anybody changing the tree.
+    pub(super) fn is_worth_retrying(&self) -> bool {
+        !matches!(self, Self::SameAs(_) | Self::TooDeep)
+    }
+
+    /// Whether the directory, and so everything in it, is no longer there.
+    pub(super) fn means_gone(&self) -> bool {
+        matches!(
+            self,
+            Self::Missing | Self::NotADirectory | Self::NotCreated(_)
+        )
+    }
+
+    /// What an operator can do about it.
+    pub fn remedy(&self) -> &'static str {
+        match self {
+            Self::Missing => "it is created again in a moment",
+            Self::NotADirectory => "remove what is there or name another directory",
+            Self::NotCreated(obstacle) | Self::NotRead(obstacle) | Self::NotWatched(obstacle) => {
+                obstacle.remedy()
+            }
+            Self::SameAs(_) => "name each directory once",
+            Self::TooDeep => "move the sockets further up",
+            Self::TooManySockets | Self::TooManyDirectories | Self::TooManyNames => {
+                "remove what does not belong there"
+            }
+        }
+    }
+}
+
+impl Obstacle {
+    fn remedy(&self) -> &'static str {
+        match self {
+            Self::Denied => "run as a user who may read and write there, usually root",
+            Self::ReadOnly => "name a directory on a writable file system",
+            Self::WatchesUsedUp => "raise the sysctl fs.inotify.max_user_watches",
+            Self::InstancesUsedUp => "raise the sysctl fs.inotify.max_user_instances",
+            Self::DescriptorsUsedUp => "raise the limit of open files (ulimit -n, LimitNOFILE=)",
+            Self::Other(_) => "check the path and its file system",
+        }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing => f.write_str("it is not there"),
+            Self::NotADirectory => f.write_str("it is not a directory"),
+            Self::NotCreated(obstacle) => write!(f, "it cannot be created: {obstacle}"),
+            Self::NotRead(obstacle) => write!(f, "it cannot be read: {obstacle}"),
+            Self::NotWatched(obstacle) => write!(f, "it cannot be watched: {obstacle}"),
+            Self::SameAs(other) => write!(f, "it is watched as {} already", escape::path(other)),
+            Self::TooDeep => write!(
+                f,
+                "it holds directories more than {} levels deep, which are ignored",
+                config::MAX_TREE_DEPTH
+            ),
+            Self::TooManySockets => write!(
+                f,
+                "there are more than {} plugin sockets; the rest is ignored",
+                config::MAX_SOCKETS
+            ),
+            Self::TooManyDirectories => write!(
+                f,
+                "there are more than {} directories; the rest is ignored",
+                config::MAX_DIRECTORIES
+            ),
+            Self::TooManyNames => write!(
+                f,
+                "it holds more than {} names; the rest is ignored",
+                config::MAX_NAMES
+            ),
+        }
+    }
+}
+
+impl fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Denied => f.write_str("permission denied"),
+            Self::ReadOnly => f.write_str("the file system is read-only"),
+            Self::WatchesUsedUp => f.write_str("no inotify watches are left"),
+            Self::InstancesUsedUp => f.write_str("no inotify instances are left"),
+            Self::DescriptorsUsedUp => f.write_str("no file descriptors are left"),
+            Self::Other(error) => write!(f, "{}", escape::text(error)),
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! What is known of the directories: a tree of sockets and sub directories, and the watch of each
+//! directory. Pure.
+//!
+//! The tree keeps its own books straight (paths, watches, counts, limits) and decides nothing: what
+//! a change means is the business of [`super::Watch`].
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+use std::sync::Arc;
+
+use super::{Identity, Place, Problem, WatchId};
+use crate::config;
+
+/// All directories by path, all watches by number.
+#[derive(Debug, Default)]
+pub(super) struct Tree {
+    dirs: BTreeMap<Arc<Path>, Dir>,
+    watched: BTreeMap<WatchId, Arc<Path>>,
+    sockets: usize,
+}
+
+/// A directory, whether or not it could be watched and listed.
+#[derive(Debug, Default)]
+struct Dir {
+    /// How far below its root it is; a root has 0.
+    depth: usize,
+    watch: Option<WatchId>,
+    problem: Option<Problem>,
+    children: BTreeMap<OsString, Child>,
+}
+
+/// What has a name in a directory.
+#[derive(Debug)]
+pub(super) enum Child {
+    /// A plugin socket.
+    Socket {
+        /// Its path, shared with everybody who was told of it.
+        path: Arc<Path>,
+        identity: Identity,
+    },
+    /// A sub directory, by its path.
+    Directory(Arc<Path>),
+}
+
+/// What a removal took away, a directory before what is below it.
+#[derive(Debug, Default)]
+pub(super) struct Removed {
+    pub(super) sockets: Vec<Arc<Path>>,
+    pub(super) watches: Vec<WatchId>,
+}
+
+impl Tree {
+    pub(super) fn insert_root(&mut self, path: &Arc<Path>) {
+        self.dirs.insert(Arc::clone(path), Dir::default());
+    }
+
+    pub(super) fn contains(&self, dir: &Path) -> bool {
+        self.dirs.contains_key(dir)
+    }
+
+    pub(super) fn is_root(&self, dir: &Path) -> bool {
+        self.dirs.get(dir).is_some_and(|dir| dir.depth == 0)
+    }
+
+    /// Every directory, one above before those below it.
+    pub(super) fn paths(&self) -> Vec<Arc<Path>> {
+        self.dirs.keys().map(Arc::clone).collect()
+    }
+
+    /// The directories whose problem may be over by now, and how to look at them.
+    pub(super) fn worth_retrying(&self) -> Vec<(Arc<Path>, Place)> {
+        let troubled = self.dirs.iter().filter(|(_, dir)| {
+            let problem = dir.problem.as_ref();
+            problem.is_some_and(Problem::is_worth_retrying)
+        });
+        let look = |(path, dir): (&Arc<Path>, &Dir)| {
+            let place = match dir.depth {
+                0 => Place::MissingRoot,
+                _ => Place::Below,
+            };
+            (Arc::clone(path), place)
+        };
+        troubled.map(look).collect()
+    }
+
+    pub(super) fn problem(&self, dir: &Path) -> Option<&Problem> {
+        self.dirs.get(dir)?.problem.as_ref()
+    }
+
+    pub(super) fn set_problem(&mut self, dir: &Path, problem: Option<Problem>) {
+        if let Some(dir) = self.dirs.get_mut(dir) {
+            dir.problem = problem;
+        }
+    }
+
+    /// The directory that a watch belongs to; `None` for a watch that was given up.
+    pub(super) fn watched_by(&self, watch: WatchId) -> Option<Arc<Path>> {
+        self.watched.get(&watch).map(Arc::clone)
+    }
+
+    /// Gives a directory its watch, or none, and returns the one that it had.
+    pub(super) fn set_watch(&mut self, dir: &Path, watch: Option<WatchId>) -> Option<WatchId> {
+        let (path, _) = self.dirs.get_key_value(dir)?;
+        let path = Arc::clone(path);
+        let old = self.dirs.get_mut(dir).and_then(|dir| dir.watch.take());
+        if let Some(old) = old {
+            self.watched.remove(&old);
+        }
+        if let Some(watch) = watch {
+            self.watched.insert(watch, path);
+        }
+        if let Some(dir) = self.dirs.get_mut(dir) {
+            dir.watch = watch;
+        }
+        old
+    }
+
+    pub(super) fn child(&self, dir: &Path, name: &OsStr) -> Option<&Child> {
+        self.dirs.get(dir)?.children.get(name)
+    }
+
+    /// The names known in a directory that are not among `seen`.
+    pub(super) fn names_except(&self, dir: &Path, seen: &BTreeSet<&OsStr>) -> Vec<OsString> {
+        let children = self.dirs.get(dir).into_iter().flat_map(|dir| &dir.children);
+        let names = children.map(|(name, _)| name);
+        names
+            .filter(|name| !seen.contains(name.as_os_str()))
+            .cloned()
+            .collect()
+    }
+
+    /// Adds a socket under a name that is free, and returns its path.
+    pub(super) fn add_socket(
+        &mut self,
+        dir: &Path,
+        name: &OsStr,
+        identity: Identity,
+    ) -> Result<Arc<Path>, Problem> {
+        if self.sockets >= config::MAX_SOCKETS {
+            return Err(Problem::TooManySockets);
+        }
+        let path: Arc<Path> = dir.join(name).into();
+        let child = Child::Socket {
+            path: Arc::clone(&path),
+            identity,
+        };
+        if let Some(dir) = self.dirs.get_mut(dir) {
+            dir.children.insert(name.to_owned(), child);
+            self.sockets += 1;
+        }
+        Ok(path)
+    }
+
+    /// Gives a known socket another identity.
+    pub(super) fn renew_socket(&mut self, dir: &Path, name: &OsStr, seen: Identity) {
+        let children = self.dirs.get_mut(dir).map(|dir| &mut dir.children);
+        let child = children.and_then(|children| children.get_mut(name));
+        if let Some(Child::Socket { identity, .. }) = child {
+            *identity = seen;
+        }
+    }
+
+    /// Adds an empty directory under a name that is free, and returns its path.
+    pub(super) fn add_directory(&mut self, dir: &Path, name: &OsStr) -> Result<Arc<Path>, Problem> {
+        if self.dirs.len() >= config::MAX_DIRECTORIES {
+            return Err(Problem::TooManyDirectories);
+        }
+        let path: Arc<Path> = dir.join(name).into();
+        if let Some(parent) = self.dirs.get_mut(dir) {
+            let depth = parent.depth + 1;
+            if depth > config::MAX_TREE_DEPTH {
+                return Err(Problem::TooDeep);
+            }
+            let child = Child::Directory(Arc::clone(&path));
+            parent.children.insert(name.to_owned(), child);
+            let dir = Dir {
+                depth,
+                ..Dir::default()
+            };
+            self.dirs.insert(Arc::clone(&path), dir);
+        }
+        Ok(path)
+    }
+
+    /// Forgets a name and all that is below it.
+    pub(super) fn remove_child(&mut self, dir: &Path, name: &OsStr) -> Removed {
+        let mut removed = Removed::default();
+        let children = self.dirs.get_mut(dir).map(|dir| &mut dir.children);
+        if let Some(child) = children.and_then(|children| children.remove(name)) {
+            self.take(child, &mut removed);
+        }
+        removed
+    }
+
+    /// Forgets a directory by its path, and all that is below it. A root cannot be forgotten.
+    pub(super) fn remove_at(&mut self, path: &Path) -> Removed {
+        match (path.parent(), path.file_name()) {
+            (Some(dir), Some(name)) if !self.is_root(path) => self.remove_child(dir, name),
+            _ => Removed::default(),
+        }
+    }
+
+    /// Forgets a directory's watch and all that is below it, but not the directory.
+    pub(super) fn clear(&mut self, dir: &Path) -> Removed {
+        let mut removed = Removed::default();
+        removed.watches.extend(self.set_watch(dir, None));
+        let children = self.dirs.get_mut(dir).map(|dir| &mut dir.children);
+        for child in children.map(std::mem::take).into_iter().flatten() {
+            self.take(child.1, &mut removed);
+        }
+        removed
+    }
+
+    /// As deep as the tree is, which is limited.
+    fn take(&mut self, child: Child, removed: &mut Removed) {
+        match child {
+            Child::Socket { path, .. } => {
+                self.sockets -= 1;
+                removed.sockets.push(path);
+            }
+            Child::Directory(path) => {
+                removed.watches.extend(self.set_watch(&path, None));
+                let dir = self.dirs.remove(&path);
+                for child in dir.into_iter().flat_map(|dir| dir.children) {
+                    self.take(child.1, removed);
+                }
+            }
+        }
+    }
+
+    pub(super) fn check_invariants(&self) {
+        let mut sockets = 0;
+        for (path, dir) in &self.dirs {
+            if let Some(watch) = dir.watch {
+                assert_eq!(self.watched.get(&watch), Some(path));
+            }
+            for (name, child) in &dir.children {
+                match child {
+                    Child::Socket { path: socket, .. } => {
+                        sockets += 1;
+                        assert_eq!(**socket, path.join(name));
+                    }
+                    Child::Directory(below) => {
+                        assert_eq!(**below, path.join(name));
+                        assert_eq!(self.dirs[below].depth, dir.depth + 1);
+                    }
+                }
+            }
+        }
+        assert_eq!(sockets, self.sockets);
+        let watched = self.dirs.values().filter(|dir| dir.watch.is_some());
+        assert_eq!(watched.count(), self.watched.len());
+    }
+}
