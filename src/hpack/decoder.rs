@@ -114,8 +114,8 @@ enum Representation {
     LiteralToIndex,
     /// `001`: not a field.
     SizeUpdate,
-    /// `0000`, and `0001` for one that must not be indexed further on, which is all the same to
-    /// whom it is meant for.
+    /// `0000`, and `0001` for one that nobody on its way may index, which is all the same at its
+    /// end.
     Literal,
 }
 

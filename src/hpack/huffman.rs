@@ -76,7 +76,7 @@ impl<'a> Bits<'a> {
         }
     }
 
-    /// The next 32 bits, with ones behind the end, as if there was no end to the padding.
+    /// The next 32 bits, with ones behind the end, as if the padding went on for ever.
     fn window(&self) -> u32 {
         let behind_the_end = u64::MAX.checked_shr(self.count).unwrap_or(0);
         ((self.buffer | behind_the_end) >> u32::BITS) as u32
