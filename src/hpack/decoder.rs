@@ -375,4 +375,41 @@ mod tests {
             .unwrap();
         assert_eq!(decoder.mem_used(), 0);
     }
+
+    #[test]
+    fn octets_of_any_kind_are_decoded_or_refused_and_memory_stays_bounded() {
+        let mut random = 1_u64;
+        let mut next = move |end: usize| {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            usize::try_from(random % 0xffff_ffff).unwrap() % end
+        };
+        // Fields of every representation, so that a change of one octet still means something.
+        let honest = [
+            &b"\x20\x3f\xe1\x01\x88\x40\x88\x25\xa8\x49\xe9\x5b\xa9\x7d\x7f\x03abc"[..],
+            b"\xbe\x7e\x02de\x0f\x10\x10application/grpc\x10\x01n\x86\xa8\xeb\x10\x64\x9c\xbf",
+        ]
+        .concat();
+        let mut decoder = Decoder::new(256);
+        assert!(decoder.decode(&honest, &mut |_, _| {}).is_ok());
+        for _ in 0..50_000 {
+            let mut block = honest.clone();
+            for _ in 0..next(4) {
+                let at = next(block.len());
+                block[at] = u8::try_from(next(256)).unwrap();
+            }
+            block.truncate(next(block.len() + 1));
+            let mut longest = 0;
+            let _ = decoder.decode(&block, &mut |name, value| {
+                longest = longest.max(name.len()).max(value.len());
+            });
+            assert!(longest <= 256, "{longest} octets from {}", block.len());
+            assert!(
+                decoder.mem_used() <= 2 * 256,
+                "{} octets",
+                decoder.mem_used()
+            );
+        }
+    }
 }
