@@ -3,7 +3,26 @@
 //! Pure: constants, and what a user may choose. Where kubelet has the same thing under another value, the doc line says
 //! so. A section per layer, from the outermost to the innermost.
 
+use std::path::PathBuf;
 use std::time::Duration;
+
+/// What a user may choose.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// The directories that are watched for plugin sockets.
+    pub plugins_dirs: Vec<PathBuf>,
+    /// The plugin types that are accepted.
+    pub types: Vec<String>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            plugins_dirs: vec![PathBuf::from(DEFAULT_PLUGINS_DIR)],
+            types: DEFAULT_TYPES.map(str::to_owned).to_vec(),
+        }
+    }
+}
 
 // --- The manager -------------------------------------------------------------------------------------------------
 

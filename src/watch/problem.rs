@@ -62,6 +62,23 @@ impl Problem {
         )
     }
 
+    /// Whether a directory that the user named with this problem should keep a program from
+    /// starting: later it is reported and the rest goes on.
+    pub fn prevents_start(&self) -> bool {
+        match self {
+            Self::Missing
+            | Self::NotADirectory
+            | Self::NotCreated(_)
+            | Self::NotRead(_)
+            | Self::NotWatched(_)
+            | Self::SameAs(_) => true,
+            Self::TooDeep
+            | Self::TooManySockets
+            | Self::TooManyDirectories
+            | Self::TooManyNames => false,
+        }
+    }
+
     /// What an operator can do about it.
     pub fn remedy(&self) -> &'static str {
         match self {
