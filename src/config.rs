@@ -63,3 +63,75 @@ pub const MAX_DIRECTORIES: usize = 4_096;
 pub const MAX_NAMES: usize = 65_536;
 
 // --- gRPC and HTTP/2 ---------------------------------------------------------------------------------------------
+
+/// The largest reply to `GetInfo` that is accepted: a hundred times what any plugin says of itself
+/// (octets; kubelet: 4 MiB, the default of its gRPC library).
+pub const MAX_GET_INFO_REPLY: usize = 64 * 1024;
+
+/// The largest reply to any other call: the default of most gRPC libraries, so that no plugin can
+/// have relied on more (octets; kubelet: the same).
+pub const MAX_REPLY: usize = 4 * 1024 * 1024;
+
+/// How many calls one connection may have at a time, under way or waiting for a stream: more than
+/// any handler needs, few enough to look at each on every turn.
+pub const MAX_CALLS: usize = 100;
+
+/// How long a peer has for its SETTINGS after the connection is made: ten times what a busy server
+/// was seen to need, and well under the time that a plugin's registration may take.
+pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long a peer has from the first to the last frame of a header block, which holds up all
+/// other streams: honest ones send it in one go.
+pub const HEADER_BLOCK_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long a peer may leave unread what we write.
+pub const WRITE_STALL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The header list that we say we accept, and what is kept of a larger one: twice what gRPC
+/// servers send by default (octets, with RFC 9113's 32 for each field).
+pub const MAX_HEADER_LIST: usize = 16 * 1024;
+
+/// How many fields are accepted in one header list: a field of no length costs memory, too.
+pub const MAX_FIELDS: usize = 128;
+
+/// How large a header block may be before it is decoded (octets).
+pub const MAX_HEADER_BLOCK: usize = 16 * 1024;
+
+/// In how many CONTINUATION frames a header block may go on. A block that fits our limits needs
+/// none, and one a frame is enough for a sender with smaller frames; empty ones would be free.
+pub const MAX_CONTINUATIONS: u32 = 8;
+
+/// The dynamic table that a peer may use for its header blocks: the protocol's initial value,
+/// because lowering it is poorly supported (octets).
+pub const HEADER_TABLE: usize = 4096;
+
+/// The largest header block that we send: java and C-core refuse larger ones (octets).
+pub const MAX_SENT_HEADER_BLOCK: usize = 8 * 1024;
+
+/// How many 1xx answers may precede the final one: nothing that serves gRPC sends any.
+pub const MAX_INFORMATIONAL: u8 = 8;
+
+/// How many values one SETTINGS frame may have: there are six, and extensions.
+pub const MAX_SETTINGS: usize = 32;
+
+/// How much of a GOAWAY's debug data is kept: a sentence (octets).
+pub const MAX_GOAWAY_DEBUG: usize = 256;
+
+/// How many frames that answer the peer may be unsent before it is no longer listened to: about
+/// 1 KiB of them.
+pub const MAX_UNSENT_ANSWERS: u32 = 64;
+
+/// With how much unsent no further headers or data are queued: one frame of the largest size, so
+/// that a writable socket always finds enough (octets).
+pub const UNSENT_OCTETS: usize = 16 * 1024;
+
+/// How many frames in a row may bring no call forward: PING, SETTINGS, PRIORITY,
+/// `WINDOW_UPDATE`, `RST_STREAM`, frames on ended streams, extensions.
+pub const MAX_IDLING_FRAMES: u32 = 1000;
+
+/// How many DATA frames in a row may have no data; honest ones have none but to end a stream.
+pub const MAX_EMPTY_DATA: u32 = 100;
+
+/// After which time frames that brought nothing forward are forgiven: a keepalive every second is
+/// rude, and no reason to end a connection that is open for days.
+pub const IDLING_FORGIVEN: Duration = Duration::from_secs(60);

@@ -1,0 +1,116 @@
+//! A header block that comes in fragments (RFC 9113 §4.3).
+//!
+//! Pure. A block in a single frame is decoded where it lies; only one that goes on in CONTINUATION
+//! frames is put together here, within limits, because an unfinished block holds up everything else
+//! on its connection.
+
+use super::StreamId;
+use super::error::{Excess, Violation};
+use super::frame::{Continuation, Headers};
+use crate::config;
+use crate::time::Time;
+
+/// A header block whose end has not come.
+#[derive(Debug)]
+pub(super) struct Block {
+    /// The stream.
+    pub(super) stream: StreamId,
+    /// Whether nothing follows the block on the stream.
+    pub(super) end_stream: bool,
+    /// When it must be complete.
+    pub(super) deadline: Time,
+    octets: Vec<u8>,
+    continuations: u32,
+}
+
+impl Block {
+    /// Begins a block with its first fragment.
+    pub(super) fn begin(headers: &Headers<'_>, now: Time) -> Self {
+        Self {
+            stream: headers.stream,
+            end_stream: headers.end_stream,
+            deadline: now + config::HEADER_BLOCK_TIMEOUT,
+            octets: headers.fragment.to_vec(),
+            continuations: 0,
+        }
+    }
+
+    /// Adds a fragment; answers whether the block is complete.
+    ///
+    /// RFC 9113 §6.10: "A CONTINUATION frame MUST be preceded by a HEADERS, PUSH_PROMISE or
+    /// CONTINUATION frame without the END_HEADERS flag set"; §4.3: "with no interleaved frames of
+    /// any other type or from any other stream".
+    pub(super) fn append(&mut self, fragment: &Continuation<'_>) -> Result<bool, Violation> {
+        if fragment.stream != self.stream {
+            return Err(Violation::StrayContinuation);
+        }
+        self.continuations += 1;
+        let size = self.octets.len() + fragment.fragment.len();
+        if self.continuations > config::MAX_CONTINUATIONS || size > config::MAX_HEADER_BLOCK {
+            return Err(Violation::Excess(Excess::HeaderBlock));
+        }
+        self.octets.extend_from_slice(fragment.fragment);
+        Ok(fragment.is_complete)
+    }
+
+    /// The fragments so far, as one.
+    pub(super) fn octets(&self) -> &[u8] {
+        &self.octets
+    }
+
+    /// Octets of memory held.
+    pub(super) fn mem_used(&self) -> usize {
+        self.octets.capacity()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block() -> Block {
+        let headers = Headers {
+            stream: StreamId::FIRST,
+            fragment: b"ab",
+            end_stream: true,
+            is_complete: false,
+        };
+        Block::begin(&headers, Time::ZERO)
+    }
+
+    fn fragment(octets: &[u8], is_complete: bool) -> Continuation<'_> {
+        Continuation {
+            stream: StreamId::FIRST,
+            fragment: octets,
+            is_complete,
+        }
+    }
+
+    #[test]
+    fn eight_continuations_are_fine_and_a_ninth_is_too_many() {
+        let mut block = block();
+        for _ in 0..7 {
+            assert_eq!(block.append(&fragment(b"", false)), Ok(false));
+        }
+        assert_eq!(block.append(&fragment(b"c", true)), Ok(true));
+        assert_eq!(block.octets(), b"abc");
+        let ninth = block.append(&fragment(b"", true));
+        assert_eq!(ninth, Err(Violation::Excess(Excess::HeaderBlock)));
+    }
+
+    #[test]
+    fn a_block_may_have_16_kib_and_not_an_octet_more() {
+        let rest = vec![0; config::MAX_HEADER_BLOCK - 2];
+        assert_eq!(block().append(&fragment(&rest, true)), Ok(true));
+        let mut full = block();
+        assert_eq!(full.append(&fragment(&rest, false)), Ok(false));
+        assert!(full.append(&fragment(b"c", true)).is_err());
+    }
+
+    #[test]
+    fn a_continuation_on_another_stream_is_a_connection_error() {
+        let mut other = fragment(b"", true);
+        other.stream = StreamId::FIRST.next().expect("there are more");
+        assert_eq!(block().append(&other), Err(Violation::StrayContinuation));
+    }
+}

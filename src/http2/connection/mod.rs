@@ -1,0 +1,378 @@
+//! The machine: a client's end of one connection.
+//!
+//! Pure. [`Connection`] has the verbs; behind it, [`core`] has the state, [`receive`] one function
+//! for each kind of frame, and [`send`] what the caller wants done.
+//!
+//! ```text
+//!                    SETTINGS                       GOAWAY, shutdown()
+//! AwaitingSettings -----------> Running ----------------------------------+
+//!        |                         |                                      |
+//!        | no HTTP/2, too late     | a violation, EOF, too late           | the last stream ends
+//!        v                         v                                      v
+//!      Ended { error } <-----------+--------------------------------------+
+//! ```
+//!
+//! An ended connection reads nothing more. What it still has to write is the GOAWAY that tells the
+//! peer why.
+
+mod core;
+mod receive;
+mod send;
+
+use std::ops::Range;
+
+use self::core::Core;
+pub use self::send::{OpenError, Taken};
+use super::StreamId;
+use super::deframer::Deframer;
+use super::error::{Awaited, ConnectionError, ErrorCode, StreamError};
+use super::fields::Fields;
+use super::frame::Frame;
+use super::preamble::{self, Verdict};
+use super::settings::Settings;
+use crate::config;
+use crate::time::Time;
+
+/// A client's end of one HTTP/2 connection.
+#[derive(Debug)]
+pub struct Connection {
+    input: Deframer,
+    /// Whether the input has ended.
+    eof: bool,
+    core: Core,
+    phase: Phase,
+}
+
+/// How far the connection has come.
+#[derive(Debug)]
+enum Phase {
+    /// The peer has not yet shown that it speaks HTTP/2.
+    AwaitingSettings {
+        /// When it must have.
+        deadline: Time,
+    },
+    /// Frames are exchanged.
+    Running,
+    /// Over.
+    Ended {
+        /// Why.
+        error: ConnectionError,
+        /// Whether [`Event::Closed`] was delivered.
+        told: bool,
+    },
+}
+
+/// What happened on the connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event<'a> {
+    /// The headers of the final answer; 1xx answers are not shown.
+    Head {
+        /// The stream.
+        stream: StreamId,
+        /// The value of `:status`.
+        status: u16,
+        /// All fields.
+        fields: &'a Fields,
+        /// Whether the answer ends here.
+        end_stream: bool,
+    },
+    /// Part of the content. Its octets are to be given back with [`Connection::consume`].
+    Data {
+        /// The stream.
+        stream: StreamId,
+        /// The octets.
+        data: &'a [u8],
+        /// Whether the answer ends here.
+        end_stream: bool,
+    },
+    /// The fields behind the content; the answer ends here.
+    Trailers {
+        /// The stream.
+        stream: StreamId,
+        /// All fields.
+        fields: &'a Fields,
+    },
+    /// The peer ended a stream by force.
+    Reset {
+        /// The stream.
+        stream: StreamId,
+        /// Why.
+        code: ErrorCode,
+    },
+    /// The peer broke a rule on a stream, which was reset therefore.
+    Failed {
+        /// The stream.
+        stream: StreamId,
+        /// What it did.
+        error: StreamError,
+    },
+    /// The peer is going away: streams above `last_stream` are gone, it has not looked at them.
+    GoAway {
+        /// The last stream that it will finish.
+        last_stream: u32,
+        /// Why it goes.
+        code: ErrorCode,
+    },
+    /// The connection is over, and all streams with it. The last event.
+    Closed(ConnectionError),
+}
+
+/// What a frame led to: an [`Event`] that does not borrow yet.
+#[derive(Debug)]
+enum Happened {
+    Head {
+        stream: StreamId,
+        status: u16,
+        end_stream: bool,
+    },
+    Data {
+        stream: StreamId,
+        at: Range<usize>,
+        end_stream: bool,
+    },
+    Trailers {
+        stream: StreamId,
+    },
+    Reset {
+        stream: StreamId,
+        code: ErrorCode,
+    },
+    Failed {
+        stream: StreamId,
+        error: StreamError,
+    },
+    GoAway {
+        last_stream: u32,
+        code: ErrorCode,
+    },
+    Closed(ConnectionError),
+}
+
+impl Connection {
+    /// A connection that was just made. Its preface waits in [`transmit`](Self::transmit), so that
+    /// it can go out together with the first request.
+    pub fn client(now: Time) -> Self {
+        Self {
+            input: Deframer::new(),
+            eof: false,
+            core: Core::client(now),
+            phase: Phase::AwaitingSettings {
+                deadline: now + config::HANDSHAKE_TIMEOUT,
+            },
+        }
+    }
+
+    /// Where to read to. Empty: do not read now; poll events, or write first.
+    pub fn recv_buf(&mut self) -> &mut [u8] {
+        if self.is_ended() || self.eof || !self.core.outbox.has_room_to_answer() {
+            return &mut [];
+        }
+        self.input.room()
+    }
+
+    /// Says that `octets` were read into [`recv_buf`](Self::recv_buf).
+    pub fn received(&mut self, octets: usize, now: Time) {
+        self.core.at(now);
+        self.input.filled(octets);
+    }
+
+    /// Says that nothing more comes, or can be written: the peer closed the connection, or it
+    /// broke. What came before is still worked on.
+    pub fn eof(&mut self, now: Time) {
+        self.core.at(now);
+        self.core.outbox.close();
+        self.eof = true;
+    }
+
+    /// What to write next.
+    pub fn transmit(&self) -> &[u8] {
+        self.core.outbox.transmit()
+    }
+
+    /// Says that so many octets of [`transmit`](Self::transmit) were written.
+    pub fn sent(&mut self, octets: usize, now: Time) {
+        self.core.at(now);
+        self.core.sent(octets);
+    }
+
+    /// The next event; `None` until something is received or written.
+    pub fn poll_event(&mut self, now: Time) -> Option<Event<'_>> {
+        self.core.at(now);
+        let happened = self.advance()?;
+        self.core.watch_writing();
+        Some(self.event(happened))
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) wants to be called next.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        self.timers().map(|(at, _)| at).min()
+    }
+
+    /// Ends the connection when the peer has let a deadline pass; calling it early is harmless.
+    pub fn handle_timeout(&mut self, now: Time) {
+        self.core.at(now);
+        let missed = self.timers().find(|&(at, _)| at <= now);
+        if let Some((_, awaited)) = missed {
+            self.end(ConnectionError::TimedOut(awaited));
+        }
+    }
+
+    /// Whether the connection is over.
+    pub fn is_ended(&self) -> bool {
+        matches!(self.phase, Phase::Ended { .. })
+    }
+
+    /// Why no stream can be opened any more, once that is so.
+    pub fn closing(&self) -> Option<ConnectionError> {
+        match &self.phase {
+            Phase::Ended { error, .. } => Some(error.clone()),
+            _ => self.core.closing(),
+        }
+    }
+
+    /// What the peer wants, once it said so.
+    pub fn peer_settings(&self) -> Option<&Settings> {
+        self.core.peer.as_ref()
+    }
+
+    /// Octets of memory held, beyond the value itself.
+    pub fn mem_used(&self) -> usize {
+        self.input.mem_used() + self.core.mem_used()
+    }
+
+    /// Works on what was received until something happens that the caller has to know.
+    fn advance(&mut self) -> Option<Happened> {
+        loop {
+            if let Phase::Ended { error, told } = &mut self.phase {
+                let untold = !std::mem::replace(told, true);
+                return untold.then(|| Happened::Closed(error.clone()));
+            }
+            if let Some(error) = self.core.drained() {
+                self.end(error);
+                continue;
+            }
+            match self.receive_frame() {
+                Ok(Progress::Happened(happened)) => return Some(happened),
+                Ok(Progress::Silent) => {}
+                Ok(Progress::Blocked) => return None,
+                Err(error) => self.end(error),
+            }
+        }
+    }
+
+    /// Takes one frame out of the input, if there is one and room to answer it.
+    fn receive_frame(&mut self) -> Result<Progress, ConnectionError> {
+        if !self.core.outbox.has_room_to_answer() {
+            return Ok(Progress::Blocked);
+        }
+        if !self.core.has_settings() && !self.check_preamble()? {
+            return Ok(Progress::Blocked);
+        }
+        let next = self.input.next().map_err(ConnectionError::Violation)?;
+        let Some((head, at)) = next else {
+            return self.starve();
+        };
+        let frame = Frame::parse(head, self.input.payload(at.clone()));
+        let happened = frame
+            .and_then(|frame| self.core.receive(frame, at.start))
+            .map_err(ConnectionError::Violation)?;
+        if matches!(self.phase, Phase::AwaitingSettings { .. }) {
+            self.phase = Phase::Running;
+        }
+        Ok(happened.map_or(Progress::Silent, Progress::Happened))
+    }
+
+    /// Says what it means that there is no complete frame.
+    fn starve(&self) -> Result<Progress, ConnectionError> {
+        if self.eof {
+            let inside_frame = !self.input.waiting().is_empty();
+            return Err(ConnectionError::Eof { inside_frame });
+        }
+        Ok(Progress::Blocked)
+    }
+
+    /// Whether the peer is seen to speak HTTP/2; `false` while it cannot be told.
+    fn check_preamble(&self) -> Result<bool, ConnectionError> {
+        match preamble::judge(self.input.waiting(), self.eof) {
+            Verdict::Http2 => Ok(true),
+            Verdict::Unknown => Ok(false),
+            Verdict::Not(instead) => Err(ConnectionError::NotHttp2(instead)),
+        }
+    }
+
+    /// Ends the connection, and tells the peer why where that makes sense.
+    fn end(&mut self, error: ConnectionError) {
+        match &error {
+            // RFC 9113 §3.4: "A GOAWAY frame MAY be omitted in this case, since an invalid preface
+            // indicates that the peer is not using HTTP/2."
+            ConnectionError::NotHttp2(_) | ConnectionError::Eof { .. } => self.core.outbox.close(),
+            ConnectionError::Violation(_) | ConnectionError::TimedOut(_) => {
+                self.core.say_goodbye(error.code());
+            }
+            ConnectionError::GoneAway(_) | ConnectionError::ShutDown => {}
+        }
+        self.core.forget();
+        self.input.clear();
+        self.phase = Phase::Ended { error, told: false };
+    }
+
+    /// What the peer has to do, and until when.
+    fn timers(&self) -> impl Iterator<Item = (Time, Awaited)> {
+        let handshake = match self.phase {
+            Phase::AwaitingSettings { deadline } => Some((deadline, Awaited::Settings)),
+            _ => None,
+        };
+        let block = self.core.block.as_ref();
+        let block = block.map(|block| (block.deadline, Awaited::HeaderBlock));
+        let stall = self.core.stalls_at.map(|at| (at, Awaited::Reading));
+        let is_running = !self.is_ended();
+        [handshake, block, stall]
+            .into_iter()
+            .flatten()
+            .filter(move |_| is_running)
+    }
+
+    /// The event, with what it borrows.
+    fn event(&self, happened: Happened) -> Event<'_> {
+        let fields = &self.core.fields;
+        match happened {
+            Happened::Head {
+                stream,
+                status,
+                end_stream,
+            } => Event::Head {
+                stream,
+                status,
+                fields,
+                end_stream,
+            },
+            Happened::Data {
+                stream,
+                at,
+                end_stream,
+            } => Event::Data {
+                stream,
+                data: self.input.payload(at),
+                end_stream,
+            },
+            Happened::Trailers { stream } => Event::Trailers { stream, fields },
+            Happened::Reset { stream, code } => Event::Reset { stream, code },
+            Happened::Failed { stream, error } => Event::Failed { stream, error },
+            Happened::GoAway { last_stream, code } => Event::GoAway { last_stream, code },
+            Happened::Closed(error) => Event::Closed(error),
+        }
+    }
+}
+
+/// How far taking one frame got.
+enum Progress {
+    /// Something happened.
+    Happened(Happened),
+    /// Nothing that the caller needs to know; there may be another frame.
+    Silent,
+    /// There is no frame, or no room to answer it.
+    Blocked,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,299 @@
+//! What each kind of frame does.
+//!
+//! One function each. A [`Violation`] ends the connection; a [`StreamError`] ends the stream, here,
+//! and is told as an event.
+
+use super::super::StreamId;
+use super::super::block::Block;
+use super::super::error::{Excess, GoneAway, StreamError, Violation};
+use super::super::fields::Section;
+use super::super::frame::{
+    Continuation, Data, Entries, Frame, GoAway, Headers, Id, Kind, Ping, Reset, SettingsFrame,
+    WindowUpdate,
+};
+use super::super::settings::Settings;
+use super::super::stream;
+use super::super::streams::Found;
+use super::Happened;
+use super::core::Core;
+use crate::config;
+
+impl Core {
+    /// Takes a frame, whose payload begins at `payload` in the input.
+    pub(super) fn receive(
+        &mut self,
+        frame: Frame<'_>,
+        payload: usize,
+    ) -> Result<Option<Happened>, Violation> {
+        if self.block.is_some() && !matches!(frame, Frame::Continuation(_)) {
+            return Err(Violation::InterruptedBlock(frame.kind()));
+        }
+        match frame {
+            Frame::Data(data) => self.receive_data(&data, payload),
+            Frame::Headers(headers) => self.receive_headers(&headers),
+            Frame::Continuation(fragment) => self.receive_continuation(&fragment),
+            Frame::Reset(reset) => self.receive_reset(reset),
+            Frame::Settings(SettingsFrame::Values(values)) => self.receive_settings(&values),
+            Frame::Ping(ping) => self.receive_ping(ping),
+            Frame::GoAway(goaway) => self.receive_goaway(&goaway),
+            Frame::WindowUpdate(update) => self.receive_window_update(update),
+            // RFC 9113 §6.6: "PUSH_PROMISE MUST NOT be sent if the SETTINGS_ENABLE_PUSH setting of
+            // the peer endpoint is set to 0."
+            Frame::PushPromise => Err(Violation::Push),
+            // Old C-core acknowledges only together with its answer, so nothing waits for that.
+            Frame::Settings(SettingsFrame::Ack) | Frame::Ignored(_) => self.idled(),
+        }
+    }
+
+    /// Takes a frame that brings nothing forward.
+    fn idled(&mut self) -> Result<Option<Happened>, Violation> {
+        self.patience.idled(self.now)?;
+        Ok(None)
+    }
+
+    /// Takes content.
+    fn receive_data(
+        &mut self,
+        data: &Data<'_>,
+        payload: usize,
+    ) -> Result<Option<Happened>, Violation> {
+        // The connection's window is given back whatever the stream's fate is: RFC 9113 §6.9: "A
+        // receiver that receives a flow-controlled frame MUST always account for its contribution
+        // against the connection flow-control window, unless the receiver treats this as a
+        // connection error."
+        self.receive
+            .receive(data.cost)
+            .map_err(|_| Violation::WindowExceeded)?;
+        if let Some(increment) = self.receive.release(data.cost) {
+            self.update_window(WindowUpdate {
+                stream: None,
+                increment,
+            });
+        }
+        let is_empty = data.content.is_empty();
+        if is_empty && !data.end_stream {
+            self.patience.empty_data(self.now)?;
+        }
+        let Found::Open(stream) = self.streams.find(Kind::Data, data.stream)? else {
+            return self.idled();
+        };
+        if let Err(error) = stream.receive_data(data) {
+            return Ok(Some(self.fail(data.stream, error)));
+        }
+        // Nobody consumes padding, so it is given back at once.
+        let padding = data.cost - u32::try_from(data.content.len()).unwrap_or(data.cost);
+        self.release(data.stream, padding);
+        self.streams.remove_if_closed(data.stream);
+        if is_empty && !data.end_stream {
+            return Ok(None);
+        }
+        self.patience.progress();
+        let begin = payload + data.offset;
+        Ok(Some(Happened::Data {
+            stream: data.stream,
+            at: begin..begin + data.content.len(),
+            end_stream: data.end_stream,
+        }))
+    }
+
+    /// Takes a header block, or its beginning.
+    fn receive_headers(&mut self, headers: &Headers<'_>) -> Result<Option<Happened>, Violation> {
+        self.streams.find(Kind::Headers, headers.stream)?;
+        if headers.is_complete {
+            return self.receive_block(headers.stream, headers.end_stream, headers.fragment);
+        }
+        self.block = Some(Block::begin(headers, self.now));
+        Ok(None)
+    }
+
+    /// Takes a further fragment of a header block.
+    fn receive_continuation(
+        &mut self,
+        fragment: &Continuation<'_>,
+    ) -> Result<Option<Happened>, Violation> {
+        let block = self.block.as_mut().ok_or(Violation::StrayContinuation)?;
+        if !block.append(fragment)? {
+            return Ok(None);
+        }
+        let Some(block) = self.block.take() else {
+            return Ok(None);
+        };
+        self.receive_block(block.stream, block.end_stream, block.octets())
+    }
+
+    /// Takes a complete header block.
+    ///
+    /// It is decoded whatever became of its stream: the blocks that come after it depend on it
+    /// (grpc's CVE-2023-32731 was to skip one).
+    fn receive_block(
+        &mut self,
+        id: StreamId,
+        end_stream: bool,
+        block: &[u8],
+    ) -> Result<Option<Happened>, Violation> {
+        let section = self.decode(block)?;
+        let Found::Open(stream) = self.streams.find(Kind::Headers, id)? else {
+            return self.idled();
+        };
+        let received = match stream.receive_headers(&section, end_stream) {
+            Ok(received) => received,
+            Err(error) => return Ok(Some(self.fail(id, error))),
+        };
+        self.streams.remove_if_closed(id);
+        match received {
+            stream::Headers::Informational => self.idled(),
+            stream::Headers::Head { status } => {
+                self.patience.progress();
+                Ok(Some(Happened::Head {
+                    stream: id,
+                    status,
+                    end_stream,
+                }))
+            }
+            stream::Headers::Trailers => {
+                self.patience.progress();
+                Ok(Some(Happened::Trailers { stream: id }))
+            }
+        }
+    }
+
+    /// Decodes a header block into `fields`.
+    fn decode(&mut self, block: &[u8]) -> Result<Section, Violation> {
+        let fields = &mut self.fields;
+        fields.clear();
+        let mut section = Section::default();
+        self.decoder
+            .decode(block, &mut |name, value| section.field(name, value, fields))
+            .map_err(Violation::Compression)?;
+        if section.is_bomb() {
+            return Err(Violation::Excess(Excess::Fields));
+        }
+        Ok(section)
+    }
+
+    /// Takes the end of a stream.
+    ///
+    /// One that has ended already is past caring: C-core resets with NO_ERROR after its answer,
+    /// java resets twice.
+    fn receive_reset(&mut self, reset: Reset) -> Result<Option<Happened>, Violation> {
+        self.patience.idled(self.now)?;
+        let Found::Open(_) = self.streams.find(Kind::Reset, reset.stream)? else {
+            return Ok(None);
+        };
+        self.streams.ended_by_peer(reset.stream);
+        Ok(Some(Happened::Reset {
+            stream: reset.stream,
+            code: reset.code,
+        }))
+    }
+
+    /// Takes what the peer wants, and acknowledges it after it is in effect.
+    ///
+    /// RFC 9113 §6.5.3: "The values in the SETTINGS frame MUST be processed in the order they
+    /// appear, with no other frame processing between values. [...] Once all values have been
+    /// processed, the recipient MUST immediately emit a SETTINGS frame with the ACK flag set."
+    fn receive_settings(&mut self, values: &Entries<'_>) -> Result<Option<Happened>, Violation> {
+        self.patience.idled(self.now)?;
+        if values.count() > config::MAX_SETTINGS {
+            return Err(Violation::Excess(Excess::SettingsEntries));
+        }
+        let mut settings = self.peer.take().unwrap_or_default();
+        for (id, value) in values.iter() {
+            let before = settings.initial_window_size;
+            settings.apply(id, value)?;
+            if id == Id::INITIAL_WINDOW_SIZE {
+                self.shift_windows(before, &settings)?;
+            }
+        }
+        self.peer = Some(settings);
+        self.outbox.answer(&SettingsFrame::ack());
+        Ok(None)
+    }
+
+    /// Moves the windows of all open streams with INITIAL_WINDOW_SIZE.
+    ///
+    /// RFC 9113 §6.9.2: "a receiver MUST adjust the size of all stream flow-control windows that it
+    /// maintains by the difference between the new value and the old value. [...] An endpoint MUST
+    /// treat a change to SETTINGS_INITIAL_WINDOW_SIZE that causes any flow-control window to exceed
+    /// the maximum size as a connection error of type FLOW_CONTROL_ERROR."
+    fn shift_windows(&mut self, before: u32, settings: &Settings) -> Result<(), Violation> {
+        let by = i64::from(settings.initial_window_size) - i64::from(before);
+        for stream in self.streams.iter_mut() {
+            stream
+                .send
+                .shift(by)
+                .map_err(|_| Violation::InitialWindow)?;
+        }
+        Ok(())
+    }
+
+    /// Takes a PING: one that asks gets its octets back, ahead of everything that waits.
+    fn receive_ping(&mut self, ping: Ping) -> Result<Option<Happened>, Violation> {
+        self.patience.idled(self.now)?;
+        if !ping.ack {
+            self.outbox.answer(&Ping { ack: true, ..ping }.encode());
+        }
+        Ok(None)
+    }
+
+    /// Takes the peer's goodbye, which may come more than once.
+    ///
+    /// RFC 9113 §6.8: "Endpoints MUST NOT increase the value they send in the last stream
+    /// identifier". The streams are ours, so theirs are odd numbers, or 0 for none.
+    fn receive_goaway(&mut self, goaway: &GoAway<'_>) -> Result<Option<Happened>, Violation> {
+        self.patience.idled(self.now)?;
+        let last_stream = goaway.last_stream;
+        let is_even = last_stream != 0 && last_stream % 2 == 0;
+        let before = self.gone.as_ref().map(|gone| gone.last_stream);
+        if is_even || before.is_some_and(|before| last_stream > before) {
+            return Err(Violation::GoAwayStream(last_stream));
+        }
+        let debug = &goaway.debug[..goaway.debug.len().min(config::MAX_GOAWAY_DEBUG)];
+        self.gone = Some(GoneAway {
+            last_stream,
+            code: goaway.code,
+            debug: debug.to_vec(),
+        });
+        self.streams.remove_above(last_stream);
+        Ok(Some(Happened::GoAway {
+            last_stream,
+            code: goaway.code,
+        }))
+    }
+
+    /// Takes the permission to send more.
+    fn receive_window_update(
+        &mut self,
+        update: WindowUpdate,
+    ) -> Result<Option<Happened>, Violation> {
+        self.patience.idled(self.now)?;
+        let by = i64::from(update.increment);
+        let Some(id) = update.stream else {
+            // RFC 9113 §6.9: "errors on the connection flow-control window MUST be treated as a
+            // connection error".
+            if by == 0 {
+                return Err(Violation::WindowZero);
+            }
+            return match self.send.shift(by) {
+                Ok(()) => Ok(None),
+                Err(_) => Err(Violation::WindowOverflow),
+            };
+        };
+        let Found::Open(stream) = self.streams.find(Kind::WindowUpdate, id)? else {
+            return Ok(None);
+        };
+        if by == 0 {
+            return Ok(Some(self.fail(id, StreamError::WindowZero)));
+        }
+        match stream.send.shift(by) {
+            Ok(()) => Ok(None),
+            Err(_) => Ok(Some(self.fail(id, StreamError::WindowOverflow))),
+        }
+    }
+
+    /// Resets a stream on which the peer broke a rule.
+    fn fail(&mut self, stream: StreamId, error: StreamError) -> Happened {
+        self.reset(stream, error.code());
+        Happened::Failed { stream, error }
+    }
+}

@@ -1,0 +1,8 @@
+//! The sentences of RFC 9113 that a connection obeys, from the peer's side of the wire.
+
+mod closing;
+mod flow;
+mod headers;
+mod hostile;
+mod settings;
+mod streams;

@@ -1,0 +1,138 @@
+//! How connections end: GOAWAY, EOF, shutting down.
+
+use crate::http2::testing::*;
+use crate::http2::{ConnectionError, OpenError};
+
+/// The second of the six: the answer that comes after a graceful GOAWAY is not lost.
+#[test]
+fn a_graceful_drain_finishes_what_runs() {
+    let mut peer = Peer::asked(1);
+    assert_eq!(
+        peer.say(&goaway(0x7fff_ffff, 0, b"")),
+        ["goaway 2147483647 NO_ERROR"]
+    );
+    peer.say(&ping(9));
+    assert_eq!(peer.hear(), ["PING ack 9"]);
+    let opened = peer.client.open(&[], true, peer.now);
+    assert!(matches!(
+        opened,
+        Err(OpenError::Closing(ConnectionError::GoneAway(_)))
+    ));
+    assert_eq!(peer.say(&goaway(ONE, 0, b"")), ["goaway 1 NO_ERROR"]);
+    assert!(peer.wait(4_600).is_empty());
+    let rest = [
+        ok(ONE),
+        data(ONE, b"reply", false),
+        headers(ONE, &[("grpc-status", "0")], true),
+    ];
+    assert_eq!(
+        peer.say(&rest.concat()),
+        [
+            "head 1 200",
+            "data 1 5",
+            "trailers 1",
+            "closed NO_ERROR: the peer went away (NO_ERROR)",
+        ]
+    );
+}
+
+#[test]
+fn streams_above_the_last_are_gone_and_the_others_continue() {
+    let mut peer = Peer::asked(2);
+    assert_eq!(peer.say(&goaway(ONE, 0, b"")), ["goaway 1 NO_ERROR"]);
+    assert!(peer.say(&ok(THREE)).is_empty(), "late, and ignored");
+    assert_eq!(peer.say(&ok(ONE)), ["head 1 200"]);
+}
+
+#[test]
+fn a_goaway_may_come_again_with_a_lower_or_equal_last_stream_only() {
+    let mut peer = Peer::asked(3);
+    assert_eq!(peer.say(&goaway(5, 0, b"")).len(), 1);
+    assert_eq!(peer.say(&goaway(5, 0, b"")).len(), 1);
+    assert_eq!(peer.say(&goaway(3, 0, b"")).len(), 1);
+    let events = peer.say(&goaway(5, 0, b""));
+    assert!(events[0].starts_with("closed PROTOCOL_ERROR"), "{events:?}");
+}
+
+#[test]
+fn a_goaway_about_an_even_stream_is_a_connection_error() {
+    let mut peer = Peer::asked(1);
+    let events = peer.say(&goaway(2, 0, b""));
+    assert!(events[0].starts_with("closed PROTOCOL_ERROR"), "{events:?}");
+}
+
+#[test]
+fn a_goaway_is_told_with_its_reason_of_which_256_octets_are_kept() {
+    let mut peer = Peer::greeted(&[]);
+    assert_eq!(
+        peer.say(&goaway(0, 11, b"too_many_pings\x1b[2J")),
+        [
+            "goaway 0 ENHANCE_YOUR_CALM",
+            "closed NO_ERROR: the peer went away \
+             (ENHANCE_YOUR_CALM, \"too_many_pings\\u{1b}[2J\")",
+        ]
+    );
+    let mut peer = Peer::asked(1);
+    for _ in 0..60 {
+        peer.say(&goaway(ONE, 0, &[b'x'; 16_376]));
+    }
+    let Some(ConnectionError::GoneAway(gone)) = peer.client.closing() else {
+        panic!("it said so");
+    };
+    assert_eq!(gone.debug.len(), 256);
+}
+
+#[test]
+fn what_came_before_the_end_is_worked_on() {
+    let mut peer = Peer::asked(1);
+    let octets = [ok(ONE), data(ONE, b"x", true)].concat();
+    let room = peer.client.recv_buf();
+    room[..octets.len()].copy_from_slice(&octets);
+    peer.client.received(octets.len(), peer.now);
+    assert_eq!(
+        peer.close(),
+        [
+            "head 1 200",
+            "data 1 1 end",
+            "closed NO_ERROR: the peer closed the connection"
+        ]
+    );
+    assert_eq!(peer.client.poll_timeout(), None);
+    assert!(peer.client.is_ended());
+}
+
+#[test]
+fn an_end_inside_a_frame_is_told() {
+    let mut peer = Peer::asked(1);
+    peer.say(&ok(ONE)[..5]);
+    let expected = "closed NO_ERROR: the peer closed the connection in the middle of a frame";
+    assert_eq!(peer.close(), [expected]);
+}
+
+#[test]
+fn shutting_down_says_goodbye_and_ends_with_the_last_stream() {
+    let mut peer = Peer::asked(1);
+    peer.client.shutdown(peer.now);
+    peer.client.shutdown(peer.now);
+    assert_eq!(peer.hear(), ["GOAWAY 0 NO_ERROR"]);
+    let opened = peer.client.open(&[], true, peer.now);
+    assert_eq!(opened, Err(OpenError::Closing(ConnectionError::ShutDown)));
+    assert_eq!(
+        peer.say(&headers(ONE, &[(":status", "200")], true)),
+        [
+            "head 1 200 end",
+            "closed NO_ERROR: the connection was shut down"
+        ]
+    );
+}
+
+#[test]
+fn whether_a_request_was_written_is_known_to_the_octet() {
+    let mut peer = Peer::greeted(&[]);
+    let stream = peer.open(true);
+    assert!(!peer.client.was_written(stream));
+    peer.client.sent(1, peer.now);
+    assert!(peer.client.was_written(stream));
+    peer.close();
+    assert!(peer.client.was_written(stream));
+}

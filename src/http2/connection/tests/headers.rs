@@ -1,0 +1,232 @@
+//! Header blocks: how they come, and what they may say.
+
+use crate::http2::testing::*;
+
+/// What becomes of an answer that begins with these fields.
+fn answer(fields: &[(&str, &str)]) -> Vec<String> {
+    Peer::asked(1).say(&headers(ONE, fields, false))
+}
+
+#[test]
+fn a_block_may_come_in_fragments_and_nothing_else_between_them() {
+    let fields = block(&[(":status", "200"), ("a", "b")]);
+    let (first, rest) = fields.split_at(3);
+    let mut peer = Peer::asked(1);
+    assert!(peer.say(&frame(HEADERS, 0, ONE, first)).is_empty());
+    assert!(peer.say(&frame(CONTINUATION, 0, ONE, b"")).is_empty());
+    assert_eq!(
+        peer.say(&frame(CONTINUATION, END_HEADERS, ONE, rest)),
+        ["head 1 200"]
+    );
+
+    let intruders = [
+        ping(1),
+        data(ONE, b"x", false),
+        frame(0xee, 0, ONE, b"unknown"),
+        frame(PRIORITY, 0, ONE, &[0; 5]),
+        frame(CONTINUATION, END_HEADERS, THREE, rest),
+        headers(ONE, &[], false),
+    ];
+    for intruder in intruders {
+        let mut peer = Peer::asked(2);
+        peer.say(&frame(HEADERS, 0, ONE, first));
+        let events = peer.say(&intruder);
+        assert!(events[0].starts_with("closed PROTOCOL_ERROR"), "{events:?}");
+    }
+}
+
+#[test]
+fn a_continuation_of_nothing_is_a_connection_error() {
+    let mut peer = Peer::asked(1);
+    let events = peer.say(&frame(CONTINUATION, END_HEADERS, ONE, b""));
+    assert!(events[0].starts_with("closed PROTOCOL_ERROR"), "{events:?}");
+}
+
+#[test]
+fn a_block_has_ten_seconds_to_come() {
+    let mut peer = Peer::asked(1);
+    peer.say(&frame(HEADERS, 0, ONE, b""));
+    assert!(peer.wait(9_999).is_empty());
+    let events = peer.wait(1);
+    assert!(
+        events[0].starts_with("closed ENHANCE_YOUR_CALM"),
+        "{events:?}"
+    );
+}
+
+/// C-core writes `:status` as a literal name, and indexes into a table of size 0.
+#[test]
+fn a_status_with_a_literal_name_is_a_status() {
+    let mut peer = Peer::asked(1);
+    let block = b"\x20\x40\x07:status\x03200";
+    let events = peer.say(&frame(HEADERS, END_HEADERS, ONE, block));
+    assert_eq!(events, ["head 1 200"]);
+}
+
+#[test]
+fn a_block_that_does_not_decode_is_a_compression_error() {
+    for block in [
+        &b"\x80"[..],
+        b"\x7f\x81\xff\xff\x7f",
+        b"\xff\x80\x80\x80\x80\x80\x80\x00",
+    ] {
+        let mut peer = Peer::asked(1);
+        let events = peer.say(&frame(HEADERS, END_HEADERS, ONE, block));
+        assert!(
+            events[0].starts_with("closed COMPRESSION_ERROR"),
+            "{events:?}"
+        );
+        assert_eq!(peer.hear(), ["GOAWAY 0 COMPRESSION_ERROR"]);
+    }
+}
+
+#[test]
+fn every_block_is_decoded_also_that_of_a_stream_that_was_reset() {
+    let mut peer = Peer::asked(2);
+    peer.client.reset(
+        crate::http2::StreamId::FIRST,
+        crate::http2::ErrorCode::CANCEL,
+        peer.now,
+    );
+    // The first block puts ":status: 200" under a new index, the second refers to it.
+    let entry = b"\x48\x03200\x40\x01a\x01b";
+    assert!(
+        peer.say(&frame(HEADERS, END_HEADERS, ONE, entry))
+            .is_empty()
+    );
+    let events = peer.say(&frame(HEADERS, END_HEADERS, THREE, b"\xbf\xbe"));
+    assert_eq!(events, ["head 3 200"]);
+}
+
+#[test]
+fn a_malformed_answer_costs_its_stream() {
+    let malformed: [&[(&str, &str)]; 7] = [
+        &[],
+        &[("a", "b"), (":status", "200")],
+        &[(":status", "200"), (":status", "200")],
+        &[(":status", "abc")],
+        &[(":status", "200"), ("Upper", "x")],
+        &[(":status", "200"), ("a", "x\r\ny")],
+        &[(":status", "200"), ("connection", "close")],
+    ];
+    for fields in malformed {
+        let mut peer = Peer::asked(2);
+        let events = peer.say(&headers(ONE, fields, false));
+        assert!(
+            events[0].starts_with("failed 1 PROTOCOL_ERROR"),
+            "{fields:?}: {events:?}"
+        );
+        assert_eq!(peer.hear(), ["RST_STREAM 1 PROTOCOL_ERROR"]);
+        assert_eq!(
+            peer.say(&ok(THREE)),
+            ["head 3 200"],
+            "the other stream goes on"
+        );
+    }
+}
+
+#[test]
+fn values_that_are_no_ascii_are_no_error() {
+    assert_eq!(
+        answer(&[(":status", "200"), ("a", "gr\u{fc}n")]),
+        ["head 1 200"]
+    );
+}
+
+#[test]
+fn pseudo_headers_in_trailers_are_malformed() {
+    let mut peer = Peer::asked(1);
+    peer.say(&ok(ONE));
+    let events = peer.say(&headers(ONE, &[(":status", "200")], true));
+    assert!(
+        events[0].starts_with("failed 1 PROTOCOL_ERROR"),
+        "{events:?}"
+    );
+}
+
+/// The sixth of the six: a 103 is not the final answer.
+#[test]
+fn informational_answers_are_not_the_final_one() {
+    let mut peer = Peer::asked(1);
+    let early = headers(ONE, &[(":status", "103"), ("link", "x")], false);
+    for _ in 0..8 {
+        assert!(peer.say(&early).is_empty());
+    }
+    assert_eq!(peer.say(&ok(ONE)), ["head 1 200"]);
+    assert_eq!(peer.say(&data(ONE, b"x", false)), ["data 1 1"]);
+}
+
+#[test]
+fn a_ninth_informational_answer_is_too_many() {
+    let mut peer = Peer::asked(1);
+    let early = headers(ONE, &[(":status", "100")], false);
+    for _ in 0..8 {
+        peer.say(&early);
+    }
+    let events = peer.say(&early);
+    assert_eq!(events, ["failed 1 ENHANCE_YOUR_CALM: too many 1xx answers"]);
+}
+
+#[test]
+fn an_informational_answer_ends_no_stream_and_switches_no_protocol() {
+    for (status, end_stream) in [("100", true), ("101", false)] {
+        let mut peer = Peer::asked(1);
+        let events = peer.say(&headers(ONE, &[(":status", status)], end_stream));
+        assert!(
+            events[0].starts_with("failed 1 PROTOCOL_ERROR"),
+            "{events:?}"
+        );
+    }
+}
+
+#[test]
+fn data_before_the_final_headers_is_malformed() {
+    let mut peer = Peer::asked(1);
+    peer.say(&headers(ONE, &[(":status", "100")], false));
+    let events = peer.say(&data(ONE, b"x", false));
+    assert_eq!(events, ["failed 1 PROTOCOL_ERROR: data before headers"]);
+}
+
+#[test]
+fn second_headers_must_end_the_stream() {
+    let mut peer = Peer::asked(1);
+    peer.say(&ok(ONE));
+    let events = peer.say(&headers(ONE, &[("a", "b")], false));
+    assert!(
+        events[0].starts_with("failed 1 PROTOCOL_ERROR"),
+        "{events:?}"
+    );
+
+    let mut peer = Peer::asked(1);
+    peer.say(&ok(ONE));
+    assert_eq!(peer.say(&headers(ONE, &[("a", "b")], true)), ["trailers 1"]);
+}
+
+#[test]
+fn content_is_as_long_as_its_content_length() {
+    let announce = |length: &str| {
+        let mut peer = Peer::asked(1);
+        let fields = [(":status", "200"), ("content-length", length)];
+        let events = peer.say(&headers(ONE, &fields, false));
+        (peer, events)
+    };
+    let (mut peer, _) = announce("3");
+    assert_eq!(peer.say(&data(ONE, b"abc", true)), ["data 1 3 end"]);
+    let (mut peer, _) = announce("3");
+    let events = peer.say(&data(ONE, b"ab", true));
+    assert!(
+        events[0].starts_with("failed 1 PROTOCOL_ERROR"),
+        "{events:?}"
+    );
+    let (mut peer, _) = announce("3");
+    let events = peer.say(&data(ONE, b"abcd", false));
+    assert!(
+        events[0].starts_with("failed 1 PROTOCOL_ERROR"),
+        "{events:?}"
+    );
+    let (_, events) = announce("three");
+    assert!(
+        events[0].starts_with("failed 1 PROTOCOL_ERROR"),
+        "{events:?}"
+    );
+}

@@ -1,0 +1,190 @@
+//! Preface, SETTINGS and PING.
+
+use crate::http2::testing::*;
+use crate::http2::{OpenError, Taken};
+
+const MAX_CONCURRENT_STREAMS: u16 = 3;
+const INITIAL_WINDOW_SIZE: u16 = 4;
+const MAX_FRAME_SIZE: u16 = 5;
+const MAX_HEADER_LIST_SIZE: u16 = 6;
+
+#[test]
+fn preface_settings_and_the_first_request_are_written_at_once_before_the_server_speaks() {
+    let mut peer = Peer::connected();
+    let stream = peer.open(false);
+    assert_eq!(
+        peer.client.send_data(stream, b"hello", true, peer.now),
+        Taken::All
+    );
+    assert_eq!(
+        peer.hear(),
+        ["preface", "SETTINGS of 2", "HEADERS 1", "DATA 1 5 end"]
+    );
+}
+
+#[test]
+fn our_settings_refuse_pushes_and_limit_the_header_list() {
+    let peer = Peer::connected();
+    let octets = &peer.client.transmit()[24..];
+    assert_eq!(
+        octets,
+        frame(SETTINGS, 0, 0, b"\0\x02\0\0\0\0\0\x06\0\0\x40\0")
+    );
+}
+
+#[test]
+fn settings_are_acknowledged_once_each_and_an_acknowledgement_is_never_waited_for() {
+    let mut peer = Peer::asked(1);
+    assert!(peer.say(&settings(&[(0xfe03, 1)])).is_empty());
+    assert!(peer.say(&settings(&[])).is_empty());
+    assert_eq!(peer.hear(), ["SETTINGS ack", "SETTINGS ack"]);
+    assert!(peer.say(&frame(SETTINGS, ACK, 0, b"")).is_empty());
+    assert!(peer.hear().is_empty());
+    assert_eq!(peer.say(&ok(ONE)), ["head 1 200"]);
+}
+
+#[test]
+fn the_peers_settings_are_shown_once_they_came() {
+    let mut peer = Peer::connected();
+    assert_eq!(peer.client.peer_settings(), None);
+    peer.say(&settings(&[(MAX_CONCURRENT_STREAMS, 7)]));
+    let wanted = peer.client.peer_settings().expect("they came");
+    assert_eq!(wanted.max_concurrent_streams, Some(7));
+    assert_eq!(wanted.initial_window_size, 65_535);
+}
+
+#[test]
+fn what_settings_may_not_say_ends_the_connection() {
+    let table = [
+        (settings(&[(2, 1)]), "PROTOCOL_ERROR"),
+        (
+            settings(&[(INITIAL_WINDOW_SIZE, 0x8000_0000)]),
+            "FLOW_CONTROL_ERROR",
+        ),
+        (settings(&[(MAX_FRAME_SIZE, 16_383)]), "PROTOCOL_ERROR"),
+        (settings(&[(9, 0); 33]), "ENHANCE_YOUR_CALM"),
+        (frame(SETTINGS, 0, 0, b"12345"), "FRAME_SIZE_ERROR"),
+        (frame(SETTINGS, 0, 1, b""), "PROTOCOL_ERROR"),
+        (frame(SETTINGS, ACK, 0, b"123456"), "FRAME_SIZE_ERROR"),
+    ];
+    for (octets, code) in table {
+        let mut peer = Peer::greeted(&[]);
+        let events = peer.say(&octets);
+        assert!(
+            events.len() == 1 && events[0].starts_with("closed"),
+            "{events:?}"
+        );
+        assert_eq!(peer.hear(), [format!("GOAWAY 0 {code}")]);
+    }
+    let mut peer = Peer::greeted(&[]);
+    assert!(peer.say(&settings(&[(9, 0); 32])).is_empty());
+}
+
+#[test]
+fn a_stream_that_the_peer_does_not_allow_yet_is_opened_when_it_does() {
+    let mut peer = Peer::greeted(&[(MAX_CONCURRENT_STREAMS, 0)]);
+    let fields: [(&str, &[u8]); 1] = [(":method", b"POST")];
+    assert_eq!(
+        peer.client.open(&fields, true, peer.now),
+        Err(OpenError::Later)
+    );
+    peer.say(&settings(&[(MAX_CONCURRENT_STREAMS, 1)]));
+    peer.open(true);
+    assert_eq!(
+        peer.client.open(&fields, true, peer.now),
+        Err(OpenError::Later)
+    );
+    peer.say(&headers(ONE, &[(":status", "200")], true));
+    peer.open(true);
+}
+
+#[test]
+fn a_header_list_that_the_peer_would_refuse_is_not_sent() {
+    let fields: [(&str, &[u8]); 1] = [("name", b"value")];
+    let mut peer = Peer::greeted(&[(MAX_HEADER_LIST_SIZE, 40)]);
+    assert_eq!(
+        peer.client.open(&fields, true, peer.now),
+        Err(OpenError::TooLarge)
+    );
+    peer.say(&settings(&[(MAX_HEADER_LIST_SIZE, 41)]));
+    assert!(peer.client.open(&fields, true, peer.now).is_ok());
+
+    let large = vec![b'x'; 8 * 1024];
+    let fields: [(&str, &[u8]); 1] = [("name", &large)];
+    let mut peer = Peer::greeted(&[]);
+    assert_eq!(
+        peer.client.open(&fields, true, peer.now),
+        Err(OpenError::TooLarge)
+    );
+    assert!(peer.hear().is_empty());
+}
+
+#[test]
+fn a_ping_is_answered_with_its_octets_ahead_of_queued_data() {
+    let mut peer = Peer::greeted(&[]);
+    let stream = peer.open(false);
+    peer.client
+        .send_data(stream, &vec![7; 30_000], true, peer.now);
+    peer.say(&ping(42));
+    assert_eq!(peer.hear(), ["PING ack 42", "HEADERS 1", "DATA 1 16384"]);
+}
+
+#[test]
+fn an_answer_to_a_ping_that_nobody_sent_is_ignored() {
+    let mut peer = Peer::greeted(&[]);
+    assert!(peer.say(&frame(PING, ACK, 0, b"12345678")).is_empty());
+    assert!(peer.hear().is_empty());
+}
+
+#[test]
+fn a_first_frame_that_is_no_settings_is_no_http2() {
+    let table: [(&[u8], &str); 4] = [
+        (
+            b"HTTP/1.1 400 Bad Request\r\n\r\n",
+            "it answers in HTTP/1, status 400",
+        ),
+        (b"\x15\x03\x01\0\x02\x02\x46\0\0", "it speaks TLS"),
+        (b"SSH-2.0-OpenSSH", "it says \"SSH-2.0-OpenSSH\""),
+        (
+            &ping(1),
+            "it says \"\\u{0}\\u{0}\\u{8}\\u{6}\\u{0}\\u{0}\\u{0}\\u{0}\\u{0}",
+        ),
+    ];
+    for (octets, words) in table {
+        let mut peer = Peer::connected();
+        peer.open(true);
+        let events = peer.say(octets);
+        let expected = format!("closed PROTOCOL_ERROR: the peer does not speak HTTP/2: {words}");
+        assert!(events[0].starts_with(&expected), "{events:?}");
+        assert!(
+            peer.client.transmit().is_empty(),
+            "nobody would understand it"
+        );
+    }
+}
+
+#[test]
+fn a_peer_that_closes_without_a_word_is_no_http2() {
+    let mut peer = Peer::connected();
+    let expected = "closed PROTOCOL_ERROR: the peer does not speak HTTP/2: \
+                    it closed the connection without a word";
+    assert_eq!(peer.close(), [expected]);
+}
+
+#[test]
+fn a_peer_has_five_seconds_for_its_settings() {
+    let mut peer = Peer::connected();
+    peer.hear();
+    peer.say(b"\0\0\x06\x04\0\0\0\0\0\0");
+    assert!(peer.wait(4_999).is_empty());
+    assert_eq!(
+        peer.client.poll_timeout().map(|at| at > peer.now),
+        Some(true)
+    );
+    let expected = "closed SETTINGS_TIMEOUT: the peer sent no SETTINGS in time";
+    assert_eq!(peer.wait(1), [expected]);
+    assert_eq!(peer.client.poll_timeout(), None);
+
+    let mut peer = Peer::greeted(&[]);
+    assert!(peer.wait(1_000_000).is_empty());
+}

@@ -1,0 +1,196 @@
+//! What may come on a stream, and when (RFC 9113 §5.1).
+
+use crate::http2::testing::*;
+use crate::http2::{ErrorCode, StreamId};
+
+#[test]
+fn an_answer_is_head_data_and_trailers() {
+    let mut peer = Peer::asked(1);
+    let answer = [
+        ok(ONE),
+        data(ONE, b"hello", false),
+        headers(ONE, &[("grpc-status", "0")], true),
+    ];
+    assert_eq!(
+        peer.say(&answer.concat()),
+        ["head 1 200", "data 1 5", "trailers 1"]
+    );
+}
+
+#[test]
+fn an_answer_may_end_with_its_head_or_with_data() {
+    let mut peer = Peer::asked(2);
+    assert_eq!(
+        peer.say(&headers(ONE, &[(":status", "200")], true)),
+        ["head 1 200 end"]
+    );
+    peer.say(&ok(THREE));
+    assert_eq!(peer.say(&data(THREE, b"", true)), ["data 3 0 end"]);
+}
+
+#[test]
+fn an_answer_is_the_same_wherever_it_is_cut() {
+    let mut trailers = frame(HEADERS, END_STREAM, ONE, b"");
+    trailers.extend(frame(CONTINUATION, END_HEADERS, ONE, &block(&[("a", "b")])));
+    let stream = [
+        settings(&[(3, 100)]),
+        headers(ONE, &[(":status", "103")], false),
+        ok(ONE),
+        frame(DATA, PADDED, ONE, b"\x02hello\0\0"),
+        ping(1),
+        data(ONE, &[7; 3000], false),
+        trailers,
+        goaway(1, 0, b"bye"),
+    ]
+    .concat();
+    let play = |pieces: &mut dyn Iterator<Item = &[u8]>| {
+        let mut peer = Peer::connected();
+        peer.open(true);
+        let mut events = Vec::new();
+        for piece in pieces {
+            events.extend(peer.say(piece));
+        }
+        (events, peer.hear())
+    };
+    let whole = play(&mut std::iter::once(&stream[..]));
+    assert_eq!(whole.0.len(), 6, "{:?}", whole.0);
+    for size in [1, 2, 3, 7, 9, 10, 100, 1024] {
+        assert_eq!(play(&mut stream.chunks(size)), whole, "in pieces of {size}");
+    }
+}
+
+#[test]
+fn anything_on_a_stream_that_nobody_opened_is_a_connection_error() {
+    for stream in [2, 3, 4, 0x7fff_ffff] {
+        let frames = [
+            ok(stream),
+            frame(HEADERS, 0, stream, b""),
+            data(stream, b"x", false),
+            reset(stream, 8),
+            window_update(stream, 1),
+        ];
+        for octets in frames {
+            let mut peer = Peer::asked(1);
+            let events = peer.say(&octets);
+            assert!(
+                events[0].starts_with("closed PROTOCOL_ERROR"),
+                "{stream}: {events:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn after_our_reset_late_frames_are_ignored_and_not_answered() {
+    let mut peer = Peer::asked(1);
+    peer.client
+        .reset(StreamId::FIRST, ErrorCode::CANCEL, peer.now);
+    assert_eq!(peer.hear(), ["RST_STREAM 1 CANCEL"]);
+    let late = [
+        ok(ONE),
+        data(ONE, b"x", false),
+        headers(ONE, &[("a", "b")], true),
+        reset(ONE, 8),
+        reset(ONE, 8),
+        window_update(ONE, 5),
+    ];
+    for octets in late {
+        assert!(peer.say(&octets).is_empty());
+        assert!(peer.hear().is_empty());
+    }
+    peer.client
+        .reset(StreamId::FIRST, ErrorCode::CANCEL, peer.now);
+    assert!(peer.hear().is_empty(), "a stream is reset once");
+}
+
+#[test]
+fn a_reset_is_never_answered_with_a_reset() {
+    let mut peer = Peer::asked(1);
+    assert_eq!(peer.say(&reset(ONE, 7)), ["reset 1 REFUSED_STREAM"]);
+    assert!(peer.say(&reset(ONE, 7)).is_empty());
+    assert!(peer.hear().is_empty());
+}
+
+#[test]
+fn a_reset_after_the_end_is_noise() {
+    let mut peer = Peer::asked(1);
+    peer.say(&ok(ONE));
+    peer.say(&headers(ONE, &[("grpc-status", "0")], true));
+    assert!(peer.say(&reset(ONE, 0)).is_empty());
+    assert!(peer.hear().is_empty());
+}
+
+#[test]
+fn a_message_that_goes_on_after_its_end_is_an_error() {
+    // Closed in both directions.
+    for late in [data(ONE, b"x", false), headers(ONE, &[("a", "b")], true)] {
+        let mut peer = Peer::asked(1);
+        peer.say(&headers(ONE, &[(":status", "200")], true));
+        let events = peer.say(&late);
+        assert!(events[0].starts_with("closed STREAM_CLOSED"), "{events:?}");
+    }
+    // Half-closed: we are still sending.
+    for late in [data(ONE, b"x", false), headers(ONE, &[("a", "b")], true)] {
+        let mut peer = Peer::greeted(&[]);
+        peer.open(false);
+        peer.say(&headers(ONE, &[(":status", "200")], true));
+        let events = peer.say(&late);
+        assert!(
+            events[0].starts_with("failed 1 STREAM_CLOSED"),
+            "{events:?}"
+        );
+    }
+}
+
+#[test]
+fn frames_on_the_wrong_kind_of_stream_and_of_the_wrong_size_end_the_connection() {
+    let table = [
+        (data(0, b"x", false), "PROTOCOL_ERROR"),
+        (headers(0, &[], false), "PROTOCOL_ERROR"),
+        (reset(0, 8), "PROTOCOL_ERROR"),
+        (frame(PING, 0, ONE, &[0; 8]), "PROTOCOL_ERROR"),
+        (frame(GOAWAY, 0, ONE, &[0; 8]), "PROTOCOL_ERROR"),
+        (frame(PING, 0, 0, &[0; 7]), "FRAME_SIZE_ERROR"),
+        (frame(RST_STREAM, 0, ONE, &[0; 5]), "FRAME_SIZE_ERROR"),
+        (frame(WINDOW_UPDATE, 0, ONE, &[0; 3]), "FRAME_SIZE_ERROR"),
+        (frame(PRIORITY, 0, ONE, &[0; 4]), "FRAME_SIZE_ERROR"),
+        (frame(DATA, PADDED, ONE, b"\x05hi"), "PROTOCOL_ERROR"),
+        (
+            frame(PUSH_PROMISE, END_HEADERS, ONE, b"\0\0\0\x02"),
+            "PROTOCOL_ERROR",
+        ),
+        (
+            b"\x00\x40\x01\x00\x00\x00\x00\x00\x01".to_vec(),
+            "FRAME_SIZE_ERROR",
+        ),
+    ];
+    for (octets, code) in table {
+        let mut peer = Peer::asked(1);
+        let events = peer.say(&octets);
+        assert!(
+            events[0].starts_with(&format!("closed {code}")),
+            "{octets:?}: {events:?}"
+        );
+        assert_eq!(peer.hear(), [format!("GOAWAY 0 {code}")]);
+        assert!(
+            peer.say(&ping(1)).is_empty(),
+            "an ended connection hears nothing"
+        );
+        assert!(peer.client.recv_buf().is_empty());
+    }
+}
+
+#[test]
+fn priorities_and_extensions_are_ignored() {
+    let mut peer = Peer::asked(1);
+    for octets in [
+        frame(PRIORITY, 0, ONE, &[0; 5]),
+        frame(PRIORITY, 0, 99, &[0; 5]),
+        frame(0x0a, 0, 0, b"altsvc"),
+        frame(0x0c, 0, 0, b"origin"),
+        frame(0xff, 0xff, 0x7fff_ffff, b"whatever"),
+    ] {
+        assert!(peer.say(&octets).is_empty());
+    }
+    assert_eq!(peer.say(&ok(ONE)), ["head 1 200"]);
+}

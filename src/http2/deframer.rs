@@ -1,0 +1,183 @@
+//! What was received and not yet worked on, cut into frames.
+//!
+//! Pure. One buffer, into which the caller reads and out of which frames are taken where they lie.
+//! It grows to what came, never to what a frame announces, and never beyond one frame of the size
+//! that we accept. A frame is looked at twice at most: its head as soon as that is there, its
+//! payload when it is complete; so a peer that sends one octet at a time makes us work no harder.
+
+use std::ops::Range;
+
+use super::error::Violation;
+use super::frame::{HEAD, Head};
+use super::settings::MIN_FRAME;
+
+/// The receive buffer.
+#[derive(Debug)]
+pub(super) struct Deframer {
+    octets: Vec<u8>,
+    /// Where the octets begin that are not yet taken.
+    start: usize,
+    /// Where they end; behind is room.
+    end: usize,
+}
+
+impl Deframer {
+    /// An empty buffer, without memory.
+    pub(super) fn new() -> Self {
+        Self {
+            octets: Vec::new(),
+            start: 0,
+            end: 0,
+        }
+    }
+
+    /// Room to read into; empty when a complete frame waits and there is none.
+    pub(super) fn room(&mut self) -> &mut [u8] {
+        self.octets.copy_within(self.start..self.end, 0);
+        self.end -= self.start;
+        self.start = 0;
+        if self.end == self.octets.len() && !self.has_frame() {
+            let size = (self.octets.len() * 2).clamp(INITIAL, LARGEST);
+            self.octets.reserve_exact(size - self.octets.len());
+            self.octets.resize(size, 0);
+        }
+        &mut self.octets[self.end..]
+    }
+
+    /// Counts octets that were read into the room.
+    pub(super) fn filled(&mut self, octets: usize) {
+        self.end = self.end.saturating_add(octets).min(self.octets.len());
+    }
+
+    /// Takes the next frame, when it is complete: its head, and where its payload is.
+    ///
+    /// RFC 9113 §4.2: "An endpoint MUST send an error code of FRAME_SIZE_ERROR if a frame exceeds
+    /// the size defined in SETTINGS_MAX_FRAME_SIZE": the head tells, nobody waits for the payload.
+    pub(super) fn next(&mut self) -> Result<Option<(Head, Range<usize>)>, Violation> {
+        let Some(head) = self.head() else {
+            return Ok(None);
+        };
+        if head.length > MIN_FRAME {
+            return Err(Violation::FrameTooLarge(head.length));
+        }
+        if !self.has_frame() {
+            return Ok(None);
+        }
+        let begin = self.start + HEAD;
+        let end = begin + head.length as usize;
+        self.start = end;
+        Ok(Some((head, begin..end)))
+    }
+
+    /// The payload of the frame that was taken last.
+    pub(super) fn payload(&self, range: Range<usize>) -> &[u8] {
+        &self.octets[range]
+    }
+
+    /// What came and was not yet taken.
+    pub(super) fn waiting(&self) -> &[u8] {
+        &self.octets[self.start..self.end]
+    }
+
+    /// Forgets everything, and gives its memory back.
+    pub(super) fn clear(&mut self) {
+        *self = Self::new();
+    }
+
+    /// Octets of memory held.
+    pub(super) fn mem_used(&self) -> usize {
+        self.octets.capacity()
+    }
+
+    /// The head of the next frame, when it is complete.
+    fn head(&self) -> Option<Head> {
+        self.waiting().first_chunk().copied().map(Head::parse)
+    }
+
+    /// Whether the next frame is complete, or never will be because it is too large.
+    fn has_frame(&self) -> bool {
+        self.head().is_some_and(|head| {
+            head.length > MIN_FRAME || self.waiting().len() - HEAD >= head.length as usize
+        })
+    }
+}
+
+/// The first size of the buffer: a whole answer to a small call fits (octets).
+const INITIAL: usize = 1024;
+
+/// The last size of the buffer: one frame of the size that we accept (octets).
+const LARGEST: usize = HEAD + MIN_FRAME as usize;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http2::frame::Kind;
+
+    fn frame(length: usize) -> Vec<u8> {
+        let mut octets = Head::new(Kind::Data, 0, 1, length).encode().to_vec();
+        octets.resize(HEAD + length, 7);
+        octets
+    }
+
+    /// Puts as much of `octets` into the room as fits, and answers how much that is.
+    fn feed(deframer: &mut Deframer, octets: &[u8]) -> usize {
+        let room = deframer.room();
+        let n = room.len().min(octets.len());
+        room[..n].copy_from_slice(&octets[..n]);
+        deframer.filled(n);
+        n
+    }
+
+    #[test]
+    fn a_frame_is_taken_when_its_last_octet_has_come() {
+        let mut deframer = Deframer::new();
+        let octets = frame(5);
+        for octet in &octets[..octets.len() - 1] {
+            feed(&mut deframer, &[*octet]);
+            assert_eq!(deframer.next(), Ok(None));
+        }
+        feed(&mut deframer, &octets[octets.len() - 1..]);
+        let (head, range) = deframer.next().expect("fine").expect("complete");
+        assert_eq!((head.length, deframer.payload(range)), (5, &[7; 5][..]));
+        assert_eq!(deframer.next(), Ok(None));
+    }
+
+    #[test]
+    fn a_frame_of_16384_octets_is_taken_and_one_more_octet_is_refused_on_the_head_alone() {
+        let mut deframer = Deframer::new();
+        let octets = frame(16_384);
+        let mut fed = 0;
+        while fed < octets.len() {
+            assert_eq!(deframer.next(), Ok(None));
+            fed += feed(&mut deframer, &octets[fed..]);
+        }
+        assert!(deframer.next().expect("fine").is_some());
+
+        feed(&mut deframer, &frame(16_385)[..HEAD]);
+        assert_eq!(deframer.next(), Err(Violation::FrameTooLarge(16_385)));
+    }
+
+    #[test]
+    fn memory_grows_with_what_came_and_not_with_what_is_announced() {
+        let mut deframer = Deframer::new();
+        assert_eq!(deframer.mem_used(), 0);
+        let octets = frame(16_384);
+        let mut came = 0;
+        while came < octets.len() {
+            came += feed(&mut deframer, &octets[came..=came]);
+            assert!(deframer.mem_used() <= (2 * came).max(INITIAL));
+        }
+        assert!(deframer.room().is_empty());
+        assert_eq!(deframer.mem_used(), LARGEST);
+    }
+
+    #[test]
+    fn there_is_no_room_while_a_complete_frame_waits_in_a_full_buffer() {
+        let mut deframer = Deframer::new();
+        let many = frame(91).repeat(20);
+        assert_eq!(feed(&mut deframer, &many), INITIAL);
+        assert!(deframer.room().is_empty());
+        assert!(deframer.next().expect("fine").is_some());
+        assert_eq!(deframer.room().len(), 100);
+    }
+}

@@ -1,0 +1,361 @@
+//! What goes wrong on a connection or a stream: who is wrong, and the code the wire has for it.
+//!
+//! Pure. RFC 9113 §5.4 knows two sizes of failure, and so do the types: a [`StreamError`] costs one
+//! stream (RST_STREAM), a [`ConnectionError`] costs the connection (GOAWAY, where the peer still
+//! listens).
+
+use std::fmt;
+
+use super::frame::Kind;
+use super::{Preamble, StreamId};
+use crate::escape;
+use crate::hpack;
+
+/// An error code as RST_STREAM and GOAWAY carry it (RFC 9113 §7).
+///
+/// "Unknown or unsupported error codes MUST NOT trigger any special behavior": any number fits.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ErrorCode(pub u32);
+
+#[allow(missing_docs)] // The names are RFC 9113's; `Display` has a word on those it shows.
+impl ErrorCode {
+    pub const NO_ERROR: Self = Self(0x0);
+    pub const PROTOCOL_ERROR: Self = Self(0x1);
+    pub const INTERNAL_ERROR: Self = Self(0x2);
+    pub const FLOW_CONTROL_ERROR: Self = Self(0x3);
+    pub const SETTINGS_TIMEOUT: Self = Self(0x4);
+    pub const STREAM_CLOSED: Self = Self(0x5);
+    pub const FRAME_SIZE_ERROR: Self = Self(0x6);
+    pub const REFUSED_STREAM: Self = Self(0x7);
+    pub const CANCEL: Self = Self(0x8);
+    pub const COMPRESSION_ERROR: Self = Self(0x9);
+    pub const CONNECT_ERROR: Self = Self(0xa);
+    pub const ENHANCE_YOUR_CALM: Self = Self(0xb);
+    pub const INADEQUATE_SECURITY: Self = Self(0xc);
+    pub const HTTP_1_1_REQUIRED: Self = Self(0xd);
+}
+
+/// The names of the codes, by number.
+const CODE_NAMES: [&str; 14] = [
+    "NO_ERROR",
+    "PROTOCOL_ERROR",
+    "INTERNAL_ERROR",
+    "FLOW_CONTROL_ERROR",
+    "SETTINGS_TIMEOUT",
+    "STREAM_CLOSED",
+    "FRAME_SIZE_ERROR",
+    "REFUSED_STREAM",
+    "CANCEL",
+    "COMPRESSION_ERROR",
+    "CONNECT_ERROR",
+    "ENHANCE_YOUR_CALM",
+    "INADEQUATE_SECURITY",
+    "HTTP_1_1_REQUIRED",
+];
+
+impl fmt::Display for ErrorCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = usize::try_from(self.0).ok().and_then(|n| CODE_NAMES.get(n));
+        match name {
+            Some(name) => f.write_str(name),
+            None => write!(f, "unknown code {:#x}", self.0),
+        }
+    }
+}
+
+impl fmt::Debug for ErrorCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Why a connection ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ConnectionError {
+    /// The peer does not speak HTTP/2: what came instead of its preface.
+    NotHttp2(Preamble),
+    /// The peer broke a rule.
+    Violation(Violation),
+    /// The peer was too slow.
+    TimedOut(Awaited),
+    /// The peer closed the connection, or it broke.
+    Eof {
+        /// Whether it ended in the middle of a frame.
+        inside_frame: bool,
+    },
+    /// The peer said goodbye, and the last stream it still served has ended.
+    GoneAway(GoneAway),
+    /// We said goodbye, and the last stream has ended.
+    ShutDown,
+}
+
+/// What a peer said in its last GOAWAY.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GoneAway {
+    /// Streams above this one were not looked at.
+    pub last_stream: u32,
+    /// Why it goes.
+    pub code: ErrorCode,
+    /// What it adds for humans: the first octets of it, not yet escaped.
+    pub debug: Vec<u8>,
+}
+
+/// What a peer did that the protocol, or our patience, does not allow on any stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Violation {
+    /// A frame larger than we said we accept.
+    FrameTooLarge(u32),
+    /// A frame whose length its kind does not allow.
+    FrameLength(Kind),
+    /// A frame with more padding than payload.
+    Padding(Kind),
+    /// A frame on stream 0 that belongs to a stream.
+    NeedsStream(Kind),
+    /// A frame on a stream that belongs to the connection.
+    NeedsConnection(Kind),
+    /// A frame on a stream that nobody opened.
+    IdleStream(Kind, u32),
+    /// A frame on a stream after the peer had ended it.
+    ClosedStream(Kind, StreamId),
+    /// CONTINUATION without a header block to continue.
+    StrayContinuation,
+    /// Another frame inside a header block.
+    InterruptedBlock(Kind),
+    /// A push, which our SETTINGS forbid.
+    Push,
+    /// A header block that does not decode.
+    Compression(hpack::Error),
+    /// A setting with a value that it must not have.
+    SettingValue {
+        /// The setting's number.
+        id: u16,
+        /// The value.
+        value: u32,
+    },
+    /// An initial window so large that a stream's window overflows, or above 2^31-1.
+    InitialWindow,
+    /// The connection's window was incremented by 0.
+    WindowZero,
+    /// The connection's window was incremented above 2^31-1.
+    WindowOverflow,
+    /// More data than the connection's window allowed.
+    WindowExceeded,
+    /// A GOAWAY that names a stream we cannot have opened, or a higher one than the GOAWAY before.
+    GoAwayStream(u32),
+    /// More than we have patience for.
+    Excess(Excess),
+}
+
+/// What there was too much of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Excess {
+    /// CONTINUATION frames, or octets, in one header block.
+    HeaderBlock,
+    /// Decoded fields in one header block.
+    Fields,
+    /// Entries in one SETTINGS frame.
+    SettingsEntries,
+    /// Frames that bring no call forward.
+    Idling,
+    /// DATA frames without data.
+    EmptyData,
+}
+
+/// What the peer had time for, and did not do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Awaited {
+    /// Sending its SETTINGS.
+    Settings,
+    /// Finishing a header block.
+    HeaderBlock,
+    /// Reading what we write.
+    Reading,
+}
+
+impl ConnectionError {
+    /// The code that a GOAWAY about this carries.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::NotHttp2(_) => ErrorCode::PROTOCOL_ERROR,
+            Self::Violation(violation) => violation.code(),
+            Self::TimedOut(Awaited::Settings) => ErrorCode::SETTINGS_TIMEOUT,
+            Self::TimedOut(_) => ErrorCode::ENHANCE_YOUR_CALM,
+            Self::Eof { .. } | Self::GoneAway(_) | Self::ShutDown => ErrorCode::NO_ERROR,
+        }
+    }
+}
+
+impl Violation {
+    /// The code that RFC 9113 names where it forbids this.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::FrameTooLarge(_) | Self::FrameLength(_) => ErrorCode::FRAME_SIZE_ERROR,
+            Self::ClosedStream(..) => ErrorCode::STREAM_CLOSED,
+            Self::Compression(_) => ErrorCode::COMPRESSION_ERROR,
+            Self::InitialWindow | Self::WindowOverflow | Self::WindowExceeded => {
+                ErrorCode::FLOW_CONTROL_ERROR
+            }
+            Self::Excess(_) => ErrorCode::ENHANCE_YOUR_CALM,
+            _ => ErrorCode::PROTOCOL_ERROR,
+        }
+    }
+}
+
+/// What a peer did that costs it one stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StreamError {
+    /// The message is malformed (RFC 9113 §8.1.1).
+    Malformed(Malformed),
+    /// More fields, or larger ones, than we said we accept.
+    HeadersTooLarge,
+    /// More 1xx answers than we have patience for.
+    TooManyInformational,
+    /// A frame after the peer had ended its side.
+    AfterEnd(Kind),
+    /// The stream's window was incremented by 0.
+    WindowZero,
+    /// The stream's window was incremented above 2^31-1.
+    WindowOverflow,
+    /// More data than the stream's window allowed.
+    WindowExceeded,
+}
+
+/// What makes a message malformed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Malformed {
+    /// A field name that is no lower-case token.
+    FieldName,
+    /// A field value with a NUL, CR or LF in it, or with space around it.
+    FieldValue,
+    /// A field that only HTTP/1 connections have.
+    ConnectionField,
+    /// A pseudo-header that is unknown, repeated, late, or in trailers.
+    PseudoHeader,
+    /// No `:status`, or none of three digits.
+    Status,
+    /// A 1xx answer that ends the stream, or 101.
+    Informational,
+    /// Data before the headers.
+    DataBeforeHeaders,
+    /// Headers after the headers that do not end the stream.
+    TrailersWithoutEnd,
+    /// Less or more data than `content-length` says, or a length that is no number.
+    ContentLength,
+}
+
+impl StreamError {
+    /// The code that a RST_STREAM about this carries.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::Malformed(_) | Self::WindowZero => ErrorCode::PROTOCOL_ERROR,
+            Self::HeadersTooLarge | Self::TooManyInformational => ErrorCode::ENHANCE_YOUR_CALM,
+            Self::AfterEnd(_) => ErrorCode::STREAM_CLOSED,
+            Self::WindowOverflow | Self::WindowExceeded => ErrorCode::FLOW_CONTROL_ERROR,
+        }
+    }
+}
+
+impl fmt::Display for ConnectionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotHttp2(instead) => write!(f, "the peer does not speak HTTP/2: {instead}"),
+            Self::Violation(violation) => {
+                write!(
+                    f,
+                    "the peer broke HTTP/2 ({}): {violation}",
+                    violation.code()
+                )
+            }
+            Self::TimedOut(Awaited::Settings) => f.write_str("the peer sent no SETTINGS in time"),
+            Self::TimedOut(Awaited::HeaderBlock) => {
+                f.write_str("the peer did not finish its headers in time")
+            }
+            Self::TimedOut(Awaited::Reading) => f.write_str("the peer stopped reading"),
+            Self::Eof { inside_frame: true } => {
+                f.write_str("the peer closed the connection in the middle of a frame")
+            }
+            Self::Eof { .. } => f.write_str("the peer closed the connection"),
+            Self::GoneAway(gone) => gone.fmt(f),
+            Self::ShutDown => f.write_str("the connection was shut down"),
+        }
+    }
+}
+
+impl std::error::Error for ConnectionError {}
+
+impl fmt::Display for GoneAway {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the peer went away ({}", self.code)?;
+        if !self.debug.is_empty() {
+            write!(f, ", \"{}\"", escape::bytes(&self.debug))?;
+        }
+        f.write_str(")")
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::FrameTooLarge(length) => write!(f, "a frame of {length} octets"),
+            Self::FrameLength(kind) => write!(f, "{kind} of a wrong length"),
+            Self::Padding(kind) => write!(f, "{kind} with more padding than payload"),
+            Self::NeedsStream(kind) => write!(f, "{kind} on stream 0"),
+            Self::NeedsConnection(kind) => write!(f, "{kind} on a stream"),
+            Self::IdleStream(kind, id) => write!(f, "{kind} on stream {id}, which is not open"),
+            Self::ClosedStream(kind, id) => write!(f, "{kind} on stream {id} after its end"),
+            Self::StrayContinuation => f.write_str("CONTINUATION of nothing"),
+            Self::InterruptedBlock(kind) => write!(f, "{kind} inside a header block"),
+            Self::Push => f.write_str("a push"),
+            Self::Compression(error) => write!(f, "a header block that does not decode: {error}"),
+            Self::SettingValue { id, value } => write!(f, "setting {id:#x} of {value}"),
+            Self::InitialWindow => f.write_str("an initial window that overflows"),
+            Self::WindowZero => f.write_str("a window increment of 0"),
+            Self::WindowOverflow => f.write_str("a window above 2^31-1"),
+            Self::WindowExceeded => f.write_str("more data than the window allows"),
+            Self::GoAwayStream(id) => write!(f, "GOAWAY with the impossible last stream {id}"),
+            Self::Excess(excess) => excess.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Excess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::HeaderBlock => "a header block without end",
+            Self::Fields => "a header block that decodes to far too much",
+            Self::SettingsEntries => "too many entries in SETTINGS",
+            Self::Idling => "too many frames that bring nothing forward",
+            Self::EmptyData => "too many DATA frames without data",
+        })
+    }
+}
+
+impl fmt::Display for StreamError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Malformed(malformed) => malformed.fmt(f),
+            Self::HeadersTooLarge => f.write_str("too many or too large header fields"),
+            Self::TooManyInformational => f.write_str("too many 1xx answers"),
+            Self::AfterEnd(kind) => write!(f, "{kind} after the end of the stream"),
+            Self::WindowZero => f.write_str("a window increment of 0"),
+            Self::WindowOverflow => f.write_str("a window above 2^31-1"),
+            Self::WindowExceeded => f.write_str("more data than the window allows"),
+        }
+    }
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::FieldName => "a header name that is no lower-case token",
+            Self::FieldValue => "a header value with control characters or space around it",
+            Self::ConnectionField => "a header that HTTP/2 forbids",
+            Self::PseudoHeader => "a misplaced, repeated or unknown pseudo-header",
+            Self::Status => "headers without a valid :status",
+            Self::Informational => "a 1xx answer where none may be",
+            Self::DataBeforeHeaders => "data before headers",
+            Self::TrailersWithoutEnd => "trailers that do not end the stream",
+            Self::ContentLength => "content that disagrees with its content-length",
+        })
+    }
+}

@@ -1,0 +1,374 @@
+//! Header fields: what is kept of a decoded block, and whether it is well formed.
+//!
+//! Pure. [`Fields`] is one buffer for all names and values of a block, used again for the next; it
+//! keeps no more than our limits, however much a block decodes to. [`Section`] is what the rules of
+//! RFC 9113 §8.2 and §8.3 say of the block as a whole; which rules apply depends on what the block
+//! is for, which only the stream knows.
+
+use super::error::Malformed;
+use crate::config;
+
+/// The fields of one header block, in their order.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Fields {
+    /// Names and values, one behind the other.
+    octets: Vec<u8>,
+    /// Where each name, and then its value, ends.
+    ends: Vec<(usize, usize)>,
+}
+
+impl Fields {
+    /// The fields: name and value.
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let begins = std::iter::once(0).chain(self.ends.iter().map(|&(_, end)| end));
+        begins
+            .zip(&self.ends)
+            .map(|(begin, &(middle, end))| (&self.octets[begin..middle], &self.octets[middle..end]))
+    }
+
+    /// The values of all fields with this name.
+    pub fn all<'a>(&'a self, name: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
+        self.iter()
+            .filter(move |(other, _)| *other == name)
+            .map(|(_, value)| value)
+    }
+
+    /// The value of the first field with this name.
+    pub fn get(&self, name: &[u8]) -> Option<&[u8]> {
+        self.iter()
+            .find(|(other, _)| *other == name)
+            .map(|(_, value)| value)
+    }
+
+    /// Forgets all fields and keeps the memory.
+    pub(super) fn clear(&mut self) {
+        self.octets.clear();
+        self.ends.clear();
+    }
+
+    /// Adds a field.
+    fn push(&mut self, name: &[u8], value: &[u8]) {
+        self.octets.extend_from_slice(name);
+        let middle = self.octets.len();
+        self.octets.extend_from_slice(value);
+        self.ends.push((middle, self.octets.len()));
+    }
+
+    /// Octets of memory held.
+    pub(super) fn mem_used(&self) -> usize {
+        self.octets.capacity() + self.ends.capacity() * size_of::<(usize, usize)>()
+    }
+}
+
+/// What a block is, field by field as it is decoded.
+#[derive(Debug, Default)]
+pub(super) struct Section {
+    /// The size of the list in RFC 9113's way of counting, kept or not.
+    size: usize,
+    /// How many fields there were, kept or not.
+    count: usize,
+    /// The first rule that a field broke.
+    malformed: Option<Malformed>,
+    /// Whether a field that is no pseudo-header came.
+    regular: bool,
+    /// Whether a pseudo-header came.
+    pseudo: bool,
+    /// The value of `:status`.
+    status: Option<u16>,
+    /// The value of `content-length`.
+    content_length: Option<u64>,
+}
+
+impl Section {
+    /// Takes the next field, and keeps it while there is room.
+    pub(super) fn field(&mut self, name: &[u8], value: &[u8], fields: &mut Fields) {
+        // RFC 9113 §6.5.2: "The value is based on the uncompressed size of field lines, including
+        // the length of the name and value in units of octets plus an overhead of 32 octets for
+        // each field line."
+        self.size = self.size.saturating_add(name.len() + value.len() + 32);
+        self.count += 1;
+        if self.is_too_large() {
+            return;
+        }
+        let checked = if name.first() == Some(&b':') {
+            self.pseudo_header(name, value)
+        } else {
+            self.regular_field(name, value)
+        };
+        self.malformed = self.malformed.or_else(|| checked.err());
+        fields.push(name, value);
+    }
+
+    /// Whether there is more than we said we accept.
+    pub(super) fn is_too_large(&self) -> bool {
+        self.size > config::MAX_HEADER_LIST || self.count > config::MAX_FIELDS
+    }
+
+    /// Whether there is so much more that the peer must mean harm.
+    pub(super) fn is_bomb(&self) -> bool {
+        self.size > config::MAX_HEADER_LIST * BOMB
+    }
+
+    /// Holds the block to the rules for a response's headers; answers with its status.
+    pub(super) fn check_response(&self) -> Result<u16, Malformed> {
+        self.malformed.map_or(Ok(()), Err)?;
+        // RFC 9113 §8.3.2: "a single :status pseudo-header field is defined [...]. This
+        // pseudo-header field MUST be included in all responses".
+        self.status.ok_or(Malformed::Status)
+    }
+
+    /// Holds the block to the rules for trailers.
+    ///
+    /// RFC 9113 §8.1: "Trailers MUST NOT include pseudo-header fields."
+    pub(super) fn check_trailers(&self) -> Result<(), Malformed> {
+        self.malformed.map_or(Ok(()), Err)?;
+        if self.pseudo {
+            return Err(Malformed::PseudoHeader);
+        }
+        Ok(())
+    }
+
+    /// How much data is to follow, where the block says so.
+    pub(super) fn content_length(&self) -> Result<Option<u64>, Malformed> {
+        self.malformed.map_or(Ok(()), Err)?;
+        Ok(self.content_length)
+    }
+
+    /// Takes a pseudo-header.
+    ///
+    /// RFC 9113 §8.3: "Endpoints MUST treat a request or response that contains undefined or
+    /// invalid pseudo-header fields as malformed. All pseudo-header fields MUST appear in a field
+    /// block before all regular field lines. [...] The same pseudo-header field name MUST NOT
+    /// appear more than once in a field block."
+    fn pseudo_header(&mut self, name: &[u8], value: &[u8]) -> Result<(), Malformed> {
+        let is_misplaced = self.regular || self.pseudo;
+        self.pseudo = true;
+        if name != b":status" || is_misplaced {
+            return Err(Malformed::PseudoHeader);
+        }
+        self.status = Some(status(value).ok_or(Malformed::Status)?);
+        Ok(())
+    }
+
+    /// Takes a field that is no pseudo-header.
+    fn regular_field(&mut self, name: &[u8], value: &[u8]) -> Result<(), Malformed> {
+        self.regular = true;
+        if name.is_empty() || !name.iter().copied().all(is_lower_case_token) {
+            return Err(Malformed::FieldName);
+        }
+        // RFC 9113 §8.2.1: "A field value MUST NOT contain the zero value (ASCII NUL, 0x00), line
+        // feed (ASCII LF, 0x0a), or carriage return (ASCII CR, 0x0d) at any position." It also
+        // forbids space around the value; a `grpc-message` that ends in a space is no reason to
+        // lose the status beside it, and a space harms nobody.
+        if value.iter().any(|octet| matches!(octet, 0 | b'\n' | b'\r')) {
+            return Err(Malformed::FieldValue);
+        }
+        // RFC 9113 §8.2.2: "An endpoint MUST NOT generate an HTTP/2 message containing
+        // connection-specific header fields. [...] Any message containing connection-specific
+        // header fields MUST be treated as malformed."
+        if CONNECTION_FIELDS.contains(&name) || (name == b"te" && value != b"trailers") {
+            return Err(Malformed::ConnectionField);
+        }
+        if name == b"content-length" {
+            let length = number(value).ok_or(Malformed::ContentLength)?;
+            if self.content_length.is_some_and(|other| other != length) {
+                return Err(Malformed::ContentLength);
+            }
+            self.content_length = Some(length);
+        }
+        Ok(())
+    }
+}
+
+/// A status code: three digits, the first of them not 0 (RFC 9110 §15).
+fn status(value: &[u8]) -> Option<u16> {
+    match value {
+        [b'1'..=b'9', b'0'..=b'9', b'0'..=b'9'] => Some(
+            value
+                .iter()
+                .fold(0, |status, digit| status * 10 + u16::from(digit - b'0')),
+        ),
+        _ => None,
+    }
+}
+
+/// A decimal number of digits only.
+fn number(value: &[u8]) -> Option<u64> {
+    if value.is_empty() {
+        return None;
+    }
+    value.iter().try_fold(0_u64, |number, octet| {
+        let digit = octet.is_ascii_digit().then(|| octet - b'0')?;
+        number.checked_mul(10)?.checked_add(u64::from(digit))
+    })
+}
+
+/// Whether a name may contain the octet: a token of RFC 9110 §5.6.2 without upper case.
+///
+/// RFC 9113 §8.2.1 asks for less; what is no token is no field name in any version of HTTP.
+fn is_lower_case_token(octet: u8) -> bool {
+    octet.is_ascii_lowercase() || octet.is_ascii_digit() || b"!#$%&'*+-.^_`|~".contains(&octet)
+}
+
+/// "This includes the Connection header field and those listed as having connection-specific
+/// semantics in Section 7.6.1 of [HTTP]".
+const CONNECTION_FIELDS: [&[u8]; 5] = [
+    b"connection",
+    b"keep-alive",
+    b"proxy-connection",
+    b"transfer-encoding",
+    b"upgrade",
+];
+
+/// How many times the accepted size a block may decode to before that costs the connection: an
+/// honest peer may not know the limit, and misses it by a little.
+const BOMB: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Field<'a> = (&'a str, &'a [u8]);
+
+    fn section(block: &[Field<'_>]) -> (Section, Fields) {
+        let (mut section, mut fields) = (Section::default(), Fields::default());
+        for (name, value) in block {
+            section.field(name.as_bytes(), value, &mut fields);
+        }
+        (section, fields)
+    }
+
+    fn response(block: &[Field<'_>]) -> Result<u16, Malformed> {
+        section(block).0.check_response()
+    }
+
+    #[test]
+    fn a_response_has_exactly_one_status_of_three_digits_in_front() {
+        assert_eq!(response(&[(":status", b"200"), ("a", b"b")]), Ok(200));
+        let malformed: [(&[Field<'_>], Malformed); 11] = [
+            (&[], Malformed::Status),
+            (&[("a", b"b")], Malformed::Status),
+            (&[(":status", b"20")], Malformed::Status),
+            (&[(":status", b"2000")], Malformed::Status),
+            (&[(":status", b"2x0")], Malformed::Status),
+            (&[(":status", b"099")], Malformed::Status),
+            (&[(":status", b"")], Malformed::Status),
+            (&[("a", b"b"), (":status", b"200")], Malformed::PseudoHeader),
+            (
+                &[(":status", b"200"), (":status", b"200")],
+                Malformed::PseudoHeader,
+            ),
+            (
+                &[(":status", b"200"), (":path", b"/")],
+                Malformed::PseudoHeader,
+            ),
+            (
+                &[(":status", b"200"), (":other", b"")],
+                Malformed::PseudoHeader,
+            ),
+        ];
+        for (block, expected) in malformed {
+            assert_eq!(response(block), Err(expected), "{block:?}");
+        }
+    }
+
+    #[test]
+    fn trailers_have_no_pseudo_headers() {
+        assert_eq!(section(&[("grpc-status", b"0")]).0.check_trailers(), Ok(()));
+        assert_eq!(
+            section(&[(":status", b"200")]).0.check_trailers(),
+            Err(Malformed::PseudoHeader)
+        );
+    }
+
+    #[test]
+    fn a_name_is_a_lower_case_token_and_a_value_has_no_nul_cr_or_lf() {
+        let malformed: [(&str, &[u8], Malformed); 11] = [
+            ("Upper", b"", Malformed::FieldName),
+            ("", b"", Malformed::FieldName),
+            ("a b", b"", Malformed::FieldName),
+            ("a:b", b"", Malformed::FieldName),
+            ("a\0", b"", Malformed::FieldName),
+            ("n\u{e4}me", b"", Malformed::FieldName),
+            ("a", b"\0", Malformed::FieldValue),
+            ("a", b"x\ry", Malformed::FieldValue),
+            ("a", b"x\ny", Malformed::FieldValue),
+            ("connection", b"close", Malformed::ConnectionField),
+            ("te", b"gzip", Malformed::ConnectionField),
+        ];
+        for (name, value, expected) in malformed {
+            let block = [(":status", &b"200"[..]), (name, value)];
+            assert_eq!(response(&block), Err(expected), "{name:?}");
+            assert_eq!(section(&block[1..]).0.check_trailers(), Err(expected));
+        }
+    }
+
+    #[test]
+    fn values_that_are_no_ascii_or_end_in_a_space_are_no_error() {
+        let block = [
+            (":status", &b"200"[..]),
+            ("grpc-message", b"caf\xc3\xa9 \xff "),
+        ];
+        assert_eq!(response(&block), Ok(200));
+        assert_eq!(section(&block).1.get(b"grpc-message"), Some(block[1].1));
+    }
+
+    #[test]
+    fn content_length_is_one_number() {
+        let length = |values: &[&'static [u8]]| {
+            let mut block = vec![(":status", &b"200"[..])];
+            block.extend(values.iter().map(|value| ("content-length", *value)));
+            section(&block).0.content_length()
+        };
+        assert_eq!(length(&[]), Ok(None));
+        assert_eq!(length(&[b"12"]), Ok(Some(12)));
+        assert_eq!(length(&[b"12", b"12"]), Ok(Some(12)));
+        for wrong in [
+            &[&b""[..]][..],
+            &[b"-1"],
+            &[b"1", b"2"],
+            &[b"18446744073709551616"],
+        ] {
+            assert_eq!(length(wrong), Err(Malformed::ContentLength), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_block_is_kept_up_to_the_limit_and_counted_beyond_it() {
+        let (mut section, mut fields) = (Section::default(), Fields::default());
+        section.field(b":status", b"200", &mut fields);
+        let value = [b'v'; 4000];
+        for _ in 0..4 {
+            section.field(b"a", &value, &mut fields);
+            assert!(!section.is_too_large());
+        }
+        section.field(b"a", &value, &mut fields);
+        assert!(section.is_too_large() && !section.is_bomb());
+        for _ in 0..16_000 {
+            section.field(b"a", &value, &mut fields);
+        }
+        assert!(section.is_bomb());
+        assert!(fields.mem_used() < 64 * 1024);
+        assert_eq!(fields.iter().count(), 5);
+    }
+
+    #[test]
+    fn the_129th_field_is_one_too_many() {
+        let (mut section, mut fields) = (Section::default(), Fields::default());
+        for _ in 0..128 {
+            section.field(b"a", b"b", &mut fields);
+        }
+        assert!(!section.is_too_large());
+        section.field(b"a", b"b", &mut fields);
+        assert!(section.is_too_large());
+    }
+
+    #[test]
+    fn fields_are_found_by_name_in_their_order() {
+        let (_, fields) = section(&[("a", b"1"), ("b", b""), ("a", b"2")]);
+        assert!(fields.all(b"a").eq([b"1", b"2"]));
+        assert_eq!(fields.get(b"b"), Some(&b""[..]));
+        assert_eq!(fields.get(b"c"), None);
+        assert_eq!(fields.iter().count(), 3);
+    }
+}

@@ -1,0 +1,150 @@
+//! Flow control (RFC 9113 §5.2, §6.9): how much either side may send before the other allows more.
+//!
+//! Pure arithmetic. The same two types serve a stream and the connection.
+
+/// The largest window there can be: 2^31-1.
+pub(super) const MAX_WINDOW: u32 = 0x7fff_ffff;
+
+/// More than a window allows was sent, or a window was made larger than there can be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct OutOfWindow;
+
+/// What we may still send.
+///
+/// Negative after the peer has lowered its INITIAL_WINDOW_SIZE below what was already sent: "A
+/// sender MUST track the negative flow-control window and MUST NOT send new flow-controlled frames
+/// until it receives WINDOW_UPDATE frames that cause the flow-control window to become positive."
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct SendWindow(i64);
+
+impl SendWindow {
+    /// A window of this size.
+    pub(super) fn new(size: u32) -> Self {
+        Self(i64::from(size))
+    }
+
+    /// How many octets may be sent now.
+    pub(super) fn available(self) -> usize {
+        usize::try_from(self.0).unwrap_or(0)
+    }
+
+    /// Counts octets that are sent; never more than are available.
+    pub(super) fn take(&mut self, octets: usize) {
+        debug_assert!(octets <= self.available());
+        self.0 -= i64::try_from(octets).unwrap_or(i64::MAX);
+    }
+
+    /// Adds what the peer allowed, or what it changed INITIAL_WINDOW_SIZE by.
+    ///
+    /// "A sender MUST NOT allow a flow-control window to exceed 2^31-1 octets."
+    pub(super) fn shift(&mut self, by: i64) -> Result<(), OutOfWindow> {
+        let shifted = self.0 + by;
+        if shifted > i64::from(MAX_WINDOW) {
+            return Err(OutOfWindow);
+        }
+        self.0 = shifted;
+        Ok(())
+    }
+}
+
+/// What the peer may still send, and what we have not yet given back of what it sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ReceiveWindow {
+    /// The window while nothing is under way.
+    size: u32,
+    /// What the peer may still send.
+    left: u32,
+    /// What is used up and not yet given back.
+    owed: u32,
+}
+
+impl ReceiveWindow {
+    /// A window of this size.
+    pub(super) fn new(size: u32) -> Self {
+        Self {
+            size,
+            left: size,
+            owed: 0,
+        }
+    }
+
+    /// Counts octets that came.
+    pub(super) fn receive(&mut self, octets: u32) -> Result<(), OutOfWindow> {
+        self.left = self.left.checked_sub(octets).ok_or(OutOfWindow)?;
+        Ok(())
+    }
+
+    /// Counts octets that are used up, and answers by how much to increment the peer's window now.
+    ///
+    /// Half a window is given back at a time: each octet less would cost the peer a frame to read,
+    /// and the whole window would leave it nothing to send meanwhile. The answer is never 0.
+    pub(super) fn release(&mut self, octets: u32) -> Option<u32> {
+        // A caller that releases more than came must not give the peer more than the window.
+        self.owed = self
+            .owed
+            .saturating_add(octets)
+            .min(self.size.saturating_sub(self.left));
+        if self.owed < self.size / 2 {
+            return None;
+        }
+        let increment = self.owed;
+        self.left += increment;
+        self.owed = 0;
+        Some(increment)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_send_window_may_go_negative_and_comes_back() {
+        let mut window = SendWindow::new(100);
+        window.take(100);
+        assert_eq!(window.shift(-90), Ok(()));
+        assert_eq!(window.available(), 0);
+        assert_eq!(window.shift(90), Ok(()));
+        assert_eq!(window.available(), 0);
+        assert_eq!(window.shift(1), Ok(()));
+        assert_eq!(window.available(), 1);
+    }
+
+    #[test]
+    fn a_send_window_above_its_maximum_overflows() {
+        let mut window = SendWindow::new(MAX_WINDOW);
+        assert_eq!(window.shift(1), Err(OutOfWindow));
+        let mut window = SendWindow::new(0);
+        assert_eq!(window.shift(i64::from(MAX_WINDOW)), Ok(()));
+        assert_eq!(window.shift(i64::from(MAX_WINDOW)), Err(OutOfWindow));
+    }
+
+    #[test]
+    fn the_last_octet_of_the_window_may_come_and_the_one_after_it_not() {
+        let mut window = ReceiveWindow::new(10);
+        assert_eq!(window.receive(10), Ok(()));
+        assert_eq!(window.receive(1), Err(OutOfWindow));
+        assert_eq!(window.receive(0), Ok(()));
+    }
+
+    #[test]
+    fn half_a_window_is_given_back_at_a_time_and_never_nothing() {
+        let mut window = ReceiveWindow::new(10);
+        window.receive(9).expect("fits");
+        assert_eq!(window.release(0), None);
+        assert_eq!(window.release(4), None);
+        assert_eq!(window.release(1), Some(5));
+        assert_eq!(window.release(4), None);
+        assert_eq!(window.receive(7), Err(OutOfWindow));
+        assert_eq!(window.receive(6), Ok(()));
+    }
+
+    #[test]
+    fn releasing_more_than_came_gives_the_peer_no_more_than_the_window() {
+        let mut window = ReceiveWindow::new(10);
+        window.receive(6).expect("fits");
+        assert_eq!(window.release(1000), Some(6));
+        assert_eq!(window.receive(11), Err(OutOfWindow));
+        assert_eq!(window.receive(10), Ok(()));
+    }
+}

@@ -1,0 +1,176 @@
+//! The nine octets in front of every frame (RFC 9113 §4.1).
+
+use std::fmt;
+
+use crate::http2::StreamId;
+use crate::http2::error::Violation;
+
+/// How many octets a frame's head has.
+pub(in crate::http2) const HEAD: usize = 9;
+
+/// The flags, by the kinds of frame that have them.
+pub(in crate::http2) mod flag {
+    /// SETTINGS, PING: an answer.
+    pub(in crate::http2) const ACK: u8 = 0x1;
+    /// DATA, HEADERS: the sender's last words on the stream.
+    pub(in crate::http2) const END_STREAM: u8 = 0x1;
+    /// HEADERS, CONTINUATION: the block is complete.
+    pub(in crate::http2) const END_HEADERS: u8 = 0x4;
+    /// DATA, HEADERS: padding follows the payload.
+    pub(in crate::http2) const PADDED: u8 = 0x8;
+    /// HEADERS: a priority precedes the fragment.
+    pub(in crate::http2) const PRIORITY: u8 = 0x20;
+}
+
+/// What a frame is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)] // RFC 9113 §6 has a section on each.
+pub enum Kind {
+    Data,
+    Headers,
+    Priority,
+    Reset,
+    Settings,
+    PushPromise,
+    Ping,
+    GoAway,
+    WindowUpdate,
+    Continuation,
+    /// An extension's, or a future version's.
+    Unknown(u8),
+}
+
+/// The kinds with their numbers on the wire and their names in the RFC.
+const KINDS: [(Kind, &str); 10] = [
+    (Kind::Data, "DATA"),
+    (Kind::Headers, "HEADERS"),
+    (Kind::Priority, "PRIORITY"),
+    (Kind::Reset, "RST_STREAM"),
+    (Kind::Settings, "SETTINGS"),
+    (Kind::PushPromise, "PUSH_PROMISE"),
+    (Kind::Ping, "PING"),
+    (Kind::GoAway, "GOAWAY"),
+    (Kind::WindowUpdate, "WINDOW_UPDATE"),
+    (Kind::Continuation, "CONTINUATION"),
+];
+
+impl Kind {
+    /// The kind with this number.
+    pub(in crate::http2) fn from_wire(number: u8) -> Self {
+        KINDS
+            .get(usize::from(number))
+            .map_or(Self::Unknown(number), |&(kind, _)| kind)
+    }
+
+    /// The kind's number.
+    pub(in crate::http2) fn to_wire(self) -> u8 {
+        match self {
+            Self::Data => 0x0,
+            Self::Headers => 0x1,
+            Self::Priority => 0x2,
+            Self::Reset => 0x3,
+            Self::Settings => 0x4,
+            Self::PushPromise => 0x5,
+            Self::Ping => 0x6,
+            Self::GoAway => 0x7,
+            Self::WindowUpdate => 0x8,
+            Self::Continuation => 0x9,
+            Self::Unknown(number) => number,
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match KINDS.get(usize::from(self.to_wire())) {
+            Some((_, name)) => f.write_str(name),
+            None => write!(f, "frame type {:#x}", self.to_wire()),
+        }
+    }
+}
+
+/// A frame's head.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::http2) struct Head {
+    /// How many octets of payload follow.
+    pub(in crate::http2) length: u32,
+    /// What the frame is for.
+    pub(in crate::http2) kind: Kind,
+    /// Flags; which ones there are depends on the kind.
+    pub(in crate::http2) flags: u8,
+    /// The stream, without the reserved bit; 0 is the connection.
+    pub(in crate::http2) stream: u32,
+}
+
+impl Head {
+    /// The head of a frame with a payload of `length` octets (fewer than 2^24: no frame of ours
+    /// has more than 16,384).
+    pub(in crate::http2) fn new(kind: Kind, flags: u8, stream: u32, length: usize) -> Self {
+        debug_assert!(length < 1 << 24);
+        Self {
+            #[allow(clippy::cast_possible_truncation)] // Below 2^24, see above.
+            length: length as u32,
+            kind,
+            flags,
+            stream,
+        }
+    }
+
+    /// Reads a head.
+    ///
+    /// RFC 9113 §4.1, on the reserved bit: it "MUST be ignored when receiving".
+    pub(in crate::http2) fn parse(octets: [u8; HEAD]) -> Self {
+        let [l1, l2, l3, kind, flags, s1, s2, s3, s4] = octets;
+        Self {
+            length: u32::from_be_bytes([0, l1, l2, l3]),
+            kind: Kind::from_wire(kind),
+            flags,
+            stream: u32::from_be_bytes([s1 & 0x7f, s2, s3, s4]),
+        }
+    }
+
+    /// Writes the head.
+    pub(in crate::http2) fn encode(self) -> [u8; HEAD] {
+        let [_, l1, l2, l3] = self.length.to_be_bytes();
+        let [s1, s2, s3, s4] = self.stream.to_be_bytes();
+        [l1, l2, l3, self.kind.to_wire(), self.flags, s1, s2, s3, s4]
+    }
+
+    /// Whether all the bits of `flag` are set.
+    pub(in crate::http2) fn has(self, flag: u8) -> bool {
+        self.flags & flag == flag
+    }
+
+    /// The stream that the frame is on, which must be one.
+    pub(in crate::http2) fn stream(self) -> Result<StreamId, Violation> {
+        StreamId::new(self.stream).ok_or(Violation::NeedsStream(self.kind))
+    }
+
+    /// Holds a frame that belongs to the connection to that.
+    pub(in crate::http2) fn connection(self) -> Result<(), Violation> {
+        if self.stream == 0 {
+            Ok(())
+        } else {
+            Err(Violation::NeedsConnection(self.kind))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_has_the_number_it_is_found_by() {
+        for number in 0..=u8::MAX {
+            assert_eq!(Kind::from_wire(number).to_wire(), number);
+        }
+    }
+
+    #[test]
+    fn a_head_is_read_as_it_was_written() {
+        let head = Head::new(Kind::Headers, flag::END_HEADERS, 0x0102_0304, 0x0506);
+        assert_eq!(head.encode(), *b"\x00\x05\x06\x01\x04\x01\x02\x03\x04");
+        assert_eq!(Head::parse(head.encode()), head);
+    }
+}

@@ -1,0 +1,174 @@
+//! The frames of RFC 9113 §6: octets to values and back.
+//!
+//! Pure, and without memory: a frame is judged by itself here (its length, its padding, whether it
+//! may be on stream 0), never by what came before. One file per kind; [`head`] has the nine octets
+//! that all of them share.
+
+mod data;
+mod goaway;
+mod head;
+mod headers;
+mod padding;
+mod ping;
+mod reset;
+mod settings;
+mod window_update;
+
+pub(super) use data::Data;
+pub(super) use goaway::GoAway;
+pub use head::Kind;
+pub(super) use head::{HEAD, Head, flag};
+pub(super) use headers::{Continuation, Headers};
+pub(super) use ping::Ping;
+pub(super) use reset::Reset;
+pub(super) use settings::{Entries, Id, SettingsFrame};
+pub(super) use window_update::WindowUpdate;
+
+use super::error::Violation;
+
+/// A frame as it came, its payload still where it was received.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Frame<'a> {
+    /// Part of a message's content.
+    Data(Data<'a>),
+    /// A header block, or its first fragment.
+    Headers(Headers<'a>),
+    /// A further fragment of a header block.
+    Continuation(Continuation<'a>),
+    /// The end of a stream, by force.
+    Reset(Reset),
+    /// What the peer wants, or its acknowledgement of what we want.
+    Settings(SettingsFrame<'a>),
+    /// A question whether we are alive, or the answer to ours.
+    Ping(Ping),
+    /// The beginning of the connection's end.
+    GoAway(GoAway<'a>),
+    /// Permission to send more.
+    WindowUpdate(WindowUpdate),
+    /// A push.
+    PushPromise,
+    /// What is to be ignored: priorities, extensions, whatever comes in future.
+    ///
+    /// RFC 9113 §4.1: "Implementations MUST ignore and discard frames of unknown types."
+    Ignored(Kind),
+}
+
+impl<'a> Frame<'a> {
+    /// Reads a complete frame.
+    pub(super) fn parse(head: Head, payload: &'a [u8]) -> Result<Self, Violation> {
+        Ok(match head.kind {
+            Kind::Data => Self::Data(Data::parse(head, payload)?),
+            Kind::Headers => Self::Headers(Headers::parse(head, payload)?),
+            Kind::Continuation => Self::Continuation(Continuation::parse(head, payload)?),
+            Kind::Reset => Self::Reset(Reset::parse(head, payload)?),
+            Kind::Settings => Self::Settings(SettingsFrame::parse(head, payload)?),
+            Kind::Ping => Self::Ping(Ping::parse(head, payload)?),
+            Kind::GoAway => Self::GoAway(GoAway::parse(head, payload)?),
+            Kind::WindowUpdate => Self::WindowUpdate(WindowUpdate::parse(head, payload)?),
+            Kind::PushPromise => Self::PushPromise,
+            Kind::Priority => priority(head)?,
+            Kind::Unknown(_) => Self::Ignored(head.kind),
+        })
+    }
+
+    /// What the frame is for.
+    pub(super) fn kind(&self) -> Kind {
+        match self {
+            Self::Data(_) => Kind::Data,
+            Self::Headers(_) => Kind::Headers,
+            Self::Continuation(_) => Kind::Continuation,
+            Self::Reset(_) => Kind::Reset,
+            Self::Settings(_) => Kind::Settings,
+            Self::Ping(_) => Kind::Ping,
+            Self::GoAway(_) => Kind::GoAway,
+            Self::WindowUpdate(_) => Kind::WindowUpdate,
+            Self::PushPromise => Kind::PushPromise,
+            Self::Ignored(kind) => *kind,
+        }
+    }
+}
+
+/// Looks at a PRIORITY frame as closely as its being ignored asks for.
+///
+/// RFC 9113 §6.3: "A PRIORITY frame with a length other than 5 octets MUST be treated as a stream
+/// error of type FRAME_SIZE_ERROR": a stream of which nothing is known may be idle, and an idle
+/// stream cannot be reset, so it costs the connection.
+fn priority(head: Head) -> Result<Frame<'static>, Violation> {
+    head.stream()?;
+    if head.length != 5 {
+        return Err(Violation::FrameLength(head.kind));
+    }
+    Ok(Frame::Ignored(head.kind))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The payload is of a length that suits the kind; what is wrong is the stream.
+    #[test]
+    fn a_frame_on_the_wrong_kind_of_stream_is_a_connection_error() {
+        let on_stream_zero = [
+            (Kind::Data, 1),
+            (Kind::Headers, 1),
+            (Kind::Priority, 5),
+            (Kind::Reset, 4),
+            (Kind::Continuation, 1),
+        ];
+        for (kind, length) in on_stream_zero {
+            assert_eq!(
+                Frame::parse(Head::new(kind, 0, 0, length), &vec![0; length]),
+                Err(Violation::NeedsStream(kind)),
+            );
+        }
+        for (kind, length) in [(Kind::Settings, 6), (Kind::Ping, 8), (Kind::GoAway, 8)] {
+            assert_eq!(
+                Frame::parse(Head::new(kind, 0, 1, length), &vec![0; length]),
+                Err(Violation::NeedsConnection(kind)),
+            );
+        }
+    }
+
+    #[test]
+    fn a_frame_too_short_or_too_long_for_its_kind_is_a_frame_size_error() {
+        let wrong = [
+            (Kind::Priority, 1, 4),
+            (Kind::Priority, 1, 6),
+            (Kind::Reset, 1, 3),
+            (Kind::Reset, 1, 5),
+            (Kind::Settings, 0, 5),
+            (Kind::Settings, 0, 7),
+            (Kind::Ping, 0, 7),
+            (Kind::Ping, 0, 9),
+            (Kind::GoAway, 0, 7),
+            (Kind::WindowUpdate, 0, 3),
+            (Kind::WindowUpdate, 1, 5),
+        ];
+        for (kind, stream, length) in wrong {
+            let violation = Frame::parse(Head::new(kind, 0, stream, length), &vec![0; length])
+                .expect_err("the length is wrong");
+            assert_eq!(
+                violation,
+                Violation::FrameLength(kind),
+                "{kind} of {length}"
+            );
+        }
+    }
+
+    #[test]
+    fn unknown_kinds_flags_and_the_reserved_bit_are_ignored() {
+        let head = Head::parse(*b"\x00\x00\x02\xee\xff\x80\x00\x00\x07");
+        assert_eq!(
+            Frame::parse(head, b"hi"),
+            Ok(Frame::Ignored(Kind::Unknown(0xee)))
+        );
+        let ping = Head::parse(*b"\x00\x00\x08\x06\xfe\x80\x00\x00\x00");
+        assert_eq!(
+            Frame::parse(ping, b"12345678"),
+            Ok(Frame::Ping(Ping {
+                ack: false,
+                opaque: *b"12345678"
+            }))
+        );
+    }
+}

@@ -1,0 +1,39 @@
+//! PING (RFC 9113 §6.7).
+
+use super::head::{HEAD, Head, Kind, flag};
+use crate::http2::error::Violation;
+
+/// A question whether the other side is alive, or the answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::http2) struct Ping {
+    /// Whether it is an answer.
+    pub(in crate::http2) ack: bool,
+    /// Eight octets that mean something to whoever asks.
+    pub(in crate::http2) opaque: [u8; 8],
+}
+
+impl Ping {
+    /// Reads the frame.
+    ///
+    /// "Receipt of a PING frame with a length field value other than 8 MUST be treated as a
+    /// connection error of type FRAME_SIZE_ERROR."
+    pub(super) fn parse(head: Head, payload: &[u8]) -> Result<Self, Violation> {
+        head.connection()?;
+        let opaque = payload
+            .try_into()
+            .map_err(|_| Violation::FrameLength(head.kind))?;
+        Ok(Self {
+            ack: head.has(flag::ACK),
+            opaque,
+        })
+    }
+
+    /// Writes the frame.
+    pub(in crate::http2) fn encode(self) -> [u8; HEAD + 8] {
+        let flags = if self.ack { flag::ACK } else { 0 };
+        let mut octets = [0; HEAD + 8];
+        octets[..HEAD].copy_from_slice(&Head::new(Kind::Ping, flags, 0, 8).encode());
+        octets[HEAD..].copy_from_slice(&self.opaque);
+        octets
+    }
+}

@@ -1,0 +1,91 @@
+//! How much a peer may send that brings nothing forward.
+//!
+//! Pure. PING, SETTINGS, PRIORITY, WINDOW_UPDATE, frames on streams that have ended, extensions:
+//! each is legal, cheap to send and not free to read, and so each is counted. Headers and data of a
+//! call that is under way, in either direction, set the counters back; so does the passing of time,
+//! because a connection may be open for days with nothing but a keepalive now and then.
+
+use super::error::{Excess, Violation};
+use crate::config;
+use crate::time::Time;
+
+/// The counters.
+#[derive(Debug, Default)]
+pub(super) struct Patience {
+    /// When the counting began.
+    since: Time,
+    /// Frames that brought nothing forward.
+    idling: u32,
+    /// DATA frames without data.
+    empty_data: u32,
+}
+
+impl Patience {
+    /// A call went forward.
+    pub(super) fn progress(&mut self) {
+        self.idling = 0;
+        self.empty_data = 0;
+    }
+
+    /// A frame came that brought nothing forward.
+    pub(super) fn idled(&mut self, now: Time) -> Result<(), Violation> {
+        self.forgive(now);
+        self.idling += 1;
+        if self.idling > config::MAX_IDLING_FRAMES {
+            return Err(Violation::Excess(Excess::Idling));
+        }
+        Ok(())
+    }
+
+    /// A DATA frame came that had no data and ended nothing.
+    pub(super) fn empty_data(&mut self, now: Time) -> Result<(), Violation> {
+        self.forgive(now);
+        self.empty_data += 1;
+        if self.empty_data > config::MAX_EMPTY_DATA {
+            return Err(Violation::Excess(Excess::EmptyData));
+        }
+        Ok(())
+    }
+
+    /// Begins anew when enough time has passed.
+    fn forgive(&mut self, now: Time) {
+        if now.saturating_since(self.since) >= config::IDLING_FORGIVEN {
+            self.since = now;
+            self.progress();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_1001st_frame_without_progress_is_one_too_many() {
+        let mut patience = Patience::default();
+        for _ in 0..2 {
+            patience.progress();
+            for _ in 0..1000 {
+                assert_eq!(patience.idled(Time::ZERO), Ok(()));
+            }
+        }
+        assert!(patience.idled(Time::ZERO).is_err());
+    }
+
+    #[test]
+    fn the_101st_empty_data_frame_without_progress_is_one_too_many() {
+        let mut patience = Patience::default();
+        for _ in 0..100 {
+            assert_eq!(patience.empty_data(Time::ZERO), Ok(()));
+        }
+        assert!(patience.empty_data(Time::ZERO).is_err());
+    }
+
+    #[test]
+    fn a_keepalive_every_second_is_never_too_much() {
+        let mut patience = Patience::default();
+        for second in 0..100_000 {
+            assert_eq!(patience.idled(Time::from_millis(second * 1000)), Ok(()));
+        }
+    }
+}

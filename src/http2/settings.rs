@@ -1,0 +1,129 @@
+//! What one side of a connection wants (RFC 9113 §6.5.2).
+//!
+//! Pure. Ours are constants; the peer's begin at the values below and change with every SETTINGS
+//! frame.
+
+use super::error::Violation;
+use super::flow::MAX_WINDOW;
+use super::frame::Id;
+
+/// A side's settings, in effect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// How large a dynamic table it keeps for our header blocks; we use none of it.
+    pub header_table_size: u32,
+    /// Whether it takes pushes.
+    pub enable_push: bool,
+    /// How many streams it lets us have open; `None` is no limit.
+    pub max_concurrent_streams: Option<u32>,
+    /// How much data it lets us send on a new stream.
+    pub initial_window_size: u32,
+    /// The largest payload it takes in one frame.
+    pub max_frame_size: u32,
+    /// The largest header list it takes; `None` is no limit that we were told.
+    pub max_header_list_size: Option<u32>,
+}
+
+impl Default for Settings {
+    /// The initial values, in effect until the first SETTINGS frame.
+    fn default() -> Self {
+        Self {
+            header_table_size: 4096,
+            enable_push: true,
+            max_concurrent_streams: None,
+            initial_window_size: INITIAL_WINDOW,
+            max_frame_size: MIN_FRAME,
+            max_header_list_size: None,
+        }
+    }
+}
+
+impl Settings {
+    /// Puts one value of a server's SETTINGS frame into effect.
+    pub(super) fn apply(&mut self, id: Id, value: u32) -> Result<(), Violation> {
+        match id {
+            Id::HEADER_TABLE_SIZE => self.header_table_size = value,
+            // "A client MUST treat receipt of a SETTINGS frame with SETTINGS_ENABLE_PUSH set to 1
+            // as a connection error of type PROTOCOL_ERROR." Any other value than 0 or 1 is one
+            // from either side.
+            Id::ENABLE_PUSH if value == 0 => self.enable_push = false,
+            Id::MAX_CONCURRENT_STREAMS => self.max_concurrent_streams = Some(value),
+            // "Values above the maximum flow-control window size of 2^31-1 MUST be treated as a
+            // connection error of type FLOW_CONTROL_ERROR."
+            Id::INITIAL_WINDOW_SIZE if value > MAX_WINDOW => return Err(Violation::InitialWindow),
+            Id::INITIAL_WINDOW_SIZE => self.initial_window_size = value,
+            // "The value advertised by an endpoint MUST be between this initial value [2^14] and
+            // the maximum allowed frame size (2^24-1 or 16,777,215 octets), inclusive."
+            Id::MAX_FRAME_SIZE if (MIN_FRAME..=MAX_FRAME).contains(&value) => {
+                self.max_frame_size = value;
+            }
+            Id::MAX_HEADER_LIST_SIZE => self.max_header_list_size = Some(value),
+            Id::ENABLE_PUSH | Id::MAX_FRAME_SIZE => {
+                return Err(Violation::SettingValue { id: id.0, value });
+            }
+            // "An endpoint that receives a SETTINGS frame with any unknown or unsupported
+            // identifier MUST ignore that setting."
+            Id(_) => {}
+        }
+        Ok(())
+    }
+}
+
+/// A stream's or a connection's window before anybody said otherwise (RFC 9113 §6.9.2).
+pub(super) const INITIAL_WINDOW: u32 = 65_535;
+
+/// The largest payload that every endpoint takes, and all that we take or send: 2^14.
+pub(super) const MIN_FRAME: u32 = 16_384;
+
+/// The largest payload that a frame's head can announce: 2^24-1.
+const MAX_FRAME: u32 = 16_777_215;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_out_of_its_range_is_a_connection_error_and_its_neighbour_is_not() {
+        let out_of_range = |id: Id, value| Err(Violation::SettingValue { id: id.0, value });
+        let cases = [
+            (Id::ENABLE_PUSH, 0, Ok(())),
+            (Id::ENABLE_PUSH, 1, out_of_range(Id::ENABLE_PUSH, 1)),
+            (Id::ENABLE_PUSH, 2, out_of_range(Id::ENABLE_PUSH, 2)),
+            (Id::INITIAL_WINDOW_SIZE, 0x7fff_ffff, Ok(())),
+            (
+                Id::INITIAL_WINDOW_SIZE,
+                0x8000_0000,
+                Err(Violation::InitialWindow),
+            ),
+            (
+                Id::MAX_FRAME_SIZE,
+                16_383,
+                out_of_range(Id::MAX_FRAME_SIZE, 16_383),
+            ),
+            (Id::MAX_FRAME_SIZE, 16_384, Ok(())),
+            (Id::MAX_FRAME_SIZE, 16_777_215, Ok(())),
+            (
+                Id::MAX_FRAME_SIZE,
+                16_777_216,
+                out_of_range(Id::MAX_FRAME_SIZE, 16_777_216),
+            ),
+            (Id::HEADER_TABLE_SIZE, u32::MAX, Ok(())),
+            (Id::MAX_CONCURRENT_STREAMS, 0, Ok(())),
+            (Id::MAX_HEADER_LIST_SIZE, 0, Ok(())),
+        ];
+        for (id, value, expected) in cases {
+            assert_eq!(
+                Settings::default().apply(id, value),
+                expected,
+                "{id:?} {value}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_unknown_setting_is_ignored() {
+        let mut settings = Settings::default();
+        assert_eq!(settings.apply(Id(0xfe03), u32::MAX), Ok(()));
+        assert_eq!(settings, Settings::default());
+    }
+}

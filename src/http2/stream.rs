@@ -1,0 +1,309 @@
+//! One stream (RFC 9113 §5.1), from the moment it is open.
+//!
+//! Pure. An idle stream is one above the highest that was opened, a closed one is one that is no
+//! longer in the table ([`super::streams`]); neither takes memory, so both are states in the
+//! drawing only. Pushes are refused, so nothing is ever reserved.
+//!
+//! ```text
+//!            open()                 END_STREAM sent
+//!   (idle) ----------> Open ----------------------> HalfClosedLocal
+//!                       |                                |
+//!                       | END_STREAM received            | END_STREAM received
+//!                       v                                v
+//!                HalfClosedRemote ----------------->  Closed <---- RST_STREAM, either way,
+//!                                  END_STREAM sent                 from any state
+//! ```
+//!
+//! What the peer sends on a stream is a message, and that has an order of its own:
+//!
+//! ```text
+//!   Head --(1xx)--> Head --(final headers)--> Content --(DATA)--> Content --(trailers)--> end
+//! ```
+
+use std::num::NonZeroU32;
+
+use super::error::{Malformed, StreamError};
+use super::fields::Section;
+use super::flow::{ReceiveWindow, SendWindow};
+use super::frame::{Data, Kind};
+use super::settings::INITIAL_WINDOW;
+use crate::config;
+
+/// Names a stream on the wire: odd when the client opened it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StreamId(NonZeroU32);
+
+impl StreamId {
+    /// The first stream that a client opens.
+    pub const FIRST: Self = Self(NonZeroU32::MIN);
+
+    /// The stream with this number; none has 0, or more than 31 bits.
+    pub(super) fn new(number: u32) -> Option<Self> {
+        NonZeroU32::new(number)
+            .filter(|number| number.get() <= LAST)
+            .map(Self)
+    }
+
+    /// The number.
+    pub fn get(self) -> u32 {
+        self.0.get()
+    }
+
+    /// The next stream that the same side opens, if there are any left.
+    pub(super) fn next(self) -> Option<Self> {
+        Self::new(self.get().checked_add(2)?)
+    }
+}
+
+impl std::fmt::Display for StreamId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The highest number that a stream can have: 2^31-1.
+const LAST: u32 = 0x7fff_ffff;
+
+/// Who may still send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    /// Both.
+    Open,
+    /// The peer.
+    HalfClosedLocal,
+    /// We.
+    HalfClosedRemote,
+    /// Nobody.
+    Closed,
+}
+
+impl State {
+    /// Whether we may send.
+    pub(super) fn can_send(self) -> bool {
+        matches!(self, Self::Open | Self::HalfClosedRemote)
+    }
+
+    /// Whether the peer may send.
+    pub(super) fn can_receive(self) -> bool {
+        matches!(self, Self::Open | Self::HalfClosedLocal)
+    }
+
+    /// The state after END_STREAM was sent; sending it twice changes nothing.
+    fn end_sent(self) -> Self {
+        match self {
+            Self::Open | Self::HalfClosedLocal => Self::HalfClosedLocal,
+            Self::HalfClosedRemote | Self::Closed => Self::Closed,
+        }
+    }
+
+    /// The state after END_STREAM was received.
+    ///
+    /// RFC 9113 §5.1, half-closed (remote): "If an endpoint receives additional frames, other than
+    /// WINDOW_UPDATE, PRIORITY, or RST_STREAM, for a stream that is in this state, it MUST respond
+    /// with a stream error of type STREAM_CLOSED."
+    fn end_received(self, kind: Kind) -> Result<Self, StreamError> {
+        match self {
+            Self::Open => Ok(Self::HalfClosedRemote),
+            Self::HalfClosedLocal => Ok(Self::Closed),
+            Self::HalfClosedRemote | Self::Closed => Err(StreamError::AfterEnd(kind)),
+        }
+    }
+}
+
+/// What the peer's message goes on with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Awaited {
+    /// Headers: final ones, or 1xx.
+    Head {
+        /// How many 1xx answers came.
+        informational: u8,
+    },
+    /// Data or trailers.
+    Content {
+        /// How many octets of data are still to come, where `content-length` told.
+        left: Option<u64>,
+    },
+}
+
+/// What a header block turned out to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Headers {
+    /// A 1xx answer: nothing that anybody needs to know.
+    Informational,
+    /// The headers of the final answer.
+    Head {
+        /// Its status.
+        status: u16,
+    },
+    /// The fields after the content.
+    Trailers,
+}
+
+/// One stream that is open, in either or both directions.
+#[derive(Debug)]
+pub(super) struct Stream {
+    /// Its number.
+    pub(super) id: StreamId,
+    /// Who may still send.
+    pub(super) state: State,
+    /// What we may send.
+    pub(super) send: SendWindow,
+    /// What the peer may send.
+    pub(super) receive: ReceiveWindow,
+    awaited: Awaited,
+}
+
+impl Stream {
+    /// A stream that was just opened, with the window that the peer gives to new streams.
+    pub(super) fn open(id: StreamId, send_window: u32) -> Self {
+        Self {
+            id,
+            state: State::Open,
+            send: SendWindow::new(send_window),
+            receive: ReceiveWindow::new(INITIAL_WINDOW),
+            awaited: Awaited::Head { informational: 0 },
+        }
+    }
+
+    /// Counts our END_STREAM.
+    pub(super) fn end_sent(&mut self) {
+        self.state = self.state.end_sent();
+    }
+
+    /// Takes a DATA frame.
+    pub(super) fn receive_data(&mut self, data: &Data<'_>) -> Result<(), StreamError> {
+        if !self.state.can_receive() {
+            return Err(StreamError::AfterEnd(Kind::Data));
+        }
+        self.receive
+            .receive(data.cost)
+            .map_err(|_| StreamError::WindowExceeded)?;
+        let Awaited::Content { left } = &mut self.awaited else {
+            return Err(StreamError::Malformed(Malformed::DataBeforeHeaders));
+        };
+        if let Some(left) = left {
+            *left = left
+                .checked_sub(data.content.len() as u64)
+                .ok_or(StreamError::Malformed(Malformed::ContentLength))?;
+        }
+        if data.end_stream {
+            self.end_received(Kind::Data)?;
+        }
+        Ok(())
+    }
+
+    /// Takes a header block.
+    pub(super) fn receive_headers(
+        &mut self,
+        section: &Section,
+        end_stream: bool,
+    ) -> Result<Headers, StreamError> {
+        if !self.state.can_receive() {
+            return Err(StreamError::AfterEnd(Kind::Headers));
+        }
+        if section.is_too_large() {
+            return Err(StreamError::HeadersTooLarge);
+        }
+        let headers = match self.awaited {
+            Awaited::Head { informational } => self.receive_head(section, informational)?,
+            Awaited::Content { .. } => {
+                section.check_trailers().map_err(StreamError::Malformed)?;
+                Headers::Trailers
+            }
+        };
+        match (headers, end_stream) {
+            // RFC 9113 §8.1: "An endpoint that receives a HEADERS frame without the END_STREAM flag
+            // set after receiving the HEADERS frame that opens a request or after receiving a final
+            // (non-informational) status code MUST treat the corresponding request or response as
+            // malformed."
+            (Headers::Trailers, false) => {
+                return Err(StreamError::Malformed(Malformed::TrailersWithoutEnd));
+            }
+            // §8.1: "A HEADERS frame with the END_STREAM flag set that carries an informational
+            // status code is malformed."
+            (Headers::Informational, true) => {
+                return Err(StreamError::Malformed(Malformed::Informational));
+            }
+            (_, true) => self.end_received(Kind::Headers)?,
+            (_, false) => {}
+        }
+        Ok(headers)
+    }
+
+    /// Takes the headers that a message begins with.
+    fn receive_head(
+        &mut self,
+        section: &Section,
+        informational: u8,
+    ) -> Result<Headers, StreamError> {
+        let status = section.check_response().map_err(StreamError::Malformed)?;
+        match status {
+            // §8.6: "HTTP/2 does not support the 101 (Switching Protocols) informational status
+            // code."
+            101 => Err(StreamError::Malformed(Malformed::Informational)),
+            100..=199 if informational == config::MAX_INFORMATIONAL => {
+                Err(StreamError::TooManyInformational)
+            }
+            100..=199 => {
+                self.awaited = Awaited::Head {
+                    informational: informational + 1,
+                };
+                Ok(Headers::Informational)
+            }
+            _ => {
+                let length = section.content_length().map_err(StreamError::Malformed)?;
+                // RFC 9110 §15.3.5, §15.4.5: these have no content, whatever length they name.
+                let left = length.filter(|_| !matches!(status, 204 | 304));
+                self.awaited = Awaited::Content { left };
+                Ok(Headers::Head { status })
+            }
+        }
+    }
+
+    /// Counts the peer's END_STREAM.
+    ///
+    /// RFC 9113 §8.1.1: "A request or response is also malformed if the value of a Content-Length
+    /// header field does not equal the sum of the DATA frame payload lengths that form the
+    /// content, unless the message is defined as having no content."
+    fn end_received(&mut self, kind: Kind) -> Result<(), StreamError> {
+        let missing = matches!(self.awaited, Awaited::Content { left: Some(1..) });
+        if missing {
+            return Err(StreamError::Malformed(Malformed::ContentLength));
+        }
+        self.state = self.state.end_received(kind)?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_state_meets_every_end() {
+        use State::{Closed, HalfClosedLocal, HalfClosedRemote, Open};
+        let after_end = Err(StreamError::AfterEnd(Kind::Data));
+        // The state, after sending END_STREAM, after receiving it, may send, may receive.
+        let table = [
+            (Open, HalfClosedLocal, Ok(HalfClosedRemote), true, true),
+            (HalfClosedLocal, HalfClosedLocal, Ok(Closed), false, true),
+            (HalfClosedRemote, Closed, after_end, true, false),
+            (Closed, Closed, after_end, false, false),
+        ];
+        for (state, end_sent, end_received, can_send, can_receive) in table {
+            assert_eq!(state.end_sent(), end_sent, "{state:?}");
+            assert_eq!(state.end_received(Kind::Data), end_received, "{state:?}");
+            assert_eq!(state.can_send(), can_send, "{state:?}");
+            assert_eq!(state.can_receive(), can_receive, "{state:?}");
+        }
+    }
+
+    #[test]
+    fn a_client_opens_odd_streams_until_the_numbers_run_out() {
+        assert_eq!(StreamId::FIRST.get(), 1);
+        assert_eq!(StreamId::FIRST.next(), StreamId::new(3));
+        assert_eq!(StreamId::new(LAST).and_then(StreamId::next), None);
+        assert_eq!(StreamId::new(0), None);
+        assert_eq!(StreamId::new(LAST + 1), None);
+    }
+}

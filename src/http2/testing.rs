@@ -1,0 +1,274 @@
+//! A peer for tests, made of octets: what it says is written by hand, what it hears is told in
+//! words.
+
+use super::error::ErrorCode;
+use super::{Connection, Event, StreamId};
+use crate::hpack::Encoder;
+use crate::time::Time;
+
+pub(crate) const DATA: u8 = 0;
+pub(crate) const HEADERS: u8 = 1;
+pub(crate) const PRIORITY: u8 = 2;
+pub(crate) const RST_STREAM: u8 = 3;
+pub(crate) const SETTINGS: u8 = 4;
+pub(crate) const PUSH_PROMISE: u8 = 5;
+pub(crate) const PING: u8 = 6;
+pub(crate) const GOAWAY: u8 = 7;
+pub(crate) const WINDOW_UPDATE: u8 = 8;
+pub(crate) const CONTINUATION: u8 = 9;
+
+pub(crate) const ACK: u8 = 1;
+pub(crate) const END_STREAM: u8 = 1;
+pub(crate) const END_HEADERS: u8 = 4;
+pub(crate) const PADDED: u8 = 8;
+
+/// The first two streams that a client opens.
+pub(crate) const ONE: u32 = 1;
+pub(crate) const THREE: u32 = 3;
+
+/// A frame.
+pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).expect("a frame's length");
+    let [_, l1, l2, l3] = length.to_be_bytes();
+    let mut octets = vec![l1, l2, l3, kind, flags];
+    octets.extend(stream.to_be_bytes());
+    octets.extend(payload);
+    octets
+}
+
+/// A header block.
+pub(crate) fn block(fields: &[(&str, &str)]) -> Vec<u8> {
+    let mut block = Vec::new();
+    let mut encoder = Encoder::begin(&mut block);
+    for (name, value) in fields {
+        encoder.field(name, value);
+    }
+    block
+}
+
+/// A whole header block in a HEADERS frame.
+pub(crate) fn headers(stream: u32, fields: &[(&str, &str)], end_stream: bool) -> Vec<u8> {
+    let flags = END_HEADERS | u8::from(end_stream);
+    frame(HEADERS, flags, stream, &block(fields))
+}
+
+/// The headers of an answer that goes on.
+pub(crate) fn ok(stream: u32) -> Vec<u8> {
+    let fields = [(":status", "200"), ("content-type", "application/grpc")];
+    headers(stream, &fields, false)
+}
+
+/// A DATA frame.
+pub(crate) fn data(stream: u32, content: &[u8], end_stream: bool) -> Vec<u8> {
+    frame(DATA, u8::from(end_stream), stream, content)
+}
+
+/// A SETTINGS frame.
+pub(crate) fn settings(values: &[(u16, u32)]) -> Vec<u8> {
+    let mut payload = Vec::new();
+    for (id, value) in values {
+        payload.extend(id.to_be_bytes());
+        payload.extend(value.to_be_bytes());
+    }
+    frame(SETTINGS, 0, 0, &payload)
+}
+
+pub(crate) fn window_update(stream: u32, increment: u32) -> Vec<u8> {
+    frame(WINDOW_UPDATE, 0, stream, &increment.to_be_bytes())
+}
+
+pub(crate) fn reset(stream: u32, code: u32) -> Vec<u8> {
+    frame(RST_STREAM, 0, stream, &code.to_be_bytes())
+}
+
+pub(crate) fn ping(mark: u8) -> Vec<u8> {
+    frame(PING, 0, 0, &[mark; 8])
+}
+
+pub(crate) fn goaway(last_stream: u32, code: u32, debug: &[u8]) -> Vec<u8> {
+    let mut payload = last_stream.to_be_bytes().to_vec();
+    payload.extend(code.to_be_bytes());
+    payload.extend(debug);
+    frame(GOAWAY, 0, 0, &payload)
+}
+
+/// What was written, a line for each frame.
+pub(crate) fn heard(mut octets: &[u8]) -> Vec<String> {
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    let mut lines = Vec::new();
+    if let Some(rest) = octets.strip_prefix(preface) {
+        lines.push("preface".to_owned());
+        octets = rest;
+    }
+    while let [l1, l2, l3, kind, flags, s1, s2, s3, s4, rest @ ..] = octets {
+        let length = u32::from_be_bytes([0, *l1, *l2, *l3]) as usize;
+        let stream = u32::from_be_bytes([*s1, *s2, *s3, *s4]);
+        let (payload, rest) = rest.split_at(length);
+        lines.push(line(*kind, *flags, stream, payload));
+        octets = rest;
+    }
+    assert!(octets.is_empty(), "frames are written whole");
+    lines
+}
+
+/// A frame in words.
+fn line(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> String {
+    let number = |at: usize| u32::from_be_bytes(payload[at..at + 4].try_into().expect("four"));
+    let end = if flags & END_STREAM == 0 { "" } else { " end" };
+    match kind {
+        DATA => format!("DATA {stream} {}{end}", payload.len()),
+        HEADERS => format!("HEADERS {stream}{end}"),
+        RST_STREAM => format!("RST_STREAM {stream} {}", ErrorCode(number(0))),
+        SETTINGS if flags & ACK != 0 => "SETTINGS ack".to_owned(),
+        SETTINGS => format!("SETTINGS of {}", payload.len() / 6),
+        PING if flags & ACK != 0 => format!("PING ack {}", payload[0]),
+        GOAWAY => format!("GOAWAY {} {}", number(0), ErrorCode(number(4))),
+        WINDOW_UPDATE => format!("WINDOW_UPDATE {stream} {}", number(0)),
+        _ => format!("frame {kind} on {stream}"),
+    }
+}
+
+/// An event in words.
+fn told(event: &Event<'_>) -> String {
+    match event {
+        Event::Head {
+            stream,
+            status,
+            end_stream,
+            ..
+        } => format!("head {stream} {status}{}", end(*end_stream)),
+        Event::Data {
+            stream,
+            data,
+            end_stream,
+        } => format!("data {stream} {}{}", data.len(), end(*end_stream)),
+        Event::Trailers { stream, .. } => format!("trailers {stream}"),
+        Event::Reset { stream, code } => format!("reset {stream} {code}"),
+        Event::Failed { stream, error } => format!("failed {stream} {}: {error}", error.code()),
+        Event::GoAway { last_stream, code } => format!("goaway {last_stream} {code}"),
+        Event::Closed(error) => format!("closed {}: {error}", error.code()),
+    }
+}
+
+fn end(end_stream: bool) -> &'static str {
+    if end_stream { " end" } else { "" }
+}
+
+/// A client and the peer that drives it.
+pub(crate) struct Peer {
+    pub(crate) client: Connection,
+    pub(crate) now: Time,
+    /// Whether what comes in DATA is given back at once.
+    pub(crate) consumes: bool,
+    /// The most memory that the client held after an event.
+    pub(crate) peak: usize,
+}
+
+impl Peer {
+    /// A peer that a client has just connected to.
+    pub(crate) fn connected() -> Self {
+        let now = Time::ZERO;
+        Self {
+            client: Connection::client(now),
+            now,
+            consumes: true,
+            peak: 0,
+        }
+    }
+
+    /// A peer that has heard the client's preface, and has said that it wants these settings.
+    pub(crate) fn greeted(values: &[(u16, u32)]) -> Self {
+        let mut peer = Self::connected();
+        assert!(peer.say(&settings(values)).is_empty());
+        assert_eq!(
+            peer.hear(),
+            ["preface", "SETTINGS of 2", "SETTINGS ack"],
+            "the client greets"
+        );
+        peer
+    }
+
+    /// A peer that has taken as many requests, whole and without content.
+    pub(crate) fn asked(requests: usize) -> Self {
+        let mut peer = Self::greeted(&[]);
+        for _ in 0..requests {
+            peer.open(true);
+        }
+        peer.hear();
+        peer
+    }
+
+    /// Lets the client open a stream.
+    pub(crate) fn open(&mut self, end_stream: bool) -> StreamId {
+        let fields: [(&str, &[u8]); 1] = [(":method", b"POST")];
+        self.client
+            .open(&fields, end_stream, self.now)
+            .expect("a stream can be opened")
+    }
+
+    /// Says something; answers what the client made of it.
+    ///
+    /// A client that does not want to read is not made to: what it leaves is lost.
+    pub(crate) fn say(&mut self, mut octets: &[u8]) -> Vec<String> {
+        let mut events = Vec::new();
+        loop {
+            let room = self.client.recv_buf();
+            let n = room.len().min(octets.len());
+            room[..n].copy_from_slice(&octets[..n]);
+            self.client.received(n, self.now);
+            octets = &octets[n..];
+            let before = events.len();
+            self.poll(&mut events);
+            if octets.is_empty() || (n == 0 && events.len() == before) {
+                return events;
+            }
+        }
+    }
+
+    /// Says each of these, and hears what the client answers, a million times if need be.
+    pub(crate) fn flood(&mut self, octets: &[u8], times: usize) -> Vec<String> {
+        let mut events = Vec::new();
+        for _ in 0..times {
+            events.extend(self.say(octets));
+            if self.client.is_ended() {
+                break;
+            }
+            self.hear();
+        }
+        events
+    }
+
+    /// What the client writes, all of which is read.
+    pub(crate) fn hear(&mut self) -> Vec<String> {
+        let octets = self.client.transmit().to_vec();
+        self.client.sent(octets.len(), self.now);
+        heard(&octets)
+    }
+
+    /// Closes the connection.
+    pub(crate) fn close(&mut self) -> Vec<String> {
+        self.client.eof(self.now);
+        self.say(b"")
+    }
+
+    /// Lets time pass.
+    pub(crate) fn wait(&mut self, millis: u64) -> Vec<String> {
+        self.now += std::time::Duration::from_millis(millis);
+        self.client.handle_timeout(self.now);
+        self.say(b"")
+    }
+
+    fn poll(&mut self, events: &mut Vec<String>) {
+        while let Some(event) = self.client.poll_event(self.now) {
+            events.push(told(&event));
+            if let Event::Data { stream, data, .. } = event {
+                let octets = data.len();
+                if self.consumes {
+                    self.client.consume(stream, octets, self.now);
+                }
+            }
+            self.peak = self.peak.max(self.client.mem_used());
+        }
+        self.peak = self.peak.max(self.client.mem_used());
+    }
+}
