@@ -1,0 +1,280 @@
+//! The client's end of a gRPC connection: the verbs.
+//!
+//! Pure. Whoever drives it owns the socket and the clock:
+//!
+//! 1. read into [`Client::recv_buf`] unless that is empty, and say [`Client::received`];
+//! 2. take events out with [`Client::poll_event`] until there are none;
+//! 3. write [`Client::transmit`] and say [`Client::sent`];
+//! 4. call [`Client::handle_timeout`] when [`Client::poll_timeout`] has come.
+//!
+//! Every method but `transmit` and the questions may lead to events, so step 2 follows all of them.
+
+use std::collections::VecDeque;
+
+use super::call::{Call, Outcome};
+use super::error::CallError;
+use crate::config;
+use crate::http2::{self, Connection, ConnectionError, ErrorCode, Settings, StreamId};
+use crate::time::Time;
+
+/// Names one call of one [`Client`]; never reused within it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CallId(u64);
+
+/// What happened to a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// A call ended: with the reply's message, or without one.
+    Finished {
+        /// Which call.
+        call: CallId,
+        /// The reply's octets, or why there is none.
+        result: Result<Vec<u8>, CallError>,
+    },
+}
+
+/// The client's end of a connection.
+#[derive(Debug)]
+pub struct Client {
+    http2: Connection,
+    /// The calls that have not ended, in the order they were made.
+    calls: Vec<Call>,
+    /// What was not told yet: at most one event for each call that was made.
+    events: VecDeque<Event>,
+    /// The name of the next call.
+    next: CallId,
+}
+
+impl Client {
+    /// A client on a connection that was just made.
+    pub fn new(now: Time) -> Self {
+        Self {
+            http2: Connection::client(now),
+            calls: Vec::new(),
+            events: VecDeque::new(),
+            next: CallId(0),
+        }
+    }
+
+    /// Makes a unary call: one message there, one message of at most `max_reply` octets back,
+    /// before `deadline`.
+    ///
+    /// A call always ends with one [`Event::Finished`], also on a connection that is closed. The
+    /// first call is written together with the connection's preface.
+    pub fn unary(
+        &mut self,
+        path: &str,
+        message: &[u8],
+        max_reply: usize,
+        deadline: Time,
+        now: Time,
+    ) -> CallId {
+        let id = self.next;
+        self.next = CallId(id.0 + 1);
+        if self.calls.len() >= config::MAX_CALLS {
+            self.tell(id, Err(CallError::TooManyCalls));
+        } else if deadline <= now {
+            self.tell(id, Err(CallError::DeadlineExceeded));
+        } else {
+            self.calls
+                .push(Call::new(id, path, message, max_reply, deadline));
+            self.send(now);
+        }
+        id
+    }
+
+    /// Ends a call, which finishes as [`CallError::Cancelled`]; nothing when it has ended.
+    pub fn cancel(&mut self, call: CallId, now: Time) {
+        if let Some(index) = self.calls.iter().position(|other| other.id == call) {
+            self.finish(index, Err(CallError::Cancelled), ErrorCode::CANCEL, now);
+        }
+    }
+
+    /// Where to read to. Empty: do not read now.
+    pub fn recv_buf(&mut self) -> &mut [u8] {
+        self.http2.recv_buf()
+    }
+
+    /// Says that `octets` were read into [`recv_buf`](Self::recv_buf).
+    pub fn received(&mut self, octets: usize, now: Time) {
+        self.http2.received(octets, now);
+    }
+
+    /// Says that nothing more comes, or can be written; what came before is still worked on.
+    pub fn eof(&mut self, now: Time) {
+        self.http2.eof(now);
+    }
+
+    /// What to write next.
+    pub fn transmit(&self) -> &[u8] {
+        self.http2.transmit()
+    }
+
+    /// Says that so many octets of [`transmit`](Self::transmit) were written.
+    pub fn sent(&mut self, octets: usize, now: Time) {
+        self.http2.sent(octets, now);
+        self.send(now);
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) wants to be called next.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        let deadlines = self.calls.iter().map(|call| call.deadline);
+        deadlines.chain(self.http2.poll_timeout()).min()
+    }
+
+    /// Ends the calls whose deadline has come; calling it early is harmless.
+    pub fn handle_timeout(&mut self, now: Time) {
+        self.http2.handle_timeout(now);
+        while let Some(index) = self.calls.iter().position(|call| call.deadline <= now) {
+            let error = CallError::DeadlineExceeded;
+            self.finish(index, Err(error), ErrorCode::CANCEL, now);
+        }
+    }
+
+    /// The next event; `None` until something is received or written, or time passes.
+    pub fn poll_event(&mut self, now: Time) -> Option<Event> {
+        while self.events.is_empty() && self.receive(now) {}
+        self.send(now);
+        self.events.pop_front()
+    }
+
+    /// Says goodbye: all calls are cancelled, and no more can be made.
+    pub fn close(&mut self, now: Time) {
+        while !self.calls.is_empty() {
+            self.finish(0, Err(CallError::Cancelled), ErrorCode::CANCEL, now);
+        }
+        self.http2.shutdown(now);
+    }
+
+    /// Whether no more calls can be made.
+    pub fn is_closed(&self) -> bool {
+        self.http2.closing().is_some()
+    }
+
+    /// What the server wants of an HTTP/2 client, once it said so.
+    pub fn peer_settings(&self) -> Option<&Settings> {
+        self.http2.peer_settings()
+    }
+
+    /// Octets of memory held, beyond the value itself.
+    pub fn mem_used(&self) -> usize {
+        let calls: usize = self.calls.iter().map(Call::mem_used).sum();
+        self.http2.mem_used()
+            + calls
+            + self.calls.capacity() * size_of::<Call>()
+            + self.events.capacity() * size_of::<Event>()
+    }
+
+    /// Takes one event from the connection; answers whether there was one.
+    fn receive(&mut self, now: Time) -> bool {
+        let Some(event) = self.http2.poll_event(now) else {
+            return false;
+        };
+        match event {
+            http2::Event::Head {
+                stream,
+                status,
+                fields,
+                end_stream,
+            } => {
+                let call = find(&mut self.calls, stream);
+                let outcome = call.and_then(|call| call.receive_head(status, fields, end_stream));
+                self.settle(stream, outcome, end_stream, now);
+            }
+            http2::Event::Data {
+                stream,
+                data,
+                end_stream,
+            } => {
+                let octets = data.len();
+                let call = find(&mut self.calls, stream);
+                let outcome = call.and_then(|call| call.receive_data(data, end_stream));
+                self.http2.consume(stream, octets, now);
+                self.settle(stream, outcome, end_stream, now);
+            }
+            http2::Event::Trailers { stream, fields } => {
+                let call = find(&mut self.calls, stream);
+                let outcome = call.map(|call| call.receive_trailers(fields));
+                self.settle(stream, outcome, true, now);
+            }
+            http2::Event::Reset { stream, code } => {
+                let error = match code {
+                    ErrorCode::REFUSED_STREAM => CallError::Refused,
+                    code => CallError::Reset(code),
+                };
+                self.settle(stream, Some(Err(error)), true, now);
+            }
+            http2::Event::Failed { stream, error } => {
+                self.settle(stream, Some(Err(CallError::Stream(error))), true, now);
+            }
+            http2::Event::GoAway { last_stream, .. } => self.refuse_above(last_stream, now),
+            http2::Event::Closed(error) => self.lose(&error, now),
+        }
+        true
+    }
+
+    /// Ends the call on `stream`, if there is an outcome; `complete` when the server has nothing
+    /// more to say on it: then nobody waits for the rest of the request, and ending it is no error.
+    fn settle(&mut self, stream: StreamId, outcome: Option<Outcome>, complete: bool, now: Time) {
+        let index = self
+            .calls
+            .iter()
+            .position(|call| call.stream() == Some(stream));
+        if let (Some(index), Some(outcome)) = (index, outcome) {
+            let code = if complete {
+                ErrorCode::NO_ERROR
+            } else {
+                ErrorCode::CANCEL
+            };
+            self.finish(index, outcome, code, now);
+        }
+    }
+
+    /// Ends the calls that the server will not look at.
+    fn refuse_above(&mut self, last_stream: u32, now: Time) {
+        let is_above = |call: &Call| call.stream().is_some_and(|id| id.get() > last_stream);
+        while let Some(index) = self.calls.iter().position(is_above) {
+            self.finish(index, Err(CallError::Refused), ErrorCode::CANCEL, now);
+        }
+    }
+
+    /// Ends all calls with their connection.
+    fn lose(&mut self, error: &ConnectionError, now: Time) {
+        while let Some(call) = self.calls.first() {
+            let written = call.stream().is_some_and(|id| self.http2.was_written(id));
+            let error = error.clone();
+            let lost = CallError::Connection { error, written };
+            self.finish(0, Err(lost), ErrorCode::CANCEL, now);
+        }
+    }
+
+    /// Sends what the calls have to send and the connection takes.
+    fn send(&mut self, now: Time) {
+        let mut index = 0;
+        while let Some(call) = self.calls.get_mut(index) {
+            match call.send(&mut self.http2, now) {
+                Ok(()) => index += 1,
+                Err(error) => self.finish(index, Err(error), ErrorCode::CANCEL, now),
+            }
+        }
+    }
+
+    /// Ends a call; its stream, where it is still open, is reset with `code`.
+    fn finish(&mut self, index: usize, outcome: Outcome, code: ErrorCode, now: Time) {
+        let call = self.calls.remove(index);
+        if let Some(stream) = call.stream() {
+            self.http2.reset(stream, code, now);
+        }
+        self.tell(call.id, outcome);
+    }
+
+    /// Queues the news of a call's end.
+    fn tell(&mut self, call: CallId, result: Outcome) {
+        self.events.push_back(Event::Finished { call, result });
+    }
+}
+
+/// The call on a stream.
+fn find(calls: &mut [Call], stream: StreamId) -> Option<&mut Call> {
+    calls.iter_mut().find(|call| call.stream() == Some(stream))
+}

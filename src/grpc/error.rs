@@ -1,0 +1,169 @@
+//! Why a call has no reply.
+//!
+//! Pure. Every variant says who is wrong; `code` translates it into gRPC's codes, as any other gRPC
+//! client would have reported it; `retry` says whether trying again is safe.
+
+use std::fmt;
+
+use super::status::{Code, Status};
+use crate::escape;
+use crate::http2::{ConnectionError, ErrorCode, StreamError};
+
+/// Why a call ended without a reply.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CallError {
+    /// The server answered with an error status: it works, and it says no.
+    Status(Status),
+    /// The server's answer is HTTP, but no gRPC answer.
+    NotGrpc(NotGrpc),
+    /// The server's answer breaks the rules of gRPC.
+    Broken(Broken),
+    /// The server's message is larger than this call accepts.
+    TooLarge {
+        /// How many octets the message has, in its sender's words.
+        announced: u32,
+        /// How many this call accepts.
+        limit: usize,
+    },
+    /// There are as many calls on the connection as it may have, or as its stream numbers allow.
+    TooManyCalls,
+    /// The call's headers are more than the server, or any server, accepts.
+    RequestHeaders,
+    /// There was no answer in time.
+    DeadlineExceeded,
+    /// We ended the call ourselves.
+    Cancelled,
+    /// The server did not begin to work on the call: it refused it, or went away before it.
+    Refused,
+    /// The server ended the call's stream.
+    Reset(ErrorCode),
+    /// The server broke HTTP/2's rules on the call's stream.
+    Stream(StreamError),
+    /// The connection ended, and the call with it.
+    Connection {
+        /// Why the connection ended.
+        error: ConnectionError,
+        /// Whether some of the request may have reached the server.
+        written: bool,
+    },
+}
+
+/// What came instead of a gRPC answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NotGrpc {
+    /// An HTTP status other than 200 and no `grpc-status`.
+    HttpStatus(u16),
+    /// Content of another type; its first octets, or nothing when it had no type.
+    ContentType(Vec<u8>),
+}
+
+/// Which of gRPC's rules an answer broke.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Broken {
+    /// It ended without a status.
+    NoStatus,
+    /// It was successful and had no message.
+    NoMessage,
+    /// It had more than one message.
+    SecondMessage,
+    /// It ended in the middle of a message.
+    CutMessage,
+    /// A message is compressed, although no compression was agreed on.
+    Compressed,
+    /// A message begins with a flag that does not exist.
+    UnknownFlag(u8),
+}
+
+/// Whether a failed call may be tried again without asking what it does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Retry {
+    /// The server may have acted on it.
+    Unsafe,
+    /// The server says that it has not looked at it: once, at once.
+    Once,
+    /// It never left this process: as long as its deadline allows.
+    Freely,
+}
+
+impl CallError {
+    /// The failure as a gRPC code.
+    pub fn code(&self) -> Code {
+        match self {
+            Self::Status(status) => status.code,
+            Self::NotGrpc(NotGrpc::HttpStatus(status)) => Code::from_http_status(*status),
+            Self::NotGrpc(NotGrpc::ContentType(_)) | Self::Broken(Broken::NoStatus) => {
+                Code::Unknown
+            }
+            Self::TooLarge { .. } | Self::TooManyCalls | Self::RequestHeaders => {
+                Code::ResourceExhausted
+            }
+            Self::DeadlineExceeded => Code::DeadlineExceeded,
+            Self::Cancelled => Code::Cancelled,
+            Self::Refused | Self::Connection { .. } => Code::Unavailable,
+            Self::Reset(code) => Code::from_reset(*code),
+            Self::Stream(StreamError::HeadersTooLarge) => Code::ResourceExhausted,
+            Self::Broken(_) | Self::Stream(_) => Code::Internal,
+        }
+    }
+
+    /// Whether the call may be tried again.
+    pub fn retry(&self) -> Retry {
+        match self {
+            Self::Refused => Retry::Once,
+            Self::Connection { written: false, .. } | Self::TooManyCalls => Retry::Freely,
+            _ => Retry::Unsafe,
+        }
+    }
+
+    /// Whether the server has certainly not acted on the call.
+    pub fn is_unprocessed(&self) -> bool {
+        self.retry() != Retry::Unsafe
+    }
+}
+
+impl fmt::Display for CallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Status(status) => write!(f, "the peer answered {status}"),
+            Self::NotGrpc(instead) => write!(f, "the peer's answer is not gRPC: {instead}"),
+            Self::Broken(broken) => write!(f, "the peer's gRPC answer is broken: {broken}"),
+            Self::TooLarge { announced, limit } => write!(
+                f,
+                "the peer's message has {announced} octets, more than the {limit} accepted"
+            ),
+            Self::TooManyCalls => f.write_str("too many calls on one connection"),
+            Self::RequestHeaders => f.write_str("the call's headers are too large"),
+            Self::DeadlineExceeded => f.write_str("the peer did not answer in time"),
+            Self::Cancelled => f.write_str("the call was cancelled"),
+            Self::Refused => f.write_str("the peer refused the call without looking at it"),
+            Self::Reset(code) => write!(f, "the peer reset the stream: {code}"),
+            Self::Stream(error) => write!(f, "the peer broke the stream: {error}"),
+            Self::Connection { error, .. } => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for CallError {}
+
+impl fmt::Display for NotGrpc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::HttpStatus(status) => write!(f, "HTTP status {status}"),
+            Self::ContentType(none) if none.is_empty() => f.write_str("no content type"),
+            Self::ContentType(other) => write!(f, "content type \"{}\"", escape::bytes(other)),
+        }
+    }
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoStatus => f.write_str("it ends without a grpc-status"),
+            Self::NoMessage => f.write_str("success without a message"),
+            Self::SecondMessage => f.write_str("more than one message"),
+            Self::CutMessage => f.write_str("it ends in the middle of a message"),
+            Self::Compressed => f.write_str("a compressed message, with no compression agreed on"),
+            Self::UnknownFlag(flag) => write!(f, "a message with the unknown flag {flag}"),
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! The length prefix in front of every gRPC message.
+//!
+//! Pure. "Length-Prefixed-Message → Compressed-Flag Message-Length Message": a flag of one octet, a
+//! length of four, and so many octets. DATA frames cut this stream anywhere, so that prefix and
+//! message are put together here. A message that is too large is refused on its prefix; memory
+//! grows with what came, never with what the prefix announces.
+
+use super::error::{Broken, CallError};
+
+/// How many octets precede a message.
+const PREFIX: usize = 5;
+
+/// A message with its prefix, as it is sent: never compressed.
+///
+/// Nothing that is called here has 4 GiB to say; a longer message would be cut by its prefix, and
+/// refused by whoever reads it.
+pub(super) fn encode(message: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(message.len()).unwrap_or(u32::MAX);
+    let mut octets = Vec::with_capacity(PREFIX + message.len());
+    octets.push(0);
+    octets.extend_from_slice(&length.to_be_bytes());
+    octets.extend_from_slice(message);
+    octets
+}
+
+/// Puts messages together from the pieces they come in.
+#[derive(Debug)]
+pub(super) struct Assembler {
+    /// The largest message that is accepted.
+    limit: usize,
+    awaited: Awaited,
+}
+
+/// What comes next.
+#[derive(Debug)]
+enum Awaited {
+    /// The rest of a prefix.
+    Prefix {
+        /// What came of it.
+        octets: [u8; PREFIX],
+        /// How much that is.
+        came: usize,
+    },
+    /// The rest of a message.
+    Message {
+        /// What came of it.
+        octets: Vec<u8>,
+        /// How much is still to come.
+        missing: usize,
+    },
+}
+
+impl Awaited {
+    /// The beginning of a message.
+    const NOTHING: Self = Self::Prefix {
+        octets: [0; PREFIX],
+        came: 0,
+    };
+}
+
+impl Assembler {
+    /// An assembler for messages of at most `limit` octets.
+    pub(super) fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            awaited: Awaited::NOTHING,
+        }
+    }
+
+    /// Takes octets off the front of `input` until a message is complete or they are used up.
+    pub(super) fn receive(&mut self, input: &mut &[u8]) -> Result<Option<Vec<u8>>, CallError> {
+        if let Awaited::Prefix { octets, came } = &mut self.awaited {
+            let piece = take(input, PREFIX - *came);
+            octets[*came..*came + piece.len()].copy_from_slice(piece);
+            *came += piece.len();
+            if *came < PREFIX {
+                return Ok(None);
+            }
+            let missing = length(*octets, self.limit)?;
+            self.awaited = Awaited::Message {
+                octets: Vec::new(),
+                missing,
+            };
+        }
+        if let Awaited::Message { octets, missing } = &mut self.awaited {
+            let piece = take(input, *missing);
+            octets.extend_from_slice(piece);
+            *missing -= piece.len();
+            if *missing == 0 {
+                let message = std::mem::take(octets);
+                self.awaited = Awaited::NOTHING;
+                return Ok(Some(message));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether a message has begun and is not complete.
+    pub(super) fn is_inside_message(&self) -> bool {
+        !matches!(self.awaited, Awaited::Prefix { came: 0, .. })
+    }
+
+    /// Octets of memory held.
+    pub(super) fn mem_used(&self) -> usize {
+        match &self.awaited {
+            Awaited::Prefix { .. } => 0,
+            Awaited::Message { octets, .. } => octets.capacity(),
+        }
+    }
+}
+
+/// Takes at most `octets` off the front of `input`.
+fn take<'a>(input: &mut &'a [u8], octets: usize) -> &'a [u8] {
+    let (piece, rest) = input.split_at(octets.min(input.len()));
+    *input = rest;
+    piece
+}
+
+/// The length that a prefix announces.
+fn length(prefix: [u8; PREFIX], limit: usize) -> Result<usize, CallError> {
+    let [flag, l1, l2, l3, l4] = prefix;
+    match flag {
+        0 => {}
+        // "If the Message-Encoding header is omitted then the Compressed-Flag must be 0": and we
+        // accept no encoding.
+        1 => return Err(CallError::Broken(Broken::Compressed)),
+        _ => return Err(CallError::Broken(Broken::UnknownFlag(flag))),
+    }
+    let announced = u32::from_be_bytes([l1, l2, l3, l4]);
+    usize::try_from(announced)
+        .ok()
+        .filter(|&length| length <= limit)
+        .ok_or(CallError::TooLarge { announced, limit })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All messages in `pieces`, with a limit of ten octets each.
+    fn assemble<'a>(
+        pieces: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Result<(Vec<Vec<u8>>, bool), CallError> {
+        let mut assembler = Assembler::new(10);
+        let mut messages = Vec::new();
+        for mut piece in pieces {
+            while let Some(message) = assembler.receive(&mut piece)? {
+                messages.push(message);
+            }
+            assert!(piece.is_empty());
+        }
+        Ok((messages, assembler.is_inside_message()))
+    }
+
+    #[test]
+    fn messages_are_the_same_wherever_the_stream_is_cut() {
+        let stream = [encode(b"first"), encode(b""), encode(b"0123456789")].concat();
+        let expected = vec![b"first".to_vec(), vec![], b"0123456789".to_vec()];
+        for cut in 0..=stream.len() {
+            let (left, right) = stream.split_at(cut);
+            assert_eq!(
+                assemble([left, right]),
+                Ok((expected.clone(), false)),
+                "cut at {cut}"
+            );
+        }
+        assert_eq!(assemble(stream.chunks(1)), Ok((expected, false)));
+    }
+
+    #[test]
+    fn the_empty_message_is_five_octets() {
+        assert_eq!(encode(b""), [0; 5]);
+        assert_eq!(assemble([&[0; 5][..]]), Ok((vec![vec![]], false)));
+    }
+
+    #[test]
+    fn a_stream_that_ends_inside_prefix_or_message_is_seen_to() {
+        for cut in 1..10 {
+            let (messages, inside) = assemble([&encode(b"12345")[..cut]]).expect("well formed");
+            assert!(messages.is_empty() && inside, "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn a_message_above_the_limit_is_refused_on_its_prefix_and_costs_nothing() {
+        let mut assembler = Assembler::new(10);
+        let mut prefix = &b"\0\xff\xff\xff\xff"[..];
+        let too_large = CallError::TooLarge {
+            announced: u32::MAX,
+            limit: 10,
+        };
+        assert_eq!(assembler.receive(&mut prefix), Err(too_large));
+        assert_eq!(assembler.mem_used(), 0);
+        assert!(assemble([&b"\0\0\0\0\x0b"[..]]).is_err());
+    }
+
+    #[test]
+    fn memory_grows_with_what_came_and_not_with_what_is_announced() {
+        let mut assembler = Assembler::new(usize::MAX);
+        assert_eq!(assembler.receive(&mut &b"\0\xff\xff\xff\xff"[..]), Ok(None));
+        assert_eq!(assembler.receive(&mut &[7; 100][..]), Ok(None));
+        assert!(assembler.mem_used() <= 200);
+    }
+
+    #[test]
+    fn a_compressed_message_and_an_unknown_flag_are_errors() {
+        let compressed = Err(CallError::Broken(Broken::Compressed));
+        assert_eq!(assemble([&b"\x01\0\0\0\0"[..]]), compressed);
+        let unknown = Err(CallError::Broken(Broken::UnknownFlag(2)));
+        assert_eq!(assemble([&b"\x02\0\0\0\0"[..]]), unknown);
+    }
+}

@@ -1,0 +1,97 @@
+//! `grpc-timeout`: how long the server has, in the words of the wire.
+//!
+//! Pure. gRPC's grammar: "Timeout → "grpc-timeout" TimeoutValue TimeoutUnit; TimeoutValue →
+//! {positive integer as ASCII string of at most 8 digits}". grpc-go resets a stream with nine.
+
+use std::time::Duration;
+
+/// A value of `grpc-timeout`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Timeout {
+    /// The digits and the unit, at the end.
+    octets: [u8; DIGITS + 1],
+    /// Where they begin.
+    begin: usize,
+}
+
+impl Timeout {
+    /// The least value that is not shorter than `duration`, in the finest unit that has room for
+    /// it: a server that gives up before we do would have its reason lost. Never 0, which is not
+    /// positive.
+    pub(super) fn at_least(duration: Duration) -> Self {
+        let nanos = duration.as_nanos().max(1);
+        let (value, unit) = UNITS
+            .iter()
+            .map(|&(unit, letter)| (nanos.div_ceil(unit), letter))
+            .find(|&(value, _)| value <= LARGEST)
+            .unwrap_or((LARGEST, b'H'));
+        Self::new(value, unit)
+    }
+
+    /// The value as it is written.
+    pub(super) fn as_bytes(&self) -> &[u8] {
+        &self.octets[self.begin..]
+    }
+
+    /// Writes a number of at most eight digits, and its unit.
+    fn new(mut value: u128, unit: u8) -> Self {
+        let mut octets = [unit; DIGITS + 1];
+        let mut begin = DIGITS;
+        while begin == DIGITS || (value > 0 && begin > 0) {
+            begin -= 1;
+            octets[begin] = DECIMAL[(value % 10) as usize];
+            value /= 10;
+        }
+        Self { octets, begin }
+    }
+}
+
+/// How many digits the value may have.
+const DIGITS: usize = 8;
+
+/// The largest value of that many digits.
+const LARGEST: u128 = 99_999_999;
+
+/// The digits.
+const DECIMAL: &[u8; 10] = b"0123456789";
+
+/// The units: how many nanoseconds each has, and its letter; the finest first.
+const UNITS: [(u128, u8); 6] = [
+    (1, b'n'),
+    (1_000, b'u'),
+    (1_000_000, b'm'),
+    (1_000_000_000, b'S'),
+    (60_000_000_000, b'M'),
+    (3_600_000_000_000, b'H'),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn encoded(duration: Duration) -> String {
+        String::from_utf8(Timeout::at_least(duration).as_bytes().to_vec()).expect("ASCII")
+    }
+
+    #[test]
+    fn a_timeout_has_at_most_eight_digits_and_is_rounded_up() {
+        let table = [
+            (Duration::ZERO, "1n"),
+            (Duration::from_nanos(1), "1n"),
+            (Duration::from_nanos(99_999_999), "99999999n"),
+            (Duration::from_millis(100), "100000u"),
+            (Duration::from_nanos(100_000_001), "100001u"),
+            (Duration::from_secs(1), "1000000u"),
+            (Duration::from_secs(5), "5000000u"),
+            (Duration::from_micros(99_999_999), "99999999u"),
+            (Duration::from_secs(120), "120000m"),
+            (Duration::from_secs(100_000), "100000S"),
+            (Duration::from_secs(100_000_000), "1666667M"),
+            (Duration::from_secs(60 * 100_000_000), "1666667H"),
+            (Duration::MAX, "99999999H"),
+        ];
+        for (duration, expected) in table {
+            assert_eq!(encoded(duration), expected, "{duration:?}");
+        }
+    }
+}
