@@ -100,6 +100,13 @@ pub struct GoneAway {
     pub debug: Vec<u8>,
 }
 
+impl GoneAway {
+    /// Whether it goes because of what it takes for an error.
+    pub fn is_error(&self) -> bool {
+        self.code != ErrorCode::NO_ERROR
+    }
+}
+
 /// What a peer did that the protocol, or our patience, does not allow on any stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Violation {

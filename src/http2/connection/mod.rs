@@ -284,11 +284,15 @@ impl Connection {
 
     /// Says what it means that there is no complete frame.
     fn starve(&self) -> Result<Progress, ConnectionError> {
-        if self.eof {
-            let inside_frame = !self.input.waiting().is_empty();
-            return Err(ConnectionError::Eof { inside_frame });
+        if !self.eof {
+            return Ok(Progress::Blocked);
         }
-        Ok(Progress::Blocked)
+        // A peer that names an error and closes has said why it does; the end itself says less.
+        if let Some(gone) = self.core.gone.as_ref().filter(|gone| gone.is_error()) {
+            return Err(ConnectionError::GoneAway(gone.clone()));
+        }
+        let inside_frame = !self.input.waiting().is_empty();
+        Err(ConnectionError::Eof { inside_frame })
     }
 
     /// Whether the peer is seen to speak HTTP/2; `false` while it cannot be told.

@@ -102,6 +102,20 @@ fn what_came_before_the_end_is_worked_on() {
 }
 
 #[test]
+fn a_peer_that_names_an_error_and_closes_has_said_why() {
+    let mut peer = Peer::asked(1);
+    peer.say(&goaway(ONE, 11, b"too_many_pings"));
+    assert_eq!(
+        peer.close(),
+        ["closed NO_ERROR: the peer went away (ENHANCE_YOUR_CALM, \"too_many_pings\")"]
+    );
+    let mut peer = Peer::asked(1);
+    peer.say(&goaway(ONE, 0, b""));
+    let expected = "closed NO_ERROR: the peer closed the connection";
+    assert_eq!(peer.close(), [expected], "it was to finish first");
+}
+
+#[test]
 fn an_end_inside_a_frame_is_told() {
     let mut peer = Peer::asked(1);
     peer.say(&ok(ONE)[..5]);
