@@ -73,7 +73,8 @@ async fn we_follow_a_table_that_shrinks_and_grows_between_requests() {
     }
 }
 
-/// Sends requests with these fields, encoded by us, to an `h2` server; returns what it read, sorted.
+/// Sends requests with these fields, encoded by us, to an `h2` server; returns what it read,
+/// sorted.
 async fn read_by_h2(requests: &[Fields]) -> Vec<Fields> {
     let (mut ours, theirs) = duplex(1 << 20);
     let mut octets = PREFACE.to_vec();

@@ -2,11 +2,15 @@
 //!
 //! Nothing here checks a rule: a test that wants to break one can.
 
+#![allow(dead_code)] // Every test takes what it needs.
+
 /// What a client sends before its first frame (RFC 9113 §3.4).
 pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
+pub(crate) const DATA: u8 = 0x0;
 pub(crate) const HEADERS: u8 = 0x1;
 pub(crate) const SETTINGS: u8 = 0x4;
+pub(crate) const GOAWAY: u8 = 0x7;
 pub(crate) const CONTINUATION: u8 = 0x9;
 
 /// Of SETTINGS.

@@ -1,0 +1,162 @@
+//! Servers that go away in the middle of a call, in peace or not.
+
+use h2::Reason;
+use plugind::grpc::{CallError, Code, Retry};
+use plugind::http2::{ConnectionError, ErrorCode, GoneAway};
+use plugind::proto::pluginregistration::{InfoRequest, registration};
+use prost::Message as _;
+use tokio::sync::oneshot;
+
+use crate::frames::{DATA, Frame, GOAWAY, HEADERS};
+use crate::link::{Link, PATIENCE};
+use crate::server::{Call, Server, Then, accept_h2};
+use crate::{h2_plugin, info};
+
+/// What an `h2` server says in the course of one `GetInfo`.
+fn recording() -> Vec<u8> {
+    let server = h2_plugin();
+    let mut link = Link::connect(server.socket());
+    link.get_info().unwrap();
+    link.received.concat()
+}
+
+/// Where in `octets` the first frame of this kind begins and how long its payload is.
+fn find(octets: &[u8], kind: u8) -> (usize, usize) {
+    let mut rest = octets.to_vec();
+    loop {
+        let at = octets.len() - rest.len();
+        let frame = Frame::take(&mut rest).expect("there is such a frame");
+        if frame.kind == kind {
+            return (at, frame.payload.len());
+        }
+    }
+}
+
+/// How `GetInfo` ends when the server says this and closes the connection.
+fn after(octets: &[u8]) -> CallError {
+    let server = Server::saying(octets, Then::Close);
+    let mut link = Link::connect(server.socket());
+    let error = link.get_info().unwrap_err();
+    assert!(link.client.is_closed());
+    error
+}
+
+#[test]
+fn a_server_that_closes_after_its_headers_is_unavailable() {
+    let octets = recording();
+    let (data, _) = find(&octets, DATA);
+    assert!(find(&octets, HEADERS).0 < data);
+    assert_eq!(after(&octets[..data]), eof(false));
+}
+
+#[test]
+fn a_server_that_closes_after_half_of_its_data_is_unavailable() {
+    let octets = recording();
+    let (data, length) = find(&octets, DATA);
+    assert_eq!(after(&octets[..data + 9 + length / 2]), eof(true));
+}
+
+#[test]
+fn a_server_that_closes_before_its_trailers_is_unavailable() {
+    let octets = recording();
+    let (data, length) = find(&octets, DATA);
+    let error = after(&octets[..data + 9 + length]);
+    assert_eq!(error, eof(false));
+    assert_eq!(error.code(), Code::Unavailable);
+    assert_eq!(
+        error.retry(),
+        Retry::Unsafe,
+        "the server may have acted on it"
+    );
+}
+
+#[test]
+fn a_server_that_drains_still_answers_the_call_that_it_has() {
+    let (go, gone) = oneshot::channel::<()>();
+    let server = Server::run(async move |listener| {
+        let mut connection = accept_h2(&listener).await;
+        let (request, respond) = connection.accept().await.unwrap().unwrap();
+        connection.graceful_shutdown();
+        tokio::spawn(async move {
+            let call = Call::read(request, respond).await;
+            gone.await.unwrap();
+            call.reply(&info().encode_to_vec());
+        });
+        assert!(connection.accept().await.is_none(), "no other call came");
+    });
+    let mut link = Link::connect(server.socket());
+    let call = link.begin(registration::GET_INFO, &InfoRequest {}, 1000, PATIENCE);
+    // The first GOAWAY announces the drain, the second names the last stream.
+    link.run_until(|link| goaways(link) == 2);
+    let late = link.begin(registration::GET_INFO, &InfoRequest {}, 1000, PATIENCE);
+    let late = link.end(late).unwrap_err();
+    assert_eq!(late.code(), Code::Unavailable);
+    assert_ne!(late.retry(), Retry::Unsafe, "it never reached the server");
+    go.send(()).unwrap();
+    assert_eq!(link.end(call), Ok(info().encode_to_vec()));
+    link.run_until(|link| link.client.is_closed());
+}
+
+fn goaways(link: &Link) -> usize {
+    let mut octets = link.received.concat();
+    std::iter::from_fn(|| Frame::take(&mut octets))
+        .filter(|frame| frame.kind == GOAWAY)
+        .count()
+}
+
+#[test]
+fn a_server_that_gives_up_on_the_connection_is_quoted() {
+    let server = Server::run(async move |listener| {
+        let mut connection = accept_h2(&listener).await;
+        let _call = connection.accept().await.unwrap().unwrap();
+        connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
+        while connection.accept().await.is_some() {}
+    });
+    let error = Link::connect(server.socket()).get_info().unwrap_err();
+    assert_eq!(error.code(), Code::Unavailable);
+    assert!(
+        matches!(
+            error,
+            CallError::Connection {
+                error: ConnectionError::GoneAway(GoneAway {
+                    code: ErrorCode::ENHANCE_YOUR_CALM,
+                    ..
+                }),
+                ..
+            }
+        ),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_server_that_resets_the_call_keeps_the_connection() {
+    let server = Server::h2(|call: Call| match &*call.path {
+        "/cancelled" => call.reset(Reason::CANCEL),
+        "/calm" => call.reset(Reason::ENHANCE_YOUR_CALM),
+        _ => call.reply(b"answered"),
+    });
+    let mut link = Link::connect(server.socket());
+    let mut code = |path| {
+        link.unary(path, &InfoRequest {})
+            .map_err(|error| error.code())
+    };
+    assert_eq!(code("/cancelled"), Err(Code::Cancelled));
+    assert_eq!(code("/calm"), Err(Code::ResourceExhausted));
+    assert_eq!(code("/other"), Ok(b"answered".to_vec()));
+}
+
+#[test]
+fn a_server_that_refuses_a_call_has_not_acted_on_it() {
+    let server = Server::h2(|call: Call| call.reset(Reason::REFUSED_STREAM));
+    let error = Link::connect(server.socket()).get_info().unwrap_err();
+    assert_eq!(error, CallError::Refused);
+    assert_eq!(error.retry(), Retry::Once);
+}
+
+fn eof(inside_frame: bool) -> CallError {
+    CallError::Connection {
+        error: ConnectionError::Eof { inside_frame },
+        written: true,
+    }
+}

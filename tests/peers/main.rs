@@ -1,0 +1,40 @@
+//! The gRPC client against peers that are not ours, over real unix sockets.
+//!
+//! One file per kind of peer: those that answer, those that go away, those that are something else.
+//! `replay` feeds what a real server has said to a client in memory, cut in every way.
+
+mod answers;
+mod departures;
+mod replay;
+mod strangers;
+
+#[path = "../support/frames.rs"]
+mod frames;
+#[path = "../support/link.rs"]
+mod link;
+#[path = "../support/server.rs"]
+mod server;
+#[path = "../support/tonic_plugin.rs"]
+mod tonic_plugin;
+
+use plugind::proto::pluginregistration::{PluginInfo, RegistrationStatusResponse, registration};
+use prost::Message as _;
+use server::{Call, Server};
+
+/// What the plugins here say of themselves.
+fn info() -> PluginInfo {
+    PluginInfo {
+        r#type: "CSIPlugin".to_owned(),
+        name: "peer.example".to_owned(),
+        endpoint: "/run/peer.sock".to_owned(),
+        supported_versions: vec!["1.0.0".to_owned()],
+    }
+}
+
+/// A plugin on the `h2` crate that answers as it should.
+fn h2_plugin() -> Server {
+    Server::h2(|call: Call| match &*call.path {
+        registration::GET_INFO => call.reply(&info().encode_to_vec()),
+        _ => call.reply(&RegistrationStatusResponse {}.encode_to_vec()),
+    })
+}

@@ -1,0 +1,149 @@
+//! A gRPC client on a real unix socket, driven as the simplest program would: write what is to be
+//! written, read with a timeout, look what happened.
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use plugind::grpc::{CallError, CallId, Client, Event};
+use plugind::proto::pluginregistration::{
+    InfoRequest, PluginInfo, RegistrationStatus, RegistrationStatusResponse, registration,
+};
+use plugind::time::Time;
+use prost::Message;
+
+/// How one call ended.
+pub(crate) type Outcome = Result<Vec<u8>, CallError>;
+
+/// A client and its socket.
+pub(crate) struct Link {
+    pub(crate) client: Client,
+    stream: UnixStream,
+    start: Instant,
+    /// Everything that came from the peer, in the parts in which it came.
+    pub(crate) received: Vec<Vec<u8>>,
+    /// Whether the peer still takes what we write. When not, it may still have written something.
+    is_writable: bool,
+    finished: Vec<(CallId, Outcome)>,
+}
+
+impl Link {
+    pub(crate) fn connect(socket: &Path) -> Self {
+        let stream = UnixStream::connect(socket).expect("somebody listens");
+        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        Self {
+            client: Client::new(Time::ZERO),
+            stream,
+            start: Instant::now(),
+            received: Vec::new(),
+            is_writable: true,
+            finished: Vec::new(),
+        }
+    }
+
+    /// Asks the peer who it is.
+    pub(crate) fn get_info(&mut self) -> Result<PluginInfo, CallError> {
+        let reply = self.unary(registration::GET_INFO, &InfoRequest {})?;
+        Ok(PluginInfo::decode(&*reply).expect("a PluginInfo"))
+    }
+
+    /// Tells the peer that it is registered.
+    pub(crate) fn notify(&mut self) -> Result<RegistrationStatusResponse, CallError> {
+        let status = RegistrationStatus {
+            plugin_registered: true,
+            error: String::new(),
+        };
+        let reply = self.unary(registration::NOTIFY_REGISTRATION_STATUS, &status)?;
+        Ok(RegistrationStatusResponse::decode(&*reply).expect("a RegistrationStatusResponse"))
+    }
+
+    /// Makes a call with all the room and time that it can need.
+    pub(crate) fn unary(&mut self, path: &str, message: &impl Message) -> Outcome {
+        let call = self.begin(path, message, 4 << 20, PATIENCE);
+        self.end(call)
+    }
+
+    /// Begins a call that accepts a reply of up to `max_reply` octets within `timeout`.
+    pub(crate) fn begin(
+        &mut self,
+        path: &str,
+        message: &impl Message,
+        max_reply: usize,
+        timeout: Duration,
+    ) -> CallId {
+        let now = self.now();
+        let message = message.encode_to_vec();
+        self.client
+            .unary(path, &message, max_reply, now + timeout, now)
+    }
+
+    /// Waits for the end of a call.
+    pub(crate) fn end(&mut self, call: CallId) -> Outcome {
+        self.run_until(|link| link.finished.iter().any(|(finished, _)| *finished == call));
+        let mut finished = self.finished.iter();
+        let at = finished.position(|(finished, _)| *finished == call);
+        self.finished.remove(at.expect("it has just been found")).1
+    }
+
+    /// Moves octets until `is_over`.
+    pub(crate) fn run_until(&mut self, mut is_over: impl FnMut(&Self) -> bool) {
+        loop {
+            self.write();
+            while let Some(event) = self.client.poll_event(self.now()) {
+                let Event::Finished { call, result } = event;
+                self.finished.push((call, result));
+            }
+            if is_over(self) {
+                // What the last event has queued, a window update for example.
+                return self.write();
+            }
+            if self.client.transmit().is_empty() || !self.is_writable {
+                self.read();
+            }
+        }
+    }
+
+    fn now(&self) -> Time {
+        Time::after_origin(self.start.elapsed())
+    }
+
+    fn write(&mut self) {
+        while self.is_writable && !self.client.transmit().is_empty() {
+            match self.stream.write(self.client.transmit()) {
+                Ok(count) => self.client.sent(count, self.now()),
+                Err(_) => self.is_writable = false,
+            }
+        }
+    }
+
+    /// Reads once, or lets a deadline pass.
+    fn read(&mut self) {
+        let now = self.now();
+        let deadline = self.client.poll_timeout();
+        let wait = deadline.map_or(PATIENCE, |deadline| deadline.saturating_since(now));
+        let wait = wait.clamp(Duration::from_millis(1), PATIENCE);
+        self.stream.set_read_timeout(Some(wait)).unwrap();
+        let buffer = self.client.recv_buf();
+        assert!(!buffer.is_empty(), "nothing to write and no room to read");
+        match self.stream.read(buffer) {
+            Ok(0) => self.client.eof(self.now()),
+            Ok(count) => {
+                self.received.push(buffer[..count].to_vec());
+                self.client.received(count, self.now());
+            }
+            Err(error) if is_timeout(error.kind()) => {
+                assert!(wait < PATIENCE, "nothing happened for {PATIENCE:?}");
+                self.client.handle_timeout(self.now());
+            }
+            Err(_) => self.client.eof(self.now()),
+        }
+    }
+}
+
+fn is_timeout(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::WouldBlock | ErrorKind::TimedOut)
+}
+
+/// Longer than anything takes that these tests wait for, even on a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
