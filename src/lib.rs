@@ -1,4 +1,33 @@
 //! The plugin manager of a Kubernetes node, on its own.
+//!
+//! CSI, device and DRA plugins announce themselves by a unix socket in a directory that the node
+//! agent watches. This crate finds those sockets, asks each plugin over gRPC who it is, has a
+//! handler validate and register it, tells the plugin the outcome, and deregisters it when its
+//! socket goes: what kubelet's plugin manager does inside kubelet.
+//!
+//! ```text
+//! inotify -> daemon -> watch -> Found, Lost -> manager: desired -> reconcile -> operation
+//!              ^                                                                  |
+//!              |     Dial, Transmit, Hangup          grpc -> http2 -> hpack <-----+
+//!              +------------------------------------   bytes                      |
+//!                                                                    handler <----+
+//! ```
+//!
+//! # Layers
+//!
+//! Everything but [`daemon`] and [`cli`] is pure: bytes, moments ([`time::Time`]) and events come in
+//! as arguments, and what is to be done goes out as values. So a test can run thousands of plugin
+//! lives in a second, and replay any of them from a seed. `daemon` is the shell: the one place
+//! that names a descriptor, the file system or the clock.
+//!
+//! A layer knows only those below it: `cli`, `daemon`, `manager`, `grpc`, `http2`, `hpack`; beside
+//! them `manager` knows `watch` and `handler`. The modules below stand in reading order, from the
+//! innermost outward.
+//!
+//! # What is deliberately absent
+//!
+//! An async runtime, threads, a general gRPC or HTTP/2 library (TLS, compression, server push and
+//! prioritisation), and any knowledge of pods, containers or the Kubernetes API.
 
 pub mod config;
 pub mod escape;

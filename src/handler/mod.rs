@@ -1,1 +1,96 @@
-//! (empty)
+//! What is done with a plugin once it is known who it is.
+//!
+//! Pure. A [`PluginHandler`] is asked three questions about a plugin of its type, always in the order
+//! validate, register, deregister, and never two at a time about one plugin name. It answers at
+//! once ([`Answer::Done`]) or later ([`Answer::Pending`]), and meanwhile may ask for effects through
+//! its [`Context`]: a call on the plugin's endpoint, a timer. What comes of them reaches it as an
+//! [`Event`]. It never blocks, and never touches the system itself.
+//!
+//! ```text
+//!               validate, register, deregister (Ticket)
+//!   manager  ------------------------------------------>  handler
+//!            <------------------------------------------
+//!               Done(result) | Pending, effects
+//!
+//!               handle_event(Called | TimerFired)
+//!            ------------------------------------------>
+//!            <------------------------------------------
+//!               answer(Ticket, result), more effects
+//! ```
+
+mod accept;
+mod context;
+mod dial;
+mod plugin;
+mod table;
+
+use std::fmt;
+
+pub use accept::{AcceptHandler, MAX_TOLD, Record, Told};
+pub use context::{Call, CallFailure, Context, Effect, EffectId, EffectIds, Event, Ticket};
+pub use dial::DialError;
+pub use plugin::{InvalidPlugin, Plugin};
+pub use table::{HandlerId, HandlerTable};
+
+/// Does the work for plugins of one type.
+///
+/// The contract, per plugin name: validate, then register, then deregister, each only after the one
+/// before has been answered. A second socket with the same name is validated and registered while
+/// the first is still registered.
+pub trait PluginHandler: fmt::Debug + Send {
+    /// Is this plugin acceptable? Nothing may be kept of it yet.
+    fn validate(&mut self, plugin: &Plugin, context: &mut Context<'_>) -> Answer;
+
+    /// Makes the plugin usable. An error leaves nothing behind: deregister is not called for it.
+    fn register(&mut self, plugin: &Plugin, context: &mut Context<'_>) -> Answer;
+
+    /// The plugin has gone: whatever registering it did is undone. It can't be asked any more.
+    fn deregister(&mut self, plugin: &Plugin, context: &mut Context<'_>) -> Answer;
+
+    /// Something that an effect was asked for has come.
+    fn handle_event(&mut self, event: Event, context: &mut Context<'_>) {
+        let _ = (event, context);
+    }
+
+    /// Nobody waits for the answer to `ticket` any longer: its deadline has passed or its plugin has
+    /// gone. An answer that comes all the same is dropped. A registration that is given up may have
+    /// taken hold, so its deregistration follows.
+    fn abandon(&mut self, ticket: Ticket, context: &mut Context<'_>) {
+        let _ = (ticket, context);
+    }
+}
+
+/// What a handler says to a question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The answer: yes, or why not.
+    Done(Result<(), Reason>),
+    /// [`Context::answer`] will say it.
+    Pending,
+}
+
+impl Answer {
+    /// Yes, at once.
+    pub const YES: Self = Self::Done(Ok(()));
+
+    /// No, at once.
+    pub fn no(reason: impl Into<String>) -> Self {
+        Self::Done(Err(Reason::new(reason)))
+    }
+}
+
+/// Why a handler says no, in words for the plugin's author; the plugin is told them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reason(String);
+
+impl Reason {
+    /// The reason in these words.
+    pub fn new(words: impl Into<String>) -> Self {
+        Self(words.into())
+    }
+
+    /// The words, as the plugin is told them.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}

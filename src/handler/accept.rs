@@ -1,0 +1,75 @@
+//! The handler that accepts any plugin, and records what it was told.
+//!
+//! Pure. For types that need no work on this node, for trying things out, and for tests.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::{Answer, Context, Plugin, PluginHandler};
+
+/// Accepts every plugin of the types it is given to.
+#[derive(Debug, Default)]
+pub struct AcceptHandler {
+    record: Record,
+}
+
+impl AcceptHandler {
+    /// Its record, which stays readable after the handler has been given away.
+    pub fn record(&self) -> Record {
+        self.record.clone()
+    }
+}
+
+impl PluginHandler for AcceptHandler {
+    fn validate(&mut self, plugin: &Plugin, _: &mut Context<'_>) -> Answer {
+        self.record.push(Told::Validate(plugin.clone()));
+        Answer::YES
+    }
+
+    fn register(&mut self, plugin: &Plugin, _: &mut Context<'_>) -> Answer {
+        self.record.push(Told::Register(plugin.clone()));
+        Answer::YES
+    }
+
+    fn deregister(&mut self, plugin: &Plugin, _: &mut Context<'_>) -> Answer {
+        self.record.push(Told::Deregister(plugin.clone()));
+        Answer::YES
+    }
+}
+
+/// Something that a handler was told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// The plugin was to be validated.
+    Validate(Plugin),
+    /// The plugin was to be registered.
+    Register(Plugin),
+    /// The plugin was to be deregistered.
+    Deregister(Plugin),
+}
+
+/// The last [`MAX_TOLD`] things that a handler was told. Clones show the same record.
+#[derive(Clone, Debug, Default)]
+pub struct Record(Arc<Mutex<VecDeque<Told>>>);
+
+impl Record {
+    /// Takes out what has been recorded, oldest first.
+    pub fn take(&self) -> Vec<Told> {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .drain(..)
+            .collect()
+    }
+
+    fn push(&self, told: Told) {
+        let mut record = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if record.len() == MAX_TOLD {
+            record.pop_front();
+        }
+        record.push_back(told);
+    }
+}
+
+/// How much is remembered: a debugging aid must not grow with the number of plugins.
+pub const MAX_TOLD: usize = 64;

@@ -1,0 +1,176 @@
+//! What a handler may ask for while it works, and what comes of it.
+//!
+//! Pure: an effect is a value; the manager carries it out.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::{DialError, Reason};
+use crate::grpc::CallError;
+use crate::time::Time;
+
+/// A question put to a handler. Never reused, so an answer that comes too late meets nobody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(pub(crate) u64);
+
+/// An effect that a handler asked for. Never reused, so late news of it is told apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EffectId(u64);
+
+/// Gives out [`EffectId`]s.
+#[derive(Debug, Default)]
+pub struct EffectIds(u64);
+
+impl EffectIds {
+    fn next(&mut self) -> EffectId {
+        self.0 += 1;
+        EffectId(self.0)
+    }
+}
+
+/// A handler's view of the world for the length of one call of one of its methods.
+#[derive(Debug)]
+pub struct Context<'a> {
+    now: Time,
+    ticket: Option<Ticket>,
+    ids: &'a mut EffectIds,
+    effects: &'a mut Vec<Effect>,
+}
+
+impl<'a> Context<'a> {
+    /// A context at `now`, about the question `ticket` if there is one, that collects `effects`.
+    pub fn new(
+        now: Time,
+        ticket: Option<Ticket>,
+        ids: &'a mut EffectIds,
+        effects: &'a mut Vec<Effect>,
+    ) -> Self {
+        Self {
+            now,
+            ticket,
+            ids,
+            effects,
+        }
+    }
+
+    /// This moment.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// The question being asked: to be kept by a handler that says [`super::Answer::Pending`].
+    ///
+    /// There is none in [`super::PluginHandler::handle_event`].
+    pub fn ticket(&self) -> Option<Ticket> {
+        self.ticket
+    }
+
+    /// Answers a question that was [`super::Answer::Pending`].
+    pub fn answer(&mut self, ticket: Ticket, result: Result<(), Reason>) {
+        self.effects.push(Effect::Answer { ticket, result });
+    }
+
+    /// Calls a method on a plugin's endpoint. The outcome comes as [`Event::Called`].
+    pub fn call(&mut self, call: Call) -> EffectId {
+        let id = self.ids.next();
+        self.effects.push(Effect::Call { id, call });
+        id
+    }
+
+    /// Sets a timer. Its end comes as [`Event::TimerFired`].
+    pub fn set_timer(&mut self, after: Duration) -> EffectId {
+        let id = self.ids.next();
+        self.effects.push(Effect::SetTimer {
+            id,
+            at: self.now + after,
+        });
+        id
+    }
+
+    /// Takes an effect back: nothing more is heard of it.
+    pub fn cancel(&mut self, id: EffectId) {
+        self.effects.push(Effect::Cancel { id });
+    }
+}
+
+/// A unary call that a handler wants made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// Path of the unix socket to dial.
+    pub endpoint: PathBuf,
+    /// `/<package>.<Service>/<Method>`.
+    pub method: &'static str,
+    /// The encoded request.
+    pub request: Vec<u8>,
+    /// How long all of it may take, dialling included.
+    pub timeout: Duration,
+}
+
+/// What a handler asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Answer an earlier question.
+    Answer {
+        /// The question.
+        ticket: Ticket,
+        /// Yes, or why not.
+        result: Result<(), Reason>,
+    },
+    /// Make a call.
+    Call {
+        /// Names it in the event.
+        id: EffectId,
+        /// The call.
+        call: Call,
+    },
+    /// Tell the handler when it is `at`.
+    SetTimer {
+        /// Names it in the event.
+        id: EffectId,
+        /// When.
+        at: Time,
+    },
+    /// Forget an earlier effect.
+    Cancel {
+        /// Which.
+        id: EffectId,
+    },
+}
+
+/// What came of an effect.
+#[derive(Debug)]
+pub enum Event {
+    /// A call ended.
+    Called {
+        /// Which.
+        id: EffectId,
+        /// The encoded reply, or what went wrong.
+        result: Result<Vec<u8>, CallFailure>,
+    },
+    /// A timer's moment has come.
+    TimerFired {
+        /// Which.
+        id: EffectId,
+    },
+}
+
+/// Why a call has no reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CallFailure {
+    /// There is no connection to the endpoint.
+    Dial(DialError),
+    /// There is one, and the call failed on it.
+    Call(CallError),
+}
+
+impl fmt::Display for CallFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Dial(error) => write!(f, "cannot connect: {error}"),
+            Self::Call(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for CallFailure {}

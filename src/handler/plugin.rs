@@ -1,0 +1,137 @@
+//! A plugin as it described itself.
+//!
+//! Pure.
+
+use std::fmt;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::escape;
+use crate::proto::pluginregistration::PluginInfo;
+
+/// A plugin: what it said of itself in `GetInfo`, and where it said it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plugin {
+    /// Its type, which selects the handler: `CSIPlugin`, `DevicePlugin`, `DRAPlugin` or another.
+    pub kind: String,
+    /// Its name: never empty and free of control characters.
+    pub name: String,
+    /// Path of the socket that serves the plugin's own services.
+    pub endpoint: PathBuf,
+    /// The versions or services it supports, as its type spells them, in the plugin's order.
+    pub versions: Vec<String>,
+    /// Path of its registration socket.
+    pub socket: Arc<Path>,
+}
+
+impl Plugin {
+    /// The plugin that described itself as `info` on `socket`.
+    pub fn from_info(info: PluginInfo, socket: Arc<Path>) -> Result<Self, InvalidPlugin> {
+        check_name(&info.name)?;
+        let endpoint = if info.endpoint.is_empty() {
+            socket.to_path_buf()
+        } else {
+            info.endpoint.into()
+        };
+        if endpoint.as_os_str().as_bytes().contains(&0) {
+            return Err(InvalidPlugin::EndpointWithNul);
+        }
+        Ok(Self {
+            kind: info.r#type,
+            name: info.name,
+            endpoint,
+            versions: info.supported_versions,
+            socket,
+        })
+    }
+}
+
+/// Type and name, escaped: `CSIPlugin hostpath.csi.k8s.io`.
+impl fmt::Display for Plugin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} {}",
+            escape::text(&self.kind),
+            escape::text(&self.name)
+        )
+    }
+}
+
+fn check_name(name: &str) -> Result<(), InvalidPlugin> {
+    if name.is_empty() {
+        Err(InvalidPlugin::EmptyName)
+    } else if name.contains(char::is_control) {
+        Err(InvalidPlugin::ControlCharacterInName)
+    } else {
+        Ok(())
+    }
+}
+
+/// What no plugin of any type may say of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InvalidPlugin {
+    /// It has no name.
+    EmptyName,
+    /// Its name holds a control character, so no log and no file could name it.
+    ControlCharacterInName,
+    /// Its endpoint holds a NUL, so it can't be a path.
+    EndpointWithNul,
+}
+
+impl fmt::Display for InvalidPlugin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::EmptyName => "plugin name is empty",
+            Self::ControlCharacterInName => "plugin name contains a control character",
+            Self::EndpointWithNul => "plugin endpoint contains a NUL character",
+        })
+    }
+}
+
+impl std::error::Error for InvalidPlugin {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn info(name: &str, endpoint: &str) -> PluginInfo {
+        PluginInfo {
+            r#type: "CSIPlugin".into(),
+            name: name.into(),
+            endpoint: endpoint.into(),
+            supported_versions: vec!["1.0.0".into()],
+        }
+    }
+
+    fn plugin(name: &str, endpoint: &str) -> Result<Plugin, InvalidPlugin> {
+        Plugin::from_info(info(name, endpoint), Path::new("/r/a-reg.sock").into())
+    }
+
+    #[test]
+    fn an_empty_endpoint_means_the_registration_socket() {
+        assert_eq!(
+            plugin("a", "").unwrap().endpoint,
+            Path::new("/r/a-reg.sock")
+        );
+        assert_eq!(
+            plugin("a", "/p/csi.sock").unwrap().endpoint,
+            Path::new("/p/csi.sock")
+        );
+    }
+
+    #[test]
+    fn what_no_plugin_may_say_of_itself_is_refused() {
+        assert_eq!(plugin("", ""), Err(InvalidPlugin::EmptyName));
+        assert_eq!(
+            plugin("a\nb", ""),
+            Err(InvalidPlugin::ControlCharacterInName)
+        );
+        assert_eq!(
+            plugin("a\u{9b}b", ""),
+            Err(InvalidPlugin::ControlCharacterInName)
+        );
+        assert_eq!(plugin("a", "/p\0q"), Err(InvalidPlugin::EndpointWithNul));
+    }
+}
