@@ -1,7 +1,7 @@
 //! Every timeout, limit and path of `plugind`, each with its reason.
 //!
-//! Pure: constants, and what a user may choose. Where kubelet has the same thing under another value, the doc line says
-//! so. A section per layer, from the outermost to the innermost.
+//! Pure: constants, and what a user may choose. Where kubelet has the same thing under another
+//! value, the doc line says so. A section per layer, from the outermost to the innermost.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -24,9 +24,10 @@ impl Default for Config {
     }
 }
 
-// --- The manager -------------------------------------------------------------------------------------------------
+// --- The manager ---------------------------------------------------------------------------------
 
-/// Where plugins put their registration sockets unless told otherwise (kubelet: `<root-dir>/plugins_registry`).
+/// Where plugins put their registration sockets unless told otherwise (kubelet:
+/// `<root-dir>/plugins_registry`).
 pub const DEFAULT_PLUGINS_DIR: &str = "/var/lib/kubelet/plugins_registry";
 
 /// The plugin types that are accepted unless the user names others (kubelet: exactly these three).
@@ -40,6 +41,41 @@ pub const GET_INFO_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long `NotifyRegistrationStatus` may take (kubelet: `notifyTimeoutDuration`, 5 s).
 pub const NOTIFY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The first pause when nobody listens on a new socket: it is bound a moment before it listens, and
+/// most plugins need less than this (kubelet: gRPC's own backoff, about 1 s).
+pub const LADDER_INITIAL: Duration = Duration::from_millis(10);
+
+/// The longest pause on that ladder, which doubles: a plugin that takes seconds to listen waits at
+/// most this long for us.
+pub const LADDER_MAX: Duration = Duration::from_secs(1);
+
+/// How long a socket is left alone after its first failure (kubelet: `initialDurationBeforeRetry`,
+/// 500 ms).
+pub const BACKOFF_INITIAL: Duration = Duration::from_millis(500);
+
+/// The longest that a socket is left alone after a failure (kubelet: `maxDurationBeforeRetry`,
+/// 2 m 2 s).
+pub const BACKOFF_CAP: Duration = Duration::from_secs(122);
+
+/// How long a handler may take to answer: the longest work that is known, a CSI plugin's
+/// `NodeGetInfo` (2 min) with its dial (10 s), and some room (kubelet: no limit).
+pub const HANDLER_TIMEOUT: Duration = Duration::from_secs(150);
+
+/// How many operations run at once (kubelet: no limit). More wait in line: a node that starts with
+/// thousands of sockets must not need thousands of descriptors.
+pub const MAX_OPERATIONS: usize = 64;
+
+/// How often every socket is looked at again although nothing happened: a safety net that should
+/// never catch anything (kubelet: every second).
+pub const RESYNC_INTERVAL: Duration = Duration::from_secs(300);
+
+/// How long running operations may take to end when the daemon stops.
+pub const STOP_GRACE: Duration = Duration::from_secs(2);
+
+/// The largest reply to `NotifyRegistrationStatus` (bytes): an empty message, with room for fields
+/// that are not known yet.
+pub const MAX_NOTIFY_REPLY: usize = 4 * 1024;
 
 // --- The watch -----------------------------------------------------------------------------------
 

@@ -1,1 +1,375 @@
-//! (empty)
+//! What should be, what is, and what to do next.
+//!
+//! Pure: no clock, no descriptor, no thread. What happens comes in as an [`Input`] with its moment;
+//! what is to be done goes out as an [`Output`]; bytes go in and out by [`LinkId`].
+//!
+//! ```text
+//! Found, Lost --> desired --+                                 +--> Dial, Hangup
+//!                           +--> reconcile --> operation -----+
+//!                 actual ---+                    ^   |        +--> handler --> effects
+//!                    ^                           |   |        |
+//!                    +---------------------------+---+        +--> links --> Transmit
+//! ```
+//!
+//! Work is proportional to what changed: a socket is looked at when something happens to it, when
+//! its backoff ends, and once per [`RESYNC_INTERVAL`] as a safety net. Every moment at which the
+//! manager wants to be woken is in one index, so the next one is known at once.
+
+mod actual;
+mod backoff;
+mod deadlines;
+mod desired;
+mod effects;
+mod execute;
+mod failure;
+mod links;
+mod operation;
+mod pass;
+mod places;
+pub mod reconcile;
+mod turns;
+mod verdict;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::Path;
+use std::sync::Arc;
+
+pub use crate::handler::DialError;
+pub use actual::{Actual, Registered};
+pub use backoff::Backoff;
+pub use desired::{Added, Desired, EmptyPath, Socket};
+pub use failure::{Failure, Refusal};
+pub use links::LinkId;
+pub use operation::{Command, Event, Operation, Outcome, Question, Step, Unexpected};
+pub use verdict::{Verdict, verdict};
+
+use crate::config::{RESYNC_INTERVAL, STOP_GRACE};
+use crate::escape;
+use crate::handler::{EffectId, HandlerTable, Reason, Ticket};
+use crate::time::Time;
+use crate::watch::Identity;
+use deadlines::Deadlines;
+use effects::Effects;
+use execute::{Running, Work};
+use links::Links;
+use places::Places;
+use turns::Turns;
+
+/// The plugin manager's core.
+#[derive(Debug)]
+pub struct Manager {
+    desired: Desired,
+    actual: Actual,
+    handlers: HandlerTable,
+    /// At most one operation per socket.
+    operations: BTreeMap<Arc<Path>, Running>,
+    turns: Turns,
+    places: Places,
+    links: Links,
+    effects: Effects,
+    /// Sockets to which something has happened since they were last looked at.
+    touched: BTreeSet<Arc<Path>>,
+    work: VecDeque<Work>,
+    deadlines: Deadlines<Wake>,
+    outputs: VecDeque<Output>,
+    tickets: BTreeMap<Ticket, Arc<Path>>,
+    last_ticket: u64,
+    last_attempt: u64,
+    is_stopping: bool,
+}
+
+/// Something that has happened.
+#[derive(Debug)]
+pub enum Input {
+    /// A socket is there.
+    Found {
+        /// Its path.
+        path: Arc<Path>,
+        /// Which socket it is.
+        identity: Identity,
+    },
+    /// No socket is there any more.
+    Lost {
+        /// Where it was.
+        path: Arc<Path>,
+    },
+    /// A connection that was to be dialled is there.
+    Connected {
+        /// Which.
+        link: LinkId,
+    },
+    /// A connection that was to be dialled is not to be had.
+    DialFailed {
+        /// Which.
+        link: LinkId,
+        /// Why not.
+        error: DialError,
+    },
+    /// A connection has ended: the peer closed it, or reading or writing failed.
+    Closed {
+        /// Which.
+        link: LinkId,
+    },
+    /// A handler's owner answers a question in its place.
+    Answered {
+        /// The question.
+        ticket: Ticket,
+        /// Yes, or why not.
+        result: Result<(), Reason>,
+    },
+    /// The program wants to end: no new operations; running ones get [`STOP_GRACE`].
+    Stop,
+}
+
+/// Something to be done.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Connect to a unix socket, then say [`Input::Connected`] or [`Input::DialFailed`].
+    Dial {
+        /// Names the connection from here on.
+        link: LinkId,
+        /// Where.
+        path: Arc<Path>,
+        /// The socket that must be there; none when any will do.
+        identity: Option<Identity>,
+    },
+    /// [`Manager::transmit`] has bytes for this connection.
+    Transmit {
+        /// Which.
+        link: LinkId,
+    },
+    /// Close this connection, or stop dialling it; nothing more is wanted from it.
+    Hangup {
+        /// Which.
+        link: LinkId,
+        /// What is worth writing if it can be written at once.
+        farewell: Vec<u8>,
+    },
+}
+
+/// Why the manager wants to be woken.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Wake {
+    /// The operation on this socket has waited long enough.
+    Operation(Arc<Path>),
+    /// This socket's backoff ends.
+    Retry(Arc<Path>),
+    /// A call on this connection has, or dialling it.
+    Link(LinkId),
+    /// A handler's timer ends.
+    Timer(EffectId),
+    /// Every socket is looked at.
+    Resync,
+    /// Running operations have had their time to end.
+    Stop,
+}
+
+/// In which of the two worlds a socket is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum World {
+    /// It is there.
+    Desired,
+    /// A handler knows its plugin.
+    Actual,
+}
+
+impl World {
+    /// The value of the label `state` in kubelet's metric `plugin_manager_total_plugins`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Desired => "desired_state_of_world",
+            Self::Actual => "actual_state_of_world",
+        }
+    }
+}
+
+impl Manager {
+    /// A manager that knows no socket yet and gives plugins to these handlers.
+    pub fn new(handlers: HandlerTable) -> Self {
+        Self {
+            desired: Desired::default(),
+            actual: Actual::default(),
+            handlers,
+            operations: BTreeMap::new(),
+            turns: Turns::default(),
+            places: Places::default(),
+            links: Links::default(),
+            effects: Effects::default(),
+            touched: BTreeSet::new(),
+            work: VecDeque::new(),
+            deadlines: Deadlines::default(),
+            outputs: VecDeque::new(),
+            tickets: BTreeMap::new(),
+            last_ticket: 0,
+            last_attempt: 0,
+            is_stopping: false,
+        }
+    }
+
+    /// Takes in what has happened, and does all that follows from it.
+    pub fn handle_input(&mut self, input: Input, now: Time) {
+        match input {
+            Input::Found { path, identity } => self.found(path, identity, now),
+            Input::Lost { path } => self.lost(path),
+            Input::Connected { link } => self.connected(link, now),
+            Input::DialFailed { link, error } => self.dial_failed(link, error),
+            Input::Closed { link } => self.closed(link, now),
+            Input::Answered { ticket, result } => self.answered(ticket, result),
+            Input::Stop => self.stop(now),
+        }
+        self.settle(now);
+    }
+
+    /// Does what is due by `now`. Calling it early, or twice, is harmless.
+    pub fn handle_timeout(&mut self, now: Time) {
+        while let Some(wake) = self.deadlines.pop_due(now) {
+            match wake {
+                Wake::Operation(path) => self.push_event_now(&path, Event::Timeout),
+                Wake::Retry(path) => self.touch(path),
+                Wake::Link(link) => self.link_timeout(link, now),
+                Wake::Timer(effect) => self.timer_fired(effect),
+                Wake::Resync => self.resync(now),
+                Wake::Stop => self.stop_at_once(now),
+            }
+            self.settle(now);
+        }
+    }
+
+    /// When [`Manager::handle_timeout`] has something to do next, and what.
+    pub fn poll_timeout(&self) -> Option<(Time, &Wake)> {
+        self.deadlines.first()
+    }
+
+    /// The next thing to be done, oldest first.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// Where to read bytes to that come on a connection, before [`Manager::received`]. Empty: do not
+    /// read now; after the next [`Manager::sent`] there may be room again.
+    pub fn recv_buf(&mut self, link: LinkId) -> &mut [u8] {
+        self.links
+            .client(link)
+            .map_or(&mut [], |client| client.recv_buf())
+    }
+
+    /// The first `n` bytes of [`Manager::recv_buf`] have been filled.
+    pub fn received(&mut self, link: LinkId, n: usize, now: Time) {
+        if let Some(client) = self.links.client(link) {
+            client.received(n, now);
+            self.pump(link, now);
+            self.settle(now);
+        }
+    }
+
+    /// The bytes to write to a connection, until [`Manager::sent`] takes them away.
+    pub fn transmit(&self, link: LinkId) -> &[u8] {
+        self.links.get(link).map_or(&[], |link| link.transmit())
+    }
+
+    /// The first `n` bytes of [`Manager::transmit`] have been written.
+    pub fn sent(&mut self, link: LinkId, n: usize, now: Time) {
+        if let Some(client) = self.links.client(link) {
+            client.sent(n, now);
+            self.pump(link, now);
+            self.settle(now);
+        }
+    }
+
+    /// The sockets that are there.
+    pub fn desired(&self) -> &Desired {
+        &self.desired
+    }
+
+    /// The plugins that handlers know about.
+    pub fn actual(&self) -> &Actual {
+        &self.actual
+    }
+
+    /// The handlers.
+    pub fn handlers_mut(&mut self) -> &mut HandlerTable {
+        &mut self.handlers
+    }
+
+    /// What the operation on the socket at `path` waits for, when there is one: its state's name.
+    pub fn operation(&self, path: &Path) -> Option<&'static str> {
+        self.operations
+            .get(path)
+            .map(|running| running.operation.state())
+    }
+
+    /// Whether no operation runs.
+    pub fn is_idle(&self) -> bool {
+        self.operations.is_empty()
+    }
+
+    /// Whether [`Input::Stop`] has been followed to its end.
+    pub fn is_stopped(&self) -> bool {
+        self.is_stopping && self.is_idle()
+    }
+
+    /// Every entry of kubelet's gauge `plugin_manager_total_plugins`; each has the value 1.
+    pub fn total_plugins(&self) -> impl Iterator<Item = (&Path, World)> {
+        let actual = self.actual.iter().map(|(path, _)| (&**path, World::Actual));
+        let desired = self
+            .desired
+            .iter()
+            .map(|(path, _)| (&**path, World::Desired));
+        actual.chain(desired)
+    }
+
+    fn found(&mut self, path: Arc<Path>, identity: Identity, now: Time) {
+        match self.desired.add(path.clone(), identity) {
+            Ok(Added::Same) => {}
+            Ok(Added::New | Added::Replaced) => {
+                log::debug!("{}: there is a socket", escape::path(&path));
+                self.forget_retry(&path);
+                self.touch(path);
+                self.arm_resync(now);
+            }
+            Err(error @ EmptyPath) => log::debug!("a socket was reported, but {error}"),
+        }
+    }
+
+    fn lost(&mut self, path: Arc<Path>) {
+        if self.desired.remove(&path).is_some() {
+            log::debug!("{}: the socket has gone", escape::path(&path));
+            self.forget_retry(&path);
+            self.touch(path);
+        }
+    }
+
+    /// A socket's backoff and its place in line belong to its identity, and go with it.
+    fn forget_retry(&mut self, path: &Arc<Path>) {
+        self.deadlines.set(Wake::Retry(path.clone()), None);
+        if !self.operations.contains_key(path) {
+            self.places.forget(path);
+        }
+    }
+
+    fn touch(&mut self, path: Arc<Path>) {
+        self.touched.insert(path);
+    }
+
+    fn resync(&mut self, now: Time) {
+        let paths = self.desired.iter().map(|(path, _)| path.clone());
+        self.touched.extend(paths);
+        self.touched
+            .extend(self.actual.iter().map(|(path, _)| path.clone()));
+        self.arm_resync(now);
+    }
+
+    /// Where there is no socket, there is nothing to look at.
+    fn arm_resync(&mut self, now: Time) {
+        let at = (!self.desired.is_empty()).then(|| now + RESYNC_INTERVAL);
+        self.deadlines.set(Wake::Resync, at);
+    }
+
+    fn stop(&mut self, now: Time) {
+        if !self.is_stopping {
+            self.is_stopping = true;
+            self.deadlines.set(Wake::Stop, Some(now + STOP_GRACE));
+            self.cancel_uncommitted();
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! The plugins that the handlers know about: the actual state of the world.
+//!
+//! Pure. A plugin enters it before its handler registers it, so that a removal in the meantime
+//! becomes a deregistration, and leaves it before its handler deregisters it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::desired::EmptyPath;
+use crate::handler::Plugin;
+use crate::watch::Identity;
+
+/// Every plugin that a handler knows about, by the path of its registration socket.
+#[derive(Debug, Default)]
+pub struct Actual {
+    plugins: BTreeMap<Arc<Path>, Registered>,
+}
+
+/// A plugin that a handler knows about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Registered {
+    /// The socket on which it described itself.
+    pub identity: Identity,
+    /// What it said.
+    pub plugin: Arc<Plugin>,
+}
+
+impl Actual {
+    /// The plugin is about to be registered. Replaces what was known under its path.
+    pub fn add(&mut self, plugin: Arc<Plugin>, identity: Identity) -> Result<(), EmptyPath> {
+        if plugin.socket.as_os_str().is_empty() {
+            return Err(EmptyPath);
+        }
+        self.plugins
+            .insert(plugin.socket.clone(), Registered { identity, plugin });
+        Ok(())
+    }
+
+    /// The plugin behind `path` is no longer known to a handler, or will not be in a moment.
+    pub fn remove(&mut self, path: &Path) -> Option<Registered> {
+        self.plugins.remove(path)
+    }
+
+    /// The plugin behind `path`.
+    pub fn get(&self, path: &Path) -> Option<&Registered> {
+        self.plugins.get(path)
+    }
+
+    /// Whether exactly this socket's plugin is known: another one under the same path is not it.
+    pub fn holds(&self, path: &Path, identity: Identity) -> bool {
+        self.get(path)
+            .is_some_and(|registered| registered.identity == identity)
+    }
+
+    /// Every plugin, by the path of its registration socket.
+    pub fn iter(&self) -> impl Iterator<Item = (&Arc<Path>, &Registered)> {
+        self.plugins.iter()
+    }
+
+    /// How many plugins there are.
+    pub fn len(&self) -> usize {
+        self.plugins.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.plugins.is_empty()
+    }
+}

@@ -1,0 +1,111 @@
+//! The sockets that are there: the desired state of the world.
+//!
+//! Pure. Says nothing about plugins: who listens on a socket is found out later, by an operation.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::Failure;
+use super::backoff::Backoff;
+use crate::watch::Identity;
+
+/// Every socket that is there, by path.
+#[derive(Debug, Default)]
+pub struct Desired {
+    sockets: BTreeMap<Arc<Path>, Socket>,
+}
+
+/// A socket that is there, and how its plugin's registration has been going.
+#[derive(Clone, Debug)]
+pub struct Socket {
+    /// Which socket it is: another one under the same path is another generation.
+    pub identity: Identity,
+    /// How long it is left alone after failures.
+    pub backoff: Backoff,
+    /// How the last attempt failed; none before the first, and after a success.
+    pub last_failure: Option<Failure>,
+    /// Whether an attempt has been made at all.
+    pub tried: bool,
+}
+
+impl Socket {
+    fn new(identity: Identity) -> Self {
+        Self {
+            identity,
+            backoff: Backoff::default(),
+            last_failure: None,
+            tried: false,
+        }
+    }
+}
+
+/// What adding a socket changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Added {
+    /// The path was not known.
+    New,
+    /// Another socket had that path: what was known of it is gone, its backoff too.
+    Replaced,
+    /// The same socket was there already: nothing changed.
+    Same,
+}
+
+impl Desired {
+    /// The socket `identity` is at `path`.
+    pub fn add(&mut self, path: Arc<Path>, identity: Identity) -> Result<Added, EmptyPath> {
+        if path.as_os_str().is_empty() {
+            return Err(EmptyPath);
+        }
+        match self.sockets.insert(path.clone(), Socket::new(identity)) {
+            None => Ok(Added::New),
+            Some(same) if same.identity == identity => {
+                self.sockets.insert(path, same);
+                Ok(Added::Same)
+            }
+            Some(_) => Ok(Added::Replaced),
+        }
+    }
+
+    /// No socket is at `path` any more. Returns what was known of it.
+    pub fn remove(&mut self, path: &Path) -> Option<Socket> {
+        self.sockets.remove(path)
+    }
+
+    /// The socket at `path`.
+    pub fn get(&self, path: &Path) -> Option<&Socket> {
+        self.sockets.get(path)
+    }
+
+    pub(super) fn get_mut(&mut self, path: &Path) -> Option<&mut Socket> {
+        self.sockets.get_mut(path)
+    }
+
+    /// Every socket, by path.
+    pub fn iter(&self) -> impl Iterator<Item = (&Arc<Path>, &Socket)> {
+        self.sockets.iter()
+    }
+
+    /// How many sockets there are.
+    pub fn len(&self) -> usize {
+        self.sockets.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.sockets.is_empty()
+    }
+}
+
+/// A socket without a path was to be added, to the desired or the actual state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EmptyPath;
+
+impl fmt::Display for EmptyPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("socket path is empty")
+    }
+}
+
+impl std::error::Error for EmptyPath {}

@@ -1,0 +1,341 @@
+//! Carries out what operations want: the one place where an operation's commands meet links,
+//! handlers and states.
+//!
+//! Pure. Events go through one queue, so nothing is re-entered: a handler that answers at once is
+//! no different from one that answers later.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use prost::Message as _;
+
+use super::effects::HandlerWork;
+use super::failure::{Failure, Refusal};
+use super::links::{LinkId, Owner};
+use super::operation::{Command, Event, Operation, Question, Step};
+use super::reconcile::Target;
+use super::{Manager, Output, Wake};
+use crate::config::{GET_INFO_TIMEOUT, MAX_GET_INFO_REPLY, MAX_NOTIFY_REPLY};
+use crate::escape;
+use crate::grpc::CallError;
+use crate::handler::{Answer, Plugin, Reason, Ticket};
+use crate::proto::pluginregistration::{InfoRequest, RegistrationStatus, registration};
+use crate::time::Time;
+use crate::watch::Identity;
+
+/// One run of an operation. Never reused, so late news of an earlier run is told apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct AttemptId(pub(super) u64);
+
+/// An operation that runs, and its attempt.
+#[derive(Debug)]
+pub(super) struct Running {
+    pub(super) operation: Operation,
+    pub(super) attempt: Attempt,
+}
+
+/// What an operation's run is for, and what it holds.
+#[derive(Debug)]
+pub(super) struct Attempt {
+    pub(super) id: AttemptId,
+    pub(super) path: Arc<Path>,
+    pub(super) target: Target,
+    /// Which socket it is about.
+    pub(super) identity: Identity,
+    link: Option<LinkId>,
+    /// The question that a handler has not answered yet.
+    question: Option<(Ticket, Question)>,
+}
+
+/// What is still to be done before the manager is at rest.
+#[derive(Debug)]
+pub(super) enum Work {
+    /// Something happened to the operation on that socket, in that attempt.
+    Operation(Arc<Path>, AttemptId, Event),
+    /// Something happened to a handler's effect, or a handler wants something.
+    Handler(HandlerWork),
+}
+
+impl Manager {
+    /// An event is on its way to that attempt of an operation; when it has ended, to nobody.
+    pub(super) fn push_event(&mut self, path: &Arc<Path>, attempt: AttemptId, event: Event) {
+        self.work
+            .push_back(Work::Operation(path.clone(), attempt, event));
+    }
+
+    /// An event is on its way to the operation that runs on a socket now, if one does.
+    pub(super) fn push_event_now(&mut self, path: &Arc<Path>, event: Event) {
+        if let Some(running) = self.operations.get(path) {
+            self.push_event(path, running.attempt.id, event);
+        }
+    }
+
+    /// Starts an operation with its first commands.
+    pub(super) fn start(
+        &mut self,
+        path: Arc<Path>,
+        (operation, commands): (Operation, Vec<Command>),
+        target: Target,
+        identity: Identity,
+        now: Time,
+    ) {
+        self.last_attempt += 1;
+        let id = AttemptId(self.last_attempt);
+        let attempt = Attempt {
+            id,
+            path,
+            target,
+            identity,
+            link: None,
+            question: None,
+        };
+        self.places.change(false, operation.holds_place());
+        self.go_on(operation, attempt, commands, now);
+    }
+
+    /// Hands an event to the operation for which it is meant, unless that has ended.
+    pub(super) fn step(&mut self, path: &Arc<Path>, id: AttemptId, event: Event, now: Time) {
+        if self
+            .operations
+            .get(path)
+            .is_none_or(|running| running.attempt.id != id)
+        {
+            return;
+        }
+        let Some(Running {
+            operation,
+            mut attempt,
+        }) = self.operations.remove(path)
+        else {
+            return;
+        };
+        let held_place = operation.holds_place();
+        let held_turn = operation.plugin().cloned();
+        match operation.handle(event, now) {
+            Step::Goes(operation, commands) => {
+                self.places.change(held_place, operation.holds_place());
+                if operation.plugin().is_none() {
+                    self.leave_turn(held_turn, path);
+                }
+                self.go_on(operation, attempt, commands, now);
+            }
+            Step::Ends(outcome, commands) => {
+                self.places.change(held_place, false);
+                self.leave_turn(held_turn, path);
+                self.deadlines.set(Wake::Operation(path.clone()), None);
+                self.execute(&mut attempt, commands, now);
+                self.ended(&attempt, outcome, now);
+            }
+            Step::Ignores(operation, unexpected) => {
+                log::debug!("{}: attempt {}: {unexpected}", escape::path(path), id.0);
+                self.go_on(operation, attempt, Vec::new(), now);
+            }
+        }
+    }
+
+    fn go_on(
+        &mut self,
+        operation: Operation,
+        mut attempt: Attempt,
+        commands: Vec<Command>,
+        now: Time,
+    ) {
+        let path = attempt.path.clone();
+        self.deadlines
+            .set(Wake::Operation(path.clone()), operation.deadline());
+        self.execute(&mut attempt, commands, now);
+        self.operations.insert(path, Running { operation, attempt });
+    }
+
+    fn leave_turn(&mut self, plugin: Option<Arc<Plugin>>, path: &Path) {
+        let next = plugin.and_then(|plugin| self.turns.leave(&plugin, path));
+        if let Some(next) = next {
+            self.push_event_now(&next, Event::TurnCame);
+        }
+    }
+
+    fn execute(&mut self, attempt: &mut Attempt, commands: Vec<Command>, now: Time) {
+        for command in commands {
+            match command {
+                Command::Dial => self.dial(attempt),
+                Command::GetInfo => self.get_info(attempt, now),
+                Command::Notify(result, until) => self.notify(attempt, result, until, now),
+                Command::Hangup => self.hangup(attempt, now),
+                Command::TakeTurn(plugin) => self.take_turn(attempt, &plugin),
+                Command::Ask(question, plugin) => self.ask(attempt, question, &plugin, now),
+                Command::Abandon(plugin) => self.abandon(attempt, &plugin, now),
+                Command::EnterActual(plugin) => {
+                    // The path is not empty: it was in the desired state.
+                    let _ = self.actual.add(plugin, attempt.identity);
+                }
+                Command::LeaveActual => {
+                    self.actual.remove(&attempt.path);
+                }
+            }
+        }
+    }
+
+    fn dial(&mut self, attempt: &mut Attempt) {
+        let owner = Owner::Operation(attempt.path.clone(), attempt.id);
+        let link = self.links.add(owner, None);
+        attempt.link = Some(link);
+        let identity = Some(attempt.identity);
+        self.outputs.push_back(Output::Dial {
+            link,
+            path: attempt.path.clone(),
+            identity,
+        });
+    }
+
+    fn get_info(&mut self, attempt: &Attempt, now: Time) {
+        let request = InfoRequest {}.encode_to_vec();
+        let deadline = now + GET_INFO_TIMEOUT;
+        self.call(
+            attempt,
+            registration::GET_INFO,
+            &request,
+            MAX_GET_INFO_REPLY,
+            deadline,
+            now,
+        );
+    }
+
+    fn notify(
+        &mut self,
+        attempt: &Attempt,
+        result: Result<(), Refusal>,
+        deadline: Time,
+        now: Time,
+    ) {
+        let failure = result.clone().err().map(Failure::Refused);
+        if failure.is_some_and(|failure| self.is_known(attempt, &failure)) {
+            let as_if_told = Event::Replied(Ok(Vec::new()));
+            return self.push_event(&attempt.path, attempt.id, as_if_told);
+        }
+        let status = RegistrationStatus {
+            plugin_registered: result.is_ok(),
+            error: result
+                .err()
+                .map_or_else(String::new, |why| why.status_error(&attempt.path)),
+        };
+        let method = registration::NOTIFY_REGISTRATION_STATUS;
+        let request = status.encode_to_vec();
+        self.call(attempt, method, &request, MAX_NOTIFY_REPLY, deadline, now);
+    }
+
+    /// Whether the plugin has been told exactly that before, and it is the last word on it: it is
+    /// not told twice.
+    fn is_known(&self, attempt: &Attempt, failure: &Failure) -> bool {
+        let socket = self.desired.get(&attempt.path);
+        failure.is_terminal()
+            && socket.is_some_and(|socket| {
+                socket.identity == attempt.identity && socket.last_failure.as_ref() == Some(failure)
+            })
+    }
+
+    fn call(
+        &mut self,
+        attempt: &Attempt,
+        method: &str,
+        request: &[u8],
+        max_reply: usize,
+        deadline: Time,
+        now: Time,
+    ) {
+        let client = attempt
+            .link
+            .and_then(|link| Some((link, self.links.client(link)?)));
+        if let Some((link, client)) = client {
+            client.unary(method, request, max_reply, deadline, now);
+            self.pump(link, now);
+        } else {
+            let lost = Event::Replied(Err(CallError::Cancelled));
+            self.push_event(&attempt.path, attempt.id, lost);
+        }
+    }
+
+    fn hangup(&mut self, attempt: &mut Attempt, now: Time) {
+        if let Some(link) = attempt.link.take() {
+            self.drop_link(link, now);
+        }
+    }
+
+    fn take_turn(&mut self, attempt: &Attempt, plugin: &Plugin) {
+        if self.turns.take(plugin, &attempt.path) {
+            self.push_event(&attempt.path, attempt.id, Event::TurnCame);
+        }
+    }
+
+    /// "Handler lookup by exact `type`": every question goes through it, because a handler may have
+    /// gone since the last one.
+    fn ask(&mut self, attempt: &mut Attempt, question: Question, plugin: &Plugin, now: Time) {
+        let Some(handler) = self.handlers.find(&plugin.kind) else {
+            let refusal = Refusal::NoHandler(plugin.kind.clone());
+            let answer = Event::Answered(Err(refusal));
+            return self.push_event(&attempt.path, attempt.id, answer);
+        };
+        self.last_ticket += 1;
+        let ticket = Ticket(self.last_ticket);
+        let answer = self.with_handler(
+            handler,
+            Some(ticket),
+            now,
+            |handler, context| match question {
+                Question::Validate => handler.validate(plugin, context),
+                Question::Register => handler.register(plugin, context),
+                Question::Deregister => handler.deregister(plugin, context),
+            },
+        );
+        match answer {
+            Answer::Done(result) => {
+                let result = result.map_err(|reason| question.refusal(reason));
+                self.push_event(&attempt.path, attempt.id, Event::Answered(result));
+            }
+            Answer::Pending => {
+                attempt.question = Some((ticket, question));
+                self.tickets.insert(ticket, attempt.path.clone());
+            }
+        }
+    }
+
+    /// A handler answers a question that was pending; too late, and it meets nobody.
+    pub(super) fn answered(&mut self, ticket: Ticket, result: Result<(), Reason>) {
+        let Some(path) = self.tickets.remove(&ticket) else {
+            return;
+        };
+        let Some(running) = self.operations.get_mut(&path) else {
+            return;
+        };
+        if let Some((_, question)) = running
+            .attempt
+            .question
+            .take_if(|(open, _)| *open == ticket)
+        {
+            let result = result.map_err(|reason| question.refusal(reason));
+            let attempt = running.attempt.id;
+            self.push_event(&path, attempt, Event::Answered(result));
+        }
+    }
+
+    fn abandon(&mut self, attempt: &mut Attempt, plugin: &Plugin, now: Time) {
+        let Some((ticket, _)) = attempt.question.take() else {
+            return;
+        };
+        self.tickets.remove(&ticket);
+        if let Some(handler) = self.handlers.find(&plugin.kind) {
+            self.with_handler(handler, None, now, |handler, context| {
+                handler.abandon(ticket, context);
+            });
+        }
+    }
+}
+
+impl Question {
+    /// What a handler's no means to the plugin, which is never told of a failed deregistration.
+    fn refusal(self, reason: Reason) -> Refusal {
+        match self {
+            Self::Validate => Refusal::Validation(reason),
+            Self::Register | Self::Deregister => Refusal::Registration(reason),
+        }
+    }
+}

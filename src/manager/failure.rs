@@ -1,0 +1,151 @@
+//! How an operation fails, and who is wrong.
+//!
+//! Pure. The first line of what is shown always names the culprit; text that came from a plugin is
+//! escaped here, at the last step outward.
+
+use std::fmt;
+use std::path::Path;
+
+use crate::escape;
+use crate::grpc::{CallError, Code};
+use crate::handler::{CallFailure, DialError, InvalidPlugin, Reason};
+
+/// Why a plugin is not registered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// There is no connection to its socket.
+    Dial(DialError),
+    /// It did not say who it is.
+    GetInfo(CallError),
+    /// What it answered to GetInfo is no `PluginInfo`.
+    UndecodableInfo(String),
+    /// It is not acceptable; it has been told so.
+    Refused(Refusal),
+    /// It was registered, but could not be told so.
+    Notify(CallFailure),
+    /// What it answered to NotifyRegistrationStatus is no `RegistrationStatusResponse`.
+    UndecodableResponse(String),
+}
+
+/// Why a plugin is refused: what it is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// No handler is there for its type, which is this.
+    NoHandler(String),
+    /// It was not valid.
+    Validation(Reason),
+    /// It could not be made usable.
+    Registration(Reason),
+}
+
+impl Failure {
+    /// Whether trying again soon is pointless: the plugin works, and what it says of itself is not
+    /// acceptable. Only another socket, other handlers or another configuration can change that.
+    pub fn is_terminal(&self) -> bool {
+        match self {
+            Self::GetInfo(error) => error.code() == Code::Unimplemented,
+            Self::Refused(Refusal::NoHandler(_) | Refusal::Validation(_)) => true,
+            _ => false,
+        }
+    }
+}
+
+impl Refusal {
+    /// `RegistrationStatus.error`: kubelet's words, to the letter. Not escaped: it goes to the
+    /// plugin that the words are about.
+    pub fn status_error(&self, socket: &Path) -> String {
+        match self {
+            Self::NoHandler(kind) => format!(
+                "RegisterPlugin error -- no handler registered for plugin type: {kind} at socket {}",
+                socket.display()
+            ),
+            Self::Validation(reason) => format!(
+                "RegisterPlugin error -- plugin validation failed with err: {}",
+                reason.as_str()
+            ),
+            Self::Registration(reason) => format!(
+                "RegisterPlugin error -- plugin registration failed with err: {}",
+                reason.as_str()
+            ),
+        }
+    }
+}
+
+impl From<InvalidPlugin> for Refusal {
+    fn from(invalid: InvalidPlugin) -> Self {
+        Self::Validation(Reason::new(invalid.to_string()))
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Dial(error) => write!(f, "cannot connect: {error}"),
+            Self::GetInfo(error) => write!(f, "GetInfo failed: {error}"),
+            Self::UndecodableInfo(error) => {
+                write!(
+                    f,
+                    "the plugin's reply to GetInfo is no PluginInfo: {}",
+                    escape::text(error)
+                )
+            }
+            Self::Refused(refusal) => write!(f, "plugin refused: {refusal}"),
+            Self::Notify(error) => write!(f, "NotifyRegistrationStatus failed: {error}"),
+            Self::UndecodableResponse(error) => write!(
+                f,
+                "the plugin's reply to NotifyRegistrationStatus is no RegistrationStatusResponse: {}",
+                escape::text(error)
+            ),
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoHandler(kind) => {
+                write!(f, "no handler for plugin type \"{}\"", escape::text(kind))
+            }
+            Self::Validation(reason) => {
+                write!(f, "validation failed: {}", escape::text(reason.as_str()))
+            }
+            Self::Registration(reason) => {
+                write!(f, "registration failed: {}", escape::text(reason.as_str()))
+            }
+        }
+    }
+}
+
+impl std::error::Error for Failure {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_plugin_is_told_why_in_kubelet_s_words_to_the_letter() {
+        let told = |refusal: Refusal| refusal.status_error(Path::new("/r/a-reg.sock"));
+        assert_eq!(
+            told(Refusal::NoHandler("Foo".into())),
+            "RegisterPlugin error -- no handler registered for plugin type: Foo at socket /r/a-reg.sock"
+        );
+        assert_eq!(
+            told(Refusal::Validation(Reason::new("bad version"))),
+            "RegisterPlugin error -- plugin validation failed with err: bad version"
+        );
+        assert_eq!(
+            told(Refusal::Registration(Reason::new("no node id"))),
+            "RegisterPlugin error -- plugin registration failed with err: no node id"
+        );
+    }
+
+    #[test]
+    fn a_log_line_shows_nothing_of_the_plugin_s_as_it_is() {
+        let failure = Failure::Refused(Refusal::NoHandler("a\x1b[2J\nb".into()));
+        let shown = failure.to_string();
+        assert_eq!(
+            shown,
+            "plugin refused: no handler for plugin type \"a\\u{1b}[2J\\nb\""
+        );
+    }
+}

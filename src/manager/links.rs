@@ -1,0 +1,103 @@
+//! The connections to plugins: whose each is, and the calls on it.
+//!
+//! Pure: a link is a name for a connection that the daemon holds, and the gRPC client that decides
+//! what is written to it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::execute::AttemptId;
+use crate::grpc::Client;
+use crate::handler::{Call, EffectId, HandlerId};
+use crate::time::Time;
+
+/// A connection, from the wish to dial it to its end. Never reused, so late news is told apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LinkId(u64);
+
+/// For whom a connection is there.
+#[derive(Clone, Debug)]
+pub(super) enum Owner {
+    /// For that attempt of an operation on the socket at that path.
+    Operation(Arc<Path>, AttemptId),
+    /// For a call that a handler wants made.
+    Effect {
+        id: EffectId,
+        handler: HandlerId,
+        deadline: Time,
+    },
+}
+
+/// What a connection is waiting for.
+#[derive(Debug)]
+pub(super) enum Phase {
+    /// To be connected, and then to make this call if its owner is an effect.
+    Dialing(Option<Call>),
+    /// For bytes.
+    Open(Box<Client>),
+}
+
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) owner: Owner,
+    pub(super) phase: Phase,
+}
+
+impl Link {
+    pub(super) fn client(&mut self) -> Option<&mut Client> {
+        match &mut self.phase {
+            Phase::Open(client) => Some(client),
+            Phase::Dialing(_) => None,
+        }
+    }
+
+    pub(super) fn transmit(&self) -> &[u8] {
+        match &self.phase {
+            Phase::Open(client) => client.transmit(),
+            Phase::Dialing(_) => &[],
+        }
+    }
+}
+
+/// Every connection.
+#[derive(Debug, Default)]
+pub(super) struct Links {
+    by_id: BTreeMap<LinkId, Link>,
+    last: u64,
+}
+
+impl Links {
+    pub(super) fn add(&mut self, owner: Owner, call: Option<Call>) -> LinkId {
+        self.last += 1;
+        let id = LinkId(self.last);
+        self.by_id.insert(
+            id,
+            Link {
+                owner,
+                phase: Phase::Dialing(call),
+            },
+        );
+        id
+    }
+
+    pub(super) fn get(&self, id: LinkId) -> Option<&Link> {
+        self.by_id.get(&id)
+    }
+
+    pub(super) fn get_mut(&mut self, id: LinkId) -> Option<&mut Link> {
+        self.by_id.get_mut(&id)
+    }
+
+    pub(super) fn client(&mut self, id: LinkId) -> Option<&mut Client> {
+        self.get_mut(id)?.client()
+    }
+
+    pub(super) fn remove(&mut self, id: LinkId) -> Option<Link> {
+        self.by_id.remove(&id)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (LinkId, &Link)> {
+        self.by_id.iter().map(|(id, link)| (*id, link))
+    }
+}

@@ -1,0 +1,120 @@
+//! What an operation hears and says.
+//!
+//! Pure: values only.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::Operation;
+use crate::grpc::CallError;
+use crate::handler::{DialError, Plugin};
+use crate::manager::failure::{Failure, Refusal};
+use crate::time::Time;
+
+/// Something that an operation may be waiting for.
+#[derive(Debug)]
+pub enum Event {
+    /// The connection is there.
+    Connected,
+    /// There is no connection, and why.
+    DialFailed(DialError),
+    /// The call ended.
+    Replied(Result<Vec<u8>, CallError>),
+    /// No other operation speaks to the handler about this plugin name now.
+    TurnCame,
+    /// The handler said yes, or why not.
+    Answered(Result<(), Refusal>),
+    /// Time has passed.
+    Timeout,
+    /// The socket has gone or is another one now, or the manager stops.
+    Cancelled,
+}
+
+/// What an operation wants done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Connect to the socket.
+    Dial,
+    /// Call GetInfo on the connection.
+    GetInfo,
+    /// Call NotifyRegistrationStatus on the connection, until that moment.
+    Notify(Result<(), Refusal>, Time),
+    /// Close the connection, or stop dialling.
+    Hangup,
+    /// Get in line to speak to the handler about this plugin name.
+    TakeTurn(Arc<Plugin>),
+    /// Ask the plugin's handler.
+    Ask(Question, Arc<Plugin>),
+    /// Tell the plugin's handler that nobody waits for its answer any more.
+    Abandon(Arc<Plugin>),
+    /// The plugin enters the actual state.
+    EnterActual(Arc<Plugin>),
+    /// The plugin leaves the actual state.
+    LeaveActual,
+}
+
+/// A question to a handler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Question {
+    /// Is the plugin acceptable?
+    Validate,
+    /// Make it usable.
+    Register,
+    /// Undo that.
+    Deregister,
+}
+
+/// How an operation ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The plugin is registered and has been told.
+    Registered(Arc<Plugin>),
+    /// The plugin's handler no longer knows it.
+    Deregistered(Arc<Plugin>),
+    /// The plugin is not registered; it is tried again after the backoff.
+    Failed(Failure),
+    /// The socket has gone, so nobody is interested any more.
+    Cancelled,
+}
+
+/// What comes of an event.
+#[derive(Debug)]
+pub enum Step {
+    /// The operation goes on, and wants these things done first.
+    Goes(Operation, Vec<Command>),
+    /// The operation has ended, once these things are done.
+    Ends(Outcome, Vec<Command>),
+    /// The event means nothing to an operation in that state: news of something it has given up.
+    Ignores(Operation, Unexpected),
+}
+
+/// An event that means nothing in the state it met.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unexpected {
+    /// The state's name.
+    pub state: &'static str,
+    /// The event's name.
+    pub event: &'static str,
+}
+
+impl Event {
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Self::Connected => "Connected",
+            Self::DialFailed(_) => "DialFailed",
+            Self::Replied(_) => "Replied",
+            Self::TurnCame => "TurnCame",
+            Self::Answered(_) => "Answered",
+            Self::Timeout => "Timeout",
+            Self::Cancelled => "Cancelled",
+        }
+    }
+}
+
+impl fmt::Display for Unexpected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} means nothing while {}", self.event, self.state)
+    }
+}
+
+impl std::error::Error for Unexpected {}

@@ -1,0 +1,312 @@
+//! One operation on one socket: from dialling a plugin to having told it the outcome, or the
+//! deregistration of a plugin that has gone.
+//!
+//! Pure, and knows neither sockets nor handlers: events go in, the next state and commands come
+//! out. A step consumes the operation, so one that has ended can't be used again.
+//!
+//! ```text
+//!  register
+//!     |             refused            pause over
+//!     v         +------------> AwaitingListener --+
+//!  Dialing -----+                                 |
+//!     ^   |     <---------------------------------+
+//!         | Connected
+//!         v
+//!  AskingInfo ------------------ failed ----------------------> ended: Failed
+//!         | Replied
+//!         v
+//!  AwaitingTurn     (another operation speaks to the handler about the same plugin name)
+//!         | TurnCame
+//!         v
+//!  Validating ------ no -----+
+//!         | Answered         |
+//!         v                  v
+//!  Registering ----- no -> Notifying(Refused) -- Replied -----> ended: Failed
+//!         | Answered
+//!         v
+//!  Notifying(Registered) -------------- Replied --------------> ended: Registered
+//!     ^   |     connection died
+//!     |   +--------------------> Redialing
+//!     +------- Connected ------------+            (Notifying(Refused) likewise)
+//!         |
+//!         | failed
+//!         v                             (after a timeout: Notifying(Refused))
+//!  Deregistering ---------------------- Answered -------------> ended: Failed
+//!         ^
+//!  AwaitingTurn
+//!         ^
+//!  deregister                                                   ended: Deregistered
+//! ```
+//!
+//! [`Event::Cancelled`] ends it from every state: at once where no handler has registered anything,
+//! by way of `Deregistering` where one has or may have. So every register that was not answered
+//! with a no is followed by exactly one deregister.
+
+mod messages;
+mod steps;
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use messages::{Command, Event, Outcome, Question, Step, Unexpected};
+
+use super::failure::{Failure, Refusal};
+use crate::config::{DIAL_TIMEOUT, HANDLER_TIMEOUT, LADDER_INITIAL};
+use crate::handler::{CallFailure, DialError, Plugin};
+use crate::time::Time;
+
+/// An operation that has not ended.
+#[derive(Debug)]
+pub struct Operation {
+    /// The registration socket.
+    socket: Arc<Path>,
+    state: State,
+}
+
+/// What an operation waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum State {
+    /// For the connection.
+    Dialing(Ladder),
+    /// For the moment to dial again: nobody listened on the socket yet.
+    AwaitingListener(Ladder, Time),
+    /// For the plugin's reply to GetInfo.
+    AskingInfo,
+    /// For its turn to speak to the handler about this plugin name.
+    AwaitingTurn(Arc<Plugin>, Purpose),
+    /// For the handler's answer.
+    Validating(Asked),
+    /// For the handler's answer, with the plugin in the actual state.
+    Registering(Asked),
+    /// For the plugin's reply to NotifyRegistrationStatus.
+    Notifying(Verdict, Budget),
+    /// For a second connection to tell the plugin by: the first one had died meanwhile.
+    Redialing(Verdict, Budget),
+    /// For the handler's answer, with the plugin no longer in the actual state.
+    Deregistering(Asked, Then),
+}
+
+/// How patiently a socket on which nobody listens is dialled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Ladder {
+    /// When dialling ends, whatever it is doing.
+    give_up: Time,
+    /// How long to pause when nobody listens.
+    pause: Duration,
+    /// Whether a refused connection is tried again at all.
+    is_patient: bool,
+}
+
+/// Why an operation gets in line to speak to a handler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    Register,
+    Deregister,
+}
+
+/// A question about a plugin that its handler has until a deadline to answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Asked {
+    plugin: Arc<Plugin>,
+    deadline: Time,
+}
+
+/// What the plugin is being told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Verdict {
+    Registered(Arc<Plugin>),
+    Refused(Refusal),
+}
+
+/// What is left for telling the plugin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Budget {
+    until: Time,
+    /// Whether a connection that has died may be replaced: once.
+    may_redial: bool,
+}
+
+/// What follows a deregistration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Then {
+    End(Outcome),
+    Refuse(Refusal),
+}
+
+impl Operation {
+    /// Registers the plugin behind `socket`. When a new socket refuses the connection, its plugin
+    /// may not have called `listen` yet: it is dialled again and again for a while.
+    pub fn register(socket: Arc<Path>, is_new: bool, now: Time) -> (Self, Vec<Command>) {
+        let ladder = Ladder {
+            give_up: now + DIAL_TIMEOUT,
+            pause: LADDER_INITIAL,
+            is_patient: is_new,
+        };
+        let state = State::Dialing(ladder);
+        (Self { socket, state }, vec![Command::Dial])
+    }
+
+    /// Deregisters a plugin that was registered.
+    pub fn deregister(plugin: Arc<Plugin>) -> (Self, Vec<Command>) {
+        let commands = vec![Command::LeaveActual, Command::TakeTurn(plugin.clone())];
+        let socket = plugin.socket.clone();
+        let state = State::AwaitingTurn(plugin, Purpose::Deregister);
+        (Self { socket, state }, commands)
+    }
+
+    /// The next state, for whatever may come.
+    pub fn handle(self, event: Event, now: Time) -> Step {
+        use Event as E;
+        use State as S;
+        let Self { socket, state } = self;
+        match (state, event) {
+            (S::Dialing(_), E::Connected) => steps::ask_info(socket),
+            (S::Dialing(ladder), E::DialFailed(error)) => {
+                steps::dial_failed(socket, ladder, error, now)
+            }
+            (S::Dialing(ladder), E::Timeout) if ladder.give_up <= now => {
+                steps::fail(Failure::Dial(DialError::TimedOut))
+            }
+            (S::AwaitingListener(ladder, until), E::Timeout) if until <= now => {
+                steps::dial_again(socket, ladder)
+            }
+            (S::AskingInfo, E::Replied(reply)) => steps::info_replied(socket, reply, now),
+            (S::AwaitingTurn(plugin, Purpose::Register), E::TurnCame) => {
+                steps::validate(socket, plugin, now)
+            }
+            (S::AwaitingTurn(plugin, Purpose::Deregister), E::TurnCame) => {
+                steps::deregister(socket, plugin, Vec::new(), now)
+            }
+            (S::Validating(asked), E::Answered(Ok(()))) => {
+                steps::register(socket, asked.plugin, now)
+            }
+            (S::Validating(_), E::Answered(Err(refusal))) => {
+                steps::refuse(socket, refusal, Vec::new(), now)
+            }
+            (S::Validating(asked), E::Timeout) if asked.deadline <= now => {
+                steps::validation_timed_out(socket, asked.plugin, now)
+            }
+            (S::Registering(asked), E::Answered(Ok(()))) => {
+                steps::tell(socket, Verdict::Registered(asked.plugin), Vec::new(), now)
+            }
+            (S::Registering(_), E::Answered(Err(refusal))) => {
+                steps::refuse(socket, refusal, vec![Command::LeaveActual], now)
+            }
+            (S::Registering(asked), E::Timeout) if asked.deadline <= now => {
+                steps::registration_timed_out(socket, asked.plugin, now)
+            }
+            (S::Notifying(verdict, budget), E::Replied(reply)) => {
+                steps::notified(socket, verdict, budget, reply, now)
+            }
+            (S::Redialing(verdict, budget), E::Connected) => {
+                steps::tell_again(socket, verdict, budget)
+            }
+            (S::Redialing(verdict, _), E::DialFailed(error)) => {
+                steps::not_notified(socket, verdict, CallFailure::Dial(error), now)
+            }
+            (S::Redialing(verdict, budget), E::Timeout) if budget.until <= now => {
+                let error = CallFailure::Dial(DialError::TimedOut);
+                steps::not_notified(socket, verdict, error, now)
+            }
+            (S::Deregistering(_, then), E::Answered(_)) => {
+                steps::deregistered(socket, then, Vec::new(), now)
+            }
+            (S::Deregistering(asked, then), E::Timeout) if asked.deadline <= now => {
+                let commands = vec![Command::Abandon(asked.plugin)];
+                steps::deregistered(socket, then, commands, now)
+            }
+            (state, E::Cancelled) => steps::cancelled(socket, state, now),
+            (state, event) => {
+                let (state_name, event) = (state.name(), event.name());
+                let unexpected = Unexpected {
+                    state: state_name,
+                    event,
+                };
+                Step::Ignores(Self { socket, state }, unexpected)
+            }
+        }
+    }
+
+    /// When to handle [`Event::Timeout`]. A call on the connection has its own deadline, and a turn
+    /// comes because every operation before it has one.
+    pub fn deadline(&self) -> Option<Time> {
+        match &self.state {
+            State::Dialing(ladder) => Some(ladder.give_up),
+            State::AwaitingListener(_, until) => Some(*until),
+            State::Validating(asked)
+            | State::Registering(asked)
+            | State::Deregistering(asked, _) => Some(asked.deadline),
+            State::Redialing(_, budget) => Some(budget.until),
+            State::AskingInfo | State::AwaitingTurn(..) | State::Notifying(..) => None,
+        }
+    }
+
+    /// The name of what it waits for.
+    pub fn state(&self) -> &'static str {
+        self.state.name()
+    }
+
+    /// The plugin for whose name it holds or awaits a turn.
+    pub fn plugin(&self) -> Option<&Arc<Plugin>> {
+        match &self.state {
+            State::Validating(asked)
+            | State::Registering(asked)
+            | State::Deregistering(asked, _) => Some(&asked.plugin),
+            State::AwaitingTurn(plugin, _)
+            | State::Notifying(Verdict::Registered(plugin), _)
+            | State::Redialing(Verdict::Registered(plugin), _) => Some(plugin),
+            _ => None,
+        }
+    }
+
+    /// The plugin about which only this operation may ask a handler anything.
+    pub fn plugin_in_question(&self) -> Option<&Arc<Plugin>> {
+        let awaits_turn = matches!(self.state, State::AwaitingTurn(..));
+        self.plugin().filter(|_| !awaits_turn)
+    }
+
+    /// Whether a plugin or a handler would notice if it ended here.
+    pub fn is_committed(&self) -> bool {
+        match self.state {
+            State::Dialing(_) | State::AwaitingListener(..) | State::AskingInfo => false,
+            State::AwaitingTurn(_, purpose) => purpose == Purpose::Deregister,
+            _ => true,
+        }
+    }
+
+    /// Whether it uses up one of the places for concurrent operations. Neither does one that only
+    /// waits for a listener to come up, nor one that has no connection.
+    pub fn holds_place(&self) -> bool {
+        match self.state {
+            State::AwaitingListener(..) | State::Deregistering(_, Then::End(_)) => false,
+            State::AwaitingTurn(_, purpose) => purpose == Purpose::Register,
+            _ => true,
+        }
+    }
+}
+
+impl State {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Dialing(_) => "Dialing",
+            Self::AwaitingListener(..) => "AwaitingListener",
+            Self::AskingInfo => "AskingInfo",
+            Self::AwaitingTurn(..) => "AwaitingTurn",
+            Self::Validating(_) => "Validating",
+            Self::Registering(_) => "Registering",
+            Self::Notifying(..) => "Notifying",
+            Self::Redialing(..) => "Redialing",
+            Self::Deregistering(..) => "Deregistering",
+        }
+    }
+}
+
+impl Asked {
+    fn new(plugin: Arc<Plugin>, now: Time) -> Self {
+        let deadline = now + HANDLER_TIMEOUT;
+        Self { plugin, deadline }
+    }
+}

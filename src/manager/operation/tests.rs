@@ -1,0 +1,281 @@
+//! Every state meets every event, and what comes of it stands in one table.
+
+use std::fmt::Write as _;
+
+use prost::Message as _;
+
+use super::*;
+use crate::grpc::CallError;
+use crate::handler::Reason;
+use crate::proto::pluginregistration::PluginInfo;
+
+/// Any moment after every deadline of an operation that started at zero.
+const LATE: Time = Time::from_millis(1_000_000);
+
+fn socket() -> Arc<Path> {
+    Path::new("/r/a-reg.sock").into()
+}
+
+fn info() -> PluginInfo {
+    PluginInfo {
+        r#type: "CSIPlugin".into(),
+        name: "a".into(),
+        ..PluginInfo::default()
+    }
+}
+
+fn plugin() -> Arc<Plugin> {
+    Arc::new(Plugin::from_info(info(), socket()).expect("it has a name"))
+}
+
+fn no() -> Refusal {
+    Refusal::Validation(Reason::new("no"))
+}
+
+fn ladder() -> Ladder {
+    Ladder {
+        give_up: Time::ZERO + DIAL_TIMEOUT,
+        pause: LADDER_INITIAL,
+        is_patient: true,
+    }
+}
+
+fn states() -> Vec<State> {
+    let plugin = plugin();
+    let asked = Asked::new(plugin.clone(), Time::ZERO);
+    let budget = Budget {
+        until: Time::from_millis(5000),
+        may_redial: true,
+    };
+    let gone = Outcome::Deregistered(plugin.clone());
+    vec![
+        State::Dialing(ladder()),
+        State::AwaitingListener(ladder(), Time::from_millis(10)),
+        State::AskingInfo,
+        State::AwaitingTurn(plugin.clone(), Purpose::Register),
+        State::AwaitingTurn(plugin.clone(), Purpose::Deregister),
+        State::Validating(asked.clone()),
+        State::Registering(asked.clone()),
+        State::Notifying(Verdict::Registered(plugin.clone()), budget),
+        State::Notifying(Verdict::Refused(no()), budget),
+        State::Redialing(Verdict::Registered(plugin), budget),
+        State::Redialing(Verdict::Refused(no()), budget),
+        State::Deregistering(asked.clone(), Then::Refuse(no())),
+        State::Deregistering(asked, Then::End(gone)),
+    ]
+}
+
+fn events() -> Vec<(&'static str, Event, Time)> {
+    let failed = CallError::DeadlineExceeded;
+    let unsent = CallError::Refused;
+    vec![
+        ("Connected", Event::Connected, Time::ZERO),
+        (
+            "DialFailed(Refused)",
+            Event::DialFailed(DialError::Refused),
+            Time::ZERO,
+        ),
+        (
+            "DialFailed(Denied)",
+            Event::DialFailed(DialError::Denied),
+            Time::ZERO,
+        ),
+        (
+            "Replied(info)",
+            Event::Replied(Ok(info().encode_to_vec())),
+            Time::ZERO,
+        ),
+        ("Replied(empty)", Event::Replied(Ok(Vec::new())), Time::ZERO),
+        (
+            "Replied(garbage)",
+            Event::Replied(Ok(vec![0xff])),
+            Time::ZERO,
+        ),
+        ("Replied(error)", Event::Replied(Err(failed)), Time::ZERO),
+        ("Replied(unsent)", Event::Replied(Err(unsent)), Time::ZERO),
+        ("TurnCame", Event::TurnCame, Time::ZERO),
+        ("Answered(yes)", Event::Answered(Ok(())), Time::ZERO),
+        ("Answered(no)", Event::Answered(Err(no())), Time::ZERO),
+        ("Timeout, early", Event::Timeout, Time::ZERO),
+        ("Timeout", Event::Timeout, LATE),
+        ("Cancelled", Event::Cancelled, Time::ZERO),
+    ]
+}
+
+fn name(state: &State) -> String {
+    let detail = match state {
+        State::AwaitingTurn(_, Purpose::Register) => "(Register)",
+        State::AwaitingTurn(_, Purpose::Deregister) => "(Deregister)",
+        State::Notifying(verdict, _) | State::Redialing(verdict, _) => match verdict {
+            Verdict::Registered(_) => "(Registered)",
+            Verdict::Refused(_) => "(Refused)",
+        },
+        State::Deregistering(_, Then::Refuse(_)) => "(Refuse)",
+        _ => "",
+    };
+    format!("{}{detail}", state.name())
+}
+
+fn show_command(command: &Command) -> String {
+    match command {
+        Command::Notify(result, _) => format!("Notify({})", result.is_ok()),
+        Command::TakeTurn(_) => "TakeTurn".into(),
+        Command::Ask(question, _) => format!("Ask({question:?})"),
+        Command::Abandon(_) => "Abandon".into(),
+        Command::EnterActual(_) => "EnterActual".into(),
+        other => format!("{other:?}"),
+    }
+}
+
+fn show_step(step: &Step) -> String {
+    let (next, commands) = match step {
+        Step::Ignores(..) => return "ignored".into(),
+        Step::Goes(operation, commands) => (name(&operation.state), commands),
+        Step::Ends(Outcome::Registered(_), commands) => ("ended: Registered".into(), commands),
+        Step::Ends(Outcome::Deregistered(_), commands) => ("ended: Deregistered".into(), commands),
+        Step::Ends(Outcome::Failed(failure), commands) => {
+            let failure = format!("{failure:?}");
+            let kind = failure
+                .split(['(', ' '])
+                .next()
+                .unwrap_or_default()
+                .to_owned();
+            (format!("ended: Failed({kind})"), commands)
+        }
+        Step::Ends(Outcome::Cancelled, commands) => ("ended: Cancelled".into(), commands),
+    };
+    let commands: Vec<_> = commands.iter().map(show_command).collect();
+    format!("{next} [{}]", commands.join(", "))
+}
+
+#[test]
+fn every_state_meets_every_event() {
+    let mut table = String::new();
+    for state in states() {
+        writeln!(table, "{}", name(&state)).expect("a string takes it");
+        for (event_name, event, now) in events() {
+            let operation = Operation {
+                socket: socket(),
+                state: state.clone(),
+            };
+            let step = show_step(&operation.handle(event, now));
+            if step != "ignored" {
+                writeln!(table, "    {event_name} -> {step}").expect("a string takes it");
+            }
+        }
+    }
+    assert_eq!(table, TABLE, "the table is now:\n{table}");
+}
+
+/// What is not listed is ignored, as news of something that the operation has given up.
+const TABLE: &str = "\
+Dialing
+    Connected -> AskingInfo [GetInfo]
+    DialFailed(Refused) -> AwaitingListener []
+    DialFailed(Denied) -> ended: Failed(Dial) [Hangup]
+    Timeout -> ended: Failed(Dial) [Hangup]
+    Cancelled -> ended: Cancelled [Hangup]
+AwaitingListener
+    Timeout -> Dialing [Dial]
+    Cancelled -> ended: Cancelled [Hangup]
+AskingInfo
+    Replied(info) -> AwaitingTurn(Register) [TakeTurn]
+    Replied(empty) -> Notifying(Refused) [Notify(false)]
+    Replied(garbage) -> ended: Failed(UndecodableInfo) [Hangup]
+    Replied(error) -> ended: Failed(GetInfo) [Hangup]
+    Replied(unsent) -> ended: Failed(GetInfo) [Hangup]
+    Cancelled -> ended: Cancelled [Hangup]
+AwaitingTurn(Register)
+    TurnCame -> Validating [Ask(Validate)]
+    Cancelled -> ended: Cancelled [Hangup]
+AwaitingTurn(Deregister)
+    TurnCame -> Deregistering [Ask(Deregister)]
+    Cancelled -> AwaitingTurn(Deregister) []
+Validating
+    Answered(yes) -> Registering [EnterActual, Ask(Register)]
+    Answered(no) -> Notifying(Refused) [Notify(false)]
+    Timeout -> Notifying(Refused) [Abandon, Notify(false)]
+    Cancelled -> ended: Cancelled [Abandon, Hangup]
+Registering
+    Answered(yes) -> Notifying(Registered) [Notify(true)]
+    Answered(no) -> Notifying(Refused) [LeaveActual, Notify(false)]
+    Timeout -> Deregistering(Refuse) [Abandon, LeaveActual, Ask(Deregister)]
+    Cancelled -> Deregistering [Abandon, Hangup, LeaveActual, Ask(Deregister)]
+Notifying(Registered)
+    Replied(info) -> ended: Registered [Hangup]
+    Replied(empty) -> ended: Registered [Hangup]
+    Replied(garbage) -> Deregistering [Hangup, LeaveActual, Ask(Deregister)]
+    Replied(error) -> Deregistering [Hangup, LeaveActual, Ask(Deregister)]
+    Replied(unsent) -> Redialing(Registered) [Hangup, Dial]
+    Cancelled -> Deregistering [Hangup, LeaveActual, Ask(Deregister)]
+Notifying(Refused)
+    Replied(info) -> ended: Failed(Refused) [Hangup]
+    Replied(empty) -> ended: Failed(Refused) [Hangup]
+    Replied(garbage) -> ended: Failed(Refused) [Hangup]
+    Replied(error) -> ended: Failed(Refused) [Hangup]
+    Replied(unsent) -> Redialing(Refused) [Hangup, Dial]
+    Cancelled -> ended: Cancelled [Hangup]
+Redialing(Registered)
+    Connected -> Notifying(Registered) [Notify(true)]
+    DialFailed(Refused) -> Deregistering [Hangup, LeaveActual, Ask(Deregister)]
+    DialFailed(Denied) -> Deregistering [Hangup, LeaveActual, Ask(Deregister)]
+    Timeout -> Deregistering [Hangup, LeaveActual, Ask(Deregister)]
+    Cancelled -> Deregistering [Hangup, LeaveActual, Ask(Deregister)]
+Redialing(Refused)
+    Connected -> Notifying(Refused) [Notify(false)]
+    DialFailed(Refused) -> ended: Failed(Refused) [Hangup]
+    DialFailed(Denied) -> ended: Failed(Refused) [Hangup]
+    Timeout -> ended: Failed(Refused) [Hangup]
+    Cancelled -> ended: Cancelled [Hangup]
+Deregistering(Refuse)
+    Answered(yes) -> Notifying(Refused) [Notify(false)]
+    Answered(no) -> Notifying(Refused) [Notify(false)]
+    Timeout -> Notifying(Refused) [Abandon, Notify(false)]
+    Cancelled -> Deregistering [Hangup]
+Deregistering
+    Answered(yes) -> ended: Deregistered []
+    Answered(no) -> ended: Deregistered []
+    Timeout -> ended: Deregistered [Abandon]
+    Cancelled -> Deregistering []
+";
+
+#[test]
+fn a_new_socket_is_dialled_on_a_ladder_until_the_dial_budget_is_used_up() {
+    let (mut operation, _) = Operation::register(socket(), true, Time::ZERO);
+    let mut now = Time::ZERO;
+    let mut pauses = Vec::new();
+    loop {
+        let refused = Event::DialFailed(DialError::Refused);
+        let Step::Goes(waiting, commands) = operation.handle(refused, now) else {
+            break;
+        };
+        assert_eq!(commands, []);
+        let until = waiting.deadline().expect("it waits for a moment");
+        pauses.push(until.saturating_since(now).as_millis());
+        now = until;
+        let Step::Goes(dialing, commands) = waiting.handle(Event::Timeout, now) else {
+            panic!("it dials again")
+        };
+        assert_eq!(commands, [Command::Dial]);
+        operation = dialing;
+    }
+    assert_eq!(pauses[..8], [10, 20, 40, 80, 160, 320, 640, 1000]);
+    assert!(now > Time::from_millis(9000) && now < Time::ZERO + DIAL_TIMEOUT);
+}
+
+#[test]
+fn a_socket_that_has_failed_before_is_dialled_once() {
+    let (operation, _) = Operation::register(socket(), false, Time::ZERO);
+    let step = operation.handle(Event::DialFailed(DialError::Refused), Time::ZERO);
+    assert!(matches!(
+        step,
+        Step::Ends(Outcome::Failed(Failure::Dial(DialError::Refused)), _)
+    ));
+}
+
+#[test]
+fn a_full_backlog_is_waited_out_even_on_a_socket_that_has_failed_before() {
+    let (operation, _) = Operation::register(socket(), false, Time::ZERO);
+    let step = operation.handle(Event::DialFailed(DialError::Busy), Time::ZERO);
+    assert!(matches!(step, Step::Goes(..)));
+}

@@ -1,0 +1,211 @@
+//! The reconcile pass: from what has happened to rest.
+//!
+//! Pure. A pass looks at the sockets that have been touched, first for what must go, then for what
+//! may come, until nothing is left to do.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::execute::{Attempt, Running, Work};
+use super::operation::{Event, Operation, Outcome};
+use super::reconcile::{Action, Target, action};
+use super::{Manager, Wake};
+use crate::escape;
+use crate::time::Time;
+
+impl Manager {
+    /// Does all that is to be done now.
+    pub(super) fn settle(&mut self, now: Time) {
+        loop {
+            while let Some(work) = self.work.pop_front() {
+                match work {
+                    Work::Operation(path, attempt, event) => self.step(&path, attempt, event, now),
+                    Work::Handler(work) => self.handler_work(work, now),
+                }
+            }
+            if !self.pass(now) {
+                break;
+            }
+        }
+        self.check_invariants();
+    }
+
+    /// Looks at every touched socket. True when there was any.
+    fn pass(&mut self, now: Time) -> bool {
+        while let Some(path) = self.places.next() {
+            self.touch(path);
+        }
+        let touched = std::mem::take(&mut self.touched);
+        let mut to_register = Vec::new();
+        for path in &touched {
+            match self.action_on(path) {
+                Some(Action::Cancel) => self.cancel(path),
+                Some(Action::Deregister) => self.start_deregister(path, now),
+                Some(Action::Register) => to_register.push(path),
+                None => {}
+            }
+        }
+        for path in to_register {
+            self.start_register(path, now);
+        }
+        !touched.is_empty()
+    }
+
+    fn action_on(&self, path: &Path) -> Option<Action> {
+        let desired = self.desired.get(path).map(|socket| socket.identity);
+        let actual = self.actual.get(path).map(|registered| registered.identity);
+        let running = self
+            .operations
+            .get(path)
+            .map(|running| running.attempt.target);
+        action(desired, actual, running)
+    }
+
+    fn cancel(&mut self, path: &Arc<Path>) {
+        if let Some(running) = self.operations.get_mut(path) {
+            running.attempt.target = Target::Gone;
+            self.push_event_now(path, Event::Cancelled);
+        }
+    }
+
+    fn start_deregister(&mut self, path: &Arc<Path>, now: Time) {
+        let Some(registered) = self.actual.get(path) else {
+            return;
+        };
+        let identity = registered.identity;
+        let operation = Operation::deregister(registered.plugin.clone());
+        self.start(path.clone(), operation, Target::Gone, identity, now);
+    }
+
+    /// Registers a plugin, unless it must be left alone for now or has to wait for a place.
+    fn start_register(&mut self, path: &Arc<Path>, now: Time) {
+        let Some(socket) = self.desired.get_mut(path) else {
+            return;
+        };
+        if self.is_stopping {
+            return;
+        }
+        if let Some(until) = socket.backoff.until().filter(|until| now < *until) {
+            return self.deadlines.set(Wake::Retry(path.clone()), Some(until));
+        }
+        if !self.places.is_free_for(path) {
+            return;
+        }
+        let identity = socket.identity;
+        let is_new = !std::mem::replace(&mut socket.tried, true);
+        let operation = Operation::register(path.clone(), is_new, now);
+        self.start(
+            path.clone(),
+            operation,
+            Target::Registered(identity),
+            identity,
+            now,
+        );
+    }
+
+    /// An operation has ended: what it found out is kept, and its socket is looked at again.
+    pub(super) fn ended(&mut self, attempt: &Attempt, outcome: Outcome, now: Time) {
+        let path = &attempt.path;
+        let (socket, id) = (escape::path(path), attempt.id.0);
+        let desired = self
+            .desired
+            .get_mut(path)
+            .filter(|socket| socket.identity == attempt.identity);
+        match outcome {
+            Outcome::Registered(plugin) => {
+                log::info!(
+                    "{socket}: attempt {id}: registered {plugin} at {}",
+                    escape::path(&plugin.endpoint)
+                );
+                if let Some(desired) = desired {
+                    desired.backoff.succeed();
+                    desired.last_failure = None;
+                }
+            }
+            Outcome::Deregistered(plugin) => {
+                log::info!("{socket}: attempt {id}: deregistered {plugin}");
+            }
+            Outcome::Cancelled => log::debug!("{socket}: attempt {id}: cancelled"),
+            Outcome::Failed(failure) => {
+                let Some(desired) = desired else {
+                    return self.touch(path.clone());
+                };
+                if failure.is_terminal() {
+                    desired.backoff.fail_for_good(now);
+                } else {
+                    desired.backoff.fail(now);
+                }
+                let delay = desired.backoff.delay().unwrap_or_default();
+                // One line per change: the same failure again is worth no operator's time.
+                let is_news = desired.last_failure.as_ref() != Some(&failure);
+                let level = if is_news {
+                    log::Level::Warn
+                } else {
+                    log::Level::Debug
+                };
+                log::log!(
+                    level,
+                    "{socket}: attempt {id}: {failure}; next try in {delay:?}"
+                );
+                desired.last_failure = Some(failure);
+            }
+        }
+        self.touch(path.clone());
+    }
+
+    /// Ends the operations of which neither plugin nor handler would notice the end.
+    pub(super) fn cancel_uncommitted(&mut self) {
+        let idle = |running: &Running| !running.operation.is_committed();
+        let paths: Vec<_> = self
+            .operations
+            .iter()
+            .filter(|(_, running)| idle(running))
+            .map(|(path, _)| path.clone())
+            .collect();
+        for path in paths {
+            self.cancel(&path);
+        }
+    }
+
+    /// The time to end is over: what still runs is dropped where it stands.
+    pub(super) fn stop_at_once(&mut self, now: Time) {
+        let links: Vec<_> = self.links.iter().map(|(id, _)| id).collect();
+        for link in links {
+            self.drop_link(link, now);
+        }
+        for (path, running) in std::mem::take(&mut self.operations) {
+            log::warn!(
+                "{}: attempt {}: dropped while {}, because the daemon stops",
+                escape::path(&path),
+                running.attempt.id.0,
+                running.operation.state()
+            );
+            self.deadlines.set(Wake::Operation(path), None);
+        }
+        self.work.clear();
+    }
+
+    /// What must hold whenever the manager is at rest.
+    fn check_invariants(&self) {
+        if !cfg!(debug_assertions) {
+            return;
+        }
+        let places = self
+            .operations
+            .values()
+            .filter(|running| running.operation.holds_place());
+        assert_eq!(self.places.taken(), places.count());
+        for (path, running) in &self.operations {
+            let wake = Wake::Operation(path.clone());
+            assert_eq!(
+                self.deadlines.get(&wake),
+                running.operation.deadline(),
+                "{path:?}"
+            );
+            if let Some(plugin) = running.operation.plugin_in_question() {
+                assert_eq!(self.turns.holder(plugin), Some(path), "{plugin}");
+            }
+        }
+        assert!(self.work.is_empty() && self.touched.is_empty());
+    }
+}

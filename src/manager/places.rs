@@ -1,0 +1,84 @@
+//! The places for operations that use a connection, and who waits for one.
+//!
+//! Pure.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::config::MAX_OPERATIONS;
+
+/// [`MAX_OPERATIONS`] places, and the sockets in line for one, in the order in which they came.
+#[derive(Debug, Default)]
+pub(super) struct Places {
+    taken: usize,
+    line: BTreeMap<u64, Arc<Path>>,
+    waiting: BTreeMap<Arc<Path>, u64>,
+    last: u64,
+}
+
+impl Places {
+    /// Whether a place is free; if not, the socket gets in line.
+    pub(super) fn is_free_for(&mut self, path: &Arc<Path>) -> bool {
+        if self.taken < MAX_OPERATIONS {
+            return true;
+        }
+        if !self.waiting.contains_key(path) {
+            self.last += 1;
+            self.line.insert(self.last, path.clone());
+            self.waiting.insert(path.clone(), self.last);
+        }
+        false
+    }
+
+    /// The socket that has waited longest, if there is a place for it now.
+    pub(super) fn next(&mut self) -> Option<Arc<Path>> {
+        if self.taken >= MAX_OPERATIONS {
+            return None;
+        }
+        let (_, path) = self.line.pop_first()?;
+        self.waiting.remove(&path);
+        Some(path)
+    }
+
+    /// The socket does not wait any more.
+    pub(super) fn forget(&mut self, path: &Path) {
+        if let Some(place) = self.waiting.remove(path) {
+            self.line.remove(&place);
+        }
+    }
+
+    /// An operation held a place or did not, and now does or does not.
+    pub(super) fn change(&mut self, before: bool, after: bool) {
+        self.taken = self.taken + usize::from(after) - usize::from(before);
+    }
+
+    /// How many places are taken.
+    pub(super) fn taken(&self) -> usize {
+        self.taken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_came_first_gets_the_place_that_comes_free() {
+        let path = |name: &str| Arc::<Path>::from(Path::new(name));
+        let mut places = Places::default();
+        for _ in 0..MAX_OPERATIONS {
+            assert!(places.is_free_for(&path("x")));
+            places.change(false, true);
+        }
+        for name in ["c", "a", "b", "c"] {
+            assert!(!places.is_free_for(&path(name)));
+        }
+        places.forget(&path("a"));
+        assert_eq!(places.next(), None);
+        places.change(true, false);
+        assert_eq!(places.next(), Some(path("c")));
+        assert_eq!(places.next(), Some(path("b")));
+        assert_eq!(places.next(), None);
+    }
+}

@@ -1,0 +1,45 @@
+//! What the daemon would say to a plugin, for somebody who only wants to know.
+//!
+//! Pure. Asks the handlers to validate, and nothing else of them.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::failure::Refusal;
+use crate::handler::{Answer, Context, EffectIds, HandlerTable, Plugin, Ticket};
+use crate::proto::pluginregistration::PluginInfo;
+use crate::time::Time;
+
+/// What would become of a plugin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Its handler finds it acceptable.
+    Accepted(Plugin),
+    /// It would be refused, and told so.
+    Refused(Refusal),
+    /// Its handler would have to look further.
+    Undecided(Plugin),
+}
+
+/// What these handlers would say to the plugin that described itself as `info` on `socket`.
+pub fn verdict(
+    handlers: &mut HandlerTable,
+    info: PluginInfo,
+    socket: Arc<Path>,
+    now: Time,
+) -> Verdict {
+    let plugin = match Plugin::from_info(info, socket) {
+        Ok(plugin) => plugin,
+        Err(invalid) => return Verdict::Refused(Refusal::from(invalid)),
+    };
+    let Some(handler) = handlers.find(&plugin.kind) else {
+        return Verdict::Refused(Refusal::NoHandler(plugin.kind));
+    };
+    let (mut ids, mut effects) = (EffectIds::default(), Vec::new());
+    let mut context = Context::new(now, Some(Ticket(0)), &mut ids, &mut effects);
+    match handlers.get_mut(handler).validate(&plugin, &mut context) {
+        Answer::Done(Ok(())) => Verdict::Accepted(plugin),
+        Answer::Done(Err(reason)) => Verdict::Refused(Refusal::Validation(reason)),
+        Answer::Pending => Verdict::Undecided(plugin),
+    }
+}

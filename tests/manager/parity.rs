@@ -1,0 +1,661 @@
+//! What an existing plugin may rely on: kubelet's own tests of its plugin manager, row by row, in
+//! virtual time. `PM` rows are about the two worlds and the reconciler, `GM` rows about the table
+//! of operations. Rows with real directories and sockets are in `tests/real.rs`.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use plugind::handler::{Answer as Say, Plugin, Reason};
+use plugind::manager::reconcile::{Action, plan};
+use plugind::manager::{Actual, Added, Desired, EmptyPath, World as Which};
+use plugind::proto::pluginregistration::PluginInfo;
+use plugind::watch::Identity;
+
+use crate::script::{Answer, Script};
+use crate::world::World;
+
+const A: &str = "/r/a-reg.sock";
+const B: &str = "/r/b-reg.sock";
+
+fn path(path: &str) -> Arc<Path> {
+    Path::new(path).into()
+}
+
+fn identity(inode: u64) -> Identity {
+    Identity {
+        device: 1,
+        inode,
+        born: (0, 0),
+    }
+}
+
+fn plugin(socket: &str) -> Arc<Plugin> {
+    let info = PluginInfo {
+        name: "a".into(),
+        ..PluginInfo::default()
+    };
+    Arc::new(Plugin::from_info(info, path(socket)).expect("it has a name"))
+}
+
+fn csi(name: &str) -> Script {
+    Script::good("CSIPlugin", name)
+}
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+// --- The two worlds ------------------------------------------------------------------------------
+
+#[test]
+fn pm1_a_plugin_at_any_depth_is_validated_and_registered_and_deregistered_when_it_stops() {
+    for socket in ["/r/a.sock", "/r/one/a.sock", "/r/one/two/a.sock"] {
+        let mut world = World::new();
+        world.appear(socket, csi("a"));
+        assert_eq!(world.told(), "validate a, register a");
+        assert_eq!(world.plugin(socket).last_told(), Some((true, "")));
+        world.vanish(socket);
+        assert_eq!(world.told(), "deregister a");
+    }
+}
+
+#[test]
+fn pm2_a_plugin_that_was_added_is_listed_and_matches_by_identity() {
+    let mut actual = Actual::default();
+    actual.add(plugin(A), identity(1)).expect("it has a path");
+    assert_eq!(actual.len(), 1);
+    assert_eq!(
+        actual.get(Path::new(A)).map(|it| it.identity),
+        Some(identity(1))
+    );
+    assert!(actual.holds(Path::new(A), identity(1)));
+}
+
+#[test]
+fn pm3_a_plugin_without_a_socket_path_is_not_stored() {
+    let mut actual = Actual::default();
+    let result = actual.add(plugin(""), identity(1));
+    assert_eq!(result.unwrap_err().to_string(), "socket path is empty");
+    assert!(actual.is_empty());
+}
+
+#[test]
+fn pm4_a_plugin_that_was_removed_is_not_listed_and_does_not_match() {
+    let mut actual = Actual::default();
+    actual.add(plugin(A), identity(1)).expect("it has a path");
+    actual.remove(Path::new(A));
+    assert_eq!(actual.iter().count(), 0);
+    assert!(!actual.holds(Path::new(A), identity(1)));
+}
+
+#[test]
+fn pm5_a_plugin_with_another_identity_under_the_same_path_does_not_match() {
+    let mut actual = Actual::default();
+    actual.add(plugin(A), identity(1)).expect("it has a path");
+    assert!(!actual.holds(Path::new(A), identity(2)));
+}
+
+#[test]
+fn pm6_a_socket_that_was_added_is_listed_and_exists() {
+    let mut desired = Desired::default();
+    assert_eq!(desired.add(path(A), identity(1)), Ok(Added::New));
+    assert_eq!(
+        desired
+            .iter()
+            .map(|(path, _)| path.clone())
+            .collect::<Vec<_>>(),
+        [path(A)]
+    );
+    assert!(desired.get(Path::new(A)).is_some());
+}
+
+#[test]
+fn pm7_a_second_add_keeps_one_entry_with_the_new_identity() {
+    let mut desired = Desired::default();
+    assert_eq!(desired.add(path(A), identity(1)), Ok(Added::New));
+    assert_eq!(desired.add(path(A), identity(2)), Ok(Added::Replaced));
+    assert_eq!(desired.len(), 1);
+    assert_eq!(
+        desired.get(Path::new(A)).map(|socket| socket.identity),
+        Some(identity(2))
+    );
+}
+
+#[test]
+fn pm8_a_socket_without_a_path_is_not_stored() {
+    let mut desired = Desired::default();
+    assert_eq!(desired.add(path(""), identity(1)), Err(EmptyPath));
+    assert_eq!(EmptyPath.to_string(), "socket path is empty");
+    assert!(desired.is_empty());
+}
+
+#[test]
+fn pm9_a_socket_that_was_removed_is_gone() {
+    let mut desired = Desired::default();
+    desired.add(path(A), identity(1)).expect("it has a path");
+    assert!(desired.remove(Path::new(A)).is_some());
+    assert!(desired.get(Path::new(A)).is_none() && desired.is_empty());
+}
+
+#[test]
+fn pm10_one_entry_in_each_world_gives_two_states_of_count_one() {
+    let mut world = World::new();
+    world.appear(A, csi("a"));
+    let samples: Vec<_> = world.manager.total_plugins().collect();
+    assert_eq!(
+        samples,
+        [
+            (Path::new(A), Which::Actual),
+            (Path::new(A), Which::Desired)
+        ]
+    );
+    assert_eq!(Which::Actual.as_str(), "actual_state_of_world");
+    assert_eq!(Which::Desired.as_str(), "desired_state_of_world");
+}
+
+// --- Operations ----------------------------------------------------------------------------------
+
+#[test]
+fn pm11_two_sockets_register_concurrently() {
+    let mut world = World::new();
+    world.handler.will_say([Say::Pending, Say::Pending]);
+    world.appear(A, csi("a"));
+    world.appear(B, csi("b"));
+    assert_eq!(world.told(), "validate a, validate b");
+    for ticket in world.handler.open() {
+        world.answer(ticket, Ok(()));
+    }
+    assert_eq!(world.told(), "register a, register b");
+}
+
+#[test]
+fn pm12_a_second_register_on_the_same_socket_is_refused_while_the_first_runs() {
+    let mut world = World::new();
+    world.handler.will_say([Say::Pending]);
+    world.appear(A, csi("a"));
+    world.notice(A);
+    world.run();
+    assert_eq!(world.told(), "validate a");
+    assert_eq!(world.dials[&path(A)], 1);
+}
+
+#[test]
+fn pm13_two_sockets_deregister_concurrently() {
+    let mut world = World::new();
+    world.appear(A, csi("a"));
+    world.appear(B, csi("b"));
+    world.told();
+    world.handler.will_say([Say::Pending, Say::Pending]);
+    world.vanish(A);
+    world.vanish(B);
+    assert_eq!(world.told(), "deregister a, deregister b");
+}
+
+#[test]
+fn pm14_a_second_deregister_on_the_same_socket_is_refused_while_the_first_runs() {
+    let mut world = World::new();
+    world.appear(A, csi("a"));
+    world.told();
+    world.handler.will_say([Say::Pending]);
+    world.vanish(A);
+    world.notice(A);
+    world.advance(seconds(1));
+    assert_eq!(world.told(), "deregister a");
+}
+
+#[test]
+fn pm15_empty_worlds_stay_empty() {
+    let mut world = World::new();
+    world.advance(seconds(3600));
+    assert_eq!(world.counts(), (0, 0));
+    assert_eq!(
+        world.manager.poll_timeout(),
+        None,
+        "nothing is worth waking up for"
+    );
+    assert_eq!(plan(world.manager.desired(), world.manager.actual()), []);
+}
+
+#[test]
+fn pm16_the_actual_world_gets_exactly_what_is_desired_with_the_same_identity() {
+    let mut world = World::new();
+    let identity = world.appear(A, csi("a"));
+    assert_eq!(world.counts(), (1, 1));
+    assert!(world.manager.actual().holds(Path::new(A), identity));
+}
+
+#[test]
+fn pm17_a_plugin_that_is_removed_leaves_the_actual_world_empty() {
+    let mut world = World::new();
+    world.appear(A, csi("a"));
+    world.vanish(A);
+    assert_eq!(world.counts(), (0, 0));
+}
+
+#[test]
+fn pm18_after_a_second_add_the_actual_world_has_one_entry_with_the_new_identity() {
+    let mut world = World::new();
+    let first = world.appear(A, csi("a"));
+    let second = world.appear(A, csi("a"));
+    assert_ne!(first, second);
+    assert_eq!(world.counts(), (1, 1));
+    assert!(world.manager.actual().holds(Path::new(A), second));
+    assert_eq!(
+        world.told(),
+        "validate a, register a, deregister a, validate a, register a"
+    );
+}
+
+#[test]
+fn pm19_a_plugin_that_is_served_ten_times_is_one_socket_and_none_when_it_stops() {
+    let mut world = World::new();
+    for _ in 0..10 {
+        world.appear(A, csi("a"));
+        assert_eq!(world.counts(), (1, 1));
+    }
+    world.vanish(A);
+    assert_eq!(world.counts(), (0, 0));
+}
+
+#[test]
+fn pm20_ten_sockets_with_one_plugin_name_are_ten_entries() {
+    let mut world = World::new();
+    for i in 0..10 {
+        world.appear(&format!("/r/{i}.sock"), csi("one"));
+    }
+    assert_eq!(world.manager.desired().len(), 10);
+}
+
+#[test]
+fn pm21_a_path_that_is_created_ten_times_is_one_entry_and_newer_each_time() {
+    let mut world = World::new();
+    let mut last = None;
+    for i in 0..10 {
+        let identity = world.appear(A, csi(&format!("plugin-{i}")));
+        assert!(Some(identity) > last);
+        last = Some(identity);
+        assert_eq!(world.counts(), (1, 1));
+    }
+    let registered = world
+        .manager
+        .actual()
+        .get(Path::new(A))
+        .expect("it is registered");
+    assert_eq!(registered.plugin.name, "plugin-9");
+}
+
+#[test]
+fn pm22_sockets_that_exist_before_the_start_are_all_found() {
+    let mut world = World::new();
+    let sockets: Vec<_> = (0..10).map(|i| format!("/r/{i}.sock")).collect();
+    for socket in &sockets {
+        world.create(socket, csi(socket));
+    }
+    for socket in &sockets {
+        world.notice(socket);
+    }
+    world.run();
+    assert_eq!(world.counts(), (10, 10));
+}
+
+#[test]
+fn pm23_a_plugin_that_can_not_be_told_of_its_registration_is_deregistered() {
+    for answer in [Answer::Status(13, "no"), Answer::Close, Answer::Silence] {
+        let mut world = World::new();
+        let notify = answer.clone();
+        world.appear(A, Script { notify, ..csi("a") });
+        world.advance(Duration::from_millis(5400));
+        assert_eq!(world.counts(), (1, 0), "{answer:?}");
+        assert!(
+            world
+                .told()
+                .starts_with("validate a, register a, deregister a"),
+            "{answer:?}"
+        );
+        let failure = world
+            .manager
+            .desired()
+            .get(Path::new(A))
+            .and_then(|it| it.last_failure.clone());
+        let failure = failure.expect("it failed").to_string();
+        assert!(
+            failure.starts_with("NotifyRegistrationStatus failed: "),
+            "{failure}"
+        );
+    }
+    let mut world = World::new();
+    world.appear(A, csi("a"));
+    assert_eq!(world.counts(), (1, 1));
+}
+
+#[test]
+fn a_socket_that_nobody_listens_on_yet_is_dialled_again_within_milliseconds() {
+    let mut world = World::new();
+    world.appear(A, None);
+    world.advance(Duration::from_millis(25));
+    world.listen(A, csi("a"));
+    world.advance(Duration::from_millis(10));
+    assert_eq!(world.told(), "validate a, register a");
+    assert_eq!(world.dials[&path(A)], 3);
+}
+
+// --- The order of things -------------------------------------------------------------------------
+
+#[test]
+fn a_plugin_is_in_the_actual_world_before_its_handler_registers_it() {
+    let mut world = World::new();
+    world.handler.will_say([Say::YES, Say::Pending]);
+    world.appear(A, csi("a"));
+    assert_eq!(world.counts(), (1, 1));
+    world.vanish(A);
+    assert_eq!(
+        world.told(),
+        "validate a, register a, abandon, deregister a"
+    );
+    assert_eq!(world.counts(), (0, 0));
+}
+
+#[test]
+fn unregistrations_come_before_registrations() {
+    let mut desired = Desired::default();
+    let mut actual = Actual::default();
+    desired.add(path(A), identity(1)).expect("it has a path");
+    actual.add(plugin(B), identity(2)).expect("it has a path");
+    assert_eq!(
+        plan(&desired, &actual),
+        [(Action::Deregister, path(B)), (Action::Register, path(A))]
+    );
+}
+
+#[test]
+fn a_plugin_of_an_unknown_type_is_told_so_in_kubelet_s_words() {
+    let mut world = World::new();
+    world.appear(A, Script::good("Unknown", "a"));
+    let told = "RegisterPlugin error -- no handler registered for plugin type: Unknown at socket /r/a-reg.sock";
+    assert_eq!(world.plugin(A).last_told(), Some((false, told)));
+    assert_eq!(world.told(), "");
+}
+
+#[test]
+fn a_plugin_that_is_not_valid_is_told_so_in_kubelet_s_words() {
+    let mut world = World::new();
+    world.handler.will_say([Say::no("bad version")]);
+    world.appear(A, csi("a"));
+    let told = "RegisterPlugin error -- plugin validation failed with err: bad version";
+    assert_eq!(world.plugin(A).last_told(), Some((false, told)));
+    assert_eq!(
+        (world.told(), world.counts()),
+        ("validate a".into(), (1, 0))
+    );
+}
+
+#[test]
+fn a_plugin_that_can_not_be_registered_is_told_so_and_not_deregistered() {
+    let mut world = World::new();
+    world.handler.will_say([Say::YES, Say::Pending]);
+    world.appear(A, csi("a"));
+    let ticket = world.handler.open()[0];
+    world.answer(ticket, Err(Reason::new("no node id")));
+    let told = "RegisterPlugin error -- plugin registration failed with err: no node id";
+    assert_eq!(world.plugin(A).last_told(), Some((false, told)));
+    assert_eq!(
+        (world.told(), world.counts()),
+        ("validate a, register a".into(), (1, 0))
+    );
+}
+
+#[test]
+fn a_plugin_that_does_not_say_who_it_is_is_not_told_anything() {
+    for answer in [
+        Answer::Status(5, "?"),
+        Answer::Octets(vec![0xff]),
+        Answer::Silence,
+    ] {
+        let mut world = World::new();
+        world.appear(
+            A,
+            Script {
+                get_info: answer,
+                ..csi("a")
+            },
+        );
+        world.advance(Duration::from_millis(1400));
+        assert!(world.plugin(A).asked > 0);
+        assert_eq!(
+            (world.plugin(A).told.len(), world.told()),
+            (0, String::new())
+        );
+    }
+}
+
+#[test]
+fn an_empty_endpoint_means_the_registration_socket_and_any_other_is_passed_on() {
+    let mut world = World::new();
+    world.appear(A, csi("a"));
+    let mut script = csi("b");
+    script.info.endpoint = "/plugins/b/csi.sock".into();
+    world.appear(B, script);
+    assert_eq!(
+        world.told(),
+        "validate a, register a, validate b@/plugins/b/csi.sock, register b@/plugins/b/csi.sock"
+    );
+}
+
+// --- The table of operations ---------------------------------------------------------------------
+
+#[test]
+fn gm1_one_operation_runs() {
+    let mut world = World::new();
+    world.handler.will_say([Say::Pending]);
+    world.appear(A, csi("a"));
+    assert_eq!(world.manager.operation(Path::new(A)), Some("Validating"));
+}
+
+#[test]
+fn gm2_operations_on_two_sockets_run() {
+    let mut world = World::new();
+    world.handler.will_say([Say::Pending, Say::Pending]);
+    world.appear(A, csi("a"));
+    world.appear(B, csi("b"));
+    assert_eq!(world.manager.operation(Path::new(A)), Some("Validating"));
+    assert_eq!(world.manager.operation(Path::new(B)), Some("Validating"));
+}
+
+#[test]
+fn gm4_the_same_socket_runs_again_after_a_success() {
+    let mut world = World::new();
+    world.appear(A, csi("a"));
+    world.vanish(A);
+    world.appear(A, csi("a"));
+    assert_eq!(
+        world.told(),
+        "validate a, register a, deregister a, validate a, register a"
+    );
+}
+
+#[test]
+fn gm5_a_success_leaves_no_backoff() {
+    let mut world = World::new();
+    world.appear(
+        A,
+        Script {
+            get_info: Answer::Close,
+            ..csi("a")
+        },
+    );
+    world.advance(seconds(3));
+    world.plugin(A).get_info = Answer::Good;
+    world.advance(seconds(10));
+    let socket = world
+        .manager
+        .desired()
+        .get(Path::new(A))
+        .expect("it is there");
+    assert_eq!(
+        (socket.backoff.until(), &socket.last_failure),
+        (None, &None)
+    );
+    assert_eq!(world.counts(), (1, 1));
+}
+
+#[test]
+fn gm6_an_operation_that_dies_frees_its_socket() {
+    let mut world = World::new();
+    world.appear(
+        A,
+        Script {
+            get_info: Answer::Close,
+            ..csi("a")
+        },
+    );
+    assert_eq!(world.manager.operation(Path::new(A)), None);
+    world.appear(A, csi("a"));
+    assert_eq!(world.told(), "validate a, register a");
+}
+
+#[test]
+fn gm7_after_an_operation_died_the_next_is_refused_until_the_delay_has_passed() {
+    let mut world = World::new();
+    world.appear(
+        A,
+        Script {
+            get_info: Answer::Close,
+            ..csi("a")
+        },
+    );
+    world.plugin(A).get_info = Answer::Good;
+    world.advance(Duration::from_millis(499));
+    world.notice(A);
+    world.run();
+    assert_eq!((world.told(), world.dials[&path(A)]), (String::new(), 1));
+    world.advance(Duration::from_millis(1));
+    assert_eq!(
+        (world.told().as_str(), world.dials[&path(A)]),
+        ("validate a, register a", 2)
+    );
+}
+
+#[test]
+fn gm8_an_operation_is_refused_while_another_runs_on_its_socket() {
+    let mut world = World::new();
+    world.handler.will_say([Say::Pending]);
+    world.appear(A, csi("a"));
+    for _ in 0..3 {
+        world.notice(A);
+        world.advance(seconds(1));
+    }
+    assert_eq!(world.dials[&path(A)], 1);
+}
+
+#[test]
+fn gm9_an_operation_is_refused_while_another_runs_even_after_a_failure() {
+    let mut world = World::new();
+    world
+        .handler
+        .will_say([Say::YES, Say::no("not yet"), Say::Pending]);
+    world.appear(A, csi("a"));
+    assert_eq!(world.told(), "validate a, register a");
+    world.advance(seconds(1));
+    world.notice(A);
+    world.advance(seconds(60));
+    assert_eq!(
+        (world.told().as_str(), world.dials[&path(A)]),
+        ("validate a", 2)
+    );
+}
+
+#[test]
+fn gm10_the_second_is_refused_and_the_third_accepted_once_the_first_has_ended() {
+    let mut world = World::new();
+    world.handler.will_say([Say::Pending]);
+    world.appear(A, csi("a"));
+    world.notice(A);
+    assert_eq!(world.told(), "validate a");
+    let ticket = world.handler.open()[0];
+    world.answer(ticket, Ok(()));
+    assert_eq!(world.told(), "register a");
+    world.vanish(A);
+    assert_eq!(world.told(), "deregister a");
+}
+
+#[test]
+fn gm11_the_same_with_a_failure_the_third_has_to_wait_for_the_delay() {
+    let mut world = World::new();
+    world.handler.will_say([Say::YES, Say::Pending]);
+    world.appear(A, csi("a"));
+    let ticket = world.handler.open()[0];
+    world.answer(ticket, Err(Reason::new("no")));
+    world.notice(A);
+    assert_eq!(world.told(), "validate a, register a");
+    world.advance(Duration::from_millis(499));
+    assert_eq!(world.told(), "");
+    world.advance(Duration::from_millis(1));
+    assert_eq!(world.told(), "validate a, register a");
+}
+
+#[test]
+fn gm12_an_empty_table_is_idle() {
+    assert!(World::new().manager.is_idle());
+}
+
+#[test]
+fn gm13_a_table_of_operations_that_have_failed_is_idle() {
+    let mut world = World::new();
+    world.appear(
+        A,
+        Script {
+            get_info: Answer::Close,
+            ..csi("a")
+        },
+    );
+    assert!(world.manager.is_idle());
+}
+
+#[test]
+fn gm14_a_table_is_idle_once_its_operations_have_succeeded() {
+    let mut world = World::new();
+    world.handler.will_say([Say::Pending]);
+    world.appear(A, csi("a"));
+    assert!(!world.manager.is_idle());
+    let ticket = world.handler.open()[0];
+    world.answer(ticket, Ok(()));
+    assert!(world.manager.is_idle());
+}
+
+#[test]
+fn gm15_a_table_is_idle_once_its_operations_have_run_out_of_time() {
+    let mut world = World::new();
+    world.handler.will_say([Say::Pending]);
+    world.appear(
+        A,
+        Script {
+            notify: Answer::Silence,
+            ..csi("a")
+        },
+    );
+    world.advance(plugind::config::HANDLER_TIMEOUT);
+    assert!(!world.manager.is_idle());
+    assert_eq!(world.told(), "validate a, abandon");
+    world.advance(plugind::config::NOTIFY_TIMEOUT);
+    assert!(world.manager.is_idle());
+}
+
+#[test]
+fn gm16_a_failed_operation_is_not_pending_although_its_backoff_is_remembered() {
+    let mut world = World::new();
+    world.appear(
+        A,
+        Script {
+            get_info: Answer::Close,
+            ..csi("a")
+        },
+    );
+    assert_eq!(world.manager.operation(Path::new(A)), None);
+    let socket = world
+        .manager
+        .desired()
+        .get(Path::new(A))
+        .expect("it is there");
+    assert_eq!(socket.backoff.delay(), Some(Duration::from_millis(500)));
+}

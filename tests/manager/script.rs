@@ -1,0 +1,226 @@
+//! A plugin that exists only in memory: what it answers is a script, what it was told is kept.
+//!
+//! It speaks just enough HTTP/2 to serve two unary methods to a client that sends no dynamic table
+//! references, and is written apart from the crate's own framing.
+
+use std::collections::BTreeMap;
+
+use plugind::hpack::Decoder;
+use plugind::proto::pluginregistration::{PluginInfo, RegistrationStatus, registration};
+use prost::Message as _;
+
+/// What a plugin does when one of its methods is called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// Replies with a good message.
+    Good,
+    /// Answers trailers-only with this gRPC status and message.
+    Status(u16, &'static str),
+    /// Replies with these octets as its message.
+    Octets(Vec<u8>),
+    /// Never answers.
+    Silence,
+    /// Closes the connection.
+    Close,
+}
+
+/// A plugin's script, and its memory.
+#[derive(Clone, Debug)]
+pub(crate) struct Script {
+    pub(crate) info: PluginInfo,
+    pub(crate) get_info: Answer,
+    pub(crate) notify: Answer,
+    /// What it was told by NotifyRegistrationStatus.
+    pub(crate) told: Vec<RegistrationStatus>,
+    /// How often it was asked who it is.
+    pub(crate) asked: usize,
+    /// Sends this instead of HTTP/2 as soon as somebody connects.
+    pub(crate) babble: Option<Vec<u8>>,
+}
+
+impl Script {
+    /// A plugin that does everything right.
+    pub(crate) fn good(kind: &str, name: &str) -> Self {
+        Self {
+            info: PluginInfo {
+                r#type: kind.into(),
+                name: name.into(),
+                endpoint: String::new(),
+                supported_versions: vec!["1.0.0".into()],
+            },
+            get_info: Answer::Good,
+            notify: Answer::Good,
+            told: Vec::new(),
+            asked: 0,
+            babble: None,
+        }
+    }
+
+    /// What the plugin believes: whether it is registered, and why not.
+    pub(crate) fn last_told(&self) -> Option<(bool, &str)> {
+        self.told
+            .last()
+            .map(|status| (status.plugin_registered, status.error.as_str()))
+    }
+}
+
+/// The plugin's end of one connection.
+#[derive(Debug, Default)]
+pub(crate) struct Serving {
+    received: Vec<u8>,
+    greeted: bool,
+    decoder: Option<Decoder>,
+    paths: BTreeMap<u32, String>,
+    bodies: BTreeMap<u32, Vec<u8>>,
+}
+
+/// What a plugin does after it has read something.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Reaction {
+    pub(crate) write: Vec<u8>,
+    pub(crate) close: bool,
+}
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const SETTINGS: u8 = 4;
+const PING: u8 = 6;
+const END_STREAM: u8 = 1;
+const END_HEADERS: u8 = 4;
+const ACK: u8 = 1;
+
+impl Serving {
+    /// The plugin reads `bytes`.
+    pub(crate) fn read(&mut self, script: &mut Script, bytes: &[u8]) -> Reaction {
+        let mut reaction = Reaction::default();
+        if let Some(babble) = &script.babble {
+            reaction.write.clone_from(babble);
+            reaction.close = true;
+            return reaction;
+        }
+        self.received.extend_from_slice(bytes);
+        if !self.greeted {
+            if self.received.len() < PREFACE.len() {
+                return reaction;
+            }
+            assert_eq!(&self.received[..PREFACE.len()], PREFACE);
+            self.received.drain(..PREFACE.len());
+            self.greeted = true;
+            frame(&mut reaction.write, SETTINGS, 0, 0, &[]);
+        }
+        while let Some((kind, flags, stream, payload)) = self.next_frame() {
+            match kind {
+                SETTINGS if flags & ACK == 0 => frame(&mut reaction.write, SETTINGS, ACK, 0, &[]),
+                PING if flags & ACK == 0 => frame(&mut reaction.write, PING, ACK, 0, &payload),
+                HEADERS => {
+                    let path = self.path(&payload);
+                    self.paths.insert(stream, path);
+                }
+                DATA => self
+                    .bodies
+                    .entry(stream)
+                    .or_default()
+                    .extend_from_slice(&payload),
+                _ => {}
+            }
+            if matches!(kind, HEADERS | DATA) && flags & END_STREAM != 0 {
+                self.called(script, stream, &mut reaction);
+            }
+        }
+        reaction
+    }
+
+    fn next_frame(&mut self) -> Option<(u8, u8, u32, Vec<u8>)> {
+        let head = self.received.get(..9)?;
+        let length = usize::from(head[0]) << 16 | usize::from(head[1]) << 8 | usize::from(head[2]);
+        let (kind, flags) = (head[3], head[4]);
+        let stream = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
+        let payload = self.received.get(9..9 + length)?.to_vec();
+        self.received.drain(..9 + length);
+        Some((kind, flags, stream, payload))
+    }
+
+    fn path(&mut self, block: &[u8]) -> String {
+        let mut path = String::new();
+        let decoder = self.decoder.get_or_insert_with(|| Decoder::new(4096));
+        let decoded = decoder.decode(block, &mut |name, value| {
+            if name == b":path" {
+                path = String::from_utf8_lossy(value).into_owned();
+            }
+        });
+        assert!(decoded.is_ok(), "the client's header block can be decoded");
+        path
+    }
+
+    fn called(&mut self, script: &mut Script, stream: u32, reaction: &mut Reaction) {
+        let path = self.paths.remove(&stream).unwrap_or_default();
+        let body = self.bodies.remove(&stream).unwrap_or_default();
+        let (answer, good) = if path == registration::GET_INFO {
+            script.asked += 1;
+            (&script.get_info, script.info.encode_to_vec())
+        } else if path == registration::NOTIFY_REGISTRATION_STATUS {
+            let status = RegistrationStatus::decode(&body[5..]).expect("a good request");
+            script.told.push(status);
+            (&script.notify, Vec::new())
+        } else {
+            return status(&mut reaction.write, stream, 12, "unknown method");
+        };
+        match answer {
+            Answer::Good => reply(&mut reaction.write, stream, &good),
+            Answer::Octets(octets) => reply(&mut reaction.write, stream, octets),
+            Answer::Status(code, message) => status(&mut reaction.write, stream, *code, message),
+            Answer::Silence => {}
+            Answer::Close => reaction.close = true,
+        }
+    }
+}
+
+fn frame(out: &mut Vec<u8>, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
+    let length = u32::try_from(payload.len())
+        .expect("a small frame")
+        .to_be_bytes();
+    out.extend_from_slice(&length[1..]);
+    out.extend_from_slice(&[kind, flags]);
+    out.extend_from_slice(&stream.to_be_bytes());
+    out.extend_from_slice(payload);
+}
+
+/// A literal field with a literal name, never indexed.
+fn field(block: &mut Vec<u8>, name: &str, value: &str) {
+    block.push(0x10);
+    for text in [name, value] {
+        block.push(u8::try_from(text.len()).expect("a short text"));
+        block.extend_from_slice(text.as_bytes());
+    }
+}
+
+fn response_head() -> Vec<u8> {
+    let mut block = vec![0x88];
+    field(&mut block, "content-type", "application/grpc");
+    block
+}
+
+fn reply(out: &mut Vec<u8>, stream: u32, message: &[u8]) {
+    frame(out, HEADERS, END_HEADERS, stream, &response_head());
+    let mut body = vec![0];
+    body.extend_from_slice(
+        &u32::try_from(message.len())
+            .expect("a short reply")
+            .to_be_bytes(),
+    );
+    body.extend_from_slice(message);
+    for part in body.chunks(16_384) {
+        frame(out, DATA, 0, stream, part);
+    }
+    let mut trailers = Vec::new();
+    field(&mut trailers, "grpc-status", "0");
+    frame(out, HEADERS, END_HEADERS | END_STREAM, stream, &trailers);
+}
+
+fn status(out: &mut Vec<u8>, stream: u32, code: u16, message: &str) {
+    let mut block = response_head();
+    field(&mut block, "grpc-status", &code.to_string());
+    field(&mut block, "grpc-message", message);
+    frame(out, HEADERS, END_HEADERS | END_STREAM, stream, &block);
+}

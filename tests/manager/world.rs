@@ -1,0 +1,430 @@
+//! A world in virtual time around a [`Manager`]: sockets that appear and go, scripted plugins behind
+//! them, a handler that records, and a clock that moves when it is told to.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use plugind::handler::{
+    Answer, Context, DialError, HandlerTable, Plugin, PluginHandler, Reason, Ticket,
+};
+use plugind::manager::{Input, LinkId, Manager, Output};
+use plugind::time::Time;
+use plugind::watch::Identity;
+
+use crate::script::{Script, Serving};
+
+/// The manager and everything around it.
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(crate) manager: Manager,
+    pub(crate) now: Time,
+    pub(crate) handler: Log,
+    sockets: BTreeMap<Arc<Path>, Listener>,
+    links: BTreeMap<LinkId, Connection>,
+    /// What is on its way to the manager, in order for each connection.
+    in_flight: BTreeMap<LinkId, VecDeque<Delivery>>,
+    hung_up: BTreeSet<LinkId>,
+    /// Whether what is on its way waits for [`World::deliver`].
+    pub(crate) is_slow: bool,
+    last_inode: u64,
+    /// How many connections were dialled to each path.
+    pub(crate) dials: BTreeMap<Arc<Path>, usize>,
+}
+
+/// What is at a path.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    pub(crate) identity: Identity,
+    /// The plugin behind it; none: nobody listens.
+    pub(crate) plugin: Option<Script>,
+}
+
+#[derive(Debug)]
+struct Connection {
+    path: Arc<Path>,
+    identity: Identity,
+    serving: Serving,
+    is_open: bool,
+}
+
+#[derive(Debug)]
+enum Delivery {
+    Dialled(Arc<Path>, Option<Identity>),
+    Bytes(Vec<u8>),
+    Close,
+}
+
+impl World {
+    /// A world without sockets, with one handler for the three types of kubelet.
+    pub(crate) fn new() -> Self {
+        let handler = Log::default();
+        let mut table = HandlerTable::new();
+        table.add(plugind::config::DEFAULT_TYPES, Recorder(handler.clone()));
+        Self {
+            handler,
+            ..Self::with(Manager::new(table))
+        }
+    }
+
+    /// A world without sockets around this manager.
+    pub(crate) fn with(manager: Manager) -> Self {
+        Self {
+            manager,
+            now: Time::ZERO,
+            handler: Log::default(),
+            sockets: BTreeMap::new(),
+            links: BTreeMap::new(),
+            in_flight: BTreeMap::new(),
+            hung_up: BTreeSet::new(),
+            is_slow: false,
+            last_inode: 0,
+            dials: BTreeMap::new(),
+        }
+    }
+
+    /// A new socket appears, with a plugin behind it or with nobody, and is noticed.
+    pub(crate) fn appear(&mut self, path: &str, plugin: impl Into<Option<Script>>) -> Identity {
+        let identity = self.create(path, plugin);
+        self.notice(path);
+        self.run();
+        identity
+    }
+
+    /// A new socket appears, and nobody notices yet.
+    pub(crate) fn create(&mut self, path: &str, plugin: impl Into<Option<Script>>) -> Identity {
+        self.last_inode += 1;
+        let identity = Identity {
+            device: 1,
+            inode: self.last_inode,
+            born: (0, 0),
+        };
+        let listener = Listener {
+            identity,
+            plugin: plugin.into(),
+        };
+        self.sockets.insert(Path::new(path).into(), listener);
+        identity
+    }
+
+    /// The watch reports what is at the path.
+    pub(crate) fn notice(&mut self, path: &str) {
+        let path: Arc<Path> = Path::new(path).into();
+        let input = match self.sockets.get(&path) {
+            Some(listener) => Input::Found {
+                path,
+                identity: listener.identity,
+            },
+            None => Input::Lost { path },
+        };
+        self.manager.handle_input(input, self.now);
+    }
+
+    /// The socket goes, and that is noticed. Connections to it stay.
+    pub(crate) fn vanish(&mut self, path: &str) {
+        self.remove(path);
+        self.notice(path);
+        self.run();
+    }
+
+    /// The socket goes, and nobody notices yet.
+    pub(crate) fn remove(&mut self, path: &str) {
+        self.sockets.remove(Path::new(path));
+    }
+
+    /// Which socket is at the path.
+    pub(crate) fn identity(&self, path: &str) -> Option<Identity> {
+        self.sockets
+            .get(Path::new(path))
+            .map(|listener| listener.identity)
+    }
+
+    /// What the plugin at the path was told last.
+    pub(crate) fn told_by(&self, path: &str) -> Option<(bool, &str)> {
+        self.sockets
+            .get(Path::new(path))?
+            .plugin
+            .as_ref()?
+            .last_told()
+    }
+
+    /// Whoever is behind the path behaves from now on.
+    pub(crate) fn behave(&mut self, path: &str) {
+        if let Some(listener) = self.sockets.get_mut(Path::new(path)) {
+            let name = listener
+                .plugin
+                .as_ref()
+                .map_or("late", |plugin| &plugin.info.name);
+            let name = if name.is_empty() { "named" } else { name };
+            let told = listener
+                .plugin
+                .as_ref()
+                .map_or_else(Vec::new, |plugin| plugin.told.clone());
+            listener.plugin = Some(Script {
+                told,
+                ..Script::good("CSIPlugin", name)
+            });
+        }
+    }
+
+    /// The plugin behind the socket at `path`.
+    pub(crate) fn plugin(&mut self, path: &str) -> &mut Script {
+        let listener = self
+            .sockets
+            .get_mut(Path::new(path))
+            .expect("there is a socket");
+        listener.plugin.as_mut().expect("there is a plugin")
+    }
+
+    /// Somebody begins to listen on the socket at `path`.
+    pub(crate) fn listen(&mut self, path: &str, plugin: Script) {
+        self.sockets
+            .get_mut(Path::new(path))
+            .expect("there is a socket")
+            .plugin = Some(plugin);
+    }
+
+    /// Does what the manager wants, until it wants nothing more at this moment.
+    pub(crate) fn run(&mut self) {
+        loop {
+            while let Some(output) = self.manager.poll_output() {
+                self.carry_out(output);
+            }
+            match self.in_flight.keys().next().copied() {
+                Some(link) if !self.is_slow => self.deliver(link),
+                _ => return,
+            }
+        }
+    }
+
+    fn carry_out(&mut self, output: Output) {
+        match output {
+            Output::Dial {
+                link,
+                path,
+                identity,
+            } => {
+                *self.dials.entry(path.clone()).or_default() += 1;
+                self.send(link, Delivery::Dialled(path, identity));
+            }
+            Output::Transmit { link } => self.transmit(link),
+            Output::Hangup { link, .. } => {
+                // What is on its way still arrives, and must meet nobody.
+                self.links.remove(&link);
+                self.hung_up.insert(link);
+            }
+        }
+    }
+
+    fn send(&mut self, link: LinkId, delivery: Delivery) {
+        self.in_flight.entry(link).or_default().push_back(delivery);
+    }
+
+    /// The connections on which something is on its way.
+    pub(crate) fn busy_links(&self) -> Vec<LinkId> {
+        self.in_flight.keys().copied().collect()
+    }
+
+    /// The connections that are open.
+    pub(crate) fn open_links(&self) -> Vec<LinkId> {
+        self.links.keys().copied().collect()
+    }
+
+    /// The next thing that is on its way on this connection arrives.
+    pub(crate) fn deliver(&mut self, link: LinkId) {
+        let Some(queue) = self.in_flight.get_mut(&link) else {
+            return;
+        };
+        let delivery = queue.pop_front();
+        if queue.is_empty() {
+            self.in_flight.remove(&link);
+        }
+        match delivery {
+            Some(Delivery::Dialled(path, wanted)) => self.dialled(link, path, wanted),
+            Some(Delivery::Bytes(bytes)) => self.receive(link, &bytes),
+            Some(Delivery::Close) => self.manager.handle_input(Input::Closed { link }, self.now),
+            None => {}
+        }
+    }
+
+    /// What is on its way on this connection is cut in two at `at`, if that is possible.
+    pub(crate) fn split(&mut self, link: LinkId, at: usize) {
+        let Some(queue) = self.in_flight.get_mut(&link) else {
+            return;
+        };
+        if let Some(Delivery::Bytes(bytes)) = queue.front_mut() {
+            if at < bytes.len() {
+                let rest = bytes.split_off(at);
+                queue.insert(1, Delivery::Bytes(rest));
+            }
+        }
+    }
+
+    /// The plugin's end of this connection goes.
+    pub(crate) fn break_link(&mut self, link: LinkId) {
+        if let Some(connection) = self.links.get_mut(&link).filter(|link| link.is_open) {
+            connection.is_open = false;
+            self.send(link, Delivery::Close);
+        }
+    }
+
+    fn dialled(&mut self, link: LinkId, path: Arc<Path>, wanted: Option<Identity>) {
+        let connected = match self.sockets.get(&path) {
+            None => Err(DialError::Gone),
+            Some(there) if wanted.is_some_and(|wanted| wanted != there.identity) => {
+                Err(DialError::Replaced)
+            }
+            Some(Listener { plugin: None, .. }) => Err(DialError::Refused),
+            Some(there) => Ok(there.identity),
+        };
+        let input = match connected {
+            Err(error) => Input::DialFailed { link, error },
+            Ok(identity) => {
+                let connection = Connection {
+                    path,
+                    identity,
+                    serving: Serving::default(),
+                    is_open: true,
+                };
+                if !self.hung_up.contains(&link) {
+                    self.links.insert(link, connection);
+                }
+                Input::Connected { link }
+            }
+        };
+        self.manager.handle_input(input, self.now);
+    }
+
+    fn transmit(&mut self, link: LinkId) {
+        let bytes = self.manager.transmit(link).to_vec();
+        self.manager.sent(link, bytes.len(), self.now);
+        let Some(connection) = self.links.get_mut(&link).filter(|link| link.is_open) else {
+            return;
+        };
+        let listener = self.sockets.get_mut(&connection.path);
+        let Some(plugin) = listener
+            .filter(|listener| listener.identity == connection.identity)
+            .and_then(|listener| listener.plugin.as_mut())
+        else {
+            return;
+        };
+        let reaction = connection.serving.read(plugin, &bytes);
+        connection.is_open = !reaction.close;
+        if !reaction.write.is_empty() {
+            self.send(link, Delivery::Bytes(reaction.write));
+        }
+        if reaction.close {
+            self.send(link, Delivery::Close);
+        }
+    }
+
+    fn receive(&mut self, link: LinkId, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let buffer = self.manager.recv_buf(link);
+            let n = buffer.len().min(bytes.len());
+            if n == 0 {
+                return;
+            }
+            buffer[..n].copy_from_slice(&bytes[..n]);
+            bytes = &bytes[n..];
+            self.manager.received(link, n, self.now);
+        }
+    }
+
+    /// Lets time pass, waking the manager whenever it wants to be woken.
+    pub(crate) fn advance(&mut self, by: Duration) {
+        let end = self.now + by;
+        while let Some((at, _)) = self.manager.poll_timeout().filter(|(at, _)| *at <= end) {
+            self.now = self.now.max(at);
+            self.manager.handle_timeout(self.now);
+            self.run();
+        }
+        self.now = end;
+    }
+
+    /// What the handler was told since the last time: `validate a, register a`.
+    pub(crate) fn told(&self) -> String {
+        self.handler.take()
+    }
+
+    /// How many sockets are there, and how many plugins handlers know.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        (self.manager.desired().len(), self.manager.actual().len())
+    }
+
+    /// A handler answers a question that it left open.
+    pub(crate) fn answer(&mut self, ticket: Ticket, result: Result<(), Reason>) {
+        self.manager
+            .handle_input(Input::Answered { ticket, result }, self.now);
+        self.run();
+    }
+}
+
+/// What the recording handler was told and what it will say; clones share it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Log(Arc<Mutex<LogState>>);
+
+#[derive(Debug, Default)]
+struct LogState {
+    told: Vec<String>,
+    answers: VecDeque<Answer>,
+    open: Vec<Ticket>,
+}
+
+impl Log {
+    /// The next questions get these answers; after them, everything is a yes.
+    pub(crate) fn will_say(&self, answers: impl IntoIterator<Item = Answer>) {
+        self.lock().answers.extend(answers);
+    }
+
+    /// The questions that were left open, oldest first.
+    pub(crate) fn open(&self) -> Vec<Ticket> {
+        std::mem::take(&mut self.lock().open)
+    }
+
+    /// What it was told since the last time.
+    pub(crate) fn take(&self) -> String {
+        std::mem::take(&mut self.lock().told).join(", ")
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, LogState> {
+        self.0.lock().expect("no test panics while it holds this")
+    }
+
+    fn asked(&self, what: &str, plugin: &Plugin, context: &Context<'_>) -> Answer {
+        let mut state = self.lock();
+        let mut line = format!("{what} {}", plugin.name);
+        if plugin.endpoint != *plugin.socket {
+            write!(line, "@{}", plugin.endpoint.display()).expect("a string can be written to");
+        }
+        state.told.push(line);
+        let answer = state.answers.pop_front().unwrap_or(Answer::YES);
+        if answer == Answer::Pending {
+            state.open.extend(context.ticket());
+        }
+        answer
+    }
+}
+
+#[derive(Debug)]
+struct Recorder(Log);
+
+impl PluginHandler for Recorder {
+    fn validate(&mut self, plugin: &Plugin, context: &mut Context<'_>) -> Answer {
+        self.0.asked("validate", plugin, context)
+    }
+
+    fn register(&mut self, plugin: &Plugin, context: &mut Context<'_>) -> Answer {
+        self.0.asked("register", plugin, context)
+    }
+
+    fn deregister(&mut self, plugin: &Plugin, context: &mut Context<'_>) -> Answer {
+        self.0.asked("deregister", plugin, context)
+    }
+
+    fn abandon(&mut self, _: Ticket, _: &mut Context<'_>) {
+        self.0.lock().told.push("abandon".into());
+    }
+}
