@@ -2,8 +2,10 @@
 //!
 //! It does what plugins in the field do: it removes a socket that a predecessor left behind,
 //! listens on its own, answers `GetInfo`, prints what `NotifyRegistrationStatus` tells it, and
-//! takes its socket along when it is asked to end. Its HTTP/2 is the `h2` crate's, so that the
-//! daemon is tried against framing that is not its own.
+//! takes its socket along when it is asked to end. Its HTTP/2 is the `h2` crate's (see [`grpc`]),
+//! so that the daemon is tried against framing that is not its own.
+
+mod grpc;
 
 use std::error::Error;
 use std::fs;
@@ -13,18 +15,16 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use bytes::{BufMut as _, Bytes, BytesMut};
-use h2::server::SendResponse;
-use h2::{Reason, RecvStream};
-use http::{HeaderMap, HeaderValue, Request, Response};
 use nix::sys::stat::{Mode, umask};
 use plugind::escape;
 use plugind::proto::pluginregistration::{
     PluginInfo, RegistrationStatus, RegistrationStatusResponse, registration,
 };
 use prost::Message;
-use tokio::net::{UnixListener, UnixStream};
+use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
+
+use self::grpc::{INVALID_ARGUMENT, Service, Status, UNIMPLEMENTED};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
@@ -97,19 +97,6 @@ impl Plugin {
         }))
     }
 
-    /// Answers one call: the message of the reply, or the gRPC status that refuses it.
-    fn call(&self, path: &str, message: &[u8]) -> Result<Vec<u8>, GrpcStatus> {
-        match path {
-            registration::GET_INFO => Ok(self.info.encode_to_vec()),
-            registration::NOTIFY_REGISTRATION_STATUS => {
-                let status = RegistrationStatus::decode(message).map_err(|_| INVALID_ARGUMENT)?;
-                self.told(&status);
-                Ok(RegistrationStatusResponse {}.encode_to_vec())
-            }
-            _ => Err(UNIMPLEMENTED),
-        }
-    }
-
     /// Learns how the registration ended.
     fn told(&self, status: &RegistrationStatus) {
         let name = &self.info.name;
@@ -123,6 +110,20 @@ impl Plugin {
             if self.exit_on_refusal {
                 std::process::exit(1);
             }
+        }
+    }
+}
+
+impl Service for Plugin {
+    fn call(&self, path: &str, message: &[u8]) -> Result<Vec<u8>, Status> {
+        match path {
+            registration::GET_INFO => Ok(self.info.encode_to_vec()),
+            registration::NOTIFY_REGISTRATION_STATUS => {
+                let status = RegistrationStatus::decode(message).map_err(|_| INVALID_ARGUMENT)?;
+                self.told(&status);
+                Ok(RegistrationStatusResponse {}.encode_to_vec())
+            }
+            _ => Err(UNIMPLEMENTED),
         }
     }
 }
@@ -151,7 +152,7 @@ async fn run(plugin: Plugin) -> Result<(), Box<dyn Error>> {
         tokio::select! {
             accepted = listener.accept() => {
                 let (stream, _) = accepted?;
-                tokio::spawn(serve(Arc::clone(&plugin), stream));
+                tokio::spawn(grpc::serve(Arc::clone(&plugin), stream));
             }
             _ = terminated.recv() => break,
             _ = interrupted.recv() => break,
@@ -170,97 +171,6 @@ fn listen(socket: &Path) -> io::Result<UnixListener> {
     umask(Mode::from_bits_truncate(0o077));
     UnixListener::bind(socket)
 }
-
-/// Serves one connection until it ends. A caller that breaks the rules harms nobody but itself.
-async fn serve(plugin: Arc<Plugin>, stream: UnixStream) {
-    let Ok(mut connection) = h2::server::handshake(stream).await else {
-        return;
-    };
-    while let Some(Ok((request, respond))) = connection.accept().await {
-        let plugin = Arc::clone(&plugin);
-        tokio::spawn(async move {
-            if let Err(error) = answer(&plugin, request, respond).await {
-                eprintln!("{}: a call failed: {error}", plugin.info.name);
-            }
-        });
-    }
-}
-
-/// Answers one request with headers, at most one message, and trailers that hold the status.
-async fn answer(
-    plugin: &Plugin,
-    request: Request<RecvStream>,
-    mut respond: SendResponse<Bytes>,
-) -> Result<(), h2::Error> {
-    let path = request.uri().path().to_owned();
-    let body = read_to_end(request.into_body()).await?;
-    let reply = match unframe(&body) {
-        Some(message) => plugin.call(&path, message),
-        None => Err(INVALID_ARGUMENT),
-    };
-    let head = Response::builder()
-        .header("content-type", "application/grpc")
-        .body(())
-        .expect("the header is valid");
-    let mut stream = respond.send_response(head, false)?;
-    let status = match reply {
-        Ok(message) => {
-            stream.send_data(frame(&message), false)?;
-            OK
-        }
-        Err(status) => status,
-    };
-    stream.send_trailers(HeaderMap::from_iter([(
-        http::HeaderName::from_static("grpc-status"),
-        HeaderValue::from(status),
-    )]))
-}
-
-/// Receives a whole request, giving the room for more back as it comes.
-async fn read_to_end(mut body: RecvStream) -> Result<Vec<u8>, h2::Error> {
-    let mut whole = Vec::new();
-    while let Some(part) = body.data().await {
-        let part = part?;
-        body.flow_control().release_capacity(part.len())?;
-        whole.extend_from_slice(&part);
-        if whole.len() > MAX_REQUEST {
-            return Err(Reason::ENHANCE_YOUR_CALM.into());
-        }
-    }
-    Ok(whole)
-}
-
-/// The message in a body that is one gRPC message: a zero octet, its length in four, itself.
-fn unframe(body: &[u8]) -> Option<&[u8]> {
-    let (prefix, message) = body.split_at_checked(5)?;
-    let length = u32::from_be_bytes(prefix[1..].try_into().ok()?);
-    (prefix[0] == 0 && u32::try_from(message.len()) == Ok(length)).then_some(message)
-}
-
-/// The message as the body of a gRPC reply.
-fn frame(message: &[u8]) -> Bytes {
-    let length = u32::try_from(message.len()).expect("a reply is short");
-    let mut framed = BytesMut::with_capacity(5 + message.len());
-    framed.put_u8(0);
-    framed.put_u32(length);
-    framed.put_slice(message);
-    framed.freeze()
-}
-
-/// A gRPC status code, as the trailer `grpc-status` has it.
-type GrpcStatus = u16;
-
-/// The call did what it is for.
-const OK: GrpcStatus = 0;
-
-/// The request is not what the method takes.
-const INVALID_ARGUMENT: GrpcStatus = 3;
-
-/// There is no such method here.
-const UNIMPLEMENTED: GrpcStatus = 12;
-
-/// The most that a request may hold: both methods take far less (bytes).
-const MAX_REQUEST: usize = 64 * 1024;
 
 /// What `--help` prints.
 const HELP: &str = "\

@@ -1,0 +1,112 @@
+//! Just enough of a gRPC server on the `h2` crate: unary calls, one connection at a time.
+
+use std::sync::Arc;
+
+use bytes::{BufMut as _, Bytes, BytesMut};
+use h2::server::SendResponse;
+use h2::{Reason, RecvStream};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
+use tokio::net::UnixStream;
+
+/// Something that answers calls.
+pub(crate) trait Service: Send + Sync + 'static {
+    /// Answers one call: the message of the reply, or the status that refuses it.
+    fn call(&self, path: &str, message: &[u8]) -> Result<Vec<u8>, Status>;
+}
+
+/// A gRPC status, as the trailers `grpc-status` and `grpc-message` have it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Status(pub(crate) u16, pub(crate) &'static str);
+
+/// The call did what it is for.
+const OK: Status = Status(0, "");
+
+/// The request is not what the method takes.
+pub(crate) const INVALID_ARGUMENT: Status = Status(3, "");
+
+/// There is no such method here.
+pub(crate) const UNIMPLEMENTED: Status = Status(12, "");
+
+/// Serves one connection until it ends. A caller that breaks the rules harms nobody but itself.
+pub(crate) async fn serve<S: Service>(service: Arc<S>, stream: UnixStream) {
+    let Ok(mut connection) = h2::server::handshake(stream).await else {
+        return;
+    };
+    while let Some(Ok((request, respond))) = connection.accept().await {
+        let service = Arc::clone(&service);
+        tokio::spawn(async move {
+            if let Err(error) = answer(&*service, request, respond).await {
+                eprintln!("a call failed: {error}");
+            }
+        });
+    }
+}
+
+/// Answers one request with headers, at most one message, and trailers that hold the status.
+async fn answer<S: Service>(
+    service: &S,
+    request: Request<RecvStream>,
+    mut respond: SendResponse<Bytes>,
+) -> Result<(), h2::Error> {
+    let path = request.uri().path().to_owned();
+    let body = read_to_end(request.into_body()).await?;
+    let reply = match unframe(&body) {
+        Some(message) => service.call(&path, message),
+        None => Err(INVALID_ARGUMENT),
+    };
+    let head = Response::builder().header("content-type", "application/grpc");
+    let head = head.body(()).expect("the header is valid");
+    let mut stream = respond.send_response(head, false)?;
+    let status = match reply {
+        Ok(message) => {
+            stream.send_data(frame(&message), false)?;
+            OK
+        }
+        Err(status) => status,
+    };
+    stream.send_trailers(trailers(status))
+}
+
+/// Receives a whole request, giving the room for more back as it comes.
+async fn read_to_end(mut body: RecvStream) -> Result<Vec<u8>, h2::Error> {
+    let mut whole = Vec::new();
+    while let Some(part) = body.data().await {
+        let part = part?;
+        body.flow_control().release_capacity(part.len())?;
+        whole.extend_from_slice(&part);
+        if whole.len() > MAX_REQUEST {
+            return Err(Reason::ENHANCE_YOUR_CALM.into());
+        }
+    }
+    Ok(whole)
+}
+
+/// The message in a body that is one gRPC message: a zero octet, its length in four, itself.
+fn unframe(body: &[u8]) -> Option<&[u8]> {
+    let (prefix, message) = body.split_at_checked(5)?;
+    let length = u32::from_be_bytes(prefix[1..].try_into().ok()?);
+    (prefix[0] == 0 && u32::try_from(message.len()) == Ok(length)).then_some(message)
+}
+
+/// The message as the body of a gRPC reply.
+fn frame(message: &[u8]) -> Bytes {
+    let length = u32::try_from(message.len()).expect("a reply is short");
+    let mut framed = BytesMut::with_capacity(5 + message.len());
+    framed.put_u8(0);
+    framed.put_u32(length);
+    framed.put_slice(message);
+    framed.freeze()
+}
+
+/// The trailers that end a reply.
+fn trailers(Status(code, message): Status) -> HeaderMap {
+    let code = (HeaderName::from_static("grpc-status"), code.into());
+    let message = (
+        HeaderName::from_static("grpc-message"),
+        HeaderValue::from_static(message),
+    );
+    HeaderMap::from_iter([code, message])
+}
+
+/// The most that a request may hold: a plugin's methods take far less (bytes).
+const MAX_REQUEST: usize = 64 * 1024;
