@@ -60,7 +60,7 @@ impl Deframer {
         if head.length > MIN_FRAME {
             return Err(Violation::FrameTooLarge(head.length));
         }
-        if !self.has_frame() {
+        if !self.has_payload(head) {
             return Ok(None);
         }
         let begin = self.start + HEAD;
@@ -96,9 +96,13 @@ impl Deframer {
 
     /// Whether the next frame is complete, or never will be because it is too large.
     fn has_frame(&self) -> bool {
-        self.head().is_some_and(|head| {
-            head.length > MIN_FRAME || self.waiting().len() - HEAD >= head.length as usize
-        })
+        let head = self.head();
+        head.is_some_and(|head| head.length > MIN_FRAME || self.has_payload(head))
+    }
+
+    /// Whether the payload behind the next frame's head is complete.
+    fn has_payload(&self, head: Head) -> bool {
+        self.waiting().len() - HEAD >= head.length as usize
     }
 }
 

@@ -40,10 +40,13 @@ impl Fields {
             .map(|(_, value)| value)
     }
 
-    /// Forgets all fields and keeps the memory.
-    pub(super) fn clear(&mut self) {
+    /// Forgets all fields, keeps the memory, and has enough of it for what a block of so many
+    /// octets is likely to decode to.
+    pub(super) fn begin(&mut self, block: usize) {
         self.octets.clear();
         self.ends.clear();
+        self.octets.reserve(2 * block);
+        self.ends.reserve(LIKELY_FIELDS);
     }
 
     /// Adds a field.
@@ -219,6 +222,9 @@ const CONNECTION_FIELDS: [&[u8]; 5] = [
     b"transfer-encoding",
     b"upgrade",
 ];
+
+/// How many fields a gRPC server sends at a time, more or less.
+const LIKELY_FIELDS: usize = 8;
 
 /// How many times the accepted size a block may decode to before that costs the connection: an
 /// honest peer may not know the limit, and misses it by a little.

@@ -160,7 +160,7 @@ impl Core {
     /// Decodes a header block into `fields`.
     fn decode(&mut self, block: &[u8]) -> Result<Section, Violation> {
         let fields = &mut self.fields;
-        fields.clear();
+        fields.begin(block.len());
         let mut section = Section::default();
         self.decoder
             .decode(block, &mut |name, value| section.field(name, value, fields))

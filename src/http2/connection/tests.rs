@@ -5,4 +5,5 @@ mod flow;
 mod headers;
 mod hostile;
 mod settings;
+mod split;
 mod streams;

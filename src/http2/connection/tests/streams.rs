@@ -29,37 +29,6 @@ fn an_answer_may_end_with_its_head_or_with_data() {
 }
 
 #[test]
-fn an_answer_is_the_same_wherever_it_is_cut() {
-    let mut trailers = frame(HEADERS, END_STREAM, ONE, b"");
-    trailers.extend(frame(CONTINUATION, END_HEADERS, ONE, &block(&[("a", "b")])));
-    let stream = [
-        settings(&[(3, 100)]),
-        headers(ONE, &[(":status", "103")], false),
-        ok(ONE),
-        frame(DATA, PADDED, ONE, b"\x02hello\0\0"),
-        ping(1),
-        data(ONE, &[7; 3000], false),
-        trailers,
-        goaway(1, 0, b"bye"),
-    ]
-    .concat();
-    let play = |pieces: &mut dyn Iterator<Item = &[u8]>| {
-        let mut peer = Peer::connected();
-        peer.open(true);
-        let mut events = Vec::new();
-        for piece in pieces {
-            events.extend(peer.say(piece));
-        }
-        (events, peer.hear())
-    };
-    let whole = play(&mut std::iter::once(&stream[..]));
-    assert_eq!(whole.0.len(), 6, "{:?}", whole.0);
-    for size in [1, 2, 3, 7, 9, 10, 100, 1024] {
-        assert_eq!(play(&mut stream.chunks(size)), whole, "in pieces of {size}");
-    }
-}
-
-#[test]
 fn anything_on_a_stream_that_nobody_opened_is_a_connection_error() {
     for stream in [2, 3, 4, 0x7fff_ffff] {
         let frames = [

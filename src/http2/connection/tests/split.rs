@@ -1,0 +1,112 @@
+//! Whatever comes, however it is cut: the same events, the same answers, the same bound.
+
+use crate::http2::testing::*;
+
+/// A pseudo-random number generator (xorshift), so that a failure can be run again.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 >> 16).expect("64 bits") % bound
+    }
+
+    fn octet(&mut self) -> u8 {
+        self.below(256).to_le_bytes()[0]
+    }
+}
+
+/// An answer to two requests with something of everything in it.
+fn script() -> Vec<Vec<u8>> {
+    let fields = [(":status", "200"), ("content-type", "application/grpc")];
+    let fields = block(&fields);
+    let (first, rest) = fields.split_at(7);
+    let end = [("grpc-status", "0"), ("grpc-message", "fine")];
+    vec![
+        settings(&[(3, 100), (4, 70_000), (0xfe03, 1)]),
+        frame(SETTINGS, ACK, 0, b""),
+        headers(ONE, &[(":status", "103")], false),
+        frame(HEADERS, 0, ONE, first),
+        frame(CONTINUATION, END_HEADERS, ONE, rest),
+        frame(DATA, PADDED, ONE, b"\x03hello\0\0\0"),
+        ping(1),
+        window_update(0, 1000),
+        window_update(ONE, 1000),
+        data(ONE, &[7; 3000], false),
+        frame(PRIORITY, 0, THREE, &[0; 5]),
+        frame(
+            HEADERS,
+            END_HEADERS,
+            THREE,
+            b"\x3f\xe1\x1f\x88\x40\x01a\x03abc\xbe",
+        ),
+        headers(ONE, &end, true),
+        reset(ONE, 0),
+        data(THREE, b"", false),
+        data(THREE, b"the end", true),
+        frame(0xee, 0xff, 99, b"extension"),
+        goaway(THREE, 0, b"bye"),
+    ]
+}
+
+/// What a client with two requests makes of `octets` in these pieces, and then of their end.
+fn play<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<String>, Vec<String>) {
+    let mut peer = Peer::connected();
+    peer.open(true);
+    peer.open(true);
+    let mut events = Vec::new();
+    for piece in pieces {
+        events.extend(peer.say(piece));
+    }
+    let heard = peer.hear();
+    events.extend(peer.close());
+    assert!(peer.peak < 128 * 1024, "{} octets", peer.peak);
+    (events, heard)
+}
+
+#[test]
+fn a_stream_of_frames_is_the_same_wherever_it_is_cut() {
+    let octets = script().concat();
+    let whole = play(std::iter::once(&octets[..]));
+    assert_eq!(whole.0.len(), 8, "{:?}", whole.0);
+    for size in 1..100 {
+        assert_eq!(play(octets.chunks(size)), whole, "in pieces of {size}");
+    }
+}
+
+#[test]
+fn a_stream_of_octets_is_the_same_wherever_it_is_cut() {
+    for seed in 1..=3000 {
+        let mut random = Random(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed));
+        let octets = mutated(&mut random);
+        let whole = play(std::iter::once(&octets[..]));
+        let size = 1 + random.below(40);
+        assert_eq!(
+            play(octets.chunks(size)),
+            whole,
+            "seed {seed}, pieces of {size}"
+        );
+    }
+}
+
+/// The script with frames left out, doubled and swapped, and octets changed.
+fn mutated(random: &mut Random) -> Vec<u8> {
+    let mut frames = script();
+    for _ in 0..random.below(4) {
+        let (one, other) = (random.below(frames.len()), random.below(frames.len()));
+        match random.below(3) {
+            0 => frames.swap(one, other),
+            1 => frames.insert(one, frames[other].clone()),
+            _ => drop(frames.remove(one)),
+        }
+    }
+    let mut octets = frames.concat();
+    for _ in 0..random.below(6) {
+        // The interesting octets are in the heads, and the heads are between short frames.
+        let at = random.below(octets.len());
+        octets[at] = random.octet();
+    }
+    octets
+}
