@@ -47,6 +47,12 @@ pub trait PluginHandler: fmt::Debug + Send {
     /// The plugin has gone: whatever registering it did is undone. It can't be asked any more.
     fn deregister(&mut self, plugin: &Plugin, context: &mut Context<'_>) -> Answer;
 
+    /// The plugins that were registered under this one's name after it have gone: it is the one to
+    /// use again.
+    fn promoted(&mut self, plugin: &Plugin, context: &mut Context<'_>) {
+        let _ = (plugin, context);
+    }
+
     /// Something that an effect was asked for has come.
     fn handle_event(&mut self, event: Event, context: &mut Context<'_>) {
         let _ = (event, context);

@@ -45,6 +45,8 @@ pub(super) struct Attempt {
     link: Option<LinkId>,
     /// The question that a handler has not answered yet.
     question: Option<(Ticket, Question)>,
+    /// The plugin that took over when this one left the actual state.
+    pub(super) promoted: Option<Arc<Plugin>>,
 }
 
 /// What is still to be done before the manager is at rest.
@@ -88,6 +90,7 @@ impl Manager {
             identity,
             link: None,
             question: None,
+            promoted: None,
         };
         self.places.change(false, operation.holds_place());
         self.go_on(operation, attempt, commands, now);
@@ -124,7 +127,7 @@ impl Manager {
                 self.leave_turn(held_turn, path);
                 self.deadlines.set(Wake::Operation(path.clone()), None);
                 self.execute(&mut attempt, commands, now);
-                self.ended(&attempt, outcome, now);
+                self.ended(attempt, outcome, now);
             }
             Step::Ignores(operation, unexpected) => {
                 log::debug!("{}: attempt {}: {unexpected}", escape::path(path), id.0);
@@ -168,10 +171,19 @@ impl Manager {
                     // The path is not empty: it was in the desired state.
                     let _ = self.actual.add(plugin, attempt.identity);
                 }
-                Command::LeaveActual => {
-                    self.actual.remove(&attempt.path);
-                }
+                Command::LeaveActual => self.leave_actual(attempt),
             }
+        }
+    }
+
+    fn leave_actual(&mut self, attempt: &mut Attempt) {
+        let Some(left) = self.actual.remove(&attempt.path) else {
+            return;
+        };
+        let removed = self.instances.remove(&left.plugin);
+        attempt.promoted = removed.promoted;
+        for path in removed.unblocked {
+            self.retry_now(path);
         }
     }
 
@@ -274,6 +286,12 @@ impl Manager {
             let answer = Event::Answered(Err(refusal));
             return self.push_event(&attempt.path, attempt.id, answer);
         };
+        if let Some(holder) = self.endpoint_taken(question, plugin) {
+            let refusal = Refusal::EndpointTaken(holder.clone());
+            self.instances.block(attempt.path.clone(), holder);
+            let answer = Event::Answered(Err(refusal));
+            return self.push_event(&attempt.path, attempt.id, answer);
+        }
         self.last_ticket += 1;
         let ticket = Ticket(self.last_ticket);
         let answer = self.with_handler(
@@ -296,6 +314,12 @@ impl Manager {
                 self.tickets.insert(ticket, attempt.path.clone());
             }
         }
+    }
+
+    /// "The same (driver, endpoint) twice: refused." The one that came first keeps it.
+    fn endpoint_taken(&self, question: Question, plugin: &Plugin) -> Option<Arc<Path>> {
+        let asked = (question == Question::Validate).then_some(plugin)?;
+        self.instances.holder_of_endpoint(asked).cloned()
     }
 
     /// A handler answers a question that was pending; too late, and it meets nobody.

@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::escape;
 use crate::grpc::{CallError, Code};
@@ -34,6 +35,8 @@ pub enum Refusal {
     NoHandler(String),
     /// It was not valid.
     Validation(Reason),
+    /// Its endpoint is that of a plugin of the same type and name, registered through this socket.
+    EndpointTaken(Arc<Path>),
     /// It could not be made usable.
     Registration(Reason),
 }
@@ -44,7 +47,7 @@ impl Failure {
     pub fn is_terminal(&self) -> bool {
         match self {
             Self::GetInfo(error) => error.code() == Code::Unimplemented,
-            Self::Refused(Refusal::NoHandler(_) | Refusal::Validation(_)) => true,
+            Self::Refused(refusal) => !matches!(refusal, Refusal::Registration(_)),
             _ => false,
         }
     }
@@ -62,6 +65,11 @@ impl Refusal {
             Self::Validation(reason) => format!(
                 "RegisterPlugin error -- plugin validation failed with err: {}",
                 reason.as_str()
+            ),
+            Self::EndpointTaken(by) => format!(
+                "RegisterPlugin error -- plugin validation failed with err: \
+                 the endpoint is already registered through socket {}",
+                by.display()
             ),
             Self::Registration(reason) => format!(
                 "RegisterPlugin error -- plugin registration failed with err: {}",
@@ -108,6 +116,13 @@ impl fmt::Display for Refusal {
             }
             Self::Validation(reason) => {
                 write!(f, "validation failed: {}", escape::text(reason.as_str()))
+            }
+            Self::EndpointTaken(by) => {
+                write!(
+                    f,
+                    "its endpoint is registered through socket {}",
+                    escape::path(by)
+                )
             }
             Self::Registration(reason) => {
                 write!(f, "registration failed: {}", escape::text(reason.as_str()))

@@ -22,6 +22,7 @@ mod desired;
 mod effects;
 mod execute;
 mod failure;
+mod instances;
 mod links;
 mod operation;
 mod pass;
@@ -39,6 +40,7 @@ pub use actual::{Actual, Registered};
 pub use backoff::Backoff;
 pub use desired::{Added, Desired, EmptyPath, Socket};
 pub use failure::{Failure, Refusal};
+pub use instances::Instances;
 pub use links::LinkId;
 pub use operation::{Command, Event, Operation, Outcome, Question, Step, Unexpected};
 pub use verdict::{Verdict, verdict};
@@ -63,6 +65,7 @@ pub struct Manager {
     handlers: HandlerTable,
     /// At most one operation per socket.
     operations: BTreeMap<Arc<Path>, Running>,
+    instances: Instances,
     turns: Turns,
     places: Places,
     links: Links,
@@ -117,6 +120,9 @@ pub enum Input {
         /// Yes, or why not.
         result: Result<(), Reason>,
     },
+    /// The handlers or the configuration are others now: what failed because of the old ones is
+    /// tried again at once.
+    Reconsider,
     /// The program wants to end: no new operations; running ones get [`STOP_GRACE`].
     Stop,
 }
@@ -191,6 +197,7 @@ impl Manager {
             actual: Actual::default(),
             handlers,
             operations: BTreeMap::new(),
+            instances: Instances::default(),
             turns: Turns::default(),
             places: Places::default(),
             links: Links::default(),
@@ -215,6 +222,7 @@ impl Manager {
             Input::DialFailed { link, error } => self.dial_failed(link, error),
             Input::Closed { link } => self.closed(link, now),
             Input::Answered { ticket, result } => self.answered(ticket, result),
+            Input::Reconsider => self.reconsider(),
             Input::Stop => self.stop(now),
         }
         self.settle(now);
@@ -286,6 +294,11 @@ impl Manager {
         &self.actual
     }
 
+    /// The registered plugins by type and name: of several with one name, which one to use.
+    pub fn instances(&self) -> &Instances {
+        &self.instances
+    }
+
     /// The handlers.
     pub fn handlers_mut(&mut self) -> &mut HandlerTable {
         &mut self.handlers
@@ -344,6 +357,25 @@ impl Manager {
         self.deadlines.set(Wake::Retry(path.clone()), None);
         if !self.operations.contains_key(path) {
             self.places.forget(path);
+        }
+    }
+
+    fn reconsider(&mut self) {
+        let failed = self
+            .desired
+            .iter()
+            .filter(|(_, socket)| socket.last_failure.is_some());
+        for path in failed.map(|(path, _)| path.clone()).collect::<Vec<_>>() {
+            self.retry_now(path);
+        }
+    }
+
+    /// Whatever made the last attempt on the socket fail is not so any more.
+    fn retry_now(&mut self, path: Arc<Path>) {
+        if let Some(socket) = self.desired.get_mut(&path) {
+            socket.backoff.succeed();
+            self.deadlines.set(Wake::Retry(path.clone()), None);
+            self.touch(path);
         }
     }
 

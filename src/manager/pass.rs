@@ -6,11 +6,15 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use log::Level;
+
 use super::execute::{Attempt, Running, Work};
+use super::failure::{Failure, Refusal};
 use super::operation::{Event, Operation, Outcome};
 use super::reconcile::{Action, Target, action};
-use super::{Manager, Wake};
+use super::{Manager, Socket, Wake};
 use crate::escape;
+use crate::handler::Plugin;
 use crate::time::Time;
 
 impl Manager {
@@ -103,54 +107,79 @@ impl Manager {
         );
     }
 
+    /// Tells the handler which plugin of a name is the one to use now, unless that has gone as well.
+    fn announce(&mut self, promoted: Option<Arc<Plugin>>, now: Time) {
+        let Some(plugin) = promoted else { return };
+        let current = self.instances.current(&plugin.kind, &plugin.name);
+        if current != Some(&plugin) {
+            return;
+        }
+        log::info!(
+            "{}: {plugin} is the one to use now",
+            escape::path(&plugin.socket)
+        );
+        if let Some(handler) = self.handlers.find(&plugin.kind) {
+            self.with_handler(handler, None, now, |handler, context| {
+                handler.promoted(&plugin, context);
+            });
+        }
+    }
+
     /// An operation has ended: what it found out is kept, and its socket is looked at again.
-    pub(super) fn ended(&mut self, attempt: &Attempt, outcome: Outcome, now: Time) {
-        let path = &attempt.path;
-        let (socket, id) = (escape::path(path), attempt.id.0);
-        let desired = self
-            .desired
-            .get_mut(path)
-            .filter(|socket| socket.identity == attempt.identity);
+    pub(super) fn ended(&mut self, attempt: Attempt, outcome: Outcome, now: Time) {
+        let shown = format!("{}: attempt {}", escape::path(&attempt.path), attempt.id.0);
         match outcome {
             Outcome::Registered(plugin) => {
                 log::info!(
-                    "{socket}: attempt {id}: registered {plugin} at {}",
+                    "{shown}: registered {plugin} at {}",
                     escape::path(&plugin.endpoint)
                 );
-                if let Some(desired) = desired {
-                    desired.backoff.succeed();
-                    desired.last_failure = None;
+                if let Some(socket) = self.socket_of(&attempt) {
+                    socket.backoff.succeed();
+                    socket.last_failure = None;
                 }
+                self.instances.add(plugin);
             }
-            Outcome::Deregistered(plugin) => {
-                log::info!("{socket}: attempt {id}: deregistered {plugin}");
-            }
-            Outcome::Cancelled => log::debug!("{socket}: attempt {id}: cancelled"),
-            Outcome::Failed(failure) => {
-                let Some(desired) = desired else {
-                    return self.touch(path.clone());
-                };
-                if failure.is_terminal() {
-                    desired.backoff.fail_for_good(now);
-                } else {
-                    desired.backoff.fail(now);
-                }
-                let delay = desired.backoff.delay().unwrap_or_default();
-                // One line per change: the same failure again is worth no operator's time.
-                let is_news = desired.last_failure.as_ref() != Some(&failure);
-                let level = if is_news {
-                    log::Level::Warn
-                } else {
-                    log::Level::Debug
-                };
-                log::log!(
-                    level,
-                    "{socket}: attempt {id}: {failure}; next try in {delay:?}"
-                );
-                desired.last_failure = Some(failure);
-            }
+            Outcome::Deregistered(plugin) => log::info!("{shown}: deregistered {plugin}"),
+            Outcome::Cancelled => log::debug!("{shown}: cancelled"),
+            Outcome::Failed(failure) => self.failed(&attempt, &shown, failure, now),
         }
-        self.touch(path.clone());
+        self.announce(attempt.promoted, now);
+        self.touch(attempt.path);
+    }
+
+    /// The socket that an attempt was about, if it is still there.
+    fn socket_of(&mut self, attempt: &Attempt) -> Option<&mut Socket> {
+        let socket = self.desired.get_mut(&attempt.path)?;
+        (socket.identity == attempt.identity).then_some(socket)
+    }
+
+    fn failed(&mut self, attempt: &Attempt, shown: &str, failure: Failure, now: Time) {
+        let is_past = self.is_past(&failure);
+        let Some(socket) = self.socket_of(attempt) else {
+            return;
+        };
+        if is_past {
+            socket.backoff.succeed();
+        } else if failure.is_terminal() {
+            socket.backoff.fail_for_good(now);
+        } else {
+            socket.backoff.fail(now);
+        }
+        // One line per change: the same failure again is worth no operator's time.
+        let is_news = socket.last_failure.as_ref() != Some(&failure);
+        let level = if is_news { Level::Warn } else { Level::Debug };
+        let delay = socket.backoff.delay().unwrap_or_default();
+        log::log!(level, "{shown}: {failure}; next try in {delay:?}");
+        socket.last_failure = Some(failure);
+    }
+
+    /// Whether what made an attempt fail has gone while the plugin was being told.
+    fn is_past(&self, failure: &Failure) -> bool {
+        match failure {
+            Failure::Refused(Refusal::EndpointTaken(by)) => self.actual.get(by).is_none(),
+            _ => false,
+        }
     }
 
     /// Ends the operations of which neither plugin nor handler would notice the end.

@@ -1,8 +1,9 @@
 //! Orders of events that nobody thought of: a random world around the manager, in virtual time, and
 //! an oracle that knows what must never happen.
 //!
-//! `cargo test` runs [`SEEDS`] seeds. When one fails, its number is printed; `SEED=n cargo test
-//! --test manager simulation -- --nocapture` runs that one alone and prints what happened.
+//! `cargo test` runs [`SEEDS`] seeds, or as many as the environment variable of that name says.
+//! When one fails, its number is printed; `SEED=n cargo test --test manager simulation --
+//! --nocapture` runs that one alone and prints what happened.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -29,13 +30,15 @@ const STEPS: usize = 300;
 
 #[test]
 fn whatever_happens_in_whatever_order_the_contract_is_kept_and_the_worlds_agree_in_the_end() {
-    if let Some(seed) = std::env::var("SEED")
-        .ok()
-        .and_then(|seed| seed.parse().ok())
-    {
+    let variable = |name| {
+        std::env::var(name)
+            .ok()
+            .and_then(|value| value.parse().ok())
+    };
+    if let Some(seed) = variable("SEED") {
         return Simulation::new(seed, true).run();
     }
-    for seed in 0..SEEDS {
+    for seed in 0..variable("SEEDS").unwrap_or(SEEDS) {
         let failed = std::panic::catch_unwind(|| Simulation::new(seed, false).run()).is_err();
         assert!(!failed, "SEED={seed} replays the failure");
     }
@@ -167,6 +170,12 @@ impl PluginHandler for Oracle {
         self.lock().ask("deregister", plugin, context)
     }
 
+    fn promoted(&mut self, plugin: &Plugin, _: &mut Context<'_>) {
+        let state = self.lock();
+        let known = state.phases.get(&plugin.socket);
+        assert_eq!(known, Some(&(plugin.clone(), Phase::Registered)));
+    }
+
     fn abandon(&mut self, ticket: Ticket, _: &mut Context<'_>) {
         self.lock().abandon(ticket);
     }
@@ -287,6 +296,8 @@ impl Simulation {
         };
         let name = *self.rng.pick(&NAMES)?;
         let mut script = Script::good(kind, if self.rng.one_in(10) { "" } else { name });
+        let endpoint = *self.rng.pick(&["", "", "/p/one.sock", "/p/two.sock"])?;
+        script.info.endpoint = endpoint.into();
         script.get_info = self.misbehave();
         script.notify = self.misbehave();
         if self.rng.one_in(12) {

@@ -424,6 +424,11 @@ impl PluginHandler for Recorder {
         self.0.asked("deregister", plugin, context)
     }
 
+    fn promoted(&mut self, plugin: &Plugin, _: &mut Context<'_>) {
+        let line = format!("promoted {}@{}", plugin.name, plugin.endpoint.display());
+        self.0.lock().told.push(line);
+    }
+
     fn abandon(&mut self, _: Ticket, _: &mut Context<'_>) {
         self.0.lock().told.push("abandon".into());
     }

@@ -1,0 +1,138 @@
+//! Plugins of one type and name, side by side.
+//!
+//! Pure. A rolling update runs the new plugin beside the old one for a while, each with its own
+//! sockets. The newest registered is the one to use; the others are its fallback, in reverse order
+//! of registration. Whoever goes takes only itself away.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::handler::Plugin;
+
+/// The registered plugins by type and name, oldest first.
+#[derive(Debug, Default)]
+pub struct Instances {
+    by_name: BTreeMap<(String, String), Vec<Arc<Plugin>>>,
+    /// The sockets that were refused because the key's plugin has their endpoint.
+    blocked: BTreeMap<Arc<Path>, BTreeSet<Arc<Path>>>,
+}
+
+/// What the removal of an instance leads to.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Removed {
+    /// The instance that is the one to use from now on, if that has changed.
+    pub(super) promoted: Option<Arc<Plugin>>,
+    /// The sockets that were refused because of the one that has gone.
+    pub(super) unblocked: BTreeSet<Arc<Path>>,
+}
+
+impl Instances {
+    /// The instance to use for plugins of that type and name: the newest.
+    pub fn current(&self, kind: &str, name: &str) -> Option<&Arc<Plugin>> {
+        self.all(kind, name).last()
+    }
+
+    /// Every instance of that type and name, oldest first.
+    pub fn all(&self, kind: &str, name: &str) -> &[Arc<Plugin>] {
+        // An owned key is the price of a tuple of strings; nothing on a hot path looks up here.
+        let key = (kind.to_owned(), name.to_owned());
+        self.by_name.get(&key).map_or(&[], Vec::as_slice)
+    }
+
+    /// The plugin is registered now, and the newest of its name.
+    pub(super) fn add(&mut self, plugin: Arc<Plugin>) {
+        let key = (plugin.kind.clone(), plugin.name.clone());
+        self.by_name.entry(key).or_default().push(plugin);
+    }
+
+    /// The plugin is not registered any more.
+    pub(super) fn remove(&mut self, plugin: &Plugin) -> Removed {
+        let key = (plugin.kind.clone(), plugin.name.clone());
+        let Some(line) = self.by_name.get_mut(&key) else {
+            return Removed::default();
+        };
+        let Some(place) = line.iter().position(|it| it.socket == plugin.socket) else {
+            return Removed::default();
+        };
+        let was_current = place + 1 == line.len();
+        line.remove(place);
+        let promoted = line.last().filter(|_| was_current).cloned();
+        if line.is_empty() {
+            self.by_name.remove(&key);
+        }
+        let unblocked = self.blocked.remove(&plugin.socket).unwrap_or_default();
+        Removed {
+            promoted,
+            unblocked,
+        }
+    }
+
+    /// The socket of another plugin of the same type and name that has the same endpoint.
+    pub(super) fn holder_of_endpoint(&self, plugin: &Plugin) -> Option<&Arc<Path>> {
+        self.all(&plugin.kind, &plugin.name)
+            .iter()
+            .find(|it| it.endpoint == plugin.endpoint && it.socket != plugin.socket)
+            .map(|it| &it.socket)
+    }
+
+    /// The plugin behind `socket` is refused for as long as the one behind `holder` is registered.
+    pub(super) fn block(&mut self, socket: Arc<Path>, holder: Arc<Path>) {
+        self.blocked.entry(holder).or_default().insert(socket);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proto::pluginregistration::PluginInfo;
+
+    fn plugin(socket: &str, endpoint: &str) -> Arc<Plugin> {
+        let info = PluginInfo {
+            name: "a".into(),
+            endpoint: endpoint.into(),
+            ..PluginInfo::default()
+        };
+        Arc::new(Plugin::from_info(info, Path::new(socket).into()).expect("it has a name"))
+    }
+
+    #[test]
+    fn the_newest_is_the_one_to_use_and_the_one_before_it_is_promoted_when_it_goes() {
+        let (old, new) = (plugin("/r/old", ""), plugin("/r/new", ""));
+        let mut instances = Instances::default();
+        instances.add(old.clone());
+        instances.add(new.clone());
+        assert_eq!(instances.current("", "a"), Some(&new));
+        assert_eq!(instances.remove(&new).promoted, Some(old.clone()));
+        assert_eq!(instances.current("", "a"), Some(&old));
+        assert_eq!(instances.remove(&old).promoted, None);
+        assert_eq!(instances.current("", "a"), None);
+    }
+
+    #[test]
+    fn the_removal_of_a_replaced_one_changes_nothing_for_the_newest() {
+        let (old, new) = (plugin("/r/old", ""), plugin("/r/new", ""));
+        let mut instances = Instances::default();
+        instances.add(old.clone());
+        instances.add(new.clone());
+        assert_eq!(instances.remove(&old).promoted, None);
+        assert_eq!(instances.current("", "a"), Some(&new));
+    }
+
+    #[test]
+    fn an_endpoint_has_one_holder_and_who_was_refused_for_it_hears_when_that_one_goes() {
+        let holder = plugin("/r/old", "/p/a.sock");
+        let late = plugin("/r/new", "/p/a.sock");
+        let mut instances = Instances::default();
+        assert_eq!(instances.holder_of_endpoint(&late), None);
+        instances.add(holder.clone());
+        assert_eq!(instances.holder_of_endpoint(&holder), None);
+        assert_eq!(instances.holder_of_endpoint(&late), Some(&holder.socket));
+        instances.block(late.socket.clone(), holder.socket.clone());
+        let removed = instances.remove(&holder);
+        assert_eq!(
+            removed.unblocked.into_iter().collect::<Vec<_>>(),
+            [late.socket.clone()]
+        );
+    }
+}
