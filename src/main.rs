@@ -1,3 +1,44 @@
-//! The binary.
+//! Start here: arguments -> config -> daemon -> exit code.
 
-fn main() {}
+use std::error::Error;
+use std::fmt;
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+use plugind::cli::{Command, WRONG_USAGE, logging, run};
+use plugind::daemon::Daemon;
+use plugind::escape;
+
+fn main() -> ExitCode {
+    match Command::parse(lexopt::Parser::from_env()) {
+        Ok(Command::Run(options)) => match serve(&options) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => complain(&error, ExitCode::FAILURE),
+        },
+        Ok(Command::Print(text)) => print(text),
+        Err(usage) => {
+            let words = usage.to_string();
+            let hint = format_args!("{}; see --help", escape::text(&words)).to_string();
+            complain(&hint, ExitCode::from(WRONG_USAGE))
+        }
+    }
+}
+
+/// Works until a signal ends it.
+fn serve(options: &run::Options) -> Result<(), Box<dyn Error>> {
+    logging::start(options.verbosity);
+    Daemon::new(&options.config)?.run()?;
+    Ok(())
+}
+
+/// Prints to standard output. That nobody reads it is no reason to fail.
+fn print(text: &str) -> ExitCode {
+    let _ = io::stdout().write_all(text.as_bytes());
+    ExitCode::SUCCESS
+}
+
+/// Says in one line what went wrong.
+fn complain(error: &dyn fmt::Display, code: ExitCode) -> ExitCode {
+    eprintln!("plugind: {error}");
+    code
+}

@@ -4,12 +4,12 @@
 //! 2026-01-31T12:00:00.250Z INFO  watching /var/lib/kubelet/plugins_registry
 //! ```
 
-use std::fmt;
 use std::io::Write as _;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use env_logger::{Builder, Env};
 use log::LevelFilter;
+
+use crate::daemon::TimeOfDay;
 
 /// Starts to log, from this verbosity on unless the environment variable `RUST_LOG` says otherwise.
 pub fn start(verbosity: u8) {
@@ -25,73 +25,4 @@ pub fn start(verbosity: u8) {
         writeln!(line, "{moment} {:<5} {}", record.level(), record.args())
     });
     builder.init();
-}
-
-/// A moment as people and log readers write it (RFC 3339, UTC, milliseconds).
-struct TimeOfDay(Duration);
-
-impl TimeOfDay {
-    /// A clock that is before 1970 has not been set: it is shown as 1970.
-    fn now() -> Self {
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
-        Self(since_epoch.unwrap_or_default())
-    }
-}
-
-impl fmt::Display for TimeOfDay {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let seconds = self.0.as_secs();
-        let (year, month, day) = date(seconds / 86_400);
-        let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
-        let millis = self.0.subsec_millis();
-        write!(
-            f,
-            "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z"
-        )
-    }
-}
-
-/// Year, month and day of the day with this number, 1 January 1970 being 0.
-///
-/// Counts in years that begin in March, so that the leap day is a year's last, and in eras of 400
-/// years, which all have the same number of days.
-fn date(days_since_1970: u64) -> (u64, u64, u64) {
-    let days = days_since_1970 + DAYS_BEFORE_1970;
-    let (era, day_of_era) = (days / DAYS_PER_ERA, days % DAYS_PER_ERA);
-    let leap_days = day_of_era / 1460 - day_of_era / 36_524 + day_of_era / 146_096;
-    let year_of_era = (day_of_era - leap_days) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = (month_from_march + 2) % 12 + 1;
-    let year = 400 * era + year_of_era + u64::from(month <= 2);
-    (year, month, day)
-}
-
-/// Days in 400 years of the Gregorian calendar.
-const DAYS_PER_ERA: u64 = 146_097;
-
-/// Days from 1 March of the year 0 to 1 January 1970.
-const DAYS_BEFORE_1970: u64 = 719_468;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[track_caller]
-    fn assert_shown(seconds: u64, shown: &str) {
-        assert_eq!(TimeOfDay(Duration::from_secs(seconds)).to_string(), shown);
-    }
-
-    #[test]
-    fn moments_are_shown_as_rfc_3339_has_them() {
-        assert_shown(0, "1970-01-01T00:00:00.000Z");
-        assert_shown(951_782_399, "2000-02-28T23:59:59.000Z");
-        assert_shown(951_782_400, "2000-02-29T00:00:00.000Z");
-        assert_shown(1_077_926_400, "2004-02-28T00:00:00.000Z");
-        assert_shown(1_735_689_599, "2024-12-31T23:59:59.000Z");
-        assert_shown(4_107_542_400, "2100-03-01T00:00:00.000Z");
-        let precise = TimeOfDay(Duration::from_millis(1_769_860_800_250));
-        assert_eq!(precise.to_string(), "2026-01-31T12:00:00.250Z");
-    }
 }

@@ -1,0 +1,275 @@
+//! One connection to a plugin: dialled without waiting and without a race.
+//!
+//! Holds no bytes: they are read into, and written from, the buffers of the core.
+
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::Path;
+
+use mio::net::UnixStream;
+use nix::errno::Errno;
+use nix::fcntl::{OFlag, open};
+use nix::sys::socket::{UnixCredentials, getsockopt, sockopt};
+use nix::sys::stat::Mode;
+
+use super::scan;
+use crate::handler::DialError;
+use crate::watch::Identity;
+
+/// A connected socket, and what the loop knows of it.
+#[derive(Debug)]
+pub(super) struct Connection {
+    stream: UnixStream,
+    /// Whether reading may yield something: readiness is reported once per change only.
+    is_readable: bool,
+    /// Whether writing has failed. The peer may have said something before it went.
+    is_broken: bool,
+}
+
+/// What came of an attempt to move bytes.
+#[derive(Debug)]
+pub(super) enum Moved {
+    /// So many bytes, at least one.
+    Bytes(usize),
+    /// Nothing, until the loop reports readiness.
+    NotNow,
+    /// The peer has closed the connection, or it broke.
+    Ended(Option<io::Error>),
+}
+
+impl Connection {
+    pub(super) fn new(stream: UnixStream) -> Self {
+        Self {
+            stream,
+            is_readable: false,
+            is_broken: false,
+        }
+    }
+
+    /// The loop has reported that there is something to read.
+    pub(super) fn set_readable(&mut self) {
+        self.is_readable = true;
+    }
+
+    /// Whether there may be something to read.
+    pub(super) fn is_readable(&self) -> bool {
+        self.is_readable
+    }
+
+    /// Whether nothing can be written any more.
+    pub(super) fn is_broken(&self) -> bool {
+        self.is_broken
+    }
+
+    /// Reads once. `buffer` is not empty.
+    pub(super) fn read(&mut self, buffer: &mut [u8]) -> Moved {
+        match retry(|| self.stream.read(buffer)) {
+            Ok(0) => Moved::Ended(None),
+            Ok(n) => Moved::Bytes(n),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.is_readable = false;
+                if self.is_broken {
+                    Moved::Ended(None)
+                } else {
+                    Moved::NotNow
+                }
+            }
+            Err(error) => Moved::Ended(Some(error)),
+        }
+    }
+
+    /// Writes once. `bytes` is not empty.
+    ///
+    /// A connection that broke is still read to its end: the answer to what was written before may
+    /// be waiting there.
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Moved {
+        match retry(|| self.stream.write(bytes)) {
+            Ok(n) => Moved::Bytes(n),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Moved::NotNow,
+            Err(error) => {
+                self.is_broken = true;
+                self.is_readable = true;
+                Moved::Ended(Some(error))
+            }
+        }
+    }
+
+    /// Says goodbye if that is possible at once, and closes.
+    ///
+    /// What the peer has written is taken first: a unix socket that is closed with unread bytes
+    /// gives its peer an error where it should see an end.
+    pub(super) fn hang_up(mut self, farewell: &[u8]) {
+        if !farewell.is_empty() {
+            let _ = retry(|| self.stream.write(farewell));
+        }
+        let mut rest = [0; 4096];
+        for _ in 0..FAREWELL_READS {
+            if !matches!(self.read(&mut rest), Moved::Bytes(_)) {
+                break;
+            }
+        }
+    }
+}
+
+/// Connects to the socket at `path`, which must be the one that was found there.
+///
+/// The path is resolved once, into a descriptor; it is that file which is examined and connected to
+/// through `/proc/self/fd`. So a file that is swapped meanwhile cannot take its place, and a path
+/// may be longer than the 107 bytes that fit the address of a unix socket.
+pub(super) fn dial(path: &Path, expected: Option<Identity>) -> Result<UnixStream, DialError> {
+    let held = hold(path)?;
+    let found = held.metadata().map_err(|error| dial_error(&error))?;
+    if !found.file_type().is_socket() {
+        return Err(DialError::NotASocket);
+    }
+    if expected.is_some_and(|expected| scan::identity(&found) != expected) {
+        return Err(DialError::Replaced);
+    }
+    let address = format!("/proc/self/fd/{}", held.as_raw_fd());
+    UnixStream::connect(address).map_err(|error| match error.kind() {
+        // The socket itself is held, so it is the way to it that is missing.
+        io::ErrorKind::NotFound => DialError::Other("/proc is not mounted".to_owned()),
+        _ => dial_error(&error),
+    })
+}
+
+/// Who is at the other end: the process that called `listen`.
+pub(super) fn peer(stream: &UnixStream) -> Option<UnixCredentials> {
+    getsockopt(stream, sockopt::PeerCredentials).ok()
+}
+
+/// Opens whatever is at `path` without touching it.
+fn hold(path: &Path) -> Result<File, DialError> {
+    let flags = OFlag::O_PATH | OFlag::O_CLOEXEC;
+    let held: OwnedFd =
+        open(path, flags, Mode::empty()).map_err(|errno| dial_error(&errno.into()))?;
+    Ok(File::from(held))
+}
+
+fn dial_error(error: &io::Error) -> DialError {
+    match Errno::from_raw(error.raw_os_error().unwrap_or(0)) {
+        Errno::ECONNREFUSED => DialError::Refused,
+        // unix(7), connect(2): a listener whose backlog is full answers EAGAIN to a socket that
+        // does not block, and there is nothing to wait for.
+        Errno::EAGAIN => DialError::Busy,
+        Errno::ENOENT | Errno::ENOTDIR => DialError::Gone,
+        Errno::EACCES | Errno::EPERM => DialError::Denied,
+        Errno::UnknownErrno => DialError::Other(error.to_string()),
+        errno => DialError::Other(errno.desc().to_owned()),
+    }
+}
+
+/// A signal that interrupts a system call is none of its caller's business.
+fn retry(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
+}
+
+/// How often what a peer has written is read while hanging up: more than an honest one has sent.
+const FAREWELL_READS: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::net::{UnixListener, UnixStream as StdStream};
+
+    use nix::sys::socket::{Backlog, listen};
+
+    use super::*;
+
+    /// Both ends of a connection, ours first.
+    fn pair() -> (Connection, StdStream) {
+        let (ours, theirs) = StdStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        (Connection::new(UnixStream::from_std(ours)), theirs)
+    }
+
+    fn identity_of(path: &Path) -> Identity {
+        scan::identity(&fs::metadata(path).unwrap())
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_socket_is_known_at_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.sock");
+        assert_eq!(dial(&path, None).unwrap_err(), DialError::Gone);
+        fs::write(&path, "").unwrap();
+        assert_eq!(dial(&path, None).unwrap_err(), DialError::NotASocket);
+        fs::remove_file(&path).unwrap();
+
+        let listener = UnixListener::bind(&path).unwrap();
+        let identity = identity_of(&path);
+        assert!(dial(&path, Some(identity)).is_ok());
+        let another = Identity {
+            inode: identity.inode + 1,
+            ..identity
+        };
+        assert_eq!(dial(&path, Some(another)).unwrap_err(), DialError::Replaced);
+        drop(listener);
+        assert_eq!(dial(&path, None).unwrap_err(), DialError::Refused);
+    }
+
+    #[test]
+    fn a_listener_that_does_not_accept_is_busy_and_nobody_waits_for_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        listen(&listener, Backlog::new(0).unwrap()).unwrap();
+        let mut waiting = Vec::new();
+        let error = loop {
+            match dial(&path, None) {
+                Ok(stream) => waiting.push(stream),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error, DialError::Busy);
+    }
+
+    #[test]
+    fn a_connection_knows_its_peer() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.sock");
+        let _listener = UnixListener::bind(&path).unwrap();
+        let peer = peer(&dial(&path, None).unwrap()).unwrap();
+        assert_eq!(u32::try_from(peer.pid()), Ok(std::process::id()));
+    }
+
+    #[test]
+    fn what_a_peer_said_before_it_went_is_read_although_it_hears_nothing_any_more() {
+        let (mut ours, mut theirs) = pair();
+        theirs.write_all(b"last words").unwrap();
+        drop(theirs);
+        assert!(matches!(ours.write(b"hello"), Moved::Ended(Some(_))));
+        assert!(ours.is_broken() && ours.is_readable());
+        let mut buffer = [0; 64];
+        assert!(matches!(ours.read(&mut buffer), Moved::Bytes(10)));
+        assert!(matches!(ours.read(&mut buffer), Moved::Ended(_)));
+    }
+
+    #[test]
+    fn a_connection_with_nothing_to_read_is_not_asked_again_before_the_loop_says_so() {
+        let (mut ours, mut theirs) = pair();
+        ours.set_readable();
+        assert!(matches!(ours.read(&mut [0; 8]), Moved::NotNow));
+        assert!(!ours.is_readable());
+        theirs.write_all(b"x").unwrap();
+        ours.set_readable();
+        assert!(matches!(ours.read(&mut [0; 8]), Moved::Bytes(1)));
+    }
+
+    #[test]
+    fn a_peer_that_is_hung_up_on_sees_a_farewell_and_an_end_and_no_error() {
+        let (ours, mut theirs) = pair();
+        theirs.write_all(b"never read").unwrap();
+        ours.hang_up(b"bye");
+        let mut heard = String::new();
+        theirs.read_to_string(&mut heard).unwrap();
+        assert_eq!(heard, "bye");
+    }
+}

@@ -1,0 +1,166 @@
+//! The one inotify instance: places watches, and decodes what the kernel reports.
+//!
+//! What a report means is the business of [`crate::watch`].
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fmt;
+use std::io;
+use std::os::fd::AsRawFd as _;
+use std::path::Path;
+
+use inotify::{EventMask, WatchDescriptor, WatchMask};
+use mio::unix::SourceFd;
+use mio::{Interest, Registry, Token};
+use nix::errno::Errno;
+
+use super::scan;
+use crate::watch::{Event, Obstacle, Place, Problem, WatchId};
+
+/// An inotify instance that is part of a poll loop.
+pub(super) struct Inotify {
+    /// `None` as long as the system refuses one; asked for again with the next watch.
+    instance: Option<inotify::Inotify>,
+    descriptors: BTreeMap<WatchId, WatchDescriptor>,
+    registry: Registry,
+    token: Token,
+}
+
+impl Inotify {
+    /// Will tell the loop behind `registry` by `token` when there is something to read.
+    pub(super) fn new(registry: Registry, token: Token) -> Self {
+        Self {
+            instance: None,
+            descriptors: BTreeMap::new(),
+            registry,
+            token,
+        }
+    }
+
+    /// Watches a directory. One that is watched already keeps its watch.
+    pub(super) fn watch(&mut self, dir: &Path, place: Place) -> Result<WatchId, Problem> {
+        let mask = match place {
+            Place::MissingRoot | Place::Root => INTERESTS,
+            Place::Below => INTERESTS | WatchMask::DONT_FOLLOW,
+        };
+        let instance = self.instance()?;
+        let descriptor = instance.watches().add(dir, mask);
+        let descriptor = descriptor.map_err(|error| cannot_watch(&error))?;
+        let id = WatchId(descriptor.get_watch_descriptor_id());
+        self.descriptors.insert(id, descriptor);
+        Ok(id)
+    }
+
+    /// Ends a watch. That the kernel may have ended it already is no error.
+    pub(super) fn unwatch(&mut self, id: WatchId) {
+        let descriptor = self.descriptors.remove(&id);
+        if let (Some(descriptor), Some(instance)) = (descriptor, &self.instance) {
+            if let Err(error) = instance.watches().remove(descriptor) {
+                log::debug!("watch {} had ended already: {error}", id.0);
+            }
+        }
+    }
+
+    /// Hands over the reports that fit one buffer, and says whether there may be more.
+    pub(super) fn read(&mut self, report: &mut dyn FnMut(Event)) -> io::Result<bool> {
+        let Some(instance) = &mut self.instance else {
+            return Ok(false);
+        };
+        let mut buffer = [0; BUFFER];
+        let events = match instance.read_events(&mut buffer) {
+            Ok(events) => events,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(true),
+            Err(error) => return Err(error),
+        };
+        for event in events.filter_map(|event| decode(&event)) {
+            if let Event::Unwatched { watch } = event {
+                self.descriptors.remove(&watch);
+            }
+            report(event);
+        }
+        Ok(true)
+    }
+
+    fn instance(&mut self) -> Result<&mut inotify::Inotify, Problem> {
+        if self.instance.is_none() {
+            let instance = inotify::Inotify::init().map_err(|error| cannot_start(&error))?;
+            let fd = instance.as_raw_fd();
+            let registered =
+                self.registry
+                    .register(&mut SourceFd(&fd), self.token, Interest::READABLE);
+            registered.map_err(|error| Problem::NotWatched(scan::obstacle(&error)))?;
+            self.instance = Some(instance);
+        }
+        Ok(self.instance.as_mut().expect("it was just put there"))
+    }
+}
+
+impl fmt::Debug for Inotify {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inotify")
+            .field("is_open", &self.instance.is_some())
+            .field("watches", &self.descriptors.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The reports that matter. `None` for `IN_UNMOUNT`, which `IN_IGNORED` always follows.
+fn decode(event: &inotify::Event<&OsStr>) -> Option<Event> {
+    let watch = WatchId(event.wd.get_watch_descriptor_id());
+    let name = || event.name.unwrap_or_default().to_owned();
+    let mask = event.mask;
+    if mask.contains(EventMask::Q_OVERFLOW) {
+        Some(Event::Overflowed)
+    } else if mask.contains(EventMask::IGNORED) {
+        Some(Event::Unwatched { watch })
+    } else if mask.contains(EventMask::MOVE_SELF) {
+        Some(Event::Moved { watch })
+    } else if mask.intersects(EventMask::CREATE | EventMask::MOVED_TO) {
+        Some(Event::Appeared {
+            watch,
+            name: name(),
+            is_directory: mask.contains(EventMask::ISDIR),
+        })
+    } else if mask.intersects(EventMask::DELETE | EventMask::MOVED_FROM) {
+        Some(Event::Vanished {
+            watch,
+            name: name(),
+        })
+    } else {
+        None
+    }
+}
+
+fn cannot_start(error: &io::Error) -> Problem {
+    Problem::NotWatched(match Errno::from_raw(error.raw_os_error().unwrap_or(0)) {
+        // inotify_init(2): "The user limit on the total number of inotify instances has been
+        // reached", or the process's own limit of descriptors, which is rarely the lower one.
+        Errno::EMFILE => Obstacle::InstancesUsedUp,
+        _ => scan::obstacle(error),
+    })
+}
+
+fn cannot_watch(error: &io::Error) -> Problem {
+    match Errno::from_raw(error.raw_os_error().unwrap_or(0)) {
+        Errno::ENOENT => Problem::Missing,
+        Errno::ENOTDIR => Problem::NotADirectory,
+        // inotify_add_watch(2): "The user limit on the total number of inotify watches was
+        // reached".
+        Errno::ENOSPC => Problem::NotWatched(Obstacle::WatchesUsedUp),
+        _ => Problem::NotWatched(scan::obstacle(error)),
+    }
+}
+
+/// What the kernel is asked to report. `IN_DELETE_SELF` is not among it: `IN_IGNORED`, which comes
+/// unasked, follows it.
+const INTERESTS: WatchMask = WatchMask::CREATE
+    .union(WatchMask::MOVED_TO)
+    .union(WatchMask::DELETE)
+    .union(WatchMask::MOVED_FROM)
+    .union(WatchMask::MOVE_SELF)
+    .union(WatchMask::ONLYDIR);
+
+/// How much is read at once (bytes): a few hundred reports with usual names, and at least fifteen
+/// with the longest ones.
+const BUFFER: usize = 4096;

@@ -1,0 +1,345 @@
+//! The core in a poll loop: waits, and carries out what the core wants done.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use mio::{Events, Poll, Token};
+
+use super::SetupError;
+use super::clock::Clock;
+use super::connection::{self, Moved};
+use super::connections::Connections;
+use super::inotify::Inotify;
+use super::scan;
+use crate::escape;
+use crate::handler::{DialError, HandlerTable, Reason, Ticket};
+use crate::manager::{self, LinkId, Manager};
+use crate::time::Time;
+use crate::watch::{self, Report, Watch};
+
+/// A plugin manager that is a part of somebody's loop.
+///
+/// Whoever embeds it waits until its descriptor is readable or [`PluginManager::poll_timeout`] has
+/// passed, and then calls [`PluginManager::turn`] with a timeout of zero. Whoever has no loop calls
+/// `turn(None)` for ever.
+#[derive(Debug)]
+pub struct PluginManager {
+    poll: Poll,
+    events: Events,
+    /// Whether the last wait brought as many events as it could: there may be more.
+    is_crowded: bool,
+    clock: Clock,
+    watch: Watch,
+    inotify: Inotify,
+    /// Whether inotify has more reports than were read.
+    is_inotify_ready: bool,
+    manager: Manager,
+    connections: Connections,
+}
+
+impl PluginManager {
+    /// Starts to watch these directories, which are created if they are missing, and gives the
+    /// plugins that are found there to the handlers.
+    pub fn new(dirs: &[PathBuf], handlers: HandlerTable) -> Result<Self, SetupError> {
+        let poll = Poll::new().map_err(SetupError::Loop)?;
+        let registry = poll.registry().try_clone().map_err(SetupError::Loop)?;
+        let mut plugins = Self {
+            poll,
+            events: Events::with_capacity(EVENTS),
+            is_crowded: false,
+            clock: Clock::start(),
+            watch: Watch::new(dirs.iter().cloned()),
+            inotify: Inotify::new(registry, INOTIFY),
+            is_inotify_ready: false,
+            manager: Manager::new(handlers),
+            connections: Connections::new(INOTIFY),
+        };
+        let now = plugins.clock.now();
+        for report in plugins.follow_watch(now) {
+            match report {
+                Report::Trouble { dir, problem }
+                    if problem.prevents_start() && dirs.iter().any(|named| **named == *dir) =>
+                {
+                    return Err(SetupError::Directory { dir, problem });
+                }
+                other => log_report(&other),
+            }
+        }
+        plugins.follow_manager(now);
+        Ok(plugins)
+    }
+
+    /// How long to wait at most before the next [`PluginManager::turn`]; `None`: until the
+    /// descriptor is readable.
+    pub fn poll_timeout(&self) -> Option<Duration> {
+        if self.is_crowded || self.is_inotify_ready || self.connections.is_any_ready() {
+            return Some(Duration::ZERO);
+        }
+        let manager = self.manager.poll_timeout().map(|(at, _)| at);
+        let watch = self.watch.poll_timeout();
+        let next = manager.into_iter().chain(watch).min();
+        next.map(|at| self.clock.until(at))
+    }
+
+    /// Waits until there is something to do, at most for `timeout`, and does it.
+    ///
+    /// Never takes long: a busy plugin and a busy directory have a budget, and what is left over
+    /// waits for the next turn.
+    pub fn turn(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        self.wait(timeout)?;
+        let now = self.clock.now();
+        self.watch.handle_timeout(now);
+        self.manager.handle_timeout(now);
+        self.read_inotify(now)?;
+        for report in self.follow_watch(now) {
+            log_report(&report);
+        }
+        for link in self.connections.take_ready() {
+            self.serve(link, now);
+        }
+        self.follow_manager(now);
+        Ok(())
+    }
+
+    /// Answers a question that a handler left [`crate::handler::Answer::Pending`].
+    pub fn answer(&mut self, ticket: Ticket, result: Result<(), Reason>) {
+        self.tell(manager::Input::Answered { ticket, result });
+    }
+
+    /// Ends the work: nothing new is begun, and what runs gets a moment to end.
+    pub fn stop(&mut self) {
+        self.tell(manager::Input::Stop);
+    }
+
+    /// Whether [`PluginManager::stop`] has been followed to its end.
+    pub fn is_stopped(&self) -> bool {
+        self.manager.is_stopped()
+    }
+
+    /// What is known of sockets and plugins.
+    pub fn manager(&self) -> &Manager {
+        &self.manager
+    }
+
+    fn tell(&mut self, input: manager::Input) {
+        let now = self.clock.now();
+        self.manager.handle_input(input, now);
+        self.follow_manager(now);
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        let longest = self.poll_timeout().into_iter().chain(timeout).min();
+        self.events.clear();
+        match self.poll.poll(&mut self.events, longest) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
+            Err(error) => return Err(error),
+        }
+        self.is_crowded = self.events.iter().count() == EVENTS;
+        for event in &self.events {
+            if event.token() == INOTIFY {
+                self.is_inotify_ready = true;
+            } else if let Some(link) = self.connections.by_token(event.token()) {
+                let may_read = event.is_readable() || event.is_read_closed() || event.is_error();
+                self.connections.set_ready(link, may_read);
+            }
+        }
+        Ok(())
+    }
+
+    fn read_inotify(&mut self, now: Time) -> io::Result<()> {
+        for _ in 0..INOTIFY_READS {
+            if !self.is_inotify_ready {
+                break;
+            }
+            let watch = &mut self.watch;
+            self.is_inotify_ready = self.inotify.read(&mut |event| {
+                log::trace!("inotify: {event:?}");
+                watch.handle_input(watch::Input::Event(event), now);
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Does what the watch wants done, and returns what it has to report.
+    fn follow_watch(&mut self, now: Time) -> Vec<Report> {
+        let mut reports = Vec::new();
+        while let Some(output) = self.watch.poll_output() {
+            match output {
+                watch::Output::Scan { dir, place } => {
+                    let (watch, entries) = scan::scan(&mut self.inotify, &dir, place);
+                    let scanned = watch::Input::Scanned {
+                        dir,
+                        watch,
+                        entries,
+                    };
+                    self.watch.handle_input(scanned, now);
+                }
+                watch::Output::Look { path } => {
+                    let kind = scan::look(&path);
+                    self.watch
+                        .handle_input(watch::Input::Looked { path, kind }, now);
+                }
+                watch::Output::Unwatch { watch } => self.inotify.unwatch(watch),
+                watch::Output::Found { path, identity } => {
+                    self.manager
+                        .handle_input(manager::Input::Found { path, identity }, now);
+                }
+                watch::Output::Lost { path } => {
+                    self.manager
+                        .handle_input(manager::Input::Lost { path }, now);
+                }
+                watch::Output::Report(report) => reports.push(report),
+            }
+        }
+        reports
+    }
+
+    /// Does what the manager wants done.
+    fn follow_manager(&mut self, now: Time) {
+        while let Some(output) = self.manager.poll_output() {
+            match output {
+                manager::Output::Dial {
+                    link,
+                    path,
+                    identity,
+                } => {
+                    let input = match self.dial(link, &path, identity) {
+                        Ok(()) => manager::Input::Connected { link },
+                        Err(error) => manager::Input::DialFailed { link, error },
+                    };
+                    self.manager.handle_input(input, now);
+                }
+                manager::Output::Transmit { link } => self.write(link, now),
+                manager::Output::Hangup { link, farewell } => {
+                    if let Some(connection) = self.connections.remove(link) {
+                        connection.hang_up(&farewell);
+                    }
+                }
+            }
+        }
+    }
+
+    fn dial(
+        &mut self,
+        link: LinkId,
+        path: &Path,
+        identity: Option<watch::Identity>,
+    ) -> Result<(), DialError> {
+        let stream = connection::dial(path, identity)?;
+        if let Some(peer) = connection::peer(&stream) {
+            let (pid, uid) = (peer.pid(), peer.uid());
+            log::debug!(
+                "{}: connected to process {pid} of user {uid}",
+                escape::path(path)
+            );
+        }
+        let added = self.connections.add(link, stream, self.poll.registry());
+        added.map_err(|error| DialError::Other(error.to_string()))
+    }
+
+    /// Writes what is left to write, and reads what is there, within the budget.
+    fn serve(&mut self, link: LinkId, now: Time) {
+        self.write(link, now);
+        self.read(link, now);
+    }
+
+    fn write(&mut self, link: LinkId, now: Time) {
+        while let Some(connection) = self.connections.get_mut(link) {
+            let bytes = self.manager.transmit(link);
+            if bytes.is_empty() || connection.is_broken() {
+                return;
+            }
+            match connection.write(bytes) {
+                Moved::Bytes(n) => {
+                    // Reading may have waited for room to answer.
+                    if connection.is_readable() {
+                        self.connections.set_ready(link, true);
+                    }
+                    self.manager.sent(link, n, now);
+                }
+                Moved::NotNow => return,
+                Moved::Ended(error) => {
+                    log::trace!("{link:?}: cannot write: {error:?}");
+                    self.connections.set_ready(link, true);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn read(&mut self, link: LinkId, now: Time) {
+        let mut budget = READ_BUDGET;
+        while let Some(connection) = self.connections.get_mut(link) {
+            if !connection.is_readable() {
+                return;
+            }
+            let buffer = self.manager.recv_buf(link);
+            if buffer.is_empty() && !connection.is_broken() {
+                return; // The core has to write first.
+            }
+            if budget == 0 {
+                self.connections.set_ready(link, true);
+                return;
+            }
+            let room = buffer.len().min(budget);
+            let moved = match room {
+                0 => Moved::Ended(None),
+                _ => connection.read(&mut buffer[..room]),
+            };
+            match moved {
+                Moved::Bytes(n) => {
+                    budget -= n;
+                    self.manager.received(link, n, now);
+                    self.follow_manager(now);
+                }
+                Moved::NotNow => return,
+                Moved::Ended(error) => {
+                    log::trace!("{link:?}: ended: {error:?}");
+                    self.connections.remove(link);
+                    self.manager
+                        .handle_input(manager::Input::Closed { link }, now);
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// Readable when there is something to do.
+impl AsFd for PluginManager {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.poll.registry().as_fd()
+    }
+}
+
+impl AsRawFd for PluginManager {
+    fn as_raw_fd(&self) -> RawFd {
+        self.poll.as_raw_fd()
+    }
+}
+
+fn log_report(report: &Report) {
+    match report {
+        Report::Trouble { dir, problem } => {
+            log::warn!("{}: {problem}; {}", escape::path(dir), problem.remedy());
+        }
+        Report::Recovered { dir } => log::info!("{}: all is well again", escape::path(dir)),
+    }
+}
+
+/// The token of the inotify instance; connections come after it.
+const INOTIFY: Token = Token(0);
+
+/// How many events one wait may bring: more come with the next one.
+const EVENTS: usize = 256;
+
+/// How many buffers of inotify reports are read in one turn, so that a busy directory does not keep
+/// plugins waiting.
+const INOTIFY_READS: usize = 16;
+
+/// How much is read from one connection in one turn (bytes), so that a busy plugin does not keep
+/// the others waiting.
+const READ_BUDGET: usize = 64 * 1024;

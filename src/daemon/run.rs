@@ -1,0 +1,92 @@
+//! The daemon: a plugin manager, and the signals that end it.
+
+use std::io;
+use std::os::fd::AsRawFd as _;
+use std::time::Duration;
+
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Token};
+
+use super::{PluginManager, SetupError, Signals};
+use crate::config::Config;
+use crate::escape;
+use crate::handler::{AcceptHandler, HandlerTable};
+
+/// The plugin manager as a process of its own.
+#[derive(Debug)]
+pub struct Daemon {
+    plugins: PluginManager,
+    signals: Signals,
+    poll: Poll,
+}
+
+impl Daemon {
+    /// Sets everything up; nothing that can fail at a start is left for later.
+    pub fn new(config: &Config) -> Result<Self, SetupError> {
+        let signals = Signals::block().map_err(SetupError::Signals)?;
+        let mut handlers = HandlerTable::new();
+        handlers.add(config.types.iter().cloned(), AcceptHandler::default());
+        let plugins = PluginManager::new(&config.plugins_dirs, handlers)?;
+        for dir in &config.plugins_dirs {
+            log::info!("watching {}", escape::path(dir));
+        }
+        let poll = Poll::new().map_err(SetupError::Loop)?;
+        for (fd, token) in [
+            (plugins.as_raw_fd(), PLUGINS),
+            (signals.as_raw_fd(), SIGNALS),
+        ] {
+            let registered =
+                poll.registry()
+                    .register(&mut SourceFd(&fd), token, Interest::READABLE);
+            registered.map_err(SetupError::Loop)?;
+        }
+        Ok(Self {
+            plugins,
+            signals,
+            poll,
+        })
+    }
+
+    /// Works until a signal asks for the end.
+    ///
+    /// The first signal lets running operations end; a second one ends at once.
+    pub fn run(mut self) -> io::Result<()> {
+        let mut events = Events::with_capacity(SOURCES);
+        let mut asked = 0;
+        while asked < AT_ONCE && !self.plugins.is_stopped() {
+            match self.poll.poll(&mut events, self.plugins.poll_timeout()) {
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+                _ => {}
+            }
+            if events.iter().any(|event| event.token() == SIGNALS) {
+                asked += self.read_signals()?;
+            }
+            self.plugins.turn(Some(Duration::ZERO))?;
+        }
+        log::info!("ended");
+        Ok(())
+    }
+
+    /// Begins to end if a signal came, and says how many did.
+    fn read_signals(&mut self) -> io::Result<usize> {
+        let mut count = 0;
+        while let Some(signal) = self.signals.read()? {
+            log::info!("{signal}: ending");
+            self.plugins.stop();
+            count += 1;
+        }
+        Ok(count)
+    }
+}
+
+/// The token of the plugin manager's descriptor.
+const PLUGINS: Token = Token(0);
+
+/// The token of the signals' descriptor.
+const SIGNALS: Token = Token(1);
+
+/// How many sources of events there are.
+const SOURCES: usize = 2;
+
+/// How many times the end is asked for by somebody who does not want to wait for it.
+const AT_ONCE: usize = 2;

@@ -1,0 +1,231 @@
+//! What is in a directory, and what is at a path.
+//!
+//! Looks, and judges nothing: which names count is the business of [`crate::watch`].
+
+use std::fs::{self, DirBuilder, DirEntry, Metadata};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _, MetadataExt as _};
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use nix::errno::Errno;
+
+use super::inotify::Inotify;
+use crate::config;
+use crate::watch::{Entry, Identity, Kind, Listing, Obstacle, Place, Problem, WatchId};
+
+/// Watches a directory and then lists it, in this order: what comes in between is seen twice, and
+/// nothing is missed.
+pub(super) fn scan(
+    inotify: &mut Inotify,
+    dir: &Path,
+    place: Place,
+) -> (Result<WatchId, Problem>, Result<Listing, Problem>) {
+    let prepared = match place {
+        Place::MissingRoot => create(dir),
+        Place::Root => Ok(()),
+        Place::Below => is_directory_itself(dir),
+    };
+    match prepared {
+        Ok(()) => (inotify.watch(dir, place), list(dir)),
+        Err(problem) => (Err(problem.clone()), Err(problem)),
+    }
+}
+
+/// What is at a path, the socket behind a symbolic link included.
+pub(super) fn look(path: &Path) -> Kind {
+    let Ok(found) = fs::symlink_metadata(path) else {
+        return Kind::Other;
+    };
+    if found.is_dir() {
+        Kind::Directory
+    } else if found.is_symlink() {
+        fs::metadata(path).map_or(Kind::Other, |target| socket_or_other(&target))
+    } else {
+        socket_or_other(&found)
+    }
+}
+
+/// Which file the metadata is of.
+pub(super) fn identity(file: &Metadata) -> Identity {
+    let born = match file.created() {
+        Ok(created) => since_epoch(created),
+        Err(_) => (
+            file.mtime(),
+            u32::try_from(file.mtime_nsec()).unwrap_or_default(),
+        ),
+    };
+    Identity {
+        device: file.dev(),
+        inode: file.ino(),
+        born,
+    }
+}
+
+/// What stood in the way, for any system call that has no meaning of its own for the error.
+pub(super) fn obstacle(error: &io::Error) -> Obstacle {
+    match Errno::from_raw(error.raw_os_error().unwrap_or(0)) {
+        Errno::EACCES | Errno::EPERM => Obstacle::Denied,
+        Errno::EROFS => Obstacle::ReadOnly,
+        Errno::EMFILE | Errno::ENFILE => Obstacle::DescriptorsUsedUp,
+        Errno::UnknownErrno => Obstacle::Other(error.to_string()),
+        errno => Obstacle::Other(errno.desc().to_owned()),
+    }
+}
+
+/// Makes sure that the directory is there, and those above it.
+fn create(dir: &Path) -> Result<(), Problem> {
+    let created = DirBuilder::new().recursive(true).mode(MODE).create(dir);
+    created.map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => Problem::NotADirectory,
+        _ => Problem::NotCreated(obstacle(&error)),
+    })
+}
+
+/// A symbolic link to a directory is no directory here.
+fn is_directory_itself(dir: &Path) -> Result<(), Problem> {
+    match fs::symlink_metadata(dir) {
+        Ok(found) if found.is_dir() => Ok(()),
+        Ok(_) => Err(Problem::NotADirectory),
+        Err(error) => Err(cannot_read(&error)),
+    }
+}
+
+fn list(dir: &Path) -> Result<Listing, Problem> {
+    let mut listing = Listing {
+        entries: Vec::new(),
+        complete: true,
+    };
+    let names = fs::read_dir(dir).map_err(|error| cannot_read(&error))?;
+    for (n, entry) in names.enumerate() {
+        if n == config::MAX_NAMES {
+            listing.complete = false;
+            break;
+        }
+        let entry = entry.map_err(|error| cannot_read(&error))?;
+        let kind = kind_of(&entry);
+        if kind != Kind::Other {
+            listing.entries.push(Entry {
+                name: entry.file_name(),
+                kind,
+            });
+        }
+    }
+    Ok(listing)
+}
+
+/// Asks the file system only about what may be a socket: the directory itself tells the rest.
+fn kind_of(entry: &DirEntry) -> Kind {
+    match entry.file_type() {
+        Ok(found) if found.is_dir() => Kind::Directory,
+        Ok(found) if found.is_socket() || found.is_symlink() => look(&entry.path()),
+        _ => Kind::Other,
+    }
+}
+
+fn socket_or_other(found: &Metadata) -> Kind {
+    if found.file_type().is_socket() {
+        Kind::Socket(identity(found))
+    } else {
+        Kind::Other
+    }
+}
+
+fn cannot_read(error: &io::Error) -> Problem {
+    match error.kind() {
+        io::ErrorKind::NotFound => Problem::Missing,
+        io::ErrorKind::NotADirectory => Problem::NotADirectory,
+        _ => Problem::NotRead(obstacle(error)),
+    }
+}
+
+/// Seconds and nanoseconds since the epoch; a file system may claim to be older.
+fn since_epoch(moment: SystemTime) -> (i64, u32) {
+    let seconds = |s: u64| i64::try_from(s).unwrap_or(i64::MAX);
+    match moment.duration_since(UNIX_EPOCH) {
+        Ok(after) => (seconds(after.as_secs()), after.subsec_nanos()),
+        Err(before) => (
+            -seconds(before.duration().as_secs()),
+            before.duration().subsec_nanos(),
+        ),
+    }
+}
+
+/// The mode of a plugins directory that had to be created (kubelet's root set-up: the same).
+const MODE: u32 = 0o750;
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    #[test]
+    fn the_kind_of_everything_in_a_directory_is_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        let _listener = UnixListener::bind(at("socket")).unwrap();
+        fs::write(at("file"), "").unwrap();
+        fs::create_dir(at("directory")).unwrap();
+        symlink(at("socket"), at("link")).unwrap();
+        symlink(at("directory"), at("link to a directory")).unwrap();
+        symlink(at("nowhere"), at("link to nothing")).unwrap();
+
+        let mut listing = list(dir.path()).unwrap();
+        listing.entries.sort_by(|a, b| a.name.cmp(&b.name));
+        let socket = look(&at("socket"));
+        assert!(matches!(socket, Kind::Socket(_)));
+        let entry = |name: &str, kind| Entry {
+            name: name.into(),
+            kind,
+        };
+        assert_eq!(
+            listing.entries,
+            [
+                entry("directory", Kind::Directory),
+                entry("link", socket),
+                entry("socket", socket)
+            ]
+        );
+        assert!(listing.complete);
+        for nothing in ["file", "link to a directory", "link to nothing", "nowhere"] {
+            assert_eq!(look(&at(nothing)), Kind::Other, "{nothing}");
+        }
+    }
+
+    #[test]
+    fn a_socket_whose_mode_changes_stays_the_same_socket() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.sock");
+        let _listener = UnixListener::bind(&path).unwrap();
+        let before = look(&path);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        assert_eq!(look(&path), before);
+    }
+
+    #[test]
+    fn a_missing_directory_is_created_with_those_above_it_and_is_not_open_to_all() {
+        let dir = tempfile::tempdir().unwrap();
+        let nested = dir.path().join("a/b");
+        create(&nested).unwrap();
+        create(&nested).unwrap();
+        let mode = fs::metadata(&nested).unwrap().mode() & 0o777;
+        assert_eq!(mode & !MODE, 0, "{mode:o}");
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_directory_is_told_apart() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        fs::write(&file, "").unwrap();
+        assert_eq!(create(&file), Err(Problem::NotADirectory));
+        let below = create(&file.join("below"));
+        assert!(matches!(below, Err(Problem::NotCreated(_))), "{below:?}");
+        assert_eq!(list(&file), Err(Problem::NotADirectory));
+        assert_eq!(list(&dir.path().join("none")), Err(Problem::Missing));
+        let link = dir.path().join("link");
+        symlink(dir.path(), &link).unwrap();
+        assert_eq!(is_directory_itself(&link), Err(Problem::NotADirectory));
+    }
+}

@@ -1,0 +1,302 @@
+//! The plugin manager in a loop of its own, against real directories, sockets and plugins.
+//!
+//! Rows PM1 and PM19 to PM22 of kubelet's own tests, and what concerns the kernel. Nothing sleeps:
+//! every wait is for an event, with a bound.
+
+#[path = "support/plugin.rs"]
+mod plugin;
+
+use std::fs::{self, File};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use plugind::daemon::{PluginManager, SetupError};
+use plugind::handler::{AcceptHandler, HandlerTable, Record, Told};
+use tempfile::TempDir;
+
+use self::plugin::Plugin;
+
+/// A plugin manager on a fresh directory, with a handler that records what it is told.
+struct Node {
+    dir: TempDir,
+    plugins: PluginManager,
+    record: Record,
+}
+
+impl Node {
+    fn start() -> Self {
+        Self::start_on(tempfile::tempdir().unwrap())
+    }
+
+    fn start_on(dir: TempDir) -> Self {
+        let handler = AcceptHandler::default();
+        let record = handler.record();
+        let mut handlers = HandlerTable::new();
+        handlers.add(["CSIPlugin"], handler);
+        let plugins = PluginManager::new(&[dir.path().to_owned()], handlers).unwrap();
+        Self {
+            dir,
+            plugins,
+            record,
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Takes turns until there is an answer.
+    #[track_caller]
+    fn until<T>(&mut self, what: &str, mut answer: impl FnMut(&mut Self) -> Option<T>) -> T {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            if let Some(answer) = answer(self) {
+                return answer;
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            assert!(!left.is_zero(), "in vain: {what}");
+            // A plugin's thread may have the answer without anything coming to this loop.
+            self.plugins.turn(Some(left.min(LOOK_AGAIN))).unwrap();
+        }
+    }
+
+    /// Takes turns until the plugin was told that it is registered.
+    #[track_caller]
+    fn until_registered(&mut self, plugin: &Plugin) {
+        let told = self.until("the plugin is told", |_| plugin.try_told());
+        assert!(told.plugin_registered, "{told:?}");
+    }
+
+    /// Takes turns until the handler was told something, and returns all of it as words.
+    #[track_caller]
+    fn until_handler_is_told(&mut self, last: &str) -> Vec<String> {
+        let mut words = Vec::new();
+        self.until(last, |node| {
+            words.extend(node.record.take().iter().map(describe));
+            (words.last().map(String::as_str) == Some(last)).then(|| words.clone())
+        })
+    }
+
+    #[track_caller]
+    fn until_desired(&mut self, count: usize) {
+        self.until("the number of sockets", |node| {
+            let desired = node.plugins.manager().desired();
+            (desired.iter().count() == count).then_some(())
+        });
+    }
+
+    fn registered(&self) -> usize {
+        self.plugins.manager().actual().iter().count()
+    }
+}
+
+fn describe(told: &Told) -> String {
+    match told {
+        Told::Validate(plugin) => format!("validate {}", plugin.name),
+        Told::Register(plugin) => format!("register {}", plugin.name),
+        Told::Deregister(plugin) => format!("deregister {}", plugin.name),
+    }
+}
+
+#[test]
+fn pm1_a_plugin_at_any_depth_is_validated_registered_and_deregistered_exactly_once() {
+    for below in ["", "sub", "sub/sub"] {
+        let mut node = Node::start();
+        let dir = node.path(below);
+        fs::create_dir_all(&dir).unwrap();
+        let plugin = Plugin::serve(&dir.join("reg.sock"), "one");
+        node.until_registered(&plugin);
+        assert_eq!(
+            node.until_handler_is_told("register one"),
+            ["validate one", "register one"]
+        );
+        plugin.stop();
+        assert_eq!(
+            node.until_handler_is_told("deregister one"),
+            ["deregister one"]
+        );
+    }
+}
+
+#[test]
+fn pm19_a_plugin_that_comes_and_goes_ten_times_is_desired_each_time_and_never_after() {
+    let mut node = Node::start();
+    for _ in 0..10 {
+        let plugin = Plugin::serve(&node.path("reg.sock"), "one");
+        node.until_registered(&plugin);
+        node.until_desired(1);
+        plugin.stop();
+        node.until_desired(0);
+    }
+    node.until("all are deregistered", |node| {
+        (node.registered() == 0).then_some(())
+    });
+}
+
+#[test]
+fn pm20_ten_sockets_with_one_plugin_name_are_ten_desired_sockets() {
+    let mut node = Node::start();
+    let socket = |n: usize| format!("reg-{n}.sock");
+    let plugins: Vec<Plugin> = (0..10)
+        .map(|n| Plugin::serve(&node.path(&socket(n)), "one"))
+        .collect();
+    node.until_desired(10);
+    for plugin in &plugins {
+        node.until_registered(plugin);
+    }
+    for plugin in plugins {
+        plugin.stop();
+    }
+    node.until_desired(0);
+}
+
+#[test]
+fn pm21_a_path_that_is_created_again_with_another_plugin_stays_one_socket_each_newer() {
+    let mut node = Node::start();
+    let socket = node.path("reg.sock");
+    let mut last = None;
+    for n in 0..10 {
+        let name = format!("plugin-{n}");
+        let plugin = Plugin::serve(&socket, &name);
+        node.until_registered(&plugin);
+        node.until_handler_is_told(&format!("register {name}"));
+
+        let desired: Vec<_> = node.plugins.manager().desired().iter().collect();
+        let [(path, found)] = desired[..] else {
+            panic!("one socket, not {}", desired.len());
+        };
+        assert_eq!(**path, *socket);
+        let born = Some(found.identity.born);
+        assert!(born >= last, "{born:?} after {last:?}");
+        last = born;
+        plugin.stop();
+    }
+}
+
+#[test]
+fn pm22_sockets_that_were_there_before_the_start_are_all_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = |n: usize| dir.path().join(format!("reg-{n}.sock"));
+    let plugins: Vec<Plugin> = (0..10)
+        .map(|n| Plugin::serve(&socket(n), &format!("plugin-{n}")))
+        .collect();
+    let mut node = Node::start_on(dir);
+    node.until_desired(10);
+    for plugin in &plugins {
+        node.until_registered(plugin);
+    }
+    assert_eq!(node.registered(), 10);
+}
+
+#[test]
+fn a_registered_plugin_costs_no_wakeups() {
+    let mut node = Node::start();
+    let plugin = Plugin::serve(&node.path("reg.sock"), "one");
+    node.until_registered(&plugin);
+    node.until("the loop has nothing to do", |node| {
+        let next = node.plugins.poll_timeout();
+        next.is_none_or(|next| next > Duration::from_secs(60))
+            .then_some(())
+    });
+}
+
+#[test]
+fn a_path_that_fits_no_socket_address_is_connected_to_all_the_same() {
+    let mut node = Node::start();
+    let dir = node.path(&"long".repeat(40));
+    fs::create_dir(&dir).unwrap();
+    // The plugin has the same trouble, and the same way out.
+    let held = File::open(&dir).unwrap();
+    let through = format!("/proc/self/fd/{}/reg.sock", held.as_raw_fd());
+    let plugin = Plugin::serve(Path::new(&through), "far-away");
+    node.until_registered(&plugin);
+    assert_eq!(
+        node.until_handler_is_told("register far-away"),
+        ["validate far-away", "register far-away"]
+    );
+}
+
+#[test]
+fn a_link_to_a_socket_counts_under_its_own_path() {
+    let elsewhere = tempfile::tempdir().unwrap();
+    let socket = elsewhere.path().join("hidden.sock");
+    let plugin = Plugin::serve(&socket, "linked");
+    let mut node = Node::start();
+    let link = node.path("reg.sock");
+    symlink(&socket, &link).unwrap();
+    node.until_registered(&plugin);
+    assert!(
+        node.plugins
+            .manager()
+            .desired()
+            .iter()
+            .all(|(path, _)| **path == *link)
+    );
+    fs::remove_file(&link).unwrap();
+    node.until_handler_is_told("deregister linked");
+}
+
+#[test]
+fn what_is_no_socket_or_has_a_dot_is_left_alone() {
+    let mut node = Node::start();
+    File::create(node.path("file.sock")).unwrap();
+    let hidden = Plugin::serve(&node.path(".reg.sock"), "hidden");
+    let plugin = Plugin::serve(&node.path("reg.sock"), "seen");
+    node.until_registered(&plugin);
+    node.until_desired(1);
+    assert_eq!(hidden.try_told(), None);
+}
+
+#[test]
+fn a_directory_that_is_moved_takes_its_plugins_along() {
+    let mut node = Node::start();
+    fs::create_dir(node.path("old")).unwrap();
+    let plugin = Plugin::serve(&node.path("old/reg.sock"), "mover");
+    node.until_registered(&plugin);
+    node.until_handler_is_told("register mover");
+
+    fs::rename(node.path("old"), node.path("new")).unwrap();
+    node.until_handler_is_told("register mover");
+    node.until("the old path is given up", |node| {
+        (node.registered() == 1).then_some(())
+    });
+    let actual = node.plugins.manager().actual();
+    let moved: Arc<Path> = node.path("new/reg.sock").into();
+    assert!(actual.iter().all(|(path, _)| **path == *moved));
+}
+
+#[test]
+fn a_directory_that_is_removed_is_made_again_and_watched_again() {
+    let mut node = Node::start();
+    let dir = node.dir.path().to_owned();
+    fs::remove_dir(&dir).unwrap();
+    node.until("the directory is there again", |_| {
+        dir.exists().then_some(())
+    });
+    let plugin = Plugin::serve(&node.path("reg.sock"), "patient");
+    node.until_registered(&plugin);
+}
+
+#[test]
+fn a_directory_that_cannot_be_used_is_a_typed_error_at_the_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("file");
+    File::create(&file).unwrap();
+    let start = |path: &Path| PluginManager::new(&[path.to_owned()], HandlerTable::new());
+    for bad in [file.clone(), file.join("below")] {
+        let Err(SetupError::Directory { dir, problem }) = start(&bad) else {
+            panic!("{bad:?} was taken");
+        };
+        assert_eq!(*dir, *bad);
+        assert!(!problem.to_string().is_empty() && !problem.remedy().is_empty());
+    }
+}
+
+/// How long anything may take here: a hundred times what it does, on a machine that is busy.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How long to wait for this loop before looking at what happened elsewhere.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
