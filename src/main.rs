@@ -5,7 +5,7 @@ use std::fmt;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use plugind::cli::{Command, WRONG_USAGE, logging, run};
+use plugind::cli::{Command, WRONG_USAGE, logging, probe, run};
 use plugind::daemon::Daemon;
 use plugind::escape;
 
@@ -15,6 +15,7 @@ fn main() -> ExitCode {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => complain(&error, ExitCode::FAILURE),
         },
+        Ok(Command::Probe(options)) => probe::run(&options),
         Ok(Command::Print(text)) => print(text),
         Err(usage) => {
             let words = usage.to_string();

@@ -4,6 +4,7 @@
 //! that fails by its exit code, [`WRONG_USAGE`].
 
 pub mod logging;
+pub mod probe;
 pub mod run;
 
 use lexopt::prelude::{Long, Short, Value};
@@ -14,6 +15,8 @@ use lexopt::{Arg, Error, Parser};
 pub enum Command {
     /// Run the daemon.
     Run(run::Options),
+    /// Look at one socket.
+    Probe(probe::Options),
     /// Print this text.
     Print(&'static str),
 }
@@ -24,6 +27,7 @@ impl Command {
         match parser.next()? {
             Some(Value(verb)) => match verb.to_str() {
                 Some("run") => run::parse(&mut parser),
+                Some("probe") => probe::parse(&mut parser),
                 _ => Err(format!("there is no command {verb:?}").into()),
             },
             Some(option) => standard(&option, HELP).ok_or_else(|| option.unexpected()),
@@ -54,6 +58,7 @@ Usage: plugind COMMAND [OPTIONS]
 
 Commands:
   run    watch directories and register the plugins that appear there
+  probe  show what the daemon would make of the plugin on one socket
 
 Options:
   -h, --help     this text; after a command, that command's

@@ -53,7 +53,8 @@ fn directory(value: &OsStr) -> Result<PathBuf, Error> {
     })
 }
 
-fn plugin_type(value: OsString) -> Result<String, Error> {
+/// The name of a plugin type.
+pub(super) fn plugin_type(value: OsString) -> Result<String, Error> {
     let name = value.string()?;
     if name.is_empty() {
         return Err("--type needs the name of a plugin type".into());

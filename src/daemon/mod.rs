@@ -21,6 +21,7 @@ mod connection;
 mod connections;
 mod inotify;
 mod plugin_manager;
+pub mod probe;
 mod run;
 mod scan;
 mod signals;

@@ -1,0 +1,198 @@
+//! One `GetInfo` on a connection of its own, waited for.
+//!
+//! Shell. Does for one plugin, and with nothing else to do, what the daemon does for many at once.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use mio::net::UnixStream;
+use mio::{Events, Interest, Poll, Token};
+use prost::Message as _;
+
+use super::Peer;
+use crate::config;
+use crate::daemon::clock::Clock;
+use crate::daemon::connection::{self, Connection, Moved};
+use crate::grpc::{CallError, Client, Event};
+use crate::handler::DialError;
+use crate::http2::Settings;
+use crate::proto::pluginregistration::{InfoRequest, registration};
+
+/// The call, and the connection that it is made on.
+#[derive(Debug)]
+pub(super) struct Call {
+    clock: Clock,
+    wait: Wait,
+    connection: Connection,
+    client: Client,
+    /// How the call ended, once it has.
+    result: Option<Result<Vec<u8>, CallError>>,
+}
+
+impl Call {
+    /// Connects to the socket at that path.
+    pub(super) fn dial(path: &Path, clock: Clock) -> Result<(Self, Option<Peer>), DialError> {
+        let mut wait = Wait::new().map_err(|error| other(&error))?;
+        let mut stream = dial_patiently(path, &mut wait, clock)?;
+        let peer = connection::peer(&stream).map(|peer| Peer {
+            pid: peer.pid(),
+            uid: peer.uid(),
+            name: name_of(peer.pid()),
+        });
+        wait.register(&mut stream).map_err(|error| other(&error))?;
+        let call = Self {
+            clock,
+            wait,
+            connection: Connection::new(stream),
+            client: Client::new(clock.now()),
+            result: None,
+        };
+        Ok((call, peer))
+    }
+
+    /// Asks the plugin who it is.
+    pub(super) fn ask(&mut self) {
+        let now = self.clock.now();
+        let request = InfoRequest {}.encode_to_vec();
+        let deadline = now + config::GET_INFO_TIMEOUT;
+        let limit = config::MAX_GET_INFO_REPLY;
+        let _only_call = self
+            .client
+            .unary(registration::GET_INFO, &request, limit, deadline, now);
+    }
+
+    /// Waits until the peer has said how it wants HTTP/2 to be spoken.
+    pub(super) fn settings(&mut self) -> Result<Settings, CallError> {
+        loop {
+            if let Some(settings) = self.client.peer_settings() {
+                return Ok(settings.clone());
+            }
+            if let Some(Err(error)) = &self.result {
+                return Err(error.clone());
+            }
+            self.advance();
+        }
+    }
+
+    /// Waits until the call has ended: the octets of its reply, or why there is none.
+    pub(super) fn reply(&mut self) -> Result<Vec<u8>, CallError> {
+        loop {
+            if let Some(result) = &self.result {
+                return result.clone();
+            }
+            self.advance();
+        }
+    }
+
+    /// Says goodbye, and closes.
+    pub(super) fn hang_up(mut self) {
+        self.client.close(self.clock.now());
+        self.connection.hang_up(self.client.transmit());
+    }
+
+    /// Moves what can be moved; when there is nothing, waits until there is or a deadline passes.
+    fn advance(&mut self) {
+        let moved = self.write() | self.read();
+        let now = self.clock.now();
+        self.client.handle_timeout(now);
+        if let Some(Event::Finished { result, .. }) = self.client.poll_event(now) {
+            self.result = Some(result);
+        } else if !moved {
+            let deadline = self.client.poll_timeout();
+            let timeout = deadline.map(|at| self.clock.until(at));
+            if self.wait.for_readiness(timeout) {
+                self.connection.set_readable();
+            }
+        }
+    }
+
+    /// Writes once, if there is something to write; whether anything has changed by it.
+    fn write(&mut self) -> bool {
+        let bytes = self.client.transmit();
+        if bytes.is_empty() || self.connection.is_broken() {
+            return false;
+        }
+        match self.connection.write(bytes) {
+            Moved::Bytes(n) => self.client.sent(n, self.clock.now()),
+            Moved::NotNow => return false,
+            Moved::Ended(_) => {}
+        }
+        true
+    }
+
+    /// Reads once, if there may be something to read; whether anything has changed by it.
+    fn read(&mut self) -> bool {
+        let buffer = self.client.recv_buf();
+        if buffer.is_empty() || !self.connection.is_readable() {
+            return false;
+        }
+        match self.connection.read(buffer) {
+            Moved::Bytes(n) => self.client.received(n, self.clock.now()),
+            Moved::NotNow => return false,
+            Moved::Ended(_) => self.client.eof(self.clock.now()),
+        }
+        true
+    }
+}
+
+/// Connects, for as long as the daemon would try while the listener's backlog is full.
+///
+/// Nobody who listens is an answer at once: a person can ask again, and wants to see it.
+fn dial_patiently(path: &Path, wait: &mut Wait, clock: Clock) -> Result<UnixStream, DialError> {
+    let deadline = clock.now() + config::DIAL_TIMEOUT;
+    loop {
+        match connection::dial(path, None) {
+            Err(DialError::Busy) if clock.now() < deadline => {
+                wait.for_readiness(Some(config::LADDER_INITIAL));
+            }
+            result => return result,
+        }
+    }
+}
+
+/// What a process calls itself; nothing when that cannot be seen from here.
+fn name_of(pid: i32) -> Option<Vec<u8>> {
+    let mut name = fs::read(format!("/proc/{pid}/comm")).ok()?;
+    if name.last() == Some(&b'\n') {
+        name.pop();
+    }
+    Some(name)
+}
+
+/// A failure of the system that has no name of its own among dial errors.
+fn other(error: &io::Error) -> DialError {
+    DialError::Other(error.to_string())
+}
+
+/// Waits for one socket.
+#[derive(Debug)]
+struct Wait {
+    poll: Poll,
+    events: Events,
+}
+
+impl Wait {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            poll: Poll::new()?,
+            events: Events::with_capacity(1),
+        })
+    }
+
+    fn register(&mut self, stream: &mut UnixStream) -> io::Result<()> {
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        self.poll.registry().register(stream, Token(0), interest)
+    }
+
+    /// Waits until the socket is ready or the time is over; whether there may be something to read.
+    fn for_readiness(&mut self, timeout: Option<Duration>) -> bool {
+        match self.poll.poll(&mut self.events, timeout) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return false,
+            result => result.expect("waiting on a descriptor of our own cannot fail"),
+        }
+        let is_readable = |event: &mio::event::Event| event.is_readable() || event.is_read_closed();
+        self.events.iter().any(is_readable)
+    }
+}

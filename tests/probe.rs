@@ -1,0 +1,406 @@
+//! `plugind probe` against a real socket of each kind: what it says, and what it ends with.
+
+#[path = "peers/grpc.rs"]
+mod grpc;
+
+use std::fs::{self, File};
+use std::io::{Read as _, Write as _};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::symlink;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use plugind::proto::pluginregistration::{PluginInfo, registration};
+use prost::Message as _;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use self::grpc::{Service, Status, UNIMPLEMENTED};
+
+#[test]
+fn a_plugin_that_would_be_registered_is_shown_rung_by_rung() {
+    let place = Place::new();
+    place.plugin(info("CSIPlugin", "hostpath.csi.example"));
+    let probed = place.probe(&[]);
+    assert_eq!(probed.status, 0);
+    for rung in [
+        "file        a socket, owner ",
+        "connect     to pid ",
+        "HTTP/2      streams ",
+        "GetInfo     OK",
+        "  type      \"CSIPlugin\"",
+        "  name      \"hostpath.csi.example\"",
+        "  endpoint  this socket",
+        "  version   \"1.0.0\"",
+        "verdict     accepted",
+        "outcome     the plugin would be registered",
+    ] {
+        assert!(probed.out.contains(rung), "no {rung:?} in\n{}", probed.out);
+    }
+}
+
+#[test]
+fn json_has_what_the_ladder_has() {
+    let place = Place::new();
+    place.plugin(info("CSIPlugin", "hostpath.csi.example"));
+    let json = place.probe(&["-o", "json"]).json();
+    assert_eq!(json["outcome"], "would_register");
+    assert_eq!(json["exit_status"], 0);
+    assert_eq!(json["file"]["kind"], "socket");
+    assert_eq!(json["connect"]["pid"], std::process::id());
+    assert!(json["http2"]["max_frame_size"].is_u64());
+    assert_eq!(json["get_info"]["name"], "hostpath.csi.example");
+    assert_eq!(json["get_info"]["supported_versions"][0], "1.0.0");
+    assert_eq!(json["verdict"]["accepted"], true);
+}
+
+#[test]
+fn the_plugin_is_asked_once_who_it_is_and_is_told_nothing() {
+    let place = Place::new();
+    let calls = place.plugin(info("CSIPlugin", "hostpath.csi.example"));
+    place.probe(&[]);
+    assert_eq!(
+        calls.try_iter().collect::<Vec<_>>(),
+        [registration::GET_INFO]
+    );
+}
+
+#[test]
+fn a_plugin_of_an_unknown_type_would_be_refused_in_kubelet_s_words() {
+    let place = Place::new();
+    place.plugin(info("Toaster", "toast.example"));
+    let json = place.probe(&["-o", "json"]).json();
+    assert_eq!(json["exit_status"], 5);
+    let told = format!(
+        "RegisterPlugin error -- no handler registered for plugin type: Toaster at socket {}",
+        place.socket().display()
+    );
+    assert_eq!(json["verdict"]["told"], told);
+    assert_eq!(place.probe(&["--type", "Toaster"]).status, 0);
+}
+
+#[test]
+fn a_plugin_without_a_name_would_be_refused() {
+    let place = Place::new();
+    place.plugin(info("CSIPlugin", ""));
+    assert_eq!(place.probe(&[]).status, 5);
+}
+
+#[test]
+fn what_a_plugin_says_cannot_move_a_cursor() {
+    let place = Place::new();
+    place.plugin(info("CSIPlugin\x1b[2J", "a\nb\u{202e}\u{9b}31m"));
+    let ladder = place.probe(&[]);
+    assert_eq!(ladder.status, 5);
+    assert!(
+        ladder.out.contains("\"CSIPlugin\\u{1b}[2J\""),
+        "{}",
+        ladder.out
+    );
+    assert!(
+        ladder.out.contains("\"a\\nb\\u{202e}\\u{9b}31m\""),
+        "{}",
+        ladder.out
+    );
+    let json = place.probe(&["-o", "json"]);
+    assert!(
+        json.out
+            .bytes()
+            .all(|byte| matches!(byte, b' '..=b'~' | b'\n'))
+    );
+    assert_eq!(json.json()["get_info"]["name"], "a\nb\u{202e}\u{9b}31m");
+}
+
+#[test]
+fn a_service_without_registration_is_no_registration_service() {
+    let place = Place::new();
+    place.service(|_| Err(Status(UNIMPLEMENTED.0, "unknown service")));
+    let probed = place.probe(&[]);
+    assert_eq!(probed.status, 6);
+    assert!(
+        probed.out.contains("GetInfo     FAILED: "),
+        "{}",
+        probed.out
+    );
+    assert!(probed.out.contains("unknown service"), "{}", probed.out);
+}
+
+#[test]
+fn an_answer_that_is_no_plugin_info_is_none_of_a_registration_service() {
+    let place = Place::new();
+    place.service(|_| Ok(b"\x0a\x02\xff\xfe".to_vec()));
+    let probed = place.probe(&[]);
+    assert_eq!(probed.status, 6);
+    assert!(probed.out.contains("no PluginInfo"), "{}", probed.out);
+}
+
+#[test]
+fn a_plugin_that_is_unavailable_may_answer_later() {
+    let place = Place::new();
+    place.service(|_| Err(Status(14, "not%20yet")));
+    let probed = place.probe(&[]);
+    assert_eq!(probed.status, 7);
+    assert!(probed.out.contains("not yet"), "{}", probed.out);
+}
+
+#[test]
+fn a_peer_that_speaks_http_1_is_no_registration_service() {
+    let place = Place::new();
+    place.peer(|mut stream| {
+        stream
+            .write_all(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
+            .unwrap();
+        let _ = stream.read(&mut [0; 1024]);
+    });
+    let probed = place.probe(&[]);
+    assert_eq!(probed.status, 6);
+    assert!(
+        probed.out.contains("HTTP/2      FAILED: "),
+        "{}",
+        probed.out
+    );
+    assert!(probed.out.contains("400"), "{}", probed.out);
+}
+
+#[test]
+fn a_peer_that_speaks_garbage_is_no_registration_service() {
+    let place = Place::new();
+    place.peer(|mut stream| {
+        stream
+            .write_all(b"\x1b[2J-MariaDB-5.5\x00\x00\x00")
+            .unwrap();
+        let _ = stream.read(&mut [0; 1024]);
+    });
+    let probed = place.probe(&[]);
+    assert_eq!(probed.status, 6);
+    assert!(!probed.out.contains('\x1b'));
+}
+
+#[test]
+fn a_peer_that_says_nothing_is_given_up_when_the_daemon_would() {
+    let place = Place::new();
+    place.peer(|mut stream| {
+        let _ = stream.read_to_end(&mut Vec::new());
+    });
+    let json = place.probe(&["-o", "json"]).json();
+    assert_eq!(json["exit_status"], 7);
+    let took = json["http2"]["took_us"].as_u64().unwrap();
+    assert!((900_000..5_000_000).contains(&took), "{took} us");
+}
+
+#[test]
+fn a_peer_that_closes_at_once_is_unreachable() {
+    let place = Place::new();
+    place.peer(drop);
+    let probed = place.probe(&[]);
+    assert_eq!(probed.status, 7);
+    assert!(
+        probed.out.contains("HTTP/2      FAILED: "),
+        "{}",
+        probed.out
+    );
+}
+
+#[test]
+fn a_socket_that_nobody_listens_on_is_unreachable_at_once() {
+    let place = Place::new();
+    drop(place.listen());
+    let json = place.probe(&["-o", "json"]).json();
+    assert_eq!(json["exit_status"], 7);
+    assert_eq!(json["connect"]["error"], "nobody listens on the socket");
+    assert!(json["connect"]["took_us"].as_u64().unwrap() < 900_000);
+}
+
+#[test]
+fn a_path_with_nothing_there_is_unreachable() {
+    let probed = Place::new().probe(&[]);
+    assert_eq!(probed.status, 7);
+    assert!(
+        probed.out.contains("file        FAILED: "),
+        "{}",
+        probed.out
+    );
+}
+
+#[test]
+fn what_is_no_socket_is_no_registration_service() {
+    let place = Place::new();
+    fs::write(place.socket(), "hello").unwrap();
+    let probed = place.probe(&[]);
+    assert_eq!(probed.status, 6);
+    assert!(probed.out.contains("a regular file"), "{}", probed.out);
+}
+
+#[test]
+fn a_path_may_be_longer_than_an_address_of_a_socket() {
+    let place = Place::below(&"d".repeat(200));
+    place.plugin(info("CSIPlugin", "hostpath.csi.example"));
+    assert_eq!(place.probe(&[]).status, 0);
+}
+
+#[test]
+fn a_symbolic_link_leads_to_its_socket() {
+    let place = Place::new();
+    place.plugin(info("CSIPlugin", "hostpath.csi.example"));
+    let link = place.home.path().join("link.sock");
+    symlink(place.socket(), &link).unwrap();
+    let probed = probe(&link, &[]);
+    assert_eq!(probed.status, 0);
+    assert!(
+        probed.out.contains("behind a symbolic link"),
+        "{}",
+        probed.out
+    );
+}
+
+#[test]
+fn wrong_arguments_are_one_line_and_status_2() {
+    for arguments in [
+        &[][..],
+        &["a", "b"],
+        &["a", "-o", "yaml"],
+        &["a", "--frobnicate"],
+    ] {
+        let output = plugind().args(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(output.stdout.is_empty(), "{arguments:?}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(said.lines().count(), 1, "{arguments:?}: {said}");
+    }
+}
+
+/// Where a socket is, or may be.
+struct Place {
+    home: TempDir,
+    dir: PathBuf,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self::below("plugins")
+    }
+
+    /// A place in a directory of that name.
+    fn below(name: &str) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let dir = home.path().join(name);
+        fs::create_dir(&dir).unwrap();
+        Self { home, dir }
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.dir.join("a-reg.sock")
+    }
+
+    /// Listens on the socket, by way of a descriptor: its path may be too long for an address.
+    fn listen(&self) -> UnixListener {
+        let dir = File::open(&self.dir).unwrap();
+        let address = format!("/proc/self/fd/{}/a-reg.sock", dir.as_raw_fd());
+        UnixListener::bind(address).unwrap()
+    }
+
+    /// Has every connection met by `behave`, for as long as the test runs.
+    fn peer(&self, behave: impl Fn(UnixStream) + Send + 'static) {
+        let listener = self.listen();
+        thread::spawn(move || listener.incoming().map_while(Result::ok).for_each(behave));
+    }
+
+    /// Has every call answered by `answer`, which is given its path.
+    fn service(
+        &self,
+        answer: impl Fn(&str) -> Result<Vec<u8>, Status> + Send + Sync + 'static,
+    ) -> Receiver<String> {
+        let (calls, called) = mpsc::channel();
+        let service = Arc::new(Calls {
+            calls: Mutex::new(calls),
+            answer,
+        });
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        self.peer(move |stream| {
+            stream.set_nonblocking(true).unwrap();
+            runtime.block_on(async {
+                let stream = tokio::net::UnixStream::from_std(stream).unwrap();
+                grpc::serve(Arc::clone(&service), stream).await;
+            });
+        });
+        called
+    }
+
+    /// A plugin that says this of itself; what it gives back are the paths of the calls to it.
+    fn plugin(&self, info: PluginInfo) -> Receiver<String> {
+        self.service(move |path| {
+            assert_eq!(path, registration::GET_INFO);
+            Ok(info.encode_to_vec())
+        })
+    }
+
+    fn probe(&self, options: &[&str]) -> Probed {
+        probe(&self.socket(), options)
+    }
+}
+
+/// A service that remembers what it was called for.
+struct Calls<F> {
+    calls: Mutex<Sender<String>>,
+    answer: F,
+}
+
+impl<F> Service for Calls<F>
+where
+    F: Fn(&str) -> Result<Vec<u8>, Status> + Send + Sync + 'static,
+{
+    fn call(&self, path: &str, _: &[u8]) -> Result<Vec<u8>, Status> {
+        let _ = self.calls.lock().unwrap().send(path.to_owned());
+        (self.answer)(path)
+    }
+}
+
+/// What a plugin says of itself.
+fn info(kind: &str, name: &str) -> PluginInfo {
+    PluginInfo {
+        r#type: kind.to_owned(),
+        name: name.to_owned(),
+        endpoint: String::new(),
+        supported_versions: vec!["1.0.0".to_owned()],
+    }
+}
+
+/// What a probe printed, and what it ended with.
+struct Probed {
+    status: i32,
+    out: String,
+}
+
+impl Probed {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap()
+    }
+}
+
+/// Runs the probe.
+fn probe(socket: &Path, options: &[&str]) -> Probed {
+    let output = plugind().args(options).arg(socket).output().unwrap();
+    assert!(
+        output.stderr.is_empty(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Probed {
+        status: output.status.code().unwrap(),
+        out: String::from_utf8(output.stdout).unwrap(),
+    }
+}
+
+/// The built binary, about to probe.
+fn plugind() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_plugind"));
+    command.arg("probe");
+    command
+}
