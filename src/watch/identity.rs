@@ -5,9 +5,9 @@ use std::ffi::OsString;
 /// Which file is at a path: the same path may hold another socket a moment later, even with the
 /// same inode number.
 ///
-/// The birth time tells them apart, or where it is not to be had the modification time, which nothing
-/// but `utimes` changes for a socket. The change time would not do: most plugins set the mode of
-/// their socket after they have bound it.
+/// The birth time tells them apart, or where it is not to be had the modification time, which
+/// nothing but `utimes` changes for a socket. The change time would not do: most plugins set the
+/// mode of their socket after they have bound it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Identity {
     /// The device that holds it.
