@@ -1,0 +1,39 @@
+# Everything there is to do with the source. `make` alone explains itself.
+
+CARGO ?= cargo
+# What `make run` watches: a folder of your own, so that no root is needed.
+DIR ?= target/plugins
+
+.PHONY: help
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## Build the binary for release: target/release/plugind
+	$(CARGO) build --release --locked
+
+.PHONY: run
+run: ## Run the daemon on DIR (default: target/plugins); Ctrl-C ends it
+	$(CARGO) run --locked -- run --plugins-dir $(DIR) -v
+
+.PHONY: demo
+demo: ## Show plugins register, go, and come back: no root, no network
+	$(CARGO) build --locked --bin plugind --example sample-plugin
+	tests/demo.sh
+
+.PHONY: test
+test: ## Run all tests
+	$(CARGO) test --locked
+
+.PHONY: lint
+lint: ## Check format, lints and documentation
+	$(CARGO) fmt --check
+	$(CARGO) clippy --locked --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --quiet
+
+.PHONY: proto
+proto: ## Generate src/proto/ from proto/ (no protoc needed)
+	PLUGIND_WRITE_PROTO=1 $(CARGO) test --locked --test proto
+
+.PHONY: check
+check: lint demo test ## Check everything, as CI does

@@ -1,0 +1,96 @@
+#!/usr/bin/env bash
+# The life of three plugins: a CSI driver, a device plugin and a DRA driver come and are registered;
+# one goes and is deregistered, comes again and is registered again. Ends with status 0 only if all
+# of it happened. `make demo` builds what it needs and runs it.
+#
+# The daemon and the plugins write to one pipe. The script shows every line and waits for the lines
+# that it expects, for a bounded time; nothing here sleeps.
+set -euo pipefail
+
+cd "$(dirname "$0")/.."
+target=${CARGO_TARGET_DIR:-target}/debug
+patience=10 # seconds to wait for one thing; each takes milliseconds
+
+plugins=$(mktemp -d "${TMPDIR:-/tmp}/demo.XXX")
+mkfifo "$plugins/said"
+exec 3<>"$plugins/said"
+rm "$plugins/said"
+seen=
+
+trap clean_up EXIT
+
+clean_up() {
+	local left
+	left=$(jobs -p)
+	[ -z "$left" ] || kill $left 2>/dev/null || true
+	rm -rf "$plugins"
+}
+
+# A new step: what it expects must be said after this.
+step() {
+	printf '\n%s\n' "$1"
+	seen=
+}
+
+# Shows what is said until every pattern has been said in this step, in whatever order.
+await() {
+	local pattern line
+	for pattern; do
+		until grep -Eq -- "$pattern" <<<"$seen"; do
+			IFS= read -r -t "$patience" -u 3 line || fail "waited $patience s in vain for: $pattern"
+			printf '  %s\n' "$line"
+			seen+=$line$'\n'
+		done
+	done
+}
+
+fail() {
+	printf '\nThe demo failed: %s\n' "$1" >&2
+	exit 1
+}
+
+# Starts a sample plugin of type $1 and name $2, with a service of its own at $3; its process is $!.
+start() {
+	"$target/examples/sample-plugin" --dir "$plugins" --type "$1" --name "$2" --endpoint "$3" \
+		>&3 2>&1 3>&- &
+}
+
+# Asks a process to end and waits until it has ended well.
+stop() {
+	kill -TERM "$1"
+	wait "$1" || fail "process $1 ended with status $?"
+}
+
+step "The daemon starts on an empty directory"
+"$target/plugind" run --plugins-dir "$plugins" >&3 2>&1 3>&- &
+daemon=$!
+await "watching"
+
+step "A CSI driver, a device plugin and a DRA driver come"
+start CSIPlugin disk.example /run/disk.sock
+disk=$!
+start DevicePlugin example.com/gpu /run/gpu.sock
+gpu=$!
+start DRAPlugin nic.example /run/nic.sock
+nic=$!
+for name in disk.example example.com/gpu nic.example; do
+	await ": registered .*$name" "$name: told that it is registered"
+done
+
+step "The device plugin goes"
+stop "$gpu"
+await "example.com/gpu: ended" ": deregistered .*example.com/gpu"
+
+step "It comes again"
+start DevicePlugin example.com/gpu /run/gpu.sock
+gpu=$!
+await ": registered .*example.com/gpu" "example.com/gpu: told that it is registered"
+
+step "The daemon is asked to end, and then the plugins"
+stop "$daemon"
+for plugin in "$disk" "$gpu" "$nic"; do
+	stop "$plugin"
+done
+await "disk.example: ended" "example.com/gpu: ended" "nic.example: ended"
+[ -z "$(ls -A "$plugins")" ] || fail "something is left in the directory"
+printf '\nAll of it happened.\n'
