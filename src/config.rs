@@ -98,7 +98,7 @@ pub const MAX_DIRECTORIES: usize = 4_096;
 /// (kubelet: no limit).
 pub const MAX_NAMES: usize = 65_536;
 
-// --- gRPC and HTTP/2 ---------------------------------------------------------------------------------------------
+// --- gRPC and HTTP/2 -----------------------------------------------------------------------------
 
 /// The largest reply to `GetInfo` that is accepted: a hundred times what any plugin says of itself
 /// (octets; kubelet: 4 MiB, the default of its gRPC library).

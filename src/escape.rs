@@ -1,16 +1,18 @@
 //! Text from outside, made safe to show.
 //!
-//! Pure. A plugin chooses its own name, versions and error messages, and anybody who may write to the directory chooses
-//! file names: none of it may move a cursor, colour a terminal, forge a second log line or hide what follows.
+//! Pure. A plugin chooses its own name, versions and error messages, and anybody who may write to
+//! the directory chooses file names: none of it may move a cursor, colour a terminal, forge a
+//! second log line or hide what follows.
 
 use std::fmt::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-/// Shows text from outside with everything but visible characters and plain spaces escaped, and a length limit.
+/// Shows text from outside with everything but visible characters and plain spaces escaped, and a
+/// length limit.
 ///
-/// What is not printable appears as Rust would write it in a string literal (`\n`, `\u{1b}`); bytes that are no UTF-8
-/// appear as `\xNN`; a backslash is doubled, so that the output is unambiguous.
+/// What is not printable appears as Rust would write it in a string literal (`\n`, `\u{1b}`); bytes
+/// that are no UTF-8 appear as `\xNN`; a backslash is doubled, so that the output is unambiguous.
 #[derive(Clone, Copy)]
 pub struct Escaped<'a> {
     bytes: &'a [u8],
@@ -92,7 +94,8 @@ fn needs_escape(c: char) -> bool {
     c == '\\' || c.is_control() || is_format_or_bidi
 }
 
-/// How much of one text is shown: enough for any honest name or message, too little to fill a log (bytes).
+/// How much of one text is shown: enough for any honest name or message, too little to fill a log
+/// (bytes).
 const MAX_SHOWN: usize = 1024;
 
 #[cfg(test)]

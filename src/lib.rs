@@ -15,10 +15,10 @@
 //!
 //! # Layers
 //!
-//! Everything but [`daemon`] and [`cli`] is pure: bytes, moments ([`time::Time`]) and events come in
-//! as arguments, and what is to be done goes out as values. So a test can run thousands of plugin
-//! lives in a second, and replay any of them from a seed. `daemon` is the shell: the one place
-//! that names a descriptor, the file system or the clock.
+//! Everything but [`daemon`] and [`cli`] is pure: bytes, moments ([`time::Time`]) and events come
+//! in as arguments, and what is to be done goes out as values. So a test can run thousands of
+//! plugin lives in a second, and replay any of them from a seed. `daemon` is the shell: the one
+//! place that names a descriptor, the file system or the clock.
 //!
 //! A layer knows only those below it: `cli`, `daemon`, `manager`, `grpc`, `http2`, `hpack`; beside
 //! them `manager` knows `watch` and `handler`. The modules below stand in reading order, from the

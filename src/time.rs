@@ -1,7 +1,7 @@
 //! Moments in time, for a core that has no clock.
 //!
-//! Pure. The daemon reads the monotonic clock and passes what it read; a test or a simulator passes whatever it
-//! likes. Nothing here can be compared with the time of day.
+//! Pure. The daemon reads the monotonic clock and passes what it read; a test or a simulator passes
+//! whatever it likes. Nothing here can be compared with the time of day.
 
 use std::fmt;
 use std::ops::{Add, AddAssign};

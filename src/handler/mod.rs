@@ -1,10 +1,10 @@
 //! What is done with a plugin once it is known who it is.
 //!
-//! Pure. A [`PluginHandler`] is asked three questions about a plugin of its type, always in the order
-//! validate, register, deregister, and never two at a time about one plugin name. It answers at
-//! once ([`Answer::Done`]) or later ([`Answer::Pending`]), and meanwhile may ask for effects through
-//! its [`Context`]: a call on the plugin's endpoint, a timer. What comes of them reaches it as an
-//! [`Event`]. It never blocks, and never touches the system itself.
+//! Pure. A [`PluginHandler`] is asked three questions about a plugin of its type, always in the
+//! order validate, register, deregister, and never two at a time about one plugin name. It answers
+//! at once ([`Answer::Done`]) or later ([`Answer::Pending`]), and meanwhile may ask for effects
+//! through its [`Context`]: a call on the plugin's endpoint, a timer. What comes of them reaches it
+//! as an [`Event`]. It never blocks, and never touches the system itself.
 //!
 //! ```text
 //!               validate, register, deregister (Ticket)
@@ -58,9 +58,9 @@ pub trait PluginHandler: fmt::Debug + Send {
         let _ = (event, context);
     }
 
-    /// Nobody waits for the answer to `ticket` any longer: its deadline has passed or its plugin has
-    /// gone. An answer that comes all the same is dropped. A registration that is given up may have
-    /// taken hold, so its deregistration follows.
+    /// Nobody waits for the answer to `ticket` any longer: its deadline has passed or its plugin
+    /// has gone. An answer that comes all the same is dropped. A registration that is given up may
+    /// have taken hold, so its deregistration follows.
     fn abandon(&mut self, ticket: Ticket, context: &mut Context<'_>) {
         let _ = (ticket, context);
     }

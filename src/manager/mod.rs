@@ -253,8 +253,8 @@ impl Manager {
         self.outputs.pop_front()
     }
 
-    /// Where to read bytes to that come on a connection, before [`Manager::received`]. Empty: do not
-    /// read now; after the next [`Manager::sent`] there may be room again.
+    /// Where to read bytes to that come on a connection, before [`Manager::received`]. Empty: do
+    /// not read now; after the next [`Manager::sent`] there may be room again.
     pub fn recv_buf(&mut self, link: LinkId) -> &mut [u8] {
         self.links
             .client(link)

@@ -107,7 +107,7 @@ impl Manager {
         );
     }
 
-    /// Tells the handler which plugin of a name is the one to use now, unless that has gone as well.
+    /// Tells the handler which plugin of a name is the one to use now, unless that has gone, too.
     fn announce(&mut self, promoted: Option<Arc<Plugin>>, now: Time) {
         let Some(plugin) = promoted else { return };
         let current = self.instances.current(&plugin.kind, &plugin.name);

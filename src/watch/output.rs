@@ -8,14 +8,14 @@ use super::{Identity, Problem, WatchId};
 /// What the machine wants done, in this order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// Watch this directory first, then list it, and answer with [`Input::Scanned`].
+    /// Watch this directory first, then list it, and answer with [`super::Input::Scanned`].
     Scan {
         /// The directory.
         dir: Arc<Path>,
         /// Whose directory it is, and so how to open it.
         place: Place,
     },
-    /// See what is at this path and answer with [`Input::Looked`].
+    /// See what is at this path and answer with [`super::Input::Looked`].
     Look {
         /// The path.
         path: Arc<Path>,

@@ -1,5 +1,5 @@
-//! The manager in virtual time: what an existing plugin may rely on ([`parity`]), where kubelet fails
-//! its users and this does not ([`holes`]), and what holds in every order of events
+//! The manager in virtual time: what an existing plugin may rely on ([`parity`]), where kubelet
+//! fails its users and this does not ([`holes`]), and what holds in every order of events
 //! ([`simulation`]).
 
 mod holes;

@@ -1,5 +1,5 @@
-//! A world in virtual time around a [`Manager`]: sockets that appear and go, scripted plugins behind
-//! them, a handler that records, and a clock that moves when it is told to.
+//! A world in virtual time around a [`Manager`]: sockets that appear and go, scripted plugins
+//! behind them, a handler that records, and a clock that moves when it is told to.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Write as _;

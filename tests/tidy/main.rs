@@ -66,6 +66,20 @@ fn every_module_opens_with_what_it_does() {
 }
 
 #[test]
+fn a_comment_fits_in_a_hundred_columns() {
+    let mut found = Vec::new();
+    for file in all() {
+        for (at, line) in file.text.lines().enumerate() {
+            let is_comment = line.trim_start().starts_with("//");
+            if is_comment && line.chars().count() > COLUMNS && !is_generated(&file) {
+                found.push(format!("{}:{}", file.path, at + 1));
+            }
+        }
+    }
+    assert_none("a comment is too wide", &found);
+}
+
+#[test]
 fn nothing_is_left_unfinished() {
     let unfinished = ["todo!(", "unimplemented!(", "dbg!(", "#[ignore"];
     let found: Vec<String> = all()
@@ -305,6 +319,9 @@ const HOMES: [&str; 4] = [
     concat!("/wo", "rk/"),
     concat!("/Us", "ers/"),
 ];
+
+/// How wide a comment may be, which no formatter wraps.
+const COLUMNS: usize = 100;
 
 /// What may be at the top level.
 const TOP_LEVEL: [&str; 11] = [

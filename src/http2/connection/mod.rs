@@ -1,7 +1,7 @@
 //! The machine: a client's end of one connection.
 //!
-//! Pure. [`Connection`] has the verbs; behind it, [`core`] has the state, [`receive`] one function
-//! for each kind of frame, and [`send`] what the caller wants done.
+//! Pure. [`Connection`] has the verbs; behind it, `core` has the state, `receive` one function for
+//! each kind of frame, and `send` what the caller wants done.
 //!
 //! ```text
 //!                    SETTINGS                       GOAWAY, shutdown()
