@@ -54,7 +54,7 @@ fn garbage_is_quoted_in_part() {
             if octets.starts_with(b"SSH-2.0") && octets.len() < 200),
         "{error:?}"
     );
-    assert!(error.to_string().contains("SSH-2.0-OpenSSH_9.9"), "{error}");
+    assert!(error.to_string().contains("\"SSH-2.0"), "{error}");
     assert!(!error.to_string().contains('\x1b'), "{error}");
 }
 
