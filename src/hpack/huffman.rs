@@ -21,15 +21,16 @@ pub(super) fn decode(input: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
     // In proportion to octets that are here, not to a length that somebody announced.
     out.reserve(input.len() * 8 / SHORTEST_CODE);
     let mut bits = Bits::new(input);
-    while let Some(symbol) = bits.next_symbol()? {
-        out.push(symbol);
+    while let Some(length) = bits.next_length() {
+        out.push(bits.take_symbol(length)?);
     }
-    Ok(())
+    bits.check_padding()
 }
 
 /// A string of bits, read from its front.
 struct Bits<'a> {
-    /// The next bits, aligned to the left, with zeros behind them.
+    /// The next bits, aligned to the left, with ones behind them, as if the padding went on for
+    /// ever.
     buffer: u64,
     /// How many bits of `buffer` belong to the string.
     count: u32,
@@ -40,30 +41,32 @@ struct Bits<'a> {
 impl<'a> Bits<'a> {
     fn new(octets: &'a [u8]) -> Self {
         Self {
-            buffer: 0,
+            buffer: u64::MAX,
             count: 0,
             octets: octets.iter(),
         }
     }
 
-    /// The next symbol; `None` when nothing but correct padding is left.
-    fn next_symbol(&mut self) -> Result<Option<u8>, Error> {
-        self.refill();
+    /// The length of the next symbol's code; `None` when what is left is too short for a symbol.
+    fn next_length(&mut self) -> Option<&'static Length> {
+        if self.count < LONGEST_CODE {
+            self.refill();
+        }
         let window = self.window();
         // The last code of the last length is all ones, so there is always one that is not below
         // the window.
-        let length = LENGTHS.iter().find(|length| window <= length.last);
-        let Some(length) = length.filter(|length| length.bits <= self.count) else {
-            return self.check_padding().map(|()| None);
-        };
-        self.buffer <<= length.bits;
+        let length = LENGTHS.iter().find(|length| window <= length.last)?;
+        (length.bits <= self.count).then_some(length)
+    }
+
+    /// Takes the next symbol, whose code has this length.
+    fn take_symbol(&mut self, length: &Length) -> Result<u8, Error> {
+        let index = length.index_of(self.window());
+        self.buffer = !(!self.buffer << length.bits);
         self.count -= length.bits;
         // RFC 7541 §5.2: "A Huffman-encoded string literal containing the EOS symbol MUST be
         // treated as a decoding error."
-        SYMBOLS
-            .get(length.index_of(window))
-            .map(|&symbol| Some(symbol))
-            .ok_or(Error::HuffmanEos)
+        SYMBOLS.get(index).copied().ok_or(Error::HuffmanEos)
     }
 
     fn refill(&mut self) {
@@ -71,15 +74,14 @@ impl<'a> Bits<'a> {
             let Some(&octet) = self.octets.next() else {
                 return;
             };
-            self.buffer |= u64::from(octet) << (u64::BITS - u8::BITS - self.count);
+            self.buffer ^= u64::from(!octet) << (u64::BITS - u8::BITS - self.count);
             self.count += u8::BITS;
         }
     }
 
-    /// The next 32 bits, with ones behind the end, as if the padding went on for ever.
+    /// The next 32 bits.
     fn window(&self) -> u32 {
-        let behind_the_end = u64::MAX.checked_shr(self.count).unwrap_or(0);
-        ((self.buffer | behind_the_end) >> u32::BITS) as u32
+        (self.buffer >> u32::BITS) as u32
     }
 
     /// Checks what is left when it is too short for a symbol.

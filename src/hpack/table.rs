@@ -128,11 +128,33 @@ impl Entry {
 
 /// The index of the first entry of the static table that has this name.
 pub(super) fn static_index(name: &[u8]) -> Option<usize> {
-    let position = STATIC
-        .iter()
-        .position(|(known, _)| known.as_bytes() == name)?;
-    Some(position + 1)
+    let mut candidates = *OF_LENGTH.get(name.len())?;
+    while candidates != 0 {
+        let position = candidates.trailing_zeros() as usize;
+        if STATIC[position].0.as_bytes() == name {
+            return Some(position + 1);
+        }
+        candidates &= candidates - 1;
+    }
+    None
 }
+
+/// Which entries of the static table have a name of a length: a bit for each of the entries.
+///
+/// Most names that are looked up are not in the table, and a length leaves few entries to compare
+/// with.
+static OF_LENGTH: [u64; LONGEST_NAME + 1] = {
+    let mut entries = [0; LONGEST_NAME + 1];
+    let mut position = 0;
+    while position < STATIC.len() {
+        entries[STATIC[position].0.len()] |= 1 << position;
+        position += 1;
+    }
+    entries
+};
+
+/// The longest name in the static table: `access-control-allow-origin`.
+const LONGEST_NAME: usize = 27;
 
 /// What RFC 7541 §4.1 counts for an entry besides its octets.
 const ENTRY_OVERHEAD: usize = 32;
