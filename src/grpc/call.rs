@@ -35,9 +35,9 @@ pub(super) struct Call {
     pub(super) deadline: Time,
     /// The largest reply it accepts.
     max_reply: usize,
-    /// The request with its prefix; empty when all of it is sent.
+    /// What is called and, behind it, the message with its prefix; empty when all of it is sent.
     request: Vec<u8>,
-    /// How much of it is sent.
+    /// How much of it is sent: at first the path, which goes out with the headers.
     sent: usize,
     awaiting: Awaiting,
 }
@@ -46,10 +46,7 @@ pub(super) struct Call {
 #[derive(Debug)]
 enum Awaiting {
     /// A stream of its own.
-    Stream {
-        /// What is called.
-        path: Box<str>,
-    },
+    Stream,
     /// The answer's headers.
     Head {
         /// The call's stream.
@@ -79,23 +76,24 @@ impl Call {
             id,
             deadline,
             max_reply,
-            request: message::encode(message),
-            sent: 0,
-            awaiting: Awaiting::Stream { path: path.into() },
+            request: message::encode_behind(path, message),
+            sent: path.len(),
+            awaiting: Awaiting::Stream,
         }
     }
 
     /// The call's stream, once it has one.
     pub(super) fn stream(&self) -> Option<StreamId> {
         match self.awaiting {
-            Awaiting::Stream { .. } => None,
+            Awaiting::Stream => None,
             Awaiting::Head { stream } | Awaiting::Reply { stream, .. } => Some(stream),
         }
     }
 
     /// Sends what can be sent now; an error is the call's end.
     pub(super) fn send(&mut self, http2: &mut Connection, now: Time) -> Result<(), CallError> {
-        if let Awaiting::Stream { path } = &self.awaiting {
+        if matches!(self.awaiting, Awaiting::Stream) {
+            let path = &self.request[..self.sent];
             let timeout = Timeout::at_least(self.deadline.saturating_since(now));
             match http2.open(&request_headers(path, &timeout), false, now) {
                 Ok(stream) => self.awaiting = Awaiting::Head { stream },
@@ -195,17 +193,14 @@ impl Call {
             Awaiting::Reply { reply, .. } => {
                 reply.take().ok_or(CallError::Broken(Broken::NoMessage))
             }
-            Awaiting::Stream { .. } | Awaiting::Head { .. } => {
-                Err(CallError::Broken(Broken::NoMessage))
-            }
+            Awaiting::Stream | Awaiting::Head { .. } => Err(CallError::Broken(Broken::NoMessage)),
         }
     }
 
     /// Octets of memory held, beyond the value itself.
     pub(super) fn mem_used(&self) -> usize {
         let awaited = match &self.awaiting {
-            Awaiting::Stream { path } => path.len(),
-            Awaiting::Head { .. } => 0,
+            Awaiting::Stream | Awaiting::Head { .. } => 0,
             Awaiting::Reply {
                 assembler, reply, ..
             } => assembler.mem_used() + reply.as_ref().map_or(0, Vec::capacity),
@@ -218,11 +213,11 @@ impl Call {
 ///
 /// An `:authority` that is empty or a path is refused by grpc-js and tonic, and none at all by
 /// C-core; a `:scheme` other than `http` by C-core.
-fn request_headers<'a>(path: &'a str, timeout: &'a Timeout) -> [(&'static str, &'a [u8]); 8] {
+fn request_headers<'a>(path: &'a [u8], timeout: &'a Timeout) -> [(&'static str, &'a [u8]); 8] {
     [
         (":method", b"POST"),
         (":scheme", b"http"),
-        (":path", path.as_bytes()),
+        (":path", path),
         (":authority", b"localhost"),
         ("grpc-timeout", timeout.as_bytes()),
         ("te", b"trailers"),
@@ -247,10 +242,8 @@ fn check_head(status: u16, fields: &Fields) -> Result<(), NotGrpc> {
 /// Whether a content type is gRPC's: "application/grpc", alone, with a "+" and the message's
 /// encoding, or with parameters.
 fn is_grpc(content_type: &[u8]) -> bool {
-    let Some((kind, rest)) = content_type.split_at_checked(CONTENT_TYPE.len()) else {
-        return false;
-    };
-    kind.eq_ignore_ascii_case(CONTENT_TYPE) && matches!(rest.first(), None | Some(b'+' | b';'))
+    let rest = content_type.strip_prefix(CONTENT_TYPE);
+    rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';')))
 }
 
 /// How we call ourselves.

@@ -10,13 +10,15 @@ use super::error::{Broken, CallError};
 /// How many octets precede a message.
 const PREFIX: usize = 5;
 
-/// A message with its prefix, as it is sent: never compressed.
+/// A message with its prefix, as it is sent, never compressed; in front of it what is called, so
+/// that a call needs one buffer.
 ///
 /// Nothing that is called here has 4 GiB to say; a longer message would be cut by its prefix, and
 /// refused by whoever reads it.
-pub(super) fn encode(message: &[u8]) -> Vec<u8> {
+pub(super) fn encode_behind(path: &str, message: &[u8]) -> Vec<u8> {
     let length = u32::try_from(message.len()).unwrap_or(u32::MAX);
-    let mut octets = Vec::with_capacity(PREFIX + message.len());
+    let mut octets = Vec::with_capacity(path.len() + PREFIX + message.len());
+    octets.extend_from_slice(path.as_bytes());
     octets.push(0);
     octets.extend_from_slice(&length.to_be_bytes());
     octets.extend_from_slice(message);
@@ -136,6 +138,10 @@ fn length(prefix: [u8; PREFIX], limit: usize) -> Result<usize, CallError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn encode(message: &[u8]) -> Vec<u8> {
+        encode_behind("", message)
+    }
 
     /// All messages in `pieces`, with a limit of ten octets each.
     fn assemble<'a>(

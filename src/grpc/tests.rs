@@ -42,20 +42,25 @@ impl Server {
         self.client.unary(PATH, message, 100, deadline, self.now)
     }
 
+    /// Says something; answers what becomes of the calls.
     fn say(&mut self, mut octets: &[u8]) -> Outcomes {
-        let mut outcomes = self.outcomes();
-        while !octets.is_empty() {
-            let room = self.client.recv_buf();
-            let n = room.len().min(octets.len());
-            room[..n].copy_from_slice(&octets[..n]);
-            self.client.received(n, self.now);
-            octets = &octets[n..];
+        let mut outcomes = Vec::new();
+        loop {
+            octets = &octets[self.feed(octets)..];
             outcomes.extend(self.outcomes());
-            if n == 0 {
-                break;
+            if octets.is_empty() || self.client.recv_buf().is_empty() {
+                return outcomes;
             }
         }
-        outcomes
+    }
+
+    /// Says as much as the client has room for; answers how much that is.
+    fn feed(&mut self, octets: &[u8]) -> usize {
+        let room = self.client.recv_buf();
+        let n = room.len().min(octets.len());
+        room[..n].copy_from_slice(&octets[..n]);
+        self.client.received(n, self.now);
+        n
     }
 
     fn hear(&mut self) -> Vec<String> {
@@ -198,11 +203,16 @@ fn content_types_of_grpc_are_accepted_and_others_are_not() {
         "application/grpc",
         "application/grpc+proto",
         "application/grpc;charset=utf-8",
-        "Application/gRPC",
     ] {
         assert_eq!(answer(fine), Ok(vec![]), "{fine}");
     }
-    for other in ["", "text/html", "application/grpcx", "application/grp"] {
+    for other in [
+        "",
+        "text/html",
+        "application/grpcx",
+        "application/grp",
+        "Application/gRPC",
+    ] {
         let error = CallError::NotGrpc(NotGrpc::ContentType(other.into()));
         assert_eq!(error.code(), Code::Unknown);
         assert_eq!(answer(other), Err(error));
@@ -540,6 +550,71 @@ fn a_reply_above_the_window_does_not_deadlock() {
     let outcomes = server.say(&trailers(&[("grpc-status", "0")]));
     assert_eq!(outcomes, [(call, Ok(content))]);
     assert!(server.client.mem_used() < 64 * 1024);
+}
+
+#[test]
+fn a_request_goes_on_when_the_server_changes_the_initial_window() {
+    let mut server = Server::greeted(&[(4, 0)]);
+    server.ask(b"x");
+    assert_eq!(server.hear(), ["HEADERS 1"]);
+    server.say(&wire::settings(&[(4, 100)]));
+    assert_eq!(server.hear(), ["SETTINGS ack", "DATA 1 6 end"]);
+}
+
+#[test]
+fn a_server_that_gives_no_window_runs_into_the_deadline() {
+    let mut server = Server::greeted(&[(4, 0)]);
+    let call = server.ask(b"x");
+    server.hear();
+    assert_eq!(
+        server.wait(1000),
+        [(call, Err(CallError::DeadlineExceeded))]
+    );
+    assert_eq!(server.hear(), ["RST_STREAM 1 CANCEL"]);
+}
+
+#[test]
+fn a_call_in_every_state_meets_every_end() {
+    type End = fn(&mut Server, CallId);
+    let ends: [(End, Code); 6] = [
+        (
+            |server, _| {
+                server.now += std::time::Duration::from_secs(1);
+                server.client.handle_timeout(server.now);
+            },
+            Code::DeadlineExceeded,
+        ),
+        (
+            |server, call| server.client.cancel(call, server.now),
+            Code::Cancelled,
+        ),
+        (|server, _| server.client.close(server.now), Code::Cancelled),
+        (|server, _| server.client.eof(server.now), Code::Unavailable),
+        (
+            |server, _| _ = server.feed(&wire::goaway(0, 0, b"")),
+            Code::Unavailable,
+        ),
+        (
+            |server, _| _ = server.feed(&wire::data(THREE, b"x", false)),
+            Code::Unavailable,
+        ),
+    ];
+    for (end, expected) in ends {
+        let mut waiting = Server::greeted(&[(3, 0)]);
+        let call = waiting.ask(b"");
+        let (mut awaiting_head, _) = Server::asked();
+        let (mut awaiting_reply, _) = Server::asked();
+        awaiting_reply.say(&wire::ok(ONE));
+        for server in [&mut waiting, &mut awaiting_head, &mut awaiting_reply] {
+            end(server, call);
+            let outcomes = server.outcomes();
+            let [(ended, Err(error))] = &outcomes[..] else {
+                panic!("one call has failed: {outcomes:?}");
+            };
+            assert_eq!((*ended, error.code()), (call, expected));
+            assert!(server.wait(100_000).is_empty(), "a call ends once");
+        }
+    }
 }
 
 #[test]

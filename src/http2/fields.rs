@@ -45,7 +45,7 @@ impl Fields {
     pub(super) fn begin(&mut self, block: usize) {
         self.octets.clear();
         self.ends.clear();
-        self.octets.reserve(2 * block);
+        self.octets.reserve((2 * block).max(LIKELY_OCTETS));
         self.ends.reserve(LIKELY_FIELDS);
     }
 
@@ -156,7 +156,7 @@ impl Section {
     /// Takes a field that is no pseudo-header.
     fn regular_field(&mut self, name: &[u8], value: &[u8]) -> Result<(), Malformed> {
         self.regular = true;
-        if name.is_empty() || !name.iter().copied().all(is_lower_case_token) {
+        if name.is_empty() || !name.iter().all(|&octet| IN_NAMES[usize::from(octet)]) {
             return Err(Malformed::FieldName);
         }
         // RFC 9113 §8.2.1: "A field value MUST NOT contain the zero value (ASCII NUL, 0x00), line
@@ -206,12 +206,19 @@ fn number(value: &[u8]) -> Option<u64> {
     })
 }
 
-/// Whether a name may contain the octet: a token of RFC 9110 §5.6.2 without upper case.
+/// Whether a name may contain an octet: a token of RFC 9110 §5.6.2 without upper case.
 ///
 /// RFC 9113 §8.2.1 asks for less; what is no token is no field name in any version of HTTP.
-fn is_lower_case_token(octet: u8) -> bool {
-    octet.is_ascii_lowercase() || octet.is_ascii_digit() || b"!#$%&'*+-.^_`|~".contains(&octet)
-}
+static IN_NAMES: [bool; 256] = {
+    let octets = b"!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz";
+    let mut table = [false; 256];
+    let mut index = 0;
+    while index < octets.len() {
+        table[octets[index] as usize] = true;
+        index += 1;
+    }
+    table
+};
 
 /// "This includes the Connection header field and those listed as having connection-specific
 /// semantics in Section 7.6.1 of [HTTP]".
@@ -225,6 +232,9 @@ const CONNECTION_FIELDS: [&[u8]; 5] = [
 
 /// How many fields a gRPC server sends at a time, more or less.
 const LIKELY_FIELDS: usize = 8;
+
+/// How many octets these have, more or less.
+const LIKELY_OCTETS: usize = 128;
 
 /// How many times the accepted size a block may decode to before that costs the connection: an
 /// honest peer may not know the limit, and misses it by a little.

@@ -4,8 +4,6 @@
 //! stream that has ended is forgotten at once but for a short memory of who ended it, because late
 //! frames are natural on a stream that we ended and wrong on one that the peer ended.
 
-use std::collections::VecDeque;
-
 use super::StreamId;
 use super::error::Violation;
 use super::frame::Kind;
@@ -17,8 +15,8 @@ pub(super) struct Streams {
     open: Vec<Stream>,
     /// The highest stream that was opened.
     highest: u32,
-    /// The last streams that ended by the peer's own END_STREAM or RST_STREAM.
-    ended_by_peer: VecDeque<StreamId>,
+    /// The last streams that ended by the peer's own END_STREAM or RST_STREAM, the latest first.
+    ended_by_peer: [Option<StreamId>; REMEMBERED],
 }
 
 /// A stream that a frame came on.
@@ -73,7 +71,7 @@ impl Streams {
             return Ok(Found::Open(&mut self.open[index]));
         }
         let is_message = matches!(kind, Kind::Data | Kind::Headers);
-        if is_message && self.ended_by_peer.contains(&id) {
+        if is_message && self.ended_by_peer.contains(&Some(id)) {
             return Err(Violation::ClosedStream(kind, id));
         }
         Ok(Found::Ended)
@@ -118,7 +116,6 @@ impl Streams {
     /// Octets of memory held.
     pub(super) fn mem_used(&self) -> usize {
         self.open.capacity() * size_of::<Stream>()
-            + self.ended_by_peer.capacity() * size_of::<StreamId>()
     }
 
     /// Where the stream with this number is.
@@ -128,10 +125,8 @@ impl Streams {
 
     /// Remembers that the peer ended the stream, and forgets the one before the last few.
     fn remember(&mut self, id: StreamId) {
-        if self.ended_by_peer.len() == REMEMBERED {
-            self.ended_by_peer.pop_front();
-        }
-        self.ended_by_peer.push_back(id);
+        self.ended_by_peer.rotate_right(1);
+        self.ended_by_peer[0] = Some(id);
     }
 }
 
