@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use super::frame::{HEAD, Head, Kind, flag};
+use super::frame::{Head, Kind, flag};
 use super::settings::MIN_FRAME;
 use crate::escape;
 
@@ -19,7 +19,7 @@ pub enum Preamble {
     Http1(Option<u16>),
     /// TLS.
     Tls,
-    /// Something else; its first octets, as many as a frame's head would have had.
+    /// Something else; its first octets, as far as they had come when they were looked at.
     Other(Vec<u8>),
 }
 
@@ -70,7 +70,7 @@ fn instead(octets: &[u8]) -> Preamble {
         [] => Preamble::Nothing,
         // A TLS record: an alert or a handshake, of any version from SSL 3 to TLS 1.3.
         [0x15 | 0x16, 0x03, 0x00..=0x04, ..] => Preamble::Tls,
-        _ => Preamble::Other(octets[..octets.len().min(HEAD)].to_vec()),
+        _ => Preamble::Other(octets[..octets.len().min(KEPT)].to_vec()),
     }
 }
 
@@ -92,6 +92,9 @@ const HTTP1: &[u8] = b"HTTP/1.";
 /// How much of an HTTP/1 answer may go by before its status is given up on (octets).
 const STATUS_LINE: usize = 64;
 
+/// How much is kept of what is neither: enough to recognise it, too little to fill a log (octets).
+const KEPT: usize = 32;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -112,7 +115,7 @@ mod tests {
         for other in others {
             assert_eq!(
                 judge(other, false),
-                Verdict::Not(Preamble::Other(other[..HEAD].to_vec()))
+                Verdict::Not(Preamble::Other(other.to_vec()))
             );
         }
     }
@@ -146,6 +149,6 @@ mod tests {
         let Verdict::Not(Preamble::Other(kept)) = judge(&[b'x'; 1000], false) else {
             panic!("garbage");
         };
-        assert_eq!(kept, [b'x'; HEAD]);
+        assert_eq!(kept, [b'x'; KEPT]);
     }
 }

@@ -144,7 +144,7 @@ fn a_first_frame_that_is_no_settings_is_no_http2() {
             "it answers in HTTP/1, status 400",
         ),
         (b"\x15\x03\x01\0\x02\x02\x46\0\0", "it speaks TLS"),
-        (b"SSH-2.0-OpenSSH", "it says \"SSH-2.0-O\""),
+        (b"SSH-2.0-OpenSSH", "it says \"SSH-2.0-OpenSSH\""),
         (
             &ping(1),
             "it says \"\\u{0}\\u{0}\\u{8}\\u{6}\\u{0}\\u{0}\\u{0}\\u{0}\\u{0}",
