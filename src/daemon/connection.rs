@@ -48,6 +48,11 @@ impl Connection {
         }
     }
 
+    /// The socket itself.
+    pub(super) fn stream(&self) -> &UnixStream {
+        &self.stream
+    }
+
     /// The loop has reported that there is something to read.
     pub(super) fn set_readable(&mut self) {
         self.is_readable = true;

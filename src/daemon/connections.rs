@@ -37,12 +37,17 @@ impl Connections {
         mut stream: UnixStream,
         registry: &Registry,
     ) -> io::Result<()> {
-        let token = Token(self.last_token.0 + 1);
+        let token = self.new_token();
         registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE)?;
-        self.last_token = token;
         self.by_token.insert(token, link);
         self.by_link.insert(link, (token, Connection::new(stream)));
         Ok(())
+    }
+
+    /// A token that nothing in the loop has or had.
+    pub(super) fn new_token(&mut self) -> Token {
+        self.last_token.0 += 1;
+        self.last_token
     }
 
     pub(super) fn get_mut(&mut self, link: LinkId) -> Option<&mut Connection> {

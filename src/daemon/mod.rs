@@ -11,6 +11,7 @@
 //!                 scan  <--       -- Lost  --> |                  |  ^
 //!   sockets --> Connection -- received --------+------------------|--+
 //!                          <-- Dial, Transmit, Hangup ------------+
+//!   pidfds  --> Guards ------ ProcessEnded --+  <-- Guard, Unguard +
 //! ```
 //!
 //! One loop, one thread, one deadline: the earlier of the watch's and the manager's. When nothing
@@ -19,6 +20,7 @@
 mod clock;
 mod connection;
 mod connections;
+mod guards;
 mod inotify;
 mod plugin_manager;
 pub mod probe;

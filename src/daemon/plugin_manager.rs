@@ -11,6 +11,7 @@ use super::SetupError;
 use super::clock::Clock;
 use super::connection::{self, Moved};
 use super::connections::Connections;
+use super::guards::Guards;
 use super::inotify::Inotify;
 use super::scan;
 use crate::escape;
@@ -37,6 +38,9 @@ pub struct PluginManager {
     is_inotify_ready: bool,
     manager: Manager,
     connections: Connections,
+    guards: Guards,
+    /// The connections whose processes have ended, which the core has not been told yet.
+    ended: Vec<LinkId>,
 }
 
 impl PluginManager {
@@ -55,6 +59,8 @@ impl PluginManager {
             is_inotify_ready: false,
             manager: Manager::new(handlers),
             connections: Connections::new(INOTIFY),
+            guards: Guards::default(),
+            ended: Vec::new(),
         };
         let now = plugins.clock.now();
         for report in plugins.follow_watch(now) {
@@ -98,6 +104,11 @@ impl PluginManager {
         }
         for link in self.connections.take_ready() {
             self.serve(link, now);
+        }
+        for link in std::mem::take(&mut self.ended) {
+            self.guards.remove(link);
+            let ended = manager::Input::ProcessEnded { link };
+            self.manager.handle_input(ended, now);
         }
         self.follow_manager(now);
         Ok(())
@@ -144,6 +155,8 @@ impl PluginManager {
             } else if let Some(link) = self.connections.by_token(event.token()) {
                 let may_read = event.is_readable() || event.is_read_closed() || event.is_error();
                 self.connections.set_ready(link, may_read);
+            } else if let Some(link) = self.guards.by_token(event.token()) {
+                self.ended.push(link);
             }
         }
         Ok(())
@@ -213,6 +226,12 @@ impl PluginManager {
                     self.manager.handle_input(input, now);
                 }
                 manager::Output::Transmit { link } => self.write(link, now),
+                manager::Output::Guard { link } => {
+                    let by = self.guard(link);
+                    let guarded = manager::Input::Guarded { link, by };
+                    self.manager.handle_input(guarded, now);
+                }
+                manager::Output::Unguard { link } => self.guards.remove(link),
                 manager::Output::Hangup { link, farewell } => {
                     if let Some(connection) = self.connections.remove(link) {
                         connection.hang_up(&farewell);
@@ -238,6 +257,24 @@ impl PluginManager {
         }
         let added = self.connections.add(link, stream, self.poll.registry());
         added.map_err(|error| DialError::Other(error.to_string()))
+    }
+
+    /// Watches the process behind a connection if that is possible, else the connection.
+    fn guard(&mut self, link: LinkId) -> manager::Guard {
+        let token = self.connections.new_token();
+        let Some(connection) = self.connections.get_mut(link) else {
+            return manager::Guard::Connection;
+        };
+        match self
+            .guards
+            .add(link, connection, token, self.poll.registry())
+        {
+            Ok(()) => manager::Guard::Process,
+            Err(error) => {
+                log::debug!("{link:?}: its process cannot be watched: {error}");
+                manager::Guard::Connection
+            }
+        }
     }
 
     /// Writes what is left to write, and reads what is there, within the budget.

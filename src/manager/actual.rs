@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::desired::EmptyPath;
+use super::liveness::Health;
 use crate::handler::Plugin;
 use crate::watch::Identity;
 
@@ -24,6 +25,8 @@ pub struct Registered {
     pub identity: Identity,
     /// What it said.
     pub plugin: Arc<Plugin>,
+    /// Whether it is still there, as far as is known.
+    pub health: Health,
 }
 
 impl Actual {
@@ -32,8 +35,13 @@ impl Actual {
         if plugin.socket.as_os_str().is_empty() {
             return Err(EmptyPath);
         }
-        self.plugins
-            .insert(plugin.socket.clone(), Registered { identity, plugin });
+        let path = plugin.socket.clone();
+        let registered = Registered {
+            identity,
+            plugin,
+            health: Health::default(),
+        };
+        self.plugins.insert(path, registered);
         Ok(())
     }
 
@@ -45,6 +53,10 @@ impl Actual {
     /// The plugin behind `path`.
     pub fn get(&self, path: &Path) -> Option<&Registered> {
         self.plugins.get(path)
+    }
+
+    pub(super) fn get_mut(&mut self, path: &Path) -> Option<&mut Registered> {
+        self.plugins.get_mut(path)
     }
 
     /// Whether exactly this socket's plugin is known: another one under the same path is not it.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::execute::Work;
-use super::links::{LinkId, Owner, Phase};
+use super::links::{EffectCall, LinkId, Owner, Phase};
 use super::operation::Event;
 use super::{Manager, Output, Wake};
 use crate::config::MAX_REPLY;
@@ -89,11 +89,11 @@ impl Manager {
         let path = Arc::from(call.endpoint.as_path());
         let deadline = now + call.timeout;
         let link = self.links.add(
-            Owner::Effect {
+            Owner::Effect(EffectCall {
                 id,
                 handler,
                 deadline,
-            },
+            }),
             Some(call),
         );
         self.effects.open.insert(id, Open::Call(link));
@@ -125,8 +125,9 @@ impl Manager {
         };
         let call = call.take();
         let mut client = Box::new(Client::new(now));
-        if let (Some(call), Owner::Effect { deadline, .. }) = (&call, &link.owner) {
-            client.unary(call.method, &call.request, MAX_REPLY, *deadline, now);
+        if let (Some(call), Owner::Effect(effect)) = (&call, &link.owner) {
+            let deadline = effect.deadline;
+            client.unary(call.method, &call.request, MAX_REPLY, deadline, now);
         }
         link.phase = Phase::Open(client);
         if let Owner::Operation(path, attempt) = link.owner.clone() {
@@ -145,13 +146,15 @@ impl Manager {
             Owner::Operation(path, attempt) => {
                 self.push_event(&path, attempt, Event::DialFailed(error));
             }
-            Owner::Effect { id, handler, .. } => {
-                self.call_ended(handler, id, Err(CallFailure::Dial(error)));
-            }
+            Owner::Effect(call) => self.call_ended(call, Err(CallFailure::Dial(error))),
+            Owner::Guard => {}
         }
     }
 
     pub(super) fn closed(&mut self, link: LinkId, now: Time) {
+        if self.guards.contains_key(&link) {
+            return self.guard_lost(link, now);
+        }
         if let Some(client) = self.links.client(link) {
             client.eof(now);
             self.pump(link, now);
@@ -167,19 +170,13 @@ impl Manager {
                 client.handle_timeout(now);
                 self.pump(id, now);
             }
-            (
-                Phase::Dialing(_),
-                &Owner::Effect {
-                    id: effect,
-                    handler,
-                    ..
-                },
-            ) => {
-                self.call_ended(handler, effect, Err(CallFailure::Dial(DialError::TimedOut)));
+            (Phase::Dialing(_), &Owner::Effect(call)) => {
+                let too_late = CallFailure::Dial(DialError::TimedOut);
+                self.call_ended(call, Err(too_late));
                 self.drop_link(id, now);
             }
             // While an operation dials, it watches the time itself.
-            (Phase::Dialing(_), Owner::Operation(..)) => {}
+            (Phase::Dialing(_), Owner::Operation(..) | Owner::Guard) => {}
         }
     }
 
@@ -190,36 +187,42 @@ impl Manager {
                 return;
             };
             let Some(grpc::Event::Finished { result, .. }) = client.poll_event(now) else {
-                if !client.transmit().is_empty() {
-                    self.outputs.push_back(Output::Transmit { link: id });
-                }
-                let deadline = client.poll_timeout();
-                return self.deadlines.set(Wake::Link(id), deadline);
+                return self.pumped(id, now);
             };
             match link.owner.clone() {
                 Owner::Operation(path, attempt) => {
                     self.push_event(&path, attempt, Event::Replied(result));
                 }
-                Owner::Effect {
-                    id: effect,
-                    handler,
-                    ..
-                } => {
-                    self.call_ended(handler, effect, result.map_err(CallFailure::Call));
+                Owner::Effect(call) => {
+                    self.call_ended(call, result.map_err(CallFailure::Call));
                     self.drop_link(id, now);
                 }
+                Owner::Guard => {}
             }
         }
     }
 
-    fn call_ended(
-        &mut self,
-        handler: HandlerId,
-        id: EffectId,
-        result: Result<Vec<u8>, CallFailure>,
-    ) {
+    /// A connection's client has nothing more to say: what is left is what it wants.
+    fn pumped(&mut self, id: LinkId, now: Time) {
+        let Some(link) = self.links.get_mut(id) else {
+            return;
+        };
+        let Phase::Open(client) = &mut link.phase else {
+            return;
+        };
+        if matches!(link.owner, Owner::Guard) && client.is_closed() {
+            return self.guard_lost(id, now);
+        }
+        if !client.transmit().is_empty() {
+            self.outputs.push_back(Output::Transmit { link: id });
+        }
+        self.deadlines.set(Wake::Link(id), client.poll_timeout());
+    }
+
+    fn call_ended(&mut self, call: EffectCall, result: Result<Vec<u8>, CallFailure>) {
+        let id = call.id;
         if self.effects.open.remove(&id).is_some() {
-            self.tell(handler, HandlerEvent::Called { id, result });
+            self.tell(call.handler, HandlerEvent::Called { id, result });
         }
     }
 

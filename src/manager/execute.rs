@@ -49,6 +49,13 @@ pub(super) struct Attempt {
     pub(super) promoted: Option<Arc<Plugin>>,
 }
 
+impl Attempt {
+    /// The connection that it holds is somebody else's from now on.
+    pub(super) fn take_link(&mut self) -> Option<LinkId> {
+        self.link.take()
+    }
+}
+
 /// What is still to be done before the manager is at rest.
 #[derive(Debug)]
 pub(super) enum Work {
@@ -164,6 +171,7 @@ impl Manager {
                 Command::GetInfo => self.get_info(attempt, now),
                 Command::Notify(result, until) => self.notify(attempt, result, until, now),
                 Command::Hangup => self.hangup(attempt, now),
+                Command::Guard => self.guard(attempt, now),
                 Command::TakeTurn(plugin) => self.take_turn(attempt, &plugin),
                 Command::Ask(question, plugin) => self.ask(attempt, question, &plugin, now),
                 Command::Abandon(plugin) => self.abandon(attempt, &plugin, now),
@@ -171,15 +179,16 @@ impl Manager {
                     // The path is not empty: it was in the desired state.
                     let _ = self.actual.add(plugin, attempt.identity);
                 }
-                Command::LeaveActual => self.leave_actual(attempt),
+                Command::LeaveActual => self.leave_actual(attempt, now),
             }
         }
     }
 
-    fn leave_actual(&mut self, attempt: &mut Attempt) {
+    fn leave_actual(&mut self, attempt: &mut Attempt, now: Time) {
         let Some(left) = self.actual.remove(&attempt.path) else {
             return;
         };
+        self.unguard(&attempt.path, &left.health, now);
         let removed = self.instances.remove(&left.plugin);
         attempt.promoted = removed.promoted;
         for path in removed.unblocked {
@@ -267,7 +276,7 @@ impl Manager {
     }
 
     fn hangup(&mut self, attempt: &mut Attempt, now: Time) {
-        if let Some(link) = attempt.link.take() {
+        if let Some(link) = attempt.take_link() {
             self.drop_link(link, now);
         }
     }

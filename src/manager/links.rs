@@ -21,12 +21,18 @@ pub struct LinkId(u64);
 pub(super) enum Owner {
     /// For that attempt of an operation on the socket at that path.
     Operation(Arc<Path>, AttemptId),
+    /// For nobody: its end tells that a registered plugin has gone.
+    Guard,
     /// For a call that a handler wants made.
-    Effect {
-        id: EffectId,
-        handler: HandlerId,
-        deadline: Time,
-    },
+    Effect(EffectCall),
+}
+
+/// A call that a handler wants made.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct EffectCall {
+    pub(super) id: EffectId,
+    pub(super) handler: HandlerId,
+    pub(super) deadline: Time,
 }
 
 /// What a connection is waiting for.

@@ -24,6 +24,7 @@ mod execute;
 mod failure;
 mod instances;
 mod links;
+mod liveness;
 mod operation;
 mod pass;
 mod places;
@@ -42,6 +43,7 @@ pub use desired::{Added, Desired, EmptyPath, Socket};
 pub use failure::{Failure, Refusal};
 pub use instances::Instances;
 pub use links::LinkId;
+pub use liveness::{Guard, Health, OnDown};
 pub use operation::{Command, Event, Operation, Outcome, Question, Step, Unexpected};
 pub use verdict::{Verdict, verdict};
 
@@ -69,6 +71,9 @@ pub struct Manager {
     turns: Turns,
     places: Places,
     links: Links,
+    /// The connections that guard registered plugins, or did before their process was watched.
+    guards: BTreeMap<LinkId, Arc<Path>>,
+    on_down: OnDown,
     effects: Effects,
     /// Sockets to which something has happened since they were last looked at.
     touched: BTreeSet<Arc<Path>>,
@@ -113,6 +118,18 @@ pub enum Input {
         /// Which.
         link: LinkId,
     },
+    /// Whoever is behind a connection is watched over now, in this way.
+    Guarded {
+        /// Which.
+        link: LinkId,
+        /// How.
+        by: Guard,
+    },
+    /// The process that was watched has ended.
+    ProcessEnded {
+        /// The connection behind which it was.
+        link: LinkId,
+    },
     /// A handler's owner answers a question in its place.
     Answered {
         /// The question.
@@ -151,6 +168,17 @@ pub enum Output {
         /// What is worth writing if it can be written at once.
         farewell: Vec<u8>,
     },
+    /// Watch over the process behind this connection, or, where that is impossible, see to it that
+    /// the connection's end is noticed; then say [`Input::Guarded`].
+    Guard {
+        /// Which.
+        link: LinkId,
+    },
+    /// Nobody needs to be watched over because of this connection any more.
+    Unguard {
+        /// Which.
+        link: LinkId,
+    },
 }
 
 /// Why the manager wants to be woken.
@@ -164,6 +192,10 @@ pub enum Wake {
     Link(LinkId),
     /// A handler's timer ends.
     Timer(EffectId),
+    /// The registered plugin behind this socket, which did not answer, is asked again.
+    Check(Arc<Path>),
+    /// The registered plugin behind this socket has been down for long enough.
+    Grace(Arc<Path>),
     /// Every socket is looked at.
     Resync,
     /// Running operations have had their time to end.
@@ -201,6 +233,8 @@ impl Manager {
             turns: Turns::default(),
             places: Places::default(),
             links: Links::default(),
+            guards: BTreeMap::new(),
+            on_down: OnDown::default(),
             effects: Effects::default(),
             touched: BTreeSet::new(),
             work: VecDeque::new(),
@@ -221,6 +255,8 @@ impl Manager {
             Input::Connected { link } => self.connected(link, now),
             Input::DialFailed { link, error } => self.dial_failed(link, error),
             Input::Closed { link } => self.closed(link, now),
+            Input::Guarded { link, by } => self.guarded(link, by, now),
+            Input::ProcessEnded { link } => self.guard_lost(link, now),
             Input::Answered { ticket, result } => self.answered(ticket, result),
             Input::Reconsider => self.reconsider(),
             Input::Stop => self.stop(now),
@@ -236,6 +272,8 @@ impl Manager {
                 Wake::Retry(path) => self.touch(path),
                 Wake::Link(link) => self.link_timeout(link, now),
                 Wake::Timer(effect) => self.timer_fired(effect),
+                Wake::Check(path) => self.check(path, now),
+                Wake::Grace(path) => self.condemn(path),
                 Wake::Resync => self.resync(now),
                 Wake::Stop => self.stop_at_once(now),
             }

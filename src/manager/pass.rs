@@ -56,8 +56,11 @@ impl Manager {
     }
 
     fn action_on(&self, path: &Path) -> Option<Action> {
-        let desired = self.desired.get(path).map(|socket| socket.identity);
-        let actual = self.actual.get(path).map(|registered| registered.identity);
+        let registered = self.actual.get(path);
+        let is_condemned = registered.is_some_and(|it| it.health.is_condemned);
+        let actual = registered.map(|registered| registered.identity);
+        let socket = self.desired.get(path).filter(|_| !is_condemned);
+        let desired = socket.map(|socket| socket.identity);
         let running = self
             .operations
             .get(path)
@@ -141,6 +144,14 @@ impl Manager {
                 self.instances.add(plugin);
             }
             Outcome::Deregistered(plugin) => log::info!("{shown}: deregistered {plugin}"),
+            Outcome::Alive(plugin) => self.alive(&shown, &plugin, now),
+            Outcome::Changed(plugin) => {
+                log::warn!("{shown}: somebody else answers in the place of {plugin}");
+                self.condemn(attempt.path.clone());
+            }
+            Outcome::Failed(failure) if matches!(attempt.target, Target::Checked(_)) => {
+                self.check_failed(&attempt.path, &failure, now);
+            }
             Outcome::Cancelled => log::debug!("{shown}: cancelled"),
             Outcome::Failed(failure) => self.failed(&attempt, &shown, failure, now),
         }

@@ -28,6 +28,8 @@ pub enum Action {
 pub enum Target {
     /// To register the plugin behind this socket.
     Registered(Identity),
+    /// To see whether the registered plugin behind this socket is still there.
+    Checked(Identity),
     /// To make the handler forget the plugin.
     Gone,
 }
@@ -41,7 +43,7 @@ pub fn action(
 ) -> Option<Action> {
     match (running, desired, actual) {
         (Some(Target::Gone), _, _) => None,
-        (Some(Target::Registered(identity)), desired, _) => {
+        (Some(Target::Registered(identity) | Target::Checked(identity)), desired, _) => {
             (desired != Some(identity)).then_some(Action::Cancel)
         }
         (None, desired, Some(actual)) => (desired != Some(actual)).then_some(Action::Deregister),
@@ -101,6 +103,8 @@ mod tests {
                 Some(Cancel),
             ),
             (None, Some(ONE), Some(Target::Registered(ONE)), Some(Cancel)),
+            (Some(ONE), Some(ONE), Some(Target::Checked(ONE)), None),
+            (None, Some(ONE), Some(Target::Checked(ONE)), Some(Cancel)),
             (Some(ONE), None, Some(Target::Gone), None),
             (None, None, Some(Target::Gone), None),
         ];

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use plugind::config::{BACKOFF_CAP, MAX_OPERATIONS};
 use plugind::handler::{Answer as Say, Reason};
-use plugind::manager::Input;
+use plugind::manager::{Guard, Input, OnDown};
 
 use crate::script::{Answer, Script};
 use crate::world::World;
@@ -276,4 +276,120 @@ fn an_answer_that_comes_too_late_meets_nobody() {
         (world.told().as_str(), world.counts()),
         ("validate a, abandon", (0, 0))
     );
+}
+
+// --- A plugin that is killed leaves its socket behind --------------------------------------------
+
+fn down_since(world: &World, path: &str) -> Option<plugind::time::Time> {
+    let registered = world.manager.actual().get(Path::new(path));
+    registered.expect("it is registered").health.down_since
+}
+
+#[test]
+fn a_plugin_whose_process_dies_is_down_at_once_and_stays_registered() {
+    for guard in [Guard::Process, Guard::Connection] {
+        let mut world = World::new();
+        world.guard_by = guard;
+        world.appear(A, csi("a"));
+        world.advance(minutes(10));
+        world.kill(A);
+        assert_eq!(down_since(&world, A), Some(world.now), "{guard:?}");
+        assert_eq!(world.told(), "validate a, register a");
+    }
+}
+
+#[test]
+fn a_plugin_that_answers_again_is_up_without_an_event_of_its_socket() {
+    let mut world = World::new();
+    world.appear(A, csi("a"));
+    world.kill(A);
+    world.advance(minutes(1));
+    assert!(down_since(&world, A).is_some());
+    world.listen(A, csi("a"));
+    world.advance(BACKOFF_CAP);
+    assert_eq!(down_since(&world, A), None);
+    assert_eq!(world.told(), "validate a, register a");
+    world.kill(A);
+    assert!(down_since(&world, A).is_some(), "it is guarded again");
+}
+
+#[test]
+fn a_plugin_that_is_down_for_longer_than_the_grace_period_is_deregistered_if_so_wanted() {
+    let mut world = World::new();
+    world
+        .manager
+        .set_on_down(OnDown::Deregister(Duration::from_secs(30)));
+    world.appear(A, csi("a"));
+    world.kill(A);
+    world.advance(Duration::from_secs(29));
+    assert_eq!(world.told(), "validate a, register a");
+    world.advance(Duration::from_secs(1));
+    assert_eq!(
+        (world.told().as_str(), world.counts()),
+        ("deregister a", (1, 0))
+    );
+    world.listen(A, csi("a"));
+    world.advance(BACKOFF_CAP);
+    assert_eq!(
+        (world.told().as_str(), world.counts()),
+        ("validate a, register a", (1, 1))
+    );
+}
+
+#[test]
+fn a_plugin_whose_guard_is_lost_but_that_answers_is_up_all_the_time() {
+    let mut world = World::new();
+    world.guard_by = Guard::Connection;
+    world.appear(A, csi("a"));
+    world.advance(minutes(10));
+    for link in world.open_links() {
+        world.break_link(link);
+    }
+    world.run();
+    assert_eq!(down_since(&world, A), None);
+    assert_eq!(asked(&mut world, A), 2);
+}
+
+#[test]
+fn a_plugin_that_closes_idle_connections_is_asked_with_backoff_and_not_in_a_loop() {
+    let mut world = World::new();
+    world.guard_by = Guard::Connection;
+    world.appear(A, csi("a"));
+    let end = world.now + minutes(20);
+    while world.now < end {
+        for link in world.open_links() {
+            world.break_link(link);
+        }
+        world.run();
+        world.advance(Duration::from_millis(100));
+    }
+    assert!(
+        asked(&mut world, A) < 30,
+        "asked {} times",
+        asked(&mut world, A)
+    );
+    assert_eq!(down_since(&world, A), None);
+}
+
+#[test]
+fn another_plugin_behind_the_same_socket_is_registered_in_the_place_of_the_first() {
+    let mut world = World::new();
+    world.appear(A, csi("a"));
+    world.told();
+    world.kill(A);
+    world.listen(A, csi("b"));
+    world.advance(BACKOFF_CAP);
+    assert_eq!(world.told(), "deregister a, validate b, register b");
+}
+
+#[test]
+fn a_deregistered_plugin_is_not_watched_over_any_more() {
+    let mut world = World::new();
+    world.appear(A, csi("a"));
+    assert_eq!(world.guards(), 1);
+    world.vanish(A);
+    assert_eq!(world.guards(), 0);
+    world.kill(A);
+    world.advance(minutes(60));
+    assert_eq!(world.manager.poll_timeout(), None);
 }

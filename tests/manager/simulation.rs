@@ -15,8 +15,8 @@ use plugind::config::{BACKOFF_CAP, DEFAULT_TYPES, HANDLER_TIMEOUT};
 use plugind::handler::{
     Answer as Say, Context, HandlerTable, Plugin, PluginHandler, Reason, Ticket,
 };
-use plugind::manager::Manager;
 use plugind::manager::reconcile::plan;
+use plugind::manager::{Guard, Manager, OnDown};
 
 use crate::rng::Rng;
 use crate::script::{Answer, Script};
@@ -213,11 +213,19 @@ impl Simulation {
         let mut table = HandlerTable::new();
         table.add(DEFAULT_TYPES, oracle.clone());
         let mut world = World::with(Manager::new(table));
+        let mut rng = Rng::new(seed);
         world.is_slow = true;
+        if rng.one_in(2) {
+            world.guard_by = Guard::Connection;
+        }
+        if rng.one_in(2) {
+            let grace = Duration::from_secs(rng.below(0..60));
+            world.manager.set_on_down(OnDown::Deregister(grace));
+        }
         Self {
             world,
             oracle,
-            rng: Rng::new(seed),
+            rng,
             is_loud,
         }
     }
@@ -275,7 +283,11 @@ impl Simulation {
                 self.say(format_args!("{by:?} pass"));
                 self.world.advance(by);
             }
-            9 if self.rng.one_in(8) => {
+            9 if self.rng.one_in(2) => {
+                self.say(format_args!("{path} is killed"));
+                self.world.kill(path);
+            }
+            10 if self.rng.one_in(8) => {
                 self.say(format_args!("a long time passes"));
                 self.world.advance(HANDLER_TIMEOUT);
             }

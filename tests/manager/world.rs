@@ -10,7 +10,7 @@ use std::time::Duration;
 use plugind::handler::{
     Answer, Context, DialError, HandlerTable, Plugin, PluginHandler, Reason, Ticket,
 };
-use plugind::manager::{Input, LinkId, Manager, Output};
+use plugind::manager::{Guard, Input, LinkId, Manager, Output};
 use plugind::time::Time;
 use plugind::watch::Identity;
 
@@ -27,6 +27,10 @@ pub(crate) struct World {
     /// What is on its way to the manager, in order for each connection.
     in_flight: BTreeMap<LinkId, VecDeque<Delivery>>,
     hung_up: BTreeSet<LinkId>,
+    /// The sockets whose processes are watched.
+    guards: BTreeMap<LinkId, Identity>,
+    /// How plugins are watched over.
+    pub(crate) guard_by: Guard,
     /// Whether what is on its way waits for [`World::deliver`].
     pub(crate) is_slow: bool,
     last_inode: u64,
@@ -79,6 +83,8 @@ impl World {
             links: BTreeMap::new(),
             in_flight: BTreeMap::new(),
             hung_up: BTreeSet::new(),
+            guards: BTreeMap::new(),
+            guard_by: Guard::Process,
             is_slow: false,
             last_inode: 0,
             dials: BTreeMap::new(),
@@ -215,7 +221,53 @@ impl World {
                 self.links.remove(&link);
                 self.hung_up.insert(link);
             }
+            Output::Guard { link } => self.guard(link),
+            Output::Unguard { link } => {
+                self.guards.remove(&link);
+            }
         }
+    }
+
+    fn guard(&mut self, link: LinkId) {
+        let by = self.guard_by;
+        if by == Guard::Process {
+            if let Some(connection) = self.links.get(&link) {
+                self.guards.insert(link, connection.identity);
+            }
+        }
+        self.manager
+            .handle_input(Input::Guarded { link, by }, self.now);
+    }
+
+    /// The process behind the socket at `path` is killed: its socket stays.
+    pub(crate) fn kill(&mut self, path: &str) {
+        let Some(listener) = self.sockets.get_mut(Path::new(path)) else {
+            return;
+        };
+        listener.plugin = None;
+        let identity = listener.identity;
+        let of_it = |guard: &Identity| *guard == identity;
+        let guards: Vec<_> = self
+            .guards
+            .iter()
+            .filter(|(_, it)| of_it(it))
+            .map(|(link, _)| *link)
+            .collect();
+        for link in guards {
+            self.guards.remove(&link);
+            self.manager
+                .handle_input(Input::ProcessEnded { link }, self.now);
+        }
+        let links: Vec<_> = self
+            .links
+            .iter()
+            .filter(|(_, it)| of_it(&it.identity))
+            .map(|(link, _)| *link)
+            .collect();
+        for link in links {
+            self.break_link(link);
+        }
+        self.run();
     }
 
     fn send(&mut self, link: LinkId, delivery: Delivery) {
@@ -225,6 +277,11 @@ impl World {
     /// The connections on which something is on its way.
     pub(crate) fn busy_links(&self) -> Vec<LinkId> {
         self.in_flight.keys().copied().collect()
+    }
+
+    /// How many processes are watched.
+    pub(crate) fn guards(&self) -> usize {
+        self.guards.len()
     }
 
     /// The connections that are open.

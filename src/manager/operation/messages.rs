@@ -41,6 +41,8 @@ pub enum Command {
     Notify(Result<(), Refusal>, Time),
     /// Close the connection, or stop dialling.
     Hangup,
+    /// The plugin is registered: watch over whoever is behind the connection.
+    Guard,
     /// Get in line to speak to the handler about this plugin name.
     TakeTurn(Arc<Plugin>),
     /// Ask the plugin's handler.
@@ -71,6 +73,10 @@ pub enum Outcome {
     Registered(Arc<Plugin>),
     /// The plugin's handler no longer knows it.
     Deregistered(Arc<Plugin>),
+    /// The registered plugin is there and answers.
+    Alive(Arc<Plugin>),
+    /// Something else than the registered plugin is behind its socket.
+    Changed(Arc<Plugin>),
     /// The plugin is not registered; it is tried again after the backoff.
     Failed(Failure),
     /// The socket has gone, so nobody is interested any more.

@@ -36,6 +36,9 @@
 //!  AwaitingTurn
 //!         ^
 //!  deregister                                                   ended: Deregistered
+//!
+//!  check                                                        ended: Alive,
+//!     +-> Dialing -> AskingInfo ------------------------------->       Changed or Failed
 //! ```
 //!
 //! [`Event::Cancelled`] ends it from every state: at once where no handler has registered anything,
@@ -70,11 +73,11 @@ pub struct Operation {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum State {
     /// For the connection.
-    Dialing(Ladder),
+    Dialing(Ladder, Goal),
     /// For the moment to dial again: nobody listened on the socket yet.
-    AwaitingListener(Ladder, Time),
+    AwaitingListener(Ladder, Goal, Time),
     /// For the plugin's reply to GetInfo.
-    AskingInfo,
+    AskingInfo(Goal),
     /// For its turn to speak to the handler about this plugin name.
     AwaitingTurn(Arc<Plugin>, Purpose),
     /// For the handler's answer.
@@ -98,6 +101,15 @@ struct Ladder {
     pause: Duration,
     /// Whether a refused connection is tried again at all.
     is_patient: bool,
+}
+
+/// What a plugin is asked who it is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Goal {
+    /// To register it.
+    Register,
+    /// To see whether it is still this one.
+    Check(Arc<Plugin>),
 }
 
 /// Why an operation gets in line to speak to a handler.
@@ -145,7 +157,20 @@ impl Operation {
             pause: LADDER_INITIAL,
             is_patient: is_new,
         };
-        let state = State::Dialing(ladder);
+        let state = State::Dialing(ladder, Goal::Register);
+        (Self { socket, state }, vec![Command::Dial])
+    }
+
+    /// Sees whether the registered plugin is still there, behind the same socket: it is dialled
+    /// once, and asked who it is.
+    pub fn check(plugin: Arc<Plugin>, now: Time) -> (Self, Vec<Command>) {
+        let ladder = Ladder {
+            give_up: now + DIAL_TIMEOUT,
+            pause: LADDER_INITIAL,
+            is_patient: false,
+        };
+        let socket = plugin.socket.clone();
+        let state = State::Dialing(ladder, Goal::Check(plugin));
         (Self { socket, state }, vec![Command::Dial])
     }
 
@@ -163,17 +188,19 @@ impl Operation {
         use State as S;
         let Self { socket, state } = self;
         match (state, event) {
-            (S::Dialing(_), E::Connected) => steps::ask_info(socket),
-            (S::Dialing(ladder), E::DialFailed(error)) => {
-                steps::dial_failed(socket, ladder, error, now)
+            (S::Dialing(_, goal), E::Connected) => steps::ask_info(socket, goal),
+            (S::Dialing(ladder, goal), E::DialFailed(error)) => {
+                steps::dial_failed(socket, ladder, goal, error, now)
             }
-            (S::Dialing(ladder), E::Timeout) if ladder.give_up <= now => {
+            (S::Dialing(ladder, _), E::Timeout) if ladder.give_up <= now => {
                 steps::fail(Failure::Dial(DialError::TimedOut))
             }
-            (S::AwaitingListener(ladder, until), E::Timeout) if until <= now => {
-                steps::dial_again(socket, ladder)
+            (S::AwaitingListener(ladder, goal, until), E::Timeout) if until <= now => {
+                steps::dial_again(socket, ladder, goal)
             }
-            (S::AskingInfo, E::Replied(reply)) => steps::info_replied(socket, reply, now),
+            (S::AskingInfo(goal), E::Replied(reply)) => {
+                steps::info_replied(socket, goal, reply, now)
+            }
             (S::AwaitingTurn(plugin, Purpose::Register), E::TurnCame) => {
                 steps::validate(socket, plugin, now)
             }
@@ -234,13 +261,13 @@ impl Operation {
     /// comes because every operation before it has one.
     pub fn deadline(&self) -> Option<Time> {
         match &self.state {
-            State::Dialing(ladder) => Some(ladder.give_up),
-            State::AwaitingListener(_, until) => Some(*until),
+            State::Dialing(ladder, _) => Some(ladder.give_up),
+            State::AwaitingListener(_, _, until) => Some(*until),
             State::Validating(asked)
             | State::Registering(asked)
             | State::Deregistering(asked, _) => Some(asked.deadline),
             State::Redialing(_, budget) => Some(budget.until),
-            State::AskingInfo | State::AwaitingTurn(..) | State::Notifying(..) => None,
+            State::AskingInfo(_) | State::AwaitingTurn(..) | State::Notifying(..) => None,
         }
     }
 
@@ -271,7 +298,7 @@ impl Operation {
     /// Whether a plugin or a handler would notice if it ended here.
     pub fn is_committed(&self) -> bool {
         match self.state {
-            State::Dialing(_) | State::AwaitingListener(..) | State::AskingInfo => false,
+            State::Dialing(..) | State::AwaitingListener(..) | State::AskingInfo(_) => false,
             State::AwaitingTurn(_, purpose) => purpose == Purpose::Deregister,
             _ => true,
         }
@@ -291,9 +318,9 @@ impl Operation {
 impl State {
     fn name(&self) -> &'static str {
         match self {
-            Self::Dialing(_) => "Dialing",
+            Self::Dialing(..) => "Dialing",
             Self::AwaitingListener(..) => "AwaitingListener",
-            Self::AskingInfo => "AskingInfo",
+            Self::AskingInfo(_) => "AskingInfo",
             Self::AwaitingTurn(..) => "AwaitingTurn",
             Self::Validating(_) => "Validating",
             Self::Registering(_) => "Registering",

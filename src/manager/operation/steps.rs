@@ -8,7 +8,7 @@ use std::sync::Arc;
 use prost::Message as _;
 
 use super::messages::{Command, Outcome, Question, Step};
-use super::{Asked, Budget, Ladder, Operation, Purpose, State, Then, Verdict};
+use super::{Asked, Budget, Goal, Ladder, Operation, Purpose, State, Then, Verdict};
 use crate::config::{HANDLER_TIMEOUT, LADDER_MAX, NOTIFY_TIMEOUT};
 use crate::grpc::CallError;
 use crate::handler::{CallFailure, DialError, Plugin, Reason};
@@ -27,7 +27,13 @@ pub(super) fn fail(failure: Failure) -> Step {
 }
 
 /// The dial budget goes on while nobody listens (ECONNREFUSED) or the backlog is full (EAGAIN).
-pub(super) fn dial_failed(socket: Arc<Path>, ladder: Ladder, error: DialError, now: Time) -> Step {
+pub(super) fn dial_failed(
+    socket: Arc<Path>,
+    ladder: Ladder,
+    goal: Goal,
+    error: DialError,
+    now: Time,
+) -> Step {
     let may_pass = match error {
         DialError::Busy => true,
         DialError::Refused => ladder.is_patient,
@@ -39,19 +45,20 @@ pub(super) fn dial_failed(socket: Arc<Path>, ladder: Ladder, error: DialError, n
     }
     let pause = (ladder.pause * 2).min(LADDER_MAX);
     let ladder = Ladder { pause, ..ladder };
-    go(socket, State::AwaitingListener(ladder, until), Vec::new())
+    let state = State::AwaitingListener(ladder, goal, until);
+    go(socket, state, Vec::new())
 }
 
-pub(super) fn dial_again(socket: Arc<Path>, ladder: Ladder) -> Step {
-    go(socket, State::Dialing(ladder), vec![Command::Dial])
+pub(super) fn dial_again(socket: Arc<Path>, ladder: Ladder, goal: Goal) -> Step {
+    go(socket, State::Dialing(ladder, goal), vec![Command::Dial])
 }
 
-pub(super) fn ask_info(socket: Arc<Path>) -> Step {
-    go(socket, State::AskingInfo, vec![Command::GetInfo])
+pub(super) fn ask_info(socket: Arc<Path>, goal: Goal) -> Step {
+    go(socket, State::AskingInfo(goal), vec![Command::GetInfo])
 }
 
 /// "GetInfo. Failure: the plugin is not told." What it says of itself may still be refused.
-pub(super) fn info_replied(socket: Arc<Path>, reply: Reply, now: Time) -> Step {
+pub(super) fn info_replied(socket: Arc<Path>, goal: Goal, reply: Reply, now: Time) -> Step {
     let reply = match reply {
         Ok(reply) => reply,
         Err(error) => return fail(Failure::GetInfo(error)),
@@ -60,9 +67,13 @@ pub(super) fn info_replied(socket: Arc<Path>, reply: Reply, now: Time) -> Step {
         Ok(info) => info,
         Err(error) => return fail(Failure::UndecodableInfo(error.to_string())),
     };
-    match Plugin::from_info(info, socket.clone()) {
-        Ok(plugin) => take_turn(socket, Arc::new(plugin)),
-        Err(invalid) => refuse(socket, invalid.into(), Vec::new(), now),
+    match (goal, Plugin::from_info(info, socket.clone())) {
+        (Goal::Check(known), Ok(plugin)) if *known == plugin => {
+            Step::Ends(Outcome::Alive(known), vec![Command::Guard])
+        }
+        (Goal::Check(known), _) => Step::Ends(Outcome::Changed(known), vec![Command::Hangup]),
+        (Goal::Register, Ok(plugin)) => take_turn(socket, Arc::new(plugin)),
+        (Goal::Register, Err(invalid)) => refuse(socket, invalid.into(), Vec::new(), now),
     }
 }
 
@@ -167,7 +178,7 @@ fn told(socket: Arc<Path>, verdict: Verdict, reply: &[u8], now: Time) -> Step {
     match (verdict, RegistrationStatusResponse::decode(reply)) {
         (Verdict::Refused(refusal), _) => fail(Failure::Refused(refusal)),
         (Verdict::Registered(plugin), Ok(RegistrationStatusResponse {})) => {
-            Step::Ends(Outcome::Registered(plugin), vec![Command::Hangup])
+            Step::Ends(Outcome::Registered(plugin), vec![Command::Guard])
         }
         (Verdict::Registered(plugin), Err(error)) => {
             let failure = Failure::UndecodableResponse(error.to_string());
@@ -234,9 +245,9 @@ pub(super) fn deregistered(
 
 pub(super) fn cancelled(socket: Arc<Path>, state: State, now: Time) -> Step {
     match state {
-        State::Dialing(_)
+        State::Dialing(..)
         | State::AwaitingListener(..)
-        | State::AskingInfo
+        | State::AskingInfo(_)
         | State::AwaitingTurn(_, Purpose::Register)
         | State::Notifying(Verdict::Refused(_), _)
         | State::Redialing(Verdict::Refused(_), _) => {

@@ -49,9 +49,10 @@ fn states() -> Vec<State> {
     };
     let gone = Outcome::Deregistered(plugin.clone());
     vec![
-        State::Dialing(ladder()),
-        State::AwaitingListener(ladder(), Time::from_millis(10)),
-        State::AskingInfo,
+        State::Dialing(ladder(), Goal::Register),
+        State::AwaitingListener(ladder(), Goal::Register, Time::from_millis(10)),
+        State::AskingInfo(Goal::Register),
+        State::AskingInfo(Goal::Check(plugin.clone())),
         State::AwaitingTurn(plugin.clone(), Purpose::Register),
         State::AwaitingTurn(plugin.clone(), Purpose::Deregister),
         State::Validating(asked.clone()),
@@ -104,6 +105,7 @@ fn events() -> Vec<(&'static str, Event, Time)> {
 
 fn name(state: &State) -> String {
     let detail = match state {
+        State::AskingInfo(Goal::Check(_)) => "(Check)",
         State::AwaitingTurn(_, Purpose::Register) => "(Register)",
         State::AwaitingTurn(_, Purpose::Deregister) => "(Deregister)",
         State::Notifying(verdict, _) | State::Redialing(verdict, _) => match verdict {
@@ -132,6 +134,8 @@ fn show_step(step: &Step) -> String {
         Step::Ignores(..) => return "ignored".into(),
         Step::Goes(operation, commands) => (name(&operation.state), commands),
         Step::Ends(Outcome::Registered(_), commands) => ("ended: Registered".into(), commands),
+        Step::Ends(Outcome::Alive(_), commands) => ("ended: Alive".into(), commands),
+        Step::Ends(Outcome::Changed(_), commands) => ("ended: Changed".into(), commands),
         Step::Ends(Outcome::Deregistered(_), commands) => ("ended: Deregistered".into(), commands),
         Step::Ends(Outcome::Failed(failure), commands) => {
             let failure = format!("{failure:?}");
@@ -185,6 +189,13 @@ AskingInfo
     Replied(error) -> ended: Failed(GetInfo) [Hangup]
     Replied(unsent) -> ended: Failed(GetInfo) [Hangup]
     Cancelled -> ended: Cancelled [Hangup]
+AskingInfo(Check)
+    Replied(info) -> ended: Alive [Guard]
+    Replied(empty) -> ended: Changed [Hangup]
+    Replied(garbage) -> ended: Failed(UndecodableInfo) [Hangup]
+    Replied(error) -> ended: Failed(GetInfo) [Hangup]
+    Replied(unsent) -> ended: Failed(GetInfo) [Hangup]
+    Cancelled -> ended: Cancelled [Hangup]
 AwaitingTurn(Register)
     TurnCame -> Validating [Ask(Validate)]
     Cancelled -> ended: Cancelled [Hangup]
@@ -202,8 +213,8 @@ Registering
     Timeout -> Deregistering(Refuse) [Abandon, LeaveActual, Ask(Deregister)]
     Cancelled -> Deregistering [Abandon, Hangup, LeaveActual, Ask(Deregister)]
 Notifying(Registered)
-    Replied(info) -> ended: Registered [Hangup]
-    Replied(empty) -> ended: Registered [Hangup]
+    Replied(info) -> ended: Registered [Guard]
+    Replied(empty) -> ended: Registered [Guard]
     Replied(garbage) -> Deregistering [Hangup, LeaveActual, Ask(Deregister)]
     Replied(error) -> Deregistering [Hangup, LeaveActual, Ask(Deregister)]
     Replied(unsent) -> Redialing(Registered) [Hangup, Dial]

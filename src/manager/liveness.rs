@@ -1,0 +1,183 @@
+//! Whether a registered plugin is still there, although nothing was heard of its socket.
+//!
+//! Pure. A plugin that is killed leaves its socket behind, so its directory tells nothing. Once it
+//! is registered, the connection on which it was told becomes its guard: the daemon watches the
+//! process behind it, or, where the system can't, the connection itself is held. When the guard is
+//! lost, the plugin is asked once more who it is. An answer means that only the guard has gone; none
+//! means that the plugin is down: it is asked again with backoff until it answers or its socket
+//! goes.
+//!
+//! ```text
+//!              guard lost             no answer
+//!   guarded ---------------> checked -----------> down --+
+//!      ^                        |                  |  ^  | backoff
+//!      +------------------------+                  +--+--+
+//!      |        answers                               |
+//!      +----------------------------------------------+
+//! ```
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::execute::Attempt;
+use super::links::{LinkId, Owner};
+use super::operation::Operation;
+use super::reconcile::Target;
+use super::{Backoff, Failure, Manager, Output, Wake};
+use crate::escape;
+use crate::handler::Plugin;
+use crate::time::Time;
+
+/// How a registered plugin is, as far as is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Health {
+    /// Since when it has not answered; none: it is up.
+    pub down_since: Option<Time>,
+    /// The connection that is its guard, or was it before the process behind it was watched.
+    guard: Option<LinkId>,
+    /// How long it is left alone before it is asked again.
+    checks: Backoff,
+    /// Whether it is to be deregistered although its socket is there.
+    pub(super) is_condemned: bool,
+}
+
+/// What becomes of a registered plugin that is down. kubelet does not notice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnDown {
+    /// It stays registered, and is shown as down.
+    #[default]
+    Keep,
+    /// It is deregistered when it has been down for that long.
+    Deregister(Duration),
+}
+
+/// How the daemon watches over a plugin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Guard {
+    /// By its process: the connection is not needed any more.
+    Process,
+    /// By its connection, which has to stay open.
+    Connection,
+}
+
+impl Manager {
+    /// What becomes of a registered plugin that is down, from now on.
+    pub fn set_on_down(&mut self, on_down: OnDown) {
+        self.on_down = on_down;
+    }
+
+    /// The connection of an attempt that has registered its plugin becomes the plugin's guard.
+    pub(super) fn guard(&mut self, attempt: &mut Attempt, now: Time) {
+        let Some(id) = attempt.take_link() else {
+            return;
+        };
+        let registered = self.actual.get_mut(&attempt.path);
+        if let (Some(registered), Some(link)) = (registered, self.links.get_mut(id)) {
+            registered.health.guard = Some(id);
+            link.owner = Owner::Guard;
+            self.guards.insert(id, attempt.path.clone());
+            self.outputs.push_back(Output::Guard { link: id });
+        } else {
+            self.drop_link(id, now);
+        }
+    }
+
+    pub(super) fn guarded(&mut self, link: LinkId, by: Guard, now: Time) {
+        if by == Guard::Process {
+            self.drop_link(link, now);
+        }
+    }
+
+    /// The process or the connection that was watched has ended.
+    pub(super) fn guard_lost(&mut self, link: LinkId, now: Time) {
+        self.drop_link(link, now);
+        let Some(path) = self.guards.remove(&link) else {
+            return;
+        };
+        let Some(registered) = self.actual.get_mut(&path) else {
+            return;
+        };
+        let health = &mut registered.health;
+        health.guard = None;
+        match health.checks.until().filter(|until| now < *until) {
+            // It was guarded for a moment only: whoever answers closes idle connections.
+            Some(until) => self.deadlines.set(Wake::Check(path), Some(until)),
+            None => {
+                health.checks.succeed();
+                self.check(path, now);
+            }
+        }
+    }
+
+    /// A plugin that has left the actual state needs no guard.
+    pub(super) fn unguard(&mut self, path: &Arc<Path>, health: &Health, now: Time) {
+        self.deadlines.set(Wake::Check(path.clone()), None);
+        self.deadlines.set(Wake::Grace(path.clone()), None);
+        if let Some(link) = health.guard {
+            self.guards.remove(&link);
+            self.drop_link(link, now);
+            self.outputs.push_back(Output::Unguard { link });
+        }
+    }
+
+    /// Asks a registered plugin whether it is there, unless it is being deregistered.
+    pub(super) fn check(&mut self, path: Arc<Path>, now: Time) {
+        if self.is_stopping || self.operations.contains_key(&path) {
+            return;
+        }
+        let Some(registered) = self.actual.get(&path) else {
+            return;
+        };
+        let identity = registered.identity;
+        let operation = Operation::check(registered.plugin.clone(), now);
+        self.start(path, operation, Target::Checked(identity), identity, now);
+    }
+
+    /// The plugin answered. Should its guard be lost at once, it is left alone for a while first.
+    pub(super) fn alive(&mut self, shown: &str, plugin: &Plugin, now: Time) {
+        let Some(registered) = self.actual.get_mut(&plugin.socket) else {
+            return;
+        };
+        registered.health.checks.fail(now);
+        registered.health.is_condemned = false;
+        let grace = Wake::Grace(plugin.socket.clone());
+        self.deadlines.set(grace, None);
+        if registered.health.down_since.take().is_some() {
+            log::info!("{shown}: {plugin} is up again");
+        }
+    }
+
+    /// The plugin did not answer.
+    pub(super) fn check_failed(&mut self, path: &Arc<Path>, failure: &Failure, now: Time) {
+        let Some(registered) = self.actual.get_mut(path) else {
+            return;
+        };
+        let health = &mut registered.health;
+        health.checks.fail(now);
+        let retry = health.checks.until();
+        self.deadlines.set(Wake::Check(path.clone()), retry);
+        if health.down_since.is_some() {
+            return;
+        }
+        health.down_since = Some(now);
+        let next = match self.on_down {
+            OnDown::Keep => "it stays registered".to_owned(),
+            OnDown::Deregister(grace) => {
+                let at = Some(now + grace);
+                self.deadlines.set(Wake::Grace(path.clone()), at);
+                format!("it is deregistered in {grace:?}")
+            }
+        };
+        let (socket, plugin) = (escape::path(path), &registered.plugin);
+        log::warn!("{socket}: {plugin} is down: {failure}; {next}");
+    }
+
+    /// What is registered is not to stay so, although its socket is there.
+    pub(super) fn condemn(&mut self, path: Arc<Path>) {
+        if let Some(registered) = self.actual.get_mut(&path) {
+            registered.health.is_condemned = true;
+            self.touch(path);
+        }
+    }
+}
