@@ -220,8 +220,8 @@ static IN_NAMES: [bool; 256] = {
     table
 };
 
-/// "This includes the Connection header field and those listed as having connection-specific
-/// semantics in Section 7.6.1 of [HTTP]".
+/// RFC 9113 §8.2.2: "This includes the Connection header field and those listed as having
+/// connection-specific semantics" in RFC 9110 §7.6.1.
 const CONNECTION_FIELDS: [&[u8]; 5] = [
     b"connection",
     b"keep-alive",
