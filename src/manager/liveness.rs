@@ -3,9 +3,9 @@
 //! Pure. A plugin that is killed leaves its socket behind, so its directory tells nothing. Once it
 //! is registered, the connection on which it was told becomes its guard: the daemon watches the
 //! process behind it, or, where the system can't, the connection itself is held. When the guard is
-//! lost, the plugin is asked once more who it is. An answer means that only the guard has gone; none
-//! means that the plugin is down: it is asked again with backoff until it answers or its socket
-//! goes.
+//! lost, the plugin is asked once more who it is. An answer means that only the guard has gone;
+//! none means that the plugin is down: it is asked again with backoff until it answers or its
+//! socket goes.
 //!
 //! ```text
 //!              guard lost             no answer
@@ -100,13 +100,12 @@ impl Manager {
         };
         let health = &mut registered.health;
         health.guard = None;
-        match health.checks.until().filter(|until| now < *until) {
+        if let Some(until) = health.checks.until().filter(|until| now < *until) {
             // It was guarded for a moment only: whoever answers closes idle connections.
-            Some(until) => self.deadlines.set(Wake::Check(path), Some(until)),
-            None => {
-                health.checks.succeed();
-                self.check(path, now);
-            }
+            self.deadlines.set(Wake::Check(path), Some(until));
+        } else {
+            health.checks.succeed();
+            self.check(path, now);
         }
     }
 
