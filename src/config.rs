@@ -13,6 +13,8 @@ pub struct Config {
     pub plugins_dirs: Vec<PathBuf>,
     /// The plugin types that are accepted.
     pub types: Vec<String>,
+    /// The file in which the registered plugins are kept over a restart; none: they are not.
+    pub state_file: Option<PathBuf>,
 }
 
 impl Default for Config {
@@ -20,6 +22,7 @@ impl Default for Config {
         Self {
             plugins_dirs: vec![PathBuf::from(DEFAULT_PLUGINS_DIR)],
             types: DEFAULT_TYPES.map(str::to_owned).to_vec(),
+            state_file: None,
         }
     }
 }
@@ -72,6 +75,13 @@ pub const RESYNC_INTERVAL: Duration = Duration::from_secs(300);
 
 /// How long running operations may take to end when the daemon stops.
 pub const STOP_GRACE: Duration = Duration::from_secs(2);
+
+/// How long after a change the state file is written: a burst of registrations is one write, and
+/// none of them waits for it (kubelet: keeps no such file).
+pub const STATE_FILE_DELAY: Duration = Duration::from_secs(1);
+
+/// How much of a state file is read (bytes): far more than [`MAX_SOCKETS`] plugins need.
+pub const MAX_STATE_FILE: u64 = 64 * 1024 * 1024;
 
 /// The largest reply to `NotifyRegistrationStatus` (bytes): an empty message, with room for fields
 /// that are not known yet.

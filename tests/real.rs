@@ -8,16 +8,25 @@ mod plugin;
 
 use std::fs::{self, File};
 use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use plugind::config::Config;
 use plugind::daemon::{PluginManager, SetupError};
 use plugind::handler::{AcceptHandler, HandlerTable, Record, Told};
 use tempfile::TempDir;
 
 use self::plugin::Plugin;
+
+/// What there is to say about a daemon that watches `dir`.
+fn watching(dir: &Path) -> Config {
+    Config {
+        plugins_dirs: vec![dir.to_owned()],
+        ..Config::default()
+    }
+}
 
 /// A plugin manager on a fresh directory, with a handler that records what it is told.
 struct Node {
@@ -32,11 +41,16 @@ impl Node {
     }
 
     fn start_on(dir: TempDir) -> Self {
+        let config = watching(dir.path());
+        Self::start_with(dir, &config)
+    }
+
+    fn start_with(dir: TempDir, config: &Config) -> Self {
         let handler = AcceptHandler::default();
         let record = handler.record();
         let mut handlers = HandlerTable::new();
         handlers.add(["CSIPlugin"], handler);
-        let plugins = PluginManager::new(&[dir.path().to_owned()], handlers).unwrap();
+        let plugins = PluginManager::new(config, handlers).unwrap();
         Self {
             dir,
             plugins,
@@ -285,7 +299,7 @@ fn a_directory_that_cannot_be_used_is_a_typed_error_at_the_start() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("file");
     File::create(&file).unwrap();
-    let start = |path: &Path| PluginManager::new(&[path.to_owned()], HandlerTable::new());
+    let start = |path: &Path| PluginManager::new(&watching(path), HandlerTable::new());
     for bad in [file.clone(), file.join("below")] {
         let Err(SetupError::Directory { dir, problem }) = start(&bad) else {
             panic!("{bad:?} was taken");
@@ -300,3 +314,52 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// How long to wait for this loop before looking at what happened elsewhere.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+#[test]
+fn a_plugin_that_went_while_the_daemon_was_down_is_deregistered_at_its_next_start() {
+    let memory = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let config = Config {
+        state_file: Some(memory.path().join("state.json")),
+        ..watching(dir.path())
+    };
+    let mut node = Node::start_with(dir, &config);
+    let gone = Plugin::serve(&node.path("gone.sock"), "gone");
+    let stays = Plugin::serve(&node.path("stays.sock"), "stays");
+    node.until_registered(&gone);
+    node.until_registered(&stays);
+    node.until("both are registered", |node| {
+        (node.registered() == 2 && node.plugins.manager().is_idle()).then_some(())
+    });
+    node.plugins.save();
+    let Node { dir, plugins, .. } = node;
+    drop(plugins);
+    gone.stop();
+
+    let mut node = Node::start_with(dir, &config);
+    node.until_registered(&stays);
+    let told: Vec<_> = node.record.take().iter().map(describe).collect();
+    assert!(told.contains(&"deregister gone".to_owned()), "{told:?}");
+    assert!(!told.contains(&"deregister stays".to_owned()), "{told:?}");
+    let left: Vec<_> = fs::read_dir(memory.path()).unwrap().collect();
+    assert_eq!(left.len(), 1, "nothing but the file is left: {left:?}");
+}
+
+#[test]
+fn a_state_file_that_is_torn_or_that_others_may_write_never_stops_the_start() {
+    let memory = tempfile::tempdir().unwrap();
+    let file = memory.path().join("state.json");
+    for (content, mode) in [("{\"format\":", 0o600), ("{}", 0o666)] {
+        fs::write(&file, content).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let config = Config {
+            state_file: Some(file.clone()),
+            ..watching(dir.path())
+        };
+        let mut node = Node::start_with(dir, &config);
+        let plugin = Plugin::serve(&node.path("a.sock"), "a");
+        node.until_registered(&plugin);
+        plugin.stop();
+    }
+}

@@ -24,7 +24,11 @@ pub(super) fn parse(parser: &mut Parser) -> Result<Command, Error> {
     let mut options = Options::default();
     while let Some(argument) = parser.next()? {
         match argument {
-            Long("plugins-dir") => dirs.push(directory(&parser.value()?)?),
+            Long("plugins-dir") => dirs.push(absolute(&parser.value()?, "--plugins-dir")?),
+            Long("state-file") => {
+                let file = absolute(&parser.value()?, "--state-file")?;
+                options.config.state_file = Some(file);
+            }
             Long("type") => types.push(plugin_type(parser.value()?)?),
             Short('v') | Long("verbose") => {
                 options.verbosity = options.verbosity.saturating_add(1);
@@ -41,11 +45,11 @@ pub(super) fn parse(parser: &mut Parser) -> Result<Command, Error> {
     Ok(Command::Run(options))
 }
 
-/// The directory as an absolute path, so that what is logged and what handlers are told is true
-/// wherever they are.
-fn directory(value: &OsStr) -> Result<PathBuf, Error> {
+/// The value of `option` as an absolute path, so that what is logged and what handlers are told is
+/// true wherever they are.
+fn absolute(value: &OsStr, option: &str) -> Result<PathBuf, Error> {
     if value.is_empty() {
-        return Err("--plugins-dir needs the path of a directory".into());
+        return Err(format!("{option} needs a path").into());
     }
     path::absolute(value).map_err(|error| Error::ParsingFailed {
         value: value.to_string_lossy().into_owned(),
@@ -73,6 +77,8 @@ Options:
                      (default: /var/lib/kubelet/plugins_registry)
   --type NAME        accept plugins of this type; may be given several times
                      (default: CSIPlugin, DevicePlugin, DRAPlugin)
+  --state-file FILE  keep the registered plugins in FILE, so that those that go
+                     while the daemon is down are deregistered at its next start
   -v, --verbose      log more: -v every step, -vv every event; the environment
                      variable RUST_LOG has the last word
   -h, --help         this text
@@ -126,10 +132,12 @@ mod tests {
     }
 
     #[test]
-    fn a_relative_directory_is_made_absolute() {
-        let options = parse(&["--plugins-dir", "a/b"]).unwrap();
-        assert!(options.config.plugins_dirs[0].is_absolute());
-        assert!(options.config.plugins_dirs[0].ends_with("a/b"));
+    fn a_relative_path_is_made_absolute() {
+        let options = parse(&["--plugins-dir", "a/b", "--state-file", "c/d"]).unwrap();
+        let file = options.config.state_file.unwrap();
+        for (path, end) in [(&options.config.plugins_dirs[0], "a/b"), (&file, "c/d")] {
+            assert!(path.is_absolute() && path.ends_with(end));
+        }
     }
 
     #[test]

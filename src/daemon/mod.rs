@@ -27,6 +27,7 @@ pub mod probe;
 mod run;
 mod scan;
 mod signals;
+mod state_file;
 mod time_of_day;
 
 use std::fmt;

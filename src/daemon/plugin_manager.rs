@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use mio::{Events, Poll, Token};
@@ -14,6 +14,8 @@ use super::connections::Connections;
 use super::guards::Guards;
 use super::inotify::Inotify;
 use super::scan;
+use super::state_file::StateFile;
+use crate::config::Config;
 use crate::escape;
 use crate::handler::{DialError, HandlerTable, Reason, Ticket};
 use crate::manager::{self, LinkId, Manager};
@@ -36,19 +38,23 @@ pub struct PluginManager {
     inotify: Inotify,
     /// Whether inotify has more reports than were read.
     is_inotify_ready: bool,
+    /// Whether the core knows that every directory has been looked at once.
+    is_scanned: bool,
     manager: Manager,
     connections: Connections,
     guards: Guards,
     /// The connections whose processes have ended, which the core has not been told yet.
     ended: Vec<LinkId>,
+    state_file: Option<StateFile>,
 }
 
 impl PluginManager {
-    /// Starts to watch these directories, which are created if they are missing, and gives the
-    /// plugins that are found there to the handlers.
-    pub fn new(dirs: &[PathBuf], handlers: HandlerTable) -> Result<Self, SetupError> {
+    /// Starts to watch the directories of `config`, which are created if they are missing, and gives
+    /// the plugins that are found there to the handlers.
+    pub fn new(config: &Config, handlers: HandlerTable) -> Result<Self, SetupError> {
         let poll = Poll::new().map_err(SetupError::Loop)?;
         let registry = poll.registry().try_clone().map_err(SetupError::Loop)?;
+        let dirs = &config.plugins_dirs;
         let mut plugins = Self {
             poll,
             events: Events::with_capacity(EVENTS),
@@ -57,11 +63,16 @@ impl PluginManager {
             watch: Watch::new(dirs.iter().cloned()),
             inotify: Inotify::new(registry, INOTIFY),
             is_inotify_ready: false,
+            is_scanned: false,
             manager: Manager::new(handlers),
             connections: Connections::new(INOTIFY),
             guards: Guards::default(),
             ended: Vec::new(),
+            state_file: config.state_file.clone().map(StateFile::new),
         };
+        if let Some(file) = &mut plugins.state_file {
+            file.restore(&mut plugins.manager);
+        }
         let now = plugins.clock.now();
         for report in plugins.follow_watch(now) {
             match report {
@@ -85,7 +96,8 @@ impl PluginManager {
         }
         let manager = self.manager.poll_timeout().map(|(at, _)| at);
         let watch = self.watch.poll_timeout();
-        let next = manager.into_iter().chain(watch).min();
+        let file = self.state_file.as_ref().and_then(StateFile::poll_timeout);
+        let next = manager.into_iter().chain(watch).chain(file).min();
         next.map(|at| self.clock.until(at))
     }
 
@@ -111,6 +123,10 @@ impl PluginManager {
             self.manager.handle_input(ended, now);
         }
         self.follow_manager(now);
+        if let Some(file) = &mut self.state_file {
+            file.notice(&self.manager, now);
+            file.handle_timeout(&self.manager, now);
+        }
         Ok(())
     }
 
@@ -122,6 +138,13 @@ impl PluginManager {
     /// Ends the work: nothing new is begun, and what runs gets a moment to end.
     pub fn stop(&mut self) {
         self.tell(manager::Input::Stop);
+    }
+
+    /// Writes down what is registered, for the next start, if there is a file for it.
+    pub fn save(&mut self) {
+        if let Some(file) = &mut self.state_file {
+            file.save(&self.manager);
+        }
     }
 
     /// Whether [`PluginManager::stop`] has been followed to its end.
@@ -212,6 +235,10 @@ impl PluginManager {
 
     /// Does what the manager wants done.
     fn follow_manager(&mut self, now: Time) {
+        if !self.is_scanned && self.watch.is_whole() {
+            self.is_scanned = true;
+            self.manager.handle_input(manager::Input::Scanned, now);
+        }
         while let Some(output) = self.manager.poll_output() {
             match output {
                 manager::Output::Dial {

@@ -26,7 +26,7 @@ impl Daemon {
         let signals = Signals::block().map_err(SetupError::Signals)?;
         let mut handlers = HandlerTable::new();
         handlers.add(config.types.iter().cloned(), AcceptHandler::default());
-        let plugins = PluginManager::new(&config.plugins_dirs, handlers)?;
+        let plugins = PluginManager::new(config, handlers)?;
         for dir in &config.plugins_dirs {
             log::info!("watching {}", escape::path(dir));
         }
@@ -63,6 +63,7 @@ impl Daemon {
             }
             self.plugins.turn(Some(Duration::ZERO))?;
         }
+        self.plugins.save();
         log::info!("ended");
         Ok(())
     }

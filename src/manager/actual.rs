@@ -16,6 +16,8 @@ use crate::watch::Identity;
 #[derive(Debug, Default)]
 pub struct Actual {
     plugins: BTreeMap<Arc<Path>, Registered>,
+    /// How many changes there were.
+    revision: u64,
 }
 
 /// A plugin that a handler knows about.
@@ -42,12 +44,15 @@ impl Actual {
             health: Health::default(),
         };
         self.plugins.insert(path, registered);
+        self.revision += 1;
         Ok(())
     }
 
     /// The plugin behind `path` is no longer known to a handler, or will not be in a moment.
     pub fn remove(&mut self, path: &Path) -> Option<Registered> {
-        self.plugins.remove(path)
+        let removed = self.plugins.remove(path)?;
+        self.revision += 1;
+        Some(removed)
     }
 
     /// The plugin behind `path`.
@@ -63,6 +68,11 @@ impl Actual {
     pub fn holds(&self, path: &Path, identity: Identity) -> bool {
         self.get(path)
             .is_some_and(|registered| registered.identity == identity)
+    }
+
+    /// A number that is another one whenever a plugin has come or gone.
+    pub fn revision(&self) -> u64 {
+        self.revision
     }
 
     /// Every plugin, by the path of its registration socket.

@@ -25,6 +25,7 @@ mod failure;
 mod instances;
 mod links;
 mod liveness;
+mod memory;
 mod operation;
 mod pass;
 mod places;
@@ -44,6 +45,7 @@ pub use failure::{Failure, Refusal};
 pub use instances::Instances;
 pub use links::LinkId;
 pub use liveness::{Guard, Health, OnDown};
+pub use memory::{Memory, MemoryError};
 pub use operation::{Command, Event, Operation, Outcome, Question, Step, Unexpected};
 pub use verdict::{Verdict, verdict};
 
@@ -64,6 +66,8 @@ use turns::Turns;
 pub struct Manager {
     desired: Desired,
     actual: Actual,
+    /// Sockets whose plugins are in the actual state from before a restart, and not found yet.
+    restored: BTreeSet<Arc<Path>>,
     handlers: HandlerTable,
     /// At most one operation per socket.
     operations: BTreeMap<Arc<Path>, Running>,
@@ -101,6 +105,8 @@ pub enum Input {
         /// Where it was.
         path: Arc<Path>,
     },
+    /// Every socket that is there has been reported at least once.
+    Scanned,
     /// A connection that was to be dialled is there.
     Connected {
         /// Which.
@@ -227,6 +233,7 @@ impl Manager {
         Self {
             desired: Desired::default(),
             actual: Actual::default(),
+            restored: BTreeSet::new(),
             handlers,
             operations: BTreeMap::new(),
             instances: Instances::default(),
@@ -252,6 +259,7 @@ impl Manager {
         match input {
             Input::Found { path, identity } => self.found(path, identity, now),
             Input::Lost { path } => self.lost(path),
+            Input::Scanned => self.scanned(),
             Input::Connected { link } => self.connected(link, now),
             Input::DialFailed { link, error } => self.dial_failed(link, error),
             Input::Closed { link } => self.closed(link, now),
@@ -342,6 +350,11 @@ impl Manager {
         &mut self.handlers
     }
 
+    /// A number that is another one whenever the actual state has changed.
+    pub fn revision(&self) -> u64 {
+        self.actual.revision()
+    }
+
     /// What the operation on the socket at `path` waits for, when there is one: its state's name.
     pub fn operation(&self, path: &Path) -> Option<&'static str> {
         self.operations
@@ -370,6 +383,7 @@ impl Manager {
     }
 
     fn found(&mut self, path: Arc<Path>, identity: Identity, now: Time) {
+        self.recall(&path, identity);
         match self.desired.add(path.clone(), identity) {
             Ok(Added::Same) => {}
             Ok(Added::New | Added::Replaced) => {

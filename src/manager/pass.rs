@@ -56,6 +56,9 @@ impl Manager {
     }
 
     fn action_on(&self, path: &Path) -> Option<Action> {
+        if self.restored.contains(path) {
+            return None; // Whether its socket is there is not known yet.
+        }
         let registered = self.actual.get(path);
         let is_condemned = registered.is_some_and(|it| it.health.is_condemned);
         let actual = registered.map(|registered| registered.identity);

@@ -128,6 +128,11 @@ impl Watch {
         self.retry_at
     }
 
+    /// Whether every directory has been looked at, as far as the limits go.
+    pub fn is_whole(&self) -> bool {
+        self.retry_at.is_none()
+    }
+
     /// The next thing to do.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.outputs.pop_front()

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use plugind::config::{BACKOFF_CAP, MAX_OPERATIONS};
 use plugind::handler::{Answer as Say, Reason};
-use plugind::manager::{Guard, Input, OnDown};
+use plugind::manager::{Guard, Input, Memory, OnDown};
 
 use crate::script::{Answer, Script};
 use crate::world::World;
@@ -392,4 +392,53 @@ fn a_deregistered_plugin_is_not_watched_over_any_more() {
     world.kill(A);
     world.advance(minutes(60));
     assert_eq!(world.manager.poll_timeout(), None);
+}
+
+// --- What went while the daemon was down ---------------------------------------------------------
+
+/// A world whose manager remembers what that of `before` knows; the sockets are still there.
+fn restarted(before: &World) -> World {
+    let memory = Memory::of(before.manager.actual(), "boot");
+    let mut world = World::new();
+    world
+        .manager
+        .restore(Memory::decode(&memory.encode(), "boot").expect("it was just written"));
+    world
+}
+
+#[test]
+fn a_plugin_that_went_while_the_daemon_was_down_is_deregistered_at_its_next_start() {
+    let mut before = World::new();
+    before.appear(A, csi("a"));
+    let mut world = restarted(&before);
+    world.advance(minutes(60));
+    assert_eq!(world.told(), "", "not before all has been looked at");
+    world.manager.handle_input(Input::Scanned, world.now);
+    assert_eq!(
+        (world.told().as_str(), world.counts()),
+        ("deregister a", (0, 0))
+    );
+}
+
+#[test]
+fn a_plugin_that_is_still_there_after_a_restart_is_registered_as_every_plugin_is() {
+    let mut before = World::new();
+    let identity = before.appear(A, csi("a"));
+    let mut world = restarted(&before);
+    assert_eq!(world.appear(A, csi("a")), identity);
+    world.manager.handle_input(Input::Scanned, world.now);
+    assert_eq!(
+        (world.told().as_str(), world.counts()),
+        ("validate a, register a", (1, 1))
+    );
+}
+
+#[test]
+fn a_plugin_in_the_place_of_a_remembered_one_is_registered_after_that_is_deregistered() {
+    let mut before = World::new();
+    before.appear(A, csi("a"));
+    let mut world = restarted(&before);
+    world.create(A, csi("never seen"));
+    world.appear(A, csi("b"));
+    assert_eq!(world.told(), "deregister a, validate b, register b");
 }

@@ -1,0 +1,146 @@
+//! The file in which the registered plugins are kept over a restart.
+//!
+//! Written beside its old version and renamed over it, so that there is a whole file at every
+//! moment; and a while after the change, so that no plugin waits for a disk. It is worth something
+//! during one boot only, so it is not forced onto the disk.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use nix::fcntl::OFlag;
+use nix::unistd::Uid;
+
+use crate::config::{MAX_STATE_FILE, STATE_FILE_DELAY};
+use crate::escape;
+use crate::manager::{Manager, Memory};
+use crate::time::Time;
+
+/// Where the registered plugins are kept.
+#[derive(Debug)]
+pub(super) struct StateFile {
+    path: PathBuf,
+    boot: String,
+    /// The manager's revision that was written last, or was there at the start.
+    written: u64,
+    /// When the next version is written.
+    due: Option<Time>,
+    /// Whether the last version could not be written: said once.
+    is_failing: bool,
+}
+
+impl StateFile {
+    /// The file at `path`, which need not exist.
+    pub(super) fn new(path: PathBuf) -> Self {
+        let boot = fs::read_to_string(BOOT_ID).unwrap_or_default();
+        Self {
+            path,
+            boot: boot.trim().to_owned(),
+            written: 0,
+            due: None,
+            is_failing: false,
+        }
+    }
+
+    /// Has the manager remember what the file says. A file that is of no use is reported and left
+    /// alone until the next version replaces it.
+    pub(super) fn restore(&mut self, manager: &mut Manager) {
+        let path = escape::path(&self.path);
+        match self.read() {
+            Ok(memory) => {
+                log::info!("{path}: {} plugins were registered before", memory.len());
+                manager.restore(memory);
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => log::warn!("{path}: the state file is not used: {error}"),
+        }
+        self.written = manager.revision();
+    }
+
+    fn read(&self) -> io::Result<Memory> {
+        let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(flags.bits())
+            .open(&self.path)?;
+        check(&file)?;
+        let mut content = Vec::new();
+        file.take(MAX_STATE_FILE).read_to_end(&mut content)?;
+        Memory::decode(&content, &self.boot).map_err(io::Error::other)
+    }
+
+    /// When [`StateFile::handle_timeout`] has something to do, as the manager is now.
+    pub(super) fn poll_timeout(&self) -> Option<Time> {
+        self.due
+    }
+
+    /// Looks whether there is something new to write down.
+    pub(super) fn notice(&mut self, manager: &Manager, now: Time) {
+        if self.due.is_none() && manager.revision() != self.written {
+            self.due = Some(now + STATE_FILE_DELAY);
+        }
+    }
+
+    /// Writes the next version if its time has come.
+    pub(super) fn handle_timeout(&mut self, manager: &Manager, now: Time) {
+        if self.due.is_some_and(|due| due <= now) {
+            self.save(manager);
+        }
+    }
+
+    /// Writes down what is new, now.
+    pub(super) fn save(&mut self, manager: &Manager) {
+        self.due = None;
+        if manager.revision() == self.written {
+            return;
+        }
+        let memory = Memory::of(manager.actual(), &self.boot);
+        self.written = manager.revision();
+        match replace(&self.path, &memory.encode()) {
+            Ok(()) => self.is_failing = false,
+            Err(error) if !self.is_failing => {
+                self.is_failing = true;
+                let path = escape::path(&self.path);
+                log::warn!("{path}: the state file cannot be written: {error}");
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+/// Whatever others can write, they could make this daemon deregister.
+fn check(file: &File) -> io::Result<()> {
+    let found = file.metadata()?;
+    let owner = found.uid();
+    if !found.is_file() {
+        Err(io::Error::other("it is no regular file"))
+    } else if owner != Uid::effective().as_raw() && owner != 0 {
+        Err(io::Error::other(format!("it belongs to user {owner}")))
+    } else if found.mode() & WRITABLE_BY_OTHERS != 0 {
+        Err(io::Error::other("others may write to it"))
+    } else {
+        Ok(())
+    }
+}
+
+/// Puts `content` in the place of what is at `path`, whole or not at all.
+fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".new");
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .custom_flags(OFlag::O_NOFOLLOW.bits())
+        .open(&beside)?;
+    file.write_all(content)?;
+    fs::rename(beside, path)
+}
+
+/// The kernel's name for the time since the machine was started (`random(4)`).
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
+/// The mode bits by which group and others may write.
+const WRITABLE_BY_OTHERS: u32 = 0o022;

@@ -1,0 +1,244 @@
+//! What is worth knowing after a restart: which plugins were registered.
+//!
+//! Pure: octets in, octets out; the daemon reads and writes the file. A plugin may go while the
+//! daemon is down, and its handler must hear of it all the same. So the registered plugins are kept
+//! in a file; what it names and the first look at the directories does not find is deregistered.
+//!
+//! A file from before a reboot says nothing about this boot's sockets, and one that is torn or
+//! somebody else's says nothing at all: each is refused, which costs nothing but the memory.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Actual, Manager, Registered};
+use crate::escape;
+use crate::handler::Plugin;
+use crate::watch::Identity;
+
+/// The registered plugins of some moment, as they are written down.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Memory {
+    /// What wrote this: [`FORMAT`].
+    format: String,
+    /// The boot during which it was written, in the kernel's words.
+    boot: String,
+    plugins: Vec<Remembered>,
+}
+
+/// A plugin that was registered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Remembered {
+    socket: PathBuf,
+    device: u64,
+    inode: u64,
+    born: (i64, u32),
+    r#type: String,
+    name: String,
+    endpoint: PathBuf,
+    versions: Vec<String>,
+}
+
+/// Why a file is of no use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MemoryError {
+    /// It is not what was written: torn, or not ours.
+    Unreadable(String),
+    /// It was written by something else, or by another version.
+    Foreign(String),
+    /// It was written before the machine was started anew.
+    Stale,
+}
+
+impl Memory {
+    /// The plugins that are registered now. One whose path is not UTF-8 can't be written down, and
+    /// is left out.
+    pub fn of(actual: &Actual, boot: &str) -> Self {
+        let plugins = actual.iter().map(|(_, registered)| registered);
+        Self {
+            format: FORMAT.to_owned(),
+            boot: boot.to_owned(),
+            plugins: plugins.filter_map(Remembered::of).collect(),
+        }
+    }
+
+    /// The file's content.
+    pub fn encode(&self) -> Vec<u8> {
+        // Strings, numbers and UTF-8 paths: there is nothing that JSON could refuse.
+        serde_json::to_vec_pretty(self).unwrap_or_default()
+    }
+
+    /// Reads a file's content, in the boot of that name.
+    pub fn decode(content: &[u8], boot: &str) -> Result<Self, MemoryError> {
+        let memory: Self = serde_json::from_slice(content)
+            .map_err(|error| MemoryError::Unreadable(error.to_string()))?;
+        if memory.format != FORMAT {
+            return Err(MemoryError::Foreign(memory.format));
+        }
+        if memory.boot != boot {
+            return Err(MemoryError::Stale);
+        }
+        Ok(memory)
+    }
+
+    /// How many plugins it names.
+    pub fn len(&self) -> usize {
+        self.plugins.len()
+    }
+
+    /// Whether it names none.
+    pub fn is_empty(&self) -> bool {
+        self.plugins.is_empty()
+    }
+}
+
+impl Remembered {
+    fn of(registered: &Registered) -> Option<Self> {
+        let Registered {
+            identity, plugin, ..
+        } = registered;
+        plugin.socket.to_str()?;
+        plugin.endpoint.to_str()?;
+        Some(Self {
+            socket: plugin.socket.to_path_buf(),
+            device: identity.device,
+            inode: identity.inode,
+            born: identity.born,
+            r#type: plugin.kind.clone(),
+            name: plugin.name.clone(),
+            endpoint: plugin.endpoint.clone(),
+            versions: plugin.versions.clone(),
+        })
+    }
+
+    fn identity(&self) -> Identity {
+        Identity {
+            device: self.device,
+            inode: self.inode,
+            born: self.born,
+        }
+    }
+
+    fn into_plugin(self) -> Plugin {
+        Plugin {
+            kind: self.r#type,
+            name: self.name,
+            endpoint: self.endpoint,
+            versions: self.versions,
+            socket: self.socket.into(),
+        }
+    }
+}
+
+impl Manager {
+    /// Remembers what was registered before a restart. To be called before anything is found.
+    ///
+    /// A remembered plugin whose socket is found again is registered anew, as every plugin is after
+    /// a restart; one whose socket is another one now is deregistered first; and one whose socket is
+    /// not found is deregistered when [`super::Input::Scanned`] says that all has been looked at.
+    pub fn restore(&mut self, memory: Memory) {
+        for remembered in memory.plugins {
+            let identity = remembered.identity();
+            let plugin = Arc::new(remembered.into_plugin());
+            let path = plugin.socket.clone();
+            if self.actual.add(plugin, identity).is_ok() {
+                self.restored.insert(path);
+            }
+        }
+    }
+
+    /// A socket has been found: if it is a remembered one, its plugin has yet to be registered with
+    /// the handlers of this process.
+    pub(super) fn recall(&mut self, path: &Arc<Path>, identity: Identity) {
+        if self.restored.remove(path) && self.actual.holds(path, identity) {
+            self.actual.remove(path);
+        }
+    }
+
+    /// Every directory has been looked at: what is remembered and was not found has gone.
+    pub(super) fn scanned(&mut self) {
+        for path in std::mem::take(&mut self.restored) {
+            log::info!("{}: went while nobody looked", escape::path(&path));
+            self.touch(path);
+        }
+    }
+}
+
+impl fmt::Display for MemoryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable(error) => write!(f, "it is torn or not ours: {}", escape::text(error)),
+            Self::Foreign(format) => {
+                write!(
+                    f,
+                    "its format is \"{}\" and not \"{FORMAT}\"",
+                    escape::text(format)
+                )
+            }
+            Self::Stale => f.write_str("it is from before the machine was started anew"),
+        }
+    }
+}
+
+impl std::error::Error for MemoryError {}
+
+/// The first word of a file, with the version of what follows.
+const FORMAT: &str = "plugind registered plugins 1";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOOT: &str = "0a1b";
+
+    fn memory() -> Memory {
+        let plugin = Plugin {
+            kind: "CSIPlugin".into(),
+            name: "a".into(),
+            endpoint: "/p/a.sock".into(),
+            versions: vec!["1.0.0".into()],
+            socket: Path::new("/r/a-reg.sock").into(),
+        };
+        let identity = Identity {
+            device: 1,
+            inode: 2,
+            born: (3, 4),
+        };
+        let mut actual = Actual::default();
+        actual
+            .add(Arc::new(plugin), identity)
+            .expect("it has a path");
+        Memory::of(&actual, BOOT)
+    }
+
+    #[test]
+    fn what_was_written_is_read_again() {
+        assert_eq!(Memory::decode(&memory().encode(), BOOT), Ok(memory()));
+    }
+
+    #[test]
+    fn a_torn_file_is_refused_wherever_it_is_torn() {
+        let whole = memory().encode();
+        for length in 0..whole.len() {
+            let torn = Memory::decode(&whole[..length], BOOT);
+            assert!(matches!(torn, Err(MemoryError::Unreadable(_))), "{length}");
+        }
+    }
+
+    #[test]
+    fn a_foreign_or_stale_file_is_refused() {
+        assert_eq!(
+            Memory::decode(&memory().encode(), "another boot"),
+            Err(MemoryError::Stale)
+        );
+        let content = String::from_utf8(memory().encode()).expect("JSON is UTF-8");
+        let other = content.replace(FORMAT, "something else");
+        assert_eq!(
+            Memory::decode(other.as_bytes(), BOOT),
+            Err(MemoryError::Foreign("something else".into()))
+        );
+        assert!(Memory::decode(b"[]", BOOT).is_err());
+    }
+}
