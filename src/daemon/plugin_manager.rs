@@ -49,8 +49,8 @@ pub struct PluginManager {
 }
 
 impl PluginManager {
-    /// Starts to watch the directories of `config`, which are created if they are missing, and gives
-    /// the plugins that are found there to the handlers.
+    /// Starts to watch the directories of `config`, which are created if they are missing, and
+    /// gives the plugins that are found there to the handlers.
     pub fn new(config: &Config, handlers: HandlerTable) -> Result<Self, SetupError> {
         let poll = Poll::new().map_err(SetupError::Loop)?;
         let registry = poll.registry().try_clone().map_err(SetupError::Loop)?;

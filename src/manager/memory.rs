@@ -136,8 +136,9 @@ impl Manager {
     /// Remembers what was registered before a restart. To be called before anything is found.
     ///
     /// A remembered plugin whose socket is found again is registered anew, as every plugin is after
-    /// a restart; one whose socket is another one now is deregistered first; and one whose socket is
-    /// not found is deregistered when [`super::Input::Scanned`] says that all has been looked at.
+    /// a restart; one whose socket is another one now is deregistered first; and one whose socket
+    /// is not found is deregistered when [`super::Input::Scanned`] says that all has been looked
+    /// at.
     pub fn restore(&mut self, memory: Memory) {
         for remembered in memory.plugins {
             let identity = remembered.identity();
