@@ -4,17 +4,38 @@
 //! build needs no generator. `make proto` writes them anew; `tests/proto.rs` fails when they are
 //! not what the definitions say. Only this file is written by hand: a new package gets its line.
 
+/// What a CSI driver serves on its endpoint, as far as registering it needs.
+// Generated code is held to the compiler's rules, not to this crate's taste.
+#[allow(clippy::pedantic, unreachable_pub, unused_qualifications)]
+#[rustfmt::skip]
+pub mod csi_v1;
+
 /// The service that every plugin serves on its registration socket.
 // Generated code is held to the compiler's rules, not to this crate's taste.
 #[allow(clippy::pedantic, unreachable_pub, unused_qualifications)]
 #[rustfmt::skip]
 pub mod pluginregistration;
 
+/// What a DRA driver that watches the health of its devices serves on its endpoint.
+// Generated code is held to the compiler's rules, not to this crate's taste.
+#[allow(clippy::pedantic, unreachable_pub, unused_qualifications)]
+#[rustfmt::skip]
+pub mod v1alpha1;
+
+/// What a device plugin serves on its endpoint, as far as watching its devices needs.
+// Generated code is held to the compiler's rules, not to this crate's taste.
+#[allow(clippy::pedantic, unreachable_pub, unused_qualifications)]
+#[rustfmt::skip]
+pub mod v1beta1;
+
 #[cfg(test)]
 mod tests {
     use prost::Message as _;
 
+    use super::csi_v1::{NodeGetInfoResponse, ProbeResponse, Topology, identity, node};
     use super::pluginregistration::{PluginInfo, RegistrationStatus, registration};
+    use super::v1alpha1::{DeviceHealth, DeviceIdentifier, dra_resource_health};
+    use super::v1beta1::{Device, ListAndWatchResponse, device_plugin};
 
     #[test]
     fn a_plugin_s_information_has_the_field_numbers_of_kubelet() {
@@ -47,5 +68,63 @@ mod tests {
             registration::NOTIFY_REGISTRATION_STATUS,
             "/pluginregistration.Registration/NotifyRegistrationStatus"
         );
+    }
+    #[test]
+    fn what_a_driver_knows_of_its_node_has_the_field_numbers_of_csi() {
+        let info = NodeGetInfoResponse {
+            node_id: "n".to_owned(),
+            max_volumes_per_node: 7,
+            accessible_topology: Some(Topology {
+                segments: [("k".to_owned(), "v".to_owned())].into(),
+            }),
+        };
+        let wire = b"\x0a\x01n\x10\x07\x1a\x08\x0a\x06\x0a\x01k\x12\x01v";
+        assert_eq!(info.encode_to_vec(), wire);
+        let ready = ProbeResponse { ready: Some(true) };
+        assert_eq!(ready.encode_to_vec(), b"\x0a\x02\x08\x01");
+    }
+
+    #[test]
+    fn devices_and_their_health_have_the_field_numbers_of_kubelet() {
+        let devices = ListAndWatchResponse {
+            devices: vec![Device {
+                id: "d".to_owned(),
+                health: "Healthy".to_owned(),
+                topology: None,
+            }],
+        };
+        let wire = b"\x0a\x0c\x0a\x01d\x12\x07Healthy";
+        assert_eq!(devices.encode_to_vec(), wire);
+        let health = DeviceHealth {
+            device: Some(DeviceIdentifier {
+                pool_name: "p".to_owned(),
+                device_name: "d".to_owned(),
+            }),
+            health: 2,
+            last_updated_time: 3,
+            health_check_timeout_seconds: 4,
+            message: "m".to_owned(),
+        };
+        let wire = b"\x0a\x06\x0a\x01p\x12\x01d\x10\x02\x18\x03\x20\x04\x2a\x01m";
+        assert_eq!(health.encode_to_vec(), wire);
+    }
+
+    #[test]
+    fn the_methods_of_the_endpoints_have_the_paths_that_plugins_serve() {
+        let paths = [
+            (identity::GET_PLUGIN_INFO, "/csi.v1.Identity/GetPluginInfo"),
+            (node::NODE_GET_INFO, "/csi.v1.Node/NodeGetInfo"),
+            (
+                device_plugin::LIST_AND_WATCH,
+                "/v1beta1.DevicePlugin/ListAndWatch",
+            ),
+            (
+                dra_resource_health::NODE_WATCH_RESOURCES,
+                "/v1alpha1.DRAResourceHealth/NodeWatchResources",
+            ),
+        ];
+        for (path, expected) in paths {
+            assert_eq!(path, expected);
+        }
     }
 }
