@@ -3,6 +3,7 @@
 //! Pure: constants, and what a user may choose. Where kubelet has the same thing under another
 //! value, the doc line says so. A section per layer, from the outermost to the innermost.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -15,6 +16,28 @@ pub struct Config {
     pub types: Vec<String>,
     /// The file in which the registered plugins are kept over a restart; none: they are not.
     pub state_file: Option<PathBuf>,
+    /// What becomes of a registered plugin that is down.
+    pub on_down: OnDown,
+}
+
+/// What becomes of a registered plugin that does not answer any more, although its socket is there.
+/// kubelet does not notice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnDown {
+    /// It stays registered, and is shown as down.
+    #[default]
+    Keep,
+    /// It is deregistered when it has been down for that long.
+    Deregister(Duration),
+}
+
+impl fmt::Display for OnDown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Keep => f.write_str("stays registered"),
+            Self::Deregister(grace) => write!(f, "is deregistered after {grace:?}"),
+        }
+    }
 }
 
 impl Default for Config {
@@ -23,6 +46,7 @@ impl Default for Config {
             plugins_dirs: vec![PathBuf::from(DEFAULT_PLUGINS_DIR)],
             types: DEFAULT_TYPES.map(str::to_owned).to_vec(),
             state_file: None,
+            on_down: OnDown::default(),
         }
     }
 }
@@ -72,6 +96,10 @@ pub const MAX_OPERATIONS: usize = 64;
 /// How often every socket is looked at again although nothing happened: a safety net that should
 /// never catch anything (kubelet: every second).
 pub const RESYNC_INTERVAL: Duration = Duration::from_secs(300);
+
+/// How long a plugin may be down before it is deregistered, where that is wanted and no time is
+/// named: a container that is restarted in place is back well before.
+pub const DOWN_GRACE: Duration = Duration::from_secs(30);
 
 /// How long running operations may take to end when the daemon stops.
 pub const STOP_GRACE: Duration = Duration::from_secs(2);

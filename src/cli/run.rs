@@ -2,12 +2,13 @@
 
 use std::ffi::{OsStr, OsString};
 use std::path::{self, PathBuf};
+use std::time::Duration;
 
 use lexopt::prelude::{Long, Short, ValueExt as _};
 use lexopt::{Error, Parser};
 
 use super::{Command, standard};
-use crate::config::Config;
+use crate::config::{Config, DOWN_GRACE, OnDown};
 
 /// How to run the daemon.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,6 +31,7 @@ pub(super) fn parse(parser: &mut Parser) -> Result<Command, Error> {
                 options.config.state_file = Some(file);
             }
             Long("type") => types.push(plugin_type(parser.value()?)?),
+            Long("on-down") => options.config.on_down = parser.value()?.parse_with(on_down)?,
             Short('v') | Long("verbose") => {
                 options.verbosity = options.verbosity.saturating_add(1);
             }
@@ -66,6 +68,38 @@ pub(super) fn plugin_type(value: OsString) -> Result<String, Error> {
     Ok(name)
 }
 
+/// What becomes of a plugin that is down: `keep`, `deregister`, `deregister=30s`.
+fn on_down(words: &str) -> Result<OnDown, &'static str> {
+    match words.split_once('=') {
+        None if words == "keep" => Ok(OnDown::Keep),
+        None if words == "deregister" => Ok(OnDown::Deregister(DOWN_GRACE)),
+        Some(("deregister", grace)) => duration(grace)
+            .map(OnDown::Deregister)
+            .ok_or("a duration is a whole number of ms, s, m or h, such as 30s"),
+        _ => Err("it is either keep or deregister, or deregister=DURATION"),
+    }
+}
+
+/// A whole number and its unit, such as `500ms`, `30s`, `5m` or `1h`. At most a year, which keeps
+/// every moment that is reckoned from it within what a clock can show.
+fn duration(words: &str) -> Option<Duration> {
+    let digits = words.find(|c: char| !c.is_ascii_digit())?;
+    let (number, unit) = words.split_at(digits);
+    let millis = match unit {
+        "ms" => 1,
+        "s" => 1000,
+        "m" => 60 * 1000,
+        "h" => 60 * 60 * 1000,
+        _ => return None,
+    };
+    let millis = number.parse::<u64>().ok()?.checked_mul(millis)?;
+    let duration = Duration::from_millis(millis);
+    (duration <= LONGEST).then_some(duration)
+}
+
+/// The longest duration that is taken for meant.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
 const HELP: &str = "\
 Watch directories and register the plugins that appear there, in the foreground.
 
@@ -77,6 +111,10 @@ Options:
                      (default: /var/lib/kubelet/plugins_registry)
   --type NAME        accept plugins of this type; may be given several times
                      (default: CSIPlugin, DevicePlugin, DRAPlugin)
+  --on-down WHAT     what becomes of a registered plugin whose process has gone or
+                     does not answer: keep it, or deregister[=DURATION] it when
+                     it has been down for that long, such as 500ms, 30s (taken
+                     when none is given), 5m or 1h (default: keep)
   --state-file FILE  keep the registered plugins in FILE, so that those that go
                      while the daemon is down are deregistered at its next start
   -v, --verbose      log more: -v every step, -vv every event; the environment
@@ -129,6 +167,32 @@ mod tests {
         );
         assert_eq!(options.config.types, ["X"]);
         assert_eq!(options.verbosity, 2);
+    }
+
+    #[test]
+    fn a_plugin_that_is_down_is_kept_unless_the_user_wants_otherwise() {
+        let on_down = |words: &str| parse(&["--on-down", words]).map(|it| it.config.on_down);
+        let after = |millis| Ok(OnDown::Deregister(Duration::from_millis(millis)));
+        assert_eq!(parse(&[]).unwrap().config.on_down, OnDown::Keep);
+        assert_eq!(on_down("keep"), Ok(OnDown::Keep));
+        assert_eq!(on_down("deregister"), after(30_000));
+        assert_eq!(on_down("deregister=0s"), after(0));
+        assert_eq!(on_down("deregister=500ms"), after(500));
+        assert_eq!(on_down("deregister=5m"), after(300_000));
+        assert_eq!(on_down("deregister=1h"), after(3_600_000));
+        for nonsense in [
+            "forget",
+            "keep=1s",
+            "deregister=",
+            "deregister=30",
+            "deregister=s",
+            "deregister=-1s",
+            "deregister=1.5s",
+            "deregister=9999999h",
+            "deregister=99999999999999999999s",
+        ] {
+            assert!(on_down(nonsense).is_err(), "{nonsense}");
+        }
     }
 
     #[test]

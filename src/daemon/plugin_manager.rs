@@ -18,7 +18,7 @@ use super::state_file::StateFile;
 use crate::config::Config;
 use crate::escape;
 use crate::handler::{DialError, HandlerTable, Reason, Ticket};
-use crate::manager::{self, LinkId, Manager};
+use crate::manager::{self, LinkId, Manager, Process};
 use crate::time::Time;
 use crate::watch::{self, Report, Watch};
 
@@ -70,6 +70,7 @@ impl PluginManager {
             ended: Vec::new(),
             state_file: config.state_file.clone().map(StateFile::new),
         };
+        plugins.manager.set_on_down(config.on_down);
         if let Some(file) = &mut plugins.state_file {
             file.restore(&mut plugins.manager);
         }
@@ -247,7 +248,7 @@ impl PluginManager {
                     identity,
                 } => {
                     let input = match self.dial(link, &path, identity) {
-                        Ok(()) => manager::Input::Connected { link },
+                        Ok(process) => manager::Input::Connected { link, process },
                         Err(error) => manager::Input::DialFailed { link, error },
                     };
                     self.manager.handle_input(input, now);
@@ -273,9 +274,10 @@ impl PluginManager {
         link: LinkId,
         path: &Path,
         identity: Option<watch::Identity>,
-    ) -> Result<(), DialError> {
+    ) -> Result<Option<Process>, DialError> {
         let stream = connection::dial(path, identity)?;
-        if let Some(peer) = connection::peer(&stream) {
+        let peer = connection::peer(&stream);
+        if let Some(peer) = peer {
             let (pid, uid) = (peer.pid(), peer.uid());
             log::debug!(
                 "{}: connected to process {pid} of user {uid}",
@@ -283,7 +285,8 @@ impl PluginManager {
             );
         }
         let added = self.connections.add(link, stream, self.poll.registry());
-        added.map_err(|error| DialError::Other(error.to_string()))
+        added.map_err(|error| DialError::Other(error.to_string()))?;
+        Ok(peer.and_then(|peer| process(peer.pid())))
     }
 
     /// Watches the process behind a connection if that is possible, else the connection.
@@ -383,6 +386,11 @@ impl AsRawFd for PluginManager {
     fn as_raw_fd(&self) -> RawFd {
         self.poll.as_raw_fd()
     }
+}
+
+/// The process with this number. unix(7) has zero for one in a namespace that is not visible here.
+fn process(pid: i32) -> Option<Process> {
+    u32::try_from(pid).ok().filter(|pid| *pid > 0).map(Process)
 }
 
 fn log_report(report: &Report) {

@@ -30,6 +30,7 @@ impl Daemon {
         for dir in &config.plugins_dirs {
             log::info!("watching {}", escape::path(dir));
         }
+        log::info!("a registered plugin that is down {}", config.on_down);
         let poll = Poll::new().map_err(SetupError::Loop)?;
         for (fd, token) in [
             (plugins.as_raw_fd(), PLUGINS),

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::execute::Work;
-use super::links::{EffectCall, LinkId, Owner, Phase};
+use super::links::{EffectCall, LinkId, Owner, Phase, Process};
 use super::operation::Event;
 use super::{Manager, Output, Wake};
 use crate::config::MAX_REPLY;
@@ -116,7 +116,7 @@ impl Manager {
             .push_back(Work::Handler(HandlerWork::Tell(handler, event)));
     }
 
-    pub(super) fn connected(&mut self, id: LinkId, now: Time) {
+    pub(super) fn connected(&mut self, id: LinkId, process: Option<Process>, now: Time) {
         let Some(link) = self.links.get_mut(id) else {
             return;
         };
@@ -130,6 +130,7 @@ impl Manager {
             client.unary(call.method, &call.request, MAX_REPLY, deadline, now);
         }
         link.phase = Phase::Open(client);
+        link.process = process;
         if let Owner::Operation(path, attempt) = link.owner.clone() {
             self.push_event(&path, attempt, Event::Connected);
         } else {

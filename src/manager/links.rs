@@ -4,6 +4,7 @@
 //! what is written to it.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -15,6 +16,16 @@ use crate::time::Time;
 /// A connection, from the wish to dial it to its end. Never reused, so late news is told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkId(u64);
+
+/// The number of a process at the other end of a connection: of the one that began to listen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Process(pub u32);
+
+impl fmt::Display for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "process {}", self.0)
+    }
+}
 
 /// For whom a connection is there.
 #[derive(Clone, Debug)]
@@ -48,6 +59,8 @@ pub(super) enum Phase {
 pub(super) struct Link {
     pub(super) owner: Owner,
     pub(super) phase: Phase,
+    /// Who is at the other end, once it is connected and if that can be seen from here.
+    pub(super) process: Option<Process>,
 }
 
 impl Link {
@@ -82,6 +95,7 @@ impl Links {
             Link {
                 owner,
                 phase: Phase::Dialing(call),
+                process: None,
             },
         );
         id

@@ -18,13 +18,13 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::execute::Attempt;
-use super::links::{LinkId, Owner};
+use super::links::{LinkId, Owner, Process};
 use super::operation::Operation;
 use super::reconcile::Target;
 use super::{Backoff, Failure, Manager, Output, Wake};
+use crate::config::OnDown;
 use crate::escape;
 use crate::handler::Plugin;
 use crate::time::Time;
@@ -36,20 +36,12 @@ pub struct Health {
     pub down_since: Option<Time>,
     /// The connection that is its guard, or was it before the process behind it was watched.
     guard: Option<LinkId>,
+    /// The process behind that connection, as far as it can be seen from here.
+    process: Option<Process>,
     /// How long it is left alone before it is asked again.
     checks: Backoff,
     /// Whether it is to be deregistered although its socket is there.
     pub(super) is_condemned: bool,
-}
-
-/// What becomes of a registered plugin that is down. kubelet does not notice.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OnDown {
-    /// It stays registered, and is shown as down.
-    #[default]
-    Keep,
-    /// It is deregistered when it has been down for that long.
-    Deregister(Duration),
 }
 
 /// How the daemon watches over a plugin.
@@ -75,6 +67,7 @@ impl Manager {
         let registered = self.actual.get_mut(&attempt.path);
         if let (Some(registered), Some(link)) = (registered, self.links.get_mut(id)) {
             registered.health.guard = Some(id);
+            registered.health.process = link.process;
             link.owner = Owner::Guard;
             self.guards.insert(id, attempt.path.clone());
             self.outputs.push_back(Output::Guard { link: id });
@@ -169,7 +162,9 @@ impl Manager {
             }
         };
         let (socket, plugin) = (escape::path(path), &registered.plugin);
-        log::warn!("{socket}: {plugin} is down: {failure}; {next}");
+        let who = health.process.map(|process| format!(" ({process})"));
+        let who = who.unwrap_or_default();
+        log::warn!("{socket}: {plugin}{who} is down: {failure}; {next}");
     }
 
     /// What is registered is not to stay so, although its socket is there.

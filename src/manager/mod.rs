@@ -37,14 +37,15 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 
+pub use crate::config::OnDown;
 pub use crate::handler::DialError;
 pub use actual::{Actual, Registered};
 pub use backoff::Backoff;
 pub use desired::{Added, Desired, EmptyPath, Socket};
 pub use failure::{Failure, Refusal};
 pub use instances::Instances;
-pub use links::LinkId;
-pub use liveness::{Guard, Health, OnDown};
+pub use links::{LinkId, Process};
+pub use liveness::{Guard, Health};
 pub use memory::{Memory, MemoryError};
 pub use operation::{Command, Event, Operation, Outcome, Question, Step, Unexpected};
 pub use verdict::{Verdict, verdict};
@@ -111,6 +112,8 @@ pub enum Input {
     Connected {
         /// Which.
         link: LinkId,
+        /// Who is at the other end, if that can be seen from here.
+        process: Option<Process>,
     },
     /// A connection that was to be dialled is not to be had.
     DialFailed {
@@ -260,7 +263,7 @@ impl Manager {
             Input::Found { path, identity } => self.found(path, identity, now),
             Input::Lost { path } => self.lost(path),
             Input::Scanned => self.scanned(),
-            Input::Connected { link } => self.connected(link, now),
+            Input::Connected { link, process } => self.connected(link, process, now),
             Input::DialFailed { link, error } => self.dial_failed(link, error),
             Input::Closed { link } => self.closed(link, now),
             Input::Guarded { link, by } => self.guarded(link, by, now),

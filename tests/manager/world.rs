@@ -348,7 +348,10 @@ impl World {
                 if !self.hung_up.contains(&link) {
                     self.links.insert(link, connection);
                 }
-                Input::Connected { link }
+                Input::Connected {
+                    link,
+                    process: None,
+                }
             }
         };
         self.manager.handle_input(input, self.now);
