@@ -23,7 +23,11 @@
 //! - There is one remedy for every doubt: scan the directory again and compare. It serves the first
 //!   look, a queue that overflowed, a directory that was moved, and a watch that could not be had.
 //! - A directory with a problem is reported once and tried again on the tick; the rest of the tree
-//!   goes on.
+//!   goes on. When no directory can be watched at all, that is the way they are all followed, and
+//!   it is said once, of the root.
+//! - Once per [`config::RESYNC_INTERVAL`] everything is scanned: some changes are told by nobody,
+//!   such as another file system that is mounted on top of a root, a root that is removed while a
+//!   process has it open, and a symbolic link whose target becomes a socket.
 
 mod event;
 mod identity;
@@ -56,6 +60,8 @@ pub struct Watch {
     outputs: VecDeque<Output>,
     /// When the directories with a problem are tried again; `None` while there are none.
     retry_at: Option<Time>,
+    /// When everything is scanned although nothing was heard; `None` while there is nothing.
+    resync_at: Option<Time>,
 }
 
 /// What the shell tells the machine.
@@ -89,6 +95,7 @@ impl Watch {
             tree: Tree::default(),
             outputs: VecDeque::new(),
             retry_at: None,
+            resync_at: None,
         };
         for root in without_covered(roots) {
             watch.tree.insert_root(&root);
@@ -111,21 +118,24 @@ impl Watch {
         self.check_invariants();
     }
 
-    /// Tries the directories with a problem again if it is time; calling early is harmless.
+    /// Scans what is due by `now`; calling early is harmless.
     pub fn handle_timeout(&mut self, now: Time) {
-        if self.retry_at.is_none_or(|at| now < at) {
-            return;
+        if self.resync_at.is_some_and(|at| at <= now) {
+            self.resync_at = Some(now + config::RESYNC_INTERVAL);
+            self.rescan_all();
         }
-        self.retry_at = None;
-        for (dir, place) in self.tree.worth_retrying() {
-            self.scan(dir, place);
+        if self.retry_at.is_some_and(|at| at <= now) {
+            self.retry_at = None;
+            for (dir, place) in self.tree.worth_retrying() {
+                self.scan(dir, place);
+            }
         }
         self.check_invariants();
     }
 
-    /// When to call [`Watch::handle_timeout`]; `None` while nothing is wrong.
+    /// When to call [`Watch::handle_timeout`]; `None` before anything was scanned.
     pub fn poll_timeout(&self) -> Option<Time> {
-        self.retry_at
+        self.retry_at.into_iter().chain(self.resync_at).min()
     }
 
     /// Whether every directory has been looked at, as far as the limits go.
@@ -198,6 +208,7 @@ impl Watch {
         entries: Result<Listing, Problem>,
         now: Time,
     ) {
+        self.resync_at.get_or_insert(now + config::RESYNC_INTERVAL);
         if !self.tree.contains(dir) {
             // Given up between the request and the answer. A watch that serves another directory
             // stays.
@@ -351,15 +362,17 @@ impl Watch {
         if self.tree.problem(dir) == problem.as_ref() {
             return;
         }
-        let report = match &problem {
+        let is_news = self.tree.set_problem(dir, problem.clone());
+        let report = match problem {
             Some(problem) => Report::Trouble {
                 dir: dir.into(),
-                problem: problem.clone(),
+                problem,
             },
             None => Report::Recovered { dir: dir.into() },
         };
-        self.outputs.push_back(Output::Report(report));
-        self.tree.set_problem(dir, problem);
+        if is_news {
+            self.outputs.push_back(Output::Report(report));
+        }
     }
 
     fn rescan_all(&mut self) {

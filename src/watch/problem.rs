@@ -63,16 +63,17 @@ impl Problem {
     }
 
     /// Whether a directory that the user named with this problem should keep a program from
-    /// starting: later it is reported and the rest goes on.
+    /// starting: later it is reported and the rest goes on. One that can be read is scanned where
+    /// it cannot be watched.
     pub fn prevents_start(&self) -> bool {
         match self {
             Self::Missing
             | Self::NotADirectory
             | Self::NotCreated(_)
             | Self::NotRead(_)
-            | Self::NotWatched(_)
             | Self::SameAs(_) => true,
-            Self::TooDeep
+            Self::NotWatched(_)
+            | Self::TooDeep
             | Self::TooManySockets
             | Self::TooManyDirectories
             | Self::TooManyNames => false,
@@ -116,7 +117,11 @@ impl fmt::Display for Problem {
             Self::NotADirectory => f.write_str("it is not a directory"),
             Self::NotCreated(obstacle) => write!(f, "it cannot be created: {obstacle}"),
             Self::NotRead(obstacle) => write!(f, "it cannot be read: {obstacle}"),
-            Self::NotWatched(obstacle) => write!(f, "it cannot be watched: {obstacle}"),
+            Self::NotWatched(obstacle) => write!(
+                f,
+                "it cannot be watched and is scanned every {:?}: {obstacle}",
+                config::WATCH_RETRY
+            ),
             Self::SameAs(other) => write!(f, "it is watched as {} already", escape::path(other)),
             Self::TooDeep => write!(
                 f,

@@ -109,6 +109,13 @@ impl Timeline {
     fn expect_silence(&mut self) {
         self.expect(&[]);
     }
+
+    /// Nothing is left to do until everything is scanned again.
+    #[track_caller]
+    fn expect_rest(&self) {
+        let next = self.watch.poll_timeout().expect("the resync is armed");
+        assert!(next > self.now + config::WATCH_RETRY, "{next:?}");
+    }
 }
 
 fn describe(output: &Output) -> String {
@@ -162,7 +169,7 @@ fn sockets_that_were_there_before_the_start_are_found() {
         ("note.txt", Kind::Other),
     ]);
     t.expect(&["found /p/a.sock #1", "found /p/b #2"]);
-    assert_eq!(t.watch.poll_timeout(), None, "nothing is left to do");
+    t.expect_rest();
 }
 
 #[test]
@@ -371,7 +378,7 @@ fn a_lost_root_is_reported_created_again_on_the_tick_and_scanned() {
     t.expect(&["create and scan /p"]);
     t.scan_ok("/p", 2, &[("a", socket(2))]);
     t.expect(&["found /p/a #2", "/p: recovered"]);
-    assert_eq!(t.watch.poll_timeout(), None);
+    t.expect_rest();
 }
 
 #[test]
@@ -411,7 +418,7 @@ fn a_directory_that_cannot_be_watched_is_reported_and_scanned_on_the_tick_and_th
     t.scan("/p/bad", not_watched(), Ok(listing(&[("a", socket(1))])));
     t.expect(&[
         "found /p/bad/a #1",
-        "/p/bad: it cannot be watched: no inotify watches are left",
+        "/p/bad: it cannot be watched and is scanned every 1s: no inotify watches are left",
     ]);
     t.scan_ok("/p/good", 2, &[("b", socket(2))]);
     t.expect(&["found /p/good/b #2"]);
@@ -423,7 +430,54 @@ fn a_directory_that_cannot_be_watched_is_reported_and_scanned_on_the_tick_and_th
     t.tick();
     t.scan_ok("/p/bad", 3, &[("c", socket(3))]);
     t.expect(&["scan /p/bad", "/p/bad: recovered"]);
-    assert_eq!(t.watch.poll_timeout(), None);
+    t.expect_rest();
+}
+
+#[test]
+fn without_inotify_everything_is_scanned_on_the_tick_and_that_is_said_once() {
+    let no_inotify = || Err(Problem::NotWatched(Obstacle::InstancesUsedUp));
+    let root = || Ok(listing(&[("a", socket(1)), ("sub", Kind::Directory)]));
+    let mut t = Timeline::new();
+    t.scan("/p", no_inotify(), root());
+    t.scan("/p/sub", no_inotify(), Ok(listing(&[("b", socket(2))])));
+    t.expect(&[
+        "create and scan /p",
+        "found /p/a #1",
+        "scan /p/sub",
+        "/p: it cannot be watched and is scanned every 1s: no inotify instances are left",
+        "found /p/sub/b #2",
+    ]);
+    t.tick();
+    t.expect(&["create and scan /p", "scan /p/sub"]);
+    t.scan("/p", no_inotify(), root());
+    t.scan("/p/sub", no_inotify(), Ok(listing(&[("c", socket(3))])));
+    t.expect(&["lost /p/sub/b", "found /p/sub/c #3"]);
+
+    t.tick();
+    t.scan("/p", Ok(WatchId(1)), root());
+    t.scan_ok("/p/sub", 2, &[("c", socket(3))]);
+    t.expect(&["create and scan /p", "scan /p/sub", "/p: recovered"]);
+    t.expect_rest();
+}
+
+#[test]
+fn what_nobody_tells_is_found_by_the_resync() {
+    let mut t = Timeline::new();
+    assert_eq!(t.watch.poll_timeout(), None, "nothing was scanned");
+    t.expect(&["create and scan /p"]);
+    t.scan_ok("/p", 1, &[("a", socket(1))]);
+    t.expect(&["found /p/a #1"]);
+    for (watch, inode) in [(2, 2), (3, 3)] {
+        t.tick();
+        t.expect(&["scan root /p"]);
+        // Another file system was mounted on top.
+        t.scan_ok("/p", watch, &[("a", socket(inode))]);
+        t.expect(&[
+            &format!("unwatch {}", watch - 1),
+            &format!("found /p/a #{inode}"),
+        ]);
+    }
+    assert_eq!(t.now, Time::ZERO + 2 * config::RESYNC_INTERVAL);
 }
 
 #[test]
@@ -458,7 +512,7 @@ fn a_sub_directory_that_is_gone_when_it_is_scanned_is_forgotten_without_a_word()
     let mut t = Timeline::scanned(&[("sub", Kind::Directory)]);
     t.scan_missing("/p/sub");
     t.expect(&["scan /p/sub"]);
-    assert_eq!(t.watch.poll_timeout(), None);
+    t.expect_rest();
     t.dir_appeared(1, "sub");
     t.expect(&["scan /p/sub"]);
 }
@@ -496,7 +550,7 @@ fn the_same_directory_under_a_second_path_is_watched_once() {
         "found /p/a #1",
         "/q: it is watched as /p already",
     ]);
-    assert_eq!(t.watch.poll_timeout(), None);
+    t.expect_rest();
 }
 
 #[test]
@@ -527,7 +581,7 @@ fn directories_below_the_depth_limit_are_reported_and_ignored() {
     t.expect(&[&format!(
         "{dir}: it holds directories more than 16 levels deep, which are ignored"
     )]);
-    assert_eq!(t.watch.poll_timeout(), None, "waiting would not help");
+    t.expect_rest(); // Waiting would not help.
 }
 
 #[test]

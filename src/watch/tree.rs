@@ -27,6 +27,8 @@ struct Dir {
     depth: usize,
     watch: Option<WatchId>,
     problem: Option<Problem>,
+    /// Whether the problem was made known.
+    is_problem_told: bool,
     children: BTreeMap<OsString, Child>,
 }
 
@@ -88,10 +90,18 @@ impl Tree {
         self.dirs.get(dir)?.problem.as_ref()
     }
 
-    pub(super) fn set_problem(&mut self, dir: &Path, problem: Option<Problem>) {
-        if let Some(dir) = self.dirs.get_mut(dir) {
-            dir.problem = problem;
-        }
+    /// Gives a directory another problem, or none, and says whether that is news: a problem that
+    /// the directory above has, too, is told there, and so is its end.
+    pub(super) fn set_problem(&mut self, path: &Path, problem: Option<Problem>) -> bool {
+        let above = path.parent().and_then(|above| self.problem(above));
+        let is_shared = problem.is_some() && above == problem.as_ref();
+        let Some(dir) = self.dirs.get_mut(path) else {
+            return false;
+        };
+        let was_told = dir.is_problem_told;
+        dir.is_problem_told = problem.is_some() && !is_shared;
+        dir.problem = problem;
+        was_told || dir.is_problem_told
     }
 
     /// The directory that a watch belongs to; `None` for a watch that was given up.
