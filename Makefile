@@ -3,6 +3,8 @@
 CARGO ?= cargo
 # What `make run` watches: a folder of your own, so that no root is needed.
 DIR ?= target/plugins
+# How many random orders of events `make sim` tries.
+SEEDS ?= 100000
 
 .PHONY: help
 help: ## Show this list
@@ -11,6 +13,12 @@ help: ## Show this list
 .PHONY: build
 build: ## Build the binary for release: target/release/plugind
 	$(CARGO) build --release --locked
+
+.PHONY: static
+static: ## Build the static binary target/static/plugind, and run the end-to-end tests against it
+	tests/static/build.sh
+	tests/static/check.sh
+	PLUGIND_BINARY=$(CURDIR)/target/static/plugind $(CARGO) test --locked --test binary --test probe
 
 .PHONY: run
 run: ## Run the daemon on DIR (default: target/plugins); Ctrl-C ends it
@@ -25,6 +33,10 @@ demo: ## Show plugins register, go, and come back: no root, no network
 test: ## Run all tests
 	$(CARGO) test --locked
 
+.PHONY: sim
+sim: ## Try SEEDS random orders of events (default: 100000); SEED=n replays one
+	SEEDS=$(SEEDS) $(CARGO) test --locked --profile sim --test manager simulation -- --nocapture
+
 .PHONY: lint
 lint: ## Check format, lints and documentation
 	$(CARGO) fmt --check
@@ -36,4 +48,4 @@ proto: ## Generate src/proto/ from proto/ (no protoc needed)
 	PLUGIND_WRITE_PROTO=1 $(CARGO) test --locked --test proto
 
 .PHONY: check
-check: lint demo test ## Check everything, as CI does
+check: lint static demo test ## Check everything, as CI does

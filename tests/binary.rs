@@ -1,5 +1,7 @@
 //! The built binary, as a user meets it.
 
+#[path = "support/binary.rs"]
+mod binary;
 #[path = "support/plugin.rs"]
 mod plugin;
 
@@ -14,6 +16,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use self::binary::binary;
 use self::plugin::Plugin;
 
 /// A running daemon and its log.
@@ -25,7 +28,7 @@ struct Daemon {
 impl Daemon {
     /// A daemon on `dir`, which it watches when this returns.
     fn start(dir: &Path) -> Self {
-        let mut child = Command::new(BINARY)
+        let mut child = Command::new(binary())
             .args(["run", "--plugins-dir"])
             .arg(dir)
             .env_remove("RUST_LOG")
@@ -78,7 +81,7 @@ impl Daemon {
 
 /// Runs the binary to its end.
 fn run(arguments: &[&str]) -> Output {
-    let mut command = Command::new(BINARY);
+    let mut command = Command::new(binary());
     command.args(arguments).env_remove("RUST_LOG");
     command.output().unwrap()
 }
@@ -225,8 +228,6 @@ fn help_and_version_are_printed_and_succeed() {
         assert!(!output.stdout.is_empty(), "{line:?}");
     }
 }
-
-const BINARY: &str = env!("CARGO_BIN_EXE_plugind");
 
 /// How long anything may take here: a hundred times what it does, on a machine that is busy.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -1,5 +1,7 @@
 //! `plugind probe` against a real socket of each kind: what it says, and what it ends with.
 
+#[path = "support/binary.rs"]
+mod binary;
 #[path = "peers/grpc.rs"]
 mod grpc;
 
@@ -19,6 +21,7 @@ use prost::Message as _;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use self::binary::binary;
 use self::grpc::{Service, Status, UNIMPLEMENTED};
 
 #[test]
@@ -400,7 +403,7 @@ fn probe(socket: &Path, options: &[&str]) -> Probed {
 
 /// The built binary, about to probe.
 fn plugind() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_plugind"));
+    let mut command = Command::new(binary());
     command.arg("probe");
     command
 }

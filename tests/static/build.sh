@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# Builds the fully static, position-independent binary target/static/plugind, and installs what that
+# takes where it can.
+#
+# Where rustup's musl target is installed, cargo does it alone. Elsewhere Debian's compiler builds the
+# standard library from its sources, without backtraces: that needs no rustup, and the file is less
+# than half the size.
+set -euo pipefail
+
+cd "$(dirname "$0")/../.."
+readonly cargo=${CARGO:-cargo}
+readonly target=x86_64-unknown-linux-musl
+readonly build=target/static
+
+main() {
+	mkdir -p "$build"
+	if [ -d "$(rustc --print sysroot)/lib/rustlib/$target/lib" ]; then
+		"$cargo" build --release --locked --target "$target" --target-dir "$build"
+	else
+		install_debian_toolchain
+		link_musl
+		build_with_std
+	fi
+	cp "$build/$target/release/plugind" "$build/plugind"
+}
+
+# Installs Debian's compiler, the sources of its standard library, and musl.
+install_debian_toolchain() {
+	local package missing=()
+	for package in gcc libc6-dev musl-dev rustc-web cargo-web rust-web-src; do
+		dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
+	done
+	[ ${#missing[@]} = 0 ] && return
+	command -v apt-get >/dev/null || {
+		echo "make static needs rustup's target: rustup target add $target" >&2
+		exit 1
+	}
+	local as_root=
+	[ "$(id -u)" = 0 ] || as_root=sudo
+	$as_root apt-get update -q
+	DEBIAN_FRONTEND=noninteractive $as_root apt-get install -qy --no-install-recommends "${missing[@]}"
+}
+
+# Puts what the linker takes from a musl toolchain into one directory.
+link_musl() {
+	local file
+	musl=$PWD/$build/musl
+	mkdir -p "$musl"
+	for file in crt1.o rcrt1.o crti.o crtn.o libc.a; do
+		ln -sf "/usr/lib/x86_64-linux-musl/$file" "$musl/$file"
+	done
+	for file in crtbegin.o crtbeginS.o crtend.o crtendS.o; do
+		ln -sf "$(gcc -print-file-name="$file")" "$musl/$file"
+	done
+	gcc -c -Os -o "$musl/unwind.o" tests/static/unwind.c
+	ar rcs "$musl/libunwind.a" "$musl/unwind.o"
+}
+
+# Builds with a standard library made for the purpose. Debian's sources fit Debian's compiler only.
+build_with_std() {
+	RUSTC=/usr/bin/rustc RUSTC_BOOTSTRAP=1 \
+		CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_RUSTFLAGS="-Lnative=$musl" \
+		/usr/bin/cargo build --release --locked --target "$target" --target-dir "$build" \
+		-Zbuild-std=std,panic_abort -Zbuild-std-features=
+}
+
+main

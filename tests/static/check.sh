@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Checks the static binary: small, free of anything it would need from the machine, and without a
+# socket that a network could reach.
+set -euo pipefail
+
+cd "$(dirname "$0")/../.."
+readonly binary=target/static/plugind
+# The limit for the file (bytes): what an edge node can be asked to carry, twice over.
+readonly limit=1000000
+
+main() {
+	size_is_below_limit
+	needs_nothing
+	has_no_network_socket
+	echo "plugind is static: $size bytes, limit $limit"
+}
+
+size_is_below_limit() {
+	size=$(stat -c %s "$binary")
+	[ "$size" -lt "$limit" ] || fail "it has $size bytes, and the limit is $limit"
+}
+
+# musl-gcc as the linker leaves an interpreter in the file without a word: it runs where it was built
+# and nowhere else.
+needs_nothing() {
+	! readelf -lW "$binary" | grep -q INTERP || fail "it has an interpreter"
+	! readelf -dW "$binary" | grep -qE 'NEEDED|RPATH|RUNPATH' || fail "it needs a shared library"
+	readelf -hW "$binary" | grep -q 'Type: *DYN' || fail "it is not position-independent"
+}
+
+# Runs it for a moment: none of its sockets may be in the kernel's tables of network sockets.
+has_no_network_socket() {
+	local dir inode
+	dir=$(mktemp -d)
+	trap 'kill "$daemon" 2>/dev/null; rm -rf "$dir"' EXIT
+	"$binary" run --plugins-dir "$dir/plugins" 2>"$dir/log" &
+	daemon=$!
+	until grep -q watching "$dir/log"; do
+		kill -0 "$daemon" 2>/dev/null || fail "it does not run: $(cat "$dir/log")"
+	done
+	for inode in $(find "/proc/$daemon/fd" -lname 'socket:*' -printf '%l\n' | tr -dc '0-9\n'); do
+		! grep -qs " $inode " /proc/net/{tcp,udp,raw,icmp}{,6} /proc/net/packet ||
+			fail "socket $inode is one of a network"
+	done
+	kill "$daemon"
+	wait "$daemon" || fail "it ended with status $?"
+}
+
+fail() {
+	echo "$binary: $1" >&2
+	exit 1
+}
+
+main
