@@ -1,0 +1,90 @@
+//! The content of a gRPC answer, in any pieces: the one message that it must be, or what is wrong.
+//!
+//! An input is the largest message that is accepted, the sizes of the DATA frames and of what is
+//! read at a time, how the answer ends, and its content. What must come out is worked out from the
+//! content as a whole.
+
+use plugind::grpc::{Broken, CallError};
+
+use super::input::Input;
+use super::{answer, wire};
+
+/// Plays an answer with this content.
+pub fn check(bytes: &[u8]) {
+    let mut input = Input::new(bytes);
+    let limit = input.pick(&LIMITS);
+    let ends_with_data = input.coin();
+    let count = input.below(6);
+    let frames = input.take(count);
+    let count = input.below(4);
+    let reads = input.take(count);
+    let content = input.rest();
+    if content.len() > WINDOW {
+        return;
+    }
+    let answer = answer_with(content, frames, ends_with_data);
+    let mut expected = message_in(content, limit);
+    // A status must follow; that it does not is noticed last.
+    let is_whole = matches!(expected, Ok(_) | Err(CallError::Broken(Broken::NoMessage)));
+    if ends_with_data && is_whole {
+        expected = Err(CallError::Broken(Broken::NoStatus));
+    }
+    assert_eq!(answer::outcome(limit, &answer, reads), expected);
+}
+
+/// An answer with this content in DATA frames of these sizes.
+fn answer_with(content: &[u8], sizes: &[u8], ends_with_data: bool) -> Vec<u8> {
+    let head: [(&[u8], &[u8]); 2] = [(b":status", b"200"), (b"content-type", b"application/grpc")];
+    let mut answer = wire::headers(1, &head, 0);
+    let mut rest = content;
+    for size in sizes.iter().cycle().take(content.len().min(MOST_FRAMES)) {
+        let (piece, behind) = rest.split_at(rest.len().min(usize::from(*size)));
+        answer.extend(wire::frame(wire::DATA, 0, 1, piece));
+        rest = behind;
+    }
+    if ends_with_data {
+        answer.extend(wire::frame(wire::DATA, wire::END_STREAM, 1, rest));
+    } else {
+        answer.extend(wire::frame(wire::DATA, 0, 1, rest));
+        let status: [(&[u8], &[u8]); 1] = [(b"grpc-status", b"0")];
+        answer.extend(wire::headers(1, &status, wire::END_STREAM));
+    }
+    answer
+}
+
+/// The one message in the content, followed by the status OK.
+fn message_in(content: &[u8], limit: usize) -> Result<Vec<u8>, CallError> {
+    let mut message = None;
+    let mut rest = content;
+    while !rest.is_empty() {
+        let Some((&[flag, ref length @ ..], behind)) = rest.split_first_chunk::<5>() else {
+            return Err(CallError::Broken(Broken::CutMessage));
+        };
+        let announced = u32::from_be_bytes(*length);
+        let length = announced as usize;
+        match flag {
+            0 if length > limit => return Err(CallError::TooLarge { announced, limit }),
+            0 => {}
+            1 => return Err(CallError::Broken(Broken::Compressed)),
+            _ => return Err(CallError::Broken(Broken::UnknownFlag(flag))),
+        }
+        let Some((octets, behind)) = behind.split_at_checked(length) else {
+            return Err(CallError::Broken(Broken::CutMessage));
+        };
+        if message.replace(octets.to_vec()).is_some() {
+            return Err(CallError::Broken(Broken::SecondMessage));
+        }
+        rest = behind;
+    }
+    message.ok_or(CallError::Broken(Broken::NoMessage))
+}
+
+/// The largest message that is accepted, in turn (octets).
+const LIMITS: [usize; 4] = [0, 3, 100, 1 << 20];
+
+/// How many DATA frames the content is cut into at most, so that empty ones stay within what is
+/// tolerated.
+const MOST_FRAMES: usize = 50;
+
+/// The largest content that is played: within all windows (octets).
+const WINDOW: usize = 16_000;

@@ -1,0 +1,144 @@
+//! The end of a gRPC answer: whatever the fields say, the status is what gRPC reads in them.
+//!
+//! An input is whether there is content before the end, and fields; what must come out is worked
+//! out a second time.
+
+use plugind::grpc::{Broken, CallError, Code, Status};
+use plugind::http2::{Malformed, StreamError};
+
+use super::input::Input;
+use super::{answer, wire};
+
+/// Plays an answer that ends with these fields.
+pub fn check(bytes: &[u8]) {
+    let mut input = Input::new(bytes);
+    let has_content = input.coin();
+    let mut fields = Vec::new();
+    while !input.is_empty() && fields.len() < MOST_FIELDS {
+        fields.push((input.pick(&NAMES), input.short()));
+    }
+    let head: [(&[u8], &[u8]); 2] = [(b":status", b"200"), (b"content-type", b"application/grpc")];
+    let mut answer = Vec::new();
+    if has_content {
+        answer.extend(wire::headers(1, &head, 0));
+        answer.extend(wire::frame(wire::DATA, 0, 1, b"\0\0\0\0\x02hi"));
+        answer.extend(wire::headers(1, &fields, wire::END_STREAM));
+    } else {
+        let fields = [&head[..], &fields].concat();
+        answer.extend(wire::headers(1, &fields, wire::END_STREAM));
+    }
+    let outcome = answer::outcome(MOST_FIELDS, &answer, &[]);
+    assert_eq!(outcome, expected(&fields, has_content));
+    if let Err(error) = outcome {
+        let shown = error.to_string();
+        assert!(shown.chars().all(|c| !c.is_control()), "{shown:?}");
+    }
+}
+
+/// What an answer with this end must come to.
+fn expected(fields: &[(&[u8], &[u8])], has_content: bool) -> Result<Vec<u8>, CallError> {
+    let is_malformed = |(_, value): &(&[u8], &[u8])| value.iter().any(|o| b"\0\r\n".contains(o));
+    if fields.iter().any(is_malformed) {
+        let error = StreamError::Malformed(Malformed::FieldValue);
+        return Err(CallError::Stream(error));
+    }
+    let values = |wanted: &[u8]| -> Vec<&[u8]> {
+        let wanted = fields.iter().filter(|(name, _)| *name == wanted);
+        wanted.map(|(_, value)| *value).collect()
+    };
+    let statuses = values(b"grpc-status");
+    let code = match &statuses[..] {
+        [] => return Err(CallError::Broken(Broken::NoStatus)),
+        [first, others @ ..] if others.iter().all(|other| other == first) => code(first),
+        _ => Code::Unknown,
+    };
+    if code != Code::Ok {
+        let message = values(b"grpc-message")
+            .first()
+            .map_or_else(String::new, |m| text(m));
+        return Err(CallError::Status(Status { code, message }));
+    }
+    if has_content {
+        Ok(b"hi".to_vec())
+    } else {
+        Err(CallError::Broken(Broken::NoMessage))
+    }
+}
+
+/// The code that a value stands for.
+fn code(value: &[u8]) -> Code {
+    let digits: Option<String> = value
+        .iter()
+        .map(|&octet| {
+            char::from(octet)
+                .is_ascii_digit()
+                .then_some(char::from(octet))
+        })
+        .collect();
+    let number = digits.and_then(|digits| digits.parse::<usize>().ok());
+    number
+        .and_then(|number| CODES.get(number))
+        .copied()
+        .unwrap_or(Code::Unknown)
+}
+
+/// What a percent-encoded message says, as far as it is kept.
+fn text(encoded: &[u8]) -> String {
+    let mut pieces = encoded.split(|&octet| octet == b'%');
+    let mut octets = pieces.next().unwrap_or_default().to_vec();
+    for piece in pieces {
+        if let Some(octet) = hexadecimal(piece) {
+            octets.push(octet);
+            octets.extend(&piece[2..]);
+        } else {
+            octets.push(b'%');
+            octets.extend(piece);
+        }
+    }
+    octets.truncate(KEPT);
+    String::from_utf8_lossy(&octets).into_owned()
+}
+
+/// The octet that two hexadecimal digits in front stand for.
+fn hexadecimal(piece: &[u8]) -> Option<u8> {
+    let digits = std::str::from_utf8(piece.get(..2)?).ok()?;
+    let is_hex = digits.chars().all(|c| c.is_ascii_hexdigit());
+    is_hex.then(|| u8::from_str_radix(digits, 16).ok())?
+}
+
+/// The names that fields have, those that matter more often.
+const NAMES: [&[u8]; 6] = [
+    b"grpc-status",
+    b"grpc-message",
+    b"grpc-status",
+    b"grpc-message",
+    b"grpc-status-details-bin",
+    b"date",
+];
+
+/// The codes by their numbers.
+const CODES: [Code; 17] = [
+    Code::Ok,
+    Code::Cancelled,
+    Code::Unknown,
+    Code::InvalidArgument,
+    Code::DeadlineExceeded,
+    Code::NotFound,
+    Code::AlreadyExists,
+    Code::PermissionDenied,
+    Code::ResourceExhausted,
+    Code::FailedPrecondition,
+    Code::Aborted,
+    Code::OutOfRange,
+    Code::Unimplemented,
+    Code::Internal,
+    Code::Unavailable,
+    Code::DataLoss,
+    Code::Unauthenticated,
+];
+
+/// How many fields an answer's end has at most: within the limit on a header list.
+const MOST_FIELDS: usize = 20;
+
+/// How much of a message is kept (octets).
+const KEPT: usize = 1024;

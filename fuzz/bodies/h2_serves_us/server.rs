@@ -1,0 +1,243 @@
+//! The server: `h2`, polled by hand.
+
+use std::future::Future as _;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use h2::RecvStream;
+use h2::server::{Builder, Connection, Handshake, SendResponse};
+use http::{HeaderMap, HeaderValue, Request, Response};
+
+use super::super::input::Input;
+use super::pipe::Pipe;
+use super::{SIZES, frame_prefix};
+
+/// What the server wants of its clients.
+#[derive(Debug)]
+pub(super) struct Settings {
+    builder: Builder,
+    /// Whether it takes fewer streams at a time than calls are made.
+    pub(super) refuses: bool,
+    /// Whether its streams have smaller windows than clients expect at first.
+    pub(super) is_narrow: bool,
+}
+
+impl Settings {
+    pub(super) fn new(input: &mut Input<'_>) -> Self {
+        let mut builder = Builder::new();
+        let window = input.pick(&[65_535, 1000, 10_000, 1 << 20]);
+        builder
+            .initial_window_size(window)
+            .initial_connection_window_size(input.pick(&[65_535, 1 << 20]))
+            .max_frame_size(input.pick(&[1 << 14, 1 << 20]))
+            .header_table_size(input.pick(&[4096, 0, 100]));
+        let streams = input.pick(&[None, Some(1), Some(2)]);
+        if let Some(streams) = streams {
+            builder.max_concurrent_streams(streams);
+        }
+        Self {
+            builder,
+            refuses: streams.is_some(),
+            is_narrow: window < 65_535,
+        }
+    }
+}
+
+/// What a call is answered.
+#[derive(Debug, Clone)]
+pub(super) struct Answer {
+    pub(super) kind: Kind,
+    /// Whether the answer is given before the request has come.
+    pub(super) is_early: bool,
+    /// How many 1xx answers precede it.
+    informational: usize,
+}
+
+/// How a call is answered.
+#[derive(Debug, Clone)]
+pub(super) enum Kind {
+    /// A message and the status OK.
+    Message(Vec<u8>),
+    /// Another status, and whether that is all.
+    Status { code: usize, trailers_only: bool },
+    /// A reset stream.
+    Reset,
+    /// No status.
+    Nothing,
+}
+
+impl Answer {
+    pub(super) fn new(input: &mut Input<'_>) -> Self {
+        let kind = match input.below(8) {
+            0 => Kind::Status {
+                code: 1 + input.below(16),
+                trailers_only: input.coin(),
+            },
+            1 => Kind::Reset,
+            2 => Kind::Nothing,
+            _ => Kind::Message(vec![input.octet(); input.pick(&SIZES)]),
+        };
+        Self {
+            kind,
+            is_early: input.below(4) == 1,
+            informational: input.pick(&[0, 0, 0, 2]),
+        }
+    }
+}
+
+/// The server.
+pub(super) struct Server {
+    state: State,
+    answers: Vec<Answer>,
+    requests: Vec<Incoming>,
+    error: Option<String>,
+}
+
+enum State {
+    Greeting(Handshake<Pipe, Bytes>),
+    Serving(Connection<Pipe, Bytes>),
+    Broken,
+}
+
+/// A request on its way in, and the answer that waits for its end.
+struct Incoming {
+    number: usize,
+    stream: RecvStream,
+    content: Vec<u8>,
+    is_whole: bool,
+    respond: Option<SendResponse<Bytes>>,
+}
+
+impl Server {
+    /// A server on its end of the pipe, with an answer for each call.
+    pub(super) fn new(pipe: Pipe, settings: &Settings, answers: Vec<Answer>) -> Self {
+        Self {
+            state: State::Greeting(settings.builder.handshake(pipe)),
+            answers,
+            requests: Vec::new(),
+            error: None,
+        }
+    }
+
+    /// What `h2` found wrong.
+    pub(super) fn error(&self) -> Option<&str> {
+        self.error.as_deref()
+    }
+
+    /// The content of the request with this number, if all of it came.
+    pub(super) fn request(&self, number: usize) -> Option<&[u8]> {
+        let mut requests = self.requests.iter();
+        let request = requests.find(|request| request.number == number)?;
+        request.is_whole.then_some(&request.content)
+    }
+
+    /// Does what can be done without waiting.
+    pub(super) fn work(&mut self) {
+        let mut context = Context::from_waker(Waker::noop());
+        match &mut self.state {
+            State::Greeting(handshake) => match Pin::new(handshake).poll(&mut context) {
+                Poll::Ready(Ok(connection)) => self.state = State::Serving(connection),
+                Poll::Ready(Err(error)) => self.fail(&error),
+                Poll::Pending => {}
+            },
+            State::Serving(connection) => {
+                let accepted = connection.poll_accept(&mut context);
+                match accepted {
+                    Poll::Ready(Some(Ok((request, respond)))) => self.take(request, respond),
+                    Poll::Ready(Some(Err(error))) => self.fail(&error),
+                    Poll::Ready(None) | Poll::Pending => {}
+                }
+            }
+            State::Broken => {}
+        }
+        for request in &mut self.requests {
+            request.read(&mut context);
+            let answer = &self.answers[request.number];
+            if request.is_whole || answer.is_early {
+                request.answer(answer);
+            }
+        }
+    }
+
+    fn take(&mut self, request: Request<RecvStream>, respond: SendResponse<Bytes>) {
+        let number = request.uri().path()[1..].parse().expect("our path");
+        self.requests.push(Incoming {
+            number,
+            stream: request.into_body(),
+            content: Vec::new(),
+            is_whole: false,
+            respond: Some(respond),
+        });
+    }
+
+    fn fail(&mut self, error: &h2::Error) {
+        self.error = Some(error.to_string());
+        self.state = State::Broken;
+    }
+}
+
+impl Incoming {
+    /// Takes what came of the request.
+    fn read(&mut self, context: &mut Context<'_>) {
+        while !self.is_whole {
+            match self.stream.poll_data(context) {
+                Poll::Ready(Some(Ok(data))) => {
+                    self.content.extend(&data);
+                    let flow = self.stream.flow_control();
+                    flow.release_capacity(data.len()).expect("it was used");
+                }
+                Poll::Ready(None) => self.is_whole = true,
+                Poll::Ready(Some(Err(_))) | Poll::Pending => return,
+            }
+        }
+    }
+
+    /// Answers, once. That the client no longer listens is no fault of anybody's.
+    fn answer(&mut self, answer: &Answer) {
+        let Some(mut respond) = self.respond.take() else {
+            return;
+        };
+        for _ in 0..answer.informational {
+            let _ = respond.send_informational(response(103));
+        }
+        let mut head = response(200);
+        let _ = match &answer.kind {
+            Kind::Reset => {
+                respond.send_reset(h2::Reason::INTERNAL_ERROR);
+                Ok(())
+            }
+            Kind::Nothing => respond.send_response(head, true).map(drop),
+            Kind::Status {
+                code,
+                trailers_only: true,
+            } => {
+                head.headers_mut().extend(status(*code));
+                respond.send_response(head, true).map(drop)
+            }
+            Kind::Status { code, .. } => respond
+                .send_response(head, false)
+                .and_then(|mut stream| stream.send_trailers(status(*code))),
+            Kind::Message(reply) => respond.send_response(head, false).and_then(|mut stream| {
+                let content = [&frame_prefix(reply.len())[..], reply].concat();
+                stream.send_data(content.into(), false)?;
+                stream.send_trailers(status(0))
+            }),
+        };
+    }
+}
+
+/// The head of an answer.
+fn response(status: u16) -> Response<()> {
+    let builder = Response::builder().status(status);
+    let builder = builder.header("content-type", "application/grpc");
+    builder.body(()).expect("a good head")
+}
+
+/// The end of an answer.
+fn status(code: usize) -> HeaderMap {
+    let mut fields = HeaderMap::new();
+    fields.insert("grpc-status", HeaderValue::from(code));
+    fields.insert("grpc-message", HeaderValue::from_static("no"));
+    fields
+}

@@ -1,0 +1,113 @@
+//! A strict listener: holds what a client writes to the rules that bind every client, whatever the
+//! server does to it.
+//!
+//! Frames are whole, and no larger than every server accepts. Streams are opened in order. Nobody
+//! sends on a stream after ending it, and nothing at all after resetting it.
+
+use std::collections::BTreeMap;
+
+use super::wire::{
+    CONTINUATION, DATA, END_STREAM, GOAWAY, HEADERS, PING, PREFACE, PUSH_PROMISE, RST_STREAM,
+    SETTINGS, WINDOW_UPDATE,
+};
+
+/// What was heard so far.
+#[derive(Debug, Default)]
+pub(super) struct Listener {
+    /// What came and was not yet looked at.
+    octets: Vec<u8>,
+    greeted: bool,
+    streams: BTreeMap<u32, State>,
+}
+
+/// What a client may still send on a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Open,
+    Ended,
+    Reset,
+}
+
+impl Listener {
+    /// Hears what was written next, however it is cut.
+    pub(super) fn hear(&mut self, octets: &[u8]) {
+        self.octets.extend(octets);
+        if !self.greeted {
+            let common = self.octets.len().min(PREFACE.len());
+            assert_eq!(self.octets[..common], PREFACE[..common], "the preface");
+            if common < PREFACE.len() {
+                return;
+            }
+            self.octets.drain(..common);
+            self.greeted = true;
+        }
+        while let Some((head, payload)) = self.next_frame() {
+            self.hear_frame(head, payload);
+        }
+    }
+
+    /// Whether everything that was written ends with a frame's end.
+    pub(super) fn is_between_frames(&self) -> bool {
+        self.octets.is_empty()
+    }
+
+    /// Takes the next frame: its head, and how long it is.
+    fn next_frame(&mut self) -> Option<([u8; 9], usize)> {
+        let head: [u8; 9] = *self.octets.first_chunk()?;
+        let [l1, l2, l3, ..] = head;
+        let length = u32::from_be_bytes([0, l1, l2, l3]) as usize;
+        assert!(length <= 16_384, "a frame of {length} octets");
+        if self.octets.len() < head.len() + length {
+            return None;
+        }
+        self.octets.drain(..head.len() + length);
+        Some((head, length))
+    }
+
+    fn hear_frame(&mut self, head: [u8; 9], length: usize) {
+        let [_, _, _, kind, flags, s1, s2, s3, s4] = head;
+        let stream = u32::from_be_bytes([s1, s2, s3, s4]);
+        match kind {
+            HEADERS => self.opens(stream, flags),
+            DATA => self.sends(stream, flags),
+            RST_STREAM => {
+                let before = self.streams.insert(stream, State::Reset);
+                assert!(
+                    matches!(before, Some(State::Open | State::Ended)),
+                    "RST_STREAM on stream {stream}, which is {before:?}"
+                );
+            }
+            WINDOW_UPDATE => {
+                assert_eq!(length, 4);
+                let state = self.streams.get(&stream);
+                assert_ne!(state, Some(&State::Reset), "WINDOW_UPDATE {stream}");
+            }
+            SETTINGS => assert_eq!((stream, length % 6), (0, 0)),
+            PING => assert_eq!((stream, length), (0, 8)),
+            GOAWAY => assert!(stream == 0 && length >= 8),
+            PUSH_PROMISE | CONTINUATION => panic!("a client sends no frame of kind {kind}"),
+            _ => panic!("nobody sends a frame of kind {kind}"),
+        }
+    }
+
+    /// RFC 9113 §5.1.1: "The identifier of a newly established stream MUST be numerically greater
+    /// than all streams that the initiating endpoint has opened or reserved."
+    fn opens(&mut self, stream: u32, flags: u8) {
+        let last = self.streams.last_key_value().map_or(0, |(last, _)| *last);
+        assert!(stream % 2 == 1 && stream > last, "{last} before {stream}");
+        self.streams.insert(stream, State::Open);
+        self.note_end(stream, flags);
+    }
+
+    fn sends(&mut self, stream: u32, flags: u8) {
+        let state = self.streams.get(&stream);
+        assert_eq!(state, Some(&State::Open), "DATA on stream {stream}");
+        self.note_end(stream, flags);
+    }
+
+    fn note_end(&mut self, stream: u32, flags: u8) {
+        if flags & END_STREAM != 0 {
+            self.streams.insert(stream, State::Ended);
+        }
+    }
+}

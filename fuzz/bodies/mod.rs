@@ -1,0 +1,50 @@
+//! What is fuzzed: one function for each target, from any octets to a panic or not.
+//!
+//! Plain functions, so that two programs can call them: the fuzzer (`fuzz_targets/`), which looks
+//! for octets that nobody thought of, and an ordinary test (`tests/fuzz_replay`), which plays all
+//! that was found again. What needs a package that the tests do not have stays in the fuzzer.
+//!
+//! Each body reads its octets with [`input::Input`], which never runs dry, so that every input means
+//! something; plays a peer with the frames of [`wire`], which share no code with ours; and listens
+//! to what ours writes with [`listener`]. What holds memory is held to a bound after every step.
+
+// Panicking is how a body says that something is wrong.
+#![allow(clippy::missing_panics_doc)]
+
+pub mod client_script;
+pub mod connection_split;
+pub mod frames;
+pub mod grpc_message;
+pub mod grpc_status;
+pub mod h2_serves_us;
+pub mod hpack_decode;
+pub mod hpack_encode;
+pub mod huffman;
+pub mod plugin_info;
+
+mod answer;
+mod input;
+mod listener;
+mod wire;
+
+/// A body: panics when something is wrong.
+pub type Check = fn(&[u8]);
+
+/// Every target's name and body.
+pub const TARGETS: [(&str, Check); 10] = [
+    ("connection_split", connection_split::check),
+    ("client_script", client_script::check),
+    ("h2_serves_us", h2_serves_us::check),
+    ("hpack_decode", hpack_decode::check),
+    ("hpack_encode", hpack_encode::check),
+    ("huffman", huffman::check),
+    ("frames", frames::check),
+    ("grpc_message", grpc_message::check),
+    ("grpc_status", grpc_status::check),
+    ("plugin_info", plugin_info::check),
+];
+
+/// What one connection may hold, whatever its peer does: a frame as it comes in (16 KiB), a header
+/// block (16 KiB), what it decodes to (16 KiB and its marks), the dynamic table (8 KiB), and what is
+/// to be written (32 KiB); twice, because that is how vectors grow (octets).
+const CONNECTION_BOUND: usize = 192 * 1024;

@@ -1,0 +1,5 @@
+//! See `bodies/connection_split.rs`.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| plugind_fuzz::connection_split::check(bytes));

@@ -1,0 +1,5 @@
+//! See `bodies/plugin_info.rs`.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| plugind_fuzz::plugin_info::check(bytes));

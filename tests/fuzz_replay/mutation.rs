@@ -1,0 +1,58 @@
+//! Small changes to octets: what a fuzzer does, without watching what they lead to.
+
+use crate::rng::Rng;
+
+/// One of these, changed in a few places.
+pub(crate) fn of(kept: &[Vec<u8>], rng: &mut Rng) -> Vec<u8> {
+    let mut bytes = rng.pick(kept).cloned().unwrap_or_default();
+    for _ in 0..=rng.below(0..4) {
+        mutate(&mut bytes, kept, rng);
+    }
+    bytes.truncate(LONGEST);
+    bytes
+}
+
+fn mutate(bytes: &mut Vec<u8>, kept: &[Vec<u8>], rng: &mut Rng) {
+    let at = place(bytes.len(), rng);
+    let end = at + place(bytes.len() - at, rng);
+    match rng.below(0..8) {
+        0 => bytes.insert(at, octet(rng)),
+        1 => drop(bytes.drain(at..end)),
+        2 => bytes.extend_from_within(at..end),
+        3 => bytes.truncate(at),
+        4 => {
+            let other = rng.pick(kept).map(Vec::as_slice).unwrap_or_default();
+            let from = place(other.len(), rng);
+            bytes.splice(at..end, other[from..].iter().copied());
+        }
+        5 => flip(bytes.get_mut(at), rng),
+        _ => replace(bytes.get_mut(at), rng),
+    }
+}
+
+fn flip(octet: Option<&mut u8>, rng: &mut Rng) {
+    if let Some(octet) = octet {
+        *octet ^= 1 << rng.below(0..8);
+    }
+}
+
+fn replace(old: Option<&mut u8>, rng: &mut Rng) {
+    if let Some(old) = old {
+        *old = octet(rng);
+    }
+}
+
+/// Somewhere in so many octets, or behind them.
+fn place(length: usize, rng: &mut Rng) -> usize {
+    usize::try_from(rng.below(0..length as u64 + 1)).expect("no more than a length")
+}
+
+/// Any octet; those at the ends of their range more often.
+fn octet(rng: &mut Rng) -> u8 {
+    let any = rng.next().to_le_bytes()[0];
+    *rng.pick(&[any, any, any, 0, 1, 0x7f, 0x80, 0xff])
+        .unwrap_or(&any)
+}
+
+/// How long a mutation is at most (octets).
+const LONGEST: usize = 4096;
