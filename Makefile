@@ -5,6 +5,8 @@ CARGO ?= cargo
 DIR ?= target/plugins
 # How many random orders of events `make sim` tries.
 SEEDS ?= 100000
+# How long `make fuzz` has for each target.
+FUZZ_SECONDS ?= 30
 
 .PHONY: help
 help: ## Show this list
@@ -36,6 +38,17 @@ test: ## Run all tests
 .PHONY: sim
 sim: ## Try SEEDS random orders of events (default: 100000); SEED=n replays one
 	SEEDS=$(SEEDS) $(CARGO) test --locked --profile sim --test manager simulation -- --nocapture
+
+.PHONY: fuzz
+fuzz: ## Fuzz each target for FUZZ_SECONDS (default: 30); TARGET=name only one
+	$(CARGO) fuzz --version || $(CARGO) install cargo-fuzz --locked
+	$(CARGO) fuzz build --sanitizer none
+	set -e; for target in $(or $(TARGET),$$($(CARGO) fuzz list)); do \
+		mkdir -p fuzz/target/found/$$target; \
+		$(CARGO) fuzz run --sanitizer none $$target \
+			fuzz/target/found/$$target fuzz/corpus/$$target \
+			-- -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1; \
+	done
 
 .PHONY: lint
 lint: ## Check format, lints and documentation
