@@ -15,6 +15,8 @@
 //!
 //! The outcome consumes the call: [`Client`](super::Client) drops it and tells it.
 
+use std::time::Duration;
+
 use super::CallId;
 use super::error::{Broken, CallError, NotGrpc};
 use super::message::{self, Assembler};
@@ -33,6 +35,8 @@ pub(super) struct Call {
     pub(super) id: CallId,
     /// When it must have ended.
     pub(super) deadline: Time,
+    /// How long it was given.
+    timeout: Duration,
     /// The largest reply it accepts.
     max_reply: usize,
     /// What is called and, behind it, the message with its prefix; empty when all of it is sent.
@@ -71,15 +75,22 @@ impl Call {
         message: &[u8],
         max_reply: usize,
         deadline: Time,
+        now: Time,
     ) -> Self {
         Self {
             id,
             deadline,
+            timeout: deadline.saturating_since(now),
             max_reply,
             request: message::encode_behind(path, message),
             sent: path.len(),
             awaiting: Awaiting::Stream,
         }
+    }
+
+    /// Its time begins anew.
+    pub(super) fn restart(&mut self, now: Time) {
+        self.deadline = now + self.timeout;
     }
 
     /// The call's stream, once it has one.

@@ -43,6 +43,8 @@ pub struct Client {
     events: VecDeque<Event>,
     /// The name of the next call.
     next: CallId,
+    /// Until when the time of calls does not run, because the server has not said a word yet.
+    patient_until: Option<Time>,
 }
 
 impl Client {
@@ -53,6 +55,7 @@ impl Client {
             calls: Vec::new(),
             events: VecDeque::new(),
             next: CallId(0),
+            patient_until: None,
         }
     }
 
@@ -77,10 +80,16 @@ impl Client {
             self.tell(id, Err(CallError::DeadlineExceeded));
         } else {
             self.calls
-                .push(Call::new(id, path, message, max_reply, deadline));
+                .push(Call::new(id, path, message, max_reply, deadline, now));
             self.send(now);
         }
         id
+    }
+
+    /// Gives the server until `until` for its first word. The time of the calls that are made before
+    /// it runs from then on: a server may listen some time before it serves.
+    pub fn be_patient(&mut self, until: Time) {
+        self.patient_until = Some(until).filter(|_| self.peer_settings().is_none());
     }
 
     /// Ends a call, which finishes as [`CallError::Cancelled`]; nothing when it has ended.
@@ -118,14 +127,14 @@ impl Client {
 
     /// When [`handle_timeout`](Self::handle_timeout) wants to be called next.
     pub fn poll_timeout(&self) -> Option<Time> {
-        let deadlines = self.calls.iter().map(|call| call.deadline);
+        let deadlines = self.calls.iter().map(|call| self.due(call));
         deadlines.chain(self.http2.poll_timeout()).min()
     }
 
     /// Ends the calls whose deadline has come; calling it early is harmless.
     pub fn handle_timeout(&mut self, now: Time) {
         self.http2.handle_timeout(now);
-        while let Some(index) = self.calls.iter().position(|call| call.deadline <= now) {
+        while let Some(index) = self.calls.iter().position(|call| self.due(call) <= now) {
             let error = CallError::DeadlineExceeded;
             self.finish(index, Err(error), ErrorCode::CANCEL, now);
         }
@@ -134,6 +143,7 @@ impl Client {
     /// The next event; `None` until something is received or written, or time passes.
     pub fn poll_event(&mut self, now: Time) -> Option<Event> {
         while self.events.is_empty() && self.receive(now) {}
+        self.look_for_greeting(now);
         self.send(now);
         self.events.pop_front()
     }
@@ -163,6 +173,22 @@ impl Client {
             + calls
             + self.calls.capacity() * size_of::<Call>()
             + self.events.capacity() * size_of::<Event>()
+    }
+
+    /// When a call has taken too long.
+    fn due(&self, call: &Call) -> Time {
+        let patient_until = self.patient_until.unwrap_or_default();
+        call.deadline.max(patient_until)
+    }
+
+    /// Once the server has said something, the time of the calls runs.
+    fn look_for_greeting(&mut self, now: Time) {
+        if self.patient_until.is_some() && self.peer_settings().is_some() {
+            self.patient_until = None;
+            for call in &mut self.calls {
+                call.restart(now);
+            }
+        }
     }
 
     /// Takes one event from the connection; answers whether there was one.

@@ -9,7 +9,7 @@ use super::execute::Work;
 use super::links::{EffectCall, LinkId, Owner, Phase, Process};
 use super::operation::Event;
 use super::{Manager, Output, Wake};
-use crate::config::MAX_REPLY;
+use crate::config::{DIAL_TIMEOUT, MAX_REPLY};
 use crate::grpc::{self, Client};
 use crate::handler::{
     Call, CallFailure, Context, DialError, Effect, EffectId, EffectIds, Event as HandlerEvent,
@@ -128,6 +128,10 @@ impl Manager {
         if let (Some(call), Owner::Effect(effect)) = (&call, &link.owner) {
             let deadline = effect.deadline;
             client.unary(call.method, &call.request, MAX_REPLY, deadline, now);
+        }
+        if matches!(link.owner, Owner::Operation(..)) {
+            // kubelet's dial waits for the server's first word, and GetInfo's second starts then.
+            client.be_patient(now + DIAL_TIMEOUT);
         }
         link.phase = Phase::Open(client);
         link.process = process;

@@ -278,6 +278,33 @@ fn an_answer_that_comes_too_late_meets_nobody() {
     );
 }
 
+#[test]
+fn the_second_for_get_info_starts_with_the_plugin_s_first_word() {
+    let mut world = World::new();
+    world.is_slow = true;
+    world.appear(A, csi("a"));
+    let link = world.busy_links()[0];
+    world.deliver(link);
+    world.run();
+    world.advance(Duration::from_secs(4));
+    assert_eq!(world.manager.operation(Path::new(A)), Some("AskingInfo"));
+    world.is_slow = false;
+    world.run();
+    assert_eq!(world.told(), "validate a, register a");
+}
+
+#[test]
+fn a_plugin_that_listens_and_never_says_a_word_is_given_up_when_the_handshake_takes_too_long() {
+    let mut world = World::new();
+    world.is_slow = true;
+    world.appear(A, csi("a"));
+    let link = world.busy_links()[0];
+    world.deliver(link);
+    world.run();
+    world.advance(plugind::config::HANDSHAKE_TIMEOUT);
+    assert_eq!(world.manager.operation(Path::new(A)), None);
+}
+
 // --- A plugin that is killed leaves its socket behind --------------------------------------------
 
 fn down_since(world: &World, path: &str) -> Option<plugind::time::Time> {
