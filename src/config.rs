@@ -150,6 +150,14 @@ pub const MAX_REPLY: usize = 4 * 1024 * 1024;
 /// any handler needs, few enough to look at each on every turn.
 pub const MAX_CALLS: usize = 100;
 
+/// How many streams a client may have open on one of our connections, and what we tell it of that:
+/// the least that RFC 9113 §6.5.2 recommends.
+pub const MAX_STREAMS: u32 = 100;
+
+/// How many requests a client may take back, in excess of those that were answered: as many as it
+/// may have open, for a client that gives up all at once.
+pub const MAX_CANCELLED: u32 = 100;
+
 /// How long a peer has for its SETTINGS after the connection is made: ten times what a busy server
 /// was seen to need, and well under the time that a plugin's registration may take.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);

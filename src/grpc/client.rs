@@ -233,6 +233,8 @@ impl Client {
             http2::Event::Failed { stream, error } => {
                 self.settle(stream, Some(Err(CallError::Stream(error))), true, now);
             }
+            // HTTP/2 shows requests to servers only.
+            http2::Event::Request { .. } => {}
             http2::Event::GoAway { last_stream, .. } => self.refuse_above(last_stream, now),
             http2::Event::Closed(error) => self.lose(&error, now),
         }

@@ -74,6 +74,11 @@ impl Deframer {
         &self.octets[range]
     }
 
+    /// Takes octets that are no frame.
+    pub(super) fn skip(&mut self, octets: usize) {
+        self.start = self.start.saturating_add(octets).min(self.end);
+    }
+
     /// What came and was not yet taken.
     pub(super) fn waiting(&self) -> &[u8] {
         &self.octets[self.start..self.end]

@@ -124,6 +124,8 @@ pub enum Violation {
     IdleStream(Kind, u32),
     /// A frame on a stream after the peer had ended it.
     ClosedStream(Kind, StreamId),
+    /// A request on a stream below one that was opened already.
+    StreamOrder(u32),
     /// CONTINUATION without a header block to continue.
     StrayContinuation,
     /// Another frame inside a header block.
@@ -166,6 +168,8 @@ pub enum Excess {
     Idling,
     /// DATA frames without data.
     EmptyData,
+    /// Requests that were taken back, or that broke a rule, before they were answered.
+    Cancelled,
 }
 
 /// What the peer had time for, and did not do.
@@ -240,6 +244,8 @@ pub enum Malformed {
     PseudoHeader,
     /// No `:status`, or none of three digits.
     Status,
+    /// A request without its method, scheme or path.
+    Request,
     /// A 1xx answer that ends the stream, or 101.
     Informational,
     /// Data before the headers.
@@ -310,6 +316,7 @@ impl fmt::Display for Violation {
             Self::NeedsConnection(kind) => write!(f, "{kind} on a stream"),
             Self::IdleStream(kind, id) => write!(f, "{kind} on stream {id}, which is not open"),
             Self::ClosedStream(kind, id) => write!(f, "{kind} on stream {id} after its end"),
+            Self::StreamOrder(id) => write!(f, "a request on stream {id}, below an earlier one"),
             Self::StrayContinuation => f.write_str("CONTINUATION of nothing"),
             Self::InterruptedBlock(kind) => write!(f, "{kind} inside a header block"),
             Self::Push => f.write_str("a push"),
@@ -333,6 +340,7 @@ impl fmt::Display for Excess {
             Self::SettingsEntries => "too many entries in SETTINGS",
             Self::Idling => "too many frames that bring nothing forward",
             Self::EmptyData => "too many DATA frames without data",
+            Self::Cancelled => "too many requests that were taken back",
         })
     }
 }
@@ -359,6 +367,7 @@ impl fmt::Display for Malformed {
             Self::ConnectionField => "a header that HTTP/2 forbids",
             Self::PseudoHeader => "a misplaced, repeated or unknown pseudo-header",
             Self::Status => "headers without a valid :status",
+            Self::Request => "a request without its method, scheme or path",
             Self::Informational => "a 1xx answer where none may be",
             Self::DataBeforeHeaders => "data before headers",
             Self::TrailersWithoutEnd => "trailers that do not end the stream",

@@ -74,10 +74,12 @@ pub(super) struct Section {
     malformed: Option<Malformed>,
     /// Whether a field that is no pseudo-header came.
     regular: bool,
-    /// Whether a pseudo-header came.
-    pseudo: bool,
+    /// Which pseudo-headers came: a bit for each of [`PSEUDO_HEADERS`].
+    pseudo: u8,
     /// The value of `:status`.
     status: Option<u16>,
+    /// Whether `:method` is CONNECT.
+    is_connect: bool,
     /// The value of `content-length`.
     content_length: Option<u64>,
 }
@@ -115,9 +117,34 @@ impl Section {
     /// Holds the block to the rules for a response's headers; answers with its status.
     pub(super) fn check_response(&self) -> Result<u16, Malformed> {
         self.malformed.map_or(Ok(()), Err)?;
+        // RFC 9113 §8.3: "Pseudo-header fields defined for requests MUST NOT appear in responses".
+        if self.pseudo & !STATUS != 0 {
+            return Err(Malformed::PseudoHeader);
+        }
         // RFC 9113 §8.3.2: "a single :status pseudo-header field is defined [...]. This
         // pseudo-header field MUST be included in all responses".
         self.status.ok_or(Malformed::Status)
+    }
+
+    /// Holds the block to the rules for a request's headers.
+    ///
+    /// RFC 9113 §8.3.1: "All HTTP/2 requests MUST include exactly one valid value for the
+    /// ":method", ":scheme", and ":path" pseudo-header fields, unless they are CONNECT requests".
+    /// Of those §8.5 says: "The ":scheme" and ":path" pseudo-header fields MUST be omitted."
+    pub(super) fn check_request(&self) -> Result<(), Malformed> {
+        self.malformed.map_or(Ok(()), Err)?;
+        let required = if self.is_connect {
+            METHOD | AUTHORITY
+        } else {
+            METHOD | SCHEME | PATH
+        };
+        if self.pseudo & !(required | AUTHORITY) != 0 {
+            return Err(Malformed::PseudoHeader);
+        }
+        if self.pseudo & required != required {
+            return Err(Malformed::Request);
+        }
+        Ok(())
     }
 
     /// Holds the block to the rules for trailers.
@@ -125,7 +152,7 @@ impl Section {
     /// RFC 9113 §8.1: "Trailers MUST NOT include pseudo-header fields."
     pub(super) fn check_trailers(&self) -> Result<(), Malformed> {
         self.malformed.map_or(Ok(()), Err)?;
-        if self.pseudo {
+        if self.pseudo != 0 {
             return Err(Malformed::PseudoHeader);
         }
         Ok(())
@@ -144,12 +171,26 @@ impl Section {
     /// block before all regular field lines. [...] The same pseudo-header field name MUST NOT
     /// appear more than once in a field block."
     fn pseudo_header(&mut self, name: &[u8], value: &[u8]) -> Result<(), Malformed> {
-        let is_misplaced = self.regular || self.pseudo;
-        self.pseudo = true;
-        if name != b":status" || is_misplaced {
+        let known = PSEUDO_HEADERS.iter().find(|(known, _)| *known == name);
+        let &(_, bit) = known.ok_or(Malformed::PseudoHeader)?;
+        if self.regular || self.pseudo & bit != 0 {
             return Err(Malformed::PseudoHeader);
         }
-        self.status = Some(status(value).ok_or(Malformed::Status)?);
+        self.pseudo |= bit;
+        if !value
+            .iter()
+            .all(|&octet| matches!(octet, b'!'..=b'~' | 0x80..))
+        {
+            return Err(Malformed::FieldValue);
+        }
+        match bit {
+            STATUS => self.status = Some(status(value).ok_or(Malformed::Status)?),
+            METHOD => self.is_connect = value == b"CONNECT",
+            // RFC 9113 §8.3.1: "This pseudo-header field MUST NOT be empty for "http" or "https"
+            // URIs".
+            PATH if value.is_empty() => return Err(Malformed::Request),
+            _ => {}
+        }
         Ok(())
     }
 
@@ -182,6 +223,21 @@ impl Section {
         Ok(())
     }
 }
+
+/// The pseudo-headers that there are (RFC 9113 §8.3.1, §8.3.2), and a bit for each.
+const PSEUDO_HEADERS: [(&[u8], u8); 5] = [
+    (b":status", STATUS),
+    (b":method", METHOD),
+    (b":scheme", SCHEME),
+    (b":path", PATH),
+    (b":authority", AUTHORITY),
+];
+
+const STATUS: u8 = 1;
+const METHOD: u8 = 1 << 1;
+const SCHEME: u8 = 1 << 2;
+const PATH: u8 = 1 << 3;
+const AUTHORITY: u8 = 1 << 4;
 
 /// A status code: three digits, the first of them not 0 (RFC 9110 §15).
 fn status(value: &[u8]) -> Option<u16> {
@@ -286,6 +342,48 @@ mod tests {
         for (block, expected) in malformed {
             assert_eq!(response(block), Err(expected), "{block:?}");
         }
+    }
+
+    #[test]
+    fn a_request_has_its_method_scheme_and_path_once_each_and_no_status() {
+        let request = |block: &[Field<'_>]| section(block).0.check_request();
+        let post: [Field<'_>; 4] = [
+            (":method", b"POST"),
+            (":scheme", b"http"),
+            (":path", b"/a.B/C"),
+            (":authority", b"localhost"),
+        ];
+        assert_eq!(request(&post), Ok(()));
+        assert_eq!(request(&post[..3]), Ok(()));
+        for missing in 0..3 {
+            let mut block = post.to_vec();
+            block.remove(missing);
+            assert_eq!(request(&block), Err(Malformed::Request), "{missing}");
+        }
+        for index in 0..4 {
+            let twice = [&post[..], &post[index..=index]].concat();
+            assert_eq!(request(&twice), Err(Malformed::PseudoHeader));
+        }
+        for field in [(":status", &b"200"[..]), (":protocol", b"websocket")] {
+            let block = [&post[..], &[field]].concat();
+            assert_eq!(request(&block), Err(Malformed::PseudoHeader));
+        }
+        let late = [&post[1..], &[("a", &b"b"[..]), post[0]]].concat();
+        assert_eq!(request(&late), Err(Malformed::PseudoHeader));
+        let no_path = [post[0], post[1], (":path", b"")];
+        assert_eq!(request(&no_path), Err(Malformed::Request));
+        let cut = [post[0], post[1], (":path", b"/a\r\nb")];
+        assert_eq!(request(&cut), Err(Malformed::FieldValue));
+    }
+
+    #[test]
+    fn a_connect_request_has_an_authority_and_neither_scheme_nor_path() {
+        let request = |block: &[Field<'_>]| section(block).0.check_request();
+        let connect: [Field<'_>; 2] = [(":method", b"CONNECT"), (":authority", b"a:1")];
+        assert_eq!(request(&connect), Ok(()));
+        assert_eq!(request(&connect[..1]), Err(Malformed::Request));
+        let with_path = [connect[0], connect[1], (":path", b"/")];
+        assert_eq!(request(&with_path), Err(Malformed::PseudoHeader));
     }
 
     #[test]

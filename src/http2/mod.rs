@@ -1,4 +1,4 @@
-//! HTTP/2 framing and connection management: RFC 9113, from the client's side.
+//! HTTP/2 framing and connection management: RFC 9113, as a client and as a server.
 //!
 //! Pure: octets and moments come in as arguments, octets to write and events come out of buffers
 //! that have bounds. It never reads a clock, opens a socket, starts a thread, or knows what a
@@ -12,7 +12,7 @@
 //!                            |  block --> hpack --> fields            ^
 //!                            |  streams --> stream --> flow           |
 //!                            v                                        |
-//!                      poll_event() --> Event      open(), send_data(), reset()
+//!                      poll_event() --> Event      open(), send_headers(), send_data(), reset()
 //! ```
 //!
 //! There is no queue of events: [`Connection::poll_event`] takes one frame out of the buffer at a
@@ -37,13 +37,14 @@ mod frame;
 mod outbox;
 mod patience;
 mod preamble;
+mod role;
 mod settings;
 mod stream;
 mod streams;
 #[cfg(test)]
 pub(crate) mod testing;
 
-pub use connection::{Connection, Event, OpenError, Taken};
+pub use connection::{Connection, Event, HeadersError, OpenError, Taken};
 pub use error::{
     Awaited, ConnectionError, ErrorCode, Excess, GoneAway, Malformed, StreamError, Violation,
 };

@@ -33,14 +33,17 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
-    /// A client's first words: the preface and its SETTINGS (RFC 9113 §3.4).
-    pub(super) fn client(settings: &[(Id, u32)]) -> Self {
+    /// Our first words: the preface, if our role has one, and our SETTINGS.
+    ///
+    /// RFC 9113 §3.4: "In HTTP/2, each endpoint is required to send a connection preface as a
+    /// final confirmation of the protocol in use".
+    pub(super) fn new(preface: &[u8], settings: &[(Id, u32)]) -> Self {
         let mut octets = Vec::with_capacity(INITIAL);
-        octets.extend_from_slice(PREFACE);
+        octets.extend_from_slice(preface);
         SettingsFrame::encode(settings, &mut octets);
         Self {
             sent: 0,
-            next_frame: PREFACE.len(),
+            next_frame: preface.len(),
             queue: octets.len(),
             answers: 1,
             begun: 0,
@@ -169,10 +172,6 @@ impl Outbox {
     }
 }
 
-/// "In HTTP/2, each endpoint is required to send a connection preface as a final confirmation of
-/// the protocol in use" (RFC 9113 §3.4): the client's.
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-
 /// The first size of the buffer: preface, SETTINGS and a small call fit (octets).
 const INITIAL: usize = 384;
 
@@ -200,16 +199,16 @@ mod tests {
 
     /// An outbox whose preface is written.
     fn outbox() -> Outbox {
-        let mut outbox = Outbox::client(&[]);
+        let mut outbox = Outbox::new(b"", &[]);
         outbox.sent(outbox.transmit().len());
         outbox
     }
 
     #[test]
     fn the_preface_and_settings_come_first_whatever_is_answered_meanwhile() {
-        let mut outbox = Outbox::client(&[(Id::ENABLE_PUSH, 0)]);
+        let mut outbox = Outbox::new(b"preface", &[(Id::ENABLE_PUSH, 0)]);
         outbox.answer(&pong(1));
-        let mut expected = PREFACE.to_vec();
+        let mut expected = b"preface".to_vec();
         SettingsFrame::encode(&[(Id::ENABLE_PUSH, 0)], &mut expected);
         expected.extend(pong(1));
         assert_eq!(outbox.transmit(), expected);

@@ -4,6 +4,9 @@
 //! each is legal, cheap to send and not free to read, and so each is counted. Headers and data of a
 //! call that is under way, in either direction, set the counters back; so does the passing of time,
 //! because a connection may be open for days with nothing but a keepalive now and then.
+//!
+//! Requests that are taken back before they are answered are counted apart from that: each brings
+//! work and no result (CVE-2023-44487), and the data that comes with it is no excuse.
 
 use super::error::{Excess, Violation};
 use crate::config;
@@ -18,6 +21,8 @@ pub(super) struct Patience {
     idling: u32,
     /// DATA frames without data.
     empty_data: u32,
+    /// Requests that were taken back, less those that were answered.
+    cancelled: u32,
 }
 
 impl Patience {
@@ -47,11 +52,28 @@ impl Patience {
         Ok(())
     }
 
+    /// A request was answered.
+    pub(super) fn answered(&mut self) {
+        self.cancelled = self.cancelled.saturating_sub(1);
+    }
+
+    /// A request was taken back, or broke a rule, before it was answered.
+    pub(super) fn cancelled(&mut self, now: Time) -> Result<(), Violation> {
+        self.forgive(now);
+        self.cancelled += 1;
+        if self.cancelled > config::MAX_CANCELLED {
+            return Err(Violation::Excess(Excess::Cancelled));
+        }
+        Ok(())
+    }
+
     /// Begins anew when enough time has passed.
     fn forgive(&mut self, now: Time) {
         if now.saturating_since(self.since) >= config::IDLING_FORGIVEN {
-            self.since = now;
-            self.progress();
+            *self = Self {
+                since: now,
+                ..Self::default()
+            };
         }
     }
 }
@@ -79,6 +101,18 @@ mod tests {
             assert_eq!(patience.empty_data(Time::ZERO), Ok(()));
         }
         assert!(patience.empty_data(Time::ZERO).is_err());
+    }
+
+    #[test]
+    fn the_101st_request_taken_back_is_one_too_many_unless_some_are_answered() {
+        let mut patience = Patience::default();
+        for _ in 0..100 {
+            patience.progress();
+            assert_eq!(patience.cancelled(Time::ZERO), Ok(()));
+        }
+        patience.answered();
+        assert_eq!(patience.cancelled(Time::ZERO), Ok(()));
+        assert!(patience.cancelled(Time::ZERO).is_err());
     }
 
     #[test]

@@ -6,6 +6,7 @@
 use super::error::Violation;
 use super::flow::MAX_WINDOW;
 use super::frame::Id;
+use super::role::Role;
 
 /// A side's settings, in effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,14 +40,15 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Puts one value of a server's SETTINGS frame into effect.
-    pub(super) fn apply(&mut self, id: Id, value: u32) -> Result<(), Violation> {
+    /// Puts one value of the peer's SETTINGS frame into effect; `role` is ours.
+    pub(super) fn apply(&mut self, id: Id, value: u32, role: Role) -> Result<(), Violation> {
         match id {
             Id::HEADER_TABLE_SIZE => self.header_table_size = value,
             // "A client MUST treat receipt of a SETTINGS frame with SETTINGS_ENABLE_PUSH set to 1
             // as a connection error of type PROTOCOL_ERROR." Any other value than 0 or 1 is one
             // from either side.
             Id::ENABLE_PUSH if value == 0 => self.enable_push = false,
+            Id::ENABLE_PUSH if value == 1 && role == Role::Server => self.enable_push = true,
             Id::MAX_CONCURRENT_STREAMS => self.max_concurrent_streams = Some(value),
             // "Values above the maximum flow-control window size of 2^31-1 MUST be treated as a
             // connection error of type FLOW_CONTROL_ERROR."
@@ -113,7 +115,7 @@ mod tests {
         ];
         for (id, value, expected) in cases {
             assert_eq!(
-                Settings::default().apply(id, value),
+                Settings::default().apply(id, value, Role::Client),
                 expected,
                 "{id:?} {value}"
             );
@@ -121,9 +123,17 @@ mod tests {
     }
 
     #[test]
+    fn a_client_may_take_pushes_or_not() {
+        let apply = |value| Settings::default().apply(Id::ENABLE_PUSH, value, Role::Server);
+        assert_eq!((apply(0), apply(1)), (Ok(()), Ok(())));
+        assert!(apply(2).is_err());
+    }
+
+    #[test]
     fn an_unknown_setting_is_ignored() {
         let mut settings = Settings::default();
-        assert_eq!(settings.apply(Id(0xfe03), u32::MAX), Ok(()));
+        let unknown = settings.apply(Id(0xfe03), u32::MAX, Role::Client);
+        assert_eq!(unknown, Ok(()));
         assert_eq!(settings, Settings::default());
     }
 }

@@ -5,7 +5,7 @@
 //! drawing only. Pushes are refused, so nothing is ever reserved.
 //!
 //! ```text
-//!            open()                 END_STREAM sent
+//!     open(), accept()              END_STREAM sent
 //!   (idle) ----------> Open ----------------------> HalfClosedLocal
 //!                       |                                |
 //!                       | END_STREAM received            | END_STREAM received
@@ -19,6 +19,8 @@
 //! ```text
 //!   Head --(1xx)--> Head --(final headers)--> Content --(DATA)--> Content --(trailers)--> end
 //! ```
+//!
+//! A request begins with the headers that open its stream, so there only the content is awaited.
 
 use std::num::NonZeroU32;
 
@@ -163,6 +165,26 @@ impl Stream {
             receive: ReceiveWindow::new(INITIAL_WINDOW),
             awaited: Awaited::Head { informational: 0 },
         }
+    }
+
+    /// A stream that a client opened with the headers of a request.
+    pub(super) fn accept(
+        id: StreamId,
+        send_window: u32,
+        section: &Section,
+        end_stream: bool,
+    ) -> Result<Self, StreamError> {
+        if section.is_too_large() {
+            return Err(StreamError::HeadersTooLarge);
+        }
+        section.check_request().map_err(StreamError::Malformed)?;
+        let left = section.content_length().map_err(StreamError::Malformed)?;
+        let mut stream = Self::open(id, send_window);
+        stream.awaited = Awaited::Content { left };
+        if end_stream {
+            stream.end_received(Kind::Headers)?;
+        }
+        Ok(stream)
     }
 
     /// Counts our END_STREAM.

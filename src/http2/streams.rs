@@ -1,22 +1,33 @@
 //! The streams of a connection: those that are open, and how the last few ended.
 //!
-//! Pure. Streams are opened in the order of their numbers, so a sorted vector needs no sorting. A
-//! stream that has ended is forgotten at once but for a short memory of who ended it, because late
+//! Pure. Streams are opened in the order of their numbers, and all by the client, because pushes
+//! are refused: so one vector holds them, and it needs no sorting. A stream that has ended is forgotten at once but for a short memory of who ended it, because late
 //! frames are natural on a stream that we ended and wrong on one that the peer ended.
 
 use super::StreamId;
 use super::error::Violation;
 use super::frame::Kind;
+use super::role::Role;
 use super::stream::{State, Stream};
 
 /// The streams.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Streams {
+    /// Which end of the connection we are.
+    role: Role,
     open: Vec<Stream>,
-    /// The highest stream that was opened.
+    /// The highest stream that was opened, by the client: a server opens none, it does not push.
     highest: u32,
-    /// The last streams that ended by the peer's own END_STREAM or RST_STREAM, the latest first.
-    ended_by_peer: [Option<StreamId>; REMEMBERED],
+    /// The last streams that ended, the latest first.
+    ended: [Option<Ended>; REMEMBERED],
+}
+
+/// How a stream ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Ended {
+    stream: StreamId,
+    /// Whether by the peer's own END_STREAM or RST_STREAM.
+    by_peer: bool,
 }
 
 /// A stream that a frame came on.
@@ -26,9 +37,21 @@ pub(super) enum Found<'a> {
     Open(&'a mut Stream),
     /// It has ended, and a late frame on it is to be ignored.
     Ended,
+    /// It would be a new one, opened by HEADERS.
+    New,
 }
 
 impl Streams {
+    /// No streams yet.
+    pub(super) fn new(role: Role) -> Self {
+        Self {
+            role,
+            open: Vec::new(),
+            highest: 0,
+            ended: [None; REMEMBERED],
+        }
+    }
+
     /// Adds a stream, which is higher than all before.
     pub(super) fn insert(&mut self, stream: Stream) {
         debug_assert!(stream.id.get() > self.highest);
@@ -36,8 +59,18 @@ impl Streams {
         self.open.push(stream);
     }
 
+    /// Takes note of a stream that the peer opened and we do not take.
+    pub(super) fn refuse(&mut self, id: StreamId) {
+        debug_assert!(id.get() > self.highest);
+        self.highest = id.get();
+        self.remember(id, false);
+    }
+
     /// The number of the next stream that we open, if there are any left.
     pub(super) fn next_id(&self) -> Option<StreamId> {
+        if self.role == Role::Server {
+            return None;
+        }
         StreamId::new(self.highest).map_or(Some(StreamId::FIRST), StreamId::next)
     }
 
@@ -55,35 +88,51 @@ impl Streams {
     /// The stream that a frame from the peer is on.
     ///
     /// RFC 9113 §5.1, idle: "Receiving any frame other than HEADERS or PRIORITY on a stream in this
-    /// state MUST be treated as a connection error of type PROTOCOL_ERROR." HEADERS would open a
-    /// stream, which a server can do only after a push: §5.1.1: "An endpoint that receives an
-    /// unexpected stream identifier MUST respond with a connection error of type PROTOCOL_ERROR."
+    /// state MUST be treated as a connection error of type PROTOCOL_ERROR." HEADERS open a stream
+    /// when a client sends them; a server could only after a push: §5.1.1: "An endpoint that
+    /// receives an unexpected stream identifier MUST respond with a connection error of type
+    /// PROTOCOL_ERROR."
     ///
     /// Closed: "An endpoint MAY treat receipt of any other type of frame on a closed stream as a
     /// connection error of type STREAM_CLOSED, except as noted below", which is for WINDOW_UPDATE,
     /// for RST_STREAM, and for anything at all on a stream that we reset.
     pub(super) fn find(&mut self, kind: Kind, id: StreamId) -> Result<Found<'_>, Violation> {
-        let is_ours = id.get() % 2 == 1;
-        if !is_ours || id.get() > self.highest {
+        let is_opened_by_us = self.role.opens(id.get());
+        let is_opened_by_client = is_opened_by_us == (self.role == Role::Client);
+        if !is_opened_by_client || id.get() > self.highest {
+            if is_opened_by_client && !is_opened_by_us && kind == Kind::Headers {
+                return Ok(Found::New);
+            }
             return Err(Violation::IdleStream(kind, id.get()));
         }
-        if let Some(index) = self.index(id) {
-            return Ok(Found::Open(&mut self.open[index]));
+        match self.index(id) {
+            Some(index) => Ok(Found::Open(&mut self.open[index])),
+            None => self.late(kind, id),
         }
-        let is_message = matches!(kind, Kind::Data | Kind::Headers);
-        if is_message && self.ended_by_peer.contains(&Some(id)) {
-            return Err(Violation::ClosedStream(kind, id));
+    }
+
+    /// What it means that a frame comes on a stream that has ended.
+    ///
+    /// RFC 9113 §5.1.1: "The identifier of a newly established stream MUST be numerically greater
+    /// than all streams that the initiating endpoint has opened or reserved": HEADERS of a client
+    /// are late trailers where we ended the stream, and else a request that comes too late.
+    fn late(&self, kind: Kind, id: StreamId) -> Result<Found<'_>, Violation> {
+        let mut ended = self.ended.iter().flatten();
+        let by_peer = ended.find(|ended| ended.stream == id).map(|e| e.by_peer);
+        match (kind, by_peer) {
+            (Kind::Data | Kind::Headers, Some(true)) => Err(Violation::ClosedStream(kind, id)),
+            (Kind::Headers, None) if self.role == Role::Server => {
+                Err(Violation::StreamOrder(id.get()))
+            }
+            _ => Ok(Found::Ended),
         }
-        Ok(Found::Ended)
     }
 
     /// Removes a stream that we ended.
     pub(super) fn ended_by_us(&mut self, id: StreamId) {
         if let Some(index) = self.index(id) {
             let stream = self.open.remove(index);
-            if !stream.state.can_receive() {
-                self.remember(id);
-            }
+            self.remember(id, !stream.state.can_receive());
         }
     }
 
@@ -91,7 +140,7 @@ impl Streams {
     pub(super) fn ended_by_peer(&mut self, id: StreamId) {
         if let Some(index) = self.index(id) {
             self.open.remove(index);
-            self.remember(id);
+            self.remember(id, true);
         }
     }
 
@@ -103,9 +152,11 @@ impl Streams {
         }
     }
 
-    /// Removes the streams above `last`, which the peer has not looked at.
+    /// Removes the streams of ours above `last`, which the peer has not looked at.
     pub(super) fn remove_above(&mut self, last: u32) {
-        self.open.retain(|stream| stream.id.get() <= last);
+        let role = self.role;
+        self.open
+            .retain(|stream| stream.id.get() <= last || !role.opens(stream.id.get()));
     }
 
     /// The open streams.
@@ -123,15 +174,15 @@ impl Streams {
         self.open.binary_search_by_key(&id, |stream| stream.id).ok()
     }
 
-    /// Remembers that the peer ended the stream, and forgets the one before the last few.
-    fn remember(&mut self, id: StreamId) {
-        self.ended_by_peer.rotate_right(1);
-        self.ended_by_peer[0] = Some(id);
+    /// Remembers how a stream ended, and forgets the one before the last few.
+    fn remember(&mut self, stream: StreamId, by_peer: bool) {
+        self.ended.rotate_right(1);
+        self.ended[0] = Some(Ended { stream, by_peer });
     }
 }
 
 /// Of how many ended streams we remember who ended them: a peer that is confused about a stream is
-/// so soon after its end, and one that is forgotten is merely ignored.
+/// so soon after its end.
 const REMEMBERED: usize = 8;
 
 #[cfg(test)]
@@ -144,7 +195,7 @@ mod tests {
 
     /// Streams of which 1, 3 and 5 are open.
     fn streams() -> Streams {
-        let mut streams = Streams::default();
+        let mut streams = Streams::new(Role::Client);
         for number in [1, 3, 5] {
             assert_eq!(streams.next_id(), Some(id(number)));
             streams.insert(Stream::open(id(number), 0));
@@ -185,8 +236,27 @@ mod tests {
     }
 
     #[test]
+    fn a_client_opens_streams_in_rising_order_and_never_one_that_was_skipped() {
+        let mut streams = Streams::new(Role::Server);
+        assert_eq!(streams.next_id(), None);
+        assert!(matches!(streams.find(Kind::Headers, id(5)), Ok(Found::New)));
+        streams.insert(Stream::open(id(5), 0));
+        let skipped = streams.find(Kind::Headers, id(3)).map(|_| ());
+        assert_eq!(skipped, Err(Violation::StreamOrder(3)));
+        streams.ended_by_us(id(5));
+        assert!(matches!(
+            streams.find(Kind::Headers, id(5)),
+            Ok(Found::Ended)
+        ));
+        let even = streams.find(Kind::Headers, id(6)).map(|_| ());
+        assert_eq!(even, Err(Violation::IdleStream(Kind::Headers, 6)));
+        let idle = streams.find(Kind::Data, id(7)).map(|_| ());
+        assert_eq!(idle, Err(Violation::IdleStream(Kind::Data, 7)));
+    }
+
+    #[test]
     fn memory_does_not_grow_with_the_streams_that_ended() {
-        let mut streams = Streams::default();
+        let mut streams = Streams::new(Role::Client);
         for _ in 0..10_000 {
             let id = streams.next_id().expect("there are more");
             streams.insert(Stream::open(id, 0));

@@ -26,6 +26,17 @@ pub(crate) const PADDED: u8 = 8;
 pub(crate) const ONE: u32 = 1;
 pub(crate) const THREE: u32 = 3;
 
+/// What a client says first.
+pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// The headers of a request.
+pub(crate) const REQUEST: [(&str, &str); 4] = [
+    (":method", "POST"),
+    (":scheme", "http"),
+    (":path", "/a.B/C"),
+    (":authority", "localhost"),
+];
+
 /// A frame.
 pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).expect("a frame's length");
@@ -50,6 +61,11 @@ pub(crate) fn block(fields: &[(&str, &str)]) -> Vec<u8> {
 pub(crate) fn headers(stream: u32, fields: &[(&str, &str)], end_stream: bool) -> Vec<u8> {
     let flags = END_HEADERS | u8::from(end_stream);
     frame(HEADERS, flags, stream, &block(fields))
+}
+
+/// The headers of a request, on a stream of its own.
+pub(crate) fn request(stream: u32, end_stream: bool) -> Vec<u8> {
+    headers(stream, &REQUEST, end_stream)
 }
 
 /// The headers of an answer that goes on.
@@ -94,9 +110,8 @@ pub(crate) fn goaway(last_stream: u32, code: u32, debug: &[u8]) -> Vec<u8> {
 
 /// What was written, a line for each frame.
 pub(crate) fn heard(mut octets: &[u8]) -> Vec<String> {
-    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     let mut lines = Vec::new();
-    if let Some(rest) = octets.strip_prefix(preface) {
+    if let Some(rest) = octets.strip_prefix(PREFACE) {
         lines.push("preface".to_owned());
         octets = rest;
     }
@@ -131,6 +146,9 @@ fn line(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> String {
 /// An event in words.
 fn told(event: &Event<'_>) -> String {
     match event {
+        Event::Request {
+            stream, end_stream, ..
+        } => format!("request {stream}{}", end(*end_stream)),
         Event::Head {
             stream,
             status,
@@ -154,9 +172,9 @@ fn end(end_stream: bool) -> &'static str {
     if end_stream { " end" } else { "" }
 }
 
-/// A client and the peer that drives it.
+/// A connection, and the peer that drives it.
 pub(crate) struct Peer {
-    pub(crate) client: Connection,
+    pub(crate) machine: Connection,
     pub(crate) now: Time,
     /// Whether what comes in DATA is given back at once.
     pub(crate) consumes: bool,
@@ -169,11 +187,27 @@ impl Peer {
     pub(crate) fn connected() -> Self {
         let now = Time::ZERO;
         Self {
-            client: Connection::client(now),
+            machine: Connection::client(now),
             now,
             consumes: true,
             peak: 0,
         }
+    }
+
+    /// A client that has just connected to a server, and has said its preface and what it wants.
+    pub(crate) fn calling(values: &[(u16, u32)]) -> Self {
+        let mut peer = Self::connecting();
+        let greeting = [PREFACE, &settings(values)].concat();
+        assert!(peer.say(&greeting).is_empty());
+        assert_eq!(peer.hear(), ["SETTINGS of 2", "SETTINGS ack"]);
+        peer
+    }
+
+    /// A client that has just connected to a server.
+    pub(crate) fn connecting() -> Self {
+        let mut peer = Self::connected();
+        peer.machine = Connection::server(peer.now);
+        peer
     }
 
     /// A peer that has heard the client's preface, and has said that it wants these settings.
@@ -201,7 +235,7 @@ impl Peer {
     /// Lets the client open a stream.
     pub(crate) fn open(&mut self, end_stream: bool) -> StreamId {
         let fields: [(&str, &[u8]); 1] = [(":method", b"POST")];
-        self.client
+        self.machine
             .open(&fields, end_stream, self.now)
             .expect("a stream can be opened")
     }
@@ -212,10 +246,10 @@ impl Peer {
     pub(crate) fn say(&mut self, mut octets: &[u8]) -> Vec<String> {
         let mut events = Vec::new();
         loop {
-            let room = self.client.recv_buf();
+            let room = self.machine.recv_buf();
             let n = room.len().min(octets.len());
             room[..n].copy_from_slice(&octets[..n]);
-            self.client.received(n, self.now);
+            self.machine.received(n, self.now);
             octets = &octets[n..];
             let before = events.len();
             self.poll(&mut events);
@@ -230,7 +264,7 @@ impl Peer {
         let mut events = Vec::new();
         for _ in 0..times {
             events.extend(self.say(octets));
-            if self.client.is_ended() {
+            if self.machine.is_ended() {
                 break;
             }
             self.hear();
@@ -240,35 +274,35 @@ impl Peer {
 
     /// What the client writes, all of which is read.
     pub(crate) fn hear(&mut self) -> Vec<String> {
-        let octets = self.client.transmit().to_vec();
-        self.client.sent(octets.len(), self.now);
+        let octets = self.machine.transmit().to_vec();
+        self.machine.sent(octets.len(), self.now);
         heard(&octets)
     }
 
     /// Closes the connection.
     pub(crate) fn close(&mut self) -> Vec<String> {
-        self.client.eof(self.now);
+        self.machine.eof(self.now);
         self.say(b"")
     }
 
     /// Lets time pass.
     pub(crate) fn wait(&mut self, millis: u64) -> Vec<String> {
         self.now += std::time::Duration::from_millis(millis);
-        self.client.handle_timeout(self.now);
+        self.machine.handle_timeout(self.now);
         self.say(b"")
     }
 
     fn poll(&mut self, events: &mut Vec<String>) {
-        while let Some(event) = self.client.poll_event(self.now) {
+        while let Some(event) = self.machine.poll_event(self.now) {
             events.push(told(&event));
             if let Event::Data { stream, data, .. } = event {
                 let octets = data.len();
                 if self.consumes {
-                    self.client.consume(stream, octets, self.now);
+                    self.machine.consume(stream, octets, self.now);
                 }
             }
-            self.peak = self.peak.max(self.client.mem_used());
+            self.peak = self.peak.max(self.machine.mem_used());
         }
-        self.peak = self.peak.max(self.client.mem_used());
+        self.peak = self.peak.max(self.machine.mem_used());
     }
 }

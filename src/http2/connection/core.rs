@@ -4,9 +4,10 @@ use super::super::block::Block;
 use super::super::error::{ConnectionError, ErrorCode, GoneAway};
 use super::super::fields::Fields;
 use super::super::flow::{ReceiveWindow, SendWindow};
-use super::super::frame::{GoAway, Id, WindowUpdate};
+use super::super::frame::{GoAway, WindowUpdate};
 use super::super::outbox::Outbox;
 use super::super::patience::Patience;
+use super::super::role::Role;
 use super::super::settings::{INITIAL_WINDOW, Settings};
 use super::super::streams::Streams;
 use crate::config;
@@ -16,6 +17,8 @@ use crate::time::Time;
 /// The state of a connection.
 #[derive(Debug)]
 pub(super) struct Core {
+    /// Which end of the connection this is.
+    pub(super) role: Role,
     /// What is to be written.
     pub(super) outbox: Outbox,
     /// The streams.
@@ -38,6 +41,9 @@ pub(super) struct Core {
     pub(super) gone: Option<GoneAway>,
     /// Whether we said that we go.
     pub(super) leaving: bool,
+    /// The last stream of the peer's that we looked at, or 0: a client looks at none, because it
+    /// refuses pushes.
+    pub(super) last_peer_stream: u32,
     /// When the peer must have read something of what is to be written.
     pub(super) stalls_at: Option<Time>,
     /// The latest moment that we were told of.
@@ -45,11 +51,12 @@ pub(super) struct Core {
 }
 
 impl Core {
-    /// A client's connection that was just made.
-    pub(super) fn client(now: Time) -> Self {
+    /// A connection that was just made.
+    pub(super) fn new(role: Role, now: Time) -> Self {
         Self {
-            outbox: Outbox::client(&OUR_SETTINGS),
-            streams: Streams::default(),
+            role,
+            outbox: Outbox::new(role.preface(), role.settings()),
+            streams: Streams::new(role),
             send: SendWindow::new(INITIAL_WINDOW),
             receive: ReceiveWindow::new(INITIAL_WINDOW),
             peer: None,
@@ -59,6 +66,7 @@ impl Core {
             patience: Patience::default(),
             gone: None,
             leaving: false,
+            last_peer_stream: 0,
             stalls_at: Some(now + config::WRITE_STALL_TIMEOUT),
             now,
         }
@@ -88,11 +96,6 @@ impl Core {
         };
     }
 
-    /// Whether the peer's SETTINGS have come.
-    pub(super) fn has_settings(&self) -> bool {
-        self.peer.is_some()
-    }
-
     /// Why no stream can be opened any more, once somebody has said goodbye.
     pub(super) fn closing(&self) -> Option<ConnectionError> {
         match &self.gone {
@@ -113,13 +116,13 @@ impl Core {
     pub(super) fn say_goodbye(&mut self, code: ErrorCode) {
         self.outbox.drop_queue();
         self.outbox
-            .push_control(&GoAway::encode(LAST_PEER_STREAM, code));
+            .push_control(&GoAway::encode(self.last_peer_stream, code));
         self.watch_writing();
     }
 
     /// Drops what only a running connection needs.
     pub(super) fn forget(&mut self) {
-        self.streams = Streams::default();
+        self.streams = Streams::new(self.role);
         self.block = None;
         self.fields = Fields::default();
     }
@@ -139,14 +142,3 @@ impl Core {
             + self.gone.as_ref().map_or(0, |gone| gone.debug.capacity())
     }
 }
-
-/// What we want: no pushes, and no more headers than we would keep. Everything else stays as the
-/// protocol has it initially, which is what every server knows best.
-const OUR_SETTINGS: [(Id, u32); 2] = [
-    (Id::ENABLE_PUSH, 0),
-    #[allow(clippy::cast_possible_truncation)] // 16 KiB.
-    (Id::MAX_HEADER_LIST_SIZE, config::MAX_HEADER_LIST as u32),
-];
-
-/// The last stream of the peer's that we looked at: pushes are refused, so there is none.
-pub(super) const LAST_PEER_STREAM: u32 = 0;

@@ -1,39 +1,42 @@
-//! The machine: a client's end of one connection.
+//! The machine: one end of one connection, a client's or a server's.
 //!
 //! Pure. [`Connection`] has the verbs; behind it, `core` has the state, `receive` one function for
-//! each kind of frame, and `send` what the caller wants done.
+//! each kind of frame, `accept` what is special about requests, and `send` what the caller wants
+//! done.
 //!
 //! ```text
-//!                    SETTINGS                       GOAWAY, shutdown()
-//! AwaitingSettings -----------> Running ----------------------------------+
-//!        |                         |                                      |
-//!        | no HTTP/2, too late     | a violation, EOF, too late           | the last stream ends
-//!        v                         v                                      v
-//!      Ended { error } <-----------+--------------------------------------+
+//!                   preface                    SETTINGS            GOAWAY, shutdown()
+//! AwaitingPreface ----------> AwaitingSettings --------> Running ----------------------+
+//!        |                         |                        |                          |
+//!        | no HTTP/2, too late     | too late               | a violation, EOF,        | the last
+//!        |                         |                        | too late                 | stream ends
+//!        v                         v                        v                          v
+//!      Ended { error } <-----------+------------------------+--------------------------+
 //! ```
 //!
 //! An ended connection reads nothing more. What it still has to write is the GOAWAY that tells the
 //! peer why.
 
+mod accept;
 mod core;
+mod event;
 mod receive;
 mod send;
 
-use std::ops::Range;
-
 use self::core::Core;
-pub use self::send::{OpenError, Taken};
-use super::StreamId;
+pub use self::event::Event;
+use self::event::Happened;
+pub use self::send::{HeadersError, OpenError, Taken};
 use super::deframer::Deframer;
-use super::error::{Awaited, ConnectionError, ErrorCode, StreamError};
-use super::fields::Fields;
+use super::error::{Awaited, ConnectionError};
 use super::frame::Frame;
-use super::preamble::{self, Verdict};
+use super::preamble::Verdict;
+use super::role::Role;
 use super::settings::Settings;
 use crate::config;
 use crate::time::Time;
 
-/// A client's end of one HTTP/2 connection.
+/// One end of an HTTP/2 connection.
 #[derive(Debug)]
 pub struct Connection {
     input: Deframer,
@@ -47,8 +50,13 @@ pub struct Connection {
 #[derive(Debug)]
 enum Phase {
     /// The peer has not yet shown that it speaks HTTP/2.
+    AwaitingPreface {
+        /// When its SETTINGS must have come.
+        deadline: Time,
+    },
+    /// It has; its first frame, which is SETTINGS, is not complete.
     AwaitingSettings {
-        /// When it must have.
+        /// When it must be.
         deadline: Time,
     },
     /// Frames are exchanged.
@@ -62,101 +70,24 @@ enum Phase {
     },
 }
 
-/// What happened on the connection.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Event<'a> {
-    /// The headers of the final answer; 1xx answers are not shown.
-    Head {
-        /// The stream.
-        stream: StreamId,
-        /// The value of `:status`.
-        status: u16,
-        /// All fields.
-        fields: &'a Fields,
-        /// Whether the answer ends here.
-        end_stream: bool,
-    },
-    /// Part of the content. Its octets are to be given back with [`Connection::consume`].
-    Data {
-        /// The stream.
-        stream: StreamId,
-        /// The octets.
-        data: &'a [u8],
-        /// Whether the answer ends here.
-        end_stream: bool,
-    },
-    /// The fields behind the content; the answer ends here.
-    Trailers {
-        /// The stream.
-        stream: StreamId,
-        /// All fields.
-        fields: &'a Fields,
-    },
-    /// The peer ended a stream by force.
-    Reset {
-        /// The stream.
-        stream: StreamId,
-        /// Why.
-        code: ErrorCode,
-    },
-    /// The peer broke a rule on a stream, which was reset therefore.
-    Failed {
-        /// The stream.
-        stream: StreamId,
-        /// What it did.
-        error: StreamError,
-    },
-    /// The peer is going away: streams above `last_stream` are gone, it has not looked at them.
-    GoAway {
-        /// The last stream that it will finish.
-        last_stream: u32,
-        /// Why it goes.
-        code: ErrorCode,
-    },
-    /// The connection is over, and all streams with it. The last event.
-    Closed(ConnectionError),
-}
-
-/// What a frame led to: an [`Event`] that does not borrow yet.
-#[derive(Debug)]
-enum Happened {
-    Head {
-        stream: StreamId,
-        status: u16,
-        end_stream: bool,
-    },
-    Data {
-        stream: StreamId,
-        at: Range<usize>,
-        end_stream: bool,
-    },
-    Trailers {
-        stream: StreamId,
-    },
-    Reset {
-        stream: StreamId,
-        code: ErrorCode,
-    },
-    Failed {
-        stream: StreamId,
-        error: StreamError,
-    },
-    GoAway {
-        last_stream: u32,
-        code: ErrorCode,
-    },
-    Closed(ConnectionError),
-}
-
 impl Connection {
-    /// A connection that was just made. Its preface waits in [`transmit`](Self::transmit), so that
-    /// it can go out together with the first request.
+    /// A client's end of a connection that was just made. Its preface waits in
+    /// [`transmit`](Self::transmit), so that it can go out together with the first request.
     pub fn client(now: Time) -> Self {
+        Self::new(Role::Client, now)
+    }
+
+    /// A server's end of a connection that was just accepted.
+    pub fn server(now: Time) -> Self {
+        Self::new(Role::Server, now)
+    }
+
+    fn new(role: Role, now: Time) -> Self {
         Self {
             input: Deframer::new(),
             eof: false,
-            core: Core::client(now),
-            phase: Phase::AwaitingSettings {
+            core: Core::new(role, now),
+            phase: Phase::AwaitingPreface {
                 deadline: now + config::HANDSHAKE_TIMEOUT,
             },
         }
@@ -200,7 +131,7 @@ impl Connection {
         self.core.at(now);
         let happened = self.advance()?;
         self.core.watch_writing();
-        Some(self.event(happened))
+        Some(happened.event(&self.core.fields, |at| self.input.payload(at)))
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) wants to be called next.
@@ -265,8 +196,11 @@ impl Connection {
         if !self.core.outbox.has_room_to_answer() {
             return Ok(Progress::Blocked);
         }
-        if !self.core.has_settings() && !self.check_preamble()? {
-            return Ok(Progress::Blocked);
+        if let Phase::AwaitingPreface { deadline } = self.phase {
+            if !self.take_preface()? {
+                return Ok(Progress::Blocked);
+            }
+            self.phase = Phase::AwaitingSettings { deadline };
         }
         let next = self.input.next().map_err(ConnectionError::Violation)?;
         let Some((head, at)) = next else {
@@ -295,10 +229,15 @@ impl Connection {
         Err(ConnectionError::Eof { inside_frame })
     }
 
-    /// Whether the peer is seen to speak HTTP/2; `false` while it cannot be told.
-    fn check_preamble(&self) -> Result<bool, ConnectionError> {
-        match preamble::judge(self.input.waiting(), self.eof) {
-            Verdict::Http2 => Ok(true),
+    /// Takes the peer's preface off the input, up to its SETTINGS; `false` while it cannot be told
+    /// whether that is what comes.
+    fn take_preface(&mut self) -> Result<bool, ConnectionError> {
+        let role = self.core.role;
+        match role.judge(self.input.waiting(), self.eof) {
+            Verdict::Http2 => {
+                self.input.skip(role.peer_preface().len());
+                Ok(true)
+            }
             Verdict::Unknown => Ok(false),
             Verdict::Not(instead) => Err(ConnectionError::NotHttp2(instead)),
         }
@@ -323,8 +262,10 @@ impl Connection {
     /// What the peer has to do, and until when.
     fn timers(&self) -> impl Iterator<Item = (Time, Awaited)> {
         let handshake = match self.phase {
-            Phase::AwaitingSettings { deadline } => Some((deadline, Awaited::Settings)),
-            _ => None,
+            Phase::AwaitingPreface { deadline } | Phase::AwaitingSettings { deadline } => {
+                Some((deadline, Awaited::Settings))
+            }
+            Phase::Running | Phase::Ended { .. } => None,
         };
         let block = self.core.block.as_ref();
         let block = block.map(|block| (block.deadline, Awaited::HeaderBlock));
@@ -334,37 +275,6 @@ impl Connection {
             .into_iter()
             .flatten()
             .filter(move |_| is_running)
-    }
-
-    /// The event, with what it borrows.
-    fn event(&self, happened: Happened) -> Event<'_> {
-        let fields = &self.core.fields;
-        match happened {
-            Happened::Head {
-                stream,
-                status,
-                end_stream,
-            } => Event::Head {
-                stream,
-                status,
-                fields,
-                end_stream,
-            },
-            Happened::Data {
-                stream,
-                at,
-                end_stream,
-            } => Event::Data {
-                stream,
-                data: self.input.payload(at),
-                end_stream,
-            },
-            Happened::Trailers { stream } => Event::Trailers { stream, fields },
-            Happened::Reset { stream, code } => Event::Reset { stream, code },
-            Happened::Failed { stream, error } => Event::Failed { stream, error },
-            Happened::GoAway { last_stream, code } => Event::GoAway { last_stream, code },
-            Happened::Closed(error) => Event::Closed(error),
-        }
     }
 }
 

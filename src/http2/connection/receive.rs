@@ -11,6 +11,7 @@ use super::super::frame::{
     Continuation, Data, Entries, Frame, GoAway, Headers, Id, Kind, Ping, Reset, SettingsFrame,
     WindowUpdate,
 };
+use super::super::role::Role;
 use super::super::settings::Settings;
 use super::super::stream;
 use super::super::streams::Found;
@@ -78,7 +79,7 @@ impl Core {
             return self.idled();
         };
         if let Err(error) = stream.receive_data(data) {
-            return Ok(Some(self.fail(data.stream, error)));
+            return self.fail(data.stream, error);
         }
         // Nobody consumes padding, so it is given back at once.
         let padding = data.cost - u32::try_from(data.content.len()).unwrap_or(data.cost);
@@ -98,6 +99,7 @@ impl Core {
 
     /// Takes a header block, or its beginning.
     fn receive_headers(&mut self, headers: &Headers<'_>) -> Result<Option<Happened>, Violation> {
+        // Before its fragments are kept.
         self.streams.find(Kind::Headers, headers.stream)?;
         if headers.is_complete {
             return self.receive_block(headers.stream, headers.end_stream, headers.fragment);
@@ -132,12 +134,14 @@ impl Core {
         block: &[u8],
     ) -> Result<Option<Happened>, Violation> {
         let section = self.decode(block)?;
-        let Found::Open(stream) = self.streams.find(Kind::Headers, id)? else {
-            return self.idled();
+        let stream = match self.streams.find(Kind::Headers, id)? {
+            Found::Open(stream) => stream,
+            Found::New => return self.accept(id, &section, end_stream),
+            Found::Ended => return self.idled(),
         };
         let received = match stream.receive_headers(&section, end_stream) {
             Ok(received) => received,
-            Err(error) => return Ok(Some(self.fail(id, error))),
+            Err(error) => return self.fail(id, error),
         };
         self.streams.remove_if_closed(id);
         match received {
@@ -181,6 +185,7 @@ impl Core {
             return Ok(None);
         };
         self.streams.ended_by_peer(reset.stream);
+        self.cancelled()?;
         Ok(Some(Happened::Reset {
             stream: reset.stream,
             code: reset.code,
@@ -200,7 +205,7 @@ impl Core {
         let mut settings = self.peer.take().unwrap_or_default();
         for (id, value) in values.iter() {
             let before = settings.initial_window_size;
-            settings.apply(id, value)?;
+            settings.apply(id, value, self.role)?;
             if id == Id::INITIAL_WINDOW_SIZE {
                 self.shift_windows(before, &settings)?;
             }
@@ -239,11 +244,12 @@ impl Core {
     /// Takes the peer's goodbye, which may come more than once.
     ///
     /// RFC 9113 §6.8: "Endpoints MUST NOT increase the value they send in the last stream
-    /// identifier". The streams are ours, so theirs are odd numbers, or 0 for none.
+    /// identifier". The streams are ours: a server that names one of its own is confused. A client
+    /// says something of pushes, which there are none of.
     fn receive_goaway(&mut self, goaway: &GoAway<'_>) -> Result<Option<Happened>, Violation> {
         self.patience.idled(self.now)?;
         let last_stream = goaway.last_stream;
-        let is_even = last_stream != 0 && last_stream % 2 == 0;
+        let is_even = self.role == Role::Client && last_stream != 0 && last_stream % 2 == 0;
         let before = self.gone.as_ref().map(|gone| gone.last_stream);
         if is_even || before.is_some_and(|before| last_stream > before) {
             return Err(Violation::GoAwayStream(last_stream));
@@ -283,17 +289,22 @@ impl Core {
             return Ok(None);
         };
         if by == 0 {
-            return Ok(Some(self.fail(id, StreamError::WindowZero)));
+            return self.fail(id, StreamError::WindowZero);
         }
         match stream.send.shift(by) {
             Ok(()) => Ok(None),
-            Err(_) => Ok(Some(self.fail(id, StreamError::WindowOverflow))),
+            Err(_) => self.fail(id, StreamError::WindowOverflow),
         }
     }
 
     /// Resets a stream on which the peer broke a rule.
-    fn fail(&mut self, stream: StreamId, error: StreamError) -> Happened {
+    fn fail(
+        &mut self,
+        stream: StreamId,
+        error: StreamError,
+    ) -> Result<Option<Happened>, Violation> {
         self.reset(stream, error.code());
-        Happened::Failed { stream, error }
+        self.cancelled()?;
+        Ok(Some(Happened::Failed { stream, error }))
     }
 }

@@ -3,10 +3,11 @@
 use super::super::StreamId;
 use super::super::error::{ConnectionError, ErrorCode};
 use super::super::frame::{Data, GoAway, HEAD, Headers, Reset, WindowUpdate};
-use super::super::settings::MIN_FRAME;
+use super::super::role::Role;
+use super::super::settings::{INITIAL_WINDOW, MIN_FRAME};
 use super::super::stream::Stream;
 use super::Connection;
-use super::core::{Core, LAST_PEER_STREAM};
+use super::core::Core;
 use crate::config;
 use crate::hpack::Encoder;
 use crate::time::Time;
@@ -25,6 +26,15 @@ pub enum OpenError {
     Exhausted,
 }
 
+/// Why headers were not sent on a stream that is open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HeadersError {
+    /// Not now: the peer does not read. Try again when something was written.
+    Later,
+    /// Never: they are more than the peer accepts, or than we send.
+    TooLarge,
+}
+
 /// How much of some data was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Taken {
@@ -37,6 +47,7 @@ pub enum Taken {
 
 impl Connection {
     /// Opens a stream with a request's headers; `end_stream` when that is all of the request.
+    /// Servers open none: for them the numbers have run out from the start.
     pub fn open(
         &mut self,
         fields: &[(&str, &[u8])],
@@ -50,6 +61,22 @@ impl Connection {
         let opened = self.core.open(fields, end_stream);
         self.core.watch_writing();
         opened
+    }
+
+    /// Sends the headers of an answer on a stream, or its trailers with `end_stream`.
+    ///
+    /// On a stream that has ended there is nothing left to do.
+    pub fn send_headers(
+        &mut self,
+        stream: StreamId,
+        fields: &[(&str, &[u8])],
+        end_stream: bool,
+        now: Time,
+    ) -> Result<(), HeadersError> {
+        self.core.at(now);
+        let sent = self.core.send_headers(stream, fields, end_stream);
+        self.core.watch_writing();
+        sent
     }
 
     /// Sends content on a stream: as much of it as the windows and the buffer allow.
@@ -88,14 +115,15 @@ impl Connection {
         self.core.watch_writing();
     }
 
-    /// Says goodbye: no stream can be opened any more, and the connection ends with the last one.
+    /// Says goodbye: no stream can be opened any more, by either side, and the connection ends with
+    /// the last one. The peer is told up to which of its streams it will be answered.
     pub fn shutdown(&mut self, now: Time) {
         self.core.at(now);
         if self.is_ended() || self.core.leaving {
             return;
         }
         self.core.leaving = true;
-        let goaway = GoAway::encode(LAST_PEER_STREAM, ErrorCode::NO_ERROR);
+        let goaway = GoAway::encode(self.core.last_peer_stream, ErrorCode::NO_ERROR);
         self.core.outbox.push_control(&goaway);
         self.core.watch_writing();
     }
@@ -111,25 +139,54 @@ impl Core {
     fn open(&mut self, fields: &[(&str, &[u8])], end_stream: bool) -> Result<StreamId, OpenError> {
         let peer = self.peer.as_ref();
         let max_streams = peer.and_then(|peer| peer.max_concurrent_streams);
-        let max_list = peer.and_then(|peer| peer.max_header_list_size);
-        let window = peer.map_or(super::super::settings::INITIAL_WINDOW, |peer| {
-            peer.initial_window_size
-        });
-        if is_above(list_size(fields), max_list) {
-            return Err(OpenError::TooLarge);
-        }
+        let window = peer.map_or(INITIAL_WINDOW, |peer| peer.initial_window_size);
         // RFC 9113 §5.1.2: "Endpoints MUST NOT exceed the limit set by their peer."
         if is_above(self.streams.count() + 1, max_streams) || !self.outbox.has_room() {
             return Err(OpenError::Later);
         }
         let id = self.streams.next_id().ok_or(OpenError::Exhausted)?;
+        self.push_headers(id, fields, end_stream)
+            .map_err(|TooLarge| OpenError::TooLarge)?;
         let mut stream = Stream::open(id, window);
         if end_stream {
             stream.end_sent();
         }
-        self.push_headers(id, fields, end_stream)?;
         self.streams.insert(stream);
         Ok(id)
+    }
+
+    /// Sends headers on a stream that is open.
+    fn send_headers(
+        &mut self,
+        id: StreamId,
+        fields: &[(&str, &[u8])],
+        end_stream: bool,
+    ) -> Result<(), HeadersError> {
+        let stream = self.streams.get(id);
+        if stream.is_none_or(|stream| !stream.state.can_send()) {
+            return Ok(());
+        }
+        if !self.outbox.has_room() {
+            return Err(HeadersError::Later);
+        }
+        self.push_headers(id, fields, end_stream)
+            .map_err(|TooLarge| HeadersError::TooLarge)?;
+        self.patience.progress();
+        if end_stream {
+            self.end_sent(id);
+        }
+        Ok(())
+    }
+
+    /// Counts our END_STREAM on a stream.
+    fn end_sent(&mut self, id: StreamId) {
+        if let Some(stream) = self.streams.get(id) {
+            stream.end_sent();
+        }
+        if self.role == Role::Server {
+            self.patience.answered();
+        }
+        self.streams.remove_if_closed(id);
     }
 
     /// Queues a HEADERS frame with the whole block; C-core and java refuse larger blocks than fit
@@ -139,7 +196,12 @@ impl Core {
         stream: StreamId,
         fields: &[(&str, &[u8])],
         end_stream: bool,
-    ) -> Result<(), OpenError> {
+    ) -> Result<(), TooLarge> {
+        let peer = self.peer.as_ref();
+        let max_list = peer.and_then(|peer| peer.max_header_list_size);
+        if is_above(list_size(fields), max_list) {
+            return Err(TooLarge);
+        }
         let mut fits = true;
         self.outbox.push(|out| {
             let begin = out.len();
@@ -157,11 +219,7 @@ impl Core {
                 out.truncate(begin);
             }
         });
-        if fits {
-            Ok(())
-        } else {
-            Err(OpenError::TooLarge)
-        }
+        if fits { Ok(()) } else { Err(TooLarge) }
     }
 
     /// Queues as many DATA frames as may be.
@@ -193,17 +251,16 @@ impl Core {
             stream.send.take(length);
             self.send.take(length);
             let is_end = is_last && end_stream;
-            if is_end {
-                stream.end_sent();
-            }
             self.outbox.push(|out| {
                 out.extend_from_slice(&Data::head(id, length, is_end).encode());
                 out.extend_from_slice(&rest[..length]);
             });
             self.patience.progress();
             taken += length;
+            if is_end {
+                self.end_sent(id);
+            }
             if is_last {
-                self.streams.remove_if_closed(id);
                 return Taken::All;
             }
         }
@@ -231,6 +288,9 @@ impl Core {
         self.streams.ended_by_us(stream);
     }
 }
+
+/// Headers that are more than the peer accepts, or than we send.
+struct TooLarge;
 
 /// The size of a header list, in RFC 9113's way of counting (§6.5.2).
 fn list_size(fields: &[(&str, &[u8])]) -> usize {

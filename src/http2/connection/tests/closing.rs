@@ -13,7 +13,7 @@ fn a_graceful_drain_finishes_what_runs() {
     );
     peer.say(&ping(9));
     assert_eq!(peer.hear(), ["PING ack 9"]);
-    let opened = peer.client.open(&[], true, peer.now);
+    let opened = peer.machine.open(&[], true, peer.now);
     assert!(matches!(
         opened,
         Err(OpenError::Closing(ConnectionError::GoneAway(_)))
@@ -76,7 +76,7 @@ fn a_goaway_is_told_with_its_reason_of_which_256_octets_are_kept() {
     for _ in 0..60 {
         peer.say(&goaway(ONE, 0, &[b'x'; 16_376]));
     }
-    let Some(ConnectionError::GoneAway(gone)) = peer.client.closing() else {
+    let Some(ConnectionError::GoneAway(gone)) = peer.machine.closing() else {
         panic!("it said so");
     };
     assert_eq!(gone.debug.len(), 256);
@@ -86,9 +86,9 @@ fn a_goaway_is_told_with_its_reason_of_which_256_octets_are_kept() {
 fn what_came_before_the_end_is_worked_on() {
     let mut peer = Peer::asked(1);
     let octets = [ok(ONE), data(ONE, b"x", true)].concat();
-    let room = peer.client.recv_buf();
+    let room = peer.machine.recv_buf();
     room[..octets.len()].copy_from_slice(&octets);
-    peer.client.received(octets.len(), peer.now);
+    peer.machine.received(octets.len(), peer.now);
     assert_eq!(
         peer.close(),
         [
@@ -97,8 +97,8 @@ fn what_came_before_the_end_is_worked_on() {
             "closed NO_ERROR: the peer closed the connection"
         ]
     );
-    assert_eq!(peer.client.poll_timeout(), None);
-    assert!(peer.client.is_ended());
+    assert_eq!(peer.machine.poll_timeout(), None);
+    assert!(peer.machine.is_ended());
 }
 
 #[test]
@@ -126,10 +126,10 @@ fn an_end_inside_a_frame_is_told() {
 #[test]
 fn shutting_down_says_goodbye_and_ends_with_the_last_stream() {
     let mut peer = Peer::asked(1);
-    peer.client.shutdown(peer.now);
-    peer.client.shutdown(peer.now);
+    peer.machine.shutdown(peer.now);
+    peer.machine.shutdown(peer.now);
     assert_eq!(peer.hear(), ["GOAWAY 0 NO_ERROR"]);
-    let opened = peer.client.open(&[], true, peer.now);
+    let opened = peer.machine.open(&[], true, peer.now);
     assert_eq!(opened, Err(OpenError::Closing(ConnectionError::ShutDown)));
     assert_eq!(
         peer.say(&headers(ONE, &[(":status", "200")], true)),
@@ -144,9 +144,9 @@ fn shutting_down_says_goodbye_and_ends_with_the_last_stream() {
 fn whether_a_request_was_written_is_known_to_the_octet() {
     let mut peer = Peer::greeted(&[]);
     let stream = peer.open(true);
-    assert!(!peer.client.was_written(stream));
-    peer.client.sent(1, peer.now);
-    assert!(peer.client.was_written(stream));
+    assert!(!peer.machine.was_written(stream));
+    peer.machine.sent(1, peer.now);
+    assert!(peer.machine.was_written(stream));
     peer.close();
-    assert!(peer.client.was_written(stream));
+    assert!(peer.machine.was_written(stream));
 }

@@ -9,7 +9,7 @@ const INITIAL_WINDOW_SIZE: u16 = 4;
 fn content_is_sent_up_to_the_streams_window_and_goes_on_with_an_update() {
     let mut peer = Peer::greeted(&[(INITIAL_WINDOW_SIZE, 10)]);
     let stream = peer.open(false);
-    let send = |peer: &mut Peer, data: &[u8]| peer.client.send_data(stream, data, true, peer.now);
+    let send = |peer: &mut Peer, data: &[u8]| peer.machine.send_data(stream, data, true, peer.now);
     assert_eq!(send(&mut peer, &[7; 15]), Taken::Some(10));
     assert_eq!(send(&mut peer, &[7; 5]), Taken::Some(0));
     assert_eq!(peer.hear(), ["HEADERS 1", "DATA 1 10"]);
@@ -25,7 +25,7 @@ fn content_is_sent_up_to_the_connections_window_over_all_streams() {
     let mut sent = 0;
     for stream in [one, three, one, three, one, three] {
         match peer
-            .client
+            .machine
             .send_data(stream, &vec![7; 40_000], false, peer.now)
         {
             Taken::Some(octets) => sent += octets,
@@ -35,7 +35,7 @@ fn content_is_sent_up_to_the_connections_window_over_all_streams() {
     }
     assert_eq!(sent, 65_535);
     peer.say(&window_update(0, 1));
-    let taken = peer.client.send_data(three, &[7; 2], false, peer.now);
+    let taken = peer.machine.send_data(three, &[7; 2], false, peer.now);
     assert_eq!(taken, Taken::Some(1));
 }
 
@@ -47,7 +47,7 @@ fn no_frame_is_larger_than_16384_octets_whatever_the_peer_accepts() {
     let content = vec![7; 40_000];
     let mut rest = &content[..];
     let mut frames = Vec::new();
-    while let Taken::Some(octets) = peer.client.send_data(stream, rest, true, peer.now) {
+    while let Taken::Some(octets) = peer.machine.send_data(stream, rest, true, peer.now) {
         rest = &rest[octets..];
         frames.extend(peer.hear());
     }
@@ -60,7 +60,7 @@ fn the_end_of_a_stream_needs_no_window() {
     let mut peer = Peer::greeted(&[(INITIAL_WINDOW_SIZE, 0)]);
     let stream = peer.open(false);
     assert_eq!(
-        peer.client.send_data(stream, b"", true, peer.now),
+        peer.machine.send_data(stream, b"", true, peer.now),
         Taken::All
     );
     assert_eq!(peer.hear(), ["HEADERS 1", "DATA 1 0 end"]);
@@ -70,7 +70,7 @@ fn the_end_of_a_stream_needs_no_window() {
 fn a_changed_initial_window_moves_open_streams_below_zero_and_back() {
     let mut peer = Peer::greeted(&[(INITIAL_WINDOW_SIZE, 100)]);
     let stream = peer.open(false);
-    let send = |peer: &mut Peer, data: &[u8]| peer.client.send_data(stream, data, true, peer.now);
+    let send = |peer: &mut Peer, data: &[u8]| peer.machine.send_data(stream, data, true, peer.now);
     assert_eq!(send(&mut peer, &[7; 150]), Taken::Some(100));
     peer.say(&settings(&[(INITIAL_WINDOW_SIZE, 50)]));
     assert_eq!(send(&mut peer, &[7; 50]), Taken::Some(0));
@@ -138,9 +138,9 @@ fn a_window_is_given_back_by_halves_the_connections_on_receipt() {
     peer.say(&data(ONE, &[7; 1], false));
     assert_eq!(peer.hear(), ["WINDOW_UPDATE 0 32767"]);
     let one = crate::http2::StreamId::FIRST;
-    peer.client.consume(one, 32_766, peer.now);
+    peer.machine.consume(one, 32_766, peer.now);
     assert!(peer.hear().is_empty());
-    peer.client.consume(one, 1, peer.now);
+    peer.machine.consume(one, 1, peer.now);
     assert_eq!(peer.hear(), ["WINDOW_UPDATE 1 32767"]);
 }
 
@@ -188,7 +188,7 @@ fn more_than_the_streams_window_ends_the_stream_and_more_than_the_connections_al
     // On the connection, the window comes back with every half: what exceeds it was sent at once.
     let mut peer = Peer::asked(1);
     peer.say(&ok(ONE));
-    peer.client
+    peer.machine
         .reset(crate::http2::StreamId::FIRST, ErrorCode::CANCEL, peer.now);
     for _ in 0..16 {
         assert!(peer.say(&data(ONE, &[7; 16_384], false)).is_empty());
@@ -198,7 +198,7 @@ fn more_than_the_streams_window_ends_the_stream_and_more_than_the_connections_al
 #[test]
 fn discarded_data_is_given_back_to_the_connection() {
     let mut peer = Peer::asked(1);
-    peer.client
+    peer.machine
         .reset(crate::http2::StreamId::FIRST, ErrorCode::CANCEL, peer.now);
     assert_eq!(peer.hear(), ["RST_STREAM 1 CANCEL"]);
     for _ in 0..2 {
@@ -212,13 +212,13 @@ fn a_cancelled_stream_is_reset_although_its_data_is_blocked() {
     let mut peer = Peer::greeted(&[(INITIAL_WINDOW_SIZE, 0)]);
     let stream = peer.open(false);
     assert_eq!(
-        peer.client.send_data(stream, b"x", true, peer.now),
+        peer.machine.send_data(stream, b"x", true, peer.now),
         Taken::Some(0)
     );
-    peer.client.reset(stream, ErrorCode::CANCEL, peer.now);
+    peer.machine.reset(stream, ErrorCode::CANCEL, peer.now);
     assert_eq!(peer.hear(), ["HEADERS 1", "RST_STREAM 1 CANCEL"]);
     assert_eq!(
-        peer.client.send_data(stream, b"x", true, peer.now),
+        peer.machine.send_data(stream, b"x", true, peer.now),
         Taken::All
     );
     assert!(peer.hear().is_empty());

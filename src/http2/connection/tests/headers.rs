@@ -83,7 +83,7 @@ fn a_block_that_does_not_decode_is_a_compression_error() {
 #[test]
 fn every_block_is_decoded_also_that_of_a_stream_that_was_reset() {
     let mut peer = Peer::asked(2);
-    peer.client.reset(
+    peer.machine.reset(
         crate::http2::StreamId::FIRST,
         crate::http2::ErrorCode::CANCEL,
         peer.now,

@@ -23,11 +23,11 @@ fn a_million_pings_to_a_client_that_cannot_write_cost_no_memory() {
     for _ in 0..1_000_000 {
         assert!(peer.say(&ping(1)).is_empty());
     }
-    assert!(peer.client.recv_buf().is_empty(), "it has stopped reading");
+    assert!(peer.machine.recv_buf().is_empty(), "it has stopped reading");
     assert!(peer.peak < BOUND, "{} octets", peer.peak);
     assert_eq!(peer.hear().len(), 64);
     assert!(
-        !peer.client.recv_buf().is_empty(),
+        !peer.machine.recv_buf().is_empty(),
         "and goes on when it can write"
     );
 }
@@ -37,7 +37,7 @@ fn a_peer_that_reads_nothing_for_ten_seconds_is_given_up() {
     let mut peer = Peer::greeted(&[]);
     peer.say(&ping(1));
     assert!(peer.wait(9_999).is_empty());
-    peer.client.sent(1, peer.now);
+    peer.machine.sent(1, peer.now);
     assert!(peer.wait(9_999).is_empty());
     assert_eq!(
         peer.wait(1),
@@ -135,7 +135,7 @@ fn frames_that_bring_nothing_forward_are_counted() {
     ];
     for octets in floods {
         let mut peer = Peer::asked(2);
-        peer.client.reset(
+        peer.machine.reset(
             crate::http2::StreamId::FIRST,
             crate::http2::ErrorCode::CANCEL,
             peer.now,

@@ -13,7 +13,7 @@ fn preface_settings_and_the_first_request_are_written_at_once_before_the_server_
     let mut peer = Peer::connected();
     let stream = peer.open(false);
     assert_eq!(
-        peer.client.send_data(stream, b"hello", true, peer.now),
+        peer.machine.send_data(stream, b"hello", true, peer.now),
         Taken::All
     );
     assert_eq!(
@@ -25,7 +25,7 @@ fn preface_settings_and_the_first_request_are_written_at_once_before_the_server_
 #[test]
 fn our_settings_refuse_pushes_and_limit_the_header_list() {
     let peer = Peer::connected();
-    let octets = &peer.client.transmit()[24..];
+    let octets = &peer.machine.transmit()[24..];
     assert_eq!(
         octets,
         frame(SETTINGS, 0, 0, b"\0\x02\0\0\0\0\0\x06\0\0\x40\0")
@@ -46,9 +46,9 @@ fn settings_are_acknowledged_once_each_and_an_acknowledgement_is_never_waited_fo
 #[test]
 fn the_peers_settings_are_shown_once_they_came() {
     let mut peer = Peer::connected();
-    assert_eq!(peer.client.peer_settings(), None);
+    assert_eq!(peer.machine.peer_settings(), None);
     peer.say(&settings(&[(MAX_CONCURRENT_STREAMS, 7)]));
-    let wanted = peer.client.peer_settings().expect("they came");
+    let wanted = peer.machine.peer_settings().expect("they came");
     assert_eq!(wanted.max_concurrent_streams, Some(7));
     assert_eq!(wanted.initial_window_size, 65_535);
 }
@@ -85,13 +85,13 @@ fn a_stream_that_the_peer_does_not_allow_yet_is_opened_when_it_does() {
     let mut peer = Peer::greeted(&[(MAX_CONCURRENT_STREAMS, 0)]);
     let fields: [(&str, &[u8]); 1] = [(":method", b"POST")];
     assert_eq!(
-        peer.client.open(&fields, true, peer.now),
+        peer.machine.open(&fields, true, peer.now),
         Err(OpenError::Later)
     );
     peer.say(&settings(&[(MAX_CONCURRENT_STREAMS, 1)]));
     peer.open(true);
     assert_eq!(
-        peer.client.open(&fields, true, peer.now),
+        peer.machine.open(&fields, true, peer.now),
         Err(OpenError::Later)
     );
     peer.say(&headers(ONE, &[(":status", "200")], true));
@@ -103,17 +103,17 @@ fn a_header_list_that_the_peer_would_refuse_is_not_sent() {
     let fields: [(&str, &[u8]); 1] = [("name", b"value")];
     let mut peer = Peer::greeted(&[(MAX_HEADER_LIST_SIZE, 40)]);
     assert_eq!(
-        peer.client.open(&fields, true, peer.now),
+        peer.machine.open(&fields, true, peer.now),
         Err(OpenError::TooLarge)
     );
     peer.say(&settings(&[(MAX_HEADER_LIST_SIZE, 41)]));
-    assert!(peer.client.open(&fields, true, peer.now).is_ok());
+    assert!(peer.machine.open(&fields, true, peer.now).is_ok());
 
     let large = vec![b'x'; 8 * 1024];
     let fields: [(&str, &[u8]); 1] = [("name", &large)];
     let mut peer = Peer::greeted(&[]);
     assert_eq!(
-        peer.client.open(&fields, true, peer.now),
+        peer.machine.open(&fields, true, peer.now),
         Err(OpenError::TooLarge)
     );
     assert!(peer.hear().is_empty());
@@ -123,7 +123,7 @@ fn a_header_list_that_the_peer_would_refuse_is_not_sent() {
 fn a_ping_is_answered_with_its_octets_ahead_of_queued_data() {
     let mut peer = Peer::greeted(&[]);
     let stream = peer.open(false);
-    peer.client
+    peer.machine
         .send_data(stream, &vec![7; 30_000], true, peer.now);
     peer.say(&ping(42));
     assert_eq!(peer.hear(), ["PING ack 42", "HEADERS 1", "DATA 1 16384"]);
@@ -157,7 +157,7 @@ fn a_first_frame_that_is_no_settings_is_no_http2() {
         let expected = format!("closed PROTOCOL_ERROR: the peer does not speak HTTP/2: {words}");
         assert!(events[0].starts_with(&expected), "{events:?}");
         assert!(
-            peer.client.transmit().is_empty(),
+            peer.machine.transmit().is_empty(),
             "nobody would understand it"
         );
     }
@@ -178,12 +178,12 @@ fn a_peer_has_five_seconds_for_its_settings() {
     peer.say(b"\0\0\x06\x04\0\0\0\0\0\0");
     assert!(peer.wait(4_999).is_empty());
     assert_eq!(
-        peer.client.poll_timeout().map(|at| at > peer.now),
+        peer.machine.poll_timeout().map(|at| at > peer.now),
         Some(true)
     );
     let expected = "closed SETTINGS_TIMEOUT: the peer sent no SETTINGS in time";
     assert_eq!(peer.wait(1), [expected]);
-    assert_eq!(peer.client.poll_timeout(), None);
+    assert_eq!(peer.machine.poll_timeout(), None);
 
     let mut peer = Peer::greeted(&[]);
     assert!(peer.wait(1_000_000).is_empty());

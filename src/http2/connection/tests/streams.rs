@@ -52,7 +52,7 @@ fn anything_on_a_stream_that_nobody_opened_is_a_connection_error() {
 #[test]
 fn after_our_reset_late_frames_are_ignored_and_not_answered() {
     let mut peer = Peer::asked(1);
-    peer.client
+    peer.machine
         .reset(StreamId::FIRST, ErrorCode::CANCEL, peer.now);
     assert_eq!(peer.hear(), ["RST_STREAM 1 CANCEL"]);
     let late = [
@@ -67,7 +67,7 @@ fn after_our_reset_late_frames_are_ignored_and_not_answered() {
         assert!(peer.say(&octets).is_empty());
         assert!(peer.hear().is_empty());
     }
-    peer.client
+    peer.machine
         .reset(StreamId::FIRST, ErrorCode::CANCEL, peer.now);
     assert!(peer.hear().is_empty(), "a stream is reset once");
 }
@@ -145,7 +145,7 @@ fn frames_on_the_wrong_kind_of_stream_and_of_the_wrong_size_end_the_connection()
             peer.say(&ping(1)).is_empty(),
             "an ended connection hears nothing"
         );
-        assert!(peer.client.recv_buf().is_empty());
+        assert!(peer.machine.recv_buf().is_empty());
     }
 }
 

@@ -1,0 +1,78 @@
+//! What is special about the streams that a client opens: they are requests.
+//!
+//! Pure. A request costs the server work, and the client one frame. So it is counted as a frame that
+//! brings nothing forward until an answer goes out, there are only so many at a time, and a client
+//! that takes its requests back is not served for ever.
+
+use super::super::StreamId;
+use super::super::error::{ErrorCode, StreamError, Violation};
+use super::super::fields::Section;
+use super::super::frame::Reset;
+use super::super::role::Role;
+use super::super::settings::INITIAL_WINDOW;
+use super::super::stream::Stream;
+use super::Happened;
+use super::core::Core;
+use crate::config;
+
+impl Core {
+    /// Takes the headers that open a stream.
+    pub(super) fn accept(
+        &mut self,
+        id: StreamId,
+        section: &Section,
+        end_stream: bool,
+    ) -> Result<Option<Happened>, Violation> {
+        self.patience.idled(self.now)?;
+        // RFC 9113 §6.8: "Once the GOAWAY is sent, the sender will ignore frames sent on streams
+        // initiated by the receiver if the stream has an identifier higher than the included last
+        // stream identifier."
+        if self.leaving {
+            self.streams.refuse(id);
+            return Ok(None);
+        }
+        // RFC 9113 §5.1.2: "An endpoint that receives a HEADERS frame that causes its advertised
+        // concurrent stream limit to be exceeded MUST treat this as a stream error of type
+        // PROTOCOL_ERROR or REFUSED_STREAM": the latter says that trying again is safe.
+        if self.streams.count() >= config::MAX_STREAMS as usize {
+            self.refuse(id, ErrorCode::REFUSED_STREAM);
+            return Ok(None);
+        }
+        let window = self
+            .peer
+            .as_ref()
+            .map_or(INITIAL_WINDOW, |peer| peer.initial_window_size);
+        match Stream::accept(id, window, section, end_stream) {
+            Ok(stream) => {
+                self.streams.insert(stream);
+                self.last_peer_stream = id.get();
+                Ok(Some(Happened::Request {
+                    stream: id,
+                    end_stream,
+                }))
+            }
+            Err(error) => self.reject(id, error),
+        }
+    }
+
+    /// Counts a request that ended without an answer.
+    pub(super) fn cancelled(&mut self) -> Result<(), Violation> {
+        match self.role {
+            Role::Server => self.patience.cancelled(self.now),
+            Role::Client => Ok(()),
+        }
+    }
+
+    /// Refuses a request that breaks a rule: nobody gets to see it.
+    fn reject(&mut self, id: StreamId, error: StreamError) -> Result<Option<Happened>, Violation> {
+        self.refuse(id, error.code());
+        self.cancelled()?;
+        Ok(None)
+    }
+
+    /// Resets a stream that was not taken.
+    fn refuse(&mut self, stream: StreamId, code: ErrorCode) {
+        self.streams.refuse(stream);
+        self.outbox.push_control(&Reset { stream, code }.encode());
+    }
+}

@@ -1,0 +1,373 @@
+//! The server's end: what is different when it is the peer who opens streams.
+
+use crate::http2::testing::*;
+use crate::http2::{ErrorCode, HeadersError, OpenError, StreamId, Taken};
+
+const HEAD: [(&str, &[u8]); 1] = [(":status", b"200")];
+const STATUS: [(&str, &[u8]); 1] = [("grpc-status", b"0")];
+
+fn id(number: u32) -> StreamId {
+    StreamId::new(number).expect("a stream's number")
+}
+
+/// A client whose requests with these numbers are open, their content still to come.
+fn asking(streams: &[u32]) -> Peer {
+    let mut peer = Peer::calling(&[]);
+    for &stream in streams {
+        assert_eq!(
+            peer.say(&request(stream, false)),
+            [format!("request {stream}")]
+        );
+    }
+    peer
+}
+
+/// Answers a request, whole.
+fn answer(peer: &mut Peer, stream: u32) {
+    let now = peer.now;
+    let sent = peer.machine.send_headers(id(stream), &HEAD, false, now);
+    assert_eq!(sent, Ok(()));
+    let taken = peer.machine.send_data(id(stream), b"reply", false, now);
+    assert_eq!(taken, Taken::All);
+    let sent = peer.machine.send_headers(id(stream), &STATUS, true, now);
+    assert_eq!(sent, Ok(()));
+}
+
+#[track_caller]
+fn assert_closed(events: &[String], code: &str) {
+    let last = events.last().expect("something happened");
+    assert!(last.starts_with(&format!("closed {code}")), "{last}");
+}
+
+/// RFC 9113 §3.4: "The client connection preface starts with a sequence of 24 octets".
+#[test]
+fn a_server_waits_for_the_preface_and_speaks_first_all_the_same() {
+    let mut peer = Peer::connecting();
+    assert_eq!(peer.hear(), ["SETTINGS of 2"]);
+    for octet in [PREFACE, &settings(&[])[..8]].concat() {
+        assert!(peer.say(&[octet]).is_empty());
+    }
+    assert!(peer.machine.peer_settings().is_none());
+    peer.say(&settings(&[])[8..]);
+    assert!(peer.machine.peer_settings().is_some());
+    assert_eq!(peer.hear(), ["SETTINGS ack"]);
+}
+
+#[test]
+fn a_client_that_speaks_no_http2_is_told_apart() {
+    let strangers: [(&[u8], &str); 4] = [
+        (b"GET / HTTP/1.1\r\n\r\n", "it asks in HTTP/1"),
+        (b"\x16\x03\x01\x02\0\x01\0\x01\xfc", "it speaks TLS"),
+        (b"\0\0\0\x04\0\0\0\0\0", "it says"),
+        (
+            b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\x08\x06\0\0\0\0\0",
+            "it says",
+        ),
+    ];
+    for (words, expected) in strangers {
+        let mut peer = Peer::connecting();
+        let events = peer.say(words);
+        assert_closed(&events, "PROTOCOL_ERROR");
+        assert!(events[0].contains(expected), "{events:?}");
+    }
+}
+
+#[test]
+fn a_client_has_five_seconds_for_its_preface() {
+    let mut peer = Peer::connecting();
+    peer.hear();
+    peer.say(&PREFACE[..10]);
+    assert!(peer.wait(4_999).is_empty());
+    assert_closed(&peer.wait(1), "SETTINGS_TIMEOUT");
+}
+
+#[test]
+fn a_request_is_answered_with_headers_data_and_trailers() {
+    let mut peer = asking(&[ONE]);
+    assert_eq!(peer.say(&data(ONE, b"hello", true)), ["data 1 5 end"]);
+    answer(&mut peer, ONE);
+    assert_eq!(peer.hear(), ["HEADERS 1", "DATA 1 5", "HEADERS 1 end"]);
+    let late = peer.machine.send_headers(id(ONE), &HEAD, true, peer.now);
+    assert_eq!(late, Ok(()), "there is nothing left to do");
+    assert!(peer.hear().is_empty());
+}
+
+#[test]
+fn requests_may_end_with_their_headers_or_with_trailers() {
+    let mut peer = Peer::calling(&[]);
+    assert_eq!(peer.say(&request(ONE, true)), ["request 1 end"]);
+    assert_eq!(peer.say(&request(THREE, false)), ["request 3"]);
+    assert_eq!(
+        peer.say(&headers(THREE, &[("a", "b")], true)),
+        ["trailers 3"]
+    );
+}
+
+/// RFC 9113 §8.1.1: "Malformed requests or responses that are detected MUST be treated as a stream
+/// error of type PROTOCOL_ERROR."
+#[test]
+fn a_malformed_request_costs_its_stream_and_is_not_shown() {
+    let malformed: [&[(&str, &str)]; 6] = [
+        &[],
+        &REQUEST[1..],
+        &[REQUEST[0], REQUEST[0], REQUEST[1], REQUEST[2]],
+        &[REQUEST[0], REQUEST[1], REQUEST[2], ("Upper", "x")],
+        &[REQUEST[0], REQUEST[1], REQUEST[2], ("connection", "close")],
+        &[(":status", "200")],
+    ];
+    for fields in malformed {
+        let mut peer = Peer::calling(&[]);
+        let events = peer.say(&headers(ONE, fields, false));
+        assert!(events.is_empty(), "{fields:?}: {events:?}");
+        assert_eq!(peer.hear(), ["RST_STREAM 1 PROTOCOL_ERROR"]);
+        assert!(peer.say(&data(ONE, b"late", true)).is_empty());
+        assert_eq!(peer.say(&request(THREE, true)), ["request 3 end"]);
+    }
+}
+
+#[test]
+fn a_request_with_too_many_headers_costs_its_stream() {
+    let mut peer = Peer::calling(&[]);
+    let many: Vec<_> = REQUEST.into_iter().chain([("a", "b"); 125]).collect();
+    assert!(peer.say(&headers(ONE, &many, true)).is_empty());
+    assert_eq!(peer.hear(), ["RST_STREAM 1 ENHANCE_YOUR_CALM"]);
+    assert_eq!(
+        peer.say(&headers(THREE, &many[..128], true)),
+        ["request 3 end"]
+    );
+}
+
+/// RFC 9113 §5.1.1: "The identifier of a newly established stream MUST be numerically greater than
+/// all streams that the initiating endpoint has opened or reserved."
+#[test]
+fn streams_are_odd_and_rise() {
+    let mut peer = asking(&[5]);
+    assert_closed(&peer.say(&request(THREE, true)), "PROTOCOL_ERROR");
+    let mut peer = asking(&[ONE]);
+    assert_closed(&peer.say(&request(2, true)), "PROTOCOL_ERROR");
+}
+
+/// RFC 9113 §5.1: "Receiving any frame other than HEADERS or PRIORITY on a stream in this state
+/// MUST be treated as a connection error of type PROTOCOL_ERROR."
+#[test]
+fn nothing_but_headers_opens_a_stream() {
+    let frames = [
+        data(ONE, b"x", true),
+        reset(ONE, 8),
+        window_update(ONE, 1),
+        frame(CONTINUATION, END_HEADERS, ONE, b""),
+    ];
+    for octets in frames {
+        let mut peer = Peer::calling(&[]);
+        assert_closed(&peer.say(&octets), "PROTOCOL_ERROR");
+    }
+    let mut peer = Peer::calling(&[]);
+    assert!(peer.say(&frame(PRIORITY, 0, ONE, &[0; 5])).is_empty());
+}
+
+/// RFC 9113 §5.1, half-closed (remote): "it MUST respond with a stream error of type
+/// STREAM_CLOSED"; closed: "a connection error of type STREAM_CLOSED".
+#[test]
+fn nothing_more_comes_after_the_end_of_a_request() {
+    for late in [data(ONE, b"x", true), request(ONE, true)] {
+        let mut peer = Peer::calling(&[]);
+        peer.say(&request(ONE, true));
+        let events = peer.say(&late);
+        assert!(
+            events[0].starts_with("failed 1 STREAM_CLOSED"),
+            "{events:?}"
+        );
+
+        let mut peer = Peer::calling(&[]);
+        peer.say(&request(ONE, true));
+        answer(&mut peer, ONE);
+        assert_closed(&peer.say(&late), "STREAM_CLOSED");
+    }
+}
+
+/// RFC 9113 §8.4: "A client cannot push. Thus, servers MUST treat the receipt of a PUSH_PROMISE
+/// frame as a connection error of type PROTOCOL_ERROR."
+#[test]
+fn a_client_cannot_push_and_a_server_does_not() {
+    let mut peer = asking(&[ONE]);
+    let push = frame(PUSH_PROMISE, END_HEADERS, ONE, b"\0\0\0\x02\x82");
+    assert_closed(&peer.say(&push), "PROTOCOL_ERROR");
+    let mut peer = Peer::calling(&[(2, 1)]);
+    let opened = peer.machine.open(&HEAD, true, peer.now);
+    assert_eq!(opened, Err(OpenError::Exhausted));
+}
+
+/// RFC 9113 §5.1.2: exceeding the limit is "a stream error of type PROTOCOL_ERROR or
+/// REFUSED_STREAM".
+#[test]
+fn the_101st_stream_at_a_time_is_refused_and_is_none_of_those_that_count() {
+    let mut peer = Peer::calling(&[]);
+    for stream in 0..100 {
+        peer.say(&request(1 + 2 * stream, true));
+    }
+    assert!(peer.say(&request(201, true)).is_empty());
+    assert_eq!(peer.hear(), ["RST_STREAM 201 REFUSED_STREAM"]);
+    answer(&mut peer, ONE);
+    assert_eq!(peer.say(&request(203, true)), ["request 203 end"]);
+}
+
+#[test]
+fn a_header_block_is_decoded_also_when_its_stream_is_refused() {
+    let mut peer = Peer::calling(&[]);
+    for stream in 0..100 {
+        peer.say(&request(1 + 2 * stream, true));
+    }
+    // The refused one puts "a: b" under a new index, the next one refers to it.
+    let mut indexing = block(&REQUEST);
+    indexing[0] = 0x3f;
+    indexing.splice(1..1, [0xe1, 0x1f]);
+    indexing.extend(b"\x40\x01a\x01b");
+    peer.say(&frame(HEADERS, END_HEADERS, 201, &indexing));
+    answer(&mut peer, ONE);
+    let mut referring = block(&REQUEST).split_off(1);
+    referring.push(0xbe);
+    let flags = END_HEADERS | END_STREAM;
+    assert_eq!(
+        peer.say(&frame(HEADERS, flags, 203, &referring)),
+        ["request 203 end"]
+    );
+}
+
+/// RFC 9113 §6.8: "the last stream identifier [...] the highest-numbered stream identifier for
+/// which the sender of the GOAWAY frame might have taken some action on or might yet take action
+/// on."
+#[test]
+fn shutting_down_names_the_last_stream_and_finishes_what_runs() {
+    let mut peer = asking(&[ONE, THREE]);
+    peer.say(&data(ONE, b"x", true));
+    peer.machine.shutdown(peer.now);
+    assert_eq!(peer.hear(), ["GOAWAY 3 NO_ERROR"]);
+    assert!(peer.say(&request(5, false)).is_empty(), "it is ignored");
+    assert!(peer.say(&data(5, b"x", true)).is_empty());
+    answer(&mut peer, ONE);
+    peer.say(&data(THREE, b"x", true));
+    answer(&mut peer, THREE);
+    assert_eq!(
+        peer.say(b""),
+        ["closed NO_ERROR: the connection was shut down"]
+    );
+    assert_eq!(peer.hear().len(), 6);
+}
+
+#[test]
+fn a_goaway_after_a_goaway_does_not_raise_the_last_stream() {
+    let mut peer = asking(&[ONE]);
+    peer.machine.shutdown(peer.now);
+    assert_eq!(peer.hear(), ["GOAWAY 1 NO_ERROR"]);
+    peer.say(&request(THREE, true));
+    peer.say(&frame(PING, 0, 0, &[0; 7]));
+    assert_eq!(peer.hear(), ["GOAWAY 1 FRAME_SIZE_ERROR"]);
+}
+
+#[test]
+fn a_client_that_goes_away_is_still_answered() {
+    let mut peer = asking(&[ONE]);
+    assert_eq!(peer.say(&goaway(0, 0, b"")), ["goaway 0 NO_ERROR"]);
+    assert_eq!(peer.say(&data(ONE, b"x", true)), ["data 1 1 end"]);
+    answer(&mut peer, ONE);
+    assert_closed(&peer.say(b""), "NO_ERROR: the peer went away");
+}
+
+#[test]
+fn a_request_may_be_taken_back() {
+    let mut peer = asking(&[ONE]);
+    assert_eq!(peer.say(&reset(ONE, 8)), ["reset 1 CANCEL"]);
+    assert_eq!(
+        peer.machine.send_headers(id(ONE), &HEAD, true, peer.now),
+        Ok(())
+    );
+    assert!(peer.hear().is_empty());
+}
+
+/// CVE-2023-44487: requests that are taken back at once, which `MAX_CONCURRENT_STREAMS` does not
+/// stop.
+#[test]
+fn a_rapid_reset_of_100_requests_is_fine_and_one_more_is_not() {
+    let mut peer = Peer::calling(&[]);
+    for stream in 0..100 {
+        let stream = 1 + 2 * stream;
+        peer.say(&[request(stream, false), data(stream, b"x", false)].concat());
+        assert_eq!(peer.say(&reset(stream, 8)).len(), 1);
+    }
+    peer.say(&request(201, true));
+    assert_closed(&peer.say(&reset(201, 8)), "ENHANCE_YOUR_CALM");
+    assert_eq!(peer.hear(), ["GOAWAY 201 ENHANCE_YOUR_CALM"]);
+    assert!(peer.peak < 64 * 1024, "{} octets", peer.peak);
+}
+
+/// CVE-2025-8671: a client that makes the server reset the streams, by breaking rules on them.
+#[test]
+fn requests_that_break_rules_count_like_those_that_are_taken_back() {
+    let breaches: [fn(u32) -> Vec<u8>; 2] = [
+        |stream| window_update(stream, 0),
+        |stream| request(stream, true),
+    ];
+    for breach in breaches {
+        let mut peer = Peer::calling(&[]);
+        let mut events = Vec::new();
+        for stream in (1..1_000).step_by(2) {
+            events.extend(peer.say(&[request(stream, true), breach(stream)].concat()));
+            peer.hear();
+        }
+        assert_closed(&events, "ENHANCE_YOUR_CALM");
+        assert_eq!(events.len(), 202);
+    }
+}
+
+#[test]
+fn requests_without_end_and_without_answers_are_too_many() {
+    let mut peer = Peer::calling(&[]);
+    let mut stream = ONE;
+    while !peer.machine.is_ended() {
+        peer.say(&request(stream, true));
+        peer.hear();
+        stream += 2;
+    }
+    assert_eq!(stream, 2 * 1000 + 1);
+    assert!(peer.peak < 64 * 1024, "{} octets", peer.peak);
+}
+
+#[test]
+fn ten_thousand_requests_that_are_answered_cost_no_memory() {
+    let mut peer = Peer::calling(&[]);
+    for stream in (1..20_000).step_by(2) {
+        let events = peer.say(&[request(stream, false), data(stream, b"x", true)].concat());
+        assert_eq!(events.len(), 2);
+        answer(&mut peer, stream);
+        assert_eq!(peer.hear().len(), 3);
+    }
+    assert!(peer.peak < 16 * 1024, "{} octets", peer.peak);
+}
+
+#[test]
+fn answers_larger_than_the_client_accepts_are_not_sent() {
+    let mut peer = Peer::calling(&[(6, 40)]);
+    peer.say(&request(ONE, true));
+    let sent = peer.machine.send_headers(id(ONE), &HEAD, true, peer.now);
+    assert_eq!(sent, Err(HeadersError::TooLarge));
+    peer.machine
+        .reset(id(ONE), ErrorCode::INTERNAL_ERROR, peer.now);
+    assert_eq!(peer.hear(), ["RST_STREAM 1 INTERNAL_ERROR"]);
+}
+
+#[test]
+fn an_answer_waits_for_a_client_that_does_not_read() {
+    let mut peer = Peer::calling(&[]);
+    peer.say(&request(ONE, true));
+    let content = vec![7; 20_000];
+    peer.machine
+        .send_headers(id(ONE), &HEAD, false, peer.now)
+        .expect("room");
+    let taken = peer.machine.send_data(id(ONE), &content, false, peer.now);
+    assert_eq!(taken, Taken::Some(16_384));
+    let sent = peer.machine.send_headers(id(ONE), &STATUS, true, peer.now);
+    assert_eq!(sent, Err(HeadersError::Later));
+    assert_eq!(peer.hear(), ["HEADERS 1", "DATA 1 16384"]);
+    let sent = peer.machine.send_headers(id(ONE), &STATUS, true, peer.now);
+    assert_eq!(sent, Ok(()));
+}
