@@ -1,119 +1,30 @@
 //! The plugin manager in a loop of its own, against real directories, sockets and plugins.
 //!
-//! Rows PM1 and PM19 to PM22 of kubelet's own tests, and what concerns the kernel. Nothing sleeps:
+//! Rows PM1 and PM19 to PM22 of kubelet's own tests, its end-to-end rows, and what concerns the
+//! kernel. Nothing sleeps:
 //! every wait is for an event, with a bound.
 
+#[path = "support/link.rs"]
+mod link;
+#[path = "support/node.rs"]
+mod node;
 #[path = "support/plugin.rs"]
 mod plugin;
 
 use std::fs::{self, File};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use plugind::config::Config;
 use plugind::daemon::{PluginManager, SetupError};
-use plugind::handler::{AcceptHandler, HandlerTable, Record, Told};
-use tempfile::TempDir;
+use plugind::handler::HandlerTable;
+use plugind::proto::pluginregistration::{InfoRequest, registration};
 
-use self::plugin::Plugin;
-
-/// What there is to say about a daemon that watches `dir`.
-fn watching(dir: &Path) -> Config {
-    Config {
-        plugins_dirs: vec![dir.to_owned()],
-        ..Config::default()
-    }
-}
-
-/// A plugin manager on a fresh directory, with a handler that records what it is told.
-struct Node {
-    dir: TempDir,
-    plugins: PluginManager,
-    record: Record,
-}
-
-impl Node {
-    fn start() -> Self {
-        Self::start_on(tempfile::tempdir().unwrap())
-    }
-
-    fn start_on(dir: TempDir) -> Self {
-        let config = watching(dir.path());
-        Self::start_with(dir, &config)
-    }
-
-    fn start_with(dir: TempDir, config: &Config) -> Self {
-        let handler = AcceptHandler::default();
-        let record = handler.record();
-        let mut handlers = HandlerTable::new();
-        handlers.add(["CSIPlugin"], handler);
-        let plugins = PluginManager::new(config, handlers).unwrap();
-        Self {
-            dir,
-            plugins,
-            record,
-        }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
-    }
-
-    /// Takes turns until there is an answer.
-    #[track_caller]
-    fn until<T>(&mut self, what: &str, mut answer: impl FnMut(&mut Self) -> Option<T>) -> T {
-        let end = Instant::now() + PATIENCE;
-        loop {
-            if let Some(answer) = answer(self) {
-                return answer;
-            }
-            let left = end.saturating_duration_since(Instant::now());
-            assert!(!left.is_zero(), "in vain: {what}");
-            // A plugin's thread may have the answer without anything coming to this loop.
-            self.plugins.turn(Some(left.min(LOOK_AGAIN))).unwrap();
-        }
-    }
-
-    /// Takes turns until the plugin was told that it is registered.
-    #[track_caller]
-    fn until_registered(&mut self, plugin: &Plugin) {
-        let told = self.until("the plugin is told", |_| plugin.try_told());
-        assert!(told.plugin_registered, "{told:?}");
-    }
-
-    /// Takes turns until the handler was told something, and returns all of it as words.
-    #[track_caller]
-    fn until_handler_is_told(&mut self, last: &str) -> Vec<String> {
-        let mut words = Vec::new();
-        self.until(last, |node| {
-            words.extend(node.record.take().iter().map(describe));
-            (words.last().map(String::as_str) == Some(last)).then(|| words.clone())
-        })
-    }
-
-    #[track_caller]
-    fn until_desired(&mut self, count: usize) {
-        self.until("the number of sockets", |node| {
-            let desired = node.plugins.manager().desired();
-            (desired.iter().count() == count).then_some(())
-        });
-    }
-
-    fn registered(&self) -> usize {
-        self.plugins.manager().actual().iter().count()
-    }
-}
-
-fn describe(told: &Told) -> String {
-    match told {
-        Told::Validate(plugin) => format!("validate {}", plugin.name),
-        Told::Register(plugin) => format!("register {}", plugin.name),
-        Told::Deregister(plugin) => format!("deregister {}", plugin.name),
-    }
-}
+use self::link::Link;
+use self::node::{Node, describe, watching};
+use self::plugin::{Flaw, Plugin, SERVICE};
 
 #[test]
 fn pm1_a_plugin_at_any_depth_is_validated_registered_and_deregistered_exactly_once() {
@@ -205,16 +116,87 @@ fn pm22_sockets_that_were_there_before_the_start_are_all_found() {
     assert_eq!(node.registered(), 10);
 }
 
+// --- End to end: kubelet's own rows --------------------------------------------------------------
+
+#[test]
+fn a_plugin_is_registered_again_after_our_restart() {
+    let mut node = Node::start();
+    let plugin = Plugin::serve(&node.path("reg.sock"), "patient");
+    node.until_registered(&plugin);
+    let mut node = Node::start_on(node.dir);
+    node.until_registered(&plugin);
+    assert_eq!(
+        node.until_handler_is_told("register patient"),
+        ["validate patient", "register patient"]
+    );
+}
+
+#[test]
+fn a_plugin_is_registered_again_after_its_restart() {
+    let mut node = Node::start();
+    let socket = node.path("reg.sock");
+    let plugin = Plugin::serve(&socket, "one");
+    node.until_registered(&plugin);
+    plugin.stop();
+    let plugin = Plugin::serve(&socket, "one");
+    node.until_registered(&plugin);
+    let told = node.until_handler_is_told("register one");
+    assert_eq!(told.last().map(String::as_str), Some("register one"));
+    assert_eq!(node.registered(), 1);
+}
+
+#[test]
+fn a_plugin_is_registered_after_its_get_info_failed() {
+    let mut node = Node::start();
+    let flaw = Flaw::Refuses(registration::GET_INFO);
+    let plugin = Plugin::serve_flawed(&node.path("reg.sock"), "late", flaw);
+    node.until_registered(&plugin);
+    assert_eq!(
+        node.until_handler_is_told("register late"),
+        ["validate late", "register late"]
+    );
+}
+
+#[test]
+fn a_plugin_is_deregistered_and_registered_again_after_it_could_not_be_notified() {
+    let mut node = Node::start();
+    let flaw = Flaw::Refuses(registration::NOTIFY_REGISTRATION_STATUS);
+    let plugin = Plugin::serve_flawed(&node.path("reg.sock"), "deaf", flaw);
+    node.until_registered(&plugin);
+    let told: Vec<_> = node.record.take().iter().map(describe).collect();
+    assert_eq!(
+        told,
+        [
+            "validate deaf",
+            "register deaf",
+            "deregister deaf",
+            "validate deaf",
+            "register deaf"
+        ]
+    );
+}
+
+#[test]
+fn registration_and_service_may_have_one_common_socket() {
+    let mut node = Node::start();
+    let socket = node.path("driver.sock");
+    let plugin = Plugin::serve(&socket, "both");
+    node.until_registered(&plugin);
+    let actual = node.plugins.manager().actual();
+    let registered = actual.get(&socket).expect("it is registered");
+    assert_eq!(*registered.plugin.endpoint, *socket);
+    let mut service = Link::connect(&registered.plugin.endpoint);
+    assert_eq!(service.unary(SERVICE, &InfoRequest {}), Ok(Vec::new()));
+}
+
+// --- What concerns the kernel; the rest of it is in tests/kernel ---------------------------------
+
 #[test]
 fn a_registered_plugin_costs_no_wakeups() {
     let mut node = Node::start();
     let plugin = Plugin::serve(&node.path("reg.sock"), "one");
     node.until_registered(&plugin);
-    node.until("the loop has nothing to do", |node| {
-        let next = node.plugins.poll_timeout();
-        next.is_none_or(|next| next > Duration::from_secs(60))
-            .then_some(())
-    });
+    node.until_quiet();
 }
 
 #[test]
@@ -308,12 +290,6 @@ fn a_directory_that_cannot_be_used_is_a_typed_error_at_the_start() {
         assert!(!problem.to_string().is_empty() && !problem.remedy().is_empty());
     }
 }
-
-/// How long anything may take here: a hundred times what it does, on a machine that is busy.
-const PATIENCE: Duration = Duration::from_secs(20);
-
-/// How long to wait for this loop before looking at what happened elsewhere.
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 #[test]
 fn a_plugin_that_went_while_the_daemon_was_down_is_deregistered_at_its_next_start() {

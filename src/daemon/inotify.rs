@@ -1,13 +1,18 @@
 //! The one inotify instance: places watches, and decodes what the kernel reports.
 //!
 //! What a report means is the business of [`crate::watch`].
+//!
+//! A directory that is removed tells nothing of it while anybody has it open, and every process
+//! with a socket bound in it does. The directory above tells at once. So the directory above each
+//! root is watched, too, for the root's name; that it cannot be watched harms little, because
+//! everything is scanned now and then.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fmt;
 use std::io;
 use std::os::fd::AsRawFd as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use inotify::{EventMask, WatchDescriptor, WatchMask};
 use mio::unix::SourceFd;
@@ -15,13 +20,25 @@ use mio::{Interest, Registry, Token};
 use nix::errno::Errno;
 
 use super::scan;
+use crate::escape;
 use crate::watch::{Event, Obstacle, Place, Problem, WatchId};
+
+/// A directory that the user named.
+#[derive(Clone, Copy, Debug)]
+struct Root {
+    /// Its watch.
+    watch: WatchId,
+    /// The watch of the directory in which it has its name.
+    above: WatchId,
+}
 
 /// An inotify instance that is part of a poll loop.
 pub(super) struct Inotify {
     /// `None` as long as the system refuses one; asked for again with the next watch.
     instance: Option<inotify::Inotify>,
     descriptors: BTreeMap<WatchId, WatchDescriptor>,
+    /// The roots that are watched.
+    roots: BTreeMap<PathBuf, Root>,
     registry: Registry,
     token: Token,
 }
@@ -32,6 +49,7 @@ impl Inotify {
         Self {
             instance: None,
             descriptors: BTreeMap::new(),
+            roots: BTreeMap::new(),
             registry,
             token,
         }
@@ -39,10 +57,39 @@ impl Inotify {
 
     /// Watches a directory. One that is watched already keeps its watch.
     pub(super) fn watch(&mut self, dir: &Path, place: Place) -> Result<WatchId, Problem> {
-        let mask = match place {
-            Place::MissingRoot | Place::Root => INTERESTS,
-            Place::Below => INTERESTS | WatchMask::DONT_FOLLOW,
+        match place {
+            Place::MissingRoot | Place::Root => {
+                let watch = self.add(dir, INTERESTS)?;
+                self.watch_name_of(dir, watch);
+                Ok(watch)
+            }
+            Place::Below => self.add(dir, INTERESTS | WatchMask::DONT_FOLLOW),
+        }
+    }
+
+    /// Watches the directory above a root, whose watch is `watch`, for the root's name.
+    fn watch_name_of(&mut self, root: &Path, watch: WatchId) {
+        let before = self.roots.remove(root).map(|root| root.above);
+        let Some(dir) = root.parent() else {
+            return; // The root of everything has no name that it could lose.
         };
+        match self.add(dir, INTERESTS) {
+            Ok(above) => {
+                self.roots.insert(root.to_owned(), Root { watch, above });
+            }
+            Err(problem) => log::debug!("{}: {problem}", escape::path(dir)),
+        }
+        if let Some(before) = before.filter(|before| !self.is_above(*before)) {
+            self.unwatch(before);
+        }
+    }
+
+    /// Whether this is the watch of a directory above a root.
+    fn is_above(&self, watch: WatchId) -> bool {
+        self.roots.values().any(|root| root.above == watch)
+    }
+
+    fn add(&mut self, dir: &Path, mask: WatchMask) -> Result<WatchId, Problem> {
         let instance = self.instance()?;
         let descriptor = instance.watches().add(dir, mask);
         let descriptor = descriptor.map_err(|error| cannot_watch(&error))?;
@@ -76,6 +123,11 @@ impl Inotify {
         for event in events.filter_map(|event| decode(&event)) {
             if let Event::Unwatched { watch } = event {
                 self.descriptors.remove(&watch);
+            }
+            for (path, root) in &self.roots {
+                if concerns(&event, path, root.above) {
+                    report(Event::Moved { watch: root.watch });
+                }
             }
             report(event);
         }
@@ -129,6 +181,18 @@ fn decode(event: &inotify::Event<&OsStr>) -> Option<Event> {
         })
     } else {
         None
+    }
+}
+
+/// Whether an event tells that the name of a root may be another directory's by now, `above` being
+/// the watch of the directory in which the root has its name.
+fn concerns(event: &Event, root: &Path, above: WatchId) -> bool {
+    match event {
+        Event::Appeared { watch, name, .. } | Event::Vanished { watch, name } => {
+            *watch == above && root.file_name() == Some(name)
+        }
+        Event::Moved { watch } | Event::Unwatched { watch } => *watch == above,
+        Event::Overflowed => false, // Everything is scanned.
     }
 }
 

@@ -25,7 +25,8 @@ pub enum Event {
         /// The name.
         name: OsString,
     },
-    /// The directory itself got another name; the watch goes with it (`IN_MOVE_SELF`).
+    /// The directory itself got another name, and the watch goes with it (`IN_MOVE_SELF`); or, of a
+    /// root, something happened to its name, as the directory above it tells.
     Moved {
         /// The directory's watch.
         watch: WatchId,

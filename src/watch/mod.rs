@@ -26,8 +26,8 @@
 //!   goes on. When no directory can be watched at all, that is the way they are all followed, and
 //!   it is said once, of the root.
 //! - Once per [`config::RESYNC_INTERVAL`] everything is scanned: some changes are told by nobody,
-//!   such as another file system that is mounted on top of a root, a root that is removed while a
-//!   process has it open, and a symbolic link whose target becomes a socket.
+//!   such as another file system that is mounted on top of a root, and a symbolic link whose target
+//!   becomes a socket.
 
 mod event;
 mod identity;

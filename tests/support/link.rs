@@ -1,6 +1,8 @@
 //! A gRPC client on a real unix socket, driven as the simplest program would: write what is to be
 //! written, read with a timeout, look what happened.
 
+#![allow(dead_code, reason = "each test needs a part of it")]
+
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::Path;

@@ -5,8 +5,9 @@
 use std::fs;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -24,9 +25,21 @@ mod grpc;
 /// A plugin that serves its registration socket until it is stopped.
 pub(crate) struct Plugin {
     socket: PathBuf,
+    asked: Receiver<String>,
     told: Receiver<RegistrationStatus>,
     stop: oneshot::Sender<()>,
+    /// Its end ends every call that is not answered.
+    patience: Sender<()>,
     thread: JoinHandle<()>,
+}
+
+/// What is wrong with a plugin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flaw {
+    /// It refuses the first call of this method.
+    Refuses(&'static str),
+    /// It never answers a call of this method.
+    Ignores(&'static str),
 }
 
 impl Plugin {
@@ -38,13 +51,41 @@ impl Plugin {
     /// A plugin of that type and name, which listens when this returns.
     pub(crate) fn serve_type(socket: &Path, kind: &str, name: &str) -> Self {
         let listener = UnixListener::bind(socket).unwrap();
+        Self::serve_on(listener, socket, (kind, name), None)
+    }
+
+    /// A CSI plugin with a flaw.
+    pub(crate) fn serve_flawed(socket: &Path, name: &str, flaw: Flaw) -> Self {
+        let listener = UnixListener::bind(socket).unwrap();
+        Self::serve_on(listener, socket, ("CSIPlugin", name), Some(flaw))
+    }
+
+    /// A plugin of that type and name on a socket that is there already.
+    pub(crate) fn serve_on(
+        listener: UnixListener,
+        socket: &Path,
+        who: (&str, &str),
+        flaw: Option<Flaw>,
+    ) -> Self {
         listener.set_nonblocking(true).unwrap();
-        let (answers, told) = Answers::new(kind, name);
+        let (asked_by, asked) = mpsc::channel();
+        let (told_by, told) = mpsc::channel();
+        let (patience, patient) = mpsc::channel();
         let (stop, stopped) = oneshot::channel();
+        let answers = Answers {
+            info: info(who),
+            asked: asked_by,
+            told: told_by,
+            flaw,
+            is_refused: AtomicBool::new(false),
+            patient: Mutex::new(patient),
+        };
         Self {
             socket: socket.to_owned(),
+            asked,
             told,
             stop,
+            patience,
             thread: thread::spawn(move || serve(listener, answers, stopped)),
         }
     }
@@ -60,35 +101,59 @@ impl Plugin {
         told.expect("the plugin is told how its registration ended")
     }
 
+    /// Waits until somebody calls this method.
+    pub(crate) fn until_asked(&self, method: &str) {
+        while self.asked.recv_timeout(PATIENCE).expect("a call") != method {}
+    }
+
     /// Ends as a plugin does that is asked to: the socket is removed, then nobody listens.
     pub(crate) fn stop(self) {
         fs::remove_file(&self.socket).unwrap();
+        self.leave();
+    }
+
+    /// Ends and leaves its socket behind.
+    pub(crate) fn leave(self) {
         drop(self.stop);
+        drop(self.patience);
         self.thread.join().unwrap();
+    }
+}
+
+/// What a plugin of that type and name says of itself.
+fn info((kind, name): (&str, &str)) -> PluginInfo {
+    PluginInfo {
+        r#type: kind.to_owned(),
+        name: name.to_owned(),
+        endpoint: String::new(),
+        supported_versions: vec!["1.0.0".to_owned()],
     }
 }
 
 /// What the plugin says when it is called.
 struct Answers {
     info: PluginInfo,
+    asked: Sender<String>,
     told: Sender<RegistrationStatus>,
-}
-
-impl Answers {
-    fn new(kind: &str, name: &str) -> (Self, Receiver<RegistrationStatus>) {
-        let info = PluginInfo {
-            r#type: kind.to_owned(),
-            name: name.to_owned(),
-            endpoint: String::new(),
-            supported_versions: vec!["1.0.0".to_owned()],
-        };
-        let (told, receiver) = mpsc::channel();
-        (Self { info, told }, receiver)
-    }
+    flaw: Option<Flaw>,
+    is_refused: AtomicBool,
+    patient: Mutex<Receiver<()>>,
 }
 
 impl Service for Answers {
     fn call(&self, path: &str, message: &[u8]) -> Result<Vec<u8>, Status> {
+        let _ = self.asked.send(path.to_owned());
+        match self.flaw {
+            Some(Flaw::Refuses(method))
+                if method == path && !self.is_refused.swap(true, Ordering::Relaxed) =>
+            {
+                return Err(UNAVAILABLE);
+            }
+            Some(Flaw::Ignores(method)) if method == path => {
+                let _over = self.patient.lock().unwrap().recv();
+            }
+            _ => {}
+        }
         match path {
             registration::GET_INFO => Ok(self.info.encode_to_vec()),
             registration::NOTIFY_REGISTRATION_STATUS => {
@@ -96,10 +161,17 @@ impl Service for Answers {
                 let _ = self.told.send(status);
                 Ok(RegistrationStatusResponse {}.encode_to_vec())
             }
+            SERVICE => Ok(Vec::new()),
             _ => Err(UNIMPLEMENTED),
         }
     }
 }
+
+/// A method of the service for which the plugin is there, on the same socket.
+pub(crate) const SERVICE: &str = "/csi.v1.Identity/GetPluginInfo";
+
+/// The plugin cannot answer now.
+const UNAVAILABLE: Status = Status(14, "not now");
 
 /// Serves every connection until `stopped` resolves, which it does when its sender is dropped.
 fn serve(listener: UnixListener, answers: Answers, mut stopped: oneshot::Receiver<()>) {

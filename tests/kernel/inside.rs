@@ -1,0 +1,44 @@
+//! A test in a user namespace and a mount namespace of its own.
+
+use std::env;
+use std::process::Command;
+
+/// Runs the test of that name in namespaces of its own: `prepare` is run there by a shell, and then
+/// this binary again, to run the same test, which calls this function again and gets to `body`.
+#[track_caller]
+pub(crate) fn inside(test: &str, prepare: &str, body: impl FnOnce()) {
+    if env::var(INSIDE).as_deref() == Ok(test) {
+        return body();
+    }
+    if !run("true") {
+        eprintln!("{test}: skipped: no namespaces for users are to be had here");
+    } else if !run(prepare) {
+        eprintln!("{test}: skipped: the namespace does not allow {prepare:?}");
+    } else {
+        let output = namespaces(&format!("{prepare} && exec \"$0\" \"$@\""))
+            .arg(env::current_exe().unwrap())
+            .args([test, "--exact", "--nocapture"])
+            .env(INSIDE, test)
+            .output()
+            .unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8_lossy(&said);
+        assert!(output.status.success(), "{said}");
+        assert!(said.contains("1 passed"), "no such test: {said}");
+    }
+}
+
+/// Whether a shell in namespaces of its own can do this.
+fn run(script: &str) -> bool {
+    let output = namespaces(script).output();
+    output.is_ok_and(|output| output.status.success())
+}
+
+fn namespaces(script: &str) -> Command {
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user", "--mount", "sh", "-c", script]);
+    command
+}
+
+/// The environment variable that names the test for which the namespaces were made.
+const INSIDE: &str = "PLUGIND_TEST_INSIDE";

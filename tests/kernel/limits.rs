@@ -1,0 +1,108 @@
+//! Inotify at its limits.
+
+use std::fs::{self, File};
+use std::time::Duration;
+
+use crate::inside::inside;
+use crate::node::Node;
+use crate::plugin::Plugin;
+
+/// Whether the loop will look at something again within the tick.
+fn is_scanning(node: &Node) -> bool {
+    let next = node.plugins.poll_timeout();
+    next.is_some_and(|next| next <= Duration::from_secs(1))
+}
+
+#[test]
+fn without_an_inotify_instance_plugins_come_and_go_on_the_tick_until_there_is_one() {
+    let name =
+        "limits::without_an_inotify_instance_plugins_come_and_go_on_the_tick_until_there_is_one";
+    inside(name, &format!("echo 0 > {MAX_INSTANCES}"), || {
+        let mut node = Node::start();
+        assert!(is_scanning(&node));
+        fs::create_dir(node.path("sub")).unwrap();
+        let plugin = Plugin::serve(&node.path("sub/reg.sock"), "slow");
+        node.until_registered(&plugin);
+        plugin.stop();
+        node.until_handler_is_told("deregister slow");
+        assert!(is_scanning(&node));
+
+        fs::write(MAX_INSTANCES, "16").unwrap();
+        node.until_quiet();
+        let plugin = Plugin::serve(&node.path("sub/reg.sock"), "fast");
+        node.until_registered(&plugin);
+        node.until_quiet();
+    });
+}
+
+#[test]
+fn a_directory_for_which_no_watch_is_left_is_scanned_on_the_tick_until_there_is_one() {
+    // The root, the directory above it, and one below it.
+    let name =
+        "limits::a_directory_for_which_no_watch_is_left_is_scanned_on_the_tick_until_there_is_one";
+    inside(name, &format!("echo 3 > {MAX_WATCHES}"), || {
+        let mut node = Node::start();
+        fs::create_dir(node.path("first")).unwrap();
+        let watched = Plugin::serve(&node.path("first/reg.sock"), "watched");
+        node.until_registered(&watched);
+        node.until_quiet();
+
+        fs::create_dir(node.path("second")).unwrap();
+        let scanned = Plugin::serve(&node.path("second/reg.sock"), "scanned");
+        node.until_registered(&scanned);
+        assert!(is_scanning(&node));
+        scanned.stop();
+        node.until_handler_is_told("deregister scanned");
+        watched.stop();
+        node.until_handler_is_told("deregister watched");
+
+        fs::write(MAX_WATCHES, "16").unwrap();
+        node.until_quiet();
+    });
+}
+
+/// The queue is filled to its limit as it is, instead of lowering the limit: that is the whole
+/// machine's.
+#[test]
+fn what_happens_while_the_queue_overflows_is_found_by_a_scan() {
+    let limit = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap();
+    let limit: usize = limit.trim().parse().unwrap();
+    if limit > MOST_EVENTS {
+        return eprintln!("skipped: the queue holds {limit} events");
+    }
+    let mut node = Node::start();
+    fs::create_dir(node.path("sub")).unwrap();
+    let stays = Plugin::serve(&node.path("stays.sock"), "stays");
+    let goes = Plugin::serve(&node.path("sub/goes.sock"), "goes");
+    node.until_registered(&stays);
+    node.until_registered(&goes);
+
+    let noise = node.path("noise");
+    for _ in 0..=limit / 2 {
+        File::create(&noise).unwrap();
+        fs::remove_file(&noise).unwrap();
+    }
+    goes.stop();
+    let comes = Plugin::serve(&node.path("sub/comes.sock"), "comes");
+    node.record.take();
+    let mut told = node.until_handler_is_told("register comes");
+    if !told.contains(&"deregister goes".to_owned()) {
+        told.extend(node.until_handler_is_told("deregister goes"));
+    }
+    told.sort();
+    assert_eq!(
+        told,
+        ["deregister goes", "register comes", "validate comes"]
+    );
+    node.until_registered(&comes);
+    assert_eq!(stays.try_told(), None, "it was left alone");
+}
+
+/// How many inotify instances a user of this namespace may have.
+const MAX_INSTANCES: &str = "/proc/sys/user/max_inotify_instances";
+
+/// How many inotify watches a user of this namespace may have.
+const MAX_WATCHES: &str = "/proc/sys/user/max_inotify_watches";
+
+/// How long a queue this test fills: what takes a second.
+const MOST_EVENTS: usize = 200_000;

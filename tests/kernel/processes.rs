@@ -1,0 +1,141 @@
+//! Plugins in processes of their own, which are killed.
+
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use std::{env, fs, io, thread};
+
+use nix::sys::socket::{
+    self, AddressFamily, Backlog, SockFlag, SockType, UnixAddr, listen, socket,
+};
+use plugind::config::{Config, OnDown};
+
+use crate::node::{Node, watching};
+use crate::plugin::Plugin;
+
+/// A plugin in a process of its own: this test binary, told to be one.
+struct Process(Child);
+
+impl Process {
+    /// A process that serves the plugin of that name on a socket that is there already.
+    fn serve(socket: OwnedFd, name: &str) -> Self {
+        let child = Command::new(env::current_exe().unwrap())
+            .args(["processes::a_process_that_is_a_plugin", "--exact"])
+            .env(NAME, name)
+            .stdin(socket)
+            .stdout(Stdio::null())
+            .spawn();
+        Self(child.unwrap())
+    }
+
+    /// A process that serves the plugin of that name on a new socket.
+    fn serve_at(socket: &Path, name: &str) -> Self {
+        Self::serve(bind(socket), name)
+    }
+
+    fn kill(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Not a test by itself: what the binary does as a [`Process`]. Standard input is the socket.
+#[test]
+fn a_process_that_is_a_plugin() {
+    let Ok(name) = env::var(NAME) else { return };
+    let listener = io::stdin().as_fd().try_clone_to_owned().unwrap();
+    listen(&listener, Backlog::MAXALLOWABLE).unwrap();
+    let listener = UnixListener::from(listener);
+    let _plugin = Plugin::serve_on(listener, Path::new(""), ("CSIPlugin", &name), None);
+    loop {
+        thread::park();
+    }
+}
+
+/// A socket on which nobody listens yet: the kernel takes whoever listens first for the peer of all
+/// that connect until somebody else does.
+fn bind(path: &Path) -> OwnedFd {
+    let flags = SockFlag::SOCK_CLOEXEC;
+    let socket = socket(AddressFamily::Unix, SockType::Stream, flags, None).unwrap();
+    socket::bind(socket.as_raw_fd(), &UnixAddr::new(path).unwrap()).unwrap();
+    socket
+}
+
+fn is_down(node: &Node) -> bool {
+    let mut actual = node.plugins.manager().actual().iter();
+    actual.any(|(_, registered)| registered.health.down_since.is_some())
+}
+
+#[test]
+fn a_plugin_that_is_killed_is_down_within_milliseconds_and_registered_again_when_it_is_back() {
+    let mut node = Node::start();
+    let socket = node.path("reg.sock");
+    let mut process = Process::serve_at(&socket, "mortal");
+    node.until_handler_is_told("register mortal");
+    node.until_quiet();
+
+    let killed = Instant::now();
+    process.kill();
+    node.until("it is down", |node| is_down(node).then_some(()));
+    assert!(killed.elapsed() < SOON, "{:?}", killed.elapsed());
+    assert_eq!(node.registered(), 1, "it is kept");
+
+    // As its container is started again: the old socket makes way for a new one.
+    fs::remove_file(&socket).unwrap();
+    let _process = Process::serve_at(&socket, "mortal");
+    assert_eq!(
+        node.until_handler_is_told("register mortal"),
+        ["deregister mortal", "validate mortal", "register mortal"]
+    );
+    assert!(!is_down(&node));
+}
+
+#[test]
+fn a_plugin_that_answers_again_on_the_same_socket_is_up_again_without_an_event() {
+    let mut node = Node::start();
+    let socket = node.path("reg.sock");
+    // Somebody keeps the socket open over a restart, as systemd does.
+    let held = bind(&socket);
+    let mut process = Process::serve(held.try_clone().unwrap(), "supervised");
+    node.until_handler_is_told("register supervised");
+    node.until_quiet();
+    process.kill();
+    node.until("it is down", |node| is_down(node).then_some(()));
+
+    let _process = Process::serve(held, "supervised");
+    node.until("it is up", |node| (!is_down(node)).then_some(()));
+    assert!(node.record.take().is_empty(), "the handler is not troubled");
+}
+
+#[test]
+fn a_plugin_that_is_killed_is_deregistered_after_the_time_that_the_user_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = Config {
+        on_down: OnDown::Deregister(Duration::from_millis(50)),
+        ..watching(dir.path())
+    };
+    let mut node = Node::start_with(dir, &config);
+    let mut process = Process::serve_at(&node.path("reg.sock"), "mortal");
+    node.until_handler_is_told("register mortal");
+    process.kill();
+    assert_eq!(
+        node.until_handler_is_told("deregister mortal"),
+        ["deregister mortal"]
+    );
+    assert_eq!(node.registered(), 0);
+}
+
+/// How soon the end of a process is noticed: milliseconds, and room for a machine that is busy.
+const SOON: Duration = Duration::from_millis(500);
+
+/// The environment variable that makes this binary a plugin of that name.
+const NAME: &str = "PLUGIND_TEST_PLUGIN";

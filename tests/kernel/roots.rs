@@ -1,0 +1,121 @@
+//! Roots that are lost: removed, renamed, unmounted, covered.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::inside::inside;
+use crate::node::{Node, watching};
+use crate::plugin::Plugin;
+
+/// A node on a directory that may go, because another one above it stays.
+fn node_below() -> (Node, PathBuf) {
+    let above = tempfile::tempdir().unwrap();
+    let root = above.path().join("registry");
+    fs::create_dir(&root).unwrap();
+    let config = watching(&root);
+    (Node::start_with(above, &config), root)
+}
+
+#[test]
+fn a_root_that_is_removed_with_its_plugins_is_made_again_and_watched_again() {
+    let (mut node, root) = node_below();
+    let plugin = Plugin::serve(&root.join("reg.sock"), "before");
+    node.until_registered(&plugin);
+    fs::remove_dir_all(&root).unwrap();
+    node.until_handler_is_told("deregister before");
+    node.until("the directory is there again", |_| {
+        root.exists().then_some(())
+    });
+    let plugin = Plugin::serve(&root.join("reg.sock"), "after");
+    node.until_registered(&plugin);
+}
+
+#[test]
+fn a_root_that_is_renamed_away_is_lost_and_its_successor_is_watched() {
+    let (mut node, root) = node_below();
+    let plugin = Plugin::serve(&root.join("reg.sock"), "before");
+    node.until_registered(&plugin);
+    let away = node.path("away");
+    fs::rename(&root, &away).unwrap();
+    node.until_handler_is_told("deregister before");
+    let stranger = Plugin::serve(&away.join("stranger.sock"), "stranger");
+    node.until("the directory is there again", |_| {
+        root.exists().then_some(())
+    });
+    let plugin = Plugin::serve(&root.join("reg.sock"), "after");
+    node.until_registered(&plugin);
+    assert_eq!(stranger.try_told(), None);
+}
+
+#[test]
+fn a_root_that_is_swapped_for_another_directory_shows_that_ones_plugins() {
+    let (mut node, root) = node_below();
+    let old = Plugin::serve(&root.join("reg.sock"), "old");
+    node.until_registered(&old);
+    let next = node.path("next");
+    fs::create_dir(&next).unwrap();
+    let new = Plugin::serve(&next.join("reg.sock"), "new");
+    fs::rename(&root, node.path("last")).unwrap();
+    fs::rename(&next, &root).unwrap();
+    node.until_registered(&new);
+    node.until("the old one is deregistered", |node| {
+        (node.registered() == 1).then_some(())
+    });
+}
+
+#[test]
+fn a_file_system_that_is_unmounted_takes_its_plugins_along_and_the_root_below_it_is_watched() {
+    let name = "roots::a_file_system_that_is_unmounted_takes_its_plugins_along_and_the_root_below_it_is_watched";
+    inside(name, "mount -t tmpfs none /mnt", || {
+        let (mut node, root) = {
+            let above = tempfile::tempdir().unwrap();
+            let root = above.path().join("registry");
+            fs::create_dir(&root).unwrap();
+            mount(&root);
+            let config = watching(&root);
+            (Node::start_with(above, &config), root)
+        };
+        let plugin = Plugin::serve(&root.join("reg.sock"), "covered");
+        node.until_registered(&plugin);
+        plugin.leave();
+        unmount(&root);
+        node.until_handler_is_told("deregister covered");
+        let plugin = Plugin::serve(&root.join("reg.sock"), "below");
+        node.until_registered(&plugin);
+    });
+}
+
+fn mount(dir: &Path) {
+    let status = Command::new("mount")
+        .args(["-t", "tmpfs", "none"])
+        .arg(dir)
+        .status();
+    assert!(status.unwrap().success());
+}
+
+fn unmount(dir: &Path) {
+    assert!(Command::new("umount").arg(dir).status().unwrap().success());
+}
+
+#[test]
+fn a_root_whose_symbolic_link_is_pointed_elsewhere_shows_what_is_there() {
+    let above = tempfile::tempdir().unwrap();
+    let at = |name: &str| above.path().join(name);
+    fs::create_dir(at("first")).unwrap();
+    fs::create_dir(at("second")).unwrap();
+    symlink(at("first"), at("root")).unwrap();
+    symlink(at("second"), at("next")).unwrap();
+    let old = Plugin::serve(&at("first/reg.sock"), "old");
+    let new = Plugin::serve(&at("second/reg.sock"), "new");
+    let (root, next) = (at("root"), at("next"));
+    let config = watching(&root);
+    let mut node = Node::start_with(above, &config);
+    node.until_registered(&old);
+    fs::rename(next, root).unwrap();
+    node.until_registered(&new);
+    node.until("the old one is deregistered", |node| {
+        (node.registered() == 1).then_some(())
+    });
+}

@@ -1,0 +1,129 @@
+//! A plugin manager in the loop of a test, on a real directory. Nothing sleeps: every wait is for
+//! an event, with a bound.
+
+#![allow(dead_code, reason = "each test needs a part of it")]
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use plugind::config::Config;
+use plugind::daemon::PluginManager;
+use plugind::handler::{AcceptHandler, HandlerTable, Record, Told};
+use tempfile::TempDir;
+
+use crate::plugin::Plugin;
+
+/// What there is to say about a daemon that watches `dir`.
+pub(crate) fn watching(dir: &Path) -> Config {
+    Config {
+        plugins_dirs: vec![dir.to_owned()],
+        ..Config::default()
+    }
+}
+
+/// A plugin manager on a fresh directory, with a handler that records what it is told.
+pub(crate) struct Node {
+    pub(crate) dir: TempDir,
+    pub(crate) plugins: PluginManager,
+    pub(crate) record: Record,
+}
+
+impl Node {
+    pub(crate) fn start() -> Self {
+        Self::start_on(tempfile::tempdir().unwrap())
+    }
+
+    pub(crate) fn start_on(dir: TempDir) -> Self {
+        let config = watching(dir.path());
+        Self::start_with(dir, &config)
+    }
+
+    pub(crate) fn start_with(dir: TempDir, config: &Config) -> Self {
+        let handler = AcceptHandler::default();
+        let record = handler.record();
+        let mut handlers = HandlerTable::new();
+        handlers.add(["CSIPlugin"], handler);
+        let plugins = PluginManager::new(config, handlers).unwrap();
+        Self {
+            dir,
+            plugins,
+            record,
+        }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Takes turns until there is an answer.
+    #[track_caller]
+    pub(crate) fn until<T>(
+        &mut self,
+        what: &str,
+        mut answer: impl FnMut(&mut Self) -> Option<T>,
+    ) -> T {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            if let Some(answer) = answer(self) {
+                return answer;
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            assert!(!left.is_zero(), "in vain: {what}");
+            // A plugin's thread may have the answer without anything coming to this loop.
+            self.plugins.turn(Some(left.min(LOOK_AGAIN))).unwrap();
+        }
+    }
+
+    /// Takes turns until the plugin was told that it is registered.
+    #[track_caller]
+    pub(crate) fn until_registered(&mut self, plugin: &Plugin) {
+        let told = self.until("the plugin is told", |_| plugin.try_told());
+        assert!(told.plugin_registered, "{told:?}");
+    }
+
+    /// Takes turns until the handler was told something, and returns all of it as words.
+    #[track_caller]
+    pub(crate) fn until_handler_is_told(&mut self, last: &str) -> Vec<String> {
+        let mut words = Vec::new();
+        self.until(last, |node| {
+            words.extend(node.record.take().iter().map(describe));
+            (words.last().map(String::as_str) == Some(last)).then(|| words.clone())
+        })
+    }
+
+    #[track_caller]
+    pub(crate) fn until_desired(&mut self, count: usize) {
+        self.until("the number of sockets", |node| {
+            let desired = node.plugins.manager().desired();
+            (desired.iter().count() == count).then_some(())
+        });
+    }
+
+    /// Takes turns until the loop has nothing to do, and nothing to be woken for in a minute.
+    #[track_caller]
+    pub(crate) fn until_quiet(&mut self) {
+        self.until("the loop has nothing to do", |node| {
+            let next = node.plugins.poll_timeout();
+            next.is_none_or(|next| next > Duration::from_secs(60))
+                .then_some(())
+        });
+    }
+
+    pub(crate) fn registered(&self) -> usize {
+        self.plugins.manager().actual().iter().count()
+    }
+}
+
+pub(crate) fn describe(told: &Told) -> String {
+    match told {
+        Told::Validate(plugin) => format!("validate {}", plugin.name),
+        Told::Register(plugin) => format!("register {}", plugin.name),
+        Told::Deregister(plugin) => format!("deregister {}", plugin.name),
+    }
+}
+
+/// How long anything may take here: a hundred times what it does, on a machine that is busy.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How long to wait for this loop before looking at what happened elsewhere.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
