@@ -1,4 +1,4 @@
-//! One unary call: a request on its way out and a reply on its way in.
+//! One call: a request on its way out and a reply, or a stream of messages, on its way in.
 //!
 //! Pure. The two go their ways independently of each other: a server may answer before it has read
 //! the request.
@@ -6,39 +6,58 @@
 //! ```text
 //!                    opened                   headers
 //! Awaiting::Stream ----------> Awaiting::Head ---------> Awaiting::Reply <--+
-//!        |                       |                         |     |          | its message,
-//!        | deadline, cancel,     | trailers-only           |     +----------+ and no second one
-//!        | connection lost       |                         | trailers
-//!        v                       v                         v
-//!        +-----------------------+-------------------------+------> outcome
+//!        |                       |      \                  |     |          | its message,
+//!        |                       |       \ headers         |     +----------+ and no second one
+//!        | deadline, cancel,     |        v                | trailers
+//!        | connection lost       |   Awaiting::Messages <--|-----+
+//!        |                       |        |    |           |     | a message, which is
+//!        |                       |        |    +-----------|-----+ told at once
+//!        |                       |        | trailers       |
+//!        v                       v        v                v
+//!        +-----------------------+--------+----------------+------> outcome
 //! ```
+//!
+//! A unary call goes by way of `Reply`, a server-streaming one by way of `Messages`.
 //!
 //! The outcome consumes the call: [`Client`](super::Client) drops it and tells it.
 
 use std::time::Duration;
 
 use super::CallId;
-use super::error::{Broken, CallError, NotGrpc};
+use super::error::{Broken, CallError};
+use super::headers::{self, RequestHeaders};
 use super::message::{self, Assembler};
 use super::status::{Code, Status};
 use super::timeout::Timeout;
 use crate::http2::{Connection, Fields, OpenError, StreamId, Taken};
 use crate::time::Time;
 
-/// What a call ends with: the reply's message, or none.
+/// What a call ends with: the reply's message, or none. A stream's messages were told before, so
+/// for it that is empty.
 pub(super) type Outcome = Result<Vec<u8>, CallError>;
+
+/// What kind of call it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// One message back.
+    Unary,
+    /// Any number of messages back.
+    ServerStreaming,
+}
 
 /// A call under way.
 #[derive(Debug)]
 pub(super) struct Call {
     /// Its name.
     pub(super) id: CallId,
-    /// When it must have ended.
-    pub(super) deadline: Time,
-    /// How long it was given.
-    timeout: Duration,
-    /// The largest reply it accepts.
-    max_reply: usize,
+    /// What kind of call it is.
+    pub(super) shape: Shape,
+    /// When it must have ended, if it must.
+    pub(super) deadline: Option<Time>,
+    /// How long it was given, if that is limited.
+    timeout: Option<Duration>,
+    /// The largest message it accepts.
+    max_message: usize,
     /// What is called and, behind it, the message with its prefix; empty when all of it is sent.
     request: Vec<u8>,
     /// How much of it is sent: at first the path, which goes out with the headers.
@@ -65,23 +84,32 @@ enum Awaiting {
         /// The message, once it is complete.
         reply: Option<Vec<u8>>,
     },
+    /// The answer's messages, or its status.
+    Messages {
+        /// The call's stream.
+        stream: StreamId,
+        /// The next message as far as it came.
+        assembler: Assembler,
+    },
 }
 
 impl Call {
     /// A call that is not on the wire yet.
     pub(super) fn new(
         id: CallId,
+        shape: Shape,
         path: &str,
         message: &[u8],
-        max_reply: usize,
-        deadline: Time,
+        max_message: usize,
+        deadline: Option<Time>,
         now: Time,
     ) -> Self {
         Self {
             id,
+            shape,
             deadline,
-            timeout: deadline.saturating_since(now),
-            max_reply,
+            timeout: deadline.map(|deadline| deadline.saturating_since(now)),
+            max_message,
             request: message::encode_behind(path, message),
             sent: path.len(),
             awaiting: Awaiting::Stream,
@@ -90,23 +118,32 @@ impl Call {
 
     /// Its time begins anew.
     pub(super) fn restart(&mut self, now: Time) {
-        self.deadline = now + self.timeout;
+        self.deadline = self.timeout.map(|timeout| now + timeout);
     }
 
     /// The call's stream, once it has one.
     pub(super) fn stream(&self) -> Option<StreamId> {
         match self.awaiting {
             Awaiting::Stream => None,
-            Awaiting::Head { stream } | Awaiting::Reply { stream, .. } => Some(stream),
+            Awaiting::Head { stream }
+            | Awaiting::Reply { stream, .. }
+            | Awaiting::Messages { stream, .. } => Some(stream),
         }
+    }
+
+    /// Whether its messages are told one by one.
+    pub(super) fn is_streaming(&self) -> bool {
+        matches!(self.awaiting, Awaiting::Messages { .. })
     }
 
     /// Sends what can be sent now; an error is the call's end.
     pub(super) fn send(&mut self, http2: &mut Connection, now: Time) -> Result<(), CallError> {
         if matches!(self.awaiting, Awaiting::Stream) {
             let path = &self.request[..self.sent];
-            let timeout = Timeout::at_least(self.deadline.saturating_since(now));
-            match http2.open(&request_headers(path, &timeout), false, now) {
+            let left = self.deadline.map(|deadline| deadline.saturating_since(now));
+            let timeout = left.map(Timeout::at_least);
+            let headers = RequestHeaders::new(path, timeout.as_ref());
+            match http2.open(headers.fields(), false, now) {
                 Ok(stream) => self.awaiting = Awaiting::Head { stream },
                 Err(OpenError::Later) => return Ok(()),
                 Err(OpenError::TooLarge) => return Err(CallError::RequestHeaders),
@@ -150,21 +187,38 @@ impl Call {
         if end_stream && fields.get(b"grpc-status").is_some() {
             return Some(self.receive_trailers(fields));
         }
-        if let Err(not_grpc) = check_head(status, fields) {
+        if let Err(not_grpc) = headers::check_answer(status, fields) {
             return Some(Err(CallError::NotGrpc(not_grpc)));
         }
         if end_stream {
             return Some(Err(CallError::Broken(Broken::NoStatus)));
         }
-        self.awaiting = Awaiting::Reply {
-            stream,
-            assembler: Assembler::new(self.max_reply),
-            reply: None,
+        let assembler = Assembler::new(self.max_message);
+        self.awaiting = match self.shape {
+            Shape::Unary => Awaiting::Reply {
+                stream,
+                assembler,
+                reply: None,
+            },
+            Shape::ServerStreaming => Awaiting::Messages { stream, assembler },
         };
         None
     }
 
-    /// Takes a part of the answer's content.
+    /// Takes a message of a stream off the front of `data`, or all of `data` if it has no complete
+    /// one.
+    pub(super) fn receive_message(
+        &mut self,
+        data: &mut &[u8],
+    ) -> Result<Option<Vec<u8>>, CallError> {
+        if let Awaiting::Messages { assembler, .. } = &mut self.awaiting {
+            return assembler.receive(data);
+        }
+        *data = &[];
+        Ok(None)
+    }
+
+    /// Takes a part of a reply.
     pub(super) fn receive_data(&mut self, mut data: &[u8], end_stream: bool) -> Option<Outcome> {
         let Awaiting::Reply {
             assembler, reply, ..
@@ -182,13 +236,26 @@ impl Call {
                 Err(error) => return Some(Err(error)),
             }
         }
-        end_stream.then(|| {
-            Err(CallError::Broken(if assembler.is_inside_message() {
-                Broken::CutMessage
-            } else {
-                Broken::NoStatus
-            }))
+        end_stream.then(|| Err(self.cut()))
+    }
+
+    /// Why the answer must not end with its content.
+    pub(super) fn cut(&self) -> CallError {
+        CallError::Broken(if self.is_inside_message() {
+            Broken::CutMessage
+        } else {
+            Broken::NoStatus
         })
+    }
+
+    /// Whether a message of the answer has begun and is not complete.
+    fn is_inside_message(&self) -> bool {
+        match &self.awaiting {
+            Awaiting::Stream | Awaiting::Head { .. } => false,
+            Awaiting::Reply { assembler, .. } | Awaiting::Messages { assembler, .. } => {
+                assembler.is_inside_message()
+            }
+        }
     }
 
     /// Takes the answer's end.
@@ -197,15 +264,15 @@ impl Call {
         if status.code != Code::Ok {
             return Err(CallError::Status(status));
         }
-        match &mut self.awaiting {
-            Awaiting::Reply { assembler, .. } if assembler.is_inside_message() => {
-                Err(CallError::Broken(Broken::CutMessage))
-            }
-            Awaiting::Reply { reply, .. } => {
-                reply.take().ok_or(CallError::Broken(Broken::NoMessage))
-            }
-            Awaiting::Stream | Awaiting::Head { .. } => Err(CallError::Broken(Broken::NoMessage)),
+        if self.is_inside_message() {
+            return Err(CallError::Broken(Broken::CutMessage));
         }
+        let reply = match (&mut self.awaiting, self.shape) {
+            (_, Shape::ServerStreaming) => Some(Vec::new()),
+            (Awaiting::Reply { reply, .. }, _) => reply.take(),
+            _ => None,
+        };
+        reply.ok_or(CallError::Broken(Broken::NoMessage))
     }
 
     /// Octets of memory held, beyond the value itself.
@@ -215,53 +282,8 @@ impl Call {
             Awaiting::Reply {
                 assembler, reply, ..
             } => assembler.mem_used() + reply.as_ref().map_or(0, Vec::capacity),
+            Awaiting::Messages { assembler, .. } => assembler.mem_used(),
         };
         self.request.capacity() + awaited
     }
 }
-
-/// The headers of a request, as every gRPC server likes them best.
-///
-/// An `:authority` that is empty or a path is refused by grpc-js and tonic, and none at all by
-/// C-core; a `:scheme` other than `http` by C-core.
-fn request_headers<'a>(path: &'a [u8], timeout: &'a Timeout) -> [(&'static str, &'a [u8]); 8] {
-    [
-        (":method", b"POST"),
-        (":scheme", b"http"),
-        (":path", path),
-        (":authority", b"localhost"),
-        ("grpc-timeout", timeout.as_bytes()),
-        ("te", b"trailers"),
-        ("content-type", b"application/grpc"),
-        ("user-agent", USER_AGENT.as_bytes()),
-    ]
-}
-
-/// Whether an answer's headers are those of a gRPC answer.
-fn check_head(status: u16, fields: &Fields) -> Result<(), NotGrpc> {
-    if status != 200 {
-        return Err(NotGrpc::HttpStatus(status));
-    }
-    let content_type = fields.get(b"content-type").unwrap_or_default();
-    if is_grpc(content_type) {
-        return Ok(());
-    }
-    let kept = content_type.len().min(KEPT_CONTENT_TYPE);
-    Err(NotGrpc::ContentType(content_type[..kept].to_vec()))
-}
-
-/// Whether a content type is gRPC's: "application/grpc", alone, with a "+" and the message's
-/// encoding, or with parameters.
-fn is_grpc(content_type: &[u8]) -> bool {
-    let rest = content_type.strip_prefix(CONTENT_TYPE);
-    rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';')))
-}
-
-/// How we call ourselves.
-const USER_AGENT: &str = concat!("plugind/", env!("CARGO_PKG_VERSION"));
-
-/// What gRPC answers are made of.
-const CONTENT_TYPE: &[u8] = b"application/grpc";
-
-/// How much is kept of another content type (octets).
-const KEPT_CONTENT_TYPE: usize = 64;

@@ -11,26 +11,21 @@
 
 use std::collections::VecDeque;
 
-use super::call::{Call, Outcome};
+use super::call::{Call, Outcome, Shape};
 use super::error::CallError;
+use super::event::{CallId, Event};
 use crate::config;
 use crate::http2::{self, Connection, ConnectionError, ErrorCode, Settings, StreamId};
 use crate::time::Time;
 
-/// Names one call of one [`Client`]; never reused within it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CallId(u64);
-
-/// What happened to a call.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Event {
-    /// A call ended: with the reply's message, or without one.
-    Finished {
-        /// Which call.
-        call: CallId,
-        /// The reply's octets, or why there is none.
-        result: Result<Vec<u8>, CallError>,
-    },
+/// The rest of a DATA frame with messages of a stream.
+#[derive(Debug)]
+struct Unread {
+    stream: StreamId,
+    octets: Vec<u8>,
+    /// How much of it was taken.
+    taken: usize,
+    end_stream: bool,
 }
 
 /// The client's end of a connection.
@@ -41,6 +36,9 @@ pub struct Client {
     calls: Vec<Call>,
     /// What was not told yet: at most one event for each call that was made.
     events: VecDeque<Event>,
+    /// What was received and not looked at yet. Until it is, nothing else is taken from the
+    /// connection: so however many messages fit a frame, they cost no more memory than it.
+    unread: Option<Unread>,
     /// The name of the next call.
     next: CallId,
     /// Until when the time of calls does not run, because the server has not said a word yet.
@@ -54,7 +52,8 @@ impl Client {
             http2: Connection::client(now),
             calls: Vec::new(),
             events: VecDeque::new(),
-            next: CallId(0),
+            unread: None,
+            next: CallId::FIRST,
             patient_until: None,
         }
     }
@@ -72,27 +71,57 @@ impl Client {
         deadline: Time,
         now: Time,
     ) -> CallId {
+        let call = |id| {
+            let (shape, deadline) = (Shape::Unary, Some(deadline));
+            Call::new(id, shape, path, message, max_reply, deadline, now)
+        };
+        self.call(call, now)
+    }
+
+    /// Makes a server-streaming call: one message there, any number of messages of at most
+    /// `max_message` octets each back, as long as the server likes or until `deadline`.
+    ///
+    /// Each message comes as [`Event::Message`], and only while events are polled: a server that
+    /// sends faster than that is held up by flow control. A stream always ends with one
+    /// [`Event::Closed`]; [`cancel`](Self::cancel) ends it at any time.
+    pub fn server_streaming(
+        &mut self,
+        path: &str,
+        message: &[u8],
+        max_message: usize,
+        deadline: Option<Time>,
+        now: Time,
+    ) -> CallId {
+        let call = |id| {
+            let shape = Shape::ServerStreaming;
+            Call::new(id, shape, path, message, max_message, deadline, now)
+        };
+        self.call(call, now)
+    }
+
+    /// Makes a call, if that is possible.
+    fn call(&mut self, call: impl FnOnce(CallId) -> Call, now: Time) -> CallId {
         let id = self.next;
-        self.next = CallId(id.0 + 1);
+        self.next = id.next();
+        let call = call(id);
         if self.calls.len() >= config::MAX_CALLS {
-            self.tell(id, Err(CallError::TooManyCalls));
-        } else if deadline <= now {
-            self.tell(id, Err(CallError::DeadlineExceeded));
+            self.tell(&call, Err(CallError::TooManyCalls));
+        } else if call.deadline.is_some_and(|deadline| deadline <= now) {
+            self.tell(&call, Err(CallError::DeadlineExceeded));
         } else {
-            self.calls
-                .push(Call::new(id, path, message, max_reply, deadline, now));
+            self.calls.push(call);
             self.send(now);
         }
         id
     }
 
-    /// Gives the server until `until` for its first word. The time of the calls that are made before
-    /// it runs from then on: a server may listen some time before it serves.
+    /// Gives the server until `until` for its first word. The time of the calls that are made
+    /// before it runs from then on: a server may listen some time before it serves.
     pub fn be_patient(&mut self, until: Time) {
         self.patient_until = Some(until).filter(|_| self.peer_settings().is_none());
     }
 
-    /// Ends a call, which finishes as [`CallError::Cancelled`]; nothing when it has ended.
+    /// Ends a call, with [`CallError::Cancelled`] for a result; nothing when it has ended.
     pub fn cancel(&mut self, call: CallId, now: Time) {
         if let Some(index) = self.calls.iter().position(|other| other.id == call) {
             self.finish(index, Err(CallError::Cancelled), ErrorCode::CANCEL, now);
@@ -127,14 +156,14 @@ impl Client {
 
     /// When [`handle_timeout`](Self::handle_timeout) wants to be called next.
     pub fn poll_timeout(&self) -> Option<Time> {
-        let deadlines = self.calls.iter().map(|call| self.due(call));
+        let deadlines = self.calls.iter().filter_map(|call| self.due(call));
         deadlines.chain(self.http2.poll_timeout()).min()
     }
 
     /// Ends the calls whose deadline has come; calling it early is harmless.
     pub fn handle_timeout(&mut self, now: Time) {
         self.http2.handle_timeout(now);
-        while let Some(index) = self.calls.iter().position(|call| self.due(call) <= now) {
+        while let Some(index) = self.late(now) {
             let error = CallError::DeadlineExceeded;
             self.finish(index, Err(error), ErrorCode::CANCEL, now);
         }
@@ -142,7 +171,7 @@ impl Client {
 
     /// The next event; `None` until something is received or written, or time passes.
     pub fn poll_event(&mut self, now: Time) -> Option<Event> {
-        while self.events.is_empty() && self.receive(now) {}
+        while self.events.is_empty() && (self.read_message(now) || self.receive(now)) {}
         self.look_for_greeting(now);
         self.send(now);
         self.events.pop_front()
@@ -173,12 +202,22 @@ impl Client {
             + calls
             + self.calls.capacity() * size_of::<Call>()
             + self.events.capacity() * size_of::<Event>()
+            + self
+                .unread
+                .as_ref()
+                .map_or(0, |unread| unread.octets.capacity())
+    }
+
+    /// A call that has taken too long.
+    fn late(&self, now: Time) -> Option<usize> {
+        let is_late = |call| self.due(call).is_some_and(|due| due <= now);
+        self.calls.iter().position(is_late)
     }
 
     /// When a call has taken too long.
-    fn due(&self, call: &Call) -> Time {
+    fn due(&self, call: &Call) -> Option<Time> {
         let patient_until = self.patient_until.unwrap_or_default();
-        call.deadline.max(patient_until)
+        call.deadline.map(|deadline| deadline.max(patient_until))
     }
 
     /// Once the server has said something, the time of the calls runs.
@@ -189,6 +228,41 @@ impl Client {
                 call.restart(now);
             }
         }
+    }
+
+    /// Looks at a piece of what is unread, up to the end of a message; answers whether there was
+    /// any.
+    fn read_message(&mut self, now: Time) -> bool {
+        let Some(mut unread) = self.unread.take() else {
+            return false;
+        };
+        let Some(call) = find(&mut self.calls, unread.stream) else {
+            return true;
+        };
+        let mut rest = &unread.octets[unread.taken..];
+        let message = call.receive_message(&mut rest);
+        let taken = unread.octets.len() - rest.len();
+        // Also for the piece of a message that is not complete: one that is larger than the window
+        // would never be.
+        self.http2.consume(unread.stream, taken - unread.taken, now);
+        unread.taken = taken;
+        let is_read = rest.is_empty();
+        match message {
+            Ok(message) => {
+                let (id, cut) = (call.id, call.cut());
+                let message = message.map(|message| Event::Message { call: id, message });
+                self.events.extend(message);
+                if is_read && unread.end_stream {
+                    self.settle(unread.stream, Some(Err(cut)), true, now);
+                }
+            }
+            Err(error) => {
+                let complete = unread.end_stream;
+                self.settle(unread.stream, Some(Err(error)), complete, now);
+            }
+        }
+        self.unread = Some(unread).filter(|_| !is_read);
+        true
     }
 
     /// Takes one event from the connection; answers whether there was one.
@@ -212,8 +286,17 @@ impl Client {
                 data,
                 end_stream,
             } => {
-                let octets = data.len();
                 let call = find(&mut self.calls, stream);
+                if call.as_ref().is_some_and(|call| call.is_streaming()) {
+                    self.unread = Some(Unread {
+                        stream,
+                        octets: data.to_vec(),
+                        taken: 0,
+                        end_stream,
+                    });
+                    return true;
+                }
+                let octets = data.len();
                 let outcome = call.and_then(|call| call.receive_data(data, end_stream));
                 self.http2.consume(stream, octets, now);
                 self.settle(stream, outcome, end_stream, now);
@@ -293,12 +376,21 @@ impl Client {
         if let Some(stream) = call.stream() {
             self.http2.reset(stream, code, now);
         }
-        self.tell(call.id, outcome);
+        self.tell(&call, outcome);
     }
 
     /// Queues the news of a call's end.
-    fn tell(&mut self, call: CallId, result: Outcome) {
-        self.events.push_back(Event::Finished { call, result });
+    fn tell(&mut self, call: &Call, result: Outcome) {
+        self.events.push_back(match call.shape {
+            Shape::Unary => Event::Finished {
+                call: call.id,
+                result,
+            },
+            Shape::ServerStreaming => Event::Closed {
+                call: call.id,
+                result: result.map(|_| ()),
+            },
+        });
     }
 }
 

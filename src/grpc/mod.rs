@@ -1,13 +1,13 @@
-//! gRPC calls on an HTTP/2 connection: unary calls, from the client's side.
+//! gRPC calls on an HTTP/2 connection: unary and server-streaming, from the client's side.
 //!
 //! Pure: bytes, moments and requests come in through [`Client`]'s methods; bytes to write and
 //! [`Event`]s come out. It never reads a clock, opens a socket, or decodes a message: a message is
 //! octets here. Compression is not offered, and metadata beyond the status is not kept.
 //!
 //! ```text
-//! unary() ----> call ------> http2 ---> transmit() / sent()      bytes out
-//!                 ^            |
-//! poll_event() <--+--- Event <-+ <----- recv_buf() / received()  bytes in
+//! unary(), server_streaming() -> call ------> http2 ---> transmit(), sent()      bytes out
+//!                                  ^            |
+//! poll_event() <-------------------+--- Event <-+ <----- recv_buf(), received()  bytes in
 //! ```
 //!
 //! Read in this order: [`client`] (the verbs), `call` (one call's states), `message` (the length
@@ -19,12 +19,15 @@
 mod call;
 pub mod client;
 pub mod error;
+mod event;
+mod headers;
 mod message;
 pub mod status;
 mod timeout;
 
-pub use client::{CallId, Client, Event};
+pub use client::Client;
 pub use error::{Broken, CallError, NotGrpc, Retry};
+pub use event::{CallId, Event};
 pub use status::{Code, Status};
 
 #[cfg(test)]

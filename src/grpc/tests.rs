@@ -1,5 +1,7 @@
 //! What gRPC asks of a client, from the server's side of the wire.
 
+mod streaming;
+
 use super::{Broken, CallError, CallId, Client, Code, Event, NotGrpc, Retry, Status};
 use crate::http2::testing::{self as wire, ONE, THREE};
 use crate::http2::{ConnectionError, ErrorCode, Malformed, Preamble, StreamError};

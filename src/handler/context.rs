@@ -78,6 +78,15 @@ impl<'a> Context<'a> {
         id
     }
 
+    /// Opens a stream of messages from a plugin's endpoint, which stays open until the plugin ends
+    /// it or it is cancelled. What comes on it comes as [`Event::StreamMessage`], and its end as
+    /// [`Event::StreamEnded`].
+    pub fn stream(&mut self, stream: Stream) -> EffectId {
+        let id = self.ids.next();
+        self.effects.push(Effect::Stream { id, stream });
+        id
+    }
+
     /// Sets a timer. Its end comes as [`Event::TimerFired`].
     pub fn set_timer(&mut self, after: Duration) -> EffectId {
         let id = self.ids.next();
@@ -107,6 +116,20 @@ pub struct Call {
     pub timeout: Duration,
 }
 
+/// A server-streaming call that a handler wants made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stream {
+    /// Path of the unix socket to dial.
+    pub endpoint: PathBuf,
+    /// `/<package>.<Service>/<Method>`.
+    pub method: &'static str,
+    /// The encoded request.
+    pub request: Vec<u8>,
+    /// How long dialling may take. Once the call is made it may take for ever: a plugin that is to
+    /// say something by some time wants a timer.
+    pub dial_timeout: Duration,
+}
+
 /// What a handler asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
@@ -123,6 +146,13 @@ pub enum Effect {
         id: EffectId,
         /// The call.
         call: Call,
+    },
+    /// Open a stream.
+    Stream {
+        /// Names it in the events.
+        id: EffectId,
+        /// The stream.
+        stream: Stream,
     },
     /// Tell the handler when it is `at`.
     SetTimer {
@@ -148,6 +178,20 @@ pub enum Event {
         /// The encoded reply, or what went wrong.
         result: Result<Vec<u8>, CallFailure>,
     },
+    /// A message came on a stream.
+    StreamMessage {
+        /// Which.
+        id: EffectId,
+        /// The encoded message.
+        message: Vec<u8>,
+    },
+    /// A stream ended.
+    StreamEnded {
+        /// Which.
+        id: EffectId,
+        /// That the plugin had nothing more to say, or what went wrong.
+        result: Result<(), CallFailure>,
+    },
     /// A timer's moment has come.
     TimerFired {
         /// Which.
@@ -155,7 +199,7 @@ pub enum Event {
     },
 }
 
-/// Why a call has no reply.
+/// Why a call has no reply, or why a stream ended before the plugin had said all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallFailure {
     /// There is no connection to the endpoint.

@@ -3,8 +3,8 @@
 //! Pure. A [`PluginHandler`] is asked three questions about a plugin of its type, always in the
 //! order validate, register, deregister, and never two at a time about one plugin name. It answers
 //! at once ([`Answer::Done`]) or later ([`Answer::Pending`]), and meanwhile may ask for effects
-//! through its [`Context`]: a call on the plugin's endpoint, a timer. What comes of them reaches it
-//! as an [`Event`]. It never blocks, and never touches the system itself.
+//! through its [`Context`]: a call or a stream on the plugin's endpoint, a timer. What comes of
+//! them reaches it as an [`Event`]. It never blocks, and never touches the system itself.
 //!
 //! ```text
 //!               validate, register, deregister (Ticket)
@@ -12,7 +12,7 @@
 //!            <------------------------------------------
 //!               Done(result) | Pending, effects
 //!
-//!               handle_event(Called | TimerFired)
+//!               handle_event(Called | StreamMessage | StreamEnded | TimerFired)
 //!            ------------------------------------------>
 //!            <------------------------------------------
 //!               answer(Ticket, result), more effects
@@ -27,7 +27,7 @@ mod table;
 use std::fmt;
 
 pub use accept::{AcceptHandler, MAX_TOLD, Record, Told};
-pub use context::{Call, CallFailure, Context, Effect, EffectId, EffectIds, Event, Ticket};
+pub use context::{Call, CallFailure, Context, Effect, EffectId, EffectIds, Event, Stream, Ticket};
 pub use dial::DialError;
 pub use plugin::{InvalidPlugin, Plugin};
 pub use table::{HandlerId, HandlerTable};

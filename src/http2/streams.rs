@@ -1,8 +1,9 @@
 //! The streams of a connection: those that are open, and how the last few ended.
 //!
 //! Pure. Streams are opened in the order of their numbers, and all by the client, because pushes
-//! are refused: so one vector holds them, and it needs no sorting. A stream that has ended is forgotten at once but for a short memory of who ended it, because late
-//! frames are natural on a stream that we ended and wrong on one that the peer ended.
+//! are refused: so one vector holds them, and it needs no sorting. A stream that has ended is
+//! forgotten at once but for a short memory of who ended it, because late frames are natural on a
+//! stream that we ended and wrong on one that the peer ended.
 
 use super::StreamId;
 use super::error::Violation;

@@ -3,17 +3,17 @@
 //! Pure.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::path::Path;
 
 use super::execute::Work;
-use super::links::{EffectCall, LinkId, Owner, Phase, Process};
+use super::links::{EffectCall, LinkId, Owner, Phase, Process, Request};
 use super::operation::Event;
 use super::{Manager, Output, Wake};
 use crate::config::{DIAL_TIMEOUT, MAX_REPLY};
 use crate::grpc::{self, Client};
 use crate::handler::{
-    Call, CallFailure, Context, DialError, Effect, EffectId, EffectIds, Event as HandlerEvent,
-    HandlerId, PluginHandler, Ticket,
+    CallFailure, Context, DialError, Effect, EffectId, EffectIds, Event as HandlerEvent, HandlerId,
+    PluginHandler, Ticket,
 };
 use crate::time::Time;
 
@@ -72,7 +72,26 @@ impl Manager {
     fn do_effect(&mut self, handler: HandlerId, effect: Effect, now: Time) {
         match effect {
             Effect::Answer { ticket, result } => self.answered(ticket, result),
-            Effect::Call { id, call } => self.dial_endpoint(handler, id, call, now),
+            Effect::Call { id, call } => {
+                let (path, deadline) = (call.endpoint.clone(), now + call.timeout);
+                let effect = EffectCall {
+                    id,
+                    handler,
+                    deadline,
+                    is_stream: false,
+                };
+                self.dial_endpoint(&path, Request::Call(call), effect);
+            }
+            Effect::Stream { id, stream } => {
+                let (path, deadline) = (stream.endpoint.clone(), now + stream.dial_timeout);
+                let effect = EffectCall {
+                    id,
+                    handler,
+                    deadline,
+                    is_stream: true,
+                };
+                self.dial_endpoint(&path, Request::Stream(stream), effect);
+            }
             Effect::SetTimer { id, at } => {
                 self.effects.open.insert(id, Open::Timer(handler));
                 self.deadlines.set(Wake::Timer(id), Some(at));
@@ -85,22 +104,13 @@ impl Manager {
         }
     }
 
-    fn dial_endpoint(&mut self, handler: HandlerId, id: EffectId, call: Call, now: Time) {
-        let path = Arc::from(call.endpoint.as_path());
-        let deadline = now + call.timeout;
-        let link = self.links.add(
-            Owner::Effect(EffectCall {
-                id,
-                handler,
-                deadline,
-            }),
-            Some(call),
-        );
-        self.effects.open.insert(id, Open::Call(link));
-        self.deadlines.set(Wake::Link(link), Some(deadline));
+    fn dial_endpoint(&mut self, path: &Path, request: Request, effect: EffectCall) {
+        let link = self.links.add(Owner::Effect(effect), Some(request));
+        self.effects.open.insert(effect.id, Open::Call(link));
+        self.deadlines.set(Wake::Link(link), Some(effect.deadline));
         self.outputs.push_back(Output::Dial {
             link,
-            path,
+            path: path.into(),
             identity: None,
         });
     }
@@ -120,14 +130,13 @@ impl Manager {
         let Some(link) = self.links.get_mut(id) else {
             return;
         };
-        let Phase::Dialing(call) = &mut link.phase else {
+        let Phase::Dialing(request) = &mut link.phase else {
             return;
         };
-        let call = call.take();
+        let request = request.take();
         let mut client = Box::new(Client::new(now));
-        if let (Some(call), Owner::Effect(effect)) = (&call, &link.owner) {
-            let deadline = effect.deadline;
-            client.unary(call.method, &call.request, MAX_REPLY, deadline, now);
+        if let (Some(request), Owner::Effect(effect)) = (request, &link.owner) {
+            make_call(&mut client, &request, effect.deadline, now);
         }
         if matches!(link.owner, Owner::Operation(..)) {
             // kubelet's dial waits for the server's first word, and GetInfo's second starts then.
@@ -151,7 +160,7 @@ impl Manager {
             Owner::Operation(path, attempt) => {
                 self.push_event(&path, attempt, Event::DialFailed(error));
             }
-            Owner::Effect(call) => self.call_ended(call, Err(CallFailure::Dial(error))),
+            Owner::Effect(call) => self.effect_failed(call, CallFailure::Dial(error)),
             Owner::Guard => {}
         }
     }
@@ -176,8 +185,7 @@ impl Manager {
                 self.pump(id, now);
             }
             (Phase::Dialing(_), &Owner::Effect(call)) => {
-                let too_late = CallFailure::Dial(DialError::TimedOut);
-                self.call_ended(call, Err(too_late));
+                self.effect_failed(call, CallFailure::Dial(DialError::TimedOut));
                 self.drop_link(id, now);
             }
             // While an operation dials, it watches the time itself.
@@ -191,18 +199,37 @@ impl Manager {
             let Phase::Open(client) = &mut link.phase else {
                 return;
             };
-            let Some(grpc::Event::Finished { result, .. }) = client.poll_event(now) else {
+            let Some(event) = client.poll_event(now) else {
                 return self.pumped(id, now);
             };
             match link.owner.clone() {
                 Owner::Operation(path, attempt) => {
-                    self.push_event(&path, attempt, Event::Replied(result));
+                    if let grpc::Event::Finished { result, .. } = event {
+                        self.push_event(&path, attempt, Event::Replied(result));
+                    }
                 }
-                Owner::Effect(call) => {
-                    self.call_ended(call, result.map_err(CallFailure::Call));
-                    self.drop_link(id, now);
-                }
+                Owner::Effect(call) => self.effect_event(id, call, event, now),
                 Owner::Guard => {}
+            }
+        }
+    }
+
+    /// Tells a handler what came of a call, and ends its connection with it.
+    fn effect_event(&mut self, link: LinkId, call: EffectCall, event: grpc::Event, now: Time) {
+        let (id, handler) = (call.id, call.handler);
+        match event {
+            grpc::Event::Message { message, .. } => {
+                self.tell(handler, HandlerEvent::StreamMessage { id, message });
+            }
+            grpc::Event::Finished { result, .. } => {
+                let result = result.map_err(CallFailure::Call);
+                self.effect_ended(call, HandlerEvent::Called { id, result });
+                self.drop_link(link, now);
+            }
+            grpc::Event::Closed { result, .. } => {
+                let result = result.map_err(CallFailure::Call);
+                self.effect_ended(call, HandlerEvent::StreamEnded { id, result });
+                self.drop_link(link, now);
             }
         }
     }
@@ -224,10 +251,27 @@ impl Manager {
         self.deadlines.set(Wake::Link(id), client.poll_timeout());
     }
 
-    fn call_ended(&mut self, call: EffectCall, result: Result<Vec<u8>, CallFailure>) {
+    /// Tells a handler that a call could not be made.
+    fn effect_failed(&mut self, call: EffectCall, failure: CallFailure) {
         let id = call.id;
-        if self.effects.open.remove(&id).is_some() {
-            self.tell(call.handler, HandlerEvent::Called { id, result });
+        let event = if call.is_stream {
+            HandlerEvent::StreamEnded {
+                id,
+                result: Err(failure),
+            }
+        } else {
+            HandlerEvent::Called {
+                id,
+                result: Err(failure),
+            }
+        };
+        self.effect_ended(call, event);
+    }
+
+    /// Tells a handler how a call ended, unless it was taken back.
+    fn effect_ended(&mut self, call: EffectCall, event: HandlerEvent) {
+        if self.effects.open.remove(&call.id).is_some() {
+            self.tell(call.handler, event);
         }
     }
 
@@ -243,5 +287,17 @@ impl Manager {
         });
         self.outputs
             .push_back(Output::Hangup { link: id, farewell });
+    }
+}
+
+/// Makes the call that a connection was made for.
+fn make_call(client: &mut Client, request: &Request, deadline: Time, now: Time) {
+    match request {
+        Request::Call(call) => {
+            client.unary(call.method, &call.request, MAX_REPLY, deadline, now);
+        }
+        Request::Stream(stream) => {
+            client.server_streaming(stream.method, &stream.request, MAX_REPLY, None, now);
+        }
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::execute::AttemptId;
 use crate::grpc::Client;
-use crate::handler::{Call, EffectId, HandlerId};
+use crate::handler::{Call, EffectId, HandlerId, Stream};
 use crate::time::Time;
 
 /// A connection, from the wish to dial it to its end. Never reused, so late news is told apart.
@@ -43,14 +43,24 @@ pub(super) enum Owner {
 pub(super) struct EffectCall {
     pub(super) id: EffectId,
     pub(super) handler: HandlerId,
+    /// When it must have ended, or for a stream: when its connection must have been made.
     pub(super) deadline: Time,
+    /// Whether it has any number of replies.
+    pub(super) is_stream: bool,
+}
+
+/// What a handler wants to be called.
+#[derive(Debug)]
+pub(super) enum Request {
+    Call(Call),
+    Stream(Stream),
 }
 
 /// What a connection is waiting for.
 #[derive(Debug)]
 pub(super) enum Phase {
     /// To be connected, and then to make this call if its owner is an effect.
-    Dialing(Option<Call>),
+    Dialing(Option<Request>),
     /// For bytes.
     Open(Box<Client>),
 }
@@ -87,14 +97,14 @@ pub(super) struct Links {
 }
 
 impl Links {
-    pub(super) fn add(&mut self, owner: Owner, call: Option<Call>) -> LinkId {
+    pub(super) fn add(&mut self, owner: Owner, request: Option<Request>) -> LinkId {
         self.last += 1;
         let id = LinkId(self.last);
         self.by_id.insert(
             id,
             Link {
                 owner,
-                phase: Phase::Dialing(call),
+                phase: Phase::Dialing(request),
                 process: None,
             },
         );

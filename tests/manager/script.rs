@@ -1,7 +1,7 @@
 //! A plugin that exists only in memory: what it answers is a script, what it was told is kept.
 //!
-//! It speaks just enough HTTP/2 to serve two unary methods to a client that sends no dynamic table
-//! references, and is written apart from the crate's own framing.
+//! It speaks just enough HTTP/2 to serve two unary methods and one stream to a client that sends no
+//! dynamic table references, and is written apart from the crate's own framing.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +36,12 @@ pub(crate) struct Script {
     pub(crate) asked: usize,
     /// Sends this instead of HTTP/2 as soon as somebody connects.
     pub(crate) babble: Option<Vec<u8>>,
+    /// What it says at once to whoever asks for [`WATCH`]; then it goes on as it is made to.
+    pub(crate) watch: Vec<&'static str>,
 }
+
+/// The method that is answered with a stream.
+pub(crate) const WATCH: &str = "/v1beta1.DevicePlugin/ListAndWatch";
 
 impl Script {
     /// A plugin that does everything right.
@@ -53,6 +58,7 @@ impl Script {
             told: Vec::new(),
             asked: 0,
             babble: None,
+            watch: Vec::new(),
         }
     }
 
@@ -70,6 +76,8 @@ pub(crate) struct Serving {
     received: Vec<u8>,
     greeted: bool,
     decoder: Option<Decoder>,
+    /// The stream on which [`WATCH`] is answered.
+    watching: Option<u32>,
     paths: BTreeMap<u32, String>,
     bodies: BTreeMap<u32, Vec<u8>>,
 }
@@ -131,6 +139,22 @@ impl Serving {
         reaction
     }
 
+    /// Says one more thing to whoever watches.
+    pub(crate) fn say(&self, message: &str) -> Vec<u8> {
+        let mut out = Vec::new();
+        let stream = self.watching.expect("somebody watches");
+        frame(&mut out, DATA, 0, stream, &with_prefix(message.as_bytes()));
+        out
+    }
+
+    /// Ends what is said to whoever watches.
+    pub(crate) fn stop(&mut self) -> Vec<u8> {
+        let mut out = Vec::new();
+        let stream = self.watching.take().expect("somebody watches");
+        trailers(&mut out, stream);
+        out
+    }
+
     fn next_frame(&mut self) -> Option<(u8, u8, u32, Vec<u8>)> {
         let head = self.received.get(..9)?;
         let length = usize::from(head[0]) << 16 | usize::from(head[1]) << 8 | usize::from(head[2]);
@@ -163,6 +187,19 @@ impl Serving {
             let status = RegistrationStatus::decode(&body[5..]).expect("a good request");
             script.told.push(status);
             (&script.notify, Vec::new())
+        } else if path == WATCH {
+            self.watching = Some(stream);
+            frame(
+                &mut reaction.write,
+                HEADERS,
+                END_HEADERS,
+                stream,
+                &response_head(),
+            );
+            for message in &script.watch {
+                reaction.write.extend(self.say(message));
+            }
+            return;
         } else {
             return status(&mut reaction.write, stream, 12, "unknown method");
         };
@@ -203,16 +240,18 @@ fn response_head() -> Vec<u8> {
 
 fn reply(out: &mut Vec<u8>, stream: u32, message: &[u8]) {
     frame(out, HEADERS, END_HEADERS, stream, &response_head());
-    let mut body = vec![0];
-    body.extend_from_slice(
-        &u32::try_from(message.len())
-            .expect("a short reply")
-            .to_be_bytes(),
-    );
-    body.extend_from_slice(message);
-    for part in body.chunks(16_384) {
+    for part in with_prefix(message).chunks(16_384) {
         frame(out, DATA, 0, stream, part);
     }
+    trailers(out, stream);
+}
+
+fn with_prefix(message: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(message.len()).expect("a short reply");
+    [&[0][..], &length.to_be_bytes(), message].concat()
+}
+
+fn trailers(out: &mut Vec<u8>, stream: u32) {
     let mut trailers = Vec::new();
     field(&mut trailers, "grpc-status", "0");
     frame(out, HEADERS, END_HEADERS | END_STREAM, stream, &trailers);

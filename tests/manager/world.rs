@@ -327,6 +327,21 @@ impl World {
         }
     }
 
+    /// The plugin's end of this connection says one more thing to whoever watches it.
+    pub(crate) fn say(&mut self, link: LinkId, message: &str) {
+        let words = self.links[&link].serving.say(message);
+        self.send(link, Delivery::Bytes(words));
+        self.run();
+    }
+
+    /// The plugin's end of this connection has nothing more to say to whoever watches it.
+    pub(crate) fn stop(&mut self, link: LinkId) {
+        let connection = self.links.get_mut(&link).expect("it is open");
+        let words = connection.serving.stop();
+        self.send(link, Delivery::Bytes(words));
+        self.run();
+    }
+
     fn dialled(&mut self, link: LinkId, path: Arc<Path>, wanted: Option<Identity>) {
         let connected = match self.sockets.get(&path) {
             None => Err(DialError::Gone),

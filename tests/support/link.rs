@@ -93,8 +93,9 @@ impl Link {
         loop {
             self.write();
             while let Some(event) = self.client.poll_event(self.now()) {
-                let Event::Finished { call, result } = event;
-                self.finished.push((call, result));
+                if let Event::Finished { call, result } = event {
+                    self.finished.push((call, result));
+                }
             }
             if is_over(self) {
                 // What the last event has queued, a window update for example.

@@ -1,8 +1,8 @@
 //! What is special about the streams that a client opens: they are requests.
 //!
-//! Pure. A request costs the server work, and the client one frame. So it is counted as a frame that
-//! brings nothing forward until an answer goes out, there are only so many at a time, and a client
-//! that takes its requests back is not served for ever.
+//! Pure. A request costs the server work, and the client one frame. So it is counted as a frame
+//! that brings nothing forward until an answer goes out, there are only so many at a time, and a
+//! client that takes its requests back is not served for ever.
 
 use super::super::StreamId;
 use super::super::error::{ErrorCode, StreamError, Violation};

@@ -5,13 +5,13 @@
 //! done.
 //!
 //! ```text
-//!                   preface                    SETTINGS            GOAWAY, shutdown()
-//! AwaitingPreface ----------> AwaitingSettings --------> Running ----------------------+
-//!        |                         |                        |                          |
-//!        | no HTTP/2, too late     | too late               | a violation, EOF,        | the last
-//!        |                         |                        | too late                 | stream ends
-//!        v                         v                        v                          v
-//!      Ended { error } <-----------+------------------------+--------------------------+
+//!                 preface                    SETTINGS           GOAWAY, shutdown()
+//! AwaitingPreface --------> AwaitingSettings ---------> Running --------------------+
+//!        |                       |                         |                        |
+//!        | no HTTP/2, too late   | too late                | a violation, EOF,      | the last
+//!        |                       |                         | too late               | stream ends
+//!        v                       v                         v                        v
+//!      Ended { error } <---------+-------------------------+------------------------+
 //! ```
 //!
 //! An ended connection reads nothing more. What it still has to write is the GOAWAY that tells the

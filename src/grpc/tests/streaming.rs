@@ -1,0 +1,323 @@
+//! Server-streaming calls: many messages, for as long as the server likes.
+
+use std::time::Duration;
+
+use super::{PATH, Server, message};
+use crate::grpc::{Broken, CallError, CallId, Code, Event};
+use crate::http2::ErrorCode;
+use crate::http2::testing::{self as wire, ONE};
+
+/// How large a message may be here.
+const LIMIT: usize = 100_000;
+
+/// A server that is asked for a stream.
+fn watched() -> (Server, CallId) {
+    let mut server = Server::greeted(&[]);
+    let now = server.now;
+    let call = server
+        .client
+        .server_streaming(PATH, b"watch", LIMIT, None, now);
+    assert_eq!(server.hear(), ["HEADERS 1", "DATA 1 10 end"]);
+    (server, call)
+}
+
+/// A server that is asked for a stream, and has begun to answer.
+fn watching() -> (Server, CallId) {
+    let (mut server, call) = watched();
+    assert!(events(&mut server, &wire::ok(ONE)).is_empty());
+    (server, call)
+}
+
+/// What the client makes of these octets.
+fn events(server: &mut Server, mut octets: &[u8]) -> Vec<Event> {
+    let mut events = Vec::new();
+    while !octets.is_empty() {
+        octets = &octets[server.feed(octets)..];
+        while let Some(event) = server.client.poll_event(server.now) {
+            events.push(event);
+        }
+    }
+    events
+}
+
+fn came(call: CallId, content: &[u8]) -> Event {
+    let message = content.to_vec();
+    Event::Message { call, message }
+}
+
+fn closed(call: CallId, result: Result<(), CallError>) -> Event {
+    Event::Closed { call, result }
+}
+
+fn end(status: &str) -> Vec<u8> {
+    wire::headers(ONE, &[("grpc-status", status)], true)
+}
+
+#[test]
+fn every_message_is_told_and_then_the_end() {
+    let (mut server, call) = watching();
+    let answer = [
+        wire::data(ONE, &[message(b"one"), message(b"")].concat(), false),
+        wire::data(ONE, &message(b"three"), false),
+        end("0"),
+    ];
+    assert_eq!(
+        events(&mut server, &answer.concat()),
+        [
+            came(call, b"one"),
+            came(call, b""),
+            came(call, b"three"),
+            closed(call, Ok(()))
+        ]
+    );
+}
+
+#[test]
+fn messages_are_the_same_wherever_the_answer_is_cut() {
+    let answer = [
+        wire::ok(ONE),
+        wire::data(ONE, &[message(b"one"), message(b"two")].concat(), false),
+        end("0"),
+    ]
+    .concat();
+    for cut in 0..=answer.len() {
+        let (mut server, call) = watched();
+        let mut all = events(&mut server, &answer[..cut]);
+        all.extend(events(&mut server, &answer[cut..]));
+        let expected = [came(call, b"one"), came(call, b"two"), closed(call, Ok(()))];
+        assert_eq!(all, expected, "cut at {cut}");
+    }
+}
+
+#[test]
+fn a_stream_without_messages_may_end_well() {
+    let (mut server, call) = watched();
+    let fields = [
+        (":status", "200"),
+        ("content-type", "application/grpc"),
+        ("grpc-status", "0"),
+    ];
+    let answer = wire::headers(ONE, &fields, true);
+    assert_eq!(events(&mut server, &answer), [closed(call, Ok(()))]);
+}
+
+#[test]
+fn a_stream_without_a_deadline_asks_for_none() {
+    let (server, _) = watched();
+    assert_eq!(server.client.poll_timeout(), None);
+    let mut client = super::Client::new(server.now);
+    client.server_streaming(PATH, b"", LIMIT, None, server.now);
+    let octets = client.transmit();
+    let timeout = b"grpc-timeout";
+    assert!(!octets.windows(timeout.len()).any(|it| it == timeout));
+    assert!(octets.windows(8).any(|it| it == b"trailers"));
+}
+
+#[test]
+fn a_stream_with_a_deadline_ends_with_it() {
+    let mut server = Server::greeted(&[]);
+    let deadline = server.now + Duration::from_secs(1);
+    let now = server.now;
+    let call = server
+        .client
+        .server_streaming(PATH, b"", LIMIT, Some(deadline), now);
+    server.hear();
+    server.now = deadline;
+    server.client.handle_timeout(deadline);
+    let event = server.client.poll_event(deadline);
+    assert_eq!(event, Some(closed(call, Err(CallError::DeadlineExceeded))));
+    assert_eq!(server.hear(), ["RST_STREAM 1 CANCEL"]);
+}
+
+/// A message every ten seconds and a keepalive every second, for three days.
+#[test]
+fn a_stream_stays_open_for_days() {
+    let (mut server, call) = watching();
+    for second in 0..3 * 24 * 3600 {
+        server.now += Duration::from_secs(1);
+        let now = server.now;
+        server.client.handle_timeout(now);
+        assert!(events(&mut server, &wire::ping(1)).is_empty());
+        if second % 10 == 0 {
+            let data = wire::data(ONE, &message(b"devices"), false);
+            assert_eq!(events(&mut server, &data), [came(call, b"devices")]);
+        }
+        server.hear();
+    }
+    assert_eq!(events(&mut server, &end("0")), [closed(call, Ok(()))]);
+}
+
+#[test]
+fn a_stream_can_be_silent_for_days() {
+    let (mut server, call) = watching();
+    server.now += Duration::from_secs(10 * 24 * 3600);
+    server.client.handle_timeout(server.now);
+    assert_eq!(server.client.poll_event(server.now), None);
+    let data = wire::data(ONE, &message(b"still there"), false);
+    assert_eq!(events(&mut server, &data), [came(call, b"still there")]);
+}
+
+#[test]
+fn the_window_is_given_back_as_messages_are_taken_and_no_sooner() {
+    let (mut server, _) = watching();
+    // Four messages to a frame, and nine messages are more than half a window.
+    let frame = wire::data(ONE, &message(&[7; 4_000]).repeat(4), false);
+    let mut rest = &frame.repeat(3)[..];
+    let mut taken = 0;
+    while !rest.is_empty() {
+        rest = &rest[server.feed(rest)..];
+        while server.client.poll_event(server.now).is_some() {
+            taken += 1;
+            let updates = server.hear();
+            let is_given_back = updates.contains(&"WINDOW_UPDATE 1 36045".to_owned());
+            assert_eq!(is_given_back, taken == 9, "{updates:?}");
+        }
+    }
+    assert_eq!(taken, 12);
+}
+
+/// A peer's window is 65,535 octets: the rest of the message must be let in while it is put
+/// together.
+#[test]
+fn a_message_larger_than_the_window_comes_through() {
+    let (mut server, call) = watching();
+    let content = vec![7; LIMIT];
+    let mut all = Vec::new();
+    for piece in message(&content).chunks(16_384) {
+        all.extend(events(&mut server, &wire::data(ONE, piece, false)));
+        server.hear();
+    }
+    assert_eq!(all, [came(call, &content)]);
+}
+
+#[test]
+fn a_message_above_the_limit_ends_the_stream_on_its_prefix() {
+    let (mut server, call) = watching();
+    let prefix = [0, 0xff, 0xff, 0xff, 0xff];
+    let all = events(&mut server, &wire::data(ONE, &prefix, false));
+    let too_large = CallError::TooLarge {
+        announced: u32::MAX,
+        limit: LIMIT,
+    };
+    assert_eq!(too_large.code(), Code::ResourceExhausted);
+    assert_eq!(all, [closed(call, Err(too_large))]);
+    assert_eq!(server.hear(), ["RST_STREAM 1 CANCEL"]);
+}
+
+/// 3,000 messages fit one frame; they come one by one, and memory stays that of the frame.
+#[test]
+fn a_flood_of_empty_messages_costs_no_memory() {
+    let (mut server, _) = watching();
+    let flood = wire::data(ONE, &message(b"").repeat(3_000), false);
+    let (mut peak, mut count) = (0, 0);
+    for _ in 0..100 {
+        let mut rest = &flood[..];
+        while !rest.is_empty() {
+            rest = &rest[server.feed(rest)..];
+            while server.client.poll_event(server.now).is_some() {
+                peak = peak.max(server.client.mem_used());
+                count += 1;
+            }
+        }
+        server.hear();
+    }
+    assert_eq!(count, 300_000);
+    assert!(peak < 64 * 1024, "{peak} octets");
+}
+
+#[test]
+fn a_stream_that_is_cancelled_is_heard_of_no_more() {
+    let (mut server, call) = watching();
+    let two = [message(b"one"), message(b"two")].concat();
+    server.feed(&wire::data(ONE, &two, false));
+    assert_eq!(
+        server.client.poll_event(server.now),
+        Some(came(call, b"one"))
+    );
+    server.client.cancel(call, server.now);
+    assert_eq!(
+        server.client.poll_event(server.now),
+        Some(closed(call, Err(CallError::Cancelled)))
+    );
+    assert_eq!(server.client.poll_event(server.now), None);
+    assert_eq!(server.hear(), ["RST_STREAM 1 CANCEL"]);
+    assert!(events(&mut server, &wire::data(ONE, &two, false)).is_empty());
+}
+
+#[test]
+fn a_stream_can_be_cancelled_before_its_first_word() {
+    let (mut server, call) = watched();
+    server.client.cancel(call, server.now);
+    let event = server.client.poll_event(server.now);
+    assert_eq!(event, Some(closed(call, Err(CallError::Cancelled))));
+    assert!(events(&mut server, &wire::ok(ONE)).is_empty(), "it is late");
+}
+
+#[test]
+fn every_way_a_stream_can_end_is_told() {
+    let cut = message(b"cut")[..6].to_vec();
+    let broken = |broken| CallError::Broken(broken);
+    let table = [
+        (wire::data(ONE, b"", true), broken(Broken::NoStatus)),
+        (
+            wire::data(ONE, &message(b"x"), true),
+            broken(Broken::NoStatus),
+        ),
+        (wire::data(ONE, &cut, true), broken(Broken::CutMessage)),
+        (
+            [wire::data(ONE, &cut, false), end("0")].concat(),
+            broken(Broken::CutMessage),
+        ),
+        (
+            wire::data(ONE, b"\x01\0\0\0\0", false),
+            broken(Broken::Compressed),
+        ),
+        (end("14"), super::status(Code::Unavailable, "")),
+        (wire::reset(ONE, 7), CallError::Refused),
+        (wire::reset(ONE, 0), CallError::Reset(ErrorCode::NO_ERROR)),
+        (wire::goaway(0, 0, b""), CallError::Refused),
+    ];
+    for (answer, expected) in table {
+        let (mut server, call) = watching();
+        let all = events(&mut server, &answer);
+        assert_eq!(all.last(), Some(&closed(call, Err(expected))));
+    }
+}
+
+#[test]
+fn a_stream_ends_with_its_connection() {
+    let (mut server, call) = watching();
+    server.client.eof(server.now);
+    let event = server.client.poll_event(server.now);
+    let Some(Event::Closed {
+        call: ended,
+        result,
+    }) = event
+    else {
+        panic!("it ends");
+    };
+    assert_eq!(ended, call);
+    assert_eq!(result.map_err(|error| error.code()), Err(Code::Unavailable));
+}
+
+#[test]
+fn a_stream_holds_up_no_unary_call_on_its_connection() {
+    let (mut server, call) = watching();
+    let unary = server.ask(b"");
+    server.hear();
+    let answer = [
+        wire::data(ONE, &message(b"one"), false),
+        wire::ok(wire::THREE),
+        wire::data(wire::THREE, &message(b"reply"), false),
+        wire::headers(wire::THREE, &[("grpc-status", "0")], true),
+        wire::data(ONE, &message(b"two"), false),
+    ];
+    let reply = Event::Finished {
+        call: unary,
+        result: Ok(b"reply".to_vec()),
+    };
+    assert_eq!(
+        events(&mut server, &answer.concat()),
+        [came(call, b"one"), reply, came(call, b"two")]
+    );
+}

@@ -1,0 +1,140 @@
+//! Handlers that listen to a plugin: streams on its endpoint, for as long as it is registered.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use plugind::handler::{
+    Answer, Context, EffectId, Event, HandlerTable, Plugin, PluginHandler, Stream,
+};
+use plugind::manager::{LinkId, Manager};
+
+use crate::script::{Script, WATCH};
+use crate::world::World;
+
+const SOCKET: &str = "/plugins/a.sock";
+const ENDPOINT: &str = "/endpoints/a.sock";
+
+/// What a handler heard, in words.
+type Heard = Arc<Mutex<Vec<String>>>;
+
+/// Listens to every plugin that it registers, and stops with its deregistration.
+#[derive(Debug, Default)]
+struct Listener {
+    heard: Heard,
+    stream: Option<EffectId>,
+}
+
+impl PluginHandler for Listener {
+    fn validate(&mut self, _: &Plugin, _: &mut Context<'_>) -> Answer {
+        Answer::YES
+    }
+
+    fn register(&mut self, plugin: &Plugin, context: &mut Context<'_>) -> Answer {
+        self.stream = Some(context.stream(Stream {
+            endpoint: plugin.endpoint.clone(),
+            method: WATCH,
+            request: Vec::new(),
+            dial_timeout: Duration::from_secs(10),
+        }));
+        Answer::YES
+    }
+
+    fn deregister(&mut self, _: &Plugin, context: &mut Context<'_>) -> Answer {
+        if let Some(stream) = self.stream.take() {
+            context.cancel(stream);
+        }
+        Answer::YES
+    }
+
+    fn handle_event(&mut self, event: Event, _: &mut Context<'_>) {
+        let words = match event {
+            Event::StreamMessage { message, .. } => String::from_utf8(message).expect("text"),
+            Event::StreamEnded { result: Ok(()), .. } => "end".to_owned(),
+            Event::StreamEnded { result: Err(e), .. } => e.to_string(),
+            other => format!("{other:?}"),
+        };
+        self.heard.lock().expect("no panic").push(words);
+    }
+}
+
+/// A world in which the plugin at `SOCKET` is registered by a handler that listens to it.
+fn listening(endpoint: Option<Script>) -> (World, Heard) {
+    let heard = Heard::default();
+    let mut table = HandlerTable::new();
+    table.add(
+        ["DevicePlugin"],
+        Listener {
+            heard: heard.clone(),
+            stream: None,
+        },
+    );
+    let mut world = World::with(Manager::new(table));
+    if let Some(endpoint) = endpoint {
+        world.create(ENDPOINT, endpoint);
+    }
+    let mut plugin = Script::good("DevicePlugin", "example.com/a");
+    plugin.info.endpoint = ENDPOINT.into();
+    world.appear(SOCKET, plugin);
+    (world, heard)
+}
+
+fn endpoint() -> Script {
+    Script {
+        watch: vec!["one", "two"],
+        ..Script::good("DevicePlugin", "example.com/a")
+    }
+}
+
+/// The connection that the stream is on: the last that was made.
+fn link(world: &World) -> LinkId {
+    *world.open_links().last().expect("the stream is open")
+}
+
+fn take(heard: &Heard) -> Vec<String> {
+    std::mem::take(&mut *heard.lock().expect("no panic"))
+}
+
+#[test]
+fn a_handler_hears_every_message_of_a_stream_in_order_for_days() {
+    let (mut world, heard) = listening(Some(endpoint()));
+    assert_eq!(take(&heard), ["one", "two"]);
+    for _ in 0..100 {
+        world.advance(Duration::from_secs(3600));
+        world.say(link(&world), "still here");
+        assert_eq!(take(&heard), ["still here"]);
+    }
+}
+
+#[test]
+fn a_handler_hears_that_a_stream_has_ended() {
+    let (mut world, heard) = listening(Some(endpoint()));
+    take(&heard);
+    let stream = link(&world);
+    world.stop(stream);
+    assert_eq!(take(&heard), ["end"]);
+    assert!(!world.open_links().contains(&stream), "its connection goes");
+
+    let (mut world, heard) = listening(Some(endpoint()));
+    take(&heard);
+    world.break_link(link(&world));
+    world.run();
+    assert_eq!(take(&heard), ["the peer closed the connection"]);
+}
+
+#[test]
+fn a_handler_hears_that_a_stream_could_not_be_opened() {
+    let (_, heard) = listening(None);
+    let words = take(&heard);
+    assert_eq!(words.len(), 1);
+    assert!(words[0].starts_with("cannot connect: "), "{words:?}");
+}
+
+#[test]
+fn a_stream_that_is_taken_back_is_heard_of_no_more() {
+    let (mut world, heard) = listening(Some(endpoint()));
+    take(&heard);
+    let stream = link(&world);
+    world.vanish(SOCKET);
+    assert!(!world.open_links().contains(&stream));
+    assert!(take(&heard).is_empty());
+}
