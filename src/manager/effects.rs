@@ -166,10 +166,14 @@ impl Manager {
     }
 
     pub(super) fn closed(&mut self, link: LinkId, now: Time) {
-        if self.guards.contains_key(&link) {
+        // News of a connection that was hung up because the process is watched meets nobody.
+        let Some(open) = self.links.get_mut(link) else {
+            return;
+        };
+        if matches!(open.owner, Owner::Guard) {
             return self.guard_lost(link, now);
         }
-        if let Some(client) = self.links.client(link) {
+        if let Some(client) = open.client() {
             client.eof(now);
             self.pump(link, now);
         }

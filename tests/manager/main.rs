@@ -3,9 +3,11 @@
 //! what holds in every order of events ([`simulation`]).
 
 mod holes;
+mod node;
 mod parity;
 mod rng;
 mod script;
 mod simulation;
 mod streams;
+mod tree;
 mod world;

@@ -16,11 +16,13 @@ use plugind::handler::{
     Answer as Say, Context, HandlerTable, Plugin, PluginHandler, Reason, Ticket,
 };
 use plugind::manager::reconcile::plan;
-use plugind::manager::{Guard, Manager, OnDown};
+use plugind::manager::{Guard, Input, Manager, OnDown};
+use plugind::time::Time;
+use plugind::watch::Identity;
 
+use crate::node::{Node, ROOT};
 use crate::rng::Rng;
 use crate::script::{Answer, Script};
-use crate::world::World;
 
 /// How many seeds every test run tries.
 const SEEDS: u64 = 512;
@@ -184,25 +186,55 @@ impl PluginHandler for Oracle {
 // --- The world -----------------------------------------------------------------------------------
 
 struct Simulation {
-    world: World,
+    node: Node,
     oracle: Oracle,
     rng: Rng,
+    /// How often each kind of thing happens in this run: some never, some all the time.
+    weights: Vec<u64>,
+    /// When each socket was first dialled, and how often it has been.
+    dials: BTreeMap<Identity, (Time, usize)>,
     is_loud: bool,
 }
 
 /// Few paths and few names, so that everything meets everything.
-const PATHS: [&str; 6] = [
+const PATHS: [&str; 7] = [
     "/r/a.sock",
     "/r/b.sock",
-    "/r/c.sock",
     "/r/d/a.sock",
     "/r/d/b.sock",
-    "/r/e.sock",
+    "/r/d/e/a.sock",
+    "/r/f/a.sock",
+    "/r/.hidden.sock",
 ];
+const DIRECTORIES: [&str; 4] = ["/r/d", "/r/d/e", "/r/f", "/r/.git"];
 const NAMES: [&str; 3] = ["one", "two", "three"];
+
+/// A kind of thing that happens.
+type Happening = (&'static str, fn(&mut Simulation));
+
+/// Everything that happens, with about how often in relation to the rest.
+const HAPPENINGS: [(u64, Happening); 16] = [
+    (4, ("a plugin binds its socket", Simulation::bind)),
+    (2, ("something is removed", Simulation::remove)),
+    (2, ("a directory is made", Simulation::make_directory)),
+    (2, ("something is moved", Simulation::rename)),
+    (1, ("the root is removed", Simulation::remove_root)),
+    (1, ("the watches are used up, or not", Simulation::use_up)),
+    (8, ("an event is heard", Simulation::hear)),
+    (2, ("all events are heard", Simulation::hear_all)),
+    (12, ("news arrive", Simulation::deliver)),
+    (2, ("a connection breaks", Simulation::break_link)),
+    (2, ("a plugin is killed", Simulation::kill)),
+    (3, ("a handler answers", Simulation::answer)),
+    (1, ("an answer comes too late", Simulation::answer_too_late)),
+    (3, ("a moment passes", Simulation::wait)),
+    (1, ("a long time passes", Simulation::wait_long)),
+    (1, ("the handlers are others", Simulation::reconsider)),
+];
 
 impl Simulation {
     fn new(seed: u64, is_loud: bool) -> Self {
+        let mut rng = Rng::new(seed);
         let oracle = Oracle(Arc::new(Mutex::new(OracleState {
             rng: Rng::new(!seed),
             is_honest: false,
@@ -212,20 +244,27 @@ impl Simulation {
         })));
         let mut table = HandlerTable::new();
         table.add(DEFAULT_TYPES, oracle.clone());
-        let mut world = World::with(Manager::new(table));
-        let mut rng = Rng::new(seed);
-        world.is_slow = true;
+        let mut node = Node::new(Manager::new(table));
+        node.world.is_slow = true;
+        node.world.is_loud = is_loud;
         if rng.one_in(2) {
-            world.guard_by = Guard::Connection;
+            node.world.guard_by = Guard::Connection;
         }
         if rng.one_in(2) {
             let grace = Duration::from_secs(rng.below(0..60));
-            world.manager.set_on_down(OnDown::Deregister(grace));
+            node.world.manager.set_on_down(OnDown::Deregister(grace));
         }
+        let weights = HAPPENINGS.iter().map(|(weight, _)| match rng.below(0..4) {
+            0 => 0,
+            1 => weight * 8,
+            _ => weight * 2,
+        });
         Self {
-            world,
+            node,
             oracle,
+            weights: weights.collect(),
             rng,
+            dials: BTreeMap::new(),
             is_loud,
         }
     }
@@ -242,58 +281,106 @@ impl Simulation {
 
     fn say(&self, what: fmt::Arguments<'_>) {
         if self.is_loud {
-            println!("{:?} {what}", self.world.now);
+            println!("{:?} {what}", self.node.world.now);
         }
     }
 
     /// Something happens.
     fn happen(&mut self) {
-        let path = *self.rng.pick(&PATHS).expect("there are some");
-        match self.rng.below(0..16) {
-            0 | 1 => {
-                let script = self.script();
-                self.say(format_args!("{path} appears: {script:?}"));
-                self.world.create(path, script);
-                self.world.notice(path);
+        let total: u64 = self.weights.iter().sum();
+        let mut at = self.rng.below(0..total.max(1));
+        for (index, (_, (what, happen))) in HAPPENINGS.iter().enumerate() {
+            let weight = self.weights[index];
+            if at < weight {
+                self.say(format_args!("{what}"));
+                happen(self);
+                return self.node.world.run();
             }
-            2 => {
-                self.say(format_args!("{path} goes"));
-                self.world.remove(path);
-                self.world.notice(path);
-            }
-            3 => {
-                self.say(format_args!("{path} is replaced unnoticed"));
-                let script = self.script();
-                self.world.create(path, script);
-            }
-            4 => {
-                self.say(format_args!("{path} is looked at"));
-                self.world.notice(path);
-            }
-            5 => {
-                let links = self.world.open_links();
-                if let Some(link) = self.rng.pick(&links) {
-                    self.say(format_args!("{link:?} breaks"));
-                    self.world.break_link(*link);
-                }
-            }
-            6 | 7 => self.answer(),
-            8 => {
-                let by = Duration::from_millis(self.rng.below(0..3000));
-                self.say(format_args!("{by:?} pass"));
-                self.world.advance(by);
-            }
-            9 if self.rng.one_in(2) => {
-                self.say(format_args!("{path} is killed"));
-                self.world.kill(path);
-            }
-            10 if self.rng.one_in(8) => {
-                self.say(format_args!("a long time passes"));
-                self.world.advance(HANDLER_TIMEOUT);
-            }
-            _ => self.deliver(),
+            at -= weight;
         }
-        self.world.run();
+    }
+
+    fn path(&mut self) -> &'static str {
+        self.rng.pick(&PATHS).expect("there are some")
+    }
+
+    fn anything(&mut self) -> &'static str {
+        let all = [&PATHS[..], &DIRECTORIES[..]].concat();
+        self.rng.pick(&all).copied().expect("there are some")
+    }
+
+    fn bind(&mut self) {
+        let (path, script) = (self.path(), self.script());
+        let moves_over = self.rng.one_in(4);
+        self.say(format_args!("  {path} {moves_over}: {script:?}"));
+        self.node.bind(path, script, moves_over);
+    }
+
+    fn remove(&mut self) {
+        let path = self.anything();
+        self.say(format_args!("  {path}"));
+        self.node.remove(path);
+    }
+
+    fn make_directory(&mut self) {
+        let path = *self.rng.pick(&DIRECTORIES).expect("there are some");
+        self.say(format_args!("  {path}"));
+        self.node.make_directory(path);
+    }
+
+    fn rename(&mut self) {
+        let (from, to) = (self.anything(), self.anything());
+        let to = (!self.rng.one_in(4)).then_some(to);
+        self.say(format_args!("  {from} -> {to:?}"));
+        self.node.rename(from, to);
+    }
+
+    fn remove_root(&mut self) {
+        self.node.remove(ROOT);
+        if self.rng.one_in(2) {
+            self.node.make_directory(ROOT);
+        }
+    }
+
+    fn use_up(&mut self) {
+        self.node.tree.is_used_up = self.rng.one_in(2);
+    }
+
+    fn hear(&mut self) {
+        self.node.hear();
+    }
+
+    fn hear_all(&mut self) {
+        self.node.hear_all();
+    }
+
+    fn break_link(&mut self) {
+        let links = self.node.world.open_links();
+        if let Some(link) = self.rng.pick(&links) {
+            self.say(format_args!("  {link:?}"));
+            self.node.world.break_link(*link);
+        }
+    }
+
+    fn kill(&mut self) {
+        let path = self.path();
+        self.say(format_args!("  {path}"));
+        self.node.world.kill(path);
+    }
+
+    fn wait(&mut self) {
+        let by = Duration::from_millis(self.rng.below(0..3000));
+        self.node.advance(by);
+    }
+
+    fn wait_long(&mut self) {
+        self.node.advance(HANDLER_TIMEOUT);
+    }
+
+    fn reconsider(&mut self) {
+        let now = self.node.world.now;
+        self.node.world.manager.handle_input(Input::Reconsider, now);
+        self.dials.clear();
     }
 
     /// A plugin, or nobody, for a new socket.
@@ -301,11 +388,8 @@ impl Simulation {
         if self.rng.one_in(6) {
             return None;
         }
-        let kind = if self.rng.one_in(8) {
-            "Unknown"
-        } else {
-            DEFAULT_TYPES[0]
-        };
+        let unknown = self.rng.one_in(8);
+        let kind = if unknown { "Unknown" } else { DEFAULT_TYPES[0] };
         let name = *self.rng.pick(&NAMES)?;
         let mut script = Script::good(kind, if self.rng.one_in(10) { "" } else { name });
         let endpoint = *self.rng.pick(&["", "", "/p/one.sock", "/p/two.sock"])?;
@@ -330,51 +414,52 @@ impl Simulation {
 
     /// Something that is on its way arrives, perhaps in part.
     fn deliver(&mut self) {
-        let links = self.world.busy_links();
+        let links = self.node.world.busy_links();
         if let Some(link) = self.rng.pick(&links).copied() {
             let at = usize::try_from(self.rng.below(1..40)).expect("a small number");
-            self.world.split(link, at);
-            self.say(format_args!("news for {link:?}"));
-            self.world.deliver(link);
+            self.node.world.split(link, at);
+            self.say(format_args!("  {link:?}"));
+            self.node.world.deliver(link);
         }
     }
 
-    /// A handler answers a question that it left open; or one for which nobody waits any more.
+    /// A handler answers a question that it left open.
     fn answer(&mut self) {
         let mut state = self.oracle.lock();
-        let (open, stale): (Vec<_>, _) = (
-            state
-                .open
-                .iter()
-                .map(|(name, it)| (name.clone(), it.clone()))
-                .collect(),
-            state.stale.pop(),
-        );
-        let yes = state.rng.below(0..3) > 0;
-        if let Some(ticket) = stale {
-            drop(state);
-            self.say(format_args!("{ticket:?} is answered too late"));
-            return self.world.answer(ticket, Ok(()));
-        }
+        let open: Vec<_> = state
+            .open
+            .iter()
+            .map(|(name, it)| (name.clone(), it.clone()))
+            .collect();
         let Some((name, (ticket, (question, socket)))) = self.rng.pick(&open) else {
             return;
         };
+        let yes = state.is_honest || state.rng.below(0..3) > 0;
         state.open.remove(name);
         state.answered(question, socket, yes);
         drop(state);
-        self.say(format_args!("{question} {socket:?} is answered: {yes}"));
+        self.say(format_args!("  {question} {socket:?}: {yes}"));
         let result = if yes {
             Ok(())
         } else {
             Err(Reason::new("no, after all"))
         };
-        self.world.answer(*ticket, result);
+        self.node.world.answer(*ticket, result);
+    }
+
+    /// A handler answers a question that nobody asks any more.
+    fn answer_too_late(&mut self) {
+        let stale = self.oracle.lock().stale.pop();
+        if let Some(ticket) = stale {
+            self.node.world.answer(ticket, Ok(()));
+        }
     }
 
     /// What must hold at every moment.
     fn check(&mut self) {
         let state = self.oracle.lock();
-        for (path, registered) in self.world.manager.actual().iter() {
+        let world = &mut self.node.world;
+        for (path, registered) in world.manager.actual().iter() {
             let known = state
                 .phases
                 .get(path)
@@ -385,76 +470,89 @@ impl Simulation {
                 "{path:?} is in the actual world, and its handler knows {known:?}"
             );
         }
-        if let Some((at, why)) = self.world.manager.poll_timeout() {
-            assert!(at > self.world.now, "{why:?} is due since {at:?}");
+        if let Some((at, why)) = world.manager.poll_timeout() {
+            assert!(at > world.now, "{why:?} is due since {at:?}");
         }
+        for (identity, at) in world.take_dials() {
+            let (first, count) = self.dials.entry(identity).or_insert((at, 0));
+            *count += 1;
+            let bound = 2 * DIALS_AT_ONCE + 4 * at.saturating_since(*first).as_secs();
+            assert!(
+                *count as u64 <= bound,
+                "{identity:?} was dialled {count} times since {first:?}"
+            );
+        }
+        let links = world.open_links().len();
+        assert!(links <= MAX_LINKS, "{links} connections are open");
     }
 
     /// Plugins behave from now on, handlers say yes, and nothing goes unnoticed.
     fn cease(&mut self) {
         self.say(format_args!("--- the faults cease"));
-        self.world.is_slow = false;
-        for path in PATHS {
-            self.world.behave(path);
-            self.world.notice(path);
+        self.node.world.is_slow = false;
+        self.node.tree.is_used_up = false;
+        self.node.make_directory(ROOT);
+        for path in self.node.world.paths() {
+            self.node.world.behave(&path);
         }
         self.oracle.lock().is_honest = true;
         while !self.oracle.lock().open.is_empty() {
             self.answer();
         }
-        self.world.run();
-        self.world.advance(HANDLER_TIMEOUT + 2 * BACKOFF_CAP);
+        self.node.hear_all();
+        self.node.advance(HANDLER_TIMEOUT + 2 * BACKOFF_CAP);
     }
 
     fn converge(&self) {
-        let manager = &self.world.manager;
+        let manager = &self.node.world.manager;
         let running = PATHS.map(|path| manager.operation(Path::new(path)));
         assert!(manager.is_idle(), "what still runs: {running:?}");
-        let there: Vec<_> = PATHS
-            .iter()
-            .filter_map(|path| Some((Path::new(path), self.world.identity(path)?)))
+        let is_hidden = |path: &Path| path.to_str().is_some_and(|path| path.contains("/."));
+        let there: Vec<_> = self
+            .node
+            .tree
+            .sockets()
+            .filter(|(path, _)| !is_hidden(path))
             .collect();
         let desired: Vec<_> = manager
             .desired()
             .iter()
             .map(|(path, socket)| (&**path, socket.identity))
             .collect();
-        let mut sorted = there.clone();
-        sorted.sort();
-        assert_eq!(desired, sorted, "what is desired is what is there");
-        assert_eq!(
-            plan(manager.desired(), manager.actual()),
-            [],
-            "nothing is left to do"
-        );
-        for path in PATHS
-            .iter()
-            .filter(|path| self.world.identity(path).is_some())
-        {
-            let told = self.world.told_by(path);
-            assert_eq!(told, Some((true, "")), "{path} believes it is registered");
+        assert_eq!(desired, there, "what is desired is what is there");
+        let left = plan(manager.desired(), manager.actual());
+        assert_eq!(left, [], "nothing is left to do");
+        for (path, _) in there {
+            let told = self.node.world.told_by(path);
+            assert_eq!(told, Some((true, "")), "{path:?} believes it is registered");
+            let health = manager.actual().get(path).map(|it| it.health.down_since);
+            assert_eq!(health, Some(None), "{path:?} is up");
         }
     }
 
     fn vanish_all(&mut self) {
-        for path in PATHS {
-            self.world.vanish(path);
+        for path in self.node.world.paths() {
+            self.node.remove(&path);
         }
-        let manager = &self.world.manager;
+        self.node.hear_all();
+        let world = &mut self.node.world;
+        let manager = &world.manager;
         assert!(manager.is_idle() && manager.desired().is_empty() && manager.actual().is_empty());
         assert!(
             self.oracle.lock().phases.is_empty(),
             "everything was deregistered"
         );
-        assert!(
-            self.world.open_links().is_empty(),
-            "no connection is left open"
-        );
-        self.world.advance(Duration::from_secs(3600));
-        assert_eq!(
-            self.world.manager.poll_timeout(),
-            None,
-            "nothing is worth waking up for"
-        );
+        assert!(world.open_links().is_empty(), "no connection is left open");
+        assert_eq!(world.guards(), 0, "nobody is watched over");
+        world.advance(Duration::from_secs(3600));
+        let wake = world.manager.poll_timeout();
+        assert_eq!(wake, None, "nothing is worth waking up for");
     }
 }
+
+/// How often a socket may be dialled within a moment: the ladder, a second connection for the
+/// outcome, and a check or two.
+const DIALS_AT_ONCE: u64 = 20;
+
+/// How many connections there may be: one for each socket that there is or was a moment ago.
+const MAX_LINKS: usize = 64;

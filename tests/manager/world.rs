@@ -27,12 +27,15 @@ pub(crate) struct World {
     /// What is on its way to the manager, in order for each connection.
     in_flight: BTreeMap<LinkId, VecDeque<Delivery>>,
     hung_up: BTreeSet<LinkId>,
+    dialled: Vec<(Identity, Time)>,
     /// The sockets whose processes are watched.
     guards: BTreeMap<LinkId, Identity>,
     /// How plugins are watched over.
     pub(crate) guard_by: Guard,
     /// Whether what is on its way waits for [`World::deliver`].
     pub(crate) is_slow: bool,
+    /// Whether to print what the manager wants.
+    pub(crate) is_loud: bool,
     last_inode: u64,
     /// How many connections were dialled to each path.
     pub(crate) dials: BTreeMap<Arc<Path>, usize>,
@@ -83,9 +86,11 @@ impl World {
             links: BTreeMap::new(),
             in_flight: BTreeMap::new(),
             hung_up: BTreeSet::new(),
+            dialled: Vec::new(),
             guards: BTreeMap::new(),
             guard_by: Guard::Process,
             is_slow: false,
+            is_loud: false,
             last_inode: 0,
             dials: BTreeMap::new(),
         }
@@ -140,20 +145,37 @@ impl World {
         self.sockets.remove(Path::new(path));
     }
 
-    /// Which socket is at the path.
-    pub(crate) fn identity(&self, path: &str) -> Option<Identity> {
-        self.sockets
-            .get(Path::new(path))
-            .map(|listener| listener.identity)
+    /// The sockets at and below `from` are at and below `to` now, or nowhere.
+    pub(crate) fn rename(&mut self, from: &Path, to: Option<&Path>) {
+        let all = std::mem::take(&mut self.sockets);
+        let (moved, stay) = all
+            .into_iter()
+            .partition(|(path, _)| path.starts_with(from));
+        self.sockets = stay;
+        let moved: BTreeMap<Arc<Path>, Listener> = moved;
+        let Some(to) = to else { return };
+        for (path, listener) in moved {
+            let rest = path.strip_prefix(from).expect("it is below");
+            let path = if rest.as_os_str().is_empty() {
+                to.to_owned()
+            } else {
+                to.join(rest)
+            };
+            self.sockets.insert(path.into(), listener);
+        }
+    }
+
+    /// The paths of all sockets.
+    pub(crate) fn paths(&self) -> Vec<String> {
+        let paths = self.sockets.keys().map(|path| path.to_str());
+        paths
+            .map(|path| path.expect("every path is text").to_owned())
+            .collect()
     }
 
     /// What the plugin at the path was told last.
-    pub(crate) fn told_by(&self, path: &str) -> Option<(bool, &str)> {
-        self.sockets
-            .get(Path::new(path))?
-            .plugin
-            .as_ref()?
-            .last_told()
+    pub(crate) fn told_by(&self, path: &Path) -> Option<(bool, &str)> {
+        self.sockets.get(path)?.plugin.as_ref()?.last_told()
     }
 
     /// Whoever is behind the path behaves from now on.
@@ -206,6 +228,9 @@ impl World {
     }
 
     fn carry_out(&mut self, output: Output) {
+        if self.is_loud {
+            println!("    {output:?}");
+        }
         match output {
             Output::Dial {
                 link,
@@ -213,6 +238,8 @@ impl World {
                 identity,
             } => {
                 *self.dials.entry(path.clone()).or_default() += 1;
+                self.dialled
+                    .extend(identity.map(|identity| (identity, self.now)));
                 self.send(link, Delivery::Dialled(path, identity));
             }
             Output::Transmit { link } => self.transmit(link),
@@ -277,6 +304,11 @@ impl World {
     /// The connections on which something is on its way.
     pub(crate) fn busy_links(&self) -> Vec<LinkId> {
         self.in_flight.keys().copied().collect()
+    }
+
+    /// Which sockets were dialled, and when, since the last time.
+    pub(crate) fn take_dials(&mut self) -> Vec<(Identity, Time)> {
+        std::mem::take(&mut self.dialled)
     }
 
     /// How many processes are watched.

@@ -1,0 +1,142 @@
+//! A whole node in virtual time: a directory tree, the watch over it, the manager, and the plugins.
+
+use std::path::Path;
+use std::time::Duration;
+
+use plugind::manager::{Input, Manager};
+use plugind::watch::{self, Output, Watch};
+
+use crate::script::Script;
+use crate::tree::Tree;
+use crate::world::World;
+
+/// The tree's root, which is watched.
+pub(crate) const ROOT: &str = "/r";
+
+/// Everything there is.
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub(crate) world: World,
+    pub(crate) tree: Tree,
+    watch: Watch,
+}
+
+impl Node {
+    /// A node whose directory is empty.
+    pub(crate) fn new(manager: Manager) -> Self {
+        let mut node = Self {
+            world: World::with(manager),
+            tree: Tree::new(ROOT),
+            watch: Watch::new([ROOT.into()]),
+        };
+        node.follow();
+        node
+    }
+
+    /// A plugin binds its socket, having unlinked what was there, or moves it over what is there.
+    pub(crate) fn bind(&mut self, path: &str, plugin: Option<Script>, moves_over: bool) {
+        let place = Path::new(path);
+        let parent = place.parent().expect("a socket is in a directory");
+        if !self.tree.is_directory(parent) || self.tree.is_directory(place) {
+            return;
+        }
+        if !moves_over {
+            self.tree.remove(place);
+        }
+        let identity = self.world.create(path, plugin);
+        self.tree.put_socket(place, identity);
+    }
+
+    /// Whatever is at the path is removed.
+    pub(crate) fn remove(&mut self, path: &str) {
+        self.tree.remove(Path::new(path));
+        self.world.rename(Path::new(path), None);
+    }
+
+    /// A directory is made, unless something is there or there is nowhere to make it.
+    pub(crate) fn make_directory(&mut self, path: &str) {
+        let path = Path::new(path);
+        let parent = path.parent().expect("a directory is in a directory");
+        if !self.tree.exists(path) && (self.tree.is_directory(parent) || path == Path::new(ROOT)) {
+            self.tree.make_directory(path);
+        }
+    }
+
+    /// Whatever is at `from` is moved to `to`, or out of the tree, if that is possible.
+    pub(crate) fn rename(&mut self, from: &str, to: Option<&str>) {
+        let (from, to) = (Path::new(from), to.map(Path::new));
+        let is_possible = to.is_none_or(|to| {
+            let parent = to.parent().expect("it has a directory");
+            !to.starts_with(from) && !self.tree.exists(to) && self.tree.is_directory(parent)
+        });
+        if self.tree.exists(from) && is_possible {
+            self.tree.rename(from, to);
+            self.world.rename(from, to);
+        }
+    }
+
+    /// The watch hears of the next event. False when there was none.
+    pub(crate) fn hear(&mut self) -> bool {
+        let Some(event) = self.tree.next_event() else {
+            return false;
+        };
+        let input = watch::Input::Event(event);
+        self.watch.handle_input(input, self.world.now);
+        self.follow();
+        true
+    }
+
+    /// The watch hears of everything.
+    pub(crate) fn hear_all(&mut self) {
+        while self.hear() {}
+    }
+
+    /// Lets time pass, waking whoever wants to be woken.
+    pub(crate) fn advance(&mut self, by: Duration) {
+        let end = self.world.now + by;
+        while let Some(at) = self.watch.poll_timeout().filter(|at| *at <= end) {
+            let left = at.saturating_since(self.world.now);
+            self.world.advance(left);
+            self.watch.handle_timeout(self.world.now);
+            self.follow();
+            if !self.world.is_slow {
+                self.hear_all();
+            }
+        }
+        self.world.advance(end.saturating_since(self.world.now));
+    }
+
+    /// Does what the watch wants done, and tells the manager what it found.
+    fn follow(&mut self) {
+        let now = self.world.now;
+        while let Some(output) = self.watch.poll_output() {
+            match output {
+                Output::Scan { dir, place } => {
+                    let (watch, entries) = self.tree.scan(&dir, place);
+                    let scanned = watch::Input::Scanned {
+                        dir,
+                        watch,
+                        entries,
+                    };
+                    self.watch.handle_input(scanned, now);
+                }
+                Output::Look { path } => {
+                    let kind = self.tree.look(&path);
+                    let looked = watch::Input::Looked { path, kind };
+                    self.watch.handle_input(looked, now);
+                }
+                Output::Unwatch { watch } => self.tree.unwatch(watch),
+                Output::Found { path, identity } => {
+                    let found = Input::Found { path, identity };
+                    self.world.manager.handle_input(found, now);
+                }
+                Output::Lost { path } => {
+                    let lost = Input::Lost { path };
+                    self.world.manager.handle_input(lost, now);
+                }
+                Output::Report(_) => {}
+            }
+        }
+        self.world.run();
+    }
+}

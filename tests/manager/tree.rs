@@ -1,0 +1,230 @@
+//! A directory tree in memory, and an inotify instance that watches it: with a queue that is soon
+//! full, and watches that may be used up.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::{Path, PathBuf};
+
+use plugind::watch::{Entry, Event, Identity, Kind, Listing, Obstacle, Place, Problem, WatchId};
+
+/// The tree, the watches and the queue.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    nodes: BTreeMap<PathBuf, Node>,
+    /// Which directory each watch is for.
+    watches: BTreeMap<WatchId, u64>,
+    queue: VecDeque<Event>,
+    last_directory: u64,
+    last_watch: i32,
+    /// Whether no more watches are to be had.
+    pub(crate) is_used_up: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Node {
+    Directory(u64),
+    Socket(Identity),
+}
+
+/// How many events the queue takes (the kernel's default: 16,384).
+const QUEUE: usize = 12;
+
+impl Tree {
+    /// A tree of one empty directory.
+    pub(crate) fn new(root: &str) -> Self {
+        let mut tree = Self {
+            nodes: BTreeMap::new(),
+            watches: BTreeMap::new(),
+            queue: VecDeque::new(),
+            last_directory: 0,
+            last_watch: 0,
+            is_used_up: false,
+        };
+        tree.make_directory(Path::new(root));
+        tree
+    }
+
+    /// Whether there is a directory at the path.
+    pub(crate) fn is_directory(&self, path: &Path) -> bool {
+        matches!(self.nodes.get(path), Some(Node::Directory(_)))
+    }
+
+    /// Whether there is anything at the path.
+    pub(crate) fn exists(&self, path: &Path) -> bool {
+        self.nodes.contains_key(path)
+    }
+
+    /// The sockets that there are, by path.
+    pub(crate) fn sockets(&self) -> impl Iterator<Item = (&Path, Identity)> {
+        self.nodes.iter().filter_map(|(path, node)| match node {
+            Node::Socket(identity) => Some((path.as_path(), *identity)),
+            Node::Directory(_) => None,
+        })
+    }
+
+    /// A directory is made.
+    pub(crate) fn make_directory(&mut self, path: &Path) {
+        self.last_directory += 1;
+        let node = Node::Directory(self.last_directory);
+        self.nodes.insert(path.to_owned(), node);
+        self.tell_of(path, true);
+    }
+
+    /// A socket is bound where nothing is, or moved over what is there.
+    pub(crate) fn put_socket(&mut self, path: &Path, identity: Identity) {
+        self.nodes.insert(path.to_owned(), Node::Socket(identity));
+        self.tell_of(path, false);
+    }
+
+    /// Whatever is at the path is removed, from the bottom up.
+    pub(crate) fn remove(&mut self, path: &Path) {
+        let below: Vec<_> = self.below(path);
+        for path in below.into_iter().rev() {
+            let removed = self.nodes.remove(&path);
+            if let Some(Node::Directory(id)) = removed {
+                for watch in self.watches_of(id) {
+                    self.watches.remove(&watch);
+                    self.push(Event::Unwatched { watch });
+                }
+            }
+            self.tell_of_loss(&path);
+        }
+    }
+
+    /// Whatever is at `from` is moved to `to`, where nothing is, or out of the tree.
+    pub(crate) fn rename(&mut self, from: &Path, to: Option<&Path>) {
+        let moved = self.nodes.get(from).copied();
+        let below = self.below(from);
+        let nodes: Vec<_> = below.iter().map(|path| self.nodes.remove(path)).collect();
+        self.tell_of_loss(from);
+        if let Some(to) = to {
+            for (path, node) in below.iter().zip(nodes) {
+                let rest = path.strip_prefix(from).expect("it is below");
+                let path = if rest.as_os_str().is_empty() {
+                    to.to_owned()
+                } else {
+                    to.join(rest)
+                };
+                self.nodes.extend(node.map(|node| (path, node)));
+            }
+            self.tell_of(to, matches!(moved, Some(Node::Directory(_))));
+        }
+        if let Some(Node::Directory(id)) = moved {
+            for watch in self.watches_of(id) {
+                self.push(Event::Moved { watch });
+            }
+        }
+    }
+
+    /// The next event, if one is queued.
+    pub(crate) fn next_event(&mut self) -> Option<Event> {
+        self.queue.pop_front()
+    }
+
+    /// Watches a directory and lists it.
+    pub(crate) fn scan(
+        &mut self,
+        dir: &Path,
+        place: Place,
+    ) -> (Result<WatchId, Problem>, Result<Listing, Problem>) {
+        if place == Place::MissingRoot && !self.exists(dir) {
+            self.make_directory(dir);
+        }
+        let id = match self.nodes.get(dir) {
+            Some(Node::Directory(id)) => *id,
+            Some(Node::Socket(_)) => {
+                return (Err(Problem::NotADirectory), Err(Problem::NotADirectory));
+            }
+            None => return (Err(Problem::Missing), Err(Problem::Missing)),
+        };
+        let is_child = |path: &Path| path.parent() == Some(dir);
+        let children = self.nodes.iter().filter(|(path, _)| is_child(path));
+        let entries = children.map(|(path, node)| Entry {
+            name: path.file_name().expect("a child has a name").to_owned(),
+            kind: node.kind(),
+        });
+        let listing = Listing {
+            entries: entries.collect(),
+            complete: true,
+        };
+        (self.add_watch(id), Ok(listing))
+    }
+
+    /// What is at the path.
+    pub(crate) fn look(&self, path: &Path) -> Kind {
+        self.nodes.get(path).map_or(Kind::Other, Node::kind)
+    }
+
+    /// Nobody is interested in the watch any more.
+    pub(crate) fn unwatch(&mut self, watch: WatchId) {
+        if self.watches.remove(&watch).is_some() {
+            self.push(Event::Unwatched { watch });
+        }
+    }
+
+    fn add_watch(&mut self, id: u64) -> Result<WatchId, Problem> {
+        if let Some(watch) = self.watches_of(id).first() {
+            return Ok(*watch);
+        }
+        if self.is_used_up {
+            return Err(Problem::NotWatched(Obstacle::WatchesUsedUp));
+        }
+        self.last_watch += 1;
+        let watch = WatchId(self.last_watch);
+        self.watches.insert(watch, id);
+        Ok(watch)
+    }
+
+    fn watches_of(&self, id: u64) -> Vec<WatchId> {
+        let of_it = self.watches.iter().filter(|(_, of)| **of == id);
+        of_it.map(|(watch, _)| *watch).collect()
+    }
+
+    /// The path and everything below it, parents first.
+    fn below(&self, path: &Path) -> Vec<PathBuf> {
+        let all = self.nodes.keys().filter(|other| other.starts_with(path));
+        all.cloned().collect()
+    }
+
+    fn tell_of(&mut self, path: &Path, is_directory: bool) {
+        for watch in self.watches_of_parent(path) {
+            let name = path.file_name().expect("a child has a name").to_owned();
+            self.push(Event::Appeared {
+                watch,
+                name,
+                is_directory,
+            });
+        }
+    }
+
+    fn tell_of_loss(&mut self, path: &Path) {
+        for watch in self.watches_of_parent(path) {
+            let name = path.file_name().expect("a child has a name").to_owned();
+            self.push(Event::Vanished { watch, name });
+        }
+    }
+
+    fn watches_of_parent(&self, path: &Path) -> Vec<WatchId> {
+        match path.parent().and_then(|parent| self.nodes.get(parent)) {
+            Some(Node::Directory(id)) => self.watches_of(*id),
+            _ => Vec::new(),
+        }
+    }
+
+    /// inotify(7): "the event queue overflowed": one event says so, and the rest is lost.
+    fn push(&mut self, event: Event) {
+        if self.queue.len() < QUEUE {
+            self.queue.push_back(event);
+        } else if self.queue.back() != Some(&Event::Overflowed) {
+            self.queue.push_back(Event::Overflowed);
+        }
+    }
+}
+
+impl Node {
+    fn kind(&self) -> Kind {
+        match self {
+            Self::Directory(_) => Kind::Directory,
+            Self::Socket(identity) => Kind::Socket(*identity),
+        }
+    }
+}
