@@ -34,14 +34,16 @@ impl Manager {
         self.check_invariants();
     }
 
-    /// Looks at every touched socket. True when there was any.
+    /// Looks at every touched socket, and at those for which there is a place now: these go first,
+    /// in the order in which they came. True when there was any.
     fn pass(&mut self, now: Time) -> bool {
-        while let Some(path) = self.places.next() {
-            self.touch(path);
+        let mut paths = self.places.call();
+        for path in &paths {
+            self.touched.remove(path);
         }
-        let touched = std::mem::take(&mut self.touched);
+        paths.extend(std::mem::take(&mut self.touched));
         let mut to_register = Vec::new();
-        for path in &touched {
+        for path in &paths {
             match self.action_on(path) {
                 Some(Action::Cancel) => self.cancel(path),
                 Some(Action::Deregister) => self.start_deregister(path, now),
@@ -52,7 +54,7 @@ impl Manager {
         for path in to_register {
             self.start_register(path, now);
         }
-        !touched.is_empty()
+        !paths.is_empty()
     }
 
     fn action_on(&self, path: &Path) -> Option<Action> {

@@ -31,14 +31,20 @@ impl Places {
         false
     }
 
-    /// The socket that has waited longest, if there is a place for it now.
-    pub(super) fn next(&mut self) -> Option<Arc<Path>> {
-        if self.taken >= MAX_OPERATIONS {
-            return None;
+    /// The sockets that have waited longest, as many as there are free places: they wait no longer.
+    ///
+    /// No more of them, because whoever finds no place gets in line again, at its end.
+    pub(super) fn call(&mut self) -> Vec<Arc<Path>> {
+        let free = MAX_OPERATIONS.saturating_sub(self.taken);
+        let mut called = Vec::new();
+        while called.len() < free {
+            let Some((_, path)) = self.line.pop_first() else {
+                break;
+            };
+            self.waiting.remove(&path);
+            called.push(path);
         }
-        let (_, path) = self.line.pop_first()?;
-        self.waiting.remove(&path);
-        Some(path)
+        called
     }
 
     /// The socket does not wait any more.
@@ -75,10 +81,11 @@ mod tests {
             assert!(!places.is_free_for(&path(name)));
         }
         places.forget(&path("a"));
-        assert_eq!(places.next(), None);
+        assert!(places.call().is_empty());
         places.change(true, false);
-        assert_eq!(places.next(), Some(path("c")));
-        assert_eq!(places.next(), Some(path("b")));
-        assert_eq!(places.next(), None);
+        assert_eq!(places.call(), [path("c")]);
+        places.change(true, false);
+        assert_eq!(places.call(), [path("b")]);
+        assert!(places.call().is_empty());
     }
 }

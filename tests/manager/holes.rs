@@ -49,6 +49,28 @@ fn a_plugin_does_not_wait_out_the_backoff_that_its_predecessor_s_stale_socket_bu
 }
 
 #[test]
+fn sockets_that_wait_for_a_place_get_it_in_the_order_in_which_they_came() {
+    let mut world = World::new();
+    world.is_slow = true;
+    let busy = |i: usize| format!("/r/busy-{i}.sock");
+    for i in 0..MAX_OPERATIONS {
+        world.appear(&busy(i), csi("busy"));
+    }
+    for late in [C, A, B] {
+        world.appear(late, csi("late"));
+    }
+    let mut dialled = Vec::new();
+    for i in 0..3 {
+        world.vanish(&busy(i));
+        for path in [A, B, C] {
+            let is_new = world.dials.contains_key(Path::new(path)) && !dialled.contains(&path);
+            dialled.extend(is_new.then_some(path));
+        }
+    }
+    assert_eq!(dialled, [C, A, B]);
+}
+
+#[test]
 fn dead_sockets_block_nobody() {
     let mut world = World::new();
     for i in 0..3 * MAX_OPERATIONS {
