@@ -408,16 +408,17 @@ fn without_covered(roots: impl IntoIterator<Item = PathBuf>) -> Vec<Arc<Path>> {
     let is_covered = |root: &Path| {
         root.ancestors().skip(1).any(|above| {
             let below = root.strip_prefix(above);
-            roots.contains(above) && below.is_ok_and(|path| !has_hidden_part(path))
+            roots.contains(above) && below.is_ok_and(is_scanned)
         })
     };
     let uncovered = roots.iter().filter(|root| !is_covered(root));
     uncovered.map(|root| Arc::from(root.as_path())).collect()
 }
 
-fn has_hidden_part(path: &Path) -> bool {
-    path.components()
-        .any(|part| matches!(part, Component::Normal(name) if is_hidden(name)))
+/// Whether a scan comes by that way: it goes down only, and past hidden names.
+fn is_scanned(way: &Path) -> bool {
+    way.components()
+        .all(|part| matches!(part, Component::Normal(name) if !is_hidden(name)))
 }
 
 /// The one dot rule.

@@ -540,6 +540,12 @@ fn several_roots_are_independent_and_one_inside_another_is_covered_by_it() {
 }
 
 #[test]
+fn a_root_beside_another_is_not_covered_by_it_however_it_is_written() {
+    let mut t = Timeline::on(&["/p", "/p/../q"]);
+    t.expect(&["create and scan /p", "create and scan /p/../q"]);
+}
+
+#[test]
 fn the_same_directory_under_a_second_path_is_watched_once() {
     let mut t = Timeline::on(&["/p", "/q"]);
     t.scan_ok("/p", 1, &[("a", socket(1))]);
