@@ -47,6 +47,21 @@ impl Escaped<'_> {
 
 impl fmt::Display for Escaped<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.show(f, needs_escape)
+    }
+}
+
+/// In quotes, of which none is in the text as it is.
+impl fmt::Debug for Escaped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_char('"')?;
+        self.show(f, |c| c == '"' || needs_escape(c))?;
+        f.write_char('"')
+    }
+}
+
+impl Escaped<'_> {
+    fn show(&self, f: &mut fmt::Formatter<'_>, needs_escape: fn(char) -> bool) -> fmt::Result {
         let (shown, hidden) = self.bytes.split_at(cut(self.bytes, self.limit));
         for chunk in shown.utf8_chunks() {
             for c in chunk.valid().chars() {
@@ -65,12 +80,6 @@ impl fmt::Display for Escaped<'_> {
         } else {
             write!(f, "...({} more bytes)", hidden.len())
         }
-    }
-}
-
-impl fmt::Debug for Escaped<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "\"{self}\"")
     }
 }
 
@@ -119,6 +128,12 @@ mod tests {
             "\\u{9b}31m \\u{202e}cod"
         );
         assert_eq!(bytes(b"ok\xff\xfe").to_string(), "ok\\xff\\xfe");
+    }
+
+    #[test]
+    fn what_is_in_quotes_cannot_end_them() {
+        let shown = format!("{:?}", text("a\"; next\n"));
+        assert_eq!(shown, r#""a\"; next\n""#);
     }
 
     #[test]

@@ -150,7 +150,7 @@ impl fmt::Display for NotGrpc {
         match self {
             Self::HttpStatus(status) => write!(f, "HTTP status {status}"),
             Self::ContentType(none) if none.is_empty() => f.write_str("no content type"),
-            Self::ContentType(other) => write!(f, "content type \"{}\"", escape::bytes(other)),
+            Self::ContentType(other) => write!(f, "content type {:?}", escape::bytes(other)),
         }
     }
 }

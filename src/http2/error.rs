@@ -300,7 +300,7 @@ impl fmt::Display for GoneAway {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the peer went away ({}", self.code)?;
         if !self.debug.is_empty() {
-            write!(f, ", \"{}\"", escape::bytes(&self.debug))?;
+            write!(f, ", {:?}", escape::bytes(&self.debug))?;
         }
         f.write_str(")")
     }

@@ -118,7 +118,7 @@ impl fmt::Display for Preamble {
             Self::Http1(None) => f.write_str("it answers in HTTP/1"),
             Self::Http1Request => f.write_str("it asks in HTTP/1"),
             Self::Tls => f.write_str("it speaks TLS"),
-            Self::Other(octets) => write!(f, "it says \"{}\"", escape::bytes(octets)),
+            Self::Other(octets) => write!(f, "it says {:?}", escape::bytes(octets)),
         }
     }
 }

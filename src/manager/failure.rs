@@ -112,7 +112,7 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoHandler(kind) => {
-                write!(f, "no handler for plugin type \"{}\"", escape::text(kind))
+                write!(f, "no handler for plugin type {:?}", escape::text(kind))
             }
             Self::Validation(reason) => {
                 write!(f, "validation failed: {}", escape::text(reason.as_str()))

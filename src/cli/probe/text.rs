@@ -123,7 +123,7 @@ fn describe_peer(peer: Option<&Peer>) -> String {
         return "OK, to a process that the system does not tell".to_owned();
     };
     match name {
-        Some(name) => format!("to pid {pid} (\"{}\"), uid {uid}", escape::bytes(name)),
+        Some(name) => format!("to pid {pid} ({:?}), uid {uid}", escape::bytes(name)),
         None => format!("to pid {pid}, uid {uid}"),
     }
 }
