@@ -38,8 +38,8 @@ fn print(text: &str) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Says in one line what went wrong.
+/// Says in one line what went wrong. That nobody can read it changes nothing.
 fn complain(error: &dyn fmt::Display, code: ExitCode) -> ExitCode {
-    eprintln!("plugind: {error}");
+    let _ = writeln!(io::stderr(), "plugind: {error}");
     code
 }

@@ -211,6 +211,14 @@ fn wrong_usage_is_one_line_and_status_2() {
 }
 
 #[test]
+fn wrong_usage_is_status_2_although_nobody_can_read_why() {
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    let mut command = Command::new(binary());
+    let status = command.arg("jump").stderr(full).status().unwrap();
+    assert_eq!(status.code(), Some(2));
+}
+
+#[test]
 fn help_and_version_are_printed_and_succeed() {
     for line in [
         &["--help"][..],

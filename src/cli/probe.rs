@@ -53,7 +53,9 @@ pub(super) fn parse(parser: &mut Parser) -> Result<Command, Error> {
     if types.is_empty() {
         types = config::DEFAULT_TYPES.map(str::to_owned).to_vec();
     }
-    let socket = socket.ok_or("probe needs the path of a socket")?;
+    let socket = socket
+        .filter(|socket| !socket.as_os_str().is_empty())
+        .ok_or("probe needs the path of a socket")?;
     Ok(Command::Probe(Options {
         socket: path::absolute(&socket).unwrap_or(socket),
         types,
@@ -141,6 +143,7 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_named() {
         assert!(parse(&[]).unwrap_err().contains("socket"));
+        assert!(parse(&[""]).unwrap_err().contains("socket"));
         assert!(parse(&["a", "b"]).unwrap_err().contains("\"b\""));
         assert!(parse(&["a", "-o", "yaml"]).unwrap_err().contains("yaml"));
         assert!(parse(&["a", "--type", ""]).unwrap_err().contains("--type"));
