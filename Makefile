@@ -50,6 +50,10 @@ fuzz: ## Fuzz each target for FUZZ_SECONDS (default: 30); TARGET=name only one
 			-- -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1; \
 	done
 
+.PHONY: bench
+bench: ## Measure how long a plugin waits to be registered
+	$(CARGO) bench --locked --bench latency
+
 .PHONY: lint
 lint: ## Check format, lints and documentation
 	$(CARGO) fmt --check
