@@ -158,6 +158,18 @@ pub const MAX_STREAMS: u32 = 100;
 /// may have open, for a client that gives up all at once.
 pub const MAX_CANCELLED: u32 = 100;
 
+/// How long a client of ours has from the headers of a request to its end: it is a message of a few
+/// octets, and a client that drips it holds one of [`MAX_STREAMS`].
+pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long a client of ours has to take an answer that is complete: as long as it may leave
+/// everything unread.
+pub const ANSWER_TIMEOUT: Duration = WRITE_STALL_TIMEOUT;
+
+/// With how much unsent no further message of a stream is taken from its server (octets). One
+/// message may exceed it: there is no telling its size before it is there.
+pub const UNSENT_MESSAGES: usize = 64 * 1024;
+
 /// How long a peer has for its SETTINGS after the connection is made: ten times what a busy server
 /// was seen to need, and well under the time that a plugin's registration may take.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);

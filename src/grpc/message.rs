@@ -12,17 +12,22 @@ const PREFIX: usize = 5;
 
 /// A message with its prefix, as it is sent, never compressed; in front of it what is called, so
 /// that a call needs one buffer.
-///
-/// Nothing that is called here has 4 GiB to say; a longer message would be cut by its prefix, and
-/// refused by whoever reads it.
 pub(super) fn encode_behind(path: &str, message: &[u8]) -> Vec<u8> {
-    let length = u32::try_from(message.len()).unwrap_or(u32::MAX);
     let mut octets = Vec::with_capacity(path.len() + PREFIX + message.len());
     octets.extend_from_slice(path.as_bytes());
-    octets.push(0);
-    octets.extend_from_slice(&length.to_be_bytes());
-    octets.extend_from_slice(message);
+    encode(message, &mut octets);
     octets
+}
+
+/// Appends a message with its prefix.
+///
+/// Nothing that is said here has 4 GiB; a longer message would be cut by its prefix, and refused by
+/// whoever reads it.
+pub(super) fn encode(message: &[u8], out: &mut Vec<u8>) {
+    let length = u32::try_from(message.len()).unwrap_or(u32::MAX);
+    out.push(0);
+    out.extend_from_slice(&length.to_be_bytes());
+    out.extend_from_slice(message);
 }
 
 /// Puts messages together from the pieces they come in.

@@ -97,6 +97,11 @@ impl Code {
         }
     }
 
+    /// The number as `grpc-status` carries it.
+    pub(super) fn number(self) -> String {
+        (self as u8).to_string()
+    }
+
     /// The name as gRPC writes it: `DEADLINE_EXCEEDED`.
     pub fn name(self) -> &'static str {
         CODES[self as usize].1
@@ -119,6 +124,37 @@ pub struct Status {
 }
 
 impl Status {
+    /// Success.
+    pub fn ok() -> Self {
+        Self::new(Code::Ok, "")
+    }
+
+    /// A status with a message, which is cut at a bound when it is sent.
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self { code, message }
+    }
+
+    /// The message as `grpc-message` carries it.
+    ///
+    /// "Percent-Encoded → 1*(Percent-Byte-Unencoded / Percent-Byte-Encoded);
+    /// Percent-Byte-Unencoded → 1*( %x20-%x24 / %x26-%x7E )".
+    pub(super) fn encode_message(&self) -> Vec<u8> {
+        let mut encoded = Vec::new();
+        for &octet in self.message.as_bytes().iter().take(MAX_MESSAGE) {
+            if matches!(octet, b' '..=b'~') && octet != b'%' {
+                encoded.push(octet);
+            } else {
+                encoded.extend([
+                    b'%',
+                    HEX[usize::from(octet >> 4)],
+                    HEX[usize::from(octet & 15)],
+                ]);
+            }
+        }
+        encoded
+    }
+
     /// Reads the status from the last fields of an answer; `None` when there is no `grpc-status`.
     pub fn from_fields(fields: &Fields) -> Option<Self> {
         let mut values = fields.all(b"grpc-status");
@@ -186,6 +222,9 @@ fn hex(digit: u8) -> u8 {
         _ => digit - b'A' + 10,
     }
 }
+
+/// The hexadecimal digits.
+const HEX: &[u8; 16] = b"0123456789ABCDEF";
 
 /// How much of a `grpc-message` is kept: enough for any honest reason, too little to fill a log.
 const MAX_MESSAGE: usize = 1024;

@@ -1,5 +1,6 @@
 //! What gRPC asks of a client, from the server's side of the wire.
 
+mod server;
 mod streaming;
 
 use super::{Broken, CallError, CallId, Client, Code, Event, NotGrpc, Retry, Status};

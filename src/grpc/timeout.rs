@@ -46,6 +46,21 @@ impl Timeout {
     }
 }
 
+/// Reads a value as a client writes it; `None` when it is none.
+pub(super) fn parse(value: &[u8]) -> Option<Duration> {
+    let (&unit, digits) = value.split_last()?;
+    if !(1..=DIGITS).contains(&digits.len()) || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let &(nanos, _) = UNITS.iter().find(|&&(_, letter)| letter == unit)?;
+    let number = digits
+        .iter()
+        .fold(0, |number, digit| number * 10 + u128::from(digit - b'0'));
+    // More than 64 bits of nanoseconds are centuries.
+    let nanos = u64::try_from(number * nanos).unwrap_or(u64::MAX);
+    Some(Duration::from_nanos(nanos))
+}
+
 /// How many digits the value may have.
 const DIGITS: usize = 8;
 
@@ -71,6 +86,28 @@ mod tests {
 
     fn encoded(duration: Duration) -> String {
         String::from_utf8(Timeout::at_least(duration).as_bytes().to_vec()).expect("ASCII")
+    }
+
+    #[test]
+    fn a_timeout_is_read_as_it_is_written_and_what_is_none_is_not() {
+        let table = [
+            ("1n", Some(Duration::from_nanos(1))),
+            ("20u", Some(Duration::from_micros(20))),
+            ("100m", Some(Duration::from_millis(100))),
+            ("0S", Some(Duration::ZERO)),
+            ("2M", Some(Duration::from_secs(120))),
+            ("99999999H", Some(Duration::from_nanos(u64::MAX))),
+            ("123456789n", None),
+            ("", None),
+            ("5", None),
+            ("S", None),
+            ("5s", None),
+            ("-5S", None),
+            ("5 S", None),
+        ];
+        for (value, expected) in table {
+            assert_eq!(parse(value.as_bytes()), expected, "{value:?}");
+        }
     }
 
     #[test]

@@ -40,7 +40,7 @@ impl StreamId {
     pub const FIRST: Self = Self(NonZeroU32::MIN);
 
     /// The stream with this number; none has 0, or more than 31 bits.
-    pub(super) fn new(number: u32) -> Option<Self> {
+    pub(crate) fn new(number: u32) -> Option<Self> {
         NonZeroU32::new(number)
             .filter(|number| number.get() <= LAST)
             .map(Self)

@@ -3,7 +3,7 @@
 
 use super::error::ErrorCode;
 use super::{Connection, Event, StreamId};
-use crate::hpack::Encoder;
+use crate::hpack::{Decoder, Encoder};
 use crate::time::Time;
 
 pub(crate) const DATA: u8 = 0;
@@ -124,6 +124,23 @@ pub(crate) fn heard(mut octets: &[u8]) -> Vec<String> {
     }
     assert!(octets.is_empty(), "frames are written whole");
     lines
+}
+
+/// The fields of the header blocks that were written, each in one HEADERS frame.
+pub(crate) fn fields(mut octets: &[u8]) -> Vec<String> {
+    let mut fields = Vec::new();
+    while let [l1, l2, l3, kind, _, _, _, _, _, rest @ ..] = octets {
+        let (payload, rest) = rest.split_at(u32::from_be_bytes([0, *l1, *l2, *l3]) as usize);
+        if *kind == HEADERS {
+            let decoded = Decoder::new(4096).decode(payload, &mut |name, value| {
+                let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
+                fields.push(format!("{}: {}", text(name), text(value)));
+            });
+            decoded.expect("it decodes");
+        }
+        octets = rest;
+    }
+    fields
 }
 
 /// A frame in words.

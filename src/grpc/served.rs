@@ -1,0 +1,331 @@
+//! One call, from the server's side: a request on its way in, and an answer on its way out.
+//!
+//! Pure.
+//!
+//! ```text
+//!                    message, END_STREAM              finish()                 written
+//! AwaitingRequest -----------------------> Answering ----------> Ending ------------------> gone
+//!        |                                     |                    ^     time is up: reset
+//!        | no gRPC, no such method,            | time is up         |
+//!        | too large, time is up               v                    |
+//!        +-------------------------------------+--------------------+
+//! ```
+
+use super::error::{Broken, CallError};
+use super::headers::{self, CONTENT_TYPE};
+use super::message::{self, Assembler};
+use super::status::{Code, Status};
+use super::timeout;
+use crate::config;
+use crate::http2::{Connection, ErrorCode, Fields, HeadersError, StreamId, Taken};
+use crate::time::Time;
+
+/// A call under way.
+#[derive(Debug)]
+pub(super) struct Served {
+    /// The call's stream, which names it.
+    pub(super) stream: StreamId,
+    /// When the client gives up, if it said so.
+    deadline: Option<Time>,
+    state: State,
+    /// The messages of the answer, each with its prefix, as far as they are not sent.
+    answer: Vec<u8>,
+    /// How much of them is sent.
+    sent: usize,
+    /// Whether the answer's headers are sent.
+    has_begun: bool,
+}
+
+/// What the call waits for.
+#[derive(Debug)]
+enum State {
+    /// The rest of its request.
+    AwaitingRequest {
+        /// What was called.
+        method: &'static str,
+        /// The request's message as far as it came.
+        assembler: Assembler,
+        /// The message, once it is complete.
+        message: Option<Vec<u8>>,
+        /// When it must have come.
+        until: Time,
+    },
+    /// Its owner.
+    Answering,
+    /// That its answer can be written.
+    Ending {
+        /// What it ends with.
+        last: Last,
+        /// When it must have been written.
+        until: Time,
+    },
+}
+
+/// The last words of an answer.
+#[derive(Debug)]
+enum Last {
+    /// A gRPC status.
+    Status(Status),
+    /// An HTTP status: the request was no gRPC.
+    Http(&'static [u8]),
+}
+
+impl Served {
+    /// A call that begins with these headers; one that can only be refused is ending already.
+    pub(super) fn begin(
+        stream: StreamId,
+        fields: &Fields,
+        methods: &[&'static str],
+        max_request: usize,
+        now: Time,
+    ) -> Self {
+        let mut call = Self {
+            stream,
+            deadline: None,
+            state: State::Answering,
+            answer: Vec::new(),
+            sent: 0,
+            has_begun: false,
+        };
+        match check(fields, methods, now) {
+            Ok((method, deadline)) => {
+                call.deadline = deadline;
+                call.state = State::AwaitingRequest {
+                    method,
+                    assembler: Assembler::new(max_request),
+                    message: None,
+                    until: now + config::REQUEST_TIMEOUT,
+                };
+            }
+            Err(last) => call.end(last, now),
+        }
+        call
+    }
+
+    /// Whether its owner knows it and has not finished it.
+    pub(super) fn is_served(&self) -> bool {
+        matches!(self.state, State::Answering)
+    }
+
+    /// When its time is up, if it ever is.
+    pub(super) fn due(&self) -> Option<Time> {
+        match self.state {
+            State::AwaitingRequest { until, .. } => {
+                Some(self.deadline.map_or(until, |deadline| deadline.min(until)))
+            }
+            State::Answering => self.deadline,
+            State::Ending { until, .. } => Some(until),
+        }
+    }
+
+    /// Its time is up: the client is told, or, where it does not even listen, only that the stream
+    /// is to be reset, which is the answer.
+    pub(super) fn time_out(&mut self, now: Time) -> bool {
+        if matches!(self.state, State::Ending { .. }) {
+            return true;
+        }
+        self.answer.clear();
+        self.sent = 0;
+        self.finish(
+            Status::new(Code::DeadlineExceeded, "there was no time left"),
+            now,
+        );
+        false
+    }
+
+    /// Takes a part of the request.
+    pub(super) fn receive(&mut self, mut data: &[u8], now: Time) {
+        let State::AwaitingRequest {
+            assembler, message, ..
+        } = &mut self.state
+        else {
+            return;
+        };
+        while !data.is_empty() {
+            match assembler.receive(&mut data) {
+                Ok(None) => {}
+                Ok(Some(_)) if message.is_some() => {
+                    let second = Status::new(Code::Internal, "more than one message");
+                    return self.finish(second, now);
+                }
+                Ok(complete) => *message = complete,
+                Err(error) => return self.finish(refusal(&error), now),
+            }
+        }
+    }
+
+    /// Takes the end of the request; answers what was called, and with what.
+    pub(super) fn end_request(&mut self, now: Time) -> Option<(&'static str, Vec<u8>)> {
+        let State::AwaitingRequest {
+            method,
+            assembler,
+            message,
+            ..
+        } = &mut self.state
+        else {
+            return None;
+        };
+        let message = message.take().filter(|_| !assembler.is_inside_message());
+        let called = message.map(|message| (*method, message));
+        if called.is_some() {
+            self.state = State::Answering;
+        } else {
+            self.finish(Status::new(Code::Internal, "no whole message"), now);
+        }
+        called
+    }
+
+    /// Whether so much is unsent that nothing more is to be sent.
+    pub(super) fn is_full(&self) -> bool {
+        self.answer.len() - self.sent >= config::UNSENT_MESSAGES
+    }
+
+    /// Queues a message of the answer.
+    pub(super) fn send(&mut self, message: &[u8]) {
+        if self.is_served() {
+            self.answer.drain(..self.sent);
+            self.sent = 0;
+            message::encode(message, &mut self.answer);
+        }
+    }
+
+    /// Ends the answer.
+    pub(super) fn finish(&mut self, status: Status, now: Time) {
+        self.end(Last::Status(status), now);
+    }
+
+    fn end(&mut self, last: Last, now: Time) {
+        if !matches!(self.state, State::Ending { .. }) {
+            let until = now + config::ANSWER_TIMEOUT;
+            self.state = State::Ending { last, until };
+        }
+    }
+
+    /// Writes as much of the answer as the connection takes; answers whether that was all of it.
+    pub(super) fn write(&mut self, http2: &mut Connection, now: Time) -> bool {
+        match self.try_write(http2, now) {
+            Ok(is_written) => is_written,
+            Err(HeadersError::Later) => false,
+            Err(HeadersError::TooLarge) => {
+                http2.reset(self.stream, ErrorCode::INTERNAL_ERROR, now);
+                true
+            }
+        }
+    }
+
+    fn try_write(&mut self, http2: &mut Connection, now: Time) -> Result<bool, HeadersError> {
+        let stream = self.stream;
+        if self.sent < self.answer.len() {
+            if !self.has_begun {
+                http2.send_headers(stream, &HEAD, false, now)?;
+                self.has_begun = true;
+            }
+            match http2.send_data(stream, &self.answer[self.sent..], false, now) {
+                Taken::All => {
+                    self.answer = Vec::new();
+                    self.sent = 0;
+                }
+                Taken::Some(octets) => {
+                    self.sent += octets;
+                    return Ok(false);
+                }
+            }
+        }
+        let State::Ending { last, .. } = &self.state else {
+            return Ok(false);
+        };
+        send_last(last, self.has_begun, stream, http2, now)?;
+        // RFC 9113 §8.1: after "sending a complete response [...] a server MAY request that the
+        // client abort transmission of a request without error by sending a RST_STREAM with an
+        // error code of NO_ERROR".
+        http2.reset(stream, ErrorCode::NO_ERROR, now);
+        Ok(true)
+    }
+
+    /// Octets of memory held, beyond the value itself.
+    pub(super) fn mem_used(&self) -> usize {
+        let request = match &self.state {
+            State::AwaitingRequest {
+                assembler, message, ..
+            } => assembler.mem_used() + message.as_ref().map_or(0, Vec::capacity),
+            State::Answering | State::Ending { .. } => 0,
+        };
+        self.answer.capacity() + request
+    }
+}
+
+/// Sends the last words of an answer, which may be its first as well.
+///
+/// gRPC: "Response → (Response-Headers *Length-Prefixed-Message Trailers) / Trailers-Only".
+fn send_last(
+    last: &Last,
+    has_begun: bool,
+    stream: StreamId,
+    http2: &mut Connection,
+    now: Time,
+) -> Result<(), HeadersError> {
+    let status = match last {
+        Last::Http(status) => {
+            return http2.send_headers(stream, &[(":status", *status)], true, now);
+        }
+        Last::Status(status) => status,
+    };
+    let (code, message) = (status.code.number(), status.encode_message());
+    let fields = [
+        HEAD[0],
+        HEAD[1],
+        ("grpc-status", code.as_bytes()),
+        ("grpc-message", &message),
+    ];
+    let begin = if has_begun { HEAD.len() } else { 0 };
+    let end = fields.len() - usize::from(message.is_empty());
+    http2.send_headers(stream, &fields[begin..end], true, now)
+}
+
+/// Whether a request is one that is served: what it calls, and when it gives up; or how to answer.
+fn check(
+    fields: &Fields,
+    methods: &[&'static str],
+    now: Time,
+) -> Result<(&'static str, Option<Time>), Last> {
+    if fields.get(b":method") != Some(b"POST") {
+        return Err(Last::Http(b"405"));
+    }
+    if !headers::is_grpc(fields.get(b"content-type").unwrap_or_default()) {
+        return Err(Last::Http(b"415"));
+    }
+    let path = fields.get(b":path").unwrap_or_default();
+    let served = methods.iter().find(|served| served.as_bytes() == path);
+    let method = served.ok_or_else(|| {
+        let words = format!("unknown method {}", String::from_utf8_lossy(path));
+        Last::Status(Status::new(Code::Unimplemented, words))
+    })?;
+    let timeout = fields.get(b"grpc-timeout").map(timeout::parse);
+    match timeout {
+        None => Ok((method, None)),
+        Some(Some(timeout)) => Ok((method, Some(now + timeout))),
+        Some(None) => {
+            let malformed = Status::new(Code::Internal, "malformed grpc-timeout");
+            Err(Last::Status(malformed))
+        }
+    }
+}
+
+/// How a request's message that cannot be taken is answered.
+fn refusal(error: &CallError) -> Status {
+    match error {
+        CallError::TooLarge { announced, limit } => {
+            let words = format!("a message of {announced} octets, more than the {limit} accepted");
+            Status::new(Code::ResourceExhausted, words)
+        }
+        // gRPC: a compressed message of an encoding that "the server does not support" is answered
+        // with UNIMPLEMENTED.
+        CallError::Broken(Broken::Compressed) => {
+            Status::new(Code::Unimplemented, "compression is not supported")
+        }
+        _ => Status::new(Code::Internal, "a message with an unknown flag"),
+    }
+}
+
+/// The headers of every answer that has messages.
+const HEAD: [(&str, &[u8]); 2] = [(":status", b"200"), ("content-type", CONTENT_TYPE)];

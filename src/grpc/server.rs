@@ -1,0 +1,256 @@
+//! The server's end of a gRPC connection: the verbs.
+//!
+//! Pure. Whoever drives it owns the socket and the clock, and goes round as with a
+//! [`Client`](super::Client): read and [`received`](Server::received), take events until there are
+//! none, write and [`sent`](Server::sent), [`handle_timeout`](Server::handle_timeout).
+//!
+//! ```text
+//!        poll_event()                 send(), any number of times       finish()
+//! client ------------> Called(call) ---------------------------------------------> written, gone
+//!                          |
+//!                          | the client takes it back, its deadline passes, the connection ends
+//!                          v
+//!                        Ended(call)
+//! ```
+//!
+//! A call has one message there; a unary one is answered with one message and a status
+//! ([`Server::reply`]), a server-streaming one with any number of them. Calls of methods that are
+//! not served, and what is no gRPC, are answered here and never shown.
+
+use std::collections::VecDeque;
+
+use super::served::Served;
+use super::status::Status;
+use crate::http2::{Connection, ConnectionError, ErrorCode, Event, StreamId};
+use crate::time::Time;
+
+/// What happened on a server's connection. A call is named by its stream, which is never reused on
+/// a connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Incoming {
+    /// A method was called: its whole request is there.
+    Called {
+        /// Names the call.
+        call: StreamId,
+        /// Which of the methods that are served.
+        method: &'static str,
+        /// The request's octets.
+        message: Vec<u8>,
+    },
+    /// Nobody waits for the answer to a call any more.
+    Ended {
+        /// Which call.
+        call: StreamId,
+    },
+    /// The connection is over. The last event.
+    Closed(ConnectionError),
+}
+
+/// The client does not read: there is so much unsent that a further message was not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unread;
+
+/// The server's end of a connection.
+#[derive(Debug)]
+pub struct Server {
+    http2: Connection,
+    methods: &'static [&'static str],
+    max_request: usize,
+    /// The calls whose answers are not all written, in the order they came.
+    pub(super) calls: Vec<Served>,
+    /// What was not told yet: at most one event for each call, and the last.
+    events: VecDeque<Incoming>,
+}
+
+impl Server {
+    /// A server on a connection that was just accepted, with these methods
+    /// (`/<package>.<Service>/<Method>`), each of which takes at most `max_request` octets.
+    pub fn new(methods: &'static [&'static str], max_request: usize, now: Time) -> Self {
+        Self {
+            http2: Connection::server(now),
+            methods,
+            max_request,
+            calls: Vec::new(),
+            events: VecDeque::new(),
+        }
+    }
+
+    /// Where to read to. Empty: do not read now.
+    pub fn recv_buf(&mut self) -> &mut [u8] {
+        self.http2.recv_buf()
+    }
+
+    /// Says that `octets` were read into [`recv_buf`](Self::recv_buf).
+    pub fn received(&mut self, octets: usize, now: Time) {
+        self.http2.received(octets, now);
+    }
+
+    /// Says that nothing more comes, or can be written; what came before is still worked on.
+    pub fn eof(&mut self, now: Time) {
+        self.http2.eof(now);
+    }
+
+    /// What to write next.
+    pub fn transmit(&self) -> &[u8] {
+        self.http2.transmit()
+    }
+
+    /// Says that so many octets of [`transmit`](Self::transmit) were written.
+    pub fn sent(&mut self, octets: usize, now: Time) {
+        self.http2.sent(octets, now);
+        self.write(now);
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) wants to be called next.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        let deadlines = self.calls.iter().filter_map(Served::due);
+        deadlines.chain(self.http2.poll_timeout()).min()
+    }
+
+    /// Ends the calls whose time is up; calling it early is harmless.
+    pub fn handle_timeout(&mut self, now: Time) {
+        self.http2.handle_timeout(now);
+        for call in &mut self.calls {
+            if call.due().is_some_and(|due| due <= now) {
+                let told = call.is_served();
+                if call.time_out(now) {
+                    self.http2.reset(call.stream, ErrorCode::CANCEL, now);
+                }
+                if told {
+                    self.events.push_back(Incoming::Ended { call: call.stream });
+                }
+            }
+        }
+        self.write(now);
+    }
+
+    /// The next event; `None` until something is received or written, or time passes.
+    pub fn poll_event(&mut self, now: Time) -> Option<Incoming> {
+        while self.events.is_empty() && self.receive(now) {}
+        self.write(now);
+        self.events.pop_front()
+    }
+
+    /// Answers a call with one message, and success.
+    pub fn reply(&mut self, call: StreamId, message: &[u8], now: Time) {
+        if let Some(call) = find(&mut self.calls, call) {
+            call.send(message);
+            call.finish(Status::ok(), now);
+        }
+        self.write(now);
+    }
+
+    /// Sends one of many messages, unless the client leaves too much unread.
+    pub fn send(&mut self, call: StreamId, message: &[u8], now: Time) -> Result<(), Unread> {
+        let Some(call) = find(&mut self.calls, call) else {
+            return Ok(());
+        };
+        if call.is_full() {
+            return Err(Unread);
+        }
+        call.send(message);
+        self.write(now);
+        Ok(())
+    }
+
+    /// Ends the answer to a call, when what was sent before is written.
+    pub fn finish(&mut self, call: StreamId, status: Status, now: Time) {
+        if let Some(call) = find(&mut self.calls, call) {
+            call.finish(status, now);
+        }
+        self.write(now);
+    }
+
+    /// Says goodbye: no more calls are taken, and the connection ends with the last that runs.
+    pub fn shutdown(&mut self, now: Time) {
+        self.http2.shutdown(now);
+    }
+
+    /// Whether the connection is over. What is left in [`transmit`](Self::transmit) are its last
+    /// words.
+    pub fn is_closed(&self) -> bool {
+        self.http2.is_ended()
+    }
+
+    /// Octets of memory held, beyond the value itself.
+    pub fn mem_used(&self) -> usize {
+        let calls: usize = self.calls.iter().map(Served::mem_used).sum();
+        self.http2.mem_used()
+            + calls
+            + self.calls.capacity() * size_of::<Served>()
+            + self.events.capacity() * size_of::<Incoming>()
+    }
+
+    /// Takes one event from the connection; answers whether there was one.
+    fn receive(&mut self, now: Time) -> bool {
+        let Some(event) = self.http2.poll_event(now) else {
+            return false;
+        };
+        match event {
+            Event::Request {
+                stream,
+                fields,
+                end_stream,
+            } => {
+                let call = Served::begin(stream, fields, self.methods, self.max_request, now);
+                self.calls.push(call);
+                self.end_request(stream, end_stream, now);
+            }
+            Event::Data {
+                stream,
+                data,
+                end_stream,
+            } => {
+                let octets = data.len();
+                if let Some(call) = find(&mut self.calls, stream) {
+                    call.receive(data, now);
+                }
+                self.http2.consume(stream, octets, now);
+                self.end_request(stream, end_stream, now);
+            }
+            Event::Trailers { stream, .. } => self.end_request(stream, true, now),
+            Event::Reset { stream, .. } | Event::Failed { stream, .. } => self.lose(stream),
+            Event::Closed(error) => {
+                while let Some(call) = self.calls.first() {
+                    self.lose(call.stream);
+                }
+                self.events.push_back(Incoming::Closed(error));
+            }
+            // A client that goes away still takes its answers; answers are shown to clients only.
+            Event::GoAway { .. } | Event::Head { .. } => {}
+        }
+        true
+    }
+
+    /// Shows a call whose request is complete.
+    fn end_request(&mut self, stream: StreamId, is_end: bool, now: Time) {
+        let call = find(&mut self.calls, stream).filter(|_| is_end);
+        if let Some((method, message)) = call.and_then(|call| call.end_request(now)) {
+            self.events.push_back(Incoming::Called {
+                call: stream,
+                method,
+                message,
+            });
+        }
+    }
+
+    /// Drops a call that the client does not wait for any more.
+    fn lose(&mut self, stream: StreamId) {
+        if let Some(index) = self.calls.iter().position(|call| call.stream == stream) {
+            if self.calls.remove(index).is_served() {
+                self.events.push_back(Incoming::Ended { call: stream });
+            }
+        }
+    }
+
+    /// Writes as much of the answers as the connection takes, and drops those that are written.
+    fn write(&mut self, now: Time) {
+        let http2 = &mut self.http2;
+        self.calls.retain_mut(|call| !call.write(http2, now));
+    }
+}
+
+/// The call on a stream.
+fn find(calls: &mut [Served], stream: StreamId) -> Option<&mut Served> {
+    calls.iter_mut().find(|call| call.stream == stream)
+}

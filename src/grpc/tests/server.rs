@@ -1,0 +1,395 @@
+//! What gRPC asks of a server, from the client's side of the wire.
+
+use std::time::Duration;
+
+use super::{message, status};
+use crate::grpc::{Client, Code, Event, Incoming, Server, Status, Unread};
+use crate::http2::testing::{self as wire, ONE, THREE};
+use crate::http2::{ConnectionError, StreamId};
+use crate::time::Time;
+
+const UNARY: &str = "/a.B/Unary";
+const WATCH: &str = "/a.B/Watch";
+const METHODS: &[&str] = &[UNARY, WATCH];
+
+/// How large a request may be here.
+const LIMIT: usize = 100;
+
+/// A server, and the client that talks to it.
+struct Caller {
+    server: Server,
+    now: Time,
+}
+
+impl Caller {
+    /// A client that has greeted the server.
+    fn greeted(settings: &[(u16, u32)]) -> Self {
+        let mut caller = Self {
+            server: Server::new(METHODS, LIMIT, Time::ZERO),
+            now: Time::ZERO,
+        };
+        let greeting = [wire::PREFACE, &wire::settings(settings)].concat();
+        assert!(caller.say(&greeting).is_empty());
+        caller.hear();
+        caller
+    }
+
+    /// A client that has called a method, on stream 1.
+    fn calling(method: &'static str) -> Self {
+        let mut caller = Self::greeted(&[]);
+        let call = [
+            wire::headers(ONE, &headers(method), false),
+            wire::data(ONE, &message(b"ask"), true),
+        ];
+        assert_eq!(caller.say(&call.concat()), [called(ONE, method, b"ask")]);
+        caller
+    }
+
+    fn say(&mut self, mut octets: &[u8]) -> Vec<Incoming> {
+        let mut events = Vec::new();
+        loop {
+            let room = self.server.recv_buf();
+            let n = room.len().min(octets.len());
+            room[..n].copy_from_slice(&octets[..n]);
+            self.server.received(n, self.now);
+            octets = &octets[n..];
+            while let Some(event) = self.server.poll_event(self.now) {
+                events.push(event);
+            }
+            if octets.is_empty() || n == 0 {
+                return events;
+            }
+        }
+    }
+
+    fn hear(&mut self) -> Vec<String> {
+        let octets = self.server.transmit().to_vec();
+        self.server.sent(octets.len(), self.now);
+        wire::heard(&octets)
+    }
+
+    fn wait(&mut self, millis: u64) -> Vec<Incoming> {
+        self.now += Duration::from_millis(millis);
+        self.server.handle_timeout(self.now);
+        self.say(b"")
+    }
+
+    /// The fields of the header blocks that the server writes.
+    fn fields(&mut self) -> Vec<String> {
+        let octets = self.server.transmit().to_vec();
+        self.server.sent(octets.len(), self.now);
+        wire::fields(&octets)
+    }
+}
+
+fn id(number: u32) -> StreamId {
+    StreamId::new(number).expect("a stream's number")
+}
+
+fn headers(method: &str) -> [(&str, &str); 6] {
+    [
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":path", method),
+        (":authority", "localhost"),
+        ("te", "trailers"),
+        ("content-type", "application/grpc"),
+    ]
+}
+
+fn called(call: u32, method: &'static str, message: &[u8]) -> Incoming {
+    Incoming::Called {
+        call: id(call),
+        method,
+        message: message.to_vec(),
+    }
+}
+
+/// How a server answers a request with these fields and this content, without asking anybody.
+fn refused(fields: &[(&str, &str)], content: &[u8]) -> Vec<String> {
+    let mut caller = Caller::greeted(&[]);
+    let call = [
+        wire::headers(ONE, fields, false),
+        wire::data(ONE, content, true),
+    ];
+    assert!(caller.say(&call.concat()).is_empty());
+    assert!(caller.server.calls.is_empty(), "it is answered");
+    caller.fields()
+}
+
+#[test]
+fn a_unary_call_is_answered_with_headers_one_message_and_a_status() {
+    let mut caller = Caller::calling(UNARY);
+    caller.server.reply(id(ONE), b"answer", caller.now);
+    assert_eq!(
+        wire::heard(caller.server.transmit()),
+        ["HEADERS 1", "DATA 1 11", "HEADERS 1 end"]
+    );
+    let expected = [
+        ":status: 200",
+        "content-type: application/grpc",
+        "grpc-status: 0",
+    ];
+    assert_eq!(caller.fields(), expected);
+    assert_eq!(caller.server.poll_timeout(), None);
+}
+
+#[test]
+fn a_stream_is_answered_with_as_many_messages_as_there_are() {
+    let mut caller = Caller::calling(WATCH);
+    for content in [&b"one"[..], b"two"] {
+        assert_eq!(caller.server.send(id(ONE), content, caller.now), Ok(()));
+        caller.now += Duration::from_secs(24 * 3600);
+    }
+    caller.server.finish(id(ONE), Status::ok(), caller.now);
+    assert_eq!(
+        caller.hear(),
+        ["HEADERS 1", "DATA 1 8", "DATA 1 8", "HEADERS 1 end"]
+    );
+}
+
+#[test]
+fn an_error_without_messages_is_trailers_only_and_percent_encoded() {
+    let mut caller = Caller::calling(UNARY);
+    let words = "50% of\n\u{20ac}";
+    let error = Status::new(Code::NotFound, words);
+    caller.server.finish(id(ONE), error, caller.now);
+    assert_eq!(wire::heard(caller.server.transmit()), ["HEADERS 1 end"]);
+    let expected = [
+        ":status: 200",
+        "content-type: application/grpc",
+        "grpc-status: 5",
+        "grpc-message: 50%25 of%0A%E2%82%AC",
+    ];
+    assert_eq!(caller.fields(), expected);
+}
+
+#[test]
+fn an_unknown_method_is_unimplemented() {
+    let fields = refused(&headers("/a.B/Other"), &message(b""));
+    assert_eq!(fields[2], "grpc-status: 12");
+    assert_eq!(fields[3], "grpc-message: unknown method /a.B/Other");
+}
+
+#[test]
+fn what_is_no_grpc_is_answered_in_http() {
+    let mut get = headers(UNARY);
+    get[0].1 = "GET";
+    assert_eq!(refused(&get, b""), [":status: 405"]);
+    let mut html = headers(UNARY);
+    html[5].1 = "text/html";
+    assert_eq!(refused(&html, b""), [":status: 415"]);
+}
+
+#[test]
+fn a_request_has_exactly_one_message_that_is_not_compressed() {
+    let code = |content: &[u8]| refused(&headers(UNARY), content)[2].clone();
+    assert_eq!(code(b""), "grpc-status: 13");
+    assert_eq!(code(&message(b"cut")[..7]), "grpc-status: 13");
+    assert_eq!(code(&message(b"").repeat(2)), "grpc-status: 13");
+    assert_eq!(code(b"\x01\0\0\0\0"), "grpc-status: 12");
+    assert_eq!(code(b"\x02\0\0\0\0"), "grpc-status: 13");
+}
+
+#[test]
+fn a_request_above_the_limit_is_refused_on_its_prefix() {
+    let mut caller = Caller::greeted(&[]);
+    let call = [
+        wire::headers(ONE, &headers(UNARY), false),
+        wire::data(ONE, b"\0\xff\xff\xff\xff", false),
+    ];
+    assert!(caller.say(&call.concat()).is_empty());
+    assert_eq!(
+        wire::heard(caller.server.transmit()),
+        ["HEADERS 1 end", "RST_STREAM 1 NO_ERROR"]
+    );
+    assert_eq!(caller.fields()[2], "grpc-status: 8");
+    assert!(caller.say(&wire::data(ONE, b"late", true)).is_empty());
+}
+
+#[test]
+fn a_timeout_of_the_client_s_is_kept_and_a_malformed_one_refused() {
+    let with_timeout = |timeout| {
+        let mut fields = headers(UNARY).to_vec();
+        fields.push(("grpc-timeout", timeout));
+        fields
+    };
+    let mut caller = Caller::greeted(&[]);
+    let call = [
+        wire::headers(ONE, &with_timeout("500m"), false),
+        wire::data(ONE, &message(b""), true),
+    ];
+    assert_eq!(caller.say(&call.concat()).len(), 1);
+    assert_eq!(caller.server.poll_timeout(), Some(Time::from_millis(500)));
+    assert!(caller.wait(499).is_empty());
+    assert_eq!(caller.wait(1), [Incoming::Ended { call: id(ONE) }]);
+    assert_eq!(caller.fields()[2], "grpc-status: 4");
+    caller.server.reply(id(ONE), b"late", caller.now);
+    assert!(caller.hear().is_empty());
+
+    let fields = refused(&with_timeout("123456789S"), &message(b""));
+    assert_eq!(fields[2], "grpc-status: 13");
+}
+
+#[test]
+fn a_request_has_ten_seconds_to_come_however_it_drips() {
+    let mut caller = Caller::greeted(&[]);
+    caller.say(&wire::headers(ONE, &headers(UNARY), false));
+    let request = message(&[7; 100]);
+    for octet in &request[..99] {
+        assert!(caller.wait(100).is_empty());
+        caller.say(&wire::data(ONE, &[*octet], false));
+    }
+    assert!(caller.wait(100).is_empty());
+    assert_eq!(
+        wire::heard(caller.server.transmit()),
+        ["HEADERS 1 end", "RST_STREAM 1 NO_ERROR"]
+    );
+    assert_eq!(caller.fields()[2], "grpc-status: 4");
+}
+
+#[test]
+fn a_client_that_lets_nothing_in_gets_its_answer_for_ten_seconds() {
+    let mut caller = Caller::greeted(&[(4, 0)]);
+    let call = [
+        wire::headers(ONE, &headers(UNARY), false),
+        wire::data(ONE, &message(b""), true),
+    ];
+    caller.say(&call.concat());
+    caller.server.reply(id(ONE), b"answer", caller.now);
+    assert_eq!(caller.hear(), ["HEADERS 1"]);
+    assert!(caller.wait(9_999).is_empty());
+    assert!(caller.hear().is_empty());
+    caller.wait(1);
+    assert_eq!(caller.hear(), ["RST_STREAM 1 CANCEL"]);
+    assert!(caller.server.calls.is_empty());
+}
+
+#[test]
+fn messages_that_nobody_reads_are_taken_up_to_a_limit() {
+    let mut caller = Caller::greeted(&[(4, 0)]);
+    let call = [
+        wire::headers(ONE, &headers(WATCH), false),
+        wire::data(ONE, &message(b""), true),
+    ];
+    caller.say(&call.concat());
+    let content = [7; 1_000];
+    let mut taken = 0;
+    while caller.server.send(id(ONE), &content, caller.now) == Ok(()) {
+        taken += 1;
+        caller.hear();
+    }
+    assert_eq!(taken, 66);
+    assert!(caller.server.mem_used() < 256 * 1024);
+    caller.say(&wire::window_update(ONE, 10_000));
+    caller.hear();
+    assert_eq!(caller.server.send(id(ONE), &content, caller.now), Ok(()));
+    assert_eq!(caller.server.send(id(THREE), &content, caller.now), Ok(()));
+    let _: Unread = Unread;
+}
+
+#[test]
+fn a_call_that_is_taken_back_is_told_and_its_answer_dropped() {
+    let mut caller = Caller::calling(WATCH);
+    let reset = wire::reset(ONE, 8);
+    assert_eq!(caller.say(&reset), [Incoming::Ended { call: id(ONE) }]);
+    assert_eq!(caller.server.send(id(ONE), b"late", caller.now), Ok(()));
+    assert!(caller.hear().is_empty());
+    assert!(caller.server.calls.is_empty());
+}
+
+#[test]
+fn shutting_down_finishes_what_runs_and_takes_nothing_more() {
+    let mut caller = Caller::calling(UNARY);
+    caller.server.shutdown(caller.now);
+    let call = [
+        wire::headers(THREE, &headers(UNARY), false),
+        wire::data(THREE, &message(b""), true),
+    ];
+    assert!(caller.say(&call.concat()).is_empty());
+    assert!(!caller.server.is_closed());
+    caller.server.reply(id(ONE), b"answer", caller.now);
+    let closed = Incoming::Closed(ConnectionError::ShutDown);
+    assert_eq!(caller.say(b""), [closed]);
+    assert!(caller.server.is_closed());
+    assert_eq!(
+        caller.hear(),
+        [
+            "GOAWAY 1 NO_ERROR",
+            "HEADERS 1",
+            "DATA 1 11",
+            "HEADERS 1 end"
+        ]
+    );
+}
+
+#[test]
+fn the_calls_end_with_their_connection() {
+    let mut caller = Caller::calling(WATCH);
+    caller.server.eof(caller.now);
+    let closed = Incoming::Closed(ConnectionError::Eof {
+        inside_frame: false,
+    });
+    assert_eq!(caller.say(b""), [Incoming::Ended { call: id(ONE) }, closed]);
+}
+
+/// Moves octets between both ends until neither has any.
+fn exchange(client: &mut Client, server: &mut Server) -> (Vec<Event>, Vec<Incoming>) {
+    let (mut events, mut incoming) = (Vec::new(), Vec::new());
+    let now = Time::ZERO;
+    loop {
+        let before = (events.len(), incoming.len());
+        let room = server.recv_buf();
+        let there = room.len().min(client.transmit().len());
+        room[..there].copy_from_slice(&client.transmit()[..there]);
+        server.received(there, now);
+        client.sent(there, now);
+        incoming.extend(std::iter::from_fn(|| server.poll_event(now)));
+        let room = client.recv_buf();
+        let back = room.len().min(server.transmit().len());
+        room[..back].copy_from_slice(&server.transmit()[..back]);
+        client.received(back, now);
+        server.sent(back, now);
+        events.extend(std::iter::from_fn(|| client.poll_event(now)));
+        if there + back == 0 && before == (events.len(), incoming.len()) {
+            return (events, incoming);
+        }
+    }
+}
+
+#[test]
+fn our_client_and_our_server_understand_each_other() {
+    let now = Time::ZERO;
+    let mut server = Server::new(METHODS, 1 << 20, now);
+    let mut client = Client::new(now);
+    let large: Vec<u8> = (0..200_000_u32).map(|n| n.to_le_bytes()[0]).collect();
+    let unary = client.unary(UNARY, &large, 1 << 20, Time::from_millis(1_000), now);
+    let watch = client.server_streaming(WATCH, b"", 1 << 20, None, now);
+    let unknown = client.unary("/a.B/C", b"", 100, Time::from_millis(1_000), now);
+    let (events, incoming) = exchange(&mut client, &mut server);
+    assert_eq!(incoming.len(), 2);
+    let error = status(Code::Unimplemented, "unknown method /a.B/C");
+    let result = Err(error);
+    let call = unknown;
+    assert_eq!(events, [Event::Finished { call, result }]);
+
+    server.reply(id(ONE), &large, now);
+    server.send(id(THREE), b"one", now).expect("there is room");
+    let (events, _) = exchange(&mut client, &mut server);
+    assert!(events.contains(&Event::Finished {
+        call: unary,
+        result: Ok(large),
+    }));
+    assert!(events.contains(&Event::Message {
+        call: watch,
+        message: b"one".to_vec(),
+    }));
+
+    client.cancel(watch, now);
+    let (_, incoming) = exchange(&mut client, &mut server);
+    assert_eq!(incoming, [Incoming::Ended { call: id(THREE) }]);
+    server.shutdown(now);
+    let (_, incoming) = exchange(&mut client, &mut server);
+    assert_eq!(incoming, [Incoming::Closed(ConnectionError::ShutDown)]);
+    assert!(client.is_closed());
+}
