@@ -16,8 +16,22 @@ pub struct Config {
     pub types: Vec<String>,
     /// The file in which the registered plugins are kept over a restart; none: they are not.
     pub state_file: Option<PathBuf>,
+    /// What becomes of plugins of other types.
+    pub unknown_types: UnknownTypes,
     /// What becomes of a registered plugin that is down.
     pub on_down: OnDown,
+}
+
+/// What becomes of plugins of a type that is not among those that are accepted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UnknownTypes {
+    /// They are refused, and told so (kubelet: the same).
+    #[default]
+    Reject,
+    /// They are registered.
+    Accept,
+    /// They are told nothing.
+    Ignore,
 }
 
 /// What becomes of a registered plugin that does not answer any more, although its socket is there.
@@ -46,6 +60,7 @@ impl Default for Config {
             plugins_dirs: vec![PathBuf::from(DEFAULT_PLUGINS_DIR)],
             types: DEFAULT_TYPES.map(str::to_owned).to_vec(),
             state_file: None,
+            unknown_types: UnknownTypes::default(),
             on_down: OnDown::default(),
         }
     }
@@ -114,6 +129,31 @@ pub const MAX_STATE_FILE: u64 = 64 * 1024 * 1024;
 /// The largest reply to `NotifyRegistrationStatus` (bytes): an empty message, with room for fields
 /// that are not known yet.
 pub const MAX_NOTIFY_REPLY: usize = 4 * 1024;
+
+// --- The handlers --------------------------------------------------------------------------------
+
+/// How long a CSI driver may take to say what it calls the node (kubelet: 2 min).
+pub const CSI_NODE_INFO_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// How long a CSI driver may then take to describe itself, which is worth no long wait and must fit
+/// into [`HANDLER_TIMEOUT`] (kubelet: does not ask).
+pub const CSI_DESCRIBE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The largest reply of a CSI driver about itself or the node (octets): a hundred times what is
+/// known, because all of it is kept (kubelet: 4 MiB, the default of its gRPC library).
+pub const MAX_CSI_REPLY: usize = 64 * 1024;
+
+/// How long a device plugin may take to state its options, dialling included (kubelet: no limit
+/// after the dial, which has 10 s).
+pub const DEVICE_OPTIONS_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long a device plugin's devices are kept, all unhealthy, after its stream has ended
+/// (kubelet: `endpointStopGracePeriod`, 5 min).
+pub const DEVICE_GRACE: Duration = Duration::from_secs(300);
+
+/// How many devices one plugin may have: what a message of [`MAX_REPLY`] octets holds at 64 octets
+/// each (kubelet: no other limit than that of the message).
+pub const MAX_DEVICES: usize = 65_536;
 
 // --- The watch -----------------------------------------------------------------------------------
 

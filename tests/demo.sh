@@ -49,7 +49,8 @@ fail() {
 	exit 1
 }
 
-# Starts a sample plugin of type $1 and name $2, with a service of its own at $3; its process is $!.
+# Starts a sample plugin of type $1 and name $2, with its service at $3 or, when that is empty, on
+# the socket of its registration; its process is $!.
 start() {
 	"$target/examples/sample-plugin" --dir "$plugins" --type "$1" --name "$2" --endpoint "$3" \
 		>&3 2>&1 3>&- &
@@ -67,7 +68,7 @@ daemon=$!
 await "watching"
 
 step "A CSI driver, a device plugin and a DRA driver come"
-start CSIPlugin disk.example /run/disk.sock
+start CSIPlugin disk.example ""
 disk=$!
 start DevicePlugin example.com/gpu /run/gpu.sock
 gpu=$!

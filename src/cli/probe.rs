@@ -15,9 +15,9 @@ use lexopt::{Error, Parser};
 
 use super::run::plugin_type;
 use super::{Command, standard};
-use crate::config;
+use crate::config::{self, UnknownTypes};
 use crate::daemon::probe::{Outcome, probe};
-use crate::handler::{AcceptHandler, HandlerTable};
+use crate::handler::built_in;
 
 /// What to probe, and how to show what was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,8 +65,7 @@ pub(super) fn parse(parser: &mut Parser) -> Result<Command, Error> {
 
 /// Probes, shows what was found, and says what to end with. That nobody reads it is no failure.
 pub fn run(options: &Options) -> ExitCode {
-    let mut handlers = HandlerTable::new();
-    handlers.add(&options.types, AcceptHandler::default());
+    let (mut handlers, _) = built_in(&options.types, UnknownTypes::Reject);
     let report = probe(&options.socket, &mut handlers);
     let shown = match options.format {
         Format::Text => text::show(&report),

@@ -8,7 +8,7 @@ use lexopt::prelude::{Long, Short, ValueExt as _};
 use lexopt::{Error, Parser};
 
 use super::{Command, standard};
-use crate::config::{Config, DOWN_GRACE, OnDown};
+use crate::config::{Config, DOWN_GRACE, OnDown, UnknownTypes};
 
 /// How to run the daemon.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,6 +31,9 @@ pub(super) fn parse(parser: &mut Parser) -> Result<Command, Error> {
                 options.config.state_file = Some(file);
             }
             Long("type") => types.push(plugin_type(parser.value()?)?),
+            Long("unknown-types") => {
+                options.config.unknown_types = parser.value()?.parse_with(unknown_types)?;
+            }
             Long("on-down") => options.config.on_down = parser.value()?.parse_with(on_down)?,
             Short('v') | Long("verbose") => {
                 options.verbosity = options.verbosity.saturating_add(1);
@@ -66,6 +69,16 @@ pub(super) fn plugin_type(value: OsString) -> Result<String, Error> {
         return Err("--type needs the name of a plugin type".into());
     }
     Ok(name)
+}
+
+/// What becomes of plugins of other types.
+fn unknown_types(word: &str) -> Result<UnknownTypes, &'static str> {
+    match word {
+        "reject" => Ok(UnknownTypes::Reject),
+        "accept" => Ok(UnknownTypes::Accept),
+        "ignore" => Ok(UnknownTypes::Ignore),
+        _ => Err("it is reject, accept or ignore"),
+    }
 }
 
 /// What becomes of a plugin that is down: `keep`, `deregister`, `deregister=30s`.
@@ -111,6 +124,10 @@ Options:
                      (default: /var/lib/kubelet/plugins_registry)
   --type NAME        accept plugins of this type; may be given several times
                      (default: CSIPlugin, DevicePlugin, DRAPlugin)
+  --unknown-types WHAT
+                     what becomes of plugins of other types: reject them and tell
+                     them so, as kubelet does, accept them, or ignore them and tell
+                     them nothing (default: reject)
   --on-down WHAT     what becomes of a registered plugin whose process has gone or
                      does not answer: keep it, or deregister[=DURATION] it when
                      it has been down for that long, such as 500ms, 30s (taken
@@ -215,5 +232,18 @@ mod tests {
         assert!(parse(&["--type"]).unwrap_err().contains("--type"));
         assert!(parse(&["--fast"]).unwrap_err().contains("--fast"));
         assert!(parse(&["left-over"]).unwrap_err().contains("left-over"));
+    }
+
+    #[test]
+    fn plugins_of_other_types_are_rejected_accepted_or_ignored() {
+        let chosen = |word| parse(&["--unknown-types", word]).map(|it| it.config.unknown_types);
+        assert_eq!(
+            parse(&[]).unwrap().config.unknown_types,
+            UnknownTypes::Reject
+        );
+        assert_eq!(chosen("reject"), Ok(UnknownTypes::Reject));
+        assert_eq!(chosen("accept"), Ok(UnknownTypes::Accept));
+        assert_eq!(chosen("ignore"), Ok(UnknownTypes::Ignore));
+        assert!(chosen("keep").unwrap_err().contains("\"keep\""));
     }
 }

@@ -10,7 +10,7 @@ use mio::{Events, Interest, Poll, Token};
 use super::{PluginManager, SetupError, Signals};
 use crate::config::Config;
 use crate::escape;
-use crate::handler::{AcceptHandler, HandlerTable};
+use crate::handler::built_in;
 
 /// The plugin manager as a process of its own.
 #[derive(Debug)]
@@ -24,8 +24,7 @@ impl Daemon {
     /// Sets everything up; nothing that can fail at a start is left for later.
     pub fn new(config: &Config) -> Result<Self, SetupError> {
         let signals = Signals::block().map_err(SetupError::Signals)?;
-        let mut handlers = HandlerTable::new();
-        handlers.add(config.types.iter().cloned(), AcceptHandler::default());
+        let (handlers, _) = built_in(&config.types, config.unknown_types);
         let plugins = PluginManager::new(config, handlers)?;
         for dir in &config.plugins_dirs {
             log::info!("watching {}", escape::path(dir));

@@ -19,18 +19,26 @@
 //! ```
 
 mod accept;
+mod built_in;
 mod context;
+pub mod csi;
 mod dial;
+mod generic;
 mod plugin;
+mod reply;
+mod store;
 mod table;
 
 use std::fmt;
 
 pub use accept::{AcceptHandler, MAX_TOLD, Record, Told};
+pub use built_in::{Inventory, built_in};
 pub use context::{Call, CallFailure, Context, Effect, EffectId, EffectIds, Event, Stream, Ticket};
 pub use dial::DialError;
+pub use generic::GenericHandler;
 pub use plugin::{InvalidPlugin, Plugin};
-pub use table::{HandlerId, HandlerTable};
+pub use store::Store;
+pub use table::{HandlerId, HandlerTable, Unknown};
 
 /// Does the work for plugins of one type.
 ///

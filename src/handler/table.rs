@@ -11,6 +11,19 @@ use super::PluginHandler;
 pub struct HandlerTable {
     handlers: Vec<Box<dyn PluginHandler>>,
     by_type: BTreeMap<String, HandlerId>,
+    unknown: Unknown,
+}
+
+/// What becomes of plugins of a type that no handler was added for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unknown {
+    /// They are refused, and told so, as kubelet does.
+    #[default]
+    Refused,
+    /// They are left alone: nobody tells them anything.
+    Ignored,
+    /// This handler gets them.
+    GivenTo(HandlerId),
 }
 
 /// Names a handler of one [`HandlerTable`].
@@ -23,21 +36,37 @@ impl HandlerTable {
         Self::default()
     }
 
-    /// Gives `handler` the plugins of these types, which no other handler gets any longer.
+    /// Gives `handler` the plugins of these types, which no other handler gets any longer. Returns
+    /// how this table calls it.
     pub fn add<T: Into<String>>(
         &mut self,
         types: impl IntoIterator<Item = T>,
         handler: impl PluginHandler + 'static,
-    ) {
+    ) -> HandlerId {
         let id = HandlerId(self.handlers.len());
         self.handlers.push(Box::new(handler));
         self.by_type
             .extend(types.into_iter().map(|kind| (kind.into(), id)));
+        id
+    }
+
+    /// Says what becomes of plugins of a type that no handler was added for.
+    pub fn set_unknown(&mut self, unknown: Unknown) {
+        self.unknown = unknown;
+    }
+
+    /// Whether plugins of a type that no handler is for are told nothing.
+    pub fn ignores_unknown(&self) -> bool {
+        self.unknown == Unknown::Ignored
     }
 
     /// The handler for plugins of type `kind`: the name must match to the letter.
     pub fn find(&self, kind: &str) -> Option<HandlerId> {
-        self.by_type.get(kind).copied()
+        let known = self.by_type.get(kind).copied();
+        known.or(match self.unknown {
+            Unknown::GivenTo(id) => Some(id),
+            Unknown::Refused | Unknown::Ignored => None,
+        })
     }
 
     /// The handler of that name.
@@ -65,5 +94,18 @@ mod tests {
         assert_eq!(table.find("DRAPlugin"), Some(HandlerId(1)));
         assert_eq!(table.find("csiplugin"), None);
         assert_eq!(table.find(""), None);
+    }
+
+    #[test]
+    fn plugins_of_unknown_types_are_refused_unless_it_is_said_what_becomes_of_them() {
+        let mut table = HandlerTable::new();
+        let csi = table.add(["CSIPlugin"], AcceptHandler::default());
+        let generic = table.add(["Toaster"], AcceptHandler::default());
+        assert_eq!((table.find("X"), table.ignores_unknown()), (None, false));
+        table.set_unknown(Unknown::Ignored);
+        assert_eq!((table.find("X"), table.ignores_unknown()), (None, true));
+        table.set_unknown(Unknown::GivenTo(generic));
+        assert_eq!(table.find("X"), Some(generic));
+        assert_eq!(table.find("CSIPlugin"), Some(csi));
     }
 }

@@ -237,7 +237,8 @@ impl Manager {
             plugin_registered: result.is_ok(),
             error: result
                 .err()
-                .map_or_else(String::new, |why| why.status_error(&attempt.path)),
+                .and_then(|why| why.status_error(&attempt.path))
+                .unwrap_or_default(),
         };
         let method = registration::NOTIFY_REGISTRATION_STATUS;
         let request = status.encode_to_vec();
@@ -291,7 +292,7 @@ impl Manager {
     /// gone since the last one.
     fn ask(&mut self, attempt: &mut Attempt, question: Question, plugin: &Plugin, now: Time) {
         let Some(handler) = self.handlers.find(&plugin.kind) else {
-            let refusal = Refusal::NoHandler(plugin.kind.clone());
+            let refusal = Refusal::without_handler(plugin.kind.clone(), &self.handlers);
             let answer = Event::Answered(Err(refusal));
             return self.push_event(&attempt.path, attempt.id, answer);
         };

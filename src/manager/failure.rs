@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::escape;
 use crate::grpc::{CallError, Code};
-use crate::handler::{CallFailure, DialError, InvalidPlugin, Reason};
+use crate::handler::{CallFailure, DialError, HandlerTable, InvalidPlugin, Reason};
 
 /// Why a plugin is not registered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,9 +39,16 @@ pub enum Refusal {
     EndpointTaken(Arc<Path>),
     /// It could not be made usable.
     Registration(Reason),
+    /// No handler is there for its type, which is this, and such plugins are to be left alone.
+    Ignored(String),
 }
 
 impl Failure {
+    /// Whether it came as the user wants it, so that nobody has to look.
+    pub fn is_wanted(&self) -> bool {
+        matches!(self, Self::Refused(Refusal::Ignored(_)))
+    }
+
     /// Whether trying again soon is pointless: the plugin works, and what it says of itself is not
     /// acceptable. Only another socket, other handlers or another configuration can change that.
     pub fn is_terminal(&self) -> bool {
@@ -54,10 +61,20 @@ impl Failure {
 }
 
 impl Refusal {
+    /// What becomes of a plugin for whose type these handlers have none.
+    pub(super) fn without_handler(kind: String, handlers: &HandlerTable) -> Self {
+        if handlers.ignores_unknown() {
+            Self::Ignored(kind)
+        } else {
+            Self::NoHandler(kind)
+        }
+    }
+
     /// `RegistrationStatus.error`: kubelet's words, to the letter. Not escaped: it goes to the
-    /// plugin that the words are about.
-    pub fn status_error(&self, socket: &Path) -> String {
-        match self {
+    /// plugin that the words are about. None: the plugin is told nothing at all.
+    pub fn status_error(&self, socket: &Path) -> Option<String> {
+        Some(match self {
+            Self::Ignored(_) => return None,
             Self::NoHandler(kind) => format!(
                 "RegisterPlugin error -- no handler registered for plugin type: {kind} at socket {}",
                 socket.display()
@@ -75,7 +92,12 @@ impl Refusal {
                 "RegisterPlugin error -- plugin registration failed with err: {}",
                 reason.as_str()
             ),
-        }
+        })
+    }
+
+    /// Whether the plugin is told.
+    pub fn is_told(&self) -> bool {
+        !matches!(self, Self::Ignored(_))
     }
 }
 
@@ -127,6 +149,9 @@ impl fmt::Display for Refusal {
             Self::Registration(reason) => {
                 write!(f, "registration failed: {}", escape::text(reason.as_str()))
             }
+            Self::Ignored(kind) => {
+                write!(f, "its type \"{}\" is to be ignored", escape::text(kind))
+            }
         }
     }
 }
@@ -139,7 +164,10 @@ mod tests {
 
     #[test]
     fn the_plugin_is_told_why_in_kubelet_s_words_to_the_letter() {
-        let told = |refusal: Refusal| refusal.status_error(Path::new("/r/a-reg.sock"));
+        let told = |refusal: Refusal| {
+            let words = refusal.status_error(Path::new("/r/a-reg.sock"));
+            words.unwrap_or_default()
+        };
         assert_eq!(
             told(Refusal::NoHandler("Foo".into())),
             "RegisterPlugin error -- no handler registered for plugin type: Foo at socket /r/a-reg.sock"

@@ -184,7 +184,11 @@ impl Manager {
         }
         // One line per change: the same failure again is worth no operator's time.
         let is_news = socket.last_failure.as_ref() != Some(&failure);
-        let level = if is_news { Level::Warn } else { Level::Debug };
+        let level = match is_news {
+            true if failure.is_wanted() => Level::Info,
+            true => Level::Warn,
+            false => Level::Debug,
+        };
         let delay = socket.backoff.delay().unwrap_or_default();
         log::log!(level, "{shown}: {failure}; next try in {delay:?}");
         socket.last_failure = Some(failure);

@@ -33,7 +33,7 @@ pub fn verdict(
         Err(invalid) => return Verdict::Refused(Refusal::from(invalid)),
     };
     let Some(handler) = handlers.find(&plugin.kind) else {
-        return Verdict::Refused(Refusal::NoHandler(plugin.kind));
+        return Verdict::Refused(Refusal::without_handler(plugin.kind, handlers));
     };
     let (mut ids, mut effects) = (EffectIds::default(), Vec::new());
     let mut context = Context::new(now, Some(Ticket(0)), &mut ids, &mut effects);

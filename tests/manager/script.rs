@@ -3,6 +3,8 @@
 //! It speaks just enough HTTP/2 to serve two unary methods and one stream to a client that sends no
 //! dynamic table references, and is written apart from the crate's own framing.
 
+#![allow(dead_code, reason = "each test needs a part of it")]
+
 use std::collections::BTreeMap;
 
 use plugind::hpack::Decoder;
@@ -22,6 +24,10 @@ pub(crate) enum Answer {
     Silence,
     /// Closes the connection.
     Close,
+    /// Sends these messages and leaves the stream open, for more.
+    Stream(Vec<Vec<u8>>),
+    /// Announces a message of so many octets, and sends none of it.
+    Announce(u32),
 }
 
 /// A plugin's script, and its memory.
@@ -34,6 +40,10 @@ pub(crate) struct Script {
     pub(crate) told: Vec<RegistrationStatus>,
     /// How often it was asked who it is.
     pub(crate) asked: usize,
+    /// What it does when another method is called, by the method's path.
+    pub(crate) services: BTreeMap<&'static str, Answer>,
+    /// The other methods that were called, in order.
+    pub(crate) called: Vec<String>,
     /// Sends this instead of HTTP/2 as soon as somebody connects.
     pub(crate) babble: Option<Vec<u8>>,
     /// What it says at once to whoever asks for [`WATCH`]; then it goes on as it is made to.
@@ -57,8 +67,18 @@ impl Script {
             notify: Answer::Good,
             told: Vec::new(),
             asked: 0,
+            services: BTreeMap::new(),
+            called: Vec::new(),
             babble: None,
             watch: Vec::new(),
+        }
+    }
+
+    /// Somebody who serves these methods, and is no plugin himself.
+    pub(crate) fn serving<const N: usize>(services: [(&'static str, Answer); N]) -> Self {
+        Self {
+            services: services.into(),
+            ..Self::good("", "")
         }
     }
 
@@ -80,6 +100,8 @@ pub(crate) struct Serving {
     watching: Option<u32>,
     paths: BTreeMap<u32, String>,
     bodies: BTreeMap<u32, Vec<u8>>,
+    /// The streams on which more messages may follow.
+    open: Vec<u32>,
 }
 
 /// What a plugin does after it has read something.
@@ -151,7 +173,7 @@ impl Serving {
     pub(crate) fn stop(&mut self) -> Vec<u8> {
         let mut out = Vec::new();
         let stream = self.watching.take().expect("somebody watches");
-        trailers(&mut out, stream);
+        trailers(&mut out, stream, 0);
         out
     }
 
@@ -187,7 +209,7 @@ impl Serving {
             let status = RegistrationStatus::decode(&body[5..]).expect("a good request");
             script.told.push(status);
             (&script.notify, Vec::new())
-        } else if path == WATCH {
+        } else if path == WATCH && !script.services.contains_key(WATCH) {
             self.watching = Some(stream);
             frame(
                 &mut reaction.write,
@@ -201,7 +223,11 @@ impl Serving {
             }
             return;
         } else {
-            return status(&mut reaction.write, stream, 12, "unknown method");
+            script.called.push(path.clone());
+            match script.services.get(path.as_str()) {
+                Some(answer) => (answer, Vec::new()),
+                None => return status(&mut reaction.write, stream, 12, "unknown method"),
+            }
         };
         match answer {
             Answer::Good => reply(&mut reaction.write, stream, &good),
@@ -209,7 +235,50 @@ impl Serving {
             Answer::Status(code, message) => status(&mut reaction.write, stream, *code, message),
             Answer::Silence => {}
             Answer::Close => reaction.close = true,
+            Answer::Stream(messages) => {
+                frame(
+                    &mut reaction.write,
+                    HEADERS,
+                    END_HEADERS,
+                    stream,
+                    &response_head(),
+                );
+                for message in messages {
+                    data(&mut reaction.write, stream, message);
+                }
+                self.open.push(stream);
+            }
+            Answer::Announce(octets) => {
+                frame(
+                    &mut reaction.write,
+                    HEADERS,
+                    END_HEADERS,
+                    stream,
+                    &response_head(),
+                );
+                let mut prefix = vec![0];
+                prefix.extend_from_slice(&octets.to_be_bytes());
+                frame(&mut reaction.write, DATA, 0, stream, &prefix);
+            }
         }
+    }
+
+    /// One more message on every open stream.
+    pub(crate) fn push(&self, message: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        for stream in &self.open {
+            data(&mut out, *stream, message);
+        }
+        out
+    }
+
+    /// Ends every open stream with this gRPC status.
+    pub(crate) fn end(&mut self, code: u16) -> Vec<u8> {
+        let mut out = Vec::new();
+        for stream in std::mem::take(&mut self.open) {
+            trailers(&mut out, stream, code);
+        }
+        out
     }
 }
 
@@ -240,10 +309,15 @@ fn response_head() -> Vec<u8> {
 
 fn reply(out: &mut Vec<u8>, stream: u32, message: &[u8]) {
     frame(out, HEADERS, END_HEADERS, stream, &response_head());
+    data(out, stream, message);
+    trailers(out, stream, 0);
+}
+
+/// A message, in as many frames as it needs.
+fn data(out: &mut Vec<u8>, stream: u32, message: &[u8]) {
     for part in with_prefix(message).chunks(16_384) {
         frame(out, DATA, 0, stream, part);
     }
-    trailers(out, stream);
 }
 
 fn with_prefix(message: &[u8]) -> Vec<u8> {
@@ -251,10 +325,10 @@ fn with_prefix(message: &[u8]) -> Vec<u8> {
     [&[0][..], &length.to_be_bytes(), message].concat()
 }
 
-fn trailers(out: &mut Vec<u8>, stream: u32) {
-    let mut trailers = Vec::new();
-    field(&mut trailers, "grpc-status", "0");
-    frame(out, HEADERS, END_HEADERS | END_STREAM, stream, &trailers);
+fn trailers(out: &mut Vec<u8>, stream: u32, code: u16) {
+    let mut block = Vec::new();
+    field(&mut block, "grpc-status", &code.to_string());
+    frame(out, HEADERS, END_HEADERS | END_STREAM, stream, &block);
 }
 
 fn status(out: &mut Vec<u8>, stream: u32, code: u16, message: &str) {

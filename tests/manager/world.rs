@@ -1,6 +1,8 @@
 //! A world in virtual time around a [`Manager`]: sockets that appear and go, scripted plugins
 //! behind them, a handler that records, and a clock that moves when it is told to.
 
+#![allow(dead_code, reason = "each test needs a part of it")]
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -372,6 +374,49 @@ impl World {
         let words = connection.serving.stop();
         self.send(link, Delivery::Bytes(words));
         self.run();
+    }
+
+    /// Whoever is behind the socket at `path` sends one more message on every stream that it left
+    /// open.
+    pub(crate) fn push(&mut self, path: &str, message: &[u8]) {
+        self.write_to(path, |serving| serving.push(message));
+    }
+
+    /// Whoever is behind the socket at `path` ends every stream that it left open with this status.
+    pub(crate) fn end_streams(&mut self, path: &str, code: u16) {
+        self.write_to(path, |serving| serving.end(code));
+    }
+
+    fn write_to(&mut self, path: &str, write: impl Fn(&mut Serving) -> Vec<u8>) {
+        let path = Path::new(path);
+        let of_it = |it: &(&LinkId, &mut Connection)| it.1.is_open && *it.1.path == *path;
+        let open = self.links.iter_mut().filter(of_it);
+        let written: Vec<_> = open
+            .map(|(link, it)| (*link, write(&mut it.serving)))
+            .collect();
+        for (link, bytes) in written {
+            if !bytes.is_empty() {
+                self.send(link, Delivery::Bytes(bytes));
+            }
+        }
+        self.run();
+    }
+
+    /// Every connection to the socket at `path` breaks.
+    pub(crate) fn cut(&mut self, path: &str) {
+        let of_it = |it: &Connection| *it.path == *Path::new(path);
+        let links: Vec<_> = self.links.iter().filter(|(_, it)| of_it(it)).collect();
+        let links: Vec<_> = links.into_iter().map(|(link, _)| *link).collect();
+        for link in links {
+            self.break_link(link);
+        }
+        self.run();
+    }
+
+    /// How many connections to the socket at `path` are open.
+    pub(crate) fn open_to(&self, path: &str) -> usize {
+        let of_it = |it: &&Connection| it.is_open && *it.path == *Path::new(path);
+        self.links.values().filter(of_it).count()
     }
 
     fn dialled(&mut self, link: LinkId, path: Arc<Path>, wanted: Option<Identity>) {

@@ -1,9 +1,10 @@
 //! A plugin as small as one can be, to try the daemon with and to read as an example.
 //!
 //! It does what plugins in the field do: it removes a socket that a predecessor left behind,
-//! listens on its own, answers `GetInfo`, prints what `NotifyRegistrationStatus` tells it, and
-//! takes its socket along when it is asked to end. Its HTTP/2 is the `h2` crate's (see [`grpc`]),
-//! so that the daemon is tried against framing that is not its own.
+//! listens on its own, answers `GetInfo`, prints what `NotifyRegistrationStatus` tells it, has a
+//! name for the node as every CSI driver must, and takes its socket along when it is asked to end.
+//! Its HTTP/2 is the `h2` crate's (see [`grpc`]), so that the daemon is tried against framing that
+//! is not its own.
 
 mod grpc;
 
@@ -17,6 +18,7 @@ use std::sync::Arc;
 
 use nix::sys::stat::{Mode, umask};
 use plugind::escape;
+use plugind::proto::csi_v1::{NodeGetInfoResponse, node};
 use plugind::proto::pluginregistration::{
     PluginInfo, RegistrationStatus, RegistrationStatusResponse, registration,
 };
@@ -123,6 +125,11 @@ impl Service for Plugin {
                 self.told(&status);
                 Ok(RegistrationStatusResponse {}.encode_to_vec())
             }
+            node::NODE_GET_INFO => Ok(NodeGetInfoResponse {
+                node_id: "sample-node".to_owned(),
+                ..NodeGetInfoResponse::default()
+            }
+            .encode_to_vec()),
             _ => Err(UNIMPLEMENTED),
         }
     }

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use plugind::proto::csi_v1::{NodeGetInfoResponse, node};
 use plugind::proto::pluginregistration::{
     PluginInfo, RegistrationStatus, RegistrationStatusResponse, registration,
 };
@@ -161,6 +162,11 @@ impl Service for Answers {
                 let _ = self.told.send(status);
                 Ok(RegistrationStatusResponse {}.encode_to_vec())
             }
+            node::NODE_GET_INFO => Ok(NodeGetInfoResponse {
+                node_id: "sample-node".to_owned(),
+                ..NodeGetInfoResponse::default()
+            }
+            .encode_to_vec()),
             SERVICE => Ok(Vec::new()),
             _ => Err(UNIMPLEMENTED),
         }

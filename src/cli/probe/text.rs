@@ -81,7 +81,10 @@ impl Ladder {
             Verdict::Undecided(_) => self.line(took, "verdict", "accepted so far"),
             Verdict::Refused(refusal) => {
                 self.line(took, "verdict", refusal);
-                self.line(None, "  told", quoted(&refusal.status_error(socket)));
+                match refusal.status_error(socket) {
+                    Some(words) => self.line(None, "  told", quoted(&words)),
+                    None => self.line(None, "  told", "nothing"),
+                }
             }
         }
     }

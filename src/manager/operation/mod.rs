@@ -41,9 +41,10 @@
 //!     +-> Dialing -> AskingInfo ------------------------------->       Changed or Failed
 //! ```
 //!
-//! [`Event::Cancelled`] ends it from every state: at once where no handler has registered anything,
-//! by way of `Deregistering` where one has or may have. So every register that was not answered
-//! with a no is followed by exactly one deregister.
+//! A refusal of which the plugin is not told ends it at once. [`Event::Cancelled`] ends it from
+//! every state: at once where no handler has registered anything, by way of `Deregistering` where
+//! one has or may have. So every register that was not answered with a no is followed by exactly
+//! one deregister.
 
 mod messages;
 mod steps;

@@ -115,9 +115,14 @@ pub(super) fn registration_timed_out(socket: Arc<Path>, plugin: Arc<Plugin>, now
 pub(super) fn refuse(
     socket: Arc<Path>,
     refusal: Refusal,
-    commands: Vec<Command>,
+    mut commands: Vec<Command>,
     now: Time,
 ) -> Step {
+    if !refusal.is_told() {
+        commands.push(Command::Hangup);
+        let outcome = Outcome::Failed(Failure::Refused(refusal));
+        return Step::Ends(outcome, commands);
+    }
     tell(socket, Verdict::Refused(refusal), commands, now)
 }
 

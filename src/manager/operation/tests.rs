@@ -97,6 +97,11 @@ fn events() -> Vec<(&'static str, Event, Time)> {
         ("TurnCame", Event::TurnCame, Time::ZERO),
         ("Answered(yes)", Event::Answered(Ok(())), Time::ZERO),
         ("Answered(no)", Event::Answered(Err(no())), Time::ZERO),
+        (
+            "Answered(ignore)",
+            Event::Answered(Err(Refusal::Ignored("Toaster".into()))),
+            Time::ZERO,
+        ),
         ("Timeout, early", Event::Timeout, Time::ZERO),
         ("Timeout", Event::Timeout, LATE),
         ("Cancelled", Event::Cancelled, Time::ZERO),
@@ -205,11 +210,13 @@ AwaitingTurn(Deregister)
 Validating
     Answered(yes) -> Registering [EnterActual, Ask(Register)]
     Answered(no) -> Notifying(Refused) [Notify(false)]
+    Answered(ignore) -> ended: Failed(Refused) [Hangup]
     Timeout -> Notifying(Refused) [Abandon, Notify(false)]
     Cancelled -> ended: Cancelled [Abandon, Hangup]
 Registering
     Answered(yes) -> Notifying(Registered) [Notify(true)]
     Answered(no) -> Notifying(Refused) [LeaveActual, Notify(false)]
+    Answered(ignore) -> ended: Failed(Refused) [LeaveActual, Hangup]
     Timeout -> Deregistering(Refuse) [Abandon, LeaveActual, Ask(Deregister)]
     Cancelled -> Deregistering [Abandon, Hangup, LeaveActual, Ask(Deregister)]
 Notifying(Registered)
@@ -241,11 +248,13 @@ Redialing(Refused)
 Deregistering(Refuse)
     Answered(yes) -> Notifying(Refused) [Notify(false)]
     Answered(no) -> Notifying(Refused) [Notify(false)]
+    Answered(ignore) -> Notifying(Refused) [Notify(false)]
     Timeout -> Notifying(Refused) [Abandon, Notify(false)]
     Cancelled -> Deregistering [Hangup]
 Deregistering
     Answered(yes) -> ended: Deregistered []
     Answered(no) -> ended: Deregistered []
+    Answered(ignore) -> ended: Deregistered []
     Timeout -> ended: Deregistered [Abandon]
     Cancelled -> Deregistering []
 ";

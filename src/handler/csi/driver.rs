@@ -1,0 +1,204 @@
+//! What there is to know about a CSI driver on this node.
+//!
+//! Pure.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+
+use super::version::Version;
+use crate::escape;
+use crate::handler::{Plugin, Reason};
+use crate::proto::csi_v1::node_service_capability::{Type, rpc};
+use crate::proto::csi_v1::{
+    GetPluginInfoResponse, NodeGetCapabilitiesResponse, NodeGetInfoResponse,
+};
+
+/// Something that a driver can do on the node.
+pub use crate::proto::csi_v1::node_service_capability::rpc::Type as Capability;
+
+/// A registered driver, as it describes itself and its node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Driver {
+    /// Path of the socket that serves CSI.
+    pub endpoint: PathBuf,
+    /// The version of CSI to speak with it.
+    pub version: Version,
+    /// What it calls this node: never empty.
+    pub node_id: String,
+    /// How many of its volumes the node may have at a time; none: it does not say.
+    pub max_volumes: Option<u64>,
+    /// Where it says the node is: a value for each kind of place, such as a zone.
+    pub topology: BTreeMap<String, String>,
+    /// Its own version, in its vendor's spelling; none: it does not say.
+    pub vendor_version: Option<String>,
+    /// What it can do on the node, as far as it says and the abilities are known, sorted.
+    pub capabilities: Vec<Capability>,
+}
+
+impl Driver {
+    /// The driver behind a plugin that said this about its node.
+    pub(super) fn new(
+        plugin: &Plugin,
+        version: Version,
+        node: NodeGetInfoResponse,
+    ) -> Result<Self, Reason> {
+        if node.node_id.is_empty() {
+            return Err(Reason::new("NodeGetInfo gave an empty node_id"));
+        }
+        let topology = node.accessible_topology.unwrap_or_default();
+        Ok(Self {
+            endpoint: plugin.endpoint.clone(),
+            version,
+            node_id: node.node_id,
+            max_volumes: u64::try_from(node.max_volumes_per_node)
+                .ok()
+                .filter(|most| *most > 0),
+            topology: topology.segments,
+            vendor_version: None,
+            capabilities: Vec::new(),
+        })
+    }
+
+    pub(super) fn set_plugin_info(&mut self, info: GetPluginInfoResponse) {
+        self.vendor_version = Some(info.vendor_version).filter(|version| !version.is_empty());
+    }
+
+    pub(super) fn set_capabilities(&mut self, response: NodeGetCapabilitiesResponse) {
+        let numbers = response.capabilities.into_iter().filter_map(|capability| {
+            let Type::Rpc(rpc) = capability.r#type?;
+            Some(rpc.r#type)
+        });
+        let known = numbers.filter_map(|number| Capability::try_from(number).ok());
+        let mut capabilities: Vec<_> = known
+            .filter(|capability| *capability != rpc::Type::Unknown)
+            .collect();
+        capabilities.sort_unstable();
+        capabilities.dedup();
+        self.capabilities = capabilities;
+    }
+}
+
+/// What an operator wants to see, escaped: `node id "n1", topology zone=a, at most 16 volumes`.
+impl fmt::Display for Driver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "node id \"{}\"", escape::text(&self.node_id))?;
+        for (at, (kind, place)) in self.topology.iter().take(SHOWN_SEGMENTS).enumerate() {
+            f.write_str(if at == 0 { ", topology " } else { " " })?;
+            write!(f, "{}={}", escape::text(kind), escape::text(place))?;
+        }
+        if self.topology.len() > SHOWN_SEGMENTS {
+            let more = self.topology.len() - SHOWN_SEGMENTS;
+            write!(f, " and {more} more")?;
+        }
+        if let Some(most) = self.max_volumes {
+            write!(f, ", at most {most} volumes")?;
+        }
+        if let Some(version) = &self.vendor_version {
+            write!(f, ", vendor version \"{}\"", escape::text(version))?;
+        }
+        Ok(())
+    }
+}
+
+/// How many topology segments are shown in one line: honest drivers have one to three.
+const SHOWN_SEGMENTS: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::proto::csi_v1::node_service_capability::Rpc;
+    use crate::proto::csi_v1::{NodeServiceCapability, Topology};
+    use crate::proto::pluginregistration::PluginInfo;
+
+    fn driver(node: NodeGetInfoResponse) -> Result<Driver, Reason> {
+        let info = PluginInfo {
+            name: "a".into(),
+            ..PluginInfo::default()
+        };
+        let plugin = Plugin::from_info(info, Path::new("/r/a-reg.sock").into());
+        let version = Version::parse("1.0").expect("a version");
+        Driver::new(&plugin.expect("it has a name"), version, node)
+    }
+
+    fn node(node_id: &str) -> NodeGetInfoResponse {
+        NodeGetInfoResponse {
+            node_id: node_id.into(),
+            ..NodeGetInfoResponse::default()
+        }
+    }
+
+    #[test]
+    fn a_line_shows_what_an_operator_wants_to_see_and_nothing_of_the_plugin_s_as_it_is() {
+        let segments = [("zone".into(), "a".into()), ("rack\n".into(), "7".into())];
+        let mut driver = driver(NodeGetInfoResponse {
+            max_volumes_per_node: 16,
+            accessible_topology: Some(Topology {
+                segments: segments.into(),
+            }),
+            ..node("n\x1b1")
+        })
+        .expect("it has a node id");
+        driver.set_plugin_info(GetPluginInfoResponse {
+            vendor_version: "2.0\"".into(),
+            ..GetPluginInfoResponse::default()
+        });
+        assert_eq!(
+            driver.to_string(),
+            "node id \"n\\u{1b}1\", topology rack\\n=7 zone=a, at most 16 volumes, \
+             vendor version \"2.0\"\""
+        );
+    }
+
+    #[test]
+    fn a_driver_without_limits_and_places_says_its_node_id_only() {
+        for most in [0, -1] {
+            let driver = driver(NodeGetInfoResponse {
+                max_volumes_per_node: most,
+                ..node("n")
+            });
+            let driver = driver.expect("it has a node id");
+            assert_eq!(
+                (driver.max_volumes, driver.to_string().as_str()),
+                (None, "node id \"n\"")
+            );
+        }
+    }
+
+    #[test]
+    fn many_topology_segments_do_not_fill_the_log() {
+        let segments = (0..100).map(|at| (format!("{at:02}"), "x".to_owned()));
+        let topology = Topology {
+            segments: segments.collect(),
+        };
+        let driver = driver(NodeGetInfoResponse {
+            accessible_topology: Some(topology),
+            ..node("n")
+        });
+        let shown = driver.expect("it has a node id").to_string();
+        assert!(shown.ends_with(" 07=x and 92 more"), "{shown}");
+    }
+
+    #[test]
+    fn abilities_that_nobody_knows_are_left_out() {
+        let mut driver = driver(node("n")).expect("it has a node id");
+        let capabilities = [3, 1, 3, 0, 99, -1].map(|number| NodeServiceCapability {
+            r#type: Some(Type::Rpc(Rpc { r#type: number })),
+        });
+        let mut capabilities = capabilities.to_vec();
+        capabilities.push(NodeServiceCapability { r#type: None });
+        driver.set_capabilities(NodeGetCapabilitiesResponse { capabilities });
+        assert_eq!(
+            driver.capabilities,
+            [Capability::StageUnstageVolume, Capability::ExpandVolume]
+        );
+    }
+
+    #[test]
+    fn a_driver_needs_a_node_id() {
+        let reason = driver(node("")).expect_err("it is empty");
+        assert_eq!(reason.as_str(), "NodeGetInfo gave an empty node_id");
+    }
+}

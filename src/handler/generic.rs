@@ -1,0 +1,38 @@
+//! Plugins of a type of one's own: there is nothing to do for them but to know that they are there.
+//!
+//! Pure.
+
+use super::{Answer, Context, Plugin, PluginHandler, Store};
+
+/// Registers every plugin that it is given, and knows which ones there are.
+#[derive(Debug, Default)]
+pub struct GenericHandler {
+    plugins: Store<Plugin>,
+}
+
+impl GenericHandler {
+    /// The registered plugins, which stay readable after the handler has been given away.
+    pub fn plugins(&self) -> Store<Plugin> {
+        self.plugins.clone()
+    }
+}
+
+impl PluginHandler for GenericHandler {
+    fn validate(&mut self, _: &Plugin, _: &mut Context<'_>) -> Answer {
+        Answer::YES
+    }
+
+    fn register(&mut self, plugin: &Plugin, _: &mut Context<'_>) -> Answer {
+        self.plugins.set(plugin, plugin.clone());
+        Answer::YES
+    }
+
+    fn deregister(&mut self, plugin: &Plugin, _: &mut Context<'_>) -> Answer {
+        self.plugins.remove(plugin);
+        Answer::YES
+    }
+
+    fn promoted(&mut self, plugin: &Plugin, _: &mut Context<'_>) {
+        self.plugins.promote(plugin);
+    }
+}

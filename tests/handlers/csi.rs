@@ -1,0 +1,259 @@
+//! CSI drivers.
+
+use std::path::Path;
+
+use plugind::config::{CSI_DESCRIBE_TIMEOUT, CSI_NODE_INFO_TIMEOUT, MAX_CSI_REPLY};
+use plugind::handler::csi::Capability;
+use plugind::proto::csi_v1::node_service_capability::{Rpc, Type};
+use plugind::proto::csi_v1::{
+    GetPluginInfoResponse, NodeGetCapabilitiesResponse, NodeGetInfoResponse, NodeServiceCapability,
+    Topology, identity, node,
+};
+use prost::Message as _;
+
+use crate::node::{Node, seconds};
+use crate::script::{Answer, Script};
+
+const REG: &str = "/r/disk-reg.sock";
+const CSI: &str = "/p/disk.sock";
+const FAILED: &str = "plugin registration failed with err: ";
+
+/// A service that calls the node so.
+pub(crate) fn knows_node(node_id: &str) -> (&'static str, Answer) {
+    let info = NodeGetInfoResponse {
+        node_id: node_id.into(),
+        ..NodeGetInfoResponse::default()
+    };
+    (node::NODE_GET_INFO, Answer::Octets(info.encode_to_vec()))
+}
+
+/// A registrar that says so of a driver whose service is at [`CSI`].
+fn registrar(versions: &[&str]) -> Script {
+    let mut script = Script::good("CSIPlugin", "disk.example");
+    script.info.endpoint = CSI.into();
+    script.info.supported_versions = versions.iter().map(|&it| it.to_owned()).collect();
+    script
+}
+
+/// A node with a driver that serves this, whose registrar has just appeared.
+fn with_driver<const N: usize>(services: [(&'static str, Answer); N]) -> Node {
+    let mut node = Node::new();
+    node.world.create(CSI, Script::serving(services));
+    node.world.appear(REG, registrar(&["1.0.0"]));
+    node
+}
+
+#[test]
+fn a_driver_is_registered_with_all_that_it_says_of_itself_and_the_node() {
+    let segments = [("topology.example/zone".into(), "a".into())];
+    let info = NodeGetInfoResponse {
+        node_id: "node-1".into(),
+        max_volumes_per_node: 16,
+        accessible_topology: Some(Topology {
+            segments: segments.clone().into(),
+        }),
+    };
+    let vendor = GetPluginInfoResponse {
+        name: "disk.example".into(),
+        vendor_version: "2.4.1".into(),
+        ..GetPluginInfoResponse::default()
+    };
+    let capabilities = NodeGetCapabilitiesResponse {
+        capabilities: vec![NodeServiceCapability {
+            r#type: Some(Type::Rpc(Rpc { r#type: 1 })),
+        }],
+    };
+    let mut node = with_driver([
+        (node::NODE_GET_INFO, Answer::Octets(info.encode_to_vec())),
+        (
+            identity::GET_PLUGIN_INFO,
+            Answer::Octets(vendor.encode_to_vec()),
+        ),
+        (
+            node::NODE_GET_CAPABILITIES,
+            Answer::Octets(capabilities.encode_to_vec()),
+        ),
+    ]);
+    assert_eq!(node.told(REG), Ok(()));
+    let driver = node
+        .knows
+        .csi_drivers
+        .get("disk.example")
+        .expect("a driver");
+    assert_eq!(driver.endpoint, Path::new(CSI));
+    assert_eq!(driver.version.to_string(), "1.0");
+    assert_eq!(driver.node_id, "node-1");
+    assert_eq!(driver.max_volumes, Some(16));
+    assert_eq!(driver.topology, segments.into());
+    assert_eq!(driver.vendor_version.as_deref(), Some("2.4.1"));
+    assert_eq!(driver.capabilities, [Capability::StageUnstageVolume]);
+    node.world.vanish(REG);
+    assert_eq!(node.knows.csi_drivers.get("disk.example"), None);
+    assert_eq!(node.world.open_to(CSI), 0);
+}
+
+#[test]
+fn a_driver_need_not_describe_itself() {
+    for answer in [
+        Answer::Status(12, "unimplemented"),
+        Answer::Octets(vec![0xff]),
+        Answer::Octets(vec![0; MAX_CSI_REPLY + 1]),
+        Answer::Close,
+        Answer::Announce(u32::MAX),
+    ] {
+        let node = with_driver([
+            knows_node("node-1"),
+            (identity::GET_PLUGIN_INFO, answer.clone()),
+            (node::NODE_GET_CAPABILITIES, answer),
+        ]);
+        assert_eq!(node.told(REG), Ok(()));
+        let driver = node
+            .knows
+            .csi_drivers
+            .get("disk.example")
+            .expect("a driver");
+        assert_eq!((driver.vendor_version, driver.capabilities), (None, vec![]));
+    }
+}
+
+#[test]
+fn a_driver_that_does_not_describe_itself_in_time_is_registered_without_it() {
+    let mut node = with_driver([
+        knows_node("node-1"),
+        (identity::GET_PLUGIN_INFO, Answer::Silence),
+        (node::NODE_GET_CAPABILITIES, Answer::Silence),
+    ]);
+    node.has_time_for_others();
+    assert_eq!(node.told(REG), Err("told nothing"));
+    node.world.advance(CSI_DESCRIBE_TIMEOUT);
+    assert_eq!(node.told(REG), Ok(()));
+}
+
+#[test]
+fn a_driver_that_does_not_know_the_node_is_refused_and_told_why() {
+    let empty = Answer::Octets(Vec::new());
+    let large = Answer::Octets(vec![0; MAX_CSI_REPLY + 1]);
+    for (answer, why) in [
+        (empty, "NodeGetInfo gave an empty node_id"),
+        (
+            Answer::Status(14, "not yet"),
+            "NodeGetInfo failed: the peer answered UNAVAILABLE",
+        ),
+        (
+            Answer::Octets(vec![0xff]),
+            "the reply to NodeGetInfo is no such reply",
+        ),
+        (
+            large,
+            "the reply to NodeGetInfo is larger than 65536 octets",
+        ),
+        (
+            Answer::Announce(u32::MAX),
+            "NodeGetInfo failed: the peer's message has",
+        ),
+        (Answer::Close, "NodeGetInfo failed: "),
+    ] {
+        let node = with_driver([(node::NODE_GET_INFO, answer)]);
+        let told = node.told(REG).unwrap_err();
+        let told = told.strip_prefix(FAILED).expect("kubelet's words");
+        assert!(told.starts_with(why), "{told:?} is not {why:?}");
+        assert_eq!(node.knows.csi_drivers.get("disk.example"), None);
+    }
+}
+
+#[test]
+fn a_driver_whose_endpoint_is_dead_is_refused_and_registered_once_it_lives() {
+    let mut node = Node::new();
+    node.world.appear(REG, registrar(&["1.0.0"]));
+    let words = "NodeGetInfo failed: cannot connect: there is no such socket";
+    assert_eq!(node.told(REG).unwrap_err(), format!("{FAILED}{words}"));
+    node.world
+        .create(CSI, Script::serving([knows_node("node-1")]));
+    node.world.advance(seconds(1));
+    assert_eq!(node.told(REG), Ok(()));
+}
+
+#[test]
+fn a_driver_may_take_two_minutes_for_the_node_and_no_longer() {
+    let mut node = with_driver([(node::NODE_GET_INFO, Answer::Silence)]);
+    node.world.advance(seconds(119));
+    assert_eq!(node.told(REG), Err("told nothing"));
+    node.has_time_for_others();
+    node.world.advance(seconds(1));
+    let words = "NodeGetInfo failed: the peer did not answer in time";
+    assert_eq!(node.told(REG).unwrap_err(), format!("{FAILED}{words}"));
+}
+
+#[test]
+fn a_driver_that_goes_while_it_is_asked_leaves_nothing_behind() {
+    let mut node = with_driver([(node::NODE_GET_INFO, Answer::Silence)]);
+    assert_eq!(node.world.open_to(CSI), 1);
+    node.world.vanish(REG);
+    assert_eq!(node.world.open_to(CSI), 0);
+    assert_eq!(node.world.counts(), (0, 0));
+    node.world.advance(2 * CSI_NODE_INFO_TIMEOUT);
+    assert_eq!(node.knows.csi_drivers.get("disk.example"), None);
+}
+
+#[test]
+fn csi2_a_driver_without_a_version_1_is_refused_and_told_why() {
+    let mut node = Node::new();
+    node.world.appear(REG, registrar(&["0.3.0"]));
+    assert_eq!(
+        node.told(REG),
+        Err(
+            "plugin validation failed with err: the driver's highest supported version is 0.3, \
+             and it must be a version 1"
+        )
+    );
+}
+
+#[test]
+fn csi4_a_driver_whose_name_is_taken_needs_a_higher_version() {
+    let taken = Err(
+        "plugin validation failed with err: another driver with the same name is \
+                     already registered with a higher supported version",
+    );
+    for (first, name, second, told) in [
+        (&["v1.0.0"][..], "other.example", "v1.0.0", Ok(())),
+        (&["v1.0.0"], "disk.example", "v1.0.0", taken),
+        (&["v1.2.0"], "disk.example", "v1.1.9", taken),
+        (
+            &["v0.3.0", "v0.2.0", "v1.0.0"],
+            "disk.example",
+            "v1.0.1",
+            Ok(()),
+        ),
+    ] {
+        let mut node = Node::new();
+        node.world.create(CSI, Script::serving([knows_node("old")]));
+        node.world
+            .create("/p/new.sock", Script::serving([knows_node("new")]));
+        node.world.appear(REG, registrar(first));
+        let mut late = registrar(&[second]);
+        late.info.name = name.into();
+        late.info.endpoint = "/p/new.sock".into();
+        node.world.appear("/r/new-reg.sock", late);
+        assert_eq!(node.told(REG), Ok(()));
+        assert_eq!(node.told("/r/new-reg.sock"), told, "{name} {second}");
+    }
+}
+
+#[test]
+fn the_old_driver_is_the_one_to_use_again_when_the_new_one_goes() {
+    let mut node = with_driver([knows_node("old")]);
+    let mut late = registrar(&["1.0.1"]);
+    late.info.endpoint = "/p/new.sock".into();
+    node.world
+        .create("/p/new.sock", Script::serving([knows_node("new")]));
+    node.world.appear("/r/new-reg.sock", late);
+    let node_id = |node: &Node| {
+        node.knows
+            .csi_drivers
+            .get("disk.example")
+            .map(|it| it.node_id)
+    };
+    assert_eq!(node_id(&node).as_deref(), Some("new"));
+    node.world.vanish("/r/new-reg.sock");
+    assert_eq!(node_id(&node).as_deref(), Some("old"));
+}

@@ -1,0 +1,68 @@
+//! A node with the built-in handlers.
+
+use std::path::Path;
+use std::time::Duration;
+
+use plugind::config::{DEFAULT_TYPES, UnknownTypes};
+use plugind::handler::{Inventory, built_in};
+use plugind::manager::Manager;
+
+use crate::script::Script;
+use crate::world::World;
+
+/// A world around the built-in handlers, and what they know.
+pub(crate) struct Node {
+    pub(crate) world: World,
+    pub(crate) knows: Inventory,
+}
+
+impl Node {
+    /// A node that takes the three types of kubelet.
+    pub(crate) fn new() -> Self {
+        Self::with(&DEFAULT_TYPES, UnknownTypes::Reject)
+    }
+
+    /// A node that takes these types, and does that with plugins of others.
+    pub(crate) fn with(types: &[&str], unknown: UnknownTypes) -> Self {
+        let types: Vec<String> = types.iter().map(|&kind| kind.to_owned()).collect();
+        let (handlers, knows) = built_in(&types, unknown);
+        let world = World::with(Manager::new(handlers));
+        Self { world, knows }
+    }
+
+    /// Whether the plugin behind that socket was told last that it is registered, or why not.
+    #[track_caller]
+    pub(crate) fn told(&self, socket: &str) -> Result<(), &str> {
+        match self.world.told_by(Path::new(socket)) {
+            Some((true, _)) => Ok(()),
+            Some((false, why)) => Err(why.strip_prefix("RegisterPlugin error -- ").unwrap_or(why)),
+            None => Err("told nothing"),
+        }
+    }
+
+    /// Another plugin registers at this moment: whatever is going on, the node has time for it.
+    #[track_caller]
+    pub(crate) fn has_time_for_others(&mut self) {
+        let now = self.world.now;
+        let other = Script {
+            services: [crate::csi::knows_node("other")].into(),
+            ..Script::good("CSIPlugin", "other")
+        };
+        self.world.appear(OTHER, other);
+        assert_eq!(
+            self.told(OTHER),
+            Ok(()),
+            "another plugin registers meanwhile"
+        );
+        assert_eq!(self.world.now, now);
+        self.world.vanish(OTHER);
+    }
+}
+
+/// That many seconds.
+pub(crate) fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// The registration socket of another plugin.
+const OTHER: &str = "/r/other-reg.sock";

@@ -1,0 +1,49 @@
+//! Plugins of types that nobody has heard of, and of types of one's own.
+
+use plugind::config::{BACKOFF_CAP, UnknownTypes};
+
+use crate::node::Node;
+use crate::script::Script;
+
+const REG: &str = "/r/toaster-reg.sock";
+
+fn with_toaster(types: &[&str], unknown: UnknownTypes) -> Node {
+    let mut node = Node::with(types, unknown);
+    node.world.appear(REG, Script::good("Toaster", "t.example"));
+    node
+}
+
+#[test]
+fn a_type_of_one_s_own_is_registered_and_known() {
+    let mut node = with_toaster(&["Toaster"], UnknownTypes::Reject);
+    assert_eq!(node.told(REG), Ok(()));
+    let plugin = node.knows.others.get("t.example").expect("a plugin");
+    assert_eq!((&*plugin.kind, &*plugin.versions[0]), ("Toaster", "1.0.0"));
+    node.world.vanish(REG);
+    assert_eq!(node.knows.others.get("t.example"), None);
+}
+
+#[test]
+fn an_unknown_type_is_rejected_in_kubelet_s_words() {
+    let node = with_toaster(&["CSIPlugin"], UnknownTypes::Reject);
+    let words = "no handler registered for plugin type: Toaster at socket /r/toaster-reg.sock";
+    assert_eq!(node.told(REG), Err(words));
+    assert_eq!(node.world.counts(), (1, 0));
+}
+
+#[test]
+fn an_unknown_type_is_registered_where_all_are_accepted() {
+    let node = with_toaster(&["CSIPlugin"], UnknownTypes::Accept);
+    assert_eq!(node.told(REG), Ok(()));
+    assert_eq!(node.knows.others.names(), ["t.example"]);
+}
+
+#[test]
+fn an_unknown_type_that_is_ignored_is_never_told_anything() {
+    let mut node = with_toaster(&["CSIPlugin"], UnknownTypes::Ignore);
+    node.world.advance(3 * BACKOFF_CAP);
+    assert_eq!(node.told(REG), Err("told nothing"));
+    assert_eq!(node.world.counts(), (1, 0));
+    assert_eq!(node.world.open_to(REG), 0);
+    node.has_time_for_others();
+}
