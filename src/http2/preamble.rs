@@ -93,8 +93,9 @@ fn judge_http1_request(octets: &[u8], ended: bool) -> Verdict {
     if request.version.is_some() {
         return Verdict::Not(Preamble::Http1Request);
     }
-    let is_undecided = parsed.is_ok() && octets.len() < STATUS_LINE;
-    if is_undecided && !ended {
+    let may_be_http1 = parsed.is_ok() && octets.len() < STATUS_LINE;
+    let may_be_tls = octets.len() < TLS_RECORD;
+    if (may_be_http1 || may_be_tls) && !ended {
         return Verdict::Unknown;
     }
     Verdict::Not(instead(octets))
@@ -131,6 +132,9 @@ const HTTP1: &[u8] = b"HTTP/1.";
 
 /// How much of what looks like HTTP/1 may go by before its first line is given up on (octets).
 const STATUS_LINE: usize = 64;
+
+/// How many octets tell TLS from anything else: the type of a record and its version.
+const TLS_RECORD: usize = 3;
 
 /// How much is kept of what is neither: enough to recognise it, too little to fill a log (octets).
 const KEPT: usize = 32;
@@ -220,6 +224,7 @@ mod tests {
         assert_eq!(judge_client(&request[..9], false), Verdict::Unknown);
         let tls = b"\x16\x03\x01\x02\0\x01";
         assert_eq!(judge_client(tls, false), Verdict::Not(Preamble::Tls));
+        assert_eq!(judge_client(&tls[..2], false), Verdict::Unknown);
         assert_eq!(judge_client(b"", true), Verdict::Not(Preamble::Nothing));
         let endless = [b'x'; 64];
         assert!(matches!(
