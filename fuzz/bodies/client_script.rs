@@ -57,7 +57,7 @@ impl Script {
             calls: BTreeMap::new(),
             last: None,
             unread: Vec::new(),
-            listener: Listener::default(),
+            listener: Listener::client(),
             eof: false,
         }
     }

@@ -5,15 +5,21 @@
 
 use std::fmt::Write as _;
 
-use plugind::http2::{Connection, ConnectionError, Event, Preamble};
+use plugind::http2::{Connection, ConnectionError, Event, Preamble, StreamId};
 use plugind::time::Time;
 
 use super::CONNECTION_BOUND;
 use super::input::Input;
 use super::listener::Listener;
 
-/// Whose end of the connection is played with.
-const ROLES: [fn(Time) -> Connection; 1] = [Connection::client];
+/// Whose end of the connection is played with, and who listens to it.
+const ROLES: [Role; 2] = [
+    (Connection::client, Listener::client),
+    (Connection::server, Listener::server),
+];
+
+/// One end of a connection and a listener, when both are new.
+type Role = (fn(Time) -> Connection, fn() -> Listener);
 
 /// Plays the octets whole and in pieces.
 pub fn check(bytes: &[u8]) {
@@ -43,13 +49,13 @@ struct Play {
 }
 
 impl Play {
-    fn run(role: fn(Time) -> Connection, requests: usize, pieces: &[u8], octets: &[u8]) -> Self {
+    fn run((connection, listener): Role, requests: usize, pieces: &[u8], octets: &[u8]) -> Self {
         let mut play = Self {
-            connection: role(Time::ZERO),
+            connection: connection(Time::ZERO),
             told: String::new(),
             content: Vec::new(),
             wrote: Vec::new(),
-            listener: Listener::default(),
+            listener: listener(),
             said_goodbye: false,
         };
         for request in 0..requests {
@@ -113,6 +119,10 @@ impl Play {
             Some(Event::Closed(ConnectionError::NotHttp2(Preamble::Other(_)))) => {
                 self.told.push_str("no HTTP/2");
             }
+            Some(Event::Request { stream, fields, .. }) => {
+                writeln!(self.told, "request {stream} {fields:?}").expect("a string");
+                self.answer(stream);
+            }
             Some(event) => {
                 use ConnectionError::{TimedOut, Violation};
                 self.said_goodbye |= matches!(event, Event::Closed(Violation(_) | TimedOut(_)));
@@ -120,6 +130,20 @@ impl Play {
             }
         }
         true
+    }
+
+    /// Answers a request at once, in one of three ways.
+    fn answer(&mut self, stream: StreamId) {
+        let fields: [(&str, &[u8]); 1] = [(":status", b"200")];
+        let has_content = stream.get() % 3 != 0;
+        let sent = self
+            .connection
+            .send_headers(stream, &fields, !has_content, Time::ZERO);
+        let is_over = stream.get() % 3 == 1;
+        if sent.is_ok() && has_content {
+            self.connection
+                .send_data(stream, b"an answer", is_over, Time::ZERO);
+        }
     }
 
     /// Writes everything; answers whether there was anything.

@@ -1,7 +1,7 @@
-//! A strict listener: holds what a client writes to the rules that bind every client, whatever the
-//! server does to it.
+//! A strict listener: holds what one side writes to the rules that bind it, whatever the other does
+//! to it.
 //!
-//! Frames are whole, and no larger than every server accepts. Streams are opened in order. Nobody
+//! Frames are whole, and no larger than every peer accepts. A client opens streams in order. Nobody
 //! sends on a stream after ending it, and nothing at all after resetting it.
 
 use std::collections::BTreeMap;
@@ -12,15 +12,18 @@ use super::wire::{
 };
 
 /// What was heard so far.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Listener {
+    /// Whether a client is listened to.
+    is_client: bool,
     /// What came and was not yet looked at.
     octets: Vec<u8>,
+    /// Whether the preface came, where there is one.
     greeted: bool,
     streams: BTreeMap<u32, State>,
 }
 
-/// What a client may still send on a stream.
+/// What may still be sent on a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Open,
@@ -29,6 +32,25 @@ enum State {
 }
 
 impl Listener {
+    /// Listens to a client.
+    pub(super) fn client() -> Self {
+        Self::new(true)
+    }
+
+    /// Listens to a server.
+    pub(super) fn server() -> Self {
+        Self::new(false)
+    }
+
+    fn new(is_client: bool) -> Self {
+        Self {
+            is_client,
+            octets: Vec::new(),
+            greeted: !is_client,
+            streams: BTreeMap::new(),
+        }
+    }
+
     /// Hears what was written next, however it is cut.
     pub(super) fn hear(&mut self, octets: &[u8]) {
         self.octets.extend(octets);
@@ -68,15 +90,10 @@ impl Listener {
         let [_, _, _, kind, flags, s1, s2, s3, s4] = head;
         let stream = u32::from_be_bytes([s1, s2, s3, s4]);
         match kind {
-            HEADERS => self.opens(stream, flags),
+            HEADERS if self.is_client => self.opens(stream, flags),
+            HEADERS => self.answers(stream, flags),
             DATA => self.sends(stream, flags),
-            RST_STREAM => {
-                let before = self.streams.insert(stream, State::Reset);
-                assert!(
-                    matches!(before, Some(State::Open | State::Ended)),
-                    "RST_STREAM on stream {stream}, which is {before:?}"
-                );
-            }
+            RST_STREAM => self.resets(stream),
             WINDOW_UPDATE => {
                 assert_eq!(length, 4);
                 let state = self.streams.get(&stream);
@@ -85,7 +102,7 @@ impl Listener {
             SETTINGS => assert_eq!((stream, length % 6), (0, 0)),
             PING => assert_eq!((stream, length), (0, 8)),
             GOAWAY => assert!(stream == 0 && length >= 8),
-            PUSH_PROMISE | CONTINUATION => panic!("a client sends no frame of kind {kind}"),
+            PUSH_PROMISE | CONTINUATION => panic!("we send no frame of kind {kind}"),
             _ => panic!("nobody sends a frame of kind {kind}"),
         }
     }
@@ -97,6 +114,24 @@ impl Listener {
         assert!(stream % 2 == 1 && stream > last, "{last} before {stream}");
         self.streams.insert(stream, State::Open);
         self.note_end(stream, flags);
+    }
+
+    /// An answer's head, or its trailers.
+    fn answers(&mut self, stream: u32, flags: u8) {
+        let state = *self.streams.entry(stream).or_insert(State::Open);
+        assert_eq!(state, State::Open, "HEADERS on stream {stream}");
+        assert!(stream % 2 == 1, "a push");
+        self.note_end(stream, flags);
+    }
+
+    /// The end of a stream, which a server may refuse without having sent anything on it.
+    fn resets(&mut self, stream: u32) {
+        let before = self.streams.insert(stream, State::Reset);
+        let is_refused = !self.is_client && before.is_none();
+        assert!(
+            is_refused || matches!(before, Some(State::Open | State::Ended)),
+            "RST_STREAM on stream {stream}, which is {before:?}"
+        );
     }
 
     fn sends(&mut self, stream: u32, flags: u8) {

@@ -21,20 +21,25 @@ pub mod hpack_decode;
 pub mod hpack_encode;
 pub mod huffman;
 pub mod plugin_info;
+pub mod server_script;
+pub mod we_serve_h2;
 
 mod answer;
 mod input;
 mod listener;
+mod pipe;
 mod wire;
 
 /// A body: panics when something is wrong.
 pub type Check = fn(&[u8]);
 
 /// Every target's name and body.
-pub const TARGETS: [(&str, Check); 10] = [
+pub const TARGETS: [(&str, Check); 12] = [
     ("connection_split", connection_split::check),
     ("client_script", client_script::check),
+    ("server_script", server_script::check),
     ("h2_serves_us", h2_serves_us::check),
+    ("we_serve_h2", we_serve_h2::check),
     ("hpack_decode", hpack_decode::check),
     ("hpack_encode", hpack_encode::check),
     ("huffman", huffman::check),

@@ -10,7 +10,7 @@ use h2::server::{Builder, Connection, Handshake, SendResponse};
 use http::{HeaderMap, HeaderValue, Request, Response};
 
 use super::super::input::Input;
-use super::pipe::Pipe;
+use super::super::pipe::Pipe;
 use super::{SIZES, frame_prefix};
 
 /// What the server wants of its clients.
@@ -26,7 +26,7 @@ pub(super) struct Settings {
 impl Settings {
     pub(super) fn new(input: &mut Input<'_>) -> Self {
         let mut builder = Builder::new();
-        let window = input.pick(&[65_535, 1000, 10_000, 1 << 20]);
+        let window = input.pick(&[65_535, 10_000, 20_000, 1 << 20]);
         builder
             .initial_window_size(window)
             .initial_connection_window_size(input.pick(&[65_535, 1 << 20]))

@@ -1,0 +1,121 @@
+//! A stream of octets in memory, between a machine of ours that is told how much moved and `h2`,
+//! which awaits it.
+
+use std::cell::RefCell;
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// Both directions; `h2`'s end is the one that is awaited.
+#[derive(Debug, Clone)]
+pub(super) struct Pipe(Rc<RefCell<Both>>);
+
+#[derive(Debug)]
+struct Both {
+    to_h2: Vec<u8>,
+    to_us: Vec<u8>,
+    /// How much is taken at a time, and how much waits at most.
+    size: usize,
+    /// How much was moved, in either direction.
+    moved: usize,
+}
+
+impl Pipe {
+    /// A pipe that holds, and moves at a time, so many octets.
+    pub(super) fn new(size: usize) -> Self {
+        Self(Rc::new(RefCell::new(Both {
+            to_h2: Vec::new(),
+            to_us: Vec::new(),
+            size,
+            moved: 0,
+        })))
+    }
+
+    /// How much was moved so far.
+    pub(super) fn moved(&self) -> usize {
+        self.0.borrow().moved
+    }
+
+    /// Writes what fits; answers how much that is.
+    pub(super) fn we_write(&self, octets: &[u8]) -> usize {
+        let Both {
+            to_h2, size, moved, ..
+        } = &mut *self.0.borrow_mut();
+        let count = write(to_h2, octets, *size);
+        *moved += count;
+        count
+    }
+
+    /// Reads what fits; answers how much that is.
+    pub(super) fn we_read(&self, room: &mut [u8]) -> usize {
+        let Both {
+            to_us, size, moved, ..
+        } = &mut *self.0.borrow_mut();
+        let most = room.len().min(*size);
+        let count = read(to_us, &mut room[..most]);
+        *moved += count;
+        count
+    }
+}
+
+fn write(to: &mut Vec<u8>, octets: &[u8], size: usize) -> usize {
+    let count = octets.len().min(size.saturating_sub(to.len()));
+    to.extend_from_slice(&octets[..count]);
+    count
+}
+
+fn read(from: &mut Vec<u8>, room: &mut [u8]) -> usize {
+    let count = room.len().min(from.len());
+    room[..count].copy_from_slice(&from[..count]);
+    from.drain(..count);
+    count
+}
+
+impl AsyncRead for Pipe {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let Both {
+            to_h2, size, moved, ..
+        } = &mut *self.0.borrow_mut();
+        let most = buf.remaining().min(*size);
+        let count = read(to_h2, buf.initialize_unfilled_to(most));
+        if count == 0 {
+            return Poll::Pending;
+        }
+        buf.advance(count);
+        *moved += count;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Pipe {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        octets: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let Both {
+            to_us, size, moved, ..
+        } = &mut *self.0.borrow_mut();
+        let count = write(to_us, octets, *size);
+        if count == 0 {
+            return Poll::Pending;
+        }
+        *moved += count;
+        Poll::Ready(Ok(count))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}

@@ -1,0 +1,197 @@
+//! We serve the `h2` crate, in memory: what one side sends whole, the other receives whole.
+//!
+//! An input is the client's settings, how much moves through the pipe at a time, and exchanges: what
+//! each asks and what it is answered. Each side is polled until both stand still.
+
+mod client;
+
+use std::collections::BTreeMap;
+
+use plugind::http2::{Connection, ConnectionError, Event, StreamId, Taken};
+use plugind::time::Time;
+
+use self::client::Client;
+use super::CONNECTION_BOUND;
+use super::input::Input;
+use super::listener::Listener;
+use super::pipe::Pipe;
+
+/// Plays exchanges.
+pub fn check(bytes: &[u8]) {
+    let mut input = Input::new(bytes);
+    let size = input.pick(&PIPES);
+    let builder = client::builder(&mut input);
+    let mut exchanges = Vec::new();
+    for _ in 0..=input.below(MOST_EXCHANGES) {
+        exchanges.push(Exchange {
+            request: vec![input.octet(); input.pick(&SIZES)],
+            reply: vec![input.octet(); input.pick(&SIZES)],
+            is_early: input.below(4) == 1,
+        });
+    }
+    let octets = exchanges.iter().map(|e| e.request.len() + e.reply.len());
+    let pipe = Pipe::new(size.max(octets.sum::<usize>() / MOST_TURNS));
+    let mut client = Client::new(&builder, pipe.clone(), &exchanges);
+    let mut server = Server::new(pipe.clone(), exchanges);
+    let mut still = 0;
+    while still < 2 {
+        let before = pipe.moved();
+        client.work();
+        server.work();
+        still = if pipe.moved() == before { still + 1 } else { 0 };
+    }
+    client.check(&server.exchanges);
+    server.check();
+}
+
+/// What is asked and what is answered.
+struct Exchange {
+    request: Vec<u8>,
+    reply: Vec<u8>,
+    /// Whether the answer is given before the request has come.
+    is_early: bool,
+}
+
+/// Our side.
+struct Server {
+    connection: Connection,
+    pipe: Pipe,
+    listener: Listener,
+    exchanges: Vec<Exchange>,
+    calls: BTreeMap<StreamId, Call>,
+}
+
+/// An exchange under way.
+struct Call {
+    number: usize,
+    request: Vec<u8>,
+    is_whole: bool,
+    answered: Answered,
+}
+
+/// How far an answer is sent.
+#[derive(Clone, Copy)]
+enum Answered {
+    Nothing,
+    /// The head, and so many octets.
+    Content(usize),
+    /// The trailers are what is missing.
+    AllContent,
+    Everything,
+}
+
+impl Server {
+    fn new(pipe: Pipe, exchanges: Vec<Exchange>) -> Self {
+        Self {
+            connection: Connection::server(Time::ZERO),
+            pipe,
+            listener: Listener::server(),
+            exchanges,
+            calls: BTreeMap::new(),
+        }
+    }
+
+    /// Reads, takes events, answers, and writes.
+    fn work(&mut self) {
+        let read = self.pipe.we_read(self.connection.recv_buf());
+        self.connection.received(read, Time::ZERO);
+        while self.poll() {}
+        for (stream, call) in &mut self.calls {
+            let exchange = &self.exchanges[call.number];
+            if call.is_whole || exchange.is_early {
+                call.answer(*stream, &exchange.reply, &mut self.connection);
+            }
+        }
+        let octets = self.connection.transmit();
+        let written = self.pipe.we_write(octets);
+        self.listener.hear(&octets[..written]);
+        self.connection.sent(written, Time::ZERO);
+        assert!(self.connection.mem_used() <= CONNECTION_BOUND);
+    }
+
+    /// Takes an event, if there is one.
+    fn poll(&mut self) -> bool {
+        let Some(event) = self.connection.poll_event(Time::ZERO) else {
+            return false;
+        };
+        match event {
+            Event::Request {
+                stream,
+                fields,
+                end_stream,
+            } => {
+                let path = fields.get(b":path").expect("a path");
+                let path = std::str::from_utf8(path).expect("our path");
+                let call = Call {
+                    number: path[1..].parse().expect("a number"),
+                    request: Vec::new(),
+                    is_whole: end_stream,
+                    answered: Answered::Nothing,
+                };
+                self.calls.insert(stream, call);
+            }
+            Event::Data {
+                stream,
+                data,
+                end_stream,
+            } => {
+                let call = self.calls.get_mut(&stream).expect("a request");
+                call.request.extend(data);
+                call.is_whole = end_stream;
+                let octets = data.len();
+                self.connection.consume(stream, octets, Time::ZERO);
+            }
+            Event::Closed(ConnectionError::GoneAway(_)) => {}
+            Event::GoAway { .. } => {}
+            event => panic!("h2 does nothing like {event:?}"),
+        }
+        true
+    }
+
+    /// Holds what we received to what was sent.
+    fn check(&self) {
+        assert_eq!(self.calls.len(), self.exchanges.len());
+        for call in self.calls.values() {
+            let exchange = &self.exchanges[call.number];
+            assert!(call.is_whole);
+            assert!(call.request == exchange.request, "a request is whole");
+        }
+    }
+}
+
+impl Call {
+    /// Sends what can be sent of the answer.
+    fn answer(&mut self, stream: StreamId, reply: &[u8], connection: &mut Connection) {
+        let now = Time::ZERO;
+        if let Answered::Nothing = self.answered {
+            let head: [(&str, &[u8]); 1] = [(":status", b"200")];
+            if connection.send_headers(stream, &head, false, now).is_ok() {
+                self.answered = Answered::Content(0);
+            }
+        }
+        if let Answered::Content(sent) = self.answered {
+            self.answered = match connection.send_data(stream, &reply[sent..], false, now) {
+                Taken::All => Answered::AllContent,
+                Taken::Some(octets) => Answered::Content(sent + octets),
+            };
+        }
+        if let Answered::AllContent = self.answered {
+            let end: [(&str, &[u8]); 1] = [("grpc-status", b"0")];
+            if connection.send_headers(stream, &end, true, now).is_ok() {
+                self.answered = Answered::Everything;
+            }
+        }
+    }
+}
+
+/// How much moves through the pipe at a time (octets).
+const PIPES: [usize; 6] = [100_000, 1, 7, 9, 100, 1000];
+
+/// How often the two sides take turns, about, however little moves at a time.
+const MOST_TURNS: usize = 30;
+
+/// How long requests and replies are: around the limits of frames, windows and buffers (octets).
+const SIZES: [usize; 8] = [0, 1, 100, 1000, 1, 100, 16_384, 70_000];
+
+/// How many exchanges there are at most.
+const MOST_EXCHANGES: usize = 3;

@@ -1,0 +1,5 @@
+//! See `bodies/server_script.rs`.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| plugind_fuzz::server_script::check(bytes));

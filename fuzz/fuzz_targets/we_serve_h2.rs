@@ -1,0 +1,5 @@
+//! See `bodies/we_serve_h2.rs`.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| plugind_fuzz::we_serve_h2::check(bytes));
