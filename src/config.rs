@@ -3,9 +3,13 @@
 //! Pure: constants, and what a user may choose. Where kubelet has the same thing under another
 //! value, the doc line says so. A section per layer, from the outermost to the innermost.
 
+mod path_map;
+
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
+
+pub use path_map::PathMap;
 
 /// What a user may choose.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +24,8 @@ pub struct Config {
     pub unknown_types: UnknownTypes,
     /// What becomes of a registered plugin that is down.
     pub on_down: OnDown,
+    /// Where the endpoints are that plugins name by paths that mean something else here.
+    pub path_map: PathMap,
 }
 
 /// What becomes of plugins of a type that is not among those that are accepted.
@@ -62,15 +68,19 @@ impl Default for Config {
             state_file: None,
             unknown_types: UnknownTypes::default(),
             on_down: OnDown::default(),
+            path_map: PathMap::default(),
         }
     }
 }
 
 // --- The manager ---------------------------------------------------------------------------------
 
-/// Where plugins put their registration sockets unless told otherwise (kubelet:
-/// `<root-dir>/plugins_registry`).
+/// Where plugins put their registration sockets unless told otherwise: [`PLUGINS_DIR`] in kubelet's
+/// default root directory.
 pub const DEFAULT_PLUGINS_DIR: &str = "/var/lib/kubelet/plugins_registry";
+
+/// The directory with the registration sockets, in kubelet's root directory.
+pub const PLUGINS_DIR: &str = "plugins_registry";
 
 /// The plugin types that are accepted unless the user names others (kubelet: exactly these three).
 pub const DEFAULT_TYPES: [&str; 3] = ["CSIPlugin", "DevicePlugin", "DRAPlugin"];

@@ -8,7 +8,7 @@ use lexopt::prelude::{Long, Short, ValueExt as _};
 use lexopt::{Error, Parser};
 
 use super::{Command, standard};
-use crate::config::{Config, DOWN_GRACE, OnDown, UnknownTypes};
+use crate::config::{Config, DOWN_GRACE, OnDown, PLUGINS_DIR, UnknownTypes};
 
 /// How to run the daemon.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,6 +26,13 @@ pub(super) fn parse(parser: &mut Parser) -> Result<Command, Error> {
     while let Some(argument) = parser.next()? {
         match argument {
             Long("plugins-dir") => dirs.push(absolute(&parser.value()?, "--plugins-dir")?),
+            Long("root-dir") => {
+                dirs.push(absolute(&parser.value()?, "--root-dir")?.join(PLUGINS_DIR));
+            }
+            Long("map-path") => {
+                let (from, to) = moved(parser.value()?)?;
+                options.config.path_map.add(from, to);
+            }
             Long("state-file") => {
                 let file = absolute(&parser.value()?, "--state-file")?;
                 options.config.state_file = Some(file);
@@ -81,6 +88,17 @@ fn unknown_types(word: &str) -> Result<UnknownTypes, &'static str> {
     }
 }
 
+/// A directory in plugins' words, and where it is: `FROM=TO`.
+fn moved(value: OsString) -> Result<(PathBuf, PathBuf), Error> {
+    let words = value.string()?;
+    match words.split_once('=') {
+        Some((from, to)) if from.starts_with('/') => {
+            Ok((from.into(), absolute(to.as_ref(), "--map-path")?))
+        }
+        _ => Err("--map-path needs FROM=TO, and FROM must be absolute".into()),
+    }
+}
+
 /// What becomes of a plugin that is down: `keep`, `deregister`, `deregister=30s`.
 fn on_down(words: &str) -> Result<OnDown, &'static str> {
     match words.split_once('=') {
@@ -122,6 +140,11 @@ Options:
   --plugins-dir DIR  watch DIR and all below it for plugin sockets; it is created
                      if it is missing; may be given several times
                      (default: /var/lib/kubelet/plugins_registry)
+  --root-dir DIR     watch DIR/plugins_registry, as kubelet with that option; may be
+                     given several times, and beside --plugins-dir
+  --map-path FROM=TO
+                     dial endpoints below the directory FROM, in plugins' words,
+                     below TO; may be given several times, the longest FROM decides
   --type NAME        accept plugins of this type; may be given several times
                      (default: CSIPlugin, DevicePlugin, DRAPlugin)
   --unknown-types WHAT
@@ -218,6 +241,24 @@ mod tests {
         let file = options.config.state_file.unwrap();
         for (path, end) in [(&options.config.plugins_dirs[0], "a/b"), (&file, "c/d")] {
             assert!(path.is_absolute() && path.ends_with(end));
+        }
+    }
+
+    #[test]
+    fn a_root_directory_is_spelt_as_kubelet_does_and_stands_beside_others() {
+        let options = parse(&["--root-dir", "/data/kubelet", "--plugins-dir=/b"]).unwrap();
+        let expected = ["/data/kubelet/plugins_registry", "/b"].map(PathBuf::from);
+        assert_eq!(options.config.plugins_dirs, expected);
+    }
+
+    #[test]
+    fn a_moved_directory_is_kept_with_where_it_is() {
+        let options = parse(&["--map-path=/var/lib/kubelet=/data/kubelet"]).unwrap();
+        let found = options.config.path_map.find("/var/lib/kubelet/a".as_ref());
+        assert_eq!(found, PathBuf::from("/data/kubelet/a"));
+        for bad in ["", "/a", "a=/b", "/a=", "=/b"] {
+            let error = parse(&["--map-path", bad]).unwrap_err();
+            assert!(error.contains("--map-path"), "{bad:?}: {error}");
         }
     }
 

@@ -71,6 +71,7 @@ impl PluginManager {
             state_file: config.state_file.clone().map(StateFile::new),
         };
         plugins.manager.set_on_down(config.on_down);
+        plugins.manager.set_path_map(config.path_map.clone());
         if let Some(file) = &mut plugins.state_file {
             file.restore(&mut plugins.manager);
         }

@@ -110,7 +110,7 @@ impl Manager {
         self.deadlines.set(Wake::Link(link), Some(effect.deadline));
         self.outputs.push_back(Output::Dial {
             link,
-            path: path.into(),
+            path: self.path_map.find(path).into(),
             identity: None,
         });
     }

@@ -50,7 +50,7 @@ pub use memory::{Memory, MemoryError};
 pub use operation::{Command, Event, Operation, Outcome, Question, Step, Unexpected};
 pub use verdict::{Verdict, verdict};
 
-use crate::config::{RESYNC_INTERVAL, STOP_GRACE};
+use crate::config::{PathMap, RESYNC_INTERVAL, STOP_GRACE};
 use crate::escape;
 use crate::handler::{EffectId, HandlerTable, Reason, Ticket};
 use crate::time::Time;
@@ -79,6 +79,7 @@ pub struct Manager {
     /// The connections that guard registered plugins, or did before their process was watched.
     guards: BTreeMap<LinkId, Arc<Path>>,
     on_down: OnDown,
+    path_map: PathMap,
     effects: Effects,
     /// Sockets to which something has happened since they were last looked at.
     touched: BTreeSet<Arc<Path>>,
@@ -245,6 +246,7 @@ impl Manager {
             links: Links::default(),
             guards: BTreeMap::new(),
             on_down: OnDown::default(),
+            path_map: PathMap::default(),
             effects: Effects::default(),
             touched: BTreeSet::new(),
             work: VecDeque::new(),
@@ -255,6 +257,13 @@ impl Manager {
             last_attempt: 0,
             is_stopping: false,
         }
+    }
+
+    /// Where endpoints are dialled that plugins name by paths that mean something else here.
+    ///
+    /// Handlers and the log keep the plugins' own words.
+    pub fn set_path_map(&mut self, path_map: PathMap) {
+        self.path_map = path_map;
     }
 
     /// Takes in what has happened, and does all that follows from it.

@@ -1,7 +1,8 @@
 //! The manager in virtual time: what an existing plugin may rely on ([`parity`]), where kubelet
-//! fails its users and this does not ([`holes`]), what handlers may listen to ([`streams`]), and
-//! what holds in every order of events ([`simulation`]).
+//! fails its users and this does not ([`holes`]), where handlers call ([`endpoints`]) and what they
+//! may listen to ([`streams`]), and what holds in every order of events ([`simulation`]).
 
+mod endpoints;
 mod holes;
 mod node;
 mod parity;

@@ -1,0 +1,73 @@
+//! Where a path that a plugin speaks of is, as this process sees it.
+//!
+//! Pure. A plugin in a container, or one that was told of kubelet's usual directory on a node where
+//! that is elsewhere, names its endpoint by a path that means something else here.
+
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+
+/// Which directories are elsewhere.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PathMap {
+    moved: Vec<(PathBuf, PathBuf)>,
+}
+
+impl PathMap {
+    /// What plugins call `from`, and all below it, is at `to`.
+    pub fn add(&mut self, from: impl Into<PathBuf>, to: impl Into<PathBuf>) {
+        self.moved.push((from.into(), to.into()));
+    }
+
+    /// Where `path` is. Of several directories that it is below, the innermost decides; a directory
+    /// is matched by whole names.
+    pub fn find<'a>(&self, path: &'a Path) -> Cow<'a, Path> {
+        let above = self
+            .moved
+            .iter()
+            .filter_map(|(from, to)| Some((to, path.strip_prefix(from).ok()?)));
+        match above.min_by_key(|(_, rest)| rest.components().count()) {
+            Some((to, rest)) if rest.as_os_str().is_empty() => Cow::Owned(to.clone()),
+            Some((to, rest)) => Cow::Owned(to.join(rest)),
+            None => Cow::Borrowed(path),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_innermost_directory_decides_and_names_are_whole() {
+        let mut map = PathMap::default();
+        map.add("/var/lib/kubelet", "/data/kubelet");
+        map.add("/var/lib/kubelet/plugins", "/fast/plugins");
+        map.add("/var", "/other");
+        let cases = [
+            ("/var/lib/kubelet/a.sock", "/data/kubelet/a.sock"),
+            ("/var/lib/kubelet", "/data/kubelet"),
+            ("/var/lib/kubelet/", "/data/kubelet"),
+            (
+                "/var/lib/kubelet/plugins/x/csi.sock",
+                "/fast/plugins/x/csi.sock",
+            ),
+            (
+                "/var/lib/kubelet/plugins2/csi.sock",
+                "/data/kubelet/plugins2/csi.sock",
+            ),
+            ("/var/lib/kubelet2/a.sock", "/other/lib/kubelet2/a.sock"),
+            ("/run/a.sock", "/run/a.sock"),
+            ("var/lib/kubelet/a.sock", "var/lib/kubelet/a.sock"),
+            ("", ""),
+        ];
+        for (from, to) in cases {
+            assert_eq!(map.find(Path::new(from)), Path::new(to), "{from}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_elsewhere_unless_it_is_said() {
+        let path = Path::new("/var/lib/kubelet/a.sock");
+        assert_eq!(PathMap::default().find(path), path);
+    }
+}

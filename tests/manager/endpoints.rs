@@ -1,0 +1,55 @@
+//! Where the endpoints are dialled that handlers want called.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use plugind::config::PathMap;
+use plugind::handler::{Answer, Call, Context, HandlerTable, Plugin, PluginHandler};
+use plugind::manager::Manager;
+
+use crate::script::Script;
+use crate::world::World;
+
+/// Calls every plugin on its endpoint, and is told of that in the plugin's own words.
+#[derive(Debug)]
+struct Caller;
+
+impl PluginHandler for Caller {
+    fn validate(&mut self, _: &Plugin, _: &mut Context<'_>) -> Answer {
+        Answer::YES
+    }
+
+    fn register(&mut self, plugin: &Plugin, context: &mut Context<'_>) -> Answer {
+        assert_eq!(plugin.endpoint, PathBuf::from("/var/lib/kubelet/csi.sock"));
+        context.call(Call {
+            endpoint: plugin.endpoint.clone(),
+            method: "/csi.v1.Node/NodeGetInfo",
+            request: Vec::new(),
+            timeout: Duration::from_secs(1),
+        });
+        Answer::YES
+    }
+
+    fn deregister(&mut self, _: &Plugin, _: &mut Context<'_>) -> Answer {
+        Answer::YES
+    }
+}
+
+#[test]
+fn a_handler_sees_the_plugins_words_and_the_call_goes_where_the_endpoint_is() {
+    let mut handlers = HandlerTable::new();
+    handlers.add(["CSIPlugin"], Caller);
+    let mut manager = Manager::new(handlers);
+    let mut map = PathMap::default();
+    map.add("/var/lib/kubelet", "/data/kubelet");
+    map.add("/r", "/not/where/registration/sockets/are");
+    manager.set_path_map(map);
+
+    let mut world = World::with(manager);
+    let mut script = Script::good("CSIPlugin", "disk");
+    script.info.endpoint = "/var/lib/kubelet/csi.sock".into();
+    world.appear("/r/disk-reg.sock", script);
+    let dialled: Vec<_> = world.dials.keys().map(|path| &**path).collect();
+    let expected = ["/data/kubelet/csi.sock", "/r/disk-reg.sock"];
+    assert_eq!(dialled, expected.map(Path::new));
+}
