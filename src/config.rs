@@ -24,6 +24,8 @@ pub struct Config {
     pub unknown_types: UnknownTypes,
     /// What becomes of a registered plugin that is down.
     pub on_down: OnDown,
+    /// The programs that do the work for plugins of a type.
+    pub exec: Vec<Exec>,
     /// Where the endpoints are that plugins name by paths that mean something else here.
     pub path_map: PathMap,
 }
@@ -38,6 +40,15 @@ pub enum UnknownTypes {
     Accept,
     /// They are told nothing.
     Ignore,
+}
+
+/// A program that does the work for plugins of a type, instead of what is built in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exec {
+    /// The plugin type.
+    pub kind: String,
+    /// The program's absolute path.
+    pub program: PathBuf,
 }
 
 /// What becomes of a registered plugin that does not answer any more, although its socket is there.
@@ -68,6 +79,7 @@ impl Default for Config {
             state_file: None,
             unknown_types: UnknownTypes::default(),
             on_down: OnDown::default(),
+            exec: Vec::new(),
             path_map: PathMap::default(),
         }
     }
@@ -113,6 +125,18 @@ pub const BACKOFF_CAP: Duration = Duration::from_secs(122);
 /// How long a handler may take to answer: the longest work that is known, a CSI plugin's
 /// `NodeGetInfo` (2 min) with its dial (10 s), and some room (kubelet: no limit).
 pub const HANDLER_TIMEOUT: Duration = Duration::from_secs(150);
+
+/// How long a program may take that does a handler's work, several times what one needs that waits
+/// for a device: well below [`HANDLER_TIMEOUT`], so that one may wait for another (kubelet: has no
+/// such programs).
+pub const EXEC_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How many programs run at once; more wait in line. Each is a process, on a node with few cores.
+pub const MAX_PROGRAMS: usize = 16;
+
+/// How much is kept of what a program writes to its standard error (bytes): its first line is the
+/// reason that is shown.
+pub const MAX_PROGRAM_ERRORS: usize = 4 * 1024;
 
 /// How many operations run at once (kubelet: no limit). More wait in line: a node that starts with
 /// thousands of sockets must not need thousands of descriptors.

@@ -5,8 +5,10 @@ mod binary;
 #[path = "support/plugin.rs"]
 mod plugin;
 
-use std::fs::{self, File};
+use std::ffi::OsStr;
+use std::fs::{self, File, Permissions};
 use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc::{self, Receiver};
@@ -28,9 +30,14 @@ struct Daemon {
 impl Daemon {
     /// A daemon on `dir`, which it watches when this returns.
     fn start(dir: &Path) -> Self {
+        Self::start_with(&["--plugins-dir".as_ref(), dir.as_os_str()])
+    }
+
+    /// A daemon with these options, which watches when this returns.
+    fn start_with(options: &[&OsStr]) -> Self {
         let mut child = Command::new(binary())
-            .args(["run", "--plugins-dir"])
-            .arg(dir)
+            .arg("run")
+            .args(options)
             .env_remove("RUST_LOG")
             .stderr(Stdio::piped())
             .spawn()
@@ -185,6 +192,45 @@ fn a_directory_that_cannot_be_used_is_one_line_and_status_1() {
             "{said}"
         );
     }
+}
+
+#[test]
+fn a_root_directory_is_kubelets_and_a_type_may_have_a_program() {
+    let root = tempfile::tempdir().unwrap();
+    let mut daemon = Daemon::start_with(&[
+        "--root-dir".as_ref(),
+        root.path().as_os_str(),
+        "--exec=Toaster=/bin/false".as_ref(),
+    ]);
+    let socket = root.path().join("plugins_registry/reg.sock");
+    let plugin = Plugin::serve_type(&socket, "Toaster", "sample");
+    let told = plugin.until_told();
+    assert!(!told.plugin_registered);
+    assert!(told.error.ends_with("it ended with status 1"), "{told:?}");
+    daemon.until_logged("registration failed");
+    assert!(daemon.end_with(Signal::SIGTERM).0.success());
+}
+
+#[test]
+fn a_program_that_others_can_change_is_one_line_and_status_1() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = dir.path().join("hook");
+    fs::copy("/bin/false", &program).unwrap();
+    fs::set_permissions(&program, Permissions::from_mode(0o777)).unwrap();
+    let exec = format!("--exec=Toaster={}", program.display());
+    let output = run(&["run", "--plugins-dir", dir.path().to_str().unwrap(), &exec]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = stderr(&output);
+    assert_eq!(said.lines().count(), 1, "{said}");
+    let shown = program.canonicalize().unwrap();
+    let remedy = format!(
+        "can be changed by others; run chmod go-w {}\n",
+        shown.display()
+    );
+    assert!(
+        said.starts_with("plugind: cannot use the program ") && said.ends_with(&remedy),
+        "{said}"
+    );
 }
 
 #[test]

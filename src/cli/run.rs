@@ -8,7 +8,7 @@ use lexopt::prelude::{Long, Short, ValueExt as _};
 use lexopt::{Error, Parser};
 
 use super::{Command, standard};
-use crate::config::{Config, DOWN_GRACE, OnDown, PLUGINS_DIR, UnknownTypes};
+use crate::config::{Config, DOWN_GRACE, Exec, OnDown, PLUGINS_DIR, UnknownTypes};
 
 /// How to run the daemon.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,6 +41,7 @@ pub(super) fn parse(parser: &mut Parser) -> Result<Command, Error> {
             Long("unknown-types") => {
                 options.config.unknown_types = parser.value()?.parse_with(unknown_types)?;
             }
+            Long("exec") => options.config.exec.push(exec(parser.value()?)?),
             Long("on-down") => options.config.on_down = parser.value()?.parse_with(on_down)?,
             Short('v') | Long("verbose") => {
                 options.verbosity = options.verbosity.saturating_add(1);
@@ -85,6 +86,18 @@ fn unknown_types(word: &str) -> Result<UnknownTypes, &'static str> {
         "accept" => Ok(UnknownTypes::Accept),
         "ignore" => Ok(UnknownTypes::Ignore),
         _ => Err("it is reject, accept or ignore"),
+    }
+}
+
+/// A plugin type and its program: `TYPE=PROGRAM`.
+fn exec(value: OsString) -> Result<Exec, Error> {
+    let words = value.string()?;
+    match words.split_once('=') {
+        Some((kind, program)) if !kind.is_empty() => Ok(Exec {
+            kind: kind.to_owned(),
+            program: absolute(program.as_ref(), "--exec")?,
+        }),
+        _ => Err("--exec needs TYPE=PROGRAM".into()),
     }
 }
 
@@ -151,6 +164,11 @@ Options:
                      what becomes of plugins of other types: reject them and tell
                      them so, as kubelet does, accept them, or ignore them and tell
                      them nothing (default: reject)
+  --exec TYPE=PROGRAM
+                     have PROGRAM do the work for plugins of TYPE: it is called as
+                     PROGRAM add|old|del TYPE NAME ENDPOINT, with PLUGIND_* in its
+                     environment and JSON on its standard input; status 0 registers
+                     the plugin; may be given several times
   --on-down WHAT     what becomes of a registered plugin whose process has gone or
                      does not answer: keep it, or deregister[=DURATION] it when
                      it has been down for that long, such as 500ms, 30s (taken
@@ -259,6 +277,21 @@ mod tests {
         for bad in ["", "/a", "a=/b", "/a=", "=/b"] {
             let error = parse(&["--map-path", bad]).unwrap_err();
             assert!(error.contains("--map-path"), "{bad:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_type_may_have_a_program() {
+        let options = parse(&["--exec", "X=/lib/hook", "--exec", "Y=hooks/a=b"]).unwrap();
+        let [x, y] = &options.config.exec[..] else {
+            panic!("{options:?}");
+        };
+        assert_eq!((&*x.kind, &*y.kind), ("X", "Y"));
+        assert_eq!(x.program, PathBuf::from("/lib/hook"));
+        assert!(y.program.is_absolute() && y.program.ends_with("hooks/a=b"));
+        for bad in ["", "X", "X=", "=/lib/hook"] {
+            let error = parse(&["--exec", bad]).unwrap_err();
+            assert!(error.contains("--exec"), "{bad:?}: {error}");
         }
     }
 

@@ -12,11 +12,13 @@
 //!   sockets --> Connection -- received --------+------------------|--+
 //!                          <-- Dial, Transmit, Hangup ------------+
 //!   pidfds  --> Guards ------ ProcessEnded --+  <-- Guard, Unguard +
+//!           --> Programs ---- ProgramEnded --+  <-- Spawn, Kill ---+
 //! ```
 //!
 //! One loop, one thread, one deadline: the earlier of the watch's and the manager's. When nothing
 //! happens, nothing wakes it.
 
+mod child;
 mod clock;
 mod connection;
 mod connections;
@@ -24,15 +26,17 @@ mod guards;
 mod inotify;
 mod plugin_manager;
 pub mod probe;
+mod programs;
 mod run;
 mod scan;
 mod signals;
 mod state_file;
 mod time_of_day;
+mod trust;
 
 use std::fmt;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::escape;
@@ -42,6 +46,7 @@ pub use self::plugin_manager::PluginManager;
 pub use self::run::Daemon;
 use self::signals::Signals;
 pub use self::time_of_day::TimeOfDay;
+pub use self::trust::ProgramProblem;
 
 /// Why there was no start.
 #[derive(Debug)]
@@ -57,6 +62,15 @@ pub enum SetupError {
         /// What is wrong with it.
         problem: Problem,
     },
+    /// A program is not to be run.
+    Program {
+        /// Which.
+        program: PathBuf,
+        /// What is wrong with it.
+        problem: ProgramProblem,
+    },
+    /// The system can't tell when a program ends.
+    ProgramsUnwatched(io::Error),
 }
 
 impl fmt::Display for SetupError {
@@ -69,6 +83,16 @@ impl fmt::Display for SetupError {
                 "cannot use the plugins directory {}: {problem}; {}",
                 escape::path(dir),
                 problem.remedy()
+            ),
+            Self::Program { program, problem } => write!(
+                f,
+                "cannot use the program {}: {problem}; {}",
+                escape::path(program),
+                problem.remedy()
+            ),
+            Self::ProgramsUnwatched(error) => write!(
+                f,
+                "cannot watch programs: {error}; it takes Linux 5.4 or later"
             ),
         }
     }

@@ -13,11 +13,14 @@ use super::connection::{self, Moved};
 use super::connections::Connections;
 use super::guards::Guards;
 use super::inotify::Inotify;
+use super::programs::Programs;
 use super::scan;
 use super::state_file::StateFile;
 use crate::config::Config;
 use crate::escape;
-use crate::handler::{DialError, HandlerTable, Reason, Ticket};
+use crate::handler::{
+    DialError, EffectId, HandlerTable, Program, ProgramEnd, ProgramOutcome, Reason, Ticket,
+};
 use crate::manager::{self, LinkId, Manager, Process};
 use crate::time::Time;
 use crate::watch::{self, Report, Watch};
@@ -43,6 +46,7 @@ pub struct PluginManager {
     manager: Manager,
     connections: Connections,
     guards: Guards,
+    programs: Programs,
     /// The connections whose processes have ended, which the core has not been told yet.
     ended: Vec<LinkId>,
     state_file: Option<StateFile>,
@@ -67,6 +71,7 @@ impl PluginManager {
             manager: Manager::new(handlers),
             connections: Connections::new(INOTIFY),
             guards: Guards::default(),
+            programs: Programs::default(),
             ended: Vec::new(),
             state_file: config.state_file.clone().map(StateFile::new),
         };
@@ -93,7 +98,8 @@ impl PluginManager {
     /// How long to wait at most before the next [`PluginManager::turn`]; `None`: until the
     /// descriptor is readable.
     pub fn poll_timeout(&self) -> Option<Duration> {
-        if self.is_crowded || self.is_inotify_ready || self.connections.is_any_ready() {
+        let is_any_ready = self.connections.is_any_ready() || self.programs.is_any_ready();
+        if self.is_crowded || self.is_inotify_ready || is_any_ready {
             return Some(Duration::ZERO);
         }
         let manager = self.manager.poll_timeout().map(|(at, _)| at);
@@ -122,6 +128,10 @@ impl PluginManager {
         for link in std::mem::take(&mut self.ended) {
             self.guards.remove(link);
             let ended = manager::Input::ProcessEnded { link };
+            self.manager.handle_input(ended, now);
+        }
+        for (id, outcome) in self.programs.advance() {
+            let ended = manager::Input::ProgramEnded { id, outcome };
             self.manager.handle_input(ended, now);
         }
         self.follow_manager(now);
@@ -182,6 +192,8 @@ impl PluginManager {
                 self.connections.set_ready(link, may_read);
             } else if let Some(link) = self.guards.by_token(event.token()) {
                 self.ended.push(link);
+            } else {
+                self.programs.report(event.token());
             }
         }
         Ok(())
@@ -261,6 +273,8 @@ impl PluginManager {
                     self.manager.handle_input(guarded, now);
                 }
                 manager::Output::Unguard { link } => self.guards.remove(link),
+                manager::Output::Spawn { id, program } => self.spawn(id, &program, now),
+                manager::Output::Kill { id } => self.programs.kill(id),
                 manager::Output::Hangup { link, farewell } => {
                     if let Some(connection) = self.connections.remove(link) {
                         connection.hang_up(&farewell);
@@ -305,6 +319,18 @@ impl PluginManager {
                 log::debug!("{link:?}: its process cannot be watched: {error}");
                 manager::Guard::Connection
             }
+        }
+    }
+
+    /// Starts a program, or tells the core why that failed.
+    fn spawn(&mut self, id: EffectId, program: &Program, now: Time) {
+        let tokens = [(); 2].map(|()| self.connections.new_token());
+        let registry = self.poll.registry();
+        if let Err(error) = self.programs.start(id, program, tokens, registry) {
+            let end = ProgramEnd::NotStarted(error.to_string());
+            let outcome = ProgramOutcome::silent(end);
+            let failed = manager::Input::ProgramEnded { id, outcome };
+            self.manager.handle_input(failed, now);
         }
     }
 

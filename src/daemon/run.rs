@@ -2,15 +2,16 @@
 
 use std::io;
 use std::os::fd::AsRawFd as _;
+use std::process;
 use std::time::Duration;
 
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 
-use super::{PluginManager, SetupError, Signals};
-use crate::config::Config;
+use super::{PluginManager, SetupError, Signals, child, trust};
+use crate::config::{Config, Exec};
 use crate::escape;
-use crate::handler::built_in;
+use crate::handler::{ExecHandler, HandlerTable, built_in};
 
 /// The plugin manager as a process of its own.
 #[derive(Debug)]
@@ -24,7 +25,8 @@ impl Daemon {
     /// Sets everything up; nothing that can fail at a start is left for later.
     pub fn new(config: &Config) -> Result<Self, SetupError> {
         let signals = Signals::block().map_err(SetupError::Signals)?;
-        let (handlers, _) = built_in(&config.types, config.unknown_types);
+        let (mut handlers, _) = built_in(&config.types, config.unknown_types);
+        add_programs(&config.exec, &mut handlers)?;
         let plugins = PluginManager::new(config, handlers)?;
         for dir in &config.plugins_dirs {
             log::info!("watching {}", escape::path(dir));
@@ -78,6 +80,19 @@ impl Daemon {
         }
         Ok(count)
     }
+}
+
+/// Gives the plugins of some types to programs, which must be trustworthy.
+fn add_programs(programs: &[Exec], handlers: &mut HandlerTable) -> Result<(), SetupError> {
+    for Exec { kind, program } in programs {
+        child::pidfd(process::id()).map_err(SetupError::ProgramsUnwatched)?;
+        let path = trust::trusted(program).map_err(|problem| SetupError::Program {
+            program: program.clone(),
+            problem,
+        })?;
+        handlers.add([kind.clone()], ExecHandler::new(path));
+    }
+    Ok(())
 }
 
 /// The token of the plugin manager's descriptor.

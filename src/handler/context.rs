@@ -6,7 +6,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{DialError, Reason};
+use super::{DialError, Program, ProgramOutcome, Reason};
 use crate::grpc::CallError;
 use crate::time::Time;
 
@@ -34,6 +34,7 @@ impl EffectIds {
 pub struct Context<'a> {
     now: Time,
     ticket: Option<Ticket>,
+    is_known: bool,
     ids: &'a mut EffectIds,
     effects: &'a mut Vec<Effect>,
 }
@@ -49,6 +50,7 @@ impl<'a> Context<'a> {
         Self {
             now,
             ticket,
+            is_known: false,
             ids,
             effects,
         }
@@ -64,6 +66,16 @@ impl<'a> Context<'a> {
     /// There is none in [`super::PluginHandler::handle_event`].
     pub fn ticket(&self) -> Option<Ticket> {
         self.ticket
+    }
+
+    /// Whether the plugin to be registered was registered with this daemon before a restart: what
+    /// was done for it then may still be there.
+    pub fn is_known(&self) -> bool {
+        self.is_known
+    }
+
+    pub(crate) fn set_known(&mut self, is_known: bool) {
+        self.is_known = is_known;
     }
 
     /// Answers a question that was [`super::Answer::Pending`].
@@ -87,6 +99,13 @@ impl<'a> Context<'a> {
         id
     }
 
+    /// Runs a program. Its end comes as [`Event::ProgramEnded`].
+    pub fn spawn(&mut self, program: Program) -> EffectId {
+        let id = self.ids.next();
+        self.effects.push(Effect::Spawn { id, program });
+        id
+    }
+
     /// Sets a timer. Its end comes as [`Event::TimerFired`].
     pub fn set_timer(&mut self, after: Duration) -> EffectId {
         let id = self.ids.next();
@@ -97,7 +116,7 @@ impl<'a> Context<'a> {
         id
     }
 
-    /// Takes an effect back: nothing more is heard of it.
+    /// Takes an effect back: nothing more is heard of it. A program that runs is killed.
     pub fn cancel(&mut self, id: EffectId) {
         self.effects.push(Effect::Cancel { id });
     }
@@ -154,6 +173,13 @@ pub enum Effect {
         /// The stream.
         stream: Stream,
     },
+    /// Run a program.
+    Spawn {
+        /// Names it in the event.
+        id: EffectId,
+        /// The program.
+        program: Program,
+    },
     /// Tell the handler when it is `at`.
     SetTimer {
         /// Names it in the event.
@@ -191,6 +217,13 @@ pub enum Event {
         id: EffectId,
         /// That the plugin had nothing more to say, or what went wrong.
         result: Result<(), CallFailure>,
+    },
+    /// A program ended.
+    ProgramEnded {
+        /// Which.
+        id: EffectId,
+        /// How.
+        outcome: ProgramOutcome,
     },
     /// A timer's moment has come.
     TimerFired {

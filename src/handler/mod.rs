@@ -3,8 +3,8 @@
 //! Pure. A [`PluginHandler`] is asked three questions about a plugin of its type, always in the
 //! order validate, register, deregister, and never two at a time about one plugin name. It answers
 //! at once ([`Answer::Done`]) or later ([`Answer::Pending`]), and meanwhile may ask for effects
-//! through its [`Context`]: a call or a stream on the plugin's endpoint, a timer. What comes of
-//! them reaches it as an [`Event`]. It never blocks, and never touches the system itself.
+//! through its [`Context`]: a call or a stream on the plugin's endpoint, a program, a timer. What
+//! comes of them reaches it as an [`Event`]. It never blocks, and never touches the system itself.
 //!
 //! ```text
 //!               validate, register, deregister (Ticket)
@@ -12,7 +12,7 @@
 //!            <------------------------------------------
 //!               Done(result) | Pending, effects
 //!
-//!               handle_event(Called | StreamMessage | StreamEnded | TimerFired)
+//!               handle_event(Called | StreamMessage | StreamEnded | ProgramEnded | TimerFired)
 //!            ------------------------------------------>
 //!            <------------------------------------------
 //!               answer(Ticket, result), more effects
@@ -23,8 +23,10 @@ mod built_in;
 mod context;
 pub mod csi;
 mod dial;
+mod exec;
 mod generic;
 mod plugin;
+mod program;
 mod reply;
 mod store;
 mod table;
@@ -35,8 +37,10 @@ pub use accept::{AcceptHandler, MAX_TOLD, Record, Told};
 pub use built_in::{Inventory, built_in};
 pub use context::{Call, CallFailure, Context, Effect, EffectId, EffectIds, Event, Stream, Ticket};
 pub use dial::DialError;
+pub use exec::ExecHandler;
 pub use generic::GenericHandler;
 pub use plugin::{InvalidPlugin, Plugin};
+pub use program::{Program, ProgramEnd, ProgramOutcome};
 pub use store::Store;
 pub use table::{HandlerId, HandlerTable, Unknown};
 

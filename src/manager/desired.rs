@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use super::Failure;
 use super::backoff::Backoff;
+use crate::handler::Plugin;
 use crate::watch::Identity;
 
 /// Every socket that is there, by path.
@@ -28,6 +29,8 @@ pub struct Socket {
     pub last_failure: Option<Failure>,
     /// Whether an attempt has been made at all.
     pub tried: bool,
+    /// The plugin that was registered through it before a restart, until it is registered again.
+    pub known: Option<Arc<Plugin>>,
 }
 
 impl Socket {
@@ -37,6 +40,7 @@ impl Socket {
             backoff: Backoff::default(),
             last_failure: None,
             tried: false,
+            known: None,
         }
     }
 }

@@ -92,6 +92,7 @@ impl Manager {
                 };
                 self.dial_endpoint(&path, Request::Stream(stream), effect);
             }
+            Effect::Spawn { id, program } => self.spawn(handler, id, program, now),
             Effect::SetTimer { id, at } => {
                 self.effects.open.insert(id, Open::Timer(handler));
                 self.deadlines.set(Wake::Timer(id), Some(at));
@@ -99,7 +100,7 @@ impl Manager {
             Effect::Cancel { id } => match self.effects.open.remove(&id) {
                 Some(Open::Call(link)) => self.drop_link(link, now),
                 Some(Open::Timer(_)) => self.deadlines.set(Wake::Timer(id), None),
-                None => {}
+                None => self.cancel_program(id, now),
             },
         }
     }
@@ -121,7 +122,7 @@ impl Manager {
         }
     }
 
-    fn tell(&mut self, handler: HandlerId, event: HandlerEvent) {
+    pub(super) fn tell(&mut self, handler: HandlerId, event: HandlerEvent) {
         self.work
             .push_back(Work::Handler(HandlerWork::Tell(handler, event)));
     }

@@ -304,16 +304,15 @@ impl Manager {
         }
         self.last_ticket += 1;
         let ticket = Ticket(self.last_ticket);
-        let answer = self.with_handler(
-            handler,
-            Some(ticket),
-            now,
-            |handler, context| match question {
+        let is_known = self.is_known_from_before(attempt, plugin);
+        let answer = self.with_handler(handler, Some(ticket), now, |handler, context| {
+            context.set_known(is_known);
+            match question {
                 Question::Validate => handler.validate(plugin, context),
                 Question::Register => handler.register(plugin, context),
                 Question::Deregister => handler.deregister(plugin, context),
-            },
-        );
+            }
+        });
         match answer {
             Answer::Done(result) => {
                 let result = result.map_err(|reason| question.refusal(reason));
@@ -324,6 +323,13 @@ impl Manager {
                 self.tickets.insert(ticket, attempt.path.clone());
             }
         }
+    }
+
+    /// Whether exactly this plugin was registered through the socket before a restart.
+    fn is_known_from_before(&self, attempt: &Attempt, plugin: &Plugin) -> bool {
+        let socket = self.desired.get(&attempt.path);
+        let known = socket.and_then(|socket| socket.known.as_deref());
+        known == Some(plugin)
     }
 
     /// "The same (driver, endpoint) twice: refused." The one that came first keeps it.

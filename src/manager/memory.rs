@@ -151,11 +151,11 @@ impl Manager {
     }
 
     /// A socket has been found: if it is a remembered one, its plugin has yet to be registered with
-    /// the handlers of this process.
-    pub(super) fn recall(&mut self, path: &Arc<Path>, identity: Identity) {
-        if self.restored.remove(path) && self.actual.holds(path, identity) {
-            self.actual.remove(path);
-        }
+    /// the handlers of this process. Returns that plugin.
+    pub(super) fn recall(&mut self, path: &Arc<Path>, identity: Identity) -> Option<Arc<Plugin>> {
+        let is_it = self.restored.remove(path) && self.actual.holds(path, identity);
+        let registered = is_it.then(|| self.actual.remove(path))??;
+        Some(registered.plugin)
     }
 
     /// Every directory has been looked at: what is remembered and was not found has gone.

@@ -29,6 +29,7 @@ mod memory;
 mod operation;
 mod pass;
 mod places;
+mod programs;
 pub mod reconcile;
 mod turns;
 mod verdict;
@@ -52,7 +53,7 @@ pub use verdict::{Verdict, verdict};
 
 use crate::config::{PathMap, RESYNC_INTERVAL, STOP_GRACE};
 use crate::escape;
-use crate::handler::{EffectId, HandlerTable, Reason, Ticket};
+use crate::handler::{EffectId, HandlerTable, Program, ProgramOutcome, Reason, Ticket};
 use crate::time::Time;
 use crate::watch::Identity;
 use deadlines::Deadlines;
@@ -60,6 +61,7 @@ use effects::Effects;
 use execute::{Running, Work};
 use links::Links;
 use places::Places;
+use programs::Programs;
 use turns::Turns;
 
 /// The plugin manager's core.
@@ -81,6 +83,7 @@ pub struct Manager {
     on_down: OnDown,
     path_map: PathMap,
     effects: Effects,
+    programs: Programs,
     /// Sockets to which something has happened since they were last looked at.
     touched: BTreeSet<Arc<Path>>,
     work: VecDeque<Work>,
@@ -140,6 +143,13 @@ pub enum Input {
         /// The connection behind which it was.
         link: LinkId,
     },
+    /// A program that was to be run has ended, or could not be started.
+    ProgramEnded {
+        /// Which.
+        id: EffectId,
+        /// How.
+        outcome: ProgramOutcome,
+    },
     /// A handler's owner answers a question in its place.
     Answered {
         /// The question.
@@ -189,6 +199,18 @@ pub enum Output {
         /// Which.
         link: LinkId,
     },
+    /// Run a program, then say [`Input::ProgramEnded`].
+    Spawn {
+        /// Names it from here on.
+        id: EffectId,
+        /// The program.
+        program: Program,
+    },
+    /// Kill this program and all that it has started; nothing more is wanted from it.
+    Kill {
+        /// Which.
+        id: EffectId,
+    },
 }
 
 /// Why the manager wants to be woken.
@@ -202,6 +224,8 @@ pub enum Wake {
     Link(LinkId),
     /// A handler's timer ends.
     Timer(EffectId),
+    /// A handler's program has run long enough.
+    Program(EffectId),
     /// The registered plugin behind this socket, which did not answer, is asked again.
     Check(Arc<Path>),
     /// The registered plugin behind this socket has been down for long enough.
@@ -248,6 +272,7 @@ impl Manager {
             on_down: OnDown::default(),
             path_map: PathMap::default(),
             effects: Effects::default(),
+            programs: Programs::default(),
             touched: BTreeSet::new(),
             work: VecDeque::new(),
             deadlines: Deadlines::default(),
@@ -277,6 +302,7 @@ impl Manager {
             Input::Closed { link } => self.closed(link, now),
             Input::Guarded { link, by } => self.guarded(link, by, now),
             Input::ProcessEnded { link } => self.guard_lost(link, now),
+            Input::ProgramEnded { id, outcome } => self.program_ended(id, outcome, now),
             Input::Answered { ticket, result } => self.answered(ticket, result),
             Input::Reconsider => self.reconsider(),
             Input::Stop => self.stop(now),
@@ -292,6 +318,7 @@ impl Manager {
                 Wake::Retry(path) => self.touch(path),
                 Wake::Link(link) => self.link_timeout(link, now),
                 Wake::Timer(effect) => self.timer_fired(effect),
+                Wake::Program(effect) => self.program_overdue(effect, now),
                 Wake::Check(path) => self.check(path, now),
                 Wake::Grace(path) => self.condemn(path),
                 Wake::Resync => self.resync(now),
@@ -395,12 +422,15 @@ impl Manager {
     }
 
     fn found(&mut self, path: Arc<Path>, identity: Identity, now: Time) {
-        self.recall(&path, identity);
+        let known = self.recall(&path, identity);
         match self.desired.add(path.clone(), identity) {
             Ok(Added::Same) => {}
             Ok(Added::New | Added::Replaced) => {
                 log::debug!("{}: there is a socket", escape::path(&path));
                 self.forget_retry(&path);
+                if let Some(socket) = self.desired.get_mut(&path) {
+                    socket.known = known;
+                }
                 self.touch(path);
                 self.arm_resync(now);
             }

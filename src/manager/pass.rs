@@ -145,6 +145,7 @@ impl Manager {
                 if let Some(socket) = self.socket_of(&attempt) {
                     socket.backoff.succeed();
                     socket.last_failure = None;
+                    socket.known = None;
                 }
                 self.instances.add(plugin);
             }

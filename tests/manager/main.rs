@@ -1,8 +1,10 @@
 //! The manager in virtual time: what an existing plugin may rely on ([`parity`]), where kubelet
-//! fails its users and this does not ([`holes`]), where handlers call ([`endpoints`]) and what they
-//! may listen to ([`streams`]), and what holds in every order of events ([`simulation`]).
+//! fails its users and this does not ([`holes`]), where handlers call ([`endpoints`]), what they
+//! may listen to ([`streams`]), what programs are told ([`exec`]), and what holds in every order of
+//! events ([`simulation`]).
 
 mod endpoints;
+mod exec;
 mod holes;
 mod node;
 mod parity;

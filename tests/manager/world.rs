@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use plugind::handler::{
-    Answer, Context, DialError, HandlerTable, Plugin, PluginHandler, Reason, Ticket,
+    Answer, Context, DialError, EffectId, HandlerTable, Plugin, PluginHandler, Program, Reason,
+    Ticket,
 };
 use plugind::manager::{Guard, Input, LinkId, Manager, Output};
 use plugind::time::Time;
@@ -39,6 +40,10 @@ pub(crate) struct World {
     /// Whether to print what the manager wants.
     pub(crate) is_loud: bool,
     last_inode: u64,
+    /// The programs that run.
+    pub(crate) programs: BTreeMap<EffectId, Program>,
+    /// The programs that were killed.
+    pub(crate) killed: Vec<EffectId>,
     /// How many connections were dialled to each path.
     pub(crate) dials: BTreeMap<Arc<Path>, usize>,
 }
@@ -94,6 +99,8 @@ impl World {
             is_slow: false,
             is_loud: false,
             last_inode: 0,
+            programs: BTreeMap::new(),
+            killed: Vec::new(),
             dials: BTreeMap::new(),
         }
     }
@@ -249,6 +256,13 @@ impl World {
                 // What is on its way still arrives, and must meet nobody.
                 self.links.remove(&link);
                 self.hung_up.insert(link);
+            }
+            Output::Spawn { id, program } => {
+                self.programs.insert(id, program);
+            }
+            Output::Kill { id } => {
+                self.programs.remove(&id);
+                self.killed.push(id);
             }
             Output::Guard { link } => self.guard(link),
             Output::Unguard { link } => {

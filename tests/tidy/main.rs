@@ -307,7 +307,7 @@ const SYSTEM: [&str; 14] = [
 ];
 
 /// The modules that allow unsafe code: each block in them says why it is sound.
-const UNSAFE: [&str; 0] = [];
+const UNSAFE: [&str; 1] = ["src/daemon/child.rs"];
 
 /// The most lines of code that one file may ship with.
 const MAX_LINES_OF_CODE: usize = 500;

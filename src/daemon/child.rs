@@ -1,0 +1,40 @@
+//! Two things about child processes that neither the standard library nor nix does.
+//!
+//! The one module with unsafe code.
+
+#![allow(unsafe_code, reason = "pre_exec and pidfd_open have no safe form")]
+
+use std::io;
+use std::os::fd::{FromRawFd as _, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command};
+
+use nix::libc;
+use nix::sys::signal::SigSet;
+
+/// Starts a program with no signal blocked: the daemon's own mask, which keeps SIGTERM for its
+/// loop, would make the program and all that it starts deaf to it.
+pub(super) fn spawn(command: &mut Command) -> io::Result<Child> {
+    let unblock = || SigSet::empty().thread_set_mask().map_err(io::Error::from);
+    // SAFETY: between fork and exec only async-signal-safe functions may be called, which
+    // signal-safety(7) lists. `unblock` fills a set on its stack and calls pthread_sigmask, which
+    // is one of them; it neither allocates nor locks, also when it makes an errno an `io::Error`.
+    unsafe { command.pre_exec(unblock) };
+    command.spawn()
+}
+
+/// A descriptor that becomes readable when the process of this id ends.
+///
+/// The id must be that of this process or of a child that has not been waited for, so that nobody
+/// else can have it.
+pub(super) fn pidfd(id: u32) -> io::Result<OwnedFd> {
+    let no_flags = 0;
+    // SAFETY: pidfd_open(2) takes two integers and touches no memory of ours.
+    let result = unsafe { libc::syscall(libc::SYS_pidfd_open, id, no_flags) };
+    let fd = RawFd::try_from(result).unwrap_or(-1);
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has just opened this descriptor for this call, so nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}

@@ -1,0 +1,273 @@
+//! The programs that handlers have run: started, watched and killed, and never waited for.
+//!
+//! A program is the leader of a process group of its own. Its standard input is a file in memory,
+//! so that nobody waits for it to be read; its standard output goes nowhere; of its standard error
+//! the beginning is kept, and the rest is read so that it never blocks on it. When it ends, or is
+//! to be killed, so is all that is left of its group.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::env;
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use mio::unix::SourceFd;
+use mio::unix::pipe::Receiver;
+use mio::{Interest, Registry, Token};
+use nix::errno::Errno;
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+use nix::unistd::Pid;
+
+use super::child;
+use crate::config::MAX_PROGRAM_ERRORS;
+use crate::handler::{EffectId, Program, ProgramEnd, ProgramOutcome};
+
+/// The programs that run.
+#[derive(Debug, Default)]
+pub(super) struct Programs {
+    by_id: BTreeMap<EffectId, Running>,
+    by_token: BTreeMap<Token, EffectId>,
+    /// Those that may have ended or written something.
+    ready: BTreeSet<EffectId>,
+}
+
+/// A program that runs.
+#[derive(Debug)]
+struct Running {
+    child: Child,
+    pid: Pid,
+    /// Readable when the program has ended.
+    end: (Token, OwnedFd),
+    errors: (Token, Errors),
+}
+
+/// The standard error of a program.
+#[derive(Debug)]
+struct Errors {
+    pipe: Receiver,
+    kept: Vec<u8>,
+}
+
+impl Programs {
+    /// Starts a program. The loop will report on it under these two tokens.
+    pub(super) fn start(
+        &mut self,
+        id: EffectId,
+        program: &Program,
+        tokens: [Token; 2],
+        registry: &Registry,
+    ) -> io::Result<()> {
+        let running = Running::start(program, tokens, registry)?;
+        self.by_token.extend(tokens.map(|token| (token, id)));
+        self.by_id.insert(id, running);
+        Ok(())
+    }
+
+    /// The loop has reported something, which may be about a program.
+    pub(super) fn report(&mut self, token: Token) {
+        self.ready.extend(self.by_token.get(&token));
+    }
+
+    /// Whether there is something to do before the loop reports anything.
+    pub(super) fn is_any_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// Reads what programs have written, and returns those that have ended.
+    pub(super) fn advance(&mut self) -> Vec<(EffectId, ProgramOutcome)> {
+        let mut ended = Vec::new();
+        for id in std::mem::take(&mut self.ready) {
+            let Some(running) = self.by_id.get_mut(&id) else {
+                continue;
+            };
+            let has_ended = running.has_ended();
+            if running.errors.1.read() && !has_ended {
+                self.ready.insert(id);
+            }
+            if has_ended {
+                ended.extend(self.remove(id).map(|running| (id, running.bury())));
+            }
+        }
+        ended
+    }
+
+    /// Kills a program and all that it has started. It is still there until its end is reported.
+    pub(super) fn kill(&mut self, id: EffectId) {
+        if let Some(running) = self.by_id.get(&id) {
+            running.kill();
+        }
+    }
+
+    fn remove(&mut self, id: EffectId) -> Option<Running> {
+        let running = self.by_id.remove(&id)?;
+        for token in [running.end.0, running.errors.0] {
+            self.by_token.remove(&token);
+        }
+        Some(running)
+    }
+}
+
+/// Nothing that was started outlives the daemon.
+impl Drop for Programs {
+    fn drop(&mut self) {
+        for running in self.by_id.values() {
+            running.kill();
+        }
+    }
+}
+
+impl Running {
+    fn start(program: &Program, tokens: [Token; 2], registry: &Registry) -> io::Result<Self> {
+        if is_for_a_shell(&program.path) {
+            return Err(Errno::ENOEXEC.into());
+        }
+        let mut child = child::spawn(&mut command(program)?)?;
+        match watch(&mut child, tokens, registry) {
+            Ok((end, errors)) => Ok(Self {
+                pid: pid_of(&child),
+                child,
+                end,
+                errors,
+            }),
+            Err(error) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                Err(error)
+            }
+        }
+    }
+
+    /// Whether the program has ended. It stays a zombie, so that its group's id remains its own.
+    fn has_ended(&self) -> bool {
+        let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+        let status = waitid(Id::Pid(self.pid), flags);
+        !matches!(status, Ok(WaitStatus::StillAlive))
+    }
+
+    /// Kills the program, wherever it has put itself, and what is in its group.
+    fn kill(&self) {
+        for killed in [
+            killpg(self.pid, Signal::SIGKILL),
+            kill(self.pid, Signal::SIGKILL),
+        ] {
+            if let Err(errno) = killed {
+                log::trace!("process {}: {errno}", self.child.id());
+            }
+        }
+    }
+
+    /// What came of a program that has ended, of which nothing is left after this.
+    fn bury(mut self) -> ProgramOutcome {
+        self.kill();
+        let end = match self.child.wait() {
+            Ok(status) => end_of(status),
+            Err(error) => ProgramEnd::NotStarted(error.to_string()),
+        };
+        ProgramOutcome {
+            end,
+            errors: self.errors.1.kept,
+        }
+    }
+}
+
+impl Errors {
+    /// Reads what is there, within the budget: true when there may be more.
+    fn read(&mut self) -> bool {
+        let mut buffer = [0; 4096];
+        for _ in 0..READS {
+            match self.pipe.read(&mut buffer) {
+                Ok(0) => return false,
+                Ok(n) => {
+                    let room = MAX_PROGRAM_ERRORS - self.kept.len();
+                    self.kept.extend_from_slice(&buffer[..n.min(room)]);
+                }
+                Err(error) => return error.kind() == io::ErrorKind::Interrupted,
+            }
+        }
+        true
+    }
+}
+
+fn pid_of(child: &Child) -> Pid {
+    let id = i32::try_from(child.id());
+    Pid::from_raw(id.expect("std got it from the system as a pid_t"))
+}
+
+/// Has the loop report the end of a program and what it writes to its standard error.
+fn watch(
+    child: &mut Child,
+    [at_end, at_error]: [Token; 2],
+    registry: &Registry,
+) -> io::Result<((Token, OwnedFd), (Token, Errors))> {
+    let end = child::pidfd(child.id())?;
+    registry.register(&mut SourceFd(&end.as_raw_fd()), at_end, Interest::READABLE)?;
+    let stderr = child.stderr.take().ok_or(io::ErrorKind::BrokenPipe)?;
+    let mut pipe = Receiver::from(stderr);
+    pipe.set_nonblocking(true)?;
+    registry.register(&mut pipe, at_error, Interest::READABLE)?;
+    let kept = Vec::new();
+    Ok(((at_end, end), (at_error, Errors { pipe, kept })))
+}
+
+fn command(program: &Program) -> io::Result<Command> {
+    let path = env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into());
+    let mut command = Command::new(&program.path);
+    command
+        .args(&program.arguments)
+        .env_clear()
+        .env("PATH", path)
+        .envs(
+            program
+                .environment
+                .iter()
+                .map(|(name, value)| (name, value)),
+        )
+        .current_dir("/")
+        .stdin(in_memory(&program.input)?)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .process_group(0);
+    Ok(command)
+}
+
+/// Whether the file is neither a binary nor a script that names its interpreter.
+///
+/// exec(3): "If the header of a file isn't recognized (the attempted execve(2) failed with the
+/// error ENOEXEC), these functions will execute the shell (/bin/sh) with the path of the file as
+/// its first argument." What can't be read, no shell can read either.
+fn is_for_a_shell(program: &Path) -> bool {
+    let mut head = [0; 4];
+    let read = File::open(program).and_then(|mut file| file.read_exact(&mut head));
+    let is_known = head.starts_with(b"#!") || head == *b"\x7fELF";
+    match read {
+        Ok(()) => !is_known,
+        Err(error) => error.kind() == io::ErrorKind::UnexpectedEof,
+    }
+}
+
+/// A file without a name that holds these bytes, to be read from its beginning.
+fn in_memory(bytes: &[u8]) -> io::Result<File> {
+    let mut file = File::from(memfd_create(c"plugind-stdin", MFdFlags::MFD_CLOEXEC)?);
+    file.write_all(bytes)?;
+    file.rewind()?;
+    Ok(file)
+}
+
+fn end_of(status: ExitStatus) -> ProgramEnd {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => ProgramEnd::Exited(code),
+        (None, signal) => ProgramEnd::Killed(signal.unwrap_or_default()),
+    }
+}
+
+/// Where a program finds others when the daemon itself was not told.
+const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// How often one program's standard error is read in one turn, so that one that floods it does not
+/// keep plugins waiting.
+const READS: usize = 16;

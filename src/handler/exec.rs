@@ -1,0 +1,294 @@
+//! The handler that has a program do the work.
+//!
+//! Pure: it decides what is run and what its end means; the daemon runs it. The program is called
+//!
+//! ```text
+//! PROGRAM add|old|del TYPE NAME ENDPOINT
+//! ```
+//!
+//! `add` for a plugin that is registered, `del` for one that has gone, and `old` for one that the
+//! program may know already: it was registered before a restart of the daemon, or it is the one to
+//! use again because the plugins that were registered under its name after it have gone. The same
+//! is in its environment ([`environment`]), and all that the plugin said of itself is on its
+//! standard input, as JSON. Status 0 registers the plugin; anything else refuses it, with the first
+//! line of standard error as the reason.
+//!
+//! One program at a time runs for one plugin name, in the order of events. An `add` or `old` that
+//! fails is trusted to have undone what it did; one that was killed is followed by a `del`.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::{
+    Answer, Context, EffectId, Event, Plugin, PluginHandler, Program, ProgramEnd, ProgramOutcome,
+    Reason, Ticket,
+};
+use crate::config::EXEC_TIMEOUT;
+use crate::escape;
+
+/// Runs a program for every plugin of the types it is given to.
+#[derive(Debug)]
+pub struct ExecHandler {
+    program: PathBuf,
+    timeout: Duration,
+    /// What runs and what waits.
+    lines: BTreeMap<Name, Line>,
+}
+
+/// Type and name of a plugin.
+type Name = (String, String);
+
+/// The programs for one plugin name.
+#[derive(Debug)]
+struct Line {
+    running: EffectId,
+    job: Job,
+    waiting: VecDeque<Job>,
+}
+
+/// One run of the program, now or later.
+#[derive(Debug)]
+struct Job {
+    verb: Verb,
+    plugin: Plugin,
+    /// The question that it answers; none: nobody waits for it.
+    ticket: Option<Ticket>,
+}
+
+/// What the program is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verb {
+    Add,
+    Old,
+    Del,
+}
+
+impl ExecHandler {
+    /// A handler that runs the program at this absolute path.
+    pub fn new(program: impl Into<PathBuf>) -> Self {
+        Self {
+            program: program.into(),
+            timeout: EXEC_TIMEOUT,
+            lines: BTreeMap::new(),
+        }
+    }
+
+    /// Lets the program run for so long, and no longer.
+    #[must_use]
+    pub fn with_timeout(self, timeout: Duration) -> Self {
+        Self { timeout, ..self }
+    }
+
+    fn ask(&mut self, verb: Verb, plugin: &Plugin, context: &mut Context<'_>) -> Answer {
+        let ticket = context.ticket();
+        self.submit(verb, plugin.clone(), ticket, context);
+        Answer::Pending
+    }
+
+    /// Runs the program as soon as it does not run for this plugin name any more.
+    fn submit(
+        &mut self,
+        verb: Verb,
+        plugin: Plugin,
+        ticket: Option<Ticket>,
+        context: &mut Context<'_>,
+    ) {
+        let name = name_of(&plugin);
+        let job = Job {
+            verb,
+            plugin,
+            ticket,
+        };
+        if let Some(line) = self.lines.get_mut(&name) {
+            line.waiting.push_back(job);
+        } else {
+            self.start(name, job, VecDeque::new(), context);
+        }
+    }
+
+    fn start(&mut self, name: Name, job: Job, waiting: VecDeque<Job>, context: &mut Context<'_>) {
+        let running = context.spawn(self.run_of(&job));
+        let line = Line {
+            running,
+            job,
+            waiting,
+        };
+        self.lines.insert(name, line);
+    }
+
+    /// What runs for this name has ended: the next in line is started.
+    fn advance(&mut self, name: Name, context: &mut Context<'_>) -> Option<Job> {
+        let Line {
+            job, mut waiting, ..
+        } = self.lines.remove(&name)?;
+        if let Some(next) = waiting.pop_front() {
+            self.start(name, next, waiting, context);
+        }
+        Some(job)
+    }
+
+    fn name_of_line(&self, is_meant: impl Fn(&Line) -> bool) -> Option<Name> {
+        let mut lines = self.lines.iter();
+        let (name, _) = lines.find(|(_, line)| is_meant(line))?;
+        Some(name.clone())
+    }
+
+    fn ended(&mut self, job: Job, outcome: &ProgramOutcome, context: &mut Context<'_>) {
+        let Job {
+            verb,
+            plugin,
+            ticket,
+        } = job;
+        let result = self.judge(outcome);
+        let shown = format!("{plugin}: {} {}", escape::path(&self.program), verb.word());
+        match (&result, ticket) {
+            (Ok(()), _) => log::debug!("{shown}: done"),
+            // Whoever asked makes it known.
+            (Err(reason), Some(_)) if verb != Verb::Del => {
+                log::debug!("{shown}: {}", escape::text(reason.as_str()));
+            }
+            (Err(reason), _) => log::warn!("{shown}: {}", escape::text(reason.as_str())),
+        }
+        let was_killed = matches!(outcome.end, ProgramEnd::Killed(_) | ProgramEnd::TimedOut);
+        if was_killed && verb != Verb::Del && ticket.is_some() {
+            self.submit(Verb::Del, plugin, None, context);
+        }
+        if let Some(ticket) = ticket {
+            context.answer(ticket, result);
+        }
+    }
+
+    /// "Exit 0 registers, anything else refuses with the first line of standard error."
+    fn judge(&self, outcome: &ProgramOutcome) -> Result<(), Reason> {
+        if outcome.end == ProgramEnd::Exited(0) {
+            return Ok(());
+        }
+        let words = outcome
+            .first_error()
+            .unwrap_or_else(|| format!("{}: {}", self.program.display(), outcome.end));
+        Err(Reason::new(words))
+    }
+
+    fn run_of(&self, job: &Job) -> Program {
+        let Job { verb, plugin, .. } = job;
+        Program {
+            path: self.program.clone(),
+            arguments: vec![
+                verb.word().into(),
+                plugin.kind.clone().into(),
+                plugin.name.clone().into(),
+                plugin.endpoint.clone().into(),
+            ],
+            environment: environment(*verb, plugin),
+            input: registration(*verb, plugin),
+            timeout: self.timeout,
+        }
+    }
+}
+
+impl PluginHandler for ExecHandler {
+    fn validate(&mut self, _: &Plugin, _: &mut Context<'_>) -> Answer {
+        Answer::YES
+    }
+
+    fn register(&mut self, plugin: &Plugin, context: &mut Context<'_>) -> Answer {
+        let verb = if context.is_known() {
+            Verb::Old
+        } else {
+            Verb::Add
+        };
+        self.ask(verb, plugin, context)
+    }
+
+    fn deregister(&mut self, plugin: &Plugin, context: &mut Context<'_>) -> Answer {
+        self.ask(Verb::Del, plugin, context)
+    }
+
+    fn promoted(&mut self, plugin: &Plugin, context: &mut Context<'_>) {
+        self.submit(Verb::Old, plugin.clone(), None, context);
+    }
+
+    fn handle_event(&mut self, event: Event, context: &mut Context<'_>) {
+        let Event::ProgramEnded { id, outcome } = event else {
+            return;
+        };
+        let name = self.name_of_line(|line| line.running == id);
+        if let Some(job) = name.and_then(|name| self.advance(name, context)) {
+            self.ended(job, &outcome, context);
+        }
+    }
+
+    fn abandon(&mut self, ticket: Ticket, context: &mut Context<'_>) {
+        let is_meant = |job: &Job| job.ticket == Some(ticket);
+        for line in self.lines.values_mut() {
+            line.waiting.retain(|job| !is_meant(job));
+        }
+        if let Some(name) = self.name_of_line(|line| is_meant(&line.job)) {
+            context.cancel(self.lines[&name].running);
+            self.advance(name, context);
+        }
+    }
+}
+
+impl Verb {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Add => "add",
+            Self::Old => "old",
+            Self::Del => "del",
+        }
+    }
+}
+
+fn name_of(plugin: &Plugin) -> Name {
+    (plugin.kind.clone(), plugin.name.clone())
+}
+
+/// What the program finds in its environment. A version with a NUL can't be there; the JSON has all
+/// of them.
+fn environment(verb: Verb, plugin: &Plugin) -> Vec<(&'static str, OsString)> {
+    let versions = plugin.versions.iter().map(String::as_str);
+    let versions: Vec<_> = versions.filter(|it| !it.contains('\0')).collect();
+    vec![
+        ("PLUGIND_ACTION", verb.word().into()),
+        ("PLUGIND_TYPE", plugin.kind.clone().into()),
+        ("PLUGIND_NAME", plugin.name.clone().into()),
+        ("PLUGIND_ENDPOINT", plugin.endpoint.clone().into()),
+        ("PLUGIND_SOCKET", plugin.socket.as_os_str().to_owned()),
+        ("PLUGIND_VERSIONS", versions.join(",").into()),
+    ]
+}
+
+/// What the program reads from its standard input.
+#[derive(Debug, Serialize)]
+struct Registration<'a> {
+    action: &'static str,
+    r#type: &'a str,
+    name: &'a str,
+    endpoint: &'a str,
+    versions: &'a [String],
+    socket: &'a str,
+}
+
+fn registration(verb: Verb, plugin: &Plugin) -> Vec<u8> {
+    let text = |path: &Path| path.to_string_lossy().into_owned();
+    let registration = Registration {
+        action: verb.word(),
+        r#type: &plugin.kind,
+        name: &plugin.name,
+        endpoint: &text(&plugin.endpoint),
+        versions: &plugin.versions,
+        socket: &text(&plugin.socket),
+    };
+    // Strings only: there is nothing that JSON could refuse.
+    let mut line = serde_json::to_vec(&registration).unwrap_or_default();
+    line.push(b'\n');
+    line
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,243 @@
+//! What is run, in which order, and what its end means.
+
+use super::*;
+use crate::handler::{Effect, EffectIds};
+use crate::proto::pluginregistration::PluginInfo;
+use crate::time::Time;
+
+/// A handler, and what it asked for.
+struct Bench {
+    handler: ExecHandler,
+    ids: EffectIds,
+    effects: Vec<Effect>,
+    last_ticket: u64,
+}
+
+impl Bench {
+    fn new() -> Self {
+        Self {
+            handler: ExecHandler::new("/lib/hook"),
+            ids: EffectIds::default(),
+            effects: Vec::new(),
+            last_ticket: 0,
+        }
+    }
+
+    fn call<T>(
+        &mut self,
+        ticket: Option<Ticket>,
+        method: impl FnOnce(&mut ExecHandler, &mut Context<'_>) -> T,
+    ) -> T {
+        let mut context = Context::new(Time::ZERO, ticket, &mut self.ids, &mut self.effects);
+        method(&mut self.handler, &mut context)
+    }
+
+    /// Asks a question that is answered later.
+    fn ask(
+        &mut self,
+        question: impl FnOnce(&mut ExecHandler, &mut Context<'_>) -> Answer,
+    ) -> Ticket {
+        self.last_ticket += 1;
+        let ticket = Ticket(self.last_ticket);
+        assert_eq!(self.call(Some(ticket), question), Answer::Pending);
+        ticket
+    }
+
+    fn add(&mut self, plugin: &Plugin) -> Ticket {
+        self.ask(|handler, context| handler.register(plugin, context))
+    }
+
+    fn del(&mut self, plugin: &Plugin) -> Ticket {
+        self.ask(|handler, context| handler.deregister(plugin, context))
+    }
+
+    fn end(&mut self, id: EffectId, end: ProgramEnd, errors: &[u8]) {
+        let errors = errors.to_vec();
+        let outcome = ProgramOutcome { end, errors };
+        self.call(None, |handler, context| {
+            handler.handle_event(Event::ProgramEnded { id, outcome }, context);
+        });
+    }
+
+    /// The one program that was to be started since the last look.
+    fn spawned(&mut self) -> (EffectId, Program) {
+        match &self.effects[..] {
+            [Effect::Spawn { id, program }] => {
+                let spawned = (*id, program.clone());
+                self.effects.clear();
+                spawned
+            }
+            other => panic!("one program, not {other:?}"),
+        }
+    }
+
+    /// The verb of that program.
+    fn spawned_verb(&mut self) -> (EffectId, String) {
+        let (id, program) = self.spawned();
+        (id, program.arguments[0].to_string_lossy().into_owned())
+    }
+
+    fn take(&mut self) -> Vec<Effect> {
+        std::mem::take(&mut self.effects)
+    }
+}
+
+fn plugin(endpoint: &str) -> Plugin {
+    let info = PluginInfo {
+        r#type: "CSIPlugin".into(),
+        name: "disk".into(),
+        endpoint: endpoint.into(),
+        supported_versions: vec!["1.0.0".into(), "1\u{0}1".into(), "1.1.0".into()],
+    };
+    Plugin::from_info(info, Path::new("/r/disk-reg.sock").into()).expect("it has a name")
+}
+
+fn answer(ticket: Ticket, result: Result<(), &str>) -> Effect {
+    let result = result.map_err(Reason::new);
+    Effect::Answer { ticket, result }
+}
+
+#[test]
+fn the_program_learns_everything_from_arguments_environment_and_standard_input() {
+    let mut bench = Bench::new();
+    bench.add(&plugin("/p/disk.sock"));
+    let (_, program) = bench.spawned();
+    assert_eq!(program.path, Path::new("/lib/hook"));
+    assert_eq!(
+        program.arguments,
+        ["add", "CSIPlugin", "disk", "/p/disk.sock"]
+    );
+    assert_eq!(program.timeout, EXEC_TIMEOUT);
+    let environment: Vec<_> = program
+        .environment
+        .iter()
+        .map(|(name, value)| format!("{name}={}", value.to_string_lossy()))
+        .collect();
+    assert_eq!(
+        environment,
+        [
+            "PLUGIND_ACTION=add",
+            "PLUGIND_TYPE=CSIPlugin",
+            "PLUGIND_NAME=disk",
+            "PLUGIND_ENDPOINT=/p/disk.sock",
+            "PLUGIND_SOCKET=/r/disk-reg.sock",
+            "PLUGIND_VERSIONS=1.0.0,1.1.0",
+        ]
+    );
+    assert_eq!(
+        String::from_utf8_lossy(&program.input),
+        "{\"action\":\"add\",\"type\":\"CSIPlugin\",\"name\":\"disk\",\"endpoint\":\"/p/disk.sock\",\
+         \"versions\":[\"1.0.0\",\"1\\u00001\",\"1.1.0\"],\"socket\":\"/r/disk-reg.sock\"}\n"
+    );
+}
+
+#[test]
+fn status_0_is_a_yes_and_anything_else_a_no_with_the_reason() {
+    let failed = "/lib/hook: it ended with status 3";
+    let cases: [(ProgramEnd, &[u8], Result<(), &str>); 4] = [
+        (ProgramEnd::Exited(0), b"a warning\n", Ok(())),
+        (ProgramEnd::Exited(1), b"\nno disk\nmore\n", Err("no disk")),
+        (ProgramEnd::Exited(3), b"", Err(failed)),
+        (
+            ProgramEnd::NotStarted("not executable".into()),
+            b"",
+            Err("/lib/hook: it could not be started: not executable"),
+        ),
+    ];
+    for (end, errors, expected) in cases {
+        let mut bench = Bench::new();
+        let ticket = bench.add(&plugin(""));
+        let (id, _) = bench.spawned();
+        bench.end(id, end, errors);
+        assert_eq!(bench.take(), [answer(ticket, expected)]);
+    }
+}
+
+#[test]
+fn an_add_that_was_killed_is_undone() {
+    for end in [ProgramEnd::TimedOut, ProgramEnd::Killed(11)] {
+        let mut bench = Bench::new();
+        let ticket = bench.add(&plugin(""));
+        let (id, _) = bench.spawned();
+        let why = format!("/lib/hook: {end}");
+        bench.end(id, end, b"");
+        let mut effects = bench.take();
+        assert_eq!(effects.pop(), Some(answer(ticket, Err(&why))));
+        bench.effects = effects;
+        let (id, verb) = bench.spawned_verb();
+        assert_eq!(verb, "del");
+        bench.end(id, ProgramEnd::Exited(0), b"");
+        assert_eq!(bench.take(), []);
+    }
+}
+
+#[test]
+fn one_program_at_a_time_runs_for_a_name_and_others_do_not_wait_for_it() {
+    let mut bench = Bench::new();
+    let (old, new) = (plugin("/p/old"), plugin("/p/new"));
+    let del = bench.del(&new);
+    let (deleting, verb) = bench.spawned_verb();
+    assert_eq!(verb, "del");
+    bench.call(None, |handler, context| handler.promoted(&old, context));
+    let gone = bench.del(&old);
+    assert_eq!(bench.take(), []);
+
+    let other = Plugin {
+        name: "nic".into(),
+        ..plugin("/p/nic")
+    };
+    bench.add(&other);
+    assert_eq!(bench.spawned_verb().1, "add");
+
+    bench.end(deleting, ProgramEnd::Exited(0), b"");
+    assert_eq!(bench.effects.pop(), Some(answer(del, Ok(()))));
+    let (promoting, program) = bench.spawned();
+    assert_eq!(program.arguments, ["old", "CSIPlugin", "disk", "/p/old"]);
+    bench.end(promoting, ProgramEnd::Exited(1), b"");
+    let (deleting, verb) = bench.spawned_verb();
+    assert_eq!(verb, "del");
+    bench.end(deleting, ProgramEnd::Exited(0), b"");
+    assert_eq!(bench.take(), [answer(gone, Ok(()))]);
+}
+
+#[test]
+fn a_question_that_is_given_up_takes_its_program_with_it() {
+    let mut bench = Bench::new();
+    let given_up = bench.add(&plugin(""));
+    let (running, _) = bench.spawned();
+    let waits = bench.del(&plugin(""));
+    let is_abandoned = |handler: &mut ExecHandler, context: &mut Context<'_>| {
+        handler.abandon(given_up, context);
+    };
+    bench.call(None, is_abandoned);
+    let effects = bench.take();
+    let [Effect::Cancel { id }, Effect::Spawn { id: next, .. }] = &effects[..] else {
+        panic!("{effects:?}");
+    };
+    assert_eq!(*id, running);
+    bench.end(running, ProgramEnd::TimedOut, b"");
+    assert_eq!(bench.take(), [], "late news meets nobody");
+    bench.end(*next, ProgramEnd::Exited(0), b"");
+    assert_eq!(bench.take(), [answer(waits, Ok(()))]);
+}
+
+#[test]
+fn a_question_that_is_given_up_while_it_waits_is_never_put() {
+    let mut bench = Bench::new();
+    let first = bench.add(&plugin(""));
+    let (running, _) = bench.spawned();
+    let given_up = bench.del(&plugin(""));
+    bench.call(None, |handler, context| handler.abandon(given_up, context));
+    bench.end(running, ProgramEnd::Exited(0), b"");
+    assert_eq!(bench.take(), [answer(first, Ok(()))]);
+}
+
+#[test]
+fn what_was_known_before_a_restart_is_old() {
+    let mut bench = Bench::new();
+    bench.ask(|handler, context| {
+        context.set_known(true);
+        handler.register(&plugin(""), context)
+    });
+    assert_eq!(bench.spawned_verb().1, "old");
+}

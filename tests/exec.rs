@@ -1,0 +1,311 @@
+//! Programs that do a handler's work, for real: ones that succeed, fail, hang, flood, leave others
+//! behind and cannot be run. In each test the loop goes on meanwhile.
+
+#[path = "support/plugin.rs"]
+mod plugin;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::sys::signal::kill;
+use nix::unistd::Pid;
+use plugind::config::Config;
+use plugind::daemon::PluginManager;
+use plugind::handler::{AcceptHandler, ExecHandler, HandlerTable};
+use plugind::proto::pluginregistration::RegistrationStatus;
+use tempfile::TempDir;
+
+use self::plugin::Plugin;
+
+/// A plugin manager with a program for the type `Hooked`, and a place for what that leaves.
+struct Node {
+    registry: TempDir,
+    scratch: TempDir,
+    plugins: PluginManager,
+}
+
+impl Node {
+    /// A node on which the program is this script, in which `$OUT` is a directory of its own.
+    fn start(script: &str) -> Self {
+        Self::start_with(script, Duration::from_secs(60))
+    }
+
+    /// A node on which the program may run for so long.
+    fn start_with(script: &str, timeout: Duration) -> Self {
+        let scratch = tempfile::tempdir().unwrap();
+        let program = scratch.path().join("hook");
+        let out = scratch.path().display();
+        install(&program, &format!("#!/bin/sh\nOUT={out}\n{script}\n"));
+        Self::start_program(scratch, ExecHandler::new(program).with_timeout(timeout))
+    }
+
+    fn start_program(scratch: TempDir, handler: ExecHandler) -> Self {
+        let mut handlers = HandlerTable::new();
+        handlers.add(["Hooked"], handler);
+        handlers.add(["CSIPlugin"], AcceptHandler::default());
+        let registry = tempfile::tempdir().unwrap();
+        let config = Config {
+            plugins_dirs: vec![registry.path().to_owned()],
+            ..Config::default()
+        };
+        let plugins = PluginManager::new(&config, handlers).unwrap();
+        Self {
+            registry,
+            scratch,
+            plugins,
+        }
+    }
+
+    /// A plugin of the type that the program is for.
+    fn serve(&self) -> Plugin {
+        Plugin::serve_type(
+            &self.registry.path().join("hook-reg.sock"),
+            "Hooked",
+            "disk",
+        )
+    }
+
+    /// Takes turns until there is an answer.
+    #[track_caller]
+    fn until<T>(&mut self, what: &str, mut answer: impl FnMut(&mut Self) -> Option<T>) -> T {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            if let Some(answer) = answer(self) {
+                return answer;
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            assert!(!left.is_zero(), "in vain: {what}");
+            self.plugins.turn(Some(left.min(LOOK_AGAIN))).unwrap();
+        }
+    }
+
+    #[track_caller]
+    fn until_told(&mut self, plugin: &Plugin) -> RegistrationStatus {
+        self.until("the plugin is told", |_| plugin.try_told())
+    }
+
+    /// Takes turns until the program has written a line to that file.
+    #[track_caller]
+    fn until_written(&mut self, name: &str) -> String {
+        let path = self.scratch.path().join(name);
+        self.until(name, |_| {
+            fs::read_to_string(&path)
+                .ok()
+                .filter(|text| text.ends_with('\n'))
+        })
+    }
+
+    /// Registers a plugin of another type from beginning to end, which nothing may hold up.
+    #[track_caller]
+    fn register_another(&mut self) {
+        let socket = self.registry.path().join("other-reg.sock");
+        let other = Plugin::serve(&socket, "other");
+        let told = self.until("another plugin is told", |_| other.try_told());
+        assert!(told.plugin_registered);
+    }
+
+    /// Takes turns until the process of that id is gone.
+    #[track_caller]
+    fn until_gone(&mut self, id: &str) {
+        let pid = Pid::from_raw(id.trim().parse().unwrap());
+        let is_gone = |_: &mut Self| is_gone(pid).then_some(());
+        self.until("the process has gone", is_gone);
+    }
+}
+
+/// Whether there is no such process, or one that nobody has buried yet.
+fn is_gone(pid: Pid) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    kill(pid, None) == Err(Errno::ESRCH) || status.contains(") Z ")
+}
+
+/// Writes a script by way of another process: while this one has it open, it could not be run.
+fn install(path: &Path, script: &str) {
+    let written = Command::new("sh")
+        .args(["-c", "printf %s \"$1\" > \"$2\" && chmod 755 \"$2\"", "sh"])
+        .args([script.as_ref(), path.as_os_str()])
+        .status();
+    assert!(written.unwrap().success());
+}
+
+#[test]
+fn a_program_registers_a_plugin_and_hears_when_it_goes() {
+    let mut node = Node::start(
+        r#"cat > $OUT/$1.json
+           echo "$@ $PLUGIND_ACTION $PLUGIND_NAME $PLUGIND_VERSIONS $HOME $(pwd)" > $OUT/$1"#,
+    );
+    let plugin = node.serve();
+    let socket = node.registry.path().join("hook-reg.sock");
+    let socket = socket.display();
+    assert!(node.until_told(&plugin).plugin_registered);
+    assert_eq!(
+        node.until_written("add"),
+        format!("add Hooked disk {socket} add disk 1.0.0  /\n")
+    );
+    let json = node.until_written("add.json");
+    let said: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(said["type"], "Hooked");
+    assert_eq!(said["endpoint"], socket.to_string());
+    assert_eq!(said["versions"][0], "1.0.0");
+
+    plugin.stop();
+    assert_eq!(
+        node.until_written("del"),
+        format!("del Hooked disk {socket} del disk 1.0.0  /\n")
+    );
+}
+
+#[test]
+fn a_program_that_fails_refuses_the_plugin_with_its_first_line() {
+    let mut node = Node::start("echo ignored; echo no such disk >&2; echo more >&2; exit 3");
+    let plugin = node.serve();
+    assert_eq!(node.until_told(&plugin), refused("no such disk"),);
+}
+
+#[test]
+fn a_program_that_fails_silently_is_named_with_its_status() {
+    for (script, end) in [
+        ("exit 3", "it ended with status 3"),
+        ("kill -SEGV $$", "it was ended by signal 11"),
+    ] {
+        let mut node = Node::start(script);
+        let plugin = node.serve();
+        let program = node.scratch.path().join("hook");
+        let expected = refused(&format!("{}: {end}", program.display()));
+        assert_eq!(node.until_told(&plugin), expected);
+    }
+}
+
+#[test]
+fn a_program_that_hangs_is_killed_with_all_it_started_and_holds_nobody_up() {
+    let mut node = Node::start_with(
+        r#"[ "$1" = add ] || exit 0
+           sleep 1000 & echo $! > $OUT/background
+           echo $$ > $OUT/program
+           trap '' TERM
+           wait; wait"#,
+        Duration::from_millis(500),
+    );
+    let plugin = node.serve();
+    let (program, background) = (
+        node.until_written("program"),
+        node.until_written("background"),
+    );
+    node.register_another();
+    let told = node.until_told(&plugin);
+    assert!(told.error.ends_with("it did not end in time"), "{told:?}");
+    node.until_gone(&program);
+    node.until_gone(&background);
+}
+
+#[test]
+fn a_program_that_floods_its_output_is_read_to_its_end() {
+    let mut node = Node::start(
+        "echo the reason >&2; head -c 3000000 /dev/zero >&2; head -c 3000000 /dev/zero; exit 1",
+    );
+    let plugin = node.serve();
+    node.register_another();
+    assert_eq!(node.until_told(&plugin), refused("the reason"));
+}
+
+#[test]
+fn a_program_that_reads_nothing_and_closes_everything_is_no_trouble() {
+    let mut node = Node::start("exec <&- >&- 2>&-; exit 0");
+    let plugin = node.serve();
+    assert!(node.until_told(&plugin).plugin_registered);
+}
+
+#[test]
+fn what_a_program_leaves_behind_keeps_nobody_waiting_and_does_not_stay() {
+    let mut node = Node::start("sleep 1000 & echo $! > $OUT/background; exit 0");
+    let plugin = node.serve();
+    assert!(node.until_told(&plugin).plugin_registered);
+    let background = node.until_written("background");
+    node.until_gone(&background);
+}
+
+#[test]
+fn a_program_that_cannot_be_run_refuses_the_plugin() {
+    for (content, why) in [
+        (None, "No such file"),
+        (Some("#!/bin/sh\n"), "Permission denied"),
+        (Some("no program at all"), "format"),
+    ] {
+        let scratch = tempfile::tempdir().unwrap();
+        let program = scratch.path().join("hook");
+        if let Some(content) = content {
+            install(&program, content);
+        }
+        if why == "Permission denied" {
+            fs::set_permissions(&program, fs::Permissions::from_mode(0o600)).unwrap();
+        }
+        let mut node = Node::start_program(scratch, ExecHandler::new(program));
+        let plugin = node.serve();
+        let told = node.until_told(&plugin);
+        assert!(!told.plugin_registered);
+        assert!(told.error.contains("could not be started"), "{told:?}");
+        assert!(told.error.contains(why), "{told:?}");
+    }
+}
+
+#[test]
+fn a_program_hears_the_signals_that_the_daemon_keeps_for_itself() {
+    let mut mask = nix::sys::signal::SigSet::empty();
+    mask.add(nix::sys::signal::Signal::SIGTERM);
+    mask.thread_block().unwrap();
+    let mut node = Node::start("kill -TERM $$; exit 0");
+    let plugin = node.serve();
+    let told = node.until_told(&plugin);
+    assert!(
+        told.error.ends_with("it was ended by signal 15"),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn a_plugin_that_goes_while_its_program_runs_takes_the_program_along() {
+    let mut node = Node::start(
+        r#"if [ "$1" = add ]; then echo $$ > $OUT/add; sleep 1000; fi; echo done > $OUT/$1"#,
+    );
+    let plugin = node.serve();
+    let program = node.until_written("add");
+    plugin.stop();
+    node.until_written("del");
+    node.until_gone(&program);
+}
+
+#[test]
+fn a_manager_that_ends_leaves_no_program_behind() {
+    let mut node = Node::start("echo $$ > $OUT/program; sleep 1000");
+    let _plugin = node.serve();
+    let program = node.until_written("program");
+    let Node {
+        plugins, scratch, ..
+    } = node;
+    drop(plugins);
+    let pid = Pid::from_raw(program.trim().parse().unwrap());
+    let end = Instant::now() + PATIENCE;
+    while !is_gone(pid) {
+        assert!(Instant::now() < end, "it goes on");
+        std::thread::yield_now();
+    }
+    drop(scratch);
+}
+
+/// What a plugin is told that the program refused for this reason.
+fn refused(reason: &str) -> RegistrationStatus {
+    RegistrationStatus {
+        plugin_registered: false,
+        error: format!("RegisterPlugin error -- plugin registration failed with err: {reason}"),
+    }
+}
+
+/// How long anything may take here: a hundred times what it does, on a machine that is busy.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How long to wait for this loop before looking at what happened elsewhere.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);

@@ -1,0 +1,148 @@
+//! Programs that do a handler's work, in virtual time: how many, for how long, and what they are
+//! told after a restart.
+
+use std::time::Duration;
+
+use plugind::config::{EXEC_TIMEOUT, MAX_PROGRAMS};
+use plugind::handler::{EffectId, ExecHandler, HandlerTable, ProgramEnd, ProgramOutcome};
+use plugind::manager::{Input, Manager, Memory};
+
+use crate::script::Script;
+use crate::world::World;
+
+fn manager() -> Manager {
+    let mut handlers = HandlerTable::new();
+    handlers.add(["CSIPlugin"], ExecHandler::new("/lib/hook"));
+    Manager::new(handlers)
+}
+
+fn socket(n: usize) -> String {
+    format!("/r/{n:03}-reg.sock")
+}
+
+fn appear(world: &mut World, n: usize) {
+    world.appear(&socket(n), Script::good("CSIPlugin", &format!("disk-{n}")));
+}
+
+/// The programs that run, as the verb and the plugin's name.
+fn running(world: &World) -> Vec<String> {
+    let shown = |arguments: &[std::ffi::OsString]| {
+        let word = |n: usize| arguments[n].to_string_lossy();
+        format!("{} {}", word(0), word(2))
+    };
+    let programs = world.programs.values();
+    programs.map(|program| shown(&program.arguments)).collect()
+}
+
+/// The oldest program that runs ends like that.
+fn end_first(world: &mut World, end: ProgramEnd) -> EffectId {
+    let (id, _) = world.programs.pop_first().expect("a program runs");
+    let outcome = ProgramOutcome::silent(end);
+    let ended = Input::ProgramEnded { id, outcome };
+    world.manager.handle_input(ended, world.now);
+    world.run();
+    id
+}
+
+#[test]
+fn a_plugin_is_registered_when_its_program_has_ended_and_not_before() {
+    let mut world = World::with(manager());
+    appear(&mut world, 0);
+    assert_eq!(running(&world), ["add disk-0"]);
+    assert_eq!(world.told_by(socket(0).as_ref()), None);
+    end_first(&mut world, ProgramEnd::Exited(0));
+    assert_eq!(world.told_by(socket(0).as_ref()), Some((true, "")));
+    world.vanish(&socket(0));
+    assert_eq!(running(&world), ["del disk-0"]);
+}
+
+#[test]
+fn a_program_that_does_not_end_is_killed_at_its_deadline_and_undone() {
+    let mut world = World::with(manager());
+    appear(&mut world, 0);
+    let moment = Duration::from_millis(1);
+    world.advance(EXEC_TIMEOUT.saturating_sub(moment));
+    assert!(world.killed.is_empty());
+    world.advance(moment);
+    assert_eq!(world.killed.len(), 1);
+    assert_eq!(running(&world), ["del disk-0"]);
+    let told = world.told_by(socket(0).as_ref()).expect("it is told");
+    assert!(
+        !told.0 && told.1.ends_with("it did not end in time"),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn late_news_of_a_program_that_was_killed_meets_nobody() {
+    let mut world = World::with(manager());
+    appear(&mut world, 0);
+    let id = *world.programs.keys().next().expect("it runs");
+    world.advance(EXEC_TIMEOUT);
+    let outcome = ProgramOutcome::silent(ProgramEnd::Exited(0));
+    let ended = Input::ProgramEnded { id, outcome };
+    world.manager.handle_input(ended, world.now);
+    assert_eq!(running(&world), ["del disk-0"]);
+}
+
+#[test]
+fn no_more_programs_run_at_once_than_the_limit_and_all_of_them_run_in_the_end() {
+    let count = MAX_PROGRAMS + 3;
+    let mut world = World::with(manager());
+    for n in 0..count {
+        appear(&mut world, n);
+    }
+    assert_eq!(running(&world).len(), MAX_PROGRAMS);
+    for _ in 0..count {
+        end_first(&mut world, ProgramEnd::Exited(0));
+        assert!(running(&world).len() <= MAX_PROGRAMS);
+    }
+    for n in 0..count {
+        assert_eq!(world.told_by(socket(n).as_ref()), Some((true, "")));
+    }
+}
+
+#[test]
+fn a_plugin_that_goes_while_it_waits_for_its_program_never_gets_one() {
+    let mut world = World::with(manager());
+    for n in 0..=MAX_PROGRAMS {
+        appear(&mut world, n);
+    }
+    let waits = socket(MAX_PROGRAMS);
+    world.vanish(&waits);
+    assert!(world.killed.is_empty());
+    let added = format!("add disk-{MAX_PROGRAMS}");
+    for _ in 0..MAX_PROGRAMS {
+        end_first(&mut world, ProgramEnd::Exited(0));
+        assert!(!running(&world).contains(&added));
+    }
+}
+
+#[test]
+fn the_plugin_that_takes_over_is_announced_after_the_one_that_went() {
+    let mut world = World::with(manager());
+    for path in ["/r/old-reg.sock", "/r/new-reg.sock"] {
+        world.appear(path, Script::good("CSIPlugin", "disk"));
+        end_first(&mut world, ProgramEnd::Exited(0));
+    }
+    world.vanish("/r/new-reg.sock");
+    assert_eq!(running(&world), ["del disk"]);
+    end_first(&mut world, ProgramEnd::Exited(0));
+    assert_eq!(running(&world), ["old disk"]);
+}
+
+#[test]
+fn a_plugin_that_was_registered_before_a_restart_is_old() {
+    let mut world = World::with(manager());
+    appear(&mut world, 0);
+    end_first(&mut world, ProgramEnd::Exited(0));
+    let memory = Memory::of(world.manager.actual(), "boot");
+
+    let mut world = World::with(manager());
+    world.manager.restore(memory);
+    appear(&mut world, 0);
+    appear(&mut world, 1);
+    assert_eq!(running(&world), ["old disk-0", "add disk-1"]);
+    end_first(&mut world, ProgramEnd::Exited(0));
+    assert_eq!(world.told_by(socket(0).as_ref()), Some((true, "")));
+}
