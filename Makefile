@@ -54,6 +54,10 @@ fuzz: ## Fuzz each target for FUZZ_SECONDS (default: 30); TARGET=name only one
 bench: ## Measure how long a plugin waits to be registered
 	$(CARGO) bench --locked --bench latency
 
+.PHONY: mistakes
+mistakes: ## Plant known mistakes in a copy of the source: does the simulation find them all?
+	$(CARGO) run --locked --quiet --example mistakes
+
 .PHONY: lint
 lint: ## Check format, lints and documentation
 	$(CARGO) fmt --check

@@ -153,6 +153,14 @@ pub const DOWN_GRACE: Duration = Duration::from_secs(30);
 /// How long running operations may take to end when the daemon stops.
 pub const STOP_GRACE: Duration = Duration::from_secs(2);
 
+/// How long a plugin's type and name may be (bytes): four times the 253 of the longest names that
+/// Kubernetes has (kubelet: as much as fits a reply).
+pub const MAX_PLUGIN_NAME: usize = 1024;
+
+/// How long a plugin's endpoint may be (bytes): what Linux takes as a path (kubelet: as much as fits
+/// a reply).
+pub const MAX_ENDPOINT: usize = 4096;
+
 /// How long after a change the state file is written: a burst of registrations is one write, and
 /// none of them waits for it (kubelet: keeps no such file).
 pub const STATE_FILE_DELAY: Duration = Duration::from_secs(1);

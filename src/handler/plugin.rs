@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::config::{MAX_ENDPOINT, MAX_PLUGIN_NAME};
 use crate::escape;
 use crate::proto::pluginregistration::PluginInfo;
 
@@ -28,6 +29,7 @@ pub struct Plugin {
 impl Plugin {
     /// The plugin that described itself as `info` on `socket`.
     pub fn from_info(info: PluginInfo, socket: Arc<Path>) -> Result<Self, InvalidPlugin> {
+        check_lengths(&info)?;
         check_name(&info.name)?;
         let endpoint = if info.endpoint.is_empty() {
             socket.to_path_buf()
@@ -59,6 +61,19 @@ impl fmt::Display for Plugin {
     }
 }
 
+/// What is kept of every plugin, and shown, has a limit.
+fn check_lengths(info: &PluginInfo) -> Result<(), InvalidPlugin> {
+    if info.r#type.len() > MAX_PLUGIN_NAME {
+        Err(InvalidPlugin::TypeTooLong)
+    } else if info.name.len() > MAX_PLUGIN_NAME {
+        Err(InvalidPlugin::NameTooLong)
+    } else if info.endpoint.len() > MAX_ENDPOINT {
+        Err(InvalidPlugin::EndpointTooLong)
+    } else {
+        Ok(())
+    }
+}
+
 fn check_name(name: &str) -> Result<(), InvalidPlugin> {
     if name.is_empty() {
         Err(InvalidPlugin::EmptyName)
@@ -78,6 +93,12 @@ pub enum InvalidPlugin {
     ControlCharacterInName,
     /// Its endpoint holds a NUL, so it can't be a path.
     EndpointWithNul,
+    /// Its type is longer than [`MAX_PLUGIN_NAME`].
+    TypeTooLong,
+    /// Its name is longer than [`MAX_PLUGIN_NAME`].
+    NameTooLong,
+    /// Its endpoint is longer than [`MAX_ENDPOINT`].
+    EndpointTooLong,
 }
 
 impl fmt::Display for InvalidPlugin {
@@ -86,6 +107,9 @@ impl fmt::Display for InvalidPlugin {
             Self::EmptyName => "plugin name is empty",
             Self::ControlCharacterInName => "plugin name contains a control character",
             Self::EndpointWithNul => "plugin endpoint contains a NUL character",
+            Self::TypeTooLong => "plugin type is too long",
+            Self::NameTooLong => "plugin name is too long",
+            Self::EndpointTooLong => "plugin endpoint is too long",
         })
     }
 }
@@ -133,5 +157,10 @@ mod tests {
             Err(InvalidPlugin::ControlCharacterInName)
         );
         assert_eq!(plugin("a", "/p\0q"), Err(InvalidPlugin::EndpointWithNul));
+        let long = "x".repeat(MAX_PLUGIN_NAME + 1);
+        assert_eq!(plugin(&long, ""), Err(InvalidPlugin::NameTooLong));
+        assert!(plugin(&long[1..], "").is_ok());
+        let far = "/".repeat(MAX_ENDPOINT + 1);
+        assert_eq!(plugin("a", &far), Err(InvalidPlugin::EndpointTooLong));
     }
 }

@@ -49,6 +49,15 @@ impl Failure {
         matches!(self, Self::Refused(Refusal::Ignored(_)))
     }
 
+    /// Whether what is at the path has changed: the watch will say so in a moment, and there is
+    /// nothing to tell anybody before.
+    pub fn is_overtaken(&self) -> bool {
+        matches!(
+            self,
+            Self::Dial(DialError::Gone | DialError::Replaced | DialError::NotASocket)
+        )
+    }
+
     /// Whether trying again soon is pointless: the plugin works, and what it says of itself is not
     /// acceptable. Only another socket, other handlers or another configuration can change that.
     pub fn is_terminal(&self) -> bool {

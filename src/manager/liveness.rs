@@ -24,6 +24,7 @@ use super::links::{LinkId, Owner, Process};
 use super::operation::Operation;
 use super::reconcile::Target;
 use super::{Backoff, Failure, Manager, Output, Wake};
+use crate::config::BACKOFF_INITIAL;
 use crate::config::OnDown;
 use crate::escape;
 use crate::handler::Plugin;
@@ -149,12 +150,17 @@ impl Manager {
         health.checks.fail(now);
         let retry = health.checks.until();
         self.deadlines.set(Wake::Check(path.clone()), retry);
-        if health.down_since.is_some() {
+        let is_first = health.checks.delay() == Some(BACKOFF_INITIAL);
+        if health.down_since.is_some() || (is_first && failure.is_overtaken()) {
             return;
         }
         health.down_since = Some(now);
         let next = match self.on_down {
             OnDown::Keep => "it stays registered".to_owned(),
+            OnDown::Deregister(grace) if grace.is_zero() => {
+                health.is_condemned = true;
+                "it is deregistered".to_owned()
+            }
             OnDown::Deregister(grace) => {
                 let at = Some(now + grace);
                 self.deadlines.set(Wake::Grace(path.clone()), at);

@@ -187,6 +187,7 @@ impl Manager {
         let is_news = socket.last_failure.as_ref() != Some(&failure);
         let level = match is_news {
             true if failure.is_wanted() => Level::Info,
+            true if failure.is_overtaken() => Level::Debug,
             true => Level::Warn,
             false => Level::Debug,
         };

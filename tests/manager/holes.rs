@@ -491,3 +491,13 @@ fn a_plugin_in_the_place_of_a_remembered_one_is_registered_after_that_is_deregis
     world.appear(A, csi("b"));
     assert_eq!(world.told(), "deregister a, validate b, register b");
 }
+
+#[test]
+fn a_plugin_that_stops_is_not_reported_as_down_before_the_watch_has_seen_that_its_socket_went() {
+    let mut world = World::new();
+    world.appear(A, csi("a"));
+    world.kill_and_remove(A);
+    assert_eq!(down_since(&world, A), None);
+    world.vanish(A);
+    assert_eq!(world.told(), "validate a, register a, deregister a");
+}

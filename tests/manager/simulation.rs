@@ -500,7 +500,8 @@ impl Simulation {
             self.answer();
         }
         self.node.hear_all();
-        self.node.advance(HANDLER_TIMEOUT + 2 * BACKOFF_CAP);
+        // Long enough for every backoff, too short for every resync to hide what was forgotten.
+        self.node.advance(BACKOFF_CAP + Duration::from_secs(30));
     }
 
     fn converge(&self) {

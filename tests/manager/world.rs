@@ -225,9 +225,12 @@ impl World {
 
     /// Does what the manager wants, until it wants nothing more at this moment.
     pub(crate) fn run(&mut self) {
+        let mut count = 0;
         loop {
             while let Some(output) = self.manager.poll_output() {
                 self.carry_out(output);
+                count += 1;
+                assert!(count < AT_ONE_MOMENT, "there is no end to it");
             }
             match self.in_flight.keys().next().copied() {
                 Some(link) if !self.is_slow => self.deliver(link),
@@ -271,15 +274,31 @@ impl World {
         }
     }
 
+    /// A process that has ended can't be watched: its connection tells.
     fn guard(&mut self, link: LinkId) {
-        let by = self.guard_by;
-        if by == Guard::Process {
-            if let Some(connection) = self.links.get(&link) {
+        let mut by = Guard::Connection;
+        if let Some(connection) = self.links.get(&link) {
+            if self.guard_by == Guard::Process && connection.is_open {
+                by = Guard::Process;
                 self.guards.insert(link, connection.identity);
             }
         }
-        self.manager
-            .handle_input(Input::Guarded { link, by }, self.now);
+        let guarded = Input::Guarded { link, by };
+        self.manager.handle_input(guarded, self.now);
+    }
+
+    /// The process behind the socket at `path` removes its socket and ends, and only the end of the
+    /// process is noticed yet.
+    pub(crate) fn kill_and_remove(&mut self, path: &str) {
+        let listener = self.sockets.remove(Path::new(path));
+        let identity = listener.expect("there is a socket").identity;
+        let of_it = self.guards.iter().filter(|(_, guard)| **guard == identity);
+        for link in of_it.map(|(link, _)| *link).collect::<Vec<_>>() {
+            self.guards.remove(&link);
+            let ended = Input::ProcessEnded { link };
+            self.manager.handle_input(ended, self.now);
+        }
+        self.run();
     }
 
     /// The process behind the socket at `path` is killed: its socket stays.
@@ -599,3 +618,6 @@ impl PluginHandler for Recorder {
         self.0.lock().told.push("abandon".into());
     }
 }
+
+/// More than the manager can want done at one moment for a handful of sockets, or a thousand.
+const AT_ONE_MOMENT: usize = 100_000;
