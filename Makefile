@@ -39,6 +39,14 @@ test: ## Run all tests
 sim: ## Try SEEDS random orders of events (default: 100000); SEED=n replays one
 	SEEDS=$(SEEDS) $(CARGO) test --locked --profile sim --test manager simulation -- --nocapture
 
+.PHONY: soak
+soak: ## Try plugins for a long time: 10,000 that come and go, 100 that do nothing
+	PLUGIND_SOAK=1 $(CARGO) test --locked --test soak -- --nocapture --test-threads 1
+
+.PHONY: cost
+cost: ## Count what one more plugin costs, with few and with many (needs valgrind)
+	CARGO_PROFILE_BENCH_STRIP=none CARGO_PROFILE_BENCH_LTO=off $(CARGO) bench --locked --bench cost
+
 .PHONY: fuzz
 fuzz: ## Fuzz each target for FUZZ_SECONDS (default: 30); TARGET=name only one
 	$(CARGO) fuzz --version || $(CARGO) install cargo-fuzz --locked

@@ -2,89 +2,26 @@
 
 #[path = "support/binary.rs"]
 mod binary;
+#[path = "support/daemon.rs"]
+mod daemon;
 #[path = "support/plugin.rs"]
 mod plugin;
 
 use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
-use std::io::{BufRead as _, BufReader};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Output, Stdio};
-use std::sync::mpsc::{self, Receiver};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::{Command, Output};
+use std::time::Duration;
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
+use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, UnixAddr};
+use plugind::config;
+use plugind::proto::pluginregistration::registration;
 
 use self::binary::binary;
-use self::plugin::Plugin;
-
-/// A running daemon and its log.
-struct Daemon {
-    child: Child,
-    log: Receiver<String>,
-}
-
-impl Daemon {
-    /// A daemon on `dir`, which it watches when this returns.
-    fn start(dir: &Path) -> Self {
-        Self::start_with(&["--plugins-dir".as_ref(), dir.as_os_str()])
-    }
-
-    /// A daemon with these options, which watches when this returns.
-    fn start_with(options: &[&OsStr]) -> Self {
-        let mut child = Command::new(binary())
-            .arg("run")
-            .args(options)
-            .env_remove("RUST_LOG")
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let stderr = BufReader::new(child.stderr.take().unwrap());
-        let (lines, log) = mpsc::channel();
-        thread::spawn(move || {
-            for line in stderr.lines().map_while(Result::ok) {
-                let _ = lines.send(line);
-            }
-        });
-        let mut daemon = Self { child, log };
-        daemon.until_logged("watching ");
-        daemon
-    }
-
-    /// Waits for a line of the log that holds `words`, and returns it.
-    #[track_caller]
-    fn until_logged(&mut self, words: &str) -> String {
-        let end = Instant::now() + PATIENCE;
-        let mut seen = Vec::new();
-        loop {
-            let left = end.saturating_duration_since(Instant::now());
-            let Ok(line) = self.log.recv_timeout(left) else {
-                let _ = self.child.kill();
-                panic!("no line with {words:?}, but {seen:#?}");
-            };
-            if line.contains(words) {
-                return line;
-            }
-            seen.push(line);
-        }
-    }
-
-    /// Sends a signal and waits for the end: its status, and how long it took.
-    fn end_with(mut self, signal: Signal) -> (ExitStatus, Duration) {
-        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap());
-        let start = Instant::now();
-        kill(pid, signal).unwrap();
-        let (ended, end) = mpsc::channel();
-        let waiter =
-            thread::spawn(move || ended.send((self.child.wait().unwrap(), start.elapsed())));
-        let end = end.recv_timeout(PATIENCE).expect("the daemon ends");
-        waiter.join().unwrap().unwrap();
-        end
-    }
-}
+use self::daemon::Daemon;
+use self::plugin::{Flaw, Plugin};
 
 /// Runs the binary to its end.
 fn run(arguments: &[&str]) -> Output {
@@ -132,6 +69,49 @@ fn a_daemon_with_a_registered_plugin_ends_as_quickly_and_leaves_its_socket_alone
     assert!(status.success(), "{status}");
     assert!(took < Duration::from_secs(1), "{took:?}");
     assert!(socket.exists());
+}
+
+/// The daemon ends well and within the time that running operations have.
+#[track_caller]
+fn assert_ends_in_time(daemon: Daemon) {
+    let (status, took) = daemon.end_with(Signal::SIGTERM);
+    assert!(status.success(), "{status}");
+    assert!(took < config::STOP_GRACE + BUSY, "{took:?}");
+}
+
+#[test]
+fn a_signal_ends_the_daemon_while_it_waits_for_somebody_to_listen() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = UnixAddr::new(&dir.path().join("reg.sock")).unwrap();
+    let kind = (AddressFamily::Unix, SockType::Stream);
+    let bound = socket::socket(kind.0, kind.1, SockFlag::SOCK_CLOEXEC, None).unwrap();
+    socket::bind(bound.as_raw_fd(), &path).unwrap();
+    assert_ends_in_time(Daemon::start(dir.path()));
+}
+
+#[test]
+fn a_signal_ends_the_daemon_while_a_plugin_is_asked_who_it_is_or_is_told() {
+    for method in [
+        registration::GET_INFO,
+        registration::NOTIFY_REGISTRATION_STATUS,
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let daemon = Daemon::start(dir.path());
+        let flaw = Flaw::Ignores(method);
+        let plugin = Plugin::serve_flawed(&dir.path().join("reg.sock"), "silent", flaw);
+        plugin.until_asked(method);
+        assert_ends_in_time(daemon);
+    }
+}
+
+#[test]
+fn a_signal_ends_the_daemon_while_a_plugin_is_left_alone_after_a_failure() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut daemon = Daemon::start(dir.path());
+    let flaw = Flaw::Refuses(registration::GET_INFO);
+    let _plugin = Plugin::serve_flawed(&dir.path().join("reg.sock"), "late", flaw);
+    daemon.until_logged("next try in");
+    assert_ends_in_time(daemon);
 }
 
 #[test]
@@ -283,5 +263,5 @@ fn help_and_version_are_printed_and_succeed() {
     }
 }
 
-/// How long anything may take here: a hundred times what it does, on a machine that is busy.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// How much longer than it should anything may take, on a machine that is busy.
+const BUSY: Duration = Duration::from_secs(1);

@@ -3,10 +3,10 @@
 //! Pure. A plugin enters it before its handler registers it, so that a removal in the meantime
 //! becomes a deregistration, and leaves it before its handler deregisters it.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::by_path::ByPath;
 use super::desired::EmptyPath;
 use super::liveness::Health;
 use crate::handler::Plugin;
@@ -15,7 +15,7 @@ use crate::watch::Identity;
 /// Every plugin that a handler knows about, by the path of its registration socket.
 #[derive(Debug, Default)]
 pub struct Actual {
-    plugins: BTreeMap<Arc<Path>, Registered>,
+    plugins: ByPath<Registered>,
     /// How many changes there were.
     revision: u64,
 }

@@ -2,20 +2,20 @@
 //!
 //! Pure. Says nothing about plugins: who listens on a socket is found out later, by an operation.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
 use super::Failure;
 use super::backoff::Backoff;
+use super::by_path::ByPath;
 use crate::handler::Plugin;
 use crate::watch::Identity;
 
 /// Every socket that is there, by path.
 #[derive(Debug, Default)]
 pub struct Desired {
-    sockets: BTreeMap<Arc<Path>, Socket>,
+    sockets: ByPath<Socket>,
 }
 
 /// A socket that is there, and how its plugin's registration has been going.

@@ -17,6 +17,7 @@
 
 mod actual;
 mod backoff;
+mod by_path;
 mod deadlines;
 mod desired;
 mod effects;

@@ -231,6 +231,7 @@ impl Manager {
                 running.attempt.id.0,
                 running.operation.state()
             );
+            self.places.change(running.operation.holds_place(), false);
             self.deadlines.set(Wake::Operation(path), None);
         }
         self.work.clear();

@@ -1,0 +1,116 @@
+//! Plugins for a long time: many that come and go, and many that do nothing.
+//!
+//! Short in `cargo test`; as long as it takes to be sure with `make soak`.
+
+#[path = "support/binary.rs"]
+mod binary;
+#[path = "support/daemon.rs"]
+mod daemon;
+#[path = "support/node.rs"]
+mod node;
+#[path = "support/plugin.rs"]
+mod plugin;
+
+use std::env;
+use std::fs;
+use std::sync::mpsc::RecvTimeoutError;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use self::daemon::Daemon;
+use self::node::Node;
+use self::plugin::Plugin;
+
+/// What belongs to the whole process is measured by one test at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// One value for `cargo test`, another for `make soak`.
+fn short_or_long<T>(short: T, long: T) -> T {
+    if env::var_os("PLUGIND_SOAK").is_some() {
+        long
+    } else {
+        short
+    }
+}
+
+#[test]
+fn plugins_that_come_and_go_leave_no_descriptor_and_no_memory_behind() {
+    let _alone = alone();
+    let cycles = short_or_long(500, 10_000);
+    let mut node = Node::start();
+    let socket = node.path("reg.sock");
+    let mut cycle = |n: usize| {
+        let name = format!("plugin-{n}");
+        let plugin = Plugin::serve(&socket, &name);
+        node.until_registered(&plugin);
+        plugin.stop();
+        node.until_handler_is_told(&format!("deregister {name}"));
+    };
+    // What is allocated once is allocated now.
+    (0..WARM_UP).for_each(&mut cycle);
+    let before = (descriptors(), resident());
+    (WARM_UP..cycles).for_each(&mut cycle);
+    let after = (descriptors(), resident());
+    println!("{cycles} cycles: descriptors, resident KiB: {before:?} -> {after:?}");
+    assert_eq!(after.0, before.0, "descriptors");
+    assert!(
+        after.1 <= before.1 + SLACK,
+        "resident KiB: {before:?} -> {after:?}"
+    );
+}
+
+#[test]
+fn a_hundred_registered_plugins_wake_nobody() {
+    let _alone = alone();
+    let quiet = Duration::from_secs(short_or_long(3, 60));
+    // What happens beside the directory is none of its business, but is looked at.
+    let dir = tempfile::tempdir().unwrap();
+    let registry = dir.path().join("registry");
+    let mut daemon = Daemon::start(&registry);
+    let plugins: Vec<_> = (0..REGISTERED)
+        .map(|n| Plugin::serve(&registry.join(format!("{n}.sock")), &format!("plugin-{n}")))
+        .collect();
+    for plugin in &plugins {
+        assert!(plugin.until_told().plugin_registered);
+    }
+    for _ in &plugins {
+        daemon.until_logged(": registered ");
+    }
+    // The last connection is closed a moment after the last line is written.
+    let mut wakeups = daemon.wakeups();
+    while wait(&daemon, Duration::from_millis(300)) && daemon.wakeups() != wakeups {
+        wakeups = daemon.wakeups();
+    }
+    assert!(wait(&daemon, quiet));
+    let woken = daemon.wakeups() - wakeups;
+    println!("{REGISTERED} plugins, {quiet:?}: {woken} wakeups");
+    assert_eq!(woken, 0);
+}
+
+/// Waits for a line of the log that should not come.
+fn wait(daemon: &Daemon, time: Duration) -> bool {
+    daemon.log.recv_timeout(time) == Err(RecvTimeoutError::Timeout)
+}
+
+/// How many descriptors this process has open.
+fn descriptors() -> usize {
+    fs::read_dir("/proc/self/fd").unwrap().count()
+}
+
+/// How much of this process is in memory (KiB).
+fn resident() -> u64 {
+    daemon::status("self", "VmRSS:")
+}
+
+/// After how many cycles everything has been allocated that stays.
+const WARM_UP: usize = 100;
+
+/// By how much the memory may grow meanwhile (KiB): what an allocator keeps now and then, and well
+/// under what a hundred octets a cycle would come to.
+const SLACK: u64 = 512;
+
+/// How many plugins are registered and do nothing: more than a node has.
+const REGISTERED: usize = 100;
