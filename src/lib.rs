@@ -24,6 +24,42 @@
 //! them `manager` knows `watch` and `handler`. The modules below stand in reading order, from the
 //! innermost outward.
 //!
+//! # Embedding
+//!
+//! [`daemon::PluginManager`] is a part of somebody's loop, whatever that loop is: one descriptor to
+//! wait for, one deadline, and a turn when either comes. It starts no thread, installs no signal
+//! handler and never blocks.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//!
+//! use plugind::config::Config;
+//! use plugind::daemon::PluginManager;
+//! use plugind::handler::{AcceptHandler, HandlerTable};
+//!
+//! # fn wait_until_readable(_: &impl std::os::fd::AsFd, _: Option<Duration>) {}
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let config = Config::default();
+//! let mut handlers = HandlerTable::new();
+//! handlers.add(&config.types, AcceptHandler::default());
+//! let mut plugins = PluginManager::new(&config, handlers)?;
+//! loop {
+//!     // poll(2), epoll, io_uring, mio, tokio: whatever there is. Asked anew every time.
+//!     wait_until_readable(&plugins, plugins.poll_timeout());
+//!     plugins.turn(Some(Duration::ZERO))?;
+//! }
+//! # }
+//! ```
+//!
+//! - Which plugins are accepted, and what becomes of them, is up to a [`handler::PluginHandler`] of
+//!   one's own in the place of the [`handler::AcceptHandler`]. A handler that cannot answer at once
+//!   leaves its question open and has it answered by [`daemon::PluginManager::answer`].
+//! - What is registered stands in [`daemon::PluginManager::manager`].
+//! - To end, call [`daemon::PluginManager::stop`] and go on until
+//!   [`daemon::PluginManager::is_stopped`].
+//!
+//! The examples `poll-loop` and `in-tokio` in `tests/examples/` are whole programs.
+//!
 //! # What is deliberately absent
 //!
 //! An async runtime, threads, a general gRPC or HTTP/2 library (TLS, compression, server push and

@@ -7,7 +7,6 @@ mod daemon;
 #[path = "support/plugin.rs"]
 mod plugin;
 
-use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::PermissionsExt as _;
