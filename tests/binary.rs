@@ -70,6 +70,21 @@ fn a_daemon_with_a_registered_plugin_ends_as_quickly_and_leaves_its_socket_alone
     assert!(socket.exists());
 }
 
+#[test]
+fn a_plugin_whose_socket_is_removed_by_somebody_else_is_named_with_its_process() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut daemon = Daemon::start(dir.path());
+    let socket = dir.path().join("reg.sock");
+    let plugin = Plugin::serve(&socket, "sample");
+    daemon.until_logged(": registered CSIPlugin sample");
+    assert!(plugin.until_told().plugin_registered);
+    fs::remove_file(&socket).unwrap();
+    let line = daemon.until_logged("still runs");
+    let process = format!("CSIPlugin sample (process {})", std::process::id());
+    assert!(line.contains(&process), "{line}");
+    daemon.until_logged(": deregistered CSIPlugin sample");
+}
+
 /// The daemon ends well and within the time that running operations have.
 #[track_caller]
 fn assert_ends_in_time(daemon: Daemon) {

@@ -103,6 +103,23 @@ impl Manager {
         }
     }
 
+    /// A socket has gone. Says so when the process that was registered by it goes on: either it is
+    /// about to end, or somebody else has taken its name, such as a predecessor that cleans up
+    /// late. Which one it is shows only later, so this is no warning.
+    pub(super) fn note_lost_name(&self, path: &Path) {
+        let Some(registered) = self.actual.get(path) else {
+            return;
+        };
+        let (plugin, health) = (&registered.plugin, &registered.health);
+        if let (Some(process), Some(_), None) = (health.process, health.guard, health.down_since) {
+            log::info!(
+                "{}: the socket has gone, but {plugin} ({process}) still runs; if it does not end \
+                 now, somebody else removed its socket and it has to be started again",
+                escape::path(path)
+            );
+        }
+    }
+
     /// A plugin that has left the actual state needs no guard.
     pub(super) fn unguard(&mut self, path: &Arc<Path>, health: &Health, now: Time) {
         self.deadlines.set(Wake::Check(path.clone()), None);

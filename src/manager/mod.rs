@@ -442,6 +442,7 @@ impl Manager {
     fn lost(&mut self, path: Arc<Path>) {
         if self.desired.remove(&path).is_some() {
             log::debug!("{}: the socket has gone", escape::path(&path));
+            self.note_lost_name(&path);
             self.forget_retry(&path);
             self.touch(path);
         }
