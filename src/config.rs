@@ -20,6 +20,8 @@ pub struct Config {
     pub types: Vec<String>,
     /// The file in which the registered plugins are kept over a restart; none: they are not.
     pub state_file: Option<PathBuf>,
+    /// What is done with the plugins that are found.
+    pub mode: Mode,
     /// What becomes of plugins of other types.
     pub unknown_types: UnknownTypes,
     /// What becomes of a registered plugin that is down.
@@ -28,6 +30,17 @@ pub struct Config {
     pub exec: Vec<Exec>,
     /// Where the endpoints are that plugins name by paths that mean something else here.
     pub path_map: PathMap,
+}
+
+/// What is done with the plugins that are found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// They are registered.
+    #[default]
+    Register,
+    /// They are asked who they are, and what would become of them is shown. They are told nothing,
+    /// and no handler is asked to do anything: for a directory that somebody else works on.
+    Observe,
 }
 
 /// What becomes of plugins of a type that is not among those that are accepted.
@@ -62,6 +75,15 @@ pub enum OnDown {
     Deregister(Duration),
 }
 
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Register => "watching",
+            Self::Observe => "only watching",
+        })
+    }
+}
+
 impl fmt::Display for OnDown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -77,6 +99,7 @@ impl Default for Config {
             plugins_dirs: vec![PathBuf::from(DEFAULT_PLUGINS_DIR)],
             types: DEFAULT_TYPES.map(str::to_owned).to_vec(),
             state_file: None,
+            mode: Mode::default(),
             unknown_types: UnknownTypes::default(),
             on_down: OnDown::default(),
             exec: Vec::new(),

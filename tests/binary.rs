@@ -206,6 +206,47 @@ fn a_root_directory_is_kubelets_and_a_type_may_have_a_program() {
 }
 
 #[test]
+fn who_only_observes_tells_a_plugin_nothing_and_disturbs_no_other_daemon() {
+    let dir = tempfile::tempdir().unwrap();
+    let registry = dir.path().as_os_str();
+    let mut observer =
+        Daemon::start_with(&["--observe".as_ref(), "--plugins-dir".as_ref(), registry]);
+    let plugin = Plugin::serve(&dir.path().join("reg.sock"), "sample");
+    observer.until_logged(": would register CSIPlugin sample at ");
+    let toaster = Plugin::serve_type(&dir.path().join("toast.sock"), "Toaster", "toast");
+    observer.until_logged(": would refuse the plugin: no handler for plugin type");
+    assert_eq!((plugin.try_told(), toaster.try_told()), (None, None));
+
+    let mut daemon = Daemon::start(dir.path());
+    daemon.until_logged(": registered CSIPlugin sample");
+    assert!(plugin.until_told().plugin_registered);
+    assert!(!toaster.until_told().plugin_registered);
+
+    for ended in [observer, daemon] {
+        assert!(ended.end_with(Signal::SIGTERM).0.success());
+    }
+    assert_eq!((plugin.try_told(), toaster.try_told()), (None, None));
+}
+
+#[test]
+fn a_second_daemon_on_one_directory_is_one_line_and_status_1() {
+    let dir = tempfile::tempdir().unwrap();
+    let registry = dir.path().to_str().unwrap();
+    let first = Daemon::start(dir.path());
+    let second = run(&["run", "--plugins-dir", registry]);
+    assert_eq!(second.status.code(), Some(1));
+    let said = stderr(&second);
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(
+        said.contains(registry) && said.contains("another plugind works on it"),
+        "{said}"
+    );
+    assert!(first.end_with(Signal::SIGKILL).0.code().is_none());
+    let third = Daemon::start(dir.path());
+    assert!(third.end_with(Signal::SIGTERM).0.success());
+}
+
+#[test]
 fn a_program_that_others_can_change_is_one_line_and_status_1() {
     let dir = tempfile::tempdir().unwrap();
     let program = dir.path().join("hook");

@@ -8,7 +8,7 @@ use lexopt::prelude::{Long, Short, ValueExt as _};
 use lexopt::{Error, Parser};
 
 use super::{Command, standard};
-use crate::config::{Config, DOWN_GRACE, Exec, OnDown, PLUGINS_DIR, UnknownTypes};
+use crate::config::{Config, DOWN_GRACE, Exec, Mode, OnDown, PLUGINS_DIR, UnknownTypes};
 
 /// How to run the daemon.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,6 +37,7 @@ pub(super) fn parse(parser: &mut Parser) -> Result<Command, Error> {
                 let file = absolute(&parser.value()?, "--state-file")?;
                 options.config.state_file = Some(file);
             }
+            Long("observe") => options.config.mode = Mode::Observe,
             Long("type") => types.push(plugin_type(parser.value()?)?),
             Long("unknown-types") => {
                 options.config.unknown_types = parser.value()?.parse_with(unknown_types)?;
@@ -153,6 +154,9 @@ Options:
   --plugins-dir DIR  watch DIR and all below it for plugin sockets; it is created
                      if it is missing; may be given several times
                      (default: /var/lib/kubelet/plugins_registry)
+  --observe          only look on: ask plugins who they are and log what would
+                     become of them; tell them nothing, register nothing, keep no
+                     state file; also where a kubelet or another plugind works
   --root-dir DIR     watch DIR/plugins_registry, as kubelet with that option; may be
                      given several times, and beside --plugins-dir
   --map-path FROM=TO
@@ -278,6 +282,12 @@ mod tests {
             let error = parse(&["--map-path", bad]).unwrap_err();
             assert!(error.contains("--map-path"), "{bad:?}: {error}");
         }
+    }
+
+    #[test]
+    fn plugins_are_registered_unless_they_are_only_to_be_observed() {
+        assert_eq!(parse(&[]).unwrap().config.mode, Mode::Register);
+        assert_eq!(parse(&["--observe"]).unwrap().config.mode, Mode::Observe);
     }
 
     #[test]

@@ -24,6 +24,7 @@ mod connection;
 mod connections;
 mod guards;
 mod inotify;
+mod lock;
 mod plugin_manager;
 pub mod probe;
 mod programs;
@@ -62,6 +63,8 @@ pub enum SetupError {
         /// What is wrong with it.
         problem: Problem,
     },
+    /// Another daemon works on a plugins directory.
+    Taken(PathBuf),
     /// A program is not to be run.
     Program {
         /// Which.
@@ -83,6 +86,12 @@ impl fmt::Display for SetupError {
                 "cannot use the plugins directory {}: {problem}; {}",
                 escape::path(dir),
                 problem.remedy()
+            ),
+            Self::Taken(dir) => write!(
+                f,
+                "cannot use the plugins directory {}: another plugind works on it; \
+                 end that one first, or look on with --observe",
+                escape::path(dir)
             ),
             Self::Program { program, problem } => write!(
                 f,

@@ -16,7 +16,7 @@ use super::inotify::Inotify;
 use super::programs::Programs;
 use super::scan;
 use super::state_file::StateFile;
-use crate::config::Config;
+use crate::config::{Config, Mode};
 use crate::escape;
 use crate::handler::{
     DialError, EffectId, HandlerTable, Program, ProgramEnd, ProgramOutcome, Reason, Ticket,
@@ -73,8 +73,14 @@ impl PluginManager {
             guards: Guards::default(),
             programs: Programs::default(),
             ended: Vec::new(),
-            state_file: config.state_file.clone().map(StateFile::new),
+            // What is only observed is nothing to remember, and nothing to deregister.
+            state_file: config
+                .state_file
+                .clone()
+                .filter(|_| config.mode == Mode::Register)
+                .map(StateFile::new),
         };
+        plugins.manager.set_mode(config.mode);
         plugins.manager.set_on_down(config.on_down);
         plugins.manager.set_path_map(config.path_map.clone());
         if let Some(file) = &mut plugins.state_file {

@@ -8,8 +8,9 @@ use std::time::Duration;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 
+use super::lock::{self, Lock};
 use super::{PluginManager, SetupError, Signals, child, trust};
-use crate::config::{Config, Exec};
+use crate::config::{Config, Exec, Mode};
 use crate::escape;
 use crate::handler::{ExecHandler, HandlerTable, built_in};
 
@@ -19,17 +20,23 @@ pub struct Daemon {
     plugins: PluginManager,
     signals: Signals,
     poll: Poll,
+    /// What keeps other daemons from the same directories.
+    _locks: Vec<Lock>,
 }
 
 impl Daemon {
     /// Sets everything up; nothing that can fail at a start is left for later.
     pub fn new(config: &Config) -> Result<Self, SetupError> {
         let signals = Signals::block().map_err(SetupError::Signals)?;
+        let locks = match config.mode {
+            Mode::Register => lock::take(&config.plugins_dirs)?,
+            Mode::Observe => Vec::new(),
+        };
         let (mut handlers, _) = built_in(&config.types, config.unknown_types);
         add_programs(&config.exec, &mut handlers)?;
         let plugins = PluginManager::new(config, handlers)?;
         for dir in &config.plugins_dirs {
-            log::info!("watching {}", escape::path(dir));
+            log::info!("{} {}", config.mode, escape::path(dir));
         }
         log::info!("a registered plugin that is down {}", config.on_down);
         let poll = Poll::new().map_err(SetupError::Loop)?;
@@ -46,6 +53,7 @@ impl Daemon {
             plugins,
             signals,
             poll,
+            _locks: locks,
         })
     }
 

@@ -74,7 +74,7 @@ pub(super) fn obstacle(error: &io::Error) -> Obstacle {
 }
 
 /// Makes sure that the directory is there, and those above it.
-fn create(dir: &Path) -> Result<(), Problem> {
+pub(super) fn create(dir: &Path) -> Result<(), Problem> {
     let created = DirBuilder::new().recursive(true).mode(MODE).create(dir);
     created.map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => Problem::NotADirectory,

@@ -6,9 +6,9 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::Failure;
 use super::backoff::Backoff;
 use super::by_path::ByPath;
+use super::{Failure, Refusal};
 use crate::handler::Plugin;
 use crate::watch::Identity;
 
@@ -27,6 +27,9 @@ pub struct Socket {
     pub backoff: Backoff,
     /// How the last attempt failed; none before the first, and after a success.
     pub last_failure: Option<Failure>,
+    /// What would become of its plugin, once that has been observed: that it would be registered,
+    /// or why not.
+    pub observed: Option<Result<Arc<Plugin>, Refusal>>,
     /// Whether an attempt has been made at all.
     pub tried: bool,
     /// The plugin that was registered through it before a restart, until it is registered again.
@@ -39,6 +42,7 @@ impl Socket {
             identity,
             backoff: Backoff::default(),
             last_failure: None,
+            observed: None,
             tried: false,
             known: None,
         }

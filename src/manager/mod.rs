@@ -52,7 +52,7 @@ pub use memory::{Memory, MemoryError};
 pub use operation::{Command, Event, Operation, Outcome, Question, Step, Unexpected};
 pub use verdict::{Verdict, verdict};
 
-use crate::config::{PathMap, RESYNC_INTERVAL, STOP_GRACE};
+use crate::config::{Mode, PathMap, RESYNC_INTERVAL, STOP_GRACE};
 use crate::escape;
 use crate::handler::{EffectId, HandlerTable, Program, ProgramOutcome, Reason, Ticket};
 use crate::time::Time;
@@ -83,6 +83,7 @@ pub struct Manager {
     guards: BTreeMap<LinkId, Arc<Path>>,
     on_down: OnDown,
     path_map: PathMap,
+    mode: Mode,
     effects: Effects,
     programs: Programs,
     /// Sockets to which something has happened since they were last looked at.
@@ -272,6 +273,7 @@ impl Manager {
             guards: BTreeMap::new(),
             on_down: OnDown::default(),
             path_map: PathMap::default(),
+            mode: Mode::default(),
             effects: Effects::default(),
             programs: Programs::default(),
             touched: BTreeSet::new(),
@@ -283,6 +285,11 @@ impl Manager {
             last_attempt: 0,
             is_stopping: false,
         }
+    }
+
+    /// What is done with the plugins that are found from now on.
+    pub fn set_mode(&mut self, mode: Mode) {
+        self.mode = mode;
     }
 
     /// Where endpoints are dialled that plugins name by paths that mean something else here.
@@ -460,7 +467,7 @@ impl Manager {
         let failed = self
             .desired
             .iter()
-            .filter(|(_, socket)| socket.last_failure.is_some());
+            .filter(|(_, socket)| socket.last_failure.is_some() || socket.observed.is_some());
         for path in failed.map(|(path, _)| path.clone()).collect::<Vec<_>>() {
             self.retry_now(path);
         }
@@ -470,6 +477,7 @@ impl Manager {
     fn retry_now(&mut self, path: Arc<Path>) {
         if let Some(socket) = self.desired.get_mut(&path) {
             socket.backoff.succeed();
+            socket.observed = None;
             self.deadlines.set(Wake::Retry(path.clone()), None);
             self.touch(path);
         }

@@ -13,6 +13,7 @@ use super::failure::{Failure, Refusal};
 use super::operation::{Event, Operation, Outcome};
 use super::reconcile::{Action, Target, action};
 use super::{Manager, Socket, Wake};
+use crate::config::Mode;
 use crate::escape;
 use crate::handler::Plugin;
 use crate::time::Time;
@@ -94,7 +95,7 @@ impl Manager {
         let Some(socket) = self.desired.get_mut(path) else {
             return;
         };
-        if self.is_stopping {
+        if self.is_stopping || socket.observed.is_some() {
             return;
         }
         if let Some(until) = socket.backoff.until().filter(|until| now < *until) {
@@ -105,7 +106,10 @@ impl Manager {
         }
         let identity = socket.identity;
         let is_new = !std::mem::replace(&mut socket.tried, true);
-        let operation = Operation::register(path.clone(), is_new, now);
+        let operation = match self.mode {
+            Mode::Register => Operation::register(path.clone(), is_new, now),
+            Mode::Observe => Operation::observe(path.clone(), is_new, now),
+        };
         self.start(
             path.clone(),
             operation,
@@ -150,6 +154,7 @@ impl Manager {
                 self.instances.add(plugin);
             }
             Outcome::Deregistered(plugin) => log::info!("{shown}: deregistered {plugin}"),
+            Outcome::Observed(found) => self.observed(&attempt, &shown, found),
             Outcome::Alive(plugin) => self.alive(&shown, &plugin, now),
             Outcome::Changed(plugin) => {
                 log::warn!("{shown}: somebody else answers in the place of {plugin}");
@@ -163,6 +168,22 @@ impl Manager {
         }
         self.announce(attempt.promoted, now);
         self.touch(attempt.path);
+    }
+
+    /// What would become of a plugin is known; it is not asked again.
+    fn observed(&mut self, attempt: &Attempt, shown: &str, found: Result<Arc<Plugin>, Refusal>) {
+        match &found {
+            Ok(plugin) => {
+                let endpoint = escape::path(&plugin.endpoint);
+                log::info!("{shown}: would register {plugin} at {endpoint}");
+            }
+            Err(refusal) => log::info!("{shown}: would refuse the plugin: {refusal}"),
+        }
+        if let Some(socket) = self.socket_of(attempt) {
+            socket.backoff.succeed();
+            socket.last_failure = None;
+            socket.observed = Some(found);
+        }
     }
 
     /// The socket that an attempt was about, if it is still there.

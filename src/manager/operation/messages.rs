@@ -73,6 +73,8 @@ pub enum Outcome {
     Registered(Arc<Plugin>),
     /// The plugin's handler no longer knows it.
     Deregistered(Arc<Plugin>),
+    /// The plugin would be registered, or why not: it was told nothing, and nothing was done.
+    Observed(Result<Arc<Plugin>, Refusal>),
     /// The registered plugin is there and answers.
     Alive(Arc<Plugin>),
     /// Something else than the registered plugin is behind its socket.

@@ -39,6 +39,9 @@
 //!
 //!  check                                                        ended: Alive,
 //!     +-> Dialing -> AskingInfo ------------------------------->       Changed or Failed
+//!
+//!  observe                                                      ended: Observed
+//!     +-> Dialing -> AskingInfo -> AwaitingTurn -> Observing -->       or Failed
 //! ```
 //!
 //! A refusal of which the plugin is not told ends it at once. [`Event::Cancelled`] ends it from
@@ -83,6 +86,8 @@ enum State {
     AwaitingTurn(Arc<Plugin>, Purpose),
     /// For the handler's answer.
     Validating(Asked),
+    /// For the handler's answer, without a connection, and with nothing to follow.
+    Observing(Asked),
     /// For the handler's answer, with the plugin in the actual state.
     Registering(Asked),
     /// For the plugin's reply to NotifyRegistrationStatus.
@@ -109,6 +114,8 @@ struct Ladder {
 enum Goal {
     /// To register it.
     Register,
+    /// To know what would become of it.
+    Observe,
     /// To see whether it is still this one.
     Check(Arc<Plugin>),
 }
@@ -117,6 +124,7 @@ enum Goal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Purpose {
     Register,
+    Observe,
     Deregister,
 }
 
@@ -153,25 +161,28 @@ impl Operation {
     /// Registers the plugin behind `socket`. When a new socket refuses the connection, its plugin
     /// may not have called `listen` yet: it is dialled again and again for a while.
     pub fn register(socket: Arc<Path>, is_new: bool, now: Time) -> (Self, Vec<Command>) {
-        let ladder = Ladder {
-            give_up: now + DIAL_TIMEOUT,
-            pause: LADDER_INITIAL,
-            is_patient: is_new,
-        };
-        let state = State::Dialing(ladder, Goal::Register);
-        (Self { socket, state }, vec![Command::Dial])
+        Self::dial(socket, Goal::Register, is_new, now)
+    }
+
+    /// Finds out what [`Operation::register`] would do, and leaves no trace: the plugin is asked
+    /// who it is, its handler is asked to validate it, and that is all.
+    pub fn observe(socket: Arc<Path>, is_new: bool, now: Time) -> (Self, Vec<Command>) {
+        Self::dial(socket, Goal::Observe, is_new, now)
     }
 
     /// Sees whether the registered plugin is still there, behind the same socket: it is dialled
     /// once, and asked who it is.
     pub fn check(plugin: Arc<Plugin>, now: Time) -> (Self, Vec<Command>) {
+        Self::dial(plugin.socket.clone(), Goal::Check(plugin), false, now)
+    }
+
+    fn dial(socket: Arc<Path>, goal: Goal, is_patient: bool, now: Time) -> (Self, Vec<Command>) {
         let ladder = Ladder {
             give_up: now + DIAL_TIMEOUT,
             pause: LADDER_INITIAL,
-            is_patient: false,
+            is_patient,
         };
-        let socket = plugin.socket.clone();
-        let state = State::Dialing(ladder, Goal::Check(plugin));
+        let state = State::Dialing(ladder, goal);
         (Self { socket, state }, vec![Command::Dial])
     }
 
@@ -205,6 +216,9 @@ impl Operation {
             (S::AwaitingTurn(plugin, Purpose::Register), E::TurnCame) => {
                 steps::validate(socket, plugin, now)
             }
+            (S::AwaitingTurn(plugin, Purpose::Observe), E::TurnCame) => {
+                steps::validate_only(socket, plugin, now)
+            }
             (S::AwaitingTurn(plugin, Purpose::Deregister), E::TurnCame) => {
                 steps::deregister(socket, plugin, Vec::new(), now)
             }
@@ -216,6 +230,12 @@ impl Operation {
             }
             (S::Validating(asked), E::Timeout) if asked.deadline <= now => {
                 steps::validation_timed_out(socket, asked.plugin, now)
+            }
+            (S::Observing(asked), E::Answered(answer)) => {
+                steps::observed(answer.map(|()| asked.plugin), Vec::new())
+            }
+            (S::Observing(asked), E::Timeout) if asked.deadline <= now => {
+                steps::observed_no_answer(asked.plugin)
             }
             (S::Registering(asked), E::Answered(Ok(()))) => {
                 steps::tell(socket, Verdict::Registered(asked.plugin), Vec::new(), now)
@@ -265,6 +285,7 @@ impl Operation {
             State::Dialing(ladder, _) => Some(ladder.give_up),
             State::AwaitingListener(_, _, until) => Some(*until),
             State::Validating(asked)
+            | State::Observing(asked)
             | State::Registering(asked)
             | State::Deregistering(asked, _) => Some(asked.deadline),
             State::Redialing(_, budget) => Some(budget.until),
@@ -281,6 +302,7 @@ impl Operation {
     pub fn plugin(&self) -> Option<&Arc<Plugin>> {
         match &self.state {
             State::Validating(asked)
+            | State::Observing(asked)
             | State::Registering(asked)
             | State::Deregistering(asked, _) => Some(&asked.plugin),
             State::AwaitingTurn(plugin, _)
@@ -309,7 +331,9 @@ impl Operation {
     /// waits for a listener to come up, nor one that has no connection.
     pub fn holds_place(&self) -> bool {
         match self.state {
-            State::AwaitingListener(..) | State::Deregistering(_, Then::End(_)) => false,
+            State::AwaitingListener(..)
+            | State::Observing(_)
+            | State::Deregistering(_, Then::End(_)) => false,
             State::AwaitingTurn(_, purpose) => purpose == Purpose::Register,
             _ => true,
         }
@@ -324,6 +348,7 @@ impl State {
             Self::AskingInfo(_) => "AskingInfo",
             Self::AwaitingTurn(..) => "AwaitingTurn",
             Self::Validating(_) => "Validating",
+            Self::Observing(_) => "Observing",
             Self::Registering(_) => "Registering",
             Self::Notifying(..) => "Notifying",
             Self::Redialing(..) => "Redialing",

@@ -74,7 +74,31 @@ pub(super) fn info_replied(socket: Arc<Path>, goal: Goal, reply: Reply, now: Tim
         (Goal::Check(known), _) => Step::Ends(Outcome::Changed(known), vec![Command::Hangup]),
         (Goal::Register, Ok(plugin)) => take_turn(socket, Arc::new(plugin)),
         (Goal::Register, Err(invalid)) => refuse(socket, invalid.into(), Vec::new(), now),
+        (Goal::Observe, Ok(plugin)) => {
+            let plugin = Arc::new(plugin);
+            let state = State::AwaitingTurn(plugin.clone(), Purpose::Observe);
+            go(
+                socket,
+                state,
+                vec![Command::Hangup, Command::TakeTurn(plugin)],
+            )
+        }
+        (Goal::Observe, Err(invalid)) => observed(Err(invalid.into()), vec![Command::Hangup]),
     }
+}
+
+pub(super) fn validate_only(socket: Arc<Path>, plugin: Arc<Plugin>, now: Time) -> Step {
+    let commands = vec![Command::Ask(Question::Validate, plugin.clone())];
+    go(socket, State::Observing(Asked::new(plugin, now)), commands)
+}
+
+pub(super) fn observed(found: Result<Arc<Plugin>, Refusal>, commands: Vec<Command>) -> Step {
+    Step::Ends(Outcome::Observed(found), commands)
+}
+
+pub(super) fn observed_no_answer(plugin: Arc<Plugin>) -> Step {
+    let refusal = Refusal::Validation(no_answer());
+    observed(Err(refusal), vec![Command::Abandon(plugin)])
 }
 
 fn take_turn(socket: Arc<Path>, plugin: Arc<Plugin>) -> Step {
@@ -253,12 +277,12 @@ pub(super) fn cancelled(socket: Arc<Path>, state: State, now: Time) -> Step {
         State::Dialing(..)
         | State::AwaitingListener(..)
         | State::AskingInfo(_)
-        | State::AwaitingTurn(_, Purpose::Register)
+        | State::AwaitingTurn(_, Purpose::Register | Purpose::Observe)
         | State::Notifying(Verdict::Refused(_), _)
         | State::Redialing(Verdict::Refused(_), _) => {
             Step::Ends(Outcome::Cancelled, vec![Command::Hangup])
         }
-        State::Validating(asked) => {
+        State::Validating(asked) | State::Observing(asked) => {
             let commands = vec![Command::Abandon(asked.plugin), Command::Hangup];
             Step::Ends(Outcome::Cancelled, commands)
         }

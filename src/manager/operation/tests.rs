@@ -54,6 +54,9 @@ fn states() -> Vec<State> {
         State::AskingInfo(Goal::Register),
         State::AskingInfo(Goal::Check(plugin.clone())),
         State::AwaitingTurn(plugin.clone(), Purpose::Register),
+        State::AskingInfo(Goal::Observe),
+        State::AwaitingTurn(plugin.clone(), Purpose::Observe),
+        State::Observing(asked.clone()),
         State::AwaitingTurn(plugin.clone(), Purpose::Deregister),
         State::Validating(asked.clone()),
         State::Registering(asked.clone()),
@@ -111,6 +114,8 @@ fn events() -> Vec<(&'static str, Event, Time)> {
 fn name(state: &State) -> String {
     let detail = match state {
         State::AskingInfo(Goal::Check(_)) => "(Check)",
+        State::AskingInfo(Goal::Observe) => "(Observe)",
+        State::AwaitingTurn(_, Purpose::Observe) => "(Observe)",
         State::AwaitingTurn(_, Purpose::Register) => "(Register)",
         State::AwaitingTurn(_, Purpose::Deregister) => "(Deregister)",
         State::Notifying(verdict, _) | State::Redialing(verdict, _) => match verdict {
@@ -139,6 +144,9 @@ fn show_step(step: &Step) -> String {
         Step::Ignores(..) => return "ignored".into(),
         Step::Goes(operation, commands) => (name(&operation.state), commands),
         Step::Ends(Outcome::Registered(_), commands) => ("ended: Registered".into(), commands),
+        Step::Ends(Outcome::Observed(found), commands) => {
+            (format!("ended: Observed({})", found.is_ok()), commands)
+        }
         Step::Ends(Outcome::Alive(_), commands) => ("ended: Alive".into(), commands),
         Step::Ends(Outcome::Changed(_), commands) => ("ended: Changed".into(), commands),
         Step::Ends(Outcome::Deregistered(_), commands) => ("ended: Deregistered".into(), commands),
@@ -204,6 +212,22 @@ AskingInfo(Check)
 AwaitingTurn(Register)
     TurnCame -> Validating [Ask(Validate)]
     Cancelled -> ended: Cancelled [Hangup]
+AskingInfo(Observe)
+    Replied(info) -> AwaitingTurn(Observe) [Hangup, TakeTurn]
+    Replied(empty) -> ended: Observed(false) [Hangup]
+    Replied(garbage) -> ended: Failed(UndecodableInfo) [Hangup]
+    Replied(error) -> ended: Failed(GetInfo) [Hangup]
+    Replied(unsent) -> ended: Failed(GetInfo) [Hangup]
+    Cancelled -> ended: Cancelled [Hangup]
+AwaitingTurn(Observe)
+    TurnCame -> Observing [Ask(Validate)]
+    Cancelled -> ended: Cancelled [Hangup]
+Observing
+    Answered(yes) -> ended: Observed(true) []
+    Answered(no) -> ended: Observed(false) []
+    Answered(ignore) -> ended: Observed(false) []
+    Timeout -> ended: Observed(false) [Abandon]
+    Cancelled -> ended: Cancelled [Abandon, Hangup]
 AwaitingTurn(Deregister)
     TurnCame -> Deregistering [Ask(Deregister)]
     Cancelled -> AwaitingTurn(Deregister) []
