@@ -180,8 +180,8 @@ pub const STOP_GRACE: Duration = Duration::from_secs(2);
 /// Kubernetes has (kubelet: as much as fits a reply).
 pub const MAX_PLUGIN_NAME: usize = 1024;
 
-/// How long a plugin's endpoint may be (bytes): what Linux takes as a path (kubelet: as much as fits
-/// a reply).
+/// How long a plugin's endpoint may be (bytes): what Linux takes as a path (kubelet: as much as
+/// fits a reply).
 pub const MAX_ENDPOINT: usize = 4096;
 
 /// How long after a change the state file is written: a burst of registrations is one write, and

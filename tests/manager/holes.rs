@@ -501,3 +501,17 @@ fn a_plugin_that_stops_is_not_reported_as_down_before_the_watch_has_seen_that_it
     world.vanish(A);
     assert_eq!(world.told(), "validate a, register a, deregister a");
 }
+
+#[test]
+fn the_late_end_of_a_connection_that_was_hung_up_is_not_taken_for_the_end_of_its_process() {
+    let mut world = World::new();
+    world.appear(A, csi("a"));
+    assert_eq!(world.guards(), 1);
+    for link in world.hung_up() {
+        world
+            .manager
+            .handle_input(Input::Closed { link }, world.now);
+        world.run();
+    }
+    assert_eq!((asked(&mut world, A), world.guards()), (1, 1));
+}

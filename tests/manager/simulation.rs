@@ -500,6 +500,7 @@ impl Simulation {
             self.answer();
         }
         self.node.hear_all();
+        self.node.world.run();
         // Long enough for every backoff, too short for every resync to hide what was forgotten.
         self.node.advance(BACKOFF_CAP + Duration::from_secs(30));
     }

@@ -346,6 +346,11 @@ impl World {
         std::mem::take(&mut self.dialled)
     }
 
+    /// The connections that were hung up.
+    pub(crate) fn hung_up(&self) -> Vec<LinkId> {
+        self.hung_up.iter().copied().collect()
+    }
+
     /// How many processes are watched.
     pub(crate) fn guards(&self) -> usize {
         self.guards.len()

@@ -1,5 +1,5 @@
-//! Is the simulation worth anything? Plants one mistake after the other in a copy of the source, and
-//! sees whether the simulation finds it: `make mistakes`.
+//! Is the simulation worth anything? Plants one mistake after the other in a copy of the source,
+//! and sees whether the simulation finds it: `make mistakes`.
 //!
 //! Each mistake is a replacement in one file, which must fit exactly once: a list that no longer
 //! fits the source fails. With each stands the seed that found it when it was planted first.
@@ -64,56 +64,56 @@ const MISTAKES: [Mistake; 14] = [
         file: "src/manager/pass.rs",
         right: "            socket.backoff.fail(now);",
         wrong: "            socket.backoff.succeed();",
-        seed: 0,
+        seed: 3,
     },
     Mistake {
         what: "a socket in the place of another one is taken for the same",
         file: "src/manager/desired.rs",
         right: "Some(same) if same.identity == identity",
         wrong: "Some(same) if same.identity.device == identity.device",
-        seed: 0,
+        seed: 11,
     },
     Mistake {
         what: "the end of a backoff is forgotten",
         file: "src/manager/mod.rs",
         right: "Wake::Retry(path) => self.touch(path),",
         wrong: "Wake::Retry(_) => {}",
-        seed: 0,
+        seed: 6,
     },
     Mistake {
         what: "a socket whose name starts with a dot counts",
         file: "src/watch/mod.rs",
         right: "    name.as_bytes().starts_with(b\".\")",
         wrong: "    name.as_bytes().starts_with(b\"..\")",
-        seed: 0,
+        seed: 6,
     },
     Mistake {
         what: "the guard of a plugin that has gone is kept",
         file: "src/manager/execute.rs",
         right: "        self.unguard(&attempt.path, &left.health, now);\n",
         wrong: "        let _ = now;\n",
-        seed: 0,
+        seed: 3,
     },
     Mistake {
-        what: "the late end of a connection is taken for the end of its process",
-        file: "src/manager/effects.rs",
-        right: "        // News of a connection that was hung up because",
-        wrong: "        if self.guards.contains_key(&link) {\n            return self.guard_lost(link, now);\n        }\n        // News of a connection that was hung up because",
-        seed: 356,
+        what: "a plugin that is down is not asked again",
+        file: "src/manager/mod.rs",
+        right: "Wake::Check(path) => self.check(path, now),",
+        wrong: "Wake::Check(_) => {}",
+        seed: 0,
     },
     Mistake {
         what: "an overflow of the queue is ignored",
         file: "src/watch/mod.rs",
         right: "Event::Overflowed => self.rescan_all(),",
         wrong: "Event::Overflowed => {}",
-        seed: 0,
+        seed: 3,
     },
     Mistake {
         what: "a directory that is moved leaves its sockets behind",
         file: "src/watch/mod.rs",
         right: "        let removed = self.tree.remove_child(dir, name);\n        self.announce(removed);",
         wrong: "        drop(self.tree.remove_child(dir, name));",
-        seed: 0,
+        seed: 1,
     },
 ];
 
