@@ -42,7 +42,7 @@ pub(super) fn parse(parser: &mut Parser) -> Result<Command, Error> {
             Long("unknown-types") => {
                 options.config.unknown_types = parser.value()?.parse_with(unknown_types)?;
             }
-            Long("exec") => options.config.exec.push(exec(parser.value()?)?),
+            Long("exec") => add_exec(&mut options.config.exec, parser.value()?)?,
             Long("on-down") => options.config.on_down = parser.value()?.parse_with(on_down)?,
             Short('v') | Long("verbose") => {
                 options.verbosity = options.verbosity.saturating_add(1);
@@ -88,6 +88,16 @@ fn unknown_types(word: &str) -> Result<UnknownTypes, &'static str> {
         "ignore" => Ok(UnknownTypes::Ignore),
         _ => Err("it is reject, accept or ignore"),
     }
+}
+
+/// One more plugin type with a program, which can't have two.
+fn add_exec(programs: &mut Vec<Exec>, value: OsString) -> Result<(), Error> {
+    let new = exec(value)?;
+    if programs.iter().any(|exec| exec.kind == new.kind) {
+        return Err(format!("--exec names two programs for {:?}", new.kind).into());
+    }
+    programs.push(new);
+    Ok(())
 }
 
 /// A plugin type and its program: `TYPE=PROGRAM`.
@@ -303,6 +313,8 @@ mod tests {
             let error = parse(&["--exec", bad]).unwrap_err();
             assert!(error.contains("--exec"), "{bad:?}: {error}");
         }
+        let twice = parse(&["--exec", "X=/a", "--exec", "X=/b"]);
+        assert!(twice.unwrap_err().contains("two programs for \"X\""));
     }
 
     #[test]

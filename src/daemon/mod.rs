@@ -101,7 +101,7 @@ impl fmt::Display for SetupError {
             ),
             Self::ProgramsUnwatched(error) => write!(
                 f,
-                "cannot watch programs: {error}; it takes Linux 5.4 or later"
+                "cannot watch programs: {error}; it takes Linux 5.3 or later"
             ),
         }
     }

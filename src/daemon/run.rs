@@ -35,10 +35,7 @@ impl Daemon {
         let (mut handlers, _) = built_in(&config.types, config.unknown_types);
         add_programs(&config.exec, &mut handlers)?;
         let plugins = PluginManager::new(config, handlers)?;
-        for dir in &config.plugins_dirs {
-            log::info!("{} {}", config.mode, escape::path(dir));
-        }
-        log::info!("a registered plugin that is down {}", config.on_down);
+        announce(config);
         let poll = Poll::new().map_err(SetupError::Loop)?;
         for (fd, token) in [
             (plugins.as_raw_fd(), PLUGINS),
@@ -87,6 +84,20 @@ impl Daemon {
             count += 1;
         }
         Ok(count)
+    }
+}
+
+/// Says what will be done from now on.
+fn announce(config: &Config) {
+    for dir in &config.plugins_dirs {
+        log::info!("{} {}", config.mode, escape::path(dir));
+    }
+    for Exec { kind, program } in &config.exec {
+        let (kind, program) = (escape::text(kind), escape::path(program));
+        log::info!("plugins of type \"{kind}\" are given to {program}");
+    }
+    if config.mode == Mode::Register {
+        log::info!("a registered plugin that is down {}", config.on_down);
     }
 }
 
