@@ -48,11 +48,26 @@ impl Node {
         handlers.add(["Hooked"], handler);
         handlers.add(["CSIPlugin"], AcceptHandler::default());
         let registry = tempfile::tempdir().unwrap();
-        let config = Config {
-            plugins_dirs: vec![registry.path().to_owned()],
-            ..Config::default()
-        };
-        let plugins = PluginManager::new(&config, handlers).unwrap();
+        let plugins = manage(&registry, &scratch, handlers);
+        Self {
+            registry,
+            scratch,
+            plugins,
+        }
+    }
+
+    /// Ends the plugin manager, and starts another one with the same program.
+    fn restart(self) -> Self {
+        let Self {
+            registry,
+            scratch,
+            mut plugins,
+        } = self;
+        plugins.save();
+        drop(plugins);
+        let mut handlers = HandlerTable::new();
+        handlers.add(["Hooked"], ExecHandler::new(scratch.path().join("hook")));
+        let plugins = manage(&registry, &scratch, handlers);
         Self {
             registry,
             scratch,
@@ -117,6 +132,16 @@ impl Node {
     }
 }
 
+/// A plugin manager that keeps what is registered in the scratch directory.
+fn manage(registry: &TempDir, scratch: &TempDir, handlers: HandlerTable) -> PluginManager {
+    let config = Config {
+        plugins_dirs: vec![registry.path().to_owned()],
+        state_file: Some(scratch.path().join("state")),
+        ..Config::default()
+    };
+    PluginManager::new(&config, handlers).unwrap()
+}
+
 /// Whether there is no such process, or one that nobody has buried yet.
 fn is_gone(pid: Pid) -> bool {
     let status = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -157,6 +182,18 @@ fn a_program_registers_a_plugin_and_hears_when_it_goes() {
         node.until_written("del"),
         format!("del Hooked disk {socket} del disk 1.0.0  /\n")
     );
+}
+
+#[test]
+fn a_program_is_told_after_a_restart_that_it_may_know_the_plugin() {
+    let mut node = Node::start(r#"echo "$PLUGIND_NAME" > $OUT/$1"#);
+    let plugin = node.serve();
+    assert!(node.until_told(&plugin).plugin_registered);
+    node.until_written("add");
+    let mut node = node.restart();
+    assert_eq!(node.until_written("old"), "disk\n");
+    assert!(node.until_told(&plugin).plugin_registered);
+    assert!(!node.scratch.path().join("del").exists());
 }
 
 #[test]
