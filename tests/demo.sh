@@ -70,9 +70,9 @@ await "watching"
 step "A CSI driver, a device plugin and a DRA driver come"
 start CSIPlugin disk.example ""
 disk=$!
-start DevicePlugin example.com/gpu /run/gpu.sock
+start DevicePlugin example.com/gpu ""
 gpu=$!
-start DRAPlugin nic.example /run/nic.sock
+start DRAPlugin nic.example ""
 nic=$!
 for name in disk.example example.com/gpu nic.example; do
 	await ": registered .*$name" "$name: told that it is registered"
@@ -83,7 +83,7 @@ stop "$gpu"
 await "example.com/gpu: ended" ": deregistered .*example.com/gpu"
 
 step "It comes again"
-start DevicePlugin example.com/gpu /run/gpu.sock
+start DevicePlugin example.com/gpu ""
 gpu=$!
 await ": registered .*example.com/gpu" "example.com/gpu: told that it is registered"
 

@@ -3,6 +3,8 @@
 //! Pure.
 
 use super::csi::{self, CsiHandler};
+use super::device::{self, DeviceHandler};
+use super::dra::{self, DraHandler};
 use super::{GenericHandler, HandlerTable, Plugin, Store, Unknown};
 use crate::config::UnknownTypes;
 
@@ -11,6 +13,10 @@ use crate::config::UnknownTypes;
 pub struct Inventory {
     /// The CSI drivers, by name.
     pub csi_drivers: Store<csi::Driver>,
+    /// The device plugins, by the names of their resources.
+    pub device_plugins: Store<device::DevicePlugin>,
+    /// The DRA drivers, by name.
+    pub dra_drivers: dra::Drivers,
     /// The plugins of every other type, by name.
     pub others: Store<Plugin>,
 }
@@ -18,15 +24,31 @@ pub struct Inventory {
 /// The built-in handlers for plugins of these types, and what they will know.
 pub fn built_in(types: &[String], unknown: UnknownTypes) -> (HandlerTable, Inventory) {
     let mut table = HandlerTable::new();
-    let csi = CsiHandler::default();
+    let (csi, device, dra) = (
+        CsiHandler::default(),
+        DeviceHandler::default(),
+        DraHandler::default(),
+    );
     let generic = GenericHandler::default();
     let inventory = Inventory {
         csi_drivers: csi.drivers(),
+        device_plugins: device.plugins(),
+        dra_drivers: dra.drivers(),
         others: generic.plugins(),
     };
-    let generic = table.add(types, generic);
-    if types.iter().any(|kind| kind == csi::TYPE) {
+    let is_built_in =
+        |kind: &&String| [csi::TYPE, device::TYPE, dra::TYPE].contains(&kind.as_str());
+    let others = types.iter().filter(|kind| !is_built_in(kind));
+    let generic = table.add(others, generic);
+    let is_wanted = |kind: &str| types.iter().any(|wanted| wanted == kind);
+    if is_wanted(csi::TYPE) {
         table.add([csi::TYPE], csi);
+    }
+    if is_wanted(device::TYPE) {
+        table.add([device::TYPE], device);
+    }
+    if is_wanted(dra::TYPE) {
+        table.add([dra::TYPE], dra);
     }
     table.set_unknown(match unknown {
         UnknownTypes::Reject => Unknown::Refused,

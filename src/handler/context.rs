@@ -106,6 +106,15 @@ impl<'a> Context<'a> {
         id
     }
 
+    /// Connects to a plugin's endpoint, to know whether somebody answers there. That somebody does
+    /// comes as [`Event::Connected`], and that nobody does or that the connection has broken as
+    /// [`Event::Disconnected`]: that is the last of it.
+    pub fn connect(&mut self, endpoint: PathBuf) -> EffectId {
+        let id = self.ids.next();
+        self.effects.push(Effect::Connect { id, endpoint });
+        id
+    }
+
     /// Sets a timer. Its end comes as [`Event::TimerFired`].
     pub fn set_timer(&mut self, after: Duration) -> EffectId {
         let id = self.ids.next();
@@ -180,6 +189,13 @@ pub enum Effect {
         /// The program.
         program: Program,
     },
+    /// Connect to an endpoint and hold the connection.
+    Connect {
+        /// Names it in the events.
+        id: EffectId,
+        /// Path of the unix socket to dial.
+        endpoint: PathBuf,
+    },
     /// Tell the handler when it is `at`.
     SetTimer {
         /// Names it in the event.
@@ -224,6 +240,18 @@ pub enum Event {
         id: EffectId,
         /// How.
         outcome: ProgramOutcome,
+    },
+    /// A connection is there, and whoever is at its other end has answered.
+    Connected {
+        /// Which.
+        id: EffectId,
+    },
+    /// A connection is not to be had, or not there any more.
+    Disconnected {
+        /// Which.
+        id: EffectId,
+        /// Why it is not to be had; none: it was there and broke.
+        error: Option<DialError>,
     },
     /// A timer's moment has come.
     TimerFired {

@@ -3,6 +3,7 @@
 //! Pure.
 
 use prost::Message;
+use prost::encoding::{DecodeContext, WireType, decode_key, skip_field};
 
 use super::{CallFailure, Reason};
 
@@ -22,10 +23,40 @@ pub(super) fn read<M: Message + Default>(
     message.map_err(|error| Reason::new(format!("the reply to {method} is no such reply: {error}")))
 }
 
+/// How many fields a message has on its first level, counted until there are more than `limit`;
+/// none when it is no message.
+///
+/// An empty entry of a list costs its sender two octets and its reader a hundred: what may be large
+/// is counted before it is decoded.
+pub(super) fn count_fields(mut message: &[u8], limit: usize) -> Option<usize> {
+    let mut count = 0;
+    while !message.is_empty() && count <= limit {
+        let (tag, wire_type) = decode_key(&mut message).ok()?;
+        if wire_type == WireType::EndGroup {
+            return None;
+        }
+        skip_field(wire_type, tag, &mut message, DecodeContext::default()).ok()?;
+        count += 1;
+    }
+    Some(count)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::proto::v1beta1::ListAndWatchResponse;
+    use crate::proto::v1beta1::{Device, ListAndWatchResponse};
+
+    #[test]
+    fn the_fields_of_a_message_are_counted_without_reading_them() {
+        let devices = vec![Device::default(); 5];
+        let message = ListAndWatchResponse { devices }.encode_to_vec();
+        assert_eq!(message.len(), 10);
+        assert_eq!(count_fields(&message, 10), Some(5));
+        assert_eq!(count_fields(&message, 2), Some(3), "that is too many");
+        assert_eq!(count_fields(&[], 10), Some(0));
+        assert_eq!(count_fields(&[0x0a, 9], 10), None, "it is cut");
+        assert_eq!(count_fields(&[0x0c], 10), None, "no group was begun");
+    }
 
     #[test]
     fn what_is_no_reply_is_named() {

@@ -68,6 +68,14 @@ impl<T> Store<T> {
         }
     }
 
+    /// Looks at what is known of the plugin, or changes it.
+    pub(super) fn with<R>(&self, plugin: &Plugin, look: impl FnOnce(&mut T) -> R) -> Option<R> {
+        let mut plugins = self.lock();
+        let line = plugins.get_mut(&plugin.name)?;
+        let entry = line.iter_mut().find(|entry| is_about(entry, plugin));
+        entry.map(|(_, known)| look(known))
+    }
+
     /// Nothing is known of the plugin any more.
     pub(super) fn remove(&self, plugin: &Plugin) -> Option<T> {
         let mut plugins = self.lock();
@@ -145,6 +153,8 @@ mod tests {
         let store = Store::default();
         let reader = store.clone();
         store.set(&plugin("/r/a"), 1);
-        assert_eq!(reader.get("a"), Some(1));
+        assert_eq!(store.with(&plugin("/r/a"), |known| *known += 1), Some(()));
+        assert_eq!(store.with(&plugin("/r/b"), |known| *known += 1), None);
+        assert_eq!(reader.get("a"), Some(2));
     }
 }

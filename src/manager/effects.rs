@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::execute::Work;
-use super::links::{EffectCall, LinkId, Owner, Phase, Process, Request};
+use super::links::{EffectCall, LinkId, Owner, Phase, Process, Request, Shape};
 use super::operation::Event;
 use super::{Manager, Output, Wake};
 use crate::config::{DIAL_TIMEOUT, MAX_REPLY};
@@ -78,7 +78,7 @@ impl Manager {
                     id,
                     handler,
                     deadline,
-                    is_stream: false,
+                    shape: Shape::Call,
                 };
                 self.dial_endpoint(&path, Request::Call(call), effect);
             }
@@ -88,11 +88,20 @@ impl Manager {
                     id,
                     handler,
                     deadline,
-                    is_stream: true,
+                    shape: Shape::Stream,
                 };
                 self.dial_endpoint(&path, Request::Stream(stream), effect);
             }
             Effect::Spawn { id, program } => self.spawn(handler, id, program, now),
+            Effect::Connect { id, endpoint } => {
+                let effect = EffectCall {
+                    id,
+                    handler,
+                    deadline: now + DIAL_TIMEOUT,
+                    shape: Shape::Connection { is_told: false },
+                };
+                self.dial_endpoint(&endpoint, Request::Nothing, effect);
+            }
             Effect::SetTimer { id, at } => {
                 self.effects.open.insert(id, Open::Timer(handler));
                 self.deadlines.set(Wake::Timer(id), Some(at));
@@ -161,7 +170,7 @@ impl Manager {
             Owner::Operation(path, attempt) => {
                 self.push_event(&path, attempt, Event::DialFailed(error));
             }
-            Owner::Effect(call) => self.effect_failed(call, CallFailure::Dial(error)),
+            Owner::Effect(call) => self.effect_failed(call, error),
             Owner::Guard => {}
         }
     }
@@ -190,7 +199,7 @@ impl Manager {
                 self.pump(id, now);
             }
             (Phase::Dialing(_), &Owner::Effect(call)) => {
-                self.effect_failed(call, CallFailure::Dial(DialError::TimedOut));
+                self.effect_failed(call, DialError::TimedOut);
                 self.drop_link(id, now);
             }
             // While an operation dials, it watches the time itself.
@@ -247,28 +256,52 @@ impl Manager {
         let Phase::Open(client) = &mut link.phase else {
             return;
         };
-        if matches!(link.owner, Owner::Guard) && client.is_closed() {
-            return self.guard_lost(id, now);
+        if client.is_closed() {
+            match link.owner {
+                Owner::Guard => return self.guard_lost(id, now),
+                Owner::Effect(effect) if matches!(effect.shape, Shape::Connection { .. }) => {
+                    return self.connection_lost(id, effect, now);
+                }
+                _ => {}
+            }
         }
+        let is_up = client.peer_settings().is_some();
         if !client.transmit().is_empty() {
             self.outputs.push_back(Output::Transmit { link: id });
         }
         self.deadlines.set(Wake::Link(id), client.poll_timeout());
+        if let Owner::Effect(effect) = &mut link.owner {
+            if effect.shape == (Shape::Connection { is_told: false }) && is_up {
+                effect.shape = Shape::Connection { is_told: true };
+                let (id, handler) = (effect.id, effect.handler);
+                self.tell(handler, HandlerEvent::Connected { id });
+            }
+        }
     }
 
-    /// Tells a handler that a call could not be made.
-    fn effect_failed(&mut self, call: EffectCall, failure: CallFailure) {
+    /// Tells a handler that the connection that it wanted has broken.
+    fn connection_lost(&mut self, link: LinkId, effect: EffectCall, now: Time) {
+        let (id, error) = (effect.id, None);
+        self.effect_ended(effect, HandlerEvent::Disconnected { id, error });
+        self.drop_link(link, now);
+    }
+
+    /// Tells a handler that there is no connection for what it wants.
+    fn effect_failed(&mut self, call: EffectCall, error: DialError) {
         let id = call.id;
-        let event = if call.is_stream {
-            HandlerEvent::StreamEnded {
+        let event = match call.shape {
+            Shape::Call => HandlerEvent::Called {
                 id,
-                result: Err(failure),
-            }
-        } else {
-            HandlerEvent::Called {
+                result: Err(CallFailure::Dial(error)),
+            },
+            Shape::Stream => HandlerEvent::StreamEnded {
                 id,
-                result: Err(failure),
-            }
+                result: Err(CallFailure::Dial(error)),
+            },
+            Shape::Connection { .. } => HandlerEvent::Disconnected {
+                id,
+                error: Some(error),
+            },
         };
         self.effect_ended(call, event);
     }
@@ -304,5 +337,6 @@ fn make_call(client: &mut Client, request: &Request, deadline: Time, now: Time) 
         Request::Stream(stream) => {
             client.server_streaming(stream.method, &stream.request, MAX_REPLY, None, now);
         }
+        Request::Nothing => {}
     }
 }

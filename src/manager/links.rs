@@ -34,19 +34,29 @@ pub(super) enum Owner {
     Operation(Arc<Path>, AttemptId),
     /// For nobody: its end tells that a registered plugin has gone.
     Guard,
-    /// For a call that a handler wants made.
+    /// For a call or connection that a handler wants made.
     Effect(EffectCall),
 }
 
-/// A call that a handler wants made.
+/// A call or connection that a handler wants made.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EffectCall {
     pub(super) id: EffectId,
     pub(super) handler: HandlerId,
-    /// When it must have ended, or for a stream: when its connection must have been made.
+    /// When it must have ended, or for a stream or connection: when it must have been made.
     pub(super) deadline: Time,
-    /// Whether it has any number of replies.
-    pub(super) is_stream: bool,
+    pub(super) shape: Shape,
+}
+
+/// What a handler wants to hear of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// One reply.
+    Call,
+    /// Any number of replies.
+    Stream,
+    /// Whether there is a connection at all; and whether it was told that there is.
+    Connection { is_told: bool },
 }
 
 /// What a handler wants to be called.
@@ -54,6 +64,8 @@ pub(super) struct EffectCall {
 pub(super) enum Request {
     Call(Call),
     Stream(Stream),
+    /// Nothing: the connection is all that is wanted.
+    Nothing,
 }
 
 /// What a connection is waiting for.

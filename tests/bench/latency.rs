@@ -30,7 +30,7 @@ fn main() {
 /// Has a plugin come, register and go: how long it waited.
 fn register_one(socket: &Path) -> Duration {
     let came = Instant::now();
-    let plugin = Plugin::serve(socket, "sample");
+    let plugin = Plugin::serve_type(socket, TYPE, "sample");
     let told = plugin.until_told();
     let waited = came.elapsed();
     assert!(told.plugin_registered, "{}", told.error);
@@ -44,7 +44,9 @@ struct Daemon(Child);
 impl Daemon {
     fn start(dir: &Path) -> Self {
         let mut daemon = Command::new(env!("CARGO_BIN_EXE_plugind"));
-        daemon.args(["run", "--plugins-dir"]).arg(dir);
+        daemon
+            .args(["run", "--type", TYPE, "--plugins-dir"])
+            .arg(dir);
         daemon.env_remove("RUST_LOG").stderr(Stdio::null());
         Self(daemon.spawn().expect("the binary has been built"))
     }
@@ -56,6 +58,9 @@ impl Drop for Daemon {
         let _ = self.0.wait();
     }
 }
+
+/// The type of the plugins: one for which a registration is two calls, and nothing else is asked.
+const TYPE: &str = "SamplePlugin";
 
 /// How many plugins are measured: enough for a median that comes out the same the next time.
 const RUNS: usize = 100;

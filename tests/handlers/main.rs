@@ -3,6 +3,8 @@
 //! kubelet's own tests carry their names.
 
 mod csi;
+mod device;
+mod dra;
 mod node;
 #[path = "../manager/script.rs"]
 mod script;

@@ -1,10 +1,10 @@
 //! A plugin as small as one can be, to try the daemon with and to read as an example.
 //!
 //! It does what plugins in the field do: it removes a socket that a predecessor left behind,
-//! listens on its own, answers `GetInfo`, prints what `NotifyRegistrationStatus` tells it, has a
-//! name for the node as every CSI driver must, and takes its socket along when it is asked to end.
-//! Its HTTP/2 is the `h2` crate's (see [`grpc`]), so that the daemon is tried against framing that
-//! is not its own.
+//! listens on its own, answers `GetInfo`, prints what `NotifyRegistrationStatus` tells it, answers
+//! what a CSI driver or a device plugin must to be registered, and takes its socket along when it
+//! is asked to end. Its HTTP/2 is the `h2` crate's (see [`grpc`]), so that the daemon is tried
+//! against framing that is not its own.
 
 mod grpc;
 
@@ -22,6 +22,7 @@ use plugind::proto::csi_v1::{NodeGetInfoResponse, node};
 use plugind::proto::pluginregistration::{
     PluginInfo, RegistrationStatus, RegistrationStatusResponse, registration,
 };
+use plugind::proto::v1beta1::{DevicePluginOptions, device_plugin};
 use prost::Message;
 use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -130,6 +131,9 @@ impl Service for Plugin {
                 ..NodeGetInfoResponse::default()
             }
             .encode_to_vec()),
+            device_plugin::GET_DEVICE_PLUGIN_OPTIONS => {
+                Ok(DevicePluginOptions::default().encode_to_vec())
+            }
             _ => Err(UNIMPLEMENTED),
         }
     }

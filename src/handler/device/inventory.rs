@@ -1,0 +1,309 @@
+//! The devices of one plugin, and what has changed about them.
+//!
+//! Pure.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+
+use prost::Message as _;
+
+use crate::config::MAX_DEVICES;
+use crate::escape;
+use crate::handler::Plugin;
+use crate::handler::reply::count_fields;
+use crate::proto::v1beta1::{self, DevicePluginOptions, ListAndWatchResponse};
+
+/// A registered device plugin: what it wants, and which devices it has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DevicePlugin {
+    /// Path of the socket that serves the plugin.
+    pub endpoint: PathBuf,
+    /// Whether it wants to be told before a container with its devices starts.
+    pub pre_start_required: bool,
+    /// Whether it can say which devices it would rather give away.
+    pub preferred_allocation: bool,
+    /// Whether it lists its devices at the moment. When not, all of them are unhealthy.
+    pub is_connected: bool,
+    /// Its devices by their IDs, as it listed them last.
+    pub devices: BTreeMap<String, Device>,
+}
+
+/// One device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Device {
+    /// Whether it can be used.
+    pub is_healthy: bool,
+    /// The NUMA nodes that it is near to.
+    pub numa_nodes: Vec<i64>,
+}
+
+/// Why a message is no list of devices.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unlistable {
+    /// It is no `ListAndWatchResponse`.
+    Undecodable,
+    /// It lists more than [`MAX_DEVICES`].
+    TooMany,
+}
+
+impl DevicePlugin {
+    /// A plugin with these options that has not listed its devices yet.
+    pub(super) fn new(plugin: &Plugin, options: DevicePluginOptions) -> Self {
+        Self {
+            endpoint: plugin.endpoint.clone(),
+            pre_start_required: options.pre_start_required,
+            preferred_allocation: options.get_preferred_allocation_available,
+            is_connected: false,
+            devices: BTreeMap::new(),
+        }
+    }
+
+    /// Takes in a message of the stream, which REPLACES all that was known of devices.
+    pub(super) fn replace(&mut self, message: &[u8]) -> Result<Changes, Unlistable> {
+        let devices = read(message)?;
+        let before = std::mem::replace(&mut self.devices, devices);
+        let was_connected = std::mem::replace(&mut self.is_connected, true);
+        Ok(Changes::between(&before, self, !was_connected))
+    }
+
+    /// The stream has ended: nothing is known to be healthy. Answers whether that is news.
+    pub(super) fn disconnect(&mut self) -> bool {
+        for device in self.devices.values_mut() {
+            device.is_healthy = false;
+        }
+        std::mem::replace(&mut self.is_connected, false)
+    }
+
+    /// How many of its devices can be used.
+    pub fn healthy(&self) -> usize {
+        let healthy = self.devices.values().filter(|device| device.is_healthy);
+        healthy.count()
+    }
+}
+
+fn read(message: &[u8]) -> Result<BTreeMap<String, Device>, Unlistable> {
+    let count = count_fields(message, MAX_DEVICES).ok_or(Unlistable::Undecodable)?;
+    if count > MAX_DEVICES {
+        return Err(Unlistable::TooMany);
+    }
+    let response = ListAndWatchResponse::decode(message).map_err(|_| Unlistable::Undecodable)?;
+    let devices = response.devices.into_iter();
+    Ok(devices
+        .map(|it| (it.id.clone(), Device::from(it)))
+        .collect())
+}
+
+impl From<v1beta1::Device> for Device {
+    fn from(listed: v1beta1::Device) -> Self {
+        let near = listed.topology.unwrap_or_default();
+        Self {
+            is_healthy: listed.health == HEALTHY,
+            numa_nodes: near.nodes.into_iter().map(|node| node.id).collect(),
+        }
+    }
+}
+
+/// What a message has changed, for the log.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Changes {
+    total: usize,
+    healthy: usize,
+    /// Whether it is the first message of its stream.
+    is_first: bool,
+    now_unhealthy: Vec<String>,
+    now_healthy: Vec<String>,
+    come: Vec<String>,
+    gone: Vec<String>,
+}
+
+impl Changes {
+    fn between(before: &BTreeMap<String, Device>, after: &DevicePlugin, is_first: bool) -> Self {
+        let mut changes = Self {
+            total: after.devices.len(),
+            healthy: after.healthy(),
+            is_first,
+            ..Self::default()
+        };
+        for (id, device) in &after.devices {
+            let list = match before.get(id).map(|before| before.is_healthy) {
+                Some(same) if same == device.is_healthy => continue,
+                Some(true) => &mut changes.now_unhealthy,
+                Some(false) => &mut changes.now_healthy,
+                None => &mut changes.come,
+            };
+            list.push(id.clone());
+        }
+        let gone = before.keys().filter(|id| !after.devices.contains_key(*id));
+        changes.gone = gone.cloned().collect();
+        changes
+    }
+
+    /// Whether there is anything that an operator does not know yet.
+    pub(super) fn are_news(&self) -> bool {
+        let lists = [
+            &self.now_unhealthy,
+            &self.now_healthy,
+            &self.come,
+            &self.gone,
+        ];
+        self.is_first || lists.iter().any(|list| !list.is_empty())
+    }
+}
+
+/// `2 devices, 1 healthy; now unhealthy: gpu-1`, escaped.
+impl fmt::Display for Changes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} devices, {} healthy", self.total, self.healthy)?;
+        for (what, ids) in [
+            ("now unhealthy", &self.now_unhealthy),
+            ("now healthy", &self.now_healthy),
+            ("new", &self.come),
+            ("gone", &self.gone),
+        ] {
+            if !ids.is_empty() {
+                write!(f, "; {what}:")?;
+                show_some(ids, f)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn show_some(ids: &[String], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    for id in ids.iter().take(SHOWN_IDS) {
+        write!(f, " {}", escape::text(id).at_most(SHOWN_ID))?;
+    }
+    match ids.len().saturating_sub(SHOWN_IDS) {
+        0 => Ok(()),
+        more => write!(f, " and {more} more"),
+    }
+}
+
+impl fmt::Display for Unlistable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Undecodable => f.write_str("it sent something that is no list of devices"),
+            Self::TooMany => write!(f, "it listed more than {MAX_DEVICES} devices"),
+        }
+    }
+}
+
+impl std::error::Error for Unlistable {}
+
+/// The one word for a device that can be used; every other means that it can't (kubelet: the same).
+const HEALTHY: &str = "Healthy";
+
+/// How many device IDs of a kind are shown in one line.
+const SHOWN_IDS: usize = 8;
+
+/// How much of a device ID is shown (octets): a UUID and some room.
+const SHOWN_ID: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proto::v1beta1::{NumaNode, TopologyInfo};
+
+    fn plugin() -> DevicePlugin {
+        DevicePlugin {
+            endpoint: "/p/gpu.sock".into(),
+            pre_start_required: false,
+            preferred_allocation: false,
+            is_connected: false,
+            devices: BTreeMap::new(),
+        }
+    }
+
+    fn message(devices: &[(&str, &str)]) -> Vec<u8> {
+        let devices = devices.iter().map(|(id, health)| v1beta1::Device {
+            id: (*id).into(),
+            health: (*health).into(),
+            topology: None,
+        });
+        let devices = devices.collect();
+        ListAndWatchResponse { devices }.encode_to_vec()
+    }
+
+    fn changes(plugin: &mut DevicePlugin, devices: &[(&str, &str)]) -> Changes {
+        plugin.replace(&message(devices)).expect("a good message")
+    }
+
+    #[test]
+    fn every_message_replaces_the_whole_set_and_says_what_changed() {
+        let mut plugin = plugin();
+        let told = changes(&mut plugin, &[("a", "Healthy"), ("b", "Healthy")]);
+        assert_eq!(told.to_string(), "2 devices, 2 healthy; new: a b");
+        let told = changes(&mut plugin, &[("a", "Unhealthy"), ("c", "Healthy")]);
+        let line = "2 devices, 1 healthy; now unhealthy: a; new: c; gone: b";
+        assert_eq!(told.to_string(), line);
+        let told = changes(&mut plugin, &[("a", "Healthy"), ("c", "Healthy")]);
+        assert_eq!(told.to_string(), "2 devices, 2 healthy; now healthy: a");
+        let told = changes(&mut plugin, &[("a", "Healthy"), ("c", "Healthy")]);
+        assert!(!told.are_news());
+    }
+
+    #[test]
+    fn any_other_word_than_healthy_means_unhealthy() {
+        let mut plugin = plugin();
+        let listed = [("a", ""), ("b", "healthy"), ("c", "Healthy"), ("d", "ok")];
+        changes(&mut plugin, &listed);
+        assert_eq!(
+            (plugin.healthy(), plugin.devices["c"].is_healthy),
+            (1, true)
+        );
+    }
+
+    #[test]
+    fn the_end_of_the_stream_makes_all_unhealthy_and_is_news_once() {
+        let mut plugin = plugin();
+        changes(&mut plugin, &[("a", "Healthy")]);
+        assert!(plugin.disconnect());
+        assert_eq!((plugin.devices.len(), plugin.healthy()), (1, 0));
+        assert!(!plugin.disconnect());
+        let told = changes(&mut plugin, &[("a", "Unhealthy")]);
+        assert!(told.are_news(), "it is connected again");
+    }
+
+    #[test]
+    fn numa_nodes_are_kept() {
+        let near = TopologyInfo {
+            nodes: vec![NumaNode { id: 1 }, NumaNode { id: 0 }],
+        };
+        let listed = v1beta1::Device {
+            id: "a".into(),
+            health: HEALTHY.into(),
+            topology: Some(near),
+        };
+        let devices = vec![listed];
+        let mut plugin = plugin();
+        plugin
+            .replace(&ListAndWatchResponse { devices }.encode_to_vec())
+            .expect("a good message");
+        assert_eq!(plugin.devices["a"].numa_nodes, [1, 0]);
+    }
+
+    #[test]
+    fn a_message_that_is_no_list_or_too_long_a_one_changes_nothing() {
+        let mut plugin = plugin();
+        changes(&mut plugin, &[("a", "Healthy")]);
+        let before = plugin.clone();
+        let too_many = [0x0a, 0].repeat(MAX_DEVICES + 1);
+        assert_eq!(plugin.replace(&too_many), Err(Unlistable::TooMany));
+        assert_eq!(plugin.replace(b"\x0a\x07"), Err(Unlistable::Undecodable));
+        assert_eq!(plugin, before);
+    }
+
+    #[test]
+    fn a_line_names_some_devices_and_escapes_them() {
+        let mut plugin = plugin();
+        let ids: Vec<String> = (0..10).map(|at| format!("gpu\n{at}")).collect();
+        let listed: Vec<_> = ids.iter().map(|id| (id.as_str(), HEALTHY)).collect();
+        let line = changes(&mut plugin, &listed).to_string();
+        assert!(
+            line.starts_with("10 devices, 10 healthy; new: gpu\\n0 "),
+            "{line}"
+        );
+        assert!(line.ends_with(" gpu\\n7 and 2 more"), "{line}");
+    }
+}

@@ -1,0 +1,299 @@
+//! Device plugins: which devices there are, and whether they can be used.
+//!
+//! Pure. A plugin is acceptable when it speaks `v1beta1` and is named as an extended resource.
+//! Registering it asks for its options; from then on it lists its devices on a stream, and every
+//! message replaces all that was known of them:
+//!
+//! ```text
+//!             GetDevicePluginOptions        ListAndWatch
+//! register -> AskingOptions ---- answered -> Listing <-----+
+//!                |                             |  | ended  | after a pause
+//!                +---- anything else: refused  |  +--------+
+//!                                              |    meanwhile all are unhealthy, and after
+//!                                              |    DEVICE_GRACE they are forgotten
+//!                                              +-- deregister: all is forgotten
+//! ```
+//!
+//! kubelet does not open the stream again: there, a plugin that ends it has to register anew.
+
+mod inventory;
+mod resource;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use prost::Message as _;
+
+pub use self::inventory::{Device, DevicePlugin, Unlistable};
+pub use self::resource::{NotAResource, Unacceptable};
+
+use super::lasting::{Lasting, Wanted};
+use super::{
+    Answer, Call, CallFailure, Context, EffectId, Event, Plugin, PluginHandler, Store, Stream,
+    Ticket, reply,
+};
+use crate::config::{DEVICE_GRACE, DEVICE_OPTIONS_TIMEOUT, DIAL_TIMEOUT, MAX_NOTIFY_REPLY};
+use crate::escape;
+use crate::proto::v1beta1::{DevicePluginOptions, Empty, device_plugin};
+
+/// Registers plugins of type [`TYPE`].
+#[derive(Debug, Default)]
+pub struct DeviceHandler {
+    plugins: Store<DevicePlugin>,
+    /// The plugins that are being registered or are, by their registration sockets.
+    clients: BTreeMap<Arc<Path>, Client>,
+    /// Whose effect it is that has not come to an end.
+    owners: BTreeMap<EffectId, Arc<Path>>,
+}
+
+/// This side of one plugin.
+#[derive(Debug)]
+struct Client {
+    plugin: Plugin,
+    state: State,
+}
+
+/// What a client waits for.
+#[derive(Debug)]
+enum State {
+    /// For the plugin's options.
+    AskingOptions {
+        call: EffectId,
+        ticket: Option<Ticket>,
+    },
+    /// For the next list of devices.
+    Listing {
+        options: DevicePluginOptions,
+        stream: Lasting,
+        /// The end of the time for which unhealthy devices are kept, while that runs.
+        grace: Option<EffectId>,
+    },
+}
+
+impl DeviceHandler {
+    /// The registered plugins, which stay readable after the handler has been given away.
+    pub fn plugins(&self) -> Store<DevicePlugin> {
+        self.plugins.clone()
+    }
+
+    /// Ends all that is done for the plugin behind that socket.
+    fn drop_client(&mut self, socket: &Path, context: &mut Context<'_>) {
+        let Some(client) = self.clients.remove(socket) else {
+            return;
+        };
+        for effect in client.effects() {
+            self.owners.remove(&effect);
+            context.cancel(effect);
+        }
+        self.plugins.remove(&client.plugin);
+    }
+
+    /// Passes an event on to the client that it is for, and keeps track of what that waits for.
+    fn with_client(
+        &mut self,
+        effect: EffectId,
+        act: impl FnOnce(&mut Client, &Store<DevicePlugin>),
+    ) {
+        let Some(socket) = self.owners.remove(&effect) else {
+            return;
+        };
+        if let Some(client) = self.clients.get_mut(&socket) {
+            act(client, &self.plugins);
+            let effects = client.effects().map(|effect| (effect, socket.clone()));
+            self.owners.extend(effects);
+        }
+    }
+
+    fn called(
+        &mut self,
+        call: EffectId,
+        result: Result<Vec<u8>, CallFailure>,
+        context: &mut Context<'_>,
+    ) {
+        let Some(client) = self.owners.get(&call).and_then(|it| self.clients.get(it)) else {
+            return;
+        };
+        let State::AskingOptions { ticket, .. } = client.state else {
+            return;
+        };
+        let socket = client.plugin.socket.clone();
+        let answer = match reply::read("GetDevicePluginOptions", result, MAX_NOTIFY_REPLY) {
+            Ok(options) => {
+                self.with_client(call, |client, store| client.list(options, store, context));
+                Ok(())
+            }
+            Err(reason) => {
+                self.drop_client(&socket, context);
+                Err(reason)
+            }
+        };
+        if let Some(ticket) = ticket {
+            context.answer(ticket, answer);
+        }
+    }
+}
+
+impl PluginHandler for DeviceHandler {
+    fn validate(&mut self, plugin: &Plugin, _: &mut Context<'_>) -> Answer {
+        match resource::check(&plugin.name, &plugin.versions) {
+            Ok(()) => Answer::YES,
+            Err(unacceptable) => Answer::no(unacceptable.to_string()),
+        }
+    }
+
+    fn register(&mut self, plugin: &Plugin, context: &mut Context<'_>) -> Answer {
+        self.drop_client(&plugin.socket, context);
+        let call = context.call(Call {
+            endpoint: plugin.endpoint.clone(),
+            method: device_plugin::GET_DEVICE_PLUGIN_OPTIONS,
+            request: Empty {}.encode_to_vec(),
+            timeout: DEVICE_OPTIONS_TIMEOUT,
+        });
+        let ticket = context.ticket();
+        let client = Client {
+            plugin: plugin.clone(),
+            state: State::AskingOptions { call, ticket },
+        };
+        self.owners.insert(call, plugin.socket.clone());
+        self.clients.insert(plugin.socket.clone(), client);
+        Answer::Pending
+    }
+
+    fn deregister(&mut self, plugin: &Plugin, context: &mut Context<'_>) -> Answer {
+        self.drop_client(&plugin.socket, context);
+        Answer::YES
+    }
+
+    fn promoted(&mut self, plugin: &Plugin, _: &mut Context<'_>) {
+        self.plugins.promote(plugin);
+    }
+
+    fn handle_event(&mut self, event: Event, context: &mut Context<'_>) {
+        match event {
+            Event::Called { id, result } => self.called(id, result, context),
+            Event::StreamMessage { id, message } => self.with_client(id, |client, store| {
+                client.listed(&message, store, context);
+            }),
+            Event::StreamEnded { id, result } => {
+                let why = match result {
+                    Ok(()) => "the plugin ended the stream".to_owned(),
+                    Err(failure) => failure.to_string(),
+                };
+                self.with_client(id, |client, store| client.lost(&why, store, context));
+            }
+            Event::TimerFired { id } => {
+                self.with_client(id, |client, store| client.timer_fired(id, store, context));
+            }
+            _ => {} // Nothing else was asked for.
+        }
+    }
+
+    fn abandon(&mut self, ticket: Ticket, context: &mut Context<'_>) {
+        let asks = |client: &&Client| match client.state {
+            State::AskingOptions { ticket: asked, .. } => asked == Some(ticket),
+            State::Listing { .. } => false,
+        };
+        let asking = self.clients.values().find(asks);
+        if let Some(socket) = asking.map(|client| client.plugin.socket.clone()) {
+            self.drop_client(&socket, context);
+        }
+    }
+}
+
+impl Client {
+    /// The effects that it waits for.
+    fn effects(&self) -> impl Iterator<Item = EffectId> {
+        let effects = match &self.state {
+            State::AskingOptions { call, .. } => [Some(*call), None],
+            State::Listing { stream, grace, .. } => [Some(stream.effect()), *grace],
+        };
+        effects.into_iter().flatten()
+    }
+
+    /// The plugin is used from now on: its devices will come on a stream.
+    fn list(
+        &mut self,
+        options: DevicePluginOptions,
+        store: &Store<DevicePlugin>,
+        context: &mut Context<'_>,
+    ) {
+        store.set(&self.plugin, DevicePlugin::new(&self.plugin, options));
+        let stream = Stream {
+            endpoint: self.plugin.endpoint.clone(),
+            method: device_plugin::LIST_AND_WATCH,
+            request: Empty {}.encode_to_vec(),
+            dial_timeout: DIAL_TIMEOUT,
+        };
+        self.state = State::Listing {
+            options,
+            stream: Lasting::open(Wanted::Stream(stream), context),
+            grace: None,
+        };
+    }
+
+    /// A list of devices came.
+    fn listed(&mut self, message: &[u8], store: &Store<DevicePlugin>, context: &mut Context<'_>) {
+        let Self { plugin, state } = self;
+        let State::Listing { options, grace, .. } = state else {
+            return;
+        };
+        if store.with(plugin, |_| ()).is_none() {
+            store.set(plugin, DevicePlugin::new(plugin, *options));
+        }
+        match store.with(plugin, |known| known.replace(message)) {
+            Some(Ok(changes)) => {
+                if let Some(grace) = grace.take() {
+                    context.cancel(grace);
+                }
+                if changes.are_news() {
+                    log::info!("{plugin}: {changes}");
+                }
+            }
+            Some(Err(unlistable)) => self.lost(&unlistable.to_string(), store, context),
+            None => {}
+        }
+    }
+
+    /// There is no stream any more: its devices may be in any state.
+    fn lost(&mut self, why: &str, store: &Store<DevicePlugin>, context: &mut Context<'_>) {
+        let Self { plugin, state } = self;
+        let State::Listing { stream, grace, .. } = state else {
+            return;
+        };
+        stream.interrupted(context);
+        let is_kept = store.with(plugin, DevicePlugin::disconnect);
+        let why = escape::text(why);
+        if is_kept == Some(true) {
+            log::info!("{plugin}: all devices are unhealthy: {why}");
+        } else {
+            log::debug!("{plugin}: still no list of devices: {why}");
+        }
+        if is_kept.is_some() && grace.is_none() {
+            *grace = Some(context.set_timer(DEVICE_GRACE));
+        }
+    }
+
+    /// It is time to open the stream again, or to forget the devices.
+    fn timer_fired(
+        &mut self,
+        timer: EffectId,
+        store: &Store<DevicePlugin>,
+        context: &mut Context<'_>,
+    ) {
+        let State::Listing { stream, grace, .. } = &mut self.state else {
+            return;
+        };
+        if grace.take_if(|end| *end == timer).is_none() {
+            stream.resume(context);
+        } else if store.remove(&self.plugin).is_some() {
+            log::info!(
+                "{}: its devices are forgotten: it has not listed them for {DEVICE_GRACE:?}",
+                self.plugin
+            );
+        }
+    }
+}
+
+/// The type of device plugins.
+pub const TYPE: &str = "DevicePlugin";

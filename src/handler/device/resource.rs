@@ -1,0 +1,175 @@
+//! What a device plugin may call its devices, and which version it must speak.
+//!
+//! Pure. The name is the one by which a pod asks for devices, `vendor.example/gpu`: Kubernetes
+//! calls it an extended resource.
+
+use std::fmt;
+
+/// Why a device plugin is not acceptable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unacceptable {
+    /// It does not list the one version that there is.
+    Version,
+    /// Its name is no name of an extended resource.
+    Name(NotAResource),
+}
+
+/// Which rule a resource's name breaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotAResource {
+    /// It has no `/`, so it has no vendor.
+    NoPrefix,
+    /// It holds `kubernetes.io/`, so its vendor is Kubernetes itself.
+    Native,
+    /// It begins with `requests.`, as a quota does.
+    Quota,
+    /// What is before the `/` is no DNS subdomain, or too long.
+    Prefix,
+    /// What is after the `/` is empty, too long or has other characters than a label's.
+    Suffix,
+}
+
+/// Whether a plugin of that name that lists these versions is acceptable.
+pub(super) fn check(name: &str, versions: &[String]) -> Result<(), Unacceptable> {
+    if !versions.iter().any(|version| version == VERSION) {
+        return Err(Unacceptable::Version);
+    }
+    check_name(name).map_err(Unacceptable::Name)
+}
+
+/// "Contains `/`, does not contain `kubernetes.io/`, does not start with `requests.`, and
+/// `requests.`+name is a qualified name".
+fn check_name(name: &str) -> Result<(), NotAResource> {
+    let (prefix, suffix) = name.split_once('/').ok_or(NotAResource::NoPrefix)?;
+    if name.contains(NATIVE) {
+        Err(NotAResource::Native)
+    } else if name.starts_with(QUOTA) {
+        Err(NotAResource::Quota)
+    } else if QUOTA.len() + prefix.len() > MAX_PREFIX || !prefix.split('.').all(is_dns_label) {
+        Err(NotAResource::Prefix)
+    } else if !is_qualified(suffix) {
+        Err(NotAResource::Suffix)
+    } else {
+        Ok(())
+    }
+}
+
+/// Lower case letters, digits and, inside, hyphens.
+fn is_dns_label(label: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    is_enclosed(label, is_plain) && label.chars().all(|c| is_plain(c) || c == '-')
+}
+
+/// "At most 63 of `[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?`".
+fn is_qualified(name: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric();
+    name.len() <= MAX_SUFFIX
+        && is_enclosed(name, is_plain)
+        && name.chars().all(|c| is_plain(c) || "-_.".contains(c))
+}
+
+/// Whether a text's first and last characters are plain.
+fn is_enclosed(text: &str, is_plain: impl Fn(char) -> bool) -> bool {
+    text.starts_with(&is_plain) && text.ends_with(&is_plain)
+}
+
+impl fmt::Display for Unacceptable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Version => write!(f, "the plugin does not list the version {VERSION}"),
+            Self::Name(rule) => write!(f, "the name is not that of an extended resource: {rule}"),
+        }
+    }
+}
+
+impl fmt::Display for NotAResource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoPrefix => f.write_str("it has no \"/\""),
+            Self::Native => write!(f, "it contains \"{NATIVE}\""),
+            Self::Quota => write!(f, "it begins with \"{QUOTA}\""),
+            Self::Prefix => f.write_str("what is before the \"/\" is no DNS subdomain"),
+            Self::Suffix => f.write_str("what is after the \"/\" is no qualified name"),
+        }
+    }
+}
+
+impl std::error::Error for Unacceptable {}
+impl std::error::Error for NotAResource {}
+
+/// The version of the device plugin API (kubelet: the same).
+const VERSION: &str = "v1beta1";
+
+/// What stands before Kubernetes' own resources.
+const NATIVE: &str = "kubernetes.io/";
+
+/// What stands before a resource's name in a quota.
+const QUOTA: &str = "requests.";
+
+/// How long the part before the `/` may be in a quota: as long as a DNS name.
+const MAX_PREFIX: usize = 253;
+
+/// How long the part after the `/` may be: as long as a DNS label.
+const MAX_SUFFIX: usize = 63;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_one_version_must_be_among_those_that_are_listed() {
+        let check = |listed: &[&str]| {
+            let listed: Vec<String> = listed.iter().map(|&text| text.to_owned()).collect();
+            check("a.b/c", &listed)
+        };
+        assert_eq!(check(&["v1beta1"]), Ok(()));
+        assert_eq!(check(&["v1", "v1beta1"]), Ok(()));
+        for listed in [&[][..], &["v1"], &["v1beta1 "], &["V1BETA1"]] {
+            assert_eq!(check(listed), Err(Unacceptable::Version), "{listed:?}");
+        }
+    }
+
+    #[test]
+    fn names_of_extended_resources_are_accepted() {
+        let longest = format!("{}/{}", "a".repeat(244), "b".repeat(63));
+        for name in [
+            "nvidia.com/gpu",
+            "example/x",
+            "a-b.c/D_e.f-g",
+            "0/1",
+            &longest,
+        ] {
+            assert_eq!(check_name(name), Ok(()), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn every_other_name_breaks_one_rule() {
+        use NotAResource::{Native, NoPrefix, Prefix, Quota, Suffix};
+        let long_prefix = format!("{}/b", "a".repeat(245));
+        let long_suffix = format!("a/{}", "b".repeat(64));
+        for (name, rule) in [
+            ("gpu", NoPrefix),
+            ("", NoPrefix),
+            ("kubernetes.io/gpu", Native),
+            ("x.kubernetes.io/gpu", Native),
+            ("requests.a/b", Quota),
+            ("/gpu", Prefix),
+            ("A.b/gpu", Prefix),
+            ("-a/gpu", Prefix),
+            ("a-/gpu", Prefix),
+            ("a..b/gpu", Prefix),
+            ("a_b/gpu", Prefix),
+            ("größe/gpu", Prefix),
+            (&long_prefix, Prefix),
+            ("a/", Suffix),
+            ("a/b/c", Suffix),
+            ("a/-b", Suffix),
+            ("a/b_", Suffix),
+            ("a/b c", Suffix),
+            (&long_suffix, Suffix),
+        ] {
+            assert_eq!(check_name(name), Err(rule), "{name:?}");
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! What there is to know about the DRA drivers on this node.
+//!
+//! Pure.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+
+use prost::Message as _;
+
+use super::service::Service;
+use crate::config::MAX_DEVICES;
+use crate::handler::reply::count_fields;
+use crate::handler::{Plugin, Store};
+use crate::proto::v1alpha1::NodeWatchResourcesResponse;
+
+/// How a device is.
+pub use crate::proto::v1alpha1::HealthStatus as Health;
+
+/// A registered driver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Driver {
+    /// Path of the socket that serves the driver.
+    pub endpoint: PathBuf,
+    /// The service to call there.
+    pub service: Service,
+    /// Whether somebody answers there at the moment.
+    pub is_connected: bool,
+    /// How its devices are, by pool and name; empty when it does not say.
+    pub devices: BTreeMap<DeviceName, DeviceHealth>,
+}
+
+/// What a device is called: its pool, and its name in it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DeviceName {
+    /// The pool.
+    pub pool: String,
+    /// The name, which is another one for each device of a pool.
+    pub device: String,
+}
+
+/// How a device is, in its driver's words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceHealth {
+    /// How it is.
+    pub health: Health,
+    /// What else there is to say; often empty.
+    pub message: String,
+}
+
+impl Driver {
+    /// The driver behind a plugin that is about to be connected to.
+    pub(super) fn new(plugin: &Plugin, service: Service) -> Self {
+        Self {
+            endpoint: plugin.endpoint.clone(),
+            service,
+            is_connected: false,
+            devices: BTreeMap::new(),
+        }
+    }
+
+    /// Takes in how all its devices are: a message names all of them. Answers whether that is news.
+    pub(super) fn set_health(&mut self, message: &[u8]) -> Result<bool, NoHealth> {
+        let count = count_fields(message, MAX_DEVICES).ok_or(NoHealth::Undecodable)?;
+        if count > MAX_DEVICES {
+            return Err(NoHealth::TooMany);
+        }
+        let response = NodeWatchResourcesResponse::decode(message);
+        let response = response.map_err(|_| NoHealth::Undecodable)?;
+        let devices = response.devices.into_iter().map(|told| {
+            let health = told.health();
+            let name = told.device.unwrap_or_default();
+            let name = DeviceName {
+                pool: name.pool_name,
+                device: name.device_name,
+            };
+            let message = told.message;
+            (name, DeviceHealth { health, message })
+        });
+        let before = std::mem::replace(&mut self.devices, devices.collect());
+        Ok(before != self.devices)
+    }
+
+    /// Nobody says any more how its devices are.
+    pub(super) fn forget_health(&mut self) {
+        for device in self.devices.values_mut() {
+            device.health = Health::Unknown;
+        }
+    }
+
+    /// How many of its devices are said to be healthy.
+    pub fn healthy(&self) -> usize {
+        let healthy = |device: &&DeviceHealth| device.health == Health::Healthy;
+        self.devices.values().filter(healthy).count()
+    }
+}
+
+/// Why a message does not tell how devices are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoHealth {
+    /// It is no `NodeWatchResourcesResponse`.
+    Undecodable,
+    /// It names more than [`MAX_DEVICES`].
+    TooMany,
+}
+
+impl fmt::Display for NoHealth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Undecodable => f.write_str("it sent something that tells no device's health"),
+            Self::TooMany => write!(f, "it named more than {MAX_DEVICES} devices"),
+        }
+    }
+}
+
+impl std::error::Error for NoHealth {}
+
+/// The registered drivers. Clones show the same ones.
+#[derive(Clone, Debug, Default)]
+pub struct Drivers(pub(super) Store<Driver>);
+
+impl Drivers {
+    /// The driver of that name to use: "newest connected wins, the older one is the fallback". When
+    /// none is connected, it is the newest.
+    pub fn get(&self, name: &str) -> Option<Driver> {
+        let mut all = self.all(name);
+        let connected = all.iter().rposition(|driver| driver.is_connected);
+        match connected {
+            Some(place) => Some(all.swap_remove(place)),
+            None => all.pop(),
+        }
+    }
+
+    /// Every driver of that name, the newest last.
+    pub fn all(&self, name: &str) -> Vec<Driver> {
+        self.0.all(name)
+    }
+
+    /// The names of all drivers, sorted.
+    pub fn names(&self) -> Vec<String> {
+        self.0.names()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::proto::pluginregistration::PluginInfo;
+    use crate::proto::v1alpha1::{self, DeviceIdentifier};
+
+    fn plugin(socket: &str) -> Plugin {
+        let info = PluginInfo {
+            name: "a".into(),
+            ..PluginInfo::default()
+        };
+        Plugin::from_info(info, Path::new(socket).into()).expect("it has a name")
+    }
+
+    fn message(devices: &[(&str, i32)]) -> Vec<u8> {
+        let devices = devices.iter().map(|(name, health)| v1alpha1::DeviceHealth {
+            device: Some(DeviceIdentifier {
+                pool_name: "pool".into(),
+                device_name: (*name).into(),
+            }),
+            health: *health,
+            ..v1alpha1::DeviceHealth::default()
+        });
+        let devices = devices.collect();
+        NodeWatchResourcesResponse { devices }.encode_to_vec()
+    }
+
+    #[test]
+    fn a_message_names_all_devices_and_is_news_only_when_it_changes_something() {
+        let mut driver = Driver::new(&plugin("/r/a"), Service::V1);
+        let devices = [("one", 1), ("two", 2), ("odd", 9)];
+        assert_eq!(driver.set_health(&message(&devices)), Ok(true));
+        assert_eq!((driver.healthy(), driver.devices.len()), (1, 3));
+        assert_eq!(driver.set_health(&message(&devices)), Ok(false));
+        assert_eq!(driver.set_health(&message(&[("two", 1)])), Ok(true));
+        assert_eq!((driver.healthy(), driver.devices.len()), (1, 1));
+        driver.forget_health();
+        assert_eq!(driver.healthy(), 0);
+    }
+
+    #[test]
+    fn what_is_no_message_or_names_too_many_devices_changes_nothing() {
+        let mut driver = Driver::new(&plugin("/r/a"), Service::V1);
+        assert_eq!(driver.set_health(&message(&[("one", 1)])), Ok(true));
+        let before = driver.clone();
+        let too_many = [0x0a, 0].repeat(MAX_DEVICES + 1);
+        assert_eq!(driver.set_health(&too_many), Err(NoHealth::TooMany));
+        assert_eq!(driver.set_health(&[0xff]), Err(NoHealth::Undecodable));
+        assert_eq!(driver, before);
+    }
+
+    #[test]
+    fn the_newest_that_is_connected_is_the_one_to_use() {
+        let drivers = Drivers::default();
+        assert_eq!(drivers.get("a"), None);
+        let endpoint = |drivers: &Drivers| drivers.get("a").map(|driver| driver.endpoint);
+        for socket in ["/r/old", "/r/new"] {
+            let plugin = plugin(socket);
+            drivers.0.set(&plugin, Driver::new(&plugin, Service::V1));
+        }
+        assert_eq!(endpoint(&drivers), Some("/r/new".into()));
+        let connect = |socket, is_connected| {
+            let set = |driver: &mut Driver| driver.is_connected = is_connected;
+            drivers.0.with(&plugin(socket), set);
+        };
+        connect("/r/old", true);
+        assert_eq!(endpoint(&drivers), Some("/r/old".into()));
+        connect("/r/new", true);
+        assert_eq!(endpoint(&drivers), Some("/r/new".into()));
+    }
+}

@@ -1,0 +1,244 @@
+//! DRA drivers: which service each wants called, whether it answers, and how its devices are.
+//!
+//! Pure. A driver is acceptable when it lists a service that is known. Registering it takes no
+//! time: it is connected to afterwards, and held, so that it is known which of several instances of
+//! a driver answers. Where a driver says that it tells how its devices are, it is listened to:
+//!
+//! ```text
+//! register --> connecting <----------------+        --> health stream <----------+
+//!                  | connected             | pause          |  | ended           | pause
+//!                  v                       |                |  +-----------------+
+//!              connected -- broken --------+                +-- UNIMPLEMENTED --> never again
+//! ```
+
+mod driver;
+mod service;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use prost::Message as _;
+
+pub use self::driver::{DeviceHealth, DeviceName, Driver, Drivers, Health, NoHealth};
+pub use self::service::{HealthService, NoService, Service};
+
+use super::lasting::{Lasting, Wanted};
+use super::{Answer, CallFailure, Context, EffectId, Event, Plugin, PluginHandler, Stream};
+use crate::config::DIAL_TIMEOUT;
+use crate::escape;
+use crate::grpc::Code;
+use crate::proto::v1alpha1::NodeWatchResourcesRequest;
+
+/// Registers plugins of type [`TYPE`].
+#[derive(Debug, Default)]
+pub struct DraHandler {
+    drivers: Drivers,
+    /// The registered drivers, by their registration sockets.
+    clients: BTreeMap<Arc<Path>, Client>,
+    /// Whose effect it is that has not come to an end.
+    owners: BTreeMap<EffectId, Arc<Path>>,
+}
+
+/// This side of one driver.
+#[derive(Debug)]
+struct Client {
+    plugin: Plugin,
+    connection: Lasting,
+    /// None when the driver does not tell how its devices are.
+    health: Option<Lasting>,
+}
+
+impl DraHandler {
+    /// The registered drivers, which stay readable after the handler has been given away.
+    pub fn drivers(&self) -> Drivers {
+        self.drivers.clone()
+    }
+
+    /// Ends all that is done for the driver behind that socket.
+    fn drop_client(&mut self, socket: &Path, context: &mut Context<'_>) {
+        let Some(client) = self.clients.remove(socket) else {
+            return;
+        };
+        for effect in client.effects() {
+            self.owners.remove(&effect);
+            context.cancel(effect);
+        }
+        self.drivers.0.remove(&client.plugin);
+    }
+
+    /// Passes an event on to the client that it is for, and keeps track of what that waits for.
+    fn with_client(&mut self, effect: EffectId, act: impl FnOnce(&mut Client, &Drivers)) {
+        let Some(socket) = self.owners.remove(&effect) else {
+            return;
+        };
+        if let Some(client) = self.clients.get_mut(&socket) {
+            act(client, &self.drivers);
+            let effects = client.effects().map(|effect| (effect, socket.clone()));
+            self.owners.extend(effects);
+        }
+    }
+}
+
+impl PluginHandler for DraHandler {
+    fn validate(&mut self, plugin: &Plugin, _: &mut Context<'_>) -> Answer {
+        match Service::choose(&plugin.versions) {
+            Ok(_) => Answer::YES,
+            Err(none) => Answer::no(none.to_string()),
+        }
+    }
+
+    fn register(&mut self, plugin: &Plugin, context: &mut Context<'_>) -> Answer {
+        let service = match Service::choose(&plugin.versions) {
+            Ok(service) => service,
+            Err(none) => return Answer::no(none.to_string()),
+        };
+        self.drop_client(&plugin.socket, context);
+        let client = Client::open(plugin, context);
+        let effects = client
+            .effects()
+            .map(|effect| (effect, plugin.socket.clone()));
+        self.owners.extend(effects);
+        self.clients.insert(plugin.socket.clone(), client);
+        self.drivers.0.set(plugin, Driver::new(plugin, service));
+        log::info!("{plugin}: the service to call is {service}");
+        Answer::YES
+    }
+
+    fn deregister(&mut self, plugin: &Plugin, context: &mut Context<'_>) -> Answer {
+        self.drop_client(&plugin.socket, context);
+        Answer::YES
+    }
+
+    fn promoted(&mut self, plugin: &Plugin, _: &mut Context<'_>) {
+        self.drivers.0.promote(plugin);
+    }
+
+    fn handle_event(&mut self, event: Event, context: &mut Context<'_>) {
+        match event {
+            Event::Connected { id } => self.with_client(id, Client::connected),
+            Event::Disconnected { id, .. } => self.with_client(id, |client, drivers| {
+                client.disconnected(drivers, context);
+            }),
+            Event::StreamMessage { id, message } => self.with_client(id, |client, drivers| {
+                client.health_told(&message, drivers, context);
+            }),
+            Event::StreamEnded { id, result } => self.with_client(id, |client, drivers| {
+                client.health_ended(result, drivers, context);
+            }),
+            Event::TimerFired { id } => {
+                self.with_client(id, |client, _| client.pause_over(id, context));
+            }
+            _ => {} // Nothing else was asked for.
+        }
+    }
+}
+
+impl Client {
+    fn open(plugin: &Plugin, context: &mut Context<'_>) -> Self {
+        let endpoint = plugin.endpoint.clone();
+        let connection = Lasting::open(Wanted::Connection(endpoint.clone()), context);
+        let health = HealthService::choose(&plugin.versions).map(|service| {
+            let stream = Stream {
+                endpoint,
+                method: service.method(),
+                request: NodeWatchResourcesRequest {}.encode_to_vec(),
+                dial_timeout: DIAL_TIMEOUT,
+            };
+            Lasting::open(Wanted::Stream(stream), context)
+        });
+        Self {
+            plugin: plugin.clone(),
+            connection,
+            health,
+        }
+    }
+
+    /// The effects that it waits for.
+    fn effects(&self) -> impl Iterator<Item = EffectId> {
+        let health = self.health.as_ref().map(Lasting::effect);
+        [Some(self.connection.effect()), health]
+            .into_iter()
+            .flatten()
+    }
+
+    fn connected(&mut self, drivers: &Drivers) {
+        let set = |driver: &mut Driver| std::mem::replace(&mut driver.is_connected, true);
+        if drivers.0.with(&self.plugin, set) == Some(false) {
+            log::info!("{}: connected", self.plugin);
+        }
+    }
+
+    fn disconnected(&mut self, drivers: &Drivers, context: &mut Context<'_>) {
+        self.connection.interrupted(context);
+        let set = |driver: &mut Driver| std::mem::replace(&mut driver.is_connected, false);
+        if drivers.0.with(&self.plugin, set) == Some(true) {
+            log::info!("{}: disconnected", self.plugin);
+        }
+    }
+
+    /// The driver has told how its devices are.
+    fn health_told(&mut self, message: &[u8], drivers: &Drivers, context: &mut Context<'_>) {
+        let plugin = &self.plugin;
+        let told = drivers.0.with(plugin, |driver| {
+            let is_news = driver.set_health(message)?;
+            Ok::<_, NoHealth>(is_news.then(|| (driver.devices.len(), driver.healthy())))
+        });
+        match told {
+            Some(Ok(Some((total, healthy)))) => {
+                log::info!("{plugin}: {total} devices, {healthy} healthy");
+            }
+            Some(Err(none)) => self.health_lost(&none.to_string(), drivers, context),
+            Some(Ok(None)) | None => {}
+        }
+    }
+
+    /// "UNIMPLEMENTED is final."
+    fn health_ended(
+        &mut self,
+        result: Result<(), CallFailure>,
+        drivers: &Drivers,
+        context: &mut Context<'_>,
+    ) {
+        match result {
+            Err(CallFailure::Call(error)) if error.code() == Code::Unimplemented => {
+                let plugin = &self.plugin;
+                log::info!("{plugin}: it does not tell how its devices are, although it says so");
+                drivers.0.with(plugin, Driver::forget_health);
+                self.health = None;
+            }
+            Err(failure) => self.health_lost(&failure.to_string(), drivers, context),
+            Ok(()) => self.health_lost("the driver ended the stream", drivers, context),
+        }
+    }
+
+    fn health_lost(&mut self, why: &str, drivers: &Drivers, context: &mut Context<'_>) {
+        let Some(stream) = &mut self.health else {
+            return;
+        };
+        stream.interrupted(context);
+        let plugin = &self.plugin;
+        let forget = |driver: &mut Driver| {
+            let was_known = driver.healthy() > 0;
+            driver.forget_health();
+            was_known
+        };
+        let why = escape::text(why);
+        if drivers.0.with(plugin, forget) == Some(true) {
+            log::info!("{plugin}: how its devices are is not known: {why}");
+        } else {
+            log::debug!("{plugin}: it is still not known how its devices are: {why}");
+        }
+    }
+
+    fn pause_over(&mut self, timer: EffectId, context: &mut Context<'_>) {
+        if self.connection.effect() == timer {
+            self.connection.resume(context);
+        } else if let Some(health) = &mut self.health {
+            health.resume(context);
+        }
+    }
+}
+
+/// The type of DRA drivers.
+pub const TYPE: &str = "DRAPlugin";

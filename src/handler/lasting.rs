@@ -1,0 +1,140 @@
+//! A stream or a connection that is to stay open for good: whenever it ends, it is opened again
+//! after a pause.
+//!
+//! Pure.
+//!
+//! ```text
+//!            ended                 pause over
+//!  Open --------------> Pausing --------------> Open
+//!
+//! The pause doubles, up to a cap. What has lasted as long as the next pause would be makes that
+//! one short again, so something that never lasts is tried ever more rarely.
+//! ```
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::{Context, EffectId, Stream};
+use crate::config::{BACKOFF_CAP, BACKOFF_INITIAL};
+use crate::time::Time;
+
+/// What is to stay open, or the pause before it.
+#[derive(Debug)]
+pub(super) struct Lasting {
+    wanted: Wanted,
+    state: State,
+    /// Since when it has been open, or was before the pause.
+    since: Time,
+    /// How long the next pause is.
+    pause: Duration,
+}
+
+/// What is to stay open.
+#[derive(Clone, Debug)]
+pub(super) enum Wanted {
+    Stream(Stream),
+    /// A connection to that endpoint.
+    Connection(PathBuf),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Open(EffectId),
+    Pausing(EffectId),
+}
+
+impl Lasting {
+    /// Opens it for the first time.
+    pub(super) fn open(wanted: Wanted, context: &mut Context<'_>) -> Self {
+        let state = State::Open(wanted.open(context));
+        Self {
+            wanted,
+            state,
+            since: context.now(),
+            pause: BACKOFF_INITIAL,
+        }
+    }
+
+    /// The effect that it waits for: what is open, or its timer.
+    pub(super) fn effect(&self) -> EffectId {
+        match self.state {
+            State::Open(id) | State::Pausing(id) => id,
+        }
+    }
+
+    /// What was open has ended, or is not wanted any more as it is.
+    pub(super) fn interrupted(&mut self, context: &mut Context<'_>) {
+        context.cancel(self.effect());
+        if context.now().saturating_since(self.since) >= self.pause {
+            self.pause = BACKOFF_INITIAL;
+        }
+        self.state = State::Pausing(context.set_timer(self.pause));
+        self.pause = (self.pause * 2).min(BACKOFF_CAP);
+    }
+
+    /// The pause is over.
+    pub(super) fn resume(&mut self, context: &mut Context<'_>) {
+        if matches!(self.state, State::Pausing(_)) {
+            self.state = State::Open(self.wanted.open(context));
+            self.since = context.now();
+        }
+    }
+}
+
+impl Wanted {
+    fn open(&self, context: &mut Context<'_>) -> EffectId {
+        match self {
+            Self::Stream(stream) => context.stream(stream.clone()),
+            Self::Connection(endpoint) => context.connect(endpoint.clone()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::handler::{Effect, EffectIds};
+
+    /// How long the pause is when it is interrupted after `lasted`, again and again.
+    fn pauses(lasted: Duration) -> Vec<u128> {
+        let (mut ids, mut effects) = (EffectIds::default(), Vec::new());
+        let mut now = Time::ZERO;
+        let mut act = |now, act: &mut dyn FnMut(&mut Context<'_>)| {
+            act(&mut Context::new(now, None, &mut ids, &mut effects));
+            effects.pop()
+        };
+        let mut lasting = None;
+        let wanted = Wanted::Connection("/p/a.sock".into());
+        act(now, &mut |context| {
+            lasting = Some(Lasting::open(wanted.clone(), context));
+        });
+        let mut lasting = lasting.expect("it was opened");
+        let mut pauses = Vec::new();
+        for _ in 0..10 {
+            now += lasted;
+            let effect = act(now, &mut |context| lasting.interrupted(context));
+            let Some(Effect::SetTimer { at, .. }) = effect else {
+                panic!("a pause")
+            };
+            pauses.push(at.saturating_since(now).as_millis());
+            now = at;
+            act(now, &mut |context| lasting.resume(context));
+        }
+        pauses
+    }
+
+    #[test]
+    fn what_never_lasts_is_tried_ever_more_rarely() {
+        let ladder = [
+            500, 1000, 2000, 4000, 8000, 16_000, 32_000, 64_000, 122_000, 122_000,
+        ];
+        assert_eq!(pauses(Duration::ZERO), ladder);
+    }
+
+    #[test]
+    fn what_lasts_as_long_as_the_pause_is_opened_again_soon() {
+        assert_eq!(pauses(Duration::from_secs(1)), [500; 10]);
+        let hours = pauses(Duration::from_secs(10_000));
+        assert!(hours.iter().all(|pause| *pause == 500));
+    }
+}

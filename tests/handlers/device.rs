@@ -1,0 +1,283 @@
+//! Device plugins.
+
+use plugind::config::{BACKOFF_CAP, DEVICE_GRACE, DEVICE_OPTIONS_TIMEOUT};
+use plugind::proto::v1beta1::{Device, DevicePluginOptions, ListAndWatchResponse, device_plugin};
+use prost::Message as _;
+
+use crate::node::{Node, seconds};
+use crate::script::{Answer, Script};
+
+const REG: &str = "/r/gpu-reg.sock";
+const GPU: &str = "/p/gpu.sock";
+const RESOURCE: &str = "example.com/gpu";
+
+/// A list of healthy devices; one whose name ends in `!` is unhealthy.
+fn list(ids: &[&str]) -> Vec<u8> {
+    let devices = ids.iter().map(|id| Device {
+        id: id.trim_end_matches('!').into(),
+        health: if id.ends_with('!') {
+            "Unhealthy"
+        } else {
+            "Healthy"
+        }
+        .into(),
+        topology: None,
+    });
+    let devices = devices.collect();
+    ListAndWatchResponse { devices }.encode_to_vec()
+}
+
+/// Somebody who serves this as the list of devices.
+fn lists(answer: Answer) -> Script {
+    let options = DevicePluginOptions {
+        pre_start_required: true,
+        get_preferred_allocation_available: false,
+    };
+    Script::serving([
+        (
+            device_plugin::GET_DEVICE_PLUGIN_OPTIONS,
+            Answer::Octets(options.encode_to_vec()),
+        ),
+        (device_plugin::LIST_AND_WATCH, answer),
+    ])
+}
+
+fn registrar(endpoint: &str) -> Script {
+    let mut script = Script::good("DevicePlugin", RESOURCE);
+    script.info.endpoint = endpoint.into();
+    script.info.supported_versions = vec!["v1beta1".into()];
+    script
+}
+
+/// A node with a plugin that serves that, and has just registered.
+fn with_plugin(service: Script) -> Node {
+    let mut node = Node::new();
+    node.world.create(GPU, service);
+    node.world.appear(REG, registrar(GPU));
+    node
+}
+
+fn with_devices(ids: &[&str]) -> Node {
+    with_plugin(lists(Answer::Stream(vec![list(ids)])))
+}
+
+/// The devices of the resource, the unhealthy ones with a `!`; none when it is not known.
+fn devices(node: &Node) -> Option<String> {
+    let plugin = node.knows.device_plugins.get(RESOURCE)?;
+    let devices = plugin.devices.iter();
+    let shown = devices.map(|(id, it)| format!("{id}{}", if it.is_healthy { "" } else { "!" }));
+    Some(shown.collect::<Vec<_>>().join(" "))
+}
+
+#[track_caller]
+fn assert_devices(node: &Node, expected: &str) {
+    assert_eq!(devices(node).as_deref(), Some(expected));
+}
+
+#[test]
+fn a_plugin_s_options_and_devices_are_known_as_long_as_it_is_registered() {
+    let mut node = with_devices(&["a", "b!"]);
+    assert_eq!(node.told(REG), Ok(()));
+    let plugin = node.knows.device_plugins.get(RESOURCE).expect("a plugin");
+    assert!(plugin.pre_start_required && !plugin.preferred_allocation && plugin.is_connected);
+    assert_devices(&node, "a b!");
+    assert_eq!(node.world.open_to(GPU), 1);
+    node.world.vanish(REG);
+    assert_eq!(devices(&node), None);
+    assert_eq!(node.world.open_to(GPU), 0);
+    node.world.advance(2 * DEVICE_GRACE);
+    assert_eq!(devices(&node), None);
+}
+
+#[test]
+fn dm4_dm5_a_resource_that_registers_through_three_sockets_has_the_newest_one_s_devices() {
+    let mut node = Node::new();
+    for (socket, endpoint, ids) in [
+        ("/r/x", "/p/x", &["one", "two"][..]),
+        ("/r/x.new", "/p/x.new", &["one", "two"]),
+        ("/r/x.third", "/p/x.third", &["three"]),
+    ] {
+        node.world
+            .create(endpoint, lists(Answer::Stream(vec![list(ids)])));
+        node.world.appear(socket, registrar(endpoint));
+        assert_eq!(node.told(socket), Ok(()));
+        assert_devices(&node, &ids.join(" "));
+    }
+    for (socket, left) in [
+        ("/r/x", Some("three")),
+        ("/r/x.third", Some("one two")),
+        ("/r/x.new", None),
+    ] {
+        node.world.vanish(socket);
+        assert_eq!(devices(&node).as_deref(), left, "{socket} has gone");
+    }
+}
+
+#[test]
+fn dm6_devices_of_a_lost_plugin_are_unhealthy_and_kept_and_forgotten_after_the_grace_period() {
+    let mut node = with_devices(&["a", "b"]);
+    node.world.remove(GPU);
+    node.world.cut(GPU);
+    assert_devices(&node, "a! b!");
+    node.world.advance(DEVICE_GRACE.saturating_sub(seconds(1)));
+    assert_devices(&node, "a! b!");
+    node.has_time_for_others();
+    node.world.advance(seconds(1));
+    assert_eq!(devices(&node), None);
+    assert_eq!(node.told(REG), Ok(()), "it is registered all the same");
+}
+
+#[test]
+fn dm8_two_lists_arrive_in_order_and_the_second_replaces_the_first() {
+    let mut node = with_devices(&["a", "b", "c"]);
+    assert_devices(&node, "a b c");
+    node.world.push(GPU, &list(&["b!", "d"]));
+    assert_devices(&node, "b! d");
+    node.world.push(GPU, &list(&["b", "d"]));
+    assert_devices(&node, "b d");
+    node.world.push(GPU, &list(&[]));
+    assert_devices(&node, "");
+}
+
+#[test]
+fn dm11_a_plugin_that_connects_three_times_has_one_client_and_a_failure_leaves_nothing_open() {
+    let mut node = with_devices(&["a"]);
+    for _ in 0..2 {
+        node.world.appear(REG, registrar(GPU));
+        assert_eq!(node.told(REG), Ok(()));
+        assert_eq!(node.world.open_to(GPU), 1);
+    }
+    assert_eq!(node.knows.device_plugins.all(RESOURCE).len(), 1);
+    let mut node = Node::new();
+    node.world.create(GPU, Script::serving([]));
+    node.world.appear(REG, registrar(GPU));
+    assert!(node.told(REG).is_err());
+    assert_eq!((devices(&node), node.world.open_to(GPU)), (None, 0));
+}
+
+#[test]
+fn a_plugin_that_does_not_state_its_options_is_not_used_and_is_told_why() {
+    for (answer, why) in [
+        (
+            Answer::Status(2, "no"),
+            "GetDevicePluginOptions failed: the peer answered UNKNOWN",
+        ),
+        (
+            Answer::Octets(vec![0xff]),
+            "the reply to GetDevicePluginOptions is no such reply",
+        ),
+        (
+            Answer::Octets(vec![0; 10_000]),
+            "the reply to GetDevicePluginOptions is larger than 4096 octets",
+        ),
+        (Answer::Close, "GetDevicePluginOptions failed: "),
+    ] {
+        let mut service = lists(Answer::Stream(vec![list(&["a"])]));
+        service
+            .services
+            .insert(device_plugin::GET_DEVICE_PLUGIN_OPTIONS, answer);
+        let mut node = with_plugin(service);
+        let told = node.told(REG).unwrap_err().to_owned();
+        let words = format!("plugin registration failed with err: {why}");
+        assert!(told.starts_with(&words), "{told:?} is not {words:?}");
+        assert_eq!(devices(&node), None);
+        let called = &node.world.plugin(GPU).called;
+        assert!(!called.contains(&device_plugin::LIST_AND_WATCH.to_owned()));
+    }
+}
+
+#[test]
+fn a_plugin_that_is_silent_about_its_options_is_refused_in_time_and_blocks_nobody() {
+    let silent = (device_plugin::GET_DEVICE_PLUGIN_OPTIONS, Answer::Silence);
+    let mut node = with_plugin(Script::serving([silent]));
+    node.has_time_for_others();
+    node.world.advance(DEVICE_OPTIONS_TIMEOUT);
+    let words = "GetDevicePluginOptions failed: the peer did not answer in time";
+    assert_eq!(
+        node.told(REG),
+        Err(&*format!("plugin registration failed with err: {words}"))
+    );
+    assert_eq!(node.world.open_to(GPU), 0);
+}
+
+#[test]
+fn a_plugin_may_take_its_time_to_list_its_devices() {
+    let mut node = with_plugin(lists(Answer::Stream(Vec::new())));
+    assert_eq!(node.told(REG), Ok(()));
+    node.world.advance(2 * DEVICE_GRACE);
+    assert_devices(&node, "");
+    node.world.push(GPU, &list(&["a"]));
+    assert_devices(&node, "a");
+}
+
+#[test]
+fn a_stream_that_ends_is_opened_again_and_its_devices_are_healthy_again() {
+    for code in [0, 14] {
+        let mut node = with_devices(&["a"]);
+        node.world.end_streams(GPU, code);
+        assert_devices(&node, "a!");
+        node.has_time_for_others();
+        node.world.advance(seconds(1));
+        assert_devices(&node, "a");
+        node.world.advance(2 * DEVICE_GRACE);
+        assert_devices(&node, "a");
+    }
+}
+
+#[test]
+fn a_plugin_that_is_gone_in_mid_stream_and_back_is_used_again_however_late() {
+    let mut node = with_devices(&["a"]);
+    node.world.remove(GPU);
+    node.world.cut(GPU);
+    node.world.advance(2 * DEVICE_GRACE);
+    assert_eq!(devices(&node), None);
+    node.world
+        .create(GPU, lists(Answer::Stream(vec![list(&["b"])])));
+    node.world.advance(BACKOFF_CAP);
+    assert_devices(&node, "b");
+}
+
+#[test]
+fn a_plugin_that_lists_nonsense_has_no_healthy_devices_and_is_asked_again_ever_more_rarely() {
+    for nonsense in [
+        Answer::Stream(vec![list(&["a"]), vec![0xff]]),
+        Answer::Status(12, "unimplemented"),
+        Answer::Announce(u32::MAX),
+        Answer::Close,
+    ] {
+        let mut node = with_plugin(lists(Answer::Stream(vec![list(&["a"])])));
+        node.world
+            .plugin(GPU)
+            .services
+            .insert(device_plugin::LIST_AND_WATCH, nonsense.clone());
+        node.world.end_streams(GPU, 0);
+        node.world.advance(DEVICE_GRACE.saturating_sub(seconds(2)));
+        assert_eq!(node.world.open_to(GPU), 0, "{nonsense:?}");
+        let shown = devices(&node).expect("they are kept");
+        assert_eq!(shown, "a!", "{nonsense:?}");
+        let asked = node.world.plugin(GPU).called.len();
+        assert!((8..100).contains(&asked), "{asked} calls: {nonsense:?}");
+        assert_eq!(node.told(REG), Ok(()));
+    }
+}
+
+#[test]
+fn a_plugin_that_is_no_extended_resource_is_refused_and_told_why() {
+    let mut node = Node::new();
+    let mut plugin = registrar(GPU);
+    plugin.info.name = "gpu".into();
+    node.world.appear(REG, plugin);
+    let words = "the name is not that of an extended resource: it has no \"/\"";
+    assert_eq!(
+        node.told(REG),
+        Err(&*format!("plugin validation failed with err: {words}"))
+    );
+    let mut plugin = registrar(GPU);
+    plugin.info.supported_versions = vec!["v1".into()];
+    node.world.appear(REG, plugin);
+    let words = "the plugin does not list the version v1beta1";
+    assert_eq!(
+        node.told(REG),
+        Err(&*format!("plugin validation failed with err: {words}"))
+    );
+}
