@@ -30,9 +30,10 @@ needs_nothing() {
 
 # Runs it for a moment: none of its sockets may be in the kernel's tables of network sockets.
 has_no_network_socket() {
-	local dir inode
+	local inode
 	dir=$(mktemp -d)
-	trap 'kill "$daemon" 2>/dev/null; rm -rf "$dir"' EXIT
+	trap 'kill "$daemon" 2>/dev/null || true; rm -rf "$dir"' EXIT
+	: >"$dir/log"
 	"$binary" run --plugins-dir "$dir/plugins" 2>"$dir/log" &
 	daemon=$!
 	until grep -q watching "$dir/log"; do
