@@ -25,7 +25,7 @@ use crate::rng::Rng;
 use crate::script::{Answer, Script};
 
 /// How many seeds every test run tries.
-const SEEDS: u64 = 512;
+const SEEDS: u64 = 1000;
 
 /// How many things happen in one run before the faults cease.
 const STEPS: usize = 300;
@@ -222,7 +222,7 @@ const HAPPENINGS: [(u64, Happening); 16] = [
     (1, ("the watches are used up, or not", Simulation::use_up)),
     (8, ("an event is heard", Simulation::hear)),
     (2, ("all events are heard", Simulation::hear_all)),
-    (12, ("news arrive", Simulation::deliver)),
+    (24, ("news arrive", Simulation::deliver)),
     (2, ("a connection breaks", Simulation::break_link)),
     (2, ("a plugin is killed", Simulation::kill)),
     (3, ("a handler answers", Simulation::answer)),
@@ -362,10 +362,19 @@ impl Simulation {
         }
     }
 
+    /// A plugin is killed, preferably one that is registered.
     fn kill(&mut self) {
-        let path = self.path();
+        let actual = self.node.world.manager.actual();
+        let registered = actual
+            .iter()
+            .filter_map(|(path, _)| path.to_str().map(str::to_owned));
+        let registered: Vec<_> = registered.collect();
+        let path = match self.rng.pick(&registered) {
+            Some(path) => path.clone(),
+            None => self.path().to_owned(),
+        };
         self.say(format_args!("  {path}"));
-        self.node.world.kill(path);
+        self.node.world.kill(&path);
     }
 
     fn wait(&mut self) {
