@@ -315,8 +315,8 @@ impl Manager {
         });
         match answer {
             Answer::Done(result) => {
-                let result = result.map_err(|reason| question.refusal(reason));
-                self.push_event(&attempt.path, attempt.id, Event::Answered(result));
+                let asker = (&attempt.path, attempt.id);
+                self.take_answer(asker, question, plugin, result);
             }
             Answer::Pending => {
                 attempt.question = Some((ticket, question));
@@ -346,14 +346,34 @@ impl Manager {
         let Some(running) = self.operations.get_mut(&path) else {
             return;
         };
-        if let Some((_, question)) = running
-            .attempt
-            .question
-            .take_if(|(open, _)| *open == ticket)
-        {
-            let result = result.map_err(|reason| question.refusal(reason));
+        let asked = running.attempt.question.take_if(|(it, _)| *it == ticket);
+        if let (Some((_, question)), Some(plugin)) = (asked, running.operation.plugin().cloned()) {
             let attempt = running.attempt.id;
-            self.push_event(&path, attempt, Event::Answered(result));
+            self.take_answer((&path, attempt), question, &plugin, result);
+        }
+    }
+
+    /// Passes a handler's answer on to the operation that asked.
+    fn take_answer(
+        &mut self,
+        (path, attempt): (&Arc<Path>, AttemptId),
+        question: Question,
+        plugin: &Plugin,
+        result: Result<(), Reason>,
+    ) {
+        if question == Question::Validate && result.is_err() {
+            self.retry_after_current(path, plugin);
+        }
+        let result = result.map_err(|reason| question.refusal(reason));
+        self.push_event(path, attempt, Event::Answered(result));
+    }
+
+    /// A handler may refuse a plugin because of the one that is registered under its name, as it is
+    /// done for CSI drivers: when that one goes, the plugin is tried again.
+    fn retry_after_current(&mut self, path: &Arc<Path>, plugin: &Plugin) {
+        let current = self.instances.current(&plugin.kind, &plugin.name);
+        if let Some(holder) = current.map(|current| current.socket.clone()) {
+            self.instances.block(path.clone(), holder);
         }
     }
 

@@ -80,6 +80,14 @@ impl Instances {
     pub(super) fn block(&mut self, socket: Arc<Path>, holder: Arc<Path>) {
         self.blocked.entry(holder).or_default().insert(socket);
     }
+
+    /// The plugin behind `socket` has gone: nothing is left of it to be tried again.
+    pub(super) fn unblock(&mut self, socket: &Path) {
+        self.blocked.retain(|_, sockets| {
+            sockets.remove(socket);
+            !sockets.is_empty()
+        });
+    }
 }
 
 #[cfg(test)]
@@ -129,6 +137,8 @@ mod tests {
         assert_eq!(instances.holder_of_endpoint(&holder), None);
         assert_eq!(instances.holder_of_endpoint(&late), Some(&holder.socket));
         instances.block(late.socket.clone(), holder.socket.clone());
+        instances.block(Path::new("/r/gone").into(), holder.socket.clone());
+        instances.unblock(Path::new("/r/gone"));
         let removed = instances.remove(&holder);
         assert!(removed.unblocked.into_iter().eq([late.socket.clone()]));
     }

@@ -458,6 +458,7 @@ impl Manager {
     /// A socket's backoff and its place in line belong to its identity, and go with it.
     fn forget_retry(&mut self, path: &Arc<Path>) {
         self.deadlines.set(Wake::Retry(path.clone()), None);
+        self.instances.unblock(path);
         if !self.operations.contains_key(path) {
             self.places.forget(path);
         }

@@ -240,6 +240,21 @@ fn csi4_a_driver_whose_name_is_taken_needs_a_higher_version() {
 }
 
 #[test]
+fn a_driver_whose_name_was_taken_is_registered_at_the_moment_it_is_free() {
+    let mut node = with_driver([knows_node("old")]);
+    let mut late = registrar(&["1.0.0"]);
+    late.info.endpoint = "/p/new.sock".into();
+    node.world
+        .create("/p/new.sock", Script::serving([knows_node("new")]));
+    node.world.appear("/r/new-reg.sock", late);
+    assert!(node.told("/r/new-reg.sock").is_err());
+    node.world.vanish(REG);
+    assert_eq!(node.told("/r/new-reg.sock"), Ok(()));
+    let driver = node.knows.csi_drivers.get("disk.example");
+    assert_eq!(driver.expect("a driver").node_id, "new");
+}
+
+#[test]
 fn the_old_driver_is_the_one_to_use_again_when_the_new_one_goes() {
     let mut node = with_driver([knows_node("old")]);
     let mut late = registrar(&["1.0.1"]);
