@@ -3,8 +3,9 @@
 //! Pure. A [`PluginHandler`] is asked three questions about a plugin of its type, always in the
 //! order validate, register, deregister, and never two at a time about one plugin name. It answers
 //! at once ([`Answer::Done`]) or later ([`Answer::Pending`]), and meanwhile may ask for effects
-//! through its [`Context`]: a call or a stream on the plugin's endpoint, a program, a timer. What
-//! comes of them reaches it as an [`Event`]. It never blocks, and never touches the system itself.
+//! through its [`Context`]: a call, a stream or a connection to the plugin's endpoint, a program, a
+//! timer. What comes of them reaches it as an [`Event`]. It never blocks, and never touches the
+//! system itself.
 //!
 //! ```text
 //!               validate, register, deregister (Ticket)
@@ -12,11 +13,66 @@
 //!            <------------------------------------------
 //!               Done(result) | Pending, effects
 //!
-//!               handle_event(Called | StreamMessage | StreamEnded | ProgramEnded | TimerFired)
+//!               handle_event(Called | StreamMessage | StreamEnded | Connected | Disconnected |
+//!                            ProgramEnded | TimerFired)
 //!            ------------------------------------------>
 //!            <------------------------------------------
 //!               answer(Ticket, result), more effects
 //! ```
+//!
+//! # Writing a handler
+//!
+//! Implement three methods of [`PluginHandler`], and give the handler to the
+//! [`HandlerTable::add`] of the table that the manager is made with:
+//!
+//! ```
+//! use plugind::handler::{Answer, Context, HandlerTable, Plugin, PluginHandler};
+//!
+//! #[derive(Debug)]
+//! struct ToasterHandler;
+//!
+//! impl PluginHandler for ToasterHandler {
+//!     fn validate(&mut self, plugin: &Plugin, _: &mut Context<'_>) -> Answer {
+//!         if plugin.versions.iter().any(|version| version == "v1") {
+//!             Answer::YES
+//!         } else {
+//!             Answer::no("only toasters of version v1 fit")
+//!         }
+//!     }
+//!
+//!     fn register(&mut self, plugin: &Plugin, _: &mut Context<'_>) -> Answer {
+//!         println!("{plugin} is at {}", plugin.endpoint.display());
+//!         Answer::YES
+//!     }
+//!
+//!     fn deregister(&mut self, plugin: &Plugin, _: &mut Context<'_>) -> Answer {
+//!         println!("{plugin} has gone");
+//!         Answer::YES
+//!     }
+//! }
+//!
+//! let mut table = HandlerTable::new();
+//! table.add(["Toaster"], ToasterHandler);
+//! ```
+//!
+//! - **Answer at once** where that is possible. Where it takes a call, keep [`Context::ticket`],
+//!   say [`Answer::Pending`], and answer from [`PluginHandler::handle_event`]. The manager waits
+//!   for [`HANDLER_TIMEOUT`](crate::config::HANDLER_TIMEOUT); what is abandoned is cancelled.
+//! - **A no to validate is final** until something changes; a no to register is tried again with
+//!   backoff and leaves nothing behind. What deregister says only ends the wait for it.
+//! - **An effect ends with one event**, unless it is cancelled; a stream and a connection tell more
+//!   before that. Take back what a plugin's deregistration leaves without use: nobody else does.
+//! - **Two plugins of one name** can be registered at a time, each through its own socket. The
+//!   newest is the one to use; [`PluginHandler::promoted`] tells when an older one is again.
+//! - **Believe nothing**: a plugin may be slow, silent or hostile. Every call has a deadline and no
+//!   reply is larger than [`MAX_REPLY`](crate::config::MAX_REPLY); limit what is kept of it, and
+//!   show text through [`crate::escape`].
+//! - **To be read from outside**, keep what is known in a [`Store`] or something like it, and hand
+//!   out a clone before the handler is given away.
+//!
+//! The examples `simple-handler` and `calling-handler` in `tests/examples/` are whole programs;
+//! [`csi`], [`device`] and [`dra`] are the built-in ones, from one that makes calls to one that
+//! holds connections.
 
 mod accept;
 mod built_in;

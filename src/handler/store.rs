@@ -59,7 +59,7 @@ impl<T: Clone> Store<T> {
 
 impl<T> Store<T> {
     /// From now on this is known of the plugin: a new one is the one to use under its name.
-    pub(super) fn set(&self, plugin: &Plugin, known: T) {
+    pub fn set(&self, plugin: &Plugin, known: T) {
         let mut plugins = self.lock();
         let line = plugins.entry(plugin.name.clone()).or_default();
         match line.iter_mut().find(|entry| is_about(entry, plugin)) {
@@ -69,7 +69,7 @@ impl<T> Store<T> {
     }
 
     /// Looks at what is known of the plugin, or changes it.
-    pub(super) fn with<R>(&self, plugin: &Plugin, look: impl FnOnce(&mut T) -> R) -> Option<R> {
+    pub fn with<R>(&self, plugin: &Plugin, look: impl FnOnce(&mut T) -> R) -> Option<R> {
         let mut plugins = self.lock();
         let line = plugins.get_mut(&plugin.name)?;
         let entry = line.iter_mut().find(|entry| is_about(entry, plugin));
@@ -77,7 +77,7 @@ impl<T> Store<T> {
     }
 
     /// Nothing is known of the plugin any more.
-    pub(super) fn remove(&self, plugin: &Plugin) -> Option<T> {
+    pub fn remove(&self, plugin: &Plugin) -> Option<T> {
         let mut plugins = self.lock();
         let line = plugins.get_mut(&plugin.name)?;
         let place = line.iter().position(|entry| is_about(entry, plugin))?;
@@ -89,7 +89,7 @@ impl<T> Store<T> {
     }
 
     /// The plugin is the one to use under its name from now on.
-    pub(super) fn promote(&self, plugin: &Plugin) {
+    pub fn promote(&self, plugin: &Plugin) {
         let mut plugins = self.lock();
         let Some(line) = plugins.get_mut(&plugin.name) else {
             return;

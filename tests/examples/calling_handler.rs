@@ -1,0 +1,94 @@
+//! A handler of one's own that makes a call: a CSI driver is registered once it says that it is
+//! ready.
+//!
+//! `cargo run --example calling-handler -- DIRECTORY` works until it is killed.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+use std::{env, error};
+
+use plugind::config::Config;
+use plugind::daemon::PluginManager;
+use plugind::handler::{
+    Answer, Call, CallFailure, Context, EffectId, Event, HandlerTable, Plugin, PluginHandler,
+    Reason, Ticket,
+};
+use plugind::proto::csi_v1::{ProbeRequest, ProbeResponse, identity};
+use prost::Message as _;
+
+/// Asks every driver whether it is ready.
+#[derive(Debug, Default)]
+struct ReadyHandler {
+    /// The question that each call is to answer.
+    asking: BTreeMap<EffectId, Ticket>,
+}
+
+impl PluginHandler for ReadyHandler {
+    fn validate(&mut self, _: &Plugin, _: &mut Context<'_>) -> Answer {
+        Answer::YES
+    }
+
+    /// The answer takes a call, so it comes later: the ticket says to which question.
+    fn register(&mut self, plugin: &Plugin, context: &mut Context<'_>) -> Answer {
+        let Some(ticket) = context.ticket() else {
+            return Answer::no("nobody asks");
+        };
+        let call = context.call(Call {
+            endpoint: plugin.endpoint.clone(),
+            method: identity::PROBE,
+            request: ProbeRequest {}.encode_to_vec(),
+            timeout: Duration::from_secs(10),
+        });
+        self.asking.insert(call, ticket);
+        Answer::Pending
+    }
+
+    fn deregister(&mut self, _: &Plugin, _: &mut Context<'_>) -> Answer {
+        Answer::YES
+    }
+
+    /// Every effect ends with an event, unless it is cancelled: here, the call's reply or failure.
+    fn handle_event(&mut self, event: Event, context: &mut Context<'_>) {
+        let Event::Called { id, result } = event else {
+            return;
+        };
+        if let Some(ticket) = self.asking.remove(&id) {
+            context.answer(ticket, is_ready(result));
+        }
+    }
+
+    /// The plugin has gone meanwhile, or the manager's patience has ended: nobody waits any more.
+    fn abandon(&mut self, ticket: Ticket, context: &mut Context<'_>) {
+        self.asking.retain(|call, asked| {
+            if *asked == ticket {
+                context.cancel(*call);
+            }
+            *asked != ticket
+        });
+    }
+}
+
+/// What a driver said is never trusted to be what it should be.
+fn is_ready(result: Result<Vec<u8>, CallFailure>) -> Result<(), Reason> {
+    let reply = result.map_err(|failure| Reason::new(format!("Probe failed: {failure}")))?;
+    match ProbeResponse::decode(&*reply) {
+        Ok(ProbeResponse { ready: Some(false) }) => Err(Reason::new("the driver is not ready")),
+        Ok(_) => Ok(()), // "Absent means ready."
+        Err(error) => Err(Reason::new(format!("that is no reply to Probe: {error}"))),
+    }
+}
+
+fn main() -> Result<(), Box<dyn error::Error>> {
+    let dir = env::args_os().nth(1).ok_or("name a directory")?;
+    let config = Config {
+        plugins_dirs: vec![PathBuf::from(dir)],
+        ..Config::default()
+    };
+    let mut handlers = HandlerTable::new();
+    handlers.add(["CSIPlugin"], ReadyHandler::default());
+    let mut plugins = PluginManager::new(&config, handlers)?;
+    loop {
+        plugins.turn(None)?;
+    }
+}
