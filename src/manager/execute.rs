@@ -176,6 +176,7 @@ impl Manager {
                 Command::Ask(question, plugin) => self.ask(attempt, question, &plugin, now),
                 Command::Abandon(plugin) => self.abandon(attempt, &plugin, now),
                 Command::EnterActual(plugin) => {
+                    self.supersede(&plugin);
                     // The path is not empty: it was in the desired state.
                     let _ = self.actual.add(plugin, attempt.identity);
                 }

@@ -158,6 +158,25 @@ impl Manager {
         Some(registered.plugin)
     }
 
+    /// A plugin is about to be registered. What is remembered of the same plugin and endpoint by
+    /// another socket is forgotten: to deregister that later would take this registration along.
+    pub(super) fn supersede(&mut self, plugin: &Plugin) {
+        let actual = &self.actual;
+        let is_same = |path: &Arc<Path>| {
+            let known = actual.get(path).map(|registered| &registered.plugin);
+            known.is_some_and(|known| {
+                (&known.kind, &known.name, &known.endpoint)
+                    == (&plugin.kind, &plugin.name, &plugin.endpoint)
+            })
+        };
+        let remembered = self.restored.iter().cloned();
+        let same: Vec<_> = remembered.filter(is_same).collect();
+        for path in same {
+            self.restored.remove(&path);
+            self.actual.remove(&path);
+        }
+    }
+
     /// Every directory has been looked at: what is remembered and was not found has gone.
     pub(super) fn scanned(&mut self) {
         for path in std::mem::take(&mut self.restored) {

@@ -8,6 +8,7 @@ use plugind::config::{BACKOFF_CAP, MAX_OPERATIONS};
 use plugind::handler::{Answer as Say, Reason};
 use plugind::manager::{Guard, Input, Memory, OnDown};
 
+use crate::node::Node;
 use crate::script::{Answer, Script};
 use crate::world::World;
 
@@ -102,6 +103,34 @@ fn a_plugin_is_registered_at_the_moment_it_is_found() {
     world.appear(A, csi("a"));
     assert_eq!(world.plugin(A).last_told(), Some((true, "")));
     assert_eq!(world.now, plugind::time::Time::ZERO);
+}
+
+#[test]
+fn one_more_plugin_is_the_work_of_one_however_many_there_are() {
+    let mut world = World::new();
+    for i in 0..300 {
+        world.appear(&format!("/r/{i}.sock"), csi(&format!("plugin-{i}")));
+    }
+    world.told();
+    world.take_dials();
+    world.appear(A, csi("a"));
+    assert_eq!(world.told(), "validate a, register a");
+    assert_eq!(world.take_dials().len(), 1);
+}
+
+#[test]
+fn the_removal_of_a_path_is_a_removal_only_of_what_is_registered_there() {
+    let mut node = Node::new(World::new().manager);
+    node.bind(A, Some(csi("old")), false);
+    node.hear_all();
+    // The old one cleans up after the new one has come: its removal is heard of too late.
+    node.remove(A);
+    node.bind(A, Some(csi("new")), false);
+    while node.hear() {}
+    let there = node.tree.sockets().map(|(_, identity)| identity).last();
+    let registered = node.world.manager.actual().get(Path::new(A));
+    assert_eq!(registered.map(|it| &*it.plugin.name), Some("new"));
+    assert_eq!(registered.map(|it| it.identity), there);
 }
 
 #[test]
@@ -490,6 +519,36 @@ fn a_plugin_in_the_place_of_a_remembered_one_is_registered_after_that_is_deregis
     world.create(A, csi("never seen"));
     world.appear(A, csi("b"));
     assert_eq!(world.told(), "deregister a, validate b, register b");
+}
+
+#[test]
+fn a_plugin_that_moved_to_another_socket_meanwhile_is_deregistered_before_it_is_registered() {
+    let mut before = World::new();
+    before.appear(A, with_endpoint("a", "/p/a.sock"));
+    let mut world = restarted(&before);
+    world.create(B, with_endpoint("a", "/p/a.sock"));
+    world.notice(B);
+    world.manager.handle_input(Input::Scanned, world.now);
+    world.run();
+    assert_eq!(
+        world.told(),
+        "deregister a@/p/a.sock, validate a@/p/a.sock, register a@/p/a.sock"
+    );
+    assert_eq!(world.counts(), (1, 1));
+}
+
+#[test]
+fn a_plugin_that_is_registered_before_all_has_been_looked_at_is_not_deregistered_by_its_old_socket()
+{
+    let mut before = World::new();
+    before.appear(A, with_endpoint("a", "/p/a.sock"));
+    let mut world = restarted(&before);
+    world.appear(B, with_endpoint("a", "/p/a.sock"));
+    world.manager.handle_input(Input::Scanned, world.now);
+    world.run();
+    assert_eq!(world.told(), "validate a@/p/a.sock, register a@/p/a.sock");
+    assert_eq!(world.plugin(B).last_told(), Some((true, "")));
+    assert_eq!(world.counts(), (1, 1));
 }
 
 #[test]
