@@ -56,7 +56,8 @@
 //!   leaves its question open and has it answered by [`daemon::PluginManager::answer`].
 //! - What is registered stands in [`daemon::PluginManager::manager`].
 //! - To end, call [`daemon::PluginManager::stop`] and go on until
-//!   [`daemon::PluginManager::is_stopped`].
+//!   [`daemon::PluginManager::is_stopped`]; then [`daemon::PluginManager::save`] brings the
+//!   state file up to date, if there is one.
 //!
 //! The examples `poll-loop` and `in-tokio` in `tests/examples/` are whole programs.
 //!
