@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# The life of three plugins: a CSI driver, a device plugin and a DRA driver come and are registered;
-# one goes and is deregistered, comes again and is registered again. Ends with status 0 only if all
-# of it happened. `make demo` builds what it needs and runs it.
+# The life of three plugins: a CSI driver, a device plugin and a DRA driver come and are registered,
+# and what they say of the node and of themselves is known; a device breaks and is repaired; its
+# plugin goes and is deregistered, comes again and is registered again. Ends with status 0 only if
+# all of it happened. `make demo` builds what it needs and runs it.
 #
 # The daemon and the plugins write to one pipe. The script shows every line and waits for the lines
 # that it expects, for a bounded time; nothing here sleeps.
@@ -65,7 +66,7 @@ stop() {
 step "The daemon starts on an empty directory"
 "$target/plugind" run --plugins-dir "$plugins" >&3 2>&1 3>&- &
 daemon=$!
-await "watching"
+await "watching" "stays registered"
 
 step "A CSI driver, a device plugin and a DRA driver come"
 start CSIPlugin disk.example ""
@@ -77,6 +78,15 @@ nic=$!
 for name in disk.example example.com/gpu nic.example; do
 	await ": registered .*$name" "$name: told that it is registered"
 done
+await 'disk.example: node id "sample-node", topology zone=a' \
+	"example.com/gpu: 2 devices, 2 healthy" \
+	"nic.example: the service to call is v1.DRAPlugin" "nic.example: connected"
+
+step "A device breaks, and is repaired"
+kill -USR1 "$gpu"
+await "2 devices, 1 healthy; now unhealthy: device-1"
+kill -USR1 "$gpu"
+await "2 devices, 2 healthy; now healthy: device-1"
 
 step "The device plugin goes"
 stop "$gpu"
@@ -85,7 +95,8 @@ await "example.com/gpu: ended" ": deregistered .*example.com/gpu"
 step "It comes again"
 start DevicePlugin example.com/gpu ""
 gpu=$!
-await ": registered .*example.com/gpu" "example.com/gpu: told that it is registered"
+await ": registered .*example.com/gpu" "example.com/gpu: told that it is registered" \
+	"2 devices, 2 healthy"
 
 step "The daemon is asked to end, and then the plugins"
 stop "$daemon"

@@ -18,14 +18,15 @@ use std::sync::Arc;
 
 use nix::sys::stat::{Mode, umask};
 use plugind::escape;
-use plugind::proto::csi_v1::{NodeGetInfoResponse, node};
+use plugind::proto::csi_v1::{NodeGetInfoResponse, Topology, node};
 use plugind::proto::pluginregistration::{
     PluginInfo, RegistrationStatus, RegistrationStatusResponse, registration,
 };
-use plugind::proto::v1beta1::{DevicePluginOptions, device_plugin};
+use plugind::proto::v1beta1::{Device, DevicePluginOptions, ListAndWatchResponse, device_plugin};
 use prost::Message;
 use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
 
 use self::grpc::{INVALID_ARGUMENT, Service, Status, UNIMPLEMENTED};
 
@@ -59,6 +60,8 @@ struct Plugin {
     socket: PathBuf,
     /// Whether it ends in the middle of the call that tells it that it was refused.
     exit_on_refusal: bool,
+    /// The list of its devices, encoded.
+    devices: watch::Sender<Vec<u8>>,
 }
 
 impl Plugin {
@@ -97,6 +100,7 @@ impl Plugin {
             info,
             socket,
             exit_on_refusal,
+            devices: watch::Sender::new(devices(true)),
         }))
     }
 
@@ -128,6 +132,9 @@ impl Service for Plugin {
             }
             node::NODE_GET_INFO => Ok(NodeGetInfoResponse {
                 node_id: "sample-node".to_owned(),
+                accessible_topology: Some(Topology {
+                    segments: [("zone".to_owned(), "a".to_owned())].into(),
+                }),
                 ..NodeGetInfoResponse::default()
             }
             .encode_to_vec()),
@@ -137,6 +144,23 @@ impl Service for Plugin {
             _ => Err(UNIMPLEMENTED),
         }
     }
+
+    fn watch(&self, path: &str) -> Option<watch::Receiver<Vec<u8>>> {
+        (path == device_plugin::LIST_AND_WATCH).then(|| self.devices.subscribe())
+    }
+}
+
+/// The list of a plugin's two devices, of which the second may be broken.
+fn devices(is_second_healthy: bool) -> Vec<u8> {
+    let health = |is_healthy| if is_healthy { "Healthy" } else { "Unhealthy" };
+    let devices = [("device-0", true), ("device-1", is_second_healthy)];
+    let devices = devices.map(|(id, is_healthy)| Device {
+        id: id.to_owned(),
+        health: health(is_healthy).to_owned(),
+        topology: None,
+    });
+    let devices = devices.to_vec();
+    ListAndWatchResponse { devices }.encode_to_vec()
 }
 
 /// What a plugin of the type usually says it can speak.
@@ -153,6 +177,8 @@ async fn run(plugin: Plugin) -> Result<(), Box<dyn Error>> {
     let plugin = Arc::new(plugin);
     let mut terminated = signal(SignalKind::terminate())?;
     let mut interrupted = signal(SignalKind::interrupt())?;
+    let mut hit = signal(SignalKind::user_defined1())?;
+    let mut is_healthy = true;
     let listener = listen(&plugin.socket)?;
     println!(
         "{}: listening on {}",
@@ -164,6 +190,10 @@ async fn run(plugin: Plugin) -> Result<(), Box<dyn Error>> {
             accepted = listener.accept() => {
                 let (stream, _) = accepted?;
                 tokio::spawn(grpc::serve(Arc::clone(&plugin), stream));
+            }
+            _ = hit.recv() => {
+                is_healthy = !is_healthy;
+                plugin.devices.send_replace(devices(is_healthy));
             }
             _ = terminated.recv() => break,
             _ = interrupted.recv() => break,
@@ -199,5 +229,6 @@ Options:
   --exit-on-refusal  exit in the middle of the call that says no, as node-driver-registrar does
   -h, --help         this text
 
-It prints what it is told. SIGTERM and SIGINT end it and remove its socket.
+It prints what it is told. SIGUSR1 breaks one of its devices, or repairs it; SIGTERM and SIGINT
+end it and remove its socket.
 ";
