@@ -315,6 +315,34 @@ fn a_handler_that_never_answers_costs_its_plugin_the_registration_and_nobody_els
 }
 
 #[test]
+fn a_manager_that_is_to_end_begins_nothing_and_gives_what_runs_two_seconds() {
+    let mut world = World::new();
+    world.handler.will_say([Say::YES, Say::Pending]);
+    world.appear(A, csi("a"));
+    world.manager.handle_input(Input::Stop, world.now);
+    world.appear(B, csi("b"));
+    world.advance(Duration::from_millis(1999));
+    assert!(!world.manager.is_stopped());
+    world.advance(Duration::from_millis(1));
+    assert_eq!(world.told(), "validate a, register a");
+    assert!(world.manager.is_stopped());
+    assert!(world.open_links().is_empty());
+}
+
+#[test]
+fn a_manager_that_is_to_end_lets_what_runs_end_well_if_it_does_in_time() {
+    let mut world = World::new();
+    world.handler.will_say([Say::YES, Say::Pending]);
+    world.appear(A, csi("a"));
+    world.manager.handle_input(Input::Stop, world.now);
+    let ticket = world.handler.open()[0];
+    world.answer(ticket, Ok(()));
+    assert_eq!(world.plugin(A).last_told(), Some((true, "")));
+    assert_eq!(world.told(), "validate a, register a");
+    assert!(world.manager.is_stopped());
+}
+
+#[test]
 fn an_answer_that_comes_too_late_meets_nobody() {
     let mut world = World::new();
     world.handler.will_say([Say::Pending]);
