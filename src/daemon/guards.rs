@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{getsockopt, sockopt};
 
 use super::connection::Connection;
@@ -32,6 +33,10 @@ impl Guards {
         registry: &Registry,
     ) -> io::Result<()> {
         let process = getsockopt(connection.stream(), sockopt::PeerPidfd)?;
+        if has_ended(&process)? {
+            // Whoever called `listen` has left the socket to a child of its own.
+            return Err(io::Error::other("it has ended, and somebody else answers"));
+        }
         registry.register(
             &mut SourceFd(&process.as_raw_fd()),
             token,
@@ -53,4 +58,9 @@ impl Guards {
             self.by_token.remove(&token);
         }
     }
+}
+
+fn has_ended(process: &OwnedFd) -> io::Result<bool> {
+    let mut polled = [PollFd::new(process.as_fd(), PollFlags::POLLIN)];
+    Ok(poll(&mut polled, PollTimeout::ZERO)? > 0)
 }
