@@ -343,6 +343,19 @@ fn a_manager_that_is_to_end_lets_what_runs_end_well_if_it_does_in_time() {
 }
 
 #[test]
+fn a_failure_says_what_happened_and_never_that_sending_the_error_failed() {
+    for notify in [Answer::Good, Answer::Status(13, "?"), Answer::Close] {
+        let mut world = World::new();
+        world.handler.will_say([Say::no("bad version")]);
+        world.appear(A, Script { notify, ..csi("a") });
+        let socket = world.manager.desired().get(Path::new(A));
+        let failure = socket.and_then(|socket| socket.last_failure.clone());
+        let words = failure.expect("it was refused").to_string();
+        assert_eq!(words, "plugin refused: validation failed: bad version");
+    }
+}
+
+#[test]
 fn an_answer_that_comes_too_late_meets_nobody() {
     let mut world = World::new();
     world.handler.will_say([Say::Pending]);
