@@ -100,14 +100,14 @@ async fn headers_that_fill_a_frame_are_read() {
 }
 
 #[tokio::test]
-async fn a_reset_ends_the_call() {
+async fn a_server_that_refuses_a_call_twice_ends_it() {
     let mut client = Client::new(Time::ZERO);
     let call = ask(&mut client, b"");
     let refuse = |_request, mut respond: SendResponse<Bytes>| async move {
         respond.send_reset(Reason::REFUSED_STREAM);
     };
     let outcomes = talk(&mut client, h2::server::Builder::new(), refuse).await;
-    assert_eq!(outcomes, [(call, Err(CallError::Refused))]);
+    assert_eq!(outcomes, [(call, Err(CallError::Refused { again: false }))]);
 }
 
 #[tokio::test]

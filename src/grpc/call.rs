@@ -4,7 +4,9 @@
 //! the request.
 //!
 //! ```text
-//!                    opened                   headers
+//!                refused, once
+//!        +-----------------------+
+//!        v           opened      |            headers
 //! Awaiting::Stream ----------> Awaiting::Head ---------> Awaiting::Reply <--+
 //!        |                       |      \                  |     |          | its message,
 //!        |                       |       \ headers         |     +----------+ and no second one
@@ -58,10 +60,15 @@ pub(super) struct Call {
     timeout: Option<Duration>,
     /// The largest message it accepts.
     max_message: usize,
-    /// What is called and, behind it, the message with its prefix; empty when all of it is sent.
+    /// What is called and, behind it, the message with its prefix; empty when all of it is sent and
+    /// the server has begun to answer. Until then it may be wanted once more.
     request: Vec<u8>,
-    /// How much of it is sent: at first the path, which goes out with the headers.
+    /// How long the path in it is, which goes out with the headers.
+    path: usize,
+    /// How much of it is sent; the path counts from the start.
     sent: usize,
+    /// Whether the server has refused the call before.
+    is_second: bool,
     awaiting: Awaiting,
 }
 
@@ -111,9 +118,25 @@ impl Call {
             timeout: deadline.map(|deadline| deadline.saturating_since(now)),
             max_message,
             request: message::encode_behind(path, message),
+            path: path.len(),
             sent: path.len(),
+            is_second: false,
             awaiting: Awaiting::Stream,
         }
+    }
+
+    /// Begins anew, in the time that is left, after the server said that it has not looked at the
+    /// call; answers whether that may be: once, and not when there is an answer already.
+    ///
+    /// RFC 9113 §8.7: "Any request that was sent on the reset stream can be safely retried."
+    pub(super) fn begin_again(&mut self) -> bool {
+        if self.is_second || self.has_head() {
+            return false;
+        }
+        self.is_second = true;
+        self.sent = self.path;
+        self.awaiting = Awaiting::Stream;
+        true
     }
 
     /// Its time begins anew.
@@ -139,7 +162,7 @@ impl Call {
     /// Sends what can be sent now; an error is the call's end.
     pub(super) fn send(&mut self, http2: &mut Connection, now: Time) -> Result<(), CallError> {
         if matches!(self.awaiting, Awaiting::Stream) {
-            let path = &self.request[..self.sent];
+            let path = &self.request[..self.path];
             let left = self.deadline.map(|deadline| deadline.saturating_since(now));
             let timeout = left.map(Timeout::at_least);
             let headers = RequestHeaders::new(path, timeout.as_ref());
@@ -163,13 +186,27 @@ impl Call {
         let Some(stream) = self.stream() else {
             return;
         };
-        if self.request.is_empty() {
+        if self.sent == self.request.len() {
             return;
         }
         match http2.send_data(stream, &self.request[self.sent..], true, now) {
-            Taken::All => self.request = Vec::new(),
+            Taken::All => self.sent = self.request.len(),
             Taken::Some(octets) => self.sent += octets,
         }
+        self.forget_request();
+    }
+
+    /// Drops the request when nobody will want it again.
+    fn forget_request(&mut self) {
+        if self.has_head() && self.sent == self.request.len() {
+            self.request = Vec::new();
+            self.sent = 0;
+        }
+    }
+
+    /// Whether the answer's headers have come.
+    fn has_head(&self) -> bool {
+        !matches!(self.awaiting, Awaiting::Stream | Awaiting::Head { .. })
     }
 
     /// Takes the answer's headers.
@@ -202,6 +239,7 @@ impl Call {
             },
             Shape::ServerStreaming => Awaiting::Messages { stream, assembler },
         };
+        self.forget_request();
         None
     }
 

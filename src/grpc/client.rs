@@ -306,12 +306,16 @@ impl Client {
                 let outcome = call.map(|call| call.receive_trailers(fields));
                 self.settle(stream, outcome, true, now);
             }
+            http2::Event::Reset {
+                stream,
+                code: ErrorCode::REFUSED_STREAM,
+            } => {
+                if let Some(index) = self.position(stream) {
+                    self.refuse(index, now);
+                }
+            }
             http2::Event::Reset { stream, code } => {
-                let error = match code {
-                    ErrorCode::REFUSED_STREAM => CallError::Refused,
-                    code => CallError::Reset(code),
-                };
-                self.settle(stream, Some(Err(error)), true, now);
+                self.settle(stream, Some(Err(CallError::Reset(code))), true, now);
             }
             http2::Event::Failed { stream, error } => {
                 self.settle(stream, Some(Err(CallError::Stream(error))), true, now);
@@ -327,11 +331,7 @@ impl Client {
     /// Ends the call on `stream`, if there is an outcome; `complete` when the server has nothing
     /// more to say on it: then nobody waits for the rest of the request, and ending it is no error.
     fn settle(&mut self, stream: StreamId, outcome: Option<Outcome>, complete: bool, now: Time) {
-        let index = self
-            .calls
-            .iter()
-            .position(|call| call.stream() == Some(stream));
-        if let (Some(index), Some(outcome)) = (index, outcome) {
+        if let (Some(index), Some(outcome)) = (self.position(stream), outcome) {
             let code = if complete {
                 ErrorCode::NO_ERROR
             } else {
@@ -341,11 +341,27 @@ impl Client {
         }
     }
 
-    /// Ends the calls that the server will not look at.
+    /// Where the call on `stream` is.
+    fn position(&self, stream: StreamId) -> Option<usize> {
+        let mut calls = self.calls.iter();
+        calls.position(|call| call.stream() == Some(stream))
+    }
+
+    /// Makes a call that the server has not looked at once more, at once, if there can be another
+    /// stream for it; or else ends it.
+    fn refuse(&mut self, index: usize, now: Time) {
+        let again = self.calls[index].begin_again();
+        if !again || self.is_closed() {
+            let error = CallError::Refused { again };
+            self.finish(index, Err(error), ErrorCode::CANCEL, now);
+        }
+    }
+
+    /// Ends the calls that a server which goes away will not look at.
     fn refuse_above(&mut self, last_stream: u32, now: Time) {
         let is_above = |call: &Call| call.stream().is_some_and(|id| id.get() > last_stream);
         while let Some(index) = self.calls.iter().position(is_above) {
-            self.finish(index, Err(CallError::Refused), ErrorCode::CANCEL, now);
+            self.refuse(index, now);
         }
     }
 

@@ -34,7 +34,11 @@ pub enum CallError {
     /// We ended the call ourselves.
     Cancelled,
     /// The server did not begin to work on the call: it refused it, or went away before it.
-    Refused,
+    Refused {
+        /// Whether it may be made again, on another connection: it was made once, and the server
+        /// had not begun to answer. On the same connection it was made again already.
+        again: bool,
+    },
     /// The server ended the call's stream.
     Reset(ErrorCode),
     /// The server broke HTTP/2's rules on the call's stream.
@@ -74,12 +78,12 @@ pub enum Broken {
     UnknownFlag(u8),
 }
 
-/// Whether a failed call may be tried again without asking what it does.
+/// Whether a failed call may be made again at once, without asking what it does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retry {
-    /// The server may have acted on it.
-    Unsafe,
-    /// The server says that it has not looked at it: once, at once.
+    /// Not: the server may have acted on it, or has refused it twice.
+    Not,
+    /// The server says that it has not looked at it: once.
     Once,
     /// It never left this process: as long as its deadline allows.
     Freely,
@@ -99,25 +103,25 @@ impl CallError {
             }
             Self::DeadlineExceeded => Code::DeadlineExceeded,
             Self::Cancelled => Code::Cancelled,
-            Self::Refused | Self::Connection { .. } => Code::Unavailable,
+            Self::Refused { .. } | Self::Connection { .. } => Code::Unavailable,
             Self::Reset(code) => Code::from_reset(*code),
             Self::Stream(StreamError::HeadersTooLarge) => Code::ResourceExhausted,
             Self::Broken(_) | Self::Stream(_) => Code::Internal,
         }
     }
 
-    /// Whether the call may be tried again.
+    /// Whether the call may be made again at once, and how often.
     pub fn retry(&self) -> Retry {
         match self {
-            Self::Refused => Retry::Once,
+            Self::Refused { again: true } => Retry::Once,
             Self::Connection { written: false, .. } | Self::TooManyCalls => Retry::Freely,
-            _ => Retry::Unsafe,
+            _ => Retry::Not,
         }
     }
 
-    /// Whether the server has certainly not acted on the call.
-    pub fn is_unprocessed(&self) -> bool {
-        self.retry() != Retry::Unsafe
+    /// Whether the call may be made again at once.
+    pub fn may_retry(&self) -> bool {
+        self.retry() != Retry::Not
     }
 }
 
@@ -135,7 +139,7 @@ impl fmt::Display for CallError {
             Self::RequestHeaders => f.write_str("the call's headers are too large"),
             Self::DeadlineExceeded => f.write_str("the peer did not answer in time"),
             Self::Cancelled => f.write_str("the call was cancelled"),
-            Self::Refused => f.write_str("the peer refused the call without looking at it"),
+            Self::Refused { .. } => f.write_str("the peer refused the call without looking at it"),
             Self::Reset(code) => write!(f, "the peer reset the stream: {code}"),
             Self::Stream(error) => write!(f, "the peer broke the stream: {error}"),
             Self::Connection { error, .. } => error.fmt(f),

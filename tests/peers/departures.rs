@@ -1,5 +1,8 @@
 //! Servers that go away in the middle of a call, in peace or not.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use h2::Reason;
 use plugind::grpc::{CallError, Code, Retry};
 use plugind::http2::{ConnectionError, ErrorCode, GoneAway};
@@ -63,11 +66,7 @@ fn a_server_that_closes_before_its_trailers_is_unavailable() {
     let error = after(&octets[..data + 9 + length]);
     assert_eq!(error, eof(false));
     assert_eq!(error.code(), Code::Unavailable);
-    assert_eq!(
-        error.retry(),
-        Retry::Unsafe,
-        "the server may have acted on it"
-    );
+    assert_eq!(error.retry(), Retry::Not, "the server may have acted on it");
 }
 
 #[test]
@@ -91,7 +90,7 @@ fn a_server_that_drains_still_answers_the_call_that_it_has() {
     let late = link.begin(registration::GET_INFO, &InfoRequest {}, 1000, PATIENCE);
     let late = link.end(late).unwrap_err();
     assert_eq!(late.code(), Code::Unavailable);
-    assert_ne!(late.retry(), Retry::Unsafe, "it never reached the server");
+    assert_ne!(late.retry(), Retry::Not, "it never reached the server");
     go.send(()).unwrap();
     assert_eq!(link.end(call), Ok(info().encode_to_vec()));
     link.run_until(|link| link.client.is_closed());
@@ -147,11 +146,33 @@ fn a_server_that_resets_the_call_keeps_the_connection() {
 }
 
 #[test]
-fn a_server_that_refuses_a_call_has_not_acted_on_it() {
-    let server = Server::h2(|call: Call| call.reset(Reason::REFUSED_STREAM));
-    let error = Link::connect(server.socket()).get_info().unwrap_err();
-    assert_eq!(error, CallError::Refused);
-    assert_eq!(error.retry(), Retry::Once);
+fn a_server_that_refuses_a_call_is_asked_once_more() {
+    let server = Server::h2(refusing(1));
+    let mut link = Link::connect(server.socket());
+    assert_eq!(
+        link.unary("/any", &InfoRequest {}),
+        Ok(b"answered".to_vec())
+    );
+
+    let server = Server::h2(refusing(2));
+    let mut link = Link::connect(server.socket());
+    let error = link.get_info().unwrap_err();
+    assert_eq!(error, CallError::Refused { again: false });
+    assert_eq!(error.retry(), Retry::Not);
+    let next = link.unary("/any", &InfoRequest {});
+    assert_eq!(next, Ok(b"answered".to_vec()), "the connection goes on");
+}
+
+/// Refuses so many calls, and answers those that follow.
+fn refusing(calls: usize) -> impl Fn(Call) + Clone + Send + 'static {
+    let seen = Arc::new(AtomicUsize::new(0));
+    move |call| {
+        if seen.fetch_add(1, Ordering::Relaxed) < calls {
+            call.reset(Reason::REFUSED_STREAM);
+        } else {
+            call.reply(b"answered");
+        }
+    }
 }
 
 fn eof(inside_frame: bool) -> CallError {

@@ -17,8 +17,6 @@ use super::{SIZES, frame_prefix};
 #[derive(Debug)]
 pub(super) struct Settings {
     builder: Builder,
-    /// Whether it takes fewer streams at a time than calls are made.
-    pub(super) refuses: bool,
     /// Whether its streams have smaller windows than clients expect at first.
     pub(super) is_narrow: bool,
 }
@@ -38,7 +36,6 @@ impl Settings {
         }
         Self {
             builder,
-            refuses: streams.is_some(),
             is_narrow: window < 65_535,
         }
     }

@@ -273,9 +273,9 @@ fn every_way_a_stream_can_end_is_told() {
             broken(Broken::Compressed),
         ),
         (end("14"), super::status(Code::Unavailable, "")),
-        (wire::reset(ONE, 7), CallError::Refused),
+        (wire::reset(ONE, 7), CallError::Refused { again: false }),
         (wire::reset(ONE, 0), CallError::Reset(ErrorCode::NO_ERROR)),
-        (wire::goaway(0, 0, b""), CallError::Refused),
+        (wire::goaway(0, 0, b""), CallError::Refused { again: false }),
     ];
     for (answer, expected) in table {
         let (mut server, call) = watching();

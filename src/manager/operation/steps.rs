@@ -191,7 +191,7 @@ pub(super) fn notified(
 ) -> Step {
     match reply {
         Ok(reply) => told(socket, verdict, &reply, now),
-        Err(error) if error.is_unprocessed() && budget.may_redial && now < budget.until => {
+        Err(error) if error.may_retry() && budget.may_redial && now < budget.until => {
             let budget = Budget {
                 may_redial: false,
                 ..budget

@@ -71,7 +71,7 @@ fn states() -> Vec<State> {
 
 fn events() -> Vec<(&'static str, Event, Time)> {
     let failed = CallError::DeadlineExceeded;
-    let unsent = CallError::Refused;
+    let unsent = CallError::Refused { again: true };
     vec![
         ("Connected", Event::Connected, Time::ZERO),
         (

@@ -1,0 +1,188 @@
+//! Calls that the server has not looked at: made again once, at once, and no others.
+
+use super::{PATH, Server, message, reply, trailers};
+use crate::grpc::{CallError, Code, Retry};
+use crate::http2::testing::{self as wire, ONE, THREE};
+use crate::time::Time;
+
+/// RST_STREAM with REFUSED_STREAM.
+fn refusal(stream: u32) -> Vec<u8> {
+    wire::reset(stream, 7)
+}
+
+/// A whole answer on stream 3.
+fn answer() -> Vec<u8> {
+    [
+        wire::ok(THREE),
+        wire::data(THREE, &message(b"fine"), false),
+        wire::headers(THREE, &[("grpc-status", "0")], true),
+    ]
+    .concat()
+}
+
+#[test]
+fn a_refused_call_is_made_again_at_once_in_the_time_that_is_left() {
+    let (mut server, call) = Server::asked();
+    assert!(server.wait(400).is_empty());
+    assert!(server.say(&refusal(ONE)).is_empty(), "it has not ended");
+    let octets = server.client.transmit().to_vec();
+    assert_eq!(wire::heard(&octets), ["HEADERS 3", "DATA 3 12 end"]);
+    assert!(octets.ends_with(b"request"));
+    let fields = wire::fields(&octets);
+    assert!(fields.contains(&format!(":path: {PATH}")), "{fields:?}");
+    assert!(fields.contains(&"grpc-timeout: 600000u".to_owned()));
+    server.hear();
+    assert_eq!(server.say(&answer()), [(call, Ok(b"fine".to_vec()))]);
+}
+
+#[test]
+fn a_server_that_refuses_for_ever_gets_two_attempts_and_is_unavailable() {
+    let mut server = Server::greeted(&[]);
+    let call = server.ask(b"request");
+    let (mut attempts, mut stream) = (0, ONE);
+    let error = loop {
+        attempts += server.hear().len() / 2;
+        let mut outcomes = server.say(&refusal(stream));
+        if let Some((ended, result)) = outcomes.pop() {
+            assert_eq!(ended, call);
+            break result.expect_err("it is refused");
+        }
+        stream += 2;
+    };
+    assert_eq!(attempts, 2);
+    assert_eq!(error, CallError::Refused { again: false });
+    assert_eq!(
+        (error.code(), error.retry()),
+        (Code::Unavailable, Retry::Not)
+    );
+    assert!(server.wait(100_000).is_empty(), "a call ends once");
+    assert!(server.hear().is_empty());
+}
+
+#[test]
+fn a_call_above_the_last_stream_may_be_made_once_more_on_another_connection() {
+    let (mut server, call) = Server::asked();
+    let gone = Err(CallError::Refused { again: true });
+    assert_eq!(server.say(&wire::goaway(0, 0, b"")), [(call, gone.clone())]);
+    assert_eq!(gone.map_err(|error| error.retry()), Err(Retry::Once));
+    // The second time, wherever the first was, it is enough.
+    let (mut server, call) = Server::asked();
+    server.say(&refusal(ONE));
+    server.hear();
+    let gone = Err(CallError::Refused { again: false });
+    assert_eq!(server.say(&wire::goaway(ONE, 0, b"")), [(call, gone)]);
+}
+
+#[test]
+fn a_call_that_was_never_written_may_be_made_again_freely_within_its_deadline() {
+    // On the same connection it is written as soon as there is a stream for it.
+    let mut server = Server::greeted(&[(3, 0)]);
+    server.ask(b"request");
+    for _ in 0..10 {
+        assert!(server.wait(99).is_empty());
+        server.say(&wire::settings(&[(3, 0)]));
+        assert_eq!(server.hear(), ["SETTINGS ack"]);
+    }
+    server.say(&wire::settings(&[(3, 1)]));
+    assert_eq!(
+        server.hear(),
+        ["SETTINGS ack", "HEADERS 1", "DATA 1 12 end"]
+    );
+    // For another connection that is up to whoever has one.
+    server.say(&wire::settings(&[(3, 1)]));
+    let waiting = server.ask(b"request");
+    let outcomes = server.say(&wire::goaway(ONE, 0, b""));
+    let [(ended, Err(error))] = &outcomes[..] else {
+        panic!("the one that was not written: {outcomes:?}");
+    };
+    assert_eq!(*ended, waiting);
+    assert_eq!(
+        (error.code(), error.retry()),
+        (Code::Unavailable, Retry::Freely)
+    );
+}
+
+#[test]
+fn a_call_that_the_server_may_have_looked_at_is_not_made_again() {
+    let codes = [0, 1, 2, 3, 4, 5, 6, 8, 9, 10, 11, 12, 13, 0xffff];
+    let ends = codes.map(|code| wire::reset(ONE, code));
+    let no = wire::headers(ONE, &[(":status", "200"), ("grpc-status", "14")], true);
+    let http = wire::headers(ONE, &[(":status", "503")], true);
+    for end in ends.into_iter().chain([no, http]) {
+        let (mut server, _) = Server::asked();
+        let outcomes = server.say(&end);
+        let [(_, Err(error))] = &outcomes[..] else {
+            panic!("the call has ended: {outcomes:?}");
+        };
+        assert_eq!(error.retry(), Retry::Not, "{error}");
+        assert!(server.hear().is_empty(), "{error}");
+    }
+}
+
+#[test]
+fn a_server_that_refuses_what_it_has_begun_to_answer_is_not_asked_again() {
+    for end in [refusal(ONE), wire::goaway(0, 0, b"")] {
+        let (mut server, call) = Server::asked();
+        assert!(
+            server
+                .say(&[wire::ok(ONE), reply(b"half")].concat())
+                .is_empty()
+        );
+        let refused = Err(CallError::Refused { again: false });
+        assert_eq!(server.say(&end), [(call, refused)]);
+        assert!(server.hear().is_empty());
+    }
+}
+
+#[test]
+fn a_request_is_kept_until_the_server_answers_and_no_longer() {
+    const LARGE: usize = 20_000;
+    let mut server = Server::greeted(&[]);
+    let call = server.ask(&vec![7; LARGE]);
+    let sent = |server: &mut Server| {
+        let heard = std::iter::from_fn(|| Some(server.hear()).filter(|heard| !heard.is_empty()));
+        heard.flatten().collect::<Vec<_>>()
+    };
+    assert_eq!(
+        sent(&mut server),
+        ["HEADERS 1", "DATA 1 16384", "DATA 1 3621 end"]
+    );
+    assert!(server.client.mem_used() > LARGE);
+    server.say(&refusal(ONE));
+    assert_eq!(
+        sent(&mut server),
+        ["HEADERS 3", "DATA 3 16384", "DATA 3 3621 end"]
+    );
+    server.say(&wire::ok(THREE));
+    assert!(server.client.mem_used() < LARGE);
+    let end = wire::headers(THREE, &[("grpc-status", "5")], true);
+    assert_eq!(server.say(&end)[0].0, call);
+}
+
+#[test]
+fn a_refused_stream_of_messages_is_asked_for_again_too() {
+    let mut server = Server::greeted(&[]);
+    let now = Time::ZERO;
+    server.client.server_streaming(PATH, b"", 100, None, now);
+    server.hear();
+    server.say(&refusal(ONE));
+    assert_eq!(server.hear(), ["HEADERS 3", "DATA 3 5 end"]);
+}
+
+#[test]
+fn a_refused_call_waits_for_a_stream_like_any_other() {
+    let mut server = Server::greeted(&[]);
+    let (first, second) = (server.ask(b"one"), server.ask(b"two"));
+    server.hear();
+    server.say(&[wire::settings(&[(3, 1)]), refusal(THREE)].concat());
+    assert_eq!(server.hear(), ["SETTINGS ack"]);
+    let end = [
+        wire::ok(ONE),
+        reply(b"1"),
+        trailers(&[("grpc-status", "0")]),
+    ];
+    assert_eq!(server.say(&end.concat()), [(first, Ok(b"1".to_vec()))]);
+    assert_eq!(server.hear(), ["HEADERS 5", "DATA 5 8 end"]);
+    let exceeded = Err(CallError::DeadlineExceeded);
+    assert_eq!(server.wait(1_000), [(second, exceeded)]);
+}
