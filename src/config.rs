@@ -310,6 +310,14 @@ pub const MAX_SENT_HEADER_BLOCK: usize = 8 * 1024;
 /// How many 1xx answers may precede the final one: nothing that serves gRPC sends any.
 pub const MAX_INFORMATIONAL: u8 = 8;
 
+/// How much of a `grpc-message` is kept, and sent: enough for any honest reason, too little to fill
+/// a log (octets).
+pub const MAX_STATUS_MESSAGE: usize = 1024;
+
+/// How large the details of a status may be that are kept, and sent, as they stand beside a message
+/// for humans: of larger ones there is nothing, because half of them would mean nothing (octets).
+pub const MAX_STATUS_DETAILS: usize = 1024;
+
 /// How many values one SETTINGS frame may have: there are six, and extensions.
 pub const MAX_SETTINGS: usize = 32;
 

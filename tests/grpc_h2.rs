@@ -71,10 +71,7 @@ async fn an_error_status_comes_with_its_decoded_message() {
         respond.send_response(response, true).unwrap();
     };
     let outcomes = talk(&mut client, h2::server::Builder::new(), fail).await;
-    let status = Status {
-        code: Code::FailedPrecondition,
-        message: "caf\u{e9} 100%".to_owned(),
-    };
+    let status = Status::new(Code::FailedPrecondition, "caf\u{e9} 100%");
     assert_eq!(outcomes, [(call, Err(CallError::Status(status)))]);
 }
 
@@ -92,10 +89,7 @@ async fn headers_that_fill_a_frame_are_read() {
         respond.send_response(response, true).unwrap();
     };
     let outcomes = talk(&mut client, h2::server::Builder::new(), fail).await;
-    let status = Status {
-        code: Code::NotFound,
-        message: String::new(),
-    };
+    let status = Status::new(Code::NotFound, "");
     assert_eq!(outcomes, [(call, Err(CallError::Status(status)))]);
 }
 

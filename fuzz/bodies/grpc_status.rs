@@ -56,7 +56,7 @@ fn expected(fields: &[(&[u8], &[u8])], has_content: bool) -> Result<Vec<u8>, Cal
         let message = values(b"grpc-message")
             .first()
             .map_or_else(String::new, |m| text(m));
-        return Err(CallError::Status(Status { code, message }));
+        return Err(CallError::Status(Status::new(code, message)));
     }
     if has_content {
         Ok(b"hi".to_vec())

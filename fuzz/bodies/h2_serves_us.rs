@@ -138,10 +138,10 @@ impl Answer {
     fn expected(&self) -> Result<Vec<u8>, CallError> {
         match &self.kind {
             Kind::Message(reply) => Ok(reply.clone()),
-            Kind::Status { code, .. } => Err(CallError::Status(Status {
-                code: Code::parse(code.to_string().as_bytes()),
-                message: "no".to_owned(),
-            })),
+            Kind::Status { code, .. } => {
+                let code = Code::parse(code.to_string().as_bytes());
+                Err(CallError::Status(Status::new(code, "no")))
+            }
             Kind::Reset => Err(CallError::Reset(ErrorCode::INTERNAL_ERROR)),
             Kind::Nothing => Err(CallError::Broken(Broken::NoStatus)),
         }

@@ -2,8 +2,8 @@
 //!
 //! Pure: bytes, moments and requests come in through the methods of [`Client`] and [`Server`];
 //! bytes to write and events come out. It never reads a clock, opens a socket, or decodes a
-//! message: a message is octets here. Compression is not offered, and metadata beyond the status is
-//! not kept.
+//! message: a message is octets here. Compression is not offered, and no metadata is kept but the
+//! status and its details.
 //!
 //! ```text
 //! unary(), server_streaming() -> call ------> http2 ---> transmit(), sent()      bytes out
@@ -16,12 +16,13 @@
 //! ```
 //!
 //! Read in this order: [`client`] and [`server`] (the verbs), `call` and `served` (one call's
-//! states), `message` (the length prefix), [`status`] (codes), `headers`, `timeout`
-//! (`grpc-timeout`), [`error`] (what goes wrong).
+//! states), `message` (the length prefix), [`status`] (codes), `binary` (`-bin` fields), `headers`,
+//! `timeout` (`grpc-timeout`), [`error`] (what goes wrong).
 
 // Frames, settings and codes are called what their specifications call them.
 #![allow(clippy::doc_markdown)]
 
+mod binary;
 mod call;
 pub mod client;
 pub mod error;

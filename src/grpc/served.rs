@@ -14,7 +14,7 @@
 use super::error::{Broken, CallError};
 use super::headers::{self, CONTENT_TYPE};
 use super::message::{self, Assembler};
-use super::status::{Code, Status};
+use super::status::{self, Code, Status};
 use super::timeout;
 use crate::config;
 use crate::http2::{Connection, ErrorCode, Fields, HeadersError, StreamId, Taken};
@@ -271,14 +271,20 @@ fn send_last(
         Last::Status(status) => status,
     };
     let (code, message) = (status.code.number(), status.encode_message());
+    let details = status.encode_details();
     let fields = [
         HEAD[0],
         HEAD[1],
         ("grpc-status", code.as_bytes()),
         ("grpc-message", &message),
+        (status::DETAILS, &details),
     ];
     let begin = if has_begun { HEAD.len() } else { 0 };
-    let end = fields.len() - usize::from(message.is_empty());
+    let end = match (message.is_empty(), details.is_empty()) {
+        (_, false) => fields.len(),
+        (false, true) => fields.len() - 1,
+        (true, true) => fields.len() - 2,
+    };
     http2.send_headers(stream, &fields[begin..end], true, now)
 }
 

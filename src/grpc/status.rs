@@ -1,11 +1,13 @@
-//! What a server says about a call: a code and a message for humans.
+//! What a server says about a call: a code, a message for humans, and details for programs.
 //!
-//! Pure. Reads `grpc-status` and `grpc-message`, and maps what is no gRPC answer (an HTTP status, a
-//! reset stream) to the code that the gRPC specification gives it. Reading never fails: whatever a
-//! peer sends becomes some status, and never `Ok` by accident.
+//! Pure. Reads `grpc-status` and what stands beside it, and maps what is no gRPC answer (an HTTP
+//! status, a reset stream) to the code that the gRPC specification gives it. Reading never fails:
+//! whatever a peer sends becomes some status, and never `Ok` by accident.
 
 use std::fmt;
 
+use super::binary;
+use crate::config;
 use crate::escape;
 use crate::http2::{ErrorCode, Fields};
 
@@ -121,6 +123,9 @@ pub struct Status {
     pub code: Code,
     /// Why, in the server's words: decoded, cut at a bound, not yet escaped (`Display` does that).
     pub message: String,
+    /// Why, for programs: a `google.rpc.Status` as octets, or nothing where there is none, where it
+    /// is no base64, and where it is too large to be kept.
+    pub details: Vec<u8>,
 }
 
 impl Status {
@@ -131,8 +136,11 @@ impl Status {
 
     /// A status with a message, which is cut at a bound when it is sent.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        let message = message.into();
-        Self { code, message }
+        Self {
+            code,
+            message: message.into(),
+            details: Vec::new(),
+        }
     }
 
     /// The message as `grpc-message` carries it.
@@ -141,7 +149,12 @@ impl Status {
     /// Percent-Byte-Unencoded → 1*( %x20-%x24 / %x26-%x7E )".
     pub(super) fn encode_message(&self) -> Vec<u8> {
         let mut encoded = Vec::new();
-        for &octet in self.message.as_bytes().iter().take(MAX_MESSAGE) {
+        for &octet in self
+            .message
+            .as_bytes()
+            .iter()
+            .take(config::MAX_STATUS_MESSAGE)
+        {
             if matches!(octet, b' '..=b'~') && octet != b'%' {
                 encoded.push(octet);
             } else {
@@ -155,6 +168,15 @@ impl Status {
         encoded
     }
 
+    /// The details as `grpc-status-details-bin` carries them; nothing when there are none, or more
+    /// than anybody would keep.
+    pub(super) fn encode_details(&self) -> Vec<u8> {
+        if self.details.len() > config::MAX_STATUS_DETAILS {
+            return Vec::new();
+        }
+        binary::encode(&self.details)
+    }
+
     /// Reads the status from the last fields of an answer; `None` when there is no `grpc-status`.
     pub fn from_fields(fields: &Fields) -> Option<Self> {
         let mut values = fields.all(b"grpc-status");
@@ -166,9 +188,13 @@ impl Status {
             Code::Unknown
         };
         let message = fields.get(b"grpc-message").map(decode_message);
+        let mut details = binary::values(fields, DETAILS.as_bytes());
         Some(Self {
             code,
             message: message.unwrap_or_default(),
+            details: details
+                .find(|details| (1..=config::MAX_STATUS_DETAILS).contains(&details.len()))
+                .unwrap_or_default(),
         })
     }
 }
@@ -189,10 +215,10 @@ impl fmt::Display for Status {
 /// that no two hexadecimal digits follow stays as it is, and what is no UTF-8 afterwards is
 /// replaced.
 fn decode_message(encoded: &[u8]) -> String {
-    let mut bytes = Vec::with_capacity(encoded.len().min(MAX_MESSAGE));
+    let mut bytes = Vec::with_capacity(encoded.len().min(config::MAX_STATUS_MESSAGE));
     let mut rest = encoded;
     while let [first, tail @ ..] = rest {
-        if bytes.len() == MAX_MESSAGE {
+        if bytes.len() == config::MAX_STATUS_MESSAGE {
             break;
         }
         match (first, tail) {
@@ -226,5 +252,5 @@ fn hex(digit: u8) -> u8 {
 /// The hexadecimal digits.
 const HEX: &[u8; 16] = b"0123456789ABCDEF";
 
-/// How much of a `grpc-message` is kept: enough for any honest reason, too little to fill a log.
-const MAX_MESSAGE: usize = 1024;
+/// The field with a status' details.
+pub(super) const DETAILS: &str = "grpc-status-details-bin";

@@ -117,8 +117,7 @@ fn code(answer: &[Vec<u8>]) -> Code {
 }
 
 fn status(code: Code, message: &str) -> CallError {
-    let message = message.to_owned();
-    CallError::Status(Status { code, message })
+    CallError::Status(Status::new(code, message))
 }
 
 #[test]
@@ -328,6 +327,34 @@ fn a_message_is_decoded_and_never_fails() {
         let end = trailers(&[("grpc-status", "2"), ("grpc-message", encoded)]);
         let result = outcome(&[wire::ok(ONE), end]);
         assert_eq!(result, Err(status(Code::Unknown, expected)), "{encoded}");
+    }
+}
+
+#[test]
+fn details_are_decoded_padded_or_not_split_on_commas_and_dropped_when_they_are_no_base64() {
+    let most = "QUJD".repeat(1023 / 3) + "QQ";
+    let beyond = "QUJD".repeat(1023 / 3) + "QUI";
+    let table: [(&[&str], &[u8]); 10] = [
+        (&[], b""),
+        (&["Zm9vYg=="], b"foob"),
+        (&["Zm9vYg"], b"foob"),
+        (&["Zm9vYg,Zm9v"], b"foob"),
+        (&["?,Zm9v"], b"foo"),
+        (&["Zm9vY", "Zm9v"], b"foo"),
+        (&["no base64"], b""),
+        (&[""], b""),
+        (&[&most], &[&b"ABC".repeat(341)[..], b"A"].concat()),
+        (&[&beyond], b""),
+    ];
+    for (values, expected) in table {
+        let details = values.iter().map(|it| ("grpc-status-details-bin", *it));
+        let fields = [("grpc-status", "9")].into_iter().chain(details);
+        let end = trailers(&fields.collect::<Vec<_>>());
+        let Err(CallError::Status(status)) = outcome(&[wire::ok(ONE), end]) else {
+            panic!("the server says no");
+        };
+        assert_eq!(status.code, Code::FailedPrecondition);
+        assert_eq!(status.details, expected, "{values:?}");
     }
 }
 

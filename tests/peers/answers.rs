@@ -15,10 +15,7 @@ use crate::tonic_plugin::Plugin;
 use crate::{h2_plugin, info};
 
 fn status(code: Code, message: &str) -> CallError {
-    CallError::Status(Status {
-        code,
-        message: message.to_owned(),
-    })
+    CallError::Status(Status::new(code, message))
 }
 
 #[test]

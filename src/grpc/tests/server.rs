@@ -165,6 +165,23 @@ fn an_error_without_messages_is_trailers_only_and_percent_encoded() {
 }
 
 #[test]
+fn details_go_with_the_status_unless_nobody_would_keep_them() {
+    let sent = |details: &[u8]| {
+        let mut caller = Caller::calling(UNARY);
+        let status = Status {
+            details: details.to_vec(),
+            ..Status::new(Code::Aborted, "")
+        };
+        caller.server.finish(id(ONE), status, caller.now);
+        caller.fields().split_off(3)
+    };
+    let expected = ["grpc-message: ", "grpc-status-details-bin: Zm9vYg"];
+    assert_eq!(sent(b"foob"), expected);
+    assert_eq!(sent(&[0; 1024]).len(), 2);
+    assert!(sent(&[0; 1025]).is_empty());
+}
+
+#[test]
 fn an_unknown_method_is_unimplemented() {
     let fields = refused(&headers("/a.B/Other"), &message(b""));
     assert_eq!(fields[2], "grpc-status: 12");

@@ -1,0 +1,141 @@
+//! Metadata that is octets: fields whose name ends in `-bin`, in base64.
+//!
+//! Pure. A value that is no base64 is dropped, and those beside it are not: nothing that a peer
+//! puts there costs more than itself.
+
+use crate::http2::Fields;
+
+/// The octets of every good value of a field, in their order.
+///
+/// gRPC: "Implementations MUST split Binary-Headers on "," before decoding the Base64-encoded
+/// values": a list may come in one field or in many.
+pub(super) fn values<'a>(
+    fields: &'a Fields,
+    name: &'a [u8],
+) -> impl Iterator<Item = Vec<u8>> + use<'a> {
+    let lists = fields.all(name);
+    let values = lists.flat_map(|list| list.split(|&octet| octet == b','));
+    values.filter_map(decode)
+}
+
+/// A value as it is sent.
+///
+/// gRPC: "Implementations MUST accept padded and un-padded values and should emit un-padded
+/// values."
+pub(super) fn encode(octets: &[u8]) -> Vec<u8> {
+    let mut encoded = Vec::with_capacity((octets.len() * 4).div_ceil(3));
+    for group in octets.chunks(3) {
+        let mut bits = [0; 4];
+        bits[1..=group.len()].copy_from_slice(group);
+        let bits = u32::from_be_bytes(bits);
+        for digit in 0..=group.len() {
+            encoded.push(DIGITS[(bits >> (18 - 6 * digit)) as usize & 63]);
+        }
+    }
+    encoded
+}
+
+/// What a value stands for, padded or not; `None` when it is no base64.
+fn decode(value: &[u8]) -> Option<Vec<u8>> {
+    let digits = unpadded(value)?;
+    let mut octets = Vec::with_capacity(digits.len() * 3 / 4);
+    for group in digits.chunks(4) {
+        let mut bits = 0;
+        for &digit in group {
+            bits = bits << 6 | number(digit)?;
+        }
+        let [_, group_octets @ ..] = (bits << (6 * (4 - group.len()))).to_be_bytes();
+        octets.extend_from_slice(&group_octets[..group.len() - 1]);
+    }
+    Some(octets)
+}
+
+/// The digits of a value; `None` when there cannot be so many, or so much padding.
+fn unpadded(value: &[u8]) -> Option<&[u8]> {
+    let padding = value.iter().rev().take_while(|&&octet| octet == b'=');
+    let digits = &value[..value.len() - padding.count()];
+    let is_padded = digits.len() < value.len();
+    let fits = match digits.len() % 4 {
+        0 => !is_padded,
+        1 => false,
+        _ => !is_padded || value.len() == digits.len().next_multiple_of(4),
+    };
+    fits.then_some(digits)
+}
+
+/// The number that a digit stands for.
+fn number(digit: u8) -> Option<u32> {
+    let number = match digit {
+        b'A'..=b'Z' => digit - b'A',
+        b'a'..=b'z' => digit - b'a' + 26,
+        b'0'..=b'9' => digit - b'0' + 52,
+        b'+' => 62,
+        b'/' => 63,
+        _ => return None,
+    };
+    Some(number.into())
+}
+
+/// The digits of base64 (RFC 4648 §4).
+const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn octets_are_read_as_they_are_written_whatever_they_are() {
+        let octets: Vec<u8> = (0..=255).collect();
+        for length in 0..=octets.len() {
+            let encoded = encode(&octets[..length]);
+            assert!(encoded.iter().all(|digit| DIGITS.contains(digit)));
+            assert_eq!(decode(&encoded).as_deref(), Some(&octets[..length]));
+        }
+    }
+
+    /// RFC 4648 §10.
+    #[test]
+    fn the_vectors_of_rfc_4648_are_read_with_and_without_their_padding() {
+        let vectors = [
+            ("", ""),
+            ("f", "Zg=="),
+            ("fo", "Zm8="),
+            ("foo", "Zm9v"),
+            ("foob", "Zm9vYg=="),
+            ("fooba", "Zm9vYmE="),
+            ("foobar", "Zm9vYmFy"),
+        ];
+        for (octets, padded) in vectors {
+            let bare = padded.trim_end_matches('=');
+            assert_eq!(
+                decode(padded.as_bytes()).as_deref(),
+                Some(octets.as_bytes())
+            );
+            assert_eq!(decode(bare.as_bytes()).as_deref(), Some(octets.as_bytes()));
+            assert_eq!(encode(octets.as_bytes()), bare.as_bytes());
+        }
+    }
+
+    #[test]
+    fn what_is_no_base64_is_dropped() {
+        let broken = [
+            "Z",
+            "Zm9vY",
+            "Zg=",
+            "Zg===",
+            "Zm8==",
+            "Zm9v=",
+            "=",
+            "====",
+            "Z=g=",
+            "Zm9-",
+            "Zm_v",
+            "Zm 9",
+            " Zm9v",
+            "Zm\u{f6}v",
+        ];
+        for value in broken {
+            assert_eq!(decode(value.as_bytes()), None, "{value:?}");
+        }
+    }
+}
