@@ -1,0 +1,145 @@
+//! A connection's octets and moments on a stream that blocks: all that a program of one connection
+//! needs of the system.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use plugind::http2::Connection;
+use plugind::time::Time;
+
+/// A stream of octets that is not waited for for ever.
+pub(crate) trait Stream: Read + Write {
+    /// Lets reading and writing wait no longer than this.
+    fn wait_at_most(&self, time: Duration) -> io::Result<()>;
+
+    /// Says that nothing more will be written.
+    fn end_writing(&self) -> io::Result<()>;
+}
+
+/// A stream, and the clock of the connection on it.
+pub(crate) struct Line<S> {
+    stream: S,
+    start: Instant,
+    /// Whether the peer still takes what we write. When not, it may still have said something.
+    is_writable: bool,
+}
+
+impl<S: Stream> Line<S> {
+    /// A line on which the time begins at `start`.
+    pub(crate) fn new(stream: S, start: Instant) -> Self {
+        Self {
+            stream,
+            start,
+            is_writable: true,
+        }
+    }
+
+    /// What the clock says.
+    pub(crate) fn now(&self) -> Time {
+        Time::after_origin(self.start.elapsed())
+    }
+
+    /// Writes what is to be written, or else waits for something to read: until then, or until the
+    /// connection wants to be woken.
+    pub(crate) fn turn(&mut self, connection: &mut Connection, until: Time) -> io::Result<()> {
+        let until = connection.poll_timeout().map_or(until, |at| at.min(until));
+        self.wait_until(until)?;
+        if connection.transmit().is_empty() {
+            self.read(connection);
+        } else {
+            self.write(connection);
+        }
+        Ok(())
+    }
+
+    /// Ends the line so that the peer hears all that was written: who closes a stream with
+    /// something unread on it makes the peer lose what it has not read either. The peer has until
+    /// then to follow.
+    pub(crate) fn hang_up(mut self, until: Time) {
+        let mut goes_on = self.stream.end_writing().is_ok();
+        let mut unheard = [0; 4096];
+        while goes_on && self.now() < until {
+            let read = self
+                .wait_until(until)
+                .and_then(|()| self.stream.read(&mut unheard));
+            goes_on = match read {
+                Ok(octets) => octets > 0,
+                Err(error) => is_no_end(&error),
+            };
+        }
+    }
+
+    /// Lets reading and writing wait until then.
+    fn wait_until(&self, until: Time) -> io::Result<()> {
+        let left = until.saturating_since(self.now());
+        self.stream.wait_at_most(left.max(SHORTEST_WAIT))
+    }
+
+    fn write(&mut self, connection: &mut Connection) {
+        let octets = connection.transmit();
+        let written = match self.is_writable.then(|| self.stream.write(octets)) {
+            Some(Ok(written)) => written,
+            Some(Err(error)) if is_no_end(&error) => 0,
+            Some(Err(_)) | None => {
+                self.is_writable = false;
+                octets.len()
+            }
+        };
+        connection.sent(written, self.now());
+    }
+
+    fn read(&mut self, connection: &mut Connection) {
+        let room = connection.recv_buf();
+        if room.is_empty() {
+            return;
+        }
+        match self.stream.read(room) {
+            Ok(octets @ 1..) => connection.received(octets, self.now()),
+            Err(error) if is_no_end(&error) => {}
+            Ok(0) | Err(_) => connection.eof(self.now()),
+        }
+    }
+}
+
+/// Whether the stream goes on after the error: it only was not to wait any longer.
+fn is_no_end(error: &io::Error) -> bool {
+    use ErrorKind::{Interrupted, TimedOut, WouldBlock};
+    matches!(error.kind(), Interrupted | TimedOut | WouldBlock)
+}
+
+impl Stream for TcpStream {
+    fn wait_at_most(&self, time: Duration) -> io::Result<()> {
+        self.set_read_timeout(Some(time))?;
+        self.set_write_timeout(Some(time))
+    }
+
+    fn end_writing(&self) -> io::Result<()> {
+        self.shutdown(Shutdown::Write)
+    }
+}
+
+impl Stream for UnixStream {
+    fn wait_at_most(&self, time: Duration) -> io::Result<()> {
+        self.set_read_timeout(Some(time))?;
+        self.set_write_timeout(Some(time))
+    }
+
+    fn end_writing(&self) -> io::Result<()> {
+        self.shutdown(Shutdown::Write)
+    }
+}
+
+impl<S: Stream + ?Sized> Stream for Box<S> {
+    fn wait_at_most(&self, time: Duration) -> io::Result<()> {
+        (**self).wait_at_most(time)
+    }
+
+    fn end_writing(&self) -> io::Result<()> {
+        (**self).end_writing()
+    }
+}
+
+/// The system knows no shorter one: none at all would be one without end.
+const SHORTEST_WAIT: Duration = Duration::from_millis(1);

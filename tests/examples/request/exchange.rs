@@ -1,0 +1,198 @@
+//! The request, under way: opens a stream, says what happens on it, and says goodbye.
+
+use std::fmt::Display;
+use std::io;
+use std::time::Duration;
+
+use plugind::escape;
+use plugind::http2::{
+    Connection, ConnectionError, ErrorCode, Event, Fields, OpenError, StreamId, Taken,
+};
+use plugind::time::Time;
+
+use super::line::{Line, Stream};
+use super::{Outcome, Request};
+
+/// A request and its connection.
+pub(super) struct Exchange<'a> {
+    line: Line<Box<dyn Stream>>,
+    connection: Connection,
+    stream: StreamId,
+    /// What is not yet sent of the request's content; nothing once its end is sent.
+    body: Option<&'a [u8]>,
+    /// How long the connection is kept behind the answer.
+    stay: Duration,
+    /// How much content came.
+    octets: usize,
+    /// How it ended, once that is known.
+    outcome: Option<Outcome>,
+    /// Until when the server has time for what is waited for: its answer, other words, a goodbye.
+    until: Time,
+    /// Whether we have said goodbye.
+    is_leaving: bool,
+}
+
+impl<'a> Exchange<'a> {
+    /// Opens the stream: what is to be written begins with the connection's preface.
+    pub(super) fn begin(
+        line: Line<Box<dyn Stream>>,
+        request: &'a Request,
+    ) -> Result<Self, OpenError> {
+        let now = line.now();
+        let mut connection = Connection::client(now);
+        let body = Some(request.body.as_bytes()).filter(|body| !body.is_empty());
+        let fields: [(&str, &[u8]); 4] = [
+            (":method", request.method.as_bytes()),
+            (":scheme", b"http"),
+            (":path", request.path.as_bytes()),
+            (":authority", request.authority.as_bytes()),
+        ];
+        let stream = connection.open(&fields, body.is_none(), now)?;
+        Ok(Self {
+            line,
+            connection,
+            stream,
+            body,
+            stay: request.stay,
+            octets: 0,
+            outcome: None,
+            until: Time::ZERO + request.timeout,
+            is_leaving: false,
+        })
+    }
+
+    /// Goes on until the connection has ended, or the server lets the time pass.
+    pub(super) fn run(mut self) -> io::Result<Outcome> {
+        loop {
+            let now = self.line.now();
+            self.connection.handle_timeout(now);
+            while self.poll_event(now) {}
+            self.send_body(now);
+            if self.connection.is_ended() && self.connection.transmit().is_empty() {
+                break;
+            }
+            if now >= self.until {
+                if self.is_leaving {
+                    break;
+                }
+                self.leave(now);
+            }
+            self.line.turn(&mut self.connection, self.until)?;
+        }
+        let until = self.line.now() + FAREWELL;
+        self.line.hang_up(until);
+        Ok(self.outcome.unwrap_or(Outcome::NotReached))
+    }
+
+    /// Takes one event, and says what it is; answers whether there was one.
+    fn poll_event(&mut self, now: Time) -> bool {
+        let Some(event) = self.connection.poll_event(now) else {
+            return false;
+        };
+        let outcome = match event {
+            Event::Head {
+                status,
+                fields,
+                end_stream,
+                ..
+            } => {
+                say("head", status);
+                show(fields);
+                end_stream.then_some(Outcome::Answered)
+            }
+            Event::Data {
+                stream,
+                data,
+                end_stream,
+            } => {
+                let octets = data.len();
+                self.octets += octets;
+                self.connection.consume(stream, octets, now);
+                end_stream.then_some(Outcome::Answered)
+            }
+            Event::Trailers { fields, .. } => {
+                say("trailers", fields.iter().count());
+                show(fields);
+                Some(Outcome::Answered)
+            }
+            Event::Reset { code, .. } => {
+                say("reset", code);
+                Some(Outcome::StreamFailed)
+            }
+            Event::Failed { error, .. } => {
+                say("failed", error);
+                Some(Outcome::StreamFailed)
+            }
+            Event::GoAway { last_stream, code } => {
+                say("goaway", format_args!("{code}, last stream {last_stream}"));
+                None
+            }
+            // HTTP/2 shows requests to servers only.
+            Event::Request { .. } => None,
+            Event::Closed(error) => {
+                say("closed", &error);
+                self.outcome = Some(judge(&error, self.outcome));
+                None
+            }
+        };
+        if let Some(outcome) = outcome {
+            say("content", format_args!("{} octets", self.octets));
+            self.outcome = Some(outcome);
+            self.until = now + self.stay;
+        }
+        true
+    }
+
+    /// Sends what the windows allow of the content.
+    fn send_body(&mut self, now: Time) {
+        if let Some(body) = self.body {
+            self.body = match self.connection.send_data(self.stream, body, true, now) {
+                Taken::All => None,
+                Taken::Some(octets) => Some(&body[octets..]),
+            };
+        }
+    }
+
+    /// Says goodbye: the time is up, or nothing more is wanted.
+    fn leave(&mut self, now: Time) {
+        let code = if self.outcome.is_none() {
+            say("timeout", "no answer");
+            ErrorCode::CANCEL
+        } else {
+            // If the answer came before the end of the request, nobody waits for that.
+            ErrorCode::NO_ERROR
+        };
+        self.connection.reset(self.stream, code, now);
+        self.connection.shutdown(now);
+        self.is_leaving = true;
+        self.until = now + FAREWELL;
+    }
+}
+
+/// What the end of a connection means for a request that had this outcome before, or none.
+fn judge(error: &ConnectionError, before: Option<Outcome>) -> Outcome {
+    match (error, before) {
+        (ConnectionError::Violation(_), _) => Outcome::ConnectionFailed,
+        (_, Some(outcome)) => outcome,
+        (ConnectionError::TimedOut(_) | ConnectionError::ShutDown, None) => Outcome::NotReached,
+        // The server said in time that it does not look at the request.
+        (ConnectionError::GoneAway(gone), None) if !gone.is_error() => Outcome::StreamFailed,
+        (_, None) => Outcome::ConnectionFailed,
+    }
+}
+
+/// Prints what happened.
+fn say(what: &str, about: impl Display) {
+    println!("{what:<10} {about}");
+}
+
+/// Prints fields, which are the server's words.
+fn show(fields: &Fields) {
+    for (name, value) in fields.iter() {
+        let (name, value) = (escape::bytes(name), escape::bytes(value));
+        println!("           {name}: {value}");
+    }
+}
+
+/// How long a server has to take note of a goodbye.
+const FAREWELL: Duration = Duration::from_secs(1);

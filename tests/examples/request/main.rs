@@ -1,0 +1,121 @@
+//! One HTTP/2 request, and what becomes of it: to look at a server with, and for suites that hold a
+//! client to RFC 9113.
+//!
+//! ```text
+//! cargo run --example request -- [OPTIONS] TARGET
+//!
+//!   TARGET             HOST:PORT/PATH, with or without http:// in front and /PATH behind;
+//!                      or the path of a socket, which has no colon in it
+//!   --method METHOD    GET, or POST when there is a body
+//!   --path PATH        of the request: the target's, or /
+//!   --body TEXT        what is sent behind the headers
+//!   --timeout SECONDS  how long the answer may take: 10
+//!   --stay SECONDS     how long the connection is kept behind the answer: 0
+//! ```
+//!
+//! HTTP/2 is spoken from the first octet on, without TLS. There is a line for each thing that
+//! happens, and the exit code says how it ended: see [`Outcome`].
+
+mod exchange;
+#[path = "../line.rs"]
+mod line;
+mod target;
+
+use std::error::Error;
+use std::io;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use lexopt::prelude::{Long, Value, ValueExt as _};
+use plugind::escape;
+
+use self::exchange::Exchange;
+use self::line::Line;
+use self::target::Target;
+
+/// How the request ended; the number is the exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    /// The whole answer came, whatever its status.
+    Answered = 0,
+    /// The stream failed: it was reset or refused, or its answer broke a rule.
+    StreamFailed = 1,
+    /// The arguments make no sense, or no request.
+    WrongUsage = 2,
+    /// The connection failed: the server does not speak HTTP/2, broke a rule, found one broken, or
+    /// closed the connection.
+    ConnectionFailed = 3,
+    /// Nobody listens there, or the server was too slow.
+    NotReached = 4,
+}
+
+/// What to ask.
+#[derive(Debug)]
+struct Request {
+    method: String,
+    path: String,
+    authority: String,
+    body: String,
+    timeout: Duration,
+    stay: Duration,
+}
+
+fn main() -> ExitCode {
+    let outcome = match arguments() {
+        Ok((target, request)) => ask(&target, &request).unwrap_or_else(|error| {
+            complain(&error);
+            Outcome::NotReached
+        }),
+        Err(error) => {
+            complain(&*error);
+            Outcome::WrongUsage
+        }
+    };
+    ExitCode::from(outcome as u8)
+}
+
+/// Connects, and asks.
+fn ask(target: &Target, request: &Request) -> io::Result<Outcome> {
+    let start = Instant::now();
+    let line = Line::new(target.connect(request.timeout)?, start);
+    match Exchange::begin(line, request) {
+        Ok(exchange) => exchange.run(),
+        Err(error) => {
+            eprintln!("request: {error:?}");
+            Ok(Outcome::WrongUsage)
+        }
+    }
+}
+
+fn arguments() -> Result<(Target, Request), Box<dyn Error>> {
+    let (mut method, mut path, mut body) = (None, None, String::new());
+    let (mut target, mut timeout, mut stay) = (None, 10, 0);
+    let mut parser = lexopt::Parser::from_env();
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("method") => method = Some(parser.value()?.string()?),
+            Long("path") => path = Some(parser.value()?.string()?),
+            Long("body") => body = parser.value()?.string()?,
+            Long("timeout") => timeout = parser.value()?.parse()?,
+            Long("stay") => stay = parser.value()?.parse()?,
+            Value(value) if target.is_none() => target = Some(value.string()?),
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    let (target, of_target) = Target::parse(&target.ok_or("there is no target")?);
+    let usual = if body.is_empty() { "GET" } else { "POST" };
+    let request = Request {
+        method: method.unwrap_or_else(|| usual.to_owned()),
+        path: path.unwrap_or(of_target),
+        authority: target.authority().to_owned(),
+        body,
+        timeout: Duration::from_secs(timeout),
+        stay: Duration::from_secs(stay),
+    };
+    Ok((target, request))
+}
+
+/// Says in one line what went wrong.
+fn complain(error: &dyn Error) {
+    eprintln!("request: {}", escape::text(&error.to_string()));
+}
