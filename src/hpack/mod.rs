@@ -14,6 +14,40 @@
 //! chooses what it sends. The encoder has no state at all: it adds nothing to the peer's dynamic
 //! table and compresses no string, because a request of eight short fields has nothing to gain from
 //! it and every table in two places has something to lose.
+//!
+//! # Taken alone
+//!
+//! A connection has one [`Decoder`] for as long as it lives, and gives it every block that comes,
+//! in their order, also those that nobody wants any more: each may change the table that the next
+//! one refers to. After an [`Error`] there is no next one. An [`Encoder`] lives for one block.
+//!
+//! ```
+//! use plugind::hpack::{Decoder, Encoder, Error};
+//!
+//! # fn main() -> Result<(), Error> {
+//! let mut block = Vec::new();
+//! Encoder::begin(&mut block)
+//!     .field(":status", "200")
+//!     .field("content-type", "application/grpc");
+//!
+//! // What SETTINGS_HEADER_TABLE_SIZE lets the peer keep here: 4096, unless another value is sent.
+//! let mut decoder = Decoder::new(4096);
+//! let (mut fields, mut size) = (Vec::new(), 0);
+//! decoder.decode(&block, &mut |name, value| {
+//!     // One octet of a block can stand for 4096 of a field: so there is a limit, and what is
+//!     // beyond it is not kept.
+//!     size += name.len() + value.len();
+//!     if size <= 16 * 1024 {
+//!         fields.push((name.to_vec(), value.to_vec()));
+//!     }
+//! })?;
+//! assert_eq!(fields[1], (b"content-type".to_vec(), b"application/grpc".to_vec()));
+//!
+//! // A block may be anything that a peer thinks of.
+//! assert_eq!(decoder.decode(b"\xff\x00", &mut |_, _| {}), Err(Error::Index));
+//! # Ok(())
+//! # }
+//! ```
 
 mod decoder;
 mod encoder;

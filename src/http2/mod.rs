@@ -19,6 +19,103 @@
 //! time, and only while there is room to answer it. A caller that does not ask stops the peer, not
 //! the process.
 //!
+//! # Driving a connection
+//!
+//! Whoever has a stream of octets, a clock and a loop can drive a [`Connection`]; it needs nothing
+//! else. [`Time`](crate::time::Time) is how long it is since a moment of the caller's choice. A
+//! turn of the loop is this:
+//!
+//! 1. read into [`recv_buf`](Connection::recv_buf) and say [`received`](Connection::received); an
+//!    empty one means: not now. When the peer has closed the stream, or it broke, say
+//!    [`eof`](Connection::eof) instead;
+//! 2. take events with [`poll_event`](Connection::poll_event) until there are none;
+//! 3. write of [`transmit`](Connection::transmit) what the stream takes, and say
+//!    [`sent`](Connection::sent);
+//! 4. wait for the stream, at most until [`poll_timeout`](Connection::poll_timeout), and then call
+//!    [`handle_timeout`](Connection::handle_timeout); early does no harm.
+//!
+//! The order does not matter, only that step 2 follows each of the others: any of them may lead to
+//! events, and an event to something to write.
+//!
+//! An event names its stream; its fields and octets are borrowed until the next call. What is to
+//! happen is said at any time: [`open`](Connection::open) (clients),
+//! [`send_headers`](Connection::send_headers), [`send_data`](Connection::send_data),
+//! [`reset`](Connection::reset), [`shutdown`](Connection::shutdown). Of these, what does not fit
+//! now is not taken: the answer is `Later`, or how much was taken, and the rest is offered again
+//! after the next event or [`sent`](Connection::sent). The octets of [`Event::Data`] are given back
+//! with [`consume`](Connection::consume) when they are used up, or the peer can send no more.
+//!
+//! The last event is [`Event::Closed`]. Whatever goes wrong before it costs one stream
+//! ([`Event::Failed`]; it is reset already) or the connection, never the caller: nothing panics on
+//! what a peer does, and what a connection holds has the bounds that stand in
+//! [`config`](crate::config). What is in [`transmit`](Connection::transmit) after the end is the
+//! goodbye that tells the peer why.
+//!
+//! # Example
+//!
+//! A request and its answer, with both ends in one place and the octets carried by hand:
+//!
+//! ```
+//! use plugind::http2::{Connection, Event};
+//! use plugind::time::Time;
+//!
+//! /// Takes to one end what the other wants to write: where two sockets would be.
+//! fn carry(from: &mut Connection, to: &mut Connection, now: Time) {
+//!     let room = to.recv_buf();
+//!     let octets = room.len().min(from.transmit().len());
+//!     room[..octets].copy_from_slice(&from.transmit()[..octets]);
+//!     from.sent(octets, now);
+//!     to.received(octets, now);
+//! }
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let now = Time::ZERO; // Here, no time passes.
+//! let (mut client, mut server) = (Connection::client(now), Connection::server(now));
+//!
+//! let request: [(&str, &[u8]); 4] = [
+//!     (":method", b"GET"),
+//!     (":scheme", b"http"),
+//!     (":path", b"/greeting"),
+//!     (":authority", b"localhost"),
+//! ];
+//! let asked = client.open(&request, true, now).map_err(|error| format!("{error:?}"))?;
+//!
+//! let mut answer = Vec::new();
+//! let mut is_complete = false;
+//! while !is_complete {
+//!     carry(&mut client, &mut server, now);
+//!     while let Some(event) = server.poll_event(now) {
+//!         if let Event::Request { stream, fields, end_stream: true } = event {
+//!             assert_eq!(fields.get(b":path"), Some(&b"/greeting"[..]));
+//!             // So soon after the beginning there is room for all of it.
+//!             let _ = server.send_headers(stream, &[(":status", b"200")], false, now);
+//!             server.send_data(stream, b"hello", true, now);
+//!         }
+//!     }
+//!     carry(&mut server, &mut client, now);
+//!     while let Some(event) = client.poll_event(now) {
+//!         match event {
+//!             Event::Data { stream, data, end_stream } => {
+//!                 answer.extend_from_slice(data);
+//!                 is_complete = end_stream;
+//!                 let octets = data.len();
+//!                 client.consume(stream, octets, now);
+//!             }
+//!             Event::Head { stream, status, .. } => assert_eq!((stream, status), (asked, 200)),
+//!             other => panic!("{other:?} is no part of this answer"),
+//!         }
+//!     }
+//! }
+//! assert_eq!(answer, b"hello");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The examples `request` and `serve` in `tests/examples/` are a client and a server on real
+//! sockets; conformance suites can be run against both.
+//!
+//! # Inside
+//!
 //! Read in this order: [`connection`] (the verbs), `frame` (octets), `stream` (the states), `flow`
 //! (windows), `fields` (what a header may be), `patience` (what is too much), [`error`] (who is
 //! wrong).
