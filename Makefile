@@ -10,7 +10,7 @@ FUZZ_SECONDS ?= 30
 
 .PHONY: help
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## Build the binary for release: target/release/plugind
@@ -57,6 +57,10 @@ fuzz: ## Fuzz each target for FUZZ_SECONDS (default: 30); TARGET=name only one
 			fuzz/target/found/$$target fuzz/corpus/$$target \
 			-- -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1; \
 	done
+
+.PHONY: h2spec
+h2spec: ## Hold both ends of HTTP/2 to its specification with h2spec (needs Go)
+	tests/h2spec.sh
 
 .PHONY: bench
 bench: ## Measure how long a plugin waits to be registered
