@@ -290,6 +290,10 @@ pub const WRITE_STALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// servers send by default (octets, with RFC 9113's 32 for each field).
 pub const MAX_HEADER_LIST: usize = 16 * 1024;
 
+/// How large a header list may be before it costs the connection, and not only its stream: an
+/// honest peer may not know the limit, and misses it by a little (octets, counted the same way).
+pub const MAX_DECODED_HEADERS: usize = 4 * MAX_HEADER_LIST;
+
 /// How many fields are accepted in one header list: a field of no length costs memory, too.
 pub const MAX_FIELDS: usize = 128;
 

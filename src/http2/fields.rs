@@ -111,7 +111,7 @@ impl Section {
 
     /// Whether there is so much more that the peer must mean harm.
     pub(super) fn is_bomb(&self) -> bool {
-        self.size > config::MAX_HEADER_LIST * BOMB
+        self.size > config::MAX_DECODED_HEADERS
     }
 
     /// Holds the block to the rules for a response's headers; answers with its status.
@@ -291,10 +291,6 @@ const LIKELY_FIELDS: usize = 8;
 
 /// How many octets these have, more or less.
 const LIKELY_OCTETS: usize = 128;
-
-/// How many times the accepted size a block may decode to before that costs the connection: an
-/// honest peer may not know the limit, and misses it by a little.
-const BOMB: usize = 4;
 
 #[cfg(test)]
 mod tests {

@@ -129,9 +129,10 @@ impl Connection {
     /// The next event; `None` until something is received or written.
     pub fn poll_event(&mut self, now: Time) -> Option<Event<'_>> {
         self.core.at(now);
-        let happened = self.advance()?;
+        let happened = self.advance();
+        // Also when nothing happened that the caller has to know: it may have been answered.
         self.core.watch_writing();
-        Some(happened.event(&self.core.fields, |at| self.input.payload(at)))
+        Some(happened?.event(&self.core.fields, |at| self.input.payload(at)))
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) wants to be called next.

@@ -4,6 +4,7 @@ mod closing;
 mod flow;
 mod headers;
 mod hostile;
+mod limits;
 mod server;
 mod settings;
 mod split;

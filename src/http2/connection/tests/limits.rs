@@ -1,0 +1,379 @@
+//! Every limit of a connection: fine when it is reached, over when it is exceeded, and told by its
+//! name.
+
+use crate::config;
+use crate::hpack;
+use crate::http2::testing::*;
+use crate::http2::{
+    Awaited, ConnectionError, ErrorCode, Excess, HeadersError, OpenError, StreamId, Taken,
+    Violation,
+};
+
+const INITIAL_WINDOW_SIZE: u16 = 4;
+const MAX_HEADER_LIST_SIZE: u16 = 6;
+
+/// A peer that has reached a limit, and is still welcome.
+type Reached = fn() -> Peer;
+
+/// A peer that has said this so many times, and has got no answer but acknowledgements.
+fn said(mut peer: Peer, octets: &[u8], times: u32) -> Peer {
+    for _ in 0..times {
+        let events = peer.say(octets);
+        assert!(!peer.machine.is_ended(), "{events:?}");
+        peer.hear();
+    }
+    peer
+}
+
+/// A string of HPACK, with its length.
+fn string(length: usize) -> Vec<u8> {
+    let rest = u16::try_from(length - 127).expect("a short string");
+    let low = u8::try_from(rest & 127).expect("seven bits");
+    let high = u8::try_from(rest >> 7).expect("seven bits");
+    [&[127, 128 | low, high][..], &vec![b'v'; length]].concat()
+}
+
+/// An answer's block that decodes to a list of 64,570 octets and one field more, whose value has
+/// this length and whose name and share have 33.
+fn large_list(value: usize) -> Vec<u8> {
+    let block = [
+        &b"\x88\x40\x01a"[..],
+        &string(4000),
+        &[0xbe; 15],
+        b"\x00\x01b",
+        &string(value),
+    ];
+    frame(HEADERS, END_HEADERS, ONE, &block.concat())
+}
+
+/// Holds a limit of the connection: what reaches it, what exceeds it, and what that is called.
+fn hold(limits: impl IntoIterator<Item = (Reached, Vec<u8>, Violation)>) {
+    for (reached, beyond, violation) in limits {
+        let mut peer = reached();
+        assert!(!peer.machine.is_ended(), "{violation}");
+        peer.say(&beyond);
+        let error = ConnectionError::Violation(violation);
+        let code = error.code().to_string();
+        assert_eq!(peer.machine.closing(), Some(error));
+        let last = peer.hear().pop().expect("it says goodbye");
+        assert!(
+            last.starts_with("GOAWAY ") && last.ends_with(&code),
+            "{last}"
+        );
+    }
+}
+
+#[test]
+fn a_header_block_costs_the_connection_beyond_each_limit_and_not_at_it() {
+    let excess = |excess| Violation::Excess(excess);
+    let too_large = hpack::Error::SizeUpdateAboveLimit;
+    let limits: [(Reached, _, _); 4] = [
+        (
+            || {
+                said(
+                    interrupted(b""),
+                    &frame(CONTINUATION, 0, ONE, b""),
+                    config::MAX_CONTINUATIONS,
+                )
+            },
+            frame(CONTINUATION, 0, ONE, b""),
+            excess(Excess::HeaderBlock),
+        ),
+        (
+            || interrupted(&[0; config::MAX_HEADER_BLOCK]),
+            frame(CONTINUATION, 0, ONE, b"\0"),
+            excess(Excess::HeaderBlock),
+        ),
+        (
+            // A table of 4,096 octets.
+            || {
+                said(
+                    Peer::asked(2),
+                    &frame(HEADERS, END_HEADERS, ONE, b"\x3f\xe1\x1f\x88"),
+                    1,
+                )
+            },
+            frame(HEADERS, END_HEADERS, THREE, b"\x3f\xe2\x1f\x88"),
+            Violation::Compression(too_large),
+        ),
+        (
+            || {
+                said(
+                    Peer::asked(1),
+                    &large_list(config::MAX_DECODED_HEADERS - 64_570 - 33),
+                    1,
+                )
+            },
+            // The stream is reset; its blocks are decoded all the same.
+            large_list(config::MAX_DECODED_HEADERS - 64_570 - 32),
+            excess(Excess::Fields),
+        ),
+    ];
+    hold(limits);
+}
+
+#[test]
+fn frames_cost_the_connection_beyond_each_limit_and_not_at_it() {
+    let excess = |excess| Violation::Excess(excess);
+    let limits: [(Reached, _, _); 7] = [
+        (
+            || said(answered(), &data(ONE, &[7; 16_384], false), 1),
+            b"\x00\x40\x01\x00\x00\x00\x00\x00\x01".to_vec(),
+            Violation::FrameTooLarge(16_385),
+        ),
+        (
+            || {
+                said(
+                    Peer::asked(1),
+                    &settings(&[(9, 0); config::MAX_SETTINGS]),
+                    1,
+                )
+            },
+            settings(&[(9, 0); config::MAX_SETTINGS + 1]),
+            excess(Excess::SettingsEntries),
+        ),
+        (
+            || said(answered(), &ping(1), config::MAX_IDLING_FRAMES),
+            ping(1),
+            excess(Excess::Idling),
+        ),
+        (
+            // Settings that nobody has acknowledged are answered, each, and count like the rest.
+            || said(answered(), &settings(&[]), config::MAX_IDLING_FRAMES),
+            settings(&[]),
+            excess(Excess::Idling),
+        ),
+        (
+            || said(answered(), &data(ONE, b"", false), config::MAX_EMPTY_DATA),
+            data(ONE, b"", false),
+            excess(Excess::EmptyData),
+        ),
+        (
+            || {
+                let mut peer = Peer::calling(&[]);
+                for stream in 0..config::MAX_CANCELLED {
+                    let stream = 1 + 2 * stream;
+                    peer = said(peer, &[request(stream, true), reset(stream, 8)].concat(), 1);
+                }
+                said(peer, &request(201, true), 1)
+            },
+            reset(201, 8),
+            excess(Excess::Cancelled),
+        ),
+        (
+            // To the last octet that the connection's window has.
+            || {
+                said(
+                    Peer::greeted(&[]),
+                    &window_update(0, 0x7fff_ffff - 65_535),
+                    1,
+                )
+            },
+            window_update(0, 1),
+            Violation::WindowOverflow,
+        ),
+    ];
+    hold(limits);
+}
+
+/// A server that has begun to answer a request.
+fn answered() -> Peer {
+    said(Peer::asked(1), &ok(ONE), 1)
+}
+
+/// A server that is in the middle of a header block, of which this much came.
+fn interrupted(octets: &[u8]) -> Peer {
+    said(Peer::asked(1), &frame(HEADERS, 0, ONE, octets), 1)
+}
+
+#[test]
+fn a_stream_is_lost_beyond_each_limit_and_not_at_it() {
+    let (a, fits, beyond) = ("v".repeat(4000), "v".repeat(177), "v".repeat(178));
+    let list = |last: &str| {
+        let large = [("a", &*a); 4];
+        headers(
+            ONE,
+            &[&[(":status", "200")], &large[..], &[("b", last)]].concat(),
+            false,
+        )
+    };
+    let count = |fields: usize| {
+        let rest = vec![("a", "b"); fields - 1];
+        headers(ONE, &[&[(":status", "200")], &rest[..]].concat(), false)
+    };
+    let early = headers(ONE, &[(":status", "100")], false);
+    let octets = [
+        ok(ONE),
+        data(ONE, &[7; 16_384], false).repeat(3),
+        data(ONE, &[7; 16_383], false),
+    ];
+    let many = "ENHANCE_YOUR_CALM: too many or too large header fields";
+    let table = [
+        (vec![], list(&fits), list(&beyond), many),
+        (
+            vec![],
+            count(config::MAX_FIELDS),
+            count(config::MAX_FIELDS + 1),
+            many,
+        ),
+        (
+            early.repeat(config::MAX_INFORMATIONAL.into()),
+            ok(ONE),
+            early,
+            "ENHANCE_YOUR_CALM: too many 1xx answers",
+        ),
+        (
+            octets.concat(),
+            data(ONE, b"", true),
+            data(ONE, b"x", false),
+            "FLOW_CONTROL_ERROR: more data than the window allows",
+        ),
+        (
+            window_update(ONE, 0x7fff_ffff - 65_535),
+            ok(ONE),
+            window_update(ONE, 1),
+            "FLOW_CONTROL_ERROR: a window above 2^31-1",
+        ),
+    ];
+    for (before, fine, beyond, error) in table {
+        for (octets, is_fine) in [(fine, true), (beyond, false)] {
+            let mut peer = Peer::asked(2);
+            peer.consumes = false;
+            peer.say(&before);
+            peer.hear();
+            let events = peer.say(&octets);
+            let failed = format!("failed 1 {error}");
+            assert_eq!(events.contains(&failed), !is_fine, "{events:?}");
+            let code = error.split(':').next().expect("the code");
+            let expected = [format!("RST_STREAM 1 {code}")];
+            assert_eq!(peer.hear() == expected, !is_fine, "{error}");
+            assert_eq!(peer.say(&ok(THREE)), ["head 3 200"], "the other goes on");
+        }
+    }
+}
+
+#[test]
+fn a_deadline_of_the_connection_has_come_at_its_time_and_not_before() {
+    let table: [(Reached, _, Awaited, ErrorCode); 3] = [
+        (
+            || {
+                let mut peer = Peer::connected();
+                peer.hear();
+                peer
+            },
+            config::HANDSHAKE_TIMEOUT,
+            Awaited::Settings,
+            ErrorCode::SETTINGS_TIMEOUT,
+        ),
+        (
+            || interrupted(b""),
+            config::HEADER_BLOCK_TIMEOUT,
+            Awaited::HeaderBlock,
+            ErrorCode::ENHANCE_YOUR_CALM,
+        ),
+        (
+            || {
+                let mut peer = Peer::asked(1);
+                peer.say(&ping(1));
+                peer
+            },
+            config::WRITE_STALL_TIMEOUT,
+            Awaited::Reading,
+            ErrorCode::ENHANCE_YOUR_CALM,
+        ),
+    ];
+    for (reached, time, awaited, code) in table {
+        let mut peer = reached();
+        assert_eq!(peer.machine.poll_timeout(), Some(peer.now + time));
+        let millis = u64::try_from(time.as_millis()).expect("seconds");
+        assert!(peer.wait(millis - 1).is_empty());
+        peer.wait(1);
+        let error = ConnectionError::TimedOut(awaited);
+        assert_eq!(error.code(), code);
+        assert_eq!(peer.machine.closing(), Some(error));
+    }
+}
+
+#[test]
+fn frames_that_bring_nothing_forward_are_forgiven_after_a_minute_and_not_before() {
+    for (wait, is_fine) in [(59_999, false), (60_000, true)] {
+        let mut peer = said(answered(), &ping(1), config::MAX_IDLING_FRAMES);
+        peer.wait(wait);
+        peer.say(&ping(1));
+        assert_eq!(!peer.machine.is_ended(), is_fine, "{wait} ms");
+    }
+}
+
+#[test]
+fn so_many_streams_at_a_time_are_taken_and_the_next_is_refused() {
+    let mut peer = Peer::calling(&[]);
+    for stream in 0..config::MAX_STREAMS {
+        assert_eq!(peer.say(&request(1 + 2 * stream, true)).len(), 1);
+    }
+    assert!(peer.hear().is_empty());
+    let next = 1 + 2 * config::MAX_STREAMS;
+    assert!(peer.say(&request(next, true)).is_empty());
+    assert_eq!(peer.hear(), [format!("RST_STREAM {next} REFUSED_STREAM")]);
+}
+
+#[test]
+fn a_peer_is_listened_to_until_64_answers_are_unsent() {
+    let mut peer = Peer::greeted(&[]);
+    peer.say(&ping(1).repeat(config::MAX_UNSENT_ANSWERS as usize - 1));
+    assert!(!peer.machine.recv_buf().is_empty());
+    peer.say(&ping(1));
+    assert!(peer.machine.recv_buf().is_empty());
+    let stalled = peer.wait(10_000);
+    assert_eq!(
+        stalled,
+        ["closed ENHANCE_YOUR_CALM: the peer stopped reading"]
+    );
+}
+
+#[test]
+fn our_own_header_blocks_have_8_kib_and_not_an_octet_more() {
+    // 0x20, the name's index, the value's length in three octets, and the value.
+    let fits = config::MAX_SENT_HEADER_BLOCK - 5;
+    for (length, is_fine) in [(fits, true), (fits + 1, false)] {
+        let value = vec![b'/'; length];
+        let mut peer = Peer::greeted(&[]);
+        let opened = peer.machine.open(&[(":path", &value)], true, peer.now);
+        let expected = if is_fine {
+            Ok(StreamId::FIRST)
+        } else {
+            Err(OpenError::TooLarge)
+        };
+        assert_eq!(opened, expected, "{length} octets");
+
+        let mut peer = Peer::calling(&[(MAX_HEADER_LIST_SIZE, 1 << 20)]);
+        peer.say(&request(ONE, true));
+        let sent = peer
+            .machine
+            .send_headers(StreamId::FIRST, &[(":path", &value)], true, peer.now);
+        assert_eq!(sent == Ok(()), is_fine, "{length} octets");
+        assert_eq!(sent == Err(HeadersError::TooLarge), !is_fine);
+    }
+}
+
+#[test]
+fn nothing_is_queued_behind_16_kib_that_are_not_written() {
+    let mut peer = Peer::greeted(&[(INITIAL_WINDOW_SIZE, 1 << 20)]);
+    let (one, three) = (peer.open(false), peer.open(false));
+    let content = vec![7; config::UNSENT_OCTETS - 9 - peer.machine.transmit().len() - 1];
+    let now = peer.now;
+    assert_eq!(
+        peer.machine.send_data(one, &content, false, now),
+        Taken::All
+    );
+    assert_eq!(peer.machine.transmit().len(), config::UNSENT_OCTETS - 1);
+    let large = vec![7; 40_000];
+    let taken = peer.machine.send_data(one, &large, false, now);
+    assert_eq!(taken, Taken::Some(16_384));
+    let taken = peer.machine.send_data(three, b"x", true, now);
+    assert_eq!(taken, Taken::Some(0));
+    let opened = peer.machine.open(&[], true, now);
+    assert_eq!(opened, Err(OpenError::Later));
+    assert!(peer.machine.transmit().len() < 2 * config::UNSENT_OCTETS + 9);
+    peer.hear();
+    assert_eq!(peer.machine.send_data(three, b"x", true, now), Taken::All);
+}
