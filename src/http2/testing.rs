@@ -189,6 +189,25 @@ fn end(end_stream: bool) -> &'static str {
     if end_stream { " end" } else { "" }
 }
 
+/// How many octets were moved, taken or decoded, so that a test can tell whether a peer can make us
+/// look at the same ones again and again.
+pub(crate) mod work {
+    use std::cell::Cell;
+
+    thread_local! {
+        static DONE: Cell<usize> = const { Cell::new(0) };
+    }
+
+    pub(crate) fn count(octets: usize) {
+        DONE.set(DONE.get() + octets);
+    }
+
+    /// What was done since the last time.
+    pub(crate) fn take() -> usize {
+        DONE.take()
+    }
+}
+
 /// A connection, and the peer that drives it.
 pub(crate) struct Peer {
     pub(crate) machine: Connection,

@@ -163,6 +163,8 @@ impl Core {
 
     /// Decodes a header block into `fields`.
     fn decode(&mut self, block: &[u8]) -> Result<Section, Violation> {
+        #[cfg(test)]
+        super::super::testing::work::count(block.len());
         let fields = &mut self.fields;
         fields.begin(block.len());
         let mut section = Section::default();
