@@ -1,0 +1,235 @@
+//! Nothing is allocated in proportion to what a peer merely announces.
+//!
+//! The allocator counts, so nothing can be forgotten: neither what is held, nor what was needed for
+//! a moment only. Each announcement is of megabytes, or more, in a few octets.
+
+#![allow(unsafe_code)] // An allocator is one.
+
+#[path = "support/frames.rs"]
+mod frames;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use frames::{DATA, END_HEADERS, Frame, GOAWAY, HEADERS};
+use plugind::grpc::{Client, Event, Incoming, Server};
+use plugind::hpack::Decoder;
+use plugind::http2::{Connection, Event as Happened};
+use plugind::time::Time;
+
+/// What is announced, and its octets.
+type Announcement = (&'static str, fn() -> Vec<u8>);
+
+/// What either side may announce, in frames or in parts of one.
+const ANNOUNCEMENTS: [Announcement; 9] = [
+    ("a frame of 16 KiB", || head(16_384, DATA, 1)),
+    ("a frame of 16 MiB", || head(0xff_ffff, DATA, 1)),
+    ("headers of 16 KiB", || head(16_384, HEADERS, 1)),
+    ("a goodbye of 16 KiB", || head(16_384, GOAWAY, 0)),
+    ("a field of 256 MiB", || {
+        block(b"\x88\x40\x01a\x7f\x80\xff\xff\x7f")
+    }),
+    ("a Huffman-coded field of 256 MiB", || {
+        block(b"\x88\x40\x01a\xff\x80\xff\xff\x7f")
+    }),
+    ("a name of 256 MiB", || {
+        block(b"\x88\x40\x7f\x80\xff\xff\x7f")
+    }),
+    ("content of 16 EiB", || {
+        block(b"\x88\x0f\x0d\x1418446744073709551615")
+    }),
+    ("settings as large as they can be", || {
+        let (most, window, frame) = (u32::MAX, 0x7fff_ffff, 0xff_ffff);
+        let values = [(1, most), (3, most), (4, window), (5, frame), (6, most)];
+        Frame::settings(&values).octets()
+    }),
+];
+
+/// The lengths of messages that are announced: as large as most programs accept, and as we do here.
+const MESSAGES: [u32; 2] = [4 << 20, 16 << 20];
+
+#[test]
+fn a_client_allocates_nothing_for_what_a_server_announces() {
+    let frames = ANNOUNCEMENTS.map(|(what, octets)| (what, octets()));
+    let answers = MESSAGES.map(|length| ("a message", [answer(), message(length)].concat()));
+    for (what, octets) in frames.into_iter().chain(answers) {
+        let mut client = Client::new(Time::ZERO);
+        client.unary("/a.B/C", b"", LIMIT, Time::from_millis(1000), Time::ZERO);
+        let octets = [Frame::settings(&[]).octets(), octets].concat();
+        let peak = peak_of(|| {
+            let room = client.recv_buf();
+            room[..octets.len()].copy_from_slice(&octets);
+            client.received(octets.len(), Time::ZERO);
+            while let Some(Event::Finished { .. } | Event::Message { .. }) =
+                client.poll_event(Time::ZERO)
+            {}
+        });
+        assert!(peak < BOUND, "{what}: {peak} octets");
+        assert!(client.mem_used() < BOUND, "{what}: {}", client.mem_used());
+    }
+}
+
+#[test]
+fn a_server_allocates_nothing_for_what_a_client_announces() {
+    // `:method POST`, `:scheme http`, `:path /a.B/C`, `content-type`, and time for ever.
+    let request = b"\x83\x86\x04\x06/a.B/C\x0f\x10\x10application/grpc\
+                    \x00\x0cgrpc-timeout\x0999999999H";
+    let frames = ANNOUNCEMENTS.map(|(what, octets)| (what, octets()));
+    let requests = MESSAGES.map(|length| ("a message", message(length)));
+    for (what, octets) in frames.into_iter().chain(requests) {
+        let mut server = Server::new(&["/a.B/C"], LIMIT, Time::ZERO);
+        let octets = [
+            b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(),
+            Frame::settings(&[]).octets(),
+            Frame::new(HEADERS, END_HEADERS, 1, request).octets(),
+            octets,
+        ];
+        let octets = octets.concat();
+        let peak = peak_of(|| {
+            let room = server.recv_buf();
+            room[..octets.len()].copy_from_slice(&octets);
+            server.received(octets.len(), Time::ZERO);
+            while let Some(Incoming::Called { .. } | Incoming::Ended { .. }) =
+                server.poll_event(Time::ZERO)
+            {}
+        });
+        assert!(peak < BOUND, "{what}: {peak} octets");
+        assert!(server.mem_used() < BOUND, "{what}: {}", server.mem_used());
+    }
+}
+
+#[test]
+fn a_decoder_allocates_nothing_for_what_a_block_announces() {
+    let blocks: [&[u8]; 4] = [
+        b"\x40\x01a\x7f\x80\xff\xff\x7f",
+        b"\x40\x01a\xff\x80\xff\xff\x7f",
+        b"\x40\x7f\x80\xff\xff\x7f",
+        b"\x3f\xe1\x1f\x88",
+    ];
+    for block in blocks {
+        let mut decoder = Decoder::new(4096);
+        let peak = peak_of(|| _ = decoder.decode(block, &mut |_, _| {}));
+        assert!(peak < 256, "{block:x?}: {peak} octets");
+    }
+}
+
+/// A message of 4 MiB that comes: what is held doubles as it comes, and is let go with it.
+#[test]
+fn what_comes_is_held_and_no_more_than_twice() {
+    let mut client = Client::new(Time::ZERO);
+    client.server_streaming("/a.B/C", b"", LIMIT, None, Time::ZERO);
+    let mut say = |octets: &[u8]| {
+        let room = client.recv_buf();
+        room[..octets.len()].copy_from_slice(octets);
+        client.received(octets.len(), Time::ZERO);
+        let event = client.poll_event(Time::ZERO);
+        client.sent(client.transmit().len(), Time::ZERO);
+        (event, client.mem_used())
+    };
+    say(&Frame::settings(&[]).octets());
+    say(&answer());
+    say(&message(4 << 20));
+    let mut came = 0;
+    while came < 4 << 20 {
+        let piece = vec![7; 1000.min((4 << 20) - came)];
+        let (event, held) = say(&Frame::new(DATA, 0, 1, piece.clone()).octets());
+        came += piece.len();
+        assert!(held <= 2 * came + BOUND, "{held} of {came} octets");
+        assert_eq!(event.is_some(), came == 4 << 20);
+    }
+    let (_, held) = say(b"");
+    assert!(held < BOUND, "{held} octets");
+}
+
+/// `mem_used` is asserted everywhere: here it is held to what the allocator says.
+#[test]
+fn the_memory_that_a_connection_says_it_holds_is_what_it_holds() {
+    let before = LIVE.get();
+    let mut connection = Connection::client(Time::ZERO);
+    let now = Time::ZERO;
+    let opened = connection.open(&[(":method", b"POST"), (":path", b"/")], true, now);
+    assert!(opened.is_ok());
+    let mut octets = Frame::settings(&[]).octets();
+    // An entry for the table, fields, and half of a frame.
+    octets.extend(block(b"\x88\x40\x04name\x05value\x40\x04more\x05value"));
+    octets.extend(&Frame::new(DATA, 0, 1, [7; 500]).octets()[..300]);
+    let room = connection.recv_buf();
+    room[..octets.len()].copy_from_slice(&octets);
+    connection.received(octets.len(), now);
+    let event = connection.poll_event(now);
+    assert!(matches!(event, Some(Happened::Head { .. })));
+    let held = LIVE.get() - before - i64::try_from(octets.capacity()).expect("few");
+    assert_eq!(i64::try_from(connection.mem_used()), Ok(held));
+}
+
+/// The head of a frame with a payload of this length, none of which comes.
+fn head(length: u32, kind: u8, stream: u32) -> Vec<u8> {
+    let [_, l1, l2, l3] = length.to_be_bytes();
+    let [s1, s2, s3, s4] = stream.to_be_bytes();
+    vec![l1, l2, l3, kind, 0, s1, s2, s3, s4]
+}
+
+/// A header block on stream 1, whole as far as frames go.
+fn block(octets: &[u8]) -> Vec<u8> {
+    Frame::new(HEADERS, END_HEADERS, 1, octets).octets()
+}
+
+/// The headers of an answer.
+fn answer() -> Vec<u8> {
+    block(b"\x88\x0f\x10\x10application/grpc")
+}
+
+/// The prefix of a message, which itself does not come.
+fn message(length: u32) -> Vec<u8> {
+    let [l1, l2, l3, l4] = length.to_be_bytes();
+    Frame::new(DATA, 0, 1, [0, l1, l2, l3, l4]).octets()
+}
+
+/// How many octets were allocated at a time, at most, beyond what was before.
+fn peak_of(work: impl FnOnce()) -> usize {
+    let before = LIVE.get();
+    PEAK.set(before);
+    work();
+    usize::try_from(PEAK.get() - before).unwrap_or_default()
+}
+
+/// Passes everything on, and counts it for each thread.
+struct Counting;
+
+// SAFETY: what the system's allocator promises is passed on as it is.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size(), 0);
+        // SAFETY: the caller's promise is the same.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, octets: *mut u8, layout: Layout) {
+        count(0, layout.size());
+        // SAFETY: as above.
+        unsafe { System.dealloc(octets, layout) }
+    }
+}
+
+/// Counts what is allocated and what is given back.
+fn count(allocated: usize, freed: usize) {
+    let by = |octets| i64::try_from(octets).unwrap_or(i64::MAX);
+    LIVE.set(LIVE.get() + by(allocated) - by(freed));
+    PEAK.set(PEAK.get().max(LIVE.get()));
+}
+
+thread_local! {
+    /// What is allocated; what other threads give back may make it negative.
+    static LIVE: Cell<i64> = const { Cell::new(0) };
+    /// The most that was.
+    static PEAK: Cell<i64> = const { Cell::new(0) };
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// How large a message is accepted (octets).
+const LIMIT: usize = 16 << 20;
+
+/// What an announcement may cost: the buffers that any peer costs (octets).
+const BOUND: usize = 8 * 1024;
