@@ -12,7 +12,7 @@ use source::Source;
 #[test]
 fn only_the_daemon_names_the_system() {
     let mut found = Vec::new();
-    for file in shipped() {
+    for file in Source::all_shipped() {
         if file.layer() != SHELL {
             found.extend(mentions(&file, &SYSTEM));
         }
@@ -23,7 +23,7 @@ fn only_the_daemon_names_the_system() {
 #[test]
 fn a_layer_names_only_layers_below_it() {
     let mut found = Vec::new();
-    for file in shipped() {
+    for file in Source::all_shipped() {
         let below = may_name(file.layer());
         for (line, named) in layers_named(&file) {
             let is_own = named == file.layer();
@@ -50,7 +50,11 @@ fn unsafe_code_is_where_the_list_says() {
 fn a_file_can_be_read_in_one_sitting() {
     let long = |file: &Source| file.lines_of_code() >= MAX_LINES_OF_CODE;
     let show = |file: Source| format!("{}: {}", file.path, file.lines_of_code());
-    let found: Vec<String> = shipped().into_iter().filter(long).map(show).collect();
+    let found: Vec<String> = Source::all_shipped()
+        .into_iter()
+        .filter(long)
+        .map(show)
+        .collect();
     assert_none("too many lines of code in one file", &found);
 }
 
@@ -171,21 +175,6 @@ fn all() -> Vec<Source> {
     let mut files = Source::all_in("src");
     files.extend(Source::all_in("tests"));
     files
-}
-
-/// The files under `src/` that are in the binary, without those that are there for tests only.
-fn shipped() -> Vec<Source> {
-    let files = Source::all_in("src");
-    let mut for_tests = Vec::new();
-    for file in &files {
-        let folder = match file.path.strip_suffix("mod.rs") {
-            Some(folder) => folder.to_owned(),
-            None => file.path.replace(".rs", "/"),
-        };
-        for_tests.extend(file.test_modules().map(|name| format!("{folder}{name}.rs")));
-    }
-    let ships = |file: &Source| !for_tests.contains(&file.path);
-    files.into_iter().filter(ships).collect()
 }
 
 /// Where the code of a file has one of the texts, for people.

@@ -24,6 +24,26 @@ impl Source {
         files.iter().map(read).collect()
     }
 
+    /// The files under `src/` that are in the binary, without those that are there for tests only.
+    pub(crate) fn all_shipped() -> Vec<Self> {
+        let files = Self::all_in("src");
+        let mut for_tests = Vec::new();
+        for file in &files {
+            let folder = match file.path.strip_suffix("mod.rs") {
+                Some(folder) => folder.to_owned(),
+                None => file.path.replace(".rs", "/"),
+            };
+            for_tests.extend(file.test_modules().map(|name| format!("{folder}{name}")));
+        }
+        let is_for_tests = |file: &Self| {
+            let below = |module: &String| file.path.strip_prefix(module);
+            let mut rests = for_tests.iter().filter_map(below);
+            rests.any(|rest| rest == ".rs" || rest.starts_with('/'))
+        };
+        let ships = |file: &Self| !is_for_tests(file);
+        files.into_iter().filter(ships).collect()
+    }
+
     fn read(root: &Path, file: &Path) -> Self {
         let text = fs::read_to_string(file).unwrap();
         let path = file.strip_prefix(root).unwrap().to_str().unwrap();
@@ -55,7 +75,8 @@ impl Source {
     /// The names of the modules that this one declares for tests only, each in a file of its own.
     pub(crate) fn test_modules(&self) -> impl Iterator<Item = &str> {
         self.code.split(TEST_ONLY).skip(1).filter_map(|item| {
-            let name = item.trim_start().strip_prefix("mod ")?;
+            let item = item.trim_start().trim_start_matches("pub(crate) ");
+            let name = item.strip_prefix("mod ")?;
             name.split_once(';').map(|(name, _)| name.trim())
         })
     }
