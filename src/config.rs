@@ -130,8 +130,9 @@ pub const GET_INFO_TIMEOUT: Duration = Duration::from_secs(1);
 pub const NOTIFY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The first pause when nobody listens on a new socket: it is bound a moment before it listens, and
-/// most plugins need less than this (kubelet: gRPC's own backoff, about 1 s).
-pub const LADDER_INITIAL: Duration = Duration::from_millis(10);
+/// most plugins need less than this, the shortest that the loop can wait (kubelet: gRPC's own
+/// backoff, about 1 s).
+pub const LADDER_INITIAL: Duration = Duration::from_millis(1);
 
 /// The longest pause on that ladder, which doubles: a plugin that takes seconds to listen waits at
 /// most this long for us.

@@ -24,6 +24,8 @@ pub(super) struct Connection {
     stream: UnixStream,
     /// Whether reading may yield something: readiness is reported once per change only.
     is_readable: bool,
+    /// Whether the loop has reported the end of what there will be to read.
+    is_ending: bool,
     /// Whether writing has failed. The peer may have said something before it went.
     is_broken: bool,
 }
@@ -44,6 +46,7 @@ impl Connection {
         Self {
             stream,
             is_readable: false,
+            is_ending: false,
             is_broken: false,
         }
     }
@@ -53,9 +56,19 @@ impl Connection {
         &self.stream
     }
 
+    /// The socket itself, to change what the loop reports of it.
+    pub(super) fn stream_mut(&mut self) -> &mut UnixStream {
+        &mut self.stream
+    }
+
     /// The loop has reported that there is something to read.
     pub(super) fn set_readable(&mut self) {
         self.is_readable = true;
+    }
+
+    /// The loop has reported that the peer will write no more, or that the connection broke.
+    pub(super) fn set_ending(&mut self) {
+        self.is_ending = true;
     }
 
     /// Whether there may be something to read.
@@ -72,7 +85,14 @@ impl Connection {
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> Moved {
         match retry(|| self.stream.read(buffer)) {
             Ok(0) => Moved::Ended(None),
-            Ok(n) => Moved::Bytes(n),
+            Ok(n) => {
+                // epoll(7): "the condition that the read/write I/O space is exhausted can also be
+                // detected by checking the amount of data read from [...] the target file
+                // descriptor." An end that was reported is still to be read.
+                let is_exhausted = n < buffer.len() && !self.is_ending && !self.is_broken;
+                self.is_readable = !is_exhausted;
+                Moved::Bytes(n)
+            }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 self.is_readable = false;
                 if self.is_broken {
@@ -263,9 +283,24 @@ mod tests {
         ours.set_readable();
         assert!(matches!(ours.read(&mut [0; 8]), Moved::NotNow));
         assert!(!ours.is_readable());
-        theirs.write_all(b"x").unwrap();
+        theirs.write_all(b"123456").unwrap();
         ours.set_readable();
-        assert!(matches!(ours.read(&mut [0; 8]), Moved::Bytes(1)));
+        assert!(matches!(ours.read(&mut [0; 4]), Moved::Bytes(4)));
+        assert!(ours.is_readable(), "the buffer was full: there may be more");
+        assert!(matches!(ours.read(&mut [0; 4]), Moved::Bytes(2)));
+        assert!(!ours.is_readable());
+    }
+
+    #[test]
+    fn an_end_that_was_reported_with_the_last_bytes_is_read_after_them() {
+        let (mut ours, mut theirs) = pair();
+        theirs.write_all(b"last words").unwrap();
+        drop(theirs);
+        ours.set_readable();
+        ours.set_ending();
+        assert!(matches!(ours.read(&mut [0; 64]), Moved::Bytes(10)));
+        assert!(ours.is_readable());
+        assert!(matches!(ours.read(&mut [0; 64]), Moved::Ended(None)));
     }
 
     #[test]

@@ -31,6 +31,9 @@ impl Connections {
     }
 
     /// Adds a connection to the loop.
+    ///
+    /// It is open already, so the loop has nothing to say about writing: readiness that nobody
+    /// waits for would be reported each time that the peer has read something.
     pub(super) fn add(
         &mut self,
         link: LinkId,
@@ -38,7 +41,7 @@ impl Connections {
         registry: &Registry,
     ) -> io::Result<()> {
         let token = self.new_token();
-        registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE)?;
+        registry.register(&mut stream, token, Interest::READABLE)?;
         self.by_token.insert(token, link);
         self.by_link.insert(link, (token, Connection::new(stream)));
         Ok(())
@@ -60,6 +63,15 @@ impl Connections {
         self.by_token.get(&token).copied()
     }
 
+    /// From now on the loop reports, too, that there is room to write.
+    pub(super) fn await_room(&mut self, link: LinkId, registry: &Registry) -> io::Result<()> {
+        let Some((token, connection)) = self.by_link.get_mut(&link) else {
+            return Ok(());
+        };
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        registry.reregister(connection.stream_mut(), *token, interest)
+    }
+
     /// Takes a connection out; the loop forgets it when it is dropped.
     pub(super) fn remove(&mut self, link: LinkId) -> Option<Connection> {
         let (token, connection) = self.by_link.remove(&link)?;
@@ -76,6 +88,11 @@ impl Connections {
             }
             self.ready.insert(link);
         }
+    }
+
+    /// Forgets that a link has work to do.
+    pub(super) fn set_idle(&mut self, link: LinkId) {
+        self.ready.remove(&link);
     }
 
     /// The links that have work to do, which are asked once.

@@ -5,7 +5,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::path::Path;
 use std::time::Duration;
 
-use mio::{Events, Poll, Token};
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Token};
 
 use super::SetupError;
 use super::clock::Clock;
@@ -33,9 +34,8 @@ use crate::watch::{self, Report, Watch};
 #[derive(Debug)]
 pub struct PluginManager {
     poll: Poll,
+    /// What the last wait brought.
     events: Events,
-    /// Whether the last wait brought as many events as it could: there may be more.
-    is_crowded: bool,
     clock: Clock,
     watch: Watch,
     inotify: Inotify,
@@ -62,14 +62,13 @@ impl PluginManager {
         let mut plugins = Self {
             poll,
             events: Events::with_capacity(EVENTS),
-            is_crowded: false,
             clock: Clock::start(),
             watch: Watch::new(dirs.iter().cloned()),
             inotify: Inotify::new(registry, INOTIFY),
             is_inotify_ready: false,
             is_scanned: false,
             manager: Manager::new(handlers),
-            connections: Connections::new(INOTIFY),
+            connections: Connections::new(WAKE),
             guards: Guards::default(),
             programs: Programs::default(),
             ended: Vec::new(),
@@ -105,7 +104,7 @@ impl PluginManager {
     /// descriptor is readable.
     pub fn poll_timeout(&self) -> Option<Duration> {
         let is_any_ready = self.connections.is_any_ready() || self.programs.is_any_ready();
-        if self.is_crowded || self.is_inotify_ready || is_any_ready {
+        if self.is_crowded() || self.is_inotify_ready || is_any_ready {
             return Some(Duration::ZERO);
         }
         let manager = self.manager.poll_timeout().map(|(at, _)| at);
@@ -146,6 +145,19 @@ impl PluginManager {
             file.handle_timeout(&self.manager, now);
         }
         Ok(())
+    }
+
+    /// Ends a wait, too, whenever this descriptor becomes readable: for whoever has no other loop.
+    ///
+    /// That is reported once, so what there is to read must be read to its end.
+    pub(super) fn wake_on(&mut self, fd: RawFd) -> io::Result<()> {
+        let registry = self.poll.registry();
+        registry.register(&mut SourceFd(&fd), WAKE, Interest::READABLE)
+    }
+
+    /// Whether that descriptor had become readable in the last turn.
+    pub(super) fn is_woken(&self) -> bool {
+        self.events.iter().any(|event| event.token() == WAKE)
     }
 
     /// Answers a question that a handler left [`crate::handler::Answer::Pending`].
@@ -189,13 +201,16 @@ impl PluginManager {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
             Err(error) => return Err(error),
         }
-        self.is_crowded = self.events.iter().count() == EVENTS;
         for event in &self.events {
             if event.token() == INOTIFY {
                 self.is_inotify_ready = true;
             } else if let Some(link) = self.connections.by_token(event.token()) {
-                let may_read = event.is_readable() || event.is_read_closed() || event.is_error();
-                self.connections.set_ready(link, may_read);
+                let is_ending = event.is_read_closed() || event.is_error();
+                if let Some(connection) = self.connections.get_mut(link).filter(|_| is_ending) {
+                    connection.set_ending();
+                }
+                self.connections
+                    .set_ready(link, event.is_readable() || is_ending);
             } else if let Some(link) = self.guards.by_token(event.token()) {
                 self.ended.push(link);
             } else {
@@ -203,6 +218,11 @@ impl PluginManager {
             }
         }
         Ok(())
+    }
+
+    /// Whether the last wait brought as many events as it could: there may be more.
+    fn is_crowded(&self) -> bool {
+        self.events.iter().count() == EVENTS
     }
 
     fn read_inotify(&mut self, now: Time) -> io::Result<()> {
@@ -360,7 +380,13 @@ impl PluginManager {
                     }
                     self.manager.sent(link, n, now);
                 }
-                Moved::NotNow => return,
+                Moved::NotNow => {
+                    let registry = self.poll.registry();
+                    if let Err(error) = self.connections.await_room(link, registry) {
+                        self.close(link, Some(&error), now);
+                    }
+                    return;
+                }
                 Moved::Ended(error) => {
                     log::trace!("{link:?}: cannot write: {error:?}");
                     self.connections.set_ready(link, true);
@@ -374,6 +400,7 @@ impl PluginManager {
         let mut budget = READ_BUDGET;
         while let Some(connection) = self.connections.get_mut(link) {
             if !connection.is_readable() {
+                self.connections.set_idle(link);
                 return;
             }
             let buffer = self.manager.recv_buf(link);
@@ -395,16 +422,20 @@ impl PluginManager {
                     self.manager.received(link, n, now);
                     self.follow_manager(now);
                 }
-                Moved::NotNow => return,
+                Moved::NotNow => {}
                 Moved::Ended(error) => {
-                    log::trace!("{link:?}: ended: {error:?}");
-                    self.connections.remove(link);
-                    self.manager
-                        .handle_input(manager::Input::Closed { link }, now);
+                    self.close(link, error.as_ref(), now);
                     return;
                 }
             }
         }
+    }
+
+    fn close(&mut self, link: LinkId, error: Option<&io::Error>, now: Time) {
+        log::trace!("{link:?}: ended: {error:?}");
+        self.connections.remove(link);
+        self.manager
+            .handle_input(manager::Input::Closed { link }, now);
     }
 }
 
@@ -435,8 +466,11 @@ fn log_report(report: &Report) {
     }
 }
 
-/// The token of the inotify instance; connections come after it.
+/// The token of the inotify instance.
 const INOTIFY: Token = Token(0);
+
+/// The token of [`PluginManager::wake_on`]; connections come after it.
+const WAKE: Token = Token(1);
 
 /// How many events one wait may bring: more come with the next one.
 const EVENTS: usize = 256;

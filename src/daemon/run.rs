@@ -1,12 +1,7 @@
 //! The daemon: a plugin manager, and the signals that end it.
 
 use std::io;
-use std::os::fd::AsRawFd as _;
 use std::process;
-use std::time::Duration;
-
-use mio::unix::SourceFd;
-use mio::{Events, Interest, Poll, Token};
 
 use super::lock::{self, Lock};
 use super::{PluginManager, SetupError, Signals, child, trust};
@@ -19,7 +14,6 @@ use crate::handler::{ExecHandler, HandlerTable, built_in};
 pub struct Daemon {
     plugins: PluginManager,
     signals: Signals,
-    poll: Poll,
     /// What keeps other daemons from the same directories.
     _locks: Vec<Lock>,
 }
@@ -34,22 +28,13 @@ impl Daemon {
         };
         let (mut handlers, _) = built_in(&config.types, config.unknown_types);
         add_programs(&config.exec, &mut handlers)?;
-        let plugins = PluginManager::new(config, handlers)?;
+        let mut plugins = PluginManager::new(config, handlers)?;
+        let woken = plugins.wake_on(signals.as_raw_fd());
+        woken.map_err(SetupError::Loop)?;
         announce(config);
-        let poll = Poll::new().map_err(SetupError::Loop)?;
-        for (fd, token) in [
-            (plugins.as_raw_fd(), PLUGINS),
-            (signals.as_raw_fd(), SIGNALS),
-        ] {
-            let registered =
-                poll.registry()
-                    .register(&mut SourceFd(&fd), token, Interest::READABLE);
-            registered.map_err(SetupError::Loop)?;
-        }
         Ok(Self {
             plugins,
             signals,
-            poll,
             _locks: locks,
         })
     }
@@ -58,17 +43,12 @@ impl Daemon {
     ///
     /// The first signal lets running operations end; a second one ends at once.
     pub fn run(mut self) -> io::Result<()> {
-        let mut events = Events::with_capacity(SOURCES);
         let mut asked = 0;
         while asked < AT_ONCE && !self.plugins.is_stopped() {
-            match self.poll.poll(&mut events, self.plugins.poll_timeout()) {
-                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
-                _ => {}
-            }
-            if events.iter().any(|event| event.token() == SIGNALS) {
+            self.plugins.turn(None)?;
+            if self.plugins.is_woken() {
                 asked += self.read_signals()?;
             }
-            self.plugins.turn(Some(Duration::ZERO))?;
         }
         self.plugins.save();
         log::info!("ended");
@@ -113,15 +93,6 @@ fn add_programs(programs: &[Exec], handlers: &mut HandlerTable) -> Result<(), Se
     }
     Ok(())
 }
-
-/// The token of the plugin manager's descriptor.
-const PLUGINS: Token = Token(0);
-
-/// The token of the signals' descriptor.
-const SIGNALS: Token = Token(1);
-
-/// How many sources of events there are.
-const SOURCES: usize = 2;
 
 /// How many times the end is asked for by somebody who does not want to wait for it.
 const AT_ONCE: usize = 2;
