@@ -20,7 +20,7 @@ build: ## Build the binary for release: target/release/plugind
 static: ## Build the static binary target/static/plugind, and run the end-to-end tests against it
 	tests/static/build.sh
 	tests/static/check.sh
-	PLUGIND_BINARY=$(CURDIR)/target/static/plugind $(CARGO) test --locked --test binary --test probe
+	PLUGIND_BINARY=$(CURDIR)/target/static/plugind $(CARGO) test --locked --test binary --test probe --test simulate
 
 .PHONY: run
 run: ## Run the daemon on DIR (default: target/plugins); Ctrl-C ends it

@@ -242,6 +242,16 @@ pub const MAX_DIRECTORIES: usize = 4_096;
 /// (kubelet: no limit).
 pub const MAX_NAMES: usize = 65_536;
 
+// --- The simulated plugin ------------------------------------------------------------------------
+
+/// How many connections a simulated plugin has at a time: several times what a node agent holds.
+/// More wait to be accepted, which the kernel limits.
+pub const MAX_CLIENTS: usize = 32;
+
+/// The largest request that a simulated plugin takes (octets): four times the longest reason for a
+/// refusal, which names a path.
+pub const MAX_SIMULATED_REQUEST: usize = 16 * 1024;
+
 // --- gRPC and HTTP/2 -----------------------------------------------------------------------------
 
 /// The largest reply to `GetInfo` that is accepted: a hundred times what any plugin says of itself

@@ -21,8 +21,8 @@
 //! place that names a descriptor, the file system or the clock.
 //!
 //! A layer knows only those below it: `cli`, `daemon`, `manager`, `grpc`, `http2`, `hpack`; beside
-//! them `manager` knows `watch` and `handler`. The modules below stand in reading order, from the
-//! innermost outward.
+//! them `manager` knows `watch` and `handler`, and `daemon` also knows `simulate`, a plugin to try
+//! all this with. The modules below stand in reading order, from the innermost outward.
 //!
 //! # Embedding
 //!
@@ -81,6 +81,8 @@ pub mod handler;
 pub mod watch;
 
 pub mod manager;
+
+pub mod simulate;
 
 pub mod cli;
 pub mod daemon;

@@ -5,17 +5,15 @@ use std::fmt;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use plugind::cli::{Command, WRONG_USAGE, logging, probe, run};
+use plugind::cli::{Command, WRONG_USAGE, logging, probe, run, simulate};
 use plugind::daemon::Daemon;
 use plugind::escape;
 
 fn main() -> ExitCode {
     match Command::parse(lexopt::Parser::from_env()) {
-        Ok(Command::Run(options)) => match serve(&options) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => complain(&error, ExitCode::FAILURE),
-        },
+        Ok(Command::Run(options)) => ended(serve(&options)),
         Ok(Command::Probe(options)) => probe::run(&options),
+        Ok(Command::Simulate(profile)) => ended(simulate::run(&profile)),
         Ok(Command::Print(text)) => print(text),
         Err(usage) => {
             let words = usage.to_string();
@@ -26,10 +24,15 @@ fn main() -> ExitCode {
 }
 
 /// Works until a signal ends it.
-fn serve(options: &run::Options) -> Result<(), Box<dyn Error>> {
+fn serve(options: &run::Options) -> Result<ExitCode, Box<dyn Error>> {
     logging::start(options.verbosity);
     Daemon::new(&options.config)?.run()?;
-    Ok(())
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What to end with after work that may have failed.
+fn ended(result: Result<ExitCode, Box<dyn Error>>) -> ExitCode {
+    result.unwrap_or_else(|error| complain(&error, ExitCode::FAILURE))
 }
 
 /// Prints to standard output. That nobody reads it is no reason to fail.

@@ -270,13 +270,14 @@ fn a_program_that_others_can_change_is_one_line_and_status_1() {
 
 #[test]
 fn wrong_usage_is_one_line_and_status_2() {
-    let lines: [&[&str]; 6] = [
+    let lines: [&[&str]; 7] = [
         &[],
         &["jump"],
         &["--fast"],
         &["run", "--fast"],
         &["run", "left-over"],
         &["run", "--type"],
+        &["simulate"],
     ];
     for line in lines {
         let output = run(line);
@@ -304,6 +305,7 @@ fn help_and_version_are_printed_and_succeed() {
     for line in [
         &["--help"][..],
         &["run", "--help"],
+        &["simulate", "--help"],
         &["--version"],
         &["run", "--version"],
     ] {

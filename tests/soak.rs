@@ -13,7 +13,6 @@ mod plugin;
 
 use std::env;
 use std::fs;
-use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -81,18 +80,13 @@ fn a_hundred_registered_plugins_wake_nobody() {
     }
     // The last connection is closed a moment after the last line is written.
     let mut wakeups = daemon.wakeups();
-    while wait(&daemon, Duration::from_millis(300)) && daemon.wakeups() != wakeups {
+    while daemon.is_silent_for(Duration::from_millis(300)) && daemon.wakeups() != wakeups {
         wakeups = daemon.wakeups();
     }
-    assert!(wait(&daemon, quiet));
+    assert!(daemon.is_silent_for(quiet));
     let woken = daemon.wakeups() - wakeups;
     println!("{REGISTERED} plugins, {quiet:?}: {woken} wakeups");
     assert_eq!(woken, 0);
-}
-
-/// Waits for a line of the log that should not come.
-fn wait(daemon: &Daemon, time: Duration) -> bool {
-    daemon.log.recv_timeout(time) == Err(RecvTimeoutError::Timeout)
 }
 
 /// How many descriptors this process has open.

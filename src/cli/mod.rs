@@ -6,9 +6,12 @@
 pub mod logging;
 pub mod probe;
 pub mod run;
+pub mod simulate;
 
 use lexopt::prelude::{Long, Short, Value};
 use lexopt::{Arg, Error, Parser};
+
+use crate::simulate::Profile;
 
 /// What is to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +20,8 @@ pub enum Command {
     Run(run::Options),
     /// Look at one socket.
     Probe(probe::Options),
+    /// Be such a plugin.
+    Simulate(Profile),
     /// Print this text.
     Print(&'static str),
 }
@@ -28,6 +33,7 @@ impl Command {
             Some(Value(verb)) => match verb.to_str() {
                 Some("run") => run::parse(&mut parser),
                 Some("probe") => probe::parse(&mut parser),
+                Some("simulate") => simulate::parse(&mut parser),
                 _ => Err(format!("there is no command {verb:?}").into()),
             },
             Some(option) => standard(&option, HELP).ok_or_else(|| option.unexpected()),
@@ -57,8 +63,9 @@ plugins by their sockets, registers them, and deregisters them when they go.
 Usage: plugind COMMAND [OPTIONS]
 
 Commands:
-  run    watch directories and register the plugins that appear there
-  probe  show what the daemon would make of the plugin on one socket
+  run       watch directories and register the plugins that appear there
+  probe     show what the daemon would make of the plugin on one socket
+  simulate  be a plugin, to try a node and its handlers with
 
 Options:
   -h, --help     this text; after a command, that command's

@@ -61,7 +61,7 @@ pub(super) fn parse(parser: &mut Parser) -> Result<Command, Error> {
 
 /// The value of `option` as an absolute path, so that what is logged and what handlers are told is
 /// true wherever they are.
-fn absolute(value: &OsStr, option: &str) -> Result<PathBuf, Error> {
+pub(super) fn absolute(value: &OsStr, option: &str) -> Result<PathBuf, Error> {
     if value.is_empty() {
         return Err(format!("{option} needs a path").into());
     }
@@ -128,16 +128,22 @@ fn on_down(words: &str) -> Result<OnDown, &'static str> {
     match words.split_once('=') {
         None if words == "keep" => Ok(OnDown::Keep),
         None if words == "deregister" => Ok(OnDown::Deregister(DOWN_GRACE)),
-        Some(("deregister", grace)) => duration(grace)
-            .map(OnDown::Deregister)
-            .ok_or("a duration is a whole number of ms, s, m or h, such as 30s"),
+        Some(("deregister", grace)) => duration(grace).map(OnDown::Deregister),
         _ => Err("it is either keep or deregister, or deregister=DURATION"),
     }
 }
 
 /// A whole number and its unit, such as `500ms`, `30s`, `5m` or `1h`. At most a year, which keeps
 /// every moment that is reckoned from it within what a clock can show.
-fn duration(words: &str) -> Option<Duration> {
+pub(super) fn duration(words: &str) -> Result<Duration, &'static str> {
+    millis(words)
+        .map(Duration::from_millis)
+        .filter(|duration| *duration <= LONGEST)
+        .ok_or("a duration is a whole number of ms, s, m or h, such as 30s")
+}
+
+/// How many milliseconds a number and its unit are.
+fn millis(words: &str) -> Option<u64> {
     let digits = words.find(|c: char| !c.is_ascii_digit())?;
     let (number, unit) = words.split_at(digits);
     let millis = match unit {
@@ -147,9 +153,7 @@ fn duration(words: &str) -> Option<Duration> {
         "h" => 60 * 60 * 1000,
         _ => return None,
     };
-    let millis = number.parse::<u64>().ok()?.checked_mul(millis)?;
-    let duration = Duration::from_millis(millis);
-    (duration <= LONGEST).then_some(duration)
+    number.parse::<u64>().ok()?.checked_mul(millis)
 }
 
 /// The longest duration that is taken for meant.

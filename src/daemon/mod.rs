@@ -31,6 +31,7 @@ mod programs;
 mod run;
 mod scan;
 mod signals;
+pub mod simulate;
 mod state_file;
 mod time_of_day;
 mod trust;
@@ -74,6 +75,13 @@ pub enum SetupError {
     },
     /// The system can't tell when a program ends.
     ProgramsUnwatched(io::Error),
+    /// A simulated plugin cannot listen.
+    Listen {
+        /// Where.
+        socket: PathBuf,
+        /// Why not.
+        error: io::Error,
+    },
 }
 
 impl fmt::Display for SetupError {
@@ -103,6 +111,9 @@ impl fmt::Display for SetupError {
                 f,
                 "cannot watch programs: {error}; it takes Linux 5.3 or later"
             ),
+            Self::Listen { socket, error } => {
+                write!(f, "cannot listen on {}: {error}", escape::path(socket))
+            }
         }
     }
 }

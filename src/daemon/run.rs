@@ -4,7 +4,7 @@ use std::io;
 use std::process;
 
 use super::lock::{self, Lock};
-use super::{PluginManager, SetupError, Signals, child, trust};
+use super::{PluginManager, SetupError, Signals, child, signals, trust};
 use crate::config::{Config, Exec, Mode};
 use crate::escape;
 use crate::handler::{ExecHandler, HandlerTable, built_in};
@@ -21,7 +21,7 @@ pub struct Daemon {
 impl Daemon {
     /// Sets everything up; nothing that can fail at a start is left for later.
     pub fn new(config: &Config) -> Result<Self, SetupError> {
-        let signals = Signals::block().map_err(SetupError::Signals)?;
+        let signals = Signals::block(&signals::ENDING).map_err(SetupError::Signals)?;
         let locks = match config.mode {
             Mode::Register => lock::take(&config.plugins_dirs)?,
             Mode::Observe => Vec::new(),

@@ -1,4 +1,4 @@
-//! SIGTERM and SIGINT as something to read.
+//! Signals as something to read.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, RawFd};
@@ -6,16 +6,20 @@ use std::os::fd::{AsRawFd as _, RawFd};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 
-/// The signals that ask the program to end.
+/// Signals that the program listens to.
 #[derive(Debug)]
 pub(super) struct Signals(SignalFd);
 
+/// The signals that ask the program to end.
+pub(super) const ENDING: [Signal; 2] = [Signal::SIGTERM, Signal::SIGINT];
+
 impl Signals {
-    /// Takes the signals away from their default, which is to end the process at once.
-    pub(super) fn block() -> io::Result<Self> {
+    /// Takes these signals away from their default, which is to end the process at once.
+    pub(super) fn block(signals: &[Signal]) -> io::Result<Self> {
         let mut set = SigSet::empty();
-        set.add(Signal::SIGTERM);
-        set.add(Signal::SIGINT);
+        for &signal in signals {
+            set.add(signal);
+        }
         set.thread_block()?;
         let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
         Ok(Self(SignalFd::with_flags(&set, flags)?))

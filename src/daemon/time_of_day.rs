@@ -15,6 +15,11 @@ impl TimeOfDay {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
         Self(since_epoch.unwrap_or_default())
     }
+
+    /// How long after the beginning of 1970 this is.
+    pub(super) fn since_1970(self) -> Duration {
+        self.0
+    }
 }
 
 impl fmt::Display for TimeOfDay {

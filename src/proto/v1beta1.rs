@@ -46,10 +46,48 @@ pub struct NumaNode {
     #[prost(int64, tag = "1")]
     pub id: i64,
 }
+/// The question which of the free devices would be best for containers. Nothing of it is read.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PreferredAllocationRequest {}
+/// Which devices would be best; empty when that is all the same.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PreferredAllocationResponse {}
+/// The devices that containers are given.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct AllocateRequest {
+    /// One for each container.
+    #[prost(message, repeated, tag = "1")]
+    pub container_requests: ::prost::alloc::vec::Vec<ContainerAllocateRequest>,
+}
+/// The devices that one container is given. Nothing of it is read.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ContainerAllocateRequest {}
+/// What containers need.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct AllocateResponse {
+    /// One for each container, in the order of the question.
+    #[prost(message, repeated, tag = "1")]
+    pub container_responses: ::prost::alloc::vec::Vec<ContainerAllocateResponse>,
+}
+/// What one container needs; empty when that is nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ContainerAllocateResponse {}
+/// The devices of a container that is about to start. Nothing of it is read.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PreStartContainerRequest {}
+/// The plugin has nothing more to do: it says nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PreStartContainerResponse {}
 /// The paths of the methods of `v1beta1.DevicePlugin`.
 pub mod device_plugin {
     /// Asks the plugin which of the optional calls it wants.
     pub const GET_DEVICE_PLUGIN_OPTIONS: &str = "/v1beta1.DevicePlugin/GetDevicePluginOptions";
     /// Asks for all devices, now and whenever one of them changes.
     pub const LIST_AND_WATCH: &str = "/v1beta1.DevicePlugin/ListAndWatch";
+    /// Asks which of the devices that are free a container had best be given.
+    pub const GET_PREFERRED_ALLOCATION: &str = "/v1beta1.DevicePlugin/GetPreferredAllocation";
+    /// Asks what containers need to use the devices that they are given.
+    pub const ALLOCATE: &str = "/v1beta1.DevicePlugin/Allocate";
+    /// Says that a container with these devices is about to start.
+    pub const PRE_START_CONTAINER: &str = "/v1beta1.DevicePlugin/PreStartContainer";
 }

@@ -4,33 +4,20 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{self, Receiver};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::{ExitStatus, Stdio};
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 
-use crate::binary::binary;
+use self::process::Process;
 
-/// A process that does not outlive the test.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+#[path = "process.rs"]
+pub(crate) mod process;
 
 /// A running daemon and its log.
-pub(crate) struct Daemon {
-    child: Running,
-    pub(crate) log: Receiver<String>,
-}
+pub(crate) struct Daemon(Process);
 
 impl Daemon {
     /// A daemon on `dir`, which it watches when this returns.
@@ -40,24 +27,9 @@ impl Daemon {
 
     /// A daemon with these options, which watches when this returns.
     pub(crate) fn start_with(options: &[&OsStr]) -> Self {
-        let mut child = Command::new(binary())
-            .arg("run")
-            .args(options)
-            .env_remove("RUST_LOG")
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let stderr = BufReader::new(child.stderr.take().unwrap());
-        let (lines, log) = mpsc::channel();
-        thread::spawn(move || {
-            for line in stderr.lines().map_while(Result::ok) {
-                let _ = lines.send(line);
-            }
-        });
-        let mut daemon = Self {
-            child: Running(child),
-            log,
-        };
+        let mut command = Process::command();
+        command.arg("run").args(options).stderr(Stdio::piped());
+        let mut daemon = Self(Process::start(&mut command, |child| child.stderr.take()));
         daemon.until_logged("watching ");
         daemon
     }
@@ -65,36 +37,23 @@ impl Daemon {
     /// Waits for a line of the log that holds `words`, and returns it.
     #[track_caller]
     pub(crate) fn until_logged(&mut self, words: &str) -> String {
-        let end = Instant::now() + PATIENCE;
-        let mut seen = Vec::new();
-        loop {
-            let left = end.saturating_duration_since(Instant::now());
-            let Ok(line) = self.log.recv_timeout(left) else {
-                panic!("no line with {words:?}, but {seen:#?}");
-            };
-            if line.contains(words) {
-                return line;
-            }
-            seen.push(line);
-        }
+        self.0.until_line(words)
+    }
+
+    /// Waits for a line of the log that should not come; answers whether there was none.
+    pub(crate) fn is_silent_for(&self, time: Duration) -> bool {
+        self.0.lines.recv_timeout(time) == Err(RecvTimeoutError::Timeout)
     }
 
     /// How often the daemon has gone to sleep so far, and so has been woken.
     pub(crate) fn wakeups(&self) -> u64 {
-        status(&self.child.0.id().to_string(), "voluntary_ctxt_switches:")
+        status(&self.0.id().to_string(), "voluntary_ctxt_switches:")
     }
 
     /// Sends a signal and waits for the end: its status, and how long it took.
-    pub(crate) fn end_with(mut self, signal: Signal) -> (ExitStatus, Duration) {
-        let pid = Pid::from_raw(i32::try_from(self.child.0.id()).unwrap());
-        let start = Instant::now();
-        kill(pid, signal).unwrap();
-        let (ended, end) = mpsc::channel();
-        let waiter =
-            thread::spawn(move || ended.send((self.child.0.wait().unwrap(), start.elapsed())));
-        let end = end.recv_timeout(PATIENCE).expect("the daemon ends");
-        waiter.join().unwrap().unwrap();
-        end
+    pub(crate) fn end_with(self, signal: Signal) -> (ExitStatus, Duration) {
+        self.0.signal(signal);
+        self.0.end()
     }
 }
 
@@ -105,6 +64,3 @@ pub(crate) fn status(process: &str, word: &str) -> u64 {
     let line = lines.find_map(|line| line.strip_prefix(word)).unwrap();
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
-
-/// How long anything may take here: a hundred times what it does, on a machine that is busy.
-const PATIENCE: Duration = Duration::from_secs(20);

@@ -262,9 +262,12 @@ fn may_name(layer: &str) -> &'static [&'static str] {
         "grpc" => &["http2"],
         "handler" => &["proto", "grpc"],
         "manager" => &["handler", "watch", "proto", "grpc", "http2"],
-        SHELL => &["manager", "handler", "watch", "proto", "grpc", "http2"],
+        "simulate" => &["proto", "grpc", "http2"],
+        SHELL => &[
+            "simulate", "manager", "handler", "watch", "proto", "grpc", "http2",
+        ],
         "cli" => &[
-            SHELL, "manager", "handler", "watch", "proto", "grpc", "http2",
+            SHELL, "simulate", "manager", "handler", "watch", "proto", "grpc", "http2",
         ],
         "main" => &["cli", SHELL],
         _ => &[],

@@ -1,0 +1,146 @@
+//! A socket that a simulated plugin listens on: how it comes, and how it goes.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use mio::net::{UnixListener, UnixStream};
+
+use crate::daemon::{SetupError, connection};
+use crate::handler::DialError;
+use crate::simulate::Socket;
+
+/// A socket that is listened on.
+#[derive(Debug)]
+pub(super) struct Door {
+    path: PathBuf,
+    listener: UnixListener,
+    /// The device and inode of the file: somebody else may have put another one in its place.
+    file: (u64, u64),
+    socket: Socket,
+    /// Whether somebody may wait: readiness is reported once per change only.
+    is_ready: bool,
+}
+
+impl Door {
+    /// Listens at that path, in place of a socket that was left behind there, as plugins do.
+    pub(super) fn open(path: &Path, socket: Socket) -> Result<Self, SetupError> {
+        let error = |error| SetupError::Listen {
+            socket: path.to_owned(),
+            error,
+        };
+        clear(path).map_err(error)?;
+        let listener = UnixListener::bind(path).map_err(error)?;
+        let file = file_at(path).map_err(error)?;
+        Ok(Self {
+            path: path.to_owned(),
+            listener,
+            file,
+            socket,
+            is_ready: false,
+        })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn socket(&self) -> Socket {
+        self.socket
+    }
+
+    pub(super) fn listener(&mut self) -> &mut UnixListener {
+        &mut self.listener
+    }
+
+    /// The loop has reported that somebody waits.
+    pub(super) fn set_ready(&mut self) {
+        self.is_ready = true;
+    }
+
+    /// Lets somebody in, if somebody waits.
+    pub(super) fn accept(&mut self) -> io::Result<Option<UnixStream>> {
+        while self.is_ready {
+            match self.listener.accept() {
+                Ok((stream, _)) => return Ok(Some(stream)),
+                Err(error) => match error.kind() {
+                    io::ErrorKind::WouldBlock => self.is_ready = false,
+                    // Whoever waited has gone, or a signal came.
+                    io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted => {}
+                    _ => return Err(error),
+                },
+            }
+        }
+        Ok(None)
+    }
+
+    /// Removes the socket, if it is still this one.
+    pub(super) fn remove(&self) {
+        if file_at(&self.path).is_ok_and(|file| file == self.file) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Removes a socket at that path on which nobody listens; anything else that is there is an error.
+fn clear(path: &Path) -> io::Result<()> {
+    match connection::dial(path, None) {
+        Err(DialError::Gone) => Ok(()),
+        Err(DialError::Refused) => fs::remove_file(path),
+        Err(DialError::NotASocket) => Err(io::Error::other("what is there is no socket")),
+        Ok(_) | Err(DialError::Busy) => Err(io::Error::other("somebody listens on it already")),
+        Err(other) => Err(io::Error::other(other.to_string())),
+    }
+}
+
+/// Which file is at that path.
+fn file_at(path: &Path) -> io::Result<(u64, u64)> {
+    let found = fs::symlink_metadata(path)?;
+    Ok((found.dev(), found.ino()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(path: &Path) -> Result<Door, String> {
+        Door::open(path, Socket::Common).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_socket_that_was_left_behind_is_replaced_and_one_in_use_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a-reg.sock");
+        drop(open(&path).unwrap());
+        let door = open(&path).unwrap();
+        let error = open(&path).unwrap_err();
+        assert!(error.ends_with("somebody listens on it already"), "{error}");
+        door.remove();
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_file_that_is_no_socket_and_a_directory_that_is_not_there_are_errors() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a-reg.sock");
+        fs::write(&path, "precious").unwrap();
+        let error = open(&path).unwrap_err();
+        assert!(error.ends_with("what is there is no socket"), "{error}");
+        assert_eq!(fs::read(&path).unwrap(), b"precious");
+        assert!(open(&dir.path().join("missing/a-reg.sock")).is_err());
+    }
+
+    #[test]
+    fn another_s_socket_in_its_place_is_not_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a-reg.sock");
+        let door = open(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        let successor = open(&path).unwrap();
+        door.remove();
+        assert!(path.exists());
+        successor.remove();
+        assert!(!path.exists());
+    }
+}

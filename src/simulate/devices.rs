@@ -1,0 +1,102 @@
+//! The devices of a plugin that has none: two, of which the second breaks and is repaired.
+//!
+//! Pure.
+
+use std::time::Duration;
+
+use prost::Message as _;
+
+use crate::proto::v1alpha1::{
+    DeviceHealth, DeviceIdentifier, HealthStatus, NodeWatchResourcesResponse,
+};
+use crate::proto::v1beta1::{Device, ListAndWatchResponse};
+use crate::time::Time;
+
+/// How the devices are.
+#[derive(Debug)]
+pub(super) struct Devices {
+    /// The time of day at the origin of [`Time`], counted from 1970.
+    origin: Duration,
+    is_second_healthy: bool,
+    /// Since when they are as they are.
+    since: Time,
+}
+
+/// In which messages a stream lists them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Listing {
+    /// In those of a device plugin.
+    Devices,
+    /// In those of a DRA driver.
+    Health,
+}
+
+impl Devices {
+    /// Devices that are all well.
+    pub(super) fn new(origin: Duration, now: Time) -> Self {
+        Self {
+            origin,
+            is_second_healthy: true,
+            since: now,
+        }
+    }
+
+    /// Breaks the second device, or repairs it; answers whether it is healthy now.
+    pub(super) fn toggle(&mut self, now: Time) -> bool {
+        self.is_second_healthy = !self.is_second_healthy;
+        self.since = now;
+        self.is_second_healthy
+    }
+
+    /// The message that lists all of them.
+    pub(super) fn list(&self, listing: Listing) -> Vec<u8> {
+        let all = NAMES.into_iter().zip([true, self.is_second_healthy]);
+        match listing {
+            Listing::Devices => {
+                let devices = all.map(|(name, is_healthy)| device(name, is_healthy));
+                let devices = devices.collect();
+                ListAndWatchResponse { devices }.encode_to_vec()
+            }
+            Listing::Health => {
+                let devices = all.map(|(name, is_healthy)| self.health(name, is_healthy));
+                let devices = devices.collect();
+                NodeWatchResourcesResponse { devices }.encode_to_vec()
+            }
+        }
+    }
+
+    fn health(&self, name: &str, is_healthy: bool) -> DeviceHealth {
+        let since = self.origin + self.since.since_origin();
+        let health = if is_healthy {
+            HealthStatus::Healthy
+        } else {
+            HealthStatus::Unhealthy
+        };
+        DeviceHealth {
+            device: Some(DeviceIdentifier {
+                pool_name: "simulated".to_owned(),
+                device_name: name.to_owned(),
+            }),
+            health: health.into(),
+            last_updated_time: i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
+            health_check_timeout_seconds: SILENCE,
+            message: String::new(),
+        }
+    }
+}
+
+fn device(name: &str, is_healthy: bool) -> Device {
+    let health = if is_healthy { "Healthy" } else { "Unhealthy" };
+    Device {
+        id: name.to_owned(),
+        health: health.to_owned(),
+        topology: None,
+    }
+}
+
+/// What the devices are called.
+pub(super) const NAMES: [&str; 2] = ["device-0", "device-1"];
+
+/// After which time without news a node should know nothing any more: a day, because nothing is
+/// said while nothing changes (seconds).
+const SILENCE: i64 = 24 * 60 * 60;

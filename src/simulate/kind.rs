@@ -1,0 +1,110 @@
+//! What plugins of a type usually are: what they say of themselves, and which methods they serve.
+//!
+//! Pure.
+
+use super::Socket;
+use crate::proto::csi_v1::{identity, node};
+use crate::proto::pluginregistration::registration;
+use crate::proto::v1alpha1::dra_resource_health;
+use crate::proto::v1beta1::device_plugin;
+
+/// The types of plugins, as far as there is a difference to make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A CSI driver.
+    Csi,
+    /// A device plugin.
+    Device,
+    /// A DRA driver.
+    Dra,
+    /// Anything else: it serves nothing but its registration.
+    Other,
+}
+
+impl Kind {
+    /// The plugins of the type that is called so.
+    pub fn named(name: &str) -> Self {
+        match name {
+            "CSIPlugin" => Self::Csi,
+            "DevicePlugin" => Self::Device,
+            "DRAPlugin" => Self::Dra,
+            _ => Self::Other,
+        }
+    }
+
+    /// What one of them could be called: a device plugin has the name of its resource.
+    pub fn usual_name(self) -> &'static str {
+        match self {
+            Self::Csi => "csi.simulated.example",
+            Self::Device => "simulated.example/device",
+            Self::Dra => "dra.simulated.example",
+            Self::Other => "simulated.example",
+        }
+    }
+
+    /// What they usually say they can speak, separated by commas. DRA drivers list the services
+    /// that they serve.
+    pub fn usual_versions(self) -> &'static str {
+        match self {
+            Self::Csi | Self::Other => "1.0.0",
+            Self::Device => "v1beta1",
+            Self::Dra => "v1.DRAPlugin,v1beta1.DRAPlugin,v1alpha1.DRAResourceHealth",
+        }
+    }
+
+    /// Whether they name the socket of their service even where it is that of their registration:
+    /// node-driver-registrar insists on a path, and the library for DRA drivers always says one.
+    /// Kubernetes' own device plugin says none.
+    pub(super) fn names_its_socket(self) -> bool {
+        matches!(self, Self::Csi | Self::Dra)
+    }
+
+    /// Whether they have devices.
+    pub fn has_devices(self) -> bool {
+        matches!(self, Self::Device | Self::Dra)
+    }
+
+    /// The methods that they serve on one of their sockets.
+    pub(super) fn methods(self, socket: Socket) -> &'static [&'static str] {
+        let all: &'static [&'static str] = match self {
+            Self::Csi => &[
+                registration::GET_INFO,
+                registration::NOTIFY_REGISTRATION_STATUS,
+                identity::GET_PLUGIN_INFO,
+                identity::PROBE,
+                node::NODE_GET_INFO,
+                node::NODE_GET_CAPABILITIES,
+            ],
+            Self::Device => &[
+                registration::GET_INFO,
+                registration::NOTIFY_REGISTRATION_STATUS,
+                device_plugin::GET_DEVICE_PLUGIN_OPTIONS,
+                device_plugin::LIST_AND_WATCH,
+                device_plugin::GET_PREFERRED_ALLOCATION,
+                device_plugin::ALLOCATE,
+                device_plugin::PRE_START_CONTAINER,
+            ],
+            Self::Dra => &[
+                registration::GET_INFO,
+                registration::NOTIFY_REGISTRATION_STATUS,
+                dra_resource_health::NODE_WATCH_RESOURCES,
+                NODE_WATCH_RESOURCES_V1,
+            ],
+            Self::Other => &[
+                registration::GET_INFO,
+                registration::NOTIFY_REGISTRATION_STATUS,
+            ],
+        };
+        match socket {
+            Socket::Common => all,
+            Socket::Registration => &all[..REGISTRATION],
+            Socket::Service => &all[REGISTRATION..],
+        }
+    }
+}
+
+/// How many of the methods, the first ones, are those of the registration.
+const REGISTRATION: usize = 2;
+
+/// The name of a later version, which has the same messages.
+pub(super) const NODE_WATCH_RESOURCES_V1: &str = "/v1.DRAResourceHealth/NodeWatchResources";

@@ -1,0 +1,274 @@
+//! A plugin that is none: what it says of itself, what it answers, and what goes wrong with it.
+//!
+//! Pure. Made of this crate's own server, for trying a node and its handlers without a driver.
+//! Whoever drives it owns the sockets and the clock: connections are named by a [`LinkId`], octets
+//! go in and out as with a [`Server`], and what there is to say or do comes out as an [`Output`].
+//!
+//! ```text
+//!   accept(socket) -> LinkId
+//!   recv_buf(), received(), eof() -> Server -- Called --> Service: what to answer
+//!                                      ^                     |
+//!                                      |      delay is over  v
+//!   transmit(), sent() <---------------+------------------- calls <-- toggle_health()
+//!
+//!   poll_output() -> Say(News) | Crash          poll_timeout() -> handle_timeout(now)
+//! ```
+//!
+//! Read in this order: [`Profile`] (what may be chosen), [`Kind`] (what depends on the type),
+//! `service` (what is answered), `devices`, `call` (when it is), [`News`].
+
+mod call;
+mod devices;
+mod kind;
+mod news;
+mod profile;
+mod service;
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use self::call::Call;
+use self::devices::Devices;
+pub use self::kind::Kind;
+pub use self::news::News;
+pub use self::profile::{Faults, Profile};
+use self::service::Service;
+use crate::config;
+use crate::grpc::{Code, Incoming, Server, Status};
+use crate::http2::StreamId;
+use crate::time::Time;
+
+/// Names a connection to the plugin; never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LinkId(u64);
+
+/// One of the plugin's sockets, by what is served there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Socket {
+    /// The only one: everything.
+    Common,
+    /// Its registration, and nothing else.
+    Registration,
+    /// Its service, and nothing else.
+    Service,
+}
+
+/// What the plugin wants done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Tell whoever looks on.
+    Say(News),
+    /// End at once, without a goodbye to anybody.
+    Crash,
+}
+
+/// A plugin, and those who call it.
+#[derive(Debug)]
+pub struct Plugin {
+    kind: Kind,
+    service: Service,
+    devices: Devices,
+    links: Links,
+    last_link: LinkId,
+    delay: Duration,
+    /// The calls that are not answered, in the order they came.
+    calls: Vec<Call>,
+    crash_at: Option<Time>,
+    /// When the devices change next by themselves, and how often they do.
+    toggle: Option<(Time, Duration)>,
+    outputs: VecDeque<Output>,
+}
+
+/// The connections: so few that looking at each takes no time.
+type Links = Vec<(LinkId, Server)>;
+
+impl Plugin {
+    /// The plugin of that profile, which begins to be there. `origin` is the time of day at the
+    /// origin of [`Time`], counted from 1970: some messages carry it.
+    pub fn new(profile: &Profile, origin: Duration, now: Time) -> Self {
+        Self {
+            kind: profile.kind(),
+            service: Service::new(profile),
+            devices: Devices::new(origin, now),
+            links: Vec::new(),
+            last_link: LinkId(0),
+            delay: profile.faults.delay,
+            calls: Vec::new(),
+            crash_at: profile.faults.crash_after.map(|after| now + after),
+            toggle: profile.toggle_health.map(|every| (now + every, every)),
+            outputs: VecDeque::new(),
+        }
+    }
+
+    /// Whether another connection may be accepted.
+    pub fn has_room(&self) -> bool {
+        self.links.len() < config::MAX_CLIENTS
+    }
+
+    /// Takes a connection that was just accepted on that socket.
+    pub fn accept(&mut self, socket: Socket, now: Time) -> LinkId {
+        self.last_link.0 += 1;
+        let methods = self.kind.methods(socket);
+        let server = Server::new(methods, config::MAX_SIMULATED_REQUEST, now);
+        self.links.push((self.last_link, server));
+        self.last_link
+    }
+
+    /// Where to read to. Empty: do not read now.
+    pub fn recv_buf(&mut self, link: LinkId) -> &mut [u8] {
+        find(&mut self.links, link).map_or(&mut [], Server::recv_buf)
+    }
+
+    /// Says that `octets` were read into [`recv_buf`](Self::recv_buf).
+    pub fn received(&mut self, link: LinkId, octets: usize, now: Time) {
+        if let Some(server) = find(&mut self.links, link) {
+            server.received(octets, now);
+        }
+        self.advance(now);
+    }
+
+    /// Says that nothing more comes, or can be written.
+    pub fn eof(&mut self, link: LinkId, now: Time) {
+        if let Some(server) = find(&mut self.links, link) {
+            server.eof(now);
+        }
+        self.advance(now);
+    }
+
+    /// What to write next.
+    pub fn transmit(&self, link: LinkId) -> &[u8] {
+        let mut links = self.links.iter();
+        let found = links.find(|(name, _)| *name == link);
+        found.map_or(&[], |(_, server)| server.transmit())
+    }
+
+    /// Says that so many octets of [`transmit`](Self::transmit) were written.
+    pub fn sent(&mut self, link: LinkId, octets: usize, now: Time) {
+        if let Some(server) = find(&mut self.links, link) {
+            server.sent(octets, now);
+        }
+        self.advance(now);
+    }
+
+    /// Whether a connection is over. What is left in [`transmit`](Self::transmit) are its last
+    /// words.
+    pub fn is_closed(&self, link: LinkId) -> bool {
+        let mut links = self.links.iter();
+        !links.any(|(name, server)| *name == link && !server.is_closed())
+    }
+
+    /// Forgets a connection that is over.
+    pub fn forget(&mut self, link: LinkId) {
+        self.links.retain(|(name, _)| *name != link);
+        self.calls.retain(|call| !call.is_on(link));
+    }
+
+    /// Breaks a device, or repairs it.
+    pub fn toggle_health(&mut self, now: Time) {
+        if !self.kind.has_devices() {
+            return self.say(News::NoDevices);
+        }
+        let is_healthy = self.devices.toggle(now);
+        self.say(News::Changed { is_healthy });
+        for call in &mut self.calls {
+            call.devices_changed();
+        }
+        self.advance(now);
+    }
+
+    /// Says goodbye to everybody: what is not answered will not be.
+    pub fn stop(&mut self, now: Time) {
+        for call in std::mem::take(&mut self.calls) {
+            if let Some(server) = find(&mut self.links, call.link) {
+                let status = Status::new(Code::Unavailable, "the plugin ends");
+                server.finish(call.stream, status, now);
+            }
+        }
+        for (_, server) in &mut self.links {
+            server.shutdown(now);
+        }
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) wants to be called next.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        let toggle = self.toggle.map(|(at, _)| at);
+        let own = [toggle, self.crash_at].into_iter().flatten();
+        let calls = self.calls.iter().filter_map(Call::due);
+        let links = self.links.iter();
+        let servers = links.filter_map(|(_, server)| server.poll_timeout());
+        own.chain(calls).chain(servers).min()
+    }
+
+    /// Does what is due; calling it early is harmless.
+    pub fn handle_timeout(&mut self, now: Time) {
+        if self.crash_at.take_if(|at| *at <= now).is_some() {
+            self.outputs.push_back(Output::Crash);
+        }
+        for (_, server) in &mut self.links {
+            server.handle_timeout(now);
+        }
+        match self.toggle {
+            Some((at, every)) if at <= now => {
+                self.toggle = Some((now + every, every));
+                self.toggle_health(now);
+            }
+            _ => self.advance(now),
+        }
+    }
+
+    /// What is to be done next.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// Takes the calls that came, and answers those that can be answered.
+    fn advance(&mut self, now: Time) {
+        for at in 0..self.links.len() {
+            let link = self.links[at].0;
+            while let Some(incoming) = self.links[at].1.poll_event(now) {
+                match incoming {
+                    Incoming::Called {
+                        call,
+                        method,
+                        message,
+                    } => {
+                        let (news, answer) = self.service.answer(method, &message);
+                        let due = now + self.delay;
+                        self.calls.push(Call::new(link, call, method, answer, due));
+                        self.say(news);
+                    }
+                    Incoming::Ended { call: stream } => self.ended(link, stream),
+                    Incoming::Closed(_) => {}
+                }
+            }
+        }
+        let (links, devices) = (&mut self.links, &self.devices);
+        self.calls.retain_mut(|call| {
+            let server = find(links, call.link);
+            server.is_some_and(|server| !call.answer(server, devices, now))
+        });
+    }
+
+    /// Nobody waits for an answer any more.
+    fn ended(&mut self, link: LinkId, stream: StreamId) {
+        let is_it = |call: &Call| call.is_on(link) && call.stream == stream;
+        if let Some(at) = self.calls.iter().position(is_it) {
+            let news = self.calls.remove(at).news_of_end();
+            self.say(news);
+        }
+    }
+
+    fn say(&mut self, news: News) {
+        self.outputs.push_back(Output::Say(news));
+    }
+}
+
+/// The server's end of a connection.
+fn find(links: &mut Links, link: LinkId) -> Option<&mut Server> {
+    let mut links = links.iter_mut();
+    let found = links.find(|(name, _)| *name == link);
+    found.map(|(_, server)| server)
+}
+
+#[cfg(test)]
+mod tests;

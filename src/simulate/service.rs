@@ -1,0 +1,184 @@
+//! What the plugin answers, call by call.
+//!
+//! Pure. A call comes in decoded as far as gRPC goes: its method and its message. What is answered
+//! goes out, with what there is to say about it; when it goes out is not decided here.
+
+use prost::Message as _;
+
+use super::devices::Listing;
+use super::kind::NODE_WATCH_RESOURCES_V1;
+use super::news::News;
+use super::profile::Profile;
+use crate::grpc::{Code, Status};
+use crate::proto::csi_v1::node_service_capability::{Rpc, Type, rpc};
+use crate::proto::csi_v1::{
+    GetPluginInfoResponse, NodeGetCapabilitiesResponse, NodeGetInfoResponse, NodeServiceCapability,
+    ProbeResponse, Topology, identity, node,
+};
+use crate::proto::pluginregistration::{PluginInfo, RegistrationStatus, registration};
+use crate::proto::v1alpha1::dra_resource_health;
+use crate::proto::v1beta1::{
+    AllocateRequest, AllocateResponse, ContainerAllocateResponse, DevicePluginOptions,
+    device_plugin,
+};
+
+/// What the plugin answers, and what it remembers of having answered.
+#[derive(Debug)]
+pub(super) struct Service {
+    info: PluginInfo,
+    /// How often it was asked who it is and failed to say it.
+    failed: u32,
+    /// How often it does so.
+    fails: u32,
+    /// Whether it fails to be told how its registration ended.
+    rejects: bool,
+}
+
+/// An answer.
+#[derive(Debug, PartialEq)]
+pub(super) enum Answer {
+    /// One message, and success.
+    Reply(Vec<u8>),
+    /// No message.
+    Refuse(Status),
+    /// The devices, now and whenever they change.
+    List(Listing),
+}
+
+impl Service {
+    /// The service of such a plugin.
+    pub(super) fn new(profile: &Profile) -> Self {
+        Self {
+            info: profile.info(),
+            failed: 0,
+            fails: profile.faults.fail_get_info,
+            rejects: profile.faults.reject_notify,
+        }
+    }
+
+    /// Answers a call.
+    pub(super) fn answer(&mut self, method: &'static str, request: &[u8]) -> (News, Answer) {
+        match method {
+            registration::GET_INFO => self.say_who(),
+            registration::NOTIFY_REGISTRATION_STATUS => self.be_told(request),
+            device_plugin::LIST_AND_WATCH => (News::Watched, Answer::List(Listing::Devices)),
+            dra_resource_health::NODE_WATCH_RESOURCES | NODE_WATCH_RESOURCES_V1 => {
+                (News::Watched, Answer::List(Listing::Health))
+            }
+            _ => (News::Called(method), self.serve(method, request)),
+        }
+    }
+
+    /// Says who it is, or fails to.
+    fn say_who(&mut self) -> (News, Answer) {
+        if self.failed == self.fails {
+            return (News::Asked, Answer::Reply(self.info.encode_to_vec()));
+        }
+        self.failed += 1;
+        let news = News::FailedToSay {
+            times: self.failed,
+            of: self.fails,
+        };
+        (news, refuse(Code::Unavailable, "a simulated failure"))
+    }
+
+    /// Learns how its registration ended.
+    fn be_told(&self, request: &[u8]) -> (News, Answer) {
+        let Ok(status) = RegistrationStatus::decode(request) else {
+            let method = registration::NOTIFY_REGISTRATION_STATUS;
+            return (News::Called(method), undecodable());
+        };
+        let result = if status.plugin_registered {
+            Ok(())
+        } else {
+            Err(status.error)
+        };
+        let answer = if self.rejects {
+            refuse(Code::Unknown, "a simulated error")
+        } else {
+            Answer::Reply(Vec::new()) // A RegistrationStatusResponse says nothing.
+        };
+        let rejects = self.rejects;
+        (News::Told { result, rejects }, answer)
+    }
+
+    /// Does what plugins of its type are there for.
+    fn serve(&self, method: &'static str, request: &[u8]) -> Answer {
+        let reply = match method {
+            identity::GET_PLUGIN_INFO => self.plugin_info().encode_to_vec(),
+            identity::PROBE => ProbeResponse { ready: Some(true) }.encode_to_vec(),
+            node::NODE_GET_INFO => node_info().encode_to_vec(),
+            node::NODE_GET_CAPABILITIES => capabilities().encode_to_vec(),
+            device_plugin::GET_DEVICE_PLUGIN_OPTIONS => OPTIONS.encode_to_vec(),
+            device_plugin::ALLOCATE => return allocate(request),
+            // It prefers no devices, and has nothing to do before a container starts.
+            _ => Vec::new(),
+        };
+        Answer::Reply(reply)
+    }
+
+    fn plugin_info(&self) -> GetPluginInfoResponse {
+        GetPluginInfoResponse {
+            name: self.info.name.clone(),
+            vendor_version: env!("CARGO_PKG_VERSION").to_owned(),
+            ..GetPluginInfoResponse::default()
+        }
+    }
+}
+
+fn node_info() -> NodeGetInfoResponse {
+    let mut topology = Topology::default();
+    topology.segments.insert("zone".to_owned(), "a".to_owned());
+    NodeGetInfoResponse {
+        node_id: "simulated-node".to_owned(),
+        max_volumes_per_node: MAX_VOLUMES,
+        accessible_topology: Some(topology),
+    }
+}
+
+/// The one ability that nearly every driver has.
+fn capabilities() -> NodeGetCapabilitiesResponse {
+    let stage = Rpc {
+        r#type: rpc::Type::StageUnstageVolume.into(),
+    };
+    let capability = NodeServiceCapability {
+        r#type: Some(Type::Rpc(stage)),
+    };
+    NodeGetCapabilitiesResponse {
+        capabilities: vec![capability],
+    }
+}
+
+/// Gives containers devices, for which they need nothing: there are none.
+fn allocate(request: &[u8]) -> Answer {
+    let Ok(request) = AllocateRequest::decode(request) else {
+        return undecodable();
+    };
+    let containers = request.container_requests.len();
+    let container_responses = vec![ContainerAllocateResponse {}; containers];
+    Answer::Reply(
+        AllocateResponse {
+            container_responses,
+        }
+        .encode_to_vec(),
+    )
+}
+
+/// An answer without a message.
+fn refuse(code: Code, words: &str) -> Answer {
+    Answer::Refuse(Status::new(code, words))
+}
+
+/// The answer to a message that is none.
+fn undecodable() -> Answer {
+    refuse(Code::Internal, "the message cannot be decoded")
+}
+
+/// What a device plugin wants to be asked: nothing beyond what all are asked.
+const OPTIONS: DevicePluginOptions = DevicePluginOptions {
+    pre_start_required: false,
+    get_preferred_allocation_available: false,
+};
+
+/// How many volumes of a driver the node may have.
+const MAX_VOLUMES: i64 = 16;

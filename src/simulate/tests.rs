@@ -1,0 +1,566 @@
+//! The lives of plugins, written out.
+
+use std::time::Duration;
+
+use prost::Message;
+
+use super::*;
+use crate::grpc::{CallError, CallId, Client, Event};
+use crate::proto::csi_v1::{
+    GetPluginInfoResponse, NodeGetCapabilitiesResponse, NodeGetInfoResponse, ProbeResponse,
+    identity, node,
+};
+use crate::proto::pluginregistration::{
+    PluginInfo, RegistrationStatus, RegistrationStatusResponse, registration,
+};
+use crate::proto::v1alpha1::{HealthStatus, NodeWatchResourcesResponse, dra_resource_health};
+use crate::proto::v1beta1::{
+    AllocateRequest, AllocateResponse, ContainerAllocateRequest, DevicePluginOptions, Empty,
+    ListAndWatchResponse, PreStartContainerRequest, PreStartContainerResponse,
+    PreferredAllocationRequest, PreferredAllocationResponse, device_plugin,
+};
+
+/// A plugin, and one who calls it.
+struct Life {
+    plugin: Plugin,
+    link: LinkId,
+    client: Client,
+    now: Time,
+    events: Vec<Event>,
+}
+
+impl Life {
+    fn of(profile: &Profile) -> Self {
+        Self::at(profile, Socket::Common)
+    }
+
+    /// The life of a plugin that somebody calls on that socket.
+    fn at(profile: &Profile, socket: Socket) -> Self {
+        let mut plugin = Plugin::new(profile, Duration::from_secs(1_000), Time::ZERO);
+        let link = plugin.accept(socket, Time::ZERO);
+        let mut life = Self {
+            plugin,
+            link,
+            client: Client::new(Time::ZERO),
+            now: Time::ZERO,
+            events: Vec::new(),
+        };
+        life.exchange();
+        life
+    }
+
+    /// Moves octets between both ends until neither has any.
+    fn exchange(&mut self) {
+        loop {
+            let room = self.plugin.recv_buf(self.link);
+            let there = room.len().min(self.client.transmit().len());
+            room[..there].copy_from_slice(&self.client.transmit()[..there]);
+            self.client.sent(there, self.now);
+            self.plugin.received(self.link, there, self.now);
+            let room = self.client.recv_buf();
+            let waiting = self.plugin.transmit(self.link);
+            let back = room.len().min(waiting.len());
+            room[..back].copy_from_slice(&waiting[..back]);
+            self.client.received(back, self.now);
+            self.plugin.sent(self.link, back, self.now);
+            while let Some(event) = self.client.poll_event(self.now) {
+                self.events.push(event);
+            }
+            if there + back == 0 {
+                return;
+            }
+        }
+    }
+
+    fn pass(&mut self, millis: u64) {
+        self.now += Duration::from_millis(millis);
+        self.plugin.handle_timeout(self.now);
+        self.client.handle_timeout(self.now);
+        self.exchange();
+    }
+
+    fn call(&mut self, method: &'static str, message: &impl Message) -> CallId {
+        let deadline = self.now + Duration::from_secs(1);
+        let message = message.encode_to_vec();
+        let call = self
+            .client
+            .unary(method, &message, 1 << 20, deadline, self.now);
+        self.exchange();
+        call
+    }
+
+    fn watch(&mut self, method: &'static str) {
+        self.client
+            .server_streaming(method, b"", 1 << 20, None, self.now);
+        self.exchange();
+    }
+
+    /// How the only call that ended did.
+    #[track_caller]
+    fn outcome<T: Message + Default>(&mut self) -> Result<T, Status> {
+        match &std::mem::take(&mut self.events)[..] {
+            [Event::Finished { result, .. }] => match result {
+                Ok(message) => Ok(T::decode(&**message).expect("a message")),
+                Err(CallError::Status(status)) => Err(status.clone()),
+                Err(error) => panic!("{error}"),
+            },
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// How a call at this moment ends.
+    #[track_caller]
+    fn ask<T: Message + Default>(
+        &mut self,
+        method: &'static str,
+        message: &impl Message,
+    ) -> Result<T, Status> {
+        self.call(method, message);
+        self.outcome()
+    }
+
+    /// The messages that came on streams.
+    fn listed<T: Message + Default>(&mut self) -> Vec<T> {
+        let messages = std::mem::take(&mut self.events)
+            .into_iter()
+            .map(|event| match event {
+                Event::Message { message, .. } => T::decode(&*message).expect("a list"),
+                other => panic!("{other:?}"),
+            });
+        messages.collect()
+    }
+
+    /// How the devices are, in the lists of a device plugin that came.
+    fn health(&mut self) -> Vec<String> {
+        let shown = |list: ListAndWatchResponse| {
+            let devices = list.devices.into_iter();
+            let shown = devices.map(|device| format!("{} {}", device.id, device.health));
+            shown.collect::<Vec<_>>().join(", ")
+        };
+        self.listed().into_iter().map(shown).collect()
+    }
+
+    /// What there is to say.
+    fn news(&mut self) -> Vec<String> {
+        let outputs = std::iter::from_fn(|| self.plugin.poll_output());
+        let shown = outputs.map(|output| match output {
+            Output::Say(news) => news.to_string(),
+            Output::Crash => "crash".to_owned(),
+        });
+        shown.collect()
+    }
+}
+
+fn profile(kind: &str) -> Profile {
+    Profile {
+        kind: kind.to_owned(),
+        name: "a.example/b".to_owned(),
+        versions: vec!["1.0.0".to_owned(), "2".to_owned()],
+        socket: "/r/a-reg.sock".into(),
+        endpoint: None,
+        toggle_health: None,
+        faults: Faults::default(),
+    }
+}
+
+fn faulty(kind: &str, faults: Faults) -> Profile {
+    Profile {
+        faults,
+        ..profile(kind)
+    }
+}
+
+fn refusal(code: Code, words: &str) -> Status {
+    Status::new(code, words)
+}
+
+#[test]
+fn a_plugin_says_who_it_is_and_where_as_those_of_its_type_do() {
+    let own = Some("/s/a.sock".to_owned());
+    for (kind, endpoint, said) in [
+        ("CSIPlugin", None, "/r/a-reg.sock"),
+        ("DRAPlugin", None, "/r/a-reg.sock"),
+        ("DevicePlugin", None, ""),
+        ("Toaster", None, ""),
+        ("CSIPlugin", own.clone(), "/s/a.sock"),
+        ("DevicePlugin", own, "/s/a.sock"),
+    ] {
+        let mut life = Life::of(&Profile {
+            endpoint,
+            ..profile(kind)
+        });
+        let info = PluginInfo {
+            r#type: kind.to_owned(),
+            name: "a.example/b".to_owned(),
+            endpoint: said.to_owned(),
+            supported_versions: vec!["1.0.0".to_owned(), "2".to_owned()],
+        };
+        assert_eq!(life.ask(registration::GET_INFO, &Empty {}), Ok(info));
+        assert_eq!(life.news(), ["asked who it is"]);
+        assert_eq!(life.plugin.poll_timeout(), None, "nothing is left to do");
+    }
+}
+
+#[test]
+fn a_service_with_a_socket_of_its_own_is_there_before_its_registration() {
+    let at = |endpoint: Option<&str>| {
+        let endpoint = endpoint.map(str::to_owned);
+        let kind = profile("CSIPlugin");
+        Profile { endpoint, ..kind }.sockets()
+    };
+    let own = "/r/a-reg.sock";
+    assert_eq!(at(None), [(own.into(), Socket::Common)]);
+    assert_eq!(at(Some(own)), [(own.into(), Socket::Common)]);
+    let two = [
+        ("/s/a.sock".into(), Socket::Service),
+        (own.into(), Socket::Registration),
+    ];
+    assert_eq!(at(Some("/s/a.sock")), two);
+}
+
+#[test]
+fn it_fails_to_say_who_it_is_as_often_as_it_was_told_to_and_then_says_it() {
+    let mut life = Life::of(&faulty(
+        "CSIPlugin",
+        Faults {
+            fail_get_info: 2,
+            ..Faults::default()
+        },
+    ));
+    for _ in 0..2 {
+        let answer = life.ask::<PluginInfo>(registration::GET_INFO, &Empty {});
+        let failure = refusal(Code::Unavailable, "a simulated failure");
+        assert_eq!(answer, Err(failure));
+    }
+    let answer = life.ask::<PluginInfo>(registration::GET_INFO, &Empty {});
+    assert_eq!(answer.expect("an answer").name, "a.example/b");
+    assert_eq!(
+        life.news(),
+        [
+            "asked who it is: fails to say it, 1 of 2 times",
+            "asked who it is: fails to say it, 2 of 2 times",
+            "asked who it is",
+        ]
+    );
+}
+
+#[test]
+fn it_is_told_how_its_registration_ended() {
+    let told = |rejects, status: &RegistrationStatus| {
+        let mut life = Life::of(&faulty(
+            "Toaster",
+            Faults {
+                reject_notify: rejects,
+                ..Faults::default()
+            },
+        ));
+        let method = registration::NOTIFY_REGISTRATION_STATUS;
+        let answer = life.ask::<RegistrationStatusResponse>(method, status);
+        (answer.map_err(|status| status.code), life.news().concat())
+    };
+    let registered = RegistrationStatus {
+        plugin_registered: true,
+        error: String::new(),
+    };
+    let refused = RegistrationStatus {
+        plugin_registered: false,
+        error: "no\x1b[2J\n".to_owned(),
+    };
+    let thanks = Ok(RegistrationStatusResponse {});
+    let well = "told that it is registered";
+    let badly = "told that it is refused: no\\u{1b}[2J\\n";
+    assert_eq!(told(false, &registered), (thanks, well.to_owned()));
+    assert_eq!(told(false, &refused), (thanks, badly.to_owned()));
+    let words = format!("{badly}; answers with an error");
+    assert_eq!(told(true, &refused), (Err(Code::Unknown), words));
+}
+
+#[test]
+fn every_answer_comes_when_its_delay_is_over_and_not_before() {
+    let mut life = Life::of(&faulty(
+        "CSIPlugin",
+        Faults {
+            delay: Duration::from_millis(300),
+            ..Faults::default()
+        },
+    ));
+    life.call(registration::GET_INFO, &Empty {});
+    assert_eq!(life.news(), ["asked who it is"]);
+    life.pass(100);
+    life.call(identity::PROBE, &Empty {});
+    assert_eq!(life.plugin.poll_timeout(), Some(Time::from_millis(300)));
+    life.pass(199);
+    assert!(life.events.is_empty());
+    life.pass(1);
+    assert!(life.outcome::<PluginInfo>().is_ok());
+    assert_eq!(life.plugin.poll_timeout(), Some(Time::from_millis(400)));
+    life.pass(100);
+    assert!(life.outcome::<ProbeResponse>().is_ok());
+    assert_eq!(life.plugin.poll_timeout(), None);
+}
+
+#[test]
+fn a_caller_that_does_not_wait_long_enough_gets_nothing_and_is_named() {
+    let mut life = Life::of(&faulty(
+        "CSIPlugin",
+        Faults {
+            delay: Duration::from_millis(1_001),
+            ..Faults::default()
+        },
+    ));
+    life.call(registration::GET_INFO, &Empty {});
+    life.pass(1_000);
+    let gave_up = "nobody waits any more: pluginregistration.Registration/GetInfo";
+    assert_eq!(life.news(), ["asked who it is", gave_up]);
+    life.events.clear();
+    life.pass(1);
+    assert!(life.events.is_empty() && life.news().is_empty());
+}
+
+#[test]
+fn a_csi_driver_describes_its_node_and_itself() {
+    let mut life = Life::of(&profile("CSIPlugin"));
+    let node: NodeGetInfoResponse = life.ask(node::NODE_GET_INFO, &Empty {}).expect("a node");
+    let zones = node.accessible_topology.expect("a place").segments;
+    assert_eq!((&*node.node_id, &*zones["zone"]), ("simulated-node", "a"));
+    let info: GetPluginInfoResponse = life
+        .ask(identity::GET_PLUGIN_INFO, &Empty {})
+        .expect("a name");
+    assert_eq!(info.name, "a.example/b");
+    let probe: ProbeResponse = life.ask(identity::PROBE, &Empty {}).expect("an answer");
+    assert_eq!(probe.ready, Some(true));
+    let can: NodeGetCapabilitiesResponse = life
+        .ask(node::NODE_GET_CAPABILITIES, &Empty {})
+        .expect("abilities");
+    assert_eq!(can.capabilities.len(), 1);
+    assert_eq!(life.news()[0], "called: csi.v1.Node/NodeGetInfo");
+}
+
+#[test]
+fn a_device_plugin_lists_its_devices_now_and_whenever_one_changes() {
+    let mut life = Life::of(&profile("DevicePlugin"));
+    let method = device_plugin::GET_DEVICE_PLUGIN_OPTIONS;
+    let options: DevicePluginOptions = life.ask(method, &Empty {}).expect("options");
+    assert_eq!(options, DevicePluginOptions::default());
+    life.news();
+
+    life.watch(device_plugin::LIST_AND_WATCH);
+    assert_eq!(life.health(), ["device-0 Healthy, device-1 Healthy"]);
+    life.pass(24 * 3_600_000);
+    assert!(life.health().is_empty());
+    life.plugin.toggle_health(life.now);
+    life.exchange();
+    assert_eq!(life.health(), ["device-0 Healthy, device-1 Unhealthy"]);
+    life.plugin.toggle_health(life.now);
+    life.exchange();
+    assert_eq!(life.health(), ["device-0 Healthy, device-1 Healthy"]);
+    assert_eq!(
+        life.news(),
+        [
+            "its devices are listened to",
+            "device-1 is unhealthy now",
+            "device-1 is healthy now",
+        ]
+    );
+
+    life.client.close(life.now);
+    life.exchange();
+    life.plugin.eof(life.link, life.now);
+    assert_eq!(life.news(), ["its devices are not listened to any more"]);
+    assert!(life.plugin.is_closed(life.link));
+}
+
+#[test]
+fn who_does_not_read_hears_in_the_end_how_the_devices_are_then() {
+    let mut life = Life::of(&profile("DevicePlugin"));
+    life.watch(device_plugin::LIST_AND_WATCH);
+    for _ in 0..10_001 {
+        life.plugin.toggle_health(life.now);
+    }
+    life.exchange();
+    let health = life.health();
+    assert!(health.len() < 10_001, "{}", health.len());
+    let last = health.last().map(String::as_str);
+    assert_eq!(last, Some("device-0 Healthy, device-1 Unhealthy"));
+}
+
+#[test]
+fn devices_may_change_by_themselves() {
+    let mut life = Life::of(&Profile {
+        toggle_health: Some(Duration::from_secs(5)),
+        ..profile("DevicePlugin")
+    });
+    for (millis, news) in [
+        (4_999, &[][..]),
+        (1, &["device-1 is unhealthy now"]),
+        (4_999, &[]),
+        (1, &["device-1 is healthy now"]),
+    ] {
+        life.pass(millis);
+        assert_eq!(life.news(), news);
+    }
+    assert_eq!(life.plugin.poll_timeout(), Some(Time::from_millis(15_000)));
+}
+
+#[test]
+fn a_dra_driver_tells_the_health_of_its_devices_under_either_name() {
+    for method in [
+        dra_resource_health::NODE_WATCH_RESOURCES,
+        "/v1.DRAResourceHealth/NodeWatchResources",
+    ] {
+        let mut life = Life::of(&profile("DRAPlugin"));
+        life.watch(method);
+        life.pass(7_000);
+        life.plugin.toggle_health(life.now);
+        life.exchange();
+        let lists: Vec<NodeWatchResourcesResponse> = life.listed();
+        let second = lists.iter().map(|list| &list.devices[1]);
+        let health = second.map(|device| (device.health(), device.last_updated_time));
+        assert_eq!(
+            health.collect::<Vec<_>>(),
+            [
+                (HealthStatus::Healthy, 1_000),
+                (HealthStatus::Unhealthy, 1_007)
+            ]
+        );
+    }
+}
+
+#[test]
+fn a_plugin_without_devices_breaks_none() {
+    let mut life = Life::of(&profile("CSIPlugin"));
+    life.plugin.toggle_health(life.now);
+    assert_eq!(life.news(), ["it has no devices that could break"]);
+}
+
+#[test]
+fn a_device_plugin_has_an_answer_for_each_container_and_prefers_no_device() {
+    let mut life = Life::of(&profile("DevicePlugin"));
+    for containers in [0, 1, 1_000] {
+        let container_requests = vec![ContainerAllocateRequest {}; containers];
+        let request = AllocateRequest { container_requests };
+        let answer = life.ask::<AllocateResponse>(device_plugin::ALLOCATE, &request);
+        let given = answer.expect("devices").container_responses;
+        assert_eq!(given.len(), containers);
+    }
+    let method = device_plugin::GET_PREFERRED_ALLOCATION;
+    let answer = life.ask(method, &PreferredAllocationRequest {});
+    assert_eq!(answer, Ok(PreferredAllocationResponse {}));
+    let method = device_plugin::PRE_START_CONTAINER;
+    let answer = life.ask(method, &PreStartContainerRequest {});
+    assert_eq!(answer, Ok(PreStartContainerResponse {}));
+}
+
+#[test]
+fn what_cannot_be_decoded_is_an_error_and_harms_nobody() {
+    let mut life = Life::of(&profile("DevicePlugin"));
+    for method in [
+        registration::NOTIFY_REGISTRATION_STATUS,
+        device_plugin::ALLOCATE,
+    ] {
+        let deadline = Time::from_millis(1_000);
+        life.client
+            .unary(method, b"\xff", 1 << 20, deadline, life.now);
+        life.exchange();
+        let code = life.outcome::<Empty>().map_err(|status| status.code);
+        assert_eq!(code, Err(Code::Internal), "{method}");
+    }
+    assert!(
+        life.ask::<PluginInfo>(registration::GET_INFO, &Empty {})
+            .is_ok()
+    );
+}
+
+#[test]
+fn a_socket_serves_what_is_behind_it_and_nothing_else() {
+    let code = |kind, socket, method| {
+        let mut life = Life::at(&profile(kind), socket);
+        let answer = life.ask::<Empty>(method, &Empty {});
+        answer.map_err(|status| status.code)
+    };
+    let unimplemented = Err(Code::Unimplemented);
+    let (get_info, probe) = (registration::GET_INFO, identity::PROBE);
+    assert_eq!(code("CSIPlugin", Socket::Common, probe), Ok(Empty {}));
+    assert_eq!(code("CSIPlugin", Socket::Service, probe), Ok(Empty {}));
+    assert_eq!(
+        code("CSIPlugin", Socket::Registration, probe),
+        unimplemented
+    );
+    assert_eq!(code("CSIPlugin", Socket::Service, get_info), unimplemented);
+    assert_eq!(
+        code("CSIPlugin", Socket::Registration, get_info),
+        Ok(Empty {})
+    );
+    assert_eq!(code("Toaster", Socket::Common, probe), unimplemented);
+    assert_eq!(code("Toaster", Socket::Service, get_info), unimplemented);
+}
+
+#[test]
+fn it_crashes_when_it_was_told_to_and_says_goodbye_to_nobody() {
+    let mut life = Life::of(&faulty(
+        "DevicePlugin",
+        Faults {
+            crash_after: Some(Duration::from_secs(2)),
+            ..Faults::default()
+        },
+    ));
+    life.watch(device_plugin::LIST_AND_WATCH);
+    life.pass(1_999);
+    assert_eq!(life.news(), ["its devices are listened to"]);
+    life.events.clear();
+    life.pass(1);
+    assert_eq!(life.news(), ["crash"]);
+    assert!(life.events.is_empty());
+}
+
+#[test]
+fn when_it_ends_those_who_wait_are_told() {
+    let mut life = Life::of(&faulty(
+        "DevicePlugin",
+        Faults {
+            delay: Duration::from_millis(10),
+            ..Faults::default()
+        },
+    ));
+    life.watch(device_plugin::LIST_AND_WATCH);
+    life.pass(10);
+    life.events.clear();
+    let asked = life.call(registration::GET_INFO, &Empty {});
+    life.plugin.stop(life.now);
+    life.exchange();
+    let ends = || CallError::Status(refusal(Code::Unavailable, "the plugin ends"));
+    let [
+        Event::Closed { result: closed, .. },
+        Event::Finished { call, result },
+    ] = &life.events[..]
+    else {
+        panic!("{:?}", life.events);
+    };
+    assert_eq!((*call, result), (asked, &Err(ends())));
+    assert_eq!(closed, &Err(ends()));
+    assert!(life.client.is_closed() && life.plugin.is_closed(life.link));
+}
+
+#[test]
+fn there_is_room_for_so_many_and_again_when_one_has_gone() {
+    let mut plugin = Plugin::new(&profile("CSIPlugin"), Duration::ZERO, Time::ZERO);
+    let mut links = Vec::new();
+    while plugin.has_room() {
+        links.push(plugin.accept(Socket::Common, Time::ZERO));
+    }
+    assert_eq!(links.len(), config::MAX_CLIENTS);
+    plugin.forget(links[0]);
+    assert!(plugin.has_room());
+    let next = plugin.accept(Socket::Common, Time::ZERO);
+    assert!(!links.contains(&next));
+}
+
+#[test]
+fn who_connects_and_says_nothing_does_not_stay() {
+    let mut plugin = Plugin::new(&profile("CSIPlugin"), Duration::ZERO, Time::ZERO);
+    let link = plugin.accept(Socket::Common, Time::ZERO);
+    let end = plugin.poll_timeout().expect("a deadline");
+    assert_eq!(end, Time::ZERO + config::HANDSHAKE_TIMEOUT);
+    plugin.handle_timeout(end);
+    assert!(plugin.is_closed(link));
+}

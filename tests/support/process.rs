@@ -1,0 +1,97 @@
+//! The built binary as a process that runs, and the lines that it writes.
+
+#![allow(dead_code, reason = "each test needs a part of it")]
+
+use std::io::{BufRead as _, BufReader, Read};
+use std::process::{Child, Command, ExitStatus};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::binary::binary;
+
+/// A child that does not outlive the test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A running process, and the lines that it has written and nobody has looked at.
+pub(crate) struct Process {
+    child: Running,
+    pub(crate) lines: Receiver<String>,
+}
+
+impl Process {
+    /// The binary as a command.
+    pub(crate) fn command() -> Command {
+        let mut command = Command::new(binary());
+        command.env_remove("RUST_LOG");
+        command
+    }
+
+    /// Starts the command, whose output is to be read where `output` takes it from.
+    pub(crate) fn start<R: Read + Send + 'static>(
+        command: &mut Command,
+        output: impl FnOnce(&mut Child) -> Option<R>,
+    ) -> Self {
+        let mut child = command.spawn().unwrap();
+        let output = BufReader::new(output(&mut child).unwrap());
+        let (writer, lines) = mpsc::channel();
+        thread::spawn(move || {
+            for line in output.lines().map_while(Result::ok) {
+                let _ = writer.send(line);
+            }
+        });
+        let child = Running(child);
+        Self { child, lines }
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.0.id()
+    }
+
+    /// Waits for a line that holds `words`, and returns it.
+    #[track_caller]
+    pub(crate) fn until_line(&self, words: &str) -> String {
+        let end = Instant::now() + PATIENCE;
+        let mut seen = Vec::new();
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            let Ok(line) = self.lines.recv_timeout(left) else {
+                panic!("no line with {words:?}, but {seen:#?}");
+            };
+            if line.contains(words) {
+                return line;
+            }
+            seen.push(line);
+        }
+    }
+
+    /// Sends a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(i32::try_from(self.id()).unwrap());
+        kill(pid, signal).unwrap();
+    }
+
+    /// Waits for the end: its status, and how long it took.
+    pub(crate) fn end(mut self) -> (ExitStatus, Duration) {
+        let start = Instant::now();
+        let (ended, end) = mpsc::channel();
+        let waiter =
+            thread::spawn(move || ended.send((self.child.0.wait().unwrap(), start.elapsed())));
+        let end = end.recv_timeout(PATIENCE).expect("the process ends");
+        waiter.join().unwrap().unwrap();
+        end
+    }
+}
+
+/// How long anything may take here: a hundred times what it does, on a machine that is busy.
+const PATIENCE: Duration = Duration::from_secs(20);
