@@ -375,3 +375,118 @@ impl fmt::Display for Malformed {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every way in which a connection ends, one of each kind.
+    fn connection_errors() -> Vec<ConnectionError> {
+        let gone = |code, debug: &[u8]| {
+            ConnectionError::GoneAway(GoneAway {
+                last_stream: 0,
+                code,
+                debug: debug.to_vec(),
+            })
+        };
+        let preambles = [
+            Preamble::Nothing,
+            Preamble::Http1(Some(404)),
+            Preamble::Http1(None),
+            Preamble::Http1Request,
+            Preamble::Tls,
+            Preamble::Other(b"SSH".to_vec()),
+        ];
+        let violations = [
+            Violation::FrameTooLarge(16_385),
+            Violation::FrameLength(Kind::Ping),
+            Violation::Padding(Kind::Data),
+            Violation::NeedsStream(Kind::Data),
+            Violation::NeedsConnection(Kind::Ping),
+            Violation::IdleStream(Kind::Data, 2),
+            Violation::ClosedStream(Kind::Data, StreamId::FIRST),
+            Violation::StreamOrder(1),
+            Violation::StrayContinuation,
+            Violation::InterruptedBlock(Kind::Ping),
+            Violation::Push,
+            Violation::Compression(hpack::Error::Index),
+            Violation::SettingValue { id: 2, value: 2 },
+            Violation::InitialWindow,
+            Violation::WindowZero,
+            Violation::WindowOverflow,
+            Violation::WindowExceeded,
+            Violation::GoAwayStream(2),
+            Violation::Excess(Excess::HeaderBlock),
+            Violation::Excess(Excess::Fields),
+            Violation::Excess(Excess::SettingsEntries),
+            Violation::Excess(Excess::Idling),
+            Violation::Excess(Excess::EmptyData),
+            Violation::Excess(Excess::Cancelled),
+        ];
+        let others = [
+            ConnectionError::TimedOut(Awaited::Settings),
+            ConnectionError::TimedOut(Awaited::HeaderBlock),
+            ConnectionError::TimedOut(Awaited::Reading),
+            ConnectionError::Eof { inside_frame: true },
+            ConnectionError::Eof {
+                inside_frame: false,
+            },
+            gone(ErrorCode::NO_ERROR, b""),
+            gone(ErrorCode::ENHANCE_YOUR_CALM, b"too_many_pings"),
+            gone(ErrorCode(0xffff), b""),
+            ConnectionError::ShutDown,
+        ];
+        let preambles = preambles.into_iter().map(ConnectionError::NotHttp2);
+        let violations = violations.into_iter().map(ConnectionError::Violation);
+        preambles.chain(violations).chain(others).collect()
+    }
+
+    fn stream_errors() -> Vec<StreamError> {
+        let malformed = [
+            Malformed::FieldName,
+            Malformed::FieldValue,
+            Malformed::ConnectionField,
+            Malformed::PseudoHeader,
+            Malformed::Status,
+            Malformed::Request,
+            Malformed::Informational,
+            Malformed::DataBeforeHeaders,
+            Malformed::TrailersWithoutEnd,
+            Malformed::ContentLength,
+        ];
+        let others = [
+            StreamError::HeadersTooLarge,
+            StreamError::TooManyInformational,
+            StreamError::AfterEnd(Kind::Data),
+            StreamError::WindowZero,
+            StreamError::WindowOverflow,
+            StreamError::WindowExceeded,
+        ];
+        let malformed = malformed.into_iter().map(StreamError::Malformed);
+        malformed.chain(others).collect()
+    }
+
+    #[test]
+    fn no_two_failures_are_told_in_the_same_words() {
+        let connection: Vec<_> = connection_errors()
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        let stream: Vec<_> = stream_errors().iter().map(ToString::to_string).collect();
+        for mut words in [connection, stream] {
+            words.sort();
+            let before = words.clone();
+            words.dedup();
+            assert_eq!(words, before);
+        }
+    }
+
+    #[test]
+    fn whoever_is_wrong_on_a_connection_is_named() {
+        for error in connection_errors() {
+            let words = error.to_string();
+            let is_ours = error == ConnectionError::ShutDown;
+            assert_eq!(words.starts_with("the peer "), !is_ours, "{words}");
+        }
+    }
+}

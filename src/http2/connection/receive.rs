@@ -113,13 +113,11 @@ impl Core {
         &mut self,
         fragment: &Continuation<'_>,
     ) -> Result<Option<Happened>, Violation> {
-        let block = self.block.as_mut().ok_or(Violation::StrayContinuation)?;
+        let mut block = self.block.take().ok_or(Violation::StrayContinuation)?;
         if !block.append(fragment)? {
+            self.block = Some(block);
             return Ok(None);
         }
-        let Some(block) = self.block.take() else {
-            return Ok(None);
-        };
         self.receive_block(block.stream, block.end_stream, block.octets())
     }
 

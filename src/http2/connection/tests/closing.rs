@@ -3,7 +3,7 @@
 use crate::http2::testing::*;
 use crate::http2::{ConnectionError, OpenError};
 
-/// The second of the six: the answer that comes after a graceful GOAWAY is not lost.
+/// The first of the six: the answer that comes after a graceful GOAWAY is not lost.
 #[test]
 fn a_graceful_drain_finishes_what_runs() {
     let mut peer = Peer::asked(1);
@@ -62,7 +62,7 @@ fn a_goaway_about_an_even_stream_is_a_connection_error() {
 }
 
 #[test]
-fn a_goaway_is_told_with_its_reason_of_which_256_octets_are_kept() {
+fn a_goaway_is_told_with_its_reason() {
     let mut peer = Peer::greeted(&[]);
     assert_eq!(
         peer.say(&goaway(0, 11, b"too_many_pings\x1b[2J")),
@@ -72,9 +72,14 @@ fn a_goaway_is_told_with_its_reason_of_which_256_octets_are_kept() {
              (ENHANCE_YOUR_CALM, \"too_many_pings\\u{1b}[2J\")",
         ]
     );
+}
+
+#[test]
+fn of_a_megabyte_of_reasons_256_octets_are_kept() {
     let mut peer = Peer::asked(1);
-    for _ in 0..60 {
+    for _ in 0..64 {
         peer.say(&goaway(ONE, 0, &[b'x'; 16_376]));
+        assert!(peer.peak < 32 * 1024, "{} octets", peer.peak);
     }
     let Some(ConnectionError::GoneAway(gone)) = peer.machine.closing() else {
         panic!("it said so");

@@ -100,14 +100,23 @@ fn every_block_is_decoded_also_that_of_a_stream_that_was_reset() {
 
 #[test]
 fn a_malformed_answer_costs_its_stream() {
-    let malformed: [&[(&str, &str)]; 7] = [
+    let malformed: [&[(&str, &str)]; 16] = [
         &[],
+        &[("a", "b")],
         &[("a", "b"), (":status", "200")],
         &[(":status", "200"), (":status", "200")],
+        &[(":status", "200"), ("a", "b"), (":status", "200")],
         &[(":status", "abc")],
+        &[(":status", "20")],
+        &[(":status", "200"), (":path", "/")],
         &[(":status", "200"), ("Upper", "x")],
-        &[(":status", "200"), ("a", "x\r\ny")],
+        &[(":status", "200"), ("na me", "x")],
+        &[(":status", "200"), ("", "x")],
+        &[(":status", "200"), ("a", "x\0y")],
+        &[(":status", "200"), ("a", "x\ry")],
+        &[(":status", "200"), ("a", "x\ny")],
         &[(":status", "200"), ("connection", "close")],
+        &[(":status", "200"), ("transfer-encoding", "chunked")],
     ];
     for fields in malformed {
         let mut peer = Peer::asked(2);
@@ -134,14 +143,25 @@ fn values_that_are_no_ascii_are_no_error() {
 }
 
 #[test]
-fn pseudo_headers_in_trailers_are_malformed() {
-    let mut peer = Peer::asked(1);
-    peer.say(&ok(ONE));
-    let events = peer.say(&headers(ONE, &[(":status", "200")], true));
-    assert!(
-        events[0].starts_with("failed 1 PROTOCOL_ERROR"),
-        "{events:?}"
-    );
+fn malformed_trailers_cost_their_stream() {
+    let malformed = [
+        (":status", "200"),
+        (":path", "/"),
+        (":other", ""),
+        ("Upper", "x"),
+        ("a", "x\0y"),
+        ("connection", "close"),
+    ];
+    for field in malformed {
+        let mut peer = Peer::asked(1);
+        peer.say(&ok(ONE));
+        let events = peer.say(&headers(ONE, &[("grpc-status", "0"), field], true));
+        assert!(
+            events[0].starts_with("failed 1 PROTOCOL_ERROR"),
+            "{field:?}: {events:?}"
+        );
+        assert_eq!(peer.hear(), ["RST_STREAM 1 PROTOCOL_ERROR"]);
+    }
 }
 
 /// The sixth of the six: a 103 is not the final answer.

@@ -33,6 +33,15 @@ fn our_settings_refuse_pushes_and_limit_the_header_list() {
 }
 
 #[test]
+fn our_settings_as_a_server_limit_the_streams_and_the_header_list() {
+    let peer = Peer::connecting();
+    assert_eq!(
+        peer.machine.transmit(),
+        frame(SETTINGS, 0, 0, b"\0\x03\0\0\0\x64\0\x06\0\0\x40\0")
+    );
+}
+
+#[test]
 fn settings_are_acknowledged_once_each_and_an_acknowledgement_is_never_waited_for() {
     let mut peer = Peer::asked(1);
     assert!(peer.say(&settings(&[(0xfe03, 1)])).is_empty());
@@ -99,6 +108,20 @@ fn a_stream_that_the_peer_does_not_allow_yet_is_opened_when_it_does() {
 }
 
 #[test]
+fn a_limit_on_streams_may_fall_below_what_is_open() {
+    let fields: [(&str, &[u8]); 1] = [(":method", b"POST")];
+    let mut peer = Peer::asked(3);
+    peer.say(&settings(&[(MAX_CONCURRENT_STREAMS, 1)]));
+    for stream in [ONE, THREE, 5] {
+        let opened = peer.machine.open(&fields, true, peer.now);
+        assert_eq!(opened, Err(OpenError::Later));
+        let answer = peer.say(&headers(stream, &[(":status", "200")], true));
+        assert_eq!(answer, [format!("head {stream} 200 end")], "they go on");
+    }
+    peer.open(true);
+}
+
+#[test]
 fn a_header_list_that_the_peer_would_refuse_is_not_sent() {
     let fields: [(&str, &[u8]); 1] = [("name", b"value")];
     let mut peer = Peer::greeted(&[(MAX_HEADER_LIST_SIZE, 40)]);
@@ -129,6 +152,45 @@ fn a_ping_is_answered_with_its_octets_ahead_of_queued_data() {
     assert_eq!(peer.hear(), ["PING ack 42", "HEADERS 1", "DATA 1 16384"]);
 }
 
+/// grpc-go, C-core and java end a connection with more than a few PINGs: they get none from us.
+#[test]
+fn a_connection_on_which_nothing_happens_says_nothing_for_days() {
+    let mut peer = Peer::asked(1);
+    for _ in 0..10 {
+        assert_eq!(peer.machine.poll_timeout(), None);
+        assert!(peer.wait(24 * 3_600 * 1_000).is_empty());
+        assert!(peer.hear().is_empty());
+    }
+    assert_eq!(peer.say(&ok(ONE)), ["head 1 200"]);
+}
+
+/// C-core closes the connection after a padded frame, and resets a stream with one.
+#[test]
+fn nothing_that_is_sent_is_padded_or_has_a_priority() {
+    const PRIORITIZED: u8 = 0x20;
+    let mut client = Peer::greeted(&[]);
+    let stream = client.open(false);
+    let mut server = Peer::calling(&[]);
+    server.say(&request(ONE, true));
+    let head: [(&str, &[u8]); 1] = [(":status", b"200")];
+    let sent = server
+        .machine
+        .send_headers(stream, &head, false, server.now);
+    assert_eq!(sent, Ok(()));
+    for peer in [&mut client, &mut server] {
+        let taken = peer.machine.send_data(stream, &[7; 1000], true, peer.now);
+        assert_eq!(taken, Taken::All);
+        peer.say(&ping(1));
+        let mut octets = peer.machine.transmit();
+        assert!(!octets.is_empty());
+        while let [_, l2, l3, kind, flags, _, _, _, _, rest @ ..] = octets {
+            assert_ne!(*kind, PRIORITY);
+            assert_eq!(flags & (PADDED | PRIORITIZED), 0);
+            octets = &rest[usize::from(u16::from_be_bytes([*l2, *l3]))..];
+        }
+    }
+}
+
 #[test]
 fn an_answer_to_a_ping_that_nobody_sent_is_ignored() {
     let mut peer = Peer::greeted(&[]);
@@ -138,13 +200,17 @@ fn an_answer_to_a_ping_that_nobody_sent_is_ignored() {
 
 #[test]
 fn a_first_frame_that_is_no_settings_is_no_http2() {
-    let table: [(&[u8], &str); 4] = [
+    let table: [(&[u8], &str); 5] = [
         (
             b"HTTP/1.1 400 Bad Request\r\n\r\n",
             "it answers in HTTP/1, status 400",
         ),
         (b"\x15\x03\x01\0\x02\x02\x46\0\0", "it speaks TLS"),
         (b"SSH-2.0-OpenSSH", "it says \"SSH-2.0-OpenSSH\""),
+        (
+            &frame(SETTINGS, ACK, 0, b""),
+            "it says \"\\u{0}\\u{0}\\u{0}\\u{4}\\u{1}\\u{0}\\u{0}\\u{0}\\u{0}",
+        ),
         (
             &ping(1),
             "it says \"\\u{0}\\u{0}\\u{8}\\u{6}\\u{0}\\u{0}\\u{0}\\u{0}\\u{0}",

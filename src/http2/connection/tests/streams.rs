@@ -1,7 +1,8 @@
 //! What may come on a stream, and when (RFC 9113 §5.1).
 
+use crate::http2::stream::Stream;
 use crate::http2::testing::*;
-use crate::http2::{ErrorCode, StreamId};
+use crate::http2::{ErrorCode, OpenError, StreamId};
 
 #[test]
 fn an_answer_is_head_data_and_trailers() {
@@ -125,10 +126,6 @@ fn frames_on_the_wrong_kind_of_stream_and_of_the_wrong_size_end_the_connection()
         (frame(PRIORITY, 0, ONE, &[0; 4]), "FRAME_SIZE_ERROR"),
         (frame(DATA, PADDED, ONE, b"\x05hi"), "PROTOCOL_ERROR"),
         (
-            frame(PUSH_PROMISE, END_HEADERS, ONE, b"\0\0\0\x02"),
-            "PROTOCOL_ERROR",
-        ),
-        (
             b"\x00\x40\x01\x00\x00\x00\x00\x00\x01".to_vec(),
             "FRAME_SIZE_ERROR",
         ),
@@ -147,6 +144,30 @@ fn frames_on_the_wrong_kind_of_stream_and_of_the_wrong_size_end_the_connection()
         );
         assert!(peer.machine.recv_buf().is_empty());
     }
+}
+
+/// RFC 9113 §6.6: "An endpoint that has set this setting and has received acknowledgment MUST treat
+/// the receipt of a PUSH_PROMISE frame as a connection error (Section 5.4.1) of type
+/// PROTOCOL_ERROR."
+#[test]
+fn a_push_is_a_connection_error() {
+    for stream in [0, ONE, 2, THREE] {
+        let mut peer = Peer::asked(1);
+        let push = frame(PUSH_PROMISE, END_HEADERS, stream, b"\0\0\0\x02\x82");
+        let events = peer.say(&push);
+        assert!(events[0].starts_with("closed PROTOCOL_ERROR"), "{events:?}");
+        assert_eq!(peer.hear(), ["GOAWAY 0 PROTOCOL_ERROR"]);
+    }
+}
+
+#[test]
+fn a_client_that_has_used_every_stream_number_says_so() {
+    let mut peer = Peer::greeted(&[]);
+    let last = StreamId::new(0x7fff_ffff).expect("a stream's number");
+    peer.machine.core.streams.insert(Stream::open(last, 0));
+    assert_eq!(peer.say(&reset(last.get(), 8)).len(), 1);
+    let opened = peer.machine.open(&[], true, peer.now);
+    assert_eq!(opened, Err(OpenError::Exhausted));
 }
 
 #[test]
