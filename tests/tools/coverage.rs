@@ -55,7 +55,10 @@ fn build(folder: &Path) -> Vec<PathBuf> {
     command.arg("--lib");
     command.args(TESTS.iter().flat_map(|test| ["--test", test]));
     command.arg("--target-dir").arg(folder);
-    let messages = output(command.env("RUSTFLAGS", "-C instrument-coverage"));
+    command.env("RUSTFLAGS", "-C instrument-coverage");
+    // What runs during the build counts, too, and would do so wherever it runs.
+    command.env("LLVM_PROFILE_FILE", folder.join("build/%m.profraw"));
+    let messages = output(&mut command);
     let executable = |line: &str| {
         let message: serde_json::Value = serde_json::from_str(line).ok()?;
         let is_test = message["profile"]["test"] == true;
