@@ -1,0 +1,229 @@
+//! Servers that starve a call, drip, flood or shout: the call ends when it has to, and costs what
+//! it may.
+
+use std::time::Duration;
+
+use super::{PATH, Server, message, reply, status, trailers};
+use crate::config;
+use crate::grpc::{Broken, CallError, Client, Code, Event};
+use crate::http2::testing::{self as wire, ONE};
+use crate::http2::{Awaited, ConnectionError, StreamError};
+use crate::time::Time;
+
+/// No call with a reply of a few octets may make a client hold more than this.
+const BOUND: usize = 64 * 1024;
+
+#[test]
+fn a_server_that_gives_no_window_no_stream_or_no_answer_runs_into_the_deadline() {
+    let (initial_window, max_streams) = ((4, 0), (3, 0));
+    let servers = [
+        (Server::greeted(&[initial_window]), 1),
+        (Server::greeted(&[max_streams]), 0),
+        (Server::greeted(&[]), 1),
+    ];
+    for (mut server, opened) in servers {
+        let call = server.ask(b"x");
+        server.hear();
+        assert!(server.wait(999).is_empty());
+        let exceeded = Err(CallError::DeadlineExceeded);
+        assert_eq!(server.wait(1), [(call, exceeded)]);
+        assert_eq!(server.hear(), vec!["RST_STREAM 1 CANCEL"; opened]);
+        assert!(server.client.mem_used() < BOUND);
+    }
+}
+
+/// An octet each 100 ms, of something that never ends before the time is up.
+#[test]
+fn a_drip_buys_no_time_whatever_it_is_a_drip_of() {
+    let large = block(&"x".repeat(10_000));
+    let table: [(Vec<u8>, Duration, CallError); 5] = [
+        (
+            // Of the preface: SETTINGS of which the last octet is missing.
+            wire::settings(&[(0xfe03, 1); 2_000])[..12_000].to_vec(),
+            config::HANDSHAKE_TIMEOUT,
+            timed_out(Awaited::Settings),
+        ),
+        (
+            // Of a header block.
+            [wire::settings(&[]), large].concat(),
+            config::HEADER_BLOCK_TIMEOUT,
+            timed_out(Awaited::HeaderBlock),
+        ),
+        (
+            // Of one frame.
+            [wire::settings(&[]), wire::data(ONE, &[7; 10_000], false)].concat(),
+            CALL,
+            CallError::DeadlineExceeded,
+        ),
+        (
+            // Of a message, in frames that are complete.
+            [
+                wire::settings(&[]),
+                wire::ok(ONE),
+                wire::data(ONE, b"\0\0\0\x27\x10", false),
+                wire::data(ONE, b"x", false).repeat(1_000),
+            ]
+            .concat(),
+            CALL,
+            CallError::DeadlineExceeded,
+        ),
+        (
+            // Of frames that bring nothing forward, slowly.
+            [wire::settings(&[]), wire::ping(1).repeat(1_000)].concat(),
+            CALL,
+            CallError::DeadlineExceeded,
+        ),
+    ];
+    for (octets, time, expected) in table {
+        let now = Time::ZERO;
+        let mut client = Client::new(now);
+        client.unary(PATH, b"", 10_000, now + CALL, now);
+        let mut server = Server { client, now };
+        let mut outcomes = Vec::new();
+        let mut octets = octets.iter();
+        while outcomes.is_empty() {
+            let octet = octets.next().expect("there is more than time");
+            outcomes = server.say(&[*octet]);
+            server.hear();
+            outcomes.extend(server.wait(100));
+        }
+        assert_eq!(outcomes[0].1, Err(expected));
+        let took = server.now.saturating_since(Time::ZERO);
+        // What goes before it drips as well.
+        assert!(
+            (time..=time + Duration::from_secs(2)).contains(&took),
+            "{took:?}"
+        );
+        assert!(server.client.mem_used() < BOUND);
+    }
+}
+
+/// How long a call has here: more than anything that a connection waits for.
+const CALL: Duration = Duration::from_secs(30);
+
+/// A header block in two frames, and more to come.
+fn block(filler: &str) -> Vec<u8> {
+    let fields = wire::block(&[(":status", "200"), ("filler", filler)]);
+    let (first, rest) = fields.split_at(1);
+    let head = wire::frame(wire::HEADERS, 0, ONE, first);
+    [head, wire::frame(wire::CONTINUATION, 0, ONE, rest)].concat()
+}
+
+fn timed_out(awaited: Awaited) -> CallError {
+    CallError::Connection {
+        error: ConnectionError::TimedOut(awaited),
+        written: true,
+    }
+}
+
+#[test]
+fn a_message_of_4_gib_is_refused_on_its_prefix_and_costs_nothing() {
+    let (mut server, call) = Server::asked();
+    let prefix = wire::data(ONE, b"\0\xff\xff\xff\xff", false);
+    let outcomes = server.say(&[wire::ok(ONE), prefix].concat());
+    let too_large = CallError::TooLarge {
+        announced: u32::MAX,
+        limit: 100,
+    };
+    assert_eq!(outcomes, [(call, Err(too_large))]);
+    assert_eq!(server.hear(), ["RST_STREAM 1 CANCEL"]);
+    assert!(server.client.mem_used() < 8 * 1024);
+}
+
+#[test]
+fn a_flood_of_empty_messages_ends_a_unary_call_with_the_second() {
+    let (mut server, call) = Server::asked();
+    let flood = wire::data(ONE, &message(b"").repeat(3_000), false);
+    let outcomes = server.say(&[wire::ok(ONE), flood].concat());
+    let second = CallError::Broken(Broken::SecondMessage);
+    assert_eq!(outcomes, [(call, Err(second))]);
+    assert_eq!(server.hear(), ["RST_STREAM 1 CANCEL"]);
+    assert!(server.client.mem_used() < BOUND);
+}
+
+#[test]
+fn trailers_that_are_too_large_fail_the_call_and_cost_no_memory() {
+    let (mut server, call) = Server::asked();
+    let many = [("a", "b"); 200];
+    let outcomes = server.say(&[wire::ok(ONE), reply(b"x"), trailers(&many)].concat());
+    let error = CallError::Stream(StreamError::HeadersTooLarge);
+    assert_eq!(error.code(), Code::ResourceExhausted);
+    assert_eq!(outcomes, [(call, Err(error))]);
+    assert!(server.client.mem_used() < BOUND);
+}
+
+/// What the server says is anything at all: it is kept in part, and shown without harm.
+#[test]
+fn a_grpc_message_is_lossy_escaped_and_cut_at_1_kib() {
+    let (long, percent) = ("x".repeat(16_000), "%41".repeat(5_000));
+    let wide = "%E2%82%AC".repeat(1_000);
+    let table = [
+        ("%ff%fe", "\u{fffd}\u{fffd}".to_owned()),
+        ("%c3", "\u{fffd}".to_owned()),
+        ("%1b[2J%07%9b", "\u{1b}[2J\u{7}\u{fffd}".to_owned()),
+        ("\u{9b}2J", "\u{9b}2J".to_owned()),
+        (&*long, "x".repeat(1024)),
+        (&*percent, "A".repeat(1024)),
+        (&*wide, "\u{20ac}".repeat(341) + "\u{fffd}"),
+    ];
+    for (encoded, expected) in table {
+        let (mut server, _) = Server::asked();
+        let end = trailers(&[("grpc-status", "13"), ("grpc-message", encoded)]);
+        let outcomes = server.say(&[wire::ok(ONE), end].concat());
+        let Err(error) = &outcomes[0].1 else {
+            panic!("the server says no");
+        };
+        assert_eq!(*error, status(Code::Internal, &expected));
+        let shown = error.to_string();
+        assert!(shown.chars().all(|c| !c.is_control()), "{shown}");
+        assert!(server.client.mem_used() < BOUND);
+    }
+}
+
+/// The time that a call has begins with the server's first word, where it was given time for that.
+#[test]
+fn patience_with_a_server_ends_with_its_first_word() {
+    let now = Time::ZERO;
+    let patient = || {
+        let mut client = Client::new(now);
+        client.be_patient(Time::from_millis(10_000));
+        client.unary(PATH, b"", 100, Time::from_millis(1_000), now);
+        Server { client, now }
+    };
+    let exceeded = Err(CallError::DeadlineExceeded);
+    let mut server = patient();
+    server.hear();
+    assert!(server.wait(3_000).is_empty());
+    server.say(&wire::settings(&[]));
+    assert!(server.client.peer_settings().is_some());
+    assert!(server.wait(999).is_empty());
+    assert_eq!(server.wait(1)[0].1, exceeded);
+
+    let mut server = patient();
+    assert_eq!(server.client.peer_settings(), None);
+    server.hear();
+    assert!(server.wait(4_999).is_empty());
+    let outcomes = server.wait(1);
+    assert_eq!(outcomes[0].1, Err(timed_out(Awaited::Settings)));
+
+    let mut server = Server::greeted(&[]);
+    server.client.be_patient(Time::from_millis(10_000));
+    server.ask(b"");
+    assert_eq!(server.wait(1_000)[0].1, exceeded, "it has spoken already");
+}
+
+#[test]
+fn a_cancelled_call_whose_request_is_blocked_resets_its_stream_all_the_same() {
+    let mut server = Server::greeted(&[(4, 0)]);
+    let call = server.ask(&[7; 100]);
+    assert_eq!(server.hear(), ["HEADERS 1"]);
+    server.client.cancel(call, server.now);
+    let cancelled = Event::Finished {
+        call,
+        result: Err(CallError::Cancelled),
+    };
+    assert_eq!(server.client.poll_event(server.now), Some(cancelled));
+    assert_eq!(server.hear(), ["RST_STREAM 1 CANCEL"]);
+    server.say(&wire::window_update(ONE, 100));
+    assert!(server.hear().is_empty());
+}
