@@ -171,3 +171,73 @@ impl fmt::Display for Broken {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http2::Malformed;
+
+    #[test]
+    fn every_failure_has_its_code_and_no_two_are_told_in_the_same_words() {
+        let eof = |written| CallError::Connection {
+            error: ConnectionError::Eof {
+                inside_frame: false,
+            },
+            written,
+        };
+        let malformed = StreamError::Malformed(Malformed::Status);
+        let too_large = CallError::TooLarge {
+            announced: 2,
+            limit: 1,
+        };
+        let (calm, other) = (ErrorCode::ENHANCE_YOUR_CALM, ErrorCode(0xffff));
+        let html = NotGrpc::ContentType(b"text/\x1bhtml".to_vec());
+        let table = [
+            (
+                CallError::Status(Status::new(Code::Aborted, "no")),
+                Code::Aborted,
+            ),
+            (
+                CallError::NotGrpc(NotGrpc::HttpStatus(503)),
+                Code::Unavailable,
+            ),
+            (
+                CallError::NotGrpc(NotGrpc::ContentType(vec![])),
+                Code::Unknown,
+            ),
+            (CallError::NotGrpc(html), Code::Unknown),
+            (CallError::Broken(Broken::NoStatus), Code::Unknown),
+            (CallError::Broken(Broken::NoMessage), Code::Internal),
+            (CallError::Broken(Broken::SecondMessage), Code::Internal),
+            (CallError::Broken(Broken::CutMessage), Code::Internal),
+            (CallError::Broken(Broken::Compressed), Code::Internal),
+            (CallError::Broken(Broken::UnknownFlag(2)), Code::Internal),
+            (too_large, Code::ResourceExhausted),
+            (CallError::TooManyCalls, Code::ResourceExhausted),
+            (CallError::RequestHeaders, Code::ResourceExhausted),
+            (CallError::DeadlineExceeded, Code::DeadlineExceeded),
+            (CallError::Cancelled, Code::Cancelled),
+            (CallError::Refused { again: true }, Code::Unavailable),
+            (
+                CallError::Reset(ErrorCode::REFUSED_STREAM),
+                Code::Unavailable,
+            ),
+            (CallError::Reset(calm), Code::ResourceExhausted),
+            (CallError::Reset(other), Code::Internal),
+            (CallError::Stream(malformed), Code::Internal),
+            (
+                CallError::Stream(StreamError::HeadersTooLarge),
+                Code::ResourceExhausted,
+            ),
+            (eof(true), Code::Unavailable),
+        ];
+        let mut all_words = Vec::new();
+        for (error, code) in table {
+            let words = error.to_string();
+            assert_eq!(error.code(), code, "{words}");
+            assert!(words.chars().all(|c| !c.is_control()), "{words}");
+            assert!(!all_words.contains(&words), "{words}");
+            all_words.push(words);
+        }
+    }
+}

@@ -1,6 +1,7 @@
 //! What gRPC asks of a client, from the server's side of the wire.
 
 mod hostile;
+mod limits;
 mod retry;
 mod server;
 mod streaming;
@@ -667,19 +668,6 @@ fn calls_are_told_apart_and_may_end_in_any_order() {
     assert_eq!(server.say(&answer(THREE)), [(second, not_found())]);
     assert_eq!(server.say(&answer(ONE)), [(first, not_found())]);
     assert_ne!(server.ask(b""), first);
-}
-
-#[test]
-fn there_may_be_a_hundred_calls_and_not_one_more() {
-    let mut server = Server::greeted(&[(3, 0)]);
-    for _ in 0..100 {
-        server.ask(b"");
-    }
-    assert!(server.outcomes().is_empty());
-    let call = server.ask(b"");
-    let error = CallError::TooManyCalls;
-    assert_eq!(error.retry(), Retry::Freely);
-    assert_eq!(server.outcomes(), [(call, Err(error))]);
 }
 
 #[test]

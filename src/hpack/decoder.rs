@@ -377,6 +377,15 @@ mod tests {
     }
 
     #[test]
+    fn a_decoder_shows_how_much_it_holds_and_not_what() {
+        let mut decoder = Decoder::new(4096);
+        decoded_with(&mut decoder, b"\x40\x05token\x06secret").unwrap();
+        let shown = format!("{decoder:?}");
+        assert!(shown.contains("max_table_size: 4096"), "{shown}");
+        assert!(!shown.contains("secret"), "{shown}");
+    }
+
+    #[test]
     fn octets_of_any_kind_are_decoded_or_refused_and_memory_stays_bounded() {
         let mut random = 1_u64;
         let mut next = move |end: usize| {

@@ -3,27 +3,27 @@
 use std::time::Duration;
 
 use super::{message, status};
-use crate::grpc::{Client, Code, Event, Incoming, Server, Status, Unread};
+use crate::grpc::{Client, Code, Event, Incoming, Server, Status};
 use crate::http2::testing::{self as wire, ONE, THREE};
 use crate::http2::{ConnectionError, StreamId};
 use crate::time::Time;
 
-const UNARY: &str = "/a.B/Unary";
-const WATCH: &str = "/a.B/Watch";
+pub(super) const UNARY: &str = "/a.B/Unary";
+pub(super) const WATCH: &str = "/a.B/Watch";
 const METHODS: &[&str] = &[UNARY, WATCH];
 
 /// How large a request may be here.
-const LIMIT: usize = 100;
+pub(super) const LIMIT: usize = 100;
 
 /// A server, and the client that talks to it.
-struct Caller {
-    server: Server,
-    now: Time,
+pub(super) struct Caller {
+    pub(super) server: Server,
+    pub(super) now: Time,
 }
 
 impl Caller {
     /// A client that has greeted the server.
-    fn greeted(settings: &[(u16, u32)]) -> Self {
+    pub(super) fn greeted(settings: &[(u16, u32)]) -> Self {
         let mut caller = Self {
             server: Server::new(METHODS, LIMIT, Time::ZERO),
             now: Time::ZERO,
@@ -35,8 +35,13 @@ impl Caller {
     }
 
     /// A client that has called a method, on stream 1.
-    fn calling(method: &'static str) -> Self {
-        let mut caller = Self::greeted(&[]);
+    pub(super) fn calling(method: &'static str) -> Self {
+        Self::calling_with(&[], method)
+    }
+
+    /// The same with these settings.
+    pub(super) fn calling_with(settings: &[(u16, u32)], method: &'static str) -> Self {
+        let mut caller = Self::greeted(settings);
         let call = [
             wire::headers(ONE, &headers(method), false),
             wire::data(ONE, &message(b"ask"), true),
@@ -45,7 +50,7 @@ impl Caller {
         caller
     }
 
-    fn say(&mut self, mut octets: &[u8]) -> Vec<Incoming> {
+    pub(super) fn say(&mut self, mut octets: &[u8]) -> Vec<Incoming> {
         let mut events = Vec::new();
         loop {
             let room = self.server.recv_buf();
@@ -62,7 +67,7 @@ impl Caller {
         }
     }
 
-    fn hear(&mut self) -> Vec<String> {
+    pub(super) fn hear(&mut self) -> Vec<String> {
         let octets = self.server.transmit().to_vec();
         self.server.sent(octets.len(), self.now);
         wire::heard(&octets)
@@ -75,18 +80,18 @@ impl Caller {
     }
 
     /// The fields of the header blocks that the server writes.
-    fn fields(&mut self) -> Vec<String> {
+    pub(super) fn fields(&mut self) -> Vec<String> {
         let octets = self.server.transmit().to_vec();
         self.server.sent(octets.len(), self.now);
         wire::fields(&octets)
     }
 }
 
-fn id(number: u32) -> StreamId {
+pub(super) fn id(number: u32) -> StreamId {
     StreamId::new(number).expect("a stream's number")
 }
 
-fn headers(method: &str) -> [(&str, &str); 6] {
+pub(super) fn headers(method: &str) -> [(&str, &str); 6] {
     [
         (":method", "POST"),
         (":scheme", "http"),
@@ -97,7 +102,7 @@ fn headers(method: &str) -> [(&str, &str); 6] {
     ]
 }
 
-fn called(call: u32, method: &'static str, message: &[u8]) -> Incoming {
+pub(super) fn called(call: u32, method: &'static str, message: &[u8]) -> Incoming {
     Incoming::Called {
         call: id(call),
         method,
@@ -267,12 +272,7 @@ fn a_request_has_ten_seconds_to_come_however_it_drips() {
 
 #[test]
 fn a_client_that_lets_nothing_in_gets_its_answer_for_ten_seconds() {
-    let mut caller = Caller::greeted(&[(4, 0)]);
-    let call = [
-        wire::headers(ONE, &headers(UNARY), false),
-        wire::data(ONE, &message(b""), true),
-    ];
-    caller.say(&call.concat());
+    let mut caller = Caller::calling_with(&[(4, 0)], UNARY);
     caller.server.reply(id(ONE), b"answer", caller.now);
     assert_eq!(caller.hear(), ["HEADERS 1"]);
     assert!(caller.wait(9_999).is_empty());
@@ -284,12 +284,7 @@ fn a_client_that_lets_nothing_in_gets_its_answer_for_ten_seconds() {
 
 #[test]
 fn messages_that_nobody_reads_are_taken_up_to_a_limit() {
-    let mut caller = Caller::greeted(&[(4, 0)]);
-    let call = [
-        wire::headers(ONE, &headers(WATCH), false),
-        wire::data(ONE, &message(b""), true),
-    ];
-    caller.say(&call.concat());
+    let mut caller = Caller::calling_with(&[(4, 0)], WATCH);
     let content = [7; 1_000];
     let mut taken = 0;
     while caller.server.send(id(ONE), &content, caller.now) == Ok(()) {
@@ -301,8 +296,35 @@ fn messages_that_nobody_reads_are_taken_up_to_a_limit() {
     caller.say(&wire::window_update(ONE, 10_000));
     caller.hear();
     assert_eq!(caller.server.send(id(ONE), &content, caller.now), Ok(()));
-    assert_eq!(caller.server.send(id(THREE), &content, caller.now), Ok(()));
-    let _: Unread = Unread;
+    let unknown = caller.server.send(id(THREE), &content, caller.now);
+    assert_eq!(unknown, Ok(()), "there is nothing left to do");
+}
+
+#[test]
+fn a_request_may_end_with_trailers() {
+    let mut caller = Caller::greeted(&[]);
+    let call = [
+        wire::headers(ONE, &headers(UNARY), false),
+        wire::data(ONE, &message(b"ask"), false),
+        wire::headers(ONE, &[("a", "b")], true),
+    ];
+    assert_eq!(caller.say(&call.concat()), [called(ONE, UNARY, b"ask")]);
+}
+
+#[test]
+fn a_client_that_goes_away_still_gets_its_answer() {
+    let mut caller = Caller::calling(UNARY);
+    assert!(caller.say(&wire::goaway(0, 0, b"")).is_empty());
+    caller.server.reply(id(ONE), b"answer", caller.now);
+    let events = caller.say(b"");
+    assert!(
+        matches!(
+            &events[..],
+            [Incoming::Closed(ConnectionError::GoneAway(_))]
+        ),
+        "{events:?}"
+    );
+    assert_eq!(caller.hear(), ["HEADERS 1", "DATA 1 11", "HEADERS 1 end"]);
 }
 
 #[test]

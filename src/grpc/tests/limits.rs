@@ -1,0 +1,150 @@
+//! Every limit of a call, on either side: fine when it is reached, over when it is exceeded.
+
+use std::time::Duration;
+
+use super::server::{Caller, LIMIT, UNARY, WATCH, called, headers, id};
+use super::{PATH, Server, message, trailers};
+use crate::config;
+use crate::grpc::{CallError, Code, Retry, Status, Unread};
+use crate::http2::testing::{self as wire, ONE};
+
+/// Lets a client call with a limit for the reply, and answers with so many octets.
+fn replied(limit: usize, length: usize) -> (Result<usize, CallError>, Vec<String>) {
+    let mut server = Server::greeted(&[]);
+    let (now, deadline) = (server.now, server.now + Duration::from_secs(1));
+    server.client.unary(PATH, b"", limit, deadline, now);
+    server.hear();
+    let mut outcomes = server.say(&wire::ok(ONE));
+    for piece in message(&vec![7; length]).chunks(16_384) {
+        outcomes.extend(server.say(&wire::data(ONE, piece, false)));
+        if let Some((_, result)) = outcomes.pop() {
+            return (result.map(|reply| reply.len()), server.hear());
+        }
+        server.hear();
+    }
+    let mut outcomes = server.say(&trailers(&[("grpc-status", "0")]));
+    let (_, result) = outcomes.pop().expect("the call has ended");
+    (result.map(|reply| reply.len()), server.hear())
+}
+
+#[test]
+fn a_reply_may_have_as_many_octets_as_the_call_accepts_and_not_one_more() {
+    let limits = [
+        config::MAX_GET_INFO_REPLY,
+        config::MAX_NOTIFY_REPLY,
+        config::MAX_CSI_REPLY,
+        config::MAX_REPLY,
+        0,
+    ];
+    for limit in limits {
+        assert_eq!(replied(limit, limit), (Ok(limit), vec![]));
+        let announced = u32::try_from(limit + 1).expect("a short message");
+        let error = CallError::TooLarge { announced, limit };
+        assert_eq!(error.code(), Code::ResourceExhausted);
+        assert_eq!(error.retry(), Retry::Not);
+        let (result, heard) = replied(limit, limit + 1);
+        assert_eq!(result, Err(error));
+        assert_eq!(
+            heard.last().map(String::as_str),
+            Some("RST_STREAM 1 CANCEL")
+        );
+    }
+}
+
+#[test]
+fn a_client_may_have_so_many_calls_at_a_time_and_not_one_more() {
+    let mut server = Server::greeted(&[(3, 0)]);
+    for _ in 0..config::MAX_CALLS {
+        server.ask(b"");
+    }
+    assert!(server.outcomes().is_empty());
+    let call = server.ask(b"");
+    let error = CallError::TooManyCalls;
+    assert_eq!(error.retry(), Retry::Freely);
+    assert_eq!(server.outcomes(), [(call, Err(error))]);
+}
+
+/// C-core and java refuse larger ones; a server may want still less.
+#[test]
+fn a_call_whose_headers_no_server_would_take_is_not_made() {
+    let calls = [
+        (None, 7_000, true),
+        (None, config::MAX_SENT_HEADER_BLOCK, false),
+        (Some((6, 1_000)), 100, true),
+        (Some((6, 300)), 100, false),
+    ];
+    for (setting, length, is_fine) in calls {
+        let mut server = Server::greeted(setting.as_slice());
+        let path = "/".repeat(length);
+        let (now, deadline) = (server.now, server.now + Duration::from_secs(1));
+        let call = server.client.unary(&path, b"", 100, deadline, now);
+        if is_fine {
+            assert_eq!(server.hear(), ["HEADERS 1", "DATA 1 5 end"]);
+            continue;
+        }
+        let error = CallError::RequestHeaders;
+        assert_eq!(error.code(), Code::ResourceExhausted);
+        assert_eq!(server.outcomes(), [(call, Err(error))]);
+        assert!(server.hear().is_empty());
+    }
+}
+
+#[test]
+fn a_request_may_have_as_many_octets_as_the_server_accepts_and_not_one_more() {
+    let head = wire::headers(ONE, &headers(UNARY), false);
+    let (fits, beyond) = (vec![7; LIMIT], vec![7; LIMIT + 1]);
+    let mut caller = Caller::greeted(&[]);
+    let events = caller.say(&[&head[..], &wire::data(ONE, &message(&fits), true)].concat());
+    assert_eq!(events, [called(ONE, UNARY, &fits)]);
+
+    let mut caller = Caller::greeted(&[]);
+    let events = caller.say(&[&head[..], &wire::data(ONE, &message(&beyond), true)].concat());
+    assert!(events.is_empty());
+    let fields = caller.fields();
+    assert_eq!(fields[2], "grpc-status: 8");
+    let words = "a message of 101 octets, more than the 100 accepted";
+    assert_eq!(fields[3], format!("grpc-message: {words}"));
+}
+
+#[test]
+fn a_request_holds_what_came_of_it_and_not_what_it_announces() {
+    let mut caller = Caller::greeted(&[]);
+    let before = caller.server.mem_used();
+    caller.say(&wire::headers(ONE, &headers(UNARY), false));
+    caller.say(&wire::data(ONE, &message(&[7; LIMIT])[..10], false));
+    let held = caller.server.mem_used() - before;
+    assert!((5..LIMIT + 1024).contains(&held), "{held} octets");
+}
+
+#[test]
+fn messages_are_taken_until_64_kib_are_unsent_and_not_one_more() {
+    let mut caller = Caller::calling_with(&[(4, 0)], WATCH);
+    let most = vec![7; config::UNSENT_MESSAGES - 5 - 1];
+    assert_eq!(caller.server.send(id(ONE), &most, caller.now), Ok(()));
+    // An octet less than the limit is unsent, and one message may exceed it.
+    assert_eq!(caller.server.send(id(ONE), &most, caller.now), Ok(()));
+    assert_eq!(caller.server.send(id(ONE), b"", caller.now), Err(Unread));
+    assert!(caller.server.mem_used() < 5 * config::UNSENT_MESSAGES);
+    caller.say(&wire::settings(&[(4, 0x7fff_ffff)]));
+    caller.say(&wire::window_update(0, 1 << 20));
+    while !caller.hear().is_empty() {}
+    assert_eq!(caller.server.send(id(ONE), b"", caller.now), Ok(()));
+}
+
+#[test]
+fn an_answer_that_its_client_would_not_take_is_a_reset() {
+    let mut caller = Caller::calling_with(&[(6, 10)], UNARY);
+    caller.server.reply(id(ONE), b"answer", caller.now);
+    assert_eq!(caller.hear(), ["RST_STREAM 1 INTERNAL_ERROR"]);
+    assert!(caller.server.calls.is_empty());
+}
+
+#[test]
+fn what_a_status_says_is_sent_up_to_what_anybody_would_keep() {
+    let mut caller = Caller::calling(UNARY);
+    let words = "x".repeat(config::MAX_STATUS_MESSAGE + 1);
+    let status = Status::new(Code::Aborted, &*words);
+    caller.server.finish(id(ONE), status, caller.now);
+    let sent = &caller.fields()[3]["grpc-message: ".len()..];
+    assert_eq!(sent, &words[1..]);
+}
