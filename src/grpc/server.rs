@@ -243,10 +243,17 @@ impl Server {
         }
     }
 
-    /// Writes as much of the answers as the connection takes, and drops those that are written.
+    /// Writes as much of the answers as the connection takes, and drops those that are written; and
+    /// those that cannot be, because the client takes no such headers.
     fn write(&mut self, now: Time) {
-        let http2 = &mut self.http2;
-        self.calls.retain_mut(|call| !call.write(http2, now));
+        let (http2, events) = (&mut self.http2, &mut self.events);
+        self.calls.retain_mut(|call| {
+            let is_over = call.write(http2, now);
+            if is_over && call.is_served() {
+                events.push_back(Incoming::Ended { call: call.stream });
+            }
+            !is_over
+        });
     }
 }
 

@@ -338,6 +338,21 @@ fn a_call_that_is_taken_back_is_told_and_its_answer_dropped() {
 }
 
 #[test]
+fn a_call_ends_whose_client_takes_no_headers_of_an_answer() {
+    let max_header_list_size = (6, 40);
+    let mut caller = Caller::greeted(&[max_header_list_size]);
+    let call = [
+        wire::headers(ONE, &headers(WATCH), false),
+        wire::data(ONE, &message(b"ask"), true),
+    ];
+    assert_eq!(caller.say(&call.concat()), [called(ONE, WATCH, b"ask")]);
+    caller.hear();
+    assert_eq!(caller.server.send(id(1), b"one", caller.now), Ok(()));
+    assert_eq!(caller.hear(), ["RST_STREAM 1 INTERNAL_ERROR"]);
+    assert_eq!(caller.say(b""), [Incoming::Ended { call: id(1) }]);
+}
+
+#[test]
 fn shutting_down_finishes_what_runs_and_takes_nothing_more() {
     let mut caller = Caller::calling(UNARY);
     caller.server.shutdown(caller.now);
