@@ -10,11 +10,11 @@ use plugind::grpc::{Broken, CallError, CallId, Client, Code, Event, Status};
 use plugind::http2::ErrorCode;
 use plugind::time::Time;
 
-use self::server::{Answer, Kind, Server, Settings};
-use super::CONNECTION_BOUND;
+use self::server::{Answer, End, Server, Settings};
 use super::input::Input;
 use super::listener::Listener;
 use super::pipe::Pipe;
+use super::{CONNECTION_BOUND, wire};
 
 /// Plays calls.
 pub fn check(bytes: &[u8]) {
@@ -23,14 +23,17 @@ pub fn check(bytes: &[u8]) {
     let settings = Settings::new(&mut input);
     let mut asked = Vec::new();
     for _ in 0..=input.below(MOST_CALLS) {
-        let request = vec![input.octet(); input.pick(&SIZES)];
-        asked.push((request, Answer::new(&mut input)));
+        asked.push(Asked {
+            request: vec![input.octet(); input.pick(&SIZES)],
+            answer: Answer::new(&mut input),
+            is_streaming: input.coin(),
+        });
     }
     let octets = asked
         .iter()
-        .map(|(request, answer)| request.len() + answer.len());
+        .map(|asked| asked.request.len() + asked.answer.len());
     let pipe = Pipe::new(size.max(octets.sum::<usize>() / MOST_TURNS));
-    let answers = asked.iter().map(|(_, answer)| answer.clone()).collect();
+    let answers = asked.iter().map(|asked| asked.answer.clone()).collect();
     let mut server = Server::new(pipe.clone(), &settings, answers);
     let mut play = Play::new(pipe);
     // A small window binds a client that has not heard of it: so `h2` has it, and so it must greet
@@ -38,8 +41,8 @@ pub fn check(bytes: &[u8]) {
     if settings.is_narrow || input.coin() {
         play.run(&mut server);
     }
-    for (request, answer) in asked {
-        play.call(request, answer);
+    for asked in asked {
+        play.call(asked);
     }
     play.run(&mut server);
     play.check(&server);
@@ -53,13 +56,24 @@ struct Play {
     calls: Vec<Call>,
 }
 
-/// A call, what it asked, what the server answers, and what became of it.
-struct Call {
-    id: CallId,
+/// What a call asks, and what the server answers.
+struct Asked {
     request: Vec<u8>,
     answer: Answer,
-    outcome: Option<Result<Vec<u8>, CallError>>,
+    /// Whether any number of messages may come.
+    is_streaming: bool,
 }
+
+/// A call, and what became of it.
+struct Call {
+    id: CallId,
+    asked: Asked,
+    messages: Vec<Vec<u8>>,
+    outcome: Option<Outcome>,
+}
+
+/// How a call ends.
+type Outcome = Result<(), CallError>;
 
 impl Play {
     fn new(pipe: Pipe) -> Self {
@@ -72,16 +86,19 @@ impl Play {
     }
 
     /// Makes a call; its name is in the path, because the server may see them in another order.
-    fn call(&mut self, request: Vec<u8>, answer: Answer) {
+    fn call(&mut self, asked: Asked) {
         let path = format!("/{}", self.calls.len());
+        let (client, request, now) = (&mut self.client, &asked.request, Time::ZERO);
         let deadline = Time::from_millis(1000);
-        let id = self
-            .client
-            .unary(&path, &request, LARGEST_REPLY, deadline, Time::ZERO);
+        let id = if asked.is_streaming {
+            client.server_streaming(&path, request, LARGEST_REPLY, Some(deadline), now)
+        } else {
+            client.unary(&path, request, LARGEST_REPLY, deadline, now)
+        };
         self.calls.push(Call {
             id,
-            request,
-            answer,
+            asked,
+            messages: Vec::new(),
             outcome: None,
         });
     }
@@ -108,12 +125,31 @@ impl Play {
         self.client.sent(written, Time::ZERO);
         let read = self.pipe.we_read(self.client.recv_buf());
         self.client.received(read, Time::ZERO);
-        while let Some(Event::Finished { call, result }) = self.client.poll_event(Time::ZERO) {
-            let mut calls = self.calls.iter_mut();
-            let call = calls.find(|other| other.id == call).expect("a call");
-            assert!(call.outcome.replace(result).is_none(), "a call ends once");
+        while let Some(event) = self.client.poll_event(Time::ZERO) {
+            self.take(event);
         }
         assert!(self.client.mem_used() <= CONNECTION_BOUND + MOST_CALLS * CALL);
+    }
+
+    /// Notes what became of a call: a reply is the last message of its call.
+    fn take(&mut self, event: Event) {
+        let (id, message, outcome) = match event {
+            Event::Message { call, message } => (call, Some(message), None),
+            Event::Finished {
+                call,
+                result: Ok(reply),
+            } => (call, Some(reply), Some(Ok(()))),
+            Event::Finished {
+                call,
+                result: Err(error),
+            } => (call, None, Some(Err(error))),
+            Event::Closed { call, result } => (call, None, Some(result)),
+        };
+        let mut calls = self.calls.iter_mut();
+        let call = calls.find(|call| call.id == id).expect("a call");
+        assert!(call.outcome.is_none(), "a call ends once");
+        call.messages.extend(message);
+        call.outcome = outcome;
     }
 
     /// Holds what each side received to what the other sent. A server with a limit on streams may
@@ -121,45 +157,48 @@ impl Play {
     fn check(&self, server: &Server) {
         assert_eq!(server.error(), None, "h2 finds fault with us");
         for (number, call) in self.calls.iter().enumerate() {
+            let Asked {
+                request, answer, ..
+            } = &call.asked;
             let outcome = call.outcome.as_ref().expect("a call ends");
-            assert_eq!(*outcome, call.answer.expected(), "call {number}");
-            if let Some(request) = server.request(number) {
-                let ours = [&frame_prefix(call.request.len())[..], &call.request].concat();
-                assert!(*request == ours, "the request of call {number}");
+            assert_eq!(*outcome, call.asked.outcome(), "call {number}");
+            if call.asked.is_streaming {
+                assert!(call.messages == answer.messages, "what call {number} told");
+            } else if outcome.is_ok() {
+                assert!(
+                    call.messages == answer.messages,
+                    "the reply to call {number}"
+                );
+            }
+            if let Some(theirs) = server.request(number) {
+                assert!(
+                    *theirs == wire::message(request),
+                    "what call {number} asked"
+                );
             } else {
-                assert!(call.answer.is_early, "call {number} never came");
+                assert!(answer.is_early, "call {number} never came");
             }
         }
     }
 }
 
-impl Answer {
-    /// What a call with this answer must come to.
-    fn expected(&self) -> Result<Vec<u8>, CallError> {
-        match &self.kind {
-            Kind::Message(reply) => Ok(reply.clone()),
-            Kind::Status { code, .. } => {
+impl Asked {
+    /// How a call with this answer must end.
+    fn outcome(&self) -> Outcome {
+        let messages = self.answer.messages.len();
+        let broken = match self.answer.end {
+            End::Reset => return Err(CallError::Reset(ErrorCode::INTERNAL_ERROR)),
+            _ if messages > 1 && !self.is_streaming => Broken::SecondMessage,
+            End::Nothing => Broken::NoStatus,
+            End::Status(0) if messages == 0 && !self.is_streaming => Broken::NoMessage,
+            End::Status(0) => return Ok(()),
+            End::Status(code) => {
                 let code = Code::parse(code.to_string().as_bytes());
-                Err(CallError::Status(Status::new(code, "no")))
+                return Err(CallError::Status(Status::new(code, "no")));
             }
-            Kind::Reset => Err(CallError::Reset(ErrorCode::INTERNAL_ERROR)),
-            Kind::Nothing => Err(CallError::Broken(Broken::NoStatus)),
-        }
+        };
+        Err(CallError::Broken(broken))
     }
-
-    /// How long it is (octets).
-    fn len(&self) -> usize {
-        match &self.kind {
-            Kind::Message(reply) => reply.len(),
-            _ => 0,
-        }
-    }
-}
-
-/// The five octets in front of a message.
-fn frame_prefix(length: usize) -> [u8; 5] {
-    let [l1, l2, l3, l4] = u32::try_from(length).expect("a size").to_be_bytes();
-    [0, l1, l2, l3, l4]
 }
 
 /// How much moves through the pipe at a time (octets).

@@ -73,6 +73,12 @@ impl Listener {
         self.octets.is_empty()
     }
 
+    /// Whether nothing more can be written on a stream.
+    pub(super) fn has_ended(&self, stream: u32) -> bool {
+        let state = self.streams.get(&stream);
+        state.is_some_and(|state| *state != State::Open)
+    }
+
     /// Takes the next frame: its head, and how long it is.
     fn next_frame(&mut self) -> Option<([u8; 9], usize)> {
         let head: [u8; 9] = *self.octets.first_chunk()?;

@@ -7,6 +7,7 @@
 //! Each body reads its octets with [`input::Input`], which never runs dry, so that every input means
 //! something; plays a peer with the frames of [`wire`], which share no code with ours; and listens
 //! to what ours writes with [`listener`]. What holds memory is held to a bound after every step.
+//! Those that play any sequence of operations are a [`script`].
 
 // Panicking is how a body says that something is wrong.
 #![allow(clippy::missing_panics_doc)]
@@ -15,6 +16,8 @@ pub mod client_script;
 pub mod connection_split;
 pub mod frames;
 pub mod grpc_message;
+pub mod grpc_server_script;
+pub mod grpc_serves_h2;
 pub mod grpc_status;
 pub mod h2_serves_us;
 pub mod hpack_decode;
@@ -25,21 +28,25 @@ pub mod server_script;
 pub mod we_serve_h2;
 
 mod answer;
+mod h2_client;
 mod input;
 mod listener;
 mod pipe;
+mod script;
 mod wire;
 
 /// A body: panics when something is wrong.
 pub type Check = fn(&[u8]);
 
 /// Every target's name and body.
-pub const TARGETS: [(&str, Check); 12] = [
+pub const TARGETS: [(&str, Check); 14] = [
     ("connection_split", connection_split::check),
     ("client_script", client_script::check),
     ("server_script", server_script::check),
+    ("grpc_server_script", grpc_server_script::check),
     ("h2_serves_us", h2_serves_us::check),
     ("we_serve_h2", we_serve_h2::check),
+    ("grpc_serves_h2", grpc_serves_h2::check),
     ("hpack_decode", hpack_decode::check),
     ("hpack_encode", hpack_encode::check),
     ("huffman", huffman::check),

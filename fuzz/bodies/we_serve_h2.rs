@@ -3,15 +3,13 @@
 //! An input is the client's settings, how much moves through the pipe at a time, and exchanges: what
 //! each asks and what it is answered. Each side is polled until both stand still.
 
-mod client;
-
 use std::collections::BTreeMap;
 
 use plugind::http2::{Connection, ConnectionError, Event, StreamId, Taken};
 use plugind::time::Time;
 
-use self::client::Client;
 use super::CONNECTION_BOUND;
+use super::h2_client::{self, Client};
 use super::input::Input;
 use super::listener::Listener;
 use super::pipe::Pipe;
@@ -20,7 +18,7 @@ use super::pipe::Pipe;
 pub fn check(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let size = input.pick(&PIPES);
-    let builder = client::builder(&mut input);
+    let builder = h2_client::builder(&mut input);
     let mut exchanges = Vec::new();
     for _ in 0..=input.below(MOST_EXCHANGES) {
         exchanges.push(Exchange {
@@ -31,7 +29,9 @@ pub fn check(bytes: &[u8]) {
     }
     let octets = exchanges.iter().map(|e| e.request.len() + e.reply.len());
     let pipe = Pipe::new(size.max(octets.sum::<usize>() / MOST_TURNS));
-    let mut client = Client::new(&builder, pipe.clone(), &exchanges);
+    let asked = exchanges.iter().enumerate();
+    let asked = asked.map(|(number, exchange)| (format!("/{number}"), exchange.request.clone()));
+    let mut client = Client::new(&builder, pipe.clone(), asked.collect());
     let mut server = Server::new(pipe.clone(), exchanges);
     let mut still = 0;
     while still < 2 {
@@ -40,8 +40,7 @@ pub fn check(bytes: &[u8]) {
         server.work();
         still = if pipe.moved() == before { still + 1 } else { 0 };
     }
-    client.check(&server.exchanges);
-    server.check();
+    server.check(&client);
 }
 
 /// What is asked and what is answered.
@@ -123,7 +122,7 @@ impl Server {
                 let path = fields.get(b":path").expect("a path");
                 let path = std::str::from_utf8(path).expect("our path");
                 let call = Call {
-                    number: path[1..].parse().expect("a number"),
+                    number: number(path),
                     request: Vec::new(),
                     is_whole: end_stream,
                     answered: Answered::Nothing,
@@ -148,8 +147,14 @@ impl Server {
         true
     }
 
-    /// Holds what we received to what was sent.
-    fn check(&self) {
+    /// Holds what each side received to what the other sent.
+    fn check(&self, client: &Client) {
+        assert_eq!(client.asked().len(), self.exchanges.len());
+        for asked in client.asked() {
+            let exchange = &self.exchanges[number(&asked.path)];
+            assert!(asked.reply == exchange.reply, "a reply is whole");
+            assert_eq!(asked.status(), Some("0"));
+        }
         assert_eq!(self.calls.len(), self.exchanges.len());
         for call in self.calls.values() {
             let exchange = &self.exchanges[call.number];
@@ -157,6 +162,11 @@ impl Server {
             assert!(call.request == exchange.request, "a request is whole");
         }
     }
+}
+
+/// Which exchange has this path.
+fn number(path: &str) -> usize {
+    path[1..].parse().expect("a number")
 }
 
 impl Call {

@@ -80,6 +80,12 @@ pub(super) fn integer(value: usize, prefix: u32, above: u8, out: &mut Vec<u8>) {
     out.push(low_octet(rest));
 }
 
+/// A gRPC message: that it is not compressed, its length, and its octets.
+pub(super) fn message(octets: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(octets.len()).expect("a message's length");
+    [&[0][..], &length.to_be_bytes(), octets].concat()
+}
+
 fn low_octet(value: usize) -> u8 {
     value.to_le_bytes()[0]
 }

@@ -11,7 +11,8 @@ use http::{HeaderMap, HeaderValue, Request, Response};
 
 use super::super::input::Input;
 use super::super::pipe::Pipe;
-use super::{SIZES, frame_prefix};
+use super::super::wire;
+use super::SIZES;
 
 /// What the server wants of its clients.
 #[derive(Debug)]
@@ -44,42 +45,49 @@ impl Settings {
 /// What a call is answered.
 #[derive(Debug, Clone)]
 pub(super) struct Answer {
-    pub(super) kind: Kind,
+    pub(super) messages: Vec<Vec<u8>>,
+    pub(super) end: End,
     /// Whether the answer is given before the request has come.
     pub(super) is_early: bool,
     /// How many 1xx answers precede it.
     informational: usize,
+    /// Whether the end comes in the head, where there are no messages.
+    is_short: bool,
 }
 
-/// How a call is answered.
-#[derive(Debug, Clone)]
-pub(super) enum Kind {
-    /// A message and the status OK.
-    Message(Vec<u8>),
-    /// Another status, and whether that is all.
-    Status { code: usize, trailers_only: bool },
-    /// A reset stream.
+/// How an answer ends.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum End {
+    /// With this status; 0 is OK.
+    Status(usize),
+    /// By force, before it has begun.
     Reset,
-    /// No status.
+    /// Without a status.
     Nothing,
 }
 
 impl Answer {
     pub(super) fn new(input: &mut Input<'_>) -> Self {
-        let kind = match input.below(8) {
-            0 => Kind::Status {
-                code: 1 + input.below(16),
-                trailers_only: input.coin(),
-            },
-            1 => Kind::Reset,
-            2 => Kind::Nothing,
-            _ => Kind::Message(vec![input.octet(); input.pick(&SIZES)]),
+        let (messages, end) = match input.below(8) {
+            0 => (0, End::Status(1 + input.below(16))),
+            1 => (0, End::Reset),
+            2 => (0, End::Nothing),
+            3 => (input.below(4), End::Status(input.pick(&[0, 0, 5]))),
+            _ => (1, End::Status(0)),
         };
+        let mut message = || vec![input.octet(); input.pick(&SIZES)];
         Self {
-            kind,
+            messages: (0..messages).map(|_| message()).collect(),
+            end,
             is_early: input.below(4) == 1,
             informational: input.pick(&[0, 0, 0, 2]),
+            is_short: messages == 0 && input.coin(),
         }
+    }
+
+    /// How long it is (octets).
+    pub(super) fn len(&self) -> usize {
+        self.messages.iter().map(Vec::len).sum()
     }
 }
 
@@ -198,30 +206,33 @@ impl Incoming {
         for _ in 0..answer.informational {
             let _ = respond.send_informational(response(103));
         }
-        let mut head = response(200);
-        let _ = match &answer.kind {
-            Kind::Reset => {
+        let _ = match answer.end {
+            End::Reset => {
                 respond.send_reset(h2::Reason::INTERNAL_ERROR);
                 Ok(())
             }
-            Kind::Nothing => respond.send_response(head, true).map(drop),
-            Kind::Status {
-                code,
-                trailers_only: true,
-            } => {
-                head.headers_mut().extend(status(*code));
+            End::Nothing => respond.send_response(response(200), true).map(drop),
+            End::Status(code) if answer.is_short => {
+                let mut head = response(200);
+                head.headers_mut().extend(status(code));
                 respond.send_response(head, true).map(drop)
             }
-            Kind::Status { code, .. } => respond
-                .send_response(head, false)
-                .and_then(|mut stream| stream.send_trailers(status(*code))),
-            Kind::Message(reply) => respond.send_response(head, false).and_then(|mut stream| {
-                let content = [&frame_prefix(reply.len())[..], reply].concat();
-                stream.send_data(content.into(), false)?;
-                stream.send_trailers(status(0))
-            }),
+            End::Status(code) => send(&mut respond, &answer.messages, code),
         };
     }
+}
+
+/// Sends an answer with all that can be in one.
+fn send(
+    respond: &mut SendResponse<Bytes>,
+    messages: &[Vec<u8>],
+    code: usize,
+) -> Result<(), h2::Error> {
+    let mut stream = respond.send_response(response(200), false)?;
+    for message in messages {
+        stream.send_data(wire::message(message).into(), false)?;
+    }
+    stream.send_trailers(status(code))
 }
 
 /// The head of an answer.

@@ -1,0 +1,191 @@
+//! Our gRPC server answers the `h2` crate, in memory: what one side sends whole, the other receives
+//! whole.
+//!
+//! An input is the client's settings, how much moves through the pipe at a time, and calls: what
+//! each asks, and the messages and the status that it is answered. Each side is polled until both
+//! stand still.
+
+use plugind::grpc::{Code, Incoming, Server, Status};
+use plugind::http2::{ConnectionError, StreamId};
+use plugind::time::Time;
+
+use super::h2_client::{self, Client};
+use super::input::Input;
+use super::listener::Listener;
+use super::pipe::Pipe;
+use super::{CONNECTION_BOUND, wire};
+
+/// Plays calls.
+pub fn check(bytes: &[u8]) {
+    let mut input = Input::new(bytes);
+    let size = input.pick(&PIPES);
+    let builder = h2_client::builder(&mut input);
+    let mut calls = Vec::new();
+    for number in 0..=input.below(METHODS.len()) {
+        calls.push(Call::new(METHODS.get(number).copied(), &mut input));
+    }
+    let octets = calls
+        .iter()
+        .map(|call| call.request.len() + call.reply().len());
+    let pipe = Pipe::new(size.max(octets.sum::<usize>() / MOST_TURNS));
+    let asked = calls.iter().map(Call::as_asked).collect();
+    let mut client = Client::new(&builder, pipe.clone(), asked);
+    let mut serving = Serving {
+        server: Server::new(&METHODS, LARGEST_REQUEST, Time::ZERO),
+        pipe: pipe.clone(),
+        listener: Listener::server(),
+        calls,
+    };
+    let mut still = 0;
+    while still < 2 {
+        let before = pipe.moved();
+        client.work();
+        serving.work();
+        still = if pipe.moved() == before { still + 1 } else { 0 };
+    }
+    serving.check(&client);
+}
+
+/// A call: what is asked and answered, and how far that is.
+struct Call {
+    /// Nothing: one that is not served.
+    method: Option<&'static str>,
+    request: Vec<u8>,
+    messages: Vec<Vec<u8>>,
+    code: Code,
+    /// Its name, once it came.
+    id: Option<StreamId>,
+    /// How many of the messages are said.
+    said: usize,
+    /// Whether all of it is.
+    is_finished: bool,
+}
+
+impl Call {
+    fn new(method: Option<&'static str>, input: &mut Input<'_>) -> Self {
+        let request = vec![input.octet(); input.pick(&SIZES)];
+        let messages = input.pick(&[1, 1, 0, 2, 4]);
+        let mut message = || vec![input.octet(); input.pick(&SIZES)];
+        Self {
+            method,
+            request,
+            messages: (0..messages).map(|_| message()).collect(),
+            code: input.pick(&[Code::Ok, Code::Ok, Code::Aborted]),
+            id: None,
+            said: 0,
+            is_finished: false,
+        }
+    }
+
+    /// What the client asks.
+    fn as_asked(&self) -> (String, Vec<u8>) {
+        let path = self.method.unwrap_or(UNKNOWN).to_owned();
+        (path, wire::message(&self.request))
+    }
+
+    /// What the client is answered.
+    fn reply(&self) -> Vec<u8> {
+        let messages = self.messages.iter().filter(|_| self.method.is_some());
+        messages
+            .flat_map(|message| wire::message(message))
+            .collect()
+    }
+
+    /// Says what the server takes of the answer, once the call has come.
+    fn answer(&mut self, server: &mut Server) {
+        let Some(id) = self.id.filter(|_| !self.is_finished) else {
+            return;
+        };
+        while let Some(message) = self.messages.get(self.said) {
+            if server.send(id, message, Time::ZERO).is_err() {
+                return;
+            }
+            self.said += 1;
+        }
+        server.finish(id, Status::new(self.code, "words"), Time::ZERO);
+        self.is_finished = true;
+    }
+}
+
+/// Our side.
+struct Serving {
+    server: Server,
+    pipe: Pipe,
+    listener: Listener,
+    calls: Vec<Call>,
+}
+
+impl Serving {
+    /// Reads, takes events, answers, and writes.
+    fn work(&mut self) {
+        let read = self.pipe.we_read(self.server.recv_buf());
+        self.server.received(read, Time::ZERO);
+        while let Some(event) = self.server.poll_event(Time::ZERO) {
+            self.take(event);
+        }
+        for call in &mut self.calls {
+            call.answer(&mut self.server);
+        }
+        let octets = self.server.transmit();
+        let written = self.pipe.we_write(octets);
+        self.listener.hear(&octets[..written]);
+        self.server.sent(written, Time::ZERO);
+        let bound = CONNECTION_BOUND + self.calls.len() * CALL;
+        assert!(self.server.mem_used() <= bound);
+    }
+
+    fn take(&mut self, event: Incoming) {
+        match event {
+            Incoming::Called {
+                call: id,
+                method,
+                message,
+            } => {
+                let mut calls = self.calls.iter_mut();
+                let call = calls.find(|call| call.method == Some(method));
+                let call = call.expect("a method that is called");
+                assert!(message == call.request, "a request is whole");
+                assert!(call.id.replace(id).is_none(), "a call comes once");
+            }
+            Incoming::Closed(ConnectionError::GoneAway(_)) => {}
+            event => panic!("h2 does nothing that leads to {event:?}"),
+        }
+    }
+
+    /// Holds what the client received to what was said.
+    fn check(&self, client: &Client) {
+        assert_eq!(client.asked().len(), self.calls.len());
+        for asked in client.asked() {
+            let mut calls = self.calls.iter();
+            let call = calls.find(|call| call.as_asked().0 == asked.path);
+            let call = call.expect("what was asked");
+            assert_eq!(call.is_finished, call.method.is_some());
+            assert!(asked.reply == call.reply(), "a reply is whole");
+            let code = call.method.map_or(Code::Unimplemented, |_| call.code);
+            let status = asked.status().map(|status| Code::parse(status.as_bytes()));
+            assert_eq!(status, Some(code));
+        }
+    }
+}
+
+/// What is served: a call of each.
+const METHODS: [&str; 3] = ["/a.B/One", "/a.B/Two", "/a.B/Three"];
+
+/// What is not.
+const UNKNOWN: &str = "/a.B/Unknown";
+
+/// How much moves through the pipe at a time (octets).
+const PIPES: [usize; 6] = [100_000, 1, 7, 9, 100, 1000];
+
+/// How often the two sides take turns, about, however little moves at a time.
+const MOST_TURNS: usize = 30;
+
+/// How long messages are: around the limits of frames, windows and buffers (octets).
+const SIZES: [usize; 8] = [0, 1, 100, 1000, 1, 100, 16_384, 70_000];
+
+/// How large a request may be (octets).
+const LARGEST_REQUEST: usize = 100_000;
+
+/// What a call may hold: its request in a vector that doubles, and once more; or the messages that
+/// wait for a window, a limit's worth of them and one more, doubled (octets).
+const CALL: usize = 400_000;

@@ -1,0 +1,5 @@
+//! See `bodies/grpc_server_script.rs`.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| plugind_fuzz::grpc_server_script::check(bytes));

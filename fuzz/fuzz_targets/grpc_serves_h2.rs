@@ -1,0 +1,5 @@
+//! See `bodies/grpc_serves_h2.rs`.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| plugind_fuzz::grpc_serves_h2::check(bytes));
