@@ -78,6 +78,7 @@ coverage: ## Count which lines of the protocol the tests run: more than 95 % of 
 .PHONY: lint
 lint: ## Check format, lints and documentation
 	$(CARGO) fmt --check
+	$(CARGO) fmt --check --manifest-path fuzz/Cargo.toml
 	$(CARGO) clippy --locked --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --quiet
 
