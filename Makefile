@@ -28,7 +28,7 @@ run: ## Run the daemon on DIR (default: target/plugins); Ctrl-C ends it
 
 .PHONY: demo
 demo: ## Show plugins register, go, and come back: no root, no network
-	$(CARGO) build --locked --bin plugind --example sample-plugin
+	$(CARGO) build --locked --bin plugind
 	tests/demo.sh
 
 .PHONY: test

@@ -50,11 +50,9 @@ fail() {
 	exit 1
 }
 
-# Starts a sample plugin of type $1 and name $2, with its service at $3 or, when that is empty, on
-# the socket of its registration; its process is $!.
+# Starts a simulated plugin of type $1 and name $2; its process is $!.
 start() {
-	"$target/examples/sample-plugin" --dir "$plugins" --type "$1" --name "$2" --endpoint "$3" \
-		>&3 2>&1 3>&- &
+	"$target/plugind" simulate --dir "$plugins" --type "$1" --name "$2" >&3 2>&1 3>&- &
 }
 
 # Asks a process to end and waits until it has ended well.
@@ -69,18 +67,19 @@ daemon=$!
 await "watching" "stays registered"
 
 step "A CSI driver, a device plugin and a DRA driver come"
-start CSIPlugin disk.example ""
+start CSIPlugin disk.example
 disk=$!
-start DevicePlugin example.com/gpu ""
+start DevicePlugin example.com/gpu
 gpu=$!
-start DRAPlugin nic.example ""
+start DRAPlugin nic.example
 nic=$!
 for name in disk.example example.com/gpu nic.example; do
 	await ": registered .*$name" "$name: told that it is registered"
 done
-await 'disk.example: node id "sample-node", topology zone=a' \
+await 'disk.example: node id "simulated-node", topology zone=a' \
 	"example.com/gpu: 2 devices, 2 healthy" \
-	"nic.example: the service to call is v1.DRAPlugin" "nic.example: connected"
+	"nic.example: the service to call is v1.DRAPlugin" "nic.example: connected" \
+	"nic.example: 2 devices, 2 healthy"
 
 step "A device breaks, and is repaired"
 kill -USR1 "$gpu"
@@ -90,10 +89,10 @@ await "2 devices, 2 healthy; now healthy: device-1"
 
 step "The device plugin goes"
 stop "$gpu"
-await "example.com/gpu: ended" ": deregistered .*example.com/gpu"
+await "example.com/gpu: SIGTERM: ended" ": deregistered .*example.com/gpu"
 
 step "It comes again"
-start DevicePlugin example.com/gpu ""
+start DevicePlugin example.com/gpu
 gpu=$!
 await ": registered .*example.com/gpu" "example.com/gpu: told that it is registered" \
 	"2 devices, 2 healthy"
@@ -103,6 +102,6 @@ stop "$daemon"
 for plugin in "$disk" "$gpu" "$nic"; do
 	stop "$plugin"
 done
-await "disk.example: ended" "example.com/gpu: ended" "nic.example: ended"
+await "disk.example: SIGTERM: ended" "example.com/gpu: SIGTERM: ended" "nic.example: SIGTERM: ended"
 [ -z "$(ls -A "$plugins")" ] || fail "something is left in the directory"
 printf '\nAll of it happened.\n'

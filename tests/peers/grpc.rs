@@ -1,5 +1,4 @@
-//! Just enough of a gRPC server on the `h2` crate: unary calls and streams of messages, one
-//! connection at a time.
+//! Just enough of a gRPC server on the `h2` crate: unary calls, one connection at a time.
 
 use std::sync::Arc;
 
@@ -8,18 +7,11 @@ use h2::server::SendResponse;
 use h2::{Reason, RecvStream};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
 use tokio::net::UnixStream;
-use tokio::sync::watch;
 
 /// Something that answers calls.
 pub(crate) trait Service: Send + Sync + 'static {
     /// Answers one call: the message of the reply, or the status that refuses it.
     fn call(&self, path: &str, message: &[u8]) -> Result<Vec<u8>, Status>;
-
-    /// The messages that a method streams, if it does: the one that is there, and each that
-    /// replaces it.
-    fn watch(&self, _path: &str) -> Option<watch::Receiver<Vec<u8>>> {
-        None
-    }
 }
 
 /// A gRPC status, as the trailers `grpc-status` and `grpc-message` have it.
@@ -50,7 +42,7 @@ pub(crate) async fn serve<S: Service>(service: Arc<S>, stream: UnixStream) {
     }
 }
 
-/// Answers one request with headers, messages, and trailers that hold the status.
+/// Answers one request with headers, a message, and trailers that hold the status.
 async fn answer<S: Service>(
     service: &S,
     request: Request<RecvStream>,
@@ -58,24 +50,13 @@ async fn answer<S: Service>(
 ) -> Result<(), h2::Error> {
     let path = request.uri().path().to_owned();
     let body = read_to_end(request.into_body()).await?;
-    let messages = service.watch(&path);
     let reply = match unframe(&body) {
-        Some(_) if messages.is_some() => Ok(Vec::new()),
         Some(message) => service.call(&path, message),
         None => Err(INVALID_ARGUMENT),
     };
     let head = Response::builder().header("content-type", "application/grpc");
     let head = head.body(()).expect("the header is valid");
     let mut stream = respond.send_response(head, false)?;
-    if let (Ok(_), Some(mut messages)) = (&reply, messages) {
-        loop {
-            let message = frame(&messages.borrow_and_update());
-            stream.send_data(message, false)?;
-            if messages.changed().await.is_err() {
-                return stream.send_trailers(trailers(OK));
-            }
-        }
-    }
     let status = match reply {
         Ok(message) => {
             stream.send_data(frame(&message), false)?;
