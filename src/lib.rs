@@ -61,6 +61,9 @@
 //!
 //! The examples `poll-loop` and `in-tokio` in `tests/examples/` are whole programs.
 //!
+//! [`http2`] and [`grpc`] can also be used for themselves, as a client and as a server; each says
+//! how it is driven.
+//!
 //! # What is deliberately absent
 //!
 //! An async runtime, threads, a general gRPC or HTTP/2 library (TLS, compression, server push and

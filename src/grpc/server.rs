@@ -18,6 +18,7 @@
 //! not served, and what is no gRPC, are answered here and never shown.
 
 use std::collections::VecDeque;
+use std::fmt;
 
 use super::served::Served;
 use super::status::Status;
@@ -49,6 +50,14 @@ pub enum Incoming {
 /// The client does not read: there is so much unsent that a further message was not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unread;
+
+impl fmt::Display for Unread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the client leaves too much unread")
+    }
+}
+
+impl std::error::Error for Unread {}
 
 /// The server's end of a connection.
 #[derive(Debug)]

@@ -68,7 +68,7 @@
 //!     to.received(octets, now);
 //! }
 //!
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # fn main() -> Result<(), plugind::http2::OpenError> {
 //! let now = Time::ZERO; // Here, no time passes.
 //! let (mut client, mut server) = (Connection::client(now), Connection::server(now));
 //!
@@ -78,7 +78,7 @@
 //!     (":path", b"/greeting"),
 //!     (":authority", b"localhost"),
 //! ];
-//! let asked = client.open(&request, true, now).map_err(|error| format!("{error:?}"))?;
+//! let asked = client.open(&request, true, now)?;
 //!
 //! let mut answer = Vec::new();
 //! let mut is_complete = false;

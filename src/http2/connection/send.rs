@@ -1,5 +1,7 @@
 //! What the caller wants done: streams opened, fed, given back, ended.
 
+use std::fmt;
+
 use super::super::StreamId;
 use super::super::error::{ConnectionError, ErrorCode};
 use super::super::frame::{Data, GoAway, HEAD, Headers, Reset, WindowUpdate};
@@ -44,6 +46,30 @@ pub enum Taken {
     /// came or something was written.
     Some(usize),
 }
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Later => f.write_str("no stream can be opened now"),
+            Self::Closing(error) => write!(f, "no stream can be opened any more: {error}"),
+            Self::TooLarge => f.write_str("the headers are too large"),
+            Self::Exhausted => f.write_str("the stream numbers have run out"),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+impl fmt::Display for HeadersError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Later => "the peer leaves too much unread",
+            Self::TooLarge => "the headers are too large",
+        })
+    }
+}
+
+impl std::error::Error for HeadersError {}
 
 impl Connection {
     /// Opens a stream with a request's headers; `end_stream` when that is all of the request.

@@ -81,7 +81,7 @@ fn ask(target: &Target, request: &Request) -> io::Result<Outcome> {
     match Exchange::begin(line, request) {
         Ok(exchange) => exchange.run(),
         Err(error) => {
-            eprintln!("request: {error:?}");
+            complain(&error);
             Ok(Outcome::WrongUsage)
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::http2::stream::Stream;
 use crate::http2::testing::*;
-use crate::http2::{ErrorCode, OpenError, StreamId};
+use crate::http2::{ConnectionError, ErrorCode, HeadersError, OpenError, StreamId};
 
 #[test]
 fn an_answer_is_head_data_and_trailers() {
@@ -183,4 +183,27 @@ fn priorities_and_extensions_are_ignored() {
         assert!(peer.say(&octets).is_empty());
     }
     assert_eq!(peer.say(&ok(ONE)), ["head 1 200"]);
+}
+
+#[test]
+fn what_is_not_sent_comes_with_words() {
+    let words = [
+        OpenError::Later.to_string(),
+        OpenError::Closing(ConnectionError::ShutDown).to_string(),
+        OpenError::TooLarge.to_string(),
+        OpenError::Exhausted.to_string(),
+        HeadersError::Later.to_string(),
+        HeadersError::TooLarge.to_string(),
+    ];
+    assert_eq!(
+        words,
+        [
+            "no stream can be opened now",
+            "no stream can be opened any more: the connection was shut down",
+            "the headers are too large",
+            "the stream numbers have run out",
+            "the peer leaves too much unread",
+            "the headers are too large",
+        ]
+    );
 }
