@@ -10,6 +10,7 @@
 
 use std::collections::BTreeMap;
 
+use plugind::config;
 use plugind::grpc::{Code, Incoming, Server, Status};
 use plugind::http2::StreamId;
 use plugind::time::Time;
@@ -121,7 +122,8 @@ impl Script for Play {
         let answers = self.answers.iter();
         let unsent = answers.filter(|(stream, _)| !has_ended(stream.get()));
         // What is to be said doubles as vectors do.
-        CONNECTION_BOUND + requests.count() * CALL + unsent.map(|(_, said)| 2 * said).sum::<usize>()
+        let unsent = unsent.map(|(_, said)| 2 * said.min(&MOST_UNSENT));
+        CONNECTION_BOUND + requests.count() * CALL + unsent.sum::<usize>()
     }
 
     fn check_end(&self) {
@@ -210,6 +212,10 @@ const LARGEST_REQUEST: usize = 1000;
 /// What a call may hold besides its answer: its request, in a vector that doubles, and itself
 /// (octets).
 const CALL: usize = 3 * LARGEST_REQUEST + 1024;
+
+/// How much of an answer may wait for a client that does not read: what is taken of many messages,
+/// the last of them, and a reply (octets).
+const MOST_UNSENT: usize = config::UNSENT_MESSAGES + 2 * (PREFIX + 70_000);
 
 /// The octets in front of a message.
 const PREFIX: usize = 5;
