@@ -7,6 +7,7 @@ mod closing;
 mod flow;
 mod headers;
 mod hostile;
+mod hostile_clients;
 mod limits;
 mod server;
 mod settings;

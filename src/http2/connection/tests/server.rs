@@ -11,7 +11,7 @@ fn id(number: u32) -> StreamId {
 }
 
 /// A client whose requests with these numbers are open, their content still to come.
-fn asking(streams: &[u32]) -> Peer {
+pub(super) fn asking(streams: &[u32]) -> Peer {
     let mut peer = Peer::calling(&[]);
     for &stream in streams {
         assert_eq!(
@@ -23,7 +23,7 @@ fn asking(streams: &[u32]) -> Peer {
 }
 
 /// Answers a request, whole.
-fn answer(peer: &mut Peer, stream: u32) {
+pub(super) fn answer(peer: &mut Peer, stream: u32) {
     let now = peer.now;
     let sent = peer.machine.send_headers(id(stream), &HEAD, false, now);
     assert_eq!(sent, Ok(()));
@@ -34,7 +34,7 @@ fn answer(peer: &mut Peer, stream: u32) {
 }
 
 #[track_caller]
-fn assert_closed(events: &[String], code: &str) {
+pub(super) fn assert_closed(events: &[String], code: &str) {
     let last = events.last().expect("something happened");
     assert!(last.starts_with(&format!("closed {code}")), "{last}");
 }
@@ -282,66 +282,6 @@ fn a_request_may_be_taken_back() {
         Ok(())
     );
     assert!(peer.hear().is_empty());
-}
-
-/// CVE-2023-44487: requests that are taken back at once, which `MAX_CONCURRENT_STREAMS` does not
-/// stop.
-#[test]
-fn a_rapid_reset_of_100_requests_is_fine_and_one_more_is_not() {
-    let mut peer = Peer::calling(&[]);
-    for stream in 0..100 {
-        let stream = 1 + 2 * stream;
-        peer.say(&[request(stream, false), data(stream, b"x", false)].concat());
-        assert_eq!(peer.say(&reset(stream, 8)).len(), 1);
-    }
-    peer.say(&request(201, true));
-    assert_closed(&peer.say(&reset(201, 8)), "ENHANCE_YOUR_CALM");
-    assert_eq!(peer.hear(), ["GOAWAY 201 ENHANCE_YOUR_CALM"]);
-    assert!(peer.peak < 64 * 1024, "{} octets", peer.peak);
-}
-
-/// CVE-2025-8671: a client that makes the server reset the streams, by breaking rules on them.
-#[test]
-fn requests_that_break_rules_count_like_those_that_are_taken_back() {
-    let breaches: [fn(u32) -> Vec<u8>; 2] = [
-        |stream| window_update(stream, 0),
-        |stream| request(stream, true),
-    ];
-    for breach in breaches {
-        let mut peer = Peer::calling(&[]);
-        let mut events = Vec::new();
-        for stream in (1..1_000).step_by(2) {
-            events.extend(peer.say(&[request(stream, true), breach(stream)].concat()));
-            peer.hear();
-        }
-        assert_closed(&events, "ENHANCE_YOUR_CALM");
-        assert_eq!(events.len(), 202);
-    }
-}
-
-#[test]
-fn requests_without_end_and_without_answers_are_too_many() {
-    let mut peer = Peer::calling(&[]);
-    let mut stream = ONE;
-    while !peer.machine.is_ended() {
-        peer.say(&request(stream, true));
-        peer.hear();
-        stream += 2;
-    }
-    assert_eq!(stream, 2 * 1000 + 1);
-    assert!(peer.peak < 64 * 1024, "{} octets", peer.peak);
-}
-
-#[test]
-fn ten_thousand_requests_that_are_answered_cost_no_memory() {
-    let mut peer = Peer::calling(&[]);
-    for stream in (1..20_000).step_by(2) {
-        let events = peer.say(&[request(stream, false), data(stream, b"x", true)].concat());
-        assert_eq!(events.len(), 2);
-        answer(&mut peer, stream);
-        assert_eq!(peer.hear().len(), 3);
-    }
-    assert!(peer.peak < 16 * 1024, "{} octets", peer.peak);
 }
 
 #[test]

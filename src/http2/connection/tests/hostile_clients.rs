@@ -1,0 +1,107 @@
+//! Clients that mean harm: floods, and requests that cost the server work and them a frame.
+
+use super::server::{answer, asking, assert_closed};
+use crate::http2::testing::*;
+
+/// CVE-2023-44487: requests that are taken back at once, which `MAX_CONCURRENT_STREAMS` does not
+/// stop.
+#[test]
+fn a_rapid_reset_of_100_requests_is_fine_and_one_more_is_not() {
+    let mut peer = Peer::calling(&[]);
+    for stream in 0..100 {
+        let stream = 1 + 2 * stream;
+        peer.say(&[request(stream, false), data(stream, b"x", false)].concat());
+        assert_eq!(peer.say(&reset(stream, 8)).len(), 1);
+    }
+    peer.say(&request(201, true));
+    assert_closed(&peer.say(&reset(201, 8)), "ENHANCE_YOUR_CALM");
+    assert_eq!(peer.hear(), ["GOAWAY 201 ENHANCE_YOUR_CALM"]);
+    assert!(peer.peak < 64 * 1024, "{} octets", peer.peak);
+}
+
+/// CVE-2025-8671: a client that makes the server reset the streams, by breaking rules on them.
+#[test]
+fn requests_that_break_rules_count_like_those_that_are_taken_back() {
+    let breaches: [fn(u32) -> Vec<u8>; 2] = [
+        |stream| window_update(stream, 0),
+        |stream| request(stream, true),
+    ];
+    for breach in breaches {
+        let mut peer = Peer::calling(&[]);
+        let mut events = Vec::new();
+        for stream in (1..1_000).step_by(2) {
+            events.extend(peer.say(&[request(stream, true), breach(stream)].concat()));
+            peer.hear();
+        }
+        assert_closed(&events, "ENHANCE_YOUR_CALM");
+        assert_eq!(events.len(), 202);
+    }
+}
+
+/// What ends a client's connection ends a server's: one machine serves both.
+#[test]
+fn a_server_is_no_easier_to_flood_than_a_client() {
+    let floods: [(Vec<u8>, Vec<u8>); 12] = [
+        (vec![], ping(1)),
+        (vec![], frame(PING, ACK, 0, &[0; 8])),
+        (vec![], settings(&[(4, 1)])),
+        (vec![], frame(SETTINGS, ACK, 0, b"")),
+        (vec![], frame(PRIORITY, 0, ONE, &[0; 5])),
+        (vec![], frame(0xee, 0, 0, b"")),
+        (vec![], window_update(0, 1)),
+        (vec![], window_update(ONE, 1)),
+        (vec![], data(ONE, b"", false)),
+        (
+            frame(HEADERS, 0, THREE, b""),
+            frame(CONTINUATION, 0, THREE, b""),
+        ),
+        (
+            frame(HEADERS, 0, THREE, &[0; 16_384]),
+            frame(CONTINUATION, 0, THREE, b"\0"),
+        ),
+        (
+            // The entry is in the table, whatever becomes of the request that brought it.
+            frame(
+                HEADERS,
+                END_HEADERS,
+                THREE,
+                &[&b"\x3f\xe1\x1f\x40\x01a\x7f\xa1\x1e"[..], &[b'v'; 4000]].concat(),
+            ),
+            frame(HEADERS, END_HEADERS, 5, &[0xbe; 16_000]),
+        ),
+    ];
+    for (begin, flood) in floods {
+        let mut peer = asking(&[ONE]);
+        peer.say(&begin);
+        peer.hear();
+        let events = peer.flood(&flood, 100_000);
+        assert_closed(&events, "ENHANCE_YOUR_CALM");
+        assert_eq!(peer.hear(), ["GOAWAY 1 ENHANCE_YOUR_CALM"]);
+        assert!(peer.peak < 128 * 1024, "{} octets", peer.peak);
+    }
+}
+
+#[test]
+fn requests_without_end_and_without_answers_are_too_many() {
+    let mut peer = Peer::calling(&[]);
+    let mut stream = ONE;
+    while !peer.machine.is_ended() {
+        peer.say(&request(stream, true));
+        peer.hear();
+        stream += 2;
+    }
+    assert_eq!(stream, 2 * 1000 + 1);
+    assert!(peer.peak < 64 * 1024, "{} octets", peer.peak);
+}
+
+#[test]
+fn ten_thousand_requests_that_are_answered_cost_no_memory() {
+    let mut peer = Peer::calling(&[]);
+    for stream in (1..20_000).step_by(2) {
+        let events = peer.say(&[request(stream, false), data(stream, b"x", true)].concat());
+        assert_eq!(events.len(), 2);
+        answer(&mut peer, stream);
+        assert_eq!(peer.hear().len(), 3);
+    }
+    assert!(peer.peak < 16 * 1024, "{} octets", peer.peak);
+}
