@@ -1,0 +1,127 @@
+//! Requests: what every server wants of them, and how they go out.
+
+use super::{PATH, Server, reply, status, trailers};
+use crate::grpc::{CallError, Client, Code};
+use crate::http2::testing::{self as wire, ONE, THREE};
+use crate::time::Time;
+
+#[test]
+fn a_request_pleases_every_server() {
+    let mut client = Client::new(Time::ZERO);
+    let deadline = Time::from_millis(1000);
+    client.unary(PATH, b"", 100, deadline, Time::ZERO);
+    let octets = client.transmit();
+    assert_eq!(
+        wire::heard(octets),
+        ["preface", "SETTINGS of 2", "HEADERS 1", "DATA 1 5 end"]
+    );
+    let block = &octets[24 + 9 + 12 + 9..octets.len() - 9 - 5];
+    let mut fields = Vec::new();
+    crate::hpack::Decoder::new(4096)
+        .decode(block, &mut |name, value| {
+            let text = |octets: &[u8]| String::from_utf8(octets.to_vec()).expect("ASCII");
+            fields.push((text(name), text(value)));
+        })
+        .expect("it decodes");
+    let fields: Vec<(&str, &str)> = fields.iter().map(|(n, v)| (&**n, &**v)).collect();
+    assert_eq!(
+        fields,
+        [
+            (":method", "POST"),
+            // Of "unix", C-core makes status 13.
+            (":scheme", "http"),
+            (":path", PATH),
+            // Without one, C-core and grpc-js reset the stream; with a path in it, grpc-js and
+            // tonic do.
+            (":authority", "localhost"),
+            // Of nine digits, grpc-go and java reset the stream.
+            ("grpc-timeout", "1000000u"),
+            // Without it, C-core resets the stream.
+            ("te", "trailers"),
+            ("content-type", "application/grpc"),
+            ("user-agent", concat!("plugind/", env!("CARGO_PKG_VERSION"))),
+        ]
+    );
+}
+
+#[test]
+fn a_large_request_goes_out_as_the_server_reads_it() {
+    let mut server = Server::greeted(&[]);
+    let call = server.ask(&vec![7; 200_000]);
+    let mut sent = 0;
+    loop {
+        let heard = server.hear();
+        let Some(last) = heard.last() else {
+            break;
+        };
+        for line in heard.iter().filter(|line| line.starts_with("DATA")) {
+            sent += line
+                .split(' ')
+                .nth(2)
+                .map_or(0, |octets| octets.parse().expect("a number"));
+        }
+        if last.ends_with("end") {
+            break;
+        }
+        server.say(&wire::window_update(0, 20_000));
+        server.say(&wire::window_update(ONE, 20_000));
+    }
+    assert_eq!(sent, 200_005);
+    let answer = [
+        wire::ok(ONE),
+        reply(b"x"),
+        trailers(&[("grpc-status", "0")]),
+    ];
+    assert_eq!(server.say(&answer.concat()), [(call, Ok(b"x".to_vec()))]);
+}
+
+#[test]
+fn a_request_goes_on_when_the_server_changes_the_initial_window() {
+    let mut server = Server::greeted(&[(4, 0)]);
+    server.ask(b"x");
+    assert_eq!(server.hear(), ["HEADERS 1"]);
+    server.say(&wire::settings(&[(4, 100)]));
+    assert_eq!(server.hear(), ["SETTINGS ack", "DATA 1 6 end"]);
+}
+
+#[test]
+fn calls_wait_for_a_stream_under_their_deadlines() {
+    let mut server = Server::greeted(&[(3, 1)]);
+    let first = server.ask(b"");
+    let second = server.ask(b"");
+    assert_eq!(server.hear(), ["HEADERS 1", "DATA 1 5 end"]);
+    let end = wire::headers(ONE, &[(":status", "200"), ("grpc-status", "5")], true);
+    assert_eq!(server.say(&end), [(first, Err(status(Code::NotFound, "")))]);
+    assert_eq!(server.hear(), ["HEADERS 3", "DATA 3 5 end"]);
+
+    let third = server.ask(b"");
+    let ended = server.wait(1000);
+    let exceeded = || Err(CallError::DeadlineExceeded);
+    assert_eq!(ended, [(second, exceeded()), (third, exceeded())]);
+    assert_eq!(server.hear(), ["RST_STREAM 3 CANCEL"]);
+}
+
+#[test]
+fn calls_are_told_apart_and_may_end_in_any_order() {
+    let mut server = Server::greeted(&[]);
+    let (first, second) = (server.ask(b""), server.ask(b""));
+    let answer = |stream| {
+        let end = [(":status", "200"), ("grpc-status", "5")];
+        wire::headers(stream, &end, true)
+    };
+    let not_found = || Err(status(Code::NotFound, ""));
+    assert_eq!(server.say(&answer(THREE)), [(second, not_found())]);
+    assert_eq!(server.say(&answer(ONE)), [(first, not_found())]);
+    assert_ne!(server.ask(b""), first);
+}
+
+#[test]
+fn a_call_whose_deadline_has_passed_is_not_made() {
+    let mut server = Server::greeted(&[]);
+    let call = server.client.unary(PATH, b"", 100, server.now, server.now);
+    assert_eq!(
+        server.outcomes(),
+        [(call, Err(CallError::DeadlineExceeded))]
+    );
+    assert!(server.hear().is_empty());
+}
