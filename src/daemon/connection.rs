@@ -278,6 +278,28 @@ mod tests {
     }
 
     #[test]
+    fn what_fits_is_written_and_the_rest_waits_for_the_peer_to_read() {
+        let (mut ours, mut theirs) = pair();
+        let octets: Vec<u8> = (0..=250).cycle().take(1 << 20).collect();
+        let (mut rest, mut heard) = (&octets[..], Vec::new());
+        let mut waits = 0;
+        while heard.len() < octets.len() {
+            if !rest.is_empty() {
+                match ours.write(rest) {
+                    Moved::Bytes(n) => rest = &rest[n..],
+                    Moved::NotNow => waits += 1,
+                    Moved::Ended(error) => panic!("{error:?}"),
+                }
+            }
+            let mut buffer = [0; 10_000];
+            let n = theirs.read(&mut buffer).unwrap();
+            heard.extend_from_slice(&buffer[..n]);
+        }
+        assert!(heard == octets && !ours.is_broken());
+        assert!(waits > 0, "a megabyte does not fit");
+    }
+
+    #[test]
     fn a_connection_with_nothing_to_read_is_not_asked_again_before_the_loop_says_so() {
         let (mut ours, mut theirs) = pair();
         ours.set_readable();

@@ -1,0 +1,147 @@
+//! A plugin that never stops talking, in a loop with others: it keeps nobody waiting.
+
+#[path = "support/node.rs"]
+mod node;
+#[path = "support/plugin.rs"]
+mod plugin;
+#[path = "support/server.rs"]
+#[allow(dead_code, reason = "each test needs a part of it")]
+mod server;
+
+use std::future::poll_fn;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use h2::SendStream;
+use h2::server::SendResponse;
+use http::Response;
+use plugind::daemon::PluginManager;
+use plugind::handler::{
+    AcceptHandler, Answer, Context, Event, HandlerTable, Plugin as Registered, PluginHandler,
+    Stream,
+};
+
+use self::node::{Node, watching};
+use self::plugin::Plugin;
+use self::server::{Server, accept_h2};
+
+/// How much is read from one connection in one turn (octets): the daemon's own number, which is
+/// nobody else's business.
+const READ_BUDGET: usize = 64 * 1024;
+
+/// The size of each message, with what HTTP/2 adds to it (octets).
+const MESSAGE: usize = 16_384;
+
+/// How much is heard meanwhile, so that it is a flood (octets).
+const ENOUGH: usize = 8 << 20;
+
+#[test]
+fn a_plugin_that_never_stops_talking_is_heard_64_kib_a_turn_and_keeps_nobody_waiting() {
+    let flood = Server::run(async |listener| {
+        let mut connection = accept_h2(&listener).await;
+        while let Some(Ok((_, respond))) = connection.accept().await {
+            tokio::spawn(talk(respond));
+        }
+    });
+    let (mut node, counter) = listening_to(&flood);
+    let heard = || counter.load(Ordering::Relaxed);
+    let talker = Plugin::serve_type(&node.path("talker.sock"), "DevicePlugin", "talker");
+    node.until_registered(&talker);
+    node.until("the talk has begun", |_| {
+        (heard() > READ_BUDGET).then_some(())
+    });
+
+    let other = Plugin::serve(&node.path("other.sock"), "other");
+    let begin = heard();
+    let mut told = None;
+    node.until("the other plugin is told", |node| {
+        let before = heard();
+        node.plugins.turn(Some(Duration::ZERO)).expect("a turn");
+        let turn = heard() - before;
+        assert!(turn <= READ_BUDGET + MESSAGE, "{turn} octets in one turn");
+        told = told.take().or_else(|| other.try_told());
+        (told.is_some() && heard() > begin + ENOUGH).then_some(())
+    });
+    assert!(told.is_some_and(|told| told.plugin_registered));
+}
+
+/// A plugin manager that listens to a server as soon as a device plugin is there; and how much it
+/// has heard.
+fn listening_to(server: &Server) -> (Node, Arc<AtomicUsize>) {
+    let heard = Arc::new(AtomicUsize::new(0));
+    let listener = Listener {
+        endpoint: server.socket().to_owned(),
+        heard: heard.clone(),
+    };
+    let dir = tempfile::tempdir().expect("a directory");
+    let accept = AcceptHandler::default();
+    let record = accept.record();
+    let mut handlers = HandlerTable::new();
+    handlers.add(["CSIPlugin"], accept);
+    handlers.add(["DevicePlugin"], listener);
+    let config = watching(dir.path());
+    let plugins = PluginManager::new(&config, handlers).expect("a directory that can be watched");
+    let node = Node {
+        dir,
+        plugins,
+        record,
+    };
+    (node, heard)
+}
+
+/// Sends messages, for as long as they are taken.
+async fn talk(mut respond: SendResponse<Bytes>) {
+    let head = Response::builder().header("content-type", "application/grpc");
+    let head = head.body(()).expect("a good head");
+    let mut stream: SendStream<Bytes> = respond.send_response(head, false).expect("a stream");
+    let length = u32::try_from(MESSAGE - 5).expect("a short message");
+    let message = [&[0][..], &length.to_be_bytes(), &[7; MESSAGE - 5]].concat();
+    let message = Bytes::from(message);
+    loop {
+        stream.reserve_capacity(MESSAGE);
+        while stream.capacity() < MESSAGE {
+            let Some(Ok(_)) = poll_fn(|context| stream.poll_capacity(context)).await else {
+                return;
+            };
+        }
+        if stream.send_data(message.clone(), false).is_err() {
+            return;
+        }
+    }
+}
+
+/// Listens to a stream of messages, whoever is registered.
+#[derive(Debug)]
+struct Listener {
+    endpoint: PathBuf,
+    heard: Arc<AtomicUsize>,
+}
+
+impl PluginHandler for Listener {
+    fn validate(&mut self, _: &Registered, _: &mut Context<'_>) -> Answer {
+        Answer::YES
+    }
+
+    fn register(&mut self, _: &Registered, context: &mut Context<'_>) -> Answer {
+        context.stream(Stream {
+            endpoint: self.endpoint.clone(),
+            method: "/a.B/Talk",
+            request: Vec::new(),
+            dial_timeout: Duration::from_secs(10),
+        });
+        Answer::YES
+    }
+
+    fn deregister(&mut self, _: &Registered, _: &mut Context<'_>) -> Answer {
+        Answer::YES
+    }
+
+    fn handle_event(&mut self, event: Event, _: &mut Context<'_>) {
+        if let Event::StreamMessage { message, .. } = event {
+            self.heard.fetch_add(message.len(), Ordering::Relaxed);
+        }
+    }
+}
