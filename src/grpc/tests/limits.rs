@@ -32,7 +32,6 @@ fn a_reply_may_have_as_many_octets_as_the_call_accepts_and_not_one_more() {
     let limits = [
         config::MAX_GET_INFO_REPLY,
         config::MAX_NOTIFY_REPLY,
-        config::MAX_CSI_REPLY,
         config::MAX_REPLY,
         0,
     ];
