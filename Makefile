@@ -5,12 +5,14 @@ CARGO ?= cargo
 DIR ?= target/plugins
 # How many random orders of events `make sim` tries.
 SEEDS ?= 100000
+# For how many seconds `make bench` looks on while nothing happens.
+REST ?= 60
 # How long `make fuzz` has for each target.
 FUZZ_SECONDS ?= 30
 
 .PHONY: help
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## Build the binary for release: target/release/plugind
@@ -63,8 +65,12 @@ h2spec: ## Hold both ends of HTTP/2 to its specification with h2spec (needs Go)
 	tests/h2spec.sh
 
 .PHONY: bench
-bench: ## Measure how long a plugin waits to be registered
-	$(CARGO) bench --locked --bench latency
+bench: ## Measure the static binary beside a bare client; REST=n shortens the 60 s of nothing
+	tests/static/build.sh
+	$(CARGO) build --release --locked --example call-cost
+	PLUGIND_BINARY=$(CURDIR)/target/static/plugind \
+		PLUGIND_BENCH_CALL_COST=$(CURDIR)/target/release/examples/call-cost \
+		PLUGIND_BENCH_REST=$(REST) $(CARGO) bench --locked --bench bench
 
 .PHONY: mistakes
 mistakes: ## Plant known mistakes in a copy of the source: does the simulation find them all?

@@ -1,0 +1,114 @@
+//! How long many plugins wait that come at once, and what it costs to register them.
+
+use std::error::Error;
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::field::Field;
+use super::order::wall;
+use super::report::{Table, millis};
+use super::spread::{Spread, ratio};
+use super::subject::Subject;
+
+/// What came of it.
+pub(crate) struct AtOnce(Vec<Outcome>);
+
+/// So many plugins at once, with one subject.
+pub(crate) struct Outcome {
+    pub(crate) subject: Subject,
+    pub(crate) plugins: usize,
+    /// From the first that listened until the last was told.
+    pub(crate) wall: Duration,
+    /// For how long the subject ran.
+    pub(crate) cpu: Duration,
+    /// The most that it had in memory (KiB).
+    pub(crate) peak: u64,
+}
+
+/// Lets plugins come at once to every subject in turn, several times; of each the median counts.
+pub(crate) fn measure(subjects: &[Subject]) -> Result<AtOnce, Box<dyn Error>> {
+    let mut outcomes = Vec::new();
+    for plugins in PLUGINS {
+        let mut runs: Vec<Vec<Outcome>> = subjects.iter().map(|_| Vec::new()).collect();
+        for _ in 0..ROUNDS {
+            for (&subject, runs) in subjects.iter().zip(&mut runs) {
+                runs.push(run(subject, plugins)?);
+            }
+        }
+        outcomes.extend(runs.iter().filter_map(|runs| median(runs)));
+    }
+    Ok(AtOnce(outcomes))
+}
+
+fn run(subject: Subject, plugins: usize) -> Result<Outcome, Box<dyn Error>> {
+    let (mut field, process) = Field::with_subject(subject)?;
+    let before = process.cpu()?;
+    let lives = field.farm.at_once(plugins)?;
+    process.until_quiet()?;
+    Ok(Outcome {
+        subject,
+        plugins,
+        wall: wall(&lives),
+        cpu: process.cpu()?.saturating_sub(before),
+        peak: process.peak()?,
+    })
+}
+
+/// The median of each figure.
+fn median(runs: &[Outcome]) -> Option<Outcome> {
+    let of = |figure: fn(&Outcome) -> Duration| Spread::new(runs.iter().map(figure).collect());
+    let first = runs.first()?;
+    let mut peaks: Vec<u64> = runs.iter().map(|run| run.peak).collect();
+    peaks.sort_unstable();
+    Some(Outcome {
+        subject: first.subject,
+        plugins: first.plugins,
+        wall: of(|run| run.wall).median(),
+        cpu: of(|run| run.cpu).median(),
+        peak: peaks[peaks.len() / 2],
+    })
+}
+
+impl AtOnce {
+    pub(crate) fn of(&self, subject: Subject, plugins: usize) -> Option<&Outcome> {
+        let mut all = self.0.iter();
+        all.find(|outcome| outcome.subject == subject && outcome.plugins == plugins)
+    }
+
+    pub(crate) fn table(&self) -> Table {
+        let row = |outcome: &Outcome| {
+            let floor = self.of(Subject::H2, outcome.plugins);
+            vec![
+                json!(outcome.subject.name()),
+                json!(outcome.plugins),
+                millis(outcome.wall),
+                json!(floor.map(|floor| ratio(outcome.wall, floor.wall))),
+                millis(outcome.cpu),
+                json!(floor.map(|floor| ratio(outcome.cpu, floor.cpu))),
+                json!(outcome.peak),
+            ]
+        };
+        Table {
+            title: "Many at once, from the first listen to the last NotifyRegistrationStatus"
+                .to_owned(),
+            name: "at_once",
+            columns: vec![
+                "subject",
+                "plugins",
+                "wall ms",
+                "wall to h2",
+                "CPU ms",
+                "CPU to h2",
+                "peak RSS KiB",
+            ],
+            rows: self.0.iter().map(row).collect(),
+        }
+    }
+}
+
+/// How many plugins come at once.
+const PLUGINS: [usize; 3] = [1, 100, 1000];
+
+/// How often.
+const ROUNDS: usize = 7;

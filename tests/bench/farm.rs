@@ -1,0 +1,92 @@
+//! The process with the plugins, as the benchmark holds it.
+
+use std::env;
+use std::error::Error;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use super::order::{Answer, Life, Order};
+
+/// Plugins in a process of their own, for as long as this value lives.
+pub(crate) struct Farm {
+    child: Child,
+    orders: UnixStream,
+    answers: BufReader<UnixStream>,
+}
+
+impl Farm {
+    /// Plugins with their sockets in `dir`, which write each path that listens to `announcements`.
+    pub(crate) fn start(dir: &Path, announcements: Stdio) -> Result<Self, Box<dyn Error>> {
+        let (ours, theirs) = UnixStream::pair()?;
+        ours.set_read_timeout(Some(PATIENCE))?;
+        let child = Command::new(env::current_exe()?)
+            .arg("plugins")
+            .arg(dir)
+            .stdin(OwnedFd::from(theirs))
+            .stdout(announcements)
+            .spawn()?;
+        Ok(Self {
+            child,
+            orders: ours.try_clone()?,
+            answers: BufReader::new(ours),
+        })
+    }
+
+    /// Has plugins come one after the other, each after its pause, and go.
+    pub(crate) fn one_by_one(
+        &mut self,
+        pauses: Vec<Duration>,
+    ) -> Result<Vec<Life>, Box<dyn Error>> {
+        self.order(&Order::OneByOne { pauses })?;
+        self.told()
+    }
+
+    /// Has so many plugins come at once, and stay.
+    pub(crate) fn at_once(&mut self, live: usize) -> Result<Vec<Life>, Box<dyn Error>> {
+        self.listen(live, 0)?;
+        self.told()
+    }
+
+    /// Has plugins listen, and leaves dead sockets beside them.
+    pub(crate) fn listen(&mut self, live: usize, dead: usize) -> Result<(), Box<dyn Error>> {
+        self.order(&Order::AtOnce { live, dead })?;
+        match self.answer()? {
+            Answer::Listening => Ok(()),
+            Answer::Told(_) => Err("told before the sockets were there".into()),
+        }
+    }
+
+    /// Waits until every plugin that came has been told that it is registered.
+    pub(crate) fn told(&mut self) -> Result<Vec<Life>, Box<dyn Error>> {
+        match self.answer()? {
+            Answer::Told(lives) => Ok(lives),
+            Answer::Listening => Err("only the sockets are there".into()),
+        }
+    }
+
+    fn order(&mut self, order: &Order) -> Result<(), Box<dyn Error>> {
+        let mut line = serde_json::to_string(order)?;
+        line.push('\n');
+        Ok(self.orders.write_all(line.as_bytes())?)
+    }
+
+    fn answer(&mut self) -> Result<Answer, Box<dyn Error>> {
+        let mut line = String::new();
+        self.answers.read_line(&mut line)?;
+        Ok(serde_json::from_str(&line)?)
+    }
+}
+
+impl Drop for Farm {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// How long the plugins may take to do as they are told: twice what kubelet needs for the longest.
+const PATIENCE: Duration = Duration::from_secs(30);

@@ -1,0 +1,54 @@
+//! On what was measured.
+
+use std::fs;
+use std::thread;
+
+use serde_json::json;
+
+use super::report::Table;
+use super::subject::plugind;
+
+/// What a figure means nothing without.
+pub(crate) fn table() -> Table {
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let rows = [
+        (
+            "kernel",
+            format!("Linux {} {}", kernel.trim(), std::env::consts::ARCH),
+        ),
+        ("processors", processors()),
+        (
+            "load at the start",
+            load.split(' ').next().unwrap_or_default().to_owned(),
+        ),
+        ("plugind", binary()),
+    ];
+    Table {
+        title: "Measured on".to_owned(),
+        name: "machine",
+        columns: vec!["what", "which"],
+        rows: rows
+            .map(|(what, which)| vec![json!(what), json!(which)])
+            .to_vec(),
+    }
+}
+
+/// How many processors there are, and of which kind.
+fn processors() -> String {
+    let count = thread::available_parallelism().map_or(1, usize::from);
+    let known = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let mut lines = known.lines();
+    let model = lines.find_map(|line| line.strip_prefix("model name"));
+    let model = model
+        .unwrap_or_default()
+        .trim_start_matches(['\t', ' ', ':']);
+    format!("{count} x {model}")
+}
+
+/// The binary that is measured, and its size.
+fn binary() -> String {
+    let path = plugind();
+    let size = fs::metadata(&path).map_or(0, |file| file.len());
+    format!("{}, {size} bytes", path.to_string_lossy())
+}

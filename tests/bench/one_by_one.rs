@@ -1,0 +1,92 @@
+//! How long one plugin waits from `listen` until it is told that it is registered, when it comes
+//! alone.
+
+use std::error::Error;
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::field::Field;
+use super::order::Life;
+use super::report::{Table, millis};
+use super::spread::{Spread, ratio};
+use super::subject::Subject;
+
+/// How long plugins waited.
+pub(crate) struct OneByOne(Vec<(Subject, Spread)>);
+
+/// Lets plugins come to every subject in turn, so that whatever else runs on the machine meets all
+/// of them.
+pub(crate) fn measure(subjects: &[Subject]) -> Result<OneByOne, Box<dyn Error>> {
+    let mut fields = Vec::new();
+    for &subject in subjects {
+        fields.push((Field::with_subject(subject)?, Vec::new()));
+    }
+    for round in 0..ROUNDS {
+        for ((field, _process), waits) in &mut fields {
+            let pauses = pauses(field.subject, round);
+            let lives = field.farm.one_by_one(pauses)?;
+            waits.extend(lives.iter().map(Life::wait));
+        }
+    }
+    let spread = |((field, _), waits): ((Field, _), _)| (field.subject, Spread::new(waits));
+    Ok(OneByOne(fields.into_iter().map(spread).collect()))
+}
+
+/// How long the plugins of a round pause before they come.
+///
+/// kubelet looks once a second: plugins come to it evenly spread over that second, and not as many.
+fn pauses(subject: Subject, round: u32) -> Vec<Duration> {
+    match subject {
+        Subject::Kubelet => {
+            let each = |n| KUBELETS_TICK * ((round * KUBELETS_BATCH + n) * 5 % 8) / 8;
+            (0..KUBELETS_BATCH).map(each).collect()
+        }
+        _ => vec![PAUSE; BATCH],
+    }
+}
+
+impl OneByOne {
+    /// The times of one subject.
+    pub(crate) fn of(&self, wanted: Subject) -> Option<&Spread> {
+        let mut all = self.0.iter();
+        all.find_map(|(subject, spread)| (*subject == wanted).then_some(spread))
+    }
+
+    /// How many times the median of another a subject's median is.
+    pub(crate) fn ratio(&self, one: Subject, other: Subject) -> Option<f64> {
+        Some(ratio(self.of(one)?.median(), self.of(other)?.median()))
+    }
+
+    pub(crate) fn table(&self) -> Table {
+        let row = |(subject, spread): &(Subject, Spread)| {
+            vec![
+                json!(subject.name()),
+                millis(spread.median()),
+                millis(spread.percentile(99)),
+                json!(self.ratio(*subject, Subject::H2)),
+            ]
+        };
+        Table {
+            title: "One plugin at a time, from listen to NotifyRegistrationStatus".to_owned(),
+            name: "one_by_one",
+            columns: vec!["subject", "p50 ms", "p99 ms", "p50 to h2"],
+            rows: self.0.iter().map(row).collect(),
+        }
+    }
+}
+
+/// How often each subject has its turn.
+const ROUNDS: u32 = 10;
+
+/// How many plugins come in a turn.
+const BATCH: usize = 50;
+
+/// How long nothing happens before a plugin comes: long enough for the one before it to be gone.
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// How many plugins come to kubelet in a turn.
+const KUBELETS_BATCH: u32 = 4;
+
+/// How often kubelet looks.
+const KUBELETS_TICK: Duration = Duration::from_secs(1);

@@ -1,0 +1,236 @@
+//! The plugins, in a process of their own: sockets in one directory, each a server on the `h2`
+//! crate, all on one thread.
+//!
+//! Standard input is the benchmark, standard output whoever is to be told of each socket that
+//! listens. A plugin knows when it began to listen and when it was told that it is registered.
+
+use std::error::Error;
+use std::io::{self, Write as _};
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::{fs, future};
+
+use plugind::proto::pluginregistration::{
+    PluginInfo, RegistrationStatus, RegistrationStatusResponse, registration,
+};
+use prost::Message as _;
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::UnixStream;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use super::clock::Moment;
+use super::grpc::{self, INVALID_ARGUMENT, Service, Status, UNIMPLEMENTED};
+use super::order::{Answer, Life, Order};
+use super::subject::TYPE;
+
+/// Obeys orders until there are no more.
+pub(crate) fn run(dir: PathBuf) -> Result<(), Box<dyn Error>> {
+    let orders = std::os::unix::net::UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    orders.set_nonblocking(true)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        let orders = UnixStream::from_std(orders)?;
+        Plugins::new(dir).obey(orders).await
+    })
+}
+
+/// The plugins that are there.
+struct Plugins {
+    dir: PathBuf,
+    /// How many have been there so far: no two have the same name.
+    born: usize,
+    /// Those that stay.
+    staying: Vec<Plugin>,
+    tell: UnboundedSender<Told>,
+    told: UnboundedReceiver<Told>,
+}
+
+impl Plugins {
+    fn new(dir: PathBuf) -> Self {
+        let (tell, told) = unbounded_channel();
+        Self {
+            dir,
+            born: 0,
+            staying: Vec::new(),
+            tell,
+            told,
+        }
+    }
+
+    async fn obey(mut self, benchmark: UnixStream) -> Result<(), Box<dyn Error>> {
+        let (orders, mut answers) = benchmark.into_split();
+        let mut orders = BufReader::new(orders).lines();
+        while let Some(order) = orders.next_line().await? {
+            let lives = match serde_json::from_str(&order)? {
+                Order::OneByOne { pauses } => {
+                    let mut lives = Vec::new();
+                    for pause in pauses {
+                        // Nothing comes meanwhile; connections are served.
+                        let _ = timeout(pause, future::pending::<()>()).await;
+                        lives.push(self.come_and_go().await?);
+                    }
+                    lives
+                }
+                Order::AtOnce { live, dead } => {
+                    let listened = self.come(live, dead)?;
+                    answers.write_all(&line(&Answer::Listening)?).await?;
+                    self.until_told(&listened).await
+                }
+            };
+            answers.write_all(&line(&Answer::Told(lives))?).await?;
+        }
+        Ok(())
+    }
+
+    /// One plugin comes, is told that it is registered, and goes.
+    async fn come_and_go(&mut self) -> io::Result<Life> {
+        let plugin = self.listen()?;
+        let life = self.until_told(&[(plugin.number, plugin.listened)]).await;
+        plugin.go()?;
+        Ok(life[0])
+    }
+
+    /// So many plugins come as fast as they can, and stay, among so many that have died.
+    fn come(&mut self, live: usize, dead: usize) -> io::Result<Vec<(usize, Moment)>> {
+        for _ in 0..dead {
+            let socket = self.next_socket();
+            drop(UnixListener::bind(socket)?);
+        }
+        let mut listened = Vec::with_capacity(live);
+        for _ in 0..live {
+            let plugin = self.listen()?;
+            listened.push((plugin.number, plugin.listened));
+            self.staying.push(plugin);
+        }
+        Ok(listened)
+    }
+
+    fn next_socket(&mut self) -> PathBuf {
+        self.born += 1;
+        self.dir.join(format!("{}-reg.sock", name(self.born)))
+    }
+
+    /// One more plugin, which listens when this returns.
+    fn listen(&mut self) -> io::Result<Plugin> {
+        let socket = self.next_socket();
+        let listener = UnixListener::bind(&socket)?;
+        let listened = Moment::now();
+        announce(&socket)?;
+        listener.set_nonblocking(true)?;
+        let listener = tokio::net::UnixListener::from_std(listener)?;
+        let answers = Arc::new(Answers {
+            number: self.born,
+            told: self.tell.clone(),
+        });
+        Ok(Plugin {
+            number: self.born,
+            socket,
+            listened,
+            serving: tokio::spawn(serve(listener, answers)),
+        })
+    }
+
+    /// Waits until each of these has been told.
+    async fn until_told(&mut self, listened: &[(usize, Moment)]) -> Vec<Life> {
+        let first = listened.first().map_or(0, |(number, _)| *number);
+        let mut told = vec![None; listened.len()];
+        let mut left = listened.len();
+        while left > 0 {
+            let news = self.told.recv().await.expect("this holds a sender itself");
+            let place = &mut told[news.number - first];
+            if place.replace(news.at).is_none() {
+                left -= 1;
+            }
+        }
+        let lives = listened.iter().zip(told);
+        lives
+            .filter_map(|(&(_, listened), told)| told.map(|told| Life { listened, told }))
+            .collect()
+    }
+}
+
+/// One plugin that is there.
+struct Plugin {
+    number: usize,
+    socket: PathBuf,
+    listened: Moment,
+    serving: JoinHandle<()>,
+}
+
+impl Plugin {
+    /// Ends as a plugin does that is asked to: the socket is removed, then nobody listens.
+    fn go(self) -> io::Result<()> {
+        fs::remove_file(&self.socket)?;
+        self.serving.abort();
+        Ok(())
+    }
+}
+
+/// The news that a plugin was told that it is registered.
+struct Told {
+    number: usize,
+    at: Moment,
+}
+
+/// What a plugin says when it is called.
+struct Answers {
+    number: usize,
+    told: UnboundedSender<Told>,
+}
+
+impl Service for Answers {
+    fn call(&self, path: &str, message: &[u8]) -> Result<Vec<u8>, Status> {
+        match path {
+            registration::GET_INFO => Ok(info(self.number).encode_to_vec()),
+            registration::NOTIFY_REGISTRATION_STATUS => {
+                let at = Moment::now();
+                let status = RegistrationStatus::decode(message).map_err(|_| INVALID_ARGUMENT)?;
+                assert!(status.plugin_registered, "refused: {}", status.error);
+                let _ = self.told.send(Told {
+                    number: self.number,
+                    at,
+                });
+                Ok(RegistrationStatusResponse {}.encode_to_vec())
+            }
+            _ => Err(UNIMPLEMENTED),
+        }
+    }
+}
+
+/// Accepts connections for ever.
+async fn serve(listener: tokio::net::UnixListener, answers: Arc<Answers>) {
+    while let Ok((stream, _)) = listener.accept().await {
+        tokio::spawn(grpc::serve(Arc::clone(&answers), stream));
+    }
+}
+
+/// What plugin `number` says of itself.
+fn info(number: usize) -> PluginInfo {
+    PluginInfo {
+        r#type: TYPE.to_owned(),
+        name: name(number),
+        endpoint: String::new(),
+        supported_versions: vec!["1.0.0".to_owned()],
+    }
+}
+
+fn name(number: usize) -> String {
+    format!("driver-{number:05}.csi.example.com")
+}
+
+/// Tells whoever wants to know that this socket listens.
+fn announce(socket: &Path) -> io::Result<()> {
+    writeln!(io::stdout(), "{}", socket.display())
+}
+
+fn line(answer: &Answer) -> serde_json::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(answer)?;
+    line.push(b'\n');
+    Ok(line)
+}

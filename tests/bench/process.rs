@@ -1,0 +1,129 @@
+//! What the kernel knows of a process.
+
+use std::error::Error;
+use std::fs;
+use std::io;
+use std::process::Child;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+/// A process that is measured, for as long as this value lives.
+pub(crate) struct Process(Child);
+
+impl Process {
+    pub(crate) fn new(child: Child) -> Self {
+        Self(child)
+    }
+
+    /// For how long its threads have run so far.
+    pub(crate) fn cpu(&self) -> io::Result<Duration> {
+        let mut sum = 0;
+        for text in self.of_threads("schedstat")? {
+            let ran = text.split(' ').next().and_then(|ran| ran.parse().ok());
+            sum += ran.unwrap_or(0);
+        }
+        Ok(Duration::from_nanos(sum))
+    }
+
+    /// How often its threads have stopped running so far, by their will or not: in a process at
+    /// rest, how often it was woken.
+    pub(crate) fn switches(&self) -> io::Result<u64> {
+        let mut sum = 0;
+        for text in self.of_threads("status")? {
+            sum += number(&text, "voluntary_ctxt_switches:");
+            sum += number(&text, "nonvoluntary_ctxt_switches:");
+        }
+        Ok(sum)
+    }
+
+    /// The most that has been resident so far (KiB).
+    pub(crate) fn peak(&self) -> io::Result<u64> {
+        Ok(number(&self.file("status")?, "VmHWM:"))
+    }
+
+    /// What is resident now.
+    pub(crate) fn memory(&self) -> io::Result<Memory> {
+        let text = self.file("smaps_rollup")?;
+        Ok(Memory {
+            resident: number(&text, "Rss:"),
+            private_dirty: number(&text, "Private_Dirty:"),
+            anonymous: number(&text, "Anonymous:"),
+        })
+    }
+
+    /// How many descriptors it has open.
+    pub(crate) fn descriptors(&self) -> io::Result<usize> {
+        Ok(fs::read_dir(format!("/proc/{}/fd", self.0.id()))?.count())
+    }
+
+    /// Waits until it has nothing more to do; not for ever if it always has.
+    pub(crate) fn until_quiet(&self) -> io::Result<()> {
+        let start = Instant::now();
+        let mut before = None;
+        while start.elapsed() < MOST_UNREST {
+            let now = (self.switches()?, self.cpu()?);
+            if before == Some(now) && now.1 > Duration::ZERO {
+                break;
+            }
+            before = Some(now);
+            thread::park_timeout(REST);
+        }
+        Ok(())
+    }
+
+    /// Asks it to end, and waits until it has.
+    pub(crate) fn end(mut self) -> Result<(), Box<dyn Error>> {
+        let pid = Pid::from_raw(i32::try_from(self.0.id())?);
+        kill(pid, Signal::SIGTERM)?;
+        self.0.wait()?;
+        Ok(())
+    }
+
+    fn file(&self, name: &str) -> io::Result<String> {
+        fs::read_to_string(format!("/proc/{}/{name}", self.0.id()))
+    }
+
+    /// This file of each of its threads.
+    fn of_threads(&self, name: &str) -> io::Result<Vec<String>> {
+        let mut files = Vec::new();
+        for thread in fs::read_dir(format!("/proc/{}/task", self.0.id()))? {
+            files.push(fs::read_to_string(thread?.path().join(name))?);
+        }
+        Ok(files)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What of a process is in memory (KiB).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Memory {
+    /// All of it: its own, and what it has mapped from files.
+    pub(crate) resident: u64,
+    /// What is this process's alone, and would have to be written somewhere to be freed.
+    pub(crate) private_dirty: u64,
+    /// What comes from no file: heap, stack, and data that was written to.
+    pub(crate) anonymous: u64,
+}
+
+/// The number behind this word at the start of a line; nothing is none.
+fn number(text: &str, word: &str) -> u64 {
+    let mut lines = text.lines();
+    let line = lines.find_map(|line| line.strip_prefix(word));
+    let digits = line.map(|line| line.trim().trim_end_matches(" kB"));
+    digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)
+}
+
+/// For how long a process must do nothing to be at rest.
+const REST: Duration = Duration::from_millis(100);
+
+/// How long to wait for that.
+const MOST_UNREST: Duration = Duration::from_secs(3);

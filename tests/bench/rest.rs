@@ -1,0 +1,80 @@
+//! What registered plugins cost when nothing happens: how often somebody wakes up for them.
+
+use std::env;
+use std::error::Error;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::field::Field;
+use super::report::{Table, millis};
+use super::subject::Subject;
+
+/// What happened at rest.
+pub(crate) struct Rest {
+    time: Duration,
+    all: Vec<Unrest>,
+}
+
+/// What one subject did.
+struct Unrest {
+    subject: Subject,
+    wakeups: u64,
+    cpu: Duration,
+}
+
+/// Lets everybody who keeps plugins rest, all at the same time.
+pub(crate) fn measure(subjects: &[Subject]) -> Result<Rest, Box<dyn Error>> {
+    let time = Duration::from_secs(seconds());
+    let mut resting = Vec::new();
+    for &subject in subjects.iter().filter(|subject| subject.watches()) {
+        let (mut field, process) = Field::with_subject(subject)?;
+        field.farm.at_once(PLUGINS)?;
+        process.until_quiet()?;
+        resting.push((field, process));
+    }
+    let mut before = Vec::new();
+    for (_, process) in &resting {
+        before.push((process.switches()?, process.cpu()?));
+    }
+    let end = Instant::now() + time;
+    while let Some(left) = end.checked_duration_since(Instant::now()) {
+        thread::park_timeout(left);
+    }
+    let mut all = Vec::new();
+    for ((field, process), (wakeups, cpu)) in resting.iter().zip(before) {
+        all.push(Unrest {
+            subject: field.subject,
+            wakeups: process.switches()? - wakeups,
+            cpu: process.cpu()?.saturating_sub(cpu),
+        });
+    }
+    Ok(Rest { time, all })
+}
+
+/// For how long, unless the environment says otherwise.
+fn seconds() -> u64 {
+    let named = env::var("PLUGIND_BENCH_REST").ok();
+    named.and_then(|seconds| seconds.parse().ok()).unwrap_or(60)
+}
+
+impl Rest {
+    pub(crate) fn wakeups(&self, wanted: Subject) -> Option<u64> {
+        let mut all = self.all.iter();
+        all.find_map(|it| (it.subject == wanted).then_some(it.wakeups))
+    }
+
+    pub(crate) fn table(&self) -> Table {
+        let row = |it: &Unrest| vec![json!(it.subject.name()), json!(it.wakeups), millis(it.cpu)];
+        Table {
+            title: format!("{PLUGINS} registered, {} s at rest", self.time.as_secs()),
+            name: "rest",
+            columns: vec!["subject", "wakeups", "CPU ms"],
+            rows: self.all.iter().map(row).collect(),
+        }
+    }
+}
+
+/// How many plugins are registered: more than a node has.
+const PLUGINS: usize = 100;

@@ -1,0 +1,68 @@
+//! How long plugins wait that were there before, among sockets that nobody listens on any more.
+
+use std::error::Error;
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::clock::Moment;
+use super::field::Field;
+use super::report::{Table, millis};
+use super::spread::Spread;
+use super::subject::Subject;
+
+/// From the start of each subject until the last plugin was told.
+pub(crate) struct Start(Vec<(Subject, Spread)>);
+
+pub(crate) fn measure(subjects: &[Subject]) -> Result<Start, Box<dyn Error>> {
+    let mut times: Vec<(Subject, Vec<Duration>)> = subjects
+        .iter()
+        .map(|&subject| (subject, Vec::new()))
+        .collect();
+    for _ in 0..ROUNDS {
+        for (subject, times) in &mut times {
+            times.push(run(*subject)?);
+        }
+    }
+    let spread = |(subject, times)| (subject, Spread::new(times));
+    Ok(Start(times.into_iter().map(spread).collect()))
+}
+
+fn run(subject: Subject) -> Result<Duration, Box<dyn Error>> {
+    let mut field = Field::new(subject)?;
+    field.farm.listen(LIVE, DEAD)?;
+    let start = Moment::now();
+    let _process = field.start()?;
+    let lives = field.farm.told()?;
+    let last = lives.iter().map(|life| life.told).max();
+    Ok(last.map_or(Duration::ZERO, |last| last.since(start)))
+}
+
+impl Start {
+    pub(crate) fn table(&self) -> Table {
+        let row = |(subject, spread): &(Subject, Spread)| {
+            vec![
+                json!(subject.name()),
+                millis(spread.median()),
+                millis(spread.percentile(100)),
+            ]
+        };
+        Table {
+            title: format!(
+                "Start with {LIVE} plugins there and {DEAD} dead sockets, until the last is told"
+            ),
+            name: "start",
+            columns: vec!["subject", "p50 ms", "most ms"],
+            rows: self.0.iter().map(row).collect(),
+        }
+    }
+}
+
+/// How many plugins are there before the start.
+const LIVE: usize = 50;
+
+/// How many sockets are there on which nobody listens: after a reboot, half of them is not rare.
+const DEAD: usize = 50;
+
+/// How often.
+const ROUNDS: usize = 7;
