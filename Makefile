@@ -72,6 +72,16 @@ bench: ## Measure the static binary beside a bare client; REST=n shortens the 60
 		PLUGIND_BENCH_CALL_COST=$(CURDIR)/target/release/examples/call-cost \
 		PLUGIND_BENCH_REST=$(REST) $(CARGO) bench --locked --bench bench
 
+.PHONY: bench-peers
+bench-peers: ## The same, with kubelet's own plugin manager beside it (needs Go)
+	@if ! command -v go >/dev/null; then \
+		echo "bench-peers: skipped, there is no Go"; \
+	else \
+		set -ex; \
+		go build -C tests/peers/kubelet -trimpath -o $(CURDIR)/target/peers/kubelet .; \
+		PLUGIND_BENCH_KUBELET=$(CURDIR)/target/peers/kubelet $(MAKE) bench; \
+	fi
+
 .PHONY: mistakes
 mistakes: ## Plant known mistakes in a copy of the source: does the simulation find them all?
 	$(CARGO) run --locked --quiet --example mistakes
