@@ -56,7 +56,16 @@ fn expected(fields: &[(&[u8], &[u8])], has_content: bool) -> Result<Vec<u8>, Cal
         let message = values(b"grpc-message")
             .first()
             .map_or_else(String::new, |m| text(m));
-        return Err(CallError::Status(Status::new(code, message)));
+        let details = values(b"grpc-status-details-bin");
+        let details = details
+            .iter()
+            .flat_map(|list| list.split(|&octet| octet == b','));
+        let mut details = details.filter_map(binary);
+        let details = details.find(|details| (1..=KEPT).contains(&details.len()));
+        return Err(CallError::Status(Status {
+            details: details.unwrap_or_default(),
+            ..Status::new(code, message)
+        }));
     }
     if has_content {
         Ok(b"hi".to_vec())
@@ -97,6 +106,21 @@ fn text(encoded: &[u8]) -> String {
     }
     octets.truncate(KEPT);
     String::from_utf8_lossy(&octets).into_owned()
+}
+
+/// The octets that a value in base64 stands for, by way of its bits.
+fn binary(value: &[u8]) -> Option<Vec<u8>> {
+    let value = std::str::from_utf8(value).ok()?;
+    let digits = value.trim_end_matches('=');
+    let fits = match value.len() - digits.len() {
+        0 => digits.len() % 4 != 1,
+        padding => padding < 3 && value.len() % 4 == 0,
+    };
+    let bits = |digit| Some(format!("{:06b}", BASE64.find(digit)?));
+    let bits: String = digits.chars().map(bits).collect::<Option<_>>()?;
+    let octet = |bits| u8::from_str_radix(std::str::from_utf8(bits).ok()?, 2).ok();
+    let octets = bits.as_bytes().chunks_exact(8).map(octet);
+    octets.collect::<Option<_>>().filter(|_| fits)
 }
 
 /// The octet that two hexadecimal digits in front stand for.
@@ -140,5 +164,8 @@ const CODES: [Code; 17] = [
 /// How many fields an answer's end has at most: within the limit on a header list.
 const MOST_FIELDS: usize = 20;
 
-/// How much of a message is kept (octets).
+/// The digits of base64.
+const BASE64: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+/// How much of a message is kept, and of details (octets).
 const KEPT: usize = 1024;
