@@ -161,31 +161,36 @@ impl Call {
 
     /// Sends what can be sent now; an error is the call's end.
     pub(super) fn send(&mut self, http2: &mut Connection, now: Time) -> Result<(), CallError> {
-        if matches!(self.awaiting, Awaiting::Stream) {
-            let path = &self.request[..self.path];
-            let left = self.deadline.map(|deadline| deadline.saturating_since(now));
-            let timeout = left.map(Timeout::at_least);
-            let headers = RequestHeaders::new(path, timeout.as_ref());
-            match http2.open(headers.fields(), false, now) {
-                Ok(stream) => self.awaiting = Awaiting::Head { stream },
-                Err(OpenError::Later) => return Ok(()),
-                Err(OpenError::TooLarge) => return Err(CallError::RequestHeaders),
-                Err(OpenError::Exhausted) => return Err(CallError::TooManyCalls),
-                Err(OpenError::Closing(error)) => {
-                    let written = false;
-                    return Err(CallError::Connection { error, written });
-                }
+        if self.stream().is_none() {
+            self.open(http2, now)?;
+        }
+        if let Some(stream) = self.stream() {
+            self.send_request(stream, http2, now);
+        }
+        Ok(())
+    }
+
+    /// Opens a stream for the call, if there can be one now.
+    fn open(&mut self, http2: &mut Connection, now: Time) -> Result<(), CallError> {
+        let path = &self.request[..self.path];
+        let left = self.deadline.map(|deadline| deadline.saturating_since(now));
+        let timeout = left.map(Timeout::at_least);
+        let headers = RequestHeaders::new(path, timeout.as_ref());
+        match http2.open(headers.fields(), false, now) {
+            Ok(stream) => self.awaiting = Awaiting::Head { stream },
+            Err(OpenError::Later) => {}
+            Err(OpenError::TooLarge) => return Err(CallError::RequestHeaders),
+            Err(OpenError::Exhausted) => return Err(CallError::TooManyCalls),
+            Err(OpenError::Closing(error)) => {
+                let written = false;
+                return Err(CallError::Connection { error, written });
             }
         }
-        self.send_request(http2, now);
         Ok(())
     }
 
     /// Sends as much of the request as the connection takes.
-    fn send_request(&mut self, http2: &mut Connection, now: Time) {
-        let Some(stream) = self.stream() else {
-            return;
-        };
+    fn send_request(&mut self, stream: StreamId, http2: &mut Connection, now: Time) {
         if self.sent == self.request.len() {
             return;
         }

@@ -108,7 +108,7 @@ fn a_million_octets_in_as_many_frames_cost_no_memory() {
     assert!(peer.peak < BOUND, "{} octets", peer.peak);
 }
 
-/// RUSTSEC-2026-0258 was to take these for a flood.
+/// What stops the floods must not stop an honest peer whose frames are small.
 #[test]
 fn ten_thousand_frames_of_600_octets_are_fine_read_and_unread() {
     let mut peer = Peer::asked(1);
