@@ -109,6 +109,10 @@ impl Client {
         } else if call.deadline.is_some_and(|deadline| deadline <= now) {
             self.tell(&call, Err(CallError::DeadlineExceeded));
         } else {
+            if self.calls.is_empty() {
+                // Most connections serve one call after the other.
+                self.calls.reserve_exact(1);
+            }
             self.calls.push(call);
             self.send(now);
         }

@@ -28,7 +28,7 @@ pub struct Plugin {
 
 impl Plugin {
     /// The plugin that described itself as `info` on `socket`.
-    pub fn from_info(info: PluginInfo, socket: Arc<Path>) -> Result<Self, InvalidPlugin> {
+    pub fn from_info(mut info: PluginInfo, socket: Arc<Path>) -> Result<Self, InvalidPlugin> {
         check_lengths(&info)?;
         check_name(&info.name)?;
         let endpoint = if info.endpoint.is_empty() {
@@ -39,6 +39,8 @@ impl Plugin {
         if endpoint.as_os_str().as_bytes().contains(&0) {
             return Err(InvalidPlugin::EndpointWithNul);
         }
+        // It is kept for as long as the plugin is there: without room to grow.
+        info.supported_versions.shrink_to_fit();
         Ok(Self {
             kind: info.r#type,
             name: info.name,

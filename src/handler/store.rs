@@ -62,9 +62,12 @@ impl<T> Store<T> {
     pub fn set(&self, plugin: &Plugin, known: T) {
         let mut plugins = self.lock();
         let line = plugins.entry(plugin.name.clone()).or_default();
-        match line.iter_mut().find(|entry| is_about(entry, plugin)) {
-            Some((_, before)) => *before = known,
-            None => line.push((plugin.socket.clone(), known)),
+        if let Some((_, before)) = line.iter_mut().find(|entry| is_about(entry, plugin)) {
+            *before = known;
+        } else {
+            // Nearly every name has one plugin: no room is kept for others.
+            line.reserve_exact(1);
+            line.push((plugin.socket.clone(), known));
         }
     }
 

@@ -126,7 +126,7 @@ impl Deframer {
 }
 
 /// The first size of the buffer: a whole answer to a small call fits (octets).
-const INITIAL: usize = 1024;
+const INITIAL: usize = 512;
 
 /// The last size of the buffer: one frame of the size that we accept (octets).
 const LARGEST: usize = HEAD + MIN_FRAME as usize;

@@ -57,6 +57,10 @@ impl Streams {
     pub(super) fn insert(&mut self, stream: Stream) {
         debug_assert!(stream.id.get() > self.highest);
         self.highest = stream.id.get();
+        if self.open.is_empty() {
+            // Most connections serve one stream after the other.
+            self.open.reserve_exact(1);
+        }
         self.open.push(stream);
     }
 

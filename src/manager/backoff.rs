@@ -9,9 +9,10 @@ use crate::config::{BACKOFF_CAP, BACKOFF_INITIAL};
 use crate::time::Time;
 
 /// Exponential backoff: 500 ms, doubling, capped at 2 m 2 s, as kubelet's `exponentialbackoff`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Backoff {
-    failed: Option<Failed>,
+    /// Elsewhere, because there is one for every socket and most have never failed.
+    failed: Option<Box<Failed>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,17 +25,14 @@ impl Backoff {
     /// An attempt failed at `now`.
     pub fn fail(&mut self, now: Time) {
         let delay = self
-            .failed
-            .map_or(BACKOFF_INITIAL, |last| (last.delay * 2).min(BACKOFF_CAP));
-        self.failed = Some(Failed { at: now, delay });
+            .delay()
+            .map_or(BACKOFF_INITIAL, |last| (last * 2).min(BACKOFF_CAP));
+        self.set(now, delay);
     }
 
     /// An attempt at `now` failed in a way that time does not mend: it is tried again at the cap.
     pub fn fail_for_good(&mut self, now: Time) {
-        self.failed = Some(Failed {
-            at: now,
-            delay: BACKOFF_CAP,
-        });
+        self.set(now, BACKOFF_CAP);
     }
 
     /// An attempt succeeded: nothing is left of earlier failures.
@@ -47,12 +45,16 @@ impl Backoff {
     /// kubelet refuses while `now - last_error <= delay`, so this very moment is still too early by
     /// less than any clock tells.
     pub fn until(&self) -> Option<Time> {
-        self.failed.map(|failed| failed.at + failed.delay)
+        self.failed.as_ref().map(|failed| failed.at + failed.delay)
     }
 
     /// How long the last failure costs.
     pub fn delay(&self) -> Option<Duration> {
-        self.failed.map(|failed| failed.delay)
+        self.failed.as_ref().map(|failed| failed.delay)
+    }
+
+    fn set(&mut self, at: Time, delay: Duration) {
+        self.failed = Some(Box::new(Failed { at, delay }));
     }
 }
 

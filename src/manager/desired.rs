@@ -26,7 +26,7 @@ pub struct Socket {
     /// How long it is left alone after failures.
     pub backoff: Backoff,
     /// How the last attempt failed; none before the first, and after a success.
-    pub last_failure: Option<Failure>,
+    pub last_failure: Option<Box<Failure>>,
     /// What would become of its plugin, once that has been observed: that it would be registered,
     /// or why not.
     pub observed: Option<Result<Arc<Plugin>, Refusal>>,

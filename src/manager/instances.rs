@@ -5,15 +5,17 @@
 //! of registration. Whoever goes takes only itself away.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
 use crate::handler::Plugin;
 
-/// The registered plugins by type and name, oldest first.
+/// The registered plugins.
 #[derive(Debug, Default)]
 pub struct Instances {
-    by_name: BTreeMap<(String, String), Vec<Arc<Plugin>>>,
+    /// By type and name, and of one name the oldest first.
+    plugins: Vec<Arc<Plugin>>,
     /// The sockets that were refused because the key's plugin has their endpoint.
     blocked: BTreeMap<Arc<Path>, BTreeSet<Arc<Path>>>,
 }
@@ -35,32 +37,26 @@ impl Instances {
 
     /// Every instance of that type and name, oldest first.
     pub fn all(&self, kind: &str, name: &str) -> &[Arc<Plugin>] {
-        // An owned key is the price of a tuple of strings; nothing on a hot path looks up here.
-        let key = (kind.to_owned(), name.to_owned());
-        self.by_name.get(&key).map_or(&[], Vec::as_slice)
+        &self.plugins[self.range(kind, name)]
     }
 
     /// The plugin is registered now, and the newest of its name.
     pub(super) fn add(&mut self, plugin: Arc<Plugin>) {
-        let key = (plugin.kind.clone(), plugin.name.clone());
-        self.by_name.entry(key).or_default().push(plugin);
+        let newest = self.range(&plugin.kind, &plugin.name).end;
+        self.plugins.insert(newest, plugin);
     }
 
     /// The plugin is not registered any more.
     pub(super) fn remove(&mut self, plugin: &Plugin) -> Removed {
-        let key = (plugin.kind.clone(), plugin.name.clone());
-        let Some(line) = self.by_name.get_mut(&key) else {
+        let range = self.range(&plugin.kind, &plugin.name);
+        let mut line = self.plugins[range.clone()].iter();
+        let Some(place) = line.position(|it| it.socket == plugin.socket) else {
             return Removed::default();
         };
-        let Some(place) = line.iter().position(|it| it.socket == plugin.socket) else {
-            return Removed::default();
-        };
-        let was_current = place + 1 == line.len();
-        line.remove(place);
-        let promoted = line.last().filter(|_| was_current).cloned();
-        if line.is_empty() {
-            self.by_name.remove(&key);
-        }
+        let was_current = line.next().is_none();
+        self.plugins.remove(range.start + place);
+        let others = &self.plugins[range.start..range.end - 1];
+        let promoted = others.last().filter(|_| was_current).cloned();
         let unblocked = self.blocked.remove(&plugin.socket).unwrap_or_default();
         Removed {
             promoted,
@@ -88,6 +84,18 @@ impl Instances {
             !sockets.is_empty()
         });
     }
+
+    /// Where the plugins of that type and name are, or would be.
+    fn range(&self, kind: &str, name: &str) -> Range<usize> {
+        let key = (kind, name);
+        let start = self.plugins.partition_point(|it| key_of(it) < key);
+        let line = self.plugins[start..].iter();
+        start..start + line.take_while(|it| key_of(it) == key).count()
+    }
+}
+
+fn key_of(plugin: &Plugin) -> (&str, &str) {
+    (&plugin.kind, &plugin.name)
 }
 
 #[cfg(test)]

@@ -205,7 +205,7 @@ impl Manager {
             socket.backoff.fail(now);
         }
         // One line per change: the same failure again is worth no operator's time.
-        let is_news = socket.last_failure.as_ref() != Some(&failure);
+        let is_news = socket.last_failure.as_deref() != Some(&failure);
         let level = match is_news {
             true if failure.is_wanted() => Level::Info,
             true if failure.is_overtaken() => Level::Debug,
@@ -214,7 +214,7 @@ impl Manager {
         };
         let delay = socket.backoff.delay().unwrap_or_default();
         log::log!(level, "{shown}: {failure}; next try in {delay:?}");
-        socket.last_failure = Some(failure);
+        socket.last_failure = Some(Box::new(failure));
     }
 
     /// Whether what made an attempt fail has gone while the plugin was being told.
