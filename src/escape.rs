@@ -64,13 +64,7 @@ impl Escaped<'_> {
     fn show(&self, f: &mut fmt::Formatter<'_>, needs_escape: fn(char) -> bool) -> fmt::Result {
         let (shown, hidden) = self.bytes.split_at(cut(self.bytes, self.limit));
         for chunk in shown.utf8_chunks() {
-            for c in chunk.valid().chars() {
-                if needs_escape(c) {
-                    write!(f, "{}", c.escape_default())?;
-                } else {
-                    f.write_char(c)?;
-                }
-            }
+            show_valid(chunk.valid(), f, needs_escape)?;
             for byte in chunk.invalid() {
                 write!(f, "\\x{byte:02x}")?;
             }
@@ -81,6 +75,23 @@ impl Escaped<'_> {
             write!(f, "...({} more bytes)", hidden.len())
         }
     }
+}
+
+/// Shows what needs no escape in one piece: nearly everything is honest, and a log line has a path.
+fn show_valid(
+    mut text: &str,
+    f: &mut fmt::Formatter<'_>,
+    needs_escape: fn(char) -> bool,
+) -> fmt::Result {
+    while let Some(at) = text.find(needs_escape) {
+        f.write_str(&text[..at])?;
+        let mut rest = text[at..].chars();
+        if let Some(c) = rest.next() {
+            write!(f, "{}", c.escape_default())?;
+        }
+        text = rest.as_str();
+    }
+    f.write_str(text)
 }
 
 /// Where to cut `bytes` so that at most `limit` are shown and no character is cut in two.

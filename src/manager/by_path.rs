@@ -1,4 +1,4 @@
-//! A map of sockets by path.
+//! Maps and sets of sockets by path.
 //!
 //! Pure. Every socket has an entry in one, so it is searched for whatever happens to any of them.
 //! Paths are compared octet by octet: `Path` compares them part by part, which costs as much as all
@@ -6,7 +6,7 @@
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
@@ -72,8 +72,18 @@ impl<V> ByPath<V> {
         self.values.get_mut(path.as_os_str())
     }
 
+    pub(super) fn contains(&self, path: &Path) -> bool {
+        self.values.contains_key(path.as_os_str())
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = (&Arc<Path>, &V)> {
         self.values.iter().map(|(key, value)| (&key.0, value))
+    }
+
+    /// Takes everything out.
+    pub(super) fn take(&mut self) -> impl Iterator<Item = (Arc<Path>, V)> + use<V> {
+        let values = std::mem::take(&mut self.values);
+        values.into_iter().map(|(key, value)| (key.0, value))
     }
 
     pub(super) fn len(&self) -> usize {
@@ -82,6 +92,47 @@ impl<V> ByPath<V> {
 
     pub(super) fn is_empty(&self) -> bool {
         self.values.is_empty()
+    }
+}
+
+/// A set of paths, in the order of their octets.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Paths {
+    paths: BTreeSet<Key>,
+}
+
+impl Paths {
+    pub(super) fn insert(&mut self, path: Arc<Path>) {
+        self.paths.insert(Key(path));
+    }
+
+    /// True when it was there.
+    pub(super) fn remove(&mut self, path: &Path) -> bool {
+        self.paths.remove(path.as_os_str())
+    }
+
+    pub(super) fn contains(&self, path: &Path) -> bool {
+        self.paths.contains(path.as_os_str())
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<Path>> {
+        self.paths.iter().map(|key| &key.0)
+    }
+
+    /// Takes everything out.
+    pub(super) fn take(&mut self) -> impl Iterator<Item = Arc<Path>> + use<> {
+        let paths = std::mem::take(&mut self.paths);
+        paths.into_iter().map(|key| key.0)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.paths.is_empty()
+    }
+}
+
+impl Extend<Arc<Path>> for Paths {
+    fn extend<I: IntoIterator<Item = Arc<Path>>>(&mut self, paths: I) {
+        self.paths.extend(paths.into_iter().map(Key));
     }
 }
 
@@ -102,5 +153,24 @@ mod tests {
         assert_eq!(map.get(Path::new("/r/b/")), None, "another spelling");
         assert_eq!(map.remove(Path::new("/r/a")), Some(2));
         assert_eq!(map.len(), 2);
+        assert!(map.contains(Path::new("/r/b")) && !map.contains(Path::new("/r/a")));
+        assert!(map.take().map(|(_, value)| value).eq([4, 3]));
+        assert!(map.is_empty());
+    }
+
+    #[test]
+    fn a_set_has_a_path_once() {
+        let mut paths = Paths::default();
+        paths.extend(["/r/b", "/r/a", "/r/b"].map(|path| Path::new(path).into()));
+        assert!(
+            paths
+                .iter()
+                .map(|path| &**path)
+                .eq([Path::new("/r/a"), Path::new("/r/b")])
+        );
+        assert!(paths.remove(Path::new("/r/a")) && !paths.remove(Path::new("/r/a")));
+        assert!(paths.contains(Path::new("/r/b")));
+        assert_eq!(paths.take().count(), 1);
+        assert!(paths.is_empty());
     }
 }

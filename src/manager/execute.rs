@@ -252,7 +252,8 @@ impl Manager {
         let socket = self.desired.get(&attempt.path);
         failure.is_terminal()
             && socket.is_some_and(|socket| {
-                socket.identity == attempt.identity && socket.last_failure.as_deref() == Some(failure)
+                socket.identity == attempt.identity
+                    && socket.last_failure.as_deref() == Some(failure)
             })
     }
 

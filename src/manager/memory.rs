@@ -179,7 +179,7 @@ impl Manager {
 
     /// Every directory has been looked at: what is remembered and was not found has gone.
     pub(super) fn scanned(&mut self) {
-        for path in std::mem::take(&mut self.restored) {
+        for path in self.restored.take() {
             log::info!("{}: went while nobody looked", escape::path(&path));
             self.touch(path);
         }

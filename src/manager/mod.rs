@@ -34,8 +34,9 @@ mod programs;
 pub mod reconcile;
 mod turns;
 mod verdict;
+mod wake;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -51,12 +52,14 @@ pub use liveness::{Guard, Health};
 pub use memory::{Memory, MemoryError};
 pub use operation::{Command, Event, Operation, Outcome, Question, Step, Unexpected};
 pub use verdict::{Verdict, verdict};
+pub use wake::Wake;
 
 use crate::config::{Mode, PathMap, RESYNC_INTERVAL, STOP_GRACE};
 use crate::escape;
 use crate::handler::{EffectId, HandlerTable, Program, ProgramOutcome, Reason, Ticket};
 use crate::time::Time;
 use crate::watch::Identity;
+use by_path::{ByPath, Paths};
 use deadlines::Deadlines;
 use effects::Effects;
 use execute::{Running, Work};
@@ -71,10 +74,10 @@ pub struct Manager {
     desired: Desired,
     actual: Actual,
     /// Sockets whose plugins are in the actual state from before a restart, and not found yet.
-    restored: BTreeSet<Arc<Path>>,
+    restored: Paths,
     handlers: HandlerTable,
     /// At most one operation per socket.
-    operations: BTreeMap<Arc<Path>, Running>,
+    operations: ByPath<Running>,
     instances: Instances,
     turns: Turns,
     places: Places,
@@ -87,7 +90,7 @@ pub struct Manager {
     effects: Effects,
     programs: Programs,
     /// Sockets to which something has happened since they were last looked at.
-    touched: BTreeSet<Arc<Path>>,
+    touched: Paths,
     work: VecDeque<Work>,
     deadlines: Deadlines<Wake>,
     outputs: VecDeque<Output>,
@@ -215,29 +218,6 @@ pub enum Output {
     },
 }
 
-/// Why the manager wants to be woken.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Wake {
-    /// The operation on this socket has waited long enough.
-    Operation(Arc<Path>),
-    /// This socket's backoff ends.
-    Retry(Arc<Path>),
-    /// A call on this connection has, or dialling it.
-    Link(LinkId),
-    /// A handler's timer ends.
-    Timer(EffectId),
-    /// A handler's program has run long enough.
-    Program(EffectId),
-    /// The registered plugin behind this socket, which did not answer, is asked again.
-    Check(Arc<Path>),
-    /// The registered plugin behind this socket has been down for long enough.
-    Grace(Arc<Path>),
-    /// Every socket is looked at.
-    Resync,
-    /// Running operations have had their time to end.
-    Stop,
-}
-
 /// In which of the two worlds a socket is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum World {
@@ -263,9 +243,9 @@ impl Manager {
         Self {
             desired: Desired::default(),
             actual: Actual::default(),
-            restored: BTreeSet::new(),
+            restored: Paths::default(),
             handlers,
-            operations: BTreeMap::new(),
+            operations: ByPath::default(),
             instances: Instances::default(),
             turns: Turns::default(),
             places: Places::default(),
@@ -276,7 +256,7 @@ impl Manager {
             mode: Mode::default(),
             effects: Effects::default(),
             programs: Programs::default(),
-            touched: BTreeSet::new(),
+            touched: Paths::default(),
             work: VecDeque::new(),
             deadlines: Deadlines::default(),
             outputs: VecDeque::new(),
@@ -459,7 +439,7 @@ impl Manager {
     fn forget_retry(&mut self, path: &Arc<Path>) {
         self.deadlines.set(Wake::Retry(path.clone()), None);
         self.instances.unblock(path);
-        if !self.operations.contains_key(path) {
+        if !self.operations.contains(path) {
             self.places.forget(path);
         }
     }

@@ -42,7 +42,7 @@ impl Manager {
         for path in &paths {
             self.touched.remove(path);
         }
-        paths.extend(std::mem::take(&mut self.touched));
+        paths.extend(self.touched.take());
         let mut to_register = Vec::new();
         for path in &paths {
             match self.action_on(path) {
@@ -245,7 +245,7 @@ impl Manager {
         for link in links {
             self.drop_link(link, now);
         }
-        for (path, running) in std::mem::take(&mut self.operations) {
+        for (path, running) in self.operations.take() {
             log::warn!(
                 "{}: attempt {}: dropped while {}, because the daemon stops",
                 escape::path(&path),
@@ -265,10 +265,10 @@ impl Manager {
         }
         let places = self
             .operations
-            .values()
-            .filter(|running| running.operation.holds_place());
+            .iter()
+            .filter(|(_, running)| running.operation.holds_place());
         assert_eq!(self.places.taken(), places.count());
-        for (path, running) in &self.operations {
+        for (path, running) in self.operations.iter() {
             let wake = Wake::Operation(path.clone());
             assert_eq!(
                 self.deadlines.get(&wake),

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::by_path::ByPath;
 use crate::config::MAX_OPERATIONS;
 
 /// [`MAX_OPERATIONS`] places, and the sockets in line for one, in the order in which they came.
@@ -13,7 +14,7 @@ use crate::config::MAX_OPERATIONS;
 pub(super) struct Places {
     taken: usize,
     line: BTreeMap<u64, Arc<Path>>,
-    waiting: BTreeMap<Arc<Path>, u64>,
+    waiting: ByPath<u64>,
     last: u64,
 }
 
@@ -23,7 +24,7 @@ impl Places {
         if self.taken < MAX_OPERATIONS {
             return true;
         }
-        if !self.waiting.contains_key(path) {
+        if !self.waiting.contains(path) {
             self.last += 1;
             self.line.insert(self.last, path.clone());
             self.waiting.insert(path.clone(), self.last);

@@ -1,0 +1,106 @@
+//! Why the manager wants to be woken.
+//!
+//! Pure. The reasons are keys of an index that is searched on every step of every operation, so
+//! their paths are compared octet by octet, as in [`by_path`](super::by_path).
+
+use std::cmp::Ordering;
+use std::ffi::OsStr;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::LinkId;
+use crate::handler::EffectId;
+
+/// Why the manager wants to be woken.
+#[derive(Clone, Debug)]
+pub enum Wake {
+    /// The operation on this socket has waited long enough.
+    Operation(Arc<Path>),
+    /// This socket's backoff ends.
+    Retry(Arc<Path>),
+    /// A call on this connection has, or dialling it.
+    Link(LinkId),
+    /// A handler's timer ends.
+    Timer(EffectId),
+    /// A handler's program has run long enough.
+    Program(EffectId),
+    /// The registered plugin behind this socket, which did not answer, is asked again.
+    Check(Arc<Path>),
+    /// The registered plugin behind this socket has been down for long enough.
+    Grace(Arc<Path>),
+    /// Every socket is looked at.
+    Resync,
+    /// Running operations have had their time to end.
+    Stop,
+}
+
+/// What reasons are compared by.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Key<'a> {
+    Operation(&'a OsStr),
+    Retry(&'a OsStr),
+    Link(LinkId),
+    Timer(EffectId),
+    Program(EffectId),
+    Check(&'a OsStr),
+    Grace(&'a OsStr),
+    Resync,
+    Stop,
+}
+
+impl Wake {
+    fn key(&self) -> Key<'_> {
+        match self {
+            Self::Operation(path) => Key::Operation(path.as_os_str()),
+            Self::Retry(path) => Key::Retry(path.as_os_str()),
+            Self::Link(link) => Key::Link(*link),
+            Self::Timer(id) => Key::Timer(*id),
+            Self::Program(id) => Key::Program(*id),
+            Self::Check(path) => Key::Check(path.as_os_str()),
+            Self::Grace(path) => Key::Grace(path.as_os_str()),
+            Self::Resync => Key::Resync,
+            Self::Stop => Key::Stop,
+        }
+    }
+}
+
+impl PartialEq for Wake {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for Wake {}
+
+impl PartialOrd for Wake {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Wake {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.key().cmp(&other.key())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_are_told_apart_by_kind_and_then_by_whom_they_are_about() {
+        let path = |path: &str| Arc::<Path>::from(Path::new(path));
+        let reasons = [
+            Wake::Operation(path("/r/a")),
+            Wake::Operation(path("/r/b")),
+            Wake::Retry(path("/r/a")),
+            Wake::Check(path("/r/a")),
+            Wake::Grace(path("/r/a")),
+            Wake::Resync,
+            Wake::Stop,
+        ];
+        assert!(reasons.is_sorted_by(|a, b| a < b));
+        assert_eq!(reasons[0], Wake::Operation(path("/r/a")));
+    }
+}
