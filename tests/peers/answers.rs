@@ -172,6 +172,21 @@ fn the_status_of_a_tonic_server_says_what_it_was_given() {
 }
 
 #[test]
+fn the_details_of_a_tonic_servers_status_arrive_as_octets() {
+    for length in 0..10 {
+        let details = pattern(length);
+        let given = tonic::Status::with_details(tonic::Code::Aborted, "no", details.clone().into());
+        let server = Plugin::answering(Err(given)).serve();
+        let expected = Status {
+            details,
+            ..Status::new(Code::Aborted, "no")
+        };
+        let mut link = Link::connect(server.socket());
+        assert_eq!(link.get_info(), Err(CallError::Status(expected)));
+    }
+}
+
+#[test]
 fn a_server_of_something_else_says_that_the_method_is_unknown() {
     let server = Plugin::answering(Ok(info())).serve();
     let mut link = Link::connect(server.socket());
