@@ -1,8 +1,9 @@
 //! All connections: which link each serves, and which of them have work to do.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io;
 
+use litemap::LiteMap;
 use mio::net::UnixStream;
 use mio::{Interest, Registry, Token};
 
@@ -12,8 +13,8 @@ use crate::manager::LinkId;
 /// The connections that the core knows as links.
 #[derive(Debug)]
 pub(super) struct Connections {
-    by_link: BTreeMap<LinkId, (Token, Connection)>,
-    by_token: BTreeMap<Token, LinkId>,
+    by_link: LiteMap<LinkId, (Token, Connection)>,
+    by_token: LiteMap<Token, LinkId>,
     /// Links with work to do, which the loop will not report again.
     ready: BTreeSet<LinkId>,
     last_token: Token,
@@ -23,8 +24,8 @@ impl Connections {
     /// No connections; their tokens will come after `reserved`.
     pub(super) fn new(reserved: Token) -> Self {
         Self {
-            by_link: BTreeMap::new(),
-            by_token: BTreeMap::new(),
+            by_link: LiteMap::new(),
+            by_token: LiteMap::new(),
             ready: BTreeSet::new(),
             last_token: reserved,
         }

@@ -1,9 +1,9 @@
 //! The processes of registered plugins, watched without asking them anything.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 
+use litemap::LiteMap;
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -15,8 +15,8 @@ use crate::manager::LinkId;
 /// The watched processes, by the connection behind which each was found.
 #[derive(Debug, Default)]
 pub(super) struct Guards {
-    by_link: BTreeMap<LinkId, (Token, OwnedFd)>,
-    by_token: BTreeMap<Token, LinkId>,
+    by_link: LiteMap<LinkId, (Token, OwnedFd)>,
+    by_token: LiteMap<Token, LinkId>,
 }
 
 impl Guards {

@@ -7,7 +7,6 @@
 //! root is watched, too, for the root's name; that it cannot be watched harms little, because
 //! everything is scanned now and then.
 
-use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fmt;
 use std::io;
@@ -15,6 +14,7 @@ use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 
 use inotify::{EventMask, WatchDescriptor, WatchMask};
+use litemap::LiteMap;
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 use nix::errno::Errno;
@@ -36,9 +36,9 @@ struct Root {
 pub(super) struct Inotify {
     /// `None` as long as the system refuses one; asked for again with the next watch.
     instance: Option<inotify::Inotify>,
-    descriptors: BTreeMap<WatchId, WatchDescriptor>,
+    descriptors: LiteMap<WatchId, WatchDescriptor>,
     /// The roots that are watched.
-    roots: BTreeMap<PathBuf, Root>,
+    roots: LiteMap<PathBuf, Root>,
     registry: Registry,
     token: Token,
 }
@@ -48,8 +48,8 @@ impl Inotify {
     pub(super) fn new(registry: Registry, token: Token) -> Self {
         Self {
             instance: None,
-            descriptors: BTreeMap::new(),
-            roots: BTreeMap::new(),
+            descriptors: LiteMap::new(),
+            roots: LiteMap::new(),
             registry,
             token,
         }

@@ -5,7 +5,7 @@
 //! the beginning is kept, and the rest is read so that it never blocks on it. When it ends, or is
 //! to be killed, so is all that is left of its group.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::env;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -14,6 +14,7 @@ use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
+use litemap::LiteMap;
 use mio::unix::SourceFd;
 use mio::unix::pipe::Receiver;
 use mio::{Interest, Registry, Token};
@@ -30,8 +31,8 @@ use crate::handler::{EffectId, Program, ProgramEnd, ProgramOutcome};
 /// The programs that run.
 #[derive(Debug, Default)]
 pub(super) struct Programs {
-    by_id: BTreeMap<EffectId, Running>,
-    by_token: BTreeMap<Token, EffectId>,
+    by_id: LiteMap<EffectId, Running>,
+    by_token: LiteMap<Token, EffectId>,
     /// Those that may have ended or written something.
     ready: BTreeSet<EffectId>,
 }

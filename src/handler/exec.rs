@@ -16,11 +16,12 @@
 //! One program at a time runs for one plugin name, in the order of events. An `add` or `old` that
 //! fails is trusted to have undone what it did; one that was killed is followed by a `del`.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use litemap::LiteMap;
 use serde::Serialize;
 
 use super::{
@@ -36,7 +37,7 @@ pub struct ExecHandler {
     program: PathBuf,
     timeout: Duration,
     /// What runs and what waits.
-    lines: BTreeMap<Name, Line>,
+    lines: LiteMap<Name, Line>,
 }
 
 /// Type and name of a plugin.
@@ -73,7 +74,7 @@ impl ExecHandler {
         Self {
             program: program.into(),
             timeout: EXEC_TIMEOUT,
-            lines: BTreeMap::new(),
+            lines: LiteMap::new(),
         }
     }
 
@@ -224,7 +225,7 @@ impl PluginHandler for ExecHandler {
 
     fn abandon(&mut self, ticket: Ticket, context: &mut Context<'_>) {
         let is_meant = |job: &Job| job.ticket == Some(ticket);
-        for line in self.lines.values_mut() {
+        for (_, line) in self.lines.iter_mut() {
             line.waiting.retain(|job| !is_meant(job));
         }
         if let Some(name) = self.name_of_line(|line| is_meant(&line.job)) {

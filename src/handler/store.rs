@@ -4,9 +4,10 @@
 //! of one name live side by side, told apart by their registration sockets: the newest is the one
 //! to use, the others are its fallback.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use litemap::LiteMap;
 
 use super::Plugin;
 
@@ -20,7 +21,7 @@ pub struct Store<T> {
 }
 
 /// By name; of one name the oldest first, each with its registration socket.
-type Plugins<T> = BTreeMap<String, Vec<(Arc<Path>, T)>>;
+type Plugins<T> = LiteMap<String, Vec<(Arc<Path>, T)>>;
 
 impl<T> Clone for Store<T> {
     fn clone(&self) -> Self {

@@ -2,7 +2,7 @@
 //!
 //! Pure.
 
-use std::collections::BTreeMap;
+use litemap::LiteMap;
 
 use super::PluginHandler;
 
@@ -10,7 +10,7 @@ use super::PluginHandler;
 #[derive(Debug, Default)]
 pub struct HandlerTable {
     handlers: Vec<Box<dyn PluginHandler>>,
-    by_type: BTreeMap<String, HandlerId>,
+    by_type: LiteMap<String, HandlerId>,
     unknown: Unknown,
 }
 

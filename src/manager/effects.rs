@@ -2,8 +2,9 @@
 //!
 //! Pure.
 
-use std::collections::BTreeMap;
 use std::path::Path;
+
+use litemap::LiteMap;
 
 use super::execute::Work;
 use super::links::{EffectCall, LinkId, Owner, Phase, Process, Request, Shape};
@@ -21,7 +22,7 @@ use crate::time::Time;
 #[derive(Debug, Default)]
 pub(super) struct Effects {
     ids: EffectIds,
-    open: BTreeMap<EffectId, Open>,
+    open: LiteMap<EffectId, Open>,
 }
 
 #[derive(Debug)]

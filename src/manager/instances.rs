@@ -4,7 +4,6 @@
 //! sockets. The newest registered is the one to use; the others are its fallback, in reverse order
 //! of registration. Whoever goes takes only itself away.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -16,8 +15,8 @@ use crate::handler::Plugin;
 pub struct Instances {
     /// By type and name, and of one name the oldest first.
     plugins: Vec<Arc<Plugin>>,
-    /// The sockets that were refused because the key's plugin has their endpoint.
-    blocked: BTreeMap<Arc<Path>, BTreeSet<Arc<Path>>>,
+    /// The sockets that were refused, each with that of the plugin that has their endpoint.
+    blocked: Vec<(Arc<Path>, Arc<Path>)>,
 }
 
 /// What the removal of an instance leads to.
@@ -26,7 +25,7 @@ pub(super) struct Removed {
     /// The instance that is the one to use from now on, if that has changed.
     pub(super) promoted: Option<Arc<Plugin>>,
     /// The sockets that were refused because of the one that has gone.
-    pub(super) unblocked: BTreeSet<Arc<Path>>,
+    pub(super) unblocked: Vec<Arc<Path>>,
 }
 
 impl Instances {
@@ -57,10 +56,13 @@ impl Instances {
         self.plugins.remove(range.start + place);
         let others = &self.plugins[range.start..range.end - 1];
         let promoted = others.last().filter(|_| was_current).cloned();
-        let unblocked = self.blocked.remove(&plugin.socket).unwrap_or_default();
+        let blocked = std::mem::take(&mut self.blocked).into_iter();
+        let (unblocked, blocked): (Vec<_>, _) =
+            blocked.partition(|(_, holder)| *holder == plugin.socket);
+        self.blocked = blocked;
         Removed {
             promoted,
-            unblocked,
+            unblocked: unblocked.into_iter().map(|(socket, _)| socket).collect(),
         }
     }
 
@@ -74,15 +76,15 @@ impl Instances {
 
     /// The plugin behind `socket` is refused for as long as the one behind `holder` is registered.
     pub(super) fn block(&mut self, socket: Arc<Path>, holder: Arc<Path>) {
-        self.blocked.entry(holder).or_default().insert(socket);
+        let pair = (socket, holder);
+        if !self.blocked.contains(&pair) {
+            self.blocked.push(pair);
+        }
     }
 
     /// The plugin behind `socket` has gone: nothing is left of it to be tried again.
     pub(super) fn unblock(&mut self, socket: &Path) {
-        self.blocked.retain(|_, sockets| {
-            sockets.remove(socket);
-            !sockets.is_empty()
-        });
+        self.blocked.retain(|(blocked, _)| **blocked != *socket);
     }
 
     /// Where the plugins of that type and name are, or would be.

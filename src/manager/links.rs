@@ -3,10 +3,11 @@
 //! Pure: a link is a name for a connection that the daemon holds, and the gRPC client that decides
 //! what is written to it.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
+
+use litemap::LiteMap;
 
 use super::execute::AttemptId;
 use crate::grpc::Client;
@@ -104,7 +105,7 @@ impl Link {
 /// Every connection.
 #[derive(Debug, Default)]
 pub(super) struct Links {
-    by_id: BTreeMap<LinkId, Link>,
+    by_id: LiteMap<LinkId, Link>,
     last: u64,
 }
 

@@ -36,9 +36,11 @@ mod turns;
 mod verdict;
 mod wake;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
+
+use litemap::LiteMap;
 
 pub use crate::config::OnDown;
 pub use crate::handler::DialError;
@@ -83,7 +85,7 @@ pub struct Manager {
     places: Places,
     links: Links,
     /// The connections that guard registered plugins, or did before their process was watched.
-    guards: BTreeMap<LinkId, Arc<Path>>,
+    guards: LiteMap<LinkId, Arc<Path>>,
     on_down: OnDown,
     path_map: PathMap,
     mode: Mode,
@@ -94,7 +96,7 @@ pub struct Manager {
     work: VecDeque<Work>,
     deadlines: Deadlines<Wake>,
     outputs: VecDeque<Output>,
-    tickets: BTreeMap<Ticket, Arc<Path>>,
+    tickets: LiteMap<Ticket, Arc<Path>>,
     last_ticket: u64,
     last_attempt: u64,
     is_stopping: bool,
@@ -250,7 +252,7 @@ impl Manager {
             turns: Turns::default(),
             places: Places::default(),
             links: Links::default(),
-            guards: BTreeMap::new(),
+            guards: LiteMap::new(),
             on_down: OnDown::default(),
             path_map: PathMap::default(),
             mode: Mode::default(),
@@ -260,7 +262,7 @@ impl Manager {
             work: VecDeque::new(),
             deadlines: Deadlines::default(),
             outputs: VecDeque::new(),
-            tickets: BTreeMap::new(),
+            tickets: LiteMap::new(),
             last_ticket: 0,
             last_attempt: 0,
             is_stopping: false,

@@ -3,7 +3,9 @@
 //! Pure. A program is under way from its [`Output::Spawn`] until the daemon says how it ended or
 //! its time is over; what comes of one that was killed interests nobody.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
+
+use litemap::LiteMap;
 
 use super::{Manager, Output, Wake};
 use crate::config::MAX_PROGRAMS;
@@ -13,7 +15,7 @@ use crate::time::Time;
 /// The programs that run, and those that wait in the order in which they were asked for.
 #[derive(Debug, Default)]
 pub(super) struct Programs {
-    running: BTreeMap<EffectId, HandlerId>,
+    running: LiteMap<EffectId, HandlerId>,
     waiting: VecDeque<(EffectId, HandlerId, Program)>,
 }
 

@@ -3,16 +3,18 @@
 //! Pure. The handler's contract is kept per plugin name, whatever sockets the plugins of that name
 //! have: an operation takes a turn before its first question and keeps it until it ends.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
+
+use litemap::LiteMap;
 
 use crate::handler::Plugin;
 
 /// The operations that hold or await a turn, by plugin type and name; the first one holds it.
 #[derive(Debug, Default)]
 pub(super) struct Turns {
-    lines: BTreeMap<Name, VecDeque<Arc<Path>>>,
+    lines: LiteMap<Name, VecDeque<Arc<Path>>>,
 }
 
 type Name = (String, String);

@@ -9,14 +9,16 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::sync::Arc;
 
+use litemap::LiteMap;
+
 use super::{Identity, Place, Problem, WatchId};
 use crate::config;
 
 /// All directories by path, all watches by number.
 #[derive(Debug, Default)]
 pub(super) struct Tree {
-    dirs: BTreeMap<Arc<Path>, Dir>,
-    watched: BTreeMap<WatchId, Arc<Path>>,
+    dirs: LiteMap<Arc<Path>, Dir>,
+    watched: LiteMap<WatchId, Arc<Path>>,
     sockets: usize,
 }
 
@@ -111,7 +113,8 @@ impl Tree {
 
     /// Gives a directory its watch, or none, and returns the one that it had.
     pub(super) fn set_watch(&mut self, dir: &Path, watch: Option<WatchId>) -> Option<WatchId> {
-        let (path, _) = self.dirs.get_key_value(dir)?;
+        let place = self.dirs.find_index(dir).ok()?;
+        let (path, _) = self.dirs.get_indexed(place)?;
         let path = Arc::clone(path);
         let old = self.dirs.get_mut(dir).and_then(|dir| dir.watch.take());
         if let Some(old) = old {

@@ -19,10 +19,10 @@
 mod inventory;
 mod resource;
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use litemap::LiteMap;
 use prost::Message as _;
 
 pub use self::inventory::{Device, DevicePlugin, Unlistable};
@@ -42,9 +42,9 @@ use crate::proto::v1beta1::{DevicePluginOptions, Empty, device_plugin};
 pub struct DeviceHandler {
     plugins: Store<DevicePlugin>,
     /// The plugins that are being registered or are, by their registration sockets.
-    clients: BTreeMap<Arc<Path>, Client>,
+    clients: LiteMap<Arc<Path>, Client>,
     /// Whose effect it is that has not come to an end.
-    owners: BTreeMap<EffectId, Arc<Path>>,
+    owners: LiteMap<EffectId, Arc<Path>>,
 }
 
 /// This side of one plugin.

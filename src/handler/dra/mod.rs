@@ -14,10 +14,10 @@
 mod driver;
 mod service;
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use litemap::LiteMap;
 use prost::Message as _;
 
 pub use self::driver::{DeviceHealth, DeviceName, Driver, Drivers, Health, NoHealth};
@@ -35,9 +35,9 @@ use crate::proto::v1alpha1::NodeWatchResourcesRequest;
 pub struct DraHandler {
     drivers: Drivers,
     /// The registered drivers, by their registration sockets.
-    clients: BTreeMap<Arc<Path>, Client>,
+    clients: LiteMap<Arc<Path>, Client>,
     /// Whose effect it is that has not come to an end.
-    owners: BTreeMap<EffectId, Arc<Path>>,
+    owners: LiteMap<EffectId, Arc<Path>>,
 }
 
 /// This side of one driver.
