@@ -70,9 +70,10 @@ impl Core {
         Ok(None)
     }
 
-    /// Resets a stream that was not taken.
+    /// Resets a stream that was not taken. Nothing is queued for it, so this may go ahead of what
+    /// is queued for others.
     fn refuse(&mut self, stream: StreamId, code: ErrorCode) {
         self.streams.refuse(stream);
-        self.outbox.push_control(&Reset { stream, code }.encode());
+        self.outbox.answer(&Reset { stream, code }.encode());
     }
 }

@@ -126,6 +126,23 @@ fn a_malformed_request_costs_its_stream_and_is_not_shown() {
 }
 
 #[test]
+fn a_refusal_goes_ahead_of_what_is_queued_in_the_order_of_the_answers() {
+    let mut peer = asking(&[ONE]);
+    let sent = peer.machine.send_headers(id(ONE), &HEAD, false, peer.now);
+    assert_eq!(sent, Ok(()));
+    peer.say(&[ping(1), headers(THREE, &[], true), ping(2)].concat());
+    assert_eq!(
+        peer.hear(),
+        [
+            "PING ack 1",
+            "RST_STREAM 3 PROTOCOL_ERROR",
+            "PING ack 2",
+            "HEADERS 1"
+        ]
+    );
+}
+
+#[test]
 fn a_request_with_too_many_headers_costs_its_stream() {
     let mut peer = Peer::calling(&[]);
     let many: Vec<_> = REQUEST.into_iter().chain([("a", "b"); 125]).collect();
