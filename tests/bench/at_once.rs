@@ -1,4 +1,8 @@
 //! How long many plugins wait that come at once, and what it costs to register them.
+//!
+//! All are plugins of one process, which binds one socket after the other and then serves them all:
+//! what it needs for that is in everybody's wall time. Who watches the directory sees each socket
+//! come; the clients are told of each when it listens, and register all of them concurrently.
 
 use std::error::Error;
 use std::time::Duration;

@@ -1,12 +1,12 @@
-//! Makes one GetInfo after the other in memory, so many times, with nothing around it: for those
-//! who count the instructions.
+//! Makes calls in memory, with nothing around them: for those who count the instructions.
 //!
-//!     call-cost TIMES
+//!     call-cost CONNECTIONS CALLS
 //!
-//! A call is all that a daemon does for it without a system call: a client is set up, the request
-//! encoded - the preface, SETTINGS, HEADERS and DATA - and taken, the whole reply handed in and
-//! decoded down to the `PluginInfo`, and the client dropped. The reply is what a server on the `h2`
-//! crate said once, at the start.
+//! So many connections one after the other, and on each so many calls of GetInfo. It is all that a
+//! daemon does for them without a system call: a client is set up, each request encoded - the first
+//! with the preface and SETTINGS - and taken, the whole reply handed in and decoded down to the
+//! `PluginInfo`, and the client dropped. The replies are what a server on the `h2` crate said once,
+//! at the start.
 
 #[path = "../support/link.rs"]
 mod link;
@@ -16,7 +16,7 @@ mod plugin;
 use std::error::Error;
 use std::hint::black_box;
 use std::time::Duration;
-use std::{env, process};
+use std::{env, mem, process};
 
 use plugind::grpc::{Client, Event};
 use plugind::proto::pluginregistration::{InfoRequest, PluginInfo, registration};
@@ -27,62 +27,64 @@ use self::link::Link;
 use self::plugin::Plugin;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let Some(times) = env::args().nth(1).and_then(|times| times.parse().ok()) else {
-        eprintln!("usage: call-cost TIMES");
+    let mut numbers = env::args().skip(1).map_while(|word| word.parse().ok());
+    let (Some(connections), Some(calls)) = (numbers.next(), numbers.next()) else {
+        eprintln!("usage: call-cost CONNECTIONS CALLS");
         process::exit(2);
     };
-    let reply = record()?;
-    for _ in 0..times {
-        black_box(call(black_box(&reply))?);
+    let replies = record(calls)?;
+    for _ in 0..connections {
+        let mut client = Client::new(NOW);
+        for reply in &replies {
+            black_box(call(&mut client, black_box(reply))?);
+        }
     }
     Ok(())
 }
 
-/// Everything that a real plugin says when it is asked who it is.
-fn record() -> Result<Vec<u8>, Box<dyn Error>> {
+/// Everything that a real plugin says when it is asked so many times who it is, by call.
+fn record(calls: usize) -> Result<Vec<Vec<u8>>, Box<dyn Error>> {
     let dir = tempfile::tempdir()?;
     let socket = dir.path().join("reg.sock");
     let plugin = Plugin::serve(&socket, "driver.csi.example.com");
     let mut link = Link::connect(&socket);
-    link.get_info().map_err(|error| error.to_string())?;
+    let mut replies = Vec::new();
+    for _ in 0..calls {
+        link.get_info().map_err(|error| error.to_string())?;
+        replies.push(mem::take(&mut link.received).concat());
+    }
     plugin.stop();
-    Ok(link.received.concat())
+    Ok(replies)
 }
 
 /// One call, answered with these octets.
-fn call(reply: &[u8]) -> Result<PluginInfo, Box<dyn Error>> {
-    let now = Time::ZERO;
-    let mut client = Client::new(now);
+fn call(client: &mut Client, reply: &[u8]) -> Result<PluginInfo, Box<dyn Error>> {
     let request = InfoRequest {}.encode_to_vec();
-    client.unary(
-        registration::GET_INFO,
-        &request,
-        MAX_REPLY,
-        now + PATIENCE,
-        now,
-    );
+    let method = registration::GET_INFO;
+    client.unary(method, &request, MAX_REPLY, NOW + PATIENCE, NOW);
     while !client.transmit().is_empty() {
         let count = black_box(client.transmit()).len();
-        client.sent(count, now);
+        client.sent(count, NOW);
     }
     let mut rest = reply;
-    loop {
-        while let Some(event) = client.poll_event(now) {
+    while !rest.is_empty() {
+        let buffer = client.recv_buf();
+        let count = buffer.len().min(rest.len());
+        buffer[..count].copy_from_slice(&rest[..count]);
+        rest = &rest[count..];
+        client.received(count, NOW);
+        while let Some(event) = client.poll_event(NOW) {
             if let Event::Finished { result, .. } = event {
                 let message = result.map_err(|error| error.to_string())?;
                 return Ok(PluginInfo::decode(&*message)?);
             }
         }
-        let buffer = client.recv_buf();
-        let count = buffer.len().min(rest.len());
-        if count == 0 {
-            return Err("the reply is not whole".into());
-        }
-        buffer[..count].copy_from_slice(&rest[..count]);
-        rest = &rest[count..];
-        client.received(count, now);
     }
+    Err("the reply is not whole".into())
 }
+
+/// When everything happens: nothing here takes time.
+const NOW: Time = Time::ZERO;
 
 /// The most that a reply may hold (bytes): what the daemon accepts.
 const MAX_REPLY: usize = 64 * 1024;

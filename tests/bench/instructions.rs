@@ -20,13 +20,14 @@ use super::subject::Subject;
 /// How many instructions things take; none where there is no valgrind.
 pub(crate) struct Instructions {
     registrations: Vec<(Subject, u64)>,
-    /// One GetInfo in memory, without any socket.
-    pub(crate) call: Option<u64>,
+    /// GetInfo in memory, without any socket: as the first call of a connection, which is set up
+    /// for it, and as a further one.
+    calls: Option<(u64, u64)>,
 }
 
 pub(crate) fn measure(subjects: &[Subject]) -> Result<Instructions, Box<dyn Error>> {
     let mut registrations = Vec::new();
-    let mut call = None;
+    let mut calls = None;
     if has_valgrind()? {
         // kubelet's runtime is not for valgrind.
         for &subject in subjects.iter().filter(|&&it| it != Subject::Kubelet) {
@@ -35,13 +36,13 @@ pub(crate) fn measure(subjects: &[Subject]) -> Result<Instructions, Box<dyn Erro
         }
         if let Some(program) = env::var_os(CALL_COST) {
             let program = Path::new(&program);
-            let more = calling(program, FEW + MORE)? - calling(program, FEW)?;
-            call = Some(more / u64::try_from(MORE)?);
+            let first = calling(program, 1)?;
+            calls = Some((first, calling(program, 2)? - first));
         }
     }
     Ok(Instructions {
         registrations,
-        call,
+        calls,
     })
 }
 
@@ -69,18 +70,20 @@ fn registering(subject: Subject, plugins: usize) -> Result<u64, Box<dyn Error>> 
     collected(&log)
 }
 
-/// The instructions of the program that makes so many calls in memory.
+/// The instructions of one connection with so many calls, in memory.
 fn calling(program: &Path, calls: usize) -> Result<u64, Box<dyn Error>> {
-    let dir = tempfile::tempdir()?;
-    let log = dir.path().join("log");
-    let status = counting(&log)
-        .arg(program)
-        .arg(calls.to_string())
-        .status()?;
-    if !status.success() {
-        return Err(format!("{}: {status}", program.display()).into());
-    }
-    collected(&log)
+    let of = |connections: usize| {
+        let dir = tempfile::tempdir()?;
+        let log = dir.path().join("log");
+        let mut command = counting(&log);
+        let numbers = [connections, calls].map(|number| number.to_string());
+        let status = command.arg(program).args(numbers).status()?;
+        if !status.success() {
+            return Err(format!("{}: {status}", program.display()).into());
+        }
+        collected(&log)
+    };
+    Ok((of(FEW + MORE)? - of(FEW)?) / u64::try_from(MORE)?)
 }
 
 /// What counts the instructions of the program behind it.
@@ -99,6 +102,12 @@ fn collected(log: &Path) -> Result<u64, Box<dyn Error>> {
 }
 
 impl Instructions {
+    /// What encoding GetInfo's request and decoding its reply takes, with everything that comes
+    /// with them in the first call of a connection.
+    pub(crate) fn get_info(&self) -> Option<u64> {
+        self.calls.map(|(first, _)| first)
+    }
+
     pub(crate) fn table(&self) -> Table {
         let row = |(subject, count): &(Subject, u64)| {
             vec![
@@ -107,11 +116,12 @@ impl Instructions {
             ]
         };
         let mut rows: Vec<_> = self.registrations.iter().map(row).collect();
-        if let Some(call) = self.call {
+        if let Some((first, further)) = self.calls {
             rows.push(vec![
-                json!("GetInfo's request and reply in memory, plugind"),
-                json!(call),
+                json!("GetInfo in memory, with the set-up"),
+                json!(first),
             ]);
+            rows.push(vec![json!("GetInfo in memory, once more"), json!(further)]);
         }
         Table {
             title: "Instructions, without the kernel's (callgrind)".to_owned(),
@@ -122,7 +132,7 @@ impl Instructions {
     }
 }
 
-/// How many plugins, or calls, a run has at least: what is done once is done then.
+/// How many plugins, or connections, a run has at least: what is done once is done then.
 const FEW: usize = 20;
 
 /// How many more the other run has.
