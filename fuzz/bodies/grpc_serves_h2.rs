@@ -21,7 +21,7 @@ pub fn check(bytes: &[u8]) {
     let size = input.pick(&PIPES);
     let builder = h2_client::builder(&mut input);
     let mut calls = Vec::new();
-    for number in 0..=input.below(METHODS.len()) {
+    for number in 0..=input.below(METHODS.len() + 1) {
         calls.push(Call::new(METHODS.get(number).copied(), &mut input));
     }
     let octets = calls
@@ -65,7 +65,8 @@ impl Call {
     fn new(method: Option<&'static str>, input: &mut Input<'_>) -> Self {
         let request = vec![input.octet(); input.pick(&SIZES)];
         let messages = input.pick(&[1, 1, 0, 2, 4]);
-        let mut message = || vec![input.octet(); input.pick(&SIZES)];
+        let sizes = if messages > 1 { &MANY_SIZES } else { &SIZES };
+        let mut message = || vec![input.octet(); input.pick(sizes)];
         Self {
             method,
             request,
@@ -86,9 +87,8 @@ impl Call {
     /// What the client is answered.
     fn reply(&self) -> Vec<u8> {
         let messages = self.messages.iter().filter(|_| self.method.is_some());
-        messages
-            .flat_map(|message| wire::message(message))
-            .collect()
+        let messages: Vec<Vec<u8>> = messages.map(|message| wire::message(message)).collect();
+        messages.concat()
     }
 
     /// Says what the server takes of the answer, once the call has come.
@@ -182,6 +182,9 @@ const MOST_TURNS: usize = 30;
 
 /// How long messages are: around the limits of frames, windows and buffers (octets).
 const SIZES: [usize; 8] = [0, 1, 100, 1000, 1, 100, 16_384, 70_000];
+
+/// How long they are where there are many: together as long as the largest alone (octets).
+const MANY_SIZES: [usize; 8] = [0, 1, 100, 1000, 1, 100, 16_384, 20_000];
 
 /// How large a request may be (octets).
 const LARGEST_REQUEST: usize = 100_000;
