@@ -221,6 +221,11 @@ pub const DEVICE_GRACE: Duration = Duration::from_secs(300);
 /// each (kubelet: no other limit than that of the message).
 pub const MAX_DEVICES: usize = 65_536;
 
+// --- Queues --------------------------------------------------------------------------------------
+
+/// How many entries an empty queue keeps room for: what a burst took beyond that is given back.
+pub const KEPT_QUEUE: usize = 16;
+
 // --- The watch -----------------------------------------------------------------------------------
 
 /// How long a directory that cannot be watched or read is left alone (kubelet gives up on it; its

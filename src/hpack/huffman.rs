@@ -35,7 +35,7 @@ struct Bits<'a> {
     /// How many bits of `buffer` belong to the string.
     count: u32,
     /// What is not yet in `buffer`.
-    octets: std::slice::Iter<'a, u8>,
+    octets: &'a [u8],
 }
 
 impl<'a> Bits<'a> {
@@ -43,7 +43,7 @@ impl<'a> Bits<'a> {
         Self {
             buffer: u64::MAX,
             count: 0,
-            octets: octets.iter(),
+            octets,
         }
     }
 
@@ -69,13 +69,19 @@ impl<'a> Bits<'a> {
         SYMBOLS.get(index).copied().ok_or(Error::HuffmanEos)
     }
 
+    /// Takes in four octets while there are as many, and then what is left.
     fn refill(&mut self) {
-        while self.count <= u64::BITS - u8::BITS {
-            let Some(&octet) = self.octets.next() else {
-                return;
-            };
+        if let Some((four, rest)) = self.octets.split_first_chunk() {
+            let four = u64::from(!u32::from_be_bytes(*four));
+            self.buffer ^= four << (u64::BITS - u32::BITS - self.count);
+            self.count += u32::BITS;
+            self.octets = rest;
+            return;
+        }
+        while let Some((&octet, rest)) = self.octets.split_first() {
             self.buffer ^= u64::from(!octet) << (u64::BITS - u8::BITS - self.count);
             self.count += u8::BITS;
+            self.octets = rest;
         }
     }
 

@@ -105,7 +105,8 @@ impl Link {
 /// Every connection.
 #[derive(Debug, Default)]
 pub(super) struct Links {
-    by_id: LiteMap<LinkId, Link>,
+    /// Each in a place of its own: the list stays as long as it ever was.
+    by_id: LiteMap<LinkId, Box<Link>>,
     last: u64,
 }
 
@@ -113,23 +114,21 @@ impl Links {
     pub(super) fn add(&mut self, owner: Owner, request: Option<Request>) -> LinkId {
         self.last += 1;
         let id = LinkId(self.last);
-        self.by_id.insert(
-            id,
-            Link {
-                owner,
-                phase: Phase::Dialing(request),
-                process: None,
-            },
-        );
+        let link = Link {
+            owner,
+            phase: Phase::Dialing(request),
+            process: None,
+        };
+        self.by_id.insert(id, Box::new(link));
         id
     }
 
     pub(super) fn get(&self, id: LinkId) -> Option<&Link> {
-        self.by_id.get(&id)
+        self.by_id.get(&id).map(|link| &**link)
     }
 
     pub(super) fn get_mut(&mut self, id: LinkId) -> Option<&mut Link> {
-        self.by_id.get_mut(&id)
+        self.by_id.get_mut(&id).map(|link| &mut **link)
     }
 
     pub(super) fn client(&mut self, id: LinkId) -> Option<&mut Client> {
@@ -137,10 +136,10 @@ impl Links {
     }
 
     pub(super) fn remove(&mut self, id: LinkId) -> Option<Link> {
-        self.by_id.remove(&id)
+        self.by_id.remove(&id).map(|link| *link)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (LinkId, &Link)> {
-        self.by_id.iter().map(|(id, link)| (*id, link))
+        self.by_id.iter().map(|(id, link)| (*id, &**link))
     }
 }

@@ -56,7 +56,7 @@ pub use operation::{Command, Event, Operation, Outcome, Question, Step, Unexpect
 pub use verdict::{Verdict, verdict};
 pub use wake::Wake;
 
-use crate::config::{Mode, PathMap, RESYNC_INTERVAL, STOP_GRACE};
+use crate::config::{KEPT_QUEUE, Mode, PathMap, RESYNC_INTERVAL, STOP_GRACE};
 use crate::escape;
 use crate::handler::{EffectId, HandlerTable, Program, ProgramOutcome, Reason, Ticket};
 use crate::time::Time;
@@ -325,6 +325,9 @@ impl Manager {
 
     /// The next thing to be done, oldest first.
     pub fn poll_output(&mut self) -> Option<Output> {
+        if self.outputs.is_empty() {
+            self.outputs.shrink_to(KEPT_QUEUE);
+        }
         self.outputs.pop_front()
     }
 

@@ -1,14 +1,14 @@
 //! Why the manager wants to be woken.
 //!
 //! Pure. The reasons are keys of an index that is searched on every step of every operation, so
-//! their paths are compared octet by octet, as in [`by_path`](super::by_path).
+//! their paths are compared by their octets, as in [`by_path`](super::by_path).
 
 use std::cmp::Ordering;
-use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
 
 use super::LinkId;
+use super::by_path::ByOctets;
 use crate::handler::EffectId;
 
 /// Why the manager wants to be woken.
@@ -37,13 +37,13 @@ pub enum Wake {
 /// What reasons are compared by.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Key<'a> {
-    Operation(&'a OsStr),
-    Retry(&'a OsStr),
+    Operation(ByOctets<'a>),
+    Retry(ByOctets<'a>),
     Link(LinkId),
     Timer(EffectId),
     Program(EffectId),
-    Check(&'a OsStr),
-    Grace(&'a OsStr),
+    Check(ByOctets<'a>),
+    Grace(ByOctets<'a>),
     Resync,
     Stop,
 }
@@ -51,13 +51,13 @@ enum Key<'a> {
 impl Wake {
     fn key(&self) -> Key<'_> {
         match self {
-            Self::Operation(path) => Key::Operation(path.as_os_str()),
-            Self::Retry(path) => Key::Retry(path.as_os_str()),
+            Self::Operation(path) => Key::Operation(ByOctets(path)),
+            Self::Retry(path) => Key::Retry(ByOctets(path)),
             Self::Link(link) => Key::Link(*link),
             Self::Timer(id) => Key::Timer(*id),
             Self::Program(id) => Key::Program(*id),
-            Self::Check(path) => Key::Check(path.as_os_str()),
-            Self::Grace(path) => Key::Grace(path.as_os_str()),
+            Self::Check(path) => Key::Check(ByOctets(path)),
+            Self::Grace(path) => Key::Grace(ByOctets(path)),
             Self::Resync => Key::Resync,
             Self::Stop => Key::Stop,
         }

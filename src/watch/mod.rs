@@ -145,6 +145,9 @@ impl Watch {
 
     /// The next thing to do.
     pub fn poll_output(&mut self) -> Option<Output> {
+        if self.outputs.is_empty() {
+            self.outputs.shrink_to(config::KEPT_QUEUE);
+        }
         self.outputs.pop_front()
     }
 
