@@ -129,10 +129,10 @@ pub const GET_INFO_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long `NotifyRegistrationStatus` may take (kubelet: `notifyTimeoutDuration`, 5 s).
 pub const NOTIFY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The first pause when nobody listens on a new socket: it is bound a moment before it listens, and
-/// most plugins need less than this, the shortest that the loop can wait (kubelet: gRPC's own
-/// backoff, about 1 s).
-pub const LADDER_INITIAL: Duration = Duration::from_millis(1);
+/// The first pause when nobody listens on a new socket: it is bound a moment before it listens, so
+/// one in two plugins is met in between, and most need less than this (kubelet: gRPC's own backoff,
+/// about 1 s).
+pub const LADDER_INITIAL: Duration = Duration::from_micros(50);
 
 /// The longest pause on that ladder, which doubles: a plugin that takes seconds to listen waits at
 /// most this long for us.

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, ppoll};
 
 use super::SetupError;
 use super::clock::Clock;
@@ -195,6 +197,7 @@ impl PluginManager {
 
     fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         let longest = self.poll_timeout().into_iter().chain(timeout).min();
+        let longest = self.wait_briefly(longest)?;
         self.events.clear();
         match self.poll.poll(&mut self.events, longest) {
             Ok(()) => {}
@@ -218,6 +221,20 @@ impl PluginManager {
             }
         }
         Ok(())
+    }
+
+    /// Waits if that is to be for less than a millisecond, and returns how long is left to wait.
+    ///
+    /// The loop itself waits for whole milliseconds: an age for a plugin that is about to listen.
+    fn wait_briefly(&self, longest: Option<Duration>) -> io::Result<Option<Duration>> {
+        let Some(brief) = longest.filter(|it| !it.is_zero() && *it < MILLISECOND) else {
+            return Ok(longest);
+        };
+        let mut polled = [PollFd::new(self.as_fd(), PollFlags::POLLIN)];
+        match ppoll(&mut polled, Some(brief.into()), None) {
+            Ok(_) | Err(Errno::EINTR) => Ok(Some(Duration::ZERO)),
+            Err(errno) => Err(errno.into()),
+        }
     }
 
     /// Whether the last wait brought as many events as it could: there may be more.
@@ -471,6 +488,9 @@ const INOTIFY: Token = Token(0);
 
 /// The token of [`PluginManager::wake_on`]; connections come after it.
 const WAKE: Token = Token(1);
+
+/// The shortest that the loop itself can wait.
+const MILLISECOND: Duration = Duration::from_millis(1);
 
 /// How many events one wait may bring: more come with the next one.
 const EVENTS: usize = 256;

@@ -295,7 +295,7 @@ fn a_new_socket_is_dialled_on_a_ladder_until_the_dial_budget_is_used_up() {
         };
         assert_eq!(commands, []);
         let until = waiting.deadline().expect("it waits for a moment");
-        pauses.push(until.saturating_since(now).as_millis());
+        pauses.push(until.saturating_since(now).as_micros());
         now = until;
         let Step::Goes(dialing, commands) = waiting.handle(Event::Timeout, now) else {
             panic!("it dials again")
@@ -303,8 +303,8 @@ fn a_new_socket_is_dialled_on_a_ladder_until_the_dial_budget_is_used_up() {
         assert_eq!(commands, [Command::Dial]);
         operation = dialing;
     }
-    assert_eq!(pauses[..5], [1, 2, 4, 8, 16]);
-    assert_eq!(pauses[9..12], [512, 1000, 1000]);
+    assert_eq!(pauses[..5], [50, 100, 200, 400, 800]);
+    assert_eq!(pauses[14..17], [819_200, 1_000_000, 1_000_000]);
     assert!(now > Time::from_millis(9000) && now < Time::ZERO + DIAL_TIMEOUT);
 }
 
