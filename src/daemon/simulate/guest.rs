@@ -37,7 +37,11 @@ impl Guest {
 
     /// Takes in what the loop has to report.
     pub(super) fn report(&mut self, event: &Event) {
-        if event.is_readable() || event.is_read_closed() || event.is_error() {
+        let is_ending = event.is_read_closed() || event.is_error();
+        if is_ending {
+            self.connection.set_ending();
+        }
+        if event.is_readable() || is_ending {
             self.connection.set_readable();
         }
     }
@@ -83,5 +87,58 @@ impl Guest {
             Moved::Ended(_) => plugin.eof(self.link, clock.now()),
         }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::os::unix::net::UnixStream as StdStream;
+    use std::path::PathBuf;
+    use std::time::Duration;
+
+    use mio::{Events, Interest, Poll};
+
+    use super::*;
+    use crate::simulate::{Faults, Profile, Socket};
+
+    fn plugin(clock: Clock) -> Plugin {
+        let profile = Profile {
+            kind: "CSIPlugin".to_owned(),
+            name: "a".to_owned(),
+            versions: Vec::new(),
+            socket: PathBuf::new(),
+            endpoint: None,
+            toggle_health: None,
+            faults: Faults::default(),
+        };
+        Plugin::new(&profile, Duration::ZERO, clock.now())
+    }
+
+    #[test]
+    fn whose_end_is_reported_together_with_its_last_words_is_leaving() {
+        let clock = Clock::start();
+        let mut plugin = plugin(clock);
+        let mut poll = Poll::new().unwrap();
+        let (ours, mut theirs) = StdStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        let mut stream = UnixStream::from_std(ours);
+        poll.registry()
+            .register(&mut stream, Token(0), Interest::READABLE)
+            .unwrap();
+        let link = plugin.accept(Socket::Common, clock.now());
+        let mut guest = Guest::new(Token(0), link, stream);
+        // What the plugin says first is said: from here on it only listens.
+        while guest.serve(&mut plugin, clock) {}
+
+        theirs.write_all(b"PRI").unwrap();
+        drop(theirs);
+        let mut events = Events::with_capacity(4);
+        poll.poll(&mut events, None).unwrap();
+        events.iter().for_each(|event| guest.report(event));
+        for _ in 0..3 {
+            guest.serve(&mut plugin, clock);
+        }
+        assert!(guest.is_leaving(&plugin));
     }
 }
