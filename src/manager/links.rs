@@ -18,6 +18,12 @@ use crate::time::Time;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkId(u64);
 
+#[cfg(test)]
+impl LinkId {
+    /// A name that no connection of a manager has.
+    pub(crate) const OUTSIDE: Self = Self(0);
+}
+
 /// The number of a process at the other end of a connection: of the one that began to listen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Process(pub u32);
