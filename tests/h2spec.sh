@@ -23,9 +23,9 @@ main() {
 }
 
 hold_server() {
-	local serve address
+	local address
 	coproc SERVE { exec "$target/debug/examples/serve" 127.0.0.1:0; }
-	serve=$SERVE_PID
+	serve=$SERVE_PID # not local: the trap runs when this function has been left
 	trap 'kill "$serve" 2>/dev/null || true' EXIT
 	read -r address <&"${SERVE[0]}"
 	"$target/h2spec/h2spec" --strict --host "${address%:*}" --port "${address##*:}" "${sections[@]}"
