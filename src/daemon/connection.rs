@@ -88,7 +88,9 @@ impl Connection {
             Ok(n) => {
                 // epoll(7): "the condition that the read/write I/O space is exhausted can also be
                 // detected by checking the amount of data read from [...] the target file
-                // descriptor." An end that was reported is still to be read.
+                // descriptor." An end that was reported is still to be read. Descriptors that are
+                // sent along cut a read short, too, but gRPC has none: who sends them has what
+                // follows read when it says more.
                 let is_exhausted = n < buffer.len() && !self.is_ending && !self.is_broken;
                 self.is_readable = !is_exhausted;
                 Moved::Bytes(n)
