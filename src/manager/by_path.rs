@@ -118,6 +118,10 @@ impl<V> ByPath<V> {
         self.values.contains_key(&ByOctets(path) as &dyn Octets)
     }
 
+    pub(super) fn retain(&mut self, mut keep: impl FnMut(&Arc<Path>, &V) -> bool) {
+        self.values.retain(|key, value| keep(&key.0, value));
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = (&Arc<Path>, &V)> {
         self.values.iter().map(|(key, value)| (&key.0, value))
     }

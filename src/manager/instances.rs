@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::by_path::ByPath;
 use crate::handler::Plugin;
 
 /// The registered plugins.
@@ -16,7 +17,7 @@ pub struct Instances {
     /// By type and name, and of one name the oldest first.
     plugins: Vec<Arc<Plugin>>,
     /// The sockets that were refused, each with that of the plugin that has their endpoint.
-    blocked: Vec<(Arc<Path>, Arc<Path>)>,
+    blocked: ByPath<Arc<Path>>,
 }
 
 /// What the removal of an instance leads to.
@@ -56,13 +57,9 @@ impl Instances {
         self.plugins.remove(range.start + place);
         let others = &self.plugins[range.start..range.end - 1];
         let promoted = others.last().filter(|_| was_current).cloned();
-        let blocked = std::mem::take(&mut self.blocked).into_iter();
-        let (unblocked, blocked): (Vec<_>, _) =
-            blocked.partition(|(_, holder)| *holder == plugin.socket);
-        self.blocked = blocked;
         Removed {
             promoted,
-            unblocked: unblocked.into_iter().map(|(socket, _)| socket).collect(),
+            unblocked: self.unblocked(&plugin.socket),
         }
     }
 
@@ -76,15 +73,25 @@ impl Instances {
 
     /// The plugin behind `socket` is refused for as long as the one behind `holder` is registered.
     pub(super) fn block(&mut self, socket: Arc<Path>, holder: Arc<Path>) {
-        let pair = (socket, holder);
-        if !self.blocked.contains(&pair) {
-            self.blocked.push(pair);
-        }
+        self.blocked.insert(socket, holder);
     }
 
     /// The plugin behind `socket` has gone: nothing is left of it to be tried again.
     pub(super) fn unblock(&mut self, socket: &Path) {
-        self.blocked.retain(|(blocked, _)| **blocked != *socket);
+        self.blocked.remove(socket);
+    }
+
+    /// Takes out the sockets that were refused because of the plugin behind `gone`.
+    fn unblocked(&mut self, gone: &Path) -> Vec<Arc<Path>> {
+        let mut unblocked = Vec::new();
+        self.blocked.retain(|socket, holder| {
+            let is_free = holder.as_os_str() == gone.as_os_str();
+            if is_free {
+                unblocked.push(socket.clone());
+            }
+            !is_free
+        });
+        unblocked
     }
 
     /// Where the plugins of that type and name are, or would be.
