@@ -1,0 +1,318 @@
+//! The watch in trouble: events that are lost, directories that fail or come again, roots in and
+//! beside each other, and limits.
+
+use super::*;
+
+#[test]
+fn after_an_overflow_everything_is_scanned_and_compared() {
+    let mut t = Timeline::scanned(&[
+        ("stays", socket(1)),
+        ("goes", socket(2)),
+        ("changes", socket(3)),
+        ("sub", Kind::Directory),
+    ]);
+    t.scan_ok("/p/sub", 2, &[("below", socket(4))]);
+    while t.watch.poll_output().is_some() {}
+
+    t.event(Event::Overflowed);
+    t.expect(&["scan root /p", "scan /p/sub"]);
+    t.scan_ok(
+        "/p",
+        1,
+        &[
+            ("stays", socket(1)),
+            ("changes", socket(5)),
+            ("comes", socket(6)),
+            ("sub", Kind::Directory),
+        ],
+    );
+    t.expect(&["lost /p/goes", "found /p/changes #5", "found /p/comes #6"]);
+    t.scan_ok("/p/sub", 2, &[]);
+    t.expect(&["lost /p/sub/below"]);
+}
+
+#[test]
+fn a_directory_that_was_replaced_while_events_were_lost_gets_a_new_watch() {
+    let mut t = Timeline::scanned(&[("sub", Kind::Directory)]);
+    t.scan_ok("/p/sub", 2, &[("a", socket(1))]);
+    t.expect(&["scan /p/sub", "found /p/sub/a #1"]);
+    t.scan_ok("/p/sub", 3, &[("a", socket(2))]);
+    t.expect(&["unwatch 2", "found /p/sub/a #2"]);
+    t.event(Event::Unwatched { watch: WatchId(2) });
+    t.expect_silence();
+}
+
+#[test]
+fn a_lost_root_is_reported_created_again_on_the_tick_and_scanned() {
+    let mut t = Timeline::scanned(&[("a", socket(1))]);
+    t.expect(&["found /p/a #1"]);
+    t.event(Event::Unwatched { watch: WatchId(1) });
+    t.expect(&["scan root /p"]);
+    t.scan_missing("/p");
+    t.expect(&["lost /p/a", "/p: it is not there"]);
+
+    t.tick();
+    assert_eq!(t.now, Time::ZERO + config::WATCH_RETRY);
+    t.expect(&["create and scan /p"]);
+    t.scan_ok("/p", 2, &[("a", socket(2))]);
+    t.expect(&["found /p/a #2", "/p: recovered"]);
+    t.expect_rest();
+}
+
+#[test]
+fn a_root_that_was_renamed_away_is_no_longer_watched_under_its_new_name() {
+    let mut t = Timeline::scanned(&[("a", socket(1))]);
+    t.expect(&["found /p/a #1"]);
+    t.event(Event::Moved { watch: WatchId(1) });
+    t.expect(&["scan root /p"]);
+    t.scan_missing("/p");
+    t.expect(&["lost /p/a", "unwatch 1", "/p: it is not there"]);
+}
+
+#[test]
+fn a_root_that_cannot_be_created_again_is_reported_once_and_tried_on_every_tick() {
+    let mut t = Timeline::scanned(&[]);
+    t.event(Event::Unwatched { watch: WatchId(1) });
+    t.scan_missing("/p");
+    t.expect(&["scan root /p", "/p: it is not there"]);
+    let denied = || Problem::NotCreated(Obstacle::Denied);
+    t.tick();
+    t.scan("/p", Err(denied()), Err(denied()));
+    t.expect(&[
+        "create and scan /p",
+        "/p: it cannot be created: permission denied",
+    ]);
+    for _ in 0..3 {
+        t.tick();
+        t.scan("/p", Err(denied()), Err(denied()));
+        t.expect(&["create and scan /p"]);
+    }
+}
+
+#[test]
+fn a_directory_that_cannot_be_watched_is_reported_and_scanned_on_the_tick_and_the_rest_goes_on() {
+    let mut t = Timeline::scanned(&[("bad", Kind::Directory), ("good", Kind::Directory)]);
+    t.expect(&["scan /p/bad", "scan /p/good"]);
+    t.scan("/p/bad", not_watched(), Ok(listing(&[("a", socket(1))])));
+    t.expect(&[
+        "found /p/bad/a #1",
+        "/p/bad: it cannot be watched and is scanned every 1s: no inotify watches are left",
+    ]);
+    t.scan_ok("/p/good", 2, &[("b", socket(2))]);
+    t.expect(&["found /p/good/b #2"]);
+
+    t.tick();
+    t.expect(&["scan /p/bad"]);
+    t.scan("/p/bad", not_watched(), Ok(listing(&[("c", socket(3))])));
+    t.expect(&["lost /p/bad/a", "found /p/bad/c #3"]);
+    t.tick();
+    t.scan_ok("/p/bad", 3, &[("c", socket(3))]);
+    t.expect(&["scan /p/bad", "/p/bad: recovered"]);
+    t.expect_rest();
+}
+
+#[test]
+fn without_inotify_everything_is_scanned_on_the_tick_and_that_is_said_once() {
+    let no_inotify = || Err(Problem::NotWatched(Obstacle::InstancesUsedUp));
+    let root = || Ok(listing(&[("a", socket(1)), ("sub", Kind::Directory)]));
+    let mut t = Timeline::new();
+    t.scan("/p", no_inotify(), root());
+    t.scan("/p/sub", no_inotify(), Ok(listing(&[("b", socket(2))])));
+    t.expect(&[
+        "create and scan /p",
+        "found /p/a #1",
+        "scan /p/sub",
+        "/p: it cannot be watched and is scanned every 1s: no inotify instances are left",
+        "found /p/sub/b #2",
+    ]);
+    t.tick();
+    t.expect(&["create and scan /p", "scan /p/sub"]);
+    t.scan("/p", no_inotify(), root());
+    t.scan("/p/sub", no_inotify(), Ok(listing(&[("c", socket(3))])));
+    t.expect(&["lost /p/sub/b", "found /p/sub/c #3"]);
+
+    t.tick();
+    t.scan("/p", Ok(WatchId(1)), root());
+    t.scan_ok("/p/sub", 2, &[("c", socket(3))]);
+    t.expect(&["create and scan /p", "scan /p/sub", "/p: recovered"]);
+    t.expect_rest();
+}
+
+#[test]
+fn what_nobody_tells_is_found_by_the_resync() {
+    let mut t = Timeline::new();
+    assert_eq!(t.watch.poll_timeout(), None, "nothing was scanned");
+    t.expect(&["create and scan /p"]);
+    t.scan_ok("/p", 1, &[("a", socket(1))]);
+    t.expect(&["found /p/a #1"]);
+    for (watch, inode) in [(2, 2), (3, 3)] {
+        t.tick();
+        t.expect(&["scan root /p"]);
+        // Another file system was mounted on top.
+        t.scan_ok("/p", watch, &[("a", socket(inode))]);
+        t.expect(&[
+            &format!("unwatch {}", watch - 1),
+            &format!("found /p/a #{inode}"),
+        ]);
+    }
+    assert_eq!(t.now, Time::ZERO + 2 * config::RESYNC_INTERVAL);
+}
+
+#[test]
+fn a_directory_that_cannot_be_read_for_a_while_keeps_its_plugins() {
+    let mut t = Timeline::scanned(&[("a", socket(1))]);
+    t.event(Event::Overflowed);
+    t.expect(&["found /p/a #1", "scan root /p"]);
+    let unreadable = Err(Problem::NotRead(Obstacle::DescriptorsUsedUp));
+    t.scan("/p", Ok(WatchId(1)), unreadable);
+    t.expect(&["/p: it cannot be read: no file descriptors are left"]);
+    t.tick();
+    t.scan_ok("/p", 1, &[("a", socket(1))]);
+    t.expect(&["create and scan /p", "/p: recovered"]);
+}
+
+#[test]
+fn a_file_in_the_place_of_a_root_is_reported_until_it_makes_way() {
+    let mut t = Timeline::new();
+    t.scan(
+        "/p",
+        Err(Problem::NotADirectory),
+        Err(Problem::NotADirectory),
+    );
+    t.expect(&["create and scan /p", "/p: it is not a directory"]);
+    t.tick();
+    t.scan_ok("/p", 1, &[]);
+    t.expect(&["create and scan /p", "/p: recovered"]);
+}
+
+#[test]
+fn a_sub_directory_that_is_gone_when_it_is_scanned_is_forgotten_without_a_word() {
+    let mut t = Timeline::scanned(&[("sub", Kind::Directory)]);
+    t.scan_missing("/p/sub");
+    t.expect(&["scan /p/sub"]);
+    t.expect_rest();
+    t.dir_appeared(1, "sub");
+    t.expect(&["scan /p/sub"]);
+}
+
+#[test]
+fn an_answer_about_a_directory_that_was_given_up_meanwhile_leaves_no_watch_behind() {
+    let mut t = Timeline::scanned(&[("sub", Kind::Directory)]);
+    t.vanished(1, "sub");
+    t.scan_ok("/p/sub", 2, &[("a", socket(1))]);
+    t.look("/p/sub/a", socket(1));
+    t.expect(&["scan /p/sub", "unwatch 2"]);
+}
+
+#[test]
+fn several_roots_are_independent_and_one_inside_another_is_covered_by_it() {
+    let mut t = Timeline::on(&["/q", "/p", "/p", "/p/below", "/p/.hidden/root"]);
+    t.expect(&[
+        "create and scan /p",
+        "create and scan /p/.hidden/root",
+        "create and scan /q",
+    ]);
+    t.scan_ok("/p", 1, &[("a", socket(1))]);
+    t.scan_missing("/q");
+    t.expect(&["found /p/a #1", "/q: it is not there"]);
+}
+
+#[test]
+fn a_root_beside_another_is_not_covered_by_it_however_it_is_written() {
+    let mut t = Timeline::on(&["/p", "/p/../q"]);
+    t.expect(&["create and scan /p", "create and scan /p/../q"]);
+}
+
+#[test]
+fn the_same_directory_under_a_second_path_is_watched_once() {
+    let mut t = Timeline::on(&["/p", "/q"]);
+    t.scan_ok("/p", 1, &[("a", socket(1))]);
+    t.scan_ok("/q", 1, &[("a", socket(1))]);
+    t.expect(&[
+        "create and scan /p",
+        "create and scan /q",
+        "found /p/a #1",
+        "/q: it is watched as /p already",
+    ]);
+    t.expect_rest();
+}
+
+#[test]
+fn a_directory_that_is_mounted_inside_itself_ends_the_descent() {
+    let mut t = Timeline::scanned(&[("sub", Kind::Directory)]);
+    t.scan_ok("/p/sub", 2, &[("loop", Kind::Directory)]);
+    t.scan_ok("/p/sub/loop", 2, &[("loop", Kind::Directory)]);
+    t.expect(&[
+        "scan /p/sub",
+        "scan /p/sub/loop",
+        "/p/sub/loop: it is watched as /p/sub already",
+    ]);
+}
+
+#[test]
+fn directories_below_the_depth_limit_are_reported_and_ignored() {
+    let mut t = Timeline::scanned(&[("d", Kind::Directory)]);
+    let mut dir = String::from("/p");
+    for depth in 1..=config::MAX_TREE_DEPTH {
+        dir.push_str("/d");
+        t.expect(&[&format!("scan {dir}")]);
+        t.scan_ok(
+            &dir,
+            i32::try_from(depth + 1).unwrap(),
+            &[("d", Kind::Directory)],
+        );
+    }
+    t.expect(&[&format!(
+        "{dir}: it holds directories more than 16 levels deep, which are ignored"
+    )]);
+    t.expect_rest(); // Waiting would not help.
+}
+
+#[test]
+fn sockets_above_the_limit_are_reported_and_found_once_there_is_room() {
+    let names: Vec<String> = (0..config::MAX_SOCKETS)
+        .map(|n| format!("{n:06}"))
+        .collect();
+    let entries: Vec<(&str, Kind)> = names
+        .iter()
+        .map(|name| (name.as_str(), socket(1)))
+        .collect();
+    let mut t = Timeline::scanned(&entries);
+    while t.watch.poll_output().is_some() {}
+
+    t.look("/p/more", socket(2));
+    t.look("/p/still-more", socket(3));
+    t.expect(&["/p: there are more than 16384 plugin sockets; the rest is ignored"]);
+    t.vanished(1, "000000");
+    t.tick();
+    t.expect(&["lost /p/000000", "create and scan /p"]);
+    let rest: Vec<_> = entries[1..]
+        .iter()
+        .copied()
+        .chain([("more", socket(2))])
+        .collect();
+    t.scan_ok("/p", 1, &rest);
+    t.expect(&["found /p/more #2", "/p: recovered"]);
+}
+
+#[test]
+fn names_missing_from_an_incomplete_listing_are_not_taken_for_gone() {
+    let mut t = Timeline::scanned(&[("a", socket(1))]);
+    t.expect(&["found /p/a #1"]);
+    let mut part = listing(&[("b", socket(2))]);
+    part.complete = false;
+    t.scan("/p", Ok(WatchId(1)), Ok(part));
+    t.expect(&[
+        "found /p/b #2",
+        "/p: it holds more than 65536 names; the rest is ignored",
+    ]);
+}
+
+#[test]
+fn calling_the_timeout_early_is_harmless() {
+    let mut t = Timeline::new();
+    t.watch.handle_timeout(t.now);
+    t.scan_missing("/p");
+    t.watch.handle_timeout(t.now);
+    t.expect(&["create and scan /p", "/p: it is not there"]);
+}
