@@ -121,11 +121,11 @@ struct Listener {
 }
 
 impl PluginHandler for Listener {
-    fn validate(&mut self, _: &Registered, _: &mut Context<'_>) -> Answer {
+    fn validate(&mut self, _: &Arc<Registered>, _: &mut Context<'_>) -> Answer {
         Answer::YES
     }
 
-    fn register(&mut self, _: &Registered, context: &mut Context<'_>) -> Answer {
+    fn register(&mut self, _: &Arc<Registered>, context: &mut Context<'_>) -> Answer {
         context.stream(Stream {
             endpoint: self.endpoint.clone(),
             method: "/a.B/Talk",
@@ -135,7 +135,7 @@ impl PluginHandler for Listener {
         Answer::YES
     }
 
-    fn deregister(&mut self, _: &Registered, _: &mut Context<'_>) -> Answer {
+    fn deregister(&mut self, _: &Arc<Registered>, _: &mut Context<'_>) -> Answer {
         Answer::YES
     }
 

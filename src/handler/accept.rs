@@ -21,17 +21,17 @@ impl AcceptHandler {
 }
 
 impl PluginHandler for AcceptHandler {
-    fn validate(&mut self, plugin: &Plugin, _: &mut Context<'_>) -> Answer {
+    fn validate(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
         self.record.push(Told::Validate(plugin.clone()));
         Answer::YES
     }
 
-    fn register(&mut self, plugin: &Plugin, _: &mut Context<'_>) -> Answer {
+    fn register(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
         self.record.push(Told::Register(plugin.clone()));
         Answer::YES
     }
 
-    fn deregister(&mut self, plugin: &Plugin, _: &mut Context<'_>) -> Answer {
+    fn deregister(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
         self.record.push(Told::Deregister(plugin.clone()));
         Answer::YES
     }
@@ -41,11 +41,11 @@ impl PluginHandler for AcceptHandler {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Told {
     /// The plugin was to be validated.
-    Validate(Plugin),
+    Validate(Arc<Plugin>),
     /// The plugin was to be registered.
-    Register(Plugin),
+    Register(Arc<Plugin>),
     /// The plugin was to be deregistered.
-    Deregister(Plugin),
+    Deregister(Arc<Plugin>),
 }
 
 /// The last [`MAX_TOLD`] things that a handler was told. Clones show the same record.

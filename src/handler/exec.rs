@@ -19,9 +19,9 @@
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
-use litemap::LiteMap;
 use serde::Serialize;
 
 use super::{
@@ -36,14 +36,11 @@ use crate::escape;
 pub struct ExecHandler {
     program: PathBuf,
     timeout: Duration,
-    /// What runs and what waits.
-    lines: LiteMap<Name, Line>,
+    /// What runs and what waits, a line for each plugin name.
+    lines: Vec<Line>,
 }
 
-/// Type and name of a plugin.
-type Name = (String, String);
-
-/// The programs for one plugin name.
+/// The programs for the plugins of one type and name.
 #[derive(Debug)]
 struct Line {
     running: EffectId,
@@ -55,7 +52,7 @@ struct Line {
 #[derive(Debug)]
 struct Job {
     verb: Verb,
-    plugin: Plugin,
+    plugin: Arc<Plugin>,
     /// The question that it answers; none: nobody waits for it.
     ticket: Option<Ticket>,
 }
@@ -74,7 +71,7 @@ impl ExecHandler {
         Self {
             program: program.into(),
             timeout: EXEC_TIMEOUT,
-            lines: LiteMap::new(),
+            lines: Vec::new(),
         }
     }
 
@@ -84,7 +81,7 @@ impl ExecHandler {
         Self { timeout, ..self }
     }
 
-    fn ask(&mut self, verb: Verb, plugin: &Plugin, context: &mut Context<'_>) -> Answer {
+    fn ask(&mut self, verb: Verb, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer {
         let ticket = context.ticket();
         self.submit(verb, plugin.clone(), ticket, context);
         Answer::Pending
@@ -94,48 +91,41 @@ impl ExecHandler {
     fn submit(
         &mut self,
         verb: Verb,
-        plugin: Plugin,
+        plugin: Arc<Plugin>,
         ticket: Option<Ticket>,
         context: &mut Context<'_>,
     ) {
-        let name = name_of(&plugin);
+        let mut lines = self.lines.iter_mut();
+        let line = lines.find(|line| name_of(&line.job) == (&plugin.kind, &plugin.name));
         let job = Job {
             verb,
             plugin,
             ticket,
         };
-        if let Some(line) = self.lines.get_mut(&name) {
-            line.waiting.push_back(job);
-        } else {
-            self.start(name, job, VecDeque::new(), context);
+        match line {
+            Some(line) => line.waiting.push_back(job),
+            None => self.start(job, VecDeque::new(), context),
         }
     }
 
-    fn start(&mut self, name: Name, job: Job, waiting: VecDeque<Job>, context: &mut Context<'_>) {
+    fn start(&mut self, job: Job, waiting: VecDeque<Job>, context: &mut Context<'_>) {
         let running = context.spawn(self.run_of(&job));
-        let line = Line {
+        self.lines.push(Line {
             running,
             job,
             waiting,
-        };
-        self.lines.insert(name, line);
+        });
     }
 
-    /// What runs for this name has ended: the next in line is started.
-    fn advance(&mut self, name: Name, context: &mut Context<'_>) -> Option<Job> {
+    /// What runs in that line has ended: the next in it is started.
+    fn advance(&mut self, line: usize, context: &mut Context<'_>) -> Job {
         let Line {
             job, mut waiting, ..
-        } = self.lines.remove(&name)?;
+        } = self.lines.swap_remove(line);
         if let Some(next) = waiting.pop_front() {
-            self.start(name, next, waiting, context);
+            self.start(next, waiting, context);
         }
-        Some(job)
-    }
-
-    fn name_of_line(&self, is_meant: impl Fn(&Line) -> bool) -> Option<Name> {
-        let mut lines = self.lines.iter();
-        let (name, _) = lines.find(|(_, line)| is_meant(line))?;
-        Some(name.clone())
+        job
     }
 
     fn ended(&mut self, job: Job, outcome: &ProgramOutcome, context: &mut Context<'_>) {
@@ -192,11 +182,11 @@ impl ExecHandler {
 }
 
 impl PluginHandler for ExecHandler {
-    fn validate(&mut self, _: &Plugin, _: &mut Context<'_>) -> Answer {
+    fn validate(&mut self, _: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
         Answer::YES
     }
 
-    fn register(&mut self, plugin: &Plugin, context: &mut Context<'_>) -> Answer {
+    fn register(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer {
         let verb = if context.is_known() {
             Verb::Old
         } else {
@@ -205,11 +195,11 @@ impl PluginHandler for ExecHandler {
         self.ask(verb, plugin, context)
     }
 
-    fn deregister(&mut self, plugin: &Plugin, context: &mut Context<'_>) -> Answer {
+    fn deregister(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer {
         self.ask(Verb::Del, plugin, context)
     }
 
-    fn promoted(&mut self, plugin: &Plugin, context: &mut Context<'_>) {
+    fn promoted(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) {
         self.submit(Verb::Old, plugin.clone(), None, context);
     }
 
@@ -217,20 +207,22 @@ impl PluginHandler for ExecHandler {
         let Event::ProgramEnded { id, outcome } = event else {
             return;
         };
-        let name = self.name_of_line(|line| line.running == id);
-        if let Some(job) = name.and_then(|name| self.advance(name, context)) {
+        let place = self.lines.iter().position(|line| line.running == id);
+        if let Some(line) = place {
+            let job = self.advance(line, context);
             self.ended(job, &outcome, context);
         }
     }
 
     fn abandon(&mut self, ticket: Ticket, context: &mut Context<'_>) {
         let is_meant = |job: &Job| job.ticket == Some(ticket);
-        for (_, line) in self.lines.iter_mut() {
+        for line in &mut self.lines {
             line.waiting.retain(|job| !is_meant(job));
         }
-        if let Some(name) = self.name_of_line(|line| is_meant(&line.job)) {
-            context.cancel(self.lines[&name].running);
-            self.advance(name, context);
+        let place = self.lines.iter().position(|line| is_meant(&line.job));
+        if let Some(line) = place {
+            context.cancel(self.lines[line].running);
+            self.advance(line, context);
         }
     }
 }
@@ -245,8 +237,9 @@ impl Verb {
     }
 }
 
-fn name_of(plugin: &Plugin) -> Name {
-    (plugin.kind.clone(), plugin.name.clone())
+/// Type and name of the plugin that it is about.
+fn name_of(job: &Job) -> (&String, &String) {
+    (&job.plugin.kind, &job.plugin.name)
 }
 
 /// What the program finds in its environment. A version with a NUL can't be there; the JSON has all

@@ -2,6 +2,8 @@
 //!
 //! Pure.
 
+use std::sync::Arc;
+
 use super::{Answer, Context, Plugin, PluginHandler, Store};
 
 /// Registers every plugin that it is given, and knows which ones there are.
@@ -18,21 +20,21 @@ impl GenericHandler {
 }
 
 impl PluginHandler for GenericHandler {
-    fn validate(&mut self, _: &Plugin, _: &mut Context<'_>) -> Answer {
+    fn validate(&mut self, _: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
         Answer::YES
     }
 
-    fn register(&mut self, plugin: &Plugin, _: &mut Context<'_>) -> Answer {
-        self.plugins.set(plugin, plugin.clone());
+    fn register(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
+        self.plugins.set(plugin.clone());
         Answer::YES
     }
 
-    fn deregister(&mut self, plugin: &Plugin, _: &mut Context<'_>) -> Answer {
+    fn deregister(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
         self.plugins.remove(plugin);
         Answer::YES
     }
 
-    fn promoted(&mut self, plugin: &Plugin, _: &mut Context<'_>) {
+    fn promoted(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) {
         self.plugins.promote(plugin);
     }
 }

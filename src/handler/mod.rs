@@ -26,13 +26,15 @@
 //! [`HandlerTable::add`] of the table that the manager is made with:
 //!
 //! ```
+//! use std::sync::Arc;
+//!
 //! use plugind::handler::{Answer, Context, HandlerTable, Plugin, PluginHandler};
 //!
 //! #[derive(Debug)]
 //! struct ToasterHandler;
 //!
 //! impl PluginHandler for ToasterHandler {
-//!     fn validate(&mut self, plugin: &Plugin, _: &mut Context<'_>) -> Answer {
+//!     fn validate(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
 //!         if plugin.versions.iter().any(|version| version == "v1") {
 //!             Answer::YES
 //!         } else {
@@ -40,12 +42,12 @@
 //!         }
 //!     }
 //!
-//!     fn register(&mut self, plugin: &Plugin, _: &mut Context<'_>) -> Answer {
+//!     fn register(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
 //!         println!("{plugin} is at {}", plugin.endpoint.display());
 //!         Answer::YES
 //!     }
 //!
-//!     fn deregister(&mut self, plugin: &Plugin, _: &mut Context<'_>) -> Answer {
+//!     fn deregister(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
 //!         println!("{plugin} has gone");
 //!         Answer::YES
 //!     }
@@ -64,6 +66,7 @@
 //!   before that. Take back what a plugin's deregistration leaves without use: nobody else does.
 //! - **Two plugins of one name** can be registered at a time, each through its own socket. The
 //!   newest is the one to use; [`PluginHandler::promoted`] tells when an older one is again.
+//! - **Share the plugin**: whoever keeps it keeps a clone of its `Arc`, which the manager holds.
 //! - **Believe nothing**: a plugin may be slow, silent or hostile. Every call has a deadline and no
 //!   reply is larger than [`MAX_REPLY`](crate::config::MAX_REPLY); limit what is kept of it, and
 //!   show text through [`crate::escape`].
@@ -91,6 +94,7 @@ mod store;
 mod table;
 
 use std::fmt;
+use std::sync::Arc;
 
 pub use accept::{AcceptHandler, MAX_TOLD, Record, Told};
 pub use built_in::{Inventory, built_in};
@@ -110,17 +114,17 @@ pub use table::{HandlerId, HandlerTable, Unknown};
 /// the first is still registered.
 pub trait PluginHandler: fmt::Debug + Send {
     /// Is this plugin acceptable? Nothing may be kept of it yet.
-    fn validate(&mut self, plugin: &Plugin, context: &mut Context<'_>) -> Answer;
+    fn validate(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer;
 
     /// Makes the plugin usable. An error leaves nothing behind: deregister is not called for it.
-    fn register(&mut self, plugin: &Plugin, context: &mut Context<'_>) -> Answer;
+    fn register(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer;
 
     /// The plugin has gone: whatever registering it did is undone. It can't be asked any more.
-    fn deregister(&mut self, plugin: &Plugin, context: &mut Context<'_>) -> Answer;
+    fn deregister(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer;
 
     /// The plugins that were registered under this one's name after it have gone: it is the one to
     /// use again.
-    fn promoted(&mut self, plugin: &Plugin, context: &mut Context<'_>) {
+    fn promoted(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) {
         let _ = (plugin, context);
     }
 

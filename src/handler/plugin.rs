@@ -51,6 +51,12 @@ impl Plugin {
     }
 }
 
+impl AsRef<Self> for Plugin {
+    fn as_ref(&self) -> &Self {
+        self
+    }
+}
+
 /// Type and name, escaped: `CSIPlugin hostpath.csi.k8s.io`.
 impl fmt::Display for Plugin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -4,24 +4,21 @@
 //! of one name live side by side, told apart by their registration sockets: the newest is the one
 //! to use, the others are its fallback.
 
-use std::path::Path;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-use litemap::LiteMap;
 
 use super::Plugin;
 
-/// What is known of each plugin. Clones show the same plugins.
+/// What is known of each plugin: a `T` that says which plugin it is about. Clones of the store show
+/// the same plugins.
 ///
 /// It holds at most one entry for each registered plugin, and what one entry may grow to is its
-/// handler's to limit.
+/// handler's to limit. Whoever looks gets an entry as it is at that moment.
 #[derive(Debug)]
 pub struct Store<T> {
-    plugins: Arc<Mutex<Plugins<T>>>,
+    /// By name, and of one name the oldest first.
+    plugins: Arc<Mutex<Vec<Arc<T>>>>,
 }
-
-/// By name; of one name the oldest first, each with its registration socket.
-type Plugins<T> = LiteMap<String, Vec<(Arc<Path>, T)>>;
 
 impl<T> Clone for Store<T> {
     fn clone(&self) -> Self {
@@ -37,128 +34,165 @@ impl<T> Default for Store<T> {
     }
 }
 
-impl<T: Clone> Store<T> {
+impl<T: AsRef<Plugin>> Store<T> {
     /// What is known of the plugin to use under that name.
-    pub fn get(&self, name: &str) -> Option<T> {
+    pub fn get(&self, name: &str) -> Option<Arc<T>> {
         let plugins = self.lock();
-        let (_, known) = plugins.get(name)?.last()?;
-        Some(known.clone())
+        plugins[line(&plugins, name)].last().cloned()
     }
 
     /// What is known of every plugin of that name, the one to use last.
-    pub fn all(&self, name: &str) -> Vec<T> {
+    pub fn all(&self, name: &str) -> Vec<Arc<T>> {
         let plugins = self.lock();
-        let all = plugins.get(name).into_iter().flatten();
-        all.map(|(_, known)| known.clone()).collect()
+        plugins[line(&plugins, name)].to_vec()
     }
 
     /// Every name that there is something to know about, sorted.
     pub fn names(&self) -> Vec<String> {
-        self.lock().keys().cloned().collect()
+        let plugins = self.lock();
+        let mut names: Vec<_> = plugins.iter().map(name_of).collect();
+        names.dedup();
+        names.into_iter().map(String::from).collect()
     }
-}
 
-impl<T> Store<T> {
-    /// From now on this is known of the plugin: a new one is the one to use under its name.
-    pub fn set(&self, plugin: &Plugin, known: T) {
+    /// From now on this is known of its plugin: a new one is the one to use under its name.
+    pub fn set(&self, known: impl Into<Arc<T>>) {
+        let known = known.into();
+        let plugin = T::as_ref(&known);
         let mut plugins = self.lock();
-        let line = plugins.entry(plugin.name.clone()).or_default();
-        if let Some((_, before)) = line.iter_mut().find(|entry| is_about(entry, plugin)) {
-            *before = known;
+        if let Some(place) = place(&plugins, plugin) {
+            plugins[place] = known;
         } else {
-            // Nearly every name has one plugin: no room is kept for others.
-            line.reserve_exact(1);
-            line.push((plugin.socket.clone(), known));
+            let newest = line(&plugins, &plugin.name).end;
+            plugins.insert(newest, known);
         }
     }
 
     /// Looks at what is known of the plugin, or changes it.
-    pub fn with<R>(&self, plugin: &Plugin, look: impl FnOnce(&mut T) -> R) -> Option<R> {
+    pub fn with<R>(&self, plugin: &Plugin, look: impl FnOnce(&mut T) -> R) -> Option<R>
+    where
+        T: Clone,
+    {
         let mut plugins = self.lock();
-        let line = plugins.get_mut(&plugin.name)?;
-        let entry = line.iter_mut().find(|entry| is_about(entry, plugin));
-        entry.map(|(_, known)| look(known))
+        let place = place(&plugins, plugin)?;
+        Some(look(Arc::make_mut(&mut plugins[place])))
     }
 
     /// Nothing is known of the plugin any more.
-    pub fn remove(&self, plugin: &Plugin) -> Option<T> {
+    pub fn remove(&self, plugin: &Plugin) -> Option<Arc<T>> {
         let mut plugins = self.lock();
-        let line = plugins.get_mut(&plugin.name)?;
-        let place = line.iter().position(|entry| is_about(entry, plugin))?;
-        let (_, known) = line.remove(place);
-        if line.is_empty() {
-            plugins.remove(&plugin.name);
-        }
-        Some(known)
+        let place = place(&plugins, plugin)?;
+        Some(plugins.remove(place))
     }
 
     /// The plugin is the one to use under its name from now on.
     pub fn promote(&self, plugin: &Plugin) {
         let mut plugins = self.lock();
-        let Some(line) = plugins.get_mut(&plugin.name) else {
-            return;
-        };
-        if let Some(place) = line.iter().position(|entry| is_about(entry, plugin)) {
-            line[place..].rotate_left(1);
+        if let Some(place) = place(&plugins, plugin) {
+            let newest = line(&plugins, &plugin.name).end;
+            plugins[place..newest].rotate_left(1);
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Plugins<T>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<T>>> {
         self.plugins.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn is_about<T>((socket, _): &(Arc<Path>, T), plugin: &Plugin) -> bool {
-    *socket == plugin.socket
+/// Where what is known of this plugin is.
+fn place<T: AsRef<Plugin>>(plugins: &[Arc<T>], plugin: &Plugin) -> Option<usize> {
+    let mut line = line(plugins, &plugin.name);
+    line.find(|&place| T::as_ref(&plugins[place]).socket == plugin.socket)
+}
+
+/// Where the plugins of that name are, or would be.
+fn line<T: AsRef<Plugin>>(plugins: &[Arc<T>], name: &str) -> Range<usize> {
+    let start = plugins.partition_point(|it| name_of(it) < name);
+    let line = plugins[start..].iter();
+    start..start + line.take_while(|it| name_of(it) == name).count()
+}
+
+fn name_of<T: AsRef<Plugin>>(known: &Arc<T>) -> &str {
+    &T::as_ref(known).name
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
     use crate::proto::pluginregistration::PluginInfo;
 
+    /// A plugin, and a number that is known of it.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    struct Known(Plugin, u32);
+
+    impl AsRef<Plugin> for Known {
+        fn as_ref(&self) -> &Plugin {
+            &self.0
+        }
+    }
+
     fn plugin(socket: &str) -> Plugin {
+        named("a", socket)
+    }
+
+    fn named(name: &str, socket: &str) -> Plugin {
         let info = PluginInfo {
-            name: "a".into(),
+            name: name.into(),
             ..PluginInfo::default()
         };
         Plugin::from_info(info, Path::new(socket).into()).expect("it has a name")
     }
 
+    /// What is known under the name, the one to use last.
+    fn numbers(store: &Store<Known>, name: &str) -> Vec<u32> {
+        let all = store.all(name);
+        assert_eq!(store.get(name), all.last().cloned());
+        all.iter().map(|known| known.1).collect()
+    }
+
     #[test]
     fn csi3_a_driver_is_absent_then_set_then_present_then_deleted_then_absent() {
         let store = Store::default();
-        assert_eq!(store.get("a"), None);
-        store.set(&plugin("/r/a"), 1);
-        assert_eq!(store.get("a"), Some(1));
-        assert_eq!(store.remove(&plugin("/r/a")), Some(1));
-        assert_eq!(store.get("a"), None);
+        assert_eq!(numbers(&store, "a"), [0; 0]);
+        store.set(Known(plugin("/r/a"), 1));
+        assert_eq!(numbers(&store, "a"), [1]);
+        assert_eq!(store.remove(&plugin("/r/a")).map(|known| known.1), Some(1));
+        assert_eq!(numbers(&store, "a"), [0; 0]);
         assert_eq!(store.names(), [""; 0]);
     }
 
     #[test]
     fn the_newest_of_a_name_is_the_one_to_use_until_another_is_promoted() {
         let store = Store::default();
+        store.set(Known(named("b", "/r/d"), 4));
         for (socket, known) in [("/r/a", 1), ("/r/b", 2), ("/r/c", 3)] {
-            store.set(&plugin(socket), known);
+            store.set(Known(plugin(socket), known));
         }
-        assert_eq!(store.get("a"), Some(3));
-        store.set(&plugin("/r/a"), 10);
-        assert_eq!(store.all("a"), [10, 2, 3], "what is known keeps its place");
+        store.set(Known(named("0", "/r/e"), 5));
+        assert_eq!(store.names(), ["0", "a", "b"]);
+        store.set(Known(plugin("/r/a"), 10));
+        assert_eq!(numbers(&store, "a"), [10, 2, 3], "it keeps its place");
         store.promote(&plugin("/r/a"));
-        assert_eq!(store.all("a"), [2, 3, 10]);
+        assert_eq!(numbers(&store, "a"), [2, 3, 10]);
         store.promote(&plugin("/r/gone"));
-        assert_eq!(store.remove(&plugin("/r/a")), Some(10));
-        assert_eq!(store.get("a"), Some(3));
+        assert_eq!(store.remove(&plugin("/r/a")).map(|known| known.1), Some(10));
+        assert_eq!(numbers(&store, "a"), [2, 3]);
+        assert_eq!(
+            (numbers(&store, "0"), numbers(&store, "b")),
+            (vec![5], vec![4])
+        );
     }
 
     #[test]
-    fn a_clone_shows_what_the_handler_changes() {
+    fn a_clone_shows_what_the_handler_changes_and_what_was_seen_stays_as_it_was() {
         let store = Store::default();
         let reader = store.clone();
-        store.set(&plugin("/r/a"), 1);
-        assert_eq!(store.with(&plugin("/r/a"), |known| *known += 1), Some(()));
-        assert_eq!(store.with(&plugin("/r/b"), |known| *known += 1), None);
-        assert_eq!(reader.get("a"), Some(2));
+        store.set(Known(plugin("/r/a"), 1));
+        let seen = reader.get("a").expect("it was set");
+        assert_eq!(store.with(&plugin("/r/a"), |known| known.1 += 1), Some(()));
+        assert_eq!(store.with(&plugin("/r/b"), |known| known.1 += 1), None);
+        assert_eq!((numbers(&reader, "a"), seen.1), (vec![2], 1));
     }
 }

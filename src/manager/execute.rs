@@ -292,7 +292,7 @@ impl Manager {
 
     /// "Handler lookup by exact `type`": every question goes through it, because a handler may have
     /// gone since the last one.
-    fn ask(&mut self, attempt: &mut Attempt, question: Question, plugin: &Plugin, now: Time) {
+    fn ask(&mut self, attempt: &mut Attempt, question: Question, plugin: &Arc<Plugin>, now: Time) {
         let Some(handler) = self.handlers.find(&plugin.kind) else {
             let refusal = Refusal::without_handler(plugin.kind.clone(), &self.handlers);
             let answer = Event::Answered(Err(refusal));

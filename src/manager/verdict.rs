@@ -14,11 +14,11 @@ use crate::time::Time;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Its handler finds it acceptable.
-    Accepted(Plugin),
+    Accepted(Arc<Plugin>),
     /// It would be refused, and told so.
     Refused(Refusal),
     /// Its handler would have to look further.
-    Undecided(Plugin),
+    Undecided(Arc<Plugin>),
 }
 
 /// What these handlers would say to the plugin that described itself as `info` on `socket`.
@@ -29,11 +29,11 @@ pub fn verdict(
     now: Time,
 ) -> Verdict {
     let plugin = match Plugin::from_info(info, socket) {
-        Ok(plugin) => plugin,
+        Ok(plugin) => Arc::new(plugin),
         Err(invalid) => return Verdict::Refused(Refusal::from(invalid)),
     };
     let Some(handler) = handlers.find(&plugin.kind) else {
-        return Verdict::Refused(Refusal::without_handler(plugin.kind, handlers));
+        return Verdict::Refused(Refusal::without_handler(plugin.kind.clone(), handlers));
     };
     let (mut ids, mut effects) = (EffectIds::default(), Vec::new());
     let mut context = Context::new(now, Some(Ticket(0)), &mut ids, &mut effects);

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use std::{env, error};
 
@@ -25,12 +26,12 @@ struct ReadyHandler {
 }
 
 impl PluginHandler for ReadyHandler {
-    fn validate(&mut self, _: &Plugin, _: &mut Context<'_>) -> Answer {
+    fn validate(&mut self, _: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
         Answer::YES
     }
 
     /// The answer takes a call, so it comes later: the ticket says to which question.
-    fn register(&mut self, plugin: &Plugin, context: &mut Context<'_>) -> Answer {
+    fn register(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer {
         let Some(ticket) = context.ticket() else {
             return Answer::no("nobody asks");
         };
@@ -44,7 +45,7 @@ impl PluginHandler for ReadyHandler {
         Answer::Pending
     }
 
-    fn deregister(&mut self, _: &Plugin, _: &mut Context<'_>) -> Answer {
+    fn deregister(&mut self, _: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
         Answer::YES
     }
 

@@ -3,6 +3,7 @@
 //! `cargo run --example simple-handler -- DIRECTORY` works until it is killed.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::{env, error};
 
 use plugind::config::Config;
@@ -18,7 +19,7 @@ struct ToasterHandler {
 impl PluginHandler for ToasterHandler {
     /// What the plugin says of itself is all there is to judge by. A no is final: it is told the
     /// reason, and asked again only when something has changed.
-    fn validate(&mut self, plugin: &Plugin, _: &mut Context<'_>) -> Answer {
+    fn validate(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
         if plugin.versions.iter().any(|version| version == "v1") {
             Answer::YES
         } else {
@@ -27,7 +28,7 @@ impl PluginHandler for ToasterHandler {
     }
 
     /// A no here is for now: it is tried again with backoff. Nothing may be left of it.
-    fn register(&mut self, plugin: &Plugin, _: &mut Context<'_>) -> Answer {
+    fn register(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
         if self.free_sockets == 0 {
             return Answer::no("every socket is in use");
         }
@@ -38,7 +39,7 @@ impl PluginHandler for ToasterHandler {
 
     /// The plugin has gone: it can't be asked any more, and what is said here changes nothing. With
     /// a state file it may also be one that an earlier process registered.
-    fn deregister(&mut self, plugin: &Plugin, _: &mut Context<'_>) -> Answer {
+    fn deregister(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
         self.free_sockets += 1;
         println!("{plugin} is unplugged");
         Answer::YES

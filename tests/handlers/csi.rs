@@ -80,7 +80,7 @@ fn a_driver_is_registered_with_all_that_it_says_of_itself_and_the_node() {
         .csi_drivers
         .get("disk.example")
         .expect("a driver");
-    assert_eq!(driver.endpoint, Path::new(CSI));
+    assert_eq!(driver.plugin.endpoint, Path::new(CSI));
     assert_eq!(driver.version.to_string(), "1.0");
     assert_eq!(driver.node_id, "node-1");
     assert_eq!(driver.max_volumes, Some(16));
@@ -112,7 +112,8 @@ fn a_driver_need_not_describe_itself() {
             .csi_drivers
             .get("disk.example")
             .expect("a driver");
-        assert_eq!((driver.vendor_version, driver.capabilities), (None, vec![]));
+        assert_eq!(driver.vendor_version, None);
+        assert!(driver.capabilities.is_empty());
     }
 }
 
@@ -266,7 +267,7 @@ fn the_old_driver_is_the_one_to_use_again_when_the_new_one_goes() {
         node.knows
             .csi_drivers
             .get("disk.example")
-            .map(|it| it.node_id)
+            .map(|it| it.node_id.clone())
     };
     assert_eq!(node_id(&node).as_deref(), Some("new"));
     node.world.vanish("/r/new-reg.sock");

@@ -1,6 +1,7 @@
 //! Where the endpoints are dialled that handlers want called.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use plugind::config::PathMap;
@@ -15,11 +16,11 @@ use crate::world::World;
 struct Caller;
 
 impl PluginHandler for Caller {
-    fn validate(&mut self, _: &Plugin, _: &mut Context<'_>) -> Answer {
+    fn validate(&mut self, _: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
         Answer::YES
     }
 
-    fn register(&mut self, plugin: &Plugin, context: &mut Context<'_>) -> Answer {
+    fn register(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer {
         assert_eq!(plugin.endpoint, PathBuf::from("/var/lib/kubelet/csi.sock"));
         context.call(Call {
             endpoint: plugin.endpoint.clone(),
@@ -30,7 +31,7 @@ impl PluginHandler for Caller {
         Answer::YES
     }
 
-    fn deregister(&mut self, _: &Plugin, _: &mut Context<'_>) -> Answer {
+    fn deregister(&mut self, _: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
         Answer::YES
     }
 }

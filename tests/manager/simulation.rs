@@ -63,7 +63,7 @@ struct OracleState {
     /// Tickets whose time has passed: an answer to them must change nothing.
     stale: Vec<Ticket>,
     /// What is known of the plugin behind each socket.
-    phases: BTreeMap<Arc<Path>, (Plugin, Phase)>,
+    phases: BTreeMap<Arc<Path>, (Arc<Plugin>, Phase)>,
 }
 
 type Question = (&'static str, Arc<Path>);
@@ -82,7 +82,7 @@ fn name(plugin: &Plugin) -> (String, String) {
 }
 
 impl OracleState {
-    fn ask(&mut self, question: &'static str, plugin: &Plugin, context: &Context<'_>) -> Say {
+    fn ask(&mut self, question: &'static str, plugin: &Arc<Plugin>, context: &Context<'_>) -> Say {
         let open = self.open.get(&name(plugin));
         assert!(open.is_none(), "{question} {plugin} while {open:?} is open");
         let busy = self.phases.values().find(|(other, phase)| {
@@ -160,19 +160,19 @@ impl Oracle {
 }
 
 impl PluginHandler for Oracle {
-    fn validate(&mut self, plugin: &Plugin, context: &mut Context<'_>) -> Say {
+    fn validate(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Say {
         self.lock().ask("validate", plugin, context)
     }
 
-    fn register(&mut self, plugin: &Plugin, context: &mut Context<'_>) -> Say {
+    fn register(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Say {
         self.lock().ask("register", plugin, context)
     }
 
-    fn deregister(&mut self, plugin: &Plugin, context: &mut Context<'_>) -> Say {
+    fn deregister(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Say {
         self.lock().ask("deregister", plugin, context)
     }
 
-    fn promoted(&mut self, plugin: &Plugin, _: &mut Context<'_>) {
+    fn promoted(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) {
         let state = self.lock();
         let known = state.phases.get(&plugin.socket);
         assert_eq!(known, Some(&(plugin.clone(), Phase::Registered)));
@@ -475,7 +475,7 @@ impl Simulation {
                 .map(|(plugin, phase)| (plugin, *phase));
             assert!(
                 matches!(known, Some((plugin, Phase::Registering | Phase::Registered))
-                    if *plugin == *registered.plugin),
+                    if *plugin == registered.plugin),
                 "{path:?} is in the actual world, and its handler knows {known:?}"
             );
         }

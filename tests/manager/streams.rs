@@ -25,11 +25,11 @@ struct Listener {
 }
 
 impl PluginHandler for Listener {
-    fn validate(&mut self, _: &Plugin, _: &mut Context<'_>) -> Answer {
+    fn validate(&mut self, _: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
         Answer::YES
     }
 
-    fn register(&mut self, plugin: &Plugin, context: &mut Context<'_>) -> Answer {
+    fn register(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer {
         self.stream = Some(context.stream(Stream {
             endpoint: plugin.endpoint.clone(),
             method: WATCH,
@@ -39,7 +39,7 @@ impl PluginHandler for Listener {
         Answer::YES
     }
 
-    fn deregister(&mut self, _: &Plugin, context: &mut Context<'_>) -> Answer {
+    fn deregister(&mut self, _: &Arc<Plugin>, context: &mut Context<'_>) -> Answer {
         if let Some(stream) = self.stream.take() {
             context.cancel(stream);
         }

@@ -602,19 +602,19 @@ impl Log {
 struct Recorder(Log);
 
 impl PluginHandler for Recorder {
-    fn validate(&mut self, plugin: &Plugin, context: &mut Context<'_>) -> Answer {
+    fn validate(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer {
         self.0.asked("validate", plugin, context)
     }
 
-    fn register(&mut self, plugin: &Plugin, context: &mut Context<'_>) -> Answer {
+    fn register(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer {
         self.0.asked("register", plugin, context)
     }
 
-    fn deregister(&mut self, plugin: &Plugin, context: &mut Context<'_>) -> Answer {
+    fn deregister(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer {
         self.0.asked("deregister", plugin, context)
     }
 
-    fn promoted(&mut self, plugin: &Plugin, _: &mut Context<'_>) {
+    fn promoted(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) {
         let line = format!("promoted {}@{}", plugin.name, plugin.endpoint.display());
         self.0.lock().told.push(line);
     }

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::version::Version;
 use crate::escape;
@@ -20,8 +20,8 @@ pub use crate::proto::csi_v1::node_service_capability::rpc::Type as Capability;
 /// A registered driver, as it describes itself and its node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Driver {
-    /// Path of the socket that serves CSI.
-    pub endpoint: PathBuf,
+    /// The plugin that it is; its endpoint serves CSI.
+    pub plugin: Arc<Plugin>,
     /// The version of CSI to speak with it.
     pub version: Version,
     /// What it calls this node: never empty.
@@ -39,7 +39,7 @@ pub struct Driver {
 impl Driver {
     /// The driver behind a plugin that said this about its node.
     pub(super) fn new(
-        plugin: &Plugin,
+        plugin: &Arc<Plugin>,
         version: Version,
         node: NodeGetInfoResponse,
     ) -> Result<Self, Reason> {
@@ -48,7 +48,7 @@ impl Driver {
         }
         let topology = node.accessible_topology.unwrap_or_default();
         Ok(Self {
-            endpoint: plugin.endpoint.clone(),
+            plugin: plugin.clone(),
             version,
             node_id: node.node_id,
             max_volumes: u64::try_from(node.max_volumes_per_node)
@@ -76,6 +76,12 @@ impl Driver {
         capabilities.sort_unstable();
         capabilities.dedup();
         self.capabilities = capabilities;
+    }
+}
+
+impl AsRef<Plugin> for Driver {
+    fn as_ref(&self) -> &Plugin {
+        &self.plugin
     }
 }
 
@@ -120,7 +126,7 @@ mod tests {
         };
         let plugin = Plugin::from_info(info, Path::new("/r/a-reg.sock").into());
         let version = Version::parse("1.0").expect("a version");
-        Driver::new(&plugin.expect("it has a name"), version, node)
+        Driver::new(&Arc::new(plugin.expect("it has a name")), version, node)
     }
 
     fn node(node_id: &str) -> NodeGetInfoResponse {

@@ -14,6 +14,8 @@
 mod driver;
 mod version;
 
+use std::sync::Arc;
+
 use prost::Message as _;
 
 pub use self::driver::{Capability, Driver};
@@ -41,7 +43,7 @@ pub struct CsiHandler {
 
 #[derive(Debug)]
 struct Registration {
-    plugin: Plugin,
+    plugin: Arc<Plugin>,
     ticket: Option<Ticket>,
     state: State,
 }
@@ -105,7 +107,7 @@ impl CsiHandler {
                 capabilities: None,
             } => {
                 log::info!("{plugin}: {driver}");
-                self.drivers.set(&plugin, driver);
+                self.drivers.set(driver);
                 answer(ticket, Ok(()), context);
             }
             state => self.registrations.push(Registration {
@@ -118,7 +120,7 @@ impl CsiHandler {
 }
 
 impl PluginHandler for CsiHandler {
-    fn validate(&mut self, plugin: &Plugin, _: &mut Context<'_>) -> Answer {
+    fn validate(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
         match highest_supported(&plugin.versions) {
             Err(unsupported) => Answer::no(unsupported.to_string()),
             Ok(version) if self.is_superseded(&plugin.name, &version) => Answer::no(SUPERSEDED),
@@ -126,7 +128,7 @@ impl PluginHandler for CsiHandler {
         }
     }
 
-    fn register(&mut self, plugin: &Plugin, context: &mut Context<'_>) -> Answer {
+    fn register(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer {
         let version = match highest_supported(&plugin.versions) {
             Ok(version) => version,
             Err(unsupported) => return Answer::no(unsupported.to_string()),
@@ -145,12 +147,12 @@ impl PluginHandler for CsiHandler {
         Answer::Pending
     }
 
-    fn deregister(&mut self, plugin: &Plugin, _: &mut Context<'_>) -> Answer {
+    fn deregister(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
         self.drivers.remove(plugin);
         Answer::YES
     }
 
-    fn promoted(&mut self, plugin: &Plugin, _: &mut Context<'_>) {
+    fn promoted(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) {
         self.drivers.promote(plugin);
     }
 
@@ -190,7 +192,7 @@ impl State {
 }
 
 fn node_replied(
-    plugin: &Plugin,
+    plugin: &Arc<Plugin>,
     version: Version,
     result: Result<Vec<u8>, CallFailure>,
 ) -> Result<Driver, Reason> {
@@ -200,7 +202,7 @@ fn node_replied(
 
 /// Asks the driver about itself. What it does not tell is no reason to refuse it.
 fn describe(driver: Driver, context: &mut Context<'_>) -> State {
-    let endpoint = &driver.endpoint;
+    let endpoint = &driver.plugin.endpoint;
     let mut ask = |method, request| {
         context.call(Call {
             endpoint: endpoint.clone(),

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::sync::Arc;
 
 use prost::Message as _;
 
@@ -17,8 +17,8 @@ use crate::proto::v1beta1::{self, DevicePluginOptions, ListAndWatchResponse};
 /// A registered device plugin: what it wants, and which devices it has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DevicePlugin {
-    /// Path of the socket that serves the plugin.
-    pub endpoint: PathBuf,
+    /// The plugin, with its name and its endpoint.
+    pub plugin: Arc<Plugin>,
     /// Whether it wants to be told before a container with its devices starts.
     pub pre_start_required: bool,
     /// Whether it can say which devices it would rather give away.
@@ -49,9 +49,9 @@ pub enum Unlistable {
 
 impl DevicePlugin {
     /// A plugin with these options that has not listed its devices yet.
-    pub(super) fn new(plugin: &Plugin, options: DevicePluginOptions) -> Self {
+    pub(super) fn new(plugin: &Arc<Plugin>, options: DevicePluginOptions) -> Self {
         Self {
-            endpoint: plugin.endpoint.clone(),
+            plugin: plugin.clone(),
             pre_start_required: options.pre_start_required,
             preferred_allocation: options.get_preferred_allocation_available,
             is_connected: false,
@@ -79,6 +79,12 @@ impl DevicePlugin {
     pub fn healthy(&self) -> usize {
         let healthy = self.devices.values().filter(|device| device.is_healthy);
         healthy.count()
+    }
+}
+
+impl AsRef<Plugin> for DevicePlugin {
+    fn as_ref(&self) -> &Plugin {
+        &self.plugin
     }
 }
 
@@ -202,17 +208,20 @@ const SHOWN_ID: usize = 64;
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+    use crate::proto::pluginregistration::PluginInfo;
     use crate::proto::v1beta1::{NumaNode, TopologyInfo};
 
     fn plugin() -> DevicePlugin {
-        DevicePlugin {
-            endpoint: "/p/gpu.sock".into(),
-            pre_start_required: false,
-            preferred_allocation: false,
-            is_connected: false,
-            devices: BTreeMap::new(),
-        }
+        let info = PluginInfo {
+            name: "example.com/gpu".into(),
+            ..PluginInfo::default()
+        };
+        let plugin = Plugin::from_info(info, Path::new("/r/gpu-reg.sock").into());
+        let plugin = Arc::new(plugin.expect("it has a name"));
+        DevicePlugin::new(&plugin, DevicePluginOptions::default())
     }
 
     fn message(devices: &[(&str, &str)]) -> Vec<u8> {

@@ -50,7 +50,7 @@ pub struct DeviceHandler {
 /// This side of one plugin.
 #[derive(Debug)]
 struct Client {
-    plugin: Plugin,
+    plugin: Arc<Plugin>,
     state: State,
 }
 
@@ -135,14 +135,14 @@ impl DeviceHandler {
 }
 
 impl PluginHandler for DeviceHandler {
-    fn validate(&mut self, plugin: &Plugin, _: &mut Context<'_>) -> Answer {
+    fn validate(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
         match resource::check(&plugin.name, &plugin.versions) {
             Ok(()) => Answer::YES,
             Err(unacceptable) => Answer::no(unacceptable.to_string()),
         }
     }
 
-    fn register(&mut self, plugin: &Plugin, context: &mut Context<'_>) -> Answer {
+    fn register(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer {
         self.drop_client(&plugin.socket, context);
         let call = context.call(Call {
             endpoint: plugin.endpoint.clone(),
@@ -160,12 +160,12 @@ impl PluginHandler for DeviceHandler {
         Answer::Pending
     }
 
-    fn deregister(&mut self, plugin: &Plugin, context: &mut Context<'_>) -> Answer {
+    fn deregister(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer {
         self.drop_client(&plugin.socket, context);
         Answer::YES
     }
 
-    fn promoted(&mut self, plugin: &Plugin, _: &mut Context<'_>) {
+    fn promoted(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) {
         self.plugins.promote(plugin);
     }
 
@@ -218,7 +218,7 @@ impl Client {
         store: &Store<DevicePlugin>,
         context: &mut Context<'_>,
     ) {
-        store.set(&self.plugin, DevicePlugin::new(&self.plugin, options));
+        store.set(DevicePlugin::new(&self.plugin, options));
         let stream = Stream {
             endpoint: self.plugin.endpoint.clone(),
             method: device_plugin::LIST_AND_WATCH,
@@ -239,7 +239,7 @@ impl Client {
             return;
         };
         if store.with(plugin, |_| ()).is_none() {
-            store.set(plugin, DevicePlugin::new(plugin, *options));
+            store.set(DevicePlugin::new(plugin, *options));
         }
         match store.with(plugin, |known| known.replace(message)) {
             Some(Ok(changes)) => {

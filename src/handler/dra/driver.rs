@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::sync::Arc;
 
 use prost::Message as _;
 
@@ -20,9 +20,9 @@ pub use crate::proto::v1alpha1::HealthStatus as Health;
 /// A registered driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Driver {
-    /// Path of the socket that serves the driver.
-    pub endpoint: PathBuf,
-    /// The service to call there.
+    /// The plugin that it is, with its name and its endpoint.
+    pub plugin: Arc<Plugin>,
+    /// The service to call at its endpoint.
     pub service: Service,
     /// Whether somebody answers there at the moment.
     pub is_connected: bool,
@@ -50,9 +50,9 @@ pub struct DeviceHealth {
 
 impl Driver {
     /// The driver behind a plugin that is about to be connected to.
-    pub(super) fn new(plugin: &Plugin, service: Service) -> Self {
+    pub(super) fn new(plugin: &Arc<Plugin>, service: Service) -> Self {
         Self {
-            endpoint: plugin.endpoint.clone(),
+            plugin: plugin.clone(),
             service,
             is_connected: false,
             devices: BTreeMap::new(),
@@ -95,6 +95,12 @@ impl Driver {
     }
 }
 
+impl AsRef<Plugin> for Driver {
+    fn as_ref(&self) -> &Plugin {
+        &self.plugin
+    }
+}
+
 /// Why a message does not tell how devices are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoHealth {
@@ -122,7 +128,7 @@ pub struct Drivers(pub(super) Store<Driver>);
 impl Drivers {
     /// The driver of that name to use: "newest connected wins, the older one is the fallback". When
     /// none is connected, it is the newest.
-    pub fn get(&self, name: &str) -> Option<Driver> {
+    pub fn get(&self, name: &str) -> Option<Arc<Driver>> {
         let mut all = self.all(name);
         let connected = all.iter().rposition(|driver| driver.is_connected);
         match connected {
@@ -132,7 +138,7 @@ impl Drivers {
     }
 
     /// Every driver of that name, the newest last.
-    pub fn all(&self, name: &str) -> Vec<Driver> {
+    pub fn all(&self, name: &str) -> Vec<Arc<Driver>> {
         self.0.all(name)
     }
 
@@ -150,12 +156,12 @@ mod tests {
     use crate::proto::pluginregistration::PluginInfo;
     use crate::proto::v1alpha1::{self, DeviceIdentifier};
 
-    fn plugin(socket: &str) -> Plugin {
+    fn plugin(socket: &str) -> Arc<Plugin> {
         let info = PluginInfo {
             name: "a".into(),
             ..PluginInfo::default()
         };
-        Plugin::from_info(info, Path::new(socket).into()).expect("it has a name")
+        Arc::new(Plugin::from_info(info, Path::new(socket).into()).expect("it has a name"))
     }
 
     fn message(devices: &[(&str, i32)]) -> Vec<u8> {
@@ -199,19 +205,21 @@ mod tests {
     fn the_newest_that_is_connected_is_the_one_to_use() {
         let drivers = Drivers::default();
         assert_eq!(drivers.get("a"), None);
-        let endpoint = |drivers: &Drivers| drivers.get("a").map(|driver| driver.endpoint);
+        let used = |drivers: &Drivers| {
+            let driver = drivers.get("a");
+            driver.map(|driver| driver.plugin.socket.clone())
+        };
         for socket in ["/r/old", "/r/new"] {
-            let plugin = plugin(socket);
-            drivers.0.set(&plugin, Driver::new(&plugin, Service::V1));
+            drivers.0.set(Driver::new(&plugin(socket), Service::V1));
         }
-        assert_eq!(endpoint(&drivers), Some("/r/new".into()));
+        assert_eq!(used(&drivers), Some(Path::new("/r/new").into()));
         let connect = |socket, is_connected| {
             let set = |driver: &mut Driver| driver.is_connected = is_connected;
             drivers.0.with(&plugin(socket), set);
         };
         connect("/r/old", true);
-        assert_eq!(endpoint(&drivers), Some("/r/old".into()));
+        assert_eq!(used(&drivers), Some(Path::new("/r/old").into()));
         connect("/r/new", true);
-        assert_eq!(endpoint(&drivers), Some("/r/new".into()));
+        assert_eq!(used(&drivers), Some(Path::new("/r/new").into()));
     }
 }

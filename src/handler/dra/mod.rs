@@ -43,7 +43,7 @@ pub struct DraHandler {
 /// This side of one driver.
 #[derive(Debug)]
 struct Client {
-    plugin: Plugin,
+    plugin: Arc<Plugin>,
     connection: Lasting,
     /// None when the driver does not tell how its devices are.
     health: Option<Lasting>,
@@ -81,14 +81,14 @@ impl DraHandler {
 }
 
 impl PluginHandler for DraHandler {
-    fn validate(&mut self, plugin: &Plugin, _: &mut Context<'_>) -> Answer {
+    fn validate(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
         match Service::choose(&plugin.versions) {
             Ok(_) => Answer::YES,
             Err(none) => Answer::no(none.to_string()),
         }
     }
 
-    fn register(&mut self, plugin: &Plugin, context: &mut Context<'_>) -> Answer {
+    fn register(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer {
         let service = match Service::choose(&plugin.versions) {
             Ok(service) => service,
             Err(none) => return Answer::no(none.to_string()),
@@ -100,17 +100,17 @@ impl PluginHandler for DraHandler {
             .map(|effect| (effect, plugin.socket.clone()));
         self.owners.extend(effects);
         self.clients.insert(plugin.socket.clone(), client);
-        self.drivers.0.set(plugin, Driver::new(plugin, service));
+        self.drivers.0.set(Driver::new(plugin, service));
         log::info!("{plugin}: the service to call is {service}");
         Answer::YES
     }
 
-    fn deregister(&mut self, plugin: &Plugin, context: &mut Context<'_>) -> Answer {
+    fn deregister(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer {
         self.drop_client(&plugin.socket, context);
         Answer::YES
     }
 
-    fn promoted(&mut self, plugin: &Plugin, _: &mut Context<'_>) {
+    fn promoted(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) {
         self.drivers.0.promote(plugin);
     }
 
@@ -135,7 +135,7 @@ impl PluginHandler for DraHandler {
 }
 
 impl Client {
-    fn open(plugin: &Plugin, context: &mut Context<'_>) -> Self {
+    fn open(plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Self {
         let endpoint = plugin.endpoint.clone();
         let connection = Lasting::open(Wanted::Connection(endpoint.clone()), context);
         let health = HealthService::choose(&plugin.versions).map(|service| {

@@ -43,11 +43,11 @@ impl Bench {
         ticket
     }
 
-    fn add(&mut self, plugin: &Plugin) -> Ticket {
+    fn add(&mut self, plugin: &Arc<Plugin>) -> Ticket {
         self.ask(|handler, context| handler.register(plugin, context))
     }
 
-    fn del(&mut self, plugin: &Plugin) -> Ticket {
+    fn del(&mut self, plugin: &Arc<Plugin>) -> Ticket {
         self.ask(|handler, context| handler.deregister(plugin, context))
     }
 
@@ -82,14 +82,19 @@ impl Bench {
     }
 }
 
-fn plugin(endpoint: &str) -> Plugin {
+fn plugin(endpoint: &str) -> Arc<Plugin> {
+    described("disk", endpoint)
+}
+
+fn described(name: &str, endpoint: &str) -> Arc<Plugin> {
     let info = PluginInfo {
         r#type: "CSIPlugin".into(),
-        name: "disk".into(),
+        name: name.into(),
         endpoint: endpoint.into(),
         supported_versions: vec!["1.0.0".into(), "1\u{0}1".into(), "1.1.0".into()],
     };
-    Plugin::from_info(info, Path::new("/r/disk-reg.sock").into()).expect("it has a name")
+    let plugin = Plugin::from_info(info, Path::new("/r/disk-reg.sock").into());
+    Arc::new(plugin.expect("it has a name"))
 }
 
 fn answer(ticket: Ticket, result: Result<(), &str>) -> Effect {
@@ -182,11 +187,7 @@ fn one_program_at_a_time_runs_for_a_name_and_others_do_not_wait_for_it() {
     let gone = bench.del(&old);
     assert_eq!(bench.take(), []);
 
-    let other = Plugin {
-        name: "nic".into(),
-        ..plugin("/p/nic")
-    };
-    bench.add(&other);
+    bench.add(&described("nic", "/p/nic"));
     assert_eq!(bench.spawned_verb().1, "add");
 
     bench.end(deleting, ProgramEnd::Exited(0), b"");
