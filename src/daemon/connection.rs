@@ -1,22 +1,11 @@
-//! One connection to a plugin: dialled without waiting and without a race.
+//! One connection to a plugin, on which nothing waits.
 //!
 //! Holds no bytes: they are read into, and written from, the buffers of the core.
 
-use std::fs::File;
 use std::io::{self, Read as _, Write as _};
-use std::os::fd::{AsRawFd as _, OwnedFd};
-use std::os::unix::fs::FileTypeExt as _;
-use std::path::Path;
 
 use mio::net::UnixStream;
-use nix::errno::Errno;
-use nix::fcntl::{OFlag, open};
 use nix::sys::socket::{UnixCredentials, getsockopt, sockopt};
-use nix::sys::stat::Mode;
-
-use super::scan;
-use crate::handler::DialError;
-use crate::watch::Identity;
 
 /// A connected socket, and what the loop knows of it.
 #[derive(Debug)]
@@ -140,52 +129,9 @@ impl Connection {
     }
 }
 
-/// Connects to the socket at `path`, which must be the one that was found there.
-///
-/// The path is resolved once, into a descriptor; it is that file which is examined and connected to
-/// through `/proc/self/fd`. So a file that is swapped meanwhile cannot take its place, and a path
-/// may be longer than the 107 bytes that fit the address of a unix socket.
-pub(super) fn dial(path: &Path, expected: Option<Identity>) -> Result<UnixStream, DialError> {
-    let held = hold(path)?;
-    let found = held.metadata().map_err(|error| dial_error(&error))?;
-    if !found.file_type().is_socket() {
-        return Err(DialError::NotASocket);
-    }
-    if expected.is_some_and(|expected| scan::identity(&found) != expected) {
-        return Err(DialError::Replaced);
-    }
-    let address = format!("/proc/self/fd/{}", held.as_raw_fd());
-    UnixStream::connect(address).map_err(|error| match error.kind() {
-        // The socket itself is held, so it is the way to it that is missing.
-        io::ErrorKind::NotFound => DialError::Other("/proc is not mounted".to_owned()),
-        _ => dial_error(&error),
-    })
-}
-
 /// Who is at the other end: the process that called `listen`.
 pub(super) fn peer(stream: &UnixStream) -> Option<UnixCredentials> {
     getsockopt(stream, sockopt::PeerCredentials).ok()
-}
-
-/// Opens whatever is at `path` without touching it.
-fn hold(path: &Path) -> Result<File, DialError> {
-    let flags = OFlag::O_PATH | OFlag::O_CLOEXEC;
-    let held: OwnedFd =
-        open(path, flags, Mode::empty()).map_err(|errno| dial_error(&errno.into()))?;
-    Ok(File::from(held))
-}
-
-fn dial_error(error: &io::Error) -> DialError {
-    match Errno::from_raw(error.raw_os_error().unwrap_or(0)) {
-        Errno::ECONNREFUSED => DialError::Refused,
-        // unix(7), connect(2): a listener whose backlog is full answers EAGAIN to a socket that
-        // does not block, and there is nothing to wait for.
-        Errno::EAGAIN => DialError::Busy,
-        Errno::ENOENT | Errno::ENOTDIR => DialError::Gone,
-        Errno::EACCES | Errno::EPERM => DialError::Denied,
-        Errno::UnknownErrno => DialError::Other(error.to_string()),
-        errno => DialError::Other(errno.desc().to_owned()),
-    }
 }
 
 /// A signal that interrupts a system call is none of its caller's business.
@@ -203,10 +149,7 @@ const FAREWELL_READS: usize = 4;
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
     use std::os::unix::net::{UnixListener, UnixStream as StdStream};
-
-    use nix::sys::socket::{Backlog, listen};
 
     use super::*;
 
@@ -217,53 +160,12 @@ mod tests {
         (Connection::new(UnixStream::from_std(ours)), theirs)
     }
 
-    fn identity_of(path: &Path) -> Identity {
-        scan::identity(&fs::metadata(path).unwrap())
-    }
-
-    #[test]
-    fn what_is_wrong_with_a_socket_is_known_at_once() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("a.sock");
-        assert_eq!(dial(&path, None).unwrap_err(), DialError::Gone);
-        fs::write(&path, "").unwrap();
-        assert_eq!(dial(&path, None).unwrap_err(), DialError::NotASocket);
-        fs::remove_file(&path).unwrap();
-
-        let listener = UnixListener::bind(&path).unwrap();
-        let identity = identity_of(&path);
-        assert!(dial(&path, Some(identity)).is_ok());
-        let another = Identity {
-            inode: identity.inode + 1,
-            ..identity
-        };
-        assert_eq!(dial(&path, Some(another)).unwrap_err(), DialError::Replaced);
-        drop(listener);
-        assert_eq!(dial(&path, None).unwrap_err(), DialError::Refused);
-    }
-
-    #[test]
-    fn a_listener_that_does_not_accept_is_busy_and_nobody_waits_for_it() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("a.sock");
-        let listener = UnixListener::bind(&path).unwrap();
-        listen(&listener, Backlog::new(0).unwrap()).unwrap();
-        let mut waiting = Vec::new();
-        let error = loop {
-            match dial(&path, None) {
-                Ok(stream) => waiting.push(stream),
-                Err(error) => break error,
-            }
-        };
-        assert_eq!(error, DialError::Busy);
-    }
-
     #[test]
     fn a_connection_knows_its_peer() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.sock");
         let _listener = UnixListener::bind(&path).unwrap();
-        let peer = peer(&dial(&path, None).unwrap()).unwrap();
+        let peer = peer(&UnixStream::connect(&path).unwrap()).unwrap();
         assert_eq!(u32::try_from(peer.pid()), Ok(std::process::id()));
     }
 

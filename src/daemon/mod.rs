@@ -22,6 +22,7 @@ mod child;
 mod clock;
 mod connection;
 mod connections;
+mod dial;
 mod guards;
 mod inotify;
 mod lock;

@@ -14,6 +14,7 @@ use super::SetupError;
 use super::clock::Clock;
 use super::connection::{self, Moved};
 use super::connections::Connections;
+use super::dial::dial;
 use super::guards::Guards;
 use super::inotify::Inotify;
 use super::programs::Programs;
@@ -333,7 +334,7 @@ impl PluginManager {
         path: &Path,
         identity: Option<watch::Identity>,
     ) -> Result<Option<Process>, DialError> {
-        let stream = connection::dial(path, identity)?;
+        let stream = dial(path, identity)?;
         let peer = connection::peer(&stream);
         if let Some(peer) = peer {
             let (pid, uid) = (peer.pid(), peer.uid());

@@ -10,6 +10,7 @@ mod node;
 #[path = "../support/plugin.rs"]
 mod plugin;
 
+mod bare;
 mod inside;
 mod limits;
 mod moves;

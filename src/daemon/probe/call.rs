@@ -15,6 +15,7 @@ use super::Peer;
 use crate::config;
 use crate::daemon::clock::Clock;
 use crate::daemon::connection::{self, Connection, Moved};
+use crate::daemon::dial::dial;
 use crate::grpc::{CallError, Client, Event};
 use crate::handler::DialError;
 use crate::http2::Settings;
@@ -144,7 +145,7 @@ impl Call {
 fn dial_patiently(path: &Path, wait: &mut Wait, clock: Clock) -> Result<UnixStream, DialError> {
     let deadline = clock.now() + config::DIAL_TIMEOUT;
     loop {
-        match connection::dial(path, None) {
+        match dial(path, None) {
             Err(DialError::Busy) if clock.now() < deadline => {
                 wait.for_readiness(Some(config::LADDER_INITIAL));
             }

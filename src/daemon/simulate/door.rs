@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use mio::net::{UnixListener, UnixStream};
 
-use crate::daemon::{SetupError, connection};
+use crate::daemon::SetupError;
+use crate::daemon::dial::dial;
 use crate::handler::DialError;
 use crate::simulate::Socket;
 
@@ -85,7 +86,7 @@ impl Door {
 
 /// Removes a socket at that path on which nobody listens; anything else that is there is an error.
 fn clear(path: &Path) -> io::Result<()> {
-    match connection::dial(path, None) {
+    match dial(path, None) {
         Err(DialError::Gone) => Ok(()),
         Err(DialError::Refused) => fs::remove_file(path),
         Err(DialError::NotASocket) => Err(io::Error::other("what is there is no socket")),

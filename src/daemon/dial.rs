@@ -1,0 +1,228 @@
+//! Making a connection to a socket: without waiting, and to no other socket than the one that was
+//! found.
+
+use std::fs::{self, File, Metadata};
+use std::io;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::Path;
+
+use mio::net::UnixStream;
+use nix::errno::Errno;
+use nix::fcntl::{AT_FDCWD, OFlag, openat};
+use nix::sys::stat::Mode;
+
+use super::scan;
+use crate::handler::DialError;
+use crate::watch::Identity;
+
+/// Connects to the socket at `path`, which must be the one that was found there.
+pub(super) fn dial(path: &Path, expected: Option<Identity>) -> Result<UnixStream, DialError> {
+    if path.as_os_str().len() <= LONGEST_ADDRESS {
+        dial_by_name(path, expected)
+    } else {
+        dial_held(path, expected)
+    }
+}
+
+/// Connects to a path, and then looks whether the socket that was found lies there.
+///
+/// What answers is what lay at the path, and what was found lies there when it has answered. So
+/// only who has the path lead elsewhere and then back to the very same file, between one system
+/// call and the next, can have something else answer for it; who may do that may put any socket
+/// there anyway. A socket that has come to the path meanwhile sees a connection that ends at once.
+///
+/// Those are two system calls fewer than [`dial_held`] takes, the path is short, and nothing is
+/// asked of `/proc`.
+fn dial_by_name(path: &Path, expected: Option<Identity>) -> Result<UnixStream, DialError> {
+    let connected = UnixStream::connect(path);
+    if connected.is_err() || expected.is_some() {
+        // connect(2) gives one error for a file that is no socket and for one without a listener.
+        check(fs::metadata(path), expected)?;
+    }
+    connected.map_err(|error| dial_error(&error))
+}
+
+/// Connects to a path that is too long for the address of a unix socket.
+///
+/// It is resolved once, into a descriptor; it is that file which is examined and connected to,
+/// through `/proc/self/fd`: nothing can take its place.
+fn dial_held(path: &Path, expected: Option<Identity>) -> Result<UnixStream, DialError> {
+    let held = hold(path)?;
+    check(held.metadata(), expected)?;
+    let address = format!("/proc/self/fd/{}", held.as_raw_fd());
+    UnixStream::connect(address).map_err(|error| match error.kind() {
+        // The socket itself is held, so it is the way to it that is missing.
+        io::ErrorKind::NotFound => DialError::Other("/proc is not mounted".to_owned()),
+        _ => dial_error(&error),
+    })
+}
+
+/// Whether what was looked at is a socket, and the expected one if there is one.
+fn check(looked: io::Result<Metadata>, expected: Option<Identity>) -> Result<(), DialError> {
+    let found = looked.map_err(|error| dial_error(&error))?;
+    if !found.file_type().is_socket() {
+        return Err(DialError::NotASocket);
+    }
+    if expected.is_some_and(|expected| scan::identity(&found) != expected) {
+        return Err(DialError::Replaced);
+    }
+    Ok(())
+}
+
+/// Opens whatever is at `path` without touching it.
+fn hold(path: &Path) -> Result<File, DialError> {
+    let flags = OFlag::O_PATH | OFlag::O_CLOEXEC;
+    let held = openat(AT_FDCWD, path, flags, Mode::empty());
+    held.map(File::from)
+        .map_err(|errno| dial_error(&errno.into()))
+}
+
+fn dial_error(error: &io::Error) -> DialError {
+    match Errno::from_raw(error.raw_os_error().unwrap_or(0)) {
+        Errno::ECONNREFUSED => DialError::Refused,
+        // unix(7), connect(2): a listener whose backlog is full answers EAGAIN to a socket that
+        // does not block, and there is nothing to wait for.
+        Errno::EAGAIN => DialError::Busy,
+        Errno::ENOENT | Errno::ENOTDIR => DialError::Gone,
+        Errno::EACCES | Errno::EPERM => DialError::Denied,
+        Errno::UnknownErrno => DialError::Other(error.to_string()),
+        errno => DialError::Other(errno.desc().to_owned()),
+    }
+}
+
+/// The longest path that fits the address of a unix socket (bytes): of the 108 that unix(7) gives
+/// `sun_path`, the last one is zero.
+const LONGEST_ADDRESS: usize = 107;
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+    use std::os::unix::fs::symlink;
+    use std::os::unix::net::UnixListener;
+    use std::path::PathBuf;
+
+    use nix::sys::socket::{Backlog, listen};
+
+    use super::*;
+
+    /// Paths in a directory: one that fits the address of a socket, and one that does not.
+    fn paths(dir: &Path) -> [PathBuf; 2] {
+        let deep = dir.join("long".repeat(40));
+        fs::create_dir(&deep).unwrap();
+        let paths = [dir, &deep].map(|dir| dir.join("a.sock"));
+        assert_eq!(
+            paths.each_ref().map(|path| path.as_os_str().len() > 107),
+            [false, true]
+        );
+        paths
+    }
+
+    /// Listens at a path, however long, in the place of whatever is there.
+    fn listen_at(path: &Path, dir: &Path) -> UnixListener {
+        let elsewhere = dir.join("elsewhere");
+        let listener = UnixListener::bind(&elsewhere).unwrap();
+        fs::rename(&elsewhere, path).unwrap();
+        listener
+    }
+
+    fn identity_of(path: &Path) -> Identity {
+        scan::identity(&fs::metadata(path).unwrap())
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_socket_is_known_at_once() {
+        let dir = tempfile::tempdir().unwrap();
+        for path in paths(dir.path()) {
+            let expected = identity_of(dir.path());
+            let assert_wrong = |error: &DialError| {
+                assert_eq!(dial(&path, None).unwrap_err(), *error);
+                assert_eq!(dial(&path, Some(expected)).unwrap_err(), *error);
+            };
+            assert_wrong(&DialError::Gone);
+            fs::write(&path, "").unwrap();
+            assert_wrong(&DialError::NotASocket);
+            fs::remove_file(&path).unwrap();
+            symlink(dir.path(), &path).unwrap();
+            assert_wrong(&DialError::NotASocket);
+            fs::remove_file(&path).unwrap();
+
+            let listener = listen_at(&path, dir.path());
+            let identity = identity_of(&path);
+            assert!(dial(&path, Some(identity)).is_ok());
+            drop(listener);
+            for expected in [None, Some(identity)] {
+                assert_eq!(dial(&path, expected).unwrap_err(), DialError::Refused);
+            }
+        }
+    }
+
+    #[test]
+    fn a_socket_in_the_place_of_the_one_that_was_found_is_not_taken_for_it() {
+        let dir = tempfile::tempdir().unwrap();
+        for path in paths(dir.path()) {
+            let old = listen_at(&path, dir.path());
+            let found = identity_of(&path);
+            let new = listen_at(&path, dir.path());
+            assert_eq!(dial(&path, Some(found)).unwrap_err(), DialError::Replaced);
+            assert!(dial(&path, Some(identity_of(&path))).is_ok());
+            drop((old, new));
+            assert_eq!(dial(&path, Some(found)).unwrap_err(), DialError::Replaced);
+        }
+    }
+
+    #[test]
+    fn a_socket_that_was_not_meant_sees_a_connection_that_ends_and_no_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let [path, _] = paths(dir.path());
+        let another = identity_of(dir.path());
+        let listener = listen_at(&path, dir.path());
+        assert_eq!(dial(&path, Some(another)).unwrap_err(), DialError::Replaced);
+        let (mut connection, _) = listener.accept().unwrap();
+        assert_eq!(connection.read(&mut [0]).unwrap(), 0);
+    }
+
+    #[test]
+    fn a_link_is_followed_to_the_socket_that_was_found_behind_it() {
+        let dir = tempfile::tempdir().unwrap();
+        for path in paths(dir.path()) {
+            let socket = dir.path().join("socket");
+            let _old = listen_at(&socket, dir.path());
+            symlink(&socket, &path).unwrap();
+            let found = identity_of(&socket);
+            assert!(dial(&path, Some(found)).is_ok());
+            let _new = listen_at(&socket, dir.path());
+            assert_eq!(dial(&path, Some(found)).unwrap_err(), DialError::Replaced);
+            fs::remove_file(&socket).unwrap();
+            assert_eq!(dial(&path, Some(found)).unwrap_err(), DialError::Gone);
+        }
+    }
+
+    #[test]
+    fn the_longest_address_is_dialled_by_name_and_no_byte_more() {
+        let dir = tempfile::tempdir().unwrap();
+        for extra in [0, 1] {
+            let name = LONGEST_ADDRESS + extra - dir.path().as_os_str().len() - 1;
+            let path = dir.path().join("n".repeat(name));
+            let _listener = listen_at(&path, dir.path());
+            assert_eq!(UnixStream::connect(&path).is_ok(), extra == 0);
+            assert!(dial(&path, Some(identity_of(&path))).is_ok());
+        }
+    }
+
+    #[test]
+    fn a_listener_that_does_not_accept_is_busy_and_nobody_waits_for_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        listen(&listener, Backlog::new(0).unwrap()).unwrap();
+        let mut waiting = Vec::new();
+        let error = loop {
+            match dial(&path, None) {
+                Ok(stream) => waiting.push(stream),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error, DialError::Busy);
+    }
+}
