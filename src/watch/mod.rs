@@ -29,6 +29,7 @@
 //!   such as another file system that is mounted on top of a root, and a symbolic link whose target
 //!   becomes a socket.
 
+mod children;
 mod event;
 mod identity;
 mod output;
@@ -47,11 +48,12 @@ use std::sync::Arc;
 use crate::config;
 use crate::time::Time;
 
+use self::children::Child;
 pub use self::event::{Event, WatchId};
 pub use self::identity::{Entry, Identity, Kind, Listing};
 pub use self::output::{Output, Place, Report};
 pub use self::problem::{Obstacle, Problem};
-use self::tree::{Child, Removed, Tree};
+use self::tree::{Removed, Tree};
 
 /// The plugin sockets below a set of directories, as far as is known.
 #[derive(Debug)]

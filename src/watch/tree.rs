@@ -4,13 +4,14 @@
 //! The tree keeps its own books straight (paths, watches, counts, limits) and decides nothing: what
 //! a change means is the business of [`super::Watch`].
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::sync::Arc;
 
 use litemap::LiteMap;
 
+use super::children::{Child, Children};
 use super::{Identity, Place, Problem, WatchId};
 use crate::config;
 
@@ -23,7 +24,7 @@ pub(super) struct Tree {
 }
 
 /// A directory, whether or not it could be watched and listed.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Dir {
     /// How far below its root it is; a root has 0.
     depth: usize,
@@ -31,20 +32,7 @@ struct Dir {
     problem: Option<Problem>,
     /// Whether the problem was made known.
     is_problem_told: bool,
-    children: BTreeMap<OsString, Child>,
-}
-
-/// What has a name in a directory.
-#[derive(Debug)]
-pub(super) enum Child {
-    /// A plugin socket.
-    Socket {
-        /// Its path, shared with everybody who was told of it.
-        path: Arc<Path>,
-        identity: Identity,
-    },
-    /// A sub directory, by its path.
-    Directory(Arc<Path>),
+    children: Children,
 }
 
 /// What a removal took away, a directory before what is below it.
@@ -54,9 +42,23 @@ pub(super) struct Removed {
     pub(super) watches: Vec<WatchId>,
 }
 
+impl Dir {
+    /// A directory of which nothing is known yet.
+    fn new(path: Arc<Path>, depth: usize) -> Self {
+        Self {
+            depth,
+            watch: None,
+            problem: None,
+            is_problem_told: false,
+            children: Children::of(path),
+        }
+    }
+}
+
 impl Tree {
     pub(super) fn insert_root(&mut self, path: &Arc<Path>) {
-        self.dirs.insert(Arc::clone(path), Dir::default());
+        let dir = Dir::new(Arc::clone(path), 0);
+        self.dirs.insert(Arc::clone(path), dir);
     }
 
     pub(super) fn contains(&self, dir: &Path) -> bool {
@@ -135,12 +137,12 @@ impl Tree {
 
     /// The names known in a directory that are not among `seen`.
     pub(super) fn names_except(&self, dir: &Path, seen: &BTreeSet<&OsStr>) -> Vec<OsString> {
-        let children = self.dirs.get(dir).into_iter().flat_map(|dir| &dir.children);
-        let names = children.map(|(name, _)| name);
-        names
-            .filter(|name| !seen.contains(name.as_os_str()))
-            .cloned()
-            .collect()
+        let Some(Dir { children, .. }) = self.dirs.get(dir) else {
+            return Vec::new();
+        };
+        let names = children.iter().map(|child| children.name(child));
+        let unseen = names.filter(|name| !seen.contains(name));
+        unseen.map(OsStr::to_owned).collect()
     }
 
     /// Adds a socket under a name that is free, and returns its path.
@@ -153,15 +155,13 @@ impl Tree {
         if self.sockets >= config::MAX_SOCKETS {
             return Err(Problem::TooManySockets);
         }
-        let path: Arc<Path> = dir.join(name).into();
-        let child = Child::Socket {
+        let parent = self.dirs.get_mut(dir).ok_or(Problem::Missing)?;
+        let path = parent.children.path(name);
+        parent.children.insert(Child::Socket {
             path: Arc::clone(&path),
             identity,
-        };
-        if let Some(dir) = self.dirs.get_mut(dir) {
-            dir.children.insert(name.to_owned(), child);
-            self.sockets += 1;
-        }
+        });
+        self.sockets += 1;
         Ok(path)
     }
 
@@ -179,20 +179,16 @@ impl Tree {
         if self.dirs.len() >= config::MAX_DIRECTORIES {
             return Err(Problem::TooManyDirectories);
         }
-        let path: Arc<Path> = dir.join(name).into();
-        if let Some(parent) = self.dirs.get_mut(dir) {
-            let depth = parent.depth + 1;
-            if depth > config::MAX_TREE_DEPTH {
-                return Err(Problem::TooDeep);
-            }
-            let child = Child::Directory(Arc::clone(&path));
-            parent.children.insert(name.to_owned(), child);
-            let dir = Dir {
-                depth,
-                ..Dir::default()
-            };
-            self.dirs.insert(Arc::clone(&path), dir);
+        let parent = self.dirs.get_mut(dir).ok_or(Problem::Missing)?;
+        let depth = parent.depth + 1;
+        if depth > config::MAX_TREE_DEPTH {
+            return Err(Problem::TooDeep);
         }
+        let path = parent.children.path(name);
+        let child = Child::Directory(Arc::clone(&path));
+        parent.children.insert(child);
+        let dir = Dir::new(Arc::clone(&path), depth);
+        self.dirs.insert(Arc::clone(&path), dir);
         Ok(path)
     }
 
@@ -219,8 +215,8 @@ impl Tree {
         let mut removed = Removed::default();
         removed.watches.extend(self.set_watch(dir, None));
         let children = self.dirs.get_mut(dir).map(|dir| &mut dir.children);
-        for child in children.map(std::mem::take).into_iter().flatten() {
-            self.take(child.1, &mut removed);
+        for child in children.map(Children::take).into_iter().flatten() {
+            self.take(child, &mut removed);
         }
         removed
     }
@@ -235,8 +231,8 @@ impl Tree {
             Child::Directory(path) => {
                 removed.watches.extend(self.set_watch(&path, None));
                 let dir = self.dirs.remove(&path);
-                for child in dir.into_iter().flat_map(|dir| dir.children) {
-                    self.take(child.1, removed);
+                for child in dir.into_iter().flat_map(|mut dir| dir.children.take()) {
+                    self.take(child, removed);
                 }
             }
         }
@@ -248,7 +244,8 @@ impl Tree {
             if let Some(watch) = dir.watch {
                 assert_eq!(self.watched.get(&watch), Some(path));
             }
-            for (name, child) in &dir.children {
+            for child in dir.children.iter() {
+                let name = dir.children.name(child);
                 match child {
                     Child::Socket { path: socket, .. } => {
                         sockets += 1;

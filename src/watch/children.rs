@@ -1,0 +1,231 @@
+//! What has a name in a directory.
+//!
+//! Pure. A directory may hold ten thousand sockets, and as a rule holds a few that are there for
+//! days: they are kept side by side in the order of their names, in runs that are short enough to
+//! make room in. A name stands nowhere but in its child's path.
+
+use std::cmp::Ordering;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::Identity;
+
+/// What has a name in a directory.
+#[derive(Debug)]
+pub(super) enum Child {
+    /// A plugin socket.
+    Socket {
+        /// Its path, shared with everybody who was told of it.
+        path: Arc<Path>,
+        identity: Identity,
+    },
+    /// A sub directory, by its path.
+    Directory(Arc<Path>),
+}
+
+/// All that has a name in one directory, in the order of the names.
+#[derive(Debug)]
+pub(super) struct Children {
+    dir: Arc<Path>,
+    /// Where the name begins in each path.
+    name_at: usize,
+    /// None is empty, and none longer than [`MAX_RUN`].
+    runs: Vec<Vec<Child>>,
+}
+
+/// In which run a child is or would be, and where in it.
+type Place = (usize, usize);
+
+impl Child {
+    pub(super) fn path(&self) -> &Arc<Path> {
+        match self {
+            Self::Socket { path, .. } | Self::Directory(path) => path,
+        }
+    }
+}
+
+impl Children {
+    /// None yet, in that directory.
+    pub(super) fn of(dir: Arc<Path>) -> Self {
+        Self {
+            name_at: dir.join("").as_os_str().len(),
+            dir,
+            runs: Vec::new(),
+        }
+    }
+
+    /// The path of what has that name, or may get it.
+    pub(super) fn path(&self, name: &OsStr) -> Arc<Path> {
+        self.dir.join(name).into()
+    }
+
+    pub(super) fn get(&self, name: &OsStr) -> Option<&Child> {
+        let (run, place) = self.find(name).ok()?;
+        self.runs[run].get(place)
+    }
+
+    pub(super) fn get_mut(&mut self, name: &OsStr) -> Option<&mut Child> {
+        let (run, place) = self.find(name).ok()?;
+        self.runs[run].get_mut(place)
+    }
+
+    /// Adds a child, whose path is one of this directory, in the place of the one of its name.
+    pub(super) fn insert(&mut self, child: Child) {
+        match self.find(self.name(&child)) {
+            Ok((run, place)) => self.runs[run][place] = child,
+            Err(place) => self.insert_at(place, child),
+        }
+    }
+
+    pub(super) fn remove(&mut self, name: &OsStr) -> Option<Child> {
+        let (run, place) = self.find(name).ok()?;
+        let children = &mut self.runs[run];
+        let child = children.remove(place);
+        if children.is_empty() {
+            self.runs.remove(run);
+        } else if children.len() * 4 <= children.capacity() {
+            children.shrink_to_fit();
+        }
+        Some(child)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Child> {
+        self.runs.iter().flatten()
+    }
+
+    /// Takes everything out.
+    pub(super) fn take(&mut self) -> impl Iterator<Item = Child> + use<> {
+        std::mem::take(&mut self.runs).into_iter().flatten()
+    }
+
+    /// The name of one of these children.
+    pub(super) fn name<'a>(&self, child: &'a Child) -> &'a OsStr {
+        let path = child.path().as_os_str().as_bytes();
+        OsStr::from_bytes(path.get(self.name_at..).unwrap_or_default())
+    }
+
+    fn find(&self, name: &OsStr) -> Result<Place, Place> {
+        let compare = |child: &Child| self.name(child).cmp(name);
+        let is_before =
+            |run: &Vec<Child>| run.last().is_some_and(|it| compare(it) == Ordering::Less);
+        let run = self.runs.partition_point(is_before);
+        match self.runs.get(run) {
+            Some(children) => match children.binary_search_by(compare) {
+                Ok(place) => Ok((run, place)),
+                Err(place) => Err((run, place)),
+            },
+            // Behind all others, where the last run ends.
+            None => Err((run.saturating_sub(1), self.runs.last().map_or(0, Vec::len))),
+        }
+    }
+
+    fn insert_at(&mut self, (run, place): Place, child: Child) {
+        match self.runs.get_mut(run) {
+            Some(children) if children.len() < MAX_RUN => children.insert(place, child),
+            Some(children) if place < MAX_RUN => {
+                let upper = children.split_off(MAX_RUN / 2);
+                self.runs.insert(run + 1, upper);
+                self.insert(child);
+            }
+            // It comes behind all others: what comes in order fills every run.
+            _ => self.runs.push(vec![child]),
+        }
+    }
+}
+
+/// How many children stand in one run: so many are moved at most to make room for one more.
+const MAX_RUN: usize = 32;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::ffi::OsString;
+
+    use super::*;
+
+    fn add(children: &mut Children, name: &str) {
+        let path = children.path(OsStr::new(name));
+        children.insert(Child::Directory(path));
+    }
+
+    fn names(children: &Children) -> Vec<OsString> {
+        let names = children.iter().map(|it| children.name(it).to_owned());
+        names.collect()
+    }
+
+    fn check(children: &Children) {
+        let runs = &children.runs;
+        assert!(runs.iter().all(|run| (1..=MAX_RUN).contains(&run.len())));
+    }
+
+    #[test]
+    fn a_name_begins_where_its_directory_ends() {
+        for dir in ["/", "/p", "/p/", "/p/q", "p", "", "."] {
+            let mut children = Children::of(Path::new(dir).into());
+            add(&mut children, "a");
+            assert_eq!(names(&children), ["a"], "{dir:?}");
+            let [child] = &children.runs[0][..] else {
+                panic!("one child")
+            };
+            assert_eq!(**child.path(), Path::new(dir).join("a"));
+        }
+    }
+
+    #[test]
+    fn children_are_in_the_order_of_their_names_whatever_the_order_they_came_in() {
+        let upwards: Vec<usize> = (0..1000).collect();
+        let downwards = upwards.iter().rev().copied().collect();
+        let mixed = upwards.iter().map(|n| n * 617 % 1000).collect();
+        for order in [upwards, downwards, mixed] {
+            let mut children = Children::of(Path::new("/p").into());
+            let mut expected = BTreeSet::new();
+            for name in order.iter().map(|n| format!("{n:04}")) {
+                add(&mut children, &name);
+                check(&children);
+                expected.insert(OsString::from(name));
+            }
+            assert!(names(&children).iter().eq(&expected));
+            assert!(children.runs.len() <= 2 * 1000 / MAX_RUN + 1);
+            for n in order.iter().filter(|&n| n % 3 != 0) {
+                let name = OsString::from(format!("{n:04}"));
+                assert!(children.get(&name).is_some());
+                assert!(children.remove(&name).is_some());
+                assert!(children.remove(&name).is_none());
+                check(&children);
+                expected.remove(&name);
+            }
+            assert!(names(&children).iter().eq(&expected));
+            assert_eq!(children.take().count(), expected.len());
+            assert_eq!(names(&children), [""; 0]);
+        }
+    }
+
+    #[test]
+    fn a_name_has_one_child() {
+        let mut children = Children::of(Path::new("/p").into());
+        add(&mut children, "a");
+        let identity = Identity {
+            device: 1,
+            inode: 2,
+            born: (0, 0),
+        };
+        let path = children.path(OsStr::new("a"));
+        children.insert(Child::Socket { path, identity });
+        assert!(matches!(
+            children.get_mut(OsStr::new("a")),
+            Some(Child::Socket { .. })
+        ));
+        assert_eq!(names(&children), ["a"]);
+    }
+
+    #[test]
+    fn those_that_come_in_order_leave_no_room_between_them() {
+        let mut children = Children::of(Path::new("/p").into());
+        for n in 0..10 * MAX_RUN {
+            add(&mut children, &format!("{n:04}"));
+        }
+        assert_eq!(children.runs.len(), 10);
+    }
+}
