@@ -115,14 +115,14 @@ impl Connection {
     /// Says goodbye if that is possible at once, and closes.
     ///
     /// What the peer has written is taken first: a unix socket that is closed with unread bytes
-    /// gives its peer an error where it should see an end.
+    /// gives its peer an error where it should see an end. A read that has room left has taken all.
     pub(super) fn hang_up(mut self, farewell: &[u8]) {
         if !farewell.is_empty() {
             let _ = retry(|| self.stream.write(farewell));
         }
-        let mut rest = [0; 4096];
+        let mut rest = [0; REST];
         for _ in 0..FAREWELL_READS {
-            if !matches!(self.read(&mut rest), Moved::Bytes(_)) {
+            if !matches!(self.read(&mut rest), Moved::Bytes(REST)) {
                 break;
             }
         }
@@ -144,8 +144,12 @@ fn retry(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
     }
 }
 
-/// How often what a peer has written is read while hanging up: more than an honest one has sent.
-const FAREWELL_READS: usize = 4;
+/// How much of what a peer has written is read at once while hanging up (bytes): more than the few
+/// small frames that are usually left.
+const REST: usize = 256;
+
+/// How often that is read: 16 KiB in all are more than an honest peer has sent.
+const FAREWELL_READS: usize = 64;
 
 #[cfg(test)]
 mod tests {
@@ -231,11 +235,13 @@ mod tests {
 
     #[test]
     fn a_peer_that_is_hung_up_on_sees_a_farewell_and_an_end_and_no_error() {
-        let (ours, mut theirs) = pair();
-        theirs.write_all(b"never read").unwrap();
-        ours.hang_up(b"bye");
-        let mut heard = String::new();
-        theirs.read_to_string(&mut heard).unwrap();
-        assert_eq!(heard, "bye");
+        for unread in [0, 10, REST, 10 * REST] {
+            let (ours, mut theirs) = pair();
+            theirs.write_all(&vec![0; unread]).unwrap();
+            ours.hang_up(b"bye");
+            let mut heard = String::new();
+            theirs.read_to_string(&mut heard).unwrap();
+            assert_eq!(heard, "bye");
+        }
     }
 }
