@@ -63,11 +63,9 @@ impl fmt::Debug for Escaped<'_> {
 impl Escaped<'_> {
     fn show(&self, f: &mut fmt::Formatter<'_>, needs_escape: fn(char) -> bool) -> fmt::Result {
         let (shown, hidden) = self.bytes.split_at(cut(self.bytes, self.limit));
-        for chunk in shown.utf8_chunks() {
-            show_valid(chunk.valid(), f, needs_escape)?;
-            for byte in chunk.invalid() {
-                write!(f, "\\x{byte:02x}")?;
-            }
+        match plain(shown) {
+            Some(text) => f.write_str(text)?,
+            None => show_any(shown, f, needs_escape)?,
         }
         if hidden.is_empty() {
             Ok(())
@@ -77,7 +75,30 @@ impl Escaped<'_> {
     }
 }
 
-/// Shows what needs no escape in one piece: nearly everything is honest, and a log line has a path.
+/// `bytes` as text if nothing in them is ever escaped, as in nearly every name: it is shown in one
+/// piece.
+fn plain(bytes: &[u8]) -> Option<&str> {
+    let is_plain = |byte: &u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\');
+    bytes.iter().all(is_plain).then_some(())?;
+    std::str::from_utf8(bytes).ok()
+}
+
+/// Shows what is not plain character by character.
+fn show_any(
+    bytes: &[u8],
+    f: &mut fmt::Formatter<'_>,
+    needs_escape: fn(char) -> bool,
+) -> fmt::Result {
+    for chunk in bytes.utf8_chunks() {
+        show_valid(chunk.valid(), f, needs_escape)?;
+        for byte in chunk.invalid() {
+            write!(f, "\\x{byte:02x}")?;
+        }
+    }
+    Ok(())
+}
+
+/// Shows what needs no escape in one piece.
 fn show_valid(
     mut text: &str,
     f: &mut fmt::Formatter<'_>,
@@ -145,6 +166,17 @@ mod tests {
     fn what_is_in_quotes_cannot_end_them() {
         let shown = format!("{:?}", text("a\"; next\n"));
         assert_eq!(shown, r#""a\"; next\n""#);
+    }
+
+    #[test]
+    fn an_octet_is_shown_alone_as_it_is_in_text_that_is_not_plain() {
+        for byte in 0..=u8::MAX {
+            let among_others = [0xff, byte];
+            let (alone, among_others) = (bytes(&among_others[1..]), bytes(&among_others));
+            assert_eq!(format!("\\xff{alone}"), format!("{among_others}"));
+            let quoted = format!("{among_others:?}").replacen("\\xff", "", 1);
+            assert_eq!(format!("{alone:?}"), quoted);
+        }
     }
 
     #[test]
