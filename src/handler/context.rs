@@ -16,7 +16,7 @@ pub struct Ticket(pub(crate) u64);
 
 /// An effect that a handler asked for. Never reused, so late news of it is told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct EffectId(u64);
+pub struct EffectId(pub(crate) u64);
 
 /// Gives out [`EffectId`]s.
 #[derive(Debug, Default)]

@@ -75,7 +75,7 @@ impl Actual {
         self.revision
     }
 
-    /// Every plugin, by the path of its registration socket.
+    /// Every plugin and the path of its registration socket, in no order that means anything.
     pub fn iter(&self) -> impl Iterator<Item = (&Arc<Path>, &Registered)> {
         self.plugins.iter()
     }

@@ -90,7 +90,7 @@ impl Desired {
         self.sockets.get_mut(path)
     }
 
-    /// Every socket, by path.
+    /// Every socket and its path, in no order that means anything.
     pub fn iter(&self) -> impl Iterator<Item = (&Arc<Path>, &Socket)> {
         self.sockets.iter()
     }

@@ -155,8 +155,8 @@ impl Manager {
         }
         link.phase = Phase::Open(client);
         link.process = process;
-        if let Owner::Operation(path, attempt) = link.owner.clone() {
-            self.push_event(&path, attempt, Event::Connected);
+        if let Owner::Operation(attempt) = link.owner {
+            self.push_event(attempt, Event::Connected);
         } else {
             self.pump(id, now);
         }
@@ -168,9 +168,7 @@ impl Manager {
         };
         self.deadlines.set(Wake::Link(id), None);
         match link.owner {
-            Owner::Operation(path, attempt) => {
-                self.push_event(&path, attempt, Event::DialFailed(error));
-            }
+            Owner::Operation(attempt) => self.push_event(attempt, Event::DialFailed(error)),
             Owner::Effect(call) => self.effect_failed(call, error),
             Owner::Guard => {}
         }
@@ -217,10 +215,10 @@ impl Manager {
             let Some(event) = client.poll_event(now) else {
                 return self.pumped(id, now);
             };
-            match link.owner.clone() {
-                Owner::Operation(path, attempt) => {
+            match link.owner {
+                Owner::Operation(attempt) => {
                     if let grpc::Event::Finished { result, .. } = event {
-                        self.push_event(&path, attempt, Event::Replied(result));
+                        self.push_event(attempt, Event::Replied(result));
                     }
                 }
                 Owner::Effect(call) => self.effect_event(id, call, event, now),

@@ -25,7 +25,7 @@ use crate::watch::Identity;
 
 /// One run of an operation. Never reused, so late news of an earlier run is told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct AttemptId(pub(super) u64);
+pub struct AttemptId(pub(super) u64);
 
 /// An operation that runs, and its attempt.
 #[derive(Debug)]
@@ -59,24 +59,16 @@ impl Attempt {
 /// What is still to be done before the manager is at rest.
 #[derive(Debug)]
 pub(super) enum Work {
-    /// Something happened to the operation on that socket, in that attempt.
-    Operation(Arc<Path>, AttemptId, Event),
+    /// Something happened to the operation of that attempt.
+    Operation(AttemptId, Event),
     /// Something happened to a handler's effect, or a handler wants something.
     Handler(HandlerWork),
 }
 
 impl Manager {
     /// An event is on its way to that attempt of an operation; when it has ended, to nobody.
-    pub(super) fn push_event(&mut self, path: &Arc<Path>, attempt: AttemptId, event: Event) {
-        self.work
-            .push_back(Work::Operation(path.clone(), attempt, event));
-    }
-
-    /// An event is on its way to the operation that runs on a socket now, if one does.
-    pub(super) fn push_event_now(&mut self, path: &Arc<Path>, event: Event) {
-        if let Some(running) = self.operations.get(path) {
-            self.push_event(path, running.attempt.id, event);
-        }
+    pub(super) fn push_event(&mut self, attempt: AttemptId, event: Event) {
+        self.work.push_back(Work::Operation(attempt, event));
     }
 
     /// Starts an operation with its first commands.
@@ -90,6 +82,7 @@ impl Manager {
     ) {
         self.last_attempt += 1;
         let id = AttemptId(self.last_attempt);
+        self.operations.begin(path.clone(), id);
         let attempt = Attempt {
             id,
             path,
@@ -104,40 +97,35 @@ impl Manager {
     }
 
     /// Hands an event to the operation for which it is meant, unless that has ended.
-    pub(super) fn step(&mut self, path: &Arc<Path>, id: AttemptId, event: Event, now: Time) {
-        if self
-            .operations
-            .get(path)
-            .is_none_or(|running| running.attempt.id != id)
-        {
-            return;
-        }
-        let Some(Running {
-            operation,
-            mut attempt,
-        }) = self.operations.remove(path)
-        else {
+    pub(super) fn step(&mut self, id: AttemptId, event: Event, now: Time) {
+        let Some(running) = self.operations.take_out(id) else {
             return;
         };
+        let Running {
+            operation,
+            mut attempt,
+        } = running;
         let held_place = operation.holds_place();
         let held_turn = operation.plugin().cloned();
         match operation.handle(event, now) {
             Step::Goes(operation, commands) => {
                 self.places.change(held_place, operation.holds_place());
                 if operation.plugin().is_none() {
-                    self.leave_turn(held_turn, path);
+                    self.leave_turn(held_turn, &attempt.path);
                 }
                 self.go_on(operation, attempt, commands, now);
             }
             Step::Ends(outcome, commands) => {
                 self.places.change(held_place, false);
-                self.leave_turn(held_turn, path);
-                self.deadlines.set(Wake::Operation(path.clone()), None);
+                self.leave_turn(held_turn, &attempt.path);
+                self.deadlines.set(Wake::Operation(id), None);
                 self.execute(&mut attempt, commands, now);
+                self.operations.end(&attempt.path);
                 self.ended(attempt, outcome, now);
             }
             Step::Ignores(operation, unexpected) => {
-                log::debug!("{}: attempt {}: {unexpected}", escape::path(path), id.0);
+                let path = escape::path(&attempt.path);
+                log::debug!("{path}: attempt {}: {unexpected}", id.0);
                 self.go_on(operation, attempt, Vec::new(), now);
             }
         }
@@ -150,17 +138,17 @@ impl Manager {
         commands: Vec<Command>,
         now: Time,
     ) {
-        let path = attempt.path.clone();
         self.deadlines
-            .set(Wake::Operation(path.clone()), operation.deadline());
+            .set(Wake::Operation(attempt.id), operation.deadline());
         self.execute(&mut attempt, commands, now);
-        self.operations.insert(path, Running { operation, attempt });
+        self.operations.put_back(Running { operation, attempt });
     }
 
     fn leave_turn(&mut self, plugin: Option<Arc<Plugin>>, path: &Path) {
         let next = plugin.and_then(|plugin| self.turns.leave(&plugin, path));
-        if let Some(next) = next {
-            self.push_event_now(&next, Event::TurnCame);
+        let next = next.and_then(|next| self.operations.at(&next));
+        if let Some(id) = next.map(|running| running.attempt.id) {
+            self.push_event(id, Event::TurnCame);
         }
     }
 
@@ -198,7 +186,7 @@ impl Manager {
     }
 
     fn dial(&mut self, attempt: &mut Attempt) {
-        let owner = Owner::Operation(attempt.path.clone(), attempt.id);
+        let owner = Owner::Operation(attempt.id);
         let link = self.links.add(owner, None);
         attempt.link = Some(link);
         let identity = Some(attempt.identity);
@@ -232,7 +220,7 @@ impl Manager {
         let failure = result.clone().err().map(Failure::Refused);
         if failure.is_some_and(|failure| self.is_known(attempt, &failure)) {
             let as_if_told = Event::Replied(Ok(Vec::new()));
-            return self.push_event(&attempt.path, attempt.id, as_if_told);
+            return self.push_event(attempt.id, as_if_told);
         }
         let status = RegistrationStatus {
             plugin_registered: result.is_ok(),
@@ -274,7 +262,7 @@ impl Manager {
             self.pump(link, now);
         } else {
             let lost = Event::Replied(Err(CallError::Cancelled));
-            self.push_event(&attempt.path, attempt.id, lost);
+            self.push_event(attempt.id, lost);
         }
     }
 
@@ -286,7 +274,7 @@ impl Manager {
 
     fn take_turn(&mut self, attempt: &Attempt, plugin: &Plugin) {
         if self.turns.take(plugin, &attempt.path) {
-            self.push_event(&attempt.path, attempt.id, Event::TurnCame);
+            self.push_event(attempt.id, Event::TurnCame);
         }
     }
 
@@ -296,13 +284,13 @@ impl Manager {
         let Some(handler) = self.handlers.find(&plugin.kind) else {
             let refusal = Refusal::without_handler(plugin.kind.clone(), &self.handlers);
             let answer = Event::Answered(Err(refusal));
-            return self.push_event(&attempt.path, attempt.id, answer);
+            return self.push_event(attempt.id, answer);
         };
         if let Some(holder) = self.endpoint_taken(question, plugin) {
             let refusal = Refusal::EndpointTaken(holder.clone());
             self.instances.block(attempt.path.clone(), holder);
             let answer = Event::Answered(Err(refusal));
-            return self.push_event(&attempt.path, attempt.id, answer);
+            return self.push_event(attempt.id, answer);
         }
         self.last_ticket += 1;
         let ticket = Ticket(self.last_ticket);
@@ -322,7 +310,7 @@ impl Manager {
             }
             Answer::Pending => {
                 attempt.question = Some((ticket, question));
-                self.tickets.insert(ticket, attempt.path.clone());
+                self.tickets.insert(ticket, attempt.id);
             }
         }
     }
@@ -342,16 +330,14 @@ impl Manager {
 
     /// A handler answers a question that was pending; too late, and it meets nobody.
     pub(super) fn answered(&mut self, ticket: Ticket, result: Result<(), Reason>) {
-        let Some(path) = self.tickets.remove(&ticket) else {
-            return;
-        };
-        let Some(running) = self.operations.get_mut(&path) else {
+        let asker = self.tickets.remove(&ticket);
+        let Some(running) = asker.and_then(|id| self.operations.get_mut(id)) else {
             return;
         };
         let asked = running.attempt.question.take_if(|(it, _)| *it == ticket);
         if let (Some((_, question)), Some(plugin)) = (asked, running.operation.plugin().cloned()) {
-            let attempt = running.attempt.id;
-            self.take_answer((&path, attempt), question, &plugin, result);
+            let (path, id) = (running.attempt.path.clone(), running.attempt.id);
+            self.take_answer((&path, id), question, &plugin, result);
         }
     }
 
@@ -367,7 +353,7 @@ impl Manager {
             self.retry_after_current(path, plugin);
         }
         let result = result.map_err(|reason| question.refusal(reason));
-        self.push_event(path, attempt, Event::Answered(result));
+        self.push_event(attempt, Event::Answered(result));
     }
 
     /// A handler may refuse a plugin because of the one that is registered under its name, as it is

@@ -83,14 +83,12 @@ impl Instances {
 
     /// Takes out the sockets that were refused because of the plugin behind `gone`.
     fn unblocked(&mut self, gone: &Path) -> Vec<Arc<Path>> {
-        let mut unblocked = Vec::new();
-        self.blocked.retain(|socket, holder| {
-            let is_free = holder.as_os_str() == gone.as_os_str();
-            if is_free {
-                unblocked.push(socket.clone());
-            }
-            !is_free
-        });
+        let blocked = self.blocked.iter();
+        let by_it = blocked.filter(|(_, holder)| holder.as_os_str() == gone.as_os_str());
+        let unblocked: Vec<_> = by_it.map(|(socket, _)| socket.clone()).collect();
+        for socket in &unblocked {
+            self.blocked.remove(socket);
+        }
         unblocked
     }
 

@@ -3,11 +3,8 @@
 //! Pure: a link is a name for a connection that the daemon holds, and the gRPC client that decides
 //! what is written to it.
 
-use std::fmt;
-use std::path::Path;
-use std::sync::Arc;
-
 use litemap::LiteMap;
+use std::fmt;
 
 use super::execute::AttemptId;
 use crate::grpc::Client;
@@ -16,7 +13,7 @@ use crate::time::Time;
 
 /// A connection, from the wish to dial it to its end. Never reused, so late news is told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LinkId(u64);
+pub struct LinkId(pub(super) u64);
 
 #[cfg(test)]
 impl LinkId {
@@ -35,10 +32,10 @@ impl fmt::Display for Process {
 }
 
 /// For whom a connection is there.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Owner {
     /// For that attempt of an operation on the socket at that path.
-    Operation(Arc<Path>, AttemptId),
+    Operation(AttemptId),
     /// For nobody: its end tells that a registered plugin has gone.
     Guard,
     /// For a call or connection that a handler wants made.

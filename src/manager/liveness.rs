@@ -133,7 +133,7 @@ impl Manager {
 
     /// Asks a registered plugin whether it is there, unless it is being deregistered.
     pub(super) fn check(&mut self, path: Arc<Path>, now: Time) {
-        if self.is_stopping || self.operations.contains(&path) {
+        if self.is_stopping || self.operations.is_any_at(&path) {
             return;
         }
         let Some(registered) = self.actual.get(&path) else {

@@ -145,7 +145,7 @@ impl Manager {
             let plugin = Arc::new(remembered.into_plugin());
             let path = plugin.socket.clone();
             if self.actual.add(plugin, identity).is_ok() {
-                self.restored.insert(path);
+                self.restored.insert(path, ());
             }
         }
     }
@@ -153,7 +153,7 @@ impl Manager {
     /// A socket has been found: if it is a remembered one, its plugin has yet to be registered with
     /// the handlers of this process. Returns that plugin.
     pub(super) fn recall(&mut self, path: &Arc<Path>, identity: Identity) -> Option<Arc<Plugin>> {
-        let is_it = self.restored.remove(path) && self.actual.holds(path, identity);
+        let is_it = self.restored.remove(path).is_some() && self.actual.holds(path, identity);
         let registered = is_it.then(|| self.actual.remove(path))??;
         Some(registered.plugin)
     }
@@ -169,7 +169,7 @@ impl Manager {
                     == (&plugin.kind, &plugin.name, &plugin.endpoint)
             })
         };
-        let remembered = self.restored.iter().cloned();
+        let remembered = self.restored.iter().map(|(path, ())| path.clone());
         let same: Vec<_> = remembered.filter(is_same).collect();
         for path in same {
             self.restored.remove(&path);
@@ -179,7 +179,7 @@ impl Manager {
 
     /// Every directory has been looked at: what is remembered and was not found has gone.
     pub(super) fn scanned(&mut self) {
-        for path in self.restored.take() {
+        for (path, ()) in self.restored.take() {
             log::info!("{}: went while nobody looked", escape::path(&path));
             self.touch(path);
         }

@@ -28,6 +28,7 @@ mod links;
 mod liveness;
 mod memory;
 mod operation;
+mod operations;
 mod pass;
 mod places;
 mod programs;
@@ -47,6 +48,7 @@ pub use crate::handler::DialError;
 pub use actual::{Actual, Registered};
 pub use backoff::Backoff;
 pub use desired::{Added, Desired, EmptyPath, Socket};
+pub use execute::AttemptId;
 pub use failure::{Failure, Refusal};
 pub use instances::Instances;
 pub use links::{LinkId, Process};
@@ -61,11 +63,12 @@ use crate::escape;
 use crate::handler::{EffectId, HandlerTable, Program, ProgramOutcome, Reason, Ticket};
 use crate::time::Time;
 use crate::watch::Identity;
-use by_path::{ByPath, Paths};
+use by_path::ByPath;
 use deadlines::Deadlines;
 use effects::Effects;
-use execute::{Running, Work};
+use execute::Work;
 use links::Links;
+use operations::Operations;
 use places::Places;
 use programs::Programs;
 use turns::Turns;
@@ -76,10 +79,10 @@ pub struct Manager {
     desired: Desired,
     actual: Actual,
     /// Sockets whose plugins are in the actual state from before a restart, and not found yet.
-    restored: Paths,
+    restored: ByPath<()>,
     handlers: HandlerTable,
     /// At most one operation per socket.
-    operations: ByPath<Running>,
+    operations: Operations,
     instances: Instances,
     turns: Turns,
     places: Places,
@@ -91,12 +94,12 @@ pub struct Manager {
     mode: Mode,
     effects: Effects,
     programs: Programs,
-    /// Sockets to which something has happened since they were last looked at.
-    touched: Paths,
+    /// Sockets to which something has happened since they were last looked at, some more than once.
+    touched: Vec<Arc<Path>>,
     work: VecDeque<Work>,
     deadlines: Deadlines<Wake>,
     outputs: VecDeque<Output>,
-    tickets: LiteMap<Ticket, Arc<Path>>,
+    tickets: LiteMap<Ticket, AttemptId>,
     last_ticket: u64,
     last_attempt: u64,
     is_stopping: bool,
@@ -245,9 +248,9 @@ impl Manager {
         Self {
             desired: Desired::default(),
             actual: Actual::default(),
-            restored: Paths::default(),
+            restored: ByPath::default(),
             handlers,
-            operations: ByPath::default(),
+            operations: Operations::default(),
             instances: Instances::default(),
             turns: Turns::default(),
             places: Places::default(),
@@ -258,7 +261,7 @@ impl Manager {
             mode: Mode::default(),
             effects: Effects::default(),
             programs: Programs::default(),
-            touched: Paths::default(),
+            touched: Vec::new(),
             work: VecDeque::new(),
             deadlines: Deadlines::default(),
             outputs: VecDeque::new(),
@@ -304,7 +307,7 @@ impl Manager {
     pub fn handle_timeout(&mut self, now: Time) {
         while let Some(wake) = self.deadlines.pop_due(now) {
             match wake {
-                Wake::Operation(path) => self.push_event_now(&path, Event::Timeout),
+                Wake::Operation(attempt) => self.push_event(attempt, Event::Timeout),
                 Wake::Retry(path) => self.touch(path),
                 Wake::Link(link) => self.link_timeout(link, now),
                 Wake::Timer(effect) => self.timer_fired(effect),
@@ -389,9 +392,8 @@ impl Manager {
 
     /// What the operation on the socket at `path` waits for, when there is one: its state's name.
     pub fn operation(&self, path: &Path) -> Option<&'static str> {
-        self.operations
-            .get(path)
-            .map(|running| running.operation.state())
+        let running = self.operations.at(path)?;
+        Some(running.operation.state())
     }
 
     /// Whether no operation runs.
@@ -444,7 +446,7 @@ impl Manager {
     fn forget_retry(&mut self, path: &Arc<Path>) {
         self.deadlines.set(Wake::Retry(path.clone()), None);
         self.instances.unblock(path);
-        if !self.operations.contains(path) {
+        if !self.operations.is_any_at(path) {
             self.places.forget(path);
         }
     }
@@ -470,7 +472,7 @@ impl Manager {
     }
 
     fn touch(&mut self, path: Arc<Path>) {
-        self.touched.insert(path);
+        self.touched.push(path);
     }
 
     fn resync(&mut self, now: Time) {

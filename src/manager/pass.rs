@@ -24,7 +24,7 @@ impl Manager {
         loop {
             while let Some(work) = self.work.pop_front() {
                 match work {
-                    Work::Operation(path, attempt, event) => self.step(&path, attempt, event, now),
+                    Work::Operation(attempt, event) => self.step(attempt, event, now),
                     Work::Handler(work) => self.handler_work(work, now),
                 }
             }
@@ -39,10 +39,7 @@ impl Manager {
     /// in the order in which they came. True when there was any.
     fn pass(&mut self, now: Time) -> bool {
         let mut paths = self.places.call();
-        for path in &paths {
-            self.touched.remove(path);
-        }
-        paths.extend(self.touched.take());
+        paths.append(&mut self.touched);
         let mut to_register = Vec::new();
         for path in &paths {
             match self.action_on(path) {
@@ -69,15 +66,16 @@ impl Manager {
         let desired = socket.map(|socket| socket.identity);
         let running = self
             .operations
-            .get(path)
+            .at(path)
             .map(|running| running.attempt.target);
         action(desired, actual, running)
     }
 
     fn cancel(&mut self, path: &Arc<Path>) {
-        if let Some(running) = self.operations.get_mut(path) {
+        if let Some(running) = self.operations.at_mut(path) {
             running.attempt.target = Target::Gone;
-            self.push_event_now(path, Event::Cancelled);
+            let id = running.attempt.id;
+            self.push_event(id, Event::Cancelled);
         }
     }
 
@@ -231,8 +229,8 @@ impl Manager {
         let paths: Vec<_> = self
             .operations
             .iter()
-            .filter(|(_, running)| idle(running))
-            .map(|(path, _)| path.clone())
+            .filter(|running| idle(running))
+            .map(|running| running.attempt.path.clone())
             .collect();
         for path in paths {
             self.cancel(&path);
@@ -245,15 +243,15 @@ impl Manager {
         for link in links {
             self.drop_link(link, now);
         }
-        for (path, running) in self.operations.take() {
+        for Running { operation, attempt } in self.operations.take() {
             log::warn!(
                 "{}: attempt {}: dropped while {}, because the daemon stops",
-                escape::path(&path),
-                running.attempt.id.0,
-                running.operation.state()
+                escape::path(&attempt.path),
+                attempt.id.0,
+                operation.state()
             );
-            self.places.change(running.operation.holds_place(), false);
-            self.deadlines.set(Wake::Operation(path), None);
+            self.places.change(operation.holds_place(), false);
+            self.deadlines.set(Wake::Operation(attempt.id), None);
         }
         self.work.clear();
     }
@@ -266,10 +264,11 @@ impl Manager {
         let places = self
             .operations
             .iter()
-            .filter(|(_, running)| running.operation.holds_place());
+            .filter(|running| running.operation.holds_place());
         assert_eq!(self.places.taken(), places.count());
-        for (path, running) in self.operations.iter() {
-            let wake = Wake::Operation(path.clone());
+        for running in self.operations.iter() {
+            let path = &running.attempt.path;
+            let wake = Wake::Operation(running.attempt.id);
             assert_eq!(
                 self.deadlines.get(&wake),
                 running.operation.deadline(),

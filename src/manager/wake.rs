@@ -1,21 +1,20 @@
 //! Why the manager wants to be woken.
 //!
-//! Pure. The reasons are keys of an index that is searched on every step of every operation, so
-//! their paths are compared by their octets, as in [`by_path`](super::by_path).
+//! Pure.
 
 use std::cmp::Ordering;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::LinkId;
-use super::by_path::ByOctets;
+use super::execute::AttemptId;
+use super::links::LinkId;
 use crate::handler::EffectId;
 
 /// Why the manager wants to be woken.
 #[derive(Clone, Debug)]
 pub enum Wake {
-    /// The operation on this socket has waited long enough.
-    Operation(Arc<Path>),
+    /// The operation of this attempt has waited long enough.
+    Operation(AttemptId),
     /// This socket's backoff ends.
     Retry(Arc<Path>),
     /// A call on this connection has, or dialling it.
@@ -34,39 +33,36 @@ pub enum Wake {
     Stop,
 }
 
-/// What reasons are compared by.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-enum Key<'a> {
-    Operation(ByOctets<'a>),
-    Retry(ByOctets<'a>),
-    Link(LinkId),
-    Timer(EffectId),
-    Program(EffectId),
-    Check(ByOctets<'a>),
-    Grace(ByOctets<'a>),
-    Resync,
-    Stop,
-}
-
 impl Wake {
-    fn key(&self) -> Key<'_> {
+    /// Which of its kind it is, where they have numbers; and their kind.
+    ///
+    /// Reasons are keys of an index that is searched on every step of every operation: numbers are
+    /// what most of them are told apart by.
+    fn number(&self) -> (u8, u64) {
         match self {
-            Self::Operation(path) => Key::Operation(ByOctets(path)),
-            Self::Retry(path) => Key::Retry(ByOctets(path)),
-            Self::Link(link) => Key::Link(*link),
-            Self::Timer(id) => Key::Timer(*id),
-            Self::Program(id) => Key::Program(*id),
-            Self::Check(path) => Key::Check(ByOctets(path)),
-            Self::Grace(path) => Key::Grace(ByOctets(path)),
-            Self::Resync => Key::Resync,
-            Self::Stop => Key::Stop,
+            Self::Operation(AttemptId(id)) => (0, *id),
+            Self::Retry(_) => (1, 0),
+            Self::Link(LinkId(id)) => (2, *id),
+            Self::Timer(EffectId(id)) => (3, *id),
+            Self::Program(EffectId(id)) => (4, *id),
+            Self::Check(_) => (5, 0),
+            Self::Grace(_) => (6, 0),
+            Self::Resync => (7, 0),
+            Self::Stop => (8, 0),
+        }
+    }
+
+    fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Retry(path) | Self::Check(path) | Self::Grace(path) => Some(path),
+            _ => None,
         }
     }
 }
 
 impl PartialEq for Wake {
     fn eq(&self, other: &Self) -> bool {
-        self.key() == other.key()
+        self.cmp(other).is_eq()
     }
 }
 
@@ -80,7 +76,12 @@ impl PartialOrd for Wake {
 
 impl Ord for Wake {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.key().cmp(&other.key())
+        let by_number = self.number().cmp(&other.number());
+        by_number.then_with(|| {
+            // `Path` would compare part by part.
+            let [a, b] = [self, other].map(|it| it.path().map(Path::as_os_str));
+            a.cmp(&b)
+        })
     }
 }
 
@@ -92,15 +93,17 @@ mod tests {
     fn reasons_are_told_apart_by_kind_and_then_by_whom_they_are_about() {
         let path = |path: &str| Arc::<Path>::from(Path::new(path));
         let reasons = [
-            Wake::Operation(path("/r/a")),
-            Wake::Operation(path("/r/b")),
+            Wake::Operation(AttemptId(1)),
+            Wake::Operation(AttemptId(2)),
             Wake::Retry(path("/r/a")),
+            Wake::Retry(path("/r/b")),
+            Wake::Link(LinkId::OUTSIDE),
             Wake::Check(path("/r/a")),
             Wake::Grace(path("/r/a")),
             Wake::Resync,
             Wake::Stop,
         ];
         assert!(reasons.is_sorted_by(|a, b| a < b));
-        assert_eq!(reasons[0], Wake::Operation(path("/r/a")));
+        assert_eq!(reasons[2], Wake::Retry(path("/r/a")));
     }
 }

@@ -519,13 +519,13 @@ impl Simulation {
         let running = PATHS.map(|path| manager.operation(Path::new(path)));
         assert!(manager.is_idle(), "what still runs: {running:?}");
         let is_hidden = |path: &Path| path.to_str().is_some_and(|path| path.contains("/."));
-        let there: Vec<_> = self
+        let there: BTreeMap<_, _> = self
             .node
             .tree
             .sockets()
             .filter(|(path, _)| !is_hidden(path))
             .collect();
-        let desired: Vec<_> = manager
+        let desired: BTreeMap<_, _> = manager
             .desired()
             .iter()
             .map(|(path, socket)| (&**path, socket.identity))
@@ -533,7 +533,7 @@ impl Simulation {
         assert_eq!(desired, there, "what is desired is what is there");
         let left = plan(manager.desired(), manager.actual());
         assert_eq!(left, [], "nothing is left to do");
-        for (path, _) in there {
+        for path in there.into_keys() {
             let told = self.node.world.told_by(path);
             assert_eq!(told, Some((true, "")), "{path:?} believes it is registered");
             let health = manager.actual().get(path).map(|it| it.health.down_since);

@@ -1,0 +1,80 @@
+//! The operations that run.
+//!
+//! Pure. Whatever happens to one is about an attempt, so they are kept by attempt; where each is at
+//! work is known, too.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::by_path::ByPath;
+use super::execute::{AttemptId, Running};
+
+/// At most one operation for each socket.
+#[derive(Debug, Default)]
+pub(super) struct Operations {
+    /// Each in a place of its own, because they come and go.
+    by_attempt: BTreeMap<AttemptId, Box<Running>>,
+    by_path: ByPath<AttemptId>,
+}
+
+impl Operations {
+    /// An operation begins to work on a socket; it runs once it is put back.
+    pub(super) fn begin(&mut self, path: Arc<Path>, id: AttemptId) {
+        self.by_path.insert(path, id);
+    }
+
+    /// Takes out the operation of that attempt, unless it has ended: to be put back, or to end.
+    pub(super) fn take_out(&mut self, id: AttemptId) -> Option<Running> {
+        self.by_attempt.remove(&id).map(|running| *running)
+    }
+
+    /// Goes on with an operation that was taken out.
+    pub(super) fn put_back(&mut self, running: Running) {
+        self.by_attempt
+            .insert(running.attempt.id, Box::new(running));
+    }
+
+    /// The operation that was taken out has ended, and nobody is at work on its socket any more.
+    pub(super) fn end(&mut self, path: &Path) {
+        self.by_path.remove(path);
+    }
+
+    /// The operation of that attempt, unless it has ended.
+    pub(super) fn get_mut(&mut self, id: AttemptId) -> Option<&mut Running> {
+        self.by_attempt.get_mut(&id).map(|running| &mut **running)
+    }
+
+    /// The operation at work on a socket.
+    pub(super) fn at(&self, path: &Path) -> Option<&Running> {
+        let id = self.by_path.get(path)?;
+        self.by_attempt.get(id).map(|running| &**running)
+    }
+
+    /// The operation at work on a socket.
+    pub(super) fn at_mut(&mut self, path: &Path) -> Option<&mut Running> {
+        let id = *self.by_path.get(path)?;
+        self.get_mut(id)
+    }
+
+    /// Whether an operation is at work on a socket.
+    pub(super) fn is_any_at(&self, path: &Path) -> bool {
+        self.by_path.contains(path)
+    }
+
+    /// Every operation, in the order in which they began.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Running> {
+        self.by_attempt.values().map(|running| &**running)
+    }
+
+    /// Ends every operation. Returns them.
+    pub(super) fn take(&mut self) -> impl Iterator<Item = Running> + use<> {
+        let all = std::mem::take(self);
+        all.by_attempt.into_values().map(|running| *running)
+    }
+
+    /// Whether none runs.
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_path.is_empty()
+    }
+}
