@@ -116,9 +116,10 @@ impl Manager {
     }
 
     fn dial_endpoint(&mut self, path: &Path, request: Request, effect: EffectCall) {
-        let link = self.links.add(Owner::Effect(effect), Some(request));
+        let (owner, deadline) = (Owner::Effect(effect), Some(effect.deadline));
+        let link = self.links.add(owner, Some(request), deadline);
         self.effects.open.insert(effect.id, Open::Call(link));
-        self.deadlines.set(Wake::Link(link), Some(effect.deadline));
+        self.deadlines.set(Wake::Link(link), deadline);
         self.outputs.push_back(Output::Dial {
             link,
             path: self.path_map.find(path).into(),
@@ -192,6 +193,7 @@ impl Manager {
         let Some(link) = self.links.get_mut(id) else {
             return;
         };
+        link.deadline = None;
         match (&mut link.phase, &link.owner) {
             (Phase::Open(client), _) => {
                 client.handle_timeout(now);
@@ -268,7 +270,11 @@ impl Manager {
         if !client.transmit().is_empty() {
             self.outputs.push_back(Output::Transmit { link: id });
         }
-        self.deadlines.set(Wake::Link(id), client.poll_timeout());
+        let deadline = client.poll_timeout();
+        if link.deadline != deadline {
+            link.deadline = deadline;
+            self.deadlines.set(Wake::Link(id), deadline);
+        }
         if let Owner::Effect(effect) = &mut link.owner {
             if effect.shape == (Shape::Connection { is_told: false }) && is_up {
                 effect.shape = Shape::Connection { is_told: true };

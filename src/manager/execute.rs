@@ -4,6 +4,7 @@
 //! Pure. Events go through one queue, so nothing is re-entered: a handler that answers at once is
 //! no different from one that answers later.
 
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -56,6 +57,13 @@ impl Attempt {
     }
 }
 
+/// The socket, escaped, and which attempt: `/r/a.sock: attempt 3`.
+impl fmt::Display for Attempt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: attempt {}", escape::path(&self.path), self.id.0)
+    }
+}
+
 /// What is still to be done before the manager is at rest.
 #[derive(Debug)]
 pub(super) enum Work {
@@ -93,62 +101,63 @@ impl Manager {
             promoted: None,
         };
         self.places.change(false, operation.holds_place());
-        self.go_on(operation, attempt, commands, now);
+        let running = Running { operation, attempt };
+        self.go_on(Box::new(running), commands, now);
     }
 
     /// Hands an event to the operation for which it is meant, unless that has ended.
     pub(super) fn step(&mut self, id: AttemptId, event: Event, now: Time) {
-        let Some(running) = self.operations.take_out(id) else {
+        let Some(mut running) = self.operations.take_out(id) else {
             return;
         };
-        let Running {
-            operation,
-            mut attempt,
-        } = running;
-        let held_place = operation.holds_place();
-        let held_turn = operation.plugin().cloned();
-        match operation.handle(event, now) {
+        let held_place = running.operation.holds_place();
+        let held_turn = running.operation.plugin().cloned();
+        match running.operation.handle(event, now) {
             Step::Goes(operation, commands) => {
                 self.places.change(held_place, operation.holds_place());
                 if operation.plugin().is_none() {
-                    self.leave_turn(held_turn, &attempt.path);
+                    self.leave_turn(held_turn, id);
                 }
-                self.go_on(operation, attempt, commands, now);
+                running.operation = operation;
+                self.go_on(running, commands, now);
             }
             Step::Ends(outcome, commands) => {
+                let mut attempt = running.attempt;
                 self.places.change(held_place, false);
-                self.leave_turn(held_turn, &attempt.path);
+                self.leave_turn(held_turn, id);
                 self.deadlines.set(Wake::Operation(id), None);
                 self.execute(&mut attempt, commands, now);
                 self.operations.end(&attempt.path);
                 self.ended(attempt, outcome, now);
             }
             Step::Ignores(operation, unexpected) => {
-                let path = escape::path(&attempt.path);
-                log::debug!("{path}: attempt {}: {unexpected}", id.0);
-                self.go_on(operation, attempt, Vec::new(), now);
+                running.operation = operation;
+                log::debug!("{}: {unexpected}", running.attempt);
+                self.go_on(running, Vec::new(), now);
             }
         }
     }
 
-    fn go_on(
-        &mut self,
-        operation: Operation,
-        mut attempt: Attempt,
-        commands: Vec<Command>,
-        now: Time,
-    ) {
-        self.deadlines
-            .set(Wake::Operation(attempt.id), operation.deadline());
-        self.execute(&mut attempt, commands, now);
-        self.operations.put_back(Running { operation, attempt });
+    fn go_on(&mut self, mut running: Box<Running>, commands: Vec<Command>, now: Time) {
+        let id = running.attempt.id;
+        self.execute(&mut running.attempt, commands, now);
+        if !self.is_addressed(id) {
+            let deadline = running.operation.deadline();
+            self.deadlines.set(Wake::Operation(id), deadline);
+        }
+        self.operations.put_back(running);
     }
 
-    fn leave_turn(&mut self, plugin: Option<Arc<Plugin>>, path: &Path) {
-        let next = plugin.and_then(|plugin| self.turns.leave(&plugin, path));
-        let next = next.and_then(|next| self.operations.at(&next));
-        if let Some(id) = next.map(|running| running.attempt.id) {
-            self.push_event(id, Event::TurnCame);
+    /// Whether an event is on its way to that attempt: it waits for nothing then.
+    fn is_addressed(&self, id: AttemptId) -> bool {
+        let mut work = self.work.iter();
+        work.any(|work| matches!(work, Work::Operation(to, _) if *to == id))
+    }
+
+    fn leave_turn(&mut self, plugin: Option<Arc<Plugin>>, id: AttemptId) {
+        let next = plugin.and_then(|plugin| self.turns.leave(&plugin, id));
+        if let Some(next) = next {
+            self.push_event(next, Event::TurnCame);
         }
     }
 
@@ -186,8 +195,7 @@ impl Manager {
     }
 
     fn dial(&mut self, attempt: &mut Attempt) {
-        let owner = Owner::Operation(attempt.id);
-        let link = self.links.add(owner, None);
+        let link = self.links.add(Owner::Operation(attempt.id), None, None);
         attempt.link = Some(link);
         let identity = Some(attempt.identity);
         self.outputs.push_back(Output::Dial {
@@ -272,8 +280,8 @@ impl Manager {
         }
     }
 
-    fn take_turn(&mut self, attempt: &Attempt, plugin: &Plugin) {
-        if self.turns.take(plugin, &attempt.path) {
+    fn take_turn(&mut self, attempt: &Attempt, plugin: &Arc<Plugin>) {
+        if self.turns.take(plugin, attempt.id) {
             self.push_event(attempt.id, Event::TurnCame);
         }
     }

@@ -14,7 +14,7 @@ use crate::handler::Plugin;
 /// The registered plugins.
 #[derive(Debug, Default)]
 pub struct Instances {
-    /// By type and name, and of one name the oldest first.
+    /// By name and type, and of one name the oldest first.
     plugins: Vec<Arc<Plugin>>,
     /// The sockets that were refused, each with that of the plugin that has their endpoint.
     blocked: ByPath<Arc<Path>>,
@@ -94,7 +94,7 @@ impl Instances {
 
     /// Where the plugins of that type and name are, or would be.
     fn range(&self, kind: &str, name: &str) -> Range<usize> {
-        let key = (kind, name);
+        let key = (name, kind);
         let start = self.plugins.partition_point(|it| key_of(it) < key);
         let line = self.plugins[start..].iter();
         start..start + line.take_while(|it| key_of(it) == key).count()
@@ -102,7 +102,7 @@ impl Instances {
 }
 
 fn key_of(plugin: &Plugin) -> (&str, &str) {
-    (&plugin.kind, &plugin.name)
+    (&plugin.name, &plugin.kind)
 }
 
 #[cfg(test)]

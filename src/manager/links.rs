@@ -87,6 +87,8 @@ pub(super) struct Link {
     pub(super) phase: Phase,
     /// Who is at the other end, once it is connected and if that can be seen from here.
     pub(super) process: Option<Process>,
+    /// When it wants to be woken, as the index knows it.
+    pub(super) deadline: Option<Time>,
 }
 
 impl Link {
@@ -114,13 +116,19 @@ pub(super) struct Links {
 }
 
 impl Links {
-    pub(super) fn add(&mut self, owner: Owner, request: Option<Request>) -> LinkId {
+    pub(super) fn add(
+        &mut self,
+        owner: Owner,
+        request: Option<Request>,
+        deadline: Option<Time>,
+    ) -> LinkId {
         self.last += 1;
         let id = LinkId(self.last);
         let link = Link {
             owner,
             phase: Phase::Dialing(request),
             process: None,
+            deadline,
         };
         self.by_id.insert(id, Box::new(link));
         id

@@ -145,7 +145,7 @@ impl Manager {
     }
 
     /// The plugin answered. Should its guard be lost at once, it is left alone for a while first.
-    pub(super) fn alive(&mut self, shown: &str, plugin: &Plugin, now: Time) {
+    pub(super) fn alive(&mut self, attempt: &Attempt, plugin: &Plugin, now: Time) {
         let Some(registered) = self.actual.get_mut(&plugin.socket) else {
             return;
         };
@@ -154,7 +154,7 @@ impl Manager {
         let grace = Wake::Grace(plugin.socket.clone());
         self.deadlines.set(grace, None);
         if registered.health.down_since.take().is_some() {
-            log::info!("{shown}: {plugin} is up again");
+            log::info!("{attempt}: {plugin} is up again");
         }
     }
 

@@ -485,8 +485,11 @@ impl Manager {
 
     /// Where there is no socket, there is nothing to look at.
     fn arm_resync(&mut self, now: Time) {
-        let at = (!self.desired.is_empty()).then(|| now + RESYNC_INTERVAL);
-        self.deadlines.set(Wake::Resync, at);
+        let is_needed = !self.desired.is_empty();
+        if is_needed && self.deadlines.get(&Wake::Resync).is_none() {
+            self.deadlines
+                .set(Wake::Resync, Some(now + RESYNC_INTERVAL));
+        }
     }
 
     fn stop(&mut self, now: Time) {

@@ -25,14 +25,13 @@ impl Operations {
     }
 
     /// Takes out the operation of that attempt, unless it has ended: to be put back, or to end.
-    pub(super) fn take_out(&mut self, id: AttemptId) -> Option<Running> {
-        self.by_attempt.remove(&id).map(|running| *running)
+    pub(super) fn take_out(&mut self, id: AttemptId) -> Option<Box<Running>> {
+        self.by_attempt.remove(&id)
     }
 
     /// Goes on with an operation that was taken out.
-    pub(super) fn put_back(&mut self, running: Running) {
-        self.by_attempt
-            .insert(running.attempt.id, Box::new(running));
+    pub(super) fn put_back(&mut self, running: Box<Running>) {
+        self.by_attempt.insert(running.attempt.id, running);
     }
 
     /// The operation that was taken out has ended, and nobody is at work on its socket any more.
@@ -68,9 +67,8 @@ impl Operations {
     }
 
     /// Ends every operation. Returns them.
-    pub(super) fn take(&mut self) -> impl Iterator<Item = Running> + use<> {
-        let all = std::mem::take(self);
-        all.by_attempt.into_values().map(|running| *running)
+    pub(super) fn take(&mut self) -> impl Iterator<Item = Box<Running>> + use<> {
+        std::mem::take(self).by_attempt.into_values()
     }
 
     /// Whether none runs.

@@ -137,11 +137,10 @@ impl Manager {
 
     /// An operation has ended: what it found out is kept, and its socket is looked at again.
     pub(super) fn ended(&mut self, attempt: Attempt, outcome: Outcome, now: Time) {
-        let shown = format!("{}: attempt {}", escape::path(&attempt.path), attempt.id.0);
         match outcome {
             Outcome::Registered(plugin) => {
                 log::info!(
-                    "{shown}: registered {plugin} at {}",
+                    "{attempt}: registered {plugin} at {}",
                     escape::path(&plugin.endpoint)
                 );
                 if let Some(socket) = self.socket_of(&attempt) {
@@ -151,31 +150,31 @@ impl Manager {
                 }
                 self.instances.add(plugin);
             }
-            Outcome::Deregistered(plugin) => log::info!("{shown}: deregistered {plugin}"),
-            Outcome::Observed(found) => self.observed(&attempt, &shown, found),
-            Outcome::Alive(plugin) => self.alive(&shown, &plugin, now),
+            Outcome::Deregistered(plugin) => log::info!("{attempt}: deregistered {plugin}"),
+            Outcome::Observed(found) => self.observed(&attempt, found),
+            Outcome::Alive(plugin) => self.alive(&attempt, &plugin, now),
             Outcome::Changed(plugin) => {
-                log::warn!("{shown}: somebody else answers in the place of {plugin}");
+                log::warn!("{attempt}: somebody else answers in the place of {plugin}");
                 self.condemn(attempt.path.clone());
             }
             Outcome::Failed(failure) if matches!(attempt.target, Target::Checked(_)) => {
                 self.check_failed(&attempt.path, &failure, now);
             }
-            Outcome::Cancelled => log::debug!("{shown}: cancelled"),
-            Outcome::Failed(failure) => self.failed(&attempt, &shown, failure, now),
+            Outcome::Cancelled => log::debug!("{attempt}: cancelled"),
+            Outcome::Failed(failure) => self.failed(&attempt, failure, now),
         }
         self.announce(attempt.promoted, now);
         self.touch(attempt.path);
     }
 
     /// What would become of a plugin is known; it is not asked again.
-    fn observed(&mut self, attempt: &Attempt, shown: &str, found: Result<Arc<Plugin>, Refusal>) {
+    fn observed(&mut self, attempt: &Attempt, found: Result<Arc<Plugin>, Refusal>) {
         match &found {
             Ok(plugin) => {
                 let endpoint = escape::path(&plugin.endpoint);
-                log::info!("{shown}: would register {plugin} at {endpoint}");
+                log::info!("{attempt}: would register {plugin} at {endpoint}");
             }
-            Err(refusal) => log::info!("{shown}: would refuse the plugin: {refusal}"),
+            Err(refusal) => log::info!("{attempt}: would refuse the plugin: {refusal}"),
         }
         if let Some(socket) = self.socket_of(attempt) {
             socket.backoff.succeed();
@@ -190,7 +189,7 @@ impl Manager {
         (socket.identity == attempt.identity).then_some(socket)
     }
 
-    fn failed(&mut self, attempt: &Attempt, shown: &str, failure: Failure, now: Time) {
+    fn failed(&mut self, attempt: &Attempt, failure: Failure, now: Time) {
         let is_past = self.is_past(&failure);
         let Some(socket) = self.socket_of(attempt) else {
             return;
@@ -211,7 +210,7 @@ impl Manager {
             false => Level::Debug,
         };
         let delay = socket.backoff.delay().unwrap_or_default();
-        log::log!(level, "{shown}: {failure}; next try in {delay:?}");
+        log::log!(level, "{attempt}: {failure}; next try in {delay:?}");
         socket.last_failure = Some(Box::new(failure));
     }
 
@@ -243,13 +242,10 @@ impl Manager {
         for link in links {
             self.drop_link(link, now);
         }
-        for Running { operation, attempt } in self.operations.take() {
-            log::warn!(
-                "{}: attempt {}: dropped while {}, because the daemon stops",
-                escape::path(&attempt.path),
-                attempt.id.0,
-                operation.state()
-            );
+        for running in self.operations.take() {
+            let Running { operation, attempt } = *running;
+            let state = operation.state();
+            log::warn!("{attempt}: dropped while {state}, because the daemon stops");
             self.places.change(operation.holds_place(), false);
             self.deadlines.set(Wake::Operation(attempt.id), None);
         }
@@ -275,8 +271,13 @@ impl Manager {
                 "{path:?}"
             );
             if let Some(plugin) = running.operation.plugin_in_question() {
-                assert_eq!(self.turns.holder(plugin), Some(path), "{plugin}");
+                let id = running.attempt.id;
+                assert_eq!(self.turns.holder(plugin), Some(id), "{plugin}");
             }
+        }
+        for (id, link) in self.links.iter() {
+            let known = self.deadlines.get(&Wake::Link(id));
+            assert_eq!(known, link.deadline, "{id:?}");
         }
         assert!(self.work.is_empty() && self.touched.is_empty());
     }

@@ -3,49 +3,94 @@
 //! Pure. The handler's contract is kept per plugin name, whatever sockets the plugins of that name
 //! have: an operation takes a turn before its first question and keeps it until it ends.
 
-use std::collections::VecDeque;
-use std::path::Path;
+use std::ops::Range;
 use std::sync::Arc;
 
-use litemap::LiteMap;
-
+use super::execute::AttemptId;
 use crate::handler::Plugin;
 
-/// The operations that hold or await a turn, by plugin type and name; the first one holds it.
+/// The operations that hold or await a turn.
 #[derive(Debug, Default)]
 pub(super) struct Turns {
-    lines: LiteMap<Name, VecDeque<Arc<Path>>>,
-}
-
-type Name = (String, String);
-
-fn name_of(plugin: &Plugin) -> Name {
-    (plugin.kind.clone(), plugin.name.clone())
+    /// By plugin name and type, and of one name in the order in which they came: the first one
+    /// holds the turn.
+    waiting: Vec<(Arc<Plugin>, AttemptId)>,
 }
 
 impl Turns {
-    /// The operation on the socket at `path` gets in line. True when its turn has come at once.
-    pub(super) fn take(&mut self, plugin: &Plugin, path: &Arc<Path>) -> bool {
-        let line = self.lines.entry(name_of(plugin)).or_default();
-        line.push_back(path.clone());
-        line.len() == 1
+    /// The operation gets in line. True when its turn has come at once.
+    pub(super) fn take(&mut self, plugin: &Arc<Plugin>, attempt: AttemptId) -> bool {
+        let line = self.line(plugin);
+        self.waiting.insert(line.end, (plugin.clone(), attempt));
+        line.is_empty()
     }
 
     /// That operation leaves the line. Returns the one whose turn has come because of it.
-    pub(super) fn leave(&mut self, plugin: &Plugin, path: &Path) -> Option<Arc<Path>> {
-        let name = name_of(plugin);
-        let line = self.lines.get_mut(&name)?;
-        let place = line.iter().position(|waiting| **waiting == *path)?;
-        line.remove(place);
-        let next = line.front().cloned();
-        if next.is_none() {
-            self.lines.remove(&name);
-        }
-        if place == 0 { next } else { None }
+    pub(super) fn leave(&mut self, plugin: &Plugin, attempt: AttemptId) -> Option<AttemptId> {
+        let line = self.line(plugin);
+        let mut waiting = self.waiting[line.clone()].iter();
+        let place = waiting.position(|(_, waiting)| *waiting == attempt)?;
+        self.waiting.remove(line.start + place);
+        let is_any_left = line.len() > 1;
+        (place == 0 && is_any_left).then(|| self.waiting[line.start].1)
     }
 
     /// The operation that holds the turn for this plugin's name.
-    pub(super) fn holder(&self, plugin: &Plugin) -> Option<&Arc<Path>> {
-        self.lines.get(&name_of(plugin))?.front()
+    pub(super) fn holder(&self, plugin: &Plugin) -> Option<AttemptId> {
+        let (_, attempt) = self.waiting[self.line(plugin)].first()?;
+        Some(*attempt)
+    }
+
+    /// Where the line for this plugin's name is, or would be.
+    fn line(&self, plugin: &Plugin) -> Range<usize> {
+        let name = name_of(plugin);
+        let start = self
+            .waiting
+            .partition_point(|(waiting, _)| name_of(waiting) < name);
+        let line = self.waiting[start..].iter();
+        start
+            ..start
+                + line
+                    .take_while(|(waiting, _)| name_of(waiting) == name)
+                    .count()
+    }
+}
+
+/// What the handler's contract is kept by. The name comes first, because it differs sooner.
+fn name_of(plugin: &Plugin) -> (&str, &str) {
+    (&plugin.name, &plugin.kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::proto::pluginregistration::PluginInfo;
+
+    fn plugin(kind: &str, name: &str) -> Arc<Plugin> {
+        let info = PluginInfo {
+            r#type: kind.into(),
+            name: name.into(),
+            ..PluginInfo::default()
+        };
+        Arc::new(Plugin::from_info(info, Path::new("/r/a").into()).expect("it has a name"))
+    }
+
+    #[test]
+    fn of_one_name_and_type_one_operation_at_a_time_has_the_turn() {
+        let [a, other_type, other_name] =
+            [("K", "a"), ("L", "a"), ("K", "b")].map(|(kind, name)| plugin(kind, name));
+        let mut turns = Turns::default();
+        assert!(turns.take(&a, AttemptId(1)));
+        assert!(turns.take(&other_type, AttemptId(2)) && turns.take(&other_name, AttemptId(3)));
+        assert!(!turns.take(&a, AttemptId(4)) && !turns.take(&a, AttemptId(5)));
+        assert_eq!(turns.holder(&a), Some(AttemptId(1)));
+        assert_eq!(turns.leave(&a, AttemptId(4)), None, "it had no turn yet");
+        assert_eq!(turns.leave(&a, AttemptId(1)), Some(AttemptId(5)));
+        assert_eq!(turns.leave(&a, AttemptId(1)), None, "it has left");
+        assert_eq!(turns.leave(&a, AttemptId(5)), None, "nobody is left");
+        assert_eq!(turns.holder(&a), None);
+        assert_eq!(turns.holder(&other_type), Some(AttemptId(2)));
     }
 }
