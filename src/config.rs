@@ -162,9 +162,17 @@ pub const MAX_PROGRAMS: usize = 16;
 /// reason that is shown.
 pub const MAX_PROGRAM_ERRORS: usize = 4 * 1024;
 
-/// How many operations run at once (kubelet: no limit). More wait in line: a node that starts with
-/// thousands of sockets must not need thousands of descriptors.
+/// How many operations run at once at most (kubelet: no limit). More wait in line: a node that
+/// starts with thousands of sockets must not need thousands of descriptors.
 pub const MAX_OPERATIONS: usize = 64;
+
+/// How many operations run at once as long as they come to an end one after the other: no more of
+/// them are needed to keep this process at work, and what each needs in memory stays with it.
+pub const BRISK_OPERATIONS: usize = 16;
+
+/// For how long none of them may come to an end before there are more: much longer than a plugin
+/// needs that answers, and not long for one that waits.
+pub const PATIENCE_IN_LINE: Duration = Duration::from_millis(10);
 
 /// How often every socket is looked at again although nothing happened: a safety net that should
 /// never catch anything (kubelet: every second).

@@ -100,7 +100,7 @@ impl Manager {
             question: None,
             promoted: None,
         };
-        self.places.change(false, operation.holds_place());
+        self.places.change(false, operation.holds_place(), now);
         let running = Running { operation, attempt };
         self.go_on(Box::new(running), commands, now);
     }
@@ -114,7 +114,7 @@ impl Manager {
         let held_turn = running.operation.plugin().cloned();
         match running.operation.handle(event, now) {
             Step::Goes(operation, commands) => {
-                self.places.change(held_place, operation.holds_place());
+                self.places.change(held_place, operation.holds_place(), now);
                 if operation.plugin().is_none() {
                     self.leave_turn(held_turn, id);
                 }
@@ -123,7 +123,7 @@ impl Manager {
             }
             Step::Ends(outcome, commands) => {
                 let mut attempt = running.attempt;
-                self.places.change(held_place, false);
+                self.places.change(held_place, false, now);
                 self.leave_turn(held_turn, id);
                 self.deadlines.set(Wake::Operation(id), None);
                 self.execute(&mut attempt, commands, now);

@@ -314,6 +314,7 @@ impl Manager {
                 Wake::Program(effect) => self.program_overdue(effect, now),
                 Wake::Check(path) => self.check(path, now),
                 Wake::Grace(path) => self.condemn(path),
+                Wake::Line => self.line_waited(now),
                 Wake::Resync => self.resync(now),
                 Wake::Stop => self.stop_at_once(now),
             }

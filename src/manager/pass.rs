@@ -99,8 +99,8 @@ impl Manager {
         if let Some(until) = socket.backoff.until().filter(|until| now < *until) {
             return self.deadlines.set(Wake::Retry(path.clone()), Some(until));
         }
-        if !self.places.is_free_for(path) {
-            return;
+        if !self.places.is_free_for(path, now) {
+            return self.watch_line();
         }
         let identity = socket.identity;
         let is_new = !std::mem::replace(&mut socket.tried, true);
@@ -246,7 +246,7 @@ impl Manager {
             let Running { operation, attempt } = *running;
             let state = operation.state();
             log::warn!("{attempt}: dropped while {state}, because the daemon stops");
-            self.places.change(operation.holds_place(), false);
+            self.places.change(operation.holds_place(), false, now);
             self.deadlines.set(Wake::Operation(attempt.id), None);
         }
         self.work.clear();

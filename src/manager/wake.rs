@@ -27,6 +27,8 @@ pub enum Wake {
     Check(Arc<Path>),
     /// The registered plugin behind this socket has been down for long enough.
     Grace(Arc<Path>),
+    /// Sockets wait for a place, and it may be that none comes free.
+    Line,
     /// Every socket is looked at.
     Resync,
     /// Running operations have had their time to end.
@@ -47,8 +49,9 @@ impl Wake {
             Self::Program(EffectId(id)) => (4, *id),
             Self::Check(_) => (5, 0),
             Self::Grace(_) => (6, 0),
-            Self::Resync => (7, 0),
-            Self::Stop => (8, 0),
+            Self::Line => (7, 0),
+            Self::Resync => (8, 0),
+            Self::Stop => (9, 0),
         }
     }
 

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use plugind::config::{BACKOFF_CAP, MAX_OPERATIONS};
+use plugind::config::{BACKOFF_CAP, MAX_OPERATIONS, PATIENCE_IN_LINE};
 use plugind::handler::{Answer as Say, Reason};
 use plugind::manager::{Guard, Input, Memory, OnDown};
 
@@ -57,6 +57,7 @@ fn sockets_that_wait_for_a_place_get_it_in_the_order_in_which_they_came() {
     for i in 0..MAX_OPERATIONS {
         world.appear(&busy(i), csi("busy"));
     }
+    world.advance(4 * PATIENCE_IN_LINE);
     for late in [C, A, B] {
         world.appear(late, csi("late"));
     }
@@ -81,17 +82,33 @@ fn dead_sockets_block_nobody() {
     assert_eq!(world.told(), "validate a, register a");
 }
 
-#[test]
-fn silent_plugins_hold_up_the_others_for_a_second_at_most() {
+/// A world with so many plugins that do not answer.
+fn with_silent_plugins(count: usize) -> World {
     let mut world = World::new();
-    for i in 0..MAX_OPERATIONS {
+    for i in 0..count {
         let silent = Script {
             get_info: Answer::Silence,
             ..csi("silent")
         };
         world.appear(&format!("/r/silent-{i}.sock"), silent);
     }
+    world
+}
+
+#[test]
+fn a_few_silent_plugins_hold_up_the_others_for_a_moment() {
+    let mut world = with_silent_plugins(MAX_OPERATIONS - 1);
     world.appear(A, csi("a"));
+    world.advance(4 * PATIENCE_IN_LINE);
+    assert_eq!(world.told(), "validate a, register a");
+}
+
+#[test]
+fn many_silent_plugins_hold_up_the_others_for_a_second_at_most() {
+    let mut world = with_silent_plugins(MAX_OPERATIONS);
+    world.advance(4 * PATIENCE_IN_LINE);
+    world.appear(A, csi("a"));
+    world.advance(4 * PATIENCE_IN_LINE);
     assert_eq!(world.told(), "", "every place is taken");
     world.advance(Duration::from_secs(1));
     assert_eq!(world.told(), "validate a, register a");
