@@ -260,6 +260,21 @@ pub enum Event {
     },
 }
 
+impl Event {
+    /// The effect that it came of.
+    pub fn effect(&self) -> EffectId {
+        match self {
+            Self::Called { id, .. }
+            | Self::StreamMessage { id, .. }
+            | Self::StreamEnded { id, .. }
+            | Self::ProgramEnded { id, .. }
+            | Self::Connected { id }
+            | Self::Disconnected { id, .. }
+            | Self::TimerFired { id } => *id,
+        }
+    }
+}
+
 /// Why a call has no reply, or why a stream ended before the plugin had said all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallFailure {

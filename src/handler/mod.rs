@@ -30,7 +30,6 @@
 //!
 //! use plugind::handler::{Answer, Context, HandlerTable, Plugin, PluginHandler};
 //!
-//! #[derive(Debug)]
 //! struct ToasterHandler;
 //!
 //! impl PluginHandler for ToasterHandler {
@@ -93,7 +92,6 @@ mod reply;
 mod store;
 mod table;
 
-use std::fmt;
 use std::sync::Arc;
 
 pub use accept::{AcceptHandler, MAX_TOLD, Record, Told};
@@ -112,7 +110,7 @@ pub use table::{HandlerId, HandlerTable, Unknown};
 /// The contract, per plugin name: validate, then register, then deregister, each only after the one
 /// before has been answered. A second socket with the same name is validated and registered while
 /// the first is still registered.
-pub trait PluginHandler: fmt::Debug + Send {
+pub trait PluginHandler: Send {
     /// Is this plugin acceptable? Nothing may be kept of it yet.
     fn validate(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer;
 

@@ -2,12 +2,14 @@
 //!
 //! Pure.
 
+use std::fmt;
+
 use litemap::LiteMap;
 
 use super::PluginHandler;
 
 /// The handlers, and the types that each is for.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct HandlerTable {
     handlers: Vec<Box<dyn PluginHandler>>,
     by_type: LiteMap<String, HandlerId>,
@@ -77,6 +79,15 @@ impl HandlerTable {
     /// The types that there are handlers for, sorted.
     pub fn types(&self) -> impl Iterator<Item = &str> {
         self.by_type.keys().map(String::as_str)
+    }
+}
+
+impl fmt::Debug for HandlerTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HandlerTable")
+            .field("by_type", &self.by_type)
+            .field("unknown", &self.unknown)
+            .finish_non_exhaustive()
     }
 }
 

@@ -19,7 +19,7 @@ use plugind::proto::csi_v1::{ProbeRequest, ProbeResponse, identity};
 use prost::Message as _;
 
 /// Asks every driver whether it is ready.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct ReadyHandler {
     /// The question that each call is to answer.
     asking: BTreeMap<EffectId, Ticket>,

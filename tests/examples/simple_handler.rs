@@ -11,7 +11,6 @@ use plugind::daemon::PluginManager;
 use plugind::handler::{Answer, Context, HandlerTable, Plugin, PluginHandler};
 
 /// Gives each toaster a socket in the wall.
-#[derive(Debug)]
 struct ToasterHandler {
     free_sockets: usize,
 }

@@ -97,7 +97,8 @@ impl Ladder {
     /// Adds one line.
     fn line(&mut self, took: Option<Duration>, label: &str, what: impl Display) {
         let took = took.map_or_else(String::new, |took| {
-            format!("{:.2} ms", took.as_secs_f64() * 1000.0)
+            let hundredths = (took.as_nanos() + 5_000) / 10_000;
+            format!("{}.{:02} ms", hundredths / 100, hundredths % 100)
         });
         writeln!(self.text, "{took:>11}  {label:<10}  {what}").expect("text has room");
     }

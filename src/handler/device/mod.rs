@@ -89,42 +89,34 @@ impl DeviceHandler {
         self.plugins.remove(&client.plugin);
     }
 
-    /// Passes an event on to the client that it is for, and keeps track of what that waits for.
-    fn with_client(
-        &mut self,
-        effect: EffectId,
-        act: impl FnOnce(&mut Client, &Store<DevicePlugin>),
-    ) {
-        let Some(socket) = self.owners.remove(&effect) else {
-            return;
-        };
-        if let Some(client) = self.clients.get_mut(&socket) {
-            act(client, &self.plugins);
-            let effects = client.effects().map(|effect| (effect, socket.clone()));
-            self.owners.extend(effects);
+    /// Keeps track of what the client behind that socket waits for.
+    fn follow(&mut self, socket: &Arc<Path>) {
+        let client = self.clients.get(socket);
+        for effect in client.into_iter().flat_map(Client::effects) {
+            self.owners.insert(effect, socket.clone());
         }
     }
 
+    /// The plugin has told its options, or has not.
     fn called(
         &mut self,
-        call: EffectId,
+        socket: &Path,
         result: Result<Vec<u8>, CallFailure>,
         context: &mut Context<'_>,
     ) {
-        let Some(client) = self.owners.get(&call).and_then(|it| self.clients.get(it)) else {
+        let Some(client) = self.clients.get_mut(socket) else {
             return;
         };
         let State::AskingOptions { ticket, .. } = client.state else {
             return;
         };
-        let socket = client.plugin.socket.clone();
         let answer = match reply::read("GetDevicePluginOptions", result, MAX_NOTIFY_REPLY) {
             Ok(options) => {
-                self.with_client(call, |client, store| client.list(options, store, context));
+                client.list(options, &self.plugins, context);
                 Ok(())
             }
             Err(reason) => {
-                self.drop_client(&socket, context);
+                self.drop_client(socket, context);
                 Err(reason)
             }
         };
@@ -155,8 +147,8 @@ impl PluginHandler for DeviceHandler {
             plugin: plugin.clone(),
             state: State::AskingOptions { call, ticket },
         };
-        self.owners.insert(call, plugin.socket.clone());
         self.clients.insert(plugin.socket.clone(), client);
+        self.follow(&plugin.socket);
         Answer::Pending
     }
 
@@ -170,23 +162,15 @@ impl PluginHandler for DeviceHandler {
     }
 
     fn handle_event(&mut self, event: Event, context: &mut Context<'_>) {
-        match event {
-            Event::Called { id, result } => self.called(id, result, context),
-            Event::StreamMessage { id, message } => self.with_client(id, |client, store| {
-                client.listed(&message, store, context);
-            }),
-            Event::StreamEnded { id, result } => {
-                let why = match result {
-                    Ok(()) => "the plugin ended the stream".to_owned(),
-                    Err(failure) => failure.to_string(),
-                };
-                self.with_client(id, |client, store| client.lost(&why, store, context));
-            }
-            Event::TimerFired { id } => {
-                self.with_client(id, |client, store| client.timer_fired(id, store, context));
-            }
-            _ => {} // Nothing else was asked for.
+        let Some(socket) = self.owners.remove(&event.effect()) else {
+            return;
+        };
+        if let Event::Called { result, .. } = event {
+            self.called(&socket, result, context);
+        } else if let Some(client) = self.clients.get_mut(&socket) {
+            client.handle_event(event, &self.plugins, context);
         }
+        self.follow(&socket);
     }
 
     fn abandon(&mut self, ticket: Ticket, context: &mut Context<'_>) {
@@ -209,6 +193,26 @@ impl Client {
             State::Listing { stream, grace, .. } => [Some(stream.effect()), *grace],
         };
         effects.into_iter().flatten()
+    }
+
+    fn handle_event(
+        &mut self,
+        event: Event,
+        store: &Store<DevicePlugin>,
+        context: &mut Context<'_>,
+    ) {
+        match event {
+            Event::StreamMessage { message, .. } => self.listed(&message, store, context),
+            Event::StreamEnded { result: Ok(()), .. } => {
+                self.lost("the plugin ended the stream", store, context);
+            }
+            Event::StreamEnded {
+                result: Err(failure),
+                ..
+            } => self.lost(&failure.to_string(), store, context),
+            Event::TimerFired { id } => self.timer_fired(id, store, context),
+            _ => {} // Nothing else was asked for.
+        }
     }
 
     /// The plugin is used from now on: its devices will come on a stream.

@@ -67,15 +67,11 @@ impl DraHandler {
         self.drivers.0.remove(&client.plugin);
     }
 
-    /// Passes an event on to the client that it is for, and keeps track of what that waits for.
-    fn with_client(&mut self, effect: EffectId, act: impl FnOnce(&mut Client, &Drivers)) {
-        let Some(socket) = self.owners.remove(&effect) else {
-            return;
-        };
-        if let Some(client) = self.clients.get_mut(&socket) {
-            act(client, &self.drivers);
-            let effects = client.effects().map(|effect| (effect, socket.clone()));
-            self.owners.extend(effects);
+    /// Keeps track of what the client behind that socket waits for.
+    fn follow(&mut self, socket: &Arc<Path>) {
+        let client = self.clients.get(socket);
+        for effect in client.into_iter().flat_map(Client::effects) {
+            self.owners.insert(effect, socket.clone());
         }
     }
 }
@@ -95,11 +91,8 @@ impl PluginHandler for DraHandler {
         };
         self.drop_client(&plugin.socket, context);
         let client = Client::open(plugin, context);
-        let effects = client
-            .effects()
-            .map(|effect| (effect, plugin.socket.clone()));
-        self.owners.extend(effects);
         self.clients.insert(plugin.socket.clone(), client);
+        self.follow(&plugin.socket);
         self.drivers.0.set(Driver::new(plugin, service));
         log::info!("{plugin}: the service to call is {service}");
         Answer::YES
@@ -115,22 +108,13 @@ impl PluginHandler for DraHandler {
     }
 
     fn handle_event(&mut self, event: Event, context: &mut Context<'_>) {
-        match event {
-            Event::Connected { id } => self.with_client(id, Client::connected),
-            Event::Disconnected { id, .. } => self.with_client(id, |client, drivers| {
-                client.disconnected(drivers, context);
-            }),
-            Event::StreamMessage { id, message } => self.with_client(id, |client, drivers| {
-                client.health_told(&message, drivers, context);
-            }),
-            Event::StreamEnded { id, result } => self.with_client(id, |client, drivers| {
-                client.health_ended(result, drivers, context);
-            }),
-            Event::TimerFired { id } => {
-                self.with_client(id, |client, _| client.pause_over(id, context));
-            }
-            _ => {} // Nothing else was asked for.
+        let Some(socket) = self.owners.remove(&event.effect()) else {
+            return;
+        };
+        if let Some(client) = self.clients.get_mut(&socket) {
+            client.handle_event(event, &self.drivers, context);
         }
+        self.follow(&socket);
     }
 }
 
@@ -160,6 +144,17 @@ impl Client {
         [Some(self.connection.effect()), health]
             .into_iter()
             .flatten()
+    }
+
+    fn handle_event(&mut self, event: Event, drivers: &Drivers, context: &mut Context<'_>) {
+        match event {
+            Event::Connected { .. } => self.connected(drivers),
+            Event::Disconnected { .. } => self.disconnected(drivers, context),
+            Event::StreamMessage { message, .. } => self.health_told(&message, drivers, context),
+            Event::StreamEnded { result, .. } => self.health_ended(result, drivers, context),
+            Event::TimerFired { id } => self.pause_over(id, context),
+            _ => {} // Nothing else was asked for.
+        }
     }
 
     fn connected(&mut self, drivers: &Drivers) {
