@@ -109,6 +109,9 @@ impl Inotify {
     }
 
     /// Hands over the reports that fit one buffer, and says whether there may be more.
+    ///
+    /// The kernel adds one after the other until none is left or the next one does not fit. Where
+    /// any would have fitted, all have been read, and the loop tells when there are new ones.
     pub(super) fn read(&mut self, report: &mut dyn FnMut(Event)) -> io::Result<bool> {
         let Some(instance) = &mut self.instance else {
             return Ok(false);
@@ -120,18 +123,27 @@ impl Inotify {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(true),
             Err(error) => return Err(error),
         };
-        for event in events.filter_map(|event| decode(&event)) {
-            if let Event::Unwatched { watch } = event {
-                self.descriptors.remove(&watch);
+        let mut taken = 0;
+        for event in events {
+            taken += at_most(event.name.unwrap_or_default().len());
+            if let Some(event) = decode(&event) {
+                self.hand_over(event, report);
             }
-            for (path, root) in &self.roots {
-                if concerns(&event, path, root.above) {
-                    report(Event::Moved { watch: root.watch });
-                }
-            }
-            report(event);
         }
-        Ok(true)
+        Ok(taken + at_most(LONGEST_NAME) > BUFFER)
+    }
+
+    /// Hands over one report, after what it means for roots.
+    fn hand_over(&mut self, event: Event, report: &mut dyn FnMut(Event)) {
+        if let Event::Unwatched { watch } = event {
+            self.descriptors.remove(&watch);
+        }
+        for (path, root) in &self.roots {
+            if concerns(&event, path, root.above) {
+                report(Event::Moved { watch: root.watch });
+            }
+        }
+        report(event);
     }
 
     fn instance(&mut self) -> Result<&mut inotify::Inotify, Problem> {
@@ -196,6 +208,12 @@ fn concerns(event: &Event, root: &Path, above: WatchId) -> bool {
     }
 }
 
+/// How much of the buffer a report takes at most if its name has so many bytes: the name is padded
+/// with zeros, of which there is one at least, to a multiple of the rest's size.
+const fn at_most(name: usize) -> usize {
+    REST_OF_REPORT + name + REST_OF_REPORT
+}
+
 fn cannot_start(error: &io::Error) -> Problem {
     Problem::NotWatched(match Errno::from_raw(error.raw_os_error().unwrap_or(0)) {
         // inotify_init(2): "The user limit on the total number of inotify instances has been
@@ -225,6 +243,42 @@ const INTERESTS: WatchMask = WatchMask::CREATE
     .union(WatchMask::MOVE_SELF)
     .union(WatchMask::ONLYDIR);
 
-/// How much is read at once (bytes): a few hundred reports with usual names, and at least fifteen
-/// with the longest ones.
+/// How much is read at once (bytes): dozens of reports with usual names, and at least fifteen with
+/// the longest ones of most file systems.
 const BUFFER: usize = 4096;
+
+/// What a report has beside the name (bytes).
+const REST_OF_REPORT: usize = 16;
+
+/// The longest name that any file system has, which is FUSE (bytes); usually it is 255.
+const LONGEST_NAME: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use mio::Poll;
+
+    use super::*;
+
+    #[test]
+    fn reports_are_read_to_the_last_one_and_then_not_asked_for_again() {
+        let poll = Poll::new().unwrap();
+        let mut inotify = Inotify::new(poll.registry().try_clone().unwrap(), Token(0));
+        let dir = tempfile::tempdir().unwrap();
+        inotify.watch(dir.path(), Place::Below).unwrap();
+        for count in [1, 15, 60, 64, 65, 1000] {
+            for n in 0..count {
+                let name = format!("{count}-{n:0length$}", length = 1 + n % 250);
+                File::create(dir.path().join(name)).unwrap();
+            }
+            let (mut reported, mut reads) = (0, 1);
+            while inotify.read(&mut |_| reported += 1).unwrap() {
+                reads += 1;
+            }
+            assert_eq!(reported, count);
+            assert!(reads == 1 || count > 15, "{reads}");
+            assert!(!inotify.read(&mut |event| panic!("{event:?}")).unwrap());
+        }
+    }
+}
