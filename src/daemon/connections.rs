@@ -4,42 +4,31 @@ use std::collections::BTreeSet;
 use std::io;
 
 use litemap::LiteMap;
+use mio::event::Event;
 use mio::net::UnixStream;
-use mio::{Interest, Registry, Token};
+use mio::{Interest, Registry};
 
 use super::connection::Connection;
+use super::source::Source;
 use crate::manager::LinkId;
 
 /// The connections that the core knows as links.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Connections {
     by_link: LiteMap<LinkId, Held>,
-    by_token: LiteMap<Token, LinkId>,
     /// Links with work to do, which the loop will not report again.
     ready: BTreeSet<LinkId>,
-    last_token: Token,
 }
 
 /// A connection in the loop.
 #[derive(Debug)]
 struct Held {
-    token: Token,
     connection: Connection,
     /// Whether the loop reports that there is room to write.
     is_room_reported: bool,
 }
 
 impl Connections {
-    /// No connections; their tokens will come after `reserved`.
-    pub(super) fn new(reserved: Token) -> Self {
-        Self {
-            by_link: LiteMap::new(),
-            by_token: LiteMap::new(),
-            ready: BTreeSet::new(),
-            last_token: reserved,
-        }
-    }
-
     /// Adds a connection to the loop.
     ///
     /// It is open already, so the loop has nothing to say about writing: readiness that nobody
@@ -50,11 +39,9 @@ impl Connections {
         mut stream: UnixStream,
         registry: &Registry,
     ) -> io::Result<()> {
-        let token = self.new_token();
+        let token = Source::Connection(link).token();
         registry.register(&mut stream, token, Interest::READABLE)?;
-        self.by_token.insert(token, link);
         let held = Held {
-            token,
             connection: Connection::new(stream),
             is_room_reported: false,
         };
@@ -62,18 +49,8 @@ impl Connections {
         Ok(())
     }
 
-    /// A token that nothing in the loop has or had.
-    pub(super) fn new_token(&mut self) -> Token {
-        self.last_token.0 += 1;
-        self.last_token
-    }
-
     pub(super) fn get_mut(&mut self, link: LinkId) -> Option<&mut Connection> {
         self.by_link.get_mut(&link).map(|held| &mut held.connection)
-    }
-
-    pub(super) fn by_token(&self, token: Token) -> Option<LinkId> {
-        self.by_token.get(&token).copied()
     }
 
     /// From now on the loop reports, too, that there is room to write.
@@ -86,7 +63,8 @@ impl Connections {
         };
         if !held.is_room_reported {
             let interest = Interest::READABLE | Interest::WRITABLE;
-            registry.reregister(held.connection.stream_mut(), held.token, interest)?;
+            let token = Source::Connection(link).token();
+            registry.reregister(held.connection.stream_mut(), token, interest)?;
             held.is_room_reported = true;
         }
         Ok(())
@@ -95,9 +73,17 @@ impl Connections {
     /// Takes a connection out; the loop forgets it when it is dropped.
     pub(super) fn remove(&mut self, link: LinkId) -> Option<Connection> {
         let held = self.by_link.remove(&link)?;
-        self.by_token.remove(&held.token);
         self.ready.remove(&link);
         Some(held.connection)
+    }
+
+    /// The loop has reported something about a connection.
+    pub(super) fn report(&mut self, link: LinkId, event: &Event) {
+        let is_ending = event.is_read_closed() || event.is_error();
+        if let Some(connection) = self.get_mut(link).filter(|_| is_ending) {
+            connection.set_ending();
+        }
+        self.set_ready(link, event.is_readable() || is_ending);
     }
 
     /// Remembers that a link has work to do: something to write, and perhaps something to read.
@@ -150,7 +136,7 @@ mod tests {
         let mut poll = Poll::new().unwrap();
         let (ours, mut theirs) = StdStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
-        let mut connections = Connections::new(Token(0));
+        let mut connections = Connections::default();
         let link = LinkId::OUTSIDE;
         connections
             .add(link, UnixStream::from_std(ours), poll.registry())

@@ -5,18 +5,18 @@ use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 
 use litemap::LiteMap;
 use mio::unix::SourceFd;
-use mio::{Interest, Registry, Token};
+use mio::{Interest, Registry};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{getsockopt, sockopt};
 
 use super::connection::Connection;
+use super::source::Source;
 use crate::manager::LinkId;
 
 /// The watched processes, by the connection behind which each was found.
 #[derive(Debug, Default)]
 pub(super) struct Guards {
-    by_link: LiteMap<LinkId, (Token, OwnedFd)>,
-    by_token: LiteMap<Token, LinkId>,
+    by_link: LiteMap<LinkId, OwnedFd>,
 }
 
 impl Guards {
@@ -29,7 +29,6 @@ impl Guards {
         &mut self,
         link: LinkId,
         connection: &Connection,
-        token: Token,
         registry: &Registry,
     ) -> io::Result<()> {
         let process = getsockopt(connection.stream(), sockopt::PeerPidfd)?;
@@ -39,24 +38,21 @@ impl Guards {
         }
         registry.register(
             &mut SourceFd(&process.as_raw_fd()),
-            token,
+            Source::Guard(link).token(),
             Interest::READABLE,
         )?;
-        self.by_token.insert(token, link);
-        self.by_link.insert(link, (token, process));
+        self.by_link.insert(link, process);
         Ok(())
     }
 
-    /// The connection behind which the process was that a report is about.
-    pub(super) fn by_token(&self, token: Token) -> Option<LinkId> {
-        self.by_token.get(&token).copied()
+    /// Whether the process is watched that was found behind this connection.
+    pub(super) fn contains(&self, link: LinkId) -> bool {
+        self.by_link.contains_key(&link)
     }
 
     /// Watches no longer; the loop forgets the descriptor when it is closed.
     pub(super) fn remove(&mut self, link: LinkId) {
-        if let Some((token, _)) = self.by_link.remove(&link) {
-            self.by_token.remove(&token);
-        }
+        self.by_link.remove(&link);
     }
 }
 

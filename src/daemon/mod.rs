@@ -33,6 +33,7 @@ mod run;
 mod scan;
 mod signals;
 pub mod simulate;
+mod source;
 mod state_file;
 mod time_of_day;
 mod trust;

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use mio::unix::SourceFd;
-use mio::{Events, Interest, Poll, Token};
+use mio::{Events, Interest, Poll};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
 
@@ -19,6 +19,7 @@ use super::guards::Guards;
 use super::inotify::Inotify;
 use super::programs::Programs;
 use super::scan;
+use super::source::Source;
 use super::state_file::StateFile;
 use crate::config::{Config, Mode};
 use crate::escape;
@@ -67,11 +68,11 @@ impl PluginManager {
             events: Events::with_capacity(EVENTS),
             clock: Clock::start(),
             watch: Watch::new(dirs.iter().cloned()),
-            inotify: Inotify::new(registry, INOTIFY),
+            inotify: Inotify::new(registry, Source::Inotify.token()),
             is_inotify_ready: false,
             is_scanned: false,
             manager: Manager::new(handlers),
-            connections: Connections::new(WAKE),
+            connections: Connections::default(),
             guards: Guards::default(),
             programs: Programs::default(),
             ended: Vec::new(),
@@ -155,12 +156,14 @@ impl PluginManager {
     /// That is reported once, so what there is to read must be read to its end.
     pub(super) fn wake_on(&mut self, fd: RawFd) -> io::Result<()> {
         let registry = self.poll.registry();
-        registry.register(&mut SourceFd(&fd), WAKE, Interest::READABLE)
+        let token = Source::Wake.token();
+        registry.register(&mut SourceFd(&fd), token, Interest::READABLE)
     }
 
     /// Whether that descriptor had become readable in the last turn.
     pub(super) fn is_woken(&self) -> bool {
-        self.events.iter().any(|event| event.token() == WAKE)
+        let token = Source::Wake.token();
+        self.events.iter().any(|event| event.token() == token)
     }
 
     /// Answers a question that a handler left [`crate::handler::Answer::Pending`].
@@ -206,19 +209,13 @@ impl PluginManager {
             Err(error) => return Err(error),
         }
         for event in &self.events {
-            if event.token() == INOTIFY {
-                self.is_inotify_ready = true;
-            } else if let Some(link) = self.connections.by_token(event.token()) {
-                let is_ending = event.is_read_closed() || event.is_error();
-                if let Some(connection) = self.connections.get_mut(link).filter(|_| is_ending) {
-                    connection.set_ending();
-                }
-                self.connections
-                    .set_ready(link, event.is_readable() || is_ending);
-            } else if let Some(link) = self.guards.by_token(event.token()) {
-                self.ended.push(link);
-            } else {
-                self.programs.report(event.token());
+            match Source::of(event.token()) {
+                Source::Inotify => self.is_inotify_ready = true,
+                Source::Wake => {} // Whoever it is for asks by `is_woken`.
+                Source::Connection(link) => self.connections.report(link, event),
+                Source::Guard(link) if self.guards.contains(link) => self.ended.push(link),
+                Source::Guard(_) => {}
+                Source::Program(id) => self.programs.report(id),
             }
         }
         Ok(())
@@ -350,14 +347,10 @@ impl PluginManager {
 
     /// Watches the process behind a connection if that is possible, else the connection.
     fn guard(&mut self, link: LinkId) -> manager::Guard {
-        let token = self.connections.new_token();
         let Some(connection) = self.connections.get_mut(link) else {
             return manager::Guard::Connection;
         };
-        match self
-            .guards
-            .add(link, connection, token, self.poll.registry())
-        {
+        match self.guards.add(link, connection, self.poll.registry()) {
             Ok(()) => manager::Guard::Process,
             Err(error) => {
                 log::debug!("{link:?}: its process cannot be watched: {error}");
@@ -368,9 +361,7 @@ impl PluginManager {
 
     /// Starts a program, or tells the core why that failed.
     fn spawn(&mut self, id: EffectId, program: &Program, now: Time) {
-        let tokens = [(); 2].map(|()| self.connections.new_token());
-        let registry = self.poll.registry();
-        if let Err(error) = self.programs.start(id, program, tokens, registry) {
+        if let Err(error) = self.programs.start(id, program, self.poll.registry()) {
             let end = ProgramEnd::NotStarted(error.to_string());
             let outcome = ProgramOutcome::silent(end);
             let failed = manager::Input::ProgramEnded { id, outcome };
@@ -483,12 +474,6 @@ fn log_report(report: &Report) {
         Report::Recovered { dir } => log::info!("{}: all is well again", escape::path(dir)),
     }
 }
-
-/// The token of the inotify instance.
-const INOTIFY: Token = Token(0);
-
-/// The token of [`PluginManager::wake_on`]; connections come after it.
-const WAKE: Token = Token(1);
 
 /// The shortest that the loop itself can wait.
 const MILLISECOND: Duration = Duration::from_millis(1);

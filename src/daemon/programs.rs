@@ -25,6 +25,7 @@ use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 
 use super::child;
+use super::source::Source;
 use crate::config::MAX_PROGRAM_ERRORS;
 use crate::handler::{EffectId, Program, ProgramEnd, ProgramOutcome};
 
@@ -32,7 +33,6 @@ use crate::handler::{EffectId, Program, ProgramEnd, ProgramOutcome};
 #[derive(Debug, Default)]
 pub(super) struct Programs {
     by_id: LiteMap<EffectId, Running>,
-    by_token: LiteMap<Token, EffectId>,
     /// Those that may have ended or written something.
     ready: BTreeSet<EffectId>,
 }
@@ -43,8 +43,8 @@ struct Running {
     child: Child,
     pid: Pid,
     /// Readable when the program has ended.
-    end: (Token, OwnedFd),
-    errors: (Token, Errors),
+    _end: OwnedFd,
+    errors: Errors,
 }
 
 /// The standard error of a program.
@@ -55,23 +55,21 @@ struct Errors {
 }
 
 impl Programs {
-    /// Starts a program. The loop will report on it under these two tokens.
+    /// Starts a program. The loop will report on it.
     pub(super) fn start(
         &mut self,
         id: EffectId,
         program: &Program,
-        tokens: [Token; 2],
         registry: &Registry,
     ) -> io::Result<()> {
-        let running = Running::start(program, tokens, registry)?;
-        self.by_token.extend(tokens.map(|token| (token, id)));
+        let running = Running::start(program, Source::Program(id).token(), registry)?;
         self.by_id.insert(id, running);
         Ok(())
     }
 
-    /// The loop has reported something, which may be about a program.
-    pub(super) fn report(&mut self, token: Token) {
-        self.ready.extend(self.by_token.get(&token));
+    /// The loop has reported something about a program.
+    pub(super) fn report(&mut self, id: EffectId) {
+        self.ready.insert(id);
     }
 
     /// Whether there is something to do before the loop reports anything.
@@ -87,11 +85,11 @@ impl Programs {
                 continue;
             };
             let has_ended = running.has_ended();
-            if running.errors.1.read() && !has_ended {
+            if running.errors.read() && !has_ended {
                 self.ready.insert(id);
             }
             if has_ended {
-                ended.extend(self.remove(id).map(|running| (id, running.bury())));
+                ended.extend(self.by_id.remove(&id).map(|running| (id, running.bury())));
             }
         }
         ended
@@ -102,14 +100,6 @@ impl Programs {
         if let Some(running) = self.by_id.get(&id) {
             running.kill();
         }
-    }
-
-    fn remove(&mut self, id: EffectId) -> Option<Running> {
-        let running = self.by_id.remove(&id)?;
-        for token in [running.end.0, running.errors.0] {
-            self.by_token.remove(&token);
-        }
-        Some(running)
     }
 }
 
@@ -123,16 +113,16 @@ impl Drop for Programs {
 }
 
 impl Running {
-    fn start(program: &Program, tokens: [Token; 2], registry: &Registry) -> io::Result<Self> {
+    fn start(program: &Program, token: Token, registry: &Registry) -> io::Result<Self> {
         if is_for_a_shell(&program.path) {
             return Err(Errno::ENOEXEC.into());
         }
         let mut child = child::spawn(&mut command(program)?)?;
-        match watch(&mut child, tokens, registry) {
+        match watch(&mut child, token, registry) {
             Ok((end, errors)) => Ok(Self {
                 pid: pid_of(&child),
                 child,
-                end,
+                _end: end,
                 errors,
             }),
             Err(error) => {
@@ -171,7 +161,7 @@ impl Running {
         };
         ProgramOutcome {
             end,
-            errors: self.errors.1.kept,
+            errors: self.errors.kept,
         }
     }
 }
@@ -200,19 +190,15 @@ fn pid_of(child: &Child) -> Pid {
 }
 
 /// Has the loop report the end of a program and what it writes to its standard error.
-fn watch(
-    child: &mut Child,
-    [at_end, at_error]: [Token; 2],
-    registry: &Registry,
-) -> io::Result<((Token, OwnedFd), (Token, Errors))> {
+fn watch(child: &mut Child, token: Token, registry: &Registry) -> io::Result<(OwnedFd, Errors)> {
     let end = child::pidfd(child.id())?;
-    registry.register(&mut SourceFd(&end.as_raw_fd()), at_end, Interest::READABLE)?;
+    registry.register(&mut SourceFd(&end.as_raw_fd()), token, Interest::READABLE)?;
     let stderr = child.stderr.take().ok_or(io::ErrorKind::BrokenPipe)?;
     let mut pipe = Receiver::from(stderr);
     pipe.set_nonblocking(true)?;
-    registry.register(&mut pipe, at_error, Interest::READABLE)?;
+    registry.register(&mut pipe, token, Interest::READABLE)?;
     let kept = Vec::new();
-    Ok(((at_end, end), (at_error, Errors { pipe, kept })))
+    Ok((end, Errors { pipe, kept }))
 }
 
 fn command(program: &Program) -> io::Result<Command> {

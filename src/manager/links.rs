@@ -13,7 +13,7 @@ use crate::time::Time;
 
 /// A connection, from the wish to dial it to its end. Never reused, so late news is told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LinkId(pub(super) u64);
+pub struct LinkId(pub(crate) u64);
 
 #[cfg(test)]
 impl LinkId {

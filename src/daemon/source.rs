@@ -1,0 +1,73 @@
+//! What an event of the loop is about.
+
+use mio::Token;
+
+use crate::handler::EffectId;
+use crate::manager::LinkId;
+
+/// What has a descriptor in the loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    /// The directories.
+    Inotify,
+    /// The descriptor of whoever has no other loop.
+    Wake,
+    /// A connection.
+    Connection(LinkId),
+    /// The process that was found behind a connection.
+    Guard(LinkId),
+    /// A program: its end, or what it writes to its standard error.
+    Program(EffectId),
+}
+
+impl Source {
+    /// The name by which the loop knows it. Ids are never reused, so neither are names.
+    pub(super) fn token(self) -> Token {
+        let (kind, id) = match self {
+            Self::Inotify => (0, 0),
+            Self::Wake => (1, 0),
+            Self::Connection(LinkId(id)) => (2, id),
+            Self::Guard(LinkId(id)) => (3, id),
+            Self::Program(EffectId(id)) => (4, id),
+        };
+        let id = usize::try_from(id).expect("nobody counts so far");
+        Token(id * KINDS + kind)
+    }
+
+    /// What goes by this name.
+    pub(super) fn of(token: Token) -> Self {
+        let id = (token.0 / KINDS) as u64;
+        match token.0 % KINDS {
+            0 => Self::Inotify,
+            1 => Self::Wake,
+            2 => Self::Connection(LinkId(id)),
+            3 => Self::Guard(LinkId(id)),
+            _ => Self::Program(EffectId(id)),
+        }
+    }
+}
+
+/// From one name of a kind to the next of the same: a power of two, and more than there are kinds.
+const KINDS: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn everything_has_a_name_of_its_own_and_is_found_by_it() {
+        let mut sources = vec![Source::Inotify, Source::Wake];
+        for id in [1, 2, 7, 8, 1 << 28] {
+            sources.push(Source::Connection(LinkId(id)));
+            sources.push(Source::Guard(LinkId(id)));
+            sources.push(Source::Program(EffectId(id)));
+        }
+        for source in &sources {
+            assert_eq!(Source::of(source.token()), *source);
+        }
+        let tokens: BTreeSet<Token> = sources.iter().map(|source| source.token()).collect();
+        assert_eq!(tokens.len(), sources.len());
+    }
+}
