@@ -5,10 +5,11 @@
 //! exactly that. A step of the ladder that was not reached is not there; one that failed has an
 //! `error`.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use serde_json::{Map, Value, json};
+use serde::ser::{Serialize, SerializeMap as _, Serializer};
 
 use super::exit_code;
 use crate::daemon::probe::{File, FileKind, Found, Outcome, Peer, Report};
@@ -18,17 +19,81 @@ use crate::proto::pluginregistration::PluginInfo;
 
 /// Shows a report.
 pub(super) fn show(report: &Report) -> String {
-    let mut json = Map::new();
-    json.insert("socket".into(), report.socket.to_string_lossy().into());
-    json.insert("outcome".into(), outcome(report.outcome).into());
-    json.insert("exit_status".into(), exit_code(report.outcome).into());
-    for rung in &report.rungs {
-        let (name, mut step) = step(&rung.found, &report.socket);
-        let took = u64::try_from(rung.took.as_micros()).unwrap_or(u64::MAX);
-        step["took_us"] = took.into();
-        json.insert(name.into(), step);
+    // Text and numbers only: there is nothing that JSON could refuse.
+    let json = serde_json::to_string_pretty(&Shown(report)).unwrap_or_default();
+    ascii(&json) + "\n"
+}
+
+/// A report as it is shown.
+struct Shown<'a>(&'a Report);
+
+impl Serialize for Shown<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self(report) = self;
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("socket", &report.socket.to_string_lossy())?;
+        for rung in &report.rungs {
+            let (name, found) = step(&rung.found, &report.socket);
+            let took_us = u64::try_from(rung.took.as_micros()).unwrap_or(u64::MAX);
+            map.serialize_entry(name, &Timed { found, took_us })?;
+        }
+        map.serialize_entry("outcome", outcome(report.outcome))?;
+        map.serialize_entry("exit_status", &exit_code(report.outcome))?;
+        map.end()
     }
-    ascii(&format!("{:#}\n", Value::Object(json)))
+}
+
+/// A step, and how long it took.
+#[derive(serde::Serialize)]
+struct Timed<'a> {
+    #[serde(flatten)]
+    found: Step<'a>,
+    took_us: u64,
+}
+
+/// What a step has found out.
+#[derive(serde::Serialize)]
+#[serde(untagged)]
+enum Step<'a> {
+    Failed {
+        error: String,
+    },
+    File {
+        kind: &'static str,
+        symbolic_link: bool,
+        uid: u32,
+        gid: u32,
+        mode: String,
+    },
+    Peer {
+        pid: i32,
+        uid: u32,
+        name: Option<Cow<'a, str>>,
+    },
+    UnknownPeer {},
+    Settings {
+        header_table_size: u32,
+        initial_window_size: u32,
+        max_concurrent_streams: Option<u32>,
+        max_frame_size: u32,
+        max_header_list_size: Option<u32>,
+    },
+    Info {
+        r#type: &'a str,
+        name: &'a str,
+        endpoint: &'a str,
+        supported_versions: &'a [String],
+    },
+    Accepted {
+        accepted: bool,
+        decided: bool,
+    },
+    /// A plugin that is refused, and what it would be told.
+    Refused {
+        accepted: bool,
+        decided: bool,
+        told: Option<String>,
+    },
 }
 
 /// What a probe comes to, in a word.
@@ -42,7 +107,7 @@ fn outcome(outcome: Outcome) -> &'static str {
 }
 
 /// The name of a step, and what it has found out.
-fn step(found: &Found, socket: &Path) -> (&'static str, Value) {
+fn step<'a>(found: &'a Found, socket: &Path) -> (&'static str, Step<'a>) {
     match found {
         Found::File(Ok(file)) => ("file", describe_file(file)),
         Found::File(Err(error)) => ("file", failed(error)),
@@ -57,63 +122,68 @@ fn step(found: &Found, socket: &Path) -> (&'static str, Value) {
 }
 
 /// What a step that failed has found out.
-fn failed(why: &impl ToString) -> Value {
-    json!({ "error": why.to_string() })
+fn failed<'a>(why: &impl ToString) -> Step<'a> {
+    let error = why.to_string();
+    Step::Failed { error }
 }
 
-fn describe_file(file: &File) -> Value {
-    let kind = match file.kind {
-        FileKind::Socket => "socket",
-        FileKind::Directory => "directory",
-        FileKind::Regular => "regular",
-        FileKind::Special => "special",
-    };
-    json!({
-        "kind": kind,
-        "symbolic_link": file.is_link,
-        "uid": file.uid,
-        "gid": file.gid,
-        "mode": format!("{:04o}", file.mode),
-    })
+fn describe_file<'a>(file: &File) -> Step<'a> {
+    Step::File {
+        kind: match file.kind {
+            FileKind::Socket => "socket",
+            FileKind::Directory => "directory",
+            FileKind::Regular => "regular",
+            FileKind::Special => "special",
+        },
+        symbolic_link: file.is_link,
+        uid: file.uid,
+        gid: file.gid,
+        mode: format!("{:04o}", file.mode),
+    }
 }
 
-fn describe_peer(peer: Option<&Peer>) -> Value {
-    let Some(peer) = peer else {
-        return json!({});
-    };
-    let name = peer.name.as_deref().map(String::from_utf8_lossy);
-    json!({ "pid": peer.pid, "uid": peer.uid, "name": name })
+fn describe_peer(peer: Option<&Peer>) -> Step<'_> {
+    match peer {
+        Some(peer) => Step::Peer {
+            pid: peer.pid,
+            uid: peer.uid,
+            name: peer.name.as_deref().map(String::from_utf8_lossy),
+        },
+        None => Step::UnknownPeer {},
+    }
 }
 
-fn describe_settings(settings: &Settings) -> Value {
-    json!({
-        "header_table_size": settings.header_table_size,
-        "initial_window_size": settings.initial_window_size,
-        "max_concurrent_streams": settings.max_concurrent_streams,
-        "max_frame_size": settings.max_frame_size,
-        "max_header_list_size": settings.max_header_list_size,
-    })
+fn describe_settings<'a>(settings: &Settings) -> Step<'a> {
+    Step::Settings {
+        header_table_size: settings.header_table_size,
+        initial_window_size: settings.initial_window_size,
+        max_concurrent_streams: settings.max_concurrent_streams,
+        max_frame_size: settings.max_frame_size,
+        max_header_list_size: settings.max_header_list_size,
+    }
 }
 
-fn describe_info(info: &PluginInfo) -> Value {
-    json!({
-        "type": info.r#type,
-        "name": info.name,
-        "endpoint": info.endpoint,
-        "supported_versions": info.supported_versions,
-    })
+fn describe_info(info: &PluginInfo) -> Step<'_> {
+    Step::Info {
+        r#type: &info.r#type,
+        name: &info.name,
+        endpoint: &info.endpoint,
+        supported_versions: &info.supported_versions,
+    }
 }
 
-/// The verdict; for a plugin that is refused, also what it would be told.
-fn describe_verdict(verdict: &Verdict, socket: &Path) -> Value {
+fn describe_verdict<'a>(verdict: &Verdict, socket: &Path) -> Step<'a> {
+    let decided = !matches!(verdict, Verdict::Undecided(_));
     match verdict {
-        Verdict::Accepted(_) => json!({ "accepted": true, "decided": true }),
-        Verdict::Undecided(_) => json!({ "accepted": true, "decided": false }),
-        Verdict::Refused(refusal) => json!({
-            "accepted": false,
-            "decided": true,
-            "told": refusal.status_error(socket),
-        }),
+        Verdict::Refused(refusal) => Step::Refused {
+            accepted: false,
+            decided,
+            told: refusal.status_error(socket),
+        },
+        Verdict::Accepted(_) | Verdict::Undecided(_) => Step::Accepted {
+            accepted: true,
+            decided,
+        },
     }
 }
 
@@ -139,13 +209,13 @@ mod tests {
     #[test]
     fn json_is_plain_ascii_and_says_the_same() {
         let said = "größe \u{7f}\u{9b}31m \u{202e}\u{1f600}\n\"";
-        let plain = ascii(&format!("{:#}\n", json!({ "said": said })));
+        let plain = ascii(&serde_json::to_string(said).expect("it is text"));
         assert!(
             plain
                 .bytes()
                 .all(|byte| matches!(byte, b' '..=b'~' | b'\n'))
         );
-        let read: Value = serde_json::from_str(&plain).unwrap();
-        assert_eq!(read["said"], said);
+        let read: String = serde_json::from_str(&plain).expect("it is JSON");
+        assert_eq!(read, said);
     }
 }

@@ -97,7 +97,7 @@ impl Ladder {
     /// Adds one line.
     fn line(&mut self, took: Option<Duration>, label: &str, what: impl Display) {
         let took = took.map_or_else(String::new, |took| {
-            let hundredths = (took.as_nanos() + 5_000) / 10_000;
+            let hundredths = took.as_secs() * 100_000 + u64::from(took.subsec_micros() + 5) / 10;
             format!("{}.{:02} ms", hundredths / 100, hundredths % 100)
         });
         writeln!(self.text, "{took:>11}  {label:<10}  {what}").expect("text has room");
