@@ -9,7 +9,7 @@ mod plugin;
 mod server;
 
 use std::future::poll_fn;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -73,7 +73,7 @@ fn a_plugin_that_never_stops_talking_is_heard_64_kib_a_turn_and_keeps_nobody_wai
 fn listening_to(server: &Server) -> (Node, Arc<AtomicUsize>) {
     let heard = Arc::new(AtomicUsize::new(0));
     let listener = Listener {
-        endpoint: server.socket().to_owned(),
+        endpoint: server.socket().into(),
         heard: heard.clone(),
     };
     let dir = tempfile::tempdir().expect("a directory");
@@ -116,7 +116,7 @@ async fn talk(mut respond: SendResponse<Bytes>) {
 /// Listens to a stream of messages, whoever is registered.
 #[derive(Debug)]
 struct Listener {
-    endpoint: PathBuf,
+    endpoint: Arc<Path>,
     heard: Arc<AtomicUsize>,
 }
 

@@ -3,7 +3,8 @@
 //! Pure: an effect is a value; the manager carries it out.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{DialError, Program, ProgramOutcome, Reason};
@@ -109,7 +110,7 @@ impl<'a> Context<'a> {
     /// Connects to a plugin's endpoint, to know whether somebody answers there. That somebody does
     /// comes as [`Event::Connected`], and that nobody does or that the connection has broken as
     /// [`Event::Disconnected`]: that is the last of it.
-    pub fn connect(&mut self, endpoint: PathBuf) -> EffectId {
+    pub fn connect(&mut self, endpoint: Arc<Path>) -> EffectId {
         let id = self.ids.next();
         self.effects.push(Effect::Connect { id, endpoint });
         id
@@ -135,7 +136,7 @@ impl<'a> Context<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
     /// Path of the unix socket to dial.
-    pub endpoint: PathBuf,
+    pub endpoint: Arc<Path>,
     /// `/<package>.<Service>/<Method>`.
     pub method: &'static str,
     /// The encoded request.
@@ -148,7 +149,7 @@ pub struct Call {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stream {
     /// Path of the unix socket to dial.
-    pub endpoint: PathBuf,
+    pub endpoint: Arc<Path>,
     /// `/<package>.<Service>/<Method>`.
     pub method: &'static str,
     /// The encoded request.
@@ -194,7 +195,7 @@ pub enum Effect {
         /// Names it in the events.
         id: EffectId,
         /// Path of the unix socket to dial.
-        endpoint: PathBuf,
+        endpoint: Arc<Path>,
     },
     /// Tell the handler when it is `at`.
     SetTimer {

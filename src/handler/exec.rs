@@ -96,7 +96,7 @@ impl ExecHandler {
         context: &mut Context<'_>,
     ) {
         let mut lines = self.lines.iter_mut();
-        let line = lines.find(|line| name_of(&line.job) == (&plugin.kind, &plugin.name));
+        let line = lines.find(|line| name_of(&line.job) == (&*plugin.kind, &*plugin.name));
         let job = Job {
             verb,
             plugin,
@@ -172,7 +172,7 @@ impl ExecHandler {
                 verb.word().into(),
                 plugin.kind.clone().into(),
                 plugin.name.clone().into(),
-                plugin.endpoint.clone().into(),
+                (&*plugin.endpoint).into(),
             ],
             environment: environment(*verb, plugin),
             input: registration(*verb, plugin),
@@ -238,7 +238,7 @@ impl Verb {
 }
 
 /// Type and name of the plugin that it is about.
-fn name_of(job: &Job) -> (&String, &String) {
+fn name_of(job: &Job) -> (&str, &str) {
     (&job.plugin.kind, &job.plugin.name)
 }
 
@@ -251,8 +251,8 @@ fn environment(verb: Verb, plugin: &Plugin) -> Vec<(&'static str, OsString)> {
         ("PLUGIND_ACTION", verb.word().into()),
         ("PLUGIND_TYPE", plugin.kind.clone().into()),
         ("PLUGIND_NAME", plugin.name.clone().into()),
-        ("PLUGIND_ENDPOINT", plugin.endpoint.clone().into()),
-        ("PLUGIND_SOCKET", plugin.socket.as_os_str().to_owned()),
+        ("PLUGIND_ENDPOINT", (&*plugin.endpoint).into()),
+        ("PLUGIND_SOCKET", (&*plugin.socket).into()),
         ("PLUGIND_VERSIONS", versions.join(",").into()),
     ]
 }

@@ -11,7 +11,8 @@
 //! one short again, so something that never lasts is tried ever more rarely.
 //! ```
 
-use std::path::PathBuf;
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Context, EffectId, Stream};
@@ -34,7 +35,7 @@ pub(super) struct Lasting {
 pub(super) enum Wanted {
     Stream(Stream),
     /// A connection to that endpoint.
-    Connection(PathBuf),
+    Connection(Arc<Path>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,7 +105,7 @@ mod tests {
             effects.pop()
         };
         let mut lasting = None;
-        let wanted = Wanted::Connection("/p/a.sock".into());
+        let wanted = Wanted::Connection(Path::new("/p/a.sock").into());
         act(now, &mut |context| {
             lasting = Some(Lasting::open(wanted.clone(), context));
         });

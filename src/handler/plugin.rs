@@ -3,7 +3,6 @@
 //! Pure.
 
 use std::fmt;
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -18,8 +17,8 @@ pub struct Plugin {
     pub kind: String,
     /// Its name: never empty and free of control characters.
     pub name: String,
-    /// Path of the socket that serves the plugin's own services.
-    pub endpoint: PathBuf,
+    /// Path of the socket that serves the plugin's own services; often the registration socket's.
+    pub endpoint: Arc<Path>,
     /// The versions or services it supports, as its type spells them, in the plugin's order.
     pub versions: Vec<String>,
     /// Path of its registration socket.
@@ -31,14 +30,14 @@ impl Plugin {
     pub fn from_info(mut info: PluginInfo, socket: Arc<Path>) -> Result<Self, InvalidPlugin> {
         check_lengths(&info)?;
         check_name(&info.name)?;
-        let endpoint = if info.endpoint.is_empty() {
-            socket.to_path_buf()
-        } else {
-            info.endpoint.into()
-        };
-        if endpoint.as_os_str().as_bytes().contains(&0) {
+        if info.endpoint.contains('\0') {
             return Err(InvalidPlugin::EndpointWithNul);
         }
+        let endpoint = if info.endpoint.is_empty() || *info.endpoint == *socket.as_os_str() {
+            socket.clone()
+        } else {
+            PathBuf::from(info.endpoint).into()
+        };
         // It is kept for as long as the plugin is there: without room to grow.
         info.supported_versions.shrink_to_fit();
         Ok(Self {
@@ -144,12 +143,12 @@ mod tests {
     #[test]
     fn an_empty_endpoint_means_the_registration_socket() {
         assert_eq!(
-            plugin("a", "").unwrap().endpoint,
-            Path::new("/r/a-reg.sock")
+            *plugin("a", "").unwrap().endpoint,
+            *Path::new("/r/a-reg.sock")
         );
         assert_eq!(
-            plugin("a", "/p/csi.sock").unwrap().endpoint,
-            Path::new("/p/csi.sock")
+            *plugin("a", "/p/csi.sock").unwrap().endpoint,
+            *Path::new("/p/csi.sock")
         );
     }
 

@@ -108,7 +108,7 @@ impl Remembered {
             born: identity.born,
             r#type: plugin.kind.clone(),
             name: plugin.name.clone(),
-            endpoint: plugin.endpoint.clone(),
+            endpoint: plugin.endpoint.to_path_buf(),
             versions: plugin.versions.clone(),
         })
     }
@@ -125,7 +125,7 @@ impl Remembered {
         Plugin {
             kind: self.r#type,
             name: self.name,
-            endpoint: self.endpoint,
+            endpoint: self.endpoint.into(),
             versions: self.versions,
             socket: self.socket.into(),
         }
@@ -217,7 +217,7 @@ mod tests {
         let plugin = Plugin {
             kind: "CSIPlugin".into(),
             name: "a".into(),
-            endpoint: "/p/a.sock".into(),
+            endpoint: Path::new("/p/a.sock").into(),
             versions: vec!["1.0.0".into()],
             socket: Path::new("/r/a-reg.sock").into(),
         };

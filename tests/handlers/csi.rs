@@ -80,7 +80,7 @@ fn a_driver_is_registered_with_all_that_it_says_of_itself_and_the_node() {
         .csi_drivers
         .get("disk.example")
         .expect("a driver");
-    assert_eq!(driver.plugin.endpoint, Path::new(CSI));
+    assert_eq!(*driver.plugin.endpoint, *Path::new(CSI));
     assert_eq!(driver.version.to_string(), "1.0");
     assert_eq!(driver.node_id, "node-1");
     assert_eq!(driver.max_volumes, Some(16));

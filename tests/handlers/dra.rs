@@ -91,7 +91,7 @@ fn dra2_the_first_service_that_is_known_is_chosen() {
         assert_eq!(node.told(REG), Ok(()));
         let driver = node.knows.dra_drivers.get(DRIVER).expect("a driver");
         assert_eq!(driver.service, Service::V1Beta1);
-        assert_eq!(driver.plugin.endpoint, Path::new(NIC));
+        assert_eq!(*driver.plugin.endpoint, *Path::new(NIC));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Where the endpoints are dialled that handlers want called.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ impl PluginHandler for Caller {
     }
 
     fn register(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer {
-        assert_eq!(plugin.endpoint, PathBuf::from("/var/lib/kubelet/csi.sock"));
+        assert_eq!(*plugin.endpoint, *Path::new("/var/lib/kubelet/csi.sock"));
         context.call(Call {
             endpoint: plugin.endpoint.clone(),
             method: "/csi.v1.Node/NodeGetInfo",

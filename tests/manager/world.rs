@@ -586,7 +586,7 @@ impl Log {
     fn asked(&self, what: &str, plugin: &Plugin, context: &Context<'_>) -> Answer {
         let mut state = self.lock();
         let mut line = format!("{what} {}", plugin.name);
-        if plugin.endpoint != *plugin.socket {
+        if plugin.endpoint != plugin.socket {
             write!(line, "@{}", plugin.endpoint.display()).expect("a string can be written to");
         }
         state.told.push(line);
