@@ -172,7 +172,7 @@ pub const BRISK_OPERATIONS: usize = 16;
 
 /// For how long none of them may come to an end before there are more: much longer than a plugin
 /// needs that answers, and not long for one that waits.
-pub const PATIENCE_IN_LINE: Duration = Duration::from_millis(10);
+pub const PATIENCE_IN_LINE: Duration = Duration::from_millis(100);
 
 /// How often every socket is looked at again although nothing happened: a safety net that should
 /// never catch anything (kubelet: every second).

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::backoff::Backoff;
 use super::by_path::ByPath;
+use super::places::InLine;
 use super::{Failure, Refusal};
 use crate::handler::Plugin;
 use crate::watch::Identity;
@@ -29,11 +30,13 @@ pub struct Socket {
     pub last_failure: Option<Box<Failure>>,
     /// What would become of its plugin, once that has been observed: that it would be registered,
     /// or why not.
-    pub observed: Option<Result<Arc<Plugin>, Refusal>>,
+    pub observed: Option<Box<Result<Arc<Plugin>, Refusal>>>,
     /// Whether an attempt has been made at all.
     pub tried: bool,
     /// The plugin that was registered through it before a restart, until it is registered again.
     pub known: Option<Arc<Plugin>>,
+    /// Its place in line while it waits for one among the operations.
+    pub(super) in_line: Option<InLine>,
 }
 
 impl Socket {
@@ -45,6 +48,7 @@ impl Socket {
             observed: None,
             tried: false,
             known: None,
+            in_line: None,
         }
     }
 }
@@ -61,19 +65,22 @@ pub enum Added {
 }
 
 impl Desired {
-    /// The socket `identity` is at `path`.
+    /// The socket `identity` is at `path`. One that takes another's path takes its place in line.
     pub fn add(&mut self, path: Arc<Path>, identity: Identity) -> Result<Added, EmptyPath> {
         if path.as_os_str().is_empty() {
             return Err(EmptyPath);
         }
-        match self.sockets.insert(path.clone(), Socket::new(identity)) {
-            None => Ok(Added::New),
-            Some(same) if same.identity == identity => {
-                self.sockets.insert(path, same);
-                Ok(Added::Same)
-            }
-            Some(_) => Ok(Added::Replaced),
+        let socket = Socket::new(identity);
+        let Some(known) = self.sockets.get_mut(&path) else {
+            self.sockets.insert(path, socket);
+            return Ok(Added::New);
+        };
+        if known.identity == identity {
+            return Ok(Added::Same);
         }
+        let in_line = known.in_line;
+        *known = Socket { in_line, ..socket };
+        Ok(Added::Replaced)
     }
 
     /// No socket is at `path` any more. Returns what was known of it.

@@ -435,21 +435,21 @@ impl Manager {
     }
 
     fn lost(&mut self, path: Arc<Path>) {
-        if self.desired.remove(&path).is_some() {
+        if let Some(gone) = self.desired.remove(&path) {
             log::debug!("{}: the socket has gone", escape::path(&path));
             self.note_lost_name(&path);
             self.forget_retry(&path);
+            if let Some(place) = gone.in_line {
+                self.places.forget(place);
+            }
             self.touch(path);
         }
     }
 
-    /// A socket's backoff and its place in line belong to its identity, and go with it.
+    /// A socket's backoff belongs to its identity, and goes with it.
     fn forget_retry(&mut self, path: &Arc<Path>) {
         self.deadlines.set(Wake::Retry(path.clone()), None);
         self.instances.unblock(path);
-        if !self.operations.is_any_at(path) {
-            self.places.forget(path);
-        }
     }
 
     fn reconsider(&mut self) {

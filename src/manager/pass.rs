@@ -39,6 +39,11 @@ impl Manager {
     /// in the order in which they came. True when there was any.
     fn pass(&mut self, now: Time) -> bool {
         let mut paths = self.places.call();
+        for path in &paths {
+            if let Some(socket) = self.desired.get_mut(path) {
+                socket.in_line = None;
+            }
+        }
         paths.append(&mut self.touched);
         let mut to_register = Vec::new();
         for path in &paths {
@@ -99,7 +104,10 @@ impl Manager {
         if let Some(until) = socket.backoff.until().filter(|until| now < *until) {
             return self.deadlines.set(Wake::Retry(path.clone()), Some(until));
         }
-        if !self.places.is_free_for(path, now) {
+        if !self.places.is_any_free() {
+            if socket.in_line.is_none() {
+                socket.in_line = Some(self.places.line_up(path.clone(), now));
+            }
             return self.watch_line();
         }
         let identity = socket.identity;
@@ -179,7 +187,7 @@ impl Manager {
         if let Some(socket) = self.socket_of(attempt) {
             socket.backoff.succeed();
             socket.last_failure = None;
-            socket.observed = Some(found);
+            socket.observed = Some(Box::new(found));
         }
     }
 

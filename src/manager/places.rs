@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::by_path::ByPath;
 use super::{Manager, Wake};
 use crate::config::{BRISK_OPERATIONS, MAX_OPERATIONS, PATIENCE_IN_LINE};
 use crate::time::Time;
@@ -22,10 +21,13 @@ pub(super) struct Places {
     limit: usize,
     /// When the line last moved, or began.
     moved: Time,
-    line: BTreeMap<u64, Arc<Path>>,
-    waiting: ByPath<u64>,
-    last: u64,
+    line: BTreeMap<InLine, Arc<Path>>,
+    last: InLine,
 }
+
+/// Which place in line a socket has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct InLine(u64);
 
 impl Default for Places {
     fn default() -> Self {
@@ -34,27 +36,25 @@ impl Default for Places {
             limit: BRISK_OPERATIONS,
             moved: Time::ZERO,
             line: BTreeMap::new(),
-            waiting: ByPath::default(),
-            last: 0,
+            last: InLine::default(),
         }
     }
 }
 
 impl Places {
-    /// Whether a place is free; if not, the socket gets in line.
-    pub(super) fn is_free_for(&mut self, path: &Arc<Path>, now: Time) -> bool {
-        if self.taken < self.limit {
-            return true;
-        }
+    /// Whether a place is free.
+    pub(super) fn is_any_free(&self) -> bool {
+        self.taken < self.limit
+    }
+
+    /// The socket waits from now on, at the end of the line.
+    pub(super) fn line_up(&mut self, path: Arc<Path>, now: Time) -> InLine {
         if self.line.is_empty() {
             self.moved = now;
         }
-        if !self.waiting.contains(path) {
-            self.last += 1;
-            self.line.insert(self.last, path.clone());
-            self.waiting.insert(path.clone(), self.last);
-        }
-        false
+        self.last.0 += 1;
+        self.line.insert(self.last, path);
+        self.last
     }
 
     /// The sockets that have waited longest, as many as there are free places: they wait no longer.
@@ -67,17 +67,14 @@ impl Places {
             let Some((_, path)) = self.line.pop_first() else {
                 break;
             };
-            self.waiting.remove(&path);
             called.push(path);
         }
         called
     }
 
-    /// The socket does not wait any more.
-    pub(super) fn forget(&mut self, path: &Path) {
-        if let Some(place) = self.waiting.remove(path) {
-            self.line.remove(&place);
-        }
+    /// The socket with that place in line does not wait any more.
+    pub(super) fn forget(&mut self, place: InLine) {
+        self.line.remove(&place);
     }
 
     /// An operation held a place or did not, and now does or does not.
@@ -138,7 +135,7 @@ mod tests {
     fn taken(count: usize) -> Places {
         let mut places = Places::default();
         for _ in 0..count {
-            assert!(places.is_free_for(&path("x"), Time::ZERO));
+            assert!(places.is_any_free());
             places.change(false, true, Time::ZERO);
         }
         places
@@ -147,10 +144,9 @@ mod tests {
     #[test]
     fn who_came_first_gets_the_place_that_comes_free() {
         let mut places = taken(BRISK_OPERATIONS);
-        for name in ["c", "a", "b", "c"] {
-            assert!(!places.is_free_for(&path(name), Time::ZERO));
-        }
-        places.forget(&path("a"));
+        assert!(!places.is_any_free());
+        let [_, a, _] = ["c", "a", "b"].map(|name| places.line_up(path(name), Time::ZERO));
+        places.forget(a);
         assert!(places.call().is_empty());
         places.change(true, false, Time::ZERO);
         assert_eq!(places.call(), [path("c")]);
@@ -163,37 +159,33 @@ mod tests {
     fn a_line_that_does_not_move_gets_more_places_until_there_are_no_more() {
         let mut places = taken(BRISK_OPERATIONS);
         assert_eq!(places.patience(), None, "nobody waits");
-        let begun = Time::from_millis(100);
-        assert!(!places.is_free_for(&path("a"), begun));
-        assert_eq!(places.patience(), Some(begun + PATIENCE_IN_LINE));
-        places.make_room(begun);
-        assert!(places.call().is_empty(), "it is early");
-        places.make_room(begun + PATIENCE_IN_LINE);
-        assert_eq!(places.call(), [path("a")]);
-
-        let mut now = begun;
-        while places.taken() < MAX_OPERATIONS {
-            now += PATIENCE_IN_LINE;
-            if places.is_free_for(&path("b"), now) {
+        let mut now = Time::from_millis(100);
+        let place = places.line_up(path("a"), now);
+        assert_eq!(places.patience(), Some(now + PATIENCE_IN_LINE));
+        places.make_room(now);
+        assert!(!places.is_any_free(), "it is early");
+        while let Some(until) = places.patience() {
+            now = until;
+            places.make_room(now);
+            while places.is_any_free() {
                 places.change(false, true, now);
-            } else {
-                places.make_room(now + PATIENCE_IN_LINE);
-                places.forget(&path("b"));
             }
         }
-        assert!(!places.is_free_for(&path("b"), now));
-        assert_eq!(places.patience(), None, "there are no more");
+        assert_eq!(places.taken(), MAX_OPERATIONS);
+        places.change(true, false, now);
+        assert_eq!(places.call(), [path("a")]);
+        places.forget(place);
     }
 
     #[test]
     fn once_few_places_are_taken_there_are_few_again() {
         let mut places = taken(BRISK_OPERATIONS);
-        assert!(!places.is_free_for(&path("a"), Time::ZERO));
+        places.line_up(path("a"), Time::ZERO);
         places.make_room(Time::ZERO + PATIENCE_IN_LINE);
         assert_eq!(places.call(), [path("a")]);
-        assert!(places.is_free_for(&path("b"), Time::ZERO));
+        assert!(places.is_any_free());
         places.change(true, false, Time::ZERO);
         places.change(false, true, Time::ZERO);
-        assert!(!places.is_free_for(&path("b"), Time::ZERO));
+        assert!(!places.is_any_free());
     }
 }

@@ -24,7 +24,7 @@ fn csi() -> Script {
 /// The name of the plugin that would be registered, or why it would not be.
 fn observed(world: &World) -> Option<Result<String, Refusal>> {
     let socket = world.manager.desired().get(Path::new(SOCKET))?;
-    let found = socket.observed.clone()?;
+    let found = *socket.observed.clone()?;
     Some(found.map(|plugin| plugin.name.clone()))
 }
 
