@@ -86,6 +86,7 @@ pub mod dra;
 mod exec;
 mod generic;
 mod lasting;
+mod owners;
 mod plugin;
 mod program;
 mod reply;

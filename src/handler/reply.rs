@@ -29,6 +29,8 @@ pub(super) fn read<M: Message + Default>(
 /// An empty entry of a list costs its sender two octets and its reader a hundred: what may be large
 /// is counted before it is decoded.
 pub(super) fn count_fields(mut message: &[u8], limit: usize) -> Option<usize> {
+    // By reference, as it is decoded: the same code serves.
+    let mut message = &mut message;
     let mut count = 0;
     while !message.is_empty() && count <= limit {
         let (tag, wire_type) = decode_key(&mut message).ok()?;

@@ -47,8 +47,9 @@ impl HandlerTable {
     ) -> HandlerId {
         let id = HandlerId(self.handlers.len());
         self.handlers.push(Box::new(handler));
-        self.by_type
-            .extend(types.into_iter().map(|kind| (kind.into(), id)));
+        for kind in types {
+            self.by_type.insert(kind.into(), id);
+        }
         id
     }
 

@@ -39,7 +39,7 @@ mod tree;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
@@ -269,9 +269,8 @@ impl Watch {
     fn compare(&mut self, dir: &Path, listing: Listing) -> Result<(), Problem> {
         let mut outcome = Ok(());
         if listing.complete {
-            let seen: BTreeSet<&OsStr> =
-                listing.entries.iter().map(|e| e.name.as_os_str()).collect();
-            for gone in self.tree.names_except(dir, &seen) {
+            let names = listing.entries.iter().map(|entry| &*entry.name);
+            for gone in self.tree.names_except(dir, names.collect()) {
                 self.leave(dir, &gone);
             }
         } else {
@@ -409,15 +408,17 @@ impl Watch {
 
 /// The roots without those that a scan of another one reaches anyway, and without repetitions.
 fn without_covered(roots: impl IntoIterator<Item = PathBuf>) -> Vec<Arc<Path>> {
-    let roots: BTreeSet<PathBuf> = roots.into_iter().collect();
-    let is_covered = |root: &Path| {
-        root.ancestors().skip(1).any(|above| {
-            let below = root.strip_prefix(above);
-            roots.contains(above) && below.is_ok_and(is_scanned)
-        })
-    };
-    let uncovered = roots.iter().filter(|root| !is_covered(root));
-    uncovered.map(|root| Arc::from(root.as_path())).collect()
+    let roots: Vec<PathBuf> = roots.into_iter().collect();
+    let mut uncovered: Vec<Arc<Path>> = Vec::new();
+    for root in &roots {
+        let covers =
+            |above: &PathBuf| above != root && root.strip_prefix(above).is_ok_and(is_scanned);
+        let is_new = uncovered.iter().all(|other| **other != **root);
+        if is_new && !roots.iter().any(covers) {
+            uncovered.push(root.as_path().into());
+        }
+    }
+    uncovered
 }
 
 /// Whether a scan comes by that way: it goes down only, and past hidden names.

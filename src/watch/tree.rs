@@ -4,7 +4,6 @@
 //! The tree keeps its own books straight (paths, watches, counts, limits) and decides nothing: what
 //! a change means is the business of [`super::Watch`].
 
-use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::sync::Arc;
@@ -136,12 +135,13 @@ impl Tree {
     }
 
     /// The names known in a directory that are not among `seen`.
-    pub(super) fn names_except(&self, dir: &Path, seen: &BTreeSet<&OsStr>) -> Vec<OsString> {
+    pub(super) fn names_except(&self, dir: &Path, mut seen: Vec<&OsStr>) -> Vec<OsString> {
         let Some(Dir { children, .. }) = self.dirs.get(dir) else {
             return Vec::new();
         };
         let names = children.iter().map(|child| children.name(child));
-        let unseen = names.filter(|name| !seen.contains(name));
+        seen.sort_unstable();
+        let unseen = names.filter(|name| seen.binary_search(name).is_err());
         unseen.map(OsStr::to_owned).collect()
     }
 

@@ -29,6 +29,7 @@ pub use self::inventory::{Device, DevicePlugin, Unlistable};
 pub use self::resource::{NotAResource, Unacceptable};
 
 use super::lasting::{Lasting, Wanted};
+use super::owners::{Effects, Owners};
 use super::{
     Answer, Call, CallFailure, Context, EffectId, Event, Plugin, PluginHandler, Store, Stream,
     Ticket, reply,
@@ -43,8 +44,7 @@ pub struct DeviceHandler {
     plugins: Store<DevicePlugin>,
     /// The plugins that are being registered or are, by their registration sockets.
     clients: LiteMap<Arc<Path>, Client>,
-    /// Whose effect it is that has not come to an end.
-    owners: LiteMap<EffectId, Arc<Path>>,
+    owners: Owners,
 }
 
 /// This side of one plugin.
@@ -82,18 +82,14 @@ impl DeviceHandler {
         let Some(client) = self.clients.remove(socket) else {
             return;
         };
-        for effect in client.effects() {
-            self.owners.remove(&effect);
-            context.cancel(effect);
-        }
+        self.owners.cancel(client.effects(), context);
         self.plugins.remove(&client.plugin);
     }
 
     /// Keeps track of what the client behind that socket waits for.
     fn follow(&mut self, socket: &Arc<Path>) {
-        let client = self.clients.get(socket);
-        for effect in client.into_iter().flat_map(Client::effects) {
-            self.owners.insert(effect, socket.clone());
+        if let Some(client) = self.clients.get(socket) {
+            self.owners.set(client.effects(), socket);
         }
     }
 
@@ -162,7 +158,7 @@ impl PluginHandler for DeviceHandler {
     }
 
     fn handle_event(&mut self, event: Event, context: &mut Context<'_>) {
-        let Some(socket) = self.owners.remove(&event.effect()) else {
+        let Some(socket) = self.owners.take(event.effect()) else {
             return;
         };
         if let Event::Called { result, .. } = event {
@@ -187,12 +183,11 @@ impl PluginHandler for DeviceHandler {
 
 impl Client {
     /// The effects that it waits for.
-    fn effects(&self) -> impl Iterator<Item = EffectId> {
-        let effects = match &self.state {
+    fn effects(&self) -> Effects {
+        match &self.state {
             State::AskingOptions { call, .. } => [Some(*call), None],
             State::Listing { stream, grace, .. } => [Some(stream.effect()), *grace],
-        };
-        effects.into_iter().flatten()
+        }
     }
 
     fn handle_event(

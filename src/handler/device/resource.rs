@@ -41,7 +41,7 @@ pub(super) fn check(name: &str, versions: &[String]) -> Result<(), Unacceptable>
 /// `requests.`+name is a qualified name".
 fn check_name(name: &str) -> Result<(), NotAResource> {
     let (prefix, suffix) = name.split_once('/').ok_or(NotAResource::NoPrefix)?;
-    if name.contains(NATIVE) {
+    if name.split_inclusive('/').any(|it| it.ends_with(NATIVE)) {
         Err(NotAResource::Native)
     } else if name.starts_with(QUOTA) {
         Err(NotAResource::Quota)

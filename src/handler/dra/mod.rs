@@ -24,6 +24,7 @@ pub use self::driver::{DeviceHealth, DeviceName, Driver, Drivers, Health, NoHeal
 pub use self::service::{HealthService, NoService, Service};
 
 use super::lasting::{Lasting, Wanted};
+use super::owners::{Effects, Owners};
 use super::{Answer, CallFailure, Context, EffectId, Event, Plugin, PluginHandler, Stream};
 use crate::config::DIAL_TIMEOUT;
 use crate::escape;
@@ -36,8 +37,7 @@ pub struct DraHandler {
     drivers: Drivers,
     /// The registered drivers, by their registration sockets.
     clients: LiteMap<Arc<Path>, Client>,
-    /// Whose effect it is that has not come to an end.
-    owners: LiteMap<EffectId, Arc<Path>>,
+    owners: Owners,
 }
 
 /// This side of one driver.
@@ -60,18 +60,14 @@ impl DraHandler {
         let Some(client) = self.clients.remove(socket) else {
             return;
         };
-        for effect in client.effects() {
-            self.owners.remove(&effect);
-            context.cancel(effect);
-        }
+        self.owners.cancel(client.effects(), context);
         self.drivers.0.remove(&client.plugin);
     }
 
     /// Keeps track of what the client behind that socket waits for.
     fn follow(&mut self, socket: &Arc<Path>) {
-        let client = self.clients.get(socket);
-        for effect in client.into_iter().flat_map(Client::effects) {
-            self.owners.insert(effect, socket.clone());
+        if let Some(client) = self.clients.get(socket) {
+            self.owners.set(client.effects(), socket);
         }
     }
 }
@@ -108,7 +104,7 @@ impl PluginHandler for DraHandler {
     }
 
     fn handle_event(&mut self, event: Event, context: &mut Context<'_>) {
-        let Some(socket) = self.owners.remove(&event.effect()) else {
+        let Some(socket) = self.owners.take(event.effect()) else {
             return;
         };
         if let Some(client) = self.clients.get_mut(&socket) {
@@ -139,11 +135,9 @@ impl Client {
     }
 
     /// The effects that it waits for.
-    fn effects(&self) -> impl Iterator<Item = EffectId> {
+    fn effects(&self) -> Effects {
         let health = self.health.as_ref().map(Lasting::effect);
         [Some(self.connection.effect()), health]
-            .into_iter()
-            .flatten()
     }
 
     fn handle_event(&mut self, event: Event, drivers: &Drivers, context: &mut Context<'_>) {

@@ -208,9 +208,9 @@ fn an_answer_about_a_directory_that_was_given_up_meanwhile_leaves_no_watch_behin
 fn several_roots_are_independent_and_one_inside_another_is_covered_by_it() {
     let mut t = Timeline::on(&["/q", "/p", "/p", "/p/below", "/p/.hidden/root"]);
     t.expect(&[
+        "create and scan /q",
         "create and scan /p",
         "create and scan /p/.hidden/root",
-        "create and scan /q",
     ]);
     t.scan_ok("/p", 1, &[("a", socket(1))]);
     t.scan_missing("/q");
