@@ -74,8 +74,8 @@ impl<T: AsRef<Plugin>> Store<T> {
         T: Clone,
     {
         let mut plugins = self.lock();
-        let place = place(&plugins, plugin)?;
-        Some(look(Arc::make_mut(&mut plugins[place])))
+        let known = known_mut(&mut plugins, plugin)?;
+        Some(look(known))
     }
 
     /// Nothing is known of the plugin any more.
@@ -97,6 +97,15 @@ impl<T: AsRef<Plugin>> Store<T> {
     fn lock(&self) -> MutexGuard<'_, Vec<Arc<T>>> {
         self.plugins.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What is known of this plugin, to be changed: whoever looked at it keeps what was seen.
+fn known_mut<'a, T>(plugins: &'a mut [Arc<T>], plugin: &Plugin) -> Option<&'a mut T>
+where
+    T: AsRef<Plugin> + Clone,
+{
+    let place = place(plugins, plugin)?;
+    Some(Arc::make_mut(&mut plugins[place]))
 }
 
 /// Where what is known of this plugin is.
