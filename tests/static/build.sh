@@ -57,9 +57,13 @@ link_musl() {
 }
 
 # Builds with a standard library made for the purpose: small, and without the tables by which a stack
-# is unwound, which nothing does. Debian's sources fit Debian's compiler only.
+# is unwound, which nothing does. Debian's sources fit Debian's compiler only. Where a panic happened
+# is told without the directories of the machine that built it.
 build_with_std() {
-	local flags="-Lnative=$musl -Cforce-unwind-tables=no"
+	local flags="-Lnative=$musl -Cforce-unwind-tables=no" dir
+	for dir in /usr/lib/rustlib/src/rust/library/ "${CARGO_HOME:-$HOME/.cargo}"/registry/src/*/; do
+		flags+=" --remap-path-prefix=$dir="
+	done
 	RUSTC=/usr/bin/rustc RUSTC_BOOTSTRAP=1 CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_RUSTFLAGS=$flags \
 		/usr/bin/cargo build --release --locked --target "$target" --target-dir "$build" \
 		-Zbuild-std=std,panic_abort -Zbuild-std-features=optimize_for_size
