@@ -130,9 +130,9 @@ pub const GET_INFO_TIMEOUT: Duration = Duration::from_secs(1);
 pub const NOTIFY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The first pause when nobody listens on a new socket: it is bound a moment before it listens, so
-/// one in two plugins is met in between, and most need less than this (kubelet: gRPC's own backoff,
-/// about 1 s).
-pub const LADDER_INITIAL: Duration = Duration::from_micros(50);
+/// one in two plugins is met in between, and all that most of them need is that the processor is
+/// theirs again (kubelet: gRPC's own backoff, about 1 s).
+pub const LADDER_INITIAL: Duration = Duration::from_micros(5);
 
 /// The longest pause on that ladder, which doubles: a plugin that takes seconds to listen waits at
 /// most this long for us.
