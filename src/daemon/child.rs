@@ -4,24 +4,36 @@
 
 #![allow(unsafe_code, reason = "pre_exec and pidfd_open have no safe form")]
 
+use std::ffi::c_ulong;
 use std::io;
 use std::os::fd::{FromRawFd as _, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command};
 
 use nix::libc;
+use nix::sys::prctl;
 use nix::sys::signal::SigSet;
 
 /// Starts a program with no signal blocked: the daemon's own mask, which keeps SIGTERM for its
-/// loop, would make the program and all that it starts deaf to it.
+/// loop, would make the program and all that it starts deaf to it. Nor do its timers have the
+/// daemon's little slack, which programs hand down like the mask.
 pub(super) fn spawn(command: &mut Command) -> io::Result<Child> {
-    let unblock = || SigSet::empty().thread_set_mask().map_err(io::Error::from);
+    let prepare = || {
+        SigSet::empty().thread_set_mask()?;
+        // Whoever can't have slack has none to lose.
+        let _ = prctl::set_timerslack(USUAL_SLACK);
+        Ok(())
+    };
     // SAFETY: between fork and exec only async-signal-safe functions may be called, which
-    // signal-safety(7) lists. `unblock` fills a set on its stack and calls pthread_sigmask, which
-    // is one of them; it neither allocates nor locks, also when it makes an errno an `io::Error`.
-    unsafe { command.pre_exec(unblock) };
+    // signal-safety(7) lists. `prepare` fills a set on its stack and calls pthread_sigmask, which
+    // is one of them, and prctl(2), which is a system call and nothing else; it neither allocates
+    // nor locks, also when it makes an errno an `io::Error`.
+    unsafe { command.pre_exec(prepare) };
     command.spawn()
 }
+
+/// By how much waits may be longer on Linux, as long as nobody says otherwise (nanoseconds).
+const USUAL_SLACK: c_ulong = 50_000;
 
 /// A descriptor that becomes readable when the process of this id ends.
 ///

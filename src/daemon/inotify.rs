@@ -243,15 +243,15 @@ const INTERESTS: WatchMask = WatchMask::CREATE
     .union(WatchMask::MOVE_SELF)
     .union(WatchMask::ONLYDIR);
 
-/// How much is read at once (bytes): dozens of reports with usual names, and at least fifteen with
-/// the longest ones of most file systems.
-const BUFFER: usize = 4096;
+/// How much is read at once (bytes): a report with the longest name, and dozens with usual ones.
+const BUFFER: usize = 8192;
 
 /// What a report has beside the name (bytes).
 const REST_OF_REPORT: usize = 16;
 
-/// The longest name that any file system has, which is FUSE (bytes); usually it is 255.
-const LONGEST_NAME: usize = 1024;
+/// The longest name that any file system has (bytes): since Linux 6.14, FUSE's may be as long as a
+/// path. Usually it is 255.
+const LONGEST_NAME: usize = 4095;
 
 #[cfg(test)]
 mod tests {

@@ -30,8 +30,9 @@ impl Source {
             Self::Guard(LinkId(id)) => (3, id),
             Self::Program(EffectId(id)) => (4, id),
         };
-        let id = usize::try_from(id).expect("nobody counts so far");
-        Token(id * KINDS + kind)
+        // Where words are short, names come round again after half a thousand million.
+        let id = id % (usize::MAX / KINDS) as u64;
+        Token(usize::try_from(id).unwrap_or_default() * KINDS + kind)
     }
 
     /// What goes by this name.

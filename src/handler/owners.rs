@@ -32,10 +32,23 @@ impl Owners {
         }
     }
 
-    /// Takes these effects back.
-    pub(super) fn cancel(&mut self, effects: Effects, context: &mut Context<'_>) {
+    /// What comes of these effects is nobody's any more, unless they are set anew.
+    pub(super) fn forget(&mut self, effects: Effects) {
         for effect in effects.into_iter().flatten() {
             self.sockets.remove(&effect);
+        }
+    }
+
+    /// How many effects there are.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.sockets.len()
+    }
+
+    /// Takes these effects back.
+    pub(super) fn cancel(&mut self, effects: Effects, context: &mut Context<'_>) {
+        self.forget(effects);
+        for effect in effects.into_iter().flatten() {
             context.cancel(effect);
         }
     }

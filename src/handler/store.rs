@@ -117,8 +117,7 @@ fn place<T: AsRef<Plugin>>(plugins: &[Arc<T>], plugin: &Plugin) -> Option<usize>
 /// Where the plugins of that name are, or would be.
 fn line<T: AsRef<Plugin>>(plugins: &[Arc<T>], name: &str) -> Range<usize> {
     let start = plugins.partition_point(|it| name_of(it) < name);
-    let line = plugins[start..].iter();
-    start..start + line.take_while(|it| name_of(it) == name).count()
+    start..plugins.partition_point(|it| name_of(it) <= name)
 }
 
 fn name_of<T: AsRef<Plugin>>(known: &Arc<T>) -> &str {

@@ -150,7 +150,7 @@ impl Manager {
 
     /// Whether an event is on its way to that attempt: it waits for nothing then.
     fn is_addressed(&self, id: AttemptId) -> bool {
-        let mut work = self.work.iter();
+        let mut work = self.work.iter().rev();
         work.any(|work| matches!(work, Work::Operation(to, _) if *to == id))
     }
 

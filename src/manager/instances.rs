@@ -96,8 +96,7 @@ impl Instances {
     fn range(&self, kind: &str, name: &str) -> Range<usize> {
         let key = (name, kind);
         let start = self.plugins.partition_point(|it| key_of(it) < key);
-        let line = self.plugins[start..].iter();
-        start..start + line.take_while(|it| key_of(it) == key).count()
+        start..self.plugins.partition_point(|it| key_of(it) <= key)
     }
 }
 

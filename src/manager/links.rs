@@ -34,7 +34,7 @@ impl fmt::Display for Process {
 /// For whom a connection is there.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Owner {
-    /// For that attempt of an operation on the socket at that path.
+    /// For that attempt of an operation.
     Operation(AttemptId),
     /// For nobody: its end tells that a registered plugin has gone.
     Guard,

@@ -71,6 +71,11 @@ impl Operations {
         std::mem::take(self).by_attempt.into_values()
     }
 
+    /// What must hold as long as none is taken out.
+    pub(super) fn is_one_per_socket(&self) -> bool {
+        self.by_attempt.len() == self.by_path.len()
+    }
+
     /// Whether none runs.
     pub(super) fn is_empty(&self) -> bool {
         self.by_path.is_empty()

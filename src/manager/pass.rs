@@ -44,6 +44,9 @@ impl Manager {
                 socket.in_line = None;
             }
         }
+        if !paths.is_empty() {
+            self.line_moved();
+        }
         paths.append(&mut self.touched);
         let mut to_register = Vec::new();
         for path in &paths {
@@ -95,6 +98,9 @@ impl Manager {
 
     /// Registers a plugin, unless it must be left alone for now or has to wait for a place.
     fn start_register(&mut self, path: &Arc<Path>, now: Time) {
+        if self.operations.is_any_at(path) {
+            return; // It was looked at twice: something happened to it, and it got a place.
+        }
         let Some(socket) = self.desired.get_mut(path) else {
             return;
         };
@@ -287,6 +293,7 @@ impl Manager {
             let known = self.deadlines.get(&Wake::Link(id));
             assert_eq!(known, link.deadline, "{id:?}");
         }
+        assert!(self.operations.is_one_per_socket());
         assert!(self.work.is_empty() && self.touched.is_empty());
     }
 }

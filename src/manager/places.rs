@@ -80,7 +80,8 @@ impl Places {
     /// An operation held a place or did not, and now does or does not.
     pub(super) fn change(&mut self, before: bool, after: bool, now: Time) {
         self.taken = self.taken + usize::from(after) - usize::from(before);
-        if before && !after {
+        // Whoever dials again takes a place without waiting for it: nobody gets that one.
+        if before && !after && self.taken < self.limit {
             self.moved = now;
         }
         if self.taken < BRISK_OPERATIONS && self.line.is_empty() {
@@ -113,6 +114,13 @@ impl Manager {
     pub(super) fn watch_line(&mut self) {
         if self.deadlines.get(&Wake::Line).is_none() {
             self.deadlines.set(Wake::Line, self.places.patience());
+        }
+    }
+
+    /// Nobody needs to watch a line in which nobody waits.
+    pub(super) fn line_moved(&mut self) {
+        if self.places.patience().is_none() {
+            self.deadlines.set(Wake::Line, None);
         }
     }
 

@@ -47,12 +47,10 @@ impl Turns {
         let start = self
             .waiting
             .partition_point(|(waiting, _)| name_of(waiting) < name);
-        let line = self.waiting[start..].iter();
-        start
-            ..start
-                + line
-                    .take_while(|(waiting, _)| name_of(waiting) == name)
-                    .count()
+        let end = self
+            .waiting
+            .partition_point(|(waiting, _)| name_of(waiting) <= name);
+        start..end
     }
 }
 

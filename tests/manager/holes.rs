@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use plugind::config::{BACKOFF_CAP, MAX_OPERATIONS, PATIENCE_IN_LINE};
+use plugind::config::{BACKOFF_CAP, BRISK_OPERATIONS, MAX_OPERATIONS, PATIENCE_IN_LINE};
 use plugind::handler::{Answer as Say, Reason};
 use plugind::manager::{Guard, Input, Memory, OnDown};
 
@@ -111,6 +111,25 @@ fn many_silent_plugins_hold_up_the_others_for_a_second_at_most() {
     world.advance(4 * PATIENCE_IN_LINE);
     assert_eq!(world.told(), "", "every place is taken");
     world.advance(Duration::from_secs(1));
+    assert_eq!(world.told(), "validate a, register a");
+}
+
+#[test]
+fn sockets_on_which_nobody_listens_do_not_make_a_line_look_as_if_it_moved() {
+    let mut world = World::new();
+    for i in 0..30 {
+        world.appear(&format!("/r/dead-{i}.sock"), None);
+        world.advance(Duration::from_millis(33));
+    }
+    for i in 0..BRISK_OPERATIONS {
+        let silent = Script {
+            get_info: Answer::Silence,
+            ..csi("silent")
+        };
+        world.appear(&format!("/r/silent-{i}.sock"), silent);
+    }
+    world.appear(A, csi("a"));
+    world.advance(2 * PATIENCE_IN_LINE);
     assert_eq!(world.told(), "validate a, register a");
 }
 

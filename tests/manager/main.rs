@@ -1,11 +1,13 @@
 //! The manager in virtual time: what an existing plugin may rely on ([`parity`]), where kubelet
 //! fails its users and this does not ([`holes`]), where handlers call ([`endpoints`]), what they
 //! may listen to ([`streams`]), what programs are told ([`exec`]), what is only observed
-//! ([`observe`]), and what holds in every order of events ([`simulation`]).
+//! ([`observe`]), who waits in line ([`line`]), and what holds in every order of events
+//! ([`simulation`]).
 
 mod endpoints;
 mod exec;
 mod holes;
+mod line;
 mod node;
 mod observe;
 mod parity;

@@ -164,6 +164,8 @@ impl PluginHandler for DeviceHandler {
         if let Event::Called { result, .. } = event {
             self.called(&socket, result, context);
         } else if let Some(client) = self.clients.get_mut(&socket) {
+            // It may take back what it waits for: what it goes on to wait for is followed anew.
+            self.owners.forget(client.effects());
             client.handle_event(event, &self.plugins, context);
         }
         self.follow(&socket);
@@ -296,3 +298,69 @@ impl Client {
 
 /// The type of device plugins.
 pub const TYPE: &str = "DevicePlugin";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::handler::{Effect, EffectIds};
+    use crate::proto::pluginregistration::PluginInfo;
+    use crate::time::Time;
+
+    /// What the handler asks for meanwhile.
+    fn asked(
+        handler: &mut DeviceHandler,
+        ids: &mut EffectIds,
+        act: impl FnOnce(&mut DeviceHandler, &mut Context<'_>),
+    ) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        let mut context = Context::new(Time::ZERO, None, ids, &mut effects);
+        act(handler, &mut context);
+        effects
+    }
+
+    /// What a plugin answers that lists its devices; the moments that are waited for come.
+    fn answer(effect: &Effect) -> Option<Event> {
+        let message = Vec::new();
+        match *effect {
+            Effect::Call { id, .. } => Some(Event::Called {
+                id,
+                result: Ok(message),
+            }),
+            Effect::Stream { id, .. } => Some(Event::StreamMessage { id, message }),
+            Effect::SetTimer { id, .. } => Some(Event::TimerFired { id }),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn a_stream_that_comes_and_goes_leaves_nothing_behind() {
+        let info = PluginInfo {
+            name: "example.com/gpu".into(),
+            ..PluginInfo::default()
+        };
+        let plugin = Plugin::from_info(info, Path::new("/r/a").into()).expect("it has a name");
+        let (mut handler, mut ids) = (DeviceHandler::default(), EffectIds::default());
+        let mut effects = asked(&mut handler, &mut ids, |handler, context| {
+            handler.register(&Arc::new(plugin), context);
+        });
+        let mut lists = 0;
+        while lists < 100 {
+            // Of two moments the first one, in which the stream is opened again.
+            let event = effects
+                .iter()
+                .find_map(answer)
+                .expect("it waits for something");
+            effects = asked(&mut handler, &mut ids, |handler, context| {
+                let stream = event.effect();
+                let is_list = matches!(event, Event::StreamMessage { .. });
+                handler.handle_event(event, context);
+                if is_list {
+                    lists += 1;
+                    let (id, result) = (stream, Ok(()));
+                    handler.handle_event(Event::StreamEnded { id, result }, context);
+                }
+            });
+        }
+        assert!(handler.owners.len() <= 2, "{:?}", handler.owners);
+    }
+}
