@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fs;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -28,7 +29,7 @@ pub(crate) struct Field {
 impl Field {
     /// Plugins that wait for orders; nobody registers them yet.
     pub(crate) fn new(subject: Subject) -> Result<Self, Box<dyn Error>> {
-        let dir = tempfile::tempdir()?;
+        let dir = new_dir()?;
         let registry = dir.path().join(REGISTRY);
         fs::create_dir(&registry)?;
         let (read, write) = UnixStream::pair()?;
@@ -76,6 +77,15 @@ impl Field {
         Ok((field, process))
     }
 }
+
+/// A directory in memory where there is one: a disk has whoever makes and removes thousands of
+/// sockets wait for its journal, and whoever connects to them, and that is no subject's doing.
+pub(crate) fn new_dir() -> io::Result<TempDir> {
+    tempfile::tempdir_in(MEMORY).or_else(|_| tempfile::tempdir())
+}
+
+/// Where Linux has files in memory.
+const MEMORY: &str = "/dev/shm";
 
 /// What the directory with the sockets is called.
 ///

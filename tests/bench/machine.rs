@@ -1,10 +1,12 @@
 //! On what was measured.
 
 use std::fs;
+use std::path::Path;
 use std::thread;
 
 use serde_json::json;
 
+use super::field::new_dir;
 use super::report::Table;
 use super::subject::plugind;
 
@@ -22,6 +24,7 @@ pub(crate) fn table() -> Table {
             "load at the start",
             load.split(' ').next().unwrap_or_default().to_owned(),
         ),
+        ("sockets in", sockets()),
         ("plugind", binary()),
     ];
     Table {
@@ -44,6 +47,13 @@ fn processors() -> String {
         .unwrap_or_default()
         .trim_start_matches(['\t', ' ', ':']);
     format!("{count} x {model}")
+}
+
+/// In what the directories with the sockets are.
+fn sockets() -> String {
+    let dir = new_dir().ok();
+    let above = dir.as_ref().and_then(|dir| dir.path().parent());
+    above.unwrap_or(Path::new("")).display().to_string()
 }
 
 /// The binary that is measured, and its size.
