@@ -53,7 +53,7 @@ fn processors() -> String {
 fn sockets() -> String {
     let dir = new_dir().ok();
     let above = dir.as_ref().and_then(|dir| dir.path().parent());
-    above.unwrap_or(Path::new("")).display().to_string()
+    above.unwrap_or_else(|| Path::new("")).display().to_string()
 }
 
 /// The binary that is measured, and its size.
