@@ -20,14 +20,14 @@ const MISTAKES: [Mistake; 14] = [
     Mistake {
         what: "two operations speak to a handler about one name",
         file: "src/manager/turns.rs",
-        right: "line.len() == 1",
+        right: "line.is_empty()",
         wrong: "true",
         seed: 6,
     },
     Mistake {
         what: "a turn is never given back",
         file: "src/manager/turns.rs",
-        right: "line.remove(place);",
+        right: "self.waiting.remove(line.start + place);",
         wrong: "let _ = place;",
         seed: 3,
     },
@@ -69,8 +69,8 @@ const MISTAKES: [Mistake; 14] = [
     Mistake {
         what: "a socket in the place of another one is taken for the same",
         file: "src/manager/desired.rs",
-        right: "Some(same) if same.identity == identity",
-        wrong: "Some(same) if same.identity.device == identity.device",
+        right: "if known.identity == identity {",
+        wrong: "if known.identity.device == identity.device {",
         seed: 19,
     },
     Mistake {
