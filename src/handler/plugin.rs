@@ -48,6 +48,12 @@ impl Plugin {
             socket,
         })
     }
+
+    /// What plugins are sorted by where they are kept by type and name: the name comes first,
+    /// because it differs sooner.
+    pub(crate) fn key(&self) -> (&str, &str) {
+        (&self.name, &self.kind)
+    }
 }
 
 impl AsRef<Self> for Plugin {

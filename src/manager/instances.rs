@@ -95,13 +95,9 @@ impl Instances {
     /// Where the plugins of that type and name are, or would be.
     fn range(&self, kind: &str, name: &str) -> Range<usize> {
         let key = (name, kind);
-        let start = self.plugins.partition_point(|it| key_of(it) < key);
-        start..self.plugins.partition_point(|it| key_of(it) <= key)
+        let start = self.plugins.partition_point(|it| it.key() < key);
+        start..self.plugins.partition_point(|it| it.key() <= key)
     }
-}
-
-fn key_of(plugin: &Plugin) -> (&str, &str) {
-    (&plugin.name, &plugin.kind)
 }
 
 #[cfg(test)]

@@ -43,20 +43,10 @@ impl Turns {
 
     /// Where the line for this plugin's name is, or would be.
     fn line(&self, plugin: &Plugin) -> Range<usize> {
-        let name = name_of(plugin);
-        let start = self
-            .waiting
-            .partition_point(|(waiting, _)| name_of(waiting) < name);
-        let end = self
-            .waiting
-            .partition_point(|(waiting, _)| name_of(waiting) <= name);
-        start..end
+        let (key, waiting) = (plugin.key(), &self.waiting);
+        let start = waiting.partition_point(|(it, _)| it.key() < key);
+        start..waiting.partition_point(|(it, _)| it.key() <= key)
     }
-}
-
-/// What the handler's contract is kept by. The name comes first, because it differs sooner.
-fn name_of(plugin: &Plugin) -> (&str, &str) {
-    (&plugin.name, &plugin.kind)
 }
 
 #[cfg(test)]

@@ -86,11 +86,7 @@ fn dead_sockets_block_nobody() {
 fn with_silent_plugins(count: usize) -> World {
     let mut world = World::new();
     for i in 0..count {
-        let silent = Script {
-            get_info: Answer::Silence,
-            ..csi("silent")
-        };
-        world.appear(&format!("/r/silent-{i}.sock"), silent);
+        world.appear(&format!("/r/silent-{i}.sock"), Script::silent());
     }
     world
 }
@@ -122,11 +118,7 @@ fn sockets_on_which_nobody_listens_do_not_make_a_line_look_as_if_it_moved() {
         world.advance(Duration::from_millis(33));
     }
     for i in 0..BRISK_OPERATIONS {
-        let silent = Script {
-            get_info: Answer::Silence,
-            ..csi("silent")
-        };
-        world.appear(&format!("/r/silent-{i}.sock"), silent);
+        world.appear(&format!("/r/silent-{i}.sock"), Script::silent());
     }
     world.appear(A, csi("a"));
     world.advance(2 * PATIENCE_IN_LINE);

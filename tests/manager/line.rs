@@ -8,7 +8,7 @@ use plugind::config::BRISK_OPERATIONS;
 use plugind::handler::{Answer, Context, HandlerTable, Plugin, PluginHandler, Reason, Ticket};
 use plugind::manager::Manager;
 
-use crate::script::{Answer as Reply, Script};
+use crate::script::Script;
 use crate::world::World;
 
 /// Refuses the second plugin of a name for as long as the first is there, and leaves the questions
@@ -71,11 +71,7 @@ fn a_socket_that_gets_a_place_when_its_obstacle_goes_is_registered_once() {
     // The three that were refused are tried again at the cap, a second apart.
     world.advance(Duration::from_millis(121_300));
     for n in 2..BRISK_OPERATIONS {
-        let silent = Script {
-            get_info: Reply::Silence,
-            ..csi("silent")
-        };
-        world.appear(&format!("/r/silent-{n}"), silent);
+        world.appear(&format!("/r/silent-{n}"), Script::silent());
     }
     world.advance(Duration::from_millis(740));
     let second = Path::new("/r/second");

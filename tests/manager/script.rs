@@ -54,6 +54,14 @@ pub(crate) struct Script {
 pub(crate) const WATCH: &str = "/v1beta1.DevicePlugin/ListAndWatch";
 
 impl Script {
+    /// A plugin that does not say who it is.
+    pub(crate) fn silent() -> Self {
+        Self {
+            get_info: Answer::Silence,
+            ..Self::good("CSIPlugin", "silent")
+        }
+    }
+
     /// A plugin that does everything right.
     pub(crate) fn good(kind: &str, name: &str) -> Self {
         Self {
