@@ -28,7 +28,6 @@ pub(super) enum Child {
 /// All that has a name in one directory, in the order of the names.
 #[derive(Debug)]
 pub(super) struct Children {
-    dir: Arc<Path>,
     /// Where the name begins in each path.
     name_at: usize,
     /// None is empty, and none longer than [`MAX_RUN`].
@@ -48,17 +47,11 @@ impl Child {
 
 impl Children {
     /// None yet, in that directory.
-    pub(super) fn of(dir: Arc<Path>) -> Self {
+    pub(super) fn of(dir: &Path) -> Self {
         Self {
             name_at: dir.join("").as_os_str().len(),
-            dir,
             runs: Vec::new(),
         }
-    }
-
-    /// The path of what has that name, or may get it.
-    pub(super) fn path(&self, name: &OsStr) -> Arc<Path> {
-        self.dir.join(name).into()
     }
 
     pub(super) fn get(&self, name: &OsStr) -> Option<&Child> {
@@ -110,7 +103,11 @@ impl Children {
         let compare = |child: &Child| self.name(child).cmp(name);
         let is_before =
             |run: &Vec<Child>| run.last().is_some_and(|it| compare(it) == Ordering::Less);
-        let run = self.runs.partition_point(is_before);
+        // Most that are made together come in order.
+        let run = match self.runs.last() {
+            Some(run) if is_before(run) => self.runs.len(),
+            _ => self.runs.partition_point(is_before),
+        };
         match self.runs.get(run) {
             Some(children) => match children.binary_search_by(compare) {
                 Ok(place) => Ok((run, place)),
@@ -145,9 +142,12 @@ mod tests {
 
     use super::*;
 
+    fn none() -> Children {
+        Children::of(Path::new("/p"))
+    }
+
     fn add(children: &mut Children, name: &str) {
-        let path = children.path(OsStr::new(name));
-        children.insert(Child::Directory(path));
+        children.insert(Child::Directory(Path::new("/p").join(name).into()));
     }
 
     fn names(children: &Children) -> Vec<OsString> {
@@ -163,13 +163,10 @@ mod tests {
     #[test]
     fn a_name_begins_where_its_directory_ends() {
         for dir in ["/", "/p", "/p/", "/p/q", "p", "", "."] {
-            let mut children = Children::of(Path::new(dir).into());
-            add(&mut children, "a");
+            let dir = Path::new(dir);
+            let mut children = Children::of(dir);
+            children.insert(Child::Directory(dir.join("a").into()));
             assert_eq!(names(&children), ["a"], "{dir:?}");
-            let [child] = &children.runs[0][..] else {
-                panic!("one child")
-            };
-            assert_eq!(**child.path(), Path::new(dir).join("a"));
         }
     }
 
@@ -179,7 +176,7 @@ mod tests {
         let downwards = upwards.iter().rev().copied().collect();
         let mixed = upwards.iter().map(|n| n * 617 % 1000).collect();
         for order in [upwards, downwards, mixed] {
-            let mut children = Children::of(Path::new("/p").into());
+            let mut children = none();
             let mut expected = BTreeSet::new();
             for name in order.iter().map(|n| format!("{n:04}")) {
                 add(&mut children, &name);
@@ -204,14 +201,14 @@ mod tests {
 
     #[test]
     fn a_name_has_one_child() {
-        let mut children = Children::of(Path::new("/p").into());
+        let mut children = none();
         add(&mut children, "a");
         let identity = Identity {
             device: 1,
             inode: 2,
             born: (0, 0),
         };
-        let path = children.path(OsStr::new("a"));
+        let path = Path::new("/p/a").into();
         children.insert(Child::Socket { path, identity });
         assert!(matches!(
             children.get_mut(OsStr::new("a")),
@@ -222,7 +219,7 @@ mod tests {
 
     #[test]
     fn those_that_come_in_order_leave_no_room_between_them() {
-        let mut children = Children::of(Path::new("/p").into());
+        let mut children = none();
         for n in 0..10 * MAX_RUN {
             add(&mut children, &format!("{n:04}"));
         }

@@ -33,6 +33,7 @@ mod children;
 mod event;
 mod identity;
 mod output;
+mod path;
 mod problem;
 mod tree;
 
@@ -52,6 +53,7 @@ use self::children::Child;
 pub use self::event::{Event, WatchId};
 pub use self::identity::{Entry, Identity, Kind, Listing};
 pub use self::output::{Output, Place, Report};
+use self::path::{join, split};
 pub use self::problem::{Obstacle, Problem};
 use self::tree::{Removed, Tree};
 
@@ -115,7 +117,7 @@ impl Watch {
                 watch,
                 entries,
             } => self.on_scanned(&dir, watch, entries, now),
-            Input::Looked { path, kind } => self.on_looked(&path, kind, now),
+            Input::Looked { path, kind } => self.see_and_report(&path, kind, now),
         }
         self.check_invariants();
     }
@@ -187,22 +189,13 @@ impl Watch {
         if is_hidden(name) {
             return;
         }
-        let path: Arc<Path> = dir.join(name).into();
+        let path = join(&dir, name);
         if !is_directory {
             self.outputs.push_back(Output::Look { path });
-        } else if matches!(self.tree.child(&dir, name), Some(Child::Directory(_))) {
+        } else if self.tree.contains(&path) {
             self.rescan(path); // Seen by a scan already, or another directory by now.
         } else {
-            self.see_and_report(&dir, name, Kind::Directory, now);
-        }
-    }
-
-    fn on_looked(&mut self, path: &Path, kind: Kind, now: Time) {
-        let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else {
-            return;
-        };
-        if self.tree.contains(dir) {
-            self.see_and_report(dir, name, kind, now);
+            self.see_and_report(&path, Kind::Directory, now);
         }
     }
 
@@ -278,25 +271,36 @@ impl Watch {
         }
         for Entry { name, kind } in listing.entries {
             if !is_hidden(&name) {
-                let seen = self.see(dir, &name, kind);
+                let seen = self.see(dir, &name, None, kind);
                 outcome = outcome.and(seen);
             }
         }
         outcome
     }
 
-    /// Takes in what is at a name, and reports a limit that it met.
-    fn see_and_report(&mut self, dir: &Path, name: &OsStr, kind: Kind, now: Time) {
-        if let Err(problem) = self.see(dir, name, kind) {
+    /// Takes in what is at a path, and reports a limit that it met.
+    fn see_and_report(&mut self, path: &Arc<Path>, kind: Kind, now: Time) {
+        let (dir, name) = split(path);
+        if let Err(problem) = self.see(dir, name, Some(path), kind) {
             if self.tree.problem(dir).is_none() {
                 self.set_problem(dir, Some(problem), now);
             }
         }
     }
 
-    /// Takes in what is at a name: the same as before changes nothing.
-    fn see(&mut self, dir: &Path, name: &OsStr, kind: Kind) -> Result<(), Problem> {
-        match (self.tree.child(dir, name), kind) {
+    /// Takes in what is at a name: the same as before changes nothing. Its path is put together
+    /// when it is needed, unless somebody has it already.
+    fn see(
+        &mut self,
+        dir: &Path,
+        name: &OsStr,
+        path: Option<&Arc<Path>>,
+        kind: Kind,
+    ) -> Result<(), Problem> {
+        let Some(children) = self.tree.children(dir) else {
+            return Ok(()); // The directory has been given up meanwhile.
+        };
+        match (children.get(name), kind) {
             (Some(Child::Socket { identity, .. }), Kind::Socket(seen)) if *identity == seen => {
                 Ok(())
             }
@@ -307,23 +311,30 @@ impl Watch {
                 Ok(())
             }
             (Some(Child::Directory(_)), Kind::Directory) => Ok(()),
-            (_, Kind::Socket(identity)) => {
-                self.leave(dir, name);
-                let path = self.tree.add_socket(dir, name, identity)?;
-                self.outputs.push_back(Output::Found { path, identity });
-                Ok(())
-            }
-            (_, Kind::Directory) => {
-                self.leave(dir, name);
-                let path = self.tree.add_directory(dir, name)?;
-                self.scan(path, Place::Below);
-                Ok(())
-            }
-            (_, Kind::Other) => {
-                self.leave(dir, name);
-                Ok(())
+            (known, kind) => {
+                if known.is_some() {
+                    self.leave(dir, name);
+                }
+                let path = path.map_or_else(|| join(dir, name), Arc::clone);
+                self.add(dir, path, kind)
             }
         }
+    }
+
+    /// Adds what is at a path in a directory, which is free.
+    fn add(&mut self, dir: &Path, path: Arc<Path>, kind: Kind) -> Result<(), Problem> {
+        match kind {
+            Kind::Socket(identity) => {
+                self.tree.add_socket(dir, Arc::clone(&path), identity)?;
+                self.outputs.push_back(Output::Found { path, identity });
+            }
+            Kind::Directory => {
+                self.tree.add_directory(dir, Arc::clone(&path))?;
+                self.scan(path, Place::Below);
+            }
+            Kind::Other => {}
+        }
+        Ok(())
     }
 
     /// A name is no longer there; a directory takes everything below it along.

@@ -43,7 +43,7 @@ pub(super) struct Removed {
 
 impl Dir {
     /// A directory of which nothing is known yet.
-    fn new(path: Arc<Path>, depth: usize) -> Self {
+    fn new(path: &Path, depth: usize) -> Self {
         Self {
             depth,
             watch: None,
@@ -56,7 +56,7 @@ impl Dir {
 
 impl Tree {
     pub(super) fn insert_root(&mut self, path: &Arc<Path>) {
-        let dir = Dir::new(Arc::clone(path), 0);
+        let dir = Dir::new(path, 0);
         self.dirs.insert(Arc::clone(path), dir);
     }
 
@@ -130,8 +130,9 @@ impl Tree {
         old
     }
 
-    pub(super) fn child(&self, dir: &Path, name: &OsStr) -> Option<&Child> {
-        self.dirs.get(dir)?.children.get(name)
+    /// What is in a directory; `None` if there is no such directory.
+    pub(super) fn children(&self, dir: &Path) -> Option<&Children> {
+        self.dirs.get(dir).map(|dir| &dir.children)
     }
 
     /// The names known in a directory that are not among `seen`.
@@ -145,24 +146,20 @@ impl Tree {
         unseen.map(OsStr::to_owned).collect()
     }
 
-    /// Adds a socket under a name that is free, and returns its path.
+    /// Adds a socket at a path in a directory, which is free.
     pub(super) fn add_socket(
         &mut self,
         dir: &Path,
-        name: &OsStr,
+        path: Arc<Path>,
         identity: Identity,
-    ) -> Result<Arc<Path>, Problem> {
+    ) -> Result<(), Problem> {
         if self.sockets >= config::MAX_SOCKETS {
             return Err(Problem::TooManySockets);
         }
         let parent = self.dirs.get_mut(dir).ok_or(Problem::Missing)?;
-        let path = parent.children.path(name);
-        parent.children.insert(Child::Socket {
-            path: Arc::clone(&path),
-            identity,
-        });
+        parent.children.insert(Child::Socket { path, identity });
         self.sockets += 1;
-        Ok(path)
+        Ok(())
     }
 
     /// Gives a known socket another identity.
@@ -174,8 +171,8 @@ impl Tree {
         }
     }
 
-    /// Adds an empty directory under a name that is free, and returns its path.
-    pub(super) fn add_directory(&mut self, dir: &Path, name: &OsStr) -> Result<Arc<Path>, Problem> {
+    /// Adds an empty directory at a path in a directory, which is free.
+    pub(super) fn add_directory(&mut self, dir: &Path, path: Arc<Path>) -> Result<(), Problem> {
         if self.dirs.len() >= config::MAX_DIRECTORIES {
             return Err(Problem::TooManyDirectories);
         }
@@ -184,12 +181,11 @@ impl Tree {
         if depth > config::MAX_TREE_DEPTH {
             return Err(Problem::TooDeep);
         }
-        let path = parent.children.path(name);
         let child = Child::Directory(Arc::clone(&path));
         parent.children.insert(child);
-        let dir = Dir::new(Arc::clone(&path), depth);
-        self.dirs.insert(Arc::clone(&path), dir);
-        Ok(path)
+        let dir = Dir::new(&path, depth);
+        self.dirs.insert(path, dir);
+        Ok(())
     }
 
     /// Forgets a name and all that is below it.
