@@ -1,6 +1,5 @@
 //! All connections: which link each serves, and which of them have work to do.
 
-use std::collections::BTreeSet;
 use std::io;
 
 use litemap::LiteMap;
@@ -17,7 +16,7 @@ use crate::manager::LinkId;
 pub(super) struct Connections {
     by_link: LiteMap<LinkId, Held>,
     /// Links with work to do, which the loop will not report again.
-    ready: BTreeSet<LinkId>,
+    ready: LiteMap<LinkId, ()>,
 }
 
 /// A connection in the loop.
@@ -80,8 +79,8 @@ impl Connections {
     /// The loop has reported something about a connection.
     pub(super) fn report(&mut self, link: LinkId, event: &Event) {
         let is_ending = event.is_read_closed() || event.is_error();
-        if let Some(connection) = self.get_mut(link).filter(|_| is_ending) {
-            connection.set_ending();
+        if is_ending {
+            self.get_mut(link).map(Connection::set_ending);
         }
         self.set_ready(link, event.is_readable() || is_ending);
     }
@@ -92,7 +91,7 @@ impl Connections {
             if may_read {
                 connection.set_readable();
             }
-            self.ready.insert(link);
+            self.ready.insert(link, ());
         }
     }
 
@@ -102,8 +101,10 @@ impl Connections {
     }
 
     /// The links that have work to do, which are asked once.
-    pub(super) fn take_ready(&mut self) -> BTreeSet<LinkId> {
+    pub(super) fn take_ready(&mut self) -> impl Iterator<Item = LinkId> + use<> {
         std::mem::take(&mut self.ready)
+            .into_iter()
+            .map(|(link, ())| link)
     }
 
     pub(super) fn is_any_ready(&self) -> bool {

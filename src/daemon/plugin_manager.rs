@@ -375,32 +375,32 @@ impl PluginManager {
         self.read(link, now);
     }
 
+    /// Writes once. The core asks again for what is left then.
     fn write(&mut self, link: LinkId, now: Time) {
-        while let Some(connection) = self.connections.get_mut(link) {
-            let bytes = self.manager.transmit(link);
-            if bytes.is_empty() || connection.is_broken() {
-                return;
-            }
-            match connection.write(bytes) {
-                Moved::Bytes(n) => {
-                    // Reading may have waited for room to answer.
-                    if connection.is_readable() {
-                        self.connections.set_ready(link, true);
-                    }
-                    self.manager.sent(link, n, now);
-                }
-                Moved::NotNow => {
-                    let registry = self.poll.registry();
-                    if let Err(error) = self.connections.await_room(link, registry) {
-                        self.close(link, Some(&error), now);
-                    }
-                    return;
-                }
-                Moved::Ended(error) => {
-                    log::trace!("{link:?}: cannot write: {error:?}");
+        let Some(connection) = self.connections.get_mut(link) else {
+            return;
+        };
+        let bytes = self.manager.transmit(link);
+        if bytes.is_empty() || connection.is_broken() {
+            return;
+        }
+        match connection.write(bytes) {
+            Moved::Bytes(n) => {
+                // Reading may have waited for room to answer.
+                if connection.is_readable() {
                     self.connections.set_ready(link, true);
-                    return;
                 }
+                self.manager.sent(link, n, now);
+            }
+            Moved::NotNow => {
+                let registry = self.poll.registry();
+                if let Err(error) = self.connections.await_room(link, registry) {
+                    self.close(link, Some(&error), now);
+                }
+            }
+            Moved::Ended(error) => {
+                log::trace!("{link:?}: cannot write: {error:?}");
+                self.connections.set_ready(link, true);
             }
         }
     }

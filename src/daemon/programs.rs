@@ -5,7 +5,6 @@
 //! the beginning is kept, and the rest is read so that it never blocks on it. When it ends, or is
 //! to be killed, so is all that is left of its group.
 
-use std::collections::BTreeSet;
 use std::env;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -34,7 +33,7 @@ use crate::handler::{EffectId, Program, ProgramEnd, ProgramOutcome};
 pub(super) struct Programs {
     by_id: LiteMap<EffectId, Running>,
     /// Those that may have ended or written something.
-    ready: BTreeSet<EffectId>,
+    ready: LiteMap<EffectId, ()>,
 }
 
 /// A program that runs.
@@ -69,7 +68,7 @@ impl Programs {
 
     /// The loop has reported something about a program.
     pub(super) fn report(&mut self, id: EffectId) {
-        self.ready.insert(id);
+        self.ready.insert(id, ());
     }
 
     /// Whether there is something to do before the loop reports anything.
@@ -80,13 +79,13 @@ impl Programs {
     /// Reads what programs have written, and returns those that have ended.
     pub(super) fn advance(&mut self) -> Vec<(EffectId, ProgramOutcome)> {
         let mut ended = Vec::new();
-        for id in std::mem::take(&mut self.ready) {
+        for (id, ()) in std::mem::take(&mut self.ready) {
             let Some(running) = self.by_id.get_mut(&id) else {
                 continue;
             };
             let has_ended = running.has_ended();
             if running.errors.read() && !has_ended {
-                self.ready.insert(id);
+                self.ready.insert(id, ());
             }
             if has_ended {
                 ended.extend(self.by_id.remove(&id).map(|running| (id, running.bury())));
