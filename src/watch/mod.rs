@@ -53,7 +53,7 @@ use self::children::Child;
 pub use self::event::{Event, WatchId};
 pub use self::identity::{Entry, Identity, Kind, Listing};
 pub use self::output::{Output, Place, Report};
-use self::path::{join, split};
+use self::path::{Joint, split};
 pub use self::problem::{Obstacle, Problem};
 use self::tree::{Removed, Tree};
 
@@ -61,6 +61,7 @@ use self::tree::{Removed, Tree};
 #[derive(Debug)]
 pub struct Watch {
     tree: Tree,
+    joint: Joint,
     outputs: VecDeque<Output>,
     /// When the directories with a problem are tried again; `None` while there are none.
     retry_at: Option<Time>,
@@ -97,6 +98,7 @@ impl Watch {
     pub fn new(roots: impl IntoIterator<Item = PathBuf>) -> Self {
         let mut watch = Self {
             tree: Tree::default(),
+            joint: Joint::default(),
             outputs: VecDeque::new(),
             retry_at: None,
             resync_at: None,
@@ -189,7 +191,7 @@ impl Watch {
         if is_hidden(name) {
             return;
         }
-        let path = join(&dir, name);
+        let path = self.joint.join(&dir, name);
         if !is_directory {
             self.outputs.push_back(Output::Look { path });
         } else if self.tree.contains(&path) {
@@ -315,7 +317,7 @@ impl Watch {
                 if known.is_some() {
                     self.leave(dir, name);
                 }
-                let path = path.map_or_else(|| join(dir, name), Arc::clone);
+                let path = path.map_or_else(|| self.joint.join(dir, name), Arc::clone);
                 self.add(dir, path, kind)
             }
         }

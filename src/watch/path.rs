@@ -1,19 +1,25 @@
 //! A path, put together from a directory and a name, and taken apart into them again.
 //!
-//! Pure. As [`Path`] itself does it, for a path that is only that: each octet is copied once and
-//! looked at once, where [`Path`] reads components and makes room twice.
+//! Pure. As [`Path`] does it, for paths that are only that: none of them is read component by
+//! component, and all are put together in one place.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The path of a name in a directory.
-pub(super) fn join(dir: &Path, name: &OsStr) -> Arc<Path> {
-    let mut path = PathBuf::with_capacity(dir.as_os_str().len() + 1 + name.len());
-    path.push(dir);
-    path.push(name);
-    path.into()
+/// The place where a path is put together before it gets one of its own.
+#[derive(Debug, Default)]
+pub(super) struct Joint(PathBuf);
+
+impl Joint {
+    /// The path of a name in a directory.
+    pub(super) fn join(&mut self, dir: &Path, name: &OsStr) -> Arc<Path> {
+        self.0.clear();
+        self.0.push(dir);
+        self.0.push(name);
+        self.0.as_path().into()
+    }
 }
 
 /// The directory and the name of such a path.
@@ -32,9 +38,10 @@ mod tests {
 
     #[test]
     fn what_was_put_together_comes_apart_again() {
+        let mut joint = Joint::default();
         for dir in ["/", "/p", "/p/", "/p/q", "p", ""] {
             let (dir, name) = (Path::new(dir), OsStr::new("a"));
-            let path = join(dir, name);
+            let path = joint.join(dir, name);
             assert_eq!(path, dir.join(name).into());
             assert_eq!(split(&path), (dir, name));
         }
