@@ -116,15 +116,16 @@ impl Connection {
     ///
     /// What the peer has written is taken first: a unix socket that is closed with unread bytes
     /// gives its peer an error where it should see an end. A read that has room left has taken all.
+    /// Nothing is waited for after the goodbye: many peers answer it.
     pub(super) fn hang_up(mut self, farewell: &[u8]) {
-        if !farewell.is_empty() {
-            let _ = retry(|| self.stream.write(farewell));
-        }
         let mut rest = [0; REST];
         for _ in 0..FAREWELL_READS {
             if !matches!(self.read(&mut rest), Moved::Bytes(REST)) {
                 break;
             }
+        }
+        if !farewell.is_empty() {
+            let _ = retry(|| self.stream.write(farewell));
         }
     }
 }
