@@ -68,10 +68,11 @@ impl Manager {
         let registered = self.actual.get_mut(&attempt.path);
         if let (Some(registered), Some(link)) = (registered, self.links.get_mut(id)) {
             registered.health.guard = Some(id);
-            registered.health.process = link.process;
+            let process = link.process;
+            registered.health.process = process;
             link.owner = Owner::Guard;
             self.guards.insert(id, attempt.path.clone());
-            self.outputs.push_back(Output::Guard { link: id });
+            self.outputs.push_back(Output::Guard { link: id, process });
         } else {
             self.drop_link(id, now);
         }

@@ -203,6 +203,8 @@ pub enum Output {
     Guard {
         /// Which.
         link: LinkId,
+        /// The process, as far as it can be seen.
+        process: Option<Process>,
     },
     /// Nobody needs to be watched over because of this connection any more.
     Unguard {

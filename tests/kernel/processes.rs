@@ -21,9 +21,23 @@ struct Process(Child);
 impl Process {
     /// A process that serves the plugin of that name on a socket that is there already.
     fn serve(socket: OwnedFd, name: &str) -> Self {
-        let child = Command::new(env::current_exe().unwrap())
+        Self::spawn(
+            Command::new(env::current_exe().unwrap()).env(NAME, name),
+            socket,
+        )
+    }
+
+    /// A process that serves two plugins, the second one on a new socket.
+    fn serve_two([first, second]: [&Path; 2], [name, another]: [&str; 2]) -> Self {
+        let mut command = Command::new(env::current_exe().unwrap());
+        command.env(NAME, name);
+        command.env(SECOND_NAME, another).env(SECOND_SOCKET, second);
+        Self::spawn(&mut command, bind(first))
+    }
+
+    fn spawn(command: &mut Command, socket: OwnedFd) -> Self {
+        let child = command
             .args(["processes::a_process_that_is_a_plugin", "--exact"])
-            .env(NAME, name)
             .stdin(socket)
             .stdout(Stdio::null())
             .spawn();
@@ -56,6 +70,8 @@ fn a_process_that_is_a_plugin() {
     listen(&listener, Backlog::MAXALLOWABLE).unwrap();
     let listener = UnixListener::from(listener);
     let _plugin = Plugin::serve_on(listener, Path::new(""), ("CSIPlugin", &name), None);
+    let second = env::var_os(SECOND_SOCKET).zip(env::var(SECOND_NAME).ok());
+    let _second = second.map(|(socket, name)| Plugin::serve(Path::new(&socket), &name));
     loop {
         thread::park();
     }
@@ -70,9 +86,14 @@ fn bind(path: &Path) -> OwnedFd {
     socket
 }
 
+fn down(node: &Node) -> usize {
+    let actual = node.plugins.manager().actual().iter();
+    let down = actual.filter(|(_, registered)| registered.health.down_since.is_some());
+    down.count()
+}
+
 fn is_down(node: &Node) -> bool {
-    let mut actual = node.plugins.manager().actual().iter();
-    actual.any(|(_, registered)| registered.health.down_since.is_some())
+    down(node) > 0
 }
 
 #[test]
@@ -97,6 +118,61 @@ fn a_plugin_that_is_killed_is_down_within_milliseconds_and_registered_again_when
         ["deregister mortal", "validate mortal", "register mortal"]
     );
     assert!(!is_down(&node));
+}
+
+/// By how many descriptors of this process that one is watched.
+fn watched_by(process: &Process) -> usize {
+    let pid = format!("Pid:\t{}", process.0.id());
+    let about = fs::read_dir("/proc/self/fdinfo").unwrap();
+    // Other tests open and close descriptors meanwhile.
+    about
+        .filter_map(|it| fs::read_to_string(it.unwrap().path()).ok())
+        .filter(|it| it.lines().any(|line| line == pid))
+        .count()
+}
+
+#[test]
+fn a_process_is_watched_by_one_descriptor_as_long_as_one_of_its_plugins_is_registered() {
+    let mut node = Node::start();
+    let [one, two] = ["one.sock", "two.sock"].map(|name| node.path(name));
+    let mut process = Process::serve_two([&one, &two], ["one", "two"]);
+    node.until("both are registered", |node| {
+        (node.registered() == 2).then_some(())
+    });
+    node.until_quiet();
+    assert_eq!(watched_by(&process), 1);
+
+    fs::remove_file(&two).unwrap();
+    node.until_handler_is_told("deregister two");
+    assert_eq!(watched_by(&process), 1);
+    process.kill();
+    node.until("the other one is down", |node| is_down(node).then_some(()));
+    assert_eq!(node.registered(), 1, "it is kept");
+}
+
+#[test]
+fn both_plugins_of_a_process_are_down_when_it_is_killed() {
+    let mut node = Node::start();
+    let [one, two] = ["one.sock", "two.sock"].map(|name| node.path(name));
+    let mut process = Process::serve_two([&one, &two], ["one", "two"]);
+    node.until("both are registered", |node| {
+        (node.registered() == 2).then_some(())
+    });
+    node.until_quiet();
+    process.kill();
+    node.until("both are down", |node| (down(node) == 2).then_some(()));
+    assert_eq!(watched_by(&process), 0);
+
+    // Each of them is guarded anew, by the process that serves it now.
+    for socket in [&one, &two] {
+        fs::remove_file(socket).unwrap();
+    }
+    let again = Process::serve_two([&one, &two], ["one", "two"]);
+    node.until("both are back", |node| {
+        (node.registered() == 2 && down(node) == 0).then_some(())
+    });
+    node.until_quiet();
+    assert_eq!(watched_by(&again), 1);
 }
 
 #[test]
@@ -139,3 +215,7 @@ const SOON: Duration = Duration::from_millis(500);
 
 /// The environment variable that makes this binary a plugin of that name.
 const NAME: &str = "PLUGIND_TEST_PLUGIN";
+
+/// Those that make it serve a second plugin: that one's name, and its new socket.
+const SECOND_NAME: &str = "PLUGIND_TEST_SECOND_PLUGIN";
+const SECOND_SOCKET: &str = "PLUGIND_TEST_SECOND_SOCKET";
