@@ -2,7 +2,9 @@
 //!
 //! Pure.
 
+use std::cmp::Ordering;
 use std::fmt;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -54,6 +56,27 @@ impl Plugin {
     pub(crate) fn key(&self) -> (&str, &str) {
         (&self.name, &self.kind)
     }
+
+    /// Whether it is behind the same registration socket. One plugin has one name for it, so this
+    /// compares octets, where `Path` would compare part by part.
+    pub(crate) fn has_socket_of(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.socket, &other.socket)
+            || self.socket.as_os_str() == other.socket.as_os_str()
+    }
+}
+
+/// Where in a sorted list the plugins of one name are, or would be, by how each compares with it.
+/// As a rule there is one or none.
+pub(crate) fn line<T>(sorted: &[T], compare: impl Fn(&T) -> Ordering) -> Range<usize> {
+    let start = sorted.partition_point(|it| compare(it).is_lt());
+    let from_there = &sorted[start..];
+    let len = match from_there.first() {
+        Some(first) if compare(first).is_eq() => {
+            from_there.partition_point(|it| compare(it).is_eq())
+        }
+        _ => 0,
+    };
+    start..start + len
 }
 
 impl AsRef<Self> for Plugin {
@@ -144,6 +167,14 @@ mod tests {
 
     fn plugin(name: &str, endpoint: &str) -> Result<Plugin, InvalidPlugin> {
         Plugin::from_info(info(name, endpoint), Path::new("/r/a-reg.sock").into())
+    }
+
+    #[test]
+    fn those_of_a_name_stand_in_a_row_and_who_is_not_there_has_a_place() {
+        let sorted = ["b", "d", "d", "d", "f"];
+        let line = |name| line(&sorted, |it| it.cmp(&name));
+        assert_eq!([line("a"), line("c"), line("g")], [0..0, 1..1, 5..5]);
+        assert_eq!([line("b"), line("d"), line("f")], [0..1, 1..4, 4..5]);
     }
 
     #[test]

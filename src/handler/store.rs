@@ -7,7 +7,7 @@
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::Plugin;
+use super::plugin::{self, Plugin};
 
 /// What is known of each plugin: a `T` that says which plugin it is about. Clones of the store show
 /// the same plugins.
@@ -60,11 +60,11 @@ impl<T: AsRef<Plugin>> Store<T> {
         let known = known.into();
         let plugin = T::as_ref(&known);
         let mut plugins = self.lock();
-        if let Some(place) = place(&plugins, plugin) {
+        let line = line(&plugins, &plugin.name);
+        if let Some(place) = place_in(line.clone(), &plugins, plugin) {
             plugins[place] = known;
         } else {
-            let newest = line(&plugins, &plugin.name).end;
-            plugins.insert(newest, known);
+            plugins.insert(line.end, known);
         }
     }
 
@@ -88,9 +88,9 @@ impl<T: AsRef<Plugin>> Store<T> {
     /// The plugin is the one to use under its name from now on.
     pub fn promote(&self, plugin: &Plugin) {
         let mut plugins = self.lock();
-        if let Some(place) = place(&plugins, plugin) {
-            let newest = line(&plugins, &plugin.name).end;
-            plugins[place..newest].rotate_left(1);
+        let line = line(&plugins, &plugin.name);
+        if let Some(place) = place_in(line.clone(), &plugins, plugin) {
+            plugins[place..line.end].rotate_left(1);
         }
     }
 
@@ -110,14 +110,20 @@ where
 
 /// Where what is known of this plugin is.
 fn place<T: AsRef<Plugin>>(plugins: &[Arc<T>], plugin: &Plugin) -> Option<usize> {
-    let mut line = line(plugins, &plugin.name);
-    line.find(|&place| T::as_ref(&plugins[place]).socket == plugin.socket)
+    place_in(line(plugins, &plugin.name), plugins, plugin)
+}
+
+fn place_in<T: AsRef<Plugin>>(
+    mut line: Range<usize>,
+    plugins: &[Arc<T>],
+    plugin: &Plugin,
+) -> Option<usize> {
+    line.find(|&place| T::as_ref(&plugins[place]).has_socket_of(plugin))
 }
 
 /// Where the plugins of that name are, or would be.
 fn line<T: AsRef<Plugin>>(plugins: &[Arc<T>], name: &str) -> Range<usize> {
-    let start = plugins.partition_point(|it| name_of(it) < name);
-    start..plugins.partition_point(|it| name_of(it) <= name)
+    plugin::line(plugins, |it| name_of(it).cmp(name))
 }
 
 fn name_of<T: AsRef<Plugin>>(known: &Arc<T>) -> &str {

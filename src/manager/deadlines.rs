@@ -10,6 +10,7 @@ use crate::time::Time;
 /// At most one deadline for each key.
 #[derive(Debug)]
 pub(super) struct Deadlines<K> {
+    /// Of the keys whose owners do not keep it themselves.
     by_key: BTreeMap<K, Time>,
     by_time: BTreeSet<(Time, K)>,
 }
@@ -30,6 +31,17 @@ impl<K: Clone + Ord> Deadlines<K> {
             Some(at) => self.by_key.insert(key.clone(), at),
             None => self.by_key.remove(&key),
         };
+        self.change(key, before, at);
+    }
+
+    /// The same for a key whose deadline changes often: its owner keeps it in `kept`, and sets that
+    /// to none, too, when it is popped.
+    pub(super) fn set_kept(&mut self, key: K, kept: &mut Option<Time>, at: Option<Time>) {
+        let before = std::mem::replace(kept, at);
+        self.change(key, before, at);
+    }
+
+    fn change(&mut self, key: K, before: Option<Time>, at: Option<Time>) {
         if before == at {
             return;
         }
@@ -46,7 +58,15 @@ impl<K: Clone + Ord> Deadlines<K> {
         self.by_time.first().map(|(at, key)| (*at, key))
     }
 
-    /// The deadline of `key`.
+    /// Whether `key` has that deadline, and if that is none, whether it has none.
+    pub(super) fn has(&self, key: &K, at: Option<Time>) -> bool {
+        match at {
+            Some(at) => self.by_time.contains(&(at, key.clone())),
+            None => self.by_time.iter().all(|(_, it)| it != key),
+        }
+    }
+
+    /// The deadline of `key`, unless its owner keeps it.
     pub(super) fn get(&self, key: &K) -> Option<Time> {
         self.by_key.get(key).copied()
     }
@@ -80,5 +100,25 @@ mod tests {
         deadlines.set("b", None);
         assert_eq!(deadlines.first(), None);
         assert_eq!(deadlines.get(&"b"), None);
+    }
+
+    #[test]
+    fn a_deadline_that_its_owner_keeps_comes_in_the_order_of_all() {
+        let [early, middle, late] = [3, 5, 7].map(Time::from_millis);
+        let mut deadlines = Deadlines::default();
+        let mut kept = None;
+        deadlines.set("a", Some(middle));
+        deadlines.set_kept("b", &mut kept, Some(late));
+        assert_eq!(deadlines.first(), Some((middle, &"a")));
+        deadlines.set_kept("b", &mut kept, Some(early));
+        assert_eq!(kept, Some(early));
+        assert!(deadlines.has(&"b", kept) && !deadlines.has(&"b", None));
+        assert_eq!(deadlines.pop_due(early), Some("b"));
+        kept = None;
+        deadlines.set_kept("b", &mut kept, Some(late));
+        deadlines.set_kept("b", &mut kept, None);
+        assert!(deadlines.has(&"b", None) && deadlines.has(&"a", Some(middle)));
+        assert_eq!(deadlines.pop_due(late), Some("a"));
+        assert_eq!(deadlines.pop_due(late), None);
     }
 }

@@ -97,6 +97,13 @@ impl Desired {
         self.sockets.get_mut(path)
     }
 
+    /// Exactly this plugin was registered through the socket at `path` before a restart.
+    pub(super) fn set_known(&mut self, path: &Path, known: Arc<Plugin>) {
+        if let Some(socket) = self.sockets.get_mut(path) {
+            socket.known = Some(known);
+        }
+    }
+
     /// Every socket and its path, in no order that means anything.
     pub fn iter(&self) -> impl Iterator<Item = (&Arc<Path>, &Socket)> {
         self.sockets.iter()

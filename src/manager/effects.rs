@@ -116,10 +116,13 @@ impl Manager {
     }
 
     fn dial_endpoint(&mut self, path: &Path, request: Request, effect: EffectCall) {
-        let (owner, deadline) = (Owner::Effect(effect), Some(effect.deadline));
-        let link = self.links.add(owner, Some(request), deadline);
+        let link = self.links.add(Owner::Effect(effect), Some(request));
         self.effects.open.insert(effect.id, Open::Call(link));
-        self.deadlines.set(Wake::Link(link), deadline);
+        if let Some(open) = self.links.get_mut(link) {
+            let until = Some(effect.deadline);
+            self.deadlines
+                .set_kept(Wake::Link(link), &mut open.deadline, until);
+        }
         self.outputs.push_back(Output::Dial {
             link,
             path: self.path_map.find(path).into(),
@@ -164,10 +167,11 @@ impl Manager {
     }
 
     pub(super) fn dial_failed(&mut self, id: LinkId, error: DialError) {
-        let Some(link) = self.links.remove(id) else {
+        let Some(mut link) = self.links.remove(id) else {
             return;
         };
-        self.deadlines.set(Wake::Link(id), None);
+        self.deadlines
+            .set_kept(Wake::Link(id), &mut link.deadline, None);
         match link.owner {
             Owner::Operation(attempt) => self.push_event(attempt, Event::DialFailed(error)),
             Owner::Effect(call) => self.effect_failed(call, error),
@@ -271,10 +275,8 @@ impl Manager {
             self.outputs.push_back(Output::Transmit { link: id });
         }
         let deadline = client.poll_timeout();
-        if link.deadline != deadline {
-            link.deadline = deadline;
-            self.deadlines.set(Wake::Link(id), deadline);
-        }
+        self.deadlines
+            .set_kept(Wake::Link(id), &mut link.deadline, deadline);
         if let Owner::Effect(effect) = &mut link.owner {
             if effect.shape == (Shape::Connection { is_told: false }) && is_up {
                 effect.shape = Shape::Connection { is_told: true };
@@ -323,7 +325,8 @@ impl Manager {
         let Some(mut link) = self.links.remove(id) else {
             return;
         };
-        self.deadlines.set(Wake::Link(id), None);
+        self.deadlines
+            .set_kept(Wake::Link(id), &mut link.deadline, None);
         let farewell = link.client().map_or_else(Vec::new, |client| {
             client.close(now);
             client.transmit().to_vec()

@@ -33,6 +33,8 @@ pub struct AttemptId(pub(super) u64);
 pub(super) struct Running {
     pub(super) operation: Operation,
     pub(super) attempt: Attempt,
+    /// When it wants to be woken, as the index knows it.
+    pub(super) deadline: Option<Time>,
 }
 
 /// What an operation's run is for, and what it holds.
@@ -101,8 +103,20 @@ impl Manager {
             promoted: None,
         };
         self.places.change(false, operation.holds_place(), now);
-        let running = Running { operation, attempt };
+        let running = Running {
+            operation,
+            attempt,
+            deadline: None,
+        };
         self.go_on(Box::new(running), commands, now);
+    }
+
+    /// The deadline of that attempt has come.
+    pub(super) fn operation_timeout(&mut self, id: AttemptId) {
+        if let Some(running) = self.operations.get_mut(id) {
+            running.deadline = None;
+            self.push_event(id, Event::Timeout);
+        }
     }
 
     /// Hands an event to the operation for which it is meant, unless that has ended.
@@ -122,12 +136,13 @@ impl Manager {
                 self.go_on(running, commands, now);
             }
             Step::Ends(outcome, commands) => {
-                let mut attempt = running.attempt;
+                let (mut attempt, mut kept) = (running.attempt, running.deadline);
                 self.places.change(held_place, false, now);
                 self.leave_turn(held_turn, id);
-                self.deadlines.set(Wake::Operation(id), None);
+                self.deadlines
+                    .set_kept(Wake::Operation(id), &mut kept, None);
                 self.execute(&mut attempt, commands, now);
-                self.operations.end(&attempt.path);
+                self.operations.end(&attempt);
                 self.ended(attempt, outcome, now);
             }
             Step::Ignores(operation, unexpected) => {
@@ -143,7 +158,8 @@ impl Manager {
         self.execute(&mut running.attempt, commands, now);
         if !self.is_addressed(id) {
             let deadline = running.operation.deadline();
-            self.deadlines.set(Wake::Operation(id), deadline);
+            self.deadlines
+                .set_kept(Wake::Operation(id), &mut running.deadline, deadline);
         }
         self.operations.put_back(running);
     }
@@ -195,7 +211,7 @@ impl Manager {
     }
 
     fn dial(&mut self, attempt: &mut Attempt) {
-        let link = self.links.add(Owner::Operation(attempt.id), None, None);
+        let link = self.links.add(Owner::Operation(attempt.id), None);
         attempt.link = Some(link);
         let identity = Some(attempt.identity);
         self.outputs.push_back(Output::Dial {

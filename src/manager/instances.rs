@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::by_path::ByPath;
-use crate::handler::Plugin;
+use crate::handler::{Plugin, line};
 
 /// The registered plugins.
 #[derive(Debug, Default)]
@@ -50,7 +50,7 @@ impl Instances {
     pub(super) fn remove(&mut self, plugin: &Plugin) -> Removed {
         let range = self.range(&plugin.kind, &plugin.name);
         let mut line = self.plugins[range.clone()].iter();
-        let Some(place) = line.position(|it| it.socket == plugin.socket) else {
+        let Some(place) = line.position(|it| it.has_socket_of(plugin)) else {
             return Removed::default();
         };
         let was_current = line.next().is_none();
@@ -67,7 +67,7 @@ impl Instances {
     pub(super) fn holder_of_endpoint(&self, plugin: &Plugin) -> Option<&Arc<Path>> {
         self.all(&plugin.kind, &plugin.name)
             .iter()
-            .find(|it| it.endpoint == plugin.endpoint && it.socket != plugin.socket)
+            .find(|it| it.endpoint == plugin.endpoint && !it.has_socket_of(plugin))
             .map(|it| &it.socket)
     }
 
@@ -94,9 +94,7 @@ impl Instances {
 
     /// Where the plugins of that type and name are, or would be.
     fn range(&self, kind: &str, name: &str) -> Range<usize> {
-        let key = (name, kind);
-        let start = self.plugins.partition_point(|it| it.key() < key);
-        start..self.plugins.partition_point(|it| it.key() <= key)
+        line(&self.plugins, |it| it.key().cmp(&(name, kind)))
     }
 }
 

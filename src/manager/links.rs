@@ -116,19 +116,14 @@ pub(super) struct Links {
 }
 
 impl Links {
-    pub(super) fn add(
-        &mut self,
-        owner: Owner,
-        request: Option<Request>,
-        deadline: Option<Time>,
-    ) -> LinkId {
+    pub(super) fn add(&mut self, owner: Owner, request: Option<Request>) -> LinkId {
         self.last += 1;
         let id = LinkId(self.last);
         let link = Link {
             owner,
             phase: Phase::Dialing(request),
             process: None,
-            deadline,
+            deadline: None,
         };
         self.by_id.insert(id, Box::new(link));
         id

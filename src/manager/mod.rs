@@ -309,7 +309,7 @@ impl Manager {
     pub fn handle_timeout(&mut self, now: Time) {
         while let Some(wake) = self.deadlines.pop_due(now) {
             match wake {
-                Wake::Operation(attempt) => self.push_event(attempt, Event::Timeout),
+                Wake::Operation(attempt) => self.operation_timeout(attempt),
                 Wake::Retry(path) => self.touch(path),
                 Wake::Link(link) => self.link_timeout(link, now),
                 Wake::Timer(effect) => self.timer_fired(effect),
@@ -426,8 +426,8 @@ impl Manager {
             Ok(Added::New | Added::Replaced) => {
                 log::debug!("{}: there is a socket", escape::path(&path));
                 self.forget_retry(&path);
-                if let Some(socket) = self.desired.get_mut(&path) {
-                    socket.known = known;
+                if let Some(known) = known {
+                    self.desired.set_known(&path, known);
                 }
                 self.touch(path);
                 self.arm_resync(now);

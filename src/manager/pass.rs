@@ -149,8 +149,10 @@ impl Manager {
         }
     }
 
-    /// An operation has ended: what it found out is kept, and its socket is looked at again.
+    /// An operation has ended: what it found out is kept, and its socket is looked at again, unless
+    /// all is with it as it should be.
     pub(super) fn ended(&mut self, attempt: Attempt, outcome: Outcome, now: Time) {
+        let mut is_settled = false;
         match outcome {
             Outcome::Registered(plugin) => {
                 log::info!(
@@ -161,6 +163,7 @@ impl Manager {
                     socket.backoff.succeed();
                     socket.last_failure = None;
                     socket.known = None;
+                    is_settled = true;
                 }
                 self.instances.add(plugin);
             }
@@ -178,7 +181,9 @@ impl Manager {
             Outcome::Failed(failure) => self.failed(&attempt, failure, now),
         }
         self.announce(attempt.promoted, now);
-        self.touch(attempt.path);
+        if !is_settled {
+            self.touch(attempt.path);
+        }
     }
 
     /// What would become of a plugin is known; it is not asked again.
@@ -257,11 +262,16 @@ impl Manager {
             self.drop_link(link, now);
         }
         for running in self.operations.take() {
-            let Running { operation, attempt } = *running;
+            let Running {
+                operation,
+                attempt,
+                mut deadline,
+            } = *running;
             let state = operation.state();
             log::warn!("{attempt}: dropped while {state}, because the daemon stops");
             self.places.change(operation.holds_place(), false, now);
-            self.deadlines.set(Wake::Operation(attempt.id), None);
+            let wake = Wake::Operation(attempt.id);
+            self.deadlines.set_kept(wake, &mut deadline, None);
         }
         self.work.clear();
     }
@@ -279,19 +289,17 @@ impl Manager {
         for running in self.operations.iter() {
             let path = &running.attempt.path;
             let wake = Wake::Operation(running.attempt.id);
-            assert_eq!(
-                self.deadlines.get(&wake),
-                running.operation.deadline(),
-                "{path:?}"
-            );
+            let deadline = running.operation.deadline();
+            assert_eq!(running.deadline, deadline, "{path:?}");
+            assert!(self.deadlines.has(&wake, deadline), "{path:?}");
             if let Some(plugin) = running.operation.plugin_in_question() {
                 let id = running.attempt.id;
                 assert_eq!(self.turns.holder(plugin), Some(id), "{plugin}");
             }
         }
         for (id, link) in self.links.iter() {
-            let known = self.deadlines.get(&Wake::Link(id));
-            assert_eq!(known, link.deadline, "{id:?}");
+            let wake = Wake::Link(id);
+            assert!(self.deadlines.has(&wake, link.deadline), "{id:?}");
         }
         assert!(self.operations.is_one_per_socket());
         assert!(self.work.is_empty() && self.touched.is_empty());

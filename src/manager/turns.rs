@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::execute::AttemptId;
-use crate::handler::Plugin;
+use crate::handler::{Plugin, line};
 
 /// The operations that hold or await a turn.
 #[derive(Debug, Default)]
@@ -43,9 +43,7 @@ impl Turns {
 
     /// Where the line for this plugin's name is, or would be.
     fn line(&self, plugin: &Plugin) -> Range<usize> {
-        let (key, waiting) = (plugin.key(), &self.waiting);
-        let start = waiting.partition_point(|(it, _)| it.key() < key);
-        start..waiting.partition_point(|(it, _)| it.key() <= key)
+        line(&self.waiting, |(it, _)| it.key().cmp(&plugin.key()))
     }
 }
 
