@@ -81,11 +81,11 @@ impl Manager {
         self.work.push_back(Work::Operation(attempt, event));
     }
 
-    /// Starts an operation with its first commands.
+    /// Starts an operation, once its first commands are done.
     pub(super) fn start(
         &mut self,
         path: Arc<Path>,
-        (operation, commands): (Operation, Vec<Command>),
+        operation: Operation,
         target: Target,
         identity: Identity,
         now: Time,
@@ -108,7 +108,7 @@ impl Manager {
             attempt,
             deadline: None,
         };
-        self.go_on(Box::new(running), commands, now);
+        self.go_on(Box::new(running), now);
     }
 
     /// The deadline of that attempt has come.
@@ -126,36 +126,36 @@ impl Manager {
         };
         let held_place = running.operation.holds_place();
         let held_turn = running.operation.plugin().cloned();
-        match running.operation.handle(event, now) {
-            Step::Goes(operation, commands) => {
+        match running.operation.handle(event, now, &mut self.commands) {
+            Step::Goes(operation) => {
                 self.places.change(held_place, operation.holds_place(), now);
                 if operation.plugin().is_none() {
                     self.leave_turn(held_turn, id);
                 }
                 running.operation = operation;
-                self.go_on(running, commands, now);
+                self.go_on(running, now);
             }
-            Step::Ends(outcome, commands) => {
+            Step::Ends(outcome) => {
                 let (mut attempt, mut kept) = (running.attempt, running.deadline);
                 self.places.change(held_place, false, now);
                 self.leave_turn(held_turn, id);
                 self.deadlines
                     .set_kept(Wake::Operation(id), &mut kept, None);
-                self.execute(&mut attempt, commands, now);
+                self.execute(&mut attempt, now);
                 self.operations.end(&attempt);
                 self.ended(attempt, outcome, now);
             }
             Step::Ignores(operation, unexpected) => {
                 running.operation = operation;
                 log::debug!("{}: {unexpected}", running.attempt);
-                self.go_on(running, Vec::new(), now);
+                self.go_on(running, now);
             }
         }
     }
 
-    fn go_on(&mut self, mut running: Box<Running>, commands: Vec<Command>, now: Time) {
+    fn go_on(&mut self, mut running: Box<Running>, now: Time) {
         let id = running.attempt.id;
-        self.execute(&mut running.attempt, commands, now);
+        self.execute(&mut running.attempt, now);
         if !self.is_addressed(id) {
             let deadline = running.operation.deadline();
             self.deadlines
@@ -177,8 +177,10 @@ impl Manager {
         }
     }
 
-    fn execute(&mut self, attempt: &mut Attempt, commands: Vec<Command>, now: Time) {
-        for command in commands {
+    /// Does what the operation of an attempt wants done.
+    fn execute(&mut self, attempt: &mut Attempt, now: Time) {
+        let mut commands = std::mem::take(&mut self.commands);
+        for command in commands.drain(..) {
             match command {
                 Command::Dial => self.dial(attempt),
                 Command::GetInfo => self.get_info(attempt, now),
@@ -196,6 +198,7 @@ impl Manager {
                 Command::LeaveActual => self.leave_actual(attempt, now),
             }
         }
+        self.commands = commands;
     }
 
     fn leave_actual(&mut self, attempt: &mut Attempt, now: Time) {

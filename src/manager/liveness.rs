@@ -141,7 +141,7 @@ impl Manager {
             return;
         };
         let identity = registered.identity;
-        let operation = Operation::check(registered.plugin.clone(), now);
+        let operation = Operation::check(registered.plugin.clone(), now, &mut self.commands);
         self.start(path, operation, Target::Checked(identity), identity, now);
     }
 

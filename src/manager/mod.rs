@@ -97,6 +97,8 @@ pub struct Manager {
     /// Sockets to which something has happened since they were last looked at, some more than once.
     touched: Vec<Arc<Path>>,
     work: VecDeque<Work>,
+    /// Of the operation that takes a step; empty in between.
+    commands: Vec<Command>,
     deadlines: Deadlines<Wake>,
     outputs: VecDeque<Output>,
     tickets: LiteMap<Ticket, AttemptId>,
@@ -265,6 +267,7 @@ impl Manager {
             programs: Programs::default(),
             touched: Vec::new(),
             work: VecDeque::new(),
+            commands: Vec::new(),
             deadlines: Deadlines::default(),
             outputs: VecDeque::new(),
             tickets: LiteMap::new(),

@@ -48,19 +48,23 @@ impl Manager {
             self.line_moved();
         }
         paths.append(&mut self.touched);
-        let mut to_register = Vec::new();
-        for path in &paths {
-            match self.action_on(path) {
-                Some(Action::Cancel) => self.cancel(path),
-                Some(Action::Deregister) => self.start_deregister(path, now),
-                Some(Action::Register) => to_register.push(path),
-                None => {}
+        let is_any = !paths.is_empty();
+        paths.retain(|path| match self.action_on(path) {
+            Some(Action::Cancel) => {
+                self.cancel(path);
+                false
             }
-        }
-        for path in to_register {
+            Some(Action::Deregister) => {
+                self.start_deregister(path, now);
+                false
+            }
+            Some(Action::Register) => true,
+            None => false,
+        });
+        for path in &paths {
             self.start_register(path, now);
         }
-        !paths.is_empty()
+        is_any
     }
 
     fn action_on(&self, path: &Path) -> Option<Action> {
@@ -92,7 +96,7 @@ impl Manager {
             return;
         };
         let identity = registered.identity;
-        let operation = Operation::deregister(registered.plugin.clone());
+        let operation = Operation::deregister(registered.plugin.clone(), &mut self.commands);
         self.start(path.clone(), operation, Target::Gone, identity, now);
     }
 
@@ -118,10 +122,11 @@ impl Manager {
         }
         let identity = socket.identity;
         let is_new = !std::mem::replace(&mut socket.tried, true);
-        let operation = match self.mode {
-            Mode::Register => Operation::register(path.clone(), is_new, now),
-            Mode::Observe => Operation::observe(path.clone(), is_new, now),
+        let begin = match self.mode {
+            Mode::Register => Operation::register,
+            Mode::Observe => Operation::observe,
         };
+        let operation = begin(path.clone(), is_new, now, &mut self.commands);
         self.start(
             path.clone(),
             operation,

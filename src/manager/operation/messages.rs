@@ -88,10 +88,10 @@ pub enum Outcome {
 /// What comes of an event.
 #[derive(Debug)]
 pub enum Step {
-    /// The operation goes on, and wants these things done first.
-    Goes(Operation, Vec<Command>),
-    /// The operation has ended, once these things are done.
-    Ends(Outcome, Vec<Command>),
+    /// The operation goes on, once its commands are done.
+    Goes(Operation),
+    /// The operation has ended, once its commands are done.
+    Ends(Outcome),
     /// The event means nothing to an operation in that state: news of something it has given up.
     Ignores(Operation, Unexpected),
 }

@@ -160,113 +160,130 @@ enum Then {
 impl Operation {
     /// Registers the plugin behind `socket`. When a new socket refuses the connection, its plugin
     /// may not have called `listen` yet: it is dialled again and again for a while.
-    pub fn register(socket: Arc<Path>, is_new: bool, now: Time) -> (Self, Vec<Command>) {
-        Self::dial(socket, Goal::Register, is_new, now)
+    pub fn register(
+        socket: Arc<Path>,
+        is_new: bool,
+        now: Time,
+        commands: &mut Vec<Command>,
+    ) -> Self {
+        Self::dial(socket, Goal::Register, is_new, now, commands)
     }
 
     /// Finds out what [`Operation::register`] would do, and leaves no trace: the plugin is asked
     /// who it is, its handler is asked to validate it, and that is all.
-    pub fn observe(socket: Arc<Path>, is_new: bool, now: Time) -> (Self, Vec<Command>) {
-        Self::dial(socket, Goal::Observe, is_new, now)
+    pub fn observe(
+        socket: Arc<Path>,
+        is_new: bool,
+        now: Time,
+        commands: &mut Vec<Command>,
+    ) -> Self {
+        Self::dial(socket, Goal::Observe, is_new, now, commands)
     }
 
     /// Sees whether the registered plugin is still there, behind the same socket: it is dialled
     /// once, and asked who it is.
-    pub fn check(plugin: Arc<Plugin>, now: Time) -> (Self, Vec<Command>) {
-        Self::dial(plugin.socket.clone(), Goal::Check(plugin), false, now)
+    pub fn check(plugin: Arc<Plugin>, now: Time, commands: &mut Vec<Command>) -> Self {
+        let socket = plugin.socket.clone();
+        Self::dial(socket, Goal::Check(plugin), false, now, commands)
     }
 
-    fn dial(socket: Arc<Path>, goal: Goal, is_patient: bool, now: Time) -> (Self, Vec<Command>) {
+    fn dial(
+        socket: Arc<Path>,
+        goal: Goal,
+        is_patient: bool,
+        now: Time,
+        commands: &mut Vec<Command>,
+    ) -> Self {
         let ladder = Ladder {
             give_up: now + DIAL_TIMEOUT,
             pause: LADDER_INITIAL,
             is_patient,
         };
         let state = State::Dialing(ladder, goal);
-        (Self { socket, state }, vec![Command::Dial])
+        commands.push(Command::Dial);
+        Self { socket, state }
     }
 
     /// Deregisters a plugin that was registered.
-    pub fn deregister(plugin: Arc<Plugin>) -> (Self, Vec<Command>) {
-        let commands = vec![Command::LeaveActual, Command::TakeTurn(plugin.clone())];
+    pub fn deregister(plugin: Arc<Plugin>, commands: &mut Vec<Command>) -> Self {
+        commands.extend([Command::LeaveActual, Command::TakeTurn(plugin.clone())]);
         let socket = plugin.socket.clone();
         let state = State::AwaitingTurn(plugin, Purpose::Deregister);
-        (Self { socket, state }, commands)
+        Self { socket, state }
     }
 
-    /// The next state, for whatever may come.
-    pub fn handle(self, event: Event, now: Time) -> Step {
+    /// The next state, for whatever may come. What is to be done first is added to `commands`.
+    pub fn handle(self, event: Event, now: Time, commands: &mut Vec<Command>) -> Step {
         use Event as E;
         use State as S;
         let Self { socket, state } = self;
         match (state, event) {
-            (S::Dialing(_, goal), E::Connected) => steps::ask_info(socket, goal),
+            (S::Dialing(_, goal), E::Connected) => steps::ask_info(socket, goal, commands),
             (S::Dialing(ladder, goal), E::DialFailed(error)) => {
-                steps::dial_failed(socket, ladder, goal, error, now)
+                steps::dial_failed(socket, ladder, goal, error, now, commands)
             }
             (S::Dialing(ladder, _), E::Timeout) if ladder.give_up <= now => {
-                steps::fail(Failure::Dial(DialError::TimedOut))
+                steps::fail(Failure::Dial(DialError::TimedOut), commands)
             }
             (S::AwaitingListener(ladder, goal, until), E::Timeout) if until <= now => {
-                steps::dial_again(socket, ladder, goal)
+                steps::dial_again(socket, ladder, goal, commands)
             }
             (S::AskingInfo(goal), E::Replied(reply)) => {
-                steps::info_replied(socket, goal, reply, now)
+                steps::info_replied(socket, goal, reply, now, commands)
             }
             (S::AwaitingTurn(plugin, Purpose::Register), E::TurnCame) => {
-                steps::validate(socket, plugin, now)
+                steps::validate(socket, plugin, now, commands)
             }
             (S::AwaitingTurn(plugin, Purpose::Observe), E::TurnCame) => {
-                steps::validate_only(socket, plugin, now)
+                steps::validate_only(socket, plugin, now, commands)
             }
             (S::AwaitingTurn(plugin, Purpose::Deregister), E::TurnCame) => {
-                steps::deregister(socket, plugin, Vec::new(), now)
+                steps::deregister(socket, plugin, now, commands)
             }
             (S::Validating(asked), E::Answered(Ok(()))) => {
-                steps::register(socket, asked.plugin, now)
+                steps::register(socket, asked.plugin, now, commands)
             }
             (S::Validating(_), E::Answered(Err(refusal))) => {
-                steps::refuse(socket, refusal, Vec::new(), now)
+                steps::refuse(socket, refusal, now, commands)
             }
             (S::Validating(asked), E::Timeout) if asked.deadline <= now => {
-                steps::validation_timed_out(socket, asked.plugin, now)
+                steps::validation_timed_out(socket, asked.plugin, now, commands)
             }
             (S::Observing(asked), E::Answered(answer)) => {
-                steps::observed(answer.map(|()| asked.plugin), Vec::new())
+                steps::observed(answer.map(|()| asked.plugin))
             }
             (S::Observing(asked), E::Timeout) if asked.deadline <= now => {
-                steps::observed_no_answer(asked.plugin)
+                steps::observed_no_answer(asked.plugin, commands)
             }
             (S::Registering(asked), E::Answered(Ok(()))) => {
-                steps::tell(socket, Verdict::Registered(asked.plugin), Vec::new(), now)
+                steps::tell(socket, Verdict::Registered(asked.plugin), now, commands)
             }
             (S::Registering(_), E::Answered(Err(refusal))) => {
-                steps::refuse(socket, refusal, vec![Command::LeaveActual], now)
+                steps::registration_refused(socket, refusal, now, commands)
             }
             (S::Registering(asked), E::Timeout) if asked.deadline <= now => {
-                steps::registration_timed_out(socket, asked.plugin, now)
+                steps::registration_timed_out(socket, asked.plugin, now, commands)
             }
             (S::Notifying(verdict, budget), E::Replied(reply)) => {
-                steps::notified(socket, verdict, budget, reply, now)
+                steps::notified(socket, verdict, budget, reply, now, commands)
             }
             (S::Redialing(verdict, budget), E::Connected) => {
-                steps::tell_again(socket, verdict, budget)
+                steps::tell_again(socket, verdict, budget, commands)
             }
             (S::Redialing(verdict, _), E::DialFailed(error)) => {
-                steps::not_notified(socket, verdict, CallFailure::Dial(error), now)
+                steps::not_notified(socket, verdict, CallFailure::Dial(error), now, commands)
             }
             (S::Redialing(verdict, budget), E::Timeout) if budget.until <= now => {
                 let error = CallFailure::Dial(DialError::TimedOut);
-                steps::not_notified(socket, verdict, error, now)
+                steps::not_notified(socket, verdict, error, now, commands)
             }
             (S::Deregistering(_, then), E::Answered(_)) => {
-                steps::deregistered(socket, then, Vec::new(), now)
+                steps::deregistered(socket, then, now, commands)
             }
             (S::Deregistering(asked, then), E::Timeout) if asked.deadline <= now => {
-                let commands = vec![Command::Abandon(asked.plugin)];
-                steps::deregistered(socket, then, commands, now)
+                steps::deregistration_timed_out(socket, asked.plugin, then, now, commands)
             }
-            (state, E::Cancelled) => steps::cancelled(socket, state, now),
+            (state, E::Cancelled) => steps::cancelled(socket, state, now, commands),
             (state, event) => {
                 let (state_name, event) = (state.name(), event.name());
                 let unexpected = Unexpected {

@@ -18,12 +18,16 @@ use crate::time::Time;
 
 type Reply = Result<Vec<u8>, CallError>;
 
-fn go(socket: Arc<Path>, state: State, commands: Vec<Command>) -> Step {
-    Step::Goes(Operation { socket, state }, commands)
+/// What an operation wants done: what a step adds is done after what is there.
+type Commands = Vec<Command>;
+
+fn go(socket: Arc<Path>, state: State) -> Step {
+    Step::Goes(Operation { socket, state })
 }
 
-pub(super) fn fail(failure: Failure) -> Step {
-    Step::Ends(Outcome::Failed(failure), vec![Command::Hangup])
+pub(super) fn fail(failure: Failure, commands: &mut Commands) -> Step {
+    commands.push(Command::Hangup);
+    Step::Ends(Outcome::Failed(failure))
 }
 
 /// The dial budget goes on while nobody listens (ECONNREFUSED) or the backlog is full (EAGAIN).
@@ -33,6 +37,7 @@ pub(super) fn dial_failed(
     goal: Goal,
     error: DialError,
     now: Time,
+    commands: &mut Commands,
 ) -> Step {
     let may_pass = match error {
         DialError::Busy => true,
@@ -41,133 +46,193 @@ pub(super) fn dial_failed(
     };
     let until = now + ladder.pause;
     if !may_pass || ladder.give_up <= until {
-        return fail(Failure::Dial(error));
+        return fail(Failure::Dial(error), commands);
     }
     let pause = (ladder.pause * 2).min(LADDER_MAX);
     let ladder = Ladder { pause, ..ladder };
     let state = State::AwaitingListener(ladder, goal, until);
-    go(socket, state, Vec::new())
+    go(socket, state)
 }
 
-pub(super) fn dial_again(socket: Arc<Path>, ladder: Ladder, goal: Goal) -> Step {
-    go(socket, State::Dialing(ladder, goal), vec![Command::Dial])
+pub(super) fn dial_again(
+    socket: Arc<Path>,
+    ladder: Ladder,
+    goal: Goal,
+    commands: &mut Commands,
+) -> Step {
+    commands.push(Command::Dial);
+    go(socket, State::Dialing(ladder, goal))
 }
 
-pub(super) fn ask_info(socket: Arc<Path>, goal: Goal) -> Step {
-    go(socket, State::AskingInfo(goal), vec![Command::GetInfo])
+pub(super) fn ask_info(socket: Arc<Path>, goal: Goal, commands: &mut Commands) -> Step {
+    commands.push(Command::GetInfo);
+    go(socket, State::AskingInfo(goal))
 }
 
 /// "GetInfo. Failure: the plugin is not told." What it says of itself may still be refused.
-pub(super) fn info_replied(socket: Arc<Path>, goal: Goal, reply: Reply, now: Time) -> Step {
+pub(super) fn info_replied(
+    socket: Arc<Path>,
+    goal: Goal,
+    reply: Reply,
+    now: Time,
+    commands: &mut Commands,
+) -> Step {
     let reply = match reply {
         Ok(reply) => reply,
-        Err(error) => return fail(Failure::GetInfo(error)),
+        Err(error) => return fail(Failure::GetInfo(error), commands),
     };
     let info = match PluginInfo::decode(reply.as_slice()) {
         Ok(info) => info,
-        Err(error) => return fail(Failure::UndecodableInfo(error.to_string())),
+        Err(error) => return fail(Failure::UndecodableInfo(error.to_string()), commands),
     };
     match (goal, Plugin::from_info(info, socket.clone())) {
         (Goal::Check(known), Ok(plugin)) if *known == plugin => {
-            Step::Ends(Outcome::Alive(known), vec![Command::Guard])
+            commands.push(Command::Guard);
+            Step::Ends(Outcome::Alive(known))
         }
-        (Goal::Check(known), _) => Step::Ends(Outcome::Changed(known), vec![Command::Hangup]),
-        (Goal::Register, Ok(plugin)) => take_turn(socket, Arc::new(plugin)),
-        (Goal::Register, Err(invalid)) => refuse(socket, invalid.into(), Vec::new(), now),
+        (Goal::Check(known), _) => {
+            commands.push(Command::Hangup);
+            Step::Ends(Outcome::Changed(known))
+        }
+        (Goal::Register, Ok(plugin)) => {
+            take_turn(socket, Arc::new(plugin), Purpose::Register, commands)
+        }
+        (Goal::Register, Err(invalid)) => refuse(socket, invalid.into(), now, commands),
         (Goal::Observe, Ok(plugin)) => {
-            let plugin = Arc::new(plugin);
-            let state = State::AwaitingTurn(plugin.clone(), Purpose::Observe);
-            go(
-                socket,
-                state,
-                vec![Command::Hangup, Command::TakeTurn(plugin)],
-            )
+            commands.push(Command::Hangup);
+            take_turn(socket, Arc::new(plugin), Purpose::Observe, commands)
         }
-        (Goal::Observe, Err(invalid)) => observed(Err(invalid.into()), vec![Command::Hangup]),
+        (Goal::Observe, Err(invalid)) => {
+            commands.push(Command::Hangup);
+            observed(Err(invalid.into()))
+        }
     }
 }
 
-pub(super) fn validate_only(socket: Arc<Path>, plugin: Arc<Plugin>, now: Time) -> Step {
-    let commands = vec![Command::Ask(Question::Validate, plugin.clone())];
-    go(socket, State::Observing(Asked::new(plugin, now)), commands)
+fn take_turn(
+    socket: Arc<Path>,
+    plugin: Arc<Plugin>,
+    purpose: Purpose,
+    commands: &mut Commands,
+) -> Step {
+    commands.push(Command::TakeTurn(plugin.clone()));
+    go(socket, State::AwaitingTurn(plugin, purpose))
 }
 
-pub(super) fn observed(found: Result<Arc<Plugin>, Refusal>, commands: Vec<Command>) -> Step {
-    Step::Ends(Outcome::Observed(found), commands)
+/// The question, which is asked at once.
+fn ask(question: Question, plugin: Arc<Plugin>, now: Time, commands: &mut Commands) -> Asked {
+    commands.push(Command::Ask(question, plugin.clone()));
+    Asked::new(plugin, now)
 }
 
-pub(super) fn observed_no_answer(plugin: Arc<Plugin>) -> Step {
+pub(super) fn validate_only(
+    socket: Arc<Path>,
+    plugin: Arc<Plugin>,
+    now: Time,
+    commands: &mut Commands,
+) -> Step {
+    let asked = ask(Question::Validate, plugin, now, commands);
+    go(socket, State::Observing(asked))
+}
+
+pub(super) fn observed(found: Result<Arc<Plugin>, Refusal>) -> Step {
+    Step::Ends(Outcome::Observed(found))
+}
+
+pub(super) fn observed_no_answer(plugin: Arc<Plugin>, commands: &mut Commands) -> Step {
+    commands.push(Command::Abandon(plugin));
+    observed(Err(Refusal::Validation(no_answer())))
+}
+
+pub(super) fn validate(
+    socket: Arc<Path>,
+    plugin: Arc<Plugin>,
+    now: Time,
+    commands: &mut Commands,
+) -> Step {
+    let asked = ask(Question::Validate, plugin, now, commands);
+    go(socket, State::Validating(asked))
+}
+
+pub(super) fn validation_timed_out(
+    socket: Arc<Path>,
+    plugin: Arc<Plugin>,
+    now: Time,
+    commands: &mut Commands,
+) -> Step {
+    commands.push(Command::Abandon(plugin));
     let refusal = Refusal::Validation(no_answer());
-    observed(Err(refusal), vec![Command::Abandon(plugin)])
-}
-
-fn take_turn(socket: Arc<Path>, plugin: Arc<Plugin>) -> Step {
-    let state = State::AwaitingTurn(plugin.clone(), Purpose::Register);
-    go(socket, state, vec![Command::TakeTurn(plugin)])
-}
-
-pub(super) fn validate(socket: Arc<Path>, plugin: Arc<Plugin>, now: Time) -> Step {
-    let commands = vec![Command::Ask(Question::Validate, plugin.clone())];
-    go(socket, State::Validating(Asked::new(plugin, now)), commands)
-}
-
-pub(super) fn validation_timed_out(socket: Arc<Path>, plugin: Arc<Plugin>, now: Time) -> Step {
-    let refusal = Refusal::Validation(no_answer());
-    refuse(socket, refusal, vec![Command::Abandon(plugin)], now)
+    refuse(socket, refusal, now, commands)
 }
 
 /// "The plugin enters the actual state BEFORE the handler's register, so that a removal during it
 /// becomes a deregistration."
-pub(super) fn register(socket: Arc<Path>, plugin: Arc<Plugin>, now: Time) -> Step {
-    let commands = vec![
-        Command::EnterActual(plugin.clone()),
-        Command::Ask(Question::Register, plugin.clone()),
-    ];
-    go(
-        socket,
-        State::Registering(Asked::new(plugin, now)),
-        commands,
-    )
+pub(super) fn register(
+    socket: Arc<Path>,
+    plugin: Arc<Plugin>,
+    now: Time,
+    commands: &mut Commands,
+) -> Step {
+    commands.push(Command::EnterActual(plugin.clone()));
+    let asked = ask(Question::Register, plugin, now, commands);
+    go(socket, State::Registering(asked))
 }
 
-pub(super) fn registration_timed_out(socket: Arc<Path>, plugin: Arc<Plugin>, now: Time) -> Step {
-    let commands = vec![Command::Abandon(plugin.clone()), Command::LeaveActual];
+pub(super) fn registration_refused(
+    socket: Arc<Path>,
+    refusal: Refusal,
+    now: Time,
+    commands: &mut Commands,
+) -> Step {
+    commands.push(Command::LeaveActual);
+    refuse(socket, refusal, now, commands)
+}
+
+pub(super) fn registration_timed_out(
+    socket: Arc<Path>,
+    plugin: Arc<Plugin>,
+    now: Time,
+    commands: &mut Commands,
+) -> Step {
+    commands.extend([Command::Abandon(plugin.clone()), Command::LeaveActual]);
     let then = Then::Refuse(Refusal::Registration(no_answer()));
-    undo(socket, plugin, then, commands, now)
+    undo(socket, plugin, then, now, commands)
 }
 
 pub(super) fn refuse(
     socket: Arc<Path>,
     refusal: Refusal,
-    mut commands: Vec<Command>,
     now: Time,
+    commands: &mut Commands,
 ) -> Step {
     if !refusal.is_told() {
-        commands.push(Command::Hangup);
-        let outcome = Outcome::Failed(Failure::Refused(refusal));
-        return Step::Ends(outcome, commands);
+        return fail(Failure::Refused(refusal), commands);
     }
-    tell(socket, Verdict::Refused(refusal), commands, now)
+    tell(socket, Verdict::Refused(refusal), now, commands)
 }
 
 /// Tells the plugin the outcome, in the time that kubelet takes for it.
 pub(super) fn tell(
     socket: Arc<Path>,
     verdict: Verdict,
-    mut commands: Vec<Command>,
     now: Time,
+    commands: &mut Commands,
 ) -> Step {
     let budget = Budget {
         until: now + NOTIFY_TIMEOUT,
         may_redial: true,
     };
-    commands.push(verdict.notify(budget));
-    go(socket, State::Notifying(verdict, budget), commands)
+    tell_again(socket, verdict, budget, commands)
 }
 
-pub(super) fn tell_again(socket: Arc<Path>, verdict: Verdict, budget: Budget) -> Step {
-    let commands = vec![verdict.notify(budget)];
-    go(socket, State::Notifying(verdict, budget), commands)
+pub(super) fn tell_again(
+    socket: Arc<Path>,
+    verdict: Verdict,
+    budget: Budget,
+    commands: &mut Commands,
+) -> Step {
+    commands.push(verdict.notify(budget));
+    go(socket, State::Notifying(verdict, budget))
 }
 
 impl Verdict {
@@ -188,30 +253,38 @@ pub(super) fn notified(
     budget: Budget,
     reply: Reply,
     now: Time,
+    commands: &mut Commands,
 ) -> Step {
     match reply {
-        Ok(reply) => told(socket, verdict, &reply, now),
+        Ok(reply) => told(socket, verdict, &reply, now, commands),
         Err(error) if error.may_retry() && budget.may_redial && now < budget.until => {
             let budget = Budget {
                 may_redial: false,
                 ..budget
             };
-            let commands = vec![Command::Hangup, Command::Dial];
-            go(socket, State::Redialing(verdict, budget), commands)
+            commands.extend([Command::Hangup, Command::Dial]);
+            go(socket, State::Redialing(verdict, budget))
         }
-        Err(error) => not_notified(socket, verdict, CallFailure::Call(error), now),
+        Err(error) => not_notified(socket, verdict, CallFailure::Call(error), now, commands),
     }
 }
 
-fn told(socket: Arc<Path>, verdict: Verdict, reply: &[u8], now: Time) -> Step {
+fn told(
+    socket: Arc<Path>,
+    verdict: Verdict,
+    reply: &[u8],
+    now: Time,
+    commands: &mut Commands,
+) -> Step {
     match (verdict, RegistrationStatusResponse::decode(reply)) {
-        (Verdict::Refused(refusal), _) => fail(Failure::Refused(refusal)),
+        (Verdict::Refused(refusal), _) => fail(Failure::Refused(refusal), commands),
         (Verdict::Registered(plugin), Ok(RegistrationStatusResponse {})) => {
-            Step::Ends(Outcome::Registered(plugin), vec![Command::Guard])
+            commands.push(Command::Guard);
+            Step::Ends(Outcome::Registered(plugin))
         }
         (Verdict::Registered(plugin), Err(error)) => {
             let failure = Failure::UndecodableResponse(error.to_string());
-            undo_untold(socket, plugin, failure, now)
+            undo_untold(socket, plugin, failure, now, commands)
         }
     }
 }
@@ -222,57 +295,81 @@ pub(super) fn not_notified(
     verdict: Verdict,
     error: CallFailure,
     now: Time,
+    commands: &mut Commands,
 ) -> Step {
     match verdict {
-        Verdict::Refused(refusal) => fail(Failure::Refused(refusal)),
-        Verdict::Registered(plugin) => undo_untold(socket, plugin, Failure::Notify(error), now),
+        Verdict::Refused(refusal) => fail(Failure::Refused(refusal), commands),
+        Verdict::Registered(plugin) => {
+            undo_untold(socket, plugin, Failure::Notify(error), now, commands)
+        }
     }
 }
 
 /// "Notify(true). Error: leaves the actual state, Deregister is called, all of it is retried with
 /// backoff."
-fn undo_untold(socket: Arc<Path>, plugin: Arc<Plugin>, failure: Failure, now: Time) -> Step {
-    let commands = vec![Command::Hangup, Command::LeaveActual];
+fn undo_untold(
+    socket: Arc<Path>,
+    plugin: Arc<Plugin>,
+    failure: Failure,
+    now: Time,
+    commands: &mut Commands,
+) -> Step {
+    commands.extend([Command::Hangup, Command::LeaveActual]);
     let then = Then::End(Outcome::Failed(failure));
-    undo(socket, plugin, then, commands, now)
+    undo(socket, plugin, then, now, commands)
 }
 
 /// Deregisters because the plugin has gone.
 pub(super) fn deregister(
     socket: Arc<Path>,
     plugin: Arc<Plugin>,
-    commands: Vec<Command>,
     now: Time,
+    commands: &mut Commands,
 ) -> Step {
     let then = Then::End(Outcome::Deregistered(plugin.clone()));
-    undo(socket, plugin, then, commands, now)
+    undo(socket, plugin, then, now, commands)
 }
 
 fn undo(
     socket: Arc<Path>,
     plugin: Arc<Plugin>,
     then: Then,
-    mut commands: Vec<Command>,
     now: Time,
+    commands: &mut Commands,
 ) -> Step {
-    commands.push(Command::Ask(Question::Deregister, plugin.clone()));
-    let state = State::Deregistering(Asked::new(plugin, now), then);
-    go(socket, state, commands)
+    let asked = ask(Question::Deregister, plugin, now, commands);
+    go(socket, State::Deregistering(asked, then))
 }
 
 pub(super) fn deregistered(
     socket: Arc<Path>,
     then: Then,
-    commands: Vec<Command>,
     now: Time,
+    commands: &mut Commands,
 ) -> Step {
     match then {
-        Then::End(outcome) => Step::Ends(outcome, commands),
-        Then::Refuse(refusal) => refuse(socket, refusal, commands, now),
+        Then::End(outcome) => Step::Ends(outcome),
+        Then::Refuse(refusal) => refuse(socket, refusal, now, commands),
     }
 }
 
-pub(super) fn cancelled(socket: Arc<Path>, state: State, now: Time) -> Step {
+pub(super) fn deregistration_timed_out(
+    socket: Arc<Path>,
+    plugin: Arc<Plugin>,
+    then: Then,
+    now: Time,
+    commands: &mut Commands,
+) -> Step {
+    commands.push(Command::Abandon(plugin));
+    deregistered(socket, then, now, commands)
+}
+
+pub(super) fn cancelled(
+    socket: Arc<Path>,
+    state: State,
+    now: Time,
+    commands: &mut Commands,
+) -> Step {
     match state {
         State::Dialing(..)
         | State::AwaitingListener(..)
@@ -280,33 +377,29 @@ pub(super) fn cancelled(socket: Arc<Path>, state: State, now: Time) -> Step {
         | State::AwaitingTurn(_, Purpose::Register | Purpose::Observe)
         | State::Notifying(Verdict::Refused(_), _)
         | State::Redialing(Verdict::Refused(_), _) => {
-            Step::Ends(Outcome::Cancelled, vec![Command::Hangup])
+            commands.push(Command::Hangup);
+            Step::Ends(Outcome::Cancelled)
         }
         State::Validating(asked) | State::Observing(asked) => {
-            let commands = vec![Command::Abandon(asked.plugin), Command::Hangup];
-            Step::Ends(Outcome::Cancelled, commands)
+            commands.extend([Command::Abandon(asked.plugin), Command::Hangup]);
+            Step::Ends(Outcome::Cancelled)
         }
         State::Registering(asked) => {
             let abandon = Command::Abandon(asked.plugin.clone());
-            let commands = vec![abandon, Command::Hangup, Command::LeaveActual];
-            deregister(socket, asked.plugin, commands, now)
+            commands.extend([abandon, Command::Hangup, Command::LeaveActual]);
+            deregister(socket, asked.plugin, now, commands)
         }
         State::Notifying(Verdict::Registered(plugin), _)
         | State::Redialing(Verdict::Registered(plugin), _) => {
-            let commands = vec![Command::Hangup, Command::LeaveActual];
-            deregister(socket, plugin, commands, now)
+            commands.extend([Command::Hangup, Command::LeaveActual]);
+            deregister(socket, plugin, now, commands)
         }
         State::Deregistering(asked, Then::Refuse(_)) => {
+            commands.push(Command::Hangup);
             let then = Then::End(Outcome::Deregistered(asked.plugin.clone()));
-            go(
-                socket,
-                State::Deregistering(asked, then),
-                vec![Command::Hangup],
-            )
+            go(socket, State::Deregistering(asked, then))
         }
-        state @ (State::AwaitingTurn(..) | State::Deregistering(..)) => {
-            go(socket, state, Vec::new())
-        }
+        state @ (State::AwaitingTurn(..) | State::Deregistering(..)) => go(socket, state),
     }
 }
 
