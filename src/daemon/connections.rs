@@ -9,12 +9,12 @@ use mio::{Interest, Registry};
 
 use super::connection::Connection;
 use super::source::Source;
-use crate::manager::LinkId;
+use crate::manager::{ByLink, LinkId};
 
 /// The connections that the core knows as links.
 #[derive(Debug, Default)]
 pub(super) struct Connections {
-    by_link: LiteMap<LinkId, Held>,
+    by_link: ByLink<Held>,
     /// Links with work to do, which the loop will not report again.
     ready: LiteMap<LinkId, ()>,
 }
@@ -49,7 +49,7 @@ impl Connections {
     }
 
     pub(super) fn get_mut(&mut self, link: LinkId) -> Option<&mut Connection> {
-        self.by_link.get_mut(&link).map(|held| &mut held.connection)
+        self.by_link.get_mut(link).map(|held| &mut held.connection)
     }
 
     /// From now on the loop reports, too, that there is room to write.
@@ -57,7 +57,7 @@ impl Connections {
     /// It is told once. Whenever it is, it reports anew what is there to read, and reading may be
     /// what waits for room: told again each time, it would never come to rest.
     pub(super) fn await_room(&mut self, link: LinkId, registry: &Registry) -> io::Result<()> {
-        let Some(held) = self.by_link.get_mut(&link) else {
+        let Some(held) = self.by_link.get_mut(link) else {
             return Ok(());
         };
         if !held.is_room_reported {
@@ -71,7 +71,7 @@ impl Connections {
 
     /// Takes a connection out; the loop forgets it when it is dropped.
     pub(super) fn remove(&mut self, link: LinkId) -> Option<Connection> {
-        let held = self.by_link.remove(&link)?;
+        let held = self.by_link.remove(link)?;
         self.ready.remove(&link);
         Some(held.connection)
     }

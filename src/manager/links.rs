@@ -3,9 +3,9 @@
 //! Pure: a link is a name for a connection that the daemon holds, and the gRPC client that decides
 //! what is written to it.
 
-use litemap::LiteMap;
 use std::fmt;
 
+use super::ByLink;
 use super::execute::AttemptId;
 use crate::grpc::Client;
 use crate::handler::{Call, EffectId, HandlerId, Stream};
@@ -111,7 +111,7 @@ impl Link {
 #[derive(Debug, Default)]
 pub(super) struct Links {
     /// Each in a place of its own: the list stays as long as it ever was.
-    by_id: LiteMap<LinkId, Box<Link>>,
+    by_id: ByLink<Box<Link>>,
     last: u64,
 }
 
@@ -130,11 +130,11 @@ impl Links {
     }
 
     pub(super) fn get(&self, id: LinkId) -> Option<&Link> {
-        self.by_id.get(&id).map(|link| &**link)
+        self.by_id.get(id).map(|link| &**link)
     }
 
     pub(super) fn get_mut(&mut self, id: LinkId) -> Option<&mut Link> {
-        self.by_id.get_mut(&id).map(|link| &mut **link)
+        self.by_id.get_mut(id).map(|link| &mut **link)
     }
 
     pub(super) fn client(&mut self, id: LinkId) -> Option<&mut Client> {
@@ -142,10 +142,10 @@ impl Links {
     }
 
     pub(super) fn remove(&mut self, id: LinkId) -> Option<Link> {
-        self.by_id.remove(&id).map(|link| *link)
+        self.by_id.remove(id).map(|link| *link)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (LinkId, &Link)> {
-        self.by_id.iter().map(|(id, link)| (*id, &**link))
+        self.by_id.iter().map(|(id, link)| (id, &**link))
     }
 }

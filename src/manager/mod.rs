@@ -17,6 +17,7 @@
 
 mod actual;
 mod backoff;
+mod by_link;
 mod by_path;
 mod deadlines;
 mod desired;
@@ -47,6 +48,7 @@ pub use crate::config::OnDown;
 pub use crate::handler::DialError;
 pub use actual::{Actual, Registered};
 pub use backoff::Backoff;
+pub(crate) use by_link::ByLink;
 pub use desired::{Added, Desired, EmptyPath, Socket};
 pub use execute::AttemptId;
 pub use failure::{Failure, Refusal};
