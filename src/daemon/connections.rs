@@ -80,7 +80,9 @@ impl Connections {
     pub(super) fn report(&mut self, link: LinkId, event: &Event) {
         let is_ending = event.is_read_closed() || event.is_error();
         if is_ending {
-            self.get_mut(link).map(Connection::set_ending);
+            if let Some(connection) = self.get_mut(link) {
+                connection.set_ending();
+            }
         }
         self.set_ready(link, event.is_readable() || is_ending);
     }
