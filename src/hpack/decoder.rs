@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use super::table::{Entry, Table};
+use super::table::{Place, Table};
 use super::{Error, huffman, integer};
 
 /// The decoder of one direction of one connection.
@@ -35,30 +35,9 @@ impl Decoder {
         block: &[u8],
         field: &mut dyn FnMut(&[u8], &[u8]),
     ) -> Result<(), Error> {
-        let mut rest = block;
-        let mut scratch = Scratch::default();
-        self.size_updates(&mut rest)?;
-        while let Some(first) = rest.first() {
-            match Representation::of(*first) {
-                Representation::Indexed => {
-                    let index = integer::decode(&mut rest, 7)?;
-                    let (name, value) = self.table.get(index).ok_or(Error::Index)?;
-                    field(name, value);
-                }
-                Representation::LiteralToIndex => {
-                    let (name, value) = literal(&self.table, &mut rest, 6, &mut scratch)?;
-                    field(name, value);
-                    let entry = Entry::new(name, value);
-                    self.table.insert(entry);
-                }
-                Representation::Literal => {
-                    let (name, value) = literal(&self.table, &mut rest, 4, &mut scratch)?;
-                    field(name, value);
-                }
-                Representation::SizeUpdate => return Err(Error::LateSizeUpdate),
-            }
-        }
-        Ok(())
+        let decoded = self.fields(block, field);
+        self.table.shrink(self.max_table_size);
+        decoded
     }
 
     /// Octets of memory that the decoder holds between blocks: at most twice the table size it
@@ -93,6 +72,50 @@ impl Decoder {
             self.table.set_max_size(max_size);
         }
         Ok(())
+    }
+
+    /// Decodes what a block consists of.
+    fn fields(&mut self, block: &[u8], field: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Error> {
+        let mut rest = block;
+        self.size_updates(&mut rest)?;
+        while let Some(first) = rest.first() {
+            match Representation::of(*first) {
+                Representation::Indexed => {
+                    let index = integer::decode(&mut rest, 7)?;
+                    let (name, value) = self.table.get(index).ok_or(Error::Index)?;
+                    field(name, value);
+                }
+                Representation::LiteralToIndex => {
+                    let literal = self.literal(&mut rest, 6)?;
+                    let (name, value) = self.table.at(literal);
+                    field(name, value);
+                    self.table.insert(literal);
+                }
+                Representation::Literal => {
+                    let literal = self.literal(&mut rest, 4)?;
+                    let (name, value) = self.table.at(literal);
+                    field(name, value);
+                    self.table.forget(literal);
+                }
+                Representation::SizeUpdate => return Err(Error::LateSizeUpdate),
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a literal off the front of `rest`, whose name's index has a prefix of `prefix_bits`,
+    /// and puts it together behind the table's entries.
+    fn literal(&mut self, rest: &mut &[u8], prefix_bits: u32) -> Result<Place, Error> {
+        let begin = self.table.literal().len();
+        match integer::decode(rest, prefix_bits)? {
+            0 => string(rest, self.table.literal())?,
+            index => self.table.append_name(index).ok_or(Error::Index)?,
+        }
+        let octets = self.table.literal();
+        let middle = octets.len();
+        string(rest, octets)?;
+        let end = octets.len();
+        Ok(Place { begin, middle, end })
     }
 }
 
@@ -130,43 +153,17 @@ impl Representation {
     }
 }
 
-/// Where Huffman-coded strings are decoded to, used again for each field of a block.
-#[derive(Default)]
-struct Scratch {
-    name: Vec<u8>,
-    value: Vec<u8>,
-}
-
-/// Takes a literal off the front of `rest`, whose name's index has a prefix of `prefix_bits`.
-fn literal<'s, 'block: 's>(
-    table: &'s Table,
-    rest: &mut &'block [u8],
-    prefix_bits: u32,
-    scratch: &'s mut Scratch,
-) -> Result<(&'s [u8], &'s [u8]), Error> {
-    let name = match integer::decode(rest, prefix_bits)? {
-        0 => string(rest, &mut scratch.name)?,
-        index => table.get(index).ok_or(Error::Index)?.0,
-    };
-    let value = string(rest, &mut scratch.value)?;
-    Ok((name, value))
-}
-
-/// Takes a string off the front of `rest`: RFC 7541 §5.2.
-fn string<'s, 'block: 's>(
-    rest: &mut &'block [u8],
-    scratch: &'s mut Vec<u8>,
-) -> Result<&'s [u8], Error> {
+/// Takes a string off the front of `rest` and appends it to `out`: RFC 7541 §5.2.
+fn string(rest: &mut &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
     let first = *rest.first().ok_or(Error::Truncated)?;
     let length = integer::decode(rest, 7)?;
     let (octets, behind) = rest.split_at_checked(length).ok_or(Error::Truncated)?;
     *rest = behind;
-    if first & HUFFMAN == 0 {
-        return Ok(octets);
+    if first & HUFFMAN != 0 {
+        return huffman::decode(octets, out);
     }
-    scratch.clear();
-    huffman::decode(octets, scratch)?;
-    Ok(scratch)
+    out.extend_from_slice(octets);
+    Ok(())
 }
 
 /// The bit above a string's length that says that the string is Huffman-coded.
@@ -368,11 +365,24 @@ mod tests {
     }
 
     #[test]
-    fn a_decoder_holds_no_memory_before_the_first_entry() {
+    fn what_a_long_literal_took_is_given_back_also_when_the_block_ends_inside_it() {
         let mut decoder = Decoder::new(4096);
-        decoder
-            .decode(b"\x88\x0f\x10\x10application/grpc", &mut |_, _| {})
-            .unwrap();
+        let kept = decoded_with(&mut decoder, b"\x40\x01a\x01b");
+        assert_eq!(kept, Ok(vec![field("a", "b")]));
+        let long = [b"\x7f\x81\x7c", &[b'x'; 16_000][..]].concat();
+        let block = [b"\x00", &long[..], &long].concat();
+        assert!(decoded_with(&mut decoder, &block).is_ok());
+        assert!(decoder.mem_used() <= 2 * 4096);
+        assert_eq!(decoded_with(&mut decoder, b"\xbe"), kept);
+        let cut = decoded_with(&mut decoder, &block[..block.len() - 1]);
+        assert_eq!(cut, Err(Error::Truncated));
+        assert!(decoder.mem_used() <= 2 * 4096);
+    }
+
+    #[test]
+    fn a_decoder_holds_no_memory_before_the_first_literal() {
+        let mut decoder = Decoder::new(4096);
+        decoder.decode(b"\x20\x88\x8d", &mut |_, _| {}).unwrap();
         assert_eq!(decoder.mem_used(), 0);
     }
 

@@ -1,8 +1,13 @@
 //! The tables that an index refers to: RFC 7541 §2.3, §4 and appendix A.
 //!
 //! Pure. The static table is the same for everybody; the dynamic table is filled by the peer,
-//! newest entry first, and forgets its oldest entries when it is full. It allocates nothing before
-//! its first entry.
+//! newest entry first, and forgets its oldest entries when it is full. Its names and values are in
+//! one buffer, which there is not before the first literal: that is put together behind the
+//! entries, and becomes one of them where it lies.
+//!
+//! ```text
+//! octets: [ evicted | oldest entry | ... | newest entry | a literal that is being read ]
+//! ```
 
 use std::collections::VecDeque;
 
@@ -13,8 +18,10 @@ use std::collections::VecDeque;
 ///         static table    dynamic table, newest to oldest
 /// ```
 pub(super) struct Table {
-    /// The dynamic table, newest entry first.
-    entries: VecDeque<Entry>,
+    /// The names and values of the dynamic table, and of the literal that is being read.
+    octets: Vec<u8>,
+    /// Where the entries of the dynamic table are in it, oldest first.
+    entries: VecDeque<Place>,
     /// The sum of the entries' sizes.
     size: usize,
     /// What `size` may grow to.
@@ -25,6 +32,7 @@ impl Table {
     /// The static table alone, and room for `max_size` of entries.
     pub(super) const fn new(max_size: usize) -> Self {
         Self {
+            octets: Vec::new(),
             entries: VecDeque::new(),
             size: 0,
             max_size,
@@ -42,20 +50,65 @@ impl Table {
                 let (name, value) = STATIC[index];
                 Some((name.as_bytes(), value.as_bytes()))
             }
-            Some(index) => self.entries.get(index).map(Entry::name_and_value),
+            Some(index) => self.place(index).map(|place| self.at(place)),
         }
     }
 
-    /// Adds `entry` in front of all others.
-    pub(super) fn insert(&mut self, entry: Entry) {
+    /// The name and the value at this place.
+    pub(super) fn at(&self, place: Place) -> (&[u8], &[u8]) {
+        let Place { begin, middle, end } = place;
+        (&self.octets[begin..middle], &self.octets[middle..end])
+    }
+
+    /// Where a literal's name and then its value are to be appended. What becomes of it is said
+    /// with [`insert`](Self::insert) or [`forget`](Self::forget).
+    pub(super) fn literal(&mut self) -> &mut Vec<u8> {
+        if self.octets.capacity() == 0 {
+            self.octets.reserve(LIKELY_OCTETS);
+        }
+        &mut self.octets
+    }
+
+    /// Appends the name at `index` to a literal; `None` where [`get`](Self::get) has none.
+    ///
+    /// RFC 7541 §4.4: "A new entry can reference the name of an entry in the dynamic table that
+    /// will be evicted when adding this new entry into the dynamic table. Implementations are
+    /// cautioned to avoid deleting the referenced name if the referenced entry is evicted from the
+    /// dynamic table prior to inserting the new entry." The literal has its own copy.
+    pub(super) fn append_name(&mut self, index: usize) -> Option<()> {
+        match index.checked_sub(1 + STATIC.len()) {
+            None => {
+                let (name, _) = STATIC[index.checked_sub(1)?];
+                self.octets.extend_from_slice(name.as_bytes());
+            }
+            Some(index) => {
+                let Place { begin, middle, .. } = self.place(index)?;
+                self.octets.extend_from_within(begin..middle);
+            }
+        }
+        Some(())
+    }
+
+    /// Adds the literal at `place`, the last one, in front of all other entries.
+    pub(super) fn insert(&mut self, place: Place) {
         // RFC 7541 §4.4: "It is not an error to attempt to add an entry that is larger than the
         // maximum size; an attempt to add an entry larger than the maximum size causes the table to
         // be emptied of all existing entries".
-        self.evict_down_to(self.max_size.saturating_sub(entry.size()));
-        if entry.size() <= self.max_size {
-            self.size += entry.size();
-            self.entries.push_front(entry);
+        self.evict_down_to(self.max_size.saturating_sub(place.size()));
+        if place.size() <= self.max_size {
+            self.size += place.size();
+            self.entries.push_back(place);
+        } else {
+            self.forget(place);
         }
+        if self.evicted() > self.octets.len() / 2 {
+            self.compact();
+        }
+    }
+
+    /// Drops the literal at `place`, the last one.
+    pub(super) fn forget(&mut self, place: Place) {
+        self.octets.truncate(place.begin);
     }
 
     /// Changes the size that the dynamic table may grow to.
@@ -64,25 +117,58 @@ impl Table {
         self.evict_down_to(max_size);
     }
 
+    /// Gives back the memory for octets above `kept`, which is no less than the table may grow to,
+    /// after a block; also one that ended inside a literal.
+    pub(super) fn shrink(&mut self, kept: usize) {
+        if self.octets.capacity() > kept {
+            let newest = self.entries.back();
+            self.octets.truncate(newest.map_or(0, |newest| newest.end));
+            self.compact();
+            self.octets.shrink_to(kept);
+        }
+    }
+
     /// Octets of memory that the dynamic table holds.
     pub(super) fn mem_used(&self) -> usize {
-        let octets = self.size - self.entries.len() * ENTRY_OVERHEAD;
-        octets + self.entries.capacity() * size_of::<Entry>()
+        self.octets.capacity() + self.entries.capacity() * size_of::<Place>()
+    }
+
+    /// Where the entry is that has this index in the dynamic table, counted from 0.
+    fn place(&self, index: usize) -> Option<Place> {
+        let from_oldest = self.entries.len().checked_sub(index + 1)?;
+        self.entries.get(from_oldest).copied()
     }
 
     fn evict_down_to(&mut self, size: usize) {
         while self.size > size {
-            let Some(oldest) = self.entries.pop_back() else {
+            let Some(oldest) = self.entries.pop_front() else {
                 return;
             };
             self.size -= oldest.size();
         }
     }
 
+    /// How many octets of evicted entries there are in front of the others.
+    fn evicted(&self) -> usize {
+        let oldest = self.entries.front();
+        oldest.map_or(self.octets.len(), |oldest| oldest.begin)
+    }
+
+    /// Moves the entries to the front of the buffer; no literal is being read.
+    fn compact(&mut self) {
+        let evicted = self.evicted();
+        self.octets.drain(..evicted);
+        for place in &mut self.entries {
+            place.begin -= evicted;
+            place.middle -= evicted;
+            place.end -= evicted;
+        }
+    }
+
     /// The dynamic table's entries, newest first.
     #[cfg(test)]
     pub(super) fn dynamic(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        self.entries.iter().map(Entry::name_and_value)
+        self.entries.iter().rev().map(|place| self.at(*place))
     }
 
     /// The dynamic table's size.
@@ -92,37 +178,22 @@ impl Table {
     }
 }
 
-/// An entry of the dynamic table.
-pub(super) struct Entry {
-    /// The name, then the value.
-    octets: Box<[u8]>,
-    /// Where the value starts.
-    value_at: usize,
+/// Where a name, and the value behind it, are in the table's octets.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    /// Where the name begins.
+    pub(super) begin: usize,
+    /// Where it ends, and the value begins.
+    pub(super) middle: usize,
+    /// Where the value ends.
+    pub(super) end: usize,
 }
 
-impl Entry {
-    /// Copies `name` and `value`.
-    ///
-    /// RFC 7541 §4.4: "A new entry can reference the name of an entry in the dynamic table that
-    /// will be evicted when adding this new entry into the dynamic table. Implementations are
-    /// cautioned to avoid deleting the referenced name if the referenced entry is evicted from the
-    /// dynamic table prior to inserting the new entry." An entry that is built before it is
-    /// inserted has its own copy.
-    pub(super) fn new(name: &[u8], value: &[u8]) -> Self {
-        Self {
-            octets: [name, value].concat().into_boxed_slice(),
-            value_at: name.len(),
-        }
-    }
-
-    fn name_and_value(&self) -> (&[u8], &[u8]) {
-        self.octets.split_at(self.value_at)
-    }
-
+impl Place {
     /// RFC 7541 §4.1: "The size of an entry is the sum of its name's length in octets (as defined
     /// in Section 5.2), its value's length in octets, and 32."
-    fn size(&self) -> usize {
-        self.octets.len() + ENTRY_OVERHEAD
+    fn size(self) -> usize {
+        self.end - self.begin + ENTRY_OVERHEAD
     }
 }
 
@@ -158,6 +229,9 @@ const LONGEST_NAME: usize = 27;
 
 /// What RFC 7541 §4.1 counts for an entry besides its octets.
 const ENTRY_OVERHEAD: usize = 32;
+
+/// How many octets the fields have that a gRPC server adds to the dynamic table, more or less.
+const LIKELY_OCTETS: usize = 128;
 
 /// The static table: RFC 7541 appendix A. The first entry has the index 1.
 #[rustfmt::skip]
@@ -229,9 +303,14 @@ static STATIC: [(&str, &str); 61] = [
 mod tests {
     use super::*;
 
-    /// An entry of this size, named by one letter.
-    fn entry(name: u8, size: usize) -> Entry {
-        Entry::new(&[name], &vec![b'.'; size - ENTRY_OVERHEAD - 1])
+    /// Inserts an entry of this size, named by one letter.
+    fn insert(table: &mut Table, name: u8, size: usize) {
+        let octets = table.literal();
+        let begin = octets.len();
+        octets.push(name);
+        octets.resize(begin + size - ENTRY_OVERHEAD, b'.');
+        let (middle, end) = (begin + 1, octets.len());
+        table.insert(Place { begin, middle, end });
     }
 
     fn names(table: &Table) -> String {
@@ -273,11 +352,11 @@ mod tests {
     #[test]
     fn the_newest_entry_comes_first_and_the_oldest_goes_first() {
         let mut table = Table::new(100);
-        table.insert(entry(b'a', 40));
-        table.insert(entry(b'b', 40));
+        insert(&mut table, b'a', 40);
+        insert(&mut table, b'b', 40);
         assert_eq!(names(&table), "ba");
         assert_eq!(table.get(62).unwrap().0, b"b");
-        table.insert(entry(b'c', 40));
+        insert(&mut table, b'c', 40);
         assert_eq!(names(&table), "cb");
         assert_eq!(table.size(), 80);
         assert_eq!(table.get(64), None);
@@ -286,33 +365,45 @@ mod tests {
     #[test]
     fn an_entry_that_fits_exactly_takes_the_place_of_all_others() {
         let mut table = Table::new(100);
-        table.insert(entry(b'a', 40));
-        table.insert(entry(b'b', 100));
+        insert(&mut table, b'a', 40);
+        insert(&mut table, b'b', 100);
         assert_eq!(names(&table), "b");
     }
 
     #[test]
     fn an_entry_larger_than_the_table_empties_it_and_is_not_kept() {
         let mut table = Table::new(100);
-        table.insert(entry(b'a', 40));
-        table.insert(entry(b'b', 101));
+        insert(&mut table, b'a', 40);
+        insert(&mut table, b'b', 101);
         assert_eq!((names(&table), table.size()), (String::new(), 0));
-        table.insert(entry(b'c', 40));
+        insert(&mut table, b'c', 40);
         assert_eq!(names(&table), "c");
     }
 
     #[test]
     fn a_smaller_table_keeps_the_newest_entries_that_fit() {
         let mut table = Table::new(100);
-        table.insert(entry(b'a', 40));
-        table.insert(entry(b'b', 40));
+        insert(&mut table, b'a', 40);
+        insert(&mut table, b'b', 40);
         table.set_max_size(79);
         assert_eq!(names(&table), "b");
         table.set_max_size(0);
         assert_eq!(names(&table), "");
         table.set_max_size(100);
-        table.insert(entry(b'c', 40));
+        insert(&mut table, b'c', 40);
         assert_eq!(names(&table), "c");
+    }
+
+    #[test]
+    fn entries_stay_what_they_are_while_others_come_and_go() {
+        let mut table = Table::new(3 * 40);
+        for letter in (b'a'..=b'z').cycle().take(1000) {
+            insert(&mut table, letter, 40);
+            table.shrink(0);
+            let (name, value) = table.get(62).expect("it was just inserted");
+            assert_eq!((name, value), (&[letter][..], &b"......."[..]));
+        }
+        assert_eq!(names(&table), "lkj");
     }
 
     #[test]
@@ -320,7 +411,8 @@ mod tests {
         let mut table = Table::new(4096);
         assert_eq!(table.mem_used(), 0);
         for size in (33..5000).chain([33; 1000]) {
-            table.insert(entry(b'a', size));
+            insert(&mut table, b'a', size);
+            table.shrink(4096);
             assert!(table.size() <= 4096);
             assert!(table.mem_used() <= 2 * 4096, "{} octets", table.mem_used());
         }
