@@ -303,8 +303,9 @@ impl Call {
 
     /// Takes the answer's end.
     pub(super) fn receive_trailers(&mut self, fields: &Fields) -> Outcome {
-        let status = Status::from_fields(fields).ok_or(CallError::Broken(Broken::NoStatus))?;
-        if status.code != Code::Ok {
+        if Code::from_fields(fields) != Some(Code::Ok) {
+            let status = Status::from_fields(fields);
+            let status = status.ok_or(CallError::Broken(Broken::NoStatus))?;
             return Err(CallError::Status(status));
         }
         if self.is_inside_message() {

@@ -72,6 +72,18 @@ impl Code {
         }
     }
 
+    /// Reads the code from the last fields of an answer; `None` when there is no `grpc-status`.
+    pub(super) fn from_fields(fields: &Fields) -> Option<Self> {
+        let mut values = fields.all(b"grpc-status");
+        let first = values.next()?;
+        // Two values that differ say nothing.
+        Some(if values.all(|other| other == first) {
+            Self::parse(first)
+        } else {
+            Self::Unknown
+        })
+    }
+
     /// The code for an answer that has an HTTP status and no `grpc-status`.
     ///
     /// The table of gRPC's "HTTP to gRPC Status Code Mapping".
@@ -179,14 +191,7 @@ impl Status {
 
     /// Reads the status from the last fields of an answer; `None` when there is no `grpc-status`.
     pub fn from_fields(fields: &Fields) -> Option<Self> {
-        let mut values = fields.all(b"grpc-status");
-        let first = values.next()?;
-        // Two values that differ say nothing.
-        let code = if values.all(|other| other == first) {
-            Code::parse(first)
-        } else {
-            Code::Unknown
-        };
+        let code = Code::from_fields(fields)?;
         let message = fields.get(b"grpc-message").map(decode_message);
         let mut details = binary::values(fields, DETAILS.as_bytes());
         Some(Self {

@@ -19,7 +19,10 @@ impl Timeout {
     /// it: a server that gives up before we do would have its reason lost. Never 0, which is not
     /// positive.
     pub(super) fn at_least(duration: Duration) -> Self {
-        let nanos = duration.as_nanos().max(1);
+        // More than 64 bits of nanoseconds are centuries.
+        let Ok(nanos) = u64::try_from(duration.as_nanos().max(1)) else {
+            return Self::new(LARGEST, b'H');
+        };
         let (value, unit) = UNITS
             .iter()
             .map(|&(unit, letter)| (nanos.div_ceil(unit), letter))
@@ -34,7 +37,7 @@ impl Timeout {
     }
 
     /// Writes a number of at most eight digits, and its unit.
-    fn new(mut value: u128, unit: u8) -> Self {
+    fn new(mut value: u64, unit: u8) -> Self {
         let mut octets = [unit; DIGITS + 1];
         let mut begin = DIGITS;
         while begin == DIGITS || (value > 0 && begin > 0) {
@@ -55,23 +58,21 @@ pub(super) fn parse(value: &[u8]) -> Option<Duration> {
     let &(nanos, _) = UNITS.iter().find(|&&(_, letter)| letter == unit)?;
     let number = digits
         .iter()
-        .fold(0, |number, digit| number * 10 + u128::from(digit - b'0'));
-    // More than 64 bits of nanoseconds are centuries.
-    let nanos = u64::try_from(number * nanos).unwrap_or(u64::MAX);
-    Some(Duration::from_nanos(nanos))
+        .fold(0, |number, digit| number * 10 + u64::from(digit - b'0'));
+    Some(Duration::from_nanos(nanos.saturating_mul(number)))
 }
 
 /// How many digits the value may have.
 const DIGITS: usize = 8;
 
 /// The largest value of that many digits.
-const LARGEST: u128 = 99_999_999;
+const LARGEST: u64 = 99_999_999;
 
 /// The digits.
 const DECIMAL: &[u8; 10] = b"0123456789";
 
 /// The units: how many nanoseconds each has, and its letter; the finest first.
-const UNITS: [(u128, u8); 6] = [
+const UNITS: [(u64, u8); 6] = [
     (1, b'n'),
     (1_000, b'u'),
     (1_000_000, b'm'),

@@ -55,7 +55,9 @@ impl<'a> Bits<'a> {
         let window = self.window();
         // The last code of the last length is all ones, so there is always one that is not below
         // the window.
-        let length = LENGTHS.iter().find(|length| window <= length.last)?;
+        let length = LENGTHS
+            .iter()
+            .find(|length| length.bits > self.count || window <= length.last)?;
         (length.bits <= self.count).then_some(length)
     }
 

@@ -53,8 +53,8 @@ impl<'a> SettingsFrame<'a> {
         let length = values.len() * ENTRY;
         out.extend_from_slice(&Head::new(Kind::Settings, 0, 0, length).encode());
         for (id, value) in values {
-            out.extend_from_slice(&id.0.to_be_bytes());
-            out.extend_from_slice(&value.to_be_bytes());
+            let ([i1, i2], [v1, v2, v3, v4]) = (id.0.to_be_bytes(), value.to_be_bytes());
+            out.extend_from_slice(&[i1, i2, v1, v2, v3, v4]);
         }
     }
 }
