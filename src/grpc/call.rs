@@ -27,11 +27,11 @@ use std::time::Duration;
 
 use super::CallId;
 use super::error::{Broken, CallError};
-use super::headers::{self, RequestHeaders};
+use super::headers;
 use super::message::{self, Assembler};
 use super::status::{Code, Status};
 use super::timeout::Timeout;
-use crate::http2::{Connection, Fields, OpenError, StreamId, Taken};
+use crate::http2::{Connection, Encoder, Fields, OpenError, StreamId, Taken};
 use crate::time::Time;
 
 /// What a call ends with: the reply's message, or none. A stream's messages were told before, so
@@ -175,8 +175,9 @@ impl Call {
         let path = &self.request[..self.path];
         let left = self.deadline.map(|deadline| deadline.saturating_since(now));
         let timeout = left.map(Timeout::at_least);
-        let headers = RequestHeaders::new(path, timeout.as_ref());
-        match http2.open(headers.fields(), false, now) {
+        let mut write =
+            |block: &mut Encoder<'_>| headers::write_request(path, timeout.as_ref(), block);
+        match http2.open_with(&mut write, false, now) {
             Ok(stream) => self.awaiting = Awaiting::Head { stream },
             Err(OpenError::Later) => {}
             Err(OpenError::TooLarge) => return Err(CallError::RequestHeaders),

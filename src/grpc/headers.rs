@@ -4,47 +4,22 @@
 
 use super::error::NotGrpc;
 use super::timeout::Timeout;
-use crate::http2::Fields;
+use crate::http2::{Encoded, Encoder, Fields};
 
-/// The headers of a request, as every gRPC server likes them best.
+/// Writes the headers of a call of the method at `path`, with as much time as there is, if it is
+/// limited: as every gRPC server likes them best.
 ///
 /// An `:authority` that is empty or a path is refused by grpc-js and tonic, and none at all by
 /// C-core; a `:scheme` other than `http` by C-core.
-#[derive(Debug)]
-pub(super) struct RequestHeaders<'a> {
-    fields: [(&'static str, &'a [u8]); 8],
-    count: usize,
-}
-
-impl<'a> RequestHeaders<'a> {
-    /// The headers of a call of the method at `path`, with as much time as there is, if it is
-    /// limited.
-    pub(super) fn new(path: &'a [u8], timeout: Option<&'a Timeout>) -> Self {
-        let mut fields: [(&str, &[u8]); 8] = [
-            (":method", b"POST"),
-            (":scheme", b"http"),
-            (":path", path),
-            (":authority", b"localhost"),
-            (
-                "grpc-timeout",
-                timeout.map(Timeout::as_bytes).unwrap_or_default(),
-            ),
-            ("te", b"trailers"),
-            ("content-type", CONTENT_TYPE),
-            ("user-agent", USER_AGENT.as_bytes()),
-        ];
-        let mut count = fields.len();
-        if timeout.is_none() {
-            fields.copy_within(5.., 4);
-            count -= 1;
-        }
-        Self { fields, count }
+pub(super) fn write_request(path: &[u8], timeout: Option<&Timeout>, block: &mut Encoder<'_>) {
+    block
+        .encoded(&METHOD_AND_SCHEME)
+        .field(":path", path)
+        .encoded(&AUTHORITY);
+    if let Some(timeout) = timeout {
+        block.field("grpc-timeout", timeout.as_bytes());
     }
-
-    /// The fields.
-    pub(super) fn fields(&self) -> &[(&'static str, &'a [u8])] {
-        &self.fields[..self.count]
-    }
+    block.encoded(&REGULAR);
 }
 
 /// Whether an answer's headers are those of a gRPC answer.
@@ -69,6 +44,19 @@ pub(super) fn is_grpc(content_type: &[u8]) -> bool {
 
 /// What gRPC's requests and answers are made of.
 pub(super) const CONTENT_TYPE: &[u8] = b"application/grpc";
+
+/// What is in front of a request's path.
+static METHOD_AND_SCHEME: Encoded = Encoded::new(&[(":method", b"POST"), (":scheme", b"http")]);
+
+/// What follows it.
+static AUTHORITY: Encoded = Encoded::new(&[(":authority", b"localhost")]);
+
+/// What follows the time that there is.
+static REGULAR: Encoded = Encoded::new(&[
+    ("te", b"trailers"),
+    ("content-type", CONTENT_TYPE),
+    ("user-agent", USER_AGENT.as_bytes()),
+]);
 
 /// How we call ourselves.
 const USER_AGENT: &str = concat!("plugind/", env!("CARGO_PKG_VERSION"));

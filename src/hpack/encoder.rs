@@ -4,7 +4,7 @@
 //! name where there is one and with plain strings: the subset of RFC 7541 that every decoder in the
 //! field reads alike.
 
-use super::{integer, table};
+use super::{Encoded, integer, table};
 
 /// A header block that is being written.
 ///
@@ -18,6 +18,7 @@ use super::{integer, table};
 #[derive(Debug)]
 pub struct Encoder<'a> {
     out: &'a mut Vec<u8>,
+    list_size: usize,
 }
 
 impl<'a> Encoder<'a> {
@@ -29,18 +30,33 @@ impl<'a> Encoder<'a> {
     /// within it.
     pub fn begin(out: &'a mut Vec<u8>) -> Self {
         integer::encode(0, 5, SIZE_UPDATE, out);
-        Self { out }
+        Self { out, list_size: 0 }
     }
 
     /// Appends a field. HTTP/2 wants the name in lower case; this is for the caller to see to.
     pub fn field(&mut self, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> &mut Self {
-        let index = table::static_index(name.as_ref());
+        let (name, value) = (name.as_ref(), value.as_ref());
+        let index = table::static_index(name);
         integer::encode(index.unwrap_or(LITERAL_NAME), 4, WITHOUT_INDEXING, self.out);
         if index.is_none() {
-            self.string(name.as_ref());
+            self.string(name);
         }
-        self.string(value.as_ref());
+        self.string(value);
+        self.list_size += table::size(name, value);
         self
+    }
+
+    /// Appends fields that are encoded already.
+    pub fn encoded(&mut self, fields: &Encoded) -> &mut Self {
+        self.out.extend_from_slice(fields.octets());
+        self.list_size += fields.list_size();
+        self
+    }
+
+    /// The size that the fields will have at the other end, in HTTP/2's way of counting (RFC 9113
+    /// §6.5.2), which is that of the tables.
+    pub fn list_size(&self) -> usize {
+        self.list_size
     }
 
     fn string(&mut self, octets: &[u8]) {

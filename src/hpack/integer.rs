@@ -30,6 +30,7 @@ pub(super) fn decode(input: &mut &[u8], prefix_bits: u32) -> Result<usize, Error
 
 /// Appends `value` with a prefix of `prefix_bits` (1 to 8); `high_bits` is what the first octet
 /// holds above the prefix.
+#[inline]
 pub(super) fn encode(value: usize, prefix_bits: u32, high_bits: u8, out: &mut Vec<u8>) {
     let max_prefix = max_prefix(prefix_bits);
     debug_assert_eq!(
@@ -37,11 +38,16 @@ pub(super) fn encode(value: usize, prefix_bits: u32, high_bits: u8, out: &mut Ve
         0,
         "the prefix belongs to the integer"
     );
-    let Some(mut rest) = value.checked_sub(usize::from(max_prefix)) else {
+    let Some(rest) = value.checked_sub(usize::from(max_prefix)) else {
         out.push(high_bits | low_octet(value));
         return;
     };
     out.push(high_bits | max_prefix);
+    encode_rest(rest, out);
+}
+
+/// Appends what did not fit the prefix.
+fn encode_rest(mut rest: usize, out: &mut Vec<u8>) {
     while rest >= usize::from(CONTINUES) {
         out.push(CONTINUES | low_octet(rest));
         rest >>= 7;
@@ -50,7 +56,7 @@ pub(super) fn encode(value: usize, prefix_bits: u32, high_bits: u8, out: &mut Ve
 }
 
 /// The largest value that a prefix can hold, which stands for "and more in the following octets".
-const fn max_prefix(prefix_bits: u32) -> u8 {
+pub(super) const fn max_prefix(prefix_bits: u32) -> u8 {
     u8::MAX >> (u8::BITS - prefix_bits)
 }
 

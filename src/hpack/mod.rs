@@ -8,6 +8,7 @@
 //! ```text
 //! block -> Decoder: representation -> integer, string (-> huffman) -> table -> field(name, value)
 //! fields -> Encoder: static name index or literal name, literal value -> block
+//!              ^ Encoded: fields that are the same in every block
 //! ```
 //!
 //! The two directions are of unequal size on purpose. The decoder is complete, because the peer
@@ -50,6 +51,7 @@
 //! ```
 
 mod decoder;
+mod encoded;
 mod encoder;
 mod huffman;
 mod integer;
@@ -61,6 +63,7 @@ mod rfc7541_appendix_c;
 use std::fmt;
 
 pub use decoder::Decoder;
+pub use encoded::Encoded;
 pub use encoder::Encoder;
 
 /// How the peer broke RFC 7541 in a header block.

@@ -197,17 +197,37 @@ impl Place {
     }
 }
 
+/// The size of a field as the tables count it.
+pub(super) const fn size(name: &[u8], value: &[u8]) -> usize {
+    name.len() + value.len() + ENTRY_OVERHEAD
+}
+
 /// The index of the first entry of the static table that has this name.
-pub(super) fn static_index(name: &[u8]) -> Option<usize> {
-    let mut candidates = *OF_LENGTH.get(name.len())?;
+pub(super) const fn static_index(name: &[u8]) -> Option<usize> {
+    if name.len() > LONGEST_NAME {
+        return None;
+    }
+    let mut candidates = OF_LENGTH[name.len()];
     while candidates != 0 {
         let position = candidates.trailing_zeros() as usize;
-        if STATIC[position].0.as_bytes() == name {
+        if is_same(STATIC[position].0.as_bytes(), name) {
             return Some(position + 1);
         }
         candidates &= candidates - 1;
     }
     None
+}
+
+/// Whether two names of the same length are the same; `==` cannot be asked in constants.
+const fn is_same(one: &[u8], other: &[u8]) -> bool {
+    let mut index = 0;
+    while index < one.len() && index < other.len() {
+        if one[index] != other[index] {
+            return false;
+        }
+        index += 1;
+    }
+    true
 }
 
 /// Which entries of the static table have a name of a length: a bit for each of the entries.

@@ -150,3 +150,6 @@ pub use frame::Kind;
 pub use preamble::Preamble;
 pub use settings::Settings;
 pub use stream::StreamId;
+
+// With these a header block is written whose fields are always the same.
+pub(crate) use crate::hpack::{Encoded, Encoder};

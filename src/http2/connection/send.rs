@@ -80,11 +80,21 @@ impl Connection {
         end_stream: bool,
         now: Time,
     ) -> Result<StreamId, OpenError> {
+        self.open_with(&mut |block| put(fields, block), end_stream, now)
+    }
+
+    /// The same with headers that `write` puts into the block, which may be in part encoded before.
+    pub(crate) fn open_with(
+        &mut self,
+        write: &mut dyn FnMut(&mut Encoder<'_>),
+        end_stream: bool,
+        now: Time,
+    ) -> Result<StreamId, OpenError> {
         self.core.at(now);
         if let Some(error) = self.closing() {
             return Err(OpenError::Closing(error));
         }
-        let opened = self.core.open(fields, end_stream);
+        let opened = self.core.open(write, end_stream);
         self.core.watch_writing();
         opened
     }
@@ -162,7 +172,11 @@ impl Connection {
 
 impl Core {
     /// Opens a stream.
-    fn open(&mut self, fields: &[(&str, &[u8])], end_stream: bool) -> Result<StreamId, OpenError> {
+    fn open(
+        &mut self,
+        write: &mut dyn FnMut(&mut Encoder<'_>),
+        end_stream: bool,
+    ) -> Result<StreamId, OpenError> {
         let peer = self.peer.as_ref();
         let max_streams = peer.and_then(|peer| peer.max_concurrent_streams);
         let window = peer.map_or(INITIAL_WINDOW, |peer| peer.initial_window_size);
@@ -171,7 +185,7 @@ impl Core {
             return Err(OpenError::Later);
         }
         let id = self.streams.next_id().ok_or(OpenError::Exhausted)?;
-        self.push_headers(id, fields, end_stream)
+        self.push_headers(id, write, end_stream)
             .map_err(|TooLarge| OpenError::TooLarge)?;
         let mut stream = Stream::open(id, window);
         if end_stream {
@@ -195,7 +209,7 @@ impl Core {
         if !self.outbox.has_room() {
             return Err(HeadersError::Later);
         }
-        self.push_headers(id, fields, end_stream)
+        self.push_headers(id, &mut |block| put(fields, block), end_stream)
             .map_err(|TooLarge| HeadersError::TooLarge)?;
         self.patience.progress();
         if end_stream {
@@ -220,24 +234,20 @@ impl Core {
     fn push_headers(
         &mut self,
         stream: StreamId,
-        fields: &[(&str, &[u8])],
+        write: &mut dyn FnMut(&mut Encoder<'_>),
         end_stream: bool,
     ) -> Result<(), TooLarge> {
         let peer = self.peer.as_ref();
         let max_list = peer.and_then(|peer| peer.max_header_list_size);
-        if is_above(list_size(fields), max_list) {
-            return Err(TooLarge);
-        }
         let mut fits = true;
         self.outbox.push(|out| {
             let begin = out.len();
             out.extend_from_slice(&[0; HEAD]);
             let mut block = Encoder::begin(out);
-            for (name, value) in fields {
-                block.field(name, value);
-            }
+            write(&mut block);
+            let is_accepted = !is_above(block.list_size(), max_list);
             let length = out.len() - begin - HEAD;
-            fits = length <= config::MAX_SENT_HEADER_BLOCK;
+            fits = is_accepted && length <= config::MAX_SENT_HEADER_BLOCK;
             if fits {
                 let head = Headers::head(stream, length, end_stream).encode();
                 out[begin..begin + HEAD].copy_from_slice(&head);
@@ -318,12 +328,11 @@ impl Core {
 /// Headers that are more than the peer accepts, or than we send.
 struct TooLarge;
 
-/// The size of a header list, in RFC 9113's way of counting (§6.5.2).
-fn list_size(fields: &[(&str, &[u8])]) -> usize {
-    let sizes = fields
-        .iter()
-        .map(|(name, value)| name.len() + value.len() + 32);
-    sizes.sum()
+/// Puts fields into a header block.
+fn put(fields: &[(&str, &[u8])], block: &mut Encoder<'_>) {
+    for (name, value) in fields {
+        block.field(name, value);
+    }
 }
 
 /// Whether a number is above a limit of the peer's.

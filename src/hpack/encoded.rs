@@ -1,0 +1,123 @@
+//! Fields that are the same in every block, encoded when the program is compiled.
+//!
+//! Pure, and the same octets as [`Encoder`](super::Encoder)'s: a copy of them is all that is left
+//! to do when a block is written.
+
+use super::{integer, table};
+
+/// Fields as [`Encoder::field`](super::Encoder::field) writes them.
+///
+/// ```
+/// use plugind::hpack::{Encoded, Encoder};
+///
+/// const TE: Encoded = Encoded::new(&[("te", b"trailers")]);
+///
+/// let mut block = Vec::new();
+/// Encoder::begin(&mut block).encoded(&TE);
+/// assert_eq!(block, b"\x20\x00\x02te\x08trailers");
+/// ```
+#[derive(Debug, Clone)]
+pub struct Encoded {
+    octets: [u8; CAPACITY],
+    length: usize,
+    list_size: usize,
+}
+
+impl Encoded {
+    /// Encodes a few short fields. More than fit here are a mistake that does not compile where
+    /// this is a constant, and panics elsewhere.
+    pub const fn new(fields: &[(&str, &[u8])]) -> Self {
+        let mut encoded = Self {
+            octets: [0; CAPACITY],
+            length: 0,
+            list_size: 0,
+        };
+        let mut index = 0;
+        while index < fields.len() {
+            let (name, value) = fields[index];
+            encoded.field(name.as_bytes(), value);
+            index += 1;
+        }
+        encoded
+    }
+
+    /// What is to be written.
+    pub(super) fn octets(&self) -> &[u8] {
+        &self.octets[..self.length]
+    }
+
+    /// The size of the fields, as [`Encoder::list_size`](super::Encoder::list_size) counts it.
+    pub(super) fn list_size(&self) -> usize {
+        self.list_size
+    }
+
+    const fn field(&mut self, name: &[u8], value: &[u8]) {
+        if let Some(index) = table::static_index(name) {
+            self.integer(index, 4);
+        } else {
+            self.integer(0, 4);
+            self.string(name);
+        }
+        self.string(value);
+        self.list_size += table::size(name, value);
+    }
+
+    const fn string(&mut self, octets: &[u8]) {
+        self.integer(octets.len(), 7);
+        let mut index = 0;
+        while index < octets.len() {
+            self.push(octets[index]);
+            index += 1;
+        }
+    }
+
+    /// An integer with a prefix of so many bits, and at most one octet behind it.
+    #[allow(clippy::cast_possible_truncation)] // What is cut is below 256.
+    const fn integer(&mut self, value: usize, prefix_bits: u32) {
+        let max_prefix = integer::max_prefix(prefix_bits);
+        if value < max_prefix as usize {
+            return self.push(value as u8);
+        }
+        let rest = value - max_prefix as usize;
+        assert!(rest < 0x80, "no name or value here is so long");
+        self.push(max_prefix);
+        self.push(rest as u8);
+    }
+
+    const fn push(&mut self, octet: u8) {
+        self.octets[self.length] = octet;
+        self.length += 1;
+    }
+}
+
+/// How many octets there can be: those that follow the path in a gRPC request, and some more.
+const CAPACITY: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hpack::Encoder;
+
+    #[test]
+    fn what_is_encoded_before_is_what_the_encoder_writes() {
+        let blocks: [&[(&str, &[u8])]; 5] = [
+            &[],
+            &[(":method", b"POST"), (":scheme", b"http")],
+            &[("te", b"trailers"), ("content-type", b"application/grpc")],
+            &[("grpc-timeout", b""), ("user-agent", b"plugind/10.20.30")],
+            &[("www-authenticate", &[b'x'; 50])],
+        ];
+        for fields in blocks {
+            let (mut plain, mut copied) = (Vec::new(), Vec::new());
+            let mut block = Encoder::begin(&mut plain);
+            for (name, value) in fields {
+                block.field(name, value);
+            }
+            let list_size = block.list_size();
+            let mut block = Encoder::begin(&mut copied);
+            block.encoded(&Encoded::new(fields));
+            assert_eq!(block.list_size(), list_size);
+            assert_eq!(copied, plain);
+        }
+    }
+}
