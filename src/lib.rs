@@ -71,6 +71,7 @@
 
 pub mod config;
 pub mod escape;
+mod few;
 pub mod time;
 
 pub mod hpack;

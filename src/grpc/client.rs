@@ -9,12 +9,11 @@
 //!
 //! Every method but `transmit` and the questions may lead to events, so step 2 follows all of them.
 
-use std::collections::VecDeque;
-
 use super::call::{Call, Outcome, Shape};
 use super::error::CallError;
 use super::event::{CallId, Event};
 use crate::config;
+use crate::few::Few;
 use crate::http2::{self, Connection, ConnectionError, ErrorCode, Settings, StreamId};
 use crate::time::Time;
 
@@ -33,9 +32,9 @@ struct Unread {
 pub struct Client {
     http2: Connection,
     /// The calls that have not ended, in the order they were made.
-    calls: Vec<Call>,
+    calls: Few<Call>,
     /// What was not told yet: at most one event for each call that was made.
-    events: VecDeque<Event>,
+    events: Few<Event>,
     /// What was received and not looked at yet. Until it is, nothing else is taken from the
     /// connection: so however many messages fit a frame, they cost no more memory than it.
     unread: Option<Unread>,
@@ -50,8 +49,8 @@ impl Client {
     pub fn new(now: Time) -> Self {
         Self {
             http2: Connection::client(now),
-            calls: Vec::new(),
-            events: VecDeque::new(),
+            calls: Few::new(),
+            events: Few::new(),
             unread: None,
             next: CallId::FIRST,
             patient_until: None,
@@ -109,10 +108,6 @@ impl Client {
         } else if call.deadline.is_some_and(|deadline| deadline <= now) {
             self.tell(&call, Err(CallError::DeadlineExceeded));
         } else {
-            if self.calls.is_empty() {
-                // Most connections serve one call after the other.
-                self.calls.reserve_exact(1);
-            }
             self.calls.push(call);
             self.send(now);
         }
@@ -127,7 +122,7 @@ impl Client {
 
     /// Ends a call, with [`CallError::Cancelled`] for a result; nothing when it has ended.
     pub fn cancel(&mut self, call: CallId, now: Time) {
-        if let Some(index) = self.calls.iter().position(|other| other.id == call) {
+        if let Some(index) = self.calls.position(|other| other.id == call) {
             self.finish(index, Err(CallError::Cancelled), ErrorCode::CANCEL, now);
         }
     }
@@ -178,7 +173,7 @@ impl Client {
         while self.events.is_empty() && (self.read_message(now) || self.receive(now)) {}
         self.look_for_greeting(now);
         self.send(now);
-        self.events.pop_front()
+        self.events.remove(0)
     }
 
     /// Says goodbye: all calls are cancelled, and no more can be made.
@@ -204,8 +199,8 @@ impl Client {
         let calls: usize = self.calls.iter().map(Call::mem_used).sum();
         self.http2.mem_used()
             + calls
-            + self.calls.capacity() * size_of::<Call>()
-            + self.events.capacity() * size_of::<Event>()
+            + self.calls.mem_used()
+            + self.events.mem_used()
             + self
                 .unread
                 .as_ref()
@@ -214,8 +209,8 @@ impl Client {
 
     /// A call that has taken too long.
     fn late(&self, now: Time) -> Option<usize> {
-        let is_late = |call| self.due(call).is_some_and(|due| due <= now);
-        self.calls.iter().position(is_late)
+        let is_late = |call: &Call| self.due(call).is_some_and(|due| due <= now);
+        self.calls.position(is_late)
     }
 
     /// When a call has taken too long.
@@ -228,7 +223,7 @@ impl Client {
     fn look_for_greeting(&mut self, now: Time) {
         if self.patient_until.is_some() && self.peer_settings().is_some() {
             self.patient_until = None;
-            for call in &mut self.calls {
+            for call in self.calls.iter_mut() {
                 call.restart(now);
             }
         }
@@ -254,8 +249,9 @@ impl Client {
         match message {
             Ok(message) => {
                 let (id, cut) = (call.id, call.cut());
-                let message = message.map(|message| Event::Message { call: id, message });
-                self.events.extend(message);
+                if let Some(message) = message {
+                    self.events.push(Event::Message { call: id, message });
+                }
                 if is_read && unread.end_stream {
                     self.settle(unread.stream, Some(Err(cut)), true, now);
                 }
@@ -347,14 +343,14 @@ impl Client {
 
     /// Where the call on `stream` is.
     fn position(&self, stream: StreamId) -> Option<usize> {
-        let mut calls = self.calls.iter();
-        calls.position(|call| call.stream() == Some(stream))
+        self.calls.position(|call| call.stream() == Some(stream))
     }
 
     /// Makes a call that the server has not looked at once more, at once, if there can be another
     /// stream for it; or else ends it.
     fn refuse(&mut self, index: usize, now: Time) {
-        let again = self.calls[index].begin_again();
+        let call = self.calls.get_mut(index);
+        let again = call.is_some_and(Call::begin_again);
         if !again || self.is_closed() {
             let error = CallError::Refused { again };
             self.finish(index, Err(error), ErrorCode::CANCEL, now);
@@ -364,14 +360,14 @@ impl Client {
     /// Ends the calls that a server which goes away will not look at.
     fn refuse_above(&mut self, last_stream: u32, now: Time) {
         let is_above = |call: &Call| call.stream().is_some_and(|id| id.get() > last_stream);
-        while let Some(index) = self.calls.iter().position(is_above) {
+        while let Some(index) = self.calls.position(is_above) {
             self.refuse(index, now);
         }
     }
 
     /// Ends all calls with their connection.
     fn lose(&mut self, error: &ConnectionError, now: Time) {
-        while let Some(call) = self.calls.first() {
+        while let Some(call) = self.calls.get_mut(0) {
             let written = call.stream().is_some_and(|id| self.http2.was_written(id));
             let error = error.clone();
             let lost = CallError::Connection { error, written };
@@ -392,7 +388,9 @@ impl Client {
 
     /// Ends a call; its stream, where it is still open, is reset with `code`.
     fn finish(&mut self, index: usize, outcome: Outcome, code: ErrorCode, now: Time) {
-        let call = self.calls.remove(index);
+        let Some(call) = self.calls.remove(index) else {
+            return;
+        };
         if let Some(stream) = call.stream() {
             self.http2.reset(stream, code, now);
         }
@@ -401,7 +399,7 @@ impl Client {
 
     /// Queues the news of a call's end.
     fn tell(&mut self, call: &Call, result: Outcome) {
-        self.events.push_back(match call.shape {
+        self.events.push(match call.shape {
             Shape::Unary => Event::Finished {
                 call: call.id,
                 result,
@@ -415,6 +413,6 @@ impl Client {
 }
 
 /// The call on a stream.
-fn find(calls: &mut [Call], stream: StreamId) -> Option<&mut Call> {
+fn find(calls: &mut Few<Call>, stream: StreamId) -> Option<&mut Call> {
     calls.iter_mut().find(|call| call.stream() == Some(stream))
 }

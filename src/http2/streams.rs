@@ -1,7 +1,7 @@
 //! The streams of a connection: those that are open, and how the last few ended.
 //!
 //! Pure. Streams are opened in the order of their numbers, and all by the client, because pushes
-//! are refused: so one vector holds them, and it needs no sorting. A stream that has ended is
+//! are refused: so one list holds them, and it needs no sorting. A stream that has ended is
 //! forgotten at once but for a short memory of who ended it, because late frames are natural on a
 //! stream that we ended and wrong on one that the peer ended.
 
@@ -10,13 +10,14 @@ use super::error::Violation;
 use super::frame::Kind;
 use super::role::Role;
 use super::stream::{State, Stream};
+use crate::few::Few;
 
 /// The streams.
 #[derive(Debug)]
 pub(super) struct Streams {
     /// Which end of the connection we are.
     role: Role,
-    open: Vec<Stream>,
+    open: Few<Stream>,
     /// The highest stream that was opened, by the client: a server opens none, it does not push.
     highest: u32,
     /// The last streams that ended, the latest first.
@@ -47,7 +48,7 @@ impl Streams {
     pub(super) fn new(role: Role) -> Self {
         Self {
             role,
-            open: Vec::new(),
+            open: Few::new(),
             highest: 0,
             ended: [None; REMEMBERED],
         }
@@ -57,10 +58,6 @@ impl Streams {
     pub(super) fn insert(&mut self, stream: Stream) {
         debug_assert!(stream.id.get() > self.highest);
         self.highest = stream.id.get();
-        if self.open.is_empty() {
-            // Most connections serve one stream after the other.
-            self.open.reserve_exact(1);
-        }
         self.open.push(stream);
     }
 
@@ -111,7 +108,7 @@ impl Streams {
             return Err(Violation::IdleStream(kind, id.get()));
         }
         match self.index(id) {
-            Some(index) => Ok(Found::Open(&mut self.open[index])),
+            Some(index) => Ok(self.open.get_mut(index).map_or(Found::Ended, Found::Open)),
             None => self.late(kind, id),
         }
     }
@@ -135,16 +132,14 @@ impl Streams {
 
     /// Removes a stream that we ended.
     pub(super) fn ended_by_us(&mut self, id: StreamId) {
-        if let Some(index) = self.index(id) {
-            let stream = self.open.remove(index);
+        if let Some(stream) = self.remove(id) {
             self.remember(id, !stream.state.can_receive());
         }
     }
 
     /// Removes a stream that the peer ended.
     pub(super) fn ended_by_peer(&mut self, id: StreamId) {
-        if let Some(index) = self.index(id) {
-            self.open.remove(index);
+        if self.remove(id).is_some() {
             self.remember(id, true);
         }
     }
@@ -160,8 +155,10 @@ impl Streams {
     /// Removes the streams of ours above `last`, which the peer has not looked at.
     pub(super) fn remove_above(&mut self, last: u32) {
         let role = self.role;
-        self.open
-            .retain(|stream| stream.id.get() <= last || !role.opens(stream.id.get()));
+        let is_above = |stream: &Stream| stream.id.get() > last && role.opens(stream.id.get());
+        while let Some(index) = self.open.position(is_above) {
+            self.open.remove(index);
+        }
     }
 
     /// The open streams.
@@ -171,12 +168,18 @@ impl Streams {
 
     /// Octets of memory held.
     pub(super) fn mem_used(&self) -> usize {
-        self.open.capacity() * size_of::<Stream>()
+        self.open.mem_used()
     }
 
     /// Where the stream with this number is.
     fn index(&self, id: StreamId) -> Option<usize> {
-        self.open.binary_search_by_key(&id, |stream| stream.id).ok()
+        self.open.position(|stream| stream.id == id)
+    }
+
+    /// Takes out the stream with this number.
+    fn remove(&mut self, id: StreamId) -> Option<Stream> {
+        let index = self.index(id)?;
+        self.open.remove(index)
     }
 
     /// Remembers how a stream ended, and forgets the one before the last few.

@@ -278,7 +278,7 @@ fn may_name(layer: &str) -> &'static [&'static str] {
 const SHELL: &str = "daemon";
 
 /// What every layer may name.
-const EVERYWHERE: [&str; 3] = ["config", "escape", "time"];
+const EVERYWHERE: [&str; 4] = ["config", "escape", "few", "time"];
 
 /// How the system is named: files, descriptors, clocks, threads, and the packages that wrap them.
 const SYSTEM: [&str; 14] = [

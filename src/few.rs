@@ -1,0 +1,122 @@
+//! A list that mostly has one item, and needs no memory of its own for that.
+//!
+//! Pure. Nearly every connection serves one call after the other, so that one call, one stream and
+//! one event are all that there is at a time.
+
+/// The list.
+#[derive(Debug)]
+pub(crate) struct Few<T> {
+    /// The first item, without which there are no others.
+    first: Option<T>,
+    others: Vec<T>,
+}
+
+impl<T> Few<T> {
+    /// An empty list.
+    pub(crate) const fn new() -> Self {
+        Self {
+            first: None,
+            others: Vec::new(),
+        }
+    }
+
+    /// How many items there are.
+    pub(crate) fn len(&self) -> usize {
+        usize::from(self.first.is_some()) + self.others.len()
+    }
+
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
+
+    /// The items.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.first.iter().chain(&self.others)
+    }
+
+    /// The items, to be changed.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.first.iter_mut().chain(&mut self.others)
+    }
+
+    /// Where the first item is that meets the condition.
+    pub(crate) fn position(&self, is_met: impl FnMut(&T) -> bool) -> Option<usize> {
+        self.iter().position(is_met)
+    }
+
+    /// The item at `index`.
+    pub(crate) fn get_mut(&mut self, index: usize) -> Option<&mut T> {
+        match index.checked_sub(1) {
+            None => self.first.as_mut(),
+            Some(index) => self.others.get_mut(index),
+        }
+    }
+
+    /// Adds an item at the end.
+    pub(crate) fn push(&mut self, item: T) {
+        if self.first.is_none() {
+            self.first = Some(item);
+        } else {
+            self.others.push(item);
+        }
+    }
+
+    /// Takes out the item at `index`; those behind it move up.
+    pub(crate) fn remove(&mut self, index: usize) -> Option<T> {
+        match index.checked_sub(1) {
+            None => {
+                let next = self.remove_other(0);
+                std::mem::replace(&mut self.first, next)
+            }
+            Some(index) => self.remove_other(index),
+        }
+    }
+
+    /// Octets of memory held, beyond the value itself.
+    pub(crate) fn mem_used(&self) -> usize {
+        self.others.capacity() * size_of::<T>()
+    }
+
+    fn remove_other(&mut self, index: usize) -> Option<T> {
+        (index < self.others.len()).then(|| self.others.remove(index))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(items: impl IntoIterator<Item = char>) -> Few<char> {
+        let mut list = Few::new();
+        items.into_iter().for_each(|item| list.push(item));
+        list
+    }
+
+    #[test]
+    fn items_keep_their_order_and_those_behind_one_that_goes_move_up() {
+        for (index, expected) in [(0, "bc"), (1, "ac"), (2, "ab"), (3, "abc")] {
+            let mut list = list("abc".chars());
+            assert_eq!(list.remove(index), "abc".chars().nth(index));
+            assert_eq!(list.iter().collect::<String>(), expected);
+            assert_eq!(list.len(), expected.len());
+            for (index, item) in expected.chars().enumerate() {
+                assert_eq!(list.get_mut(index), Some(&mut { item }));
+            }
+            assert_eq!(list.get_mut(expected.len()), None);
+        }
+    }
+
+    #[test]
+    fn one_item_after_the_other_takes_no_memory() {
+        let mut list = list([]);
+        for item in 'a'..='z' {
+            assert!(list.is_empty());
+            list.push(item);
+            list.iter_mut().for_each(char::make_ascii_uppercase);
+            assert_eq!(list.remove(0), Some(item.to_ascii_uppercase()));
+            assert_eq!(list.remove(0), None);
+        }
+        assert_eq!(list.mem_used(), 0);
+    }
+}
