@@ -6,12 +6,12 @@
 //! symbols, and a longer code is greater than every shorter one when both are aligned to the left.
 //! So the lengths alone are the whole table, and a code is found by comparing the next 32 bits with
 //! the last code of each length. There are 21 lengths, and everything printable that is common is
-//! among the first four.
+//! among the first four: for these, the next eight bits are enough to look the symbol up.
 //!
 //! ```text
-//! bits     11110110101...   a window of 32, filled up with ones behind the end of the string
-//! lengths  5: 01001|11..  6: 101101|11..  7: 1111011|11..   7 is the first not below the window
-//! symbol   SYMBOLS[first symbol of length 7 + (1111011 - first code of length 7)]
+//! bits     11111111000...   a window of 32, filled up with ones behind the end of the string
+//! lengths  5: 01001|11..  ...  10: 1111111001|11..   10 is the first not below the window
+//! symbol   SYMBOLS[first symbol of length 10 + (1111111100 - first code of length 10)]
 //! ```
 
 use super::Error;
@@ -21,8 +21,8 @@ pub(super) fn decode(input: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
     // In proportion to octets that are here, not to a length that somebody announced.
     out.reserve(input.len() * 8 / SHORTEST_CODE);
     let mut bits = Bits::new(input);
-    while let Some(length) = bits.next_length() {
-        out.push(bits.take_symbol(length)?);
+    while let Some(symbol) = bits.next_symbol() {
+        out.push(symbol?);
     }
     bits.check_padding()
 }
@@ -47,28 +47,40 @@ impl<'a> Bits<'a> {
         }
     }
 
-    /// The length of the next symbol's code; `None` when what is left is too short for a symbol.
-    fn next_length(&mut self) -> Option<&'static Length> {
+    /// Takes the next symbol; `None` when what is left is too short for one.
+    fn next_symbol(&mut self) -> Option<Result<u8, Error>> {
         if self.count < LONGEST_CODE {
             self.refill();
+        }
+        let (bits, symbol) = SHORT[(self.window() >> (u32::BITS - SHORT_CODE)) as usize];
+        if bits == 0 {
+            return self.next_long();
+        }
+        self.take(bits.into())?;
+        Some(Ok(symbol))
+    }
+
+    /// Takes the next symbol, whose code is longer than `SHORT_CODE`, or else only padding.
+    fn next_long(&mut self) -> Option<Result<u8, Error>> {
+        if self.count <= SHORT_CODE {
+            return None;
         }
         let window = self.window();
         // The last code of the last length is all ones, so there is always one that is not below
         // the window.
-        let length = LENGTHS
-            .iter()
-            .find(|length| length.bits > self.count || window <= length.last)?;
-        (length.bits <= self.count).then_some(length)
-    }
-
-    /// Takes the next symbol, whose code has this length.
-    fn take_symbol(&mut self, length: &Length) -> Result<u8, Error> {
-        let index = length.index_of(self.window());
-        self.buffer = !(!self.buffer << length.bits);
-        self.count -= length.bits;
+        let length = LENGTHS.iter().find(|length| window <= length.last)?;
+        self.take(length.bits)?;
         // RFC 7541 §5.2: "A Huffman-encoded string literal containing the EOS symbol MUST be
         // treated as a decoding error."
-        SYMBOLS.get(index).copied().ok_or(Error::HuffmanEos)
+        let symbol = SYMBOLS.get(length.index_of(window)).copied();
+        Some(symbol.ok_or(Error::HuffmanEos))
+    }
+
+    /// Takes the next bits; `None` when there are not so many.
+    fn take(&mut self, bits: u32) -> Option<()> {
+        self.count = self.count.checked_sub(bits)?;
+        self.buffer = !(!self.buffer << bits);
+        Some(())
     }
 
     /// Takes in four octets while there are as many, and then what is left.
@@ -133,6 +145,10 @@ static SYMBOLS: [u8; EOS] = symbols();
 /// The lengths that codes have, shortest first.
 static LENGTHS: [Length; DISTINCT_LENGTHS] = lengths();
 
+/// The length and the symbol of the code that so many next bits start with; (0, 0) where it is
+/// longer than they are.
+static SHORT: [(u8, u8); 1 << SHORT_CODE] = short();
+
 #[allow(clippy::cast_possible_truncation)] // a symbol below EOS is an octet
 const fn symbols() -> [u8; EOS] {
     let mut symbols = [0; EOS];
@@ -185,6 +201,25 @@ const fn lengths() -> [Length; DISTINCT_LENGTHS] {
     lengths
 }
 
+#[allow(clippy::cast_possible_truncation)] // no length is above 30
+const fn short() -> [(u8, u8); 1 << SHORT_CODE] {
+    let (symbols, lengths) = (symbols(), lengths());
+    let mut short = [(0, 0); 1 << SHORT_CODE];
+    let mut index = 0;
+    let mut length = 0;
+    while lengths[length].bits <= SHORT_CODE {
+        let window = (index as u32) << (u32::BITS - SHORT_CODE);
+        if window > lengths[length].last {
+            length += 1;
+            continue;
+        }
+        let symbol = symbols[lengths[length].index_of(window)];
+        short[index] = (lengths[length].bits as u8, symbol);
+        index += 1;
+    }
+    short
+}
+
 const fn codes_of_length(bits: u32) -> u32 {
     let mut codes = 0;
     let mut symbol = 0;
@@ -203,6 +238,10 @@ const EOS: usize = 256;
 
 /// The bits of the shortest code, which bounds how much longer a string can become.
 const SHORTEST_CODE: usize = 5;
+
+/// The bits of the codes that are looked up: those of all letters, digits and signs that header
+/// fields are mostly made of.
+const SHORT_CODE: u32 = 8;
 
 /// The bits of the longest code.
 const LONGEST_CODE: u32 = 30;
