@@ -64,22 +64,19 @@ impl<T> Few<T> {
 
     /// Takes out the item at `index`; those behind it move up.
     pub(crate) fn remove(&mut self, index: usize) -> Option<T> {
-        match index.checked_sub(1) {
-            None => {
-                let next = self.remove_other(0);
-                std::mem::replace(&mut self.first, next)
+        let Some(index) = index.checked_sub(1) else {
+            let first = self.first.take();
+            if !self.others.is_empty() {
+                self.first = Some(self.others.remove(0));
             }
-            Some(index) => self.remove_other(index),
-        }
+            return first;
+        };
+        (index < self.others.len()).then(|| self.others.remove(index))
     }
 
     /// Octets of memory held, beyond the value itself.
     pub(crate) fn mem_used(&self) -> usize {
         self.others.capacity() * size_of::<T>()
-    }
-
-    fn remove_other(&mut self, index: usize) -> Option<T> {
-        (index < self.others.len()).then(|| self.others.remove(index))
     }
 }
 

@@ -186,7 +186,7 @@ impl Client {
 
     /// Whether no more calls can be made.
     pub fn is_closed(&self) -> bool {
-        self.http2.closing().is_some()
+        self.http2.is_closing()
     }
 
     /// What the server wants of an HTTP/2 client, once it said so.

@@ -88,12 +88,16 @@ impl Core {
 
     /// Watches whether the peer reads, while there is something to be read.
     pub(super) fn watch_writing(&mut self) {
-        self.stalls_at = if self.outbox.transmit().is_empty() {
-            None
-        } else {
-            let at = self.now + config::WRITE_STALL_TIMEOUT;
-            Some(self.stalls_at.unwrap_or(at))
-        };
+        if self.outbox.transmit().is_empty() {
+            self.stalls_at = None;
+        } else if self.stalls_at.is_none() {
+            self.stalls_at = Some(self.now + config::WRITE_STALL_TIMEOUT);
+        }
+    }
+
+    /// Whether somebody has said goodbye, so that no stream can be opened any more.
+    pub(super) fn is_closing(&self) -> bool {
+        self.gone.is_some() || self.leaving
     }
 
     /// Why no stream can be opened any more, once somebody has said goodbye.

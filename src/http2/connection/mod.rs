@@ -154,6 +154,11 @@ impl Connection {
         matches!(self.phase, Phase::Ended { .. })
     }
 
+    /// Whether no stream can be opened any more.
+    pub fn is_closing(&self) -> bool {
+        self.is_ended() || self.core.is_closing()
+    }
+
     /// Why no stream can be opened any more, once that is so.
     pub fn closing(&self) -> Option<ConnectionError> {
         match &self.phase {

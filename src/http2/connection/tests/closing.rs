@@ -77,6 +77,7 @@ fn a_goaway_is_told_with_its_reason() {
 #[test]
 fn of_a_megabyte_of_reasons_256_octets_are_kept() {
     let mut peer = Peer::asked(1);
+    assert!(!peer.machine.is_closing());
     for _ in 0..64 {
         peer.say(&goaway(ONE, 0, &[b'x'; 16_376]));
         assert!(peer.peak < 32 * 1024, "{} octets", peer.peak);
@@ -84,6 +85,7 @@ fn of_a_megabyte_of_reasons_256_octets_are_kept() {
     let Some(ConnectionError::GoneAway(gone)) = peer.machine.closing() else {
         panic!("it said so");
     };
+    assert!(peer.machine.is_closing());
     assert_eq!(gone.debug.len(), 256);
 }
 

@@ -54,6 +54,7 @@ fn hold(limits: impl IntoIterator<Item = (Reached, Vec<u8>, Violation)>) {
         peer.say(&beyond);
         let error = ConnectionError::Violation(violation);
         let code = error.code().to_string();
+        assert!(peer.machine.is_closing());
         assert_eq!(peer.machine.closing(), Some(error));
         let last = peer.hear().pop().expect("it says goodbye");
         assert!(
