@@ -114,13 +114,13 @@ impl Connection {
 
     /// Says goodbye if that is possible at once, and closes.
     ///
-    /// What the peer has written is taken first: a unix socket that is closed with unread bytes
-    /// gives its peer an error where it should see an end. A read that has room left has taken all.
-    /// Nothing is waited for after the goodbye: many peers answer it.
+    /// What the loop has reported is read first: a unix socket that is closed with unread bytes
+    /// gives its peer an error where it should see an end. Nothing is waited for after the goodbye:
+    /// many peers answer it.
     pub(super) fn hang_up(mut self, farewell: &[u8]) {
         let mut rest = [0; REST];
         for _ in 0..FAREWELL_READS {
-            if !matches!(self.read(&mut rest), Moved::Bytes(REST)) {
+            if !self.is_readable || !matches!(self.read(&mut rest), Moved::Bytes(_)) {
                 break;
             }
         }
@@ -237,8 +237,9 @@ mod tests {
     #[test]
     fn a_peer_that_is_hung_up_on_sees_a_farewell_and_an_end_and_no_error() {
         for unread in [0, 10, REST, 10 * REST] {
-            let (ours, mut theirs) = pair();
+            let (mut ours, mut theirs) = pair();
             theirs.write_all(&vec![0; unread]).unwrap();
+            ours.set_readable();
             ours.hang_up(b"bye");
             let mut heard = String::new();
             theirs.read_to_string(&mut heard).unwrap();
