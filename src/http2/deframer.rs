@@ -125,8 +125,10 @@ impl Deframer {
     }
 }
 
-/// The first size of the buffer: a whole answer to a small call fits (octets).
-const INITIAL: usize = 512;
+/// The first size of the buffer: a whole answer to a small call fits (octets). A little less than
+/// the power of two, so that an allocator's own octets fit beside it: many take whole pages for
+/// what is larger, and give each back when its few buffers have gone.
+const INITIAL: usize = 480;
 
 /// The last size of the buffer: one frame of the size that we accept (octets).
 const LARGEST: usize = HEAD + MIN_FRAME as usize;
