@@ -51,7 +51,7 @@ pub struct PluginManager {
     connections: Connections,
     guards: Guards,
     programs: Programs,
-    /// The connections whose processes have ended, of which the core has not been told yet.
+    /// The connections whose processes have ended, which the core has not been told yet.
     ended: Vec<LinkId>,
     state_file: Option<StateFile>,
 }
@@ -135,6 +135,7 @@ impl PluginManager {
             self.serve(link, now);
         }
         for link in std::mem::take(&mut self.ended) {
+            self.guards.remove(link);
             let ended = manager::Input::ProcessEnded { link };
             self.manager.handle_input(ended, now);
         }
@@ -212,7 +213,8 @@ impl PluginManager {
                 Source::Inotify => self.is_inotify_ready = true,
                 Source::Wake => {} // Whoever it is for asks by `is_woken`.
                 Source::Connection(link) => self.connections.report(link, event),
-                Source::Process(peer) => self.ended.append(&mut self.guards.end(peer)),
+                Source::Guard(link) if self.guards.contains(link) => self.ended.push(link),
+                Source::Guard(_) => {}
                 Source::Program(id) => self.programs.report(id),
             }
         }
@@ -306,8 +308,8 @@ impl PluginManager {
                     self.manager.handle_input(input, now);
                 }
                 manager::Output::Transmit { link } => self.write(link, now),
-                manager::Output::Guard { link, process } => {
-                    let by = self.guard(link, process);
+                manager::Output::Guard { link } => {
+                    let by = self.guard(link);
                     let guarded = manager::Input::Guarded { link, by };
                     self.manager.handle_input(guarded, now);
                 }
@@ -344,12 +346,11 @@ impl PluginManager {
     }
 
     /// Watches the process behind a connection if that is possible, else the connection.
-    fn guard(&mut self, link: LinkId, process: Option<Process>) -> manager::Guard {
+    fn guard(&mut self, link: LinkId) -> manager::Guard {
         let Some(connection) = self.connections.get_mut(link) else {
             return manager::Guard::Connection;
         };
-        let registry = self.poll.registry();
-        match self.guards.add(link, process, connection, registry) {
+        match self.guards.add(link, connection, self.poll.registry()) {
             Ok(()) => manager::Guard::Process,
             Err(error) => {
                 log::debug!("{link:?}: its process cannot be watched: {error}");

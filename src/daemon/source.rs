@@ -2,9 +2,8 @@
 
 use mio::Token;
 
-use super::guards::Peer;
 use crate::handler::EffectId;
-use crate::manager::{LinkId, Process};
+use crate::manager::LinkId;
 
 /// What has a descriptor in the loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,23 +14,21 @@ pub(super) enum Source {
     Wake,
     /// A connection.
     Connection(LinkId),
-    /// A process that serves plugins.
-    Process(Peer),
+    /// The process that was found behind a connection.
+    Guard(LinkId),
     /// A program: its end, or what it writes to its standard error.
     Program(EffectId),
 }
 
 impl Source {
-    /// The name by which the loop knows it. Ids are never reused, so neither are names; the number
-    /// of a process is its name for as long as it is watched.
+    /// The name by which the loop knows it. Ids are never reused, so neither are names.
     pub(super) fn token(self) -> Token {
         let (kind, id) = match self {
             Self::Inotify => (0, 0),
             Self::Wake => (1, 0),
             Self::Connection(LinkId(id)) => (2, id),
-            Self::Process(Peer::Process(Process(number))) => (3, number.into()),
-            Self::Process(Peer::Behind(LinkId(id))) => (4, id),
-            Self::Program(EffectId(id)) => (5, id),
+            Self::Guard(LinkId(id)) => (3, id),
+            Self::Program(EffectId(id)) => (4, id),
         };
         // Where words are short, names come round again after half a thousand million.
         let id = id % (usize::MAX / KINDS) as u64;
@@ -45,10 +42,7 @@ impl Source {
             0 => Self::Inotify,
             1 => Self::Wake,
             2 => Self::Connection(LinkId(id)),
-            3 => Self::Process(Peer::Process(Process(
-                u32::try_from(id).unwrap_or_default(),
-            ))),
-            4 => Self::Process(Peer::Behind(LinkId(id))),
+            3 => Self::Guard(LinkId(id)),
             _ => Self::Program(EffectId(id)),
         }
     }
@@ -67,10 +61,9 @@ mod tests {
     fn everything_has_a_name_of_its_own_and_is_found_by_it() {
         let mut sources = vec![Source::Inotify, Source::Wake];
         for id in [1, 2, 7, 8, 1 << 28] {
-            sources.push(Source::Connection(LinkId(id.into())));
-            sources.push(Source::Process(Peer::Process(Process(id))));
-            sources.push(Source::Process(Peer::Behind(LinkId(id.into()))));
-            sources.push(Source::Program(EffectId(id.into())));
+            sources.push(Source::Connection(LinkId(id)));
+            sources.push(Source::Guard(LinkId(id)));
+            sources.push(Source::Program(EffectId(id)));
         }
         for source in &sources {
             assert_eq!(Source::of(source.token()), *source);

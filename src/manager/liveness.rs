@@ -68,11 +68,10 @@ impl Manager {
         let registered = self.actual.get_mut(&attempt.path);
         if let (Some(registered), Some(link)) = (registered, self.links.get_mut(id)) {
             registered.health.guard = Some(id);
-            let process = link.process;
-            registered.health.process = process;
+            registered.health.process = link.process;
             link.owner = Owner::Guard;
             self.guards.insert(id, attempt.path.clone());
-            self.outputs.push_back(Output::Guard { link: id, process });
+            self.outputs.push_back(Output::Guard { link: id });
         } else {
             self.drop_link(id, now);
         }

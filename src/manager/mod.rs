@@ -207,8 +207,6 @@ pub enum Output {
     Guard {
         /// Which.
         link: LinkId,
-        /// The process, as far as it can be seen.
-        process: Option<Process>,
     },
     /// Nobody needs to be watched over because of this connection any more.
     Unguard {

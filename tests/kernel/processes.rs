@@ -27,7 +27,7 @@ impl Process {
         )
     }
 
-    /// A process that serves two plugins, the second one on a new socket.
+    /// A process that serves two plugins, the second one on a new socket, too.
     fn serve_two([first, second]: [&Path; 2], [name, another]: [&str; 2]) -> Self {
         let mut command = Command::new(env::current_exe().unwrap());
         command.env(NAME, name);
@@ -120,59 +120,27 @@ fn a_plugin_that_is_killed_is_down_within_milliseconds_and_registered_again_when
     assert!(!is_down(&node));
 }
 
-/// By how many descriptors of this process that one is watched.
-fn watched_by(process: &Process) -> usize {
-    let pid = format!("Pid:\t{}", process.0.id());
-    let about = fs::read_dir("/proc/self/fdinfo").unwrap();
-    // Other tests open and close descriptors meanwhile.
-    about
-        .filter_map(|it| fs::read_to_string(it.unwrap().path()).ok())
-        .filter(|it| it.lines().any(|line| line == pid))
-        .count()
-}
-
 #[test]
-fn a_process_is_watched_by_one_descriptor_as_long_as_one_of_its_plugins_is_registered() {
+fn each_plugin_of_a_process_is_watched_until_that_is_killed() {
     let mut node = Node::start();
     let [one, two] = ["one.sock", "two.sock"].map(|name| node.path(name));
+    let all_up = |node: &mut Node| (node.registered() == 2 && down(node) == 0).then_some(());
     let mut process = Process::serve_two([&one, &two], ["one", "two"]);
-    node.until("both are registered", |node| {
-        (node.registered() == 2).then_some(())
-    });
-    node.until_quiet();
-    assert_eq!(watched_by(&process), 1);
-
-    fs::remove_file(&two).unwrap();
-    node.until_handler_is_told("deregister two");
-    assert_eq!(watched_by(&process), 1);
-    process.kill();
-    node.until("the other one is down", |node| is_down(node).then_some(()));
-    assert_eq!(node.registered(), 1, "it is kept");
-}
-
-#[test]
-fn both_plugins_of_a_process_are_down_when_it_is_killed() {
-    let mut node = Node::start();
-    let [one, two] = ["one.sock", "two.sock"].map(|name| node.path(name));
-    let mut process = Process::serve_two([&one, &two], ["one", "two"]);
-    node.until("both are registered", |node| {
-        (node.registered() == 2).then_some(())
-    });
+    node.until("both are registered", all_up);
     node.until_quiet();
     process.kill();
     node.until("both are down", |node| (down(node) == 2).then_some(()));
-    assert_eq!(watched_by(&process), 0);
 
-    // Each of them is guarded anew, by the process that serves it now.
     for socket in [&one, &two] {
         fs::remove_file(socket).unwrap();
     }
-    let again = Process::serve_two([&one, &two], ["one", "two"]);
-    node.until("both are back", |node| {
-        (node.registered() == 2 && down(node) == 0).then_some(())
-    });
+    let mut again = Process::serve_two([&one, &two], ["one", "two"]);
+    node.until("both are back", all_up);
     node.until_quiet();
-    assert_eq!(watched_by(&again), 1);
+    fs::remove_file(&two).unwrap();
+    node.until_handler_is_told("deregister two");
+    again.kill();
+    node.until("the other one is down", |node| is_down(node).then_some(()));
 }
 
 #[test]

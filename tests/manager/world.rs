@@ -267,7 +267,7 @@ impl World {
                 self.programs.remove(&id);
                 self.killed.push(id);
             }
-            Output::Guard { link, .. } => self.guard(link),
+            Output::Guard { link } => self.guard(link),
             Output::Unguard { link } => {
                 self.guards.remove(&link);
             }
