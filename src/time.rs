@@ -8,31 +8,34 @@ use std::ops::{Add, AddAssign};
 use std::time::Duration;
 
 /// A moment: the time since an origin that the caller chose (the daemon: its own start).
+///
+/// Counted in nanoseconds, which is enough for 584 years: moments are compared more often than
+/// anything else is done with them.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Time(Duration);
+pub struct Time(u64);
 
 impl Time {
     /// The origin itself.
-    pub const ZERO: Self = Self(Duration::ZERO);
+    pub const ZERO: Self = Self(0);
 
     /// The moment `elapsed` after the origin.
     pub const fn after_origin(elapsed: Duration) -> Self {
-        Self(elapsed)
+        Self(nanos(elapsed))
     }
 
     /// The moment that many milliseconds after the origin.
     pub const fn from_millis(millis: u64) -> Self {
-        Self(Duration::from_millis(millis))
+        Self::after_origin(Duration::from_millis(millis))
     }
 
     /// How long after the origin this is.
     pub const fn since_origin(self) -> Duration {
-        self.0
+        Duration::from_nanos(self.0)
     }
 
     /// How long after `earlier` this is; zero when it is not after it.
     pub const fn saturating_since(self, earlier: Self) -> Duration {
-        self.0.saturating_sub(earlier.0)
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 }
 
@@ -41,7 +44,7 @@ impl Add<Duration> for Time {
 
     /// Saturates: a moment too far away to be represented never comes.
     fn add(self, after: Duration) -> Self {
-        Self(self.0.saturating_add(after))
+        Self(self.0.saturating_add(nanos(after)))
     }
 }
 
@@ -53,9 +56,17 @@ impl AddAssign<Duration> for Time {
 
 impl fmt::Debug for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "+{:?}", self.0)
+        write!(f, "+{:?}", self.since_origin())
     }
 }
+
+/// So many nanoseconds, or as many as can be counted.
+const fn nanos(duration: Duration) -> u64 {
+    let whole = duration.as_secs().saturating_mul(NANOS_PER_SECOND);
+    whole.saturating_add(duration.subsec_nanos() as u64)
+}
+
+const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
 #[cfg(test)]
 mod tests {
@@ -64,7 +75,15 @@ mod tests {
     #[test]
     fn a_moment_too_far_away_never_comes_instead_of_wrapping() {
         let late = Time::from_millis(5) + Duration::MAX;
-        assert!(late > Time::from_millis(u64::MAX));
+        assert!(late > Time::ZERO + Duration::from_secs(500 * 365 * 86_400));
+        assert_eq!(late + Duration::from_nanos(1), late);
+    }
+
+    #[test]
+    fn a_moment_is_exact_to_the_nanosecond() {
+        let elapsed = Duration::new(1_000_000_000, 999_999_999);
+        assert_eq!(Time::after_origin(elapsed).since_origin(), elapsed);
+        assert_eq!((Time::ZERO + elapsed).since_origin(), elapsed);
     }
 
     #[test]
