@@ -34,8 +34,8 @@ impl<K: Clone + Ord> Deadlines<K> {
         self.change(key, before, at);
     }
 
-    /// The same for a key whose deadline changes often: its owner keeps it in `kept`, and sets that
-    /// to none, too, when it is popped.
+    /// The same for a key whose deadline changes often: its owner keeps it in `kept`. That is out
+    /// of reach when the deadline is popped: its owner clears it then.
     pub(super) fn set_kept(&mut self, key: K, kept: &mut Option<Time>, at: Option<Time>) {
         let before = std::mem::replace(kept, at);
         self.change(key, before, at);
@@ -58,12 +58,14 @@ impl<K: Clone + Ord> Deadlines<K> {
         self.by_time.first().map(|(at, key)| (*at, key))
     }
 
-    /// Whether `key` has that deadline, and if that is none, whether it has none.
-    pub(super) fn has(&self, key: &K, at: Option<Time>) -> bool {
-        match at {
-            Some(at) => self.by_time.contains(&(at, key.clone())),
-            None => self.by_time.iter().all(|(_, it)| it != key),
-        }
+    /// Whether `key` has that deadline.
+    pub(super) fn has(&self, key: K, at: Time) -> bool {
+        self.by_time.contains(&(at, key))
+    }
+
+    /// How many keys have a deadline, of those that their owners keep.
+    pub(super) fn kept(&self) -> usize {
+        self.by_time.len() - self.by_key.len()
     }
 
     /// The deadline of `key`, unless its owner keeps it.
@@ -112,12 +114,14 @@ mod tests {
         assert_eq!(deadlines.first(), Some((middle, &"a")));
         deadlines.set_kept("b", &mut kept, Some(early));
         assert_eq!(kept, Some(early));
-        assert!(deadlines.has(&"b", kept) && !deadlines.has(&"b", None));
+        assert!(deadlines.has("b", early) && !deadlines.has("b", late));
+        assert_eq!(deadlines.kept(), 1);
         assert_eq!(deadlines.pop_due(early), Some("b"));
         kept = None;
         deadlines.set_kept("b", &mut kept, Some(late));
         deadlines.set_kept("b", &mut kept, None);
-        assert!(deadlines.has(&"b", None) && deadlines.has(&"a", Some(middle)));
+        assert!(deadlines.has("a", middle));
+        assert_eq!(deadlines.kept(), 0);
         assert_eq!(deadlines.pop_due(late), Some("a"));
         assert_eq!(deadlines.pop_due(late), None);
     }

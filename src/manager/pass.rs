@@ -293,18 +293,25 @@ impl Manager {
         assert_eq!(self.places.taken(), places.count());
         for running in self.operations.iter() {
             let path = &running.attempt.path;
-            let wake = Wake::Operation(running.attempt.id);
-            let deadline = running.operation.deadline();
-            assert_eq!(running.deadline, deadline, "{path:?}");
-            assert!(self.deadlines.has(&wake, deadline), "{path:?}");
+            assert_eq!(running.deadline, running.operation.deadline(), "{path:?}");
             if let Some(plugin) = running.operation.plugin_in_question() {
                 let id = running.attempt.id;
                 assert_eq!(self.turns.holder(plugin), Some(id), "{plugin}");
             }
         }
-        for (id, link) in self.links.iter() {
-            let wake = Wake::Link(id);
-            assert!(self.deadlines.has(&wake, link.deadline), "{id:?}");
+        let operations = self.operations.iter();
+        let operations = operations.map(|it| (Wake::Operation(it.attempt.id), it.deadline));
+        let links = self.links.iter();
+        let links = links.map(|(id, link)| (Wake::Link(id), link.deadline));
+        let kept = operations.chain(links);
+        let kept: Vec<_> = kept.filter_map(|(wake, at)| Some((wake, at?))).collect();
+        assert_eq!(
+            self.deadlines.kept(),
+            kept.len(),
+            "nobody's deadlines are kept"
+        );
+        for (wake, at) in kept {
+            assert!(self.deadlines.has(wake, at));
         }
         assert!(self.operations.is_one_per_socket());
         assert!(self.work.is_empty() && self.touched.is_empty());

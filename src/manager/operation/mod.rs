@@ -60,6 +60,7 @@ use std::time::Duration;
 
 pub use messages::{Command, Event, Outcome, Question, Step, Unexpected};
 
+use self::steps::Steps;
 use super::failure::{Failure, Refusal};
 use crate::config::{DIAL_TIMEOUT, HANDLER_TIMEOUT, LADDER_INITIAL};
 use crate::handler::{CallFailure, DialError, Plugin};
@@ -217,79 +218,67 @@ impl Operation {
         use Event as E;
         use State as S;
         let Self { socket, state } = self;
+        let steps = Steps {
+            socket,
+            now,
+            commands,
+        };
         match (state, event) {
-            (S::Dialing(_, goal), E::Connected) => steps::ask_info(socket, goal, commands),
+            (S::Dialing(_, goal), E::Connected) => steps.ask_info(goal),
             (S::Dialing(ladder, goal), E::DialFailed(error)) => {
-                steps::dial_failed(socket, ladder, goal, error, now, commands)
+                steps.dial_failed(ladder, goal, error)
             }
             (S::Dialing(ladder, _), E::Timeout) if ladder.give_up <= now => {
-                steps::fail(Failure::Dial(DialError::TimedOut), commands)
+                steps.fail(Failure::Dial(DialError::TimedOut))
             }
             (S::AwaitingListener(ladder, goal, until), E::Timeout) if until <= now => {
-                steps::dial_again(socket, ladder, goal, commands)
+                steps.dial_again(ladder, goal)
             }
-            (S::AskingInfo(goal), E::Replied(reply)) => {
-                steps::info_replied(socket, goal, reply, now, commands)
-            }
-            (S::AwaitingTurn(plugin, Purpose::Register), E::TurnCame) => {
-                steps::validate(socket, plugin, now, commands)
-            }
-            (S::AwaitingTurn(plugin, Purpose::Observe), E::TurnCame) => {
-                steps::validate_only(socket, plugin, now, commands)
-            }
-            (S::AwaitingTurn(plugin, Purpose::Deregister), E::TurnCame) => {
-                steps::deregister(socket, plugin, now, commands)
-            }
-            (S::Validating(asked), E::Answered(Ok(()))) => {
-                steps::register(socket, asked.plugin, now, commands)
-            }
-            (S::Validating(_), E::Answered(Err(refusal))) => {
-                steps::refuse(socket, refusal, now, commands)
-            }
+            (S::AskingInfo(goal), E::Replied(reply)) => steps.info_replied(goal, reply),
+            (S::AwaitingTurn(plugin, Purpose::Register), E::TurnCame) => steps.validate(plugin),
+            (S::AwaitingTurn(plugin, Purpose::Observe), E::TurnCame) => steps.validate_only(plugin),
+            (S::AwaitingTurn(plugin, Purpose::Deregister), E::TurnCame) => steps.deregister(plugin),
+            (S::Validating(asked), E::Answered(Ok(()))) => steps.register(asked.plugin),
+            (S::Validating(_), E::Answered(Err(refusal))) => steps.refuse(refusal),
             (S::Validating(asked), E::Timeout) if asked.deadline <= now => {
-                steps::validation_timed_out(socket, asked.plugin, now, commands)
+                steps.validation_timed_out(asked.plugin)
             }
             (S::Observing(asked), E::Answered(answer)) => {
-                steps::observed(answer.map(|()| asked.plugin))
+                Steps::observed(answer.map(|()| asked.plugin))
             }
             (S::Observing(asked), E::Timeout) if asked.deadline <= now => {
-                steps::observed_no_answer(asked.plugin, commands)
+                steps.observed_no_answer(asked.plugin)
             }
             (S::Registering(asked), E::Answered(Ok(()))) => {
-                steps::tell(socket, Verdict::Registered(asked.plugin), now, commands)
+                steps.tell(Verdict::Registered(asked.plugin))
             }
-            (S::Registering(_), E::Answered(Err(refusal))) => {
-                steps::registration_refused(socket, refusal, now, commands)
-            }
+            (S::Registering(_), E::Answered(Err(refusal))) => steps.registration_refused(refusal),
             (S::Registering(asked), E::Timeout) if asked.deadline <= now => {
-                steps::registration_timed_out(socket, asked.plugin, now, commands)
+                steps.registration_timed_out(asked.plugin)
             }
             (S::Notifying(verdict, budget), E::Replied(reply)) => {
-                steps::notified(socket, verdict, budget, reply, now, commands)
+                steps.notified(verdict, budget, reply)
             }
-            (S::Redialing(verdict, budget), E::Connected) => {
-                steps::tell_again(socket, verdict, budget, commands)
-            }
+            (S::Redialing(verdict, budget), E::Connected) => steps.tell_again(verdict, budget),
             (S::Redialing(verdict, _), E::DialFailed(error)) => {
-                steps::not_notified(socket, verdict, CallFailure::Dial(error), now, commands)
+                steps.not_notified(verdict, CallFailure::Dial(error))
             }
             (S::Redialing(verdict, budget), E::Timeout) if budget.until <= now => {
                 let error = CallFailure::Dial(DialError::TimedOut);
-                steps::not_notified(socket, verdict, error, now, commands)
+                steps.not_notified(verdict, error)
             }
-            (S::Deregistering(_, then), E::Answered(_)) => {
-                steps::deregistered(socket, then, now, commands)
-            }
+            (S::Deregistering(_, then), E::Answered(_)) => steps.deregistered(then),
             (S::Deregistering(asked, then), E::Timeout) if asked.deadline <= now => {
-                steps::deregistration_timed_out(socket, asked.plugin, then, now, commands)
+                steps.deregistration_timed_out(asked.plugin, then)
             }
-            (state, E::Cancelled) => steps::cancelled(socket, state, now, commands),
+            (state, E::Cancelled) => steps.cancelled(state),
             (state, event) => {
                 let (state_name, event) = (state.name(), event.name());
                 let unexpected = Unexpected {
                     state: state_name,
                     event,
                 };
+                let socket = steps.socket;
                 Step::Ignores(Self { socket, state }, unexpected)
             }
         }
