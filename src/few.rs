@@ -115,5 +115,8 @@ mod tests {
             assert_eq!(list.remove(0), None);
         }
         assert_eq!(list.mem_used(), 0);
+        list.push('a');
+        list.push('b');
+        assert!(list.mem_used() >= size_of::<char>());
     }
 }

@@ -41,7 +41,7 @@ impl Decoder {
     }
 
     /// Octets of memory that the decoder holds between blocks: at most twice the table size it
-    /// allows.
+    /// allows where that is the 4,096 octets of HTTP/2, and at most four times any other.
     pub fn mem_used(&self) -> usize {
         self.table.mem_used()
     }

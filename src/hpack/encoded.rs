@@ -3,6 +3,7 @@
 //! Pure, and the same octets as [`Encoder`](super::Encoder)'s: a copy of them is all that is left
 //! to do when a block is written.
 
+use super::encoder::LITERAL_NAME;
 use super::{integer, table};
 
 /// Fields as [`Encoder::field`](super::Encoder::field) writes them.
@@ -55,7 +56,7 @@ impl Encoded {
         if let Some(index) = table::static_index(name) {
             self.integer(index, 4);
         } else {
-            self.integer(0, 4);
+            self.integer(LITERAL_NAME, 4);
             self.string(name);
         }
         self.string(value);
@@ -100,8 +101,10 @@ mod tests {
 
     #[test]
     fn what_is_encoded_before_is_what_the_encoder_writes() {
-        let blocks: [&[(&str, &[u8])]; 5] = [
+        let blocks: [&[(&str, &[u8])]; 6] = [
             &[],
+            // Its index, 15, is the first that does not fit the prefix.
+            &[("accept-charset", b"")],
             &[(":method", b"POST"), (":scheme", b"http")],
             &[("te", b"trailers"), ("content-type", b"application/grpc")],
             &[("grpc-timeout", b""), ("user-agent", b"plugind/10.20.30")],

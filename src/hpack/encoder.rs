@@ -74,7 +74,7 @@ const WITHOUT_INDEXING: u8 = 0;
 
 /// RFC 7541 §6.2.2: "A value 0 is used in place of the 4-bit index, followed by the header field
 /// name."
-const LITERAL_NAME: usize = 0;
+pub(super) const LITERAL_NAME: usize = 0;
 
 /// RFC 7541 §5.2: the bit above a string's length is not set when the string is not Huffman-coded.
 const PLAIN: u8 = 0;

@@ -60,10 +60,10 @@ impl<'a> Bits<'a> {
         Some(Ok(symbol))
     }
 
-    /// Takes the next symbol, whose code is longer than `SHORT_CODE`, or else only padding.
+    /// Takes the next symbol, whose code is longer than `SHORT_CODE`.
     fn next_long(&mut self) -> Option<Result<u8, Error>> {
         if self.count <= SHORT_CODE {
-            return None;
+            return None; // Only padding is left, for which no code need be looked for.
         }
         let window = self.window();
         // The last code of the last length is all ones, so there is always one that is not below
@@ -330,6 +330,7 @@ mod tests {
     #[test]
     fn the_tables_are_the_same_when_they_are_made_anew() {
         assert_eq!(symbols(), SYMBOLS);
+        assert_eq!(short(), SHORT);
         let first = |lengths: &[Length]| lengths.iter().map(|it| it.first).collect::<Vec<_>>();
         assert_eq!(first(&lengths()), first(&LENGTHS));
     }

@@ -93,13 +93,11 @@ impl Table {
     pub(super) fn insert(&mut self, place: Place) {
         // RFC 7541 §4.4: "It is not an error to attempt to add an entry that is larger than the
         // maximum size; an attempt to add an entry larger than the maximum size causes the table to
-        // be emptied of all existing entries".
+        // be emptied of all existing entries". Its own octets are then behind none.
         self.evict_down_to(self.max_size.saturating_sub(place.size()));
         if place.size() <= self.max_size {
             self.size += place.size();
             self.entries.push_back(place);
-        } else {
-            self.forget(place);
         }
         if self.evicted() > self.octets.len() / 2 {
             self.compact();
@@ -117,12 +115,12 @@ impl Table {
         self.evict_down_to(max_size);
     }
 
-    /// Gives back the memory for octets above `kept`, which is no less than the table may grow to,
-    /// after a block; also one that ended inside a literal.
+    /// Forgets a literal inside of which a block ended, and gives back the memory for octets above
+    /// `kept`, which is no less than the table may grow to.
     pub(super) fn shrink(&mut self, kept: usize) {
+        let newest = self.entries.back();
+        self.octets.truncate(newest.map_or(0, |newest| newest.end));
         if self.octets.capacity() > kept {
-            let newest = self.entries.back();
-            self.octets.truncate(newest.map_or(0, |newest| newest.end));
             self.compact();
             self.octets.shrink_to(kept);
         }
@@ -436,5 +434,22 @@ mod tests {
             assert!(table.size() <= 4096);
             assert!(table.mem_used() <= 2 * 4096, "{} octets", table.mem_used());
         }
+    }
+
+    #[test]
+    fn memory_in_a_block_grows_with_the_table_and_not_with_the_literals() {
+        let mut table = Table::new(4096);
+        for _ in 0..1000 {
+            let octets = table.literal();
+            let begin = octets.len();
+            octets.resize(begin + 4000, b'.');
+            let (middle, end) = (begin + 1, octets.len());
+            table.forget(Place { begin, middle, end });
+        }
+        assert!(table.mem_used() <= 2 * 4096, "{} octets", table.mem_used());
+        for _ in 0..1000 {
+            insert(&mut table, b'a', 4000);
+        }
+        assert!(table.mem_used() <= 8 * 4096, "{} octets", table.mem_used());
     }
 }

@@ -126,8 +126,8 @@ impl Deframer {
 }
 
 /// The first size of the buffer: a whole answer to a small call fits (octets). A little less than
-/// the power of two, so that an allocator's own octets fit beside it: many take whole pages for
-/// what is larger, and give each back when its few buffers have gone.
+/// the power of two, because an allocator's own octets come beside it: musl's puts what is larger
+/// on pages for few such buffers, which it then maps and unmaps again and again.
 const INITIAL: usize = 480;
 
 /// The last size of the buffer: one frame of the size that we accept (octets).

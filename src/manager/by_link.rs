@@ -27,7 +27,9 @@ impl<V> Default for ByLink<V> {
 impl<V> ByLink<V> {
     /// Adds the value of a link that has none.
     pub(crate) fn insert(&mut self, link: LinkId, value: V) {
-        let (Ok(place) | Err(place)) = self.find(link);
+        let found = self.find(link);
+        debug_assert!(found.is_err(), "{link:?} has a value");
+        let (Ok(place) | Err(place)) = found;
         self.values.insert(place, (link, value));
         self.last.set(place);
     }

@@ -212,8 +212,8 @@ fn a_violation_ends_all_calls_and_says_goodbye() {
 fn closing_cancels_all_calls_and_says_goodbye() {
     let (mut server, call) = Server::asked();
     server.client.close(server.now);
-    assert_eq!(server.outcomes(), [(call, Err(CallError::Cancelled))]);
     assert!(server.client.is_closed());
+    assert_eq!(server.outcomes(), [(call, Err(CallError::Cancelled))]);
     assert_eq!(server.hear(), ["RST_STREAM 1 CANCEL", "GOAWAY 0 NO_ERROR"]);
 }
 
