@@ -310,22 +310,26 @@ pub const HEADER_BLOCK_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a peer may leave unread what we write.
 pub const WRITE_STALL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The header list that we say we accept, and what is kept of a larger one: twice what gRPC
-/// servers send by default (octets, with RFC 9113's 32 for each field).
-pub const MAX_HEADER_LIST: usize = 16 * 1024;
+/// The largest header list that is accepted, advertised as SETTINGS_MAX_HEADER_LIST_SIZE, and the
+/// most that is kept of a larger one: three times the metadata that servers were seen to send
+/// (octets, with RFC 9113's 32 for each field; kubelet: 16 MiB, the default of its gRPC library).
+///
+/// What is advertised is what is accepted: servers such as grpc-go fail a call whose metadata
+/// exceeds the advertised value, so a lower one would refuse replies that are accepted here.
+pub const MAX_HEADER_LIST: usize = 64 * 1024;
 
-/// How large a header list may be before it costs the connection, and not only its stream: an
-/// honest peer may not know the limit, and misses it by a little (octets, counted the same way).
+/// The largest header list that costs only its stream; a larger one closes the connection. A peer
+/// that does not know the limit exceeds it by a little (octets, counted the same way).
 pub const MAX_DECODED_HEADERS: usize = 4 * MAX_HEADER_LIST;
 
-/// How many fields are accepted in one header list: a field of no length costs memory, too.
-pub const MAX_FIELDS: usize = 128;
+/// The most fields that are accepted in one header list: an empty field costs memory, too.
+pub const MAX_FIELDS: usize = 256;
 
-/// How large a header block may be before it is decoded (octets).
-pub const MAX_HEADER_BLOCK: usize = 16 * 1024;
+/// The largest header block that is accepted, in all its frames and before it is decoded (octets).
+pub const MAX_HEADER_BLOCK: usize = 64 * 1024;
 
-/// In how many CONTINUATION frames a header block may go on. A block that fits our limits needs
-/// none, and one a frame is enough for a sender with smaller frames; empty ones would be free.
+/// The most CONTINUATION frames that are accepted in one header block. A block of
+/// [`MAX_HEADER_BLOCK`] needs four at the initial frame size; empty ones would cost a peer nothing.
 pub const MAX_CONTINUATIONS: u32 = 8;
 
 /// The dynamic table that a peer may use for its header blocks: the protocol's initial value,

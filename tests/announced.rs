@@ -11,7 +11,7 @@ mod frames;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use frames::{DATA, END_HEADERS, Frame, GOAWAY, HEADERS};
+use frames::{CONTINUATION, DATA, END_HEADERS, Frame, GOAWAY, HEADERS};
 use plugind::grpc::{Client, Event, Incoming, Server};
 use plugind::hpack::Decoder;
 use plugind::http2::{Connection, Event as Happened};
@@ -165,6 +165,51 @@ fn the_memory_that_a_connection_says_it_holds_is_what_it_holds() {
     assert!(matches!(event, Some(Happened::Head { .. })));
     let held = LIVE.get() - before - i64::try_from(octets.capacity()).expect("few");
     assert_eq!(i64::try_from(connection.mem_used()), Ok(held));
+}
+
+/// A block of 64 KiB is held once as it comes; its fields, and each of them on its way, beside it.
+#[test]
+fn the_largest_header_blocks_cost_a_small_multiple_of_their_size_and_leave_nothing_behind() {
+    // A literal that Huffman codes expand most: five bits for each `0`.
+    let codes = [0_u8; 65_000];
+    let value = [b"\x88\x00\x01x\xff\xe9\xfa\x03", &codes[..]].concat();
+    let field = [&b"\x00\x01x\x7f\x81\x07"[..], &[b'v'; 1024]].concat();
+    let many = [b"\x88", &field.repeat(61)[..]].concat();
+    for (what, block) in [("a Huffman-coded field", value), ("many fields", many)] {
+        let mut client = Client::new(Time::ZERO);
+        client.unary("/a.B/C", b"", LIMIT, Time::from_millis(1000), Time::ZERO);
+        let mut octets = Frame::settings(&[]).octets();
+        let mut pieces = block.chunks(16_384).peekable();
+        let mut kind = HEADERS;
+        while let Some(piece) = pieces.next() {
+            let flags = if pieces.peek().is_none() {
+                END_HEADERS
+            } else {
+                0
+            };
+            octets.extend(Frame::new(kind, flags, 1, piece).octets());
+            kind = CONTINUATION;
+        }
+        let peak = peak_of(|| {
+            let mut rest = &octets[..];
+            while !rest.is_empty() {
+                let room = client.recv_buf();
+                let length = room.len().min(rest.len());
+                room[..length].copy_from_slice(&rest[..length]);
+                client.received(length, Time::ZERO);
+                rest = &rest[length..];
+                while let Some(Event::Finished { .. }) = client.poll_event(Time::ZERO) {}
+            }
+        });
+
+        assert!(block.len() > 60_000 && block.len() <= 64 << 10, "{what}");
+        assert!(peak < 5 * block.len(), "{what}: {peak} octets");
+        assert!(
+            client.mem_used() < 32 << 10,
+            "{what}: {}",
+            client.mem_used()
+        );
+    }
 }
 
 /// The head of a frame with a payload of this length, none of which comes.

@@ -93,6 +93,35 @@ async fn headers_that_fill_a_frame_are_read() {
     assert_eq!(outcomes, [(call, Err(CallError::Status(status)))]);
 }
 
+/// The server cuts a block that does not fit a frame into CONTINUATION frames.
+#[tokio::test]
+async fn a_reply_with_20_kib_of_metadata_in_its_headers_or_trailers_is_accepted() {
+    for (first, last) in [(20_000, 0), (0, 20_000), (20_000, 20_000), (65_000, 65_000)] {
+        let mut client = Client::new(Time::ZERO);
+        let call = ask(&mut client, b"");
+        let answer = move |_request, respond| async move { answer_with(respond, first, last) };
+        let outcomes = talk(&mut client, h2::server::Builder::new(), answer).await;
+        assert_eq!(outcomes, [(call, Ok(b"info".to_vec()))], "{first}, {last}");
+        assert!(client.mem_used() < 32 * 1024, "{}", client.mem_used());
+    }
+}
+
+#[tokio::test]
+async fn a_reply_with_more_metadata_than_is_accepted_is_refused_with_the_limit_in_the_reason() {
+    for (first, last) in [(66_000, 0), (0, 66_000)] {
+        let mut client = Client::new(Time::ZERO);
+        let call = ask(&mut client, b"");
+        let answer = move |_request, respond| async move { answer_with(respond, first, last) };
+        let outcomes = talk(&mut client, h2::server::Builder::new(), answer).await;
+        let (ended, Err(error)) = &outcomes[0] else {
+            panic!("the reply is too large: {outcomes:?}");
+        };
+        assert_eq!((*ended, error.code()), (call, Code::ResourceExhausted));
+        let words = "the peer broke the stream: a header list of more than 65536 octets";
+        assert_eq!(error.to_string(), words);
+    }
+}
+
 #[tokio::test]
 async fn a_server_that_refuses_a_call_twice_ends_it() {
     let mut client = Client::new(Time::ZERO);
@@ -193,6 +222,22 @@ async fn echo(request: Request<RecvStream>, mut respond: SendResponse<Bytes>) {
     send.send_data(message.freeze(), false).unwrap();
     let mut trailers = HeaderMap::new();
     trailers.insert("grpc-status", HeaderValue::from_static("0"));
+    send.send_trailers(trailers).unwrap();
+}
+
+/// Answers successfully, with so many octets of metadata in the headers and in the trailers.
+fn answer_with(mut respond: SendResponse<Bytes>, first: usize, last: usize) {
+    let metadata = |octets| HeaderValue::from_bytes(&vec![b'v'; octets]).expect("it is text");
+    let mut response = Response::new(());
+    let content_type = HeaderValue::from_static("application/grpc");
+    response.headers_mut().insert("content-type", content_type);
+    response.headers_mut().insert("x", metadata(first));
+    let mut send = respond.send_response(response, false).unwrap();
+    let message = Bytes::from_static(b"\0\0\0\0\x04info");
+    send.send_data(message, false).unwrap();
+    let mut trailers = HeaderMap::new();
+    trailers.insert("grpc-status", HeaderValue::from_static("0"));
+    trailers.insert("x", metadata(last));
     send.send_trailers(trailers).unwrap();
 }
 

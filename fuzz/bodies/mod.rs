@@ -57,6 +57,8 @@ pub const TARGETS: [(&str, Check); 14] = [
 ];
 
 /// What one connection may hold, whatever its peer does: a frame as it comes in (16 KiB), a header
-/// block (16 KiB), what it decodes to (16 KiB and its marks), the dynamic table (8 KiB), and what is
-/// to be written (32 KiB); twice, because that is how vectors grow (octets).
+/// block (64 KiB), what it decodes to (64 KiB and 4 KiB of marks), the dynamic table (8 KiB), and
+/// what is to be written (32 KiB; twice, because that is how a vector grows). A block and what it
+/// decodes to are not held at the same time: the memory of a large header list is given back before
+/// the next one begins (octets).
 const CONNECTION_BOUND: usize = 192 * 1024;

@@ -105,7 +105,9 @@ impl CallError {
             Self::Cancelled => Code::Cancelled,
             Self::Refused { .. } | Self::Connection { .. } => Code::Unavailable,
             Self::Reset(code) => Code::from_reset(*code),
-            Self::Stream(StreamError::HeadersTooLarge) => Code::ResourceExhausted,
+            Self::Stream(StreamError::HeaderListTooLarge | StreamError::TooManyFields) => {
+                Code::ResourceExhausted
+            }
             Self::Broken(_) | Self::Stream(_) => Code::Internal,
         }
     }
@@ -226,7 +228,7 @@ mod tests {
             (CallError::Reset(other), Code::Internal),
             (CallError::Stream(malformed), Code::Internal),
             (
-                CallError::Stream(StreamError::HeadersTooLarge),
+                CallError::Stream(StreamError::HeaderListTooLarge),
                 Code::ResourceExhausted,
             ),
             (eof(true), Code::Unavailable),

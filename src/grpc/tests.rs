@@ -4,6 +4,7 @@ mod answers;
 mod endings;
 mod hostile;
 mod limits;
+mod metadata;
 mod requests;
 mod retry;
 mod server;

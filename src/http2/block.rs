@@ -45,12 +45,25 @@ impl Block {
             return Err(Violation::StrayContinuation);
         }
         self.continuations += 1;
+        if self.continuations > config::MAX_CONTINUATIONS {
+            return Err(Violation::Excess(Excess::Continuations));
+        }
         let size = self.octets.len() + fragment.fragment.len();
-        if self.continuations > config::MAX_CONTINUATIONS || size > config::MAX_HEADER_BLOCK {
+        if size > config::MAX_HEADER_BLOCK {
             return Err(Violation::Excess(Excess::HeaderBlock));
         }
+        self.make_room(size);
         self.octets.extend_from_slice(fragment.fragment);
         Ok(fragment.is_complete)
+    }
+
+    /// Makes room for a block of `size` octets, and never for a larger one than is accepted.
+    fn make_room(&mut self, size: usize) {
+        let capacity = self.octets.capacity();
+        if size > capacity {
+            let doubled = (2 * capacity).clamp(size, config::MAX_HEADER_BLOCK);
+            self.octets.reserve_exact(doubled - self.octets.len());
+        }
     }
 
     /// The fragments so far, as one.
@@ -95,16 +108,29 @@ mod tests {
         assert_eq!(block.append(&fragment(b"c", true)), Ok(true));
         assert_eq!(block.octets(), b"abc");
         let ninth = block.append(&fragment(b"", true));
-        assert_eq!(ninth, Err(Violation::Excess(Excess::HeaderBlock)));
+        assert_eq!(ninth, Err(Violation::Excess(Excess::Continuations)));
     }
 
     #[test]
-    fn a_block_may_have_16_kib_and_not_an_octet_more() {
+    fn a_block_may_have_64_kib_and_not_an_octet_more() {
         let rest = vec![0; config::MAX_HEADER_BLOCK - 2];
         assert_eq!(block().append(&fragment(&rest, true)), Ok(true));
         let mut full = block();
         assert_eq!(full.append(&fragment(&rest, false)), Ok(false));
-        assert!(full.append(&fragment(b"c", true)).is_err());
+        let too_large = Err(Violation::Excess(Excess::HeaderBlock));
+        assert_eq!(full.append(&fragment(b"c", true)), too_large);
+    }
+
+    #[test]
+    fn the_memory_of_a_block_never_exceeds_the_limit_of_its_size() {
+        let mut block = block();
+        for _ in 0..7 {
+            block
+                .append(&fragment(&[0; 9_000], false))
+                .expect("it fits");
+            assert!(block.mem_used() <= config::MAX_HEADER_BLOCK);
+        }
+        assert_eq!(block.octets().len(), 63_002);
     }
 
     #[test]

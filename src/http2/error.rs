@@ -8,6 +8,9 @@ use std::fmt;
 
 use super::frame::Kind;
 use super::{Preamble, StreamId};
+use crate::config::{
+    MAX_CONTINUATIONS, MAX_DECODED_HEADERS, MAX_FIELDS, MAX_HEADER_BLOCK, MAX_HEADER_LIST,
+};
 use crate::escape;
 use crate::hpack;
 
@@ -158,10 +161,12 @@ pub enum Violation {
 /// What there was too much of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Excess {
-    /// CONTINUATION frames, or octets, in one header block.
+    /// Octets in one header block, before it is decoded.
     HeaderBlock,
-    /// Decoded fields in one header block.
-    Fields,
+    /// CONTINUATION frames in one header block.
+    Continuations,
+    /// Octets in one decoded header list: so many that closing the stream is not enough.
+    HeaderList,
     /// Entries in one SETTINGS frame.
     SettingsEntries,
     /// Frames that bring no call forward.
@@ -217,8 +222,10 @@ impl Violation {
 pub enum StreamError {
     /// The message is malformed (RFC 9113 §8.1.1).
     Malformed(Malformed),
-    /// More fields, or larger ones, than we said we accept.
-    HeadersTooLarge,
+    /// A header list with more octets than we advertise.
+    HeaderListTooLarge,
+    /// A header list with more fields than are accepted.
+    TooManyFields,
     /// More 1xx answers than we have patience for.
     TooManyInformational,
     /// A frame after the peer had ended its side.
@@ -261,7 +268,9 @@ impl StreamError {
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::Malformed(_) | Self::WindowZero => ErrorCode::PROTOCOL_ERROR,
-            Self::HeadersTooLarge | Self::TooManyInformational => ErrorCode::ENHANCE_YOUR_CALM,
+            Self::HeaderListTooLarge | Self::TooManyFields | Self::TooManyInformational => {
+                ErrorCode::ENHANCE_YOUR_CALM
+            }
             Self::AfterEnd(_) => ErrorCode::STREAM_CLOSED,
             Self::WindowOverflow | Self::WindowExceeded => ErrorCode::FLOW_CONTROL_ERROR,
         }
@@ -334,14 +343,22 @@ impl fmt::Display for Violation {
 
 impl fmt::Display for Excess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::HeaderBlock => "a header block without end",
-            Self::Fields => "a header block that decodes to far too much",
-            Self::SettingsEntries => "too many entries in SETTINGS",
-            Self::Idling => "too many frames that bring nothing forward",
-            Self::EmptyData => "too many DATA frames without data",
-            Self::Cancelled => "too many requests that were taken back",
-        })
+        match self {
+            Self::HeaderBlock => {
+                write!(f, "a header block of more than {MAX_HEADER_BLOCK} octets")
+            }
+            Self::Continuations => {
+                let limit = MAX_CONTINUATIONS;
+                write!(f, "a header block in more than {limit} CONTINUATION frames")
+            }
+            Self::HeaderList => {
+                write!(f, "a header list of more than {MAX_DECODED_HEADERS} octets")
+            }
+            Self::SettingsEntries => f.write_str("too many entries in SETTINGS"),
+            Self::Idling => f.write_str("too many frames that bring nothing forward"),
+            Self::EmptyData => f.write_str("too many DATA frames without data"),
+            Self::Cancelled => f.write_str("too many requests that were taken back"),
+        }
     }
 }
 
@@ -349,7 +366,10 @@ impl fmt::Display for StreamError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Malformed(malformed) => malformed.fmt(f),
-            Self::HeadersTooLarge => f.write_str("too many or too large header fields"),
+            Self::HeaderListTooLarge => {
+                write!(f, "a header list of more than {MAX_HEADER_LIST} octets")
+            }
+            Self::TooManyFields => write!(f, "a header list of more than {MAX_FIELDS} fields"),
             Self::TooManyInformational => f.write_str("too many 1xx answers"),
             Self::AfterEnd(kind) => write!(f, "{kind} after the end of the stream"),
             Self::WindowZero => f.write_str("a window increment of 0"),
@@ -417,7 +437,8 @@ mod tests {
             Violation::WindowExceeded,
             Violation::GoAwayStream(2),
             Violation::Excess(Excess::HeaderBlock),
-            Violation::Excess(Excess::Fields),
+            Violation::Excess(Excess::Continuations),
+            Violation::Excess(Excess::HeaderList),
             Violation::Excess(Excess::SettingsEntries),
             Violation::Excess(Excess::Idling),
             Violation::Excess(Excess::EmptyData),
@@ -455,7 +476,8 @@ mod tests {
             Malformed::ContentLength,
         ];
         let others = [
-            StreamError::HeadersTooLarge,
+            StreamError::HeaderListTooLarge,
+            StreamError::TooManyFields,
             StreamError::TooManyInformational,
             StreamError::AfterEnd(Kind::Data),
             StreamError::WindowZero,

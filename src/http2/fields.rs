@@ -5,7 +5,7 @@
 //! RFC 9113 §8.2 and §8.3 say of the block as a whole; which rules apply depends on what the block
 //! is for, which only the stream knows.
 
-use super::error::Malformed;
+use super::error::{Malformed, StreamError};
 use crate::config;
 
 /// The fields of one header block, in their order.
@@ -45,12 +45,26 @@ impl Fields {
     pub(super) fn begin(&mut self, block: usize) {
         self.octets.clear();
         self.ends.clear();
-        self.octets.reserve((2 * block).max(LIKELY_OCTETS));
+        let likely = (2 * block).clamp(LIKELY_OCTETS, config::MAX_HEADER_LIST);
+        self.octets.reserve(likely);
         self.ends.reserve(LIKELY_FIELDS);
+    }
+
+    /// Gives back the memory of a large header list, which no event borrows any longer.
+    pub(super) fn shrink(&mut self) {
+        if self.octets.capacity() > KEPT_OCTETS {
+            *self = Self::default();
+        }
     }
 
     /// Adds a field.
     fn push(&mut self, name: &[u8], value: &[u8]) {
+        let size = self.octets.len() + name.len() + value.len();
+        if size > self.octets.capacity() {
+            // No more than is accepted, although vectors like to double.
+            let doubled = (2 * self.octets.capacity()).clamp(size, config::MAX_HEADER_LIST);
+            self.octets.reserve_exact(doubled - self.octets.len());
+        }
         self.octets.extend_from_slice(name);
         let middle = self.octets.len();
         self.octets.extend_from_slice(value);
@@ -92,7 +106,7 @@ impl Section {
         // each field line."
         self.size = self.size.saturating_add(name.len() + value.len() + 32);
         self.count += 1;
-        if self.is_too_large() {
+        if self.check_size().is_err() {
             return;
         }
         let checked = if name.first() == Some(&b':') {
@@ -104,9 +118,15 @@ impl Section {
         fields.push(name, value);
     }
 
-    /// Whether there is more than we said we accept.
-    pub(super) fn is_too_large(&self) -> bool {
-        self.size > config::MAX_HEADER_LIST || self.count > config::MAX_FIELDS
+    /// Returns an error that names the limit that the list exceeds, if there is one.
+    pub(super) fn check_size(&self) -> Result<(), StreamError> {
+        if self.size > config::MAX_HEADER_LIST {
+            Err(StreamError::HeaderListTooLarge)
+        } else if self.count > config::MAX_FIELDS {
+            Err(StreamError::TooManyFields)
+        } else {
+            Ok(())
+        }
     }
 
     /// Whether there is so much more that the peer must mean harm.
@@ -292,6 +312,9 @@ const LIKELY_FIELDS: usize = 8;
 /// How many octets these have, more or less.
 const LIKELY_OCTETS: usize = 128;
 
+/// The most that is kept from one block to the next (octets): several times an ordinary answer.
+const KEPT_OCTETS: usize = 1024;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -448,29 +471,42 @@ mod tests {
         let (mut section, mut fields) = (Section::default(), Fields::default());
         section.field(b":status", b"200", &mut fields);
         let value = [b'v'; 4000];
-        for _ in 0..4 {
+        for _ in 0..16 {
             section.field(b"a", &value, &mut fields);
-            assert!(!section.is_too_large());
+            assert_eq!(section.check_size(), Ok(()));
         }
         section.field(b"a", &value, &mut fields);
-        assert!(section.is_too_large() && !section.is_bomb());
+        assert_eq!(section.check_size(), Err(StreamError::HeaderListTooLarge));
+        assert!(!section.is_bomb());
         for _ in 0..16_000 {
             section.field(b"a", &value, &mut fields);
         }
         assert!(section.is_bomb());
-        assert!(fields.mem_used() < 64 * 1024);
-        assert_eq!(fields.iter().count(), 5);
+        let kept = fields.mem_used();
+        assert!(kept < config::MAX_HEADER_LIST + 1024, "{kept} octets");
+        assert_eq!(fields.iter().count(), 17);
     }
 
     #[test]
-    fn the_129th_field_is_one_too_many() {
+    fn the_257th_field_is_one_too_many() {
         let (mut section, mut fields) = (Section::default(), Fields::default());
-        for _ in 0..128 {
+        for _ in 0..256 {
             section.field(b"a", b"b", &mut fields);
         }
-        assert!(!section.is_too_large());
+        assert_eq!(section.check_size(), Ok(()));
         section.field(b"a", b"b", &mut fields);
-        assert!(section.is_too_large());
+        assert_eq!(section.check_size(), Err(StreamError::TooManyFields));
+    }
+
+    #[test]
+    fn the_memory_of_a_large_header_list_is_given_back_and_that_of_an_ordinary_one_is_kept() {
+        for (value, is_kept) in [(100, true), (20_000, false)] {
+            let (mut section, mut fields) = (Section::default(), Fields::default());
+            fields.begin(value);
+            section.field(b"a", &vec![b'v'; value], &mut fields);
+            fields.shrink();
+            assert_eq!(fields.mem_used() > 0, is_kept, "{value} octets");
+        }
     }
 
     #[test]

@@ -72,7 +72,7 @@ const SERVER_SETTINGS: [(Id, u32); 2] = [
 ];
 
 /// No more headers than we would keep.
-#[allow(clippy::cast_possible_truncation)] // 16 KiB.
+#[allow(clippy::cast_possible_truncation)] // 64 KiB.
 const MAX_HEADER_LIST: (Id, u32) = (Id::MAX_HEADER_LIST_SIZE, config::MAX_HEADER_LIST as u32);
 
 #[cfg(test)]

@@ -174,9 +174,7 @@ impl Stream {
         section: &Section,
         end_stream: bool,
     ) -> Result<Self, StreamError> {
-        if section.is_too_large() {
-            return Err(StreamError::HeadersTooLarge);
-        }
+        section.check_size()?;
         section.check_request().map_err(StreamError::Malformed)?;
         let left = section.content_length().map_err(StreamError::Malformed)?;
         let mut stream = Self::open(id, send_window);
@@ -223,9 +221,7 @@ impl Stream {
         if !self.state.can_receive() {
             return Err(StreamError::AfterEnd(Kind::Headers));
         }
-        if section.is_too_large() {
-            return Err(StreamError::HeadersTooLarge);
-        }
+        section.check_size()?;
         let headers = match self.awaited {
             Awaited::Head { informational } => self.receive_head(section, informational)?,
             Awaited::Content { .. } => {

@@ -210,6 +210,7 @@ impl Connection {
         }
         let next = self.input.next().map_err(ConnectionError::Violation)?;
         let Some((head, at)) = next else {
+            self.core.fields.shrink();
             return self.starve();
         };
         let frame = Frame::parse(head, self.input.payload(at.clone()));

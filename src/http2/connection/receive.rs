@@ -104,6 +104,8 @@ impl Core {
         if headers.is_complete {
             return self.receive_block(headers.stream, headers.end_stream, headers.fragment);
         }
+        // What an earlier block left is not held beside this one.
+        self.fields.shrink();
         self.block = Some(Block::begin(headers, self.now));
         Ok(None)
     }
@@ -170,7 +172,7 @@ impl Core {
             .decode(block, &mut |name, value| section.field(name, value, fields))
             .map_err(Violation::Compression)?;
         if section.is_bomb() {
-            return Err(Violation::Excess(Excess::Fields));
+            return Err(Violation::Excess(Excess::HeaderList));
         }
         Ok(section)
     }

@@ -82,11 +82,39 @@ fn nine_continuations_are_too_many_and_eight_are_not() {
 }
 
 #[test]
-fn a_block_of_more_than_16_kib_is_too_much() {
+fn a_block_of_more_than_64_kib_is_too_much() {
     let mut peer = Peer::asked(1);
     peer.say(&frame(HEADERS, 0, ONE, &[0; 16_384]));
+    for _ in 0..3 {
+        assert!(
+            peer.say(&frame(CONTINUATION, 0, ONE, &[0; 16_384]))
+                .is_empty()
+        );
+    }
     let events = peer.say(&frame(CONTINUATION, 0, ONE, &[0; 1]));
     assert_calmed(&mut peer, &events);
+}
+
+#[test]
+fn header_blocks_of_64_kib_one_after_the_other_hold_the_memory_of_one_and_then_none() {
+    let value = "v".repeat(1000);
+    let metadata = vec![("a", &*value); 60];
+    let fields = block(&[&[(":status", "200")], &metadata[..]].concat());
+    let pieces: Vec<_> = fields.chunks(16_384).collect();
+    let (last, others) = pieces.split_last().expect("there are some");
+    let in_frames = |stream| {
+        let mut octets = frame(HEADERS, 0, stream, others[0]);
+        for piece in &others[1..] {
+            octets.extend(frame(CONTINUATION, 0, stream, piece));
+        }
+        [octets, frame(CONTINUATION, END_HEADERS, stream, last)].concat()
+    };
+    let mut peer = Peer::asked(2);
+    let events = peer.say(&[in_frames(ONE), in_frames(THREE)].concat());
+    assert_eq!(events, ["head 1 200", "head 3 200"]);
+    assert!(peer.peak < BOUND, "{} octets", peer.peak);
+    let held = peer.machine.mem_used();
+    assert!(held < 20 * 1024, "{held} octets");
 }
 
 /// The fifth of the six. CVE-2019-9518.
@@ -253,7 +281,7 @@ fn a_flood_of_increments_by_twice_the_largest_is_an_error_of_the_stream_or_of_th
 #[test]
 fn trailers_without_end_cost_their_stream_or_the_connection_and_no_memory() {
     // Fields by the frame: too many for the list; too many for the block; for ever, one by one.
-    let many = [("a", "b"); 129];
+    let many = [("a", "b"); 257];
     let mut peer = Peer::asked(2);
     peer.say(&ok(ONE));
     let events = peer.say(&headers(ONE, &many, true));

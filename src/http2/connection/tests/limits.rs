@@ -33,15 +33,17 @@ fn string(length: usize) -> Vec<u8> {
     [&[127, 128 | low, high][..], &vec![b'v'; length]].concat()
 }
 
-/// An answer's block that decodes to a list of 64,570 octets and one field more, whose value has
-/// this length and whose name and share have 33.
-fn large_list(value: usize) -> Vec<u8> {
+/// An answer's block that decodes to a list of so many octets: `:status`, which counts 42, one
+/// field of 4,033 again and again, and a field that fills up the rest.
+fn list_of(octets: usize) -> Vec<u8> {
+    let copies = (octets - 42 - 33 - 127) / 4033;
+    let rest = octets - 42 - 4033 * copies - 33;
     let block = [
         &b"\x88\x40\x01a"[..],
         &string(4000),
-        &[0xbe; 15],
+        &vec![0xbe; copies - 1],
         b"\x00\x01b",
-        &string(value),
+        &string(rest),
     ];
     frame(HEADERS, END_HEADERS, ONE, &block.concat())
 }
@@ -78,10 +80,15 @@ fn a_header_block_costs_the_connection_beyond_each_limit_and_not_at_it() {
                 )
             },
             frame(CONTINUATION, 0, ONE, b""),
-            excess(Excess::HeaderBlock),
+            excess(Excess::Continuations),
         ),
         (
-            || interrupted(&[0; config::MAX_HEADER_BLOCK]),
+            || {
+                let fragment = [0; 16_384];
+                let further = frame(CONTINUATION, 0, ONE, &fragment);
+                let times = config::MAX_HEADER_BLOCK / fragment.len() - 1;
+                said(interrupted(&fragment), &further.repeat(times), 1)
+            },
             frame(CONTINUATION, 0, ONE, b"\0"),
             excess(Excess::HeaderBlock),
         ),
@@ -98,16 +105,10 @@ fn a_header_block_costs_the_connection_beyond_each_limit_and_not_at_it() {
             Violation::Compression(too_large),
         ),
         (
-            || {
-                said(
-                    Peer::asked(1),
-                    &large_list(config::MAX_DECODED_HEADERS - 64_570 - 33),
-                    1,
-                )
-            },
+            || said(Peer::asked(1), &list_of(config::MAX_DECODED_HEADERS), 1),
             // The stream is reset; its blocks are decoded all the same.
-            large_list(config::MAX_DECODED_HEADERS - 64_570 - 32),
-            excess(Excess::Fields),
+            list_of(config::MAX_DECODED_HEADERS + 1),
+            excess(Excess::HeaderList),
         ),
     ];
     hold(limits);
@@ -189,15 +190,6 @@ fn interrupted(octets: &[u8]) -> Peer {
 
 #[test]
 fn a_stream_is_lost_beyond_each_limit_and_not_at_it() {
-    let (a, fits, beyond) = ("v".repeat(4000), "v".repeat(177), "v".repeat(178));
-    let list = |last: &str| {
-        let large = [("a", &*a); 4];
-        headers(
-            ONE,
-            &[&[(":status", "200")], &large[..], &[("b", last)]].concat(),
-            false,
-        )
-    };
     let count = |fields: usize| {
         let rest = vec![("a", "b"); fields - 1];
         headers(ONE, &[&[(":status", "200")], &rest[..]].concat(), false)
@@ -208,14 +200,18 @@ fn a_stream_is_lost_beyond_each_limit_and_not_at_it() {
         data(ONE, &[7; 16_384], false).repeat(3),
         data(ONE, &[7; 16_383], false),
     ];
-    let many = "ENHANCE_YOUR_CALM: too many or too large header fields";
     let table = [
-        (vec![], list(&fits), list(&beyond), many),
+        (
+            vec![],
+            list_of(config::MAX_HEADER_LIST),
+            list_of(config::MAX_HEADER_LIST + 1),
+            "ENHANCE_YOUR_CALM: a header list of more than 65536 octets",
+        ),
         (
             vec![],
             count(config::MAX_FIELDS),
             count(config::MAX_FIELDS + 1),
-            many,
+            "ENHANCE_YOUR_CALM: a header list of more than 256 fields",
         ),
         (
             early.repeat(config::MAX_INFORMATIONAL.into()),

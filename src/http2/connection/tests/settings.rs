@@ -23,21 +23,21 @@ fn preface_settings_and_the_first_request_are_written_at_once_before_the_server_
 }
 
 #[test]
-fn our_settings_refuse_pushes_and_limit_the_header_list() {
+fn our_settings_refuse_pushes_and_advertise_the_header_list_that_is_accepted() {
     let peer = Peer::connected();
     let octets = &peer.machine.transmit()[24..];
     assert_eq!(
         octets,
-        frame(SETTINGS, 0, 0, b"\0\x02\0\0\0\0\0\x06\0\0\x40\0")
+        frame(SETTINGS, 0, 0, b"\0\x02\0\0\0\0\0\x06\0\x01\0\0")
     );
 }
 
 #[test]
-fn our_settings_as_a_server_limit_the_streams_and_the_header_list() {
+fn our_settings_as_a_server_limit_the_streams_and_advertise_the_header_list_that_is_accepted() {
     let peer = Peer::connecting();
     assert_eq!(
         peer.machine.transmit(),
-        frame(SETTINGS, 0, 0, b"\0\x03\0\0\0\x64\0\x06\0\0\x40\0")
+        frame(SETTINGS, 0, 0, b"\0\x03\0\0\0\x64\0\x06\0\x01\0\0")
     );
 }
 
