@@ -171,7 +171,7 @@ fn the_memory_that_a_connection_says_it_holds_is_what_it_holds() {
 #[test]
 fn the_largest_header_blocks_cost_a_small_multiple_of_their_size_and_leave_nothing_behind() {
     // A literal that Huffman codes expand most: five bits for each `0`.
-    let codes = [0_u8; 65_000];
+    let codes = vec![0; 65_000];
     let value = [b"\x88\x00\x01x\xff\xe9\xfa\x03", &codes[..]].concat();
     let field = [&b"\x00\x01x\x7f\x81\x07"[..], &[b'v'; 1024]].concat();
     let many = [b"\x88", &field.repeat(61)[..]].concat();

@@ -185,6 +185,12 @@ impl Stream {
         Ok(stream)
     }
 
+    /// Returns whether this side has ended its message: on a server, whether the complete response
+    /// was queued or written.
+    pub(super) fn is_answered(&self) -> bool {
+        !self.state.can_send()
+    }
+
     /// Counts our END_STREAM.
     pub(super) fn end_sent(&mut self) {
         self.state = self.state.end_sent();

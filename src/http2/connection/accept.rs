@@ -55,7 +55,10 @@ impl Core {
         }
     }
 
-    /// Counts a request that ended without an answer.
+    /// Counts a request that ended before its complete response, END_STREAM included, was queued.
+    ///
+    /// A response of which a part waits for a window counts as unanswered: the client decides how
+    /// long it waits, and the work was in vain.
     pub(super) fn cancelled(&mut self) -> Result<(), Violation> {
         match self.role {
             Role::Server => self.patience.cancelled(self.now),

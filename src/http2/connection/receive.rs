@@ -183,11 +183,14 @@ impl Core {
     /// java resets twice.
     fn receive_reset(&mut self, reset: Reset) -> Result<Option<Happened>, Violation> {
         self.patience.idled(self.now)?;
-        let Found::Open(_) = self.streams.find(Kind::Reset, reset.stream)? else {
+        let Found::Open(stream) = self.streams.find(Kind::Reset, reset.stream)? else {
             return Ok(None);
         };
+        let is_answered = stream.is_answered();
         self.streams.ended_by_peer(reset.stream);
-        self.cancelled()?;
+        if !is_answered {
+            self.cancelled()?;
+        }
         Ok(Some(Happened::Reset {
             stream: reset.stream,
             code: reset.code,
@@ -305,8 +308,11 @@ impl Core {
         stream: StreamId,
         error: StreamError,
     ) -> Result<Option<Happened>, Violation> {
+        let is_answered = self.streams.get(stream).is_some_and(|it| it.is_answered());
         self.reset(stream, error.code());
-        self.cancelled()?;
+        if !is_answered {
+            self.cancelled()?;
+        }
         Ok(Some(Happened::Failed { stream, error }))
     }
 }

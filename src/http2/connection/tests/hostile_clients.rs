@@ -2,6 +2,7 @@
 
 use super::server::{answer, asking, assert_closed};
 use crate::http2::testing::*;
+use crate::http2::{StreamId, Taken};
 
 /// CVE-2023-44487: requests that are taken back at once, which `MAX_CONCURRENT_STREAMS` does not
 /// stop.
@@ -17,6 +18,82 @@ fn a_rapid_reset_of_100_requests_is_fine_and_one_more_is_not() {
     assert_closed(&peer.say(&reset(201, 8)), "ENHANCE_YOUR_CALM");
     assert_eq!(peer.hear(), ["GOAWAY 201 ENHANCE_YOUR_CALM"]);
     assert!(peer.peak < 64 * 1024, "{} octets", peer.peak);
+}
+
+/// Cancels 100 requests before they are answered, and one more: only that one is too many.
+fn assert_rapid_resets_are_stopped(mut peer: Peer, first: u32) {
+    for request_number in 0..=100 {
+        let stream = first + 2 * request_number;
+        assert!(!peer.machine.is_ended(), "{request_number} requests");
+        peer.say(&[request(stream, true), reset(stream, 8)].concat());
+        peer.hear();
+    }
+    assert!(peer.machine.is_ended());
+}
+
+/// The client has not ended its requests, so the streams are still open when it resets them.
+#[test]
+fn streams_that_are_reset_after_the_complete_answer_was_queued_or_sent_are_no_rapid_resets() {
+    for is_sent in [false, true] {
+        let mut peer = Peer::calling(&[]);
+        let streams = || (1..200).step_by(2);
+        for stream in streams() {
+            assert_eq!(peer.say(&request(stream, false)).len(), 1);
+        }
+        for stream in streams() {
+            answer(&mut peer, stream);
+        }
+        if is_sent {
+            peer.hear();
+        }
+        for stream in streams() {
+            assert_eq!(
+                peer.say(&reset(stream, 8)),
+                [format!("reset {stream} CANCEL")]
+            );
+        }
+        peer.hear();
+        assert_rapid_resets_are_stopped(peer, 201);
+    }
+}
+
+#[test]
+fn an_answered_stream_on_which_the_client_breaks_a_rule_is_no_rapid_reset() {
+    let mut peer = Peer::calling(&[]);
+    let streams = || (1..200).step_by(2);
+    for stream in streams() {
+        peer.say(&request(stream, false));
+    }
+    for stream in streams() {
+        answer(&mut peer, stream);
+        peer.hear();
+    }
+    for stream in streams() {
+        assert_eq!(peer.say(&window_update(stream, 0)).len(), 1);
+        peer.hear();
+    }
+    assert_rapid_resets_are_stopped(peer, 201);
+}
+
+/// The client keeps the window closed, so the rest of the answer, with its end, is not queued.
+#[test]
+fn streams_that_are_reset_while_a_part_of_the_answer_waits_for_a_window_are_rapid_resets() {
+    let mut peer = Peer::calling(&[(4, 1)]);
+    for stream in 0..=100 {
+        let stream = 1 + 2 * stream;
+        assert!(!peer.machine.is_ended(), "stream {stream}");
+        peer.say(&request(stream, true));
+        let id = StreamId::new(stream).expect("it is a stream");
+        let sent = peer
+            .machine
+            .send_headers(id, &[(":status", b"200")], false, peer.now);
+        assert_eq!(sent, Ok(()));
+        let taken = peer.machine.send_data(id, b"answer", true, peer.now);
+        assert_eq!(taken, Taken::Some(1));
+        peer.hear();
+        peer.say(&reset(stream, 8));
+    }
+    assert!(peer.machine.is_ended());
 }
 
 /// CVE-2025-8671: a client that makes the server reset the streams, by breaking rules on them.
