@@ -1,9 +1,12 @@
 //! Device plugins.
 
-use plugind::config::{BACKOFF_CAP, DEVICE_GRACE, DEVICE_OPTIONS_TIMEOUT};
+use std::path::Path;
+
+use plugind::config::{BACKOFF_CAP, DEVICE_GRACE, DEVICE_OPTIONS_TIMEOUT, MAX_DEVICES, MAX_REPLY};
 use plugind::proto::v1beta1::{Device, DevicePluginOptions, ListAndWatchResponse, device_plugin};
 use prost::Message as _;
 
+use crate::log;
 use crate::node::{Node, seconds};
 use crate::script::{Answer, Script};
 
@@ -280,4 +283,47 @@ fn a_plugin_that_is_no_extended_resource_is_refused_and_told_why() {
         node.told(REG),
         Err(&*format!("plugin validation failed with err: {words}"))
     );
+}
+
+/// The warning about a list that is rejected for this reason.
+fn warning(why: &str) -> String {
+    format!(
+        "DevicePlugin {RESOURCE}: rejected its device list: {why}; \
+         none of its devices can be used until a list is accepted: make it list fewer devices"
+    )
+}
+
+#[test]
+fn a_device_list_that_is_too_long_or_too_large_is_warned_about_once_until_one_is_accepted() {
+    let too_long = [0x0a, 0].repeat(MAX_DEVICES + 1);
+    let too_large = vec![0; MAX_REPLY + 1];
+    let rejected = [
+        (
+            too_long,
+            "it lists 65537 devices, more than the 65536 accepted",
+        ),
+        (
+            too_large,
+            "its message has 4194305 octets, more than the 4194304 accepted",
+        ),
+    ];
+    for (message, why) in rejected {
+        log::collect();
+        let mut node = with_plugin(lists(Answer::Stream(vec![message.clone()])));
+        assert_eq!(log::take(), [warning(why)]);
+        for _ in 0..10 {
+            node.world.advance(BACKOFF_CAP);
+        }
+        assert!(node.world.dials[Path::new(GPU)] > 5, "it is asked again");
+        assert!(log::take().is_empty());
+
+        node.world
+            .listen(GPU, lists(Answer::Stream(vec![list(&["a"])])));
+        node.world.advance(BACKOFF_CAP);
+        assert_devices(&node, "a");
+        assert!(log::take().is_empty());
+        node.world.push(GPU, &message);
+        assert_devices(&node, "a!");
+        assert_eq!(log::take(), [warning(why)]);
+    }
 }

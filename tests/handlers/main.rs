@@ -5,6 +5,7 @@
 mod csi;
 mod device;
 mod dra;
+mod log;
 mod node;
 #[path = "../manager/script.rs"]
 mod script;

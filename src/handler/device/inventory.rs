@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use prost::Message as _;
 
-use crate::config::MAX_DEVICES;
+use crate::config::{MAX_DEVICES, MAX_REPLY};
 use crate::escape;
 use crate::handler::Plugin;
 use crate::handler::reply::count_fields;
@@ -38,13 +38,21 @@ pub struct Device {
     pub numa_nodes: Vec<i64>,
 }
 
-/// Why a message is no list of devices.
+/// Why a list of devices is rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unlistable {
-    /// It is no `ListAndWatchResponse`.
+    /// It is not a `ListAndWatchResponse`.
     Undecodable,
     /// It lists more than [`MAX_DEVICES`].
-    TooMany,
+    TooMany {
+        /// How many it lists.
+        listed: usize,
+    },
+    /// Its message is larger than [`MAX_REPLY`].
+    TooLarge {
+        /// How many octets the message has.
+        octets: u32,
+    },
 }
 
 impl DevicePlugin {
@@ -89,9 +97,9 @@ impl AsRef<Plugin> for DevicePlugin {
 }
 
 fn read(message: &[u8]) -> Result<BTreeMap<String, Device>, Unlistable> {
-    let count = count_fields(message, MAX_DEVICES).ok_or(Unlistable::Undecodable)?;
-    if count > MAX_DEVICES {
-        return Err(Unlistable::TooMany);
+    let listed = count_fields(message).ok_or(Unlistable::Undecodable)?;
+    if listed > MAX_DEVICES {
+        return Err(Unlistable::TooMany { listed });
     }
     let response = ListAndWatchResponse::decode(message).map_err(|_| Unlistable::Undecodable)?;
     let devices = response.devices.into_iter();
@@ -189,13 +197,30 @@ fn show_some(ids: &[String], f: &mut fmt::Formatter<'_>) -> fmt::Result {
 impl fmt::Display for Unlistable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Undecodable => f.write_str("it sent something that is no list of devices"),
-            Self::TooMany => write!(f, "it listed more than {MAX_DEVICES} devices"),
+            Self::Undecodable => f.write_str("cannot decode the ListAndWatch message"),
+            Self::TooMany { listed } => write!(
+                f,
+                "it lists {listed} devices, more than the {MAX_DEVICES} accepted"
+            ),
+            Self::TooLarge { octets } => write!(
+                f,
+                "its message has {octets} octets, more than the {MAX_REPLY} accepted"
+            ),
         }
     }
 }
 
 impl std::error::Error for Unlistable {}
+
+impl Unlistable {
+    /// Returns what the plugin's author has to do about it.
+    pub(super) fn remedy(&self) -> &'static str {
+        match self {
+            Self::Undecodable => "make it send a v1beta1 ListAndWatchResponse",
+            Self::TooMany { .. } | Self::TooLarge { .. } => "make it list fewer devices",
+        }
+    }
+}
 
 /// The one word for a device that can be used; every other means that it can't (kubelet: the same).
 const HEALTHY: &str = "Healthy";
@@ -298,7 +323,11 @@ mod tests {
         changes(&mut plugin, &[("a", "Healthy")]);
         let before = plugin.clone();
         let too_many = [0x0a, 0].repeat(MAX_DEVICES + 1);
-        assert_eq!(plugin.replace(&too_many), Err(Unlistable::TooMany));
+        let listed = MAX_DEVICES + 1;
+        assert_eq!(
+            plugin.replace(&too_many),
+            Err(Unlistable::TooMany { listed })
+        );
         assert_eq!(plugin.replace(b"\x0a\x07"), Err(Unlistable::Undecodable));
         assert_eq!(plugin, before);
     }

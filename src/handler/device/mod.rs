@@ -36,6 +36,7 @@ use super::{
 };
 use crate::config::{DEVICE_GRACE, DEVICE_OPTIONS_TIMEOUT, DIAL_TIMEOUT, MAX_NOTIFY_REPLY};
 use crate::escape;
+use crate::grpc::CallError;
 use crate::proto::v1beta1::{DevicePluginOptions, Empty, device_plugin};
 
 /// Registers plugins of type [`TYPE`].
@@ -68,6 +69,8 @@ enum State {
         stream: Lasting,
         /// The end of the time for which unhealthy devices are kept, while that runs.
         grace: Option<EffectId>,
+        /// Whether a warning was logged about a list, and none was accepted since.
+        is_warned: bool,
     },
 }
 
@@ -204,6 +207,10 @@ impl Client {
                 self.lost("the plugin ended the stream", store, context);
             }
             Event::StreamEnded {
+                result: Err(CallFailure::Call(CallError::TooLarge { announced, .. })),
+                ..
+            } => self.rejected(&Unlistable::TooLarge { octets: announced }, store, context),
+            Event::StreamEnded {
                 result: Err(failure),
                 ..
             } => self.lost(&failure.to_string(), store, context),
@@ -230,13 +237,20 @@ impl Client {
             options,
             stream: Lasting::open(Wanted::Stream(stream), context),
             grace: None,
+            is_warned: false,
         };
     }
 
     /// A list of devices came.
     fn listed(&mut self, message: &[u8], store: &Store<DevicePlugin>, context: &mut Context<'_>) {
         let Self { plugin, state } = self;
-        let State::Listing { options, grace, .. } = state else {
+        let State::Listing {
+            options,
+            grace,
+            is_warned,
+            ..
+        } = state
+        else {
             return;
         };
         if store.with(plugin, |_| ()).is_none() {
@@ -244,6 +258,7 @@ impl Client {
         }
         match store.with(plugin, |known| known.replace(message)) {
             Some(Ok(changes)) => {
+                *is_warned = false;
                 if let Some(grace) = grace.take() {
                     context.cancel(grace);
                 }
@@ -251,9 +266,30 @@ impl Client {
                     log::info!("{plugin}: {changes}");
                 }
             }
-            Some(Err(unlistable)) => self.lost(&unlistable.to_string(), store, context),
+            Some(Err(unlistable)) => self.rejected(&unlistable, store, context),
             None => {}
         }
+    }
+
+    /// Rejects a list of devices, and logs a warning unless one was logged since a list was
+    /// accepted: the stream is opened again, and the next list is likely to be the same.
+    fn rejected(
+        &mut self,
+        why: &Unlistable,
+        store: &Store<DevicePlugin>,
+        context: &mut Context<'_>,
+    ) {
+        let Self { plugin, state } = self;
+        if let State::Listing { is_warned, .. } = state {
+            if !std::mem::replace(is_warned, true) {
+                log::warn!(
+                    "{plugin}: rejected its device list: {why}; \
+                     none of its devices can be used until a list is accepted: {}",
+                    why.remedy()
+                );
+            }
+        }
+        self.lost(&why.to_string(), store, context);
     }
 
     /// There is no stream any more: its devices may be in any state.

@@ -61,7 +61,7 @@ impl Driver {
 
     /// Takes in how all its devices are: a message names all of them. Answers whether that is news.
     pub(super) fn set_health(&mut self, message: &[u8]) -> Result<bool, NoHealth> {
-        let count = count_fields(message, MAX_DEVICES).ok_or(NoHealth::Undecodable)?;
+        let count = count_fields(message).ok_or(NoHealth::Undecodable)?;
         if count > MAX_DEVICES {
             return Err(NoHealth::TooMany);
         }
