@@ -120,7 +120,8 @@ pub const PLUGINS_DIR: &str = "plugins_registry";
 /// The plugin types that are accepted unless the user names others (kubelet: exactly these three).
 pub const DEFAULT_TYPES: [&str; 3] = ["CSIPlugin", "DevicePlugin", "DRAPlugin"];
 
-/// How long connecting to a registration socket may take (kubelet: `dialTimeoutDuration`, 10 s).
+/// How long connecting to a socket may take, from the first dial to the server's SETTINGS (kubelet:
+/// `dialTimeoutDuration`, 10 s).
 pub const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long `GetInfo` may take once connected (kubelet: 1 s).
@@ -299,8 +300,9 @@ pub const ANSWER_TIMEOUT: Duration = WRITE_STALL_TIMEOUT;
 /// message may exceed it: there is no telling its size before it is there.
 pub const UNSENT_MESSAGES: usize = 64 * 1024;
 
-/// How long a peer has for its SETTINGS after the connection is made: ten times what a busy server
-/// was seen to need, and well under the time that a plugin's registration may take.
+/// How long a client has for its preface and SETTINGS after its connection is accepted: a client
+/// sends them with its first request. A server has what is left of its caller's dial budget,
+/// [`DIAL_TIMEOUT`].
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long a peer has from the first to the last frame of a header block, which holds up all

@@ -40,8 +40,9 @@ pub struct Client {
     unread: Option<Unread>,
     /// The name of the next call.
     next: CallId,
-    /// Until when the time of calls does not run, because the server has not said a word yet.
-    patient_until: Option<Time>,
+    /// Whether the deadlines of the calls start only when the server's SETTINGS have come, and they
+    /// have not.
+    awaits_settings: bool,
 }
 
 impl Client {
@@ -53,7 +54,7 @@ impl Client {
             events: Few::new(),
             unread: None,
             next: CallId::FIRST,
-            patient_until: None,
+            awaits_settings: false,
         }
     }
 
@@ -114,10 +115,17 @@ impl Client {
         id
     }
 
-    /// Gives the server until `until` for its first word. The time of the calls that are made
-    /// before it runs from then on: a server may listen some time before it serves.
-    pub fn be_patient(&mut self, until: Time) {
-        self.patient_until = Some(until).filter(|_| self.peer_settings().is_none());
+    /// Sets when the server's SETTINGS must have come: the connection, and every call on it, fails
+    /// if they have not. Does nothing when they have.
+    pub fn set_handshake_deadline(&mut self, at: Time) {
+        self.http2.set_handshake_deadline(at);
+    }
+
+    /// Starts the deadlines of calls when the server is ready, which is when its SETTINGS have come
+    /// and must be at `until`: a server may listen some time before it serves.
+    pub fn start_deadlines_when_ready(&mut self, until: Time) {
+        self.set_handshake_deadline(until);
+        self.awaits_settings = self.peer_settings().is_none();
     }
 
     /// Ends a call, with [`CallError::Cancelled`] for a result; nothing when it has ended.
@@ -171,7 +179,7 @@ impl Client {
     /// The next event; `None` until something is received or written, or time passes.
     pub fn poll_event(&mut self, now: Time) -> Option<Event> {
         while self.events.is_empty() && (self.read_message(now) || self.receive(now)) {}
-        self.look_for_greeting(now);
+        self.start_deadlines(now);
         self.send(now);
         self.events.remove(0)
     }
@@ -213,16 +221,16 @@ impl Client {
         self.calls.position(is_late)
     }
 
-    /// When a call has taken too long.
+    /// Returns a call's deadline, unless it has none or it has not started: then the connection has
+    /// a deadline for the server's SETTINGS.
     fn due(&self, call: &Call) -> Option<Time> {
-        let patient_until = self.patient_until.unwrap_or_default();
-        call.deadline.map(|deadline| deadline.max(patient_until))
+        call.deadline.filter(|_| !self.awaits_settings)
     }
 
-    /// Once the server has said something, the time of the calls runs.
-    fn look_for_greeting(&mut self, now: Time) {
-        if self.patient_until.is_some() && self.peer_settings().is_some() {
-            self.patient_until = None;
+    /// Starts the deadlines of the calls, once the server's SETTINGS have come.
+    fn start_deadlines(&mut self, now: Time) {
+        if self.awaits_settings && self.peer_settings().is_some() {
+            self.awaits_settings = false;
             for call in self.calls.iter_mut() {
                 call.restart(now);
             }

@@ -5,6 +5,7 @@
 //! listens).
 
 use std::fmt;
+use std::time::Duration;
 
 use super::frame::Kind;
 use super::{Preamble, StreamId};
@@ -181,7 +182,10 @@ pub enum Excess {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Awaited {
     /// Sending its SETTINGS.
-    Settings,
+    Settings {
+        /// How long it had for them, from the moment that the connection was made.
+        within: Duration,
+    },
     /// Finishing a header block.
     HeaderBlock,
     /// Reading what we write.
@@ -194,7 +198,7 @@ impl ConnectionError {
         match self {
             Self::NotHttp2(_) => ErrorCode::PROTOCOL_ERROR,
             Self::Violation(violation) => violation.code(),
-            Self::TimedOut(Awaited::Settings) => ErrorCode::SETTINGS_TIMEOUT,
+            Self::TimedOut(Awaited::Settings { .. }) => ErrorCode::SETTINGS_TIMEOUT,
             Self::TimedOut(_) => ErrorCode::ENHANCE_YOUR_CALM,
             Self::Eof { .. } | Self::GoneAway(_) | Self::ShutDown => ErrorCode::NO_ERROR,
         }
@@ -288,7 +292,11 @@ impl fmt::Display for ConnectionError {
                     violation.code()
                 )
             }
-            Self::TimedOut(Awaited::Settings) => f.write_str("the peer sent no SETTINGS in time"),
+            Self::TimedOut(Awaited::Settings { within }) => write!(
+                f,
+                "the peer sent no SETTINGS within {within:.1?} of connecting: \
+                 the HTTP/2 handshake timed out"
+            ),
             Self::TimedOut(Awaited::HeaderBlock) => {
                 f.write_str("the peer did not finish its headers in time")
             }
@@ -445,7 +453,9 @@ mod tests {
             Violation::Excess(Excess::Cancelled),
         ];
         let others = [
-            ConnectionError::TimedOut(Awaited::Settings),
+            ConnectionError::TimedOut(Awaited::Settings {
+                within: Duration::from_secs(10),
+            }),
             ConnectionError::TimedOut(Awaited::HeaderBlock),
             ConnectionError::TimedOut(Awaited::Reading),
             ConnectionError::Eof { inside_frame: true },

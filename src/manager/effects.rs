@@ -153,9 +153,17 @@ impl Manager {
         if let (Some(request), Owner::Effect(effect)) = (request, &link.owner) {
             make_call(&mut client, &request, effect.deadline, now);
         }
-        if matches!(link.owner, Owner::Operation(..)) {
-            // kubelet's dial waits for the server's first word, and GetInfo's second starts then.
-            client.be_patient(now + DIAL_TIMEOUT);
+        match link.owner {
+            // kubelet's dial waits for the server's SETTINGS, and GetInfo's second starts then. The
+            // operation's deadline is still the one of its dial, which began with the first try.
+            Owner::Operation(attempt) => {
+                let running = self.operations.get_mut(attempt);
+                if let Some(until) = running.and_then(|it| it.operation.deadline()) {
+                    client.start_deadlines_when_ready(until);
+                }
+            }
+            Owner::Effect(effect) => client.set_handshake_deadline(effect.deadline),
+            Owner::Guard => {}
         }
         link.phase = Phase::Open(client);
         link.process = process;

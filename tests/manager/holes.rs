@@ -4,7 +4,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use plugind::config::{BACKOFF_CAP, BRISK_OPERATIONS, MAX_OPERATIONS, PATIENCE_IN_LINE};
+use plugind::config::{
+    BACKOFF_CAP, BRISK_OPERATIONS, DIAL_TIMEOUT, MAX_OPERATIONS, PATIENCE_IN_LINE,
+};
 use plugind::handler::{Answer as Say, Reason};
 use plugind::manager::{Guard, Input, Memory, OnDown};
 
@@ -413,16 +415,59 @@ fn the_second_for_get_info_starts_with_the_plugin_s_first_word() {
     assert_eq!(world.told(), "validate a, register a");
 }
 
-#[test]
-fn a_plugin_that_listens_and_never_says_a_word_is_given_up_when_the_handshake_takes_too_long() {
+/// Lets a plugin listen after that time, and its connection be made as soon as it is dialled; what
+/// it sends stays on its way.
+fn connected_after(time: Duration) -> World {
     let mut world = World::new();
+    world.appear(A, None);
+    world.advance(time);
+    world.listen(A, csi("a"));
     world.is_slow = true;
-    world.appear(A, csi("a"));
-    let link = world.busy_links()[0];
-    world.deliver(link);
+    while world.busy_links().is_empty() {
+        world.advance(Duration::from_millis(10));
+    }
+    world.deliver(world.busy_links()[0]);
     world.run();
-    world.advance(plugind::config::HANDSHAKE_TIMEOUT);
-    assert_eq!(world.manager.operation(Path::new(A)), None);
+    assert_eq!(world.manager.operation(Path::new(A)), Some("AskingInfo"));
+    world
+}
+
+/// How much of the dial budget is left.
+fn left_to_dial(world: &World) -> Duration {
+    (plugind::time::Time::ZERO + DIAL_TIMEOUT).saturating_since(world.now)
+}
+
+#[test]
+fn a_plugin_whose_settings_come_within_the_dial_budget_is_registered() {
+    for (connected, settings) in [(0, 8_000), (0, 9_900), (6, 2_900)] {
+        let mut world = connected_after(Duration::from_secs(connected));
+        world.advance(Duration::from_millis(settings));
+        let operation = world.manager.operation(Path::new(A));
+        assert_eq!(operation, Some("AskingInfo"), "{settings} ms");
+        world.is_slow = false;
+        world.run();
+        assert_eq!(world.told(), "validate a, register a", "{settings} ms");
+    }
+}
+
+#[test]
+fn a_plugin_that_never_sends_settings_fails_when_the_dial_budget_ends_which_began_with_the_first_dial()
+ {
+    for connected in [0, 6] {
+        let mut world = connected_after(Duration::from_secs(connected));
+        let left = left_to_dial(&world);
+        assert!(left <= DIAL_TIMEOUT.saturating_sub(Duration::from_secs(connected)));
+        world.advance(left.saturating_sub(Duration::from_millis(1)));
+        assert_eq!(world.manager.operation(Path::new(A)), Some("AskingInfo"));
+        world.advance(Duration::from_millis(1));
+        assert_eq!(world.manager.operation(Path::new(A)), None);
+        let socket = world.manager.desired().get(Path::new(A));
+        let failure = socket.and_then(|it| it.last_failure.as_ref());
+        let reason = failure.expect("it has failed").to_string();
+        let words = format!("no SETTINGS within {left:.1?} of connecting: the HTTP/2 handshake");
+        assert!(reason.contains(&words), "{reason}");
+        assert_eq!(world.told(), "");
+    }
 }
 
 // --- A plugin that is killed leaves its socket behind --------------------------------------------

@@ -59,7 +59,8 @@ impl Call {
         let request = InfoRequest {}.encode_to_vec();
         let deadline = now + config::GET_INFO_TIMEOUT;
         let limit = config::MAX_GET_INFO_REPLY;
-        self.client.be_patient(now + config::DIAL_TIMEOUT);
+        self.client
+            .start_deadlines_when_ready(now + config::DIAL_TIMEOUT);
         let _only_call = self
             .client
             .unary(registration::GET_INFO, &request, limit, deadline, now);

@@ -40,8 +40,8 @@ fn a_drip_buys_no_time_whatever_it_is_a_drip_of() {
         (
             // Of the preface: SETTINGS of which the last octet is missing.
             wire::settings(&[(0xfe03, 1); 2_000])[..12_000].to_vec(),
-            config::HANDSHAKE_TIMEOUT,
-            timed_out(Awaited::Settings),
+            config::DIAL_TIMEOUT,
+            timed_out(NO_SETTINGS),
         ),
         (
             // Of a header block.
@@ -108,6 +108,11 @@ fn block(filler: &str) -> Vec<u8> {
     let head = wire::frame(wire::HEADERS, 0, ONE, first);
     [head, wire::frame(wire::CONTINUATION, 0, ONE, rest)].concat()
 }
+
+/// What a server has not done that had the whole dial budget.
+const NO_SETTINGS: Awaited = Awaited::Settings {
+    within: config::DIAL_TIMEOUT,
+};
 
 fn timed_out(awaited: Awaited) -> CallError {
     CallError::Connection {
@@ -180,36 +185,56 @@ fn a_grpc_message_is_lossy_escaped_and_cut_at_1_kib() {
     }
 }
 
-/// The time that a call has begins with the server's first word, where it was given time for that.
-#[test]
-fn patience_with_a_server_ends_with_its_first_word() {
+/// A client whose calls start when the server is ready, within so many milliseconds, and a call of
+/// a second.
+fn starting_when_ready(until: u64) -> Server {
     let now = Time::ZERO;
-    let patient = || {
-        let mut client = Client::new(now);
-        client.be_patient(Time::from_millis(10_000));
-        client.unary(PATH, b"", 100, Time::from_millis(1_000), now);
-        Server { client, now }
-    };
+    let mut client = Client::new(now);
+    client.start_deadlines_when_ready(Time::from_millis(until));
+    client.unary(PATH, b"", 100, Time::from_millis(1_000), now);
+    let mut server = Server { client, now };
+    server.hear();
+    server
+}
+
+#[test]
+fn the_deadline_of_a_call_starts_with_the_server_s_settings_where_that_is_wanted() {
     let exceeded = Err(CallError::DeadlineExceeded);
-    let mut server = patient();
-    server.hear();
-    assert!(server.wait(3_000).is_empty());
-    server.say(&wire::settings(&[]));
-    assert!(server.client.peer_settings().is_some());
-    assert!(server.wait(999).is_empty());
-    assert_eq!(server.wait(1)[0].1, exceeded);
-
-    let mut server = patient();
-    assert_eq!(server.client.peer_settings(), None);
-    server.hear();
-    assert!(server.wait(4_999).is_empty());
-    let outcomes = server.wait(1);
-    assert_eq!(outcomes[0].1, Err(timed_out(Awaited::Settings)));
-
+    for settings_after in [3_000, 8_000, 9_999] {
+        let mut server = starting_when_ready(10_000);
+        assert!(server.wait(settings_after).is_empty());
+        server.say(&wire::settings(&[]));
+        assert!(server.client.peer_settings().is_some());
+        assert!(server.wait(999).is_empty());
+        assert_eq!(server.wait(1)[0].1, exceeded, "{settings_after}");
+    }
     let mut server = Server::greeted(&[]);
-    server.client.be_patient(Time::from_millis(10_000));
+    let until = Time::from_millis(10_000);
+    server.client.start_deadlines_when_ready(until);
     server.ask(b"");
-    assert_eq!(server.wait(1_000)[0].1, exceeded, "it has spoken already");
+    assert_eq!(server.wait(1_000)[0].1, exceeded, "it is ready already");
+}
+
+#[test]
+fn a_server_without_settings_fails_when_its_caller_s_budget_ends_and_the_reason_names_the_time() {
+    for (until, within) in [(4_000, "4.0s"), (10_000, "10.0s"), (60_000, "60.0s")] {
+        let mut server = starting_when_ready(until);
+        assert_eq!(
+            server.client.poll_timeout(),
+            Some(Time::from_millis(until)),
+            "no deadline of a call comes before"
+        );
+        assert!(server.wait(until - 1).is_empty());
+        let outcomes = server.wait(1);
+        let error = outcomes[0].1.as_ref().expect_err("the server is not ready");
+        let words = format!(
+            "the peer sent no SETTINGS within {within} of connecting: \
+             the HTTP/2 handshake timed out"
+        );
+        assert_eq!(error.to_string(), words);
+        assert_eq!(error.code(), Code::Unavailable);
+        assert_eq!(server.hear(), ["GOAWAY 0 SETTINGS_TIMEOUT"]);
+    }
 }
 
 #[test]

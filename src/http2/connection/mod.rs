@@ -23,6 +23,8 @@ mod event;
 mod receive;
 mod send;
 
+use std::time::Duration;
+
 use self::core::Core;
 pub use self::event::Event;
 use self::event::Happened;
@@ -51,13 +53,13 @@ pub struct Connection {
 enum Phase {
     /// The peer has not yet shown that it speaks HTTP/2.
     AwaitingPreface {
-        /// When its SETTINGS must have come.
-        deadline: Time,
+        /// The time for its SETTINGS.
+        handshake: Handshake,
     },
     /// It has; its first frame, which is SETTINGS, is not complete.
     AwaitingSettings {
-        /// When it must be.
-        deadline: Time,
+        /// The time for the rest of it.
+        handshake: Handshake,
     },
     /// Frames are exchanged.
     Running,
@@ -70,26 +72,59 @@ enum Phase {
     },
 }
 
+/// The time that a peer has for its SETTINGS.
+#[derive(Debug, Clone, Copy)]
+struct Handshake {
+    /// When the connection was made.
+    began: Time,
+    /// When its SETTINGS must have come.
+    deadline: Time,
+}
+
+impl Handshake {
+    /// Returns how long the peer had, in tenths of a second: two attempts that differ by the time
+    /// that dialling took fail for the same reason.
+    fn within(self) -> Duration {
+        let millis = self.deadline.saturating_since(self.began).as_millis();
+        let tenths = u64::try_from((millis + 50) / 100).unwrap_or(u64::MAX);
+        Duration::from_millis(tenths.saturating_mul(100))
+    }
+}
+
 impl Connection {
     /// A client's end of a connection that was just made. Its preface waits in
-    /// [`transmit`](Self::transmit), so that it can go out together with the first request.
+    /// [`transmit`](Self::transmit), so that it can go out together with the first request. The
+    /// server has [`DIAL_TIMEOUT`](config::DIAL_TIMEOUT) for its SETTINGS, unless
+    /// [`set_handshake_deadline`](Self::set_handshake_deadline) says otherwise.
     pub fn client(now: Time) -> Self {
-        Self::new(Role::Client, now)
+        Self::new(Role::Client, now, config::DIAL_TIMEOUT)
     }
 
     /// A server's end of a connection that was just accepted.
     pub fn server(now: Time) -> Self {
-        Self::new(Role::Server, now)
+        Self::new(Role::Server, now, config::HANDSHAKE_TIMEOUT)
     }
 
-    fn new(role: Role, now: Time) -> Self {
+    fn new(role: Role, now: Time, handshake_timeout: Duration) -> Self {
         Self {
             input: Deframer::new(),
             eof: false,
             core: Core::new(role, now),
             phase: Phase::AwaitingPreface {
-                deadline: now + config::HANDSHAKE_TIMEOUT,
+                handshake: Handshake {
+                    began: now,
+                    deadline: now + handshake_timeout,
+                },
             },
+        }
+    }
+
+    /// Sets when the peer's SETTINGS must have come; does nothing when they have.
+    pub fn set_handshake_deadline(&mut self, at: Time) {
+        if let Phase::AwaitingPreface { handshake } | Phase::AwaitingSettings { handshake } =
+            &mut self.phase
+        {
+            handshake.deadline = at;
         }
     }
 
@@ -144,8 +179,8 @@ impl Connection {
     pub fn handle_timeout(&mut self, now: Time) {
         self.core.at(now);
         let missed = self.timers().find(|&(at, _)| at <= now);
-        if let Some((_, awaited)) = missed {
-            self.end(ConnectionError::TimedOut(awaited));
+        if let Some((_, timer)) = missed {
+            self.end(ConnectionError::TimedOut(timer.awaited()));
         }
     }
 
@@ -202,11 +237,11 @@ impl Connection {
         if !self.core.outbox.has_room_to_answer() {
             return Ok(Progress::Blocked);
         }
-        if let Phase::AwaitingPreface { deadline } = self.phase {
+        if let Phase::AwaitingPreface { handshake } = self.phase {
             if !self.take_preface()? {
                 return Ok(Progress::Blocked);
             }
-            self.phase = Phase::AwaitingSettings { deadline };
+            self.phase = Phase::AwaitingSettings { handshake };
         }
         let next = self.input.next().map_err(ConnectionError::Violation)?;
         let Some((head, at)) = next else {
@@ -267,21 +302,42 @@ impl Connection {
     }
 
     /// What the peer has to do, and until when.
-    fn timers(&self) -> impl Iterator<Item = (Time, Awaited)> {
+    fn timers(&self) -> impl Iterator<Item = (Time, Timer)> {
         let handshake = match self.phase {
-            Phase::AwaitingPreface { deadline } | Phase::AwaitingSettings { deadline } => {
-                Some((deadline, Awaited::Settings))
+            Phase::AwaitingPreface { handshake } | Phase::AwaitingSettings { handshake } => {
+                Some((handshake.deadline, Timer::Settings(handshake)))
             }
             Phase::Running | Phase::Ended { .. } => None,
         };
         let block = self.core.block.as_ref();
-        let block = block.map(|block| (block.deadline, Awaited::HeaderBlock));
-        let stall = self.core.stalls_at.map(|at| (at, Awaited::Reading));
+        let block = block.map(|block| (block.deadline, Timer::HeaderBlock));
+        let stall = self.core.stalls_at.map(|at| (at, Timer::Reading));
         let is_running = !self.is_ended();
         [handshake, block, stall]
             .into_iter()
             .flatten()
             .filter(move |_| is_running)
+    }
+}
+
+/// What the peer has to do until a deadline.
+#[derive(Debug, Clone, Copy)]
+enum Timer {
+    Settings(Handshake),
+    HeaderBlock,
+    Reading,
+}
+
+impl Timer {
+    /// Returns what the peer has not done.
+    fn awaited(self) -> Awaited {
+        match self {
+            Self::Settings(handshake) => Awaited::Settings {
+                within: handshake.within(),
+            },
+            Self::HeaderBlock => Awaited::HeaderBlock,
+            Self::Reading => Awaited::Reading,
+        }
     }
 }
 

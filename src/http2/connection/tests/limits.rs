@@ -251,15 +251,29 @@ fn a_stream_is_lost_beyond_each_limit_and_not_at_it() {
 
 #[test]
 fn a_deadline_of_the_connection_has_come_at_its_time_and_not_before() {
-    let table: [(Reached, _, Awaited, ErrorCode); 3] = [
+    let table: [(Reached, _, Awaited, ErrorCode); 4] = [
         (
             || {
                 let mut peer = Peer::connected();
                 peer.hear();
                 peer
             },
+            config::DIAL_TIMEOUT,
+            Awaited::Settings {
+                within: config::DIAL_TIMEOUT,
+            },
+            ErrorCode::SETTINGS_TIMEOUT,
+        ),
+        (
+            || {
+                let mut peer = Peer::connecting();
+                peer.hear();
+                peer
+            },
             config::HANDSHAKE_TIMEOUT,
-            Awaited::Settings,
+            Awaited::Settings {
+                within: config::HANDSHAKE_TIMEOUT,
+            },
             ErrorCode::SETTINGS_TIMEOUT,
         ),
         (
