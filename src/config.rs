@@ -241,6 +241,13 @@ pub const KEPT_QUEUE: usize = 16;
 /// tick is 1 s).
 pub const WATCH_RETRY: Duration = Duration::from_secs(1);
 
+/// The shortest pause between two looks at a path whose identity is doubted; the pause doubles up
+/// to [`RESYNC_INTERVAL`] (kubelet: looks at no path twice).
+pub const DOUBT_PAUSE: Duration = Duration::from_millis(100);
+
+/// How long after that pause a path must be left alone for its next doubt to be the first again.
+pub const DOUBT_FORGOTTEN: Duration = Duration::from_secs(60);
+
 /// How many levels of sub directories are watched (kubelet: no limit). Plugins use one.
 pub const MAX_TREE_DEPTH: usize = 16;
 

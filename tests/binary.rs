@@ -8,19 +8,17 @@ mod daemon;
 mod plugin;
 
 use std::fs::{self, File, Permissions};
-use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Output};
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, UnixAddr};
 use plugind::config;
 use plugind::proto::pluginregistration::registration;
 
 use self::binary::binary;
 use self::daemon::Daemon;
-use self::plugin::{Flaw, Plugin};
+use self::plugin::{Flaw, Plugin, bind, set_times};
 
 /// Runs the binary to its end.
 fn run(arguments: &[&str]) -> Output {
@@ -85,6 +83,18 @@ fn a_plugin_whose_socket_is_removed_by_somebody_else_is_named_with_its_process()
     daemon.until_logged(": deregistered CSIPlugin sample");
 }
 
+#[test]
+fn a_socket_whose_times_change_between_bind_and_listen_is_registered() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("reg.sock");
+    let bound = bind(&socket);
+    let mut daemon = Daemon::start(dir.path());
+    set_times(&socket);
+    let plugin = Plugin::listen_on(bound, &socket, "touched");
+    daemon.until_logged(": registered CSIPlugin touched");
+    assert!(plugin.until_told().plugin_registered);
+}
+
 /// The daemon ends well and within the time that running operations have.
 #[track_caller]
 fn assert_ends_in_time(daemon: Daemon) {
@@ -96,10 +106,7 @@ fn assert_ends_in_time(daemon: Daemon) {
 #[test]
 fn a_signal_ends_the_daemon_while_it_waits_for_somebody_to_listen() {
     let dir = tempfile::tempdir().unwrap();
-    let path = UnixAddr::new(&dir.path().join("reg.sock")).unwrap();
-    let kind = (AddressFamily::Unix, SockType::Stream);
-    let bound = socket::socket(kind.0, kind.1, SockFlag::SOCK_CLOEXEC, None).unwrap();
-    socket::bind(bound.as_raw_fd(), &path).unwrap();
+    let _bound = bind(&dir.path().join("reg.sock"));
     assert_ends_in_time(Daemon::start(dir.path()));
 }
 

@@ -1,10 +1,9 @@
 //! Making a connection to a socket: without waiting, and to no other socket than the one that was
 //! found.
 
-use std::fs::{self, File, Metadata};
+use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
 use mio::net::UnixStream;
@@ -12,7 +11,7 @@ use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, OFlag, openat};
 use nix::sys::stat::Mode;
 
-use super::scan;
+use super::stat::Stat;
 use crate::handler::DialError;
 use crate::watch::Identity;
 
@@ -38,7 +37,7 @@ fn dial_by_name(path: &Path, expected: Option<Identity>) -> Result<UnixStream, D
     let connected = UnixStream::connect(path);
     if connected.is_err() || expected.is_some() {
         // connect(2) gives one error for a file that is no socket and for one without a listener.
-        check(fs::metadata(path), expected)?;
+        check(Stat::follow(path), expected)?;
     }
     connected.map_err(|error| dial_error(&error))
 }
@@ -49,7 +48,7 @@ fn dial_by_name(path: &Path, expected: Option<Identity>) -> Result<UnixStream, D
 /// through `/proc/self/fd`: nothing can take its place.
 fn dial_held(path: &Path, expected: Option<Identity>) -> Result<UnixStream, DialError> {
     let held = hold(path)?;
-    check(held.metadata(), expected)?;
+    check(Stat::of(&held), expected)?;
     let address = format!("/proc/self/fd/{}", held.as_raw_fd());
     UnixStream::connect(address).map_err(|error| match error.kind() {
         // The socket itself is held, so it is the way to it that is missing.
@@ -59,12 +58,12 @@ fn dial_held(path: &Path, expected: Option<Identity>) -> Result<UnixStream, Dial
 }
 
 /// Whether what was looked at is a socket, and the expected one if there is one.
-fn check(looked: io::Result<Metadata>, expected: Option<Identity>) -> Result<(), DialError> {
-    let found = looked.map_err(|error| dial_error(&error))?;
-    if !found.file_type().is_socket() {
+fn check(examined: io::Result<Stat>, expected: Option<Identity>) -> Result<(), DialError> {
+    let found = examined.map_err(|error| dial_error(&error))?;
+    if !found.is_socket() {
         return Err(DialError::NotASocket);
     }
-    if expected.is_some_and(|expected| scan::identity(&found) != expected) {
+    if expected.is_some_and(|expected| found.identity != expected) {
         return Err(DialError::Replaced);
     }
     Ok(())
@@ -97,6 +96,7 @@ const LONGEST_ADDRESS: usize = 107;
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::io::Read as _;
     use std::os::unix::fs::symlink;
     use std::os::unix::net::UnixListener;
@@ -127,7 +127,7 @@ mod tests {
     }
 
     fn identity_of(path: &Path) -> Identity {
-        scan::identity(&fs::metadata(path).unwrap())
+        Stat::follow(path).unwrap().identity
     }
 
     #[test]

@@ -34,6 +34,7 @@ mod scan;
 mod signals;
 pub mod simulate;
 mod source;
+mod stat;
 mod state_file;
 mod time_of_day;
 mod trust;

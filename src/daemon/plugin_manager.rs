@@ -45,8 +45,6 @@ pub struct PluginManager {
     inotify: Inotify,
     /// Whether inotify has more reports than were read.
     is_inotify_ready: bool,
-    /// Whether the core knows that every directory has been looked at once.
-    is_scanned: bool,
     manager: Manager,
     connections: Connections,
     guards: Guards,
@@ -70,7 +68,6 @@ impl PluginManager {
             watch: Watch::new(dirs.iter().cloned()),
             inotify: Inotify::new(registry, Source::Inotify.token()),
             is_inotify_ready: false,
-            is_scanned: false,
             manager: Manager::new(handlers),
             connections: Connections::default(),
             guards: Guards::default(),
@@ -88,6 +85,7 @@ impl PluginManager {
         plugins.manager.set_path_map(config.path_map.clone());
         if let Some(file) = &mut plugins.state_file {
             file.restore(&mut plugins.manager);
+            plugins.watch.expect(plugins.manager.restored());
         }
         let now = plugins.clock.now();
         for report in plugins.follow_watch(now) {
@@ -108,6 +106,7 @@ impl PluginManager {
     /// descriptor is readable.
     pub fn poll_timeout(&self) -> Option<Duration> {
         let is_any_ready = self.connections.is_any_ready() || self.programs.is_any_ready();
+        let is_any_ready = is_any_ready || self.watch.has_output();
         if self.is_crowded() || self.is_inotify_ready || is_any_ready {
             return Some(Duration::ZERO);
         }
@@ -290,10 +289,6 @@ impl PluginManager {
 
     /// Does what the manager wants done.
     fn follow_manager(&mut self, now: Time) {
-        if !self.is_scanned && self.watch.is_whole() {
-            self.is_scanned = true;
-            self.manager.handle_input(manager::Input::Scanned, now);
-        }
         while let Some(output) = self.manager.poll_output() {
             match output {
                 manager::Output::Dial {
@@ -314,6 +309,9 @@ impl PluginManager {
                     self.manager.handle_input(guarded, now);
                 }
                 manager::Output::Unguard { link } => self.guards.remove(link),
+                manager::Output::Examine { path } => {
+                    self.watch.handle_input(watch::Input::Doubted { path }, now);
+                }
                 manager::Output::Spawn { id, program } => self.spawn(id, &program, now),
                 manager::Output::Kill { id } => self.programs.kill(id),
                 manager::Output::Hangup { link, farewell } => {
@@ -472,6 +470,11 @@ fn log_report(report: &Report) {
             log::warn!("{}: {problem}; {}", escape::path(dir), problem.remedy());
         }
         Report::Recovered { dir } => log::info!("{}: all is well again", escape::path(dir)),
+        Report::Undecided { dir, sockets } => log::warn!(
+            "{}: cannot be listed as a whole; plugins that were registered below it before the \
+             restart stay registered until it can be: count={sockets}",
+            escape::path(dir)
+        ),
     }
 }
 

@@ -2,17 +2,18 @@
 //!
 //! Looks, and judges nothing: which names count is the business of [`crate::watch`].
 
-use std::fs::{self, DirBuilder, DirEntry, Metadata};
+use std::fs::{self, DirBuilder, DirEntry};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _, MetadataExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _};
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use nix::errno::Errno;
+use rustix::fs::FileType;
 
 use super::inotify::Inotify;
-use crate::config;
-use crate::watch::{Entry, Identity, Kind, Listing, Obstacle, Place, Problem, WatchId};
+use super::stat::Stat;
+use crate::watch::{Entry, Kind, Listing, Obstacle, Place, Problem, WatchId};
+use crate::{config, escape};
 
 /// Watches a directory and then lists it, in this order: what comes in between is seen twice, and
 /// nothing is missed.
@@ -32,33 +33,34 @@ pub(super) fn scan(
     }
 }
 
-/// What is at a path, the socket behind a symbolic link included.
+/// Examines a path: the socket behind a symbolic link included.
 pub(super) fn look(path: &Path) -> Kind {
-    let Ok(found) = fs::symlink_metadata(path) else {
-        return Kind::Other;
-    };
-    if found.is_dir() {
-        Kind::Directory
-    } else if found.is_symlink() {
-        fs::metadata(path).map_or(Kind::Other, |target| socket_or_other(&target))
-    } else {
-        socket_or_other(&found)
+    match Stat::no_follow(path) {
+        Ok(found) if found.file_type == FileType::Symlink => target_of(path),
+        Ok(found) => found.kind(),
+        Err(error) => unexamined(path, &error),
     }
 }
 
-/// Which file the metadata is of.
-pub(super) fn identity(file: &Metadata) -> Identity {
-    let born = match file.created() {
-        Ok(created) => since_epoch(created),
-        Err(_) => (
-            file.mtime(),
-            u32::try_from(file.mtime_nsec()).unwrap_or_default(),
-        ),
-    };
-    Identity {
-        device: file.dev(),
-        inode: file.ino(),
-        born,
+/// What a symbolic link leads to, if that is a socket: a link to a directory is not entered.
+fn target_of(link: &Path) -> Kind {
+    match Stat::follow(link) {
+        Ok(target) if target.is_socket() => target.kind(),
+        Ok(_) => Kind::Other,
+        Err(error) => unexamined(link, &error),
+    }
+}
+
+/// What is to be made of a path that cannot be examined: that nothing exists there is a fact, and
+/// any other error says nothing about the file.
+fn unexamined(path: &Path, error: &io::Error) -> Kind {
+    match Errno::from_raw(error.raw_os_error().unwrap_or(0)) {
+        Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP => Kind::Other,
+        _ => {
+            let path = escape::path(path);
+            log::debug!("{path}: cannot be examined: {}", obstacle(error));
+            Kind::Unknown
+        }
     }
 }
 
@@ -123,14 +125,6 @@ fn kind_of(entry: &DirEntry) -> Kind {
     }
 }
 
-fn socket_or_other(found: &Metadata) -> Kind {
-    if found.file_type().is_socket() {
-        Kind::Socket(identity(found))
-    } else {
-        Kind::Other
-    }
-}
-
 fn cannot_read(error: &io::Error) -> Problem {
     match error.kind() {
         io::ErrorKind::NotFound => Problem::Missing,
@@ -139,24 +133,12 @@ fn cannot_read(error: &io::Error) -> Problem {
     }
 }
 
-/// Seconds and nanoseconds since the epoch; a file system may claim to be older.
-fn since_epoch(moment: SystemTime) -> (i64, u32) {
-    let seconds = |s: u64| i64::try_from(s).unwrap_or(i64::MAX);
-    match moment.duration_since(UNIX_EPOCH) {
-        Ok(after) => (seconds(after.as_secs()), after.subsec_nanos()),
-        Err(before) => (
-            -seconds(before.duration().as_secs()),
-            before.duration().subsec_nanos(),
-        ),
-    }
-}
-
 /// The mode of a plugins directory that had to be created (kubelet's root set-up: the same).
 const MODE: u32 = 0o750;
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
     use std::os::unix::net::UnixListener;
 
     use super::*;

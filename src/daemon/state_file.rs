@@ -21,7 +21,9 @@ use crate::time::Time;
 #[derive(Debug)]
 pub(super) struct StateFile {
     path: PathBuf,
-    boot: String,
+    /// The current boot. `None` if that cannot be read: then the file is neither read nor written,
+    /// because nothing would tell it from one of an earlier boot.
+    boot: Option<String>,
     /// The manager's revision that was written last, or was there at the start.
     written: u64,
     /// When the next version is written.
@@ -33,10 +35,9 @@ pub(super) struct StateFile {
 impl StateFile {
     /// The file at `path`, which need not exist.
     pub(super) fn new(path: PathBuf) -> Self {
-        let boot = fs::read_to_string(BOOT_ID).unwrap_or_default();
         Self {
+            boot: boot_id(&path),
             path,
-            boot: boot.trim().to_owned(),
             written: 0,
             due: None,
             is_failing: false,
@@ -47,7 +48,8 @@ impl StateFile {
     /// alone until the next version replaces it.
     pub(super) fn restore(&mut self, manager: &mut Manager) {
         let path = escape::path(&self.path);
-        match self.read() {
+        let Some(boot) = &self.boot else { return };
+        match self.read(boot) {
             Ok(memory) => {
                 log::info!("{path}: {} plugins were registered before", memory.len());
                 manager.restore(memory);
@@ -58,7 +60,7 @@ impl StateFile {
         self.written = manager.revision();
     }
 
-    fn read(&self) -> io::Result<Memory> {
+    fn read(&self, boot: &str) -> io::Result<Memory> {
         let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
         let file = OpenOptions::new()
             .read(true)
@@ -67,7 +69,7 @@ impl StateFile {
         check(&file)?;
         let mut content = Vec::new();
         file.take(MAX_STATE_FILE).read_to_end(&mut content)?;
-        Memory::decode(&content, &self.boot).map_err(io::Error::other)
+        Memory::decode(&content, boot).map_err(io::Error::other)
     }
 
     /// When [`StateFile::handle_timeout`] has something to do, as the manager is now.
@@ -92,10 +94,11 @@ impl StateFile {
     /// Writes down what is new, now.
     pub(super) fn save(&mut self, manager: &Manager) {
         self.due = None;
+        let Some(boot) = &self.boot else { return };
         if manager.revision() == self.written {
             return;
         }
-        let memory = Memory::of(manager.actual(), &self.boot);
+        let memory = Memory::of(manager.actual(), boot);
         self.written = manager.revision();
         match replace(&self.path, &memory.encode()) {
             Ok(()) => self.is_failing = false,
@@ -107,6 +110,21 @@ impl StateFile {
             Err(_) => {}
         }
     }
+}
+
+/// Returns the id of this boot for the state file at `path`.
+fn boot_id(path: &Path) -> Option<String> {
+    let problem = match fs::read_to_string(BOOT_ID) {
+        Ok(id) if !id.trim().is_empty() => return Some(id.trim().to_owned()),
+        Ok(_) => "it is empty".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    log::warn!(
+        "{}: the state file is neither read nor written, because the boot id in {BOOT_ID} cannot \
+         be read: {problem}; mount /proc",
+        escape::path(path)
+    );
+    None
 }
 
 /// Whatever others can write, they could make this daemon deregister.

@@ -160,6 +160,7 @@ impl Manager {
 
     /// The plugin did not answer.
     pub(super) fn check_failed(&mut self, path: &Arc<Path>, failure: &Failure, now: Time) {
+        self.examine_replaced(path, failure);
         let Some(registered) = self.actual.get_mut(path) else {
             return;
         };

@@ -2,7 +2,7 @@
 //!
 //! Pure: octets in, octets out; the daemon reads and writes the file. A plugin may go while the
 //! daemon is down, and its handler must hear of it all the same. So the registered plugins are kept
-//! in a file; what it names and the first look at the directories does not find is deregistered.
+//! in a file; what it names and the watch reports as lost is deregistered.
 //!
 //! A file from before a reboot says nothing about this boot's sockets, and one that is torn or
 //! somebody else's says nothing at all: each is refused, which costs nothing but the memory.
@@ -21,7 +21,7 @@ use crate::watch::Identity;
 /// The registered plugins of some moment, as they are written down.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Memory {
-    /// What wrote this: [`FORMAT`].
+    /// What wrote this: [`FORMAT`] or [`FORMAT_1`].
     format: String,
     /// The boot during which it was written, in the kernel's words.
     boot: String,
@@ -39,6 +39,15 @@ struct Remembered {
     name: String,
     endpoint: PathBuf,
     versions: Vec<String>,
+}
+
+/// By what the socket of a restored plugin is known again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Compared {
+    /// By its whole identity.
+    Identity,
+    /// By device and inode: the file is of [`FORMAT_1`].
+    Inode,
 }
 
 /// Why a file is of no use.
@@ -74,7 +83,7 @@ impl Memory {
     pub fn decode(content: &[u8], boot: &str) -> Result<Self, MemoryError> {
         let memory: Self = serde_json::from_slice(content)
             .map_err(|error| MemoryError::Unreadable(error.to_string()))?;
-        if memory.format != FORMAT {
+        if ![FORMAT, FORMAT_1].contains(&&*memory.format) {
             return Err(MemoryError::Foreign(memory.format));
         }
         if memory.boot != boot {
@@ -133,27 +142,41 @@ impl Remembered {
 }
 
 impl Manager {
-    /// Remembers what was registered before a restart. To be called before anything is found.
+    /// Restores what was registered before a restart. To be called before anything is found.
     ///
-    /// A remembered plugin whose socket is found again is registered anew, as every plugin is after
-    /// a restart; one whose socket is another one now is deregistered first; and one whose socket
-    /// is not found is deregistered when [`super::Input::Scanned`] says that all has been looked
-    /// at.
+    /// A restored plugin whose socket is found again is registered anew, as every plugin is after a
+    /// restart; one whose socket is another one now is deregistered first; and one whose socket has
+    /// gone is deregistered when [`super::Input::Lost`] says so.
     pub fn restore(&mut self, memory: Memory) {
+        let compared = if memory.format == FORMAT {
+            Compared::Identity
+        } else {
+            Compared::Inode
+        };
         for remembered in memory.plugins {
             let identity = remembered.identity();
             let plugin = Arc::new(remembered.into_plugin());
             let path = plugin.socket.clone();
             if self.actual.add(plugin, identity).is_ok() {
-                self.restored.insert(path, ());
+                self.restored.insert(path, compared);
             }
         }
+    }
+
+    /// Returns the sockets of restored plugins that have been neither found nor lost yet.
+    pub fn restored(&self) -> Vec<Arc<Path>> {
+        self.restored.iter().map(|(path, _)| path.clone()).collect()
     }
 
     /// A socket has been found: if it is a remembered one, its plugin has yet to be registered with
     /// the handlers of this process. Returns that plugin.
     pub(super) fn recall(&mut self, path: &Arc<Path>, identity: Identity) -> Option<Arc<Plugin>> {
-        let is_it = self.restored.remove(path).is_some() && self.actual.holds(path, identity);
+        let compared = self.restored.remove(path)?;
+        let known = self.actual.get(path)?.identity;
+        let is_it = match compared {
+            Compared::Identity => known == identity,
+            Compared::Inode => known.is_same_inode(&identity),
+        };
         let registered = is_it.then(|| self.actual.remove(path))??;
         Some(registered.plugin)
     }
@@ -169,7 +192,7 @@ impl Manager {
                     == (&plugin.kind, &plugin.name, &plugin.endpoint)
             })
         };
-        let remembered = self.restored.iter().map(|(path, ())| path.clone());
+        let remembered = self.restored.iter().map(|(path, _)| path.clone());
         let same: Vec<_> = remembered.filter(is_same).collect();
         for path in same {
             self.restored.remove(&path);
@@ -177,11 +200,14 @@ impl Manager {
         }
     }
 
-    /// Every directory has been looked at: what is remembered and was not found has gone.
-    pub(super) fn scanned(&mut self) {
-        for (path, ()) in self.restored.take() {
-            log::info!("{}: went while nobody looked", escape::path(&path));
-            self.touch(path);
+    /// The socket of a restored plugin has gone: it is deregistered, as any other.
+    pub(super) fn lost_restored(&mut self, path: &Arc<Path>) {
+        if self.restored.remove(path).is_some() {
+            log::info!(
+                "{}: disappeared while plugind was not running; deregistering",
+                escape::path(path)
+            );
+            self.touch(path.clone());
         }
     }
 }
@@ -205,7 +231,11 @@ impl fmt::Display for MemoryError {
 impl std::error::Error for MemoryError {}
 
 /// The first word of a file, with the version of what follows.
-const FORMAT: &str = "plugind registered plugins 1";
+const FORMAT: &str = "plugind registered plugins 2";
+
+/// The first word of a file of before 0.2. The static binary wrote a socket's modification time in
+/// the place of its birth time, so only device and inode of such a file mean anything.
+const FORMAT_1: &str = "plugind registered plugins 1";
 
 #[cfg(test)]
 mod tests {

@@ -81,7 +81,7 @@ pub struct Manager {
     desired: Desired,
     actual: Actual,
     /// Sockets whose plugins are in the actual state from before a restart, and not found yet.
-    restored: ByPath<()>,
+    restored: ByPath<memory::Compared>,
     handlers: HandlerTable,
     /// At most one operation per socket.
     operations: Operations,
@@ -119,13 +119,11 @@ pub enum Input {
         /// Which socket it is.
         identity: Identity,
     },
-    /// No socket is there any more.
+    /// No socket is there any more, or a restored one ([`Manager::restored`]) never was.
     Lost {
         /// Where it was.
         path: Arc<Path>,
     },
-    /// Every socket that is there has been reported at least once.
-    Scanned,
     /// A connection that was to be dialled is there.
     Connected {
         /// Which.
@@ -213,6 +211,11 @@ pub enum Output {
         /// Which.
         link: LinkId,
     },
+    /// Another socket than the one that was found is at this path: examine it again.
+    Examine {
+        /// The path.
+        path: Arc<Path>,
+    },
     /// Run a program, then say [`Input::ProgramEnded`].
     Spawn {
         /// Names it from here on.
@@ -294,7 +297,6 @@ impl Manager {
         match input {
             Input::Found { path, identity } => self.found(path, identity, now),
             Input::Lost { path } => self.lost(path),
-            Input::Scanned => self.scanned(),
             Input::Connected { link, process } => self.connected(link, process, now),
             Input::DialFailed { link, error } => self.dial_failed(link, error),
             Input::Closed { link } => self.closed(link, now),
@@ -440,6 +442,7 @@ impl Manager {
     }
 
     fn lost(&mut self, path: Arc<Path>) {
+        self.lost_restored(&path);
         if let Some(gone) = self.desired.remove(&path) {
             log::debug!("{}: the socket has gone", escape::path(&path));
             self.note_lost_name(&path);

@@ -12,7 +12,7 @@ use super::execute::{Attempt, Running, Work};
 use super::failure::{Failure, Refusal};
 use super::operation::{Event, Operation, Outcome};
 use super::reconcile::{Action, Target, action};
-use super::{Manager, Socket, Wake};
+use super::{DialError, Manager, Output, Socket, Wake};
 use crate::config::Mode;
 use crate::escape;
 use crate::handler::Plugin;
@@ -214,6 +214,7 @@ impl Manager {
     }
 
     fn failed(&mut self, attempt: &Attempt, failure: Failure, now: Time) {
+        self.examine_replaced(&attempt.path, &failure);
         let is_past = self.is_past(&failure);
         let Some(socket) = self.socket_of(attempt) else {
             return;
@@ -236,6 +237,15 @@ impl Manager {
         let delay = socket.backoff.delay().unwrap_or_default();
         log::log!(level, "{attempt}: {failure}; next try in {delay:?}");
         socket.last_failure = Some(Box::new(failure));
+    }
+
+    /// Has the path examined again if another socket is there than the watch has found: on a link,
+    /// or on a file system without birth times, the kernel reports no such change.
+    pub(super) fn examine_replaced(&mut self, path: &Arc<Path>, failure: &Failure) {
+        if *failure == Failure::Dial(DialError::Replaced) {
+            let path = path.clone();
+            self.outputs.push_back(Output::Examine { path });
+        }
     }
 
     /// Whether what made an attempt fail has gone while the plugin was being told.

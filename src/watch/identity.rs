@@ -5,9 +5,9 @@ use std::ffi::OsString;
 /// Which file is at a path: the same path may hold another socket a moment later, even with the
 /// same inode number.
 ///
-/// The birth time tells them apart, or where it is not to be had the modification time, which
-/// nothing but `utimes` changes for a socket. The change time would not do: most plugins set the
-/// mode of their socket after they have bound it.
+/// The birth time tells them apart. On a file system that keeps none (tmpfs before Linux 5.16,
+/// ramfs) the modification time has to do, which only `utimes` changes for a socket. The change
+/// time would not do: most plugins set the mode of their socket after they have bound it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Identity {
     /// The device that holds it.
@@ -16,6 +16,13 @@ pub struct Identity {
     pub inode: u64,
     /// When it was made: seconds and nanoseconds of the time of day, used for comparison only.
     pub born: (i64, u32),
+}
+
+impl Identity {
+    /// Returns whether both are the same inode of the same device, whenever it was made.
+    pub fn is_same_inode(&self, other: &Self) -> bool {
+        (self.device, self.inode) == (other.device, other.inode)
+    }
 }
 
 /// What is at a path, as far as it matters here.
@@ -27,6 +34,8 @@ pub enum Kind {
     Directory,
     /// Nothing that counts, or nothing at all.
     Other,
+    /// Something that cannot be examined now: what was known of the path still holds.
+    Unknown,
 }
 
 /// One name of a directory.

@@ -19,7 +19,10 @@
 //!   path; it is judged when the link appears. A link to a directory is not entered: that keeps the
 //!   tree a tree.
 //! - The same identity seen twice changes nothing. Another identity under a known path is found
-//!   again: whoever listens treats it as a new generation.
+//!   again: whoever listens treats it as a new generation. A path whose identity is doubted is
+//!   examined again (`doubts`), and one that cannot be examined stays what it was.
+//! - A socket that is expected from before a restart is found, or lost once its directory has been
+//!   listed as a whole (`expected`).
 //! - There is one remedy for every doubt: scan the directory again and compare. It serves the first
 //!   look, a queue that overflowed, a directory that was moved, and a watch that could not be had.
 //! - A directory with a problem is reported once and tried again on the tick; the rest of the tree
@@ -30,7 +33,9 @@
 //!   becomes a socket.
 
 mod children;
+mod doubts;
 mod event;
+mod expected;
 mod identity;
 mod output;
 mod path;
@@ -50,7 +55,9 @@ use crate::config;
 use crate::time::Time;
 
 use self::children::Child;
+use self::doubts::Doubts;
 pub use self::event::{Event, WatchId};
+use self::expected::Expected;
 pub use self::identity::{Entry, Identity, Kind, Listing};
 pub use self::output::{Output, Place, Report};
 use self::path::{Joint, split};
@@ -63,6 +70,8 @@ pub struct Watch {
     tree: Tree,
     joint: Joint,
     outputs: VecDeque<Output>,
+    expected: Expected,
+    doubts: Doubts,
     /// When the directories with a problem are tried again; `None` while there are none.
     retry_at: Option<Time>,
     /// When everything is scanned although nothing was heard; `None` while there is nothing.
@@ -90,6 +99,11 @@ pub enum Input {
         /// What is there.
         kind: Kind,
     },
+    /// Something else was met at this path than was last reported.
+    Doubted {
+        /// The path.
+        path: Arc<Path>,
+    },
 }
 
 impl Watch {
@@ -100,6 +114,8 @@ impl Watch {
             tree: Tree::default(),
             joint: Joint::default(),
             outputs: VecDeque::new(),
+            expected: Expected::default(),
+            doubts: Doubts::default(),
             retry_at: None,
             resync_at: None,
         };
@@ -108,6 +124,16 @@ impl Watch {
             watch.scan(root, Place::MissingRoot);
         }
         watch
+    }
+
+    /// Expects these sockets, from before anything is scanned: those that do not exist any more are
+    /// reported as lost, each once its directory has been listed as a whole. Sockets below none of
+    /// the roots are lost at once.
+    pub fn expect(&mut self, sockets: Vec<Arc<Path>>) {
+        self.expected = Expected::new(sockets);
+        for path in self.expected.outside(&self.tree.paths()) {
+            self.lose(path);
+        }
     }
 
     /// Takes in what happened at `now`.
@@ -120,6 +146,11 @@ impl Watch {
                 entries,
             } => self.on_scanned(&dir, watch, entries, now),
             Input::Looked { path, kind } => self.see_and_report(&path, kind, now),
+            Input::Doubted { path } => {
+                if self.doubts.add(&path, now) {
+                    self.outputs.push_back(Output::Look { path });
+                }
+            }
         }
         self.check_invariants();
     }
@@ -136,17 +167,21 @@ impl Watch {
                 self.scan(dir, place);
             }
         }
+        for path in self.doubts.take_due(now) {
+            self.outputs.push_back(Output::Look { path });
+        }
         self.check_invariants();
     }
 
     /// When to call [`Watch::handle_timeout`]; `None` before anything was scanned.
     pub fn poll_timeout(&self) -> Option<Time> {
-        self.retry_at.into_iter().chain(self.resync_at).min()
+        let times = [self.retry_at, self.resync_at, self.doubts.poll_timeout()];
+        times.into_iter().flatten().min()
     }
 
-    /// Whether every directory has been looked at, as far as the limits go.
-    pub fn is_whole(&self) -> bool {
-        self.retry_at.is_none()
+    /// Returns whether [`Watch::poll_output`] has something.
+    pub fn has_output(&self) -> bool {
+        !self.outputs.is_empty()
     }
 
     /// The next thing to do.
@@ -228,14 +263,65 @@ impl Watch {
         };
         match entries {
             Ok(listing) => {
+                let is_known = |entry: &Entry| entry.kind != Kind::Unknown;
+                let is_whole = listing.entries.iter().all(is_known);
                 let misfit = self.compare(dir, listing).err();
+                self.settle_expected(dir, is_whole && misfit.is_none());
                 problem = problem.or(misfit);
             }
             Err(gone) if gone.means_gone() => return self.on_dir_gone(dir, gone, now),
             // What is not readable now may still be there: healthy plugins stay.
-            Err(unreadable) => problem = Some(unreadable),
+            Err(unreadable) => {
+                problem = Some(unreadable);
+                self.settle_expected(dir, false);
+            }
         }
         self.set_problem(dir, problem, now);
+    }
+
+    /// Decides about the expected sockets below a directory that has just been read, as a whole or
+    /// not. Those below a sub directory are left to that one's own scan.
+    fn settle_expected(&mut self, dir: &Arc<Path>, is_whole: bool) {
+        let Some(children) = self
+            .tree
+            .children(dir)
+            .filter(|_| !self.expected.is_empty())
+        else {
+            return;
+        };
+        let is_ours = |path: &&Arc<Path>| {
+            let rest = path.strip_prefix(dir).ok();
+            let name = rest.and_then(|rest| rest.components().next());
+            let child = name.and_then(|name| children.get(name.as_os_str()));
+            !matches!(child, Some(Child::Directory(_)))
+        };
+        let expected = self.expected.below(dir).iter();
+        let missing: Vec<Arc<Path>> = expected.filter(is_ours).cloned().collect();
+        let undecided = if is_whole { 0 } else { missing.len() };
+        if self.expected.is_news(dir, undecided) {
+            let dir = Arc::clone(dir);
+            let sockets = undecided;
+            let report = Report::Undecided { dir, sockets };
+            self.outputs.push_back(Output::Report(report));
+        }
+        if is_whole {
+            for path in missing {
+                self.lose(path);
+            }
+        }
+    }
+
+    /// Nothing is left of a path: the expected sockets at it and below it are lost.
+    fn lose_expected(&mut self, path: &Path) {
+        for path in self.expected.below(path).to_vec() {
+            self.lose(path);
+        }
+    }
+
+    /// Reports an expected socket as lost.
+    fn lose(&mut self, path: Arc<Path>) {
+        self.expected.remove(&path);
+        self.outputs.push_back(Output::Lost { path });
     }
 
     /// Makes `watch` the watch of `dir`. The kernel gives one watch per directory and instance,
@@ -312,7 +398,7 @@ impl Watch {
                 self.outputs.push_back(Output::Found { path, identity });
                 Ok(())
             }
-            (Some(Child::Directory(_)), Kind::Directory) => Ok(()),
+            (Some(Child::Directory(_)), Kind::Directory) | (_, Kind::Unknown) => Ok(()),
             (known, kind) => {
                 if known.is_some() {
                     self.leave(dir, name);
@@ -328,13 +414,14 @@ impl Watch {
         match kind {
             Kind::Socket(identity) => {
                 self.tree.add_socket(dir, Arc::clone(&path), identity)?;
+                self.expected.remove(&path);
                 self.outputs.push_back(Output::Found { path, identity });
             }
             Kind::Directory => {
                 self.tree.add_directory(dir, Arc::clone(&path))?;
                 self.scan(path, Place::Below);
             }
-            Kind::Other => {}
+            Kind::Other | Kind::Unknown => {}
         }
         Ok(())
     }
@@ -343,14 +430,16 @@ impl Watch {
     fn leave(&mut self, dir: &Path, name: &OsStr) {
         let removed = self.tree.remove_child(dir, name);
         self.announce(removed);
+        if !self.expected.is_empty() {
+            self.lose_expected(&dir.join(name));
+        }
     }
 
     fn announce(&mut self, removed: Removed) {
-        let lost = removed
-            .sockets
-            .into_iter()
-            .map(|path| Output::Lost { path });
-        self.outputs.extend(lost);
+        for path in removed.sockets {
+            self.doubts.forget(&path);
+            self.outputs.push_back(Output::Lost { path });
+        }
         let unwatch = removed.watches.into_iter();
         self.outputs
             .extend(unwatch.map(|watch| Output::Unwatch { watch }));
@@ -362,6 +451,7 @@ impl Watch {
         } else {
             let removed = self.tree.remove_at(dir);
             self.announce(removed);
+            self.lose_expected(dir);
         }
     }
 
@@ -369,6 +459,7 @@ impl Watch {
     fn give_up_children(&mut self, dir: &Path, problem: Problem, now: Time) {
         let removed = self.tree.clear(dir);
         self.announce(removed);
+        self.lose_expected(dir);
         self.set_problem(dir, Some(problem), now);
     }
 

@@ -69,4 +69,12 @@ pub enum Report {
         /// The directory.
         dir: Arc<Path>,
     },
+    /// The directory cannot be listed as a whole, so expected sockets below it
+    /// ([`super::Watch::expect`]) are neither found nor lost.
+    Undecided {
+        /// The directory.
+        dir: Arc<Path>,
+        /// How many sockets.
+        sockets: usize,
+    },
 }

@@ -1,5 +1,6 @@
 //! The watch, told as timelines: what happened, and what it wants done, silence included.
 
+mod restart;
 mod trouble;
 
 use super::*;
@@ -136,6 +137,9 @@ fn describe(output: &Output) -> String {
         Output::Lost { path } => format!("lost {}", path.display()),
         Output::Report(Report::Trouble { dir, problem }) => format!("{}: {problem}", dir.display()),
         Output::Report(Report::Recovered { dir }) => format!("{}: recovered", dir.display()),
+        Output::Report(Report::Undecided { dir, sockets }) => {
+            format!("{}: {sockets} undecided", dir.display())
+        }
     }
 }
 

@@ -1,8 +1,12 @@
 //! A mount namespace in which something is missing that is there nearly everywhere.
 
+use std::fs;
+
+use plugind::config::Config;
+
 use crate::inside::inside;
-use crate::node::Node;
-use crate::plugin::Plugin;
+use crate::node::{Node, describe, watching};
+use crate::plugin::{Plugin, bind, set_times};
 
 #[test]
 fn a_plugin_is_registered_where_proc_is_not_mounted() {
@@ -10,6 +14,51 @@ fn a_plugin_is_registered_where_proc_is_not_mounted() {
     inside(name, "mount -t tmpfs none /proc", || {
         let mut node = Node::start();
         let plugin = Plugin::serve(&node.path("reg.sock"), "bare");
+        node.until_registered(&plugin);
+    });
+}
+
+#[test]
+fn a_state_file_is_not_used_where_the_boot_id_cannot_be_read() {
+    let name = "bare::a_state_file_is_not_used_where_the_boot_id_cannot_be_read";
+    inside(name, "mount -t tmpfs none /proc", || {
+        let memory = tempfile::tempdir().unwrap();
+        let file = memory.path().join("state.json");
+        let dir = tempfile::tempdir().unwrap();
+        let saved = format!(
+            r#"{{"format":"plugind registered plugins 1","boot":"","plugins":[{{"socket":{:?},
+            "device":1,"inode":1,"born":[1,1],"type":"CSIPlugin","name":"before",
+            "endpoint":"/p","versions":[]}}]}}"#,
+            dir.path().join("before.sock")
+        );
+        fs::write(&file, &saved).unwrap();
+        let config = Config {
+            state_file: Some(file.clone()),
+            ..watching(dir.path())
+        };
+        let mut node = Node::start_with(dir, &config);
+        let plugin = Plugin::serve(&node.path("reg.sock"), "after");
+        node.until_registered(&plugin);
+        node.plugins.save();
+        let told: Vec<_> = node.record.take().iter().map(describe).collect();
+        assert_eq!(told, ["validate after", "register after"]);
+        assert_eq!(fs::read_to_string(file).unwrap(), saved, "it is left alone");
+    });
+}
+
+#[test]
+fn a_socket_whose_times_change_between_bind_and_listen_is_registered_without_birth_times() {
+    let name = "bare::a_socket_whose_times_change_between_bind_and_listen_is_registered_without_birth_times";
+    // ramfs keeps no birth times, as tmpfs does not before Linux 5.16.
+    inside(name, "mount -t ramfs none /mnt", || {
+        let dir = tempfile::tempdir_in("/mnt").unwrap();
+        assert!(fs::metadata(dir.path()).unwrap().created().is_err());
+        let mut node = Node::start_on(dir);
+        let socket = node.path("reg.sock");
+        let bound = bind(&socket);
+        node.until_desired(1);
+        set_times(&socket);
+        let plugin = Plugin::listen_on(bound, &socket, "touched");
         node.until_registered(&plugin);
     });
 }

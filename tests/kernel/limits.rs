@@ -3,8 +3,10 @@
 use std::fs::{self, File};
 use std::time::Duration;
 
+use plugind::config::Config;
+
 use crate::inside::inside;
-use crate::node::Node;
+use crate::node::{Node, watching};
 use crate::plugin::Plugin;
 
 /// Whether the loop will look at something again within the tick.
@@ -32,6 +34,33 @@ fn without_an_inotify_instance_plugins_come_and_go_on_the_tick_until_there_is_on
         let plugin = Plugin::serve(&node.path("sub/reg.sock"), "fast");
         node.until_registered(&plugin);
         node.until_quiet();
+    });
+}
+
+#[test]
+fn what_went_while_the_daemon_was_down_is_deregistered_although_nothing_can_be_watched() {
+    let name = "limits::what_went_while_the_daemon_was_down_is_deregistered_although_nothing_can_be_watched";
+    inside(name, &format!("echo 0 > {MAX_INSTANCES}"), || {
+        let memory = tempfile::tempdir().unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let config = Config {
+            state_file: Some(memory.path().join("state.json")),
+            ..watching(dir.path())
+        };
+        let mut node = Node::start_with(dir, &config);
+        let plugin = Plugin::serve(&node.path("reg.sock"), "gone");
+        node.until_registered(&plugin);
+        node.until("it is registered", |node| {
+            node.plugins.manager().is_idle().then_some(())
+        });
+        node.plugins.save();
+        let Node { dir, plugins, .. } = node;
+        drop(plugins);
+        plugin.stop();
+
+        let mut node = Node::start_with(dir, &config);
+        let told = node.until_handler_is_told("deregister gone");
+        assert_eq!(told, ["deregister gone"]);
     });
 }
 

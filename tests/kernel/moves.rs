@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 
 use crate::node::{Node, watching};
-use crate::plugin::Plugin;
+use crate::plugin::{Plugin, bind};
 
 #[test]
 fn a_socket_that_is_moved_in_counts_and_one_that_is_moved_out_does_not() {
@@ -97,6 +97,22 @@ fn a_directory_that_is_moved_to_another_depth_keeps_its_plugins_under_new_paths(
     }
     let actual = node.plugins.manager().actual();
     assert!(actual.get(&node.path("a/c/b/reg.sock")).is_some());
+}
+
+#[test]
+fn a_link_that_leads_to_another_socket_than_before_is_noticed_when_the_plugin_is_dialled() {
+    let elsewhere = tempfile::tempdir().unwrap();
+    let target = elsewhere.path().join("reg.sock");
+    let mut node = Node::start();
+    symlink(&target, node.path("link.sock")).unwrap();
+    let bound = bind(&target);
+    fs::rename(node.path("link.sock"), node.path("again.sock")).unwrap();
+    node.until_desired(1);
+    // The link stays what it is, so the kernel reports nothing.
+    drop(bound);
+    fs::remove_file(&target).unwrap();
+    let plugin = Plugin::serve(&target, "linked");
+    node.until_registered(&plugin);
 }
 
 #[test]

@@ -1,19 +1,17 @@
 //! Plugins in processes of their own, which are killed.
 
-use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, fs, io, thread};
 
-use nix::sys::socket::{
-    self, AddressFamily, Backlog, SockFlag, SockType, UnixAddr, listen, socket,
-};
+use nix::sys::socket::{Backlog, listen};
 use plugind::config::{Config, OnDown};
 
 use crate::node::{Node, watching};
-use crate::plugin::Plugin;
+use crate::plugin::{Plugin, bind};
 
 /// A plugin in a process of its own: this test binary, told to be one.
 struct Process(Child);
@@ -75,15 +73,6 @@ fn a_process_that_is_a_plugin() {
     loop {
         thread::park();
     }
-}
-
-/// A socket on which nobody listens yet: the kernel takes whoever listens first for the peer of all
-/// that connect until somebody else does.
-fn bind(path: &Path) -> OwnedFd {
-    let flags = SockFlag::SOCK_CLOEXEC;
-    let socket = socket(AddressFamily::Unix, SockType::Stream, flags, None).unwrap();
-    socket::bind(socket.as_raw_fd(), &UnixAddr::new(path).unwrap()).unwrap();
-    socket
 }
 
 fn down(node: &Node) -> usize {

@@ -598,14 +598,25 @@ fn restarted(before: &World) -> World {
     world
 }
 
+/// The watch has listed the directory of an expected socket and did not find it.
+fn lose(world: &mut World, path: &str) {
+    let path = Path::new(path).into();
+    world.manager.handle_input(Input::Lost { path }, world.now);
+}
+
 #[test]
 fn a_plugin_that_went_while_the_daemon_was_down_is_deregistered_at_its_next_start() {
     let mut before = World::new();
     before.appear(A, csi("a"));
     let mut world = restarted(&before);
     world.advance(minutes(60));
-    assert_eq!(world.told(), "", "not before all has been looked at");
-    world.manager.handle_input(Input::Scanned, world.now);
+    assert_eq!(world.told(), "", "not before its directory has been listed");
+    let [path] = &world.manager.restored()[..] else {
+        panic!("{:?}", world.manager.restored());
+    };
+    let lost = Input::Lost { path: path.clone() };
+    world.manager.handle_input(lost, world.now);
+    assert!(world.manager.restored().is_empty());
     assert_eq!(
         (world.told().as_str(), world.counts()),
         ("deregister a", (0, 0))
@@ -618,10 +629,34 @@ fn a_plugin_that_is_still_there_after_a_restart_is_registered_as_every_plugin_is
     let identity = before.appear(A, csi("a"));
     let mut world = restarted(&before);
     assert_eq!(world.appear(A, csi("a")), identity);
-    world.manager.handle_input(Input::Scanned, world.now);
+    assert!(world.manager.restored().is_empty());
     assert_eq!(
         (world.told().as_str(), world.counts()),
         ("validate a, register a", (1, 1))
+    );
+}
+
+#[test]
+fn a_state_file_of_the_first_format_is_compared_by_device_and_inode_only() {
+    let mut before = World::new();
+    before.appear(A, csi("a"));
+    let saved = Memory::of(before.manager.actual(), "boot").encode();
+    let saved = String::from_utf8(saved).expect("it is JSON");
+    // The static binary wrote the modification time where the birth time belongs.
+    let times = saved.replace("      0,\n      0\n", "      17,\n      4\n");
+    assert_ne!(times, saved);
+    let told_by = |format: &str| {
+        let file = times.replace("registered plugins 2", format);
+        let mut world = World::new();
+        let memory = Memory::decode(file.as_bytes(), "boot").expect("it is known");
+        world.manager.restore(memory);
+        world.appear(A, csi("a"));
+        world.told()
+    };
+    assert_eq!(told_by("registered plugins 1"), "validate a, register a");
+    assert_eq!(
+        told_by("registered plugins 2"),
+        "deregister a, validate a, register a"
     );
 }
 
@@ -642,7 +677,7 @@ fn a_plugin_that_moved_to_another_socket_meanwhile_is_deregistered_before_it_is_
     let mut world = restarted(&before);
     world.create(B, with_endpoint("a", "/p/a.sock"));
     world.notice(B);
-    world.manager.handle_input(Input::Scanned, world.now);
+    lose(&mut world, A);
     world.run();
     assert_eq!(
         world.told(),
@@ -658,7 +693,7 @@ fn a_plugin_that_is_registered_before_all_has_been_looked_at_is_not_deregistered
     before.appear(A, with_endpoint("a", "/p/a.sock"));
     let mut world = restarted(&before);
     world.appear(B, with_endpoint("a", "/p/a.sock"));
-    world.manager.handle_input(Input::Scanned, world.now);
+    lose(&mut world, A);
     world.run();
     assert_eq!(world.told(), "validate a@/p/a.sock, register a@/p/a.sock");
     assert_eq!(world.plugin(B).last_told(), Some((true, "")));

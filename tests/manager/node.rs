@@ -106,8 +106,23 @@ impl Node {
         self.world.advance(end.saturating_since(self.world.now));
     }
 
-    /// Does what the watch wants done, and tells the manager what it found.
+    /// Does what the watch wants done, tells the manager what it found, and the watch what the
+    /// manager doubts.
     fn follow(&mut self) {
+        loop {
+            self.drain_watch();
+            self.world.run();
+            if self.world.examined.is_empty() {
+                return;
+            }
+            for path in std::mem::take(&mut self.world.examined) {
+                let doubted = watch::Input::Doubted { path };
+                self.watch.handle_input(doubted, self.world.now);
+            }
+        }
+    }
+
+    fn drain_watch(&mut self) {
         let now = self.world.now;
         while let Some(output) = self.watch.poll_output() {
             match output {
@@ -137,6 +152,5 @@ impl Node {
                 Output::Report(_) => {}
             }
         }
-        self.world.run();
     }
 }

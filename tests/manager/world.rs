@@ -31,6 +31,8 @@ pub(crate) struct World {
     in_flight: BTreeMap<LinkId, VecDeque<Delivery>>,
     hung_up: BTreeSet<LinkId>,
     dialled: Vec<(Identity, Time)>,
+    /// The paths that the watch is to examine again.
+    pub(crate) examined: Vec<Arc<Path>>,
     /// The sockets whose processes are watched.
     guards: BTreeMap<LinkId, Identity>,
     /// How plugins are watched over.
@@ -94,6 +96,7 @@ impl World {
             in_flight: BTreeMap::new(),
             hung_up: BTreeSet::new(),
             dialled: Vec::new(),
+            examined: Vec::new(),
             guards: BTreeMap::new(),
             guard_by: Guard::Process,
             is_slow: false,
@@ -267,6 +270,7 @@ impl World {
                 self.programs.remove(&id);
                 self.killed.push(id);
             }
+            Output::Examine { path } => self.examined.push(path),
             Output::Guard { link } => self.guard(link),
             Output::Unguard { link } => {
                 self.guards.remove(&link);

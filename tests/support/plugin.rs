@@ -3,14 +3,21 @@
 #![allow(dead_code, reason = "each test needs a part of it")]
 
 use std::fs;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use nix::fcntl::AT_FDCWD;
+use nix::sys::socket::{
+    self, AddressFamily, Backlog, SockFlag, SockType, UnixAddr, listen, socket,
+};
+use nix::sys::stat::{UtimensatFlags, utimensat};
+use nix::sys::time::TimeSpec;
 use plugind::proto::csi_v1::{NodeGetInfoResponse, node};
 use plugind::proto::pluginregistration::{
     PluginInfo, RegistrationStatus, RegistrationStatusResponse, registration,
@@ -59,6 +66,12 @@ impl Plugin {
     pub(crate) fn serve_flawed(socket: &Path, name: &str, flaw: Flaw) -> Self {
         let listener = UnixListener::bind(socket).unwrap();
         Self::serve_on(listener, socket, ("CSIPlugin", name), Some(flaw))
+    }
+
+    /// A CSI plugin on a socket that is bound, and begins to listen here.
+    pub(crate) fn listen_on(bound: OwnedFd, socket: &Path, name: &str) -> Self {
+        listen(&bound, Backlog::MAXALLOWABLE).unwrap();
+        Self::serve_on(bound.into(), socket, ("CSIPlugin", name), None)
     }
 
     /// A plugin of that type and name on a socket that is there already.
@@ -119,6 +132,22 @@ impl Plugin {
         drop(self.patience);
         self.thread.join().unwrap();
     }
+}
+
+/// Binds a socket on which nothing listens yet.
+pub(crate) fn bind(path: &Path) -> OwnedFd {
+    let flags = SockFlag::SOCK_CLOEXEC;
+    let bound = socket(AddressFamily::Unix, SockType::Stream, flags, None).unwrap();
+    socket::bind(bound.as_raw_fd(), &UnixAddr::new(path).unwrap()).unwrap();
+    bound
+}
+
+/// Sets the access and modification times of a file to an hour ago.
+pub(crate) fn set_times(path: &Path) {
+    let earlier = SystemTime::now() - Duration::from_secs(3600);
+    let since = earlier.duration_since(UNIX_EPOCH).unwrap();
+    let time = TimeSpec::from_duration(since);
+    utimensat(AT_FDCWD, path, &time, &time, UtimensatFlags::FollowSymlink).unwrap();
 }
 
 /// What a plugin of that type and name says of itself.

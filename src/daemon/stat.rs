@@ -1,0 +1,176 @@
+//! What file is at a path: its type and its identity, by statx(2).
+//!
+//! The standard library reads a birth time where the C library has `statx`, and musl's, which the
+//! static binary is linked with, has none. So the call is made here, in the same way everywhere.
+
+use std::fs;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::path::Path;
+
+use rustix::fs::{AtFlags, CWD, FileType, Statx, StatxFlags, makedev, statx};
+use rustix::io::Errno;
+
+use crate::watch::{Identity, Kind};
+
+/// A file's type and identity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stat {
+    /// What kind of file it is.
+    pub(super) file_type: FileType,
+    /// Which file it is.
+    pub(super) identity: Identity,
+}
+
+impl Stat {
+    /// Examines the file at `path`; of a symbolic link, the file that it leads to.
+    pub(super) fn follow(path: &Path) -> io::Result<Self> {
+        match statx(CWD, path, AtFlags::empty(), WANTED) {
+            Ok(found) => Ok(Self::from(&found)),
+            Err(errno) if is_missing(errno) => fs::metadata(path).map(|found| Self::from(&found)),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// Examines the file at `path`, which may be a symbolic link.
+    pub(super) fn no_follow(path: &Path) -> io::Result<Self> {
+        match statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, WANTED) {
+            Ok(found) => Ok(Self::from(&found)),
+            Err(errno) if is_missing(errno) => {
+                fs::symlink_metadata(path).map(|found| Self::from(&found))
+            }
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// Examines an open file.
+    pub(super) fn of(file: &fs::File) -> io::Result<Self> {
+        match statx(file.as_fd(), c"", AtFlags::EMPTY_PATH, WANTED) {
+            Ok(found) => Ok(Self::from(&found)),
+            Err(errno) if is_missing(errno) => file.metadata().map(|found| Self::from(&found)),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// Whether it is a socket.
+    pub(super) fn is_socket(&self) -> bool {
+        self.file_type == FileType::Socket
+    }
+
+    /// What it is to the watch; a symbolic link itself counts for nothing.
+    pub(super) fn kind(&self) -> Kind {
+        match self.file_type {
+            FileType::Socket => Kind::Socket(self.identity),
+            FileType::Directory => Kind::Directory,
+            _ => Kind::Other,
+        }
+    }
+}
+
+/// Whether the kernel (before Linux 4.11) has no statx, or a filter of system calls that is older
+/// than statx denies it.
+fn is_missing(errno: Errno) -> bool {
+    matches!(errno, Errno::NOSYS | Errno::PERM)
+}
+
+impl From<&Statx> for Stat {
+    fn from(found: &Statx) -> Self {
+        let has_birth_time = found.stx_mask & StatxFlags::BTIME.bits() != 0;
+        let born = if has_birth_time {
+            found.stx_btime
+        } else {
+            found.stx_mtime
+        };
+        Self {
+            file_type: FileType::from_raw_mode(found.stx_mode.into()),
+            identity: Identity {
+                device: makedev(found.stx_dev_major, found.stx_dev_minor),
+                inode: found.stx_ino,
+                born: (born.tv_sec, born.tv_nsec),
+            },
+        }
+    }
+}
+
+impl From<&fs::Metadata> for Stat {
+    fn from(found: &fs::Metadata) -> Self {
+        let file_type = match found.file_type() {
+            it if it.is_socket() => FileType::Socket,
+            it if it.is_dir() => FileType::Directory,
+            it if it.is_symlink() => FileType::Symlink,
+            _ => FileType::Unknown,
+        };
+        let nanoseconds = u32::try_from(found.mtime_nsec()).unwrap_or_default();
+        Self {
+            file_type,
+            identity: Identity {
+                device: found.dev(),
+                inode: found.ino(),
+                born: (found.mtime(), nanoseconds),
+            },
+        }
+    }
+}
+
+/// What is asked of statx: the type and the identity, and nothing that costs a network round trip.
+const WANTED: StatxFlags = StatxFlags::TYPE
+    .union(StatxFlags::INO)
+    .union(StatxFlags::MTIME)
+    .union(StatxFlags::BTIME);
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+    use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+    use super::*;
+
+    #[test]
+    fn three_ways_lead_to_one_identity_and_it_agrees_with_the_standard_library() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        fs::write(&path, "").unwrap();
+        let stat = Stat::follow(&path).unwrap();
+        assert_eq!(Stat::no_follow(&path).unwrap(), stat);
+        assert_eq!(Stat::of(&fs::File::open(&path).unwrap()).unwrap(), stat);
+        let found = fs::metadata(&path).unwrap();
+        let Identity { device, inode, .. } = stat.identity;
+        assert_eq!((device, inode), (found.dev(), found.ino()));
+        if let Ok(created) = found.created() {
+            let since = created.duration_since(UNIX_EPOCH).unwrap();
+            let expected = (
+                i64::try_from(since.as_secs()).unwrap(),
+                since.subsec_nanos(),
+            );
+            assert_eq!(stat.identity.born, expected);
+        }
+    }
+
+    #[test]
+    fn a_socket_keeps_its_identity_when_its_times_change() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.sock");
+        let _listener = UnixListener::bind(&path).unwrap();
+        if fs::metadata(&path).unwrap().created().is_err() {
+            return; // The file system has no birth times, so the modification time has to do.
+        }
+        let before = Stat::follow(&path).unwrap();
+        let earlier = SystemTime::now() - Duration::from_secs(3600);
+        rustix::fs::utimensat(CWD, &path, &times(earlier), AtFlags::empty()).unwrap();
+        assert_eq!(Stat::follow(&path).unwrap(), before);
+    }
+
+    /// That moment as both times of a file.
+    fn times(moment: SystemTime) -> rustix::fs::Timestamps {
+        let since = moment.duration_since(UNIX_EPOCH).unwrap();
+        let time = rustix::fs::Timespec {
+            tv_sec: i64::try_from(since.as_secs()).unwrap(),
+            tv_nsec: since.subsec_nanos().into(),
+        };
+        rustix::fs::Timestamps {
+            last_access: time,
+            last_modification: time,
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Sockets that are expected because their plugins were registered before a restart.
+//!
+//! Pure. An expected socket that is found is an ordinary one. One that its directory, listed as a
+//! whole, does not hold is lost. Below a directory that cannot be listed nothing is known, so the
+//! socket stays expected, and the directory is reported with the number of such sockets.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use litemap::LiteMap;
+
+/// The sockets that have been neither found nor lost yet.
+#[derive(Debug, Default)]
+pub(super) struct Expected {
+    /// In the order of `Path`, in which all that is below one directory stands in a row.
+    paths: Vec<Arc<Path>>,
+    /// How many sockets each directory was last reported with.
+    reported: LiteMap<Arc<Path>, usize>,
+}
+
+impl Expected {
+    /// Expects these sockets, and no others.
+    pub(super) fn new(mut paths: Vec<Arc<Path>>) -> Self {
+        paths.sort();
+        Self {
+            paths,
+            reported: LiteMap::new(),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.paths.is_empty()
+    }
+
+    /// Expects the socket no longer. Returns whether it was expected.
+    pub(super) fn remove(&mut self, path: &Path) -> bool {
+        let place = self.paths.binary_search_by(|it| (**it).cmp(path));
+        if let Ok(place) = place {
+            self.paths.remove(place);
+        }
+        place.is_ok()
+    }
+
+    /// Returns the sockets below a directory, at any depth, and at the path itself.
+    pub(super) fn below(&self, dir: &Path) -> &[Arc<Path>] {
+        let start = self.paths.partition_point(|path| **path < *dir);
+        let rest = &self.paths[start..];
+        &rest[..rest.partition_point(|path| path.starts_with(dir))]
+    }
+
+    /// Returns the sockets that are below none of these directories.
+    pub(super) fn outside(&self, dirs: &[Arc<Path>]) -> Vec<Arc<Path>> {
+        let is_outside = |path: &&Arc<Path>| !dirs.iter().any(|dir| path.starts_with(dir));
+        self.paths.iter().filter(is_outside).cloned().collect()
+    }
+
+    /// Notes that `count` sockets below a directory stay expected. Returns whether that is news.
+    pub(super) fn is_news(&mut self, dir: &Arc<Path>, count: usize) -> bool {
+        let before = match count {
+            0 => self.reported.remove(&**dir),
+            _ => self.reported.insert(dir.clone(), count),
+        };
+        count > 0 && before != Some(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(path: &str) -> Arc<Path> {
+        Path::new(path).into()
+    }
+
+    #[test]
+    fn what_is_below_a_directory_is_found_by_whole_names() {
+        let all = ["/p/a/x", "/p/a.b", "/p/a/b/y", "/p/b", "/q", "/p-q"].map(path);
+        let mut expected = Expected::new(all.to_vec());
+        let below = |expected: &Expected, dir: &str| {
+            let below = expected.below(Path::new(dir)).iter();
+            below.map(|it| it.display().to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            below(&expected, "/p"),
+            ["/p/a/b/y", "/p/a/x", "/p/a.b", "/p/b"]
+        );
+        assert_eq!(below(&expected, "/p/a"), ["/p/a/b/y", "/p/a/x"]);
+        assert_eq!(below(&expected, "/q"), ["/q"]);
+        assert_eq!(expected.outside(&[path("/p"), path("/q")]), [path("/p-q")]);
+        assert!(expected.remove(Path::new("/p/a/x")) && !expected.remove(Path::new("/p/a/x")));
+        assert_eq!(below(&expected, "/p/a"), ["/p/a/b/y"]);
+    }
+}

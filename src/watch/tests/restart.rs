@@ -1,0 +1,127 @@
+//! Sockets that are expected from before a restart, and paths that are doubted.
+
+use super::*;
+use crate::watch::Obstacle;
+
+/// A watch on `/p`, whose first request is still open, that expects these sockets.
+fn expecting(sockets: &[&str]) -> Timeline {
+    let mut timeline = Timeline::new();
+    let sockets = sockets.iter().map(|path| Path::new(path).into());
+    timeline.watch.expect(sockets.collect());
+    timeline.expect(&["create and scan /p"]);
+    timeline
+}
+
+/// The answer of a directory that must not be read.
+fn denied() -> Problem {
+    Problem::NotRead(Obstacle::Denied)
+}
+
+#[test]
+fn an_expected_socket_is_lost_once_its_directory_is_listed_without_it() {
+    let mut timeline = expecting(&["/p/gone", "/p/here", "/p/sub/gone", "/p/no/dir"]);
+    timeline.scan_ok("/p", 1, &[("here", socket(1)), ("sub", Kind::Directory)]);
+    timeline.expect(&[
+        "found /p/here #1",
+        "scan /p/sub",
+        "lost /p/gone",
+        "lost /p/no/dir",
+    ]);
+    timeline.scan_ok("/p/sub", 2, &[]);
+    timeline.expect(&["lost /p/sub/gone"]);
+}
+
+#[test]
+fn an_expected_socket_below_a_directory_that_cannot_be_watched_is_lost_all_the_same() {
+    let mut timeline = expecting(&["/p/gone"]);
+    let unwatched = Problem::NotWatched(Obstacle::InstancesUsedUp);
+    timeline.scan("/p", Err(unwatched.clone()), Ok(listing(&[])));
+    let report = format!("/p: {unwatched}");
+    timeline.expect(&["lost /p/gone", &report]);
+}
+
+#[test]
+fn an_expected_socket_below_a_directory_that_cannot_be_read_stays_until_it_can_be() {
+    let mut timeline = expecting(&["/p/gone", "/p/sub/one", "/p/sub/two"]);
+    timeline.scan_ok("/p", 1, &[("sub", Kind::Directory)]);
+    timeline.expect(&["scan /p/sub", "lost /p/gone"]);
+    let trouble = format!("/p/sub: {}", denied());
+    timeline.scan("/p/sub", Ok(WatchId(2)), Err(denied()));
+    timeline.expect(&["/p/sub: 2 undecided", &trouble]);
+    timeline.tick();
+    timeline.expect(&["scan /p/sub"]);
+    timeline.scan("/p/sub", Ok(WatchId(2)), Err(denied()));
+    timeline.expect_silence();
+    timeline.tick();
+    timeline.expect(&["scan /p/sub"]);
+    timeline.scan_ok("/p/sub", 2, &[("two", socket(2))]);
+    timeline.expect(&[
+        "found /p/sub/two #2",
+        "lost /p/sub/one",
+        "/p/sub: recovered",
+    ]);
+}
+
+#[test]
+fn an_expected_socket_is_not_lost_by_a_listing_that_a_limit_cut() {
+    let mut timeline = expecting(&["/p/perhaps"]);
+    let cut = Listing {
+        complete: false,
+        ..listing(&[])
+    };
+    timeline.scan("/p", Ok(WatchId(1)), Ok(cut));
+    let trouble = format!("/p: {}", Problem::TooManyNames);
+    timeline.expect(&["/p: 1 undecided", &trouble]);
+}
+
+#[test]
+fn an_expected_socket_that_cannot_be_examined_is_neither_found_nor_lost() {
+    let mut timeline = expecting(&["/p/a"]);
+    timeline.scan_ok("/p", 1, &[("a", Kind::Unknown)]);
+    timeline.expect(&["/p: 1 undecided"]);
+    timeline.look("/p/a", socket(1));
+    timeline.expect(&["found /p/a #1"]);
+}
+
+#[test]
+fn an_expected_socket_goes_with_its_directory_or_because_no_root_is_above_it() {
+    let mut timeline = Timeline::new();
+    let sockets = ["/q/a", "/p/sub/a"].map(|path| Path::new(path).into());
+    timeline.watch.expect(sockets.to_vec());
+    timeline.expect(&["create and scan /p", "lost /q/a"]);
+    timeline.scan_ok("/p", 1, &[("sub", Kind::Directory)]);
+    timeline.expect(&["scan /p/sub"]);
+    timeline.scan_missing("/p/sub");
+    timeline.expect(&["lost /p/sub/a"]);
+}
+
+#[test]
+fn a_known_socket_that_cannot_be_examined_any_more_stays_known() {
+    let mut timeline = Timeline::scanned(&[("a", socket(1))]);
+    timeline.expect(&["found /p/a #1"]);
+    timeline.look("/p/a", Kind::Unknown);
+    timeline.scan_ok("/p", 1, &[("a", Kind::Unknown)]);
+    timeline.expect_silence();
+}
+
+#[test]
+fn a_path_that_is_doubted_is_examined_at_once_and_then_after_a_pause() {
+    let mut timeline = Timeline::scanned(&[("a", socket(1))]);
+    timeline.expect(&["found /p/a #1"]);
+    let doubted = || Input::Doubted {
+        path: Path::new("/p/a").into(),
+    };
+    timeline.input(doubted());
+    timeline.expect(&["look at /p/a"]);
+    timeline.look("/p/a", socket(2));
+    timeline.expect(&["found /p/a #2"]);
+    timeline.input(doubted());
+    timeline.expect_silence();
+    timeline.tick();
+    assert_eq!(timeline.now, Time::ZERO + config::DOUBT_PAUSE);
+    timeline.expect(&["look at /p/a"]);
+    timeline.input(doubted());
+    timeline.vanished(1, "a");
+    timeline.expect(&["lost /p/a"]);
+    timeline.expect_rest();
+}
