@@ -11,6 +11,8 @@ use std::time::Duration;
 
 pub use path_map::PathMap;
 
+use crate::escape;
+
 /// What a user may choose.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -84,12 +86,47 @@ impl fmt::Display for Mode {
     }
 }
 
+/// As the option `--on-down` has it: `keep`, `deregister=30s`.
 impl fmt::Display for OnDown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Keep => f.write_str("stays registered"),
-            Self::Deregister(grace) => write!(f, "is deregistered after {grace:?}"),
+            Self::Keep => f.write_str("keep"),
+            Self::Deregister(grace) => write!(f, "deregister={grace:?}"),
         }
+    }
+}
+
+/// As the option `--unknown-types` has it.
+impl fmt::Display for UnknownTypes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Reject => "reject",
+            Self::Accept => "accept",
+            Self::Ignore => "ignore",
+        })
+    }
+}
+
+/// The options in force, except for directories and programs: `types=CSIPlugin unknown-types=reject
+/// on-down=keep`.
+impl fmt::Display for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            types,
+            unknown_types,
+            on_down,
+            ..
+        } = self;
+        let types = types.join(",");
+        let types = escape::text(&types);
+        write!(
+            f,
+            "types={types} unknown-types={unknown_types} on-down={on_down}"
+        )?;
+        if let Some(file) = &self.state_file {
+            write!(f, " state-file={}", escape::path(file))?;
+        }
+        Ok(())
     }
 }
 
@@ -182,6 +219,13 @@ pub const RESYNC_INTERVAL: Duration = Duration::from_secs(300);
 /// How long a plugin may be down before it is deregistered, where that is wanted and no time is
 /// named: a container that is restarted in place is back well before.
 pub const DOWN_GRACE: Duration = Duration::from_secs(30);
+
+/// How long a process may run on after its plugin's socket was removed before that is worth a
+/// warning: well above the time that a plugin takes to end (kubelet: does not notice).
+pub const OUTLIVED_GRACE: Duration = Duration::from_secs(5);
+
+/// How many such processes are watched at once: each costs a descriptor, for a warning only.
+pub const MAX_OUTLIVED: usize = 16;
 
 /// How long running operations may take to end when the daemon stops.
 pub const STOP_GRACE: Duration = Duration::from_secs(2);

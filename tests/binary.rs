@@ -6,11 +6,14 @@ mod binary;
 mod daemon;
 #[path = "support/plugin.rs"]
 mod plugin;
+#[path = "support/simulated.rs"]
+mod simulated;
 
+use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Output};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use plugind::config;
@@ -19,6 +22,7 @@ use plugind::proto::pluginregistration::registration;
 use self::binary::binary;
 use self::daemon::Daemon;
 use self::plugin::{Flaw, Plugin, bind, set_times};
+use self::simulated::Simulated;
 
 /// Runs the binary to its end.
 fn run(arguments: &[&str]) -> Output {
@@ -29,6 +33,19 @@ fn run(arguments: &[&str]) -> Output {
 
 fn stderr(output: &Output) -> &str {
     std::str::from_utf8(&output.stderr).unwrap()
+}
+
+/// What was written to standard error behind the log line that names the program.
+#[track_caller]
+fn error_of(output: &Output) -> &str {
+    let (first, rest) = stderr(output).split_once('\n').unwrap();
+    let version = concat!(
+        " INFO  plugind ",
+        env!("CARGO_PKG_VERSION"),
+        " starting pid="
+    );
+    assert!(first.contains(version), "{first}");
+    rest
 }
 
 #[test]
@@ -69,6 +86,174 @@ fn a_daemon_with_a_registered_plugin_ends_as_quickly_and_leaves_its_socket_alone
 }
 
 #[test]
+fn a_state_file_that_can_never_be_written_is_one_line_and_status_1() {
+    let dir = tempfile::tempdir().unwrap();
+    let registry = dir.path().join("registry");
+    let file = dir.path().join("file");
+    File::create(&file).unwrap();
+    let bad_paths = [
+        dir.path().join("missing/state"),
+        file.join("state"),
+        dir.path().to_owned(),
+    ];
+    for bad in bad_paths {
+        let option = format!("--state-file={}", bad.display());
+        let registry = registry.to_str().unwrap();
+        let output = run(&["run", "--plugins-dir", registry, &option]);
+        assert_eq!(output.status.code(), Some(1), "{bad:?}");
+        let said = error_of(&output);
+        let start = format!("plugind: cannot write the state file {}: ", bad.display());
+        assert!(
+            said.starts_with(&start) && said.lines().count() == 1,
+            "{said}"
+        );
+    }
+    let left: Vec<_> = fs::read_dir(dir.path()).unwrap().collect();
+    assert_eq!(left.len(), 2, "nothing is left beside it: {left:?}");
+}
+
+#[test]
+fn the_log_of_every_step_names_calls_ignored_sockets_and_a_replaced_socket() {
+    let dir = tempfile::tempdir().unwrap();
+    File::create(dir.path().join("file")).unwrap();
+    let _hidden = bind(&dir.path().join(".hidden.sock"));
+    let registry = dir.path().as_os_str();
+    let mut daemon = Daemon::start_with(&["-v".as_ref(), "--plugins-dir".as_ref(), registry]);
+    let ignored = daemon.seen_with("ignored: ");
+    for (name, why) in [
+        ("file", "not a socket"),
+        (".hidden.sock", "begins with a dot"),
+    ] {
+        let is_it = |line: &&String| line.contains(name) && line.contains(why);
+        assert!(ignored.iter().any(|line| is_it(&line)), "{ignored:?}");
+    }
+    let socket = dir.path().join("reg.sock");
+    let first = Plugin::serve(&socket, "first");
+    for step in [
+        "reg.sock: found a socket",
+        "reg.sock: attempt 1: connecting",
+        "reg.sock: attempt 1: calling GetInfo",
+        "reg.sock: attempt 1: the plugin is CSIPlugin first; endpoint=",
+        "reg.sock: attempt 1: asking the handler to validate CSIPlugin first",
+        "reg.sock: attempt 1: asking the handler to register CSIPlugin first",
+        "reg.sock: attempt 1: calling NotifyRegistrationStatus; plugin_registered=true",
+        "reg.sock: attempt 1: registered CSIPlugin first",
+    ] {
+        daemon.until_logged(step);
+    }
+    let other = dir.path().join(".other.sock");
+    let second = Plugin::serve(&other, "second");
+    fs::rename(&other, &socket).unwrap();
+    daemon.until_logged("reg.sock: another socket has replaced the one before");
+    daemon.until_logged("reg.sock: asking the handler to deregister CSIPlugin first");
+    daemon.until_logged("reg.sock: attempt 1: registered CSIPlugin second");
+    assert!(first.until_told().plugin_registered && second.until_told().plugin_registered);
+}
+
+#[test]
+fn attempts_are_counted_for_each_socket() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut daemon = Daemon::start(dir.path());
+    let one = Plugin::serve(&dir.path().join("one.sock"), "one");
+    daemon.until_logged("one.sock: attempt 1: registered CSIPlugin one");
+    let flaw = Flaw::Refuses(registration::GET_INFO);
+    let two = Plugin::serve_flawed(&dir.path().join("two.sock"), "two", flaw);
+    daemon.until_logged("two.sock: attempt 1: GetInfo failed");
+    daemon.until_logged("two.sock: attempt 2: registered CSIPlugin two");
+    assert!(one.until_told().plugin_registered && two.until_told().plugin_registered);
+}
+
+#[test]
+fn a_socket_on_which_nothing_listens_is_mentioned_within_seconds() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut daemon = Daemon::start(dir.path());
+    let _bound = bind(&dir.path().join("reg.sock"));
+    let start = Instant::now();
+    daemon.until_logged("reg.sock: nothing listens on the socket yet; retrying for ");
+    assert!(start.elapsed() < Duration::from_secs(3), "{start:?}");
+}
+
+#[test]
+fn the_first_line_names_version_process_and_options() {
+    let dir = tempfile::tempdir().unwrap();
+    let registry = dir.path().to_str().unwrap();
+    let output = run(&[
+        "run",
+        "--exec=X=/no/such",
+        "--plugins-dir",
+        registry,
+        "--type=Y",
+    ]);
+    let first = stderr(&output).lines().next().unwrap();
+    let version = env!("CARGO_PKG_VERSION");
+    let words = format!("INFO  plugind {version} starting pid=");
+    let options = " types=Y unknown-types=reject on-down=keep";
+    assert!(
+        first.contains(&words) && first.ends_with(options),
+        "{first}"
+    );
+}
+
+#[test]
+fn hangup_and_usr1_are_logged_and_end_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut daemon = Daemon::start(dir.path());
+    let plugin = Plugin::serve(&dir.path().join("reg.sock"), "sample");
+    assert!(plugin.until_told().plugin_registered);
+    daemon.until_logged(": registered CSIPlugin sample");
+    daemon.signal(Signal::SIGHUP);
+    daemon.until_logged("SIGHUP: ignored");
+    daemon.signal(Signal::SIGUSR1);
+    let status = "status sockets=1 registered=1 down=0 failed=0 operations=0";
+    daemon.until_logged(status);
+    assert!(daemon.end_with(Signal::SIGTERM).0.success());
+}
+
+#[test]
+fn a_plugin_that_stops_is_not_said_to_have_lost_its_socket() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut daemon = Daemon::start(dir.path());
+    let plugin = Simulated::start(dir.path(), "CSIPlugin", "sample", &[]);
+    daemon.until_logged(": registered CSIPlugin sample");
+    plugin.end_saying("SIGTERM: ended");
+    daemon.until_logged(": deregistered CSIPlugin sample");
+    assert!(daemon.is_silent_for(config::OUTLIVED_GRACE + BUSY));
+}
+
+#[test]
+fn what_was_not_undone_is_a_warning() {
+    let dir = tempfile::tempdir().unwrap();
+    let memory = tempfile::tempdir().unwrap();
+    let file = format!("--state-file={}", memory.path().join("state").display());
+    let options = |kind: &str| {
+        let dir = format!("--plugins-dir={}", dir.path().display());
+        [dir, file.clone(), format!("--type={kind}")]
+    };
+    let start = |options: &[String; 3]| {
+        let options: Vec<&OsStr> = options.iter().map(|it| it.as_ref()).collect();
+        Daemon::start_with(&options)
+    };
+    let mut daemon = start(&options("Toaster"));
+    let plugin = Plugin::serve_type(&dir.path().join("reg.sock"), "Toaster", "sample");
+    daemon.until_logged(": registered Toaster sample");
+    assert!(plugin.until_told().plugin_registered);
+    assert!(daemon.end_with(Signal::SIGTERM).0.success());
+    plugin.stop();
+    let daemon = start(&options("CSIPlugin"));
+    let [line] = &daemon.seen_with("Toaster sample has gone")[..] else {
+        panic!("{:?}", daemon.seen_with(""));
+    };
+    assert!(
+        line.contains(" WARN ") && line.contains("was not undone"),
+        "{line}"
+    );
+    assert!(
+        line.contains("no handler is registered for its type"),
+        "{line}"
+    );
+}
+
+#[test]
 fn a_plugin_whose_socket_is_removed_by_somebody_else_is_named_with_its_process() {
     let dir = tempfile::tempdir().unwrap();
     let mut daemon = Daemon::start(dir.path());
@@ -77,10 +262,10 @@ fn a_plugin_whose_socket_is_removed_by_somebody_else_is_named_with_its_process()
     daemon.until_logged(": registered CSIPlugin sample");
     assert!(plugin.until_told().plugin_registered);
     fs::remove_file(&socket).unwrap();
-    let line = daemon.until_logged("still runs");
-    let process = format!("CSIPlugin sample (process {})", std::process::id());
-    assert!(line.contains(&process), "{line}");
     daemon.until_logged(": deregistered CSIPlugin sample");
+    let line = daemon.until_logged("was removed while the process is still running");
+    let pid = format!("pid={}", std::process::id());
+    assert!(line.contains(" WARN ") && line.ends_with(&pid), "{line}");
 }
 
 #[test]
@@ -186,7 +371,7 @@ fn a_directory_that_cannot_be_used_is_one_line_and_status_1() {
         let bad = bad.to_str().unwrap();
         let output = run(&["run", "--plugins-dir", bad]);
         assert_eq!(output.status.code(), Some(1));
-        let said = stderr(&output);
+        let said = error_of(&output);
         assert_eq!(said.lines().count(), 1, "{said}");
         assert!(
             said.starts_with("plugind: ") && said.contains(bad),
@@ -242,7 +427,7 @@ fn a_second_daemon_on_one_directory_is_one_line_and_status_1() {
     let first = Daemon::start(dir.path());
     let second = run(&["run", "--plugins-dir", registry]);
     assert_eq!(second.status.code(), Some(1));
-    let said = stderr(&second);
+    let said = error_of(&second);
     assert_eq!(said.lines().count(), 1, "{said}");
     assert!(
         said.contains(registry) && said.contains("another plugind works on it"),
@@ -262,7 +447,7 @@ fn a_program_that_others_can_change_is_one_line_and_status_1() {
     let exec = format!("--exec=Toaster={}", program.display());
     let output = run(&["run", "--plugins-dir", dir.path().to_str().unwrap(), &exec]);
     assert_eq!(output.status.code(), Some(1));
-    let said = stderr(&output);
+    let said = error_of(&output);
     assert_eq!(said.lines().count(), 1, "{said}");
     let shown = program.canonicalize().unwrap();
     let remedy = format!(

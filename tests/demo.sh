@@ -64,7 +64,7 @@ stop() {
 step "The daemon starts on an empty directory"
 "$target/plugind" run --plugins-dir "$plugins" >&3 2>&1 3>&- &
 daemon=$!
-await "watching" "stays registered"
+await "plugind .* starting pid=" "watching"
 
 step "A CSI driver, a device plugin and a DRA driver come"
 start CSIPlugin disk.example

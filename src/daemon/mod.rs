@@ -76,6 +76,13 @@ pub enum SetupError {
         /// What is wrong with it.
         problem: ProgramProblem,
     },
+    /// The state file can never be written.
+    StateFile {
+        /// Which.
+        file: PathBuf,
+        /// Why not.
+        error: io::Error,
+    },
     /// The system can't tell when a program ends.
     ProgramsUnwatched(io::Error),
     /// A simulated plugin cannot listen.
@@ -109,6 +116,12 @@ impl fmt::Display for SetupError {
                 "cannot use the program {}: {problem}; {}",
                 escape::path(program),
                 problem.remedy()
+            ),
+            Self::StateFile { file, error } => write!(
+                f,
+                "cannot write the state file {}: {error}; name a file in a directory that exists \
+                 and is writable",
+                escape::path(file)
             ),
             Self::ProgramsUnwatched(error) => write!(
                 f,

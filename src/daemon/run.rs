@@ -5,6 +5,7 @@ use std::io;
 use std::process;
 
 use nix::sys::prctl;
+use nix::sys::signal::Signal;
 
 use super::lock::{self, Lock};
 use super::{PluginManager, SetupError, Signals, child, signals, trust};
@@ -24,7 +25,9 @@ pub struct Daemon {
 impl Daemon {
     /// Sets everything up; nothing that can fail at a start is left for later.
     pub fn new(config: &Config) -> Result<Self, SetupError> {
-        let signals = Signals::block(&signals::ENDING).map_err(SetupError::Signals)?;
+        log_start(config);
+        let handled = [signals::ENDING, signals::ASKING].concat();
+        let signals = Signals::block(&handled).map_err(SetupError::Signals)?;
         let locks = match config.mode {
             Mode::Register => lock::take(&config.plugins_dirs)?,
             Mode::Observe => Vec::new(),
@@ -34,7 +37,7 @@ impl Daemon {
         let mut plugins = PluginManager::new(config, handlers)?;
         let woken = plugins.wake_on(signals.as_raw_fd());
         woken.map_err(SetupError::Loop)?;
-        announce(config);
+        log_ready(config);
         Ok(Self {
             plugins,
             signals,
@@ -59,13 +62,21 @@ impl Daemon {
         Ok(())
     }
 
-    /// Begins to end if a signal came, and says how many did.
+    /// Does what the signals that came ask for. Returns how many asked for the end.
     fn read_signals(&mut self) -> io::Result<usize> {
         let mut count = 0;
         while let Some(signal) = self.signals.read()? {
-            log::info!("{signal}: ending");
-            self.plugins.stop();
-            count += 1;
+            match signal {
+                Signal::SIGUSR1 => log::info!("status {}", self.plugins.manager().status()),
+                Signal::SIGHUP => {
+                    log::info!("SIGHUP: ignored, because there is no configuration to read again");
+                }
+                _ => {
+                    log::info!("{signal}: ending");
+                    self.plugins.stop();
+                    count += 1;
+                }
+            }
         }
         Ok(count)
     }
@@ -85,17 +96,20 @@ fn wake_on_time() {
     }
 }
 
-/// Says what will be done from now on.
-fn announce(config: &Config) {
+/// Logs which program this is, and how it was started.
+fn log_start(config: &Config) {
+    let version = env!("CARGO_PKG_VERSION");
+    log::info!("plugind {version} starting pid={} {config}", process::id());
+}
+
+/// Logs what is done from now on.
+fn log_ready(config: &Config) {
     for dir in &config.plugins_dirs {
         log::info!("{} {}", config.mode, escape::path(dir));
     }
     for Exec { kind, program } in &config.exec {
         let (kind, program) = (escape::text(kind), escape::path(program));
         log::info!("plugins of type \"{kind}\" are given to {program}");
-    }
-    if config.mode == Mode::Register {
-        log::info!("a registered plugin that is down {}", config.on_down);
     }
 }
 

@@ -106,7 +106,8 @@ fn list(dir: &Path) -> Result<Listing, Problem> {
         }
         let entry = entry.map_err(|error| cannot_read(&error))?;
         let kind = kind_of(&entry);
-        if kind != Kind::Other {
+        // What does not count is of interest to the log only.
+        if kind != Kind::Other || log::log_enabled!(log::Level::Debug) {
             listing.entries.push(Entry {
                 name: entry.file_name(),
                 kind,

@@ -13,6 +13,10 @@ pub(super) struct Signals(SignalFd);
 /// The signals that ask the program to end.
 pub(super) const ENDING: [Signal; 2] = [Signal::SIGTERM, Signal::SIGINT];
 
+/// The signals that ask the daemon for something else: to read its configuration again, and to log
+/// its status.
+pub(super) const ASKING: [Signal; 2] = [Signal::SIGHUP, Signal::SIGUSR1];
+
 impl Signals {
     /// Takes these signals away from their default, which is to end the process at once.
     pub(super) fn block(signals: &[Signal]) -> io::Result<Self> {

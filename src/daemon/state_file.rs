@@ -9,6 +9,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::unistd::Uid;
 
@@ -42,6 +43,31 @@ impl StateFile {
             due: None,
             is_failing: false,
         }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Checks that the file can be written, as far as that does not depend on the moment: a disk
+    /// that is full may have room later, and a directory that does not exist will not.
+    pub(super) fn check(&self) -> io::Result<()> {
+        match open_beside(&self.path) {
+            Ok((_, beside)) => fs::remove_file(beside),
+            Err(error) => Err(error),
+        }
+        .or_else(
+            |error| match Errno::from_raw(error.raw_os_error().unwrap_or(0)) {
+                Errno::ENOSPC | Errno::EDQUOT | Errno::EMFILE | Errno::ENFILE | Errno::EIO => {
+                    Ok(())
+                }
+                _ => Err(error),
+            },
+        )?;
+        if fs::symlink_metadata(&self.path).is_ok_and(|found| !found.is_file()) {
+            return Err(io::Error::other("it is not a regular file"));
+        }
+        Ok(())
     }
 
     /// Has the manager remember what the file says. A file that is of no use is reported and left
@@ -144,17 +170,23 @@ fn check(file: &File) -> io::Result<()> {
 
 /// Puts `content` in the place of what is at `path`, whole or not at all.
 fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    let (mut file, beside) = open_beside(path)?;
+    file.write_all(content)?;
+    fs::rename(beside, path)
+}
+
+/// Opens an empty file beside `path`. Returns its path, too.
+fn open_beside(path: &Path) -> io::Result<(File, PathBuf)> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".new");
-    let mut file = OpenOptions::new()
+    let file = OpenOptions::new()
         .write(true)
         .create(true)
         .truncate(true)
         .mode(0o600)
         .custom_flags(OFlag::O_NOFOLLOW.bits())
         .open(&beside)?;
-    file.write_all(content)?;
-    fs::rename(beside, path)
+    Ok((file, beside.into()))
 }
 
 /// The kernel's name for the time since the machine was started (`random(4)`).

@@ -5,6 +5,7 @@
 use std::cmp::Ordering;
 use std::fmt;
 use std::ops::Range;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use crate::proto::pluginregistration::PluginInfo;
 pub struct Plugin {
     /// Its type, which selects the handler: `CSIPlugin`, `DevicePlugin`, `DRAPlugin` or another.
     pub kind: String,
-    /// Its name: never empty and free of control characters.
+    /// Its name: never empty and free of control characters, once a handler sees it.
     pub name: String,
     /// Path of the socket that serves the plugin's own services; often the registration socket's.
     pub endpoint: Arc<Path>,
@@ -28,13 +29,16 @@ pub struct Plugin {
 }
 
 impl Plugin {
-    /// The plugin that described itself as `info` on `socket`.
-    pub fn from_info(mut info: PluginInfo, socket: Arc<Path>) -> Result<Self, InvalidPlugin> {
-        check_lengths(&info)?;
-        check_name(&info.name)?;
-        if info.endpoint.contains('\0') {
-            return Err(InvalidPlugin::EndpointWithNul);
-        }
+    /// Returns the plugin that described itself as `info` on `socket`, if that is valid.
+    pub fn from_info(info: PluginInfo, socket: Arc<Path>) -> Result<Self, InvalidPlugin> {
+        let plugin = Self::unchecked(info, socket);
+        plugin.check()?;
+        Ok(plugin)
+    }
+
+    /// Returns the plugin that described itself as `info` on `socket`, whatever that is worth:
+    /// kubelet looks for a handler of its type first, and so this is checked after that.
+    pub(crate) fn unchecked(mut info: PluginInfo, socket: Arc<Path>) -> Self {
         let endpoint = if info.endpoint.is_empty() || *info.endpoint == *socket.as_os_str() {
             socket.clone()
         } else {
@@ -42,13 +46,23 @@ impl Plugin {
         };
         // It is kept for as long as the plugin is there: without room to grow.
         info.supported_versions.shrink_to_fit();
-        Ok(Self {
+        Self {
             kind: info.r#type,
             name: info.name,
             endpoint,
             versions: info.supported_versions,
             socket,
-        })
+        }
+    }
+
+    /// Checks what holds for plugins of all types.
+    pub(crate) fn check(&self) -> Result<(), InvalidPlugin> {
+        check_lengths(self)?;
+        check_name(&self.name)?;
+        if self.endpoint.as_os_str().as_bytes().contains(&0) {
+            return Err(InvalidPlugin::EndpointWithNul);
+        }
+        Ok(())
     }
 
     /// What plugins are sorted by where they are kept by type and name: the name comes first,
@@ -98,12 +112,13 @@ impl fmt::Display for Plugin {
 }
 
 /// What is kept of every plugin, and shown, has a limit.
-fn check_lengths(info: &PluginInfo) -> Result<(), InvalidPlugin> {
-    if info.r#type.len() > MAX_PLUGIN_NAME {
+fn check_lengths(plugin: &Plugin) -> Result<(), InvalidPlugin> {
+    let is_own_socket = Arc::ptr_eq(&plugin.endpoint, &plugin.socket);
+    if plugin.kind.len() > MAX_PLUGIN_NAME {
         Err(InvalidPlugin::TypeTooLong)
-    } else if info.name.len() > MAX_PLUGIN_NAME {
+    } else if plugin.name.len() > MAX_PLUGIN_NAME {
         Err(InvalidPlugin::NameTooLong)
-    } else if info.endpoint.len() > MAX_ENDPOINT {
+    } else if plugin.endpoint.as_os_str().len() > MAX_ENDPOINT && !is_own_socket {
         Err(InvalidPlugin::EndpointTooLong)
     } else {
         Ok(())

@@ -31,8 +31,8 @@ pub struct Socket {
     /// What would become of its plugin, once that has been observed: that it would be registered,
     /// or why not.
     pub observed: Option<Box<Result<Arc<Plugin>, Refusal>>>,
-    /// Whether an attempt has been made at all.
-    pub tried: bool,
+    /// How many attempts to register its plugin have been made.
+    pub attempts: u32,
     /// The plugin that was registered through it before a restart, until it is registered again.
     pub known: Option<Arc<Plugin>>,
     /// Its place in line while it waits for one among the operations.
@@ -46,7 +46,7 @@ impl Socket {
             backoff: Backoff::default(),
             last_failure: None,
             observed: None,
-            tried: false,
+            attempts: 0,
             known: None,
             in_line: None,
         }

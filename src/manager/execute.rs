@@ -41,6 +41,9 @@ pub(super) struct Running {
 #[derive(Debug)]
 pub(super) struct Attempt {
     pub(super) id: AttemptId,
+    /// How many attempts to register this socket's plugin there were, this one included; 0 for an
+    /// operation that is not one.
+    number: u32,
     pub(super) path: Arc<Path>,
     pub(super) target: Target,
     /// Which socket it is about.
@@ -59,10 +62,15 @@ impl Attempt {
     }
 }
 
-/// The socket, escaped, and which attempt: `/r/a.sock: attempt 3`.
+/// The socket, escaped, and which attempt to register its plugin, if it is one: `/r/a.sock: attempt
+/// 3`.
 impl fmt::Display for Attempt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: attempt {}", escape::path(&self.path), self.id.0)
+        let path = escape::path(&self.path);
+        match self.number {
+            0 => path.fmt(f),
+            number => write!(f, "{path}: attempt {number}"),
+        }
     }
 }
 
@@ -93,8 +101,14 @@ impl Manager {
         self.last_attempt += 1;
         let id = AttemptId(self.last_attempt);
         self.operations.begin(path.clone(), id);
+        let socket = self.desired.get(&path);
+        let number = match target {
+            Target::Registered(_) => socket.map_or(0, |socket| socket.attempts),
+            Target::Checked(_) | Target::Gone => 0,
+        };
         let attempt = Attempt {
             id,
+            number,
             path,
             target,
             identity,
@@ -181,6 +195,7 @@ impl Manager {
     fn execute(&mut self, attempt: &mut Attempt, now: Time) {
         let mut commands = std::mem::take(&mut self.commands);
         for command in commands.drain(..) {
+            log_command(attempt, &command);
             match command {
                 Command::Dial => self.dial(attempt),
                 Command::GetInfo => self.get_info(attempt, now),
@@ -205,7 +220,7 @@ impl Manager {
         let Some(left) = self.actual.remove(&attempt.path) else {
             return;
         };
-        self.unguard(&attempt.path, &left.health, now);
+        self.unguard(&left, now);
         let removed = self.instances.remove(&left.plugin);
         attempt.promoted = removed.promoted;
         for path in removed.unblocked {
@@ -313,6 +328,10 @@ impl Manager {
             let answer = Event::Answered(Err(refusal));
             return self.push_event(attempt.id, answer);
         };
+        if let Err(invalid) = plugin.check() {
+            let answer = Event::Answered(Err(invalid.into()));
+            return self.push_event(attempt.id, answer);
+        }
         if let Some(holder) = self.endpoint_taken(question, plugin) {
             let refusal = Refusal::EndpointTaken(holder.clone());
             self.instances.block(attempt.path.clone(), holder);
@@ -412,5 +431,26 @@ impl Question {
             Self::Validate => Refusal::Validation(reason),
             Self::Register | Self::Deregister => Refusal::Registration(reason),
         }
+    }
+}
+
+/// Logs a step that a plugin or its handler sees.
+fn log_command(attempt: &Attempt, command: &Command) {
+    match command {
+        Command::Dial => log::debug!("{attempt}: connecting"),
+        Command::GetInfo => log::debug!("{attempt}: calling GetInfo"),
+        Command::TakeTurn(plugin) if attempt.target != Target::Gone => log::debug!(
+            "{attempt}: the plugin is {plugin}; endpoint={} versions={}",
+            escape::path(&plugin.endpoint),
+            escape::text(&plugin.versions.join(","))
+        ),
+        Command::Ask(question, plugin) => {
+            log::debug!("{attempt}: asking the handler to {question} {plugin}");
+        }
+        Command::Notify(result, _) => log::debug!(
+            "{attempt}: calling NotifyRegistrationStatus; plugin_registered={}",
+            result.is_ok()
+        ),
+        _ => {}
     }
 }

@@ -23,7 +23,7 @@ use super::execute::Attempt;
 use super::links::{LinkId, Owner, Process};
 use super::operation::Operation;
 use super::reconcile::Target;
-use super::{Backoff, Failure, Manager, Output, Wake};
+use super::{Backoff, Failure, Manager, Output, Registered, Wake};
 use crate::config::BACKOFF_INITIAL;
 use crate::config::OnDown;
 use crate::escape;
@@ -67,11 +67,13 @@ impl Manager {
         };
         let registered = self.actual.get_mut(&attempt.path);
         if let (Some(registered), Some(link)) = (registered, self.links.get_mut(id)) {
+            let process = link.process;
             registered.health.guard = Some(id);
-            registered.health.process = link.process;
+            registered.health.process = process;
             link.owner = Owner::Guard;
             self.guards.insert(id, attempt.path.clone());
             self.outputs.push_back(Output::Guard { link: id });
+            self.forgive_outlived(&attempt.path, process, now);
         } else {
             self.drop_link(id, now);
         }
@@ -86,6 +88,9 @@ impl Manager {
     /// The process or the connection that was watched has ended.
     pub(super) fn guard_lost(&mut self, link: LinkId, now: Time) {
         self.drop_link(link, now);
+        if self.outlived_ended(link) {
+            return;
+        }
         let Some(path) = self.guards.remove(&link) else {
             return;
         };
@@ -103,29 +108,17 @@ impl Manager {
         }
     }
 
-    /// A socket has gone. Says so when the process that was registered by it goes on: either it is
-    /// about to end, or somebody else has taken its name, such as a predecessor that cleans up
-    /// late. Which one it is shows only later, so this is no warning.
-    pub(super) fn note_lost_name(&self, path: &Path) {
-        let Some(registered) = self.actual.get(path) else {
-            return;
-        };
-        let (plugin, health) = (&registered.plugin, &registered.health);
-        if let (Some(process), Some(_), None) = (health.process, health.guard, health.down_since) {
-            log::info!(
-                "{}: the socket has gone, but {plugin} ({process}) still runs; if it does not end \
-                 now, somebody else removed its socket and it has to be started again",
-                escape::path(path)
-            );
-        }
-    }
-
-    /// A plugin that has left the actual state needs no guard.
-    pub(super) fn unguard(&mut self, path: &Arc<Path>, health: &Health, now: Time) {
+    /// A plugin that has left the actual state needs no guard, unless its process is to end now.
+    pub(super) fn unguard(&mut self, left: &Registered, now: Time) {
+        let (path, health) = (&left.plugin.socket, &left.health);
         self.deadlines.set(Wake::Check(path.clone()), None);
         self.deadlines.set(Wake::Grace(path.clone()), None);
         if let Some(link) = health.guard {
             self.guards.remove(&link);
+            let is_up = health.down_since.is_none();
+            if is_up && self.outlive(link, left.plugin.clone(), health.process, now) {
+                return;
+            }
             self.drop_link(link, now);
             self.outputs.push_back(Output::Unguard { link });
         }

@@ -30,10 +30,12 @@ mod liveness;
 mod memory;
 mod operation;
 mod operations;
+mod outlived;
 mod pass;
 mod places;
 mod programs;
 pub mod reconcile;
+mod status;
 mod turns;
 mod verdict;
 mod wake;
@@ -57,6 +59,7 @@ pub use links::{LinkId, Process};
 pub use liveness::{Guard, Health};
 pub use memory::{Memory, MemoryError};
 pub use operation::{Command, Event, Operation, Outcome, Question, Step, Unexpected};
+pub use status::Status;
 pub use verdict::{Verdict, verdict};
 pub use wake::Wake;
 
@@ -71,6 +74,7 @@ use effects::Effects;
 use execute::Work;
 use links::Links;
 use operations::Operations;
+use outlived::Outlived;
 use places::Places;
 use programs::Programs;
 use turns::Turns;
@@ -91,6 +95,8 @@ pub struct Manager {
     links: Links,
     /// The connections that guard registered plugins, or did before their process was watched.
     guards: LiteMap<LinkId, Arc<Path>>,
+    /// The processes of plugins whose sockets were removed a moment ago.
+    outlived: LiteMap<LinkId, Outlived>,
     on_down: OnDown,
     path_map: PathMap,
     mode: Mode,
@@ -263,6 +269,7 @@ impl Manager {
             places: Places::default(),
             links: Links::default(),
             guards: LiteMap::new(),
+            outlived: LiteMap::new(),
             on_down: OnDown::default(),
             path_map: PathMap::default(),
             mode: Mode::default(),
@@ -321,6 +328,7 @@ impl Manager {
                 Wake::Program(effect) => self.program_overdue(effect, now),
                 Wake::Check(path) => self.check(path, now),
                 Wake::Grace(path) => self.condemn(path),
+                Wake::Outlived(link) => self.outlived_for_long(link, now),
                 Wake::Line => self.line_waited(now),
                 Wake::Resync => self.resync(now),
                 Wake::Stop => self.stop_at_once(now),
@@ -428,9 +436,10 @@ impl Manager {
         let known = self.recall(&path, identity);
         match self.desired.add(path.clone(), identity) {
             Ok(Added::Same) => {}
-            Ok(Added::New | Added::Replaced) => {
-                log::debug!("{}: there is a socket", escape::path(&path));
+            Ok(added @ (Added::New | Added::Replaced)) => {
+                log_found(&path, added);
                 self.forget_retry(&path);
+                self.forgive_outlived(&path, None, now);
                 if let Some(known) = known {
                     self.desired.set_known(&path, known);
                 }
@@ -444,8 +453,7 @@ impl Manager {
     fn lost(&mut self, path: Arc<Path>) {
         self.lost_restored(&path);
         if let Some(gone) = self.desired.remove(&path) {
-            log::debug!("{}: the socket has gone", escape::path(&path));
-            self.note_lost_name(&path);
+            log::debug!("{}: the socket was removed", escape::path(&path));
             self.forget_retry(&path);
             if let Some(place) = gone.in_line {
                 self.places.forget(place);
@@ -507,5 +515,14 @@ impl Manager {
             self.deadlines.set(Wake::Stop, Some(now + STOP_GRACE));
             self.cancel_uncommitted();
         }
+    }
+}
+
+fn log_found(path: &Path, added: Added) {
+    let path = escape::path(path);
+    match added {
+        Added::New => log::debug!("{path}: found a socket"),
+        Added::Replaced => log::debug!("{path}: another socket has replaced the one before"),
+        Added::Same => {}
     }
 }

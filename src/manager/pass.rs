@@ -121,7 +121,8 @@ impl Manager {
             return self.watch_line();
         }
         let identity = socket.identity;
-        let is_new = !std::mem::replace(&mut socket.tried, true);
+        let is_new = socket.attempts == 0;
+        socket.attempts = socket.attempts.saturating_add(1);
         let begin = match self.mode {
             Mode::Register => Operation::register,
             Mode::Observe => Operation::observe,
@@ -172,7 +173,7 @@ impl Manager {
                 }
                 self.instances.add(plugin);
             }
-            Outcome::Deregistered(plugin) => log::info!("{attempt}: deregistered {plugin}"),
+            Outcome::Deregistered(plugin, answer) => log_deregistered(&attempt, &plugin, answer),
             Outcome::Observed(found) => self.observed(&attempt, found),
             Outcome::Alive(plugin) => self.alive(&attempt, &plugin, now),
             Outcome::Changed(plugin) => {
@@ -326,4 +327,21 @@ impl Manager {
         assert!(self.operations.is_one_per_socket());
         assert!(self.work.is_empty() && self.touched.is_empty());
     }
+}
+
+/// Logs that a plugin has gone, and why its handler did not undo the registration if it did not.
+fn log_deregistered(attempt: &Attempt, plugin: &Plugin, answer: Result<(), Refusal>) {
+    let why = match answer {
+        Ok(()) => return log::info!("{attempt}: deregistered {plugin}"),
+        Err(Refusal::NoHandler(_) | Refusal::Ignored(_)) => {
+            "no handler is registered for its type any more".to_owned()
+        }
+        Err(Refusal::Registration(reason)) => escape::text(reason.as_str()).to_string(),
+        Err(refusal) => refusal.to_string(),
+    };
+    log::warn!(
+        "{attempt}: {plugin} has gone, but what its registration set up was not undone: {why}; \
+         endpoint={}",
+        escape::path(&plugin.endpoint)
+    );
 }

@@ -28,13 +28,13 @@ pub fn verdict(
     socket: Arc<Path>,
     now: Time,
 ) -> Verdict {
-    let plugin = match Plugin::from_info(info, socket) {
-        Ok(plugin) => Arc::new(plugin),
-        Err(invalid) => return Verdict::Refused(Refusal::from(invalid)),
-    };
+    let plugin = Arc::new(Plugin::unchecked(info, socket));
     let Some(handler) = handlers.find(&plugin.kind) else {
         return Verdict::Refused(Refusal::without_handler(plugin.kind.clone(), handlers));
     };
+    if let Err(invalid) = plugin.check() {
+        return Verdict::Refused(Refusal::from(invalid));
+    }
     let (mut ids, mut effects) = (EffectIds::default(), Vec::new());
     let mut context = Context::new(now, Some(Ticket(0)), &mut ids, &mut effects);
     match handlers.get_mut(handler).validate(&plugin, &mut context) {

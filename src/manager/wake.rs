@@ -27,6 +27,8 @@ pub enum Wake {
     Check(Arc<Path>),
     /// The registered plugin behind this socket has been down for long enough.
     Grace(Arc<Path>),
+    /// The process whose plugin's socket was removed has had its time to end.
+    Outlived(LinkId),
     /// Sockets wait for a place, and it may be that none comes free.
     Line,
     /// Every socket is looked at.
@@ -49,9 +51,10 @@ impl Wake {
             Self::Program(EffectId(id)) => (4, *id),
             Self::Check(_) => (5, 0),
             Self::Grace(_) => (6, 0),
-            Self::Line => (7, 0),
-            Self::Resync => (8, 0),
-            Self::Stop => (9, 0),
+            Self::Outlived(LinkId(id)) => (7, *id),
+            Self::Line => (8, 0),
+            Self::Resync => (9, 0),
+            Self::Stop => (10, 0),
         }
     }
 

@@ -51,8 +51,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use crate::config;
 use crate::time::Time;
+use crate::{config, escape};
 
 use self::children::Child;
 use self::doubts::Doubts;
@@ -145,7 +145,12 @@ impl Watch {
                 watch,
                 entries,
             } => self.on_scanned(&dir, watch, entries, now),
-            Input::Looked { path, kind } => self.see_and_report(&path, kind, now),
+            Input::Looked { path, kind } => {
+                if kind == Kind::Other {
+                    log::debug!("{}: ignored: {OTHER}", escape::path(&path));
+                }
+                self.see_and_report(&path, kind, now);
+            }
             Input::Doubted { path } => {
                 if self.doubts.add(&path, now) {
                     self.outputs.push_back(Output::Look { path });
@@ -224,7 +229,8 @@ impl Watch {
             return; // News from a directory that has been given up meanwhile.
         };
         if is_hidden(name) {
-            return;
+            let path = self.joint.join(&dir, name);
+            return log::debug!("{}: ignored: {HIDDEN}", escape::path(&path));
         }
         let path = self.joint.join(&dir, name);
         if !is_directory {
@@ -349,6 +355,9 @@ impl Watch {
     /// Brings what is known of `dir` in line with what was listed, and says what did not fit.
     fn compare(&mut self, dir: &Path, listing: Listing) -> Result<(), Problem> {
         let mut outcome = Ok(());
+        if self.tree.set_listed(dir) {
+            log_ignored(dir, &listing);
+        }
         if listing.complete {
             let names = listing.entries.iter().map(|entry| &*entry.name);
             for gone in self.tree.names_except(dir, names.collect()) {
@@ -509,6 +518,24 @@ impl Watch {
         }
     }
 }
+
+/// Logs what a directory holds besides plugin sockets and directories.
+fn log_ignored(dir: &Path, listing: &Listing) {
+    for Entry { name, kind } in &listing.entries {
+        let why = match kind {
+            _ if is_hidden(name) => HIDDEN,
+            Kind::Other => OTHER,
+            _ => continue,
+        };
+        log::debug!("{}: ignored: {why}", escape::path(&dir.join(name)));
+    }
+}
+
+/// Why a name is ignored.
+const HIDDEN: &str = "the name begins with a dot";
+
+/// Why a path is ignored.
+const OTHER: &str = "it is not a socket, or nothing exists there any more";
 
 /// The roots without those that a scan of another one reaches anyway, and without repetitions.
 fn without_covered(roots: impl IntoIterator<Item = PathBuf>) -> Vec<Arc<Path>> {

@@ -31,6 +31,8 @@ struct Dir {
     problem: Option<Problem>,
     /// Whether the problem was made known.
     is_problem_told: bool,
+    /// Whether it was listed before.
+    is_listed: bool,
     children: Children,
 }
 
@@ -49,6 +51,7 @@ impl Dir {
             watch: None,
             problem: None,
             is_problem_told: false,
+            is_listed: false,
             children: Children::of(path),
         }
     }
@@ -128,6 +131,12 @@ impl Tree {
             dir.watch = watch;
         }
         old
+    }
+
+    /// Notes that a directory was listed. Returns whether that was the first time.
+    pub(super) fn set_listed(&mut self, dir: &Path) -> bool {
+        let dir = self.dirs.get_mut(dir);
+        dir.is_some_and(|dir| !std::mem::replace(&mut dir.is_listed, true))
     }
 
     /// What is in a directory; `None` if there is no such directory.

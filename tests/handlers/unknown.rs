@@ -47,3 +47,21 @@ fn an_unknown_type_that_is_ignored_is_never_told_anything() {
     assert_eq!(node.world.open_to(REG), 0);
     node.has_time_for_others();
 }
+
+#[test]
+fn the_type_is_looked_up_before_the_name_is_checked() {
+    let invalid = || Script::good("Toaster", "bad\nname");
+    let mut node = Node::with(&["CSIPlugin"], UnknownTypes::Ignore);
+    node.world.appear(REG, invalid());
+    assert_eq!(node.told(REG), Err("told nothing"));
+
+    let mut node = Node::with(&["CSIPlugin"], UnknownTypes::Reject);
+    node.world.appear(REG, invalid());
+    let words = "no handler registered for plugin type: Toaster at socket /r/toaster-reg.sock";
+    assert_eq!(node.told(REG), Err(words));
+
+    let mut node = Node::with(&["CSIPlugin"], UnknownTypes::Accept);
+    node.world.appear(REG, invalid());
+    let words = "plugin validation failed with err: plugin name contains a control character";
+    assert_eq!(node.told(REG), Err(words));
+}

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use plugind::config::{
-    BACKOFF_CAP, BRISK_OPERATIONS, DIAL_TIMEOUT, MAX_OPERATIONS, PATIENCE_IN_LINE,
+    BACKOFF_CAP, BRISK_OPERATIONS, DIAL_TIMEOUT, MAX_OPERATIONS, MAX_OUTLIVED, OUTLIVED_GRACE,
+    PATIENCE_IN_LINE,
 };
 use plugind::handler::{Answer as Say, Reason};
 use plugind::manager::{Guard, Input, Memory, OnDown};
@@ -580,10 +581,55 @@ fn a_deregistered_plugin_is_not_watched_over_any_more() {
     world.appear(A, csi("a"));
     assert_eq!(world.guards(), 1);
     world.vanish(A);
+    world.advance(OUTLIVED_GRACE);
     assert_eq!(world.guards(), 0);
     world.kill(A);
     world.advance(minutes(60));
     assert_eq!(world.manager.poll_timeout(), None);
+}
+
+#[test]
+fn a_process_is_watched_for_five_seconds_after_its_socket_was_removed_unless_it_ends() {
+    let mut world = World::new();
+    for socket in [A, B] {
+        world.appear(socket, csi(socket));
+    }
+    world.kill_and_remove(A);
+    world.notice(A);
+    world.run();
+    assert_eq!(world.guards(), 1, "its process has ended");
+    world.vanish(B);
+    assert_eq!(world.guards(), 1);
+    let almost = OUTLIVED_GRACE - Duration::from_millis(1);
+    world.advance(almost);
+    assert_eq!(world.guards(), 1);
+    world.advance(Duration::from_millis(1));
+    assert_eq!(world.guards(), 0);
+}
+
+#[test]
+fn a_process_whose_socket_is_there_again_is_not_watched_for_the_one_that_was_removed() {
+    let mut world = World::new();
+    world.appear(A, csi("a"));
+    world.vanish(A);
+    assert_eq!(world.guards(), 1);
+    world.appear(A, csi("a"));
+    assert_eq!(world.guards(), 1, "only the new registration's");
+}
+
+#[test]
+fn only_so_many_processes_are_watched_after_their_sockets_were_removed() {
+    let mut world = World::new();
+    let sockets: Vec<String> = (0..2 * MAX_OUTLIVED).map(|n| format!("/r/{n}")).collect();
+    for socket in &sockets {
+        world.appear(socket, csi(socket));
+    }
+    for socket in &sockets {
+        world.vanish(socket);
+    }
+    assert_eq!(world.guards(), MAX_OUTLIVED);
+    world.advance(OUTLIVED_GRACE);
+    assert_eq!(world.guards(), 0);
 }
 
 // --- What went while the daemon was down ---------------------------------------------------------
@@ -643,7 +689,7 @@ fn a_state_file_of_the_first_format_is_compared_by_device_and_inode_only() {
     let saved = Memory::of(before.manager.actual(), "boot").encode();
     let saved = String::from_utf8(saved).expect("it is JSON");
     // The static binary wrote the modification time where the birth time belongs.
-    let times = saved.replace("      0,\n      0\n", "      17,\n      4\n");
+    let times = saved.replace("        0,\n        0\n", "        17,\n        4\n");
     assert_ne!(times, saved);
     let told_by = |format: &str| {
         let file = times.replace("registered plugins 2", format);

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use plugind::config::{BACKOFF_CAP, DEFAULT_TYPES, HANDLER_TIMEOUT};
+use plugind::config::{BACKOFF_CAP, DEFAULT_TYPES, HANDLER_TIMEOUT, OUTLIVED_GRACE};
 use plugind::handler::{
     Answer as Say, Context, HandlerTable, Plugin, PluginHandler, Reason, Ticket,
 };
@@ -553,8 +553,9 @@ impl Simulation {
             self.oracle.lock().phases.is_empty(),
             "everything was deregistered"
         );
+        world.advance(OUTLIVED_GRACE);
         assert!(world.open_links().is_empty(), "no connection is left open");
-        assert_eq!(world.guards(), 0, "nobody is watched over");
+        assert_eq!(world.guards(), 0, "no process is watched");
         world.advance(Duration::from_secs(3600));
         let wake = world.manager.poll_timeout();
         assert_eq!(wake, None, "nothing is worth waking up for");

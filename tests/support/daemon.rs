@@ -17,7 +17,11 @@ use self::process::Process;
 pub(crate) mod process;
 
 /// A running daemon and its log.
-pub(crate) struct Daemon(Process);
+pub(crate) struct Daemon {
+    process: Process,
+    /// What was logged before it watched.
+    seen: Vec<String>,
+}
 
 impl Daemon {
     /// A daemon on `dir`, which it watches when this returns.
@@ -29,31 +33,42 @@ impl Daemon {
     pub(crate) fn start_with(options: &[&OsStr]) -> Self {
         let mut command = Process::command();
         command.arg("run").args(options).stderr(Stdio::piped());
-        let mut daemon = Self(Process::start(&mut command, |child| child.stderr.take()));
-        daemon.until_logged("watching ");
-        daemon
+        let process = Process::start(&mut command, |child| child.stderr.take());
+        let seen = process.lines_until("watching ");
+        Self { process, seen }
+    }
+
+    /// The lines that hold `words` and were logged before it watched.
+    pub(crate) fn seen_with(&self, words: &str) -> Vec<String> {
+        let lines = self.seen.iter().filter(|line| line.contains(words));
+        lines.cloned().collect()
+    }
+
+    /// Sends a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
+        self.process.signal(signal);
     }
 
     /// Waits for a line of the log that holds `words`, and returns it.
     #[track_caller]
     pub(crate) fn until_logged(&mut self, words: &str) -> String {
-        self.0.until_line(words)
+        self.process.until_line(words)
     }
 
     /// Waits for a line of the log that should not come; answers whether there was none.
     pub(crate) fn is_silent_for(&self, time: Duration) -> bool {
-        self.0.lines.recv_timeout(time) == Err(RecvTimeoutError::Timeout)
+        self.process.lines.recv_timeout(time) == Err(RecvTimeoutError::Timeout)
     }
 
     /// How often the daemon has gone to sleep so far, and so has been woken.
     pub(crate) fn wakeups(&self) -> u64 {
-        status(&self.0.id().to_string(), "voluntary_ctxt_switches:")
+        status(&self.process.id().to_string(), "voluntary_ctxt_switches:")
     }
 
     /// Sends a signal and waits for the end: its status, and how long it took.
     pub(crate) fn end_with(self, signal: Signal) -> (ExitStatus, Duration) {
-        self.0.signal(signal);
-        self.0.end()
+        self.process.signal(signal);
+        self.process.end()
     }
 }
 

@@ -61,6 +61,13 @@ impl Process {
     /// Waits for a line that holds `words`, and returns it.
     #[track_caller]
     pub(crate) fn until_line(&self, words: &str) -> String {
+        let mut lines = self.lines_until(words);
+        lines.pop().expect("the line itself is among them")
+    }
+
+    /// Waits for a line that holds `words`, and returns all lines up to it.
+    #[track_caller]
+    pub(crate) fn lines_until(&self, words: &str) -> Vec<String> {
         let end = Instant::now() + PATIENCE;
         let mut seen = Vec::new();
         loop {
@@ -68,10 +75,11 @@ impl Process {
             let Ok(line) = self.lines.recv_timeout(left) else {
                 panic!("no line with {words:?}, but {seen:#?}");
             };
-            if line.contains(words) {
-                return line;
-            }
+            let is_it = line.contains(words);
             seen.push(line);
+            if is_it {
+                return seen;
+            }
         }
     }
 

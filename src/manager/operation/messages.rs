@@ -71,8 +71,8 @@ pub enum Question {
 pub enum Outcome {
     /// The plugin is registered and has been told.
     Registered(Arc<Plugin>),
-    /// The plugin's handler no longer knows it.
-    Deregistered(Arc<Plugin>),
+    /// The plugin has gone, and its handler has undone the registration, or why not.
+    Deregistered(Arc<Plugin>, Result<(), Refusal>),
     /// The plugin would be registered, or why not: it was told nothing, and nothing was done.
     Observed(Result<Arc<Plugin>, Refusal>),
     /// The registered plugin is there and answers.
@@ -116,6 +116,16 @@ impl Event {
             Self::Timeout => "Timeout",
             Self::Cancelled => "Cancelled",
         }
+    }
+}
+
+impl fmt::Display for Question {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Validate => "validate",
+            Self::Register => "register",
+            Self::Deregister => "deregister",
+        })
     }
 }
 

@@ -154,7 +154,11 @@ struct Budget {
 /// What follows a deregistration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Then {
-    End(Outcome),
+    /// The end: the plugin has gone.
+    Report,
+    /// The end: the plugin could not be told that it was registered.
+    Fail(Failure),
+    /// The plugin is told that it is refused.
     Refuse(Refusal),
 }
 
@@ -267,7 +271,9 @@ impl Operation {
                 let error = CallFailure::Dial(DialError::TimedOut);
                 steps.not_notified(verdict, error)
             }
-            (S::Deregistering(_, then), E::Answered(_)) => steps.deregistered(then),
+            (S::Deregistering(asked, then), E::Answered(answer)) => {
+                steps.deregistered(asked.plugin, then, answer)
+            }
             (S::Deregistering(asked, then), E::Timeout) if asked.deadline <= now => {
                 steps.deregistration_timed_out(asked.plugin, then)
             }
@@ -339,7 +345,7 @@ impl Operation {
         match self.state {
             State::AwaitingListener(..)
             | State::Observing(_)
-            | State::Deregistering(_, Then::End(_)) => false,
+            | State::Deregistering(_, Then::Report | Then::Fail(_)) => false,
             State::AwaitingTurn(_, purpose) => purpose == Purpose::Register,
             _ => true,
         }

@@ -4,12 +4,15 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
+use log::Level;
 use prost::Message as _;
 
 use super::messages::{Command, Outcome, Question, Step};
 use super::{Asked, Budget, Goal, Ladder, Operation, Purpose, State, Then, Verdict};
-use crate::config::{HANDLER_TIMEOUT, LADDER_MAX, NOTIFY_TIMEOUT};
+use crate::config::{HANDLER_TIMEOUT, LADDER_INITIAL, LADDER_MAX, NOTIFY_TIMEOUT};
+use crate::escape;
 use crate::grpc::CallError;
 use crate::handler::{CallFailure, DialError, Plugin, Reason};
 use crate::manager::failure::{Failure, Refusal};
@@ -52,6 +55,7 @@ impl Steps<'_> {
         if !may_pass || ladder.give_up <= until {
             return self.fail(Failure::Dial(error));
         }
+        log_refused(&self.socket, ladder, self.now);
         let pause = (ladder.pause * 2).min(LADDER_MAX);
         let ladder = Ladder { pause, ..ladder };
         self.go(State::AwaitingListener(ladder, goal, until))
@@ -77,24 +81,21 @@ impl Steps<'_> {
             Ok(info) => info,
             Err(error) => return self.fail(Failure::UndecodableInfo(error.to_string())),
         };
-        match (goal, Plugin::from_info(info, self.socket.clone())) {
-            (Goal::Check(known), Ok(plugin)) if *known == plugin => {
+        // Validation checks it, after the handler lookup.
+        let plugin = Plugin::unchecked(info, self.socket.clone());
+        match goal {
+            Goal::Check(known) if *known == plugin => {
                 self.commands.push(Command::Guard);
                 Step::Ends(Outcome::Alive(known))
             }
-            (Goal::Check(known), _) => {
+            Goal::Check(known) => {
                 self.commands.push(Command::Hangup);
                 Step::Ends(Outcome::Changed(known))
             }
-            (Goal::Register, Ok(plugin)) => self.take_turn(Arc::new(plugin), Purpose::Register),
-            (Goal::Register, Err(invalid)) => self.refuse(invalid.into()),
-            (Goal::Observe, Ok(plugin)) => {
+            Goal::Register => self.take_turn(Arc::new(plugin), Purpose::Register),
+            Goal::Observe => {
                 self.commands.push(Command::Hangup);
                 self.take_turn(Arc::new(plugin), Purpose::Observe)
-            }
-            (Goal::Observe, Err(invalid)) => {
-                self.commands.push(Command::Hangup);
-                Self::observed(Err(invalid.into()))
             }
         }
     }
@@ -219,14 +220,12 @@ impl Steps<'_> {
     fn undo_untold(self, plugin: Arc<Plugin>, failure: Failure) -> Step {
         self.commands
             .extend([Command::Hangup, Command::LeaveActual]);
-        let then = Then::End(Outcome::Failed(failure));
-        self.undo(plugin, then)
+        self.undo(plugin, Then::Fail(failure))
     }
 
     /// Deregisters because the plugin has gone.
     pub(super) fn deregister(self, plugin: Arc<Plugin>) -> Step {
-        let then = Then::End(Outcome::Deregistered(plugin.clone()));
-        self.undo(plugin, then)
+        self.undo(plugin, Then::Report)
     }
 
     fn undo(mut self, plugin: Arc<Plugin>, then: Then) -> Step {
@@ -234,16 +233,23 @@ impl Steps<'_> {
         self.go(State::Deregistering(asked, then))
     }
 
-    pub(super) fn deregistered(self, then: Then) -> Step {
+    pub(super) fn deregistered(
+        self,
+        plugin: Arc<Plugin>,
+        then: Then,
+        answer: Result<(), Refusal>,
+    ) -> Step {
         match then {
-            Then::End(outcome) => Step::Ends(outcome),
+            Then::Report => Step::Ends(Outcome::Deregistered(plugin, answer)),
+            Then::Fail(failure) => Step::Ends(Outcome::Failed(failure)),
             Then::Refuse(refusal) => self.refuse(refusal),
         }
     }
 
     pub(super) fn deregistration_timed_out(self, plugin: Arc<Plugin>, then: Then) -> Step {
-        self.commands.push(Command::Abandon(plugin));
-        self.deregistered(then)
+        self.commands.push(Command::Abandon(plugin.clone()));
+        let answer = Err(Refusal::Registration(no_answer()));
+        self.deregistered(plugin, then, answer)
     }
 
     pub(super) fn cancelled(self, state: State) -> Step {
@@ -276,8 +282,7 @@ impl Steps<'_> {
             }
             State::Deregistering(asked, Then::Refuse(_)) => {
                 self.commands.push(Command::Hangup);
-                let then = Then::End(Outcome::Deregistered(asked.plugin.clone()));
-                self.go(State::Deregistering(asked, then))
+                self.go(State::Deregistering(asked, Then::Report))
             }
             state @ (State::AwaitingTurn(..) | State::Deregistering(..)) => self.go(state),
         }
@@ -293,6 +298,26 @@ impl Verdict {
         Command::Notify(result, budget.until)
     }
 }
+
+/// Logs that a socket cannot be connected to yet: once at once, for those who look at every step,
+/// and once for all when it takes longer than a plugin needs that is about to listen.
+fn log_refused(socket: &Path, ladder: Ladder, now: Time) {
+    let level = match ladder.pause {
+        LADDER_INITIAL => Level::Debug,
+        pause if (DEAD_SOCKET_PAUSE..DEAD_SOCKET_PAUSE * 2).contains(&pause) => Level::Info,
+        _ => return,
+    };
+    let left = ladder.give_up.saturating_since(now).as_secs();
+    log::log!(
+        level,
+        "{}: nothing listens on the socket yet; retrying for {left} s",
+        escape::path(socket)
+    );
+}
+
+/// From which pause between two dials a socket without a listener is worth a line of the log: so
+/// long has it been dialled before.
+const DEAD_SOCKET_PAUSE: Duration = Duration::from_millis(500);
 
 fn no_answer() -> Reason {
     let limit = HANDLER_TIMEOUT.as_secs();

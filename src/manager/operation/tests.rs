@@ -47,7 +47,6 @@ fn states() -> Vec<State> {
         until: Time::from_millis(5000),
         may_redial: true,
     };
-    let gone = Outcome::Deregistered(plugin.clone());
     vec![
         State::Dialing(ladder(), Goal::Register),
         State::AwaitingListener(ladder(), Goal::Register, Time::from_millis(10)),
@@ -65,7 +64,7 @@ fn states() -> Vec<State> {
         State::Redialing(Verdict::Registered(plugin), budget),
         State::Redialing(Verdict::Refused(no()), budget),
         State::Deregistering(asked.clone(), Then::Refuse(no())),
-        State::Deregistering(asked, Then::End(gone)),
+        State::Deregistering(asked, Then::Report),
     ]
 }
 
@@ -147,7 +146,7 @@ fn show_step(step: &Step, commands: &[Command]) -> String {
         Step::Ends(Outcome::Observed(found)) => format!("ended: Observed({})", found.is_ok()),
         Step::Ends(Outcome::Alive(_)) => "ended: Alive".into(),
         Step::Ends(Outcome::Changed(_)) => "ended: Changed".into(),
-        Step::Ends(Outcome::Deregistered(_)) => "ended: Deregistered".into(),
+        Step::Ends(Outcome::Deregistered(..)) => "ended: Deregistered".into(),
         Step::Ends(Outcome::Failed(failure)) => {
             let failure = format!("{failure:?}");
             let kind = failure
@@ -197,7 +196,7 @@ AwaitingListener
     Cancelled -> ended: Cancelled [Hangup]
 AskingInfo
     Replied(info) -> AwaitingTurn(Register) [TakeTurn]
-    Replied(empty) -> Notifying(Refused) [Notify(false)]
+    Replied(empty) -> AwaitingTurn(Register) [TakeTurn]
     Replied(garbage) -> ended: Failed(UndecodableInfo) [Hangup]
     Replied(error) -> ended: Failed(GetInfo) [Hangup]
     Replied(unsent) -> ended: Failed(GetInfo) [Hangup]
@@ -214,7 +213,7 @@ AwaitingTurn(Register)
     Cancelled -> ended: Cancelled [Hangup]
 AskingInfo(Observe)
     Replied(info) -> AwaitingTurn(Observe) [Hangup, TakeTurn]
-    Replied(empty) -> ended: Observed(false) [Hangup]
+    Replied(empty) -> AwaitingTurn(Observe) [Hangup, TakeTurn]
     Replied(garbage) -> ended: Failed(UndecodableInfo) [Hangup]
     Replied(error) -> ended: Failed(GetInfo) [Hangup]
     Replied(unsent) -> ended: Failed(GetInfo) [Hangup]
