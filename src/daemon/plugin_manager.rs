@@ -17,7 +17,9 @@ use super::connections::Connections;
 use super::dial::dial;
 use super::guards::Guards;
 use super::inotify::Inotify;
+use super::mounts::Mounts;
 use super::programs::Programs;
+use super::roots;
 use super::scan;
 use super::source::Source;
 use super::state_file::StateFile;
@@ -43,6 +45,7 @@ pub struct PluginManager {
     clock: Clock,
     watch: Watch,
     inotify: Inotify,
+    mounts: Mounts,
     /// Whether inotify has more reports than were read.
     is_inotify_ready: bool,
     manager: Manager,
@@ -60,13 +63,14 @@ impl PluginManager {
     pub fn new(config: &Config, handlers: HandlerTable) -> Result<Self, SetupError> {
         let poll = Poll::new().map_err(SetupError::Loop)?;
         let registry = poll.registry().try_clone().map_err(SetupError::Loop)?;
-        let dirs = &config.plugins_dirs;
+        let dirs = roots::resolve(&config.plugins_dirs);
         let mut plugins = Self {
             poll,
             events: Events::with_capacity(EVENTS),
             clock: Clock::start(),
             watch: Watch::new(dirs.iter().cloned()),
             inotify: Inotify::new(registry, Source::Inotify.token()),
+            mounts: Mounts::default(),
             is_inotify_ready: false,
             manager: Manager::new(handlers),
             connections: Connections::default(),
@@ -76,9 +80,9 @@ impl PluginManager {
             // What is only observed is nothing to remember, and nothing to deregister.
             state_file: config
                 .state_file
-                .clone()
+                .as_deref()
                 .filter(|_| config.mode == Mode::Register)
-                .map(StateFile::new),
+                .map(|file| StateFile::new(roots::absolute(file))),
         };
         plugins.manager.set_mode(config.mode);
         plugins.manager.set_on_down(config.on_down);
@@ -263,7 +267,8 @@ impl PluginManager {
         while let Some(output) = self.watch.poll_output() {
             match output {
                 watch::Output::Scan { dir, place } => {
-                    let (watch, entries) = scan::scan(&mut self.inotify, &dir, place);
+                    let (watch, entries) =
+                        scan::scan(&mut self.inotify, &mut self.mounts, &dir, place);
                     let scanned = watch::Input::Scanned {
                         dir,
                         watch,

@@ -11,6 +11,7 @@ use nix::errno::Errno;
 use rustix::fs::FileType;
 
 use super::inotify::Inotify;
+use super::mounts::Mounts;
 use super::stat::Stat;
 use crate::watch::{Entry, Kind, Listing, Obstacle, Place, Problem, WatchId};
 use crate::{config, escape};
@@ -19,16 +20,28 @@ use crate::{config, escape};
 /// nothing is missed.
 pub(super) fn scan(
     inotify: &mut Inotify,
+    mounts: &mut Mounts,
     dir: &Path,
     place: Place,
 ) -> (Result<WatchId, Problem>, Result<Listing, Problem>) {
+    if place == Place::Root {
+        mounts.forget();
+    }
     let prepared = match place {
         Place::MissingRoot => create(dir),
         Place::Root => Ok(()),
         Place::Below => is_directory_itself(dir),
     };
     match prepared {
-        Ok(()) => (inotify.watch(dir, place), list(dir)),
+        Ok(()) => {
+            let watch = inotify.watch(dir, place);
+            let unreported = mounts.unreported(dir);
+            let listing = list(dir).map(|listing| Listing {
+                unreported,
+                ..listing
+            });
+            (watch, listing)
+        }
         Err(problem) => (Err(problem.clone()), Err(problem)),
     }
 }
@@ -97,6 +110,7 @@ fn list(dir: &Path) -> Result<Listing, Problem> {
     let mut listing = Listing {
         entries: Vec::new(),
         complete: true,
+        unreported: None,
     };
     let names = fs::read_dir(dir).map_err(|error| cannot_read(&error))?;
     for (n, entry) in names.enumerate() {

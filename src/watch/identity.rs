@@ -54,4 +54,7 @@ pub struct Listing {
     pub entries: Vec<Entry>,
     /// Whether that is all: if not, a name that is missing here may still be there.
     pub complete: bool,
+    /// The type of the directory's file system, if that does not report all changes: then the
+    /// directory is scanned on the tick, too.
+    pub unreported: Option<String>,
 }

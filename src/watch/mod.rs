@@ -271,9 +271,10 @@ impl Watch {
             Ok(listing) => {
                 let is_known = |entry: &Entry| entry.kind != Kind::Unknown;
                 let is_whole = listing.entries.iter().all(is_known);
+                let unreported = listing.unreported.clone().map(Problem::NotReported);
                 let misfit = self.compare(dir, listing).err();
                 self.settle_expected(dir, is_whole && misfit.is_none());
-                problem = problem.or(misfit);
+                problem = problem.or(misfit).or(unreported);
             }
             Err(gone) if gone.means_gone() => return self.on_dir_gone(dir, gone, now),
             // What is not readable now may still be there: healthy plugins stay.

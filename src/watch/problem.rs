@@ -19,6 +19,8 @@ pub enum Problem {
     NotRead(Obstacle),
     /// It cannot be watched: it is scanned on the tick instead.
     NotWatched(Obstacle),
+    /// Its file system, of this type, does not report all changes: it is scanned on the tick, too.
+    NotReported(String),
     /// It is the same directory as one that is watched already, under another path.
     SameAs(Arc<Path>),
     /// Directories in it are nested too deep and are ignored.
@@ -73,6 +75,7 @@ impl Problem {
             | Self::NotRead(_)
             | Self::SameAs(_) => true,
             Self::NotWatched(_)
+            | Self::NotReported(_)
             | Self::TooDeep
             | Self::TooManySockets
             | Self::TooManyDirectories
@@ -88,6 +91,7 @@ impl Problem {
             Self::NotCreated(obstacle) | Self::NotRead(obstacle) | Self::NotWatched(obstacle) => {
                 obstacle.remedy()
             }
+            Self::NotReported(_) => "name a directory on a local file system, or accept the delay",
             Self::SameAs(_) => "name each directory once",
             Self::TooDeep => "move the sockets further up",
             Self::TooManySockets | Self::TooManyDirectories | Self::TooManyNames => {
@@ -121,6 +125,13 @@ impl fmt::Display for Problem {
                 f,
                 "it cannot be watched and is scanned every {:?}: {obstacle}",
                 config::WATCH_RETRY
+            ),
+            Self::NotReported(file_system) => write!(
+                f,
+                "its file system does not report all changes, so it is scanned every {:?}: \
+                 file_system={}",
+                config::WATCH_RETRY,
+                escape::text(file_system)
             ),
             Self::SameAs(other) => write!(f, "it is watched as {} already", escape::path(other)),
             Self::TooDeep => write!(

@@ -160,6 +160,7 @@ fn listing(entries: &[(&str, Kind)]) -> Listing {
     Listing {
         entries: entries.iter().map(entry).collect(),
         complete: true,
+        unreported: None,
     }
 }
 

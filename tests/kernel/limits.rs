@@ -10,7 +10,7 @@ use crate::node::{Node, watching};
 use crate::plugin::Plugin;
 
 /// Whether the loop will look at something again within the tick.
-fn is_scanning(node: &Node) -> bool {
+pub(crate) fn is_scanning(node: &Node) -> bool {
     let next = node.plugins.poll_timeout();
     next.is_some_and(|next| next <= Duration::from_secs(1))
 }

@@ -1,11 +1,15 @@
 //! Roots that are lost: removed, renamed, unmounted, covered.
 
+use std::env;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use plugind::config::Config;
+
 use crate::inside::inside;
+use crate::limits::is_scanning;
 use crate::node::{Node, watching};
 use crate::plugin::Plugin;
 
@@ -97,6 +101,35 @@ fn mount(dir: &Path) {
 
 fn unmount(dir: &Path) {
     assert!(Command::new("umount").arg(dir).status().unwrap().success());
+}
+
+#[test]
+fn a_root_on_a_file_system_that_reports_no_changes_is_scanned_on_the_tick() {
+    let unused = tempfile::tempdir().unwrap();
+    let config = watching(Path::new("/proc/sys/kernel/random"));
+    let node = Node::start_with(unused, &config);
+    assert!(is_scanning(&node));
+}
+
+#[test]
+fn a_root_that_is_named_twice_and_relatively_is_watched_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let link = dir.path().join("link");
+    let real = dir.path().join("real");
+    symlink(&real, &link).unwrap();
+    let here = env::current_dir().unwrap();
+    let up = here.components().skip(1).map(|_| "..").collect::<PathBuf>();
+    let relative = up.join(real.strip_prefix("/").unwrap());
+    let config = Config {
+        plugins_dirs: vec![relative, link, real.clone()],
+        ..Config::default()
+    };
+    let mut node = Node::start_with(dir, &config);
+    let plugin = Plugin::serve(&real.join("reg.sock"), "once");
+    node.until_registered(&plugin);
+    node.until_desired(1);
+    let desired = node.plugins.manager().desired();
+    assert!(desired.iter().all(|(path, _)| path.is_absolute()));
 }
 
 #[test]

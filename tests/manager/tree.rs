@@ -145,6 +145,7 @@ impl Tree {
         let listing = Listing {
             entries: entries.collect(),
             complete: true,
+            unreported: None,
         };
         (self.add_watch(id), Ok(listing))
     }

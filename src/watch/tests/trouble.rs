@@ -316,3 +316,27 @@ fn calling_the_timeout_early_is_harmless() {
     t.watch.handle_timeout(t.now);
     t.expect(&["create and scan /p", "/p: it is not there"]);
 }
+
+#[test]
+fn a_directory_on_a_file_system_that_does_not_report_all_changes_is_watched_and_scanned() {
+    let mut timeline = Timeline::new();
+    timeline.expect(&["create and scan /p"]);
+    let remote = || Listing {
+        unreported: Some("nfs4".into()),
+        ..listing(&[("sub", Kind::Directory)])
+    };
+    timeline.scan("/p", Ok(WatchId(1)), Ok(remote()));
+    let trouble = format!("/p: {}", Problem::NotReported("nfs4".into()));
+    timeline.expect(&["scan /p/sub", &trouble]);
+    let below = Listing {
+        entries: Vec::new(),
+        ..remote()
+    };
+    timeline.scan("/p/sub", Ok(WatchId(2)), Ok(below));
+    timeline.expect_silence();
+    timeline.appeared(2, "a");
+    timeline.expect(&["look at /p/sub/a"]);
+    timeline.tick();
+    assert_eq!(timeline.now, Time::ZERO + config::WATCH_RETRY);
+    timeline.expect(&["create and scan /p", "scan /p/sub"]);
+}

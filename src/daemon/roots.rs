@@ -1,0 +1,64 @@
+//! The directories that the user named, as the watch needs them: absolute, and each once.
+
+use std::path::{self, Path, PathBuf};
+
+use super::scan;
+use super::stat::Stat;
+use crate::escape;
+
+/// Returns the directories as absolute paths, without those that are another one of them under
+/// another name. They are created if they are missing, because only what exists can be compared.
+pub(super) fn resolve(dirs: &[PathBuf]) -> Vec<PathBuf> {
+    let mut resolved: Vec<(PathBuf, Option<(u64, u64)>)> = Vec::new();
+    for dir in dirs {
+        let dir = absolute(dir);
+        // The watch reports what is wrong with a directory.
+        let _ = scan::create(&dir);
+        let inode = Stat::follow(&dir).ok();
+        let inode = inode.map(|found| (found.identity.device, found.identity.inode));
+        let same = resolved.iter().find(|(other, other_inode)| {
+            *other == dir || (inode.is_some() && *other_inode == inode)
+        });
+        match same {
+            None => resolved.push((dir, inode)),
+            Some((other, _)) => log::info!(
+                "{}: is the same directory as {} and is watched once",
+                escape::path(&dir),
+                escape::path(other)
+            ),
+        }
+    }
+    resolved.into_iter().map(|(dir, _)| dir).collect()
+}
+
+/// Returns a path that stays true wherever handlers and programs are told of it.
+pub(super) fn absolute(path: &Path) -> PathBuf {
+    path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::env;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_directory_that_is_named_twice_in_whatever_way_is_resolved_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let (real, link) = (dir.path().join("real"), dir.path().join("link"));
+        symlink(&real, &link).unwrap();
+        let dots = dir.path().join("real/../real");
+        let other = dir.path().join("other");
+        let named = [real.clone(), link, dots, other.clone(), real.clone()];
+        assert_eq!(resolve(&named), [real, other]);
+    }
+
+    #[test]
+    fn a_relative_path_is_made_absolute() {
+        let here = env::current_dir().unwrap();
+        assert_eq!(absolute(Path::new("a/b")), here.join("a/b"));
+        assert_eq!(absolute(Path::new("/a")), Path::new("/a"));
+        assert_eq!(absolute(Path::new("")), Path::new(""));
+    }
+}
