@@ -13,25 +13,41 @@ pub use path_map::PathMap;
 
 use crate::escape;
 
-/// What a user may choose.
+/// The configuration of a plugin manager: where it works, and how. Which handlers it has is not
+/// part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// The directories that are watched for plugin sockets.
     pub plugins_dirs: Vec<PathBuf>,
-    /// The plugin types that are accepted.
-    pub types: Vec<String>,
     /// The file in which the registered plugins are kept over a restart; none: they are not.
     pub state_file: Option<PathBuf>,
     /// What is done with the plugins that are found.
     pub mode: Mode,
-    /// What becomes of plugins of other types.
-    pub unknown_types: UnknownTypes,
     /// What becomes of a registered plugin that is down.
     pub on_down: OnDown,
-    /// The programs that do the work for plugins of a type.
-    pub exec: Vec<Exec>,
     /// Where the endpoints are that plugins name by paths that mean something else here.
     pub path_map: PathMap,
+}
+
+/// The configuration of the handlers that come with this crate
+/// ([`handlers`](crate::daemon::handlers)).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HandlerConfig {
+    /// The plugin types that are accepted.
+    pub types: Vec<String>,
+    /// What becomes of plugins of other types.
+    pub unknown_types: UnknownTypes,
+    /// The programs that do the work for plugins of a type.
+    pub exec: Vec<Exec>,
+}
+
+/// The configuration of the daemon: a plugin manager with the handlers that come with this crate.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DaemonConfig {
+    /// Its plugin manager.
+    pub manager: Config,
+    /// Its handlers.
+    pub handlers: HandlerConfig,
 }
 
 /// What is done with the plugins that are found.
@@ -109,21 +125,13 @@ impl fmt::Display for UnknownTypes {
 
 /// The options in force, except for directories and programs: `types=CSIPlugin unknown-types=reject
 /// on-down=keep`.
-impl fmt::Display for Config {
+impl fmt::Display for DaemonConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            types,
-            unknown_types,
-            on_down,
-            ..
-        } = self;
-        let types = types.join(",");
-        let types = escape::text(&types);
-        write!(
-            f,
-            "types={types} unknown-types={unknown_types} on-down={on_down}"
-        )?;
-        if let Some(file) = &self.state_file {
+        let types = self.handlers.types.join(",");
+        let (types, unknown) = (escape::text(&types), self.handlers.unknown_types);
+        let on_down = self.manager.on_down;
+        write!(f, "types={types} unknown-types={unknown} on-down={on_down}")?;
+        if let Some(file) = &self.manager.state_file {
             write!(f, " state-file={}", escape::path(file))?;
         }
         Ok(())
@@ -134,13 +142,20 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             plugins_dirs: vec![PathBuf::from(DEFAULT_PLUGINS_DIR)],
-            types: DEFAULT_TYPES.map(str::to_owned).to_vec(),
             state_file: None,
             mode: Mode::default(),
-            unknown_types: UnknownTypes::default(),
             on_down: OnDown::default(),
-            exec: Vec::new(),
             path_map: PathMap::default(),
+        }
+    }
+}
+
+impl Default for HandlerConfig {
+    fn default() -> Self {
+        Self {
+            types: DEFAULT_TYPES.map(str::to_owned).to_vec(),
+            unknown_types: UnknownTypes::default(),
+            exec: Vec::new(),
         }
     }
 }

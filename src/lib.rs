@@ -33,7 +33,7 @@
 //! ```no_run
 //! use std::time::Duration;
 //!
-//! use plugind::config::Config;
+//! use plugind::config::{Config, DEFAULT_TYPES};
 //! use plugind::daemon::PluginManager;
 //! use plugind::handler::{AcceptHandler, HandlerTable};
 //!
@@ -41,7 +41,7 @@
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let config = Config::default();
 //! let mut handlers = HandlerTable::new();
-//! handlers.add(&config.types, AcceptHandler::default());
+//! handlers.add(DEFAULT_TYPES, AcceptHandler::default());
 //! let mut plugins = PluginManager::new(&config, handlers)?;
 //! loop {
 //!     // poll(2), epoll, io_uring, mio, tokio: whatever there is. Asked anew every time.

@@ -7,19 +7,14 @@ use std::process::ExitCode;
 
 use plugind::cli::{Command, WRONG_USAGE, logging, probe, run, simulate};
 use plugind::daemon::Daemon;
-use plugind::escape;
 
 fn main() -> ExitCode {
     match Command::parse(lexopt::Parser::from_env()) {
         Ok(Command::Run(options)) => ended(serve(&options)),
-        Ok(Command::Probe(options)) => probe::run(&options),
+        Ok(Command::Probe(options)) => ended(probe::run(&options)),
         Ok(Command::Simulate(profile)) => ended(simulate::run(&profile)),
         Ok(Command::Print(text)) => print(text),
-        Err(usage) => {
-            let words = usage.to_string();
-            let hint = format_args!("{}; see --help", escape::text(&words)).to_string();
-            complain(&hint, ExitCode::from(WRONG_USAGE))
-        }
+        Err(usage) => complain(&usage, ExitCode::from(WRONG_USAGE)),
     }
 }
 

@@ -462,25 +462,46 @@ fn a_program_that_others_can_change_is_one_line_and_status_1() {
 
 #[test]
 fn wrong_usage_is_one_line_and_status_2() {
-    let lines: [&[&str]; 7] = [
-        &[],
-        &["jump"],
-        &["--fast"],
-        &["run", "--fast"],
-        &["run", "left-over"],
-        &["run", "--type"],
-        &["simulate"],
+    let lines: [(&[&str], &str); 12] = [
+        (&[], "missing command"),
+        (&["jump"], "unknown command \"jump\"; see plugind --help"),
+        (&["help", "jump"], "unknown command \"jump\""),
+        (&["--fast"], "--fast; see plugind --help"),
+        (&["run", "--fast"], "--fast; see plugind run --help"),
+        (&["run", "--observ"], "--observ (did you mean --observe?)"),
+        (
+            &["run", "left-over"],
+            "\"left-over\"; see plugind run --help",
+        ),
+        (&["run", "--type"], "missing value for --type"),
+        (
+            &["run", "--unknown-types", "keep"],
+            "\"keep\" for --unknown-types, expected reject, accept or ignore",
+        ),
+        (
+            &["run", "--on-down", "x"],
+            "\"x\" for --on-down, expected keep",
+        ),
+        (
+            &["probe", "/a", "-o", "yaml"],
+            "\"yaml\" for -o, expected text or json; see plugind probe --help",
+        ),
+        (
+            &["simulate", "--delay", "soon"],
+            "\"soon\" for --delay, expected a duration",
+        ),
     ];
-    for line in lines {
+    for (line, expected) in lines {
         let output = run(line);
         assert_eq!(output.status.code(), Some(2), "{line:?}");
         assert!(output.stdout.is_empty(), "{line:?}");
         let said = stderr(&output);
         assert_eq!(said.lines().count(), 1, "{said}");
         assert!(
-            said.starts_with("plugind: ") && said.contains("--help"),
+            said.starts_with("plugind: ") && said.ends_with("--help\n"),
             "{said}"
         );
+        assert!(said.contains(expected), "{said}");
     }
 }
 
@@ -498,6 +519,8 @@ fn help_and_version_are_printed_and_succeed() {
         &["--help"][..],
         &["run", "--help"],
         &["simulate", "--help"],
+        &["help"],
+        &["help", "probe"],
         &["--version"],
         &["run", "--version"],
     ] {

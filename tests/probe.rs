@@ -5,13 +5,13 @@ mod binary;
 #[path = "peers/grpc.rs"]
 mod grpc;
 
-use std::fs::{self, File};
-use std::io::{Read as _, Write as _};
+use std::fs::{self, File, Permissions};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -31,15 +31,16 @@ fn a_plugin_that_would_be_registered_is_shown_rung_by_rung() {
     let probed = place.probe(&[]);
     assert_eq!(probed.status, 0);
     for rung in [
-        "file        a socket, owner ",
-        "connect     to pid ",
-        "HTTP/2      streams ",
+        "file        socket, owner ",
+        "connect     OK, peer process ",
+        "HTTP/2      OK, streams ",
         "GetInfo     OK",
         "  type      \"CSIPlugin\"",
         "  name      \"hostpath.csi.example\"",
         "  endpoint  this socket",
         "  version   \"1.0.0\"",
         "verdict     accepted",
+        "unchecked   NodeGetInfo was not called",
         "outcome     the plugin would be registered",
     ] {
         assert!(probed.out.contains(rung), "no {rung:?} in\n{}", probed.out);
@@ -138,7 +139,11 @@ fn an_answer_that_is_no_plugin_info_is_none_of_a_registration_service() {
     place.service(|_| Ok(b"\x0a\x02\xff\xfe".to_vec()));
     let probed = place.probe(&[]);
     assert_eq!(probed.status, 6);
-    assert!(probed.out.contains("no PluginInfo"), "{}", probed.out);
+    assert!(
+        probed.out.contains("cannot decode the GetInfo reply"),
+        "{}",
+        probed.out
+    );
 }
 
 #[test]
@@ -196,16 +201,181 @@ fn a_peer_that_says_nothing_is_given_up_when_the_daemon_would() {
 }
 
 #[test]
-fn a_peer_that_closes_at_once_is_unreachable() {
+fn a_peer_that_closes_at_once_may_require_tls() {
     let place = Place::new();
     place.peer(drop);
     let probed = place.probe(&[]);
-    assert_eq!(probed.status, 7);
-    assert!(
-        probed.out.contains("HTTP/2      FAILED: "),
-        "{}",
-        probed.out
+    assert_eq!(probed.status, 8);
+    let failed = "HTTP/2      FAILED: the connection was accepted and closed before any data was \
+                  received; a server that requires TLS does this\n";
+    assert!(probed.out.contains(failed), "{}", probed.out);
+    let json = place.probe(&["-o", "json"]).json();
+    assert_eq!(json["outcome"], "closed_at_once");
+    assert_eq!(json["exit_status"], 8);
+}
+
+#[test]
+fn a_plugin_whose_endpoint_does_not_exist_would_be_refused() {
+    let place = Place::new();
+    for (kind, version) in [("CSIPlugin", "1.0.0"), ("DevicePlugin", "v1beta1")] {
+        let endpoint = place.home.path().join("none.sock");
+        let _calls = place.plugin(info_with_endpoint(kind, version, &endpoint));
+        let probed = place.probe(&[]);
+        assert_eq!(probed.status, 5, "{}", probed.out);
+        let failed = format!(
+            "endpoint    FAILED: its endpoint {} does not answer: cannot connect: ",
+            endpoint.display()
+        );
+        assert!(probed.out.contains(&failed), "{}", probed.out);
+        let json = place.probe(&["-o", "json"]).json();
+        assert_eq!(json["outcome"], "would_refuse");
+        assert_eq!(json["endpoint"]["path"], endpoint.to_str().unwrap());
+        assert!(json["endpoint"]["error"].is_string());
+        fs::remove_file(place.socket()).unwrap();
+    }
+}
+
+#[test]
+fn a_dra_plugin_whose_endpoint_does_not_exist_would_be_registered_but_not_usable() {
+    let place = Place::new();
+    let endpoint = place.home.path().join("none.sock");
+    place.plugin(info_with_endpoint("DRAPlugin", "v1.DRAPlugin", &endpoint));
+    let json = place.probe(&["-o", "json"]).json();
+    assert_eq!(json["outcome"], "endpoint_unavailable");
+    assert_eq!(json["exit_status"], 9);
+}
+
+#[test]
+fn an_endpoint_is_connected_to_where_it_is_mapped_to_and_nothing_is_called_there() {
+    let place = Place::new();
+    let service = Place::at(place.home.path().join("plugins/service"));
+    let calls = service.service(|_| Err(Status(UNIMPLEMENTED.0, "not to be called")));
+    let endpoint = Path::new("/nowhere/a-reg.sock");
+    place.plugin(info_with_endpoint("CSIPlugin", "1.0.0", endpoint));
+    assert_eq!(place.probe(&[]).status, 5);
+
+    let map = format!("--map-path=/nowhere={}", service.dir.display());
+    let probed = place.probe(&[&map]);
+    assert_eq!(probed.status, 0, "{}", probed.out);
+    let answers = format!("endpoint    OK, HTTP/2 at {}\n", service.socket().display());
+    assert!(probed.out.contains(&answers), "{}", probed.out);
+    assert_eq!(calls.try_iter().count(), 0);
+}
+
+#[test]
+fn an_endpoint_that_no_handler_uses_is_named_as_not_checked() {
+    let place = Place::new();
+    let endpoint = Path::new("/nowhere/a.sock");
+    place.plugin(info_with_endpoint("Toaster", "1.0.0", endpoint));
+    let options = ["--unknown-types=accept", "-o", "json"];
+    let json = place.probe(&options).json();
+    assert_eq!(json["exit_status"], 0);
+    assert_eq!(json["not_checked"][0], "the endpoint was not connected to");
+    assert!(json["endpoint"].is_null());
+}
+
+#[test]
+fn a_program_is_checked_as_the_daemon_checks_it_and_is_not_run() {
+    let place = Place::new();
+    place.plugin(info("Toaster", "toast.example"));
+    let trace = place.home.path().join("trace");
+    let program = place.home.path().join("hook");
+    fs::write(&program, format!("#!/bin/sh\ntouch {}\n", trace.display())).unwrap();
+    fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+    let exec = format!("--exec=Toaster={}", program.display());
+    let probed = place.probe(&[&exec]);
+    assert_eq!(probed.status, 0);
+    let unchecked = "unchecked   the program was not run\n";
+    assert!(probed.out.contains(unchecked), "{}", probed.out);
+    assert!(!trace.exists());
+
+    fs::set_permissions(&program, Permissions::from_mode(0o777)).unwrap();
+    let output = plugind().arg(&exec).arg(place.socket()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("run chmod go-w"), "{said}");
+}
+
+#[test]
+fn a_probe_takes_no_longer_than_the_user_allows() {
+    let place = Place::new();
+    place.peer(|mut stream| {
+        let _ = stream.read_to_end(&mut Vec::new());
+    });
+    let json = place.probe(&["--timeout=200ms", "-o", "json"]).json();
+    assert_eq!(json["exit_status"], 7);
+    let took = json["http2"]["took_us"].as_u64().unwrap();
+    assert!((150_000..4_000_000).contains(&took), "{took} us");
+}
+
+#[test]
+fn each_step_is_printed_as_it_ends() {
+    let place = Place::new();
+    let (close, may_close) = mpsc::channel::<()>();
+    let may_close = Mutex::new(may_close);
+    place.peer(move |stream| {
+        let _ = may_close.lock().unwrap().recv();
+        drop(stream);
+    });
+    let mut command = plugind();
+    command.arg(place.socket()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    for expected in ["plugind ", "file", "connect"] {
+        let line = lines.next().unwrap().unwrap();
+        assert!(line.contains(expected), "{line}");
+    }
+    // Only now can the next step end.
+    close.send(()).unwrap();
+    let line = lines.next().unwrap().unwrap();
+    assert!(line.contains("HTTP/2"), "{line}");
+    assert_eq!(child.wait().unwrap().code(), Some(8));
+}
+
+#[test]
+fn every_socket_in_a_directory_is_probed_as_the_daemon_finds_them() {
+    let good = Place::new();
+    good.plugin(info("CSIPlugin", "good.example"));
+    let below = Place::at(good.dir.join("below/deeper"));
+    below.plugin(info("Toaster", "toast.example"));
+    let hidden = Place::at(good.dir.join(".hidden"));
+    drop(hidden.listen());
+    fs::write(good.dir.join("file"), "").unwrap();
+    symlink(good.socket(), good.dir.join("link.sock")).unwrap();
+    symlink(&below.dir, good.dir.join("elsewhere")).unwrap();
+
+    let probed = probe(&good.dir, &[]);
+    assert_eq!(probed.status, 5, "{}", probed.out);
+    let summary = format!(
+        "\n3 sockets in {}\n          2  the plugin would be registered\n          \
+         1  the plugin would be refused\n",
+        good.dir.display()
     );
+    assert!(probed.out.ends_with(&summary), "{}", probed.out);
+
+    let json = probe(&good.dir, &["-o", "json"]).json();
+    let sockets: Vec<_> = json
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["socket"].as_str().unwrap())
+        .collect();
+    let expected = [good.socket(), below.socket(), good.dir.join("link.sock")];
+    assert_eq!(sockets, expected.each_ref().map(|it| it.to_str().unwrap()));
+}
+
+#[test]
+fn kubelet_s_root_directory_stands_for_its_plugins_directory() {
+    let home = tempfile::tempdir().unwrap();
+    let root = home.path().to_str().unwrap();
+    let place = Place::at(home.path().join("plugins_registry"));
+    let empty = plugind().args(["--root-dir", root, "-ojson"]).output();
+    assert_eq!(empty.unwrap().stdout, b"[\n]\n");
+    place.plugin(info("CSIPlugin", "good.example"));
+    let output = plugind().args(["--root-dir", root]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    let out = String::from_utf8(output.stdout).unwrap();
+    assert!(out.contains("1 socket in "), "{out}");
 }
 
 #[test]
@@ -235,7 +405,7 @@ fn what_is_no_socket_is_no_registration_service() {
     fs::write(place.socket(), "hello").unwrap();
     let probed = place.probe(&[]);
     assert_eq!(probed.status, 6);
-    assert!(probed.out.contains("a regular file"), "{}", probed.out);
+    assert!(probed.out.contains("regular file"), "{}", probed.out);
 }
 
 #[test]
@@ -254,7 +424,7 @@ fn a_symbolic_link_leads_to_its_socket() {
     let probed = probe(&link, &[]);
     assert_eq!(probed.status, 0);
     assert!(
-        probed.out.contains("behind a symbolic link"),
+        probed.out.contains("through a symbolic link"),
         "{}",
         probed.out
     );
@@ -292,6 +462,13 @@ impl Place {
         let home = tempfile::tempdir().unwrap();
         let dir = home.path().join(name);
         fs::create_dir(&dir).unwrap();
+        Self { home, dir }
+    }
+
+    /// A place in that directory, which is created.
+    fn at(dir: PathBuf) -> Self {
+        fs::create_dir_all(&dir).unwrap();
+        let home = tempfile::tempdir().unwrap();
         Self { home, dir }
     }
 
@@ -372,6 +549,15 @@ fn info(kind: &str, name: &str) -> PluginInfo {
         name: name.to_owned(),
         endpoint: String::new(),
         supported_versions: vec!["1.0.0".to_owned()],
+    }
+}
+
+/// What a plugin with a socket of its own for its service says of itself.
+fn info_with_endpoint(kind: &str, version: &str, endpoint: &Path) -> PluginInfo {
+    PluginInfo {
+        endpoint: endpoint.to_str().unwrap().to_owned(),
+        supported_versions: vec![version.to_owned()],
+        ..info(kind, "disk.example/disk")
     }
 }
 

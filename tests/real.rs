@@ -16,9 +16,10 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
-use plugind::config::Config;
-use plugind::daemon::{PluginManager, SetupError};
+use plugind::config::{Config, Exec, HandlerConfig, UnknownTypes};
+use plugind::daemon::{PluginManager, SetupError, handlers};
 use plugind::handler::HandlerTable;
 use plugind::proto::pluginregistration::{InfoRequest, registration};
 
@@ -338,4 +339,36 @@ fn a_state_file_that_is_torn_or_that_others_may_write_never_stops_the_start() {
         node.until_registered(&plugin);
         plugin.stop();
     }
+}
+
+#[test]
+fn an_embedder_has_the_handlers_that_the_daemon_has() {
+    let config = HandlerConfig {
+        types: vec!["Toaster".to_owned()],
+        unknown_types: UnknownTypes::Ignore,
+        exec: vec![Exec {
+            kind: "Kettle".to_owned(),
+            program: "/bin/true".into(),
+        }],
+    };
+    let (handlers, inventory) = handlers(&config).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let mut plugins = PluginManager::new(&watching(dir.path()), handlers).unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let ignored = Plugin::serve_type(&at("a.sock"), "Juicer", "a");
+    let [built_in, program] = ["Toaster", "Kettle"].map(|kind| {
+        let name = kind.to_lowercase();
+        Plugin::serve_type(&at(&format!("{name}.sock")), kind, &name)
+    });
+    for plugin in [&built_in, &program] {
+        let told = loop {
+            plugins.turn(Some(Duration::from_millis(5))).unwrap();
+            if let Some(told) = plugin.try_told() {
+                break told;
+            }
+        };
+        assert!(told.plugin_registered, "{told:?}");
+    }
+    assert_eq!(inventory.others.names(), ["toaster"]);
+    assert_eq!(ignored.try_told(), None);
 }

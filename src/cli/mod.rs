@@ -1,16 +1,20 @@
-//! What a person types: one file per verb.
+//! The command line: one file per command.
 //!
 //! A command line comes in and a [`Command`] goes out. Wrong usage is told apart from a command
-//! that fails by its exit code, [`WRONG_USAGE`].
+//! that fails by its exit status, [`WRONG_USAGE`].
 
+mod arguments;
 pub mod logging;
+mod plugins;
 pub mod probe;
 pub mod run;
 pub mod simulate;
 
-use lexopt::prelude::{Long, Short, Value};
-use lexopt::{Arg, Error, Parser};
+use lexopt::Parser;
 
+pub use self::arguments::UsageError;
+use self::arguments::{Argument, Arguments, did_you_mean};
+use crate::escape;
 use crate::simulate::Profile;
 
 /// What is to be done.
@@ -18,58 +22,120 @@ use crate::simulate::Profile;
 pub enum Command {
     /// Run the daemon.
     Run(run::Options),
-    /// Look at one socket.
+    /// Probe one socket, or those in a directory.
     Probe(probe::Options),
-    /// Be such a plugin.
+    /// Simulate a plugin.
     Simulate(Profile),
     /// Print this text.
     Print(&'static str),
 }
 
 impl Command {
-    /// Reads the command line.
-    pub fn parse(mut parser: Parser) -> Result<Self, Error> {
-        match parser.next()? {
-            Some(Value(verb)) => match verb.to_str() {
-                Some("run") => run::parse(&mut parser),
-                Some("probe") => probe::parse(&mut parser),
-                Some("simulate") => simulate::parse(&mut parser),
-                _ => Err(format!("there is no command {verb:?}").into()),
-            },
-            Some(option) => standard(&option, HELP).ok_or_else(|| option.unexpected()),
-            None => Err("a command is missing".into()),
+    /// Parses the command line.
+    pub fn parse(parser: Parser) -> Result<Self, UsageError> {
+        let mut arguments = Arguments::new(parser, HELP);
+        let argument = arguments.next()?;
+        match &argument {
+            Some(Argument::Value(name)) if name == "help" => help(&mut arguments),
+            Some(Argument::Value(name)) => {
+                let name = name.to_string_lossy();
+                let verb = find(&name).ok_or_else(|| unknown_command(&name, &arguments))?;
+                arguments.enter(verb.name, verb.help);
+                (verb.parse)(&mut arguments)
+            }
+            Some(option) => standard(option, HELP).ok_or_else(|| arguments.unexpected(option)),
+            None => Err(arguments.error("missing command, expected run, probe, simulate or help")),
         }
     }
 }
 
-/// The options that every verb and the program itself have.
-fn standard(option: &Arg<'_>, help: &'static str) -> Option<Command> {
-    match option {
-        Short('h') | Long("help") => Some(Command::Print(help)),
-        Short('V') | Long("version") => Some(Command::Print(VERSION)),
+/// A command.
+struct Verb {
+    name: &'static str,
+    help: &'static str,
+    parse: fn(&mut Arguments) -> Result<Command, UsageError>,
+}
+
+const VERBS: [Verb; 3] = [
+    Verb {
+        name: "run",
+        help: run::HELP,
+        parse: run::parse,
+    },
+    Verb {
+        name: "probe",
+        help: probe::HELP,
+        parse: probe::parse,
+    },
+    Verb {
+        name: "simulate",
+        help: simulate::HELP,
+        parse: simulate::parse,
+    },
+];
+
+/// Returns the command of that name.
+fn find(name: &str) -> Option<&'static Verb> {
+    VERBS.iter().find(|verb| verb.name == name)
+}
+
+/// Returns the help text of the command that `help` is about, or the program's own.
+fn help(arguments: &mut Arguments) -> Result<Command, UsageError> {
+    let text = match arguments.next()? {
+        None => HELP,
+        Some(Argument::Value(name)) if name == "help" => HELP,
+        Some(Argument::Value(name)) => {
+            let name = name.to_string_lossy();
+            let verb = find(&name).ok_or_else(|| unknown_command(&name, arguments))?;
+            verb.help
+        }
+        Some(option) => {
+            return standard(&option, HELP).ok_or_else(|| arguments.unexpected(&option));
+        }
+    };
+    match arguments.next()? {
+        None => Ok(Command::Print(text)),
+        Some(extra) => Err(arguments.unexpected(&extra)),
+    }
+}
+
+fn unknown_command(name: &str, arguments: &Arguments) -> UsageError {
+    let names = VERBS.iter().map(|verb| verb.name).chain(["help"]);
+    let hint = did_you_mean(name, names);
+    let name = escape::text(name);
+    arguments.error(format!("unknown command {name:?}{hint}"))
+}
+
+/// Returns what the options do that every command and the program itself have.
+fn standard(argument: &Argument, help: &'static str) -> Option<Command> {
+    match argument {
+        Argument::Option("--help") => Some(Command::Print(help)),
+        Argument::Option("--version") => Some(Command::Print(VERSION)),
         _ => None,
     }
 }
 
-/// The exit code for a command line that makes no sense, as shells have it.
+/// The exit status for wrong usage, the same as shells use.
 pub const WRONG_USAGE: u8 = 2;
 
 const VERSION: &str = concat!("plugind ", env!("CARGO_PKG_VERSION"), "\n");
 
 const HELP: &str = "\
-The plugin manager of a Kubernetes node, on its own: finds CSI, device and DRA
-plugins by their sockets, registers them, and deregisters them when they go.
+The plugin manager of a Kubernetes node without kubelet: finds CSI, device and
+DRA plugins by their sockets, registers them, and deregisters them when their
+sockets are removed.
 
 Usage: plugind COMMAND [OPTIONS]
 
 Commands:
-  run       watch directories and register the plugins that appear there
-  probe     show what the daemon would make of the plugin on one socket
-  simulate  be a plugin, to try a node and its handlers with
+  run           watch directories and register the plugins that appear there
+  probe         show what run would do with the plugins on existing sockets
+  simulate      be a plugin, to test a node and its handlers
+  help COMMAND  print the help of a command
 
 Options:
-  -h, --help     this text; after a command, that command's
-  -V, --version  the version
+  -h, --help     print this help; after a command, the help of that command
+  -V, --version  print the version
 ";
 
 #[cfg(test)]
@@ -91,12 +157,62 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_named() {
-        assert_eq!(parse(&[]), Err("a command is missing".to_owned()));
-        assert_eq!(
-            parse(&["jump"]),
-            Err("there is no command \"jump\"".to_owned())
-        );
-        assert_eq!(parse(&["--up"]), Err("invalid option '--up'".to_owned()));
+    fn wrong_usage_is_named_with_the_help_to_read() {
+        let missing = "missing command, expected run, probe, simulate or help; see plugind --help";
+        assert_eq!(parse(&[]), Err(missing.to_owned()));
+        for (line, expected) in [
+            (vec!["jump"], "unknown command \"jump\""),
+            (
+                vec!["prob"],
+                "unknown command \"prob\" (did you mean probe?)",
+            ),
+            (vec!["help", "rnu"], "unknown command \"rnu\""),
+            (
+                vec!["help", "runn"],
+                "unknown command \"runn\" (did you mean run?)",
+            ),
+            (vec!["help", "run", "x"], "unexpected argument \"x\""),
+            (vec!["--up"], "unknown option --up"),
+            (
+                vec!["--versio"],
+                "unknown option --versio (did you mean --version?)",
+            ),
+        ] {
+            let expected = format!("{expected}; see plugind --help");
+            assert_eq!(parse(&line), Err(expected), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn help_is_a_command_that_prints_the_help_of_the_others() {
+        for line in [&["help"][..], &["help", "help"], &["help", "--help"]] {
+            assert_eq!(parse(line), Ok(Command::Print(HELP)));
+        }
+        for verb in &VERBS {
+            let printed = Ok(Command::Print(verb.help));
+            assert_eq!(parse(&["help", verb.name]), printed);
+            assert_eq!(parse(&[verb.name, "--help"]), printed);
+        }
+    }
+
+    #[test]
+    fn every_line_of_help_fits_a_terminal_of_80_columns() {
+        for help in VERBS.iter().map(|verb| verb.help).chain([HELP]) {
+            for line in help.lines() {
+                assert!(line.chars().count() <= 80, "{line}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_option_that_a_help_text_lists_is_known() {
+        for verb in &VERBS {
+            for (_, option) in arguments::options(verb.help) {
+                let found = parse(&[verb.name, option, "1"]);
+                let unknown = format!("unknown option {option}");
+                let is_unknown = |error: &String| error.starts_with(&unknown);
+                assert!(!found.as_ref().is_err_and(is_unknown), "{found:?}");
+            }
+        }
     }
 }

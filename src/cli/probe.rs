@@ -1,31 +1,33 @@
-//! `plugind probe`: what the daemon would make of one socket.
+//! `plugind probe`: what the daemon would make of one socket, or of those in a directory.
 //!
-//! Reads the arguments, has the socket probed, and shows what was found: as a ladder for people, or
-//! as JSON. It never notifies the plugin, so it can be used on one that is in service.
+//! Parses the arguments, has the sockets probed, and shows what was found: as a ladder for people,
+//! or as JSON. It never notifies a plugin, so it can be used on one that is in service.
 
 mod json;
 mod text;
 
+use std::error::Error;
 use std::io::{self, Write as _};
-use std::path::{self, PathBuf};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
-use lexopt::prelude::{Long, Short, Value, ValueExt as _};
-use lexopt::{Error, Parser};
-
-use super::run::plugin_type;
+use super::arguments::{Argument, Arguments, UsageError, absolute};
+use super::plugins::Chosen;
 use super::{Command, standard};
-use crate::config::{self, UnknownTypes};
-use crate::daemon::probe::{Outcome, probe};
-use crate::handler::built_in;
+use crate::config::DaemonConfig;
+use crate::daemon::probe::{Outcome, Prober, Report, Sockets, sockets_in};
+use crate::escape;
 
 /// What to probe, and how to show what was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// The socket.
-    pub socket: PathBuf,
-    /// The plugin types that are accepted.
-    pub types: Vec<String>,
+    /// The socket, or the directory.
+    pub path: PathBuf,
+    /// The daemon's configuration, as far as it decides what becomes of a plugin.
+    pub config: DaemonConfig,
+    /// How long the probe of one socket may take, beside the daemon's own limits.
+    pub timeout: Option<Duration>,
     /// How to show it.
     pub format: Format,
 }
@@ -39,84 +41,175 @@ pub enum Format {
     Json,
 }
 
-/// Reads what comes after `probe`.
-pub(super) fn parse(parser: &mut Parser) -> Result<Command, Error> {
-    let (mut socket, mut types, mut format) = (None, Vec::new(), Format::Text);
-    while let Some(argument) = parser.next()? {
+/// Parses what comes after `probe`.
+pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
+    let mut chosen = Chosen::default();
+    let (mut path, mut timeout, mut format) = (None, None, Format::Text);
+    while let Some(argument) = arguments.next()? {
         match argument {
-            Short('o') | Long("output") => format = parser.value()?.parse_with(named)?,
-            Long("type") => types.push(plugin_type(parser.value()?)?),
-            Value(path) if socket.is_none() => socket = Some(PathBuf::from(path)),
-            other => return standard(&other, HELP).ok_or_else(|| other.unexpected()),
+            Argument::Option("--output") => format = arguments.parsed("text or json", named)?,
+            Argument::Option("--timeout") => timeout = Some(arguments.duration()?),
+            Argument::Option(option) if chosen.read(option, arguments)? => {}
+            Argument::Value(value) if path.is_none() => path = Some(absolute(&value)),
+            other => return standard(&other, HELP).ok_or_else(|| arguments.unexpected(&other)),
         }
     }
-    if types.is_empty() {
-        types = config::DEFAULT_TYPES.map(str::to_owned).to_vec();
-    }
-    let socket = socket
-        .filter(|socket| !socket.as_os_str().is_empty())
-        .ok_or("probe needs the path of a socket")?;
+    let path = path.unwrap_or_else(|| chosen.dirs.last().cloned());
+    let missing = "missing PATH, expected a socket or a directory";
+    let path = path.ok_or_else(|| arguments.error(missing))?;
     Ok(Command::Probe(Options {
-        socket: path::absolute(&socket).unwrap_or(socket),
-        types,
+        path,
+        config: chosen.complete(),
+        timeout,
         format,
     }))
 }
 
-/// Probes, shows what was found, and says what to end with. That nobody reads it is no failure.
-pub fn run(options: &Options) -> ExitCode {
-    let (mut handlers, _) = built_in(&options.types, UnknownTypes::Reject);
-    let report = probe(&options.socket, &mut handlers);
-    let shown = match options.format {
-        Format::Text => text::show(&report),
-        Format::Json => json::show(&report),
-    };
-    let _ = io::stdout().write_all(shown.as_bytes());
-    ExitCode::from(exit_code(report.outcome))
-}
-
-/// The format of that name.
-fn named(name: &str) -> Result<Format, &'static str> {
+/// Returns the format of that name.
+fn named(name: &str) -> Option<Format> {
     match name {
-        "text" => Ok(Format::Text),
-        "json" => Ok(Format::Json),
-        _ => Err("it is either text or json"),
+        "text" => Some(Format::Text),
+        "json" => Some(Format::Json),
+        _ => None,
     }
 }
 
-/// What the process ends with.
-fn exit_code(outcome: Outcome) -> u8 {
+/// Probes, shows what was found, and returns the exit status.
+pub fn run(options: &Options) -> Result<ExitCode, Box<dyn Error>> {
+    let mut prober = Prober::new(&options.config, options.timeout)?;
+    let status = match sockets_in(&options.path) {
+        Some(sockets) => probe_all(&sockets, &options.path, &mut prober, options.format),
+        None => exit_status(probe(&options.path, &mut prober, options.format).outcome),
+    };
+    Ok(ExitCode::from(status))
+}
+
+/// Probes one socket. Text is shown step by step, because one may take long.
+fn probe(socket: &Path, prober: &mut Prober, format: Format) -> Report {
+    match format {
+        Format::Text => {
+            print(&text::head(socket));
+            let report = prober.probe(socket, &mut |rung| print(&text::rung(rung, socket)));
+            print(&text::end(&report));
+            report
+        }
+        Format::Json => {
+            let report = prober.probe(socket, &mut |_| {});
+            print(&json::show(&report));
+            report
+        }
+    }
+}
+
+/// Probes the sockets in a directory one after the other, and returns the exit status.
+fn probe_all(sockets: &Sockets, dir: &Path, prober: &mut Prober, format: Format) -> u8 {
+    let (before, between, after) = match format {
+        Format::Text => ("", "\n", ""),
+        Format::Json => ("[\n", ",\n", "]\n"),
+    };
+    print(before);
+    let mut outcomes = Vec::with_capacity(sockets.paths.len());
+    for socket in &sockets.paths {
+        if !outcomes.is_empty() {
+            print(between);
+        }
+        outcomes.push(probe(socket, prober, format).outcome);
+    }
+    print(after);
+    if format == Format::Text {
+        print(&text::summary(dir, &outcomes));
+    }
+    complain(sockets);
+    let statuses = outcomes.into_iter().map(exit_status);
+    let unread = u8::from(!sockets.unread.is_empty());
+    statuses.chain([unread]).max().unwrap_or_default()
+}
+
+/// Says which directories were not read.
+fn complain(sockets: &Sockets) {
+    for (dir, problem) in &sockets.unread {
+        let dir = escape::path(dir);
+        let _ = match problem {
+            Some(problem) => {
+                let remedy = problem.remedy();
+                writeln!(
+                    io::stderr(),
+                    "plugind: cannot probe {dir}: {problem}; {remedy}"
+                )
+            }
+            None => writeln!(io::stderr(), "plugind: {dir}: not all names were read"),
+        };
+    }
+}
+
+/// Prints to standard output at once. An output that is closed is not a failure of the probe.
+fn print(text: &str) {
+    let mut out = io::stdout();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// Returns what the process ends with.
+fn exit_status(outcome: Outcome) -> u8 {
     match outcome {
         Outcome::WouldRegister => 0,
         Outcome::WouldRefuse => 5,
         Outcome::NotARegistrationService => 6,
         Outcome::Unreachable => 7,
+        Outcome::ClosedAtOnce => 8,
+        Outcome::EndpointUnavailable => 9,
     }
 }
 
-const HELP: &str = "\
-Ask the plugin on one socket who it is, and show what the daemon would make of
-it. The plugin is told nothing: it may be one in service.
+pub(super) const HELP: &str = "\
+Show what run would do with the plugin on a socket, or with the plugins in a
+directory. Plugins are never notified: probing one that is in service is safe.
 
-Usage: plugind probe [OPTIONS] SOCKET
+Usage: plugind probe [OPTIONS] PATH
+       plugind probe [OPTIONS] --root-dir DIR
+
+PATH is a socket or a directory. In a directory, every socket in it and in its
+subdirectories is probed, as run finds them: names with a leading dot are
+skipped.
 
 Options:
-  -o, --output FORMAT  text (the default) or json
-  --type NAME          a plugin type that the daemon accepts; may be given several
-                       times (default: CSIPlugin, DevicePlugin, DRAPlugin)
-  -h, --help           this text
-  -V, --version        the version
+  --root-dir DIR        probe DIR/plugins_registry if PATH is not given
+  --map-path FROM=TO    connect to endpoints below FROM as paths below TO; can
+                        be given several times
+  --type NAME           accept plugins of this type; can be given several times
+                        (default: CSIPlugin, DevicePlugin, DRAPlugin)
+  --unknown-types ACTION
+                        what run does with plugins of other types: reject,
+                        accept or ignore (default: reject)
+  --exec TYPE=PROGRAM   accept plugins of TYPE if run would use PROGRAM for
+                        them; PROGRAM is checked, but not run
+  --timeout DURATION    give up on a socket after that time, such as 500ms or
+                        30s (default: the limits of run)
+  -o, --output FORMAT   text: each step as it ends (default); json: one object
+                        per socket, in an array if PATH is a directory
+  -h, --help            print this help
+  -V, --version         print the version
 
-Exit codes: 0 it would be registered, 2 wrong usage, 5 it would be refused, 6 what
-answers is no registration service, 7 nothing answers, or not in time.
+Exit status; in a directory, the highest one:
+  0  the plugin would be registered
+  1  cannot probe: a program of --exec or a directory cannot be used
+  2  wrong usage
+  5  the plugin would be refused
+  6  not a plugin registration service
+  7  no answer, or not in time
+  8  the connection was closed before any data was received
+  9  the plugin would be registered, but its endpoint does not answer
 ";
 
 #[cfg(test)]
 mod tests {
+    use lexopt::Parser;
+
     use super::*;
+    use crate::config::{self, UnknownTypes};
 
     fn parse(arguments: &[&str]) -> Result<Options, String> {
-        match super::parse(&mut Parser::from_args(arguments)) {
+        let line = [&["probe"], arguments].concat();
+        match Command::parse(Parser::from_args(line)) {
             Ok(Command::Probe(options)) => Ok(options),
             Ok(other) => panic!("{other:?}"),
             Err(error) => Err(error.to_string()),
@@ -126,26 +219,73 @@ mod tests {
     #[test]
     fn one_socket_is_enough() {
         let options = parse(&["/a-reg.sock"]).unwrap();
-        assert_eq!(options.socket, PathBuf::from("/a-reg.sock"));
-        assert_eq!(options.types, config::DEFAULT_TYPES);
-        assert_eq!(options.format, Format::Text);
+        assert_eq!(options.path, PathBuf::from("/a-reg.sock"));
+        assert_eq!(options.config, DaemonConfig::default());
+        assert_eq!((options.format, options.timeout), (Format::Text, None));
+        assert_eq!(options.config.handlers.types, config::DEFAULT_TYPES);
     }
 
     #[test]
     fn types_replace_the_default() {
         let options = parse(&["a", "--type", "X", "--type=Y", "-ojson"]).unwrap();
-        assert!(options.socket.is_absolute());
-        assert_eq!(options.types, ["X", "Y"]);
+        assert!(options.path.is_absolute());
+        assert_eq!(options.config.handlers.types, ["X", "Y"]);
         assert_eq!(options.format, Format::Json);
     }
 
     #[test]
-    fn what_makes_no_sense_is_named() {
-        assert!(parse(&[]).unwrap_err().contains("socket"));
-        assert!(parse(&[""]).unwrap_err().contains("socket"));
-        assert!(parse(&["a", "b"]).unwrap_err().contains("\"b\""));
-        assert!(parse(&["a", "-o", "yaml"]).unwrap_err().contains("yaml"));
-        assert!(parse(&["a", "--type", ""]).unwrap_err().contains("--type"));
-        assert!(parse(&["a", "--fast"]).unwrap_err().contains("--fast"));
+    fn the_options_of_run_that_decide_what_becomes_of_a_plugin_are_read_the_same() {
+        let options = parse(&[
+            "--root-dir=/data/kubelet",
+            "--map-path=/var/lib/kubelet=/data/kubelet",
+            "--unknown-types=accept",
+            "--exec=X=/lib/hook",
+            "--timeout=500ms",
+        ])
+        .unwrap();
+        assert_eq!(options.path, Path::new("/data/kubelet/plugins_registry"));
+        assert_eq!(options.timeout, Some(Duration::from_millis(500)));
+        let config = options.config;
+        assert_eq!(config.handlers.unknown_types, UnknownTypes::Accept);
+        assert_eq!(config.handlers.exec[0].program, Path::new("/lib/hook"));
+        let mapped = config.manager.path_map.find("/var/lib/kubelet/a".as_ref());
+        assert_eq!(mapped, Path::new("/data/kubelet/a"));
+    }
+
+    #[test]
+    fn a_path_comes_before_a_root_directory() {
+        let options = parse(&["--root-dir=/data", "/a-reg.sock"]).unwrap();
+        assert_eq!(options.path, Path::new("/a-reg.sock"));
+    }
+
+    #[test]
+    fn wrong_usage_names_the_option_the_value_and_what_is_accepted() {
+        let missing = "missing PATH, expected a socket or a directory";
+        for (line, expected) in [
+            (&[][..], missing),
+            (&[""], missing),
+            (&["a", "b"], "unexpected argument \"b\""),
+            (
+                &["a", "-o", "yaml"],
+                "invalid value \"yaml\" for -o, expected text or json",
+            ),
+            (
+                &["a", "--timeout=1"],
+                "invalid value \"1\" for --timeout, \
+                 expected a duration such as 500ms, 30s, 5m or 1h",
+            ),
+            (
+                &["a", "--type", ""],
+                "invalid value \"\" for --type, expected the name of a plugin type",
+            ),
+            (&["a", "--observe"], "unknown option --observe"),
+            (
+                &["a", "--out=json"],
+                "unknown option --out (did you mean --output?)",
+            ),
+        ] {
+            let expected = format!("{expected}; see plugind probe --help");
+            assert_eq!(parse(line).unwrap_err(), expected, "{line:?}");
+        }
     }
 }

@@ -1,213 +1,118 @@
 //! `plugind run`: what may be chosen for the daemon.
 
-use std::ffi::{OsStr, OsString};
-use std::path::{self, PathBuf};
-use std::time::Duration;
-
-use lexopt::prelude::{Long, Short, ValueExt as _};
-use lexopt::{Error, Parser};
-
+use super::arguments::{Argument, Arguments, UsageError, duration};
+use super::plugins::Chosen;
 use super::{Command, standard};
-use crate::config::{Config, DOWN_GRACE, Exec, Mode, OnDown, PLUGINS_DIR, UnknownTypes};
+use crate::config::{DOWN_GRACE, DaemonConfig, Mode, OnDown};
 
 /// How to run the daemon.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// What it works on.
-    pub config: Config,
+    pub config: DaemonConfig,
     /// How often `-v` was given: the more, the more is logged.
     pub verbosity: u8,
 }
 
-/// Reads what comes after `run`.
-pub(super) fn parse(parser: &mut Parser) -> Result<Command, Error> {
-    let (mut dirs, mut types) = (Vec::new(), Vec::new());
-    let mut options = Options::default();
-    while let Some(argument) = parser.next()? {
+/// Parses what comes after `run`.
+pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
+    let mut chosen = Chosen::default();
+    let mut verbosity = 0_u8;
+    while let Some(argument) = arguments.next()? {
         match argument {
-            Long("plugins-dir") => dirs.push(absolute(&parser.value()?, "--plugins-dir")?),
-            Long("root-dir") => {
-                dirs.push(absolute(&parser.value()?, "--root-dir")?.join(PLUGINS_DIR));
+            Argument::Option("--plugins-dir") => chosen.dirs.push(arguments.path()?),
+            Argument::Option("--state-file") => {
+                chosen.config.manager.state_file = Some(arguments.path()?)
             }
-            Long("map-path") => {
-                let (from, to) = moved(parser.value()?)?;
-                options.config.path_map.add(from, to);
+            Argument::Option("--observe") => chosen.config.manager.mode = Mode::Observe,
+            Argument::Option("--on-down") => {
+                chosen.config.manager.on_down = arguments.parsed(ON_DOWN, on_down)?;
             }
-            Long("state-file") => {
-                let file = absolute(&parser.value()?, "--state-file")?;
-                options.config.state_file = Some(file);
-            }
-            Long("observe") => options.config.mode = Mode::Observe,
-            Long("type") => types.push(plugin_type(parser.value()?)?),
-            Long("unknown-types") => {
-                options.config.unknown_types = parser.value()?.parse_with(unknown_types)?;
-            }
-            Long("exec") => add_exec(&mut options.config.exec, parser.value()?)?,
-            Long("on-down") => options.config.on_down = parser.value()?.parse_with(on_down)?,
-            Short('v') | Long("verbose") => {
-                options.verbosity = options.verbosity.saturating_add(1);
-            }
-            other => return standard(&other, HELP).ok_or_else(|| other.unexpected()),
+            Argument::Option("--verbose") => verbosity = verbosity.saturating_add(1),
+            Argument::Option(option) if chosen.read(option, arguments)? => {}
+            other => return standard(&other, HELP).ok_or_else(|| arguments.unexpected(&other)),
         }
     }
-    if !dirs.is_empty() {
-        options.config.plugins_dirs = dirs;
-    }
-    if !types.is_empty() {
-        options.config.types = types;
-    }
-    Ok(Command::Run(options))
+    Ok(Command::Run(Options {
+        config: chosen.complete(),
+        verbosity,
+    }))
 }
 
-/// The value of `option` as an absolute path, so that what is logged and what handlers are told is
-/// true wherever they are.
-pub(super) fn absolute(value: &OsStr, option: &str) -> Result<PathBuf, Error> {
-    if value.is_empty() {
-        return Err(format!("{option} needs a path").into());
-    }
-    path::absolute(value).map_err(|error| Error::ParsingFailed {
-        value: value.to_string_lossy().into_owned(),
-        error: error.into(),
-    })
-}
-
-/// The name of a plugin type.
-pub(super) fn plugin_type(value: OsString) -> Result<String, Error> {
-    let name = value.string()?;
-    if name.is_empty() {
-        return Err("--type needs the name of a plugin type".into());
-    }
-    Ok(name)
-}
-
-/// What becomes of plugins of other types.
-fn unknown_types(word: &str) -> Result<UnknownTypes, &'static str> {
-    match word {
-        "reject" => Ok(UnknownTypes::Reject),
-        "accept" => Ok(UnknownTypes::Accept),
-        "ignore" => Ok(UnknownTypes::Ignore),
-        _ => Err("it is reject, accept or ignore"),
-    }
-}
-
-/// One more plugin type with a program, which can't have two.
-fn add_exec(programs: &mut Vec<Exec>, value: OsString) -> Result<(), Error> {
-    let new = exec(value)?;
-    if programs.iter().any(|exec| exec.kind == new.kind) {
-        return Err(format!("--exec names two programs for {:?}", new.kind).into());
-    }
-    programs.push(new);
-    Ok(())
-}
-
-/// A plugin type and its program: `TYPE=PROGRAM`.
-fn exec(value: OsString) -> Result<Exec, Error> {
-    let words = value.string()?;
+/// Returns the policy for a plugin that is down: `keep`, `deregister`, `deregister=30s`.
+fn on_down(words: &str) -> Option<OnDown> {
     match words.split_once('=') {
-        Some((kind, program)) if !kind.is_empty() => Ok(Exec {
-            kind: kind.to_owned(),
-            program: absolute(program.as_ref(), "--exec")?,
-        }),
-        _ => Err("--exec needs TYPE=PROGRAM".into()),
-    }
-}
-
-/// A directory in plugins' words, and where it is: `FROM=TO`.
-fn moved(value: OsString) -> Result<(PathBuf, PathBuf), Error> {
-    let words = value.string()?;
-    match words.split_once('=') {
-        Some((from, to)) if from.starts_with('/') => {
-            Ok((from.into(), absolute(to.as_ref(), "--map-path")?))
-        }
-        _ => Err("--map-path needs FROM=TO, and FROM must be absolute".into()),
-    }
-}
-
-/// What becomes of a plugin that is down: `keep`, `deregister`, `deregister=30s`.
-fn on_down(words: &str) -> Result<OnDown, &'static str> {
-    match words.split_once('=') {
-        None if words == "keep" => Ok(OnDown::Keep),
-        None if words == "deregister" => Ok(OnDown::Deregister(DOWN_GRACE)),
+        None if words == "keep" => Some(OnDown::Keep),
+        None if words == "deregister" => Some(OnDown::Deregister(DOWN_GRACE)),
         Some(("deregister", grace)) => duration(grace).map(OnDown::Deregister),
-        _ => Err("it is either keep or deregister, or deregister=DURATION"),
+        _ => None,
     }
 }
 
-/// A whole number and its unit, such as `500ms`, `30s`, `5m` or `1h`. At most a year, which keeps
-/// every moment that is reckoned from it within what a clock can show.
-pub(super) fn duration(words: &str) -> Result<Duration, &'static str> {
-    millis(words)
-        .map(Duration::from_millis)
-        .filter(|duration| *duration <= LONGEST)
-        .ok_or("a duration is a whole number of ms, s, m or h, such as 30s")
-}
+const ON_DOWN: &str = "keep, deregister or deregister=DURATION such as deregister=30s";
 
-/// How many milliseconds a number and its unit are.
-fn millis(words: &str) -> Option<u64> {
-    let digits = words.find(|c: char| !c.is_ascii_digit())?;
-    let (number, unit) = words.split_at(digits);
-    let millis = match unit {
-        "ms" => 1,
-        "s" => 1000,
-        "m" => 60 * 1000,
-        "h" => 60 * 60 * 1000,
-        _ => return None,
-    };
-    number.parse::<u64>().ok()?.checked_mul(millis)
-}
-
-/// The longest duration that is taken for meant.
-const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
-
-const HELP: &str = "\
-Watch directories and register the plugins that appear there, in the foreground.
+pub(super) const HELP: &str = "\
+Watch directories for plugin sockets and register the plugins that appear
+there. Runs in the foreground.
 
 Usage: plugind run [OPTIONS]
 
 Options:
-  --plugins-dir DIR  watch DIR and all below it for plugin sockets; it is created
-                     if it is missing; may be given several times
+  --plugins-dir DIR  watch DIR and its subdirectories for plugin sockets; DIR is
+                     created if it does not exist; can be given several times
                      (default: /var/lib/kubelet/plugins_registry)
-  --observe          only look on: ask plugins who they are and log what would
-                     become of them; tell them nothing, register nothing, keep no
-                     state file; also where a kubelet or another plugind works
-  --root-dir DIR     watch DIR/plugins_registry, as kubelet with that option; may be
-                     given several times, and beside --plugins-dir
+  --root-dir DIR     watch DIR/plugins_registry, DIR being the --root-dir of
+                     kubelet; can be given several times, also with
+                     --plugins-dir
+  --observe          dry run: call GetInfo, validate and log the outcome; never
+                     notify or register; no state file is written; safe beside
+                     kubelet or another plugind
   --map-path FROM=TO
-                     dial endpoints below the directory FROM, in plugins' words,
-                     below TO; may be given several times, the longest FROM decides
-  --type NAME        accept plugins of this type; may be given several times
+                     connect to endpoints below FROM as paths below TO: a plugin
+                     reports its endpoint as a path in its own mount namespace;
+                     matching is by path component, the longest FROM wins; can
+                     be given several times
+  --type NAME        accept plugins of this type; can be given several times
                      (default: CSIPlugin, DevicePlugin, DRAPlugin)
-  --unknown-types WHAT
-                     what becomes of plugins of other types: reject them and tell
-                     them so, as kubelet does, accept them, or ignore them and tell
-                     them nothing (default: reject)
+  --unknown-types ACTION
+                     what to do with plugins of other types: reject and notify
+                     them as kubelet does, accept them, or ignore them without
+                     a notification (default: reject)
   --exec TYPE=PROGRAM
-                     have PROGRAM do the work for plugins of TYPE: it is called as
-                     PROGRAM add|old|del TYPE NAME ENDPOINT, with PLUGIND_* in its
-                     environment and JSON on its standard input; status 0 registers
-                     the plugin; may be given several times
-  --on-down WHAT     what becomes of a registered plugin whose process has gone or
-                     does not answer: keep it, or deregister[=DURATION] it when
-                     it has been down for that long, such as 500ms, 30s (taken
-                     when none is given), 5m or 1h (default: keep)
-  --state-file FILE  keep the registered plugins in FILE, so that those that go
-                     while the daemon is down are deregistered at its next start
+                     have PROGRAM register and deregister plugins of TYPE: run
+                     PROGRAM add|old|del TYPE NAME ENDPOINT, with PLUGIND_* in
+                     its environment and JSON on its standard input; exit
+                     status 0 registers the plugin; can be given several times
+  --on-down POLICY   what to do with a registered plugin whose process has ended
+                     or does not answer: keep it registered, or
+                     deregister[=DURATION] it after that time (default: keep;
+                     DURATION is 30s unless given)
+  --state-file FILE  store the registered plugins in FILE, so that plugins that
+                     disappear while plugind is not running are deregistered at
+                     its next start
   -v, --verbose      log more: -v every step, -vv every event; the environment
-                     variable RUST_LOG has the last word
-  -h, --help         this text
-  -V, --version      the version
+                     variable RUST_LOG overrides this
+  -h, --help         print this help
+  -V, --version      print the version
 
-SIGTERM and SIGINT end it. Exit codes: 0 ended by a signal, 1 could not start or
-go on, 2 wrong usage.
+A DURATION is a whole number and a unit, such as 500ms, 30s, 5m or 1h.
+SIGTERM and SIGINT stop it. Exit status: 0 stopped by a signal, 1 cannot start
+or continue, 2 wrong usage.
 ";
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+    use std::time::Duration;
+
+    use lexopt::Parser;
+
     use super::*;
+    use crate::config::UnknownTypes;
 
     fn parse(arguments: &[&str]) -> Result<Options, String> {
-        match super::parse(&mut Parser::from_args(arguments)) {
+        let line = [&["run"], arguments].concat();
+        match Command::parse(Parser::from_args(line)) {
             Ok(Command::Run(options)) => Ok(options),
             Ok(other) => panic!("{other:?}"),
             Err(error) => Err(error.to_string()),
@@ -218,9 +123,9 @@ mod tests {
     fn kubelets_directory_and_types_are_the_default() {
         let options = parse(&[]).unwrap();
         let registry = PathBuf::from("/var/lib/kubelet/plugins_registry");
-        assert_eq!(options.config.plugins_dirs, [registry]);
+        assert_eq!(options.config.manager.plugins_dirs, [registry]);
         assert_eq!(
-            options.config.types,
+            options.config.handlers.types,
             ["CSIPlugin", "DevicePlugin", "DRAPlugin"]
         );
         assert_eq!(options.verbosity, 0);
@@ -238,18 +143,19 @@ mod tests {
         ];
         let options = parse(&line).unwrap();
         assert_eq!(
-            options.config.plugins_dirs,
+            options.config.manager.plugins_dirs,
             [PathBuf::from("/a"), PathBuf::from("/b")]
         );
-        assert_eq!(options.config.types, ["X"]);
+        assert_eq!(options.config.handlers.types, ["X"]);
         assert_eq!(options.verbosity, 2);
     }
 
     #[test]
     fn a_plugin_that_is_down_is_kept_unless_the_user_wants_otherwise() {
-        let on_down = |words: &str| parse(&["--on-down", words]).map(|it| it.config.on_down);
+        let on_down =
+            |words: &str| parse(&["--on-down", words]).map(|it| it.config.manager.on_down);
         let after = |millis| Ok(OnDown::Deregister(Duration::from_millis(millis)));
-        assert_eq!(parse(&[]).unwrap().config.on_down, OnDown::Keep);
+        assert_eq!(parse(&[]).unwrap().config.manager.on_down, OnDown::Keep);
         assert_eq!(on_down("keep"), Ok(OnDown::Keep));
         assert_eq!(on_down("deregister"), after(30_000));
         assert_eq!(on_down("deregister=0s"), after(0));
@@ -274,8 +180,11 @@ mod tests {
     #[test]
     fn a_relative_path_is_made_absolute() {
         let options = parse(&["--plugins-dir", "a/b", "--state-file", "c/d"]).unwrap();
-        let file = options.config.state_file.unwrap();
-        for (path, end) in [(&options.config.plugins_dirs[0], "a/b"), (&file, "c/d")] {
+        let file = options.config.manager.state_file.unwrap();
+        for (path, end) in [
+            (&options.config.manager.plugins_dirs[0], "a/b"),
+            (&file, "c/d"),
+        ] {
             assert!(path.is_absolute() && path.ends_with(end));
         }
     }
@@ -284,13 +193,17 @@ mod tests {
     fn a_root_directory_is_spelt_as_kubelet_does_and_stands_beside_others() {
         let options = parse(&["--root-dir", "/data/kubelet", "--plugins-dir=/b"]).unwrap();
         let expected = ["/data/kubelet/plugins_registry", "/b"].map(PathBuf::from);
-        assert_eq!(options.config.plugins_dirs, expected);
+        assert_eq!(options.config.manager.plugins_dirs, expected);
     }
 
     #[test]
     fn a_moved_directory_is_kept_with_where_it_is() {
         let options = parse(&["--map-path=/var/lib/kubelet=/data/kubelet"]).unwrap();
-        let found = options.config.path_map.find("/var/lib/kubelet/a".as_ref());
+        let found = options
+            .config
+            .manager
+            .path_map
+            .find("/var/lib/kubelet/a".as_ref());
         assert_eq!(found, PathBuf::from("/data/kubelet/a"));
         for bad in ["", "/a", "a=/b", "/a=", "=/b"] {
             let error = parse(&["--map-path", bad]).unwrap_err();
@@ -300,14 +213,17 @@ mod tests {
 
     #[test]
     fn plugins_are_registered_unless_they_are_only_to_be_observed() {
-        assert_eq!(parse(&[]).unwrap().config.mode, Mode::Register);
-        assert_eq!(parse(&["--observe"]).unwrap().config.mode, Mode::Observe);
+        assert_eq!(parse(&[]).unwrap().config.manager.mode, Mode::Register);
+        assert_eq!(
+            parse(&["--observe"]).unwrap().config.manager.mode,
+            Mode::Observe
+        );
     }
 
     #[test]
     fn a_type_may_have_a_program() {
         let options = parse(&["--exec", "X=/lib/hook", "--exec", "Y=hooks/a=b"]).unwrap();
-        let [x, y] = &options.config.exec[..] else {
+        let [x, y] = &options.config.handlers.exec[..] else {
             panic!("{options:?}");
         };
         assert_eq!((&*x.kind, &*y.kind), ("X", "Y"));
@@ -318,27 +234,58 @@ mod tests {
             assert!(error.contains("--exec"), "{bad:?}: {error}");
         }
         let twice = parse(&["--exec", "X=/a", "--exec", "X=/b"]);
-        assert!(twice.unwrap_err().contains("two programs for \"X\""));
+        assert!(twice.unwrap_err().contains("two programs for type \"X\""));
     }
 
     #[test]
-    fn what_makes_no_sense_is_named() {
-        assert!(
-            parse(&["--plugins-dir", ""])
-                .unwrap_err()
-                .contains("--plugins-dir")
-        );
-        assert!(parse(&["--type", ""]).unwrap_err().contains("--type"));
-        assert!(parse(&["--type"]).unwrap_err().contains("--type"));
-        assert!(parse(&["--fast"]).unwrap_err().contains("--fast"));
-        assert!(parse(&["left-over"]).unwrap_err().contains("left-over"));
+    fn wrong_usage_names_the_option_the_value_and_what_is_accepted() {
+        for (line, expected) in [
+            (
+                &["--unknown-types", "keep"][..],
+                "invalid value \"keep\" for --unknown-types, expected reject, accept or ignore",
+            ),
+            (
+                &["--on-down", "x"],
+                "invalid value \"x\" for --on-down, \
+                 expected keep, deregister or deregister=DURATION such as deregister=30s",
+            ),
+            (
+                &["--type"],
+                "missing value for --type, expected the name of a plugin type",
+            ),
+            (
+                &["--type="],
+                "invalid value \"\" for --type, expected the name of a plugin type",
+            ),
+            (
+                &["--plugins-dir", ""],
+                "invalid value \"\" for --plugins-dir, expected a path",
+            ),
+            (
+                &["--exec", "X"],
+                "invalid value \"X\" for --exec, expected TYPE=PROGRAM",
+            ),
+            (&["--observe=no"], "unexpected value \"no\" for --observe"),
+            (&["--fast"], "unknown option --fast"),
+            (
+                &["--observ"],
+                "unknown option --observ (did you mean --observe?)",
+            ),
+            (&["-x"], "unknown option -x"),
+            (&["left-over"], "unexpected argument \"left-over\""),
+            (&["a\nb"], "unexpected argument \"a\\nb\""),
+        ] {
+            let expected = format!("{expected}; see plugind run --help");
+            assert_eq!(parse(line).unwrap_err(), expected, "{line:?}");
+        }
     }
 
     #[test]
     fn plugins_of_other_types_are_rejected_accepted_or_ignored() {
-        let chosen = |word| parse(&["--unknown-types", word]).map(|it| it.config.unknown_types);
+        let chosen =
+            |word| parse(&["--unknown-types", word]).map(|it| it.config.handlers.unknown_types);
         assert_eq!(
-            parse(&[]).unwrap().config.unknown_types,
+            parse(&[]).unwrap().config.handlers.unknown_types,
             UnknownTypes::Reject
         );
         assert_eq!(chosen("reject"), Ok(UnknownTypes::Reject));

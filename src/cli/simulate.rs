@@ -4,43 +4,49 @@
 //! thing with the plugin's name in front.
 
 use std::error::Error as StdError;
-use std::ffi::OsStr;
 use std::fmt;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use lexopt::prelude::{Long, ValueExt as _};
-use lexopt::{Error, Parser};
-
-use super::run::{absolute, duration};
+use super::arguments::{Argument, Arguments, UsageError, absolute};
 use super::{Command, standard};
 use crate::daemon::simulate::{Ending, Simulation};
 use crate::escape;
 use crate::simulate::{Faults, Kind, Profile};
 
-/// Reads what comes after `simulate`.
-pub(super) fn parse(parser: &mut Parser) -> Result<Command, Error> {
+/// Parses what comes after `simulate`.
+pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
     let mut chosen = Chosen::default();
     let mut faults = Faults::default();
-    while let Some(argument) = parser.next()? {
-        match argument {
-            Long("type") => chosen.kind = Some(text(parser)?),
-            Long("name") => chosen.name = Some(text(parser)?),
-            Long("versions") => chosen.versions = Some(text(parser)?),
-            Long("dir") => chosen.dir = Some(absolute(&parser.value()?, "--dir")?),
-            Long("endpoint") => chosen.endpoint = path(&parser.value()?)?,
-            Long("toggle-health") => chosen.toggle_health = Some(time(parser)?),
-            Long("fail-getinfo") => faults.fail_get_info = parser.value()?.parse()?,
-            Long("delay") => faults.delay = time(parser)?,
-            Long("crash-after") => faults.crash_after = Some(time(parser)?),
-            Long("reject-notify") => faults.reject_notify = true,
-            Long("stale") => faults.stale = true,
-            other => return standard(&other, HELP).ok_or_else(|| other.unexpected()),
+    while let Some(argument) = arguments.next()? {
+        let Argument::Option(option) = argument else {
+            return Err(arguments.unexpected(&argument));
+        };
+        match option {
+            "--type" => chosen.kind = Some(arguments.text("the name of a plugin type")?),
+            "--name" => chosen.name = Some(arguments.text("the name of a plugin")?),
+            "--versions" => chosen.versions = Some(arguments.text("versions, as in 1.0.0,1.1.0")?),
+            "--dir" => chosen.dir = Some(arguments.path()?),
+            "--endpoint" => chosen.endpoint = arguments.parsed("a path", endpoint)?,
+            "--toggle-health" => chosen.toggle_health = Some(arguments.duration()?),
+            "--fail-getinfo" => {
+                faults.fail_get_info = arguments.parsed("a number", |n| n.parse().ok())?;
+            }
+            "--delay" => faults.delay = arguments.duration()?,
+            "--crash-after" => faults.crash_after = Some(arguments.duration()?),
+            "--reject-notify" => faults.reject_notify = true,
+            "--stale" => faults.stale = true,
+            _ => {
+                let done = standard(&argument, HELP);
+                return done.ok_or_else(|| arguments.unexpected(&argument));
+            }
         }
     }
-    Ok(Command::Simulate(chosen.complete(faults)?))
+    let profile = chosen.complete(faults);
+    let profile = profile.map_err(|problem| arguments.error(problem))?;
+    Ok(Command::Simulate(profile))
 }
 
 /// What the user chose. The type decides the rest.
@@ -55,16 +61,16 @@ struct Chosen {
 }
 
 impl Chosen {
-    /// The plugin, if what was chosen goes together.
-    fn complete(self, faults: Faults) -> Result<Profile, Error> {
-        let dir = self.dir.ok_or("simulate needs --dir")?;
+    /// Returns the plugin, or what of the choice does not go together.
+    fn complete(self, faults: Faults) -> Result<Profile, &'static str> {
+        let dir = self.dir.ok_or("missing option --dir")?;
         let kind = self.kind.unwrap_or_else(|| "CSIPlugin".to_owned());
         let usual = Kind::named(&kind);
         if self.toggle_health == Some(Duration::ZERO) {
-            return Err("--toggle-health needs some time".into());
+            return Err("invalid value for --toggle-health, expected more than 0");
         }
         if self.toggle_health.is_some() && !usual.has_devices() {
-            return Err("--toggle-health is for a DevicePlugin or a DRAPlugin".into());
+            return Err("--toggle-health needs --type DevicePlugin or DRAPlugin");
         }
         let name = self.name.unwrap_or_else(|| usual.usual_name().to_owned());
         let versions = self.versions.as_deref();
@@ -99,70 +105,66 @@ fn file_name(name: &str) -> String {
     format!("{}-reg.sock", name.replace('/', "_"))
 }
 
-/// The path of a service's own socket; none for nothing. The plugin says it, so it must be text.
-fn path(value: &OsStr) -> Result<Option<String>, Error> {
+/// Returns the path of the service's own socket, or `None` for the empty path.
+#[allow(clippy::option_option, reason = "a wrong path is not the same as none")]
+fn endpoint(value: &str) -> Option<Option<String>> {
     if value.is_empty() {
-        return Ok(None);
+        return Some(None);
     }
-    let path = absolute(value, "--endpoint")?;
-    let path = path.into_os_string().into_string();
-    path.map(Some).map_err(Error::NonUnicodeValue)
-}
-
-/// The text that comes next.
-fn text(parser: &mut Parser) -> Result<String, Error> {
-    parser.value()?.string()
-}
-
-/// The duration that comes next.
-fn time(parser: &mut Parser) -> Result<Duration, Error> {
-    parser.value()?.parse_with(duration)
+    let path = absolute(value.as_ref())?.into_os_string();
+    path.into_string().ok().map(Some)
 }
 
 /// What the process ends with when it crashes: what shells make of SIGKILL. The process ends by
 /// itself, because the first one of a container cannot kill itself.
 const KILLED: u8 = 128 + 9;
 
-const HELP: &str = "\
-Be a plugin, to try a node and its handlers without a driver and without a cluster.
-What happens to it is printed, a line for each thing.
+pub(super) const HELP: &str = "\
+Be a plugin, to test a node and its handlers without a driver and without a
+cluster. Prints what happens to it, one line per event.
 
 Usage: plugind simulate --dir DIR [OPTIONS]
 
 Options:
-  --dir DIR          listen for the registration on DIR/NAME-reg.sock; a slash in
+  --dir DIR          serve the registration on DIR/NAME-reg.sock; a slash in
                      NAME becomes _; a socket that was left behind is replaced
-  --type NAME        CSIPlugin, DevicePlugin, DRAPlugin or one of your own, which has
-                     no service (default: CSIPlugin)
-  --name NAME        the name of the driver or resource (default: one that fits)
-  --endpoint PATH    listen for the service on PATH; empty: on the registration socket
-                     (default: empty)
-  --versions V,V...  what it says it can speak (default: what plugins of its type say;
-                     DRA drivers list the services that they serve)
+  --type NAME        CSIPlugin, DevicePlugin, DRAPlugin or a type of your own,
+                     which has no service (default: CSIPlugin)
+  --name NAME        the name of the driver or resource (default: a valid name
+                     for the type)
+  --endpoint PATH    serve the plugin's service on PATH; if PATH is empty, on
+                     the registration socket (default: empty)
+  --versions V,V...  the supported versions to report (default: those of a real
+                     plugin of the type; DRA drivers report their services)
   --toggle-health DURATION
-                     every so often, break a device or repair it; SIGUSR1 does so, too
-  -h, --help         this text
-  -V, --version      the version
+                     break or repair a device after each DURATION; SIGUSR1 does
+                     the same at once
+  -h, --help         print this help
+  -V, --version      print the version
 
-What goes wrong:
-  --fail-getinfo N   fail the first N times it is asked who it is
-  --delay DURATION   take that long for every answer
+Failures to simulate:
+  --fail-getinfo N   fail the first N GetInfo calls
+  --delay DURATION   wait that long before each reply
   --crash-after DURATION
-                     end as if killed, and leave the sockets behind
-  --reject-notify    answer with an error when told how the registration ended
-  --stale            leave the sockets behind when asked to end
+                     exit as if killed, and leave the sockets behind
+  --reject-notify    reply to NotifyRegistrationStatus with an error
+  --stale            leave the sockets behind on exit
+Also: --type, --name or --versions reports an unusual type, name or version.
 
-A duration is such as 500ms, 30s, 5m or 1h. SIGTERM and SIGINT end it and remove its
-sockets. Exit codes: 0 ended by a signal, 1 could not start or go on, 2 wrong usage,
-137 crashed as it was told to.
+A DURATION is a whole number and a unit, such as 500ms, 30s, 5m or 1h.
+SIGTERM and SIGINT stop it and remove its sockets. Exit status: 0 stopped by a
+signal, 1 cannot start or continue, 2 wrong usage, 137 crashed as requested.
 ";
 
 #[cfg(test)]
 mod tests {
+    use lexopt::Parser;
+
     use super::*;
 
     fn parse(arguments: &[&str]) -> Result<Profile, String> {
-        match super::parse(&mut Parser::from_args(arguments)) {
+        let line = [&["simulate"], arguments].concat();
+        match Command::parse(Parser::from_args(line)) {
             Ok(Command::Simulate(profile)) => Ok(profile),
             Ok(other) => panic!("{other:?}"),
             Err(error) => Err(error.to_string()),
@@ -263,19 +265,33 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_named() {
-        assert!(parse(&[]).unwrap_err().contains("--dir"));
-        assert!(parse(&["--dir", ""]).unwrap_err().contains("--dir"));
-        for (option, named) in [
-            ("--delay=soon", "a duration is"),
-            ("--fail-getinfo=-1", "-1"),
-            ("--toggle-health=1s", "for a DevicePlugin"),
-            ("--toggle-health=0s", "some time"),
-            ("--fast", "--fast"),
-            ("left-over", "left-over"),
+    fn wrong_usage_names_the_option_the_value_and_what_is_accepted() {
+        let missing = "missing option --dir; see plugind simulate --help";
+        assert_eq!(parse(&[]).unwrap_err(), missing);
+        for (option, expected) in [
+            (
+                "--delay=soon",
+                "invalid value \"soon\" for --delay, expected a duration such as 500ms, 30s, 5m or 1h",
+            ),
+            (
+                "--fail-getinfo=-1",
+                "invalid value \"-1\" for --fail-getinfo, expected a number",
+            ),
+            ("--dir=", "invalid value \"\" for --dir, expected a path"),
+            (
+                "--toggle-health=1s",
+                "--toggle-health needs --type DevicePlugin or DRAPlugin",
+            ),
+            (
+                "--toggle-health=0s",
+                "invalid value for --toggle-health, expected more than 0",
+            ),
+            ("--fast", "unknown option --fast"),
+            ("--dela=1s", "unknown option --dela (did you mean --delay?)"),
+            ("left-over", "unexpected argument \"left-over\""),
         ] {
-            let error = parse(&["--dir=/r", option]).unwrap_err();
-            assert!(error.contains(named), "{option}: {error}");
+            let expected = format!("{expected}; see plugind simulate --help");
+            assert_eq!(parse(&["--dir=/r", option]).unwrap_err(), expected);
         }
     }
 }

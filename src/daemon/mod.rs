@@ -50,7 +50,7 @@ use crate::escape;
 use crate::watch::Problem;
 
 pub use self::plugin_manager::PluginManager;
-pub use self::run::Daemon;
+pub use self::run::{Daemon, handlers};
 use self::signals::Signals;
 pub use self::time_of_day::TimeOfDay;
 pub use self::trust::ProgramProblem;

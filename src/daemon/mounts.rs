@@ -1,9 +1,11 @@
 //! Which file systems do not report all changes to inotify.
 //!
-//! inotify(7): "The inotify API does not report file accesses and modifications that occur through
-//! remote machines"; pseudo file systems such as /proc report none at all. What a directory is on is
-//! read from mountinfo (proc_pid_mountinfo(5)) by the device number: statfs(2) may wait for a server
-//! that does not answer.
+//! inotify(7): "Inotify reports only events that a user-space program triggers through the
+//! filesystem API. As a result, it does not catch remote events that occur on network filesystems.
+//! [...] Furthermore, various pseudo-filesystems such as /proc, /sys, and /dev/pts are not
+//! monitorable with inotify." The type of a directory's file system is read from mountinfo
+//! (proc_pid_mountinfo(5)) by the device number: statfs(2) may wait for a server that does not
+//! answer.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};

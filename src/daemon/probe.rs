@@ -1,208 +1,109 @@
 //! One look at a socket: what it is, who serves it, and what the daemon would say to the plugin.
 //!
 //! Shell. Climbs the daemon's own ladder with the daemon's own limits, and stops at the first rung
-//! that does not hold. One connection, one `GetInfo`: the plugin is never told anything, so it can
-//! be done to a plugin in service. Blocks until the outcome is known.
+//! that does not hold. One connection and one `GetInfo`, and a connection to the plugin's endpoint
+//! on which nothing is called: the plugin is never told anything, so it can be done to a plugin in
+//! service. Blocks until the outcome is known.
 //!
 //! ```text
-//! file -> connect -> HTTP/2 -> GetInfo -> verdict
+//! file -> connect -> HTTP/2 -> GetInfo -> verdict -> endpoint
+//!                                                    (one of its own that the handler uses)
 //! ```
 
 mod call;
+mod directory;
+mod report;
 
-use std::fmt;
-use std::fs;
-use std::io;
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use prost::Message as _;
 
 use self::call::Call;
+pub use self::directory::{Sockets, sockets_in};
+pub use self::report::{File, FileKind, Found, NoInfo, NoSettings, Outcome, Peer, Report, Rung};
 use super::clock::Clock;
+use super::{SetupError, run};
+use crate::config::{DaemonConfig, PathMap};
 use crate::grpc::{CallError, Code};
-use crate::handler::{DialError, HandlerTable};
-use crate::http2::{ConnectionError, Preamble, Settings};
-use crate::manager::{Verdict, verdict};
+use crate::handler::{CallFailure, EndpointUse, HandlerTable, Plugin};
+use crate::http2::{ConnectionError, Preamble};
+use crate::manager::{EndpointFailure, Verdict, verdict};
 use crate::proto::pluginregistration::PluginInfo;
 use crate::time::Time;
 
-/// Probes the registration socket at that path, as a daemon with these handlers would.
-pub fn probe(socket: &Path, handlers: &mut HandlerTable) -> Report {
-    let clock = Clock::start();
-    let mut climb = Climb {
-        socket,
-        rungs: Vec::new(),
-        clock,
-        since: clock.now(),
-    };
-    let outcome = climb.climb(handlers).unwrap_or_else(|end| end);
-    Report {
-        socket: socket.to_owned(),
-        rungs: climb.rungs,
-        outcome,
-    }
-}
-
-/// What was found out, in the order in which it was.
+/// Probes sockets as a daemon with the same configuration would.
 #[derive(Debug)]
-pub struct Report {
-    /// The path that was probed.
-    pub socket: PathBuf,
-    /// The ladder, as far as it went: only the last rung can be a failure.
-    pub rungs: Vec<Rung>,
-    /// What it comes to.
-    pub outcome: Outcome,
+pub struct Prober {
+    handlers: HandlerTable,
+    path_map: PathMap,
+    /// How long all of one socket may take, beside the daemon's own limits.
+    timeout: Option<Duration>,
 }
 
-/// One rung of the ladder.
-#[derive(Debug)]
-pub struct Rung {
-    /// What was found out.
-    pub found: Found,
-    /// How long it took.
-    pub took: Duration,
-}
-
-/// What one rung has found out.
-#[derive(Debug)]
-pub enum Found {
-    /// What there is at the path.
-    File(Result<File, io::Error>),
-    /// Who listens; `None` when the system does not say.
-    Peer(Result<Option<Peer>, DialError>),
-    /// How the peer wants HTTP/2 to be spoken.
-    Settings(Result<Settings, CallError>),
-    /// Who the plugin says it is.
-    Info(Result<PluginInfo, NoInfo>),
-    /// What the daemon would say to it.
-    Verdict(Verdict),
-}
-
-/// A file, as the system describes it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct File {
-    /// What kind of file it is.
-    pub kind: FileKind,
-    /// Whether the path is a symbolic link to it.
-    pub is_link: bool,
-    /// Whose it is.
-    pub uid: u32,
-    /// Which group's it is.
-    pub gid: u32,
-    /// Who may do what: the lower twelve bits.
-    pub mode: u32,
-}
-
-/// A kind of file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FileKind {
-    /// A unix socket: what a plugin's path should be.
-    Socket,
-    /// A directory.
-    Directory,
-    /// A regular file.
-    Regular,
-    /// A pipe or a device.
-    Special,
-}
-
-/// The process that listens on a socket.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Peer {
-    /// Its id; 0 when it is in a namespace that we do not see into.
-    pub pid: i32,
-    /// Its user's id.
-    pub uid: u32,
-    /// What it calls itself, if the system tells us.
-    pub name: Option<Vec<u8>>,
-}
-
-/// Why it is not known who the plugin is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NoInfo {
-    /// The call failed.
-    Call(CallError),
-    /// The reply is no `PluginInfo`.
-    Undecodable(prost::DecodeError),
-}
-
-impl fmt::Display for NoInfo {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Call(error) => error.fmt(f),
-            Self::Undecodable(error) => write!(f, "the reply is no PluginInfo: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for NoInfo {}
-
-/// What a probe comes to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
-    /// The daemon would register the plugin.
-    WouldRegister,
-    /// The daemon would refuse the plugin, and tell it so.
-    WouldRefuse,
-    /// What answers is no registration service.
-    NotARegistrationService,
-    /// Nothing answers, or not in time.
-    Unreachable,
-}
-
-impl File {
-    /// The file at that path, or the one that a symbolic link there leads to.
-    fn at(path: &Path) -> io::Result<Self> {
-        let is_link = fs::symlink_metadata(path)?.is_symlink();
-        let found = fs::metadata(path)?;
+impl Prober {
+    /// Makes the daemon's handlers. Programs are checked as the daemon checks them, and not run.
+    pub fn new(config: &DaemonConfig, timeout: Option<Duration>) -> Result<Self, SetupError> {
+        let (handlers, _) = run::handlers(&config.handlers)?;
         Ok(Self {
-            kind: FileKind::of(found.file_type()),
-            is_link,
-            uid: found.uid(),
-            gid: found.gid(),
-            mode: found.mode() & PERMISSIONS,
+            handlers,
+            path_map: config.manager.path_map.clone(),
+            timeout,
         })
     }
-}
 
-impl FileKind {
-    fn of(found: fs::FileType) -> Self {
-        if found.is_socket() {
-            Self::Socket
-        } else if found.is_dir() {
-            Self::Directory
-        } else if found.is_file() {
-            Self::Regular
-        } else {
-            Self::Special
+    /// Probes the registration socket at that path, and shows each rung when it is left.
+    pub fn probe(&mut self, socket: &Path, show: &mut dyn FnMut(&Rung)) -> Report {
+        let clock = Clock::start();
+        let now = clock.now();
+        let mut climb = Climb {
+            prober: self,
+            show,
+            rungs: Vec::new(),
+            not_checked: Vec::new(),
+            clock,
+            since: now,
+            until: None,
+        };
+        climb.until = climb.prober.timeout.map(|timeout| now + timeout);
+        let outcome = climb.climb(socket).unwrap_or_else(|end| end);
+        Report {
+            socket: socket.to_owned(),
+            rungs: climb.rungs,
+            not_checked: climb.not_checked,
+            outcome,
         }
     }
 }
 
 /// The way up the ladder. Each step leaves a rung, and ends the climb when that does not hold.
 struct Climb<'a> {
-    socket: &'a Path,
+    prober: &'a mut Prober,
+    show: &'a mut dyn FnMut(&Rung),
     rungs: Vec<Rung>,
+    not_checked: Vec<&'static str>,
     clock: Clock,
     /// When the step that is being done began.
     since: Time,
+    /// When the user's patience ends.
+    until: Option<Time>,
 }
 
 impl Climb<'_> {
-    fn climb(&mut self, handlers: &mut HandlerTable) -> Result<Outcome, Outcome> {
-        self.look()?;
-        let mut call = self.connect()?;
+    fn climb(&mut self, socket: &Path) -> Result<Outcome, Outcome> {
+        self.look(socket)?;
+        let mut call = self.connect(socket)?;
         let info = self.ask(&mut call);
         call.hang_up();
-        Ok(self.judge(info?, handlers))
+        let plugin = self.judge(info?, socket)?;
+        self.check_endpoint(&plugin)?;
+        Ok(Outcome::WouldRegister)
     }
 
     /// Looks at what there is at the path.
-    fn look(&mut self) -> Result<(), Outcome> {
-        let file = File::at(self.socket);
+    fn look(&mut self, socket: &Path) -> Result<(), Outcome> {
+        let file = File::at(socket);
         let end = match &file {
             Ok(file) if file.kind == FileKind::Socket => Ok(()),
             Ok(_) => Err(Outcome::NotARegistrationService),
@@ -213,8 +114,8 @@ impl Climb<'_> {
     }
 
     /// Connects to the socket.
-    fn connect(&mut self) -> Result<Call, Outcome> {
-        let (call, peer) = Call::dial(self.socket, self.clock).map_err(|error| {
+    fn connect(&mut self, socket: &Path) -> Result<Call, Outcome> {
+        let (call, peer) = Call::dial(socket, self.clock, self.until).map_err(|error| {
             self.leave(Found::Peer(Err(error)));
             Outcome::Unreachable
         })?;
@@ -222,11 +123,17 @@ impl Climb<'_> {
         Ok(call)
     }
 
-    /// Asks the plugin who it is, and hears how it speaks and what it says.
+    /// Calls GetInfo, and keeps what the peer sends on the way.
     fn ask(&mut self, call: &mut Call) -> Result<PluginInfo, Outcome> {
         call.ask();
-        let settings = call.settings();
-        let spoke = settings.as_ref().map(|_| ()).map_err(outcome_of);
+        let settings = call.settings().map_err(NoSettings);
+        let spoke = settings.as_ref().map(|_| ()).map_err(|error| {
+            if error.is_closed_at_once() {
+                Outcome::ClosedAtOnce
+            } else {
+                outcome_of(&error.0)
+            }
+        });
         self.leave(Found::Settings(settings));
         spoke?;
 
@@ -244,22 +151,67 @@ impl Climb<'_> {
     }
 
     /// Asks the handlers what they would say.
-    fn judge(&mut self, info: PluginInfo, handlers: &mut HandlerTable) -> Outcome {
-        let verdict = verdict(handlers, info, Arc::from(self.socket), self.clock.now());
-        let outcome = match &verdict {
-            Verdict::Accepted(_) | Verdict::Undecided(_) => Outcome::WouldRegister,
-            Verdict::Refused(_) => Outcome::WouldRefuse,
+    fn judge(&mut self, info: PluginInfo, socket: &Path) -> Result<Arc<Plugin>, Outcome> {
+        let handlers = &mut self.prober.handlers;
+        let verdict = verdict(handlers, info, Arc::from(socket), self.clock.now());
+        let plugin = match &verdict {
+            Verdict::Accepted(plugin) | Verdict::Undecided(plugin) => Ok(plugin.clone()),
+            Verdict::Refused(_) => Err(Outcome::WouldRefuse),
         };
         self.leave(Found::Verdict(verdict));
-        outcome
+        plugin
     }
 
-    /// Writes down what a step has found out.
+    /// Connects to the plugin's endpoint, if the handler would, and waits for the server's
+    /// SETTINGS.
+    fn check_endpoint(&mut self, plugin: &Plugin) -> Result<(), Outcome> {
+        let wanted = self.prober.handlers.endpoint_use(&plugin.kind);
+        let has_endpoint = plugin.endpoint.as_os_str() != plugin.socket.as_os_str();
+        if has_endpoint && wanted != EndpointUse::None {
+            self.dial_endpoint(plugin, wanted)?;
+        }
+        self.not_checked
+            .extend(self.prober.handlers.not_checked(plugin));
+        Ok(())
+    }
+
+    fn dial_endpoint(&mut self, plugin: &Plugin, wanted: EndpointUse) -> Result<(), Outcome> {
+        let path: Arc<Path> = self.prober.path_map.find(&plugin.endpoint).into();
+        let is_registered = wanted != EndpointUse::Registering;
+        let answer = self.greet(&path).map_err(|error| EndpointFailure {
+            is_registered,
+            endpoint: plugin.endpoint.clone(),
+            path: path.clone(),
+            error,
+        });
+        let is_overdue = self.until.is_some_and(|until| until <= self.clock.now());
+        let end = match &answer {
+            Ok(()) => Ok(()),
+            Err(_) if is_overdue => Err(Outcome::Unreachable),
+            Err(_) if is_registered => Err(Outcome::EndpointUnavailable),
+            Err(_) => Err(Outcome::WouldRefuse),
+        };
+        self.leave(Found::Endpoint { path, answer });
+        end
+    }
+
+    /// Waits until the server on that socket has sent its SETTINGS.
+    fn greet(&self, path: &Path) -> Result<(), CallFailure> {
+        let dialled = Call::dial(path, self.clock, self.until);
+        let (mut call, _) = dialled.map_err(CallFailure::Dial)?;
+        let settings = call.settings();
+        call.hang_up();
+        settings.map(drop).map_err(CallFailure::Call)
+    }
+
+    /// Keeps and shows what a step has found out.
     fn leave(&mut self, found: Found) {
         let now = self.clock.now();
         let took = now.saturating_since(self.since);
         self.since = now;
-        self.rungs.push(Rung { found, took });
+        let rung = Rung { found, took };
+        (self.show)(&rung);
+        self.rungs.push(rung);
     }
 }
 
@@ -285,6 +237,3 @@ fn is_foreign(error: &CallError) -> bool {
         _ => false,
     }
 }
-
-/// The bits of a file's mode that are permissions, not its kind.
-const PERMISSIONS: u32 = 0o7777;

@@ -9,9 +9,9 @@ use nix::sys::signal::Signal;
 
 use super::lock::{self, Lock};
 use super::{PluginManager, SetupError, Signals, child, signals, trust};
-use crate::config::{Config, Exec, Mode};
+use crate::config::{DaemonConfig, Exec, HandlerConfig, Mode};
 use crate::escape;
-use crate::handler::{ExecHandler, HandlerTable, built_in};
+use crate::handler::{ExecHandler, HandlerTable, Inventory, built_in};
 
 /// The plugin manager as a process of its own.
 #[derive(Debug)]
@@ -24,17 +24,16 @@ pub struct Daemon {
 
 impl Daemon {
     /// Sets everything up; nothing that can fail at a start is left for later.
-    pub fn new(config: &Config) -> Result<Self, SetupError> {
+    pub fn new(config: &DaemonConfig) -> Result<Self, SetupError> {
         log_start(config);
         let handled = [signals::ENDING, signals::ASKING].concat();
         let signals = Signals::block(&handled).map_err(SetupError::Signals)?;
-        let locks = match config.mode {
-            Mode::Register => lock::take(&config.plugins_dirs)?,
+        let locks = match config.manager.mode {
+            Mode::Register => lock::take(&config.manager.plugins_dirs)?,
             Mode::Observe => Vec::new(),
         };
-        let (mut handlers, _) = built_in(&config.types, config.unknown_types);
-        add_programs(&config.exec, &mut handlers)?;
-        let mut plugins = PluginManager::new(config, handlers)?;
+        let (handlers, _) = handlers(&config.handlers)?;
+        let mut plugins = PluginManager::new(&config.manager, handlers)?;
         let woken = plugins.wake_on(signals.as_raw_fd());
         woken.map_err(SetupError::Loop)?;
         log_ready(config);
@@ -97,20 +96,30 @@ fn wake_on_time() {
 }
 
 /// Logs which program this is, and how it was started.
-fn log_start(config: &Config) {
+fn log_start(config: &DaemonConfig) {
     let version = env!("CARGO_PKG_VERSION");
     log::info!("plugind {version} starting pid={} {config}", process::id());
 }
 
 /// Logs what is done from now on.
-fn log_ready(config: &Config) {
-    for dir in &config.plugins_dirs {
-        log::info!("{} {}", config.mode, escape::path(dir));
+fn log_ready(config: &DaemonConfig) {
+    for dir in &config.manager.plugins_dirs {
+        log::info!("{} {}", config.manager.mode, escape::path(dir));
     }
-    for Exec { kind, program } in &config.exec {
+    for Exec { kind, program } in &config.handlers.exec {
         let (kind, program) = (escape::text(kind), escape::path(program));
         log::info!("plugins of type \"{kind}\" are given to {program}");
     }
+}
+
+/// Makes the handlers that come with this crate, and returns what the built-in ones know, too.
+///
+/// Fails if a program is not one that only root and this process's user can change, or the kernel
+/// cannot watch programs (before Linux 5.3).
+pub fn handlers(config: &HandlerConfig) -> Result<(HandlerTable, Inventory), SetupError> {
+    let (mut handlers, inventory) = built_in(&config.types, config.unknown_types);
+    add_programs(&config.exec, &mut handlers)?;
+    Ok((handlers, inventory))
 }
 
 /// Gives the plugins of some types to programs, which must be trustworthy.

@@ -106,7 +106,7 @@ fn is_directory_itself(dir: &Path) -> Result<(), Problem> {
     }
 }
 
-fn list(dir: &Path) -> Result<Listing, Problem> {
+pub(super) fn list(dir: &Path) -> Result<Listing, Problem> {
     let mut listing = Listing {
         entries: Vec::new(),
         complete: true,

@@ -197,6 +197,11 @@ impl Client {
         self.http2.is_closing()
     }
 
+    /// Returns why no more calls can be made, once that is so.
+    pub fn closing(&self) -> Option<ConnectionError> {
+        self.http2.closing()
+    }
+
     /// What the server wants of an HTTP/2 client, once it said so.
     pub fn peer_settings(&self) -> Option<&Settings> {
         self.http2.peer_settings()

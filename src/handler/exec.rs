@@ -195,6 +195,10 @@ impl PluginHandler for ExecHandler {
         self.ask(verb, plugin, context)
     }
 
+    fn not_checked(&self) -> Option<&'static str> {
+        Some("the program was not run")
+    }
+
     fn deregister(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer {
         self.ask(Verb::Del, plugin, context)
     }

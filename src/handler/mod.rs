@@ -122,6 +122,18 @@ pub trait PluginHandler: Send {
     /// The plugin has gone: whatever registering it did is undone. It can't be asked any more.
     fn deregister(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer;
 
+    /// Says what this handler needs a plugin's endpoint for. A dry run checks an endpoint that is
+    /// needed, and no other.
+    fn endpoint_use(&self) -> EndpointUse {
+        EndpointUse::None
+    }
+
+    /// Says what registering a plugin does that a dry run does not, for logs: `NodeGetInfo was not
+    /// called`. `None` when a dry run leaves nothing out.
+    fn not_checked(&self) -> Option<&'static str> {
+        None
+    }
+
     /// The plugins that were registered under this one's name after it have gone: it is the one to
     /// use again.
     fn promoted(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) {
@@ -139,6 +151,18 @@ pub trait PluginHandler: Send {
     fn abandon(&mut self, ticket: Ticket, context: &mut Context<'_>) {
         let _ = (ticket, context);
     }
+}
+
+/// What a handler needs a plugin's endpoint for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EndpointUse {
+    /// For nothing: it never connects to it.
+    #[default]
+    None,
+    /// To register the plugin: one whose endpoint does not answer is refused.
+    Registering,
+    /// To use the plugin: it is registered at once, and connected to afterwards.
+    Using,
 }
 
 /// What a handler says to a question.

@@ -6,7 +6,7 @@ use std::fmt;
 
 use litemap::LiteMap;
 
-use super::PluginHandler;
+use super::{EndpointUse, Plugin, PluginHandler};
 
 /// The handlers, and the types that each is for.
 #[derive(Default)]
@@ -77,11 +77,35 @@ impl HandlerTable {
         self.handlers[id.0].as_mut()
     }
 
+    /// Returns what the endpoint of a plugin of type `kind` is needed for.
+    pub fn endpoint_use(&self, kind: &str) -> EndpointUse {
+        self.get(kind)
+            .map_or(EndpointUse::None, PluginHandler::endpoint_use)
+    }
+
+    /// Returns what a dry run does not find out about a plugin that its handler accepts.
+    pub fn not_checked(&self, plugin: &Plugin) -> impl Iterator<Item = &'static str> + use<> {
+        let has_endpoint = plugin.endpoint.as_os_str() != plugin.socket.as_os_str();
+        let is_unused = self.endpoint_use(&plugin.kind) == EndpointUse::None;
+        let endpoint = (has_endpoint && is_unused).then_some(UNUSED_ENDPOINT);
+        let handler = self.get(&plugin.kind);
+        let rest = handler.and_then(PluginHandler::not_checked);
+        endpoint.into_iter().chain(rest)
+    }
+
+    /// The handler for plugins of type `kind`.
+    fn get(&self, kind: &str) -> Option<&dyn PluginHandler> {
+        self.find(kind).map(|id| &*self.handlers[id.0])
+    }
+
     /// The types that there are handlers for, sorted.
     pub fn types(&self) -> impl Iterator<Item = &str> {
         self.by_type.keys().map(String::as_str)
     }
 }
+
+/// What is not checked of a plugin whose handler never connects to its endpoint.
+const UNUSED_ENDPOINT: &str = "the endpoint was not connected to";
 
 impl fmt::Debug for HandlerTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -11,7 +11,7 @@ use super::links::{EffectCall, LinkId, Owner, Phase, Process, Request, Shape};
 use super::operation::Event;
 use super::{Manager, Output, Wake};
 use crate::config::{DIAL_TIMEOUT, MAX_REPLY};
-use crate::grpc::{self, Client};
+use crate::grpc::{self, CallError, Client};
 use crate::handler::{
     CallFailure, Context, DialError, Effect, EffectId, EffectIds, Event as HandlerEvent, HandlerId,
     PluginHandler, Ticket,
@@ -118,16 +118,20 @@ impl Manager {
     fn dial_endpoint(&mut self, path: &Path, request: Request, effect: EffectCall) {
         let link = self.links.add(Owner::Effect(effect), Some(request));
         self.effects.open.insert(effect.id, Open::Call(link));
-        if let Some(open) = self.links.get_mut(link) {
-            let until = Some(effect.deadline);
-            self.deadlines
-                .set_kept(Wake::Link(link), &mut open.deadline, until);
-        }
+        self.set_link_deadline(link, effect.deadline);
         self.outputs.push_back(Output::Dial {
             link,
             path: self.path_map.find(path).into(),
             identity: None,
         });
+    }
+
+    /// Sets until when a connection must have been made.
+    pub(super) fn set_link_deadline(&mut self, link: LinkId, until: Time) {
+        if let Some(open) = self.links.get_mut(link) {
+            self.deadlines
+                .set_kept(Wake::Link(link), &mut open.deadline, Some(until));
+        }
     }
 
     pub(super) fn timer_fired(&mut self, id: EffectId) {
@@ -162,6 +166,11 @@ impl Manager {
                     client.start_deadlines_when_ready(until);
                 }
             }
+            Owner::Endpoint(_) => {
+                if let Some(until) = link.deadline {
+                    client.set_handshake_deadline(until);
+                }
+            }
             Owner::Effect(effect) => client.set_handshake_deadline(effect.deadline),
             Owner::Guard => {}
         }
@@ -182,6 +191,10 @@ impl Manager {
             .set_kept(Wake::Link(id), &mut link.deadline, None);
         match link.owner {
             Owner::Operation(attempt) => self.push_event(attempt, Event::DialFailed(error)),
+            Owner::Endpoint(attempt) => {
+                let failed = Event::EndpointChecked(Err(CallFailure::Dial(error)));
+                self.push_event(attempt, failed);
+            }
             Owner::Effect(call) => self.effect_failed(call, error),
             Owner::Guard => {}
         }
@@ -215,6 +228,10 @@ impl Manager {
                 self.effect_failed(call, DialError::TimedOut);
                 self.drop_link(id, now);
             }
+            (Phase::Dialing(_), &Owner::Endpoint(attempt)) => {
+                let error = CallFailure::Dial(DialError::TimedOut);
+                self.push_event(attempt, Event::EndpointChecked(Err(error)));
+            }
             // While an operation dials, it watches the time itself.
             (Phase::Dialing(_), Owner::Operation(..) | Owner::Guard) => {}
         }
@@ -236,7 +253,7 @@ impl Manager {
                     }
                 }
                 Owner::Effect(call) => self.effect_event(id, call, event, now),
-                Owner::Guard => {}
+                Owner::Endpoint(_) | Owner::Guard => {}
             }
         }
     }
@@ -291,6 +308,10 @@ impl Manager {
                 let (id, handler) = (effect.id, effect.handler);
                 self.tell(handler, HandlerEvent::Connected { id });
             }
+        } else if let Owner::Endpoint(attempt) = link.owner {
+            if let Some(result) = endpoint_result(client) {
+                self.push_event(attempt, Event::EndpointChecked(result));
+            }
         }
     }
 
@@ -342,6 +363,17 @@ impl Manager {
         self.outputs
             .push_back(Output::Hangup { link: id, farewell });
     }
+}
+
+/// Returns whether the server speaks HTTP/2, once that is known: its SETTINGS decide.
+fn endpoint_result(client: &Client) -> Option<Result<(), CallFailure>> {
+    if client.peer_settings().is_some() {
+        return Some(Ok(()));
+    }
+    let written = false;
+    let error = client.closing()?;
+    let error = CallError::Connection { error, written };
+    Some(Err(CallFailure::Call(error)))
 }
 
 /// Makes the call that a connection was made for.

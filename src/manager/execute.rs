@@ -19,7 +19,7 @@ use super::{Manager, Output, Wake};
 use crate::config::{GET_INFO_TIMEOUT, MAX_GET_INFO_REPLY, MAX_NOTIFY_REPLY};
 use crate::escape;
 use crate::grpc::CallError;
-use crate::handler::{Answer, Plugin, Reason, Ticket};
+use crate::handler::{Answer, EndpointUse, Plugin, Reason, Ticket};
 use crate::proto::pluginregistration::{InfoRequest, RegistrationStatus, registration};
 use crate::time::Time;
 use crate::watch::Identity;
@@ -198,6 +198,9 @@ impl Manager {
             log_command(attempt, &command);
             match command {
                 Command::Dial => self.dial(attempt),
+                Command::CheckEndpoint(plugin, until) => {
+                    self.check_endpoint(attempt, &plugin, until);
+                }
                 Command::GetInfo => self.get_info(attempt, now),
                 Command::Notify(result, until) => self.notify(attempt, result, until, now),
                 Command::Hangup => self.hangup(attempt, now),
@@ -236,6 +239,21 @@ impl Manager {
             link,
             path: attempt.path.clone(),
             identity,
+        });
+    }
+
+    /// Dials a plugin's endpoint, where the plugin says it is, if its handler would ever do so.
+    fn check_endpoint(&mut self, attempt: &mut Attempt, plugin: &Plugin, until: Time) {
+        if self.handlers.endpoint_use(&plugin.kind) == EndpointUse::None {
+            return self.push_event(attempt.id, Event::EndpointChecked(Ok(())));
+        }
+        let link = self.links.add(Owner::Endpoint(attempt.id), None);
+        attempt.link = Some(link);
+        self.set_link_deadline(link, until);
+        self.outputs.push_back(Output::Dial {
+            link,
+            path: self.path_map.find(&plugin.endpoint).into(),
+            identity: None,
         });
     }
 

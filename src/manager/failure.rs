@@ -22,10 +22,25 @@ pub enum Failure {
     UndecodableInfo(String),
     /// It is not acceptable; it has been told so.
     Refused(Refusal),
+    /// In a dry run: its handler finds it acceptable, but nothing can be called at its endpoint.
+    Endpoint(EndpointFailure),
     /// It was registered, but could not be told so.
     Notify(CallFailure),
     /// What it answered to NotifyRegistrationStatus is no `RegistrationStatusResponse`.
     UndecodableResponse(String),
+}
+
+/// Why nothing can be called at a plugin's endpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndpointFailure {
+    /// Whether the plugin would be registered all the same.
+    pub is_registered: bool,
+    /// Where the plugin says its endpoint is.
+    pub endpoint: Arc<Path>,
+    /// Where that is here.
+    pub path: Arc<Path>,
+    /// What went wrong there.
+    pub error: CallFailure,
 }
 
 /// Why a plugin is refused: what it is told.
@@ -44,9 +59,10 @@ pub enum Refusal {
 }
 
 impl Failure {
-    /// Whether it came as the user wants it, so that nobody has to look.
+    /// Whether it came as the user wants it, or is what a dry run was to find out: nothing has gone
+    /// wrong.
     pub fn is_wanted(&self) -> bool {
-        matches!(self, Self::Refused(Refusal::Ignored(_)))
+        matches!(self, Self::Refused(Refusal::Ignored(_)) | Self::Endpoint(_))
     }
 
     /// Whether what is at the path has changed: the watch will say so in a moment, and there is
@@ -129,6 +145,10 @@ impl fmt::Display for Failure {
                 )
             }
             Self::Refused(refusal) => write!(f, "plugin refused: {refusal}"),
+            Self::Endpoint(failure) if failure.is_registered => {
+                write!(f, "would register the plugin, but {failure}")
+            }
+            Self::Endpoint(failure) => write!(f, "would refuse the plugin: {failure}"),
             Self::Notify(error) => write!(f, "NotifyRegistrationStatus failed: {error}"),
             Self::UndecodableResponse(error) => write!(
                 f,
@@ -136,6 +156,16 @@ impl fmt::Display for Failure {
                 escape::text(error)
             ),
         }
+    }
+}
+
+impl fmt::Display for EndpointFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "its endpoint {}", escape::path(&self.endpoint))?;
+        if self.path != self.endpoint {
+            write!(f, " (mapped to {})", escape::path(&self.path))?;
+        }
+        write!(f, " does not answer: {}", self.error)
     }
 }
 

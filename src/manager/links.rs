@@ -36,6 +36,9 @@ impl fmt::Display for Process {
 pub(super) enum Owner {
     /// For that attempt of an operation.
     Operation(AttemptId),
+    /// For that attempt of an operation: to see whether an HTTP/2 server answers at the plugin's
+    /// endpoint. Nothing is called on it.
+    Endpoint(AttemptId),
     /// For nobody: its end tells that a registered plugin has gone.
     Guard,
     /// For a call or connection that a handler wants made.

@@ -53,7 +53,7 @@ pub use backoff::Backoff;
 pub(crate) use by_link::ByLink;
 pub use desired::{Added, Desired, EmptyPath, Socket};
 pub use execute::AttemptId;
-pub use failure::{Failure, Refusal};
+pub use failure::{EndpointFailure, Failure, Refusal};
 pub use instances::Instances;
 pub use links::{LinkId, Process};
 pub use liveness::{Guard, Health};

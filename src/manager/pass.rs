@@ -9,13 +9,13 @@ use std::sync::Arc;
 use log::Level;
 
 use super::execute::{Attempt, Running, Work};
-use super::failure::{Failure, Refusal};
+use super::failure::{EndpointFailure, Failure, Refusal};
 use super::operation::{Event, Operation, Outcome};
 use super::reconcile::{Action, Target, action};
 use super::{DialError, Manager, Output, Socket, Wake};
 use crate::config::Mode;
 use crate::escape;
-use crate::handler::Plugin;
+use crate::handler::{CallFailure, EndpointUse, Plugin};
 use crate::time::Time;
 
 impl Manager {
@@ -175,6 +175,10 @@ impl Manager {
             }
             Outcome::Deregistered(plugin, answer) => log_deregistered(&attempt, &plugin, answer),
             Outcome::Observed(found) => self.observed(&attempt, found),
+            Outcome::EndpointFailed(plugin, error) => {
+                let failure = self.endpoint_failure(&plugin, error);
+                self.failed(&attempt, Failure::Endpoint(failure), now);
+            }
             Outcome::Alive(plugin) => self.alive(&attempt, &plugin, now),
             Outcome::Changed(plugin) => {
                 log::warn!("{attempt}: somebody else answers in the place of {plugin}");
@@ -197,7 +201,11 @@ impl Manager {
         match &found {
             Ok(plugin) => {
                 let endpoint = escape::path(&plugin.endpoint);
-                log::info!("{attempt}: would register {plugin} at {endpoint}");
+                let mut line = format!("would register {plugin} at {endpoint}");
+                for what in self.handlers.not_checked(plugin) {
+                    line.extend(["; ", what]);
+                }
+                log::info!("{attempt}: {line}");
             }
             Err(refusal) => log::info!("{attempt}: would refuse the plugin: {refusal}"),
         }
@@ -205,6 +213,16 @@ impl Manager {
             socket.backoff.succeed();
             socket.last_failure = None;
             socket.observed = Some(Box::new(found));
+        }
+    }
+
+    /// Returns what it means that nothing can be called at a plugin's endpoint.
+    fn endpoint_failure(&self, plugin: &Plugin, error: CallFailure) -> EndpointFailure {
+        EndpointFailure {
+            is_registered: self.handlers.endpoint_use(&plugin.kind) != EndpointUse::Registering,
+            endpoint: plugin.endpoint.clone(),
+            path: self.path_map.find(&plugin.endpoint).into(),
+            error,
         }
     }
 

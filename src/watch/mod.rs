@@ -560,6 +560,6 @@ fn is_scanned(way: &Path) -> bool {
 }
 
 /// The one dot rule.
-fn is_hidden(name: &OsStr) -> bool {
+pub(crate) fn is_hidden(name: &OsStr) -> bool {
     name.as_bytes().starts_with(b".")
 }

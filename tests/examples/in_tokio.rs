@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use std::{env, error, io};
 
-use plugind::config::Config;
+use plugind::config::{Config, DEFAULT_TYPES};
 use plugind::daemon::PluginManager;
 use plugind::handler::{AcceptHandler, HandlerTable};
 use tokio::io::Interest;
@@ -21,7 +21,7 @@ async fn main() -> Result<(), Box<dyn error::Error>> {
         ..Config::default()
     };
     let mut handlers = HandlerTable::new();
-    handlers.add(&config.types, AcceptHandler::default());
+    handlers.add(DEFAULT_TYPES, AcceptHandler::default());
     let plugins = PluginManager::new(&config, handlers)?;
     tokio::select! {
         ended = serve(plugins) => ended?,

@@ -9,7 +9,7 @@ use std::{env, error, io};
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use plugind::config::Config;
+use plugind::config::{Config, DEFAULT_TYPES};
 use plugind::daemon::PluginManager;
 use plugind::handler::{AcceptHandler, HandlerTable};
 
@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn error::Error>> {
         ..Config::default()
     };
     let mut handlers = HandlerTable::new();
-    handlers.add(&config.types, AcceptHandler::default());
+    handlers.add(DEFAULT_TYPES, AcceptHandler::default());
     let mut plugins = PluginManager::new(&config, handlers)?;
     loop {
         wait(&plugins)?;

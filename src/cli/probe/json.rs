@@ -11,7 +11,7 @@ use std::path::Path;
 
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 
-use super::exit_code;
+use super::exit_status;
 use crate::daemon::probe::{File, FileKind, Found, Outcome, Peer, Report};
 use crate::http2::Settings;
 use crate::manager::Verdict;
@@ -37,8 +37,11 @@ impl Serialize for Shown<'_> {
             let took_us = u64::try_from(rung.took.as_micros()).unwrap_or(u64::MAX);
             map.serialize_entry(name, &Timed { found, took_us })?;
         }
+        if !report.not_checked.is_empty() {
+            map.serialize_entry("not_checked", &report.not_checked)?;
+        }
         map.serialize_entry("outcome", outcome(report.outcome))?;
-        map.serialize_entry("exit_status", &exit_code(report.outcome))?;
+        map.serialize_entry("exit_status", &exit_status(report.outcome))?;
         map.end()
     }
 }
@@ -84,6 +87,11 @@ enum Step<'a> {
         endpoint: &'a str,
         supported_versions: &'a [String],
     },
+    Endpoint {
+        path: Cow<'a, str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        error: Option<String>,
+    },
     Accepted {
         accepted: bool,
         decided: bool,
@@ -103,6 +111,8 @@ fn outcome(outcome: Outcome) -> &'static str {
         Outcome::WouldRefuse => "would_refuse",
         Outcome::NotARegistrationService => "not_a_registration_service",
         Outcome::Unreachable => "unreachable",
+        Outcome::ClosedAtOnce => "closed_at_once",
+        Outcome::EndpointUnavailable => "endpoint_unavailable",
     }
 }
 
@@ -118,6 +128,14 @@ fn step<'a>(found: &'a Found, socket: &Path) -> (&'static str, Step<'a>) {
         Found::Info(Ok(info)) => ("get_info", describe_info(info)),
         Found::Info(Err(error)) => ("get_info", failed(error)),
         Found::Verdict(verdict) => ("verdict", describe_verdict(verdict, socket)),
+        Found::Endpoint { path, answer } => {
+            let error = answer
+                .as_ref()
+                .err()
+                .map(|failure| failure.error.to_string());
+            let path = path.to_string_lossy();
+            ("endpoint", Step::Endpoint { path, error })
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! A probe's report as a ladder that can be pasted into a bug report.
 //!
-//! Pure. A line for each rung, with the time it took in front of it; what came from outside is
-//! escaped.
+//! Pure. A line for each rung, with the time it took in front of it, as soon as the rung is known;
+//! what came from outside is escaped.
 
 use std::fmt::{Display, Write as _};
 use std::path::Path;
@@ -10,34 +10,74 @@ use std::time::Duration;
 use crate::daemon::probe::{File, FileKind, Found, Outcome, Peer, Report, Rung};
 use crate::escape;
 use crate::http2::Settings;
-use crate::manager::Verdict;
+use crate::manager::{EndpointFailure, Verdict};
 use crate::proto::pluginregistration::PluginInfo;
 
-/// Shows a report.
-pub(super) fn show(report: &Report) -> String {
+/// Returns the first line, before anything is known.
+pub(super) fn head(socket: &Path) -> String {
     let version = env!("CARGO_PKG_VERSION");
-    let socket = escape::path(&report.socket);
-    let mut ladder = Ladder {
-        text: format!("plugind {version} probes {socket}\n"),
-    };
-    for rung in &report.rungs {
-        ladder.rung(rung, &report.socket);
-    }
-    ladder.line(None, "outcome", outcome(report.outcome));
+    format!("plugind {version} probes {}\n", escape::path(socket))
+}
+
+/// Returns the lines of a rung.
+pub(super) fn rung(rung: &Rung, socket: &Path) -> String {
+    let mut ladder = Ladder::default();
+    ladder.rung(rung, socket);
     ladder.text
 }
 
-/// What a probe comes to, in words.
-fn outcome(outcome: Outcome) -> &'static str {
+/// Returns the lines behind the last rung.
+pub(super) fn end(report: &Report) -> String {
+    let mut ladder = Ladder::default();
+    for what in &report.not_checked {
+        ladder.line(None, "unchecked", what);
+    }
+    let (what, advice) = outcome(report.outcome);
+    ladder.line(None, "outcome", format_args!("{what}{advice}"));
+    ladder.text
+}
+
+/// Returns the lines behind the last socket of a directory: how many came to what.
+pub(super) fn summary(dir: &Path, outcomes: &[Outcome]) -> String {
+    let (count, dir) = (outcomes.len(), escape::path(dir));
+    let sockets = if count == 1 { "socket" } else { "sockets" };
+    let before = if count == 0 { "" } else { "\n" };
+    let mut text = format!("{before}{count} {sockets} in {dir}\n");
+    let mut sorted = outcomes.to_vec();
+    sorted.sort_unstable();
+    for same in sorted.chunk_by(|one, other| one == other) {
+        let (what, _) = outcome(same[0]);
+        writeln!(text, "{:>11}  {what}", same.len()).expect("text has room");
+    }
+    text
+}
+
+/// Returns what a probe comes to, and what to do about it.
+fn outcome(outcome: Outcome) -> (&'static str, &'static str) {
     match outcome {
-        Outcome::WouldRegister => "the plugin would be registered",
-        Outcome::WouldRefuse => "the plugin would be refused",
-        Outcome::NotARegistrationService => "this is no registration service",
-        Outcome::Unreachable => "nothing answers",
+        Outcome::WouldRegister => ("the plugin would be registered", ""),
+        Outcome::WouldRefuse => ("the plugin would be refused", ""),
+        Outcome::NotARegistrationService => (
+            "this is not a plugin registration service",
+            "; probe the socket in the plugins directory",
+        ),
+        Outcome::Unreachable => (
+            "the plugin does not answer",
+            "; check that it is running and listens on this socket",
+        ),
+        Outcome::ClosedAtOnce => (
+            "the connection was closed before any data was received",
+            "; configure the plugin to serve this socket without TLS",
+        ),
+        Outcome::EndpointUnavailable => (
+            "the plugin would be registered, but its endpoint does not answer",
+            "; check that it listens there, and --map-path",
+        ),
     }
 }
 
 /// The lines so far.
+#[derive(Default)]
 struct Ladder {
     text: String,
 }
@@ -48,7 +88,9 @@ impl Ladder {
         let took = Some(rung.took);
         match &rung.found {
             Found::File(Ok(file)) => self.line(took, "file", describe_file(file)),
-            Found::File(Err(error)) => self.failed(took, "file", error),
+            Found::File(Err(error)) => {
+                self.failed(took, "file", format_args!("cannot read the path: {error}"));
+            }
             Found::Peer(Ok(peer)) => self.line(took, "connect", describe_peer(peer.as_ref())),
             Found::Peer(Err(error)) => self.failed(took, "connect", error),
             Found::Settings(Ok(settings)) => self.line(took, "HTTP/2", describe_settings(settings)),
@@ -56,6 +98,7 @@ impl Ladder {
             Found::Info(Ok(info)) => self.info(took, info),
             Found::Info(Err(error)) => self.failed(took, "GetInfo", error),
             Found::Verdict(verdict) => self.verdict(took, verdict, socket),
+            Found::Endpoint { path, answer } => self.endpoint(took, path, answer),
         }
     }
 
@@ -80,12 +123,28 @@ impl Ladder {
             Verdict::Accepted(_) => self.line(took, "verdict", "accepted"),
             Verdict::Undecided(_) => self.line(took, "verdict", "accepted so far"),
             Verdict::Refused(refusal) => {
-                self.line(took, "verdict", refusal);
+                self.line(took, "verdict", format_args!("refused: {refusal}"));
                 match refusal.status_error(socket) {
-                    Some(words) => self.line(None, "  told", quoted(&words)),
-                    None => self.line(None, "  told", "nothing"),
+                    Some(words) => self.line(None, "  notified", quoted(&words)),
+                    None => self.line(None, "  notified", "never"),
                 }
             }
+        }
+    }
+
+    /// Adds whether the plugin's endpoint answers.
+    fn endpoint(
+        &mut self,
+        took: Option<Duration>,
+        path: &Path,
+        answer: &Result<(), EndpointFailure>,
+    ) {
+        match answer {
+            Ok(()) => {
+                let path = escape::path(path);
+                self.line(took, "endpoint", format_args!("OK, HTTP/2 at {path}"));
+            }
+            Err(failure) => self.failed(took, "endpoint", failure),
         }
     }
 
@@ -104,16 +163,16 @@ impl Ladder {
     }
 }
 
-/// What kind of file it is, whose, and who may use it.
+/// Returns the type, owner and mode of a file.
 fn describe_file(file: &File) -> String {
     let kind = match file.kind {
-        FileKind::Socket => "a socket",
-        FileKind::Directory => "a directory",
-        FileKind::Regular => "a regular file",
-        FileKind::Special => "a pipe or device",
+        FileKind::Socket => "socket",
+        FileKind::Directory => "directory",
+        FileKind::Regular => "regular file",
+        FileKind::Special => "pipe or device",
     };
     let via = if file.is_link {
-        ", behind a symbolic link"
+        ", through a symbolic link"
     } else {
         ""
     };
@@ -121,22 +180,26 @@ fn describe_file(file: &File) -> String {
     format!("{kind}, owner {uid}:{gid}, mode {mode:04o}{via}")
 }
 
-/// Which process listens.
+/// Returns which process listens.
 fn describe_peer(peer: Option<&Peer>) -> String {
     let Some(Peer { pid, uid, name }) = peer else {
-        return "OK, to a process that the system does not tell".to_owned();
+        return "OK, peer process unknown".to_owned();
     };
     match name {
-        Some(name) => format!("to pid {pid} ({:?}), uid {uid}", escape::bytes(name)),
-        None => format!("to pid {pid}, uid {uid}"),
+        Some(name) => {
+            let name = escape::bytes(name);
+            format!("OK, peer process {pid} ({name:?}), uid {uid}")
+        }
+        None => format!("OK, peer process {pid}, uid {uid}"),
     }
 }
 
-/// What the peer lets us do, where it says more than the standard.
+/// Returns the peer's SETTINGS.
 fn describe_settings(settings: &Settings) -> String {
-    let limit = |limit: Option<u32>| limit.map_or_else(|| "any".to_owned(), |n| n.to_string());
+    let limit =
+        |limit: Option<u32>| limit.map_or_else(|| "unlimited".to_owned(), |n| n.to_string());
     format!(
-        "streams {}, window {}, frame {}, header list {}, header table {}",
+        "OK, streams {}, window {}, frame {}, header list {}, header table {}",
         limit(settings.max_concurrent_streams),
         settings.initial_window_size,
         settings.max_frame_size,

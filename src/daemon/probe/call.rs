@@ -1,4 +1,4 @@
-//! One `GetInfo` on a connection of its own, waited for.
+//! One connection of its own, on which `GetInfo` is called or nothing, waited for.
 //!
 //! Shell. Does for one plugin, and with nothing else to do, what the daemon does for many at once.
 
@@ -20,11 +20,14 @@ use crate::grpc::{CallError, Client, Event};
 use crate::handler::DialError;
 use crate::http2::Settings;
 use crate::proto::pluginregistration::{InfoRequest, registration};
+use crate::time::Time;
 
-/// The call, and the connection that it is made on.
+/// The call, if it is made, and the connection for it.
 #[derive(Debug)]
 pub(super) struct Call {
     clock: Clock,
+    /// When the user's patience ends.
+    until: Option<Time>,
     wait: Wait,
     connection: Connection,
     client: Client,
@@ -34,9 +37,13 @@ pub(super) struct Call {
 
 impl Call {
     /// Connects to the socket at that path.
-    pub(super) fn dial(path: &Path, clock: Clock) -> Result<(Self, Option<Peer>), DialError> {
+    pub(super) fn dial(
+        path: &Path,
+        clock: Clock,
+        until: Option<Time>,
+    ) -> Result<(Self, Option<Peer>), DialError> {
         let mut wait = Wait::new().map_err(|error| other(&error))?;
-        let mut stream = dial_patiently(path, &mut wait, clock)?;
+        let mut stream = dial_patiently(path, &mut wait, clock, until)?;
         let peer = connection::peer(&stream).map(|peer| Peer {
             pid: peer.pid(),
             uid: peer.uid(),
@@ -45,6 +52,7 @@ impl Call {
         wait.register(&mut stream).map_err(|error| other(&error))?;
         let call = Self {
             clock,
+            until,
             wait,
             connection: Connection::new(stream),
             client: Client::new(clock.now()),
@@ -75,6 +83,10 @@ impl Call {
             if let Some(Err(error)) = &self.result {
                 return Err(error.clone());
             }
+            if let Some(error) = self.client.closing() {
+                let written = false;
+                return Err(CallError::Connection { error, written });
+            }
             self.advance();
         }
     }
@@ -102,8 +114,15 @@ impl Call {
         self.client.handle_timeout(now);
         if let Some(Event::Finished { result, .. }) = self.client.poll_event(now) {
             self.result = Some(result);
+        } else if self.until.is_some_and(|until| until <= now) {
+            self.result = Some(Err(CallError::DeadlineExceeded));
         } else if !moved {
-            let deadline = self.client.poll_timeout();
+            let deadline = self
+                .client
+                .poll_timeout()
+                .into_iter()
+                .chain(self.until)
+                .min();
             let timeout = deadline.map(|at| self.clock.until(at));
             if self.wait.for_readiness(timeout) {
                 self.connection.set_readable();
@@ -142,9 +161,15 @@ impl Call {
 
 /// Connects, for as long as the daemon would try while the listener's backlog is full.
 ///
-/// Nobody who listens is an answer at once: a person can ask again, and wants to see it.
-fn dial_patiently(path: &Path, wait: &mut Wait, clock: Clock) -> Result<UnixStream, DialError> {
+/// That nothing listens is an answer at once: a person can ask again, and wants to see it.
+fn dial_patiently(
+    path: &Path,
+    wait: &mut Wait,
+    clock: Clock,
+    until: Option<Time>,
+) -> Result<UnixStream, DialError> {
     let deadline = clock.now() + config::DIAL_TIMEOUT;
+    let deadline = until.map_or(deadline, |until| until.min(deadline));
     loop {
         match dial(path, None) {
             Err(DialError::Busy) if clock.now() < deadline => {

@@ -23,8 +23,8 @@ pub use self::version::{Unsupported, Version};
 
 use self::version::highest_supported;
 use super::{
-    Answer, Call, CallFailure, Context, EffectId, Event, Plugin, PluginHandler, Reason, Store,
-    Ticket, reply,
+    Answer, Call, CallFailure, Context, EffectId, EndpointUse, Event, Plugin, PluginHandler,
+    Reason, Store, Ticket, reply,
 };
 use crate::config::{CSI_DESCRIBE_TIMEOUT, CSI_NODE_INFO_TIMEOUT, MAX_CSI_REPLY};
 use crate::escape;
@@ -145,6 +145,14 @@ impl PluginHandler for CsiHandler {
             state: State::AskingNode { call, version },
         });
         Answer::Pending
+    }
+
+    fn endpoint_use(&self) -> EndpointUse {
+        EndpointUse::Registering
+    }
+
+    fn not_checked(&self) -> Option<&'static str> {
+        Some("NodeGetInfo was not called")
     }
 
     fn deregister(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {

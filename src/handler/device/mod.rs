@@ -31,8 +31,8 @@ pub use self::resource::{NotAResource, Unacceptable};
 use super::lasting::{Lasting, Wanted};
 use super::owners::{Effects, Owners};
 use super::{
-    Answer, Call, CallFailure, Context, EffectId, Event, Plugin, PluginHandler, Store, Stream,
-    Ticket, reply,
+    Answer, Call, CallFailure, Context, EffectId, EndpointUse, Event, Plugin, PluginHandler, Store,
+    Stream, Ticket, reply,
 };
 use crate::config::{DEVICE_GRACE, DEVICE_OPTIONS_TIMEOUT, DIAL_TIMEOUT, MAX_NOTIFY_REPLY};
 use crate::escape;
@@ -149,6 +149,14 @@ impl PluginHandler for DeviceHandler {
         self.clients.insert(plugin.socket.clone(), client);
         self.follow(&plugin.socket);
         Answer::Pending
+    }
+
+    fn endpoint_use(&self) -> EndpointUse {
+        EndpointUse::Registering
+    }
+
+    fn not_checked(&self) -> Option<&'static str> {
+        Some("GetDevicePluginOptions and ListAndWatch were not called")
     }
 
     fn deregister(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer {

@@ -25,7 +25,9 @@ pub use self::service::{HealthService, NoService, Service};
 
 use super::lasting::{Lasting, Wanted};
 use super::owners::{Effects, Owners};
-use super::{Answer, CallFailure, Context, EffectId, Event, Plugin, PluginHandler, Stream};
+use super::{
+    Answer, CallFailure, Context, EffectId, EndpointUse, Event, Plugin, PluginHandler, Stream,
+};
 use crate::config::DIAL_TIMEOUT;
 use crate::escape;
 use crate::grpc::Code;
@@ -92,6 +94,14 @@ impl PluginHandler for DraHandler {
         self.drivers.0.set(Driver::new(plugin, service));
         log::info!("{plugin}: the service to call is {service}");
         Answer::YES
+    }
+
+    fn endpoint_use(&self) -> EndpointUse {
+        EndpointUse::Using
+    }
+
+    fn not_checked(&self) -> Option<&'static str> {
+        Some("no method of the DRA services was called")
     }
 
     fn deregister(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer {

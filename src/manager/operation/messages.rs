@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::Operation;
 use crate::grpc::CallError;
-use crate::handler::{DialError, Plugin};
+use crate::handler::{CallFailure, DialError, Plugin};
 use crate::manager::failure::{Failure, Refusal};
 use crate::time::Time;
 
@@ -22,6 +22,9 @@ pub enum Event {
     Replied(Result<Vec<u8>, CallError>),
     /// No other operation speaks to the handler about this plugin name now.
     TurnCame,
+    /// The server at the plugin's endpoint has sent its SETTINGS, or why it has not. An endpoint
+    /// that the handler does not use counts as good.
+    EndpointChecked(Result<(), CallFailure>),
     /// The handler said yes, or why not.
     Answered(Result<(), Refusal>),
     /// Time has passed.
@@ -35,6 +38,9 @@ pub enum Event {
 pub enum Command {
     /// Connect to the socket.
     Dial,
+    /// Connect to the plugin's endpoint and wait for the server's SETTINGS, if the handler uses the
+    /// endpoint, until that moment.
+    CheckEndpoint(Arc<Plugin>, Time),
     /// Call GetInfo on the connection.
     GetInfo,
     /// Call NotifyRegistrationStatus on the connection, until that moment.
@@ -75,6 +81,9 @@ pub enum Outcome {
     Deregistered(Arc<Plugin>, Result<(), Refusal>),
     /// The plugin would be registered, or why not: it was told nothing, and nothing was done.
     Observed(Result<Arc<Plugin>, Refusal>),
+    /// The plugin's handler finds it acceptable, but nothing can be called at its endpoint. It was
+    /// told nothing, and nothing was done.
+    EndpointFailed(Arc<Plugin>, CallFailure),
     /// The registered plugin is there and answers.
     Alive(Arc<Plugin>),
     /// Something else than the registered plugin is behind its socket.
@@ -112,6 +121,7 @@ impl Event {
             Self::DialFailed(_) => "DialFailed",
             Self::Replied(_) => "Replied",
             Self::TurnCame => "TurnCame",
+            Self::EndpointChecked(_) => "EndpointChecked",
             Self::Answered(_) => "Answered",
             Self::Timeout => "Timeout",
             Self::Cancelled => "Cancelled",

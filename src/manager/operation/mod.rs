@@ -40,8 +40,11 @@
 //!  check                                                        ended: Alive,
 //!     +-> Dialing -> AskingInfo ------------------------------->       Changed or Failed
 //!
-//!  observe                                                      ended: Observed
-//!     +-> Dialing -> AskingInfo -> AwaitingTurn -> Observing -->       or Failed
+//!  observe
+//!     +-> Dialing -> AskingInfo -> AwaitingTurn -> Observing
+//!                                                     | Answered
+//!                                                     v         ended: Observed,
+//!         (an endpoint of its own only)        CheckingEndpoint -->    EndpointFailed or Failed
 //! ```
 //!
 //! A refusal of which the plugin is not told ends it at once. [`Event::Cancelled`] ends it from
@@ -89,6 +92,8 @@ enum State {
     Validating(Asked),
     /// For the handler's answer, without a connection, and with nothing to follow.
     Observing(Asked),
+    /// For the SETTINGS of the server at the plugin's endpoint, and with nothing to follow.
+    CheckingEndpoint(Arc<Plugin>),
     /// For the handler's answer, with the plugin in the actual state.
     Registering(Asked),
     /// For the plugin's reply to NotifyRegistrationStatus.
@@ -175,7 +180,8 @@ impl Operation {
     }
 
     /// Finds out what [`Operation::register`] would do, and leaves no trace: the plugin is asked
-    /// who it is, its handler is asked to validate it, and that is all.
+    /// who it is, its handler is asked to validate it, its endpoint is connected to if the handler
+    /// uses it, and that is all.
     pub fn observe(
         socket: Arc<Path>,
         is_new: bool,
@@ -247,11 +253,13 @@ impl Operation {
             (S::Validating(asked), E::Timeout) if asked.deadline <= now => {
                 steps.validation_timed_out(asked.plugin)
             }
-            (S::Observing(asked), E::Answered(answer)) => {
-                Steps::observed(answer.map(|()| asked.plugin))
-            }
+            (S::Observing(asked), E::Answered(Ok(()))) => steps.check_endpoint(asked.plugin),
+            (S::Observing(_), E::Answered(Err(refusal))) => Steps::observed(Err(refusal)),
             (S::Observing(asked), E::Timeout) if asked.deadline <= now => {
                 steps.observed_no_answer(asked.plugin)
+            }
+            (S::CheckingEndpoint(plugin), E::EndpointChecked(result)) => {
+                steps.endpoint_checked(plugin, result)
             }
             (S::Registering(asked), E::Answered(Ok(()))) => {
                 steps.tell(Verdict::Registered(asked.plugin))
@@ -290,8 +298,9 @@ impl Operation {
         }
     }
 
-    /// When to handle [`Event::Timeout`]. A call on the connection has its own deadline, and a turn
-    /// comes because every operation before it has one.
+    /// Returns when to handle [`Event::Timeout`]. A call on a connection and the check of an
+    /// endpoint have deadlines of their own, and a turn comes because every operation before it has
+    /// one.
     pub fn deadline(&self) -> Option<Time> {
         match &self.state {
             State::Dialing(ladder, _) => Some(ladder.give_up),
@@ -301,7 +310,10 @@ impl Operation {
             | State::Registering(asked)
             | State::Deregistering(asked, _) => Some(asked.deadline),
             State::Redialing(_, budget) => Some(budget.until),
-            State::AskingInfo(_) | State::AwaitingTurn(..) | State::Notifying(..) => None,
+            State::AskingInfo(_)
+            | State::AwaitingTurn(..)
+            | State::CheckingEndpoint(_)
+            | State::Notifying(..) => None,
         }
     }
 
@@ -333,18 +345,22 @@ impl Operation {
     /// Whether a plugin or a handler would notice if it ended here.
     pub fn is_committed(&self) -> bool {
         match self.state {
-            State::Dialing(..) | State::AwaitingListener(..) | State::AskingInfo(_) => false,
+            State::Dialing(..)
+            | State::AwaitingListener(..)
+            | State::AskingInfo(_)
+            | State::CheckingEndpoint(_) => false,
             State::AwaitingTurn(_, purpose) => purpose == Purpose::Deregister,
             _ => true,
         }
     }
 
     /// Whether it uses up one of the places for concurrent operations. Neither does one that only
-    /// waits for a listener to come up, nor one that has no connection.
+    /// waits for a listener to come up, nor one that has no connection to its socket.
     pub fn holds_place(&self) -> bool {
         match self.state {
             State::AwaitingListener(..)
             | State::Observing(_)
+            | State::CheckingEndpoint(_)
             | State::Deregistering(_, Then::Report | Then::Fail(_)) => false,
             State::AwaitingTurn(_, purpose) => purpose == Purpose::Register,
             _ => true,
@@ -361,6 +377,7 @@ impl State {
             Self::AwaitingTurn(..) => "AwaitingTurn",
             Self::Validating(_) => "Validating",
             Self::Observing(_) => "Observing",
+            Self::CheckingEndpoint(_) => "CheckingEndpoint",
             Self::Registering(_) => "Registering",
             Self::Notifying(..) => "Notifying",
             Self::Redialing(..) => "Redialing",

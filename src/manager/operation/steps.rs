@@ -11,7 +11,7 @@ use prost::Message as _;
 
 use super::messages::{Command, Outcome, Question, Step};
 use super::{Asked, Budget, Goal, Ladder, Operation, Purpose, State, Then, Verdict};
-use crate::config::{HANDLER_TIMEOUT, LADDER_INITIAL, LADDER_MAX, NOTIFY_TIMEOUT};
+use crate::config::{DIAL_TIMEOUT, HANDLER_TIMEOUT, LADDER_INITIAL, LADDER_MAX, NOTIFY_TIMEOUT};
 use crate::escape;
 use crate::grpc::CallError;
 use crate::handler::{CallFailure, DialError, Plugin, Reason};
@@ -114,6 +114,30 @@ impl Steps<'_> {
     pub(super) fn validate_only(mut self, plugin: Arc<Plugin>) -> Step {
         let asked = self.ask(Question::Validate, plugin);
         self.go(State::Observing(asked))
+    }
+
+    /// A handler that says yes may still find nothing to call. An endpoint that is the registration
+    /// socket has just answered.
+    pub(super) fn check_endpoint(self, plugin: Arc<Plugin>) -> Step {
+        if plugin.endpoint.as_os_str() == plugin.socket.as_os_str() {
+            return Self::observed(Ok(plugin));
+        }
+        let until = self.now + DIAL_TIMEOUT;
+        self.commands
+            .push(Command::CheckEndpoint(plugin.clone(), until));
+        self.go(State::CheckingEndpoint(plugin))
+    }
+
+    pub(super) fn endpoint_checked(
+        self,
+        plugin: Arc<Plugin>,
+        result: Result<(), CallFailure>,
+    ) -> Step {
+        self.commands.push(Command::Hangup);
+        match result {
+            Ok(()) => Self::observed(Ok(plugin)),
+            Err(error) => Step::Ends(Outcome::EndpointFailed(plugin, error)),
+        }
     }
 
     pub(super) fn observed(found: Result<Arc<Plugin>, Refusal>) -> Step {
@@ -257,6 +281,7 @@ impl Steps<'_> {
             State::Dialing(..)
             | State::AwaitingListener(..)
             | State::AskingInfo(_)
+            | State::CheckingEndpoint(_)
             | State::AwaitingTurn(_, Purpose::Register | Purpose::Observe)
             | State::Notifying(Verdict::Refused(_), _)
             | State::Redialing(Verdict::Refused(_), _) => {

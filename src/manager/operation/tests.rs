@@ -28,6 +28,15 @@ fn plugin() -> Arc<Plugin> {
     Arc::new(Plugin::from_info(info(), socket()).expect("it has a name"))
 }
 
+/// A plugin that serves its methods on a socket of their own.
+fn plugin_with_endpoint() -> Arc<Plugin> {
+    let info = PluginInfo {
+        endpoint: "/p/csi.sock".into(),
+        ..info()
+    };
+    Arc::new(Plugin::from_info(info, socket()).expect("it has a name"))
+}
+
 fn no() -> Refusal {
     Refusal::Validation(Reason::new("no"))
 }
@@ -56,6 +65,8 @@ fn states() -> Vec<State> {
         State::AskingInfo(Goal::Observe),
         State::AwaitingTurn(plugin.clone(), Purpose::Observe),
         State::Observing(asked.clone()),
+        State::Observing(Asked::new(plugin_with_endpoint(), Time::ZERO)),
+        State::CheckingEndpoint(plugin_with_endpoint()),
         State::AwaitingTurn(plugin.clone(), Purpose::Deregister),
         State::Validating(asked.clone()),
         State::Registering(asked.clone()),
@@ -97,6 +108,16 @@ fn events() -> Vec<(&'static str, Event, Time)> {
         ("Replied(error)", Event::Replied(Err(failed)), Time::ZERO),
         ("Replied(unsent)", Event::Replied(Err(unsent)), Time::ZERO),
         ("TurnCame", Event::TurnCame, Time::ZERO),
+        (
+            "EndpointChecked(yes)",
+            Event::EndpointChecked(Ok(())),
+            Time::ZERO,
+        ),
+        (
+            "EndpointChecked(no)",
+            Event::EndpointChecked(Err(CallFailure::Dial(DialError::Gone))),
+            Time::ZERO,
+        ),
         ("Answered(yes)", Event::Answered(Ok(())), Time::ZERO),
         ("Answered(no)", Event::Answered(Err(no())), Time::ZERO),
         (
@@ -115,6 +136,7 @@ fn name(state: &State) -> String {
         State::AskingInfo(Goal::Check(_)) => "(Check)",
         State::AskingInfo(Goal::Observe) => "(Observe)",
         State::AwaitingTurn(_, Purpose::Observe) => "(Observe)",
+        State::Observing(asked) if asked.plugin.endpoint != asked.plugin.socket => "(endpoint)",
         State::AwaitingTurn(_, Purpose::Register) => "(Register)",
         State::AwaitingTurn(_, Purpose::Deregister) => "(Deregister)",
         State::Notifying(verdict, _) | State::Redialing(verdict, _) => match verdict {
@@ -131,6 +153,7 @@ fn show_command(command: &Command) -> String {
     match command {
         Command::Notify(result, _) => format!("Notify({})", result.is_ok()),
         Command::TakeTurn(_) => "TakeTurn".into(),
+        Command::CheckEndpoint(..) => "CheckEndpoint".into(),
         Command::Ask(question, _) => format!("Ask({question:?})"),
         Command::Abandon(_) => "Abandon".into(),
         Command::EnterActual(_) => "EnterActual".into(),
@@ -144,6 +167,7 @@ fn show_step(step: &Step, commands: &[Command]) -> String {
         Step::Goes(operation) => name(&operation.state),
         Step::Ends(Outcome::Registered(_)) => "ended: Registered".into(),
         Step::Ends(Outcome::Observed(found)) => format!("ended: Observed({})", found.is_ok()),
+        Step::Ends(Outcome::EndpointFailed(..)) => "ended: EndpointFailed".into(),
         Step::Ends(Outcome::Alive(_)) => "ended: Alive".into(),
         Step::Ends(Outcome::Changed(_)) => "ended: Changed".into(),
         Step::Ends(Outcome::Deregistered(..)) => "ended: Deregistered".into(),
@@ -227,6 +251,16 @@ Observing
     Answered(ignore) -> ended: Observed(false) []
     Timeout -> ended: Observed(false) [Abandon]
     Cancelled -> ended: Cancelled [Abandon, Hangup]
+Observing(endpoint)
+    Answered(yes) -> CheckingEndpoint [CheckEndpoint]
+    Answered(no) -> ended: Observed(false) []
+    Answered(ignore) -> ended: Observed(false) []
+    Timeout -> ended: Observed(false) [Abandon]
+    Cancelled -> ended: Cancelled [Abandon, Hangup]
+CheckingEndpoint
+    EndpointChecked(yes) -> ended: Observed(true) [Hangup]
+    EndpointChecked(no) -> ended: EndpointFailed [Hangup]
+    Cancelled -> ended: Cancelled [Hangup]
 AwaitingTurn(Deregister)
     TurnCame -> Deregistering [Ask(Deregister)]
     Cancelled -> AwaitingTurn(Deregister) []

@@ -1,0 +1,297 @@
+//! The arguments of a command, and what is wrong with one of them.
+//!
+//! Pure. The help text of a command is the list of its options: what it does not list is unknown,
+//! and an option that looks like one that it lists is suggested. Every error names the option, the
+//! value, what is accepted, and the help to read.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{self, PathBuf};
+use std::time::Duration;
+
+use lexopt::{Arg, Parser};
+
+use crate::escape;
+
+/// What is wrong with a command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UsageError {
+    problem: String,
+    /// The command whose help says more; empty for the program itself.
+    command: &'static str,
+}
+
+impl fmt::Display for UsageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { problem, command } = self;
+        let space = if command.is_empty() { "" } else { " " };
+        write!(f, "{problem}; see plugind{space}{command} --help")
+    }
+}
+
+impl std::error::Error for UsageError {}
+
+/// The arguments that are left.
+#[derive(Debug)]
+pub(super) struct Arguments {
+    parser: Parser,
+    command: &'static str,
+    help: &'static str,
+    /// The last option, as it was typed.
+    option: String,
+}
+
+/// One argument.
+#[derive(Debug)]
+pub(super) enum Argument {
+    /// An option by its long name, such as `--verbose`, however it was typed.
+    Option(&'static str),
+    /// Anything else.
+    Value(OsString),
+}
+
+impl Arguments {
+    /// Returns the arguments of the program itself.
+    pub(super) fn new(parser: Parser, help: &'static str) -> Self {
+        Self {
+            parser,
+            command: "",
+            help,
+            option: String::new(),
+        }
+    }
+
+    /// Reads what follows as the arguments of a command, whose help text lists its options.
+    pub(super) fn enter(&mut self, command: &'static str, help: &'static str) {
+        (self.command, self.help) = (command, help);
+    }
+
+    /// Returns the next argument, or `None` after the last one.
+    pub(super) fn next(&mut self) -> Result<Option<Argument>, UsageError> {
+        let option = match self.parser.next() {
+            Ok(None) => return Ok(None),
+            Ok(Some(Arg::Value(value))) => return Ok(Some(Argument::Value(value))),
+            Ok(Some(Arg::Long(name))) => format!("--{name}"),
+            Ok(Some(Arg::Short(letter))) => format!("-{letter}"),
+            Err(lexopt::Error::UnexpectedValue { option, value }) => {
+                let (option, value) = (escape::text(&option), escape::bytes(value.as_bytes()));
+                return Err(self.error(format!("unexpected value {value:?} for {option}")));
+            }
+            Err(error) => return Err(self.error(escape::text(&error.to_string()).to_string())),
+        };
+        let known = options(self.help).find(|(short, long)| *short == option || *long == option);
+        match known {
+            Some((_, long)) => {
+                self.option = option;
+                Ok(Some(Argument::Option(long)))
+            }
+            None => Err(self.unknown_option(&option)),
+        }
+    }
+
+    /// Returns the value of the option that came last.
+    pub(super) fn value(&mut self, expected: &str) -> Result<OsString, UsageError> {
+        let missing = format!("missing value for {}, expected {expected}", self.option);
+        let value = self.parser.value();
+        value.map_err(|_| self.error(missing))
+    }
+
+    /// Returns the value of the option that came last, as `parse` understands it.
+    pub(super) fn parsed<T>(
+        &mut self,
+        expected: &str,
+        parse: impl FnOnce(&str) -> Option<T>,
+    ) -> Result<T, UsageError> {
+        let value = self.value(expected)?;
+        let parsed = value.to_str().and_then(parse);
+        parsed.ok_or_else(|| self.invalid(&value, expected))
+    }
+
+    /// Returns the value of the option that came last, which must be text.
+    pub(super) fn text(&mut self, expected: &str) -> Result<String, UsageError> {
+        self.parsed(expected, |text| Some(text.to_owned()))
+    }
+
+    /// Returns the value of the option that came last, as an absolute path.
+    pub(super) fn path(&mut self) -> Result<PathBuf, UsageError> {
+        let value = self.value("a path")?;
+        absolute(&value).ok_or_else(|| self.invalid(&value, "a path"))
+    }
+
+    /// Returns the value of the option that came last, as a duration.
+    pub(super) fn duration(&mut self) -> Result<Duration, UsageError> {
+        self.parsed(DURATION, duration)
+    }
+
+    /// Returns the error about a value that the option that came last does not accept.
+    pub(super) fn invalid(&self, value: &OsStr, expected: &str) -> UsageError {
+        let (value, option) = (escape::bytes(value.as_bytes()), &self.option);
+        self.error(format!(
+            "invalid value {value:?} for {option}, expected {expected}"
+        ))
+    }
+
+    /// Returns the error about an argument that is not expected here.
+    pub(super) fn unexpected(&self, argument: &Argument) -> UsageError {
+        match argument {
+            Argument::Option(option) => self.unknown_option(option),
+            Argument::Value(value) => {
+                let value = escape::bytes(value.as_bytes());
+                self.error(format!("unexpected argument {value:?}"))
+            }
+        }
+    }
+
+    fn unknown_option(&self, option: &str) -> UsageError {
+        let known = options(self.help).map(|(_, long)| long);
+        let hint = did_you_mean(option, known);
+        self.error(format!("unknown option {}{hint}", escape::text(option)))
+    }
+
+    /// Returns the error about any other problem.
+    pub(super) fn error(&self, problem: impl Into<String>) -> UsageError {
+        UsageError {
+            problem: problem.into(),
+            command: self.command,
+        }
+    }
+}
+
+/// Returns the options that a help text lists: the short name, which may be empty, and the long
+/// one.
+pub(super) fn options(help: &'static str) -> impl Iterator<Item = (&'static str, &'static str)> {
+    help.lines().filter_map(|line| {
+        let entry = line.strip_prefix("  ").filter(|it| it.starts_with('-'))?;
+        let (short, rest) = entry.split_once(", ").unwrap_or(("", entry));
+        let (short, rest) = if short.len() == 2 {
+            (short, rest)
+        } else {
+            ("", entry)
+        };
+        Some((short, rest.split(' ').next()?))
+    })
+}
+
+/// Returns ` (did you mean NAME?)` with the known name that is closest to what was typed, or an
+/// empty text when none is close.
+pub(super) fn did_you_mean(typed: &str, known: impl Iterator<Item = &'static str>) -> String {
+    let by_distance = known.map(|name| {
+        let is_begun = typed.len() >= BEGUN && name.starts_with(typed);
+        (if is_begun { 0 } else { distance(typed, name) }, name)
+    });
+    let closest = by_distance.min_by_key(|(distance, _)| *distance);
+    match closest {
+        Some((distance, name)) if distance <= (typed.len() / 3).max(1) && typed.len() > 2 => {
+            format!(" (did you mean {name}?)")
+        }
+        _ => String::new(),
+    }
+}
+
+/// Returns how many characters must be inserted, removed or replaced to make one text of the other
+/// (Levenshtein distance).
+fn distance(one: &str, other: &str) -> usize {
+    let mut row: Vec<usize> = (0..=other.chars().count()).collect();
+    for (i, a) in one.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, b) in other.chars().enumerate() {
+            let replaced = diagonal + usize::from(a != b);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row.last().copied().unwrap_or_default()
+}
+
+/// Returns a path as an absolute one, so that what is logged and what handlers are told is true
+/// wherever they are; `None` for the empty path.
+pub(super) fn absolute(path: &OsStr) -> Option<PathBuf> {
+    path::absolute(path).ok()
+}
+
+/// Returns the duration that a whole number and its unit are, such as `500ms`, `30s`, `5m` or `1h`.
+/// At most a year, which keeps every moment that is reckoned from it within what a clock can show.
+pub(super) fn duration(words: &str) -> Option<Duration> {
+    let duration = millis(words).map(Duration::from_millis);
+    duration.filter(|duration| *duration <= LONGEST)
+}
+
+/// Returns how many milliseconds a number and its unit are.
+fn millis(words: &str) -> Option<u64> {
+    let digits = words.find(|c: char| !c.is_ascii_digit())?;
+    let (number, unit) = words.split_at(digits);
+    let millis = match unit {
+        "ms" => 1,
+        "s" => 1000,
+        "m" => 60 * 1000,
+        "h" => 60 * 60 * 1000,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(millis)
+}
+
+/// What a duration looks like.
+const DURATION: &str = "a duration such as 500ms, 30s, 5m or 1h";
+
+/// The longest duration that is accepted.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// How many characters of a name have to be there for the rest to be suggested.
+const BEGUN: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_help_text_is_the_list_of_options() {
+        let help =
+            "Usage\n\nOptions:\n  -o, --output FORMAT  text, or json\n  --fast\n      --no\n";
+        let found: Vec<_> = options(help).collect();
+        assert_eq!(found, [("-o", "--output"), ("", "--fast")]);
+    }
+
+    #[test]
+    fn the_nearest_name_is_suggested_when_it_is_near() {
+        let suggested = |typed| did_you_mean(typed, ["--observe", "--type"].into_iter());
+        for near in ["--observ", "--obsreve", "--obs", "--Observe"] {
+            assert_eq!(suggested(near), " (did you mean --observe?)", "{near}");
+        }
+        for far in ["--fast", "-o", "--", ""] {
+            assert_eq!(suggested(far), "", "{far}");
+        }
+    }
+
+    #[test]
+    fn the_distance_is_symmetric_and_counts_single_changes() {
+        for (a, b, expected) in [
+            ("", "", 0),
+            ("run", "run", 0),
+            ("run", "", 3),
+            ("prob", "probe", 1),
+            ("kitten", "sitting", 3),
+        ] {
+            assert_eq!(distance(a, b), expected);
+            assert_eq!(distance(b, a), expected);
+        }
+    }
+
+    #[test]
+    fn a_duration_is_a_whole_number_and_a_unit() {
+        assert_eq!(duration("500ms"), Some(Duration::from_millis(500)));
+        assert_eq!(duration("0s"), Some(Duration::ZERO));
+        assert_eq!(duration("1h"), Some(Duration::from_secs(3600)));
+        for nonsense in [
+            "",
+            "30",
+            "s",
+            "-1s",
+            "1.5s",
+            "9999999h",
+            "99999999999999999999s",
+        ] {
+            assert_eq!(duration(nonsense), None, "{nonsense}");
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! The options that decide what becomes of a plugin: those of `run` that `probe` has, too.
+
+use std::path::PathBuf;
+
+use super::arguments::{Arguments, UsageError, absolute};
+use crate::config::{DaemonConfig, Exec, PLUGINS_DIR, UnknownTypes};
+
+/// What the user chose so far.
+#[derive(Debug, Default)]
+pub(super) struct Chosen {
+    /// Everything that has one value, or a default that values are added to.
+    pub(super) config: DaemonConfig,
+    /// The directories, which replace the default.
+    pub(super) dirs: Vec<PathBuf>,
+    /// The plugin types, which replace the default.
+    types: Vec<String>,
+}
+
+impl Chosen {
+    /// Reads the value of `option`; `false` when it is not one of these options.
+    pub(super) fn read(
+        &mut self,
+        option: &str,
+        arguments: &mut Arguments,
+    ) -> Result<bool, UsageError> {
+        match option {
+            "--root-dir" => self.dirs.push(arguments.path()?.join(PLUGINS_DIR)),
+            "--map-path" => {
+                let (from, to) = arguments.parsed(FROM_TO, from_to)?;
+                self.config.manager.path_map.add(from, to);
+            }
+            "--type" => {
+                let named = |name: &str| (!name.is_empty()).then(|| name.to_owned());
+                self.types.push(arguments.parsed(TYPE, named)?);
+            }
+            "--unknown-types" => {
+                self.config.handlers.unknown_types =
+                    arguments.parsed("reject, accept or ignore", unknown_types)?;
+            }
+            "--exec" => self.add_exec(arguments)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Adds a plugin type with a program, of which a type can have one.
+    fn add_exec(&mut self, arguments: &mut Arguments) -> Result<(), UsageError> {
+        let new = arguments.parsed("TYPE=PROGRAM", exec)?;
+        let programs = &mut self.config.handlers.exec;
+        if programs.iter().any(|exec| exec.kind == new.kind) {
+            let problem = format!("--exec names two programs for type {:?}", new.kind);
+            return Err(arguments.error(problem));
+        }
+        programs.push(new);
+        Ok(())
+    }
+
+    /// Returns the configuration, with the defaults of what was not chosen.
+    pub(super) fn complete(self) -> DaemonConfig {
+        let Self {
+            mut config,
+            dirs,
+            types,
+        } = self;
+        if !dirs.is_empty() {
+            config.manager.plugins_dirs = dirs;
+        }
+        if !types.is_empty() {
+            config.handlers.types = types;
+        }
+        config
+    }
+}
+
+fn unknown_types(word: &str) -> Option<UnknownTypes> {
+    match word {
+        "reject" => Some(UnknownTypes::Reject),
+        "accept" => Some(UnknownTypes::Accept),
+        "ignore" => Some(UnknownTypes::Ignore),
+        _ => None,
+    }
+}
+
+/// Returns a plugin type and its program.
+fn exec(words: &str) -> Option<Exec> {
+    let (kind, program) = words.split_once('=')?;
+    (!kind.is_empty()).then_some(Exec {
+        kind: kind.to_owned(),
+        program: absolute(program.as_ref())?,
+    })
+}
+
+/// Returns a directory as plugins name it, and where it is.
+fn from_to(words: &str) -> Option<(PathBuf, PathBuf)> {
+    let (from, to) = words.split_once('=')?;
+    let to = absolute(to.as_ref())?;
+    from.starts_with('/').then(|| (from.into(), to))
+}
+
+const TYPE: &str = "the name of a plugin type";
+
+const FROM_TO: &str = "FROM=TO, with FROM an absolute path";

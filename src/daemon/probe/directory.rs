@@ -1,0 +1,52 @@
+//! The sockets in a directory that the daemon would find there.
+//!
+//! Shell. Lists directories once, and watches nothing.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::config::MAX_TREE_DEPTH;
+use crate::daemon::scan;
+use crate::watch::{Kind, Problem, is_hidden};
+
+/// What there is in a directory and below it.
+#[derive(Debug, Default)]
+pub struct Sockets {
+    /// The sockets, and the symbolic links to sockets, sorted.
+    pub paths: Vec<PathBuf>,
+    /// The directories that could not be read, or not to the end.
+    pub unread: Vec<(PathBuf, Option<Problem>)>,
+}
+
+/// Returns the sockets that the daemon would find in `dir`; `None` when it is not a directory.
+pub fn sockets_in(dir: &Path) -> Option<Sockets> {
+    if !fs::metadata(dir).is_ok_and(|found| found.is_dir()) {
+        return None;
+    }
+    let mut sockets = Sockets::default();
+    sockets.add_from(dir, 0);
+    sockets.paths.sort();
+    Some(sockets)
+}
+
+impl Sockets {
+    fn add_from(&mut self, dir: &Path, depth: usize) {
+        let listing = match scan::list(dir) {
+            Ok(listing) => listing,
+            Err(problem) => return self.unread.push((dir.to_owned(), Some(problem))),
+        };
+        if !listing.complete {
+            self.unread.push((dir.to_owned(), None));
+        }
+        for entry in listing.entries {
+            let path = dir.join(&entry.name);
+            match entry.kind {
+                _ if is_hidden(&entry.name) => {}
+                // The probe says why it cannot be examined.
+                Kind::Socket(_) | Kind::Unknown => self.paths.push(path),
+                Kind::Directory if depth < MAX_TREE_DEPTH => self.add_from(&path, depth + 1),
+                Kind::Directory | Kind::Other => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! What a probe has found out.
+//!
+//! Values only, and how they are read from the file system.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::grpc::CallError;
+use crate::handler::DialError;
+use crate::http2::{ConnectionError, Preamble, Settings};
+use crate::manager::{EndpointFailure, Verdict};
+use crate::proto::pluginregistration::PluginInfo;
+
+/// What was found out, in the order in which it was.
+#[derive(Debug)]
+pub struct Report {
+    /// The path that was probed.
+    pub socket: PathBuf,
+    /// The ladder, as far as it went: only the last rung can be a failure.
+    pub rungs: Vec<Rung>,
+    /// What the daemon would do for the plugin, or depends on, and the probe did not.
+    pub not_checked: Vec<&'static str>,
+    /// What it comes to.
+    pub outcome: Outcome,
+}
+
+/// One rung of the ladder.
+#[derive(Debug)]
+pub struct Rung {
+    /// What was found out.
+    pub found: Found,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// What one rung has found out.
+#[derive(Debug)]
+pub enum Found {
+    /// What there is at the path.
+    File(Result<File, io::Error>),
+    /// Which process listens; `None` when the system does not say.
+    Peer(Result<Option<Peer>, DialError>),
+    /// How the peer wants HTTP/2 to be spoken.
+    Settings(Result<Settings, NoSettings>),
+    /// Who the plugin says it is.
+    Info(Result<PluginInfo, NoInfo>),
+    /// What the daemon would say to it.
+    Verdict(Verdict),
+    /// Whether an HTTP/2 server answers at the plugin's endpoint.
+    Endpoint {
+        /// Where that is here.
+        path: Arc<Path>,
+        /// Whether it does, or why not.
+        answer: Result<(), EndpointFailure>,
+    },
+}
+
+/// A file, as the system describes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct File {
+    /// What kind of file it is.
+    pub kind: FileKind,
+    /// Whether the path is a symbolic link to it.
+    pub is_link: bool,
+    /// Whose it is.
+    pub uid: u32,
+    /// Which group's it is.
+    pub gid: u32,
+    /// Who may do what: the lower twelve bits.
+    pub mode: u32,
+}
+
+/// A kind of file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileKind {
+    /// A unix socket: what a plugin's path should be.
+    Socket,
+    /// A directory.
+    Directory,
+    /// A regular file.
+    Regular,
+    /// A pipe or a device.
+    Special,
+}
+
+/// The process that listens on a socket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Peer {
+    /// Its id; 0 when it is in a namespace that we do not see into.
+    pub pid: i32,
+    /// Its user's id.
+    pub uid: u32,
+    /// What it calls itself, if the system tells us.
+    pub name: Option<Vec<u8>>,
+}
+
+/// Why a peer has sent no SETTINGS.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NoSettings(pub CallError);
+
+impl NoSettings {
+    /// Returns whether the peer accepted the connection and closed it without a byte.
+    pub fn is_closed_at_once(&self) -> bool {
+        let CallError::Connection { error, .. } = &self.0 else {
+            return false;
+        };
+        *error == ConnectionError::NotHttp2(Preamble::Nothing)
+    }
+}
+
+impl fmt::Display for NoSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_closed_at_once() {
+            f.write_str(
+                "the connection was accepted and closed before any data was received; \
+                 a server that requires TLS does this",
+            )
+        } else {
+            self.0.fmt(f)
+        }
+    }
+}
+
+impl std::error::Error for NoSettings {}
+
+/// Why it is not known who the plugin is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NoInfo {
+    /// The call failed.
+    Call(CallError),
+    /// The reply is not a `PluginInfo`.
+    Undecodable(prost::DecodeError),
+}
+
+impl fmt::Display for NoInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Call(error) => error.fmt(f),
+            Self::Undecodable(error) => write!(f, "cannot decode the GetInfo reply: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for NoInfo {}
+
+/// What a probe comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Outcome {
+    /// The daemon would register the plugin.
+    WouldRegister,
+    /// The daemon would refuse the plugin, and tell it so.
+    WouldRefuse,
+    /// What answers is not a registration service.
+    NotARegistrationService,
+    /// Nothing answers, or not in time.
+    Unreachable,
+    /// The connection was accepted and closed before any data was received.
+    ClosedAtOnce,
+    /// The daemon would register the plugin, but nothing can be called at its endpoint.
+    EndpointUnavailable,
+}
+
+impl File {
+    /// Returns what the file at that path is, or the one that a symbolic link there leads to.
+    pub(super) fn at(path: &Path) -> io::Result<Self> {
+        let is_link = fs::symlink_metadata(path)?.is_symlink();
+        let found = fs::metadata(path)?;
+        Ok(Self {
+            kind: FileKind::of(found.file_type()),
+            is_link,
+            uid: found.uid(),
+            gid: found.gid(),
+            mode: found.mode() & PERMISSIONS,
+        })
+    }
+}
+
+impl FileKind {
+    fn of(found: fs::FileType) -> Self {
+        if found.is_socket() {
+            Self::Socket
+        } else if found.is_dir() {
+            Self::Directory
+        } else if found.is_file() {
+            Self::Regular
+        } else {
+            Self::Special
+        }
+    }
+}
+
+/// The bits of a file's mode that are permissions, not its kind.
+const PERMISSIONS: u32 = 0o7777;
