@@ -42,7 +42,7 @@ fn decode(value: &[u8]) -> Option<Vec<u8>> {
     for group in digits.chunks(4) {
         let mut bits = 0;
         for &digit in group {
-            bits = bits << 6 | number(digit)?;
+            bits = (bits << 6) | number(digit)?;
         }
         let [_, group_octets @ ..] = (bits << (6 * (4 - group.len()))).to_be_bytes();
         octets.extend_from_slice(&group_octets[..group.len() - 1]);

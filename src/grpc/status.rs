@@ -228,7 +228,7 @@ fn decode_message(encoded: &[u8]) -> String {
         }
         match (first, tail) {
             (b'%', [high, low, after @ ..]) if is_hex(*high) && is_hex(*low) => {
-                bytes.push(hex(*high) << 4 | hex(*low));
+                bytes.push((hex(*high) << 4) | hex(*low));
                 rest = after;
             }
             _ => {

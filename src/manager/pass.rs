@@ -247,11 +247,10 @@ impl Manager {
         }
         // One line per change: the same failure again is worth no operator's time.
         let is_news = socket.last_failure.as_deref() != Some(&failure);
-        let level = match is_news {
-            true if failure.is_wanted() => Level::Info,
-            true if failure.is_overtaken() => Level::Debug,
-            true => Level::Warn,
-            false => Level::Debug,
+        let level = match (is_news, failure.is_wanted(), failure.is_overtaken()) {
+            (true, true, _) => Level::Info,
+            (true, false, false) => Level::Warn,
+            _ => Level::Debug,
         };
         let delay = socket.backoff.delay().unwrap_or_default();
         log::log!(level, "{attempt}: {failure}; next try in {delay:?}");

@@ -187,7 +187,8 @@ impl Serving {
 
     fn next_frame(&mut self) -> Option<(u8, u8, u32, Vec<u8>)> {
         let head = self.received.get(..9)?;
-        let length = usize::from(head[0]) << 16 | usize::from(head[1]) << 8 | usize::from(head[2]);
+        let length =
+            (usize::from(head[0]) << 16) | (usize::from(head[1]) << 8) | usize::from(head[2]);
         let (kind, flags) = (head[3], head[4]);
         let stream = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
         let payload = self.received.get(9..9 + length)?.to_vec();

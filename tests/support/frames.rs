@@ -63,7 +63,8 @@ impl Frame {
     /// Takes the first frame off `octets`, if it is there as a whole.
     pub(crate) fn take(octets: &mut Vec<u8>) -> Option<Self> {
         let head: [u8; 9] = octets.get(..9)?.try_into().expect("nine octets");
-        let length = usize::from(head[0]) << 16 | usize::from(head[1]) << 8 | usize::from(head[2]);
+        let length =
+            (usize::from(head[0]) << 16) | (usize::from(head[1]) << 8) | usize::from(head[2]);
         let payload = octets.get(9..9 + length)?.to_vec();
         octets.drain(..9 + length);
         Some(Self {

@@ -315,9 +315,10 @@ fn a_reply_above_the_window_does_not_deadlock() {
         for line in server.hear() {
             let words: Vec<&str> = line.split(' ').collect();
             let increment: usize = words[2].parse().expect("a number");
-            match words[1] {
-                "0" => connection += increment,
-                _ => stream += increment,
+            if words[1] == "0" {
+                connection += increment;
+            } else {
+                stream += increment;
             }
         }
     }
