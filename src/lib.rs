@@ -90,3 +90,10 @@ pub mod simulate;
 
 pub mod cli;
 pub mod daemon;
+
+#[cfg(test)]
+#[path = "../tests/support/inside.rs"]
+mod inside;
+#[cfg(test)]
+#[path = "../tests/support/skip.rs"]
+mod skip;

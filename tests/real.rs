@@ -10,6 +10,10 @@ mod link;
 mod node;
 #[path = "support/plugin.rs"]
 mod plugin;
+#[path = "support/skip.rs"]
+mod skip;
+#[path = "support/watches.rs"]
+mod watches;
 
 use std::fs::{self, File};
 use std::os::fd::AsRawFd as _;
@@ -194,6 +198,9 @@ fn registration_and_service_may_have_one_common_socket() {
 
 #[test]
 fn a_registered_plugin_costs_no_wakeups() {
+    if !watches::are_enough_or_skip() {
+        return;
+    }
     let mut node = Node::start();
     let plugin = Plugin::serve(&node.path("reg.sock"), "one");
     node.until_registered(&plugin);

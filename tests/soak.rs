@@ -10,6 +10,10 @@ mod daemon;
 mod node;
 #[path = "support/plugin.rs"]
 mod plugin;
+#[path = "support/skip.rs"]
+mod skip;
+#[path = "support/watches.rs"]
+mod watches;
 
 use std::env;
 use std::fs;
@@ -62,8 +66,45 @@ fn plugins_that_come_and_go_leave_no_descriptor_and_no_memory_behind() {
 }
 
 #[test]
+fn plugins_that_come_and_go_leave_a_daemon_no_descriptor_and_no_memory() {
+    let _alone = alone();
+    if !watches::are_enough_or_skip() {
+        return;
+    }
+    let cycles = short_or_long(500, 10_000);
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("reg.sock");
+    let mut daemon = Daemon::start(dir.path());
+    let cycle = |daemon: &mut Daemon, n: usize| {
+        let name = format!("plugin-{n}");
+        let plugin = Plugin::serve(&socket, &name);
+        daemon.until_logged(&format!(": registered CSIPlugin {name}"));
+        plugin.stop();
+        daemon.until_logged(&format!(": deregistered CSIPlugin {name}"));
+    };
+    // The last connection is closed a moment after the last line is written.
+    let used = |daemon: &Daemon| {
+        assert!(daemon.is_silent_for(Duration::from_millis(300)));
+        (daemon.descriptors(), daemon.resident())
+    };
+    (0..WARM_UP).for_each(|n| cycle(&mut daemon, n));
+    let before = used(&daemon);
+    (WARM_UP..cycles).for_each(|n| cycle(&mut daemon, n));
+    let after = used(&daemon);
+    println!("{cycles} cycles: descriptors, resident KiB: {before:?} -> {after:?}");
+    assert_eq!(after.0, before.0, "descriptors");
+    assert!(
+        after.1 <= before.1 + SLACK,
+        "resident KiB: {before:?} -> {after:?}"
+    );
+}
+
+#[test]
 fn a_hundred_registered_plugins_wake_nobody() {
     let _alone = alone();
+    if !watches::are_enough_or_skip() {
+        return;
+    }
     let quiet = Duration::from_secs(short_or_long(3, 60));
     // What happens beside the directory is none of its business, but is looked at.
     let dir = tempfile::tempdir().unwrap();

@@ -100,6 +100,8 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
     use super::*;
+    use crate::inside::inside;
+    use crate::skip::{programs_can_be_trusted_or_skip, skip};
 
     fn chmod(path: &Path, mode: u32) {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
@@ -116,6 +118,9 @@ mod tests {
 
     #[test]
     fn a_program_of_ones_own_is_trusted_and_a_link_to_it_leads_there() {
+        if !programs_can_be_trusted_or_skip() {
+            return;
+        }
         let (dir, program) = program();
         assert_eq!(trusted(&program).unwrap(), program);
         let link = dir.path().join("link");
@@ -161,7 +166,17 @@ mod tests {
         let (_dir, program) = program();
         let nobody = 65_534;
         if std::os::unix::fs::chown(&program, Some(nobody), None).is_err() {
-            return; // Only root can give a file away.
+            // Only root can give a file away. In a user namespace root's files belong to nobody.
+            let module = module_path!().trim_start_matches("plugind::");
+            let test = format!("{module}::a_program_of_somebody_else_is_refused");
+            return inside(&test, "true", || {
+                let shell = Path::new("/bin/sh").canonicalize().unwrap();
+                if fs::metadata(&shell).unwrap().uid() == ROOT {
+                    return skip("root cannot give files away in this user namespace");
+                }
+                let problem = trusted(&shell).unwrap_err();
+                assert!(matches!(problem, ProgramProblem::Foreign { path, .. } if path == shell));
+            });
         }
         let problem = trusted(&program).unwrap_err();
         assert!(matches!(problem, ProgramProblem::Foreign { uid, .. } if uid == nobody));

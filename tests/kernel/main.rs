@@ -3,15 +3,20 @@
 //!
 //! Limits and mounts belong to the whole machine, so the tests that change them run in namespaces
 //! of their own ([`inside`]): no privilege is needed, and nobody else notices. Where the system
-//! does not allow that, they are skipped and say so.
+//! does not allow that, they are reported as skipped.
 
+#[path = "../support/inside.rs"]
+mod inside;
 #[path = "../support/node.rs"]
 mod node;
 #[path = "../support/plugin.rs"]
 mod plugin;
+#[path = "../support/skip.rs"]
+mod skip;
+#[path = "../support/watches.rs"]
+mod watches;
 
 mod bare;
-mod inside;
 mod limits;
 mod moves;
 mod processes;

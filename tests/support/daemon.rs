@@ -65,6 +65,17 @@ impl Daemon {
         status(&self.process.id().to_string(), "voluntary_ctxt_switches:")
     }
 
+    /// How many descriptors the daemon has open.
+    pub(crate) fn descriptors(&self) -> usize {
+        let open = format!("/proc/{}/fd", self.0.id());
+        fs::read_dir(open).unwrap().count()
+    }
+
+    /// How much of the daemon is in memory (KiB).
+    pub(crate) fn resident(&self) -> u64 {
+        status(&self.0.id().to_string(), "VmRSS:")
+    }
+
     /// Sends a signal and waits for the end: its status, and how long it took.
     pub(crate) fn end_with(self, signal: Signal) -> (ExitStatus, Duration) {
         self.process.signal(signal);

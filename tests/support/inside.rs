@@ -3,17 +3,19 @@
 use std::env;
 use std::process::Command;
 
+use crate::skip::skip;
+
 /// Runs the test of that name in namespaces of its own: `prepare` is run there by a shell, and then
 /// this binary again, to run the same test, which calls this function again and gets to `body`.
 #[track_caller]
 pub(crate) fn inside(test: &str, prepare: &str, body: impl FnOnce()) {
-    if env::var(INSIDE).as_deref() == Ok(test) {
+    if is_inside(test) {
         return body();
     }
     if !run("true") {
-        eprintln!("{test}: skipped: no namespaces for users are to be had here");
+        skip("user namespaces are not allowed");
     } else if !run(prepare) {
-        eprintln!("{test}: skipped: the namespace does not allow {prepare:?}");
+        skip(&format!("a user namespace does not allow {prepare:?}"));
     } else {
         let output = namespaces(&format!("{prepare} && exec \"$0\" \"$@\""))
             .arg(env::current_exe().unwrap())
@@ -26,6 +28,12 @@ pub(crate) fn inside(test: &str, prepare: &str, body: impl FnOnce()) {
         assert!(output.status.success(), "{said}");
         assert!(said.contains("1 passed"), "no such test: {said}");
     }
+}
+
+/// Returns whether this is the run of the test in its namespaces.
+#[allow(dead_code, reason = "some tests do without")]
+pub(crate) fn is_inside(test: &str) -> bool {
+    env::var(INSIDE).as_deref() == Ok(test)
 }
 
 /// Whether a shell in namespaces of its own can do this.

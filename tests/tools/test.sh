@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Runs `cargo test` with these arguments, and counts in the last line what this machine could not run.
+#
+# A test that cannot run passes, and appends a line with its name and the reason to the file that
+# PLUGIND_SKIPPED names (tests/support/skip.rs). With CI=true that is a failure on a machine that
+# allows user namespaces, for there everything can run except what needs a program that is missing.
+set -euo pipefail
+
+cd "$(dirname "$0")/../.."
+readonly cargo=${CARGO:-cargo}
+unset CARGO # Cargo would take it for its own path.
+
+main() {
+	local status=0
+	PLUGIND_SKIPPED=$(mktemp "${TMPDIR:-/tmp}/skipped.XXXXXX")
+	export PLUGIND_SKIPPED
+	trap 'rm -f "$PLUGIND_SKIPPED"' EXIT
+	"$cargo" test --locked "$@" || status=$?
+	[ $status != 0 ] || fail_in_ci || status=1
+	report
+	exit $status
+}
+
+# Returns 1 in CI if something was skipped without need, and names it.
+fail_in_ci() {
+	local needless
+	[ "${CI:-}" = true ] && unshare -U true 2>/dev/null || return 0
+	needless=$(grep -v ' is not installed$' "$PLUGIND_SKIPPED") || return 0
+	printf '\nCI fails, because these tests can run here but were skipped:\n%s\n' "$needless" >&2
+	return 1
+}
+
+# Prints how many tests were skipped, and how many of them for each reason.
+report() {
+	local reasons
+	reasons=$(cut -f 2 "$PLUGIND_SKIPPED" | sort | uniq -c | sort -rn |
+		awk '{ count = $1; sub(/^ *[0-9]+ /, ""); printf "%s%s: %d", separator, $0, count; separator = "; " }')
+	echo "skipped: $(wc -l <"$PLUGIND_SKIPPED")${reasons:+ ($reasons)}"
+}
+
+main "$@"
