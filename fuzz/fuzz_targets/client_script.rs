@@ -1,4 +1,4 @@
-//! See `bodies/client_script.rs`.
+//! See `tests/fuzz_replay/targets/client_script.rs`.
 
 #![no_main]
 

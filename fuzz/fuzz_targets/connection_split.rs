@@ -1,4 +1,4 @@
-//! See `bodies/connection_split.rs`.
+//! See `tests/fuzz_replay/targets/connection_split.rs`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! See `bodies/frames.rs`.
+//! See `tests/fuzz_replay/targets/frames.rs`.
 
 #![no_main]
 

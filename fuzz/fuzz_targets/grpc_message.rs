@@ -1,4 +1,4 @@
-//! See `bodies/grpc_message.rs`.
+//! See `tests/fuzz_replay/targets/grpc_message.rs`.
 
 #![no_main]
 

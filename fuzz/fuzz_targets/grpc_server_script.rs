@@ -1,4 +1,4 @@
-//! See `bodies/grpc_server_script.rs`.
+//! See `tests/fuzz_replay/targets/grpc_server_script.rs`.
 
 #![no_main]
 

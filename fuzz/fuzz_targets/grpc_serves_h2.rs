@@ -1,4 +1,4 @@
-//! See `bodies/grpc_serves_h2.rs`.
+//! See `tests/fuzz_replay/targets/grpc_serves_h2.rs`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! See `bodies/grpc_status.rs`.
+//! See `tests/fuzz_replay/targets/grpc_status.rs`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! See `bodies/h2_serves_us.rs`.
+//! See `tests/fuzz_replay/targets/h2_serves_us.rs`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! See `bodies/hpack_decode.rs`; and `loona-hpack` must read the same in every block.
+//! See `tests/fuzz_replay/targets/hpack_decode.rs`; and `loona-hpack` must read the same in every block.
 
 #![no_main]
 

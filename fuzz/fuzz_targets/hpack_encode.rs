@@ -1,4 +1,4 @@
-//! See `bodies/hpack_encode.rs`; and `loona-hpack` must read what we write.
+//! See `tests/fuzz_replay/targets/hpack_encode.rs`; and `loona-hpack` must read what we write.
 
 #![no_main]
 

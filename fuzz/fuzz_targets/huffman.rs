@@ -1,4 +1,4 @@
-//! See `bodies/huffman.rs`; and a code is accepted exactly when it is what `httlib-huffman` writes
+//! See `tests/fuzz_replay/targets/huffman.rs`; and a code is accepted exactly when it is what `httlib-huffman` writes
 //! for the string: of all codes with the same meaning, only one has the right padding.
 
 #![no_main]

@@ -1,4 +1,4 @@
-//! See `bodies/plugin_info.rs`.
+//! See `tests/fuzz_replay/targets/plugin_info.rs`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! See `bodies/server_script.rs`.
+//! See `tests/fuzz_replay/targets/server_script.rs`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! See `bodies/we_serve_h2.rs`.
+//! See `tests/fuzz_replay/targets/we_serve_h2.rs`.
 
 #![no_main]
 

@@ -1,6 +1,6 @@
 //! Plays again what the fuzzer found worth keeping, and twenty thousand mutations of it.
 //!
-//! The bodies are those that `fuzz/` runs for hours. Here they run for seconds, without a fuzzer,
+//! The targets are those that `fuzz/` runs for hours. Here they run for seconds, without a fuzzer,
 //! from a seed. An input that fails is written to a file, and the panic says how to play it alone:
 //!
 //! ```text
@@ -9,23 +9,28 @@
 //!
 //! The last folder on the way to the file is the target's name.
 
-#[path = "../../fuzz/bodies/mod.rs"]
-pub mod bodies;
 mod mutation;
 #[path = "../manager/rng.rs"]
 #[allow(dead_code)] // Other tests ask more of it.
 mod rng;
+#[path = "../support/skip.rs"]
+mod skip;
+pub mod targets;
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, panic};
 
-use bodies::{Check, TARGETS};
 use rng::Rng;
+use skip::skip;
+use targets::{Check, TARGETS};
 
 #[test]
 fn what_was_kept_passes() {
     if let Some(alone) = env::var_os("PLUGIND_FUZZ_INPUT") {
         return play_alone(Path::new(&alone));
+    }
+    if is_packaged() {
+        return;
     }
     for (name, check) in TARGETS {
         for (path, bytes) in corpus(name) {
@@ -37,7 +42,7 @@ fn what_was_kept_passes() {
 
 #[test]
 fn mutations_of_what_was_kept_pass() {
-    if env::var_os("PLUGIND_FUZZ_INPUT").is_some() {
+    if env::var_os("PLUGIND_FUZZ_INPUT").is_some() || is_packaged() {
         return;
     }
     for (seed, (name, check)) in (1..).zip(TARGETS) {
@@ -51,6 +56,9 @@ fn mutations_of_what_was_kept_pass() {
 
 #[test]
 fn every_target_has_a_corpus_and_a_program() {
+    if is_packaged() {
+        return;
+    }
     let targets: Vec<&str> = TARGETS.map(|(name, _)| name).to_vec();
     for (folder, what) in [("fuzz/corpus", "corpus"), ("fuzz/fuzz_targets", "program")] {
         let mut there: Vec<String> = entries(Path::new(folder))
@@ -62,6 +70,16 @@ fn every_target_has_a_corpus_and_a_program() {
         wanted.sort_unstable();
         assert_eq!(there, wanted, "a {what} for each target");
     }
+}
+
+/// Returns whether the source is that of the published package, which has no corpus; reports the
+/// running test as skipped if so.
+fn is_packaged() -> bool {
+    let packaged = !Path::new("fuzz").exists();
+    if packaged {
+        skip("the package has no fuzzing corpus");
+    }
+    packaged
 }
 
 /// Plays one input, and lets it panic.

@@ -44,7 +44,8 @@ fn replace(old: Option<&mut u8>, rng: &mut Rng) {
 
 /// Somewhere in so many octets, or behind them.
 fn place(length: usize, rng: &mut Rng) -> usize {
-    usize::try_from(rng.below(0..length as u64 + 1)).expect("no more than a length")
+    let end = length as u64 + 1;
+    usize::try_from(rng.below(0..end)).expect("no more than a length")
 }
 
 /// Any octet; those at the ends of their range more often.

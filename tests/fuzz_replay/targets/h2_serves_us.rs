@@ -1,4 +1,4 @@
-//! The `h2` crate serves our client, in memory: what one side sends whole, the other receives whole.
+//! The `h2` crate serves our client, in memory: the other side receives what one sends.
 //!
 //! An input is the server's settings, how much moves through the pipe at a time, and calls: what
 //! each asks, and what the server answers. Nobody waits for a clock or a runtime: each side is
@@ -216,5 +216,5 @@ const MOST_CALLS: usize = 3;
 /// The largest reply that calls accept (octets).
 const LARGEST_REPLY: usize = 100_000;
 
-/// What a call may hold: its request, and its reply in a vector that doubles, and once more (octets).
+/// What a call may hold: its request, and its reply twice in a vector that doubles (octets).
 const CALL: usize = 400_000;

@@ -1,15 +1,15 @@
 //! What is fuzzed: one function for each target, from any octets to a panic or not.
 //!
-//! Plain functions, so that two programs can call them: the fuzzer (`fuzz_targets/`), which looks
-//! for octets that nobody thought of, and an ordinary test (`tests/fuzz_replay`), which plays all
-//! that was found again. What needs a package that the tests do not have stays in the fuzzer.
+//! Plain functions, so that two programs can call them: the fuzzer (`fuzz/fuzz_targets/`), which
+//! looks for new inputs, and an ordinary test (`tests/fuzz_replay`), which replays all that was
+//! found. What needs a package that the tests do not have stays in the fuzzer.
 //!
-//! Each body reads its octets with [`input::Input`], which never runs dry, so that every input means
+//! Each target reads its input by [`input::Input`], which never runs dry, so that every input means
 //! something; plays a peer with the frames of [`wire`], which share no code with ours; and listens
 //! to what ours writes with [`listener`]. What holds memory is held to a bound after every step.
 //! Those that play any sequence of operations are a [`script`].
 
-// Panicking is how a body says that something is wrong.
+// A target panics to report that something is wrong.
 #![allow(clippy::missing_panics_doc)]
 
 pub mod client_script;
@@ -35,10 +35,10 @@ mod pipe;
 mod script;
 mod wire;
 
-/// A body: panics when something is wrong.
+/// A target: panics when something is wrong.
 pub type Check = fn(&[u8]);
 
-/// Every target's name and body.
+/// Every target's name and function.
 pub const TARGETS: [(&str, Check); 14] = [
     ("connection_split", connection_split::check),
     ("client_script", client_script::check),

@@ -54,7 +54,7 @@ enum Verdict<'a> {
     Class(Class),
     /// What this plainer one does.
     Like(Frame<'a>),
-    /// What its header block says, which is for other bodies to judge.
+    /// What its header block says, which other targets judge.
     Either,
 }
 

@@ -1,9 +1,9 @@
 //! What all scripts have in common: a machine of ours at one end of a connection, a peer that says
 //! what the input makes it say, a clock that is a number, and somebody who listens.
 //!
-//! Whatever a script does, after `handle_timeout` no deadline lies in the past; the machine holds no
-//! more than its bound; what it writes is what [`Listener`] allows; and when the connection is over
-//! nothing is left to write and nothing to wait for.
+//! Whatever a script does, no deadline lies in the past after `handle_timeout`; the machine holds
+//! no more than its bound; what it writes is what [`Listener`] allows; and when the connection is
+//! over nothing is left to write and nothing to wait for.
 
 use std::time::Duration;
 

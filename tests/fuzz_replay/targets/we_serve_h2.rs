@@ -1,7 +1,7 @@
 //! We serve the `h2` crate, in memory: what one side sends whole, the other receives whole.
 //!
-//! An input is the client's settings, how much moves through the pipe at a time, and exchanges: what
-//! each asks and what it is answered. Each side is polled until both stand still.
+//! An input is the client's settings, how much moves through the pipe at a time, and exchanges:
+//! what each asks and what it is answered. Each side is polled until both stand still.
 
 use std::collections::BTreeMap;
 
