@@ -67,13 +67,13 @@ impl Daemon {
 
     /// How many descriptors the daemon has open.
     pub(crate) fn descriptors(&self) -> usize {
-        let open = format!("/proc/{}/fd", self.0.id());
+        let open = format!("/proc/{}/fd", self.process.id());
         fs::read_dir(open).unwrap().count()
     }
 
     /// How much of the daemon is in memory (KiB).
     pub(crate) fn resident(&self) -> u64 {
-        status(&self.0.id().to_string(), "VmRSS:")
+        status(&self.process.id().to_string(), "VmRSS:")
     }
 
     /// Sends a signal and waits for the end: its status, and how long it took.

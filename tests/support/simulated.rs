@@ -55,6 +55,11 @@ impl Simulated {
         self.process.signal(Signal::SIGUSR1);
     }
 
+    /// Kills it, so that it leaves its socket behind.
+    pub(crate) fn kill(&self) {
+        self.process.signal(Signal::SIGKILL);
+    }
+
     /// Asks it to end, and waits until it has, with these as its last words.
     #[track_caller]
     pub(crate) fn end_saying(self, words: &str) -> ExitStatus {

@@ -1,0 +1,91 @@
+//! The built binary, for what only a real kernel can show: plugins that are killed, sockets that
+//! are moved and replaced, a root that is removed. `tests/kernel` shows more of it in the library.
+
+#[path = "support/binary.rs"]
+mod binary;
+#[path = "support/daemon.rs"]
+mod daemon;
+#[path = "support/plugin.rs"]
+mod plugin;
+#[path = "support/simulated.rs"]
+mod simulated;
+
+use std::fs;
+
+use self::daemon::Daemon;
+use self::plugin::Plugin;
+use self::simulated::Simulated;
+
+#[test]
+fn a_plugin_that_is_killed_is_down_and_registered_again_after_its_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut daemon = Daemon::start(dir.path());
+    let plugin = Simulated::start(dir.path(), "CSIPlugin", "mortal", &[]);
+    until_registered(&mut daemon, "mortal");
+    plugin.kill();
+    assert_eq!(plugin.until_ended().code(), None);
+    let line = daemon.until_logged(" is down");
+    assert!(line.contains("mortal"), "{line}");
+
+    let again = Simulated::start(dir.path(), "CSIPlugin", "mortal", &[]);
+    until_deregistered(&mut daemon, "mortal");
+    until_registered(&mut daemon, "mortal");
+    again.until_said("told that it is registered");
+}
+
+#[test]
+fn a_socket_that_is_moved_in_is_registered_and_one_that_is_moved_out_is_deregistered() {
+    let elsewhere = tempfile::tempdir().unwrap();
+    let outside = elsewhere.path().join("reg.sock");
+    let dir = tempfile::tempdir().unwrap();
+    let within = dir.path().join("reg.sock");
+    let mut daemon = Daemon::start(dir.path());
+    let plugin = Plugin::serve(&outside, "mover");
+    for _ in 0..2 {
+        fs::rename(&outside, &within).unwrap();
+        until_registered(&mut daemon, "mover");
+        assert!(plugin.until_told().plugin_registered);
+        fs::rename(&within, &outside).unwrap();
+        until_deregistered(&mut daemon, "mover");
+    }
+}
+
+#[test]
+fn a_socket_that_is_replaced_is_deregistered_before_its_successor_is_registered() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("reg.sock");
+    let mut daemon = Daemon::start(dir.path());
+    let _old = Plugin::serve(&socket, "old");
+    until_registered(&mut daemon, "old");
+    let hidden = dir.path().join(".reg.sock");
+    let new = Plugin::serve(&hidden, "new");
+    fs::rename(&hidden, &socket).unwrap();
+    until_deregistered(&mut daemon, "old");
+    until_registered(&mut daemon, "new");
+    assert!(new.until_told().plugin_registered);
+}
+
+#[test]
+fn a_root_that_is_removed_with_its_plugins_is_created_and_watched_again() {
+    let above = tempfile::tempdir().unwrap();
+    let root = above.path().join("registry");
+    let mut daemon = Daemon::start(&root);
+    let _before = Plugin::serve(&root.join("reg.sock"), "before");
+    until_registered(&mut daemon, "before");
+    fs::remove_dir_all(&root).unwrap();
+    until_deregistered(&mut daemon, "before");
+    daemon.until_logged("all is well again");
+    let after = Plugin::serve(&root.join("reg.sock"), "after");
+    until_registered(&mut daemon, "after");
+    assert!(after.until_told().plugin_registered);
+}
+
+#[track_caller]
+fn until_registered(daemon: &mut Daemon, name: &str) {
+    daemon.until_logged(&format!(": registered CSIPlugin {name}"));
+}
+
+#[track_caller]
+fn until_deregistered(daemon: &mut Daemon, name: &str) {
+    daemon.until_logged(&format!(": deregistered CSIPlugin {name}"));
+}
