@@ -7,8 +7,17 @@ DIR ?= target/plugins
 SEEDS ?= 100000
 # For how many seconds `make bench` looks on while nothing happens.
 REST ?= 60
+# The tests that run the built binary, cargo's or the static one.
+BINARY_TESTS = binary binary_kernel probe simulate soak
 # How long `make fuzz` has for each target.
 FUZZ_SECONDS ?= 30
+# With these versions of Rust a finding of `make lint` is an error, with others a warning.
+LINT_RUST = 1.85 1.95 1.96
+
+# Ends a target with status 1 if something is missing that it needs. No target installs anything:
+# that is left to .ci/with-tools.
+NEEDS = @CARGO=$(CARGO) tests/tools/needs.sh check $@
+TEST = CARGO=$(CARGO) tests/tools/test.sh
 
 .PHONY: help
 help: ## Show this list
@@ -16,42 +25,55 @@ help: ## Show this list
 
 .PHONY: build
 build: ## Build the binary for release: target/release/plugind
+	$(NEEDS)
 	$(CARGO) build --release --locked
 
 .PHONY: static
 static: ## Build the static binary target/static/plugind, and run the end-to-end tests against it
-	tests/static/build.sh
+	$(NEEDS)
+	CARGO=$(CARGO) tests/static/build.sh
 	tests/static/check.sh
-	PLUGIND_BINARY=$(CURDIR)/target/static/plugind $(CARGO) test --locked --test binary --test probe --test simulate
+	PLUGIND_BINARY=$(CURDIR)/target/static/plugind $(TEST) $(addprefix --test ,$(BINARY_TESTS))
 
 .PHONY: run
 run: ## Run the daemon on DIR (default: target/plugins); Ctrl-C ends it
+	$(NEEDS)
 	$(CARGO) run --locked -- run --plugins-dir $(DIR) -v
 
 .PHONY: demo
 demo: ## Show plugins register, go, and come back: no root, no network
+	$(NEEDS)
 	$(CARGO) build --locked --bin plugind
 	tests/demo.sh
 
 .PHONY: test
-test: ## Run all tests
-	$(CARGO) test --locked
+test: ## Run all tests; the last line counts those that this machine cannot run
+	$(NEEDS)
+	$(TEST)
+
+.PHONY: msrv
+msrv: ## Run all tests with the oldest Rust that Cargo.toml allows
+	$(NEEDS)
+	CARGO=$(CARGO) tests/tools/msrv.sh
 
 .PHONY: sim
 sim: ## Try SEEDS random orders of events (default: 100000); SEED=n replays one
+	$(NEEDS)
 	SEEDS=$(SEEDS) $(CARGO) test --locked --profile sim --test manager simulation -- --nocapture
 
 .PHONY: soak
 soak: ## Try plugins for a long time: 10,000 that come and go, 100 that do nothing
+	$(NEEDS)
 	PLUGIND_SOAK=1 $(CARGO) test --locked --test soak -- --nocapture --test-threads 1
 
 .PHONY: cost
 cost: ## Count what one more plugin costs, with few and with many (needs valgrind)
+	$(NEEDS)
 	CARGO_PROFILE_BENCH_STRIP=none CARGO_PROFILE_BENCH_LTO=off $(CARGO) bench --locked --bench cost
 
 .PHONY: fuzz
 fuzz: ## Fuzz each target for FUZZ_SECONDS (default: 30); TARGET=name only one
-	$(CARGO) fuzz --version || $(CARGO) install cargo-fuzz --locked
+	$(NEEDS)
 	$(CARGO) fuzz build --sanitizer none
 	set -e; for target in $(or $(TARGET),$$($(CARGO) fuzz list)); do \
 		mkdir -p fuzz/target/found/$$target; \
@@ -66,7 +88,8 @@ h2spec: ## Hold both ends of HTTP/2 to its specification with h2spec (needs Go)
 
 .PHONY: bench
 bench: ## Measure the static binary beside a bare client; REST=n shortens the 60 s of nothing
-	tests/static/build.sh
+	$(NEEDS)
+	CARGO=$(CARGO) tests/static/build.sh
 	$(CARGO) build --release --locked --example call-cost
 	PLUGIND_BINARY=$(CURDIR)/target/static/plugind \
 		PLUGIND_BENCH_CALL_COST=$(CURDIR)/target/release/examples/call-cost \
@@ -75,7 +98,7 @@ bench: ## Measure the static binary beside a bare client; REST=n shortens the 60
 .PHONY: bench-peers
 bench-peers: ## The same, with kubelet's own plugin manager beside it (needs Go)
 	@if ! command -v go >/dev/null; then \
-		echo "bench-peers: skipped, there is no Go"; \
+		echo "bench-peers: skipped: Go is not installed"; \
 	else \
 		set -ex; \
 		go build -C tests/peers/kubelet -trimpath -o $(CURDIR)/target/peers/kubelet .; \
@@ -84,23 +107,34 @@ bench-peers: ## The same, with kubelet's own plugin manager beside it (needs Go)
 
 .PHONY: mistakes
 mistakes: ## Plant known mistakes in a copy of the source: does the simulation find them all?
+	$(NEEDS)
 	$(CARGO) run --locked --quiet --example mistakes
 
 # Counted by the compiler's own instrumentation, in lines of code that ship: tests/tools/coverage.rs.
 .PHONY: coverage
 coverage: ## Count which lines of the protocol the tests run: more than 95 % of each folder
+	$(NEEDS)
 	$(CARGO) run --locked --quiet --example coverage
 
 .PHONY: lint
 lint: ## Check format, lints and documentation
-	$(CARGO) fmt --check
-	$(CARGO) fmt --check --manifest-path fuzz/Cargo.toml
-	$(CARGO) clippy --locked --all-targets -- -D warnings
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --quiet
+	$(NEEDS)
+	CARGO=$(CARGO) KNOWN="$(LINT_RUST)" tests/tools/lint.sh
 
 .PHONY: proto
 proto: ## Generate src/proto/ from proto/ (no protoc needed)
+	$(NEEDS)
 	PLUGIND_WRITE_PROTO=1 $(CARGO) test --locked --test proto
 
+# One after the other, so that the test runner's closing lines end it.
 .PHONY: check
-check: lint static demo test ## Check everything, as CI does
+check: ## Check everything, as CI does: demo, test, lint, static
+	$(NEEDS)
+	set -e; for target in demo test lint static; do $(MAKE) --no-print-directory $$target; done
+
+.PHONY: full
+full: ## Check everything, and soak, simulate, plant mistakes and fuzz (60 s for each target)
+	$(NEEDS)
+	set -e; for target in soak sim mistakes "fuzz FUZZ_SECONDS=60" check; do \
+		$(MAKE) --no-print-directory $$target; \
+	done

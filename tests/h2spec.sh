@@ -13,7 +13,7 @@ sections=(generic hpack http2/3 http2/4 http2/5.1 http2/5.4 http2/5.5 http2/6 ht
 
 main() {
 	if ! command -v go >/dev/null; then
-		echo "h2spec: skipped, there is no Go"
+		echo "h2spec: skipped: Go is not installed"
 		return
 	fi
 	GOBIN=$target/h2spec go install "github.com/summerwind/h2spec/cmd/...@$version"

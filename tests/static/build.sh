@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# Builds the fully static, position-independent binary target/static/plugind, and installs what that
-# takes where it can.
+# Builds the fully static, position-independent binary target/static/plugind.
 #
 # Where rustup's musl target is installed, cargo does it alone. Elsewhere Debian's compiler builds the
 # standard library from its sources, without backtraces: that needs no rustup, and the file is less
@@ -9,6 +8,7 @@ set -euo pipefail
 
 cd "$(dirname "$0")/../.."
 readonly cargo=${CARGO:-cargo}
+unset CARGO # Cargo would take it for its own path.
 readonly target=x86_64-unknown-linux-musl
 readonly build=target/static
 
@@ -17,28 +17,10 @@ main() {
 	if [ -d "$(rustc --print sysroot)/lib/rustlib/$target/lib" ]; then
 		"$cargo" build --release --locked --target "$target" --target-dir "$build"
 	else
-		install_debian_toolchain
 		link_musl
 		build_with_std
 	fi
 	cp "$build/$target/release/plugind" "$build/plugind"
-}
-
-# Installs Debian's compiler, the sources of its standard library, and musl.
-install_debian_toolchain() {
-	local package missing=()
-	for package in gcc libc6-dev musl-dev rustc-web cargo-web rust-web-src; do
-		dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
-	done
-	[ ${#missing[@]} = 0 ] && return
-	command -v apt-get >/dev/null || {
-		echo "make static needs rustup's target: rustup target add $target" >&2
-		exit 1
-	}
-	local as_root=
-	[ "$(id -u)" = 0 ] || as_root=sudo
-	$as_root apt-get update -q
-	DEBIAN_FRONTEND=noninteractive $as_root apt-get install -qy --no-install-recommends "${missing[@]}"
 }
 
 # Puts what the linker takes from a musl toolchain into one directory.

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Checks format, lints and documentation. With a Rust that KNOWN names a finding is an error. With any
+# other it is a warning, because each version of the linter brings lints that the source cannot know.
+set -euo pipefail
+
+cd "$(dirname "$0")/../.."
+readonly cargo=${CARGO:-cargo}
+unset CARGO # Cargo would take it for its own path.
+
+main() {
+	local version level=warn
+	version=$(rustc --version | cut -d ' ' -f 2)
+	[[ " $KNOWN " != *" ${version%.*} "* ]] || level=deny
+	check_format
+	check_lints
+	RUSTDOCFLAGS=$(flags) "$cargo" doc --locked --no-deps --quiet
+}
+
+check_format() {
+	"$cargo" fmt --version >/dev/null 2>&1 || { skip format rustfmt && return; }
+	"$cargo" fmt --check && "$cargo" fmt --check --manifest-path fuzz/Cargo.toml || [ $level = warn ]
+}
+
+check_lints() {
+	"$cargo" clippy --version >/dev/null 2>&1 || { skip lints clippy && return; }
+	"$cargo" clippy --locked --all-targets -- $(flags)
+}
+
+# What makes a finding an error, or keeps it from being one.
+flags() {
+	[ $level = deny ] && echo -D warnings || echo --cap-lints warn
+}
+
+skip() {
+	echo "lint: skipped the $1, because $2 is not installed" >&2
+}
+
+main

@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# Builds the source and runs its tests with the oldest Rust that Cargo.toml allows. If that is not the
+# Rust in use, it comes from rustup where it is installed there, or from Debian's packages where apt
+# has them: they are unpacked below target/, and nothing is installed.
+set -euo pipefail
+
+cd "$(dirname "$0")/../.."
+readonly cargo=${CARGO:-cargo}
+unset CARGO # Cargo would take it for its own path.
+readonly oldest=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+readonly root=$PWD/target/msrv/root
+export CARGO_TARGET_DIR=$PWD/target/msrv/build
+
+main() {
+	if [[ $("$cargo" --version) == "cargo $oldest."* ]]; then
+		echo "msrv: the Rust in use is $oldest, with which all tests run"
+	elif command -v rustup >/dev/null && rustup run "$oldest" cargo --version >/dev/null 2>&1; then
+		run_tests rustup run "$oldest" cargo
+	elif [ -x "$root/usr/bin/cargo" ] || unpack_packages; then
+		export LD_LIBRARY_PATH=$root/usr/lib/x86_64-linux-gnu:$root/lib/x86_64-linux-gnu
+		export PATH=$root/usr/bin:$PATH RUSTC=$root/usr/bin/rustc RUSTDOC=$root/usr/bin/rustdoc
+		run_tests "$root/usr/bin/cargo"
+	else
+		echo "msrv: skipped, because neither rustup nor apt has Rust $oldest here"
+	fi
+}
+
+run_tests() {
+	"$@" --version
+	"$@" test --locked
+}
+
+# Unpacks Debian's packages of that version, and the libraries that they use and this machine lacks.
+# Returns 1 if apt does not have them.
+unpack_packages() {
+	local version package packages=() download=$PWD/target/msrv/packages
+	command -v apt-cache >/dev/null || return 1
+	version=$(apt-cache madison rustc-web | awk -v prefix="$oldest." 'index($3, prefix) == 1 { print $3; exit }')
+	[ -n "$version" ] || return 1
+	for package in rustc-web cargo-web libstd-rust-web-dev "libstd-rust-web-$oldest"; do
+		packages+=("$package=$version")
+	done
+	for package in $(libraries "$version"); do
+		dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || packages+=("$package")
+	done
+	rm -rf "$root" "$download"
+	mkdir -p "$root" "$download"
+	(cd "$download" && apt-get download -q -o APT::Sandbox::User=root "${packages[@]}") || return 1
+	for package in "$download"/*.deb; do
+		dpkg -x "$package" "$root"
+	done
+	rm -rf "$download"
+}
+
+# Every library that the packages depend on.
+libraries() {
+	local direct
+	direct=$(apt-cache show "libstd-rust-web-$oldest=$1" "cargo-web=$1" | sed -n 's/^Depends: //p' |
+		tr ',|' '\n\n' | sed 's/(.*//' | grep -o '\blib[^ ]*' | grep -v '^libstd-rust' | sort -u)
+	apt-cache depends --recurse --no-recommends --no-suggests --no-conflicts --no-breaks \
+		--no-replaces --no-enhances $direct | grep '^lib' | sort -u
+}
+
+main

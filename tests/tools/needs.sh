@@ -1,0 +1,167 @@
+#!/usr/bin/env bash
+# Names the packages that make's targets need and that this machine lacks. It installs nothing.
+#
+#   needs.sh list TARGET...    prints each package in a line; behind it stands "optional" if the target
+#                              still does the rest of its work without it, "crate" if cargo installs it
+#   needs.sh check TARGET...   explains what is missing without being optional, and ends with status 1
+set -euo pipefail
+
+cd "$(dirname "$0")/../.."
+readonly cargo=${CARGO:-cargo}
+# The oldest Rust that compiles the source: Cargo.toml names it.
+readonly oldest=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+readonly musl=x86_64-unknown-linux-musl
+
+main() {
+	local mode=$1 target found=()
+	shift
+	for target; do
+		needs_of "$target"
+	done
+	case $mode in
+	list) [ ${#found[@]} = 0 ] || printf '%s\n' "${found[@]}" | sort -u ;;
+	check) check "$@" ;;
+	esac
+}
+
+# Adds what one target needs. A target that is not named here needs no more than a shell.
+needs_of() {
+	case $1 in
+	build | run | demo | test | sim | soak | coverage | mistakes | proto | package | msrv) needs_cargo ;;
+	static | bench) needs_cargo && needs_static ;;
+	lint) needs_cargo && needs_lints ;;
+	fuzz) needs_cargo && needs_fuzzer ;;
+	cost) needs_cargo && needs_command valgrind valgrind ;;
+	check) needs_of lint && needs_of static ;;
+	full) needs_of check && needs_of fuzz ;;
+	esac
+}
+
+# Cargo, a linker, and the C library that programs are linked with.
+needs_cargo() {
+	needs_command make make
+	needs_command cc gcc
+	[[ $(cc -print-file-name=Scrt1.o 2>/dev/null) == /* ]] || add libc6-dev
+	is_new_enough "$cargo" && is_new_enough rustc || add "cargo$(family)" "rustc$(family)"
+	# Cargo fetches crates by HTTPS. It may have them all, so that it can do without.
+	[ -e "${SSL_CERT_FILE:-/etc/ssl/certs/ca-certificates.crt}" ] || add "ca-certificates optional"
+}
+
+# The static binary: rustup's target, or Debian's compiler with musl and the sources of its standard
+# library, which no other compiler accepts.
+needs_static() {
+	[ ! -d "$(rustc --print sysroot 2>/dev/null)/lib/rustlib/$musl/lib" ] || return 0
+	needs_command gcc gcc
+	[ -e /usr/lib/x86_64-linux-musl/rcrt1.o ] || add musl-dev
+	if is_new_enough /usr/bin/cargo && is_new_enough /usr/bin/rustc; then
+		[ "$(version_of /usr/bin/rustc)" = "$(sources)" ] || add "$(fitting "$(sources_package)")"
+	else
+		add "cargo$(family)" "rustc$(family)" "$(sources_package)"
+	fi
+}
+
+# The formatter and the linter. They are their compiler's: rustup has its own.
+needs_lints() {
+	command -v rustup >/dev/null && return
+	"$cargo" fmt --version >/dev/null 2>&1 || add "$(fitting "rustfmt$(family)") optional"
+	"$cargo" clippy --version >/dev/null 2>&1 || add "$(fitting "$(clippy_package)") optional"
+}
+
+# libFuzzer is compiled from C++; cargo-fuzz is not a package but a crate.
+needs_fuzzer() {
+	needs_command g++ g++
+	"$cargo" fuzz --version >/dev/null 2>&1 || add "cargo-fuzz crate"
+}
+
+# Needs the package $2 if the command $1 does not exist.
+needs_command() {
+	command -v "$1" >/dev/null || add "$2"
+}
+
+add() {
+	found+=("$@")
+}
+
+# The Rust version that a compiler or cargo reports, or nothing.
+version_of() {
+	"$1" --version 2>/dev/null | cut -d ' ' -f 2
+}
+
+is_new_enough() {
+	local version
+	version=$(version_of "$1") || return
+	[ -n "$version" ] && printf '%s\n' "$oldest" "$version" | sort -CV
+}
+
+# The version of the standard library's sources that Debian installs, or nothing.
+sources() {
+	[ ! -d /usr/lib/rustlib/src/rust/library/std ] || realpath /usr/lib/rustlib/src/rust | sed 's/.*rustc-//'
+}
+
+# How Debian's names of the newest Rust end. A stable release keeps its first Rust as `rustc`; a
+# newer one, which browsers need, is `rustc-web`, and only one of them can be installed.
+family() {
+	if is_installed rustc-web; then
+		echo -web
+	elif provides rustc; then
+		echo
+	elif provides rustc-web || grep -qs '^VERSION_ID="12"' /etc/os-release; then
+		echo -web
+	fi
+}
+
+sources_package() {
+	[ "$(family)" = -web ] && echo rust-web-src || echo rust-src
+}
+
+clippy_package() {
+	[ "$(family)" = -web ] && echo rust-web-clippy || echo rust-clippy
+}
+
+is_installed() {
+	dpkg-query -W -f '${Status}' "$1" 2>/dev/null | grep -q 'ok installed'
+}
+
+# Whether apt knows a version of this compiler that is new enough.
+provides() {
+	local version
+	version=$(apt-cache policy "$1" 2>/dev/null | sed -n 's/^ *Candidate: //p')
+	[ -n "$version" ] && [ "$version" != '(none)' ] && dpkg --compare-versions "$version" ge "$oldest"
+}
+
+# The package $1, in the version that belongs to Debian's compiler if that is installed: apt would
+# take the newest, and replace the compiler for it.
+fitting() {
+	local compiler version=
+	compiler=$(version_of /usr/bin/rustc) || true
+	[ -z "$compiler" ] || version=$(apt-cache madison "$1" 2>/dev/null |
+		awk -v prefix="$compiler+" 'index($3, prefix) == 1 { print $3; exit }')
+	echo "$1${version:+=$version}"
+}
+
+# Ends with status 1 if something is missing that is not optional, and tells how to install all.
+check() {
+	local line required= packages=() crates=()
+	for line in "${found[@]}"; do
+		[[ $line == *' optional' ]] || required+="${line% crate} "
+		[[ $line == *' crate' ]] && crates+=("${line% *}") || packages+=("${line% *}")
+	done
+	[ -n "$required" ] || return 0
+	echo "make $*: missing on this machine: $(unique $required)" >&2
+	if [ ${#packages[@]} = 0 ]; then
+		:
+	elif command -v apt-get >/dev/null; then
+		echo "  apt-get update && apt-get install --no-install-recommends $(unique "${packages[@]}")" >&2
+	else
+		echo "  (packages as Debian names them; Rust has to be $oldest or newer)" >&2
+	fi
+	[ ${#crates[@]} = 0 ] || echo "  cargo install --locked ${crates[*]}" >&2
+	[ ! -x .ci/with-tools ] || echo "or let it be installed: .ci/with-tools make $*" >&2
+	return 1
+}
+
+unique() {
+	printf '%s\n' "$@" | sort -u | xargs
+}
+
+main "$@"
