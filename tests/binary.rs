@@ -233,7 +233,7 @@ fn what_was_not_undone_is_a_warning() {
         [dir, file.clone(), format!("--type={kind}")]
     };
     let start = |options: &[String; 3]| {
-        let options: Vec<&OsStr> = options.iter().map(|it| it.as_ref()).collect();
+        let options: Vec<&OsStr> = options.iter().map(AsRef::as_ref).collect();
         Daemon::start_with(&options)
     };
     let mut daemon = start(&options("Toaster"));

@@ -22,7 +22,7 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
         match argument {
             Argument::Option("--plugins-dir") => chosen.dirs.push(arguments.path()?),
             Argument::Option("--state-file") => {
-                chosen.config.manager.state_file = Some(arguments.path()?)
+                chosen.config.manager.state_file = Some(arguments.path()?);
             }
             Argument::Option("--observe") => chosen.config.manager.mode = Mode::Observe,
             Argument::Option("--on-down") => {
