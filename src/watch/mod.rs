@@ -320,7 +320,8 @@ impl Watch {
 
     /// Nothing is left of a path: the expected sockets at it and below it are lost.
     fn lose_expected(&mut self, path: &Path) {
-        for path in self.expected.below(path).to_vec() {
+        let lost = self.expected.below(path).to_vec();
+        for path in lost {
             self.lose(path);
         }
     }
