@@ -14,7 +14,7 @@ export CARGO_TARGET_DIR=$PWD/target/msrv/build
 main() {
 	if [[ $("$cargo" --version) == "cargo $oldest."* ]]; then
 		echo "msrv: the Rust in use is $oldest, with which all tests run"
-	elif command -v rustup >/dev/null && rustup run "$oldest" cargo --version >/dev/null 2>&1; then
+	elif command -v rustup >/dev/null && rustup toolchain list | grep -q "^$oldest[.-]"; then
 		run_tests rustup run "$oldest" cargo
 	elif [ -x "$root/usr/bin/cargo" ] || unpack_packages; then
 		export LD_LIBRARY_PATH=$root/usr/lib/x86_64-linux-gnu:$root/lib/x86_64-linux-gnu
