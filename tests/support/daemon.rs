@@ -55,6 +55,12 @@ impl Daemon {
         self.process.until_line(words)
     }
 
+    /// Waits for a line of the log that holds `words`, and returns all lines up to it.
+    #[track_caller]
+    pub(crate) fn lines_until(&mut self, words: &str) -> Vec<String> {
+        self.process.lines_until(words)
+    }
+
     /// Waits for a line of the log that should not come; answers whether there was none.
     pub(crate) fn is_silent_for(&self, time: Duration) -> bool {
         self.process.lines.recv_timeout(time) == Err(RecvTimeoutError::Timeout)
