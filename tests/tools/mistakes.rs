@@ -90,7 +90,7 @@ const MISTAKES: [Mistake; 14] = [
     Mistake {
         what: "the guard of a plugin that has gone is kept",
         file: "src/manager/execute.rs",
-        right: "        self.unguard(&attempt.path, &left.health, now);\n",
+        right: "        self.unguard(&left, now);\n",
         wrong: "        let _ = now;\n",
         seed: 3,
     },
