@@ -257,6 +257,10 @@ pub const MAX_ENDPOINT: usize = 4096;
 /// none of them waits for it (kubelet: keeps no such file).
 pub const STATE_FILE_DELAY: Duration = Duration::from_secs(1);
 
+/// The longest pause between two tries to write a state file that cannot be written: the disk may
+/// be full for days.
+pub const STATE_FILE_RETRY: Duration = Duration::from_secs(60);
+
 /// How much of a state file is read (bytes): far more than [`MAX_SOCKETS`] plugins need.
 pub const MAX_STATE_FILE: u64 = 64 * 1024 * 1024;
 

@@ -74,7 +74,7 @@ fn a_root_that_is_removed_with_its_plugins_is_created_and_watched_again() {
     until_registered(&mut daemon, "before");
     fs::remove_dir_all(&root).unwrap();
     until_deregistered(&mut daemon, "before");
-    daemon.until_logged("all is well again");
+    daemon.until_logged("directory is being watched again");
     let after = Plugin::serve(&root.join("reg.sock"), "after");
     until_registered(&mut daemon, "after");
     assert!(after.until_told().plugin_registered);

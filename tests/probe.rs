@@ -384,7 +384,7 @@ fn a_socket_that_nobody_listens_on_is_unreachable_at_once() {
     drop(place.listen());
     let json = place.probe(&["-o", "json"]).json();
     assert_eq!(json["exit_status"], 7);
-    assert_eq!(json["connect"]["error"], "nobody listens on the socket");
+    assert_eq!(json["connect"]["error"], "nothing listens on the socket");
     assert!(json["connect"]["took_us"].as_u64().unwrap() < 900_000);
 }
 

@@ -186,7 +186,7 @@ impl PluginManager {
     /// Writes down what is registered, for the next start, if there is a file for it.
     pub fn save(&mut self) {
         if let Some(file) = &mut self.state_file {
-            file.save(&self.manager);
+            file.save(&self.manager, self.clock.now());
         }
     }
 
@@ -478,7 +478,9 @@ fn log_report(report: &Report) {
         Report::Trouble { dir, problem } => {
             log::warn!("{}: {problem}; {}", escape::path(dir), problem.remedy());
         }
-        Report::Recovered { dir } => log::info!("{}: all is well again", escape::path(dir)),
+        Report::Recovered { dir } => {
+            log::info!("{}: directory is being watched again", escape::path(dir))
+        }
         Report::Undecided { dir, sockets } => log::warn!(
             "{}: cannot be listed as a whole; plugins that were registered below it before the \
              restart stay registered until it can be: count={sockets}",

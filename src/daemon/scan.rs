@@ -68,7 +68,7 @@ fn target_of(link: &Path) -> Kind {
 /// any other error says nothing about the file.
 fn unexamined(path: &Path, error: &io::Error) -> Kind {
     match Errno::from_raw(error.raw_os_error().unwrap_or(0)) {
-        Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP => Kind::Other,
+        Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP | Errno::ENAMETOOLONG => Kind::Other,
         _ => {
             let path = escape::path(path);
             log::debug!("{path}: cannot be examined: {}", obstacle(error));
@@ -93,7 +93,20 @@ pub(super) fn create(dir: &Path) -> Result<(), Problem> {
     let created = DirBuilder::new().recursive(true).mode(MODE).create(dir);
     created.map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => Problem::NotADirectory,
-        _ => Problem::NotCreated(obstacle(&error)),
+        _ if is_absent(dir) => Problem::NotCreated(obstacle(&error)),
+        // It may exist behind a directory that must not be searched now.
+        _ => Problem::NotRead(obstacle(&error)),
+    })
+}
+
+/// Returns whether it is certain that nothing exists at a path.
+fn is_absent(path: &Path) -> bool {
+    let error = fs::symlink_metadata(path).err();
+    error.is_some_and(|error| {
+        matches!(
+            error.kind(),
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+        )
     })
 }
 
@@ -136,7 +149,8 @@ fn kind_of(entry: &DirEntry) -> Kind {
     match entry.file_type() {
         Ok(found) if found.is_dir() => Kind::Directory,
         Ok(found) if found.is_socket() || found.is_symlink() => look(&entry.path()),
-        _ => Kind::Other,
+        Ok(_) => Kind::Other,
+        Err(error) => unexamined(&entry.path(), &error),
     }
 }
 
@@ -217,6 +231,9 @@ mod tests {
         let file = dir.path().join("file");
         fs::write(&file, "").unwrap();
         assert_eq!(create(&file), Err(Problem::NotADirectory));
+        let too_long = dir.path().join("n".repeat(300));
+        let unknown = create(&too_long);
+        assert!(matches!(unknown, Err(Problem::NotRead(_))), "{unknown:?}");
         let below = create(&file.join("below"));
         assert!(matches!(below, Err(Problem::NotCreated(_))), "{below:?}");
         assert_eq!(list(&file), Err(Problem::NotADirectory));

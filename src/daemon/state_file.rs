@@ -8,12 +8,13 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::unistd::Uid;
 
-use crate::config::{MAX_STATE_FILE, STATE_FILE_DELAY};
+use crate::config::{MAX_STATE_FILE, STATE_FILE_DELAY, STATE_FILE_RETRY};
 use crate::escape;
 use crate::manager::{Manager, Memory};
 use crate::time::Time;
@@ -29,8 +30,8 @@ pub(super) struct StateFile {
     written: u64,
     /// When the next version is written.
     due: Option<Time>,
-    /// Whether the last version could not be written: said once.
-    is_failing: bool,
+    /// The pause before the next try, if the last version could not be written.
+    pause: Option<Duration>,
 }
 
 impl StateFile {
@@ -41,7 +42,7 @@ impl StateFile {
             path,
             written: 0,
             due: None,
-            is_failing: false,
+            pause: None,
         }
     }
 
@@ -52,18 +53,18 @@ impl StateFile {
     /// Checks that the file can be written, as far as that does not depend on the moment: a disk
     /// that is full may have room later, and a directory that does not exist will not.
     pub(super) fn check(&self) -> io::Result<()> {
-        match open_beside(&self.path) {
-            Ok((_, beside)) => fs::remove_file(beside),
-            Err(error) => Err(error),
+        let beside = beside(&self.path);
+        let opened = options().create_new(true).open(&beside);
+        match opened.map_err(|error| (errno(&error), error)) {
+            Ok(_) => fs::remove_file(beside)?,
+            // Left behind by a daemon that was killed: the first version replaces it.
+            Err((Errno::EEXIST, _)) => {}
+            Err((
+                Errno::ENOSPC | Errno::EDQUOT | Errno::EMFILE | Errno::ENFILE | Errno::EIO,
+                _,
+            )) => {}
+            Err((_, error)) => return Err(error),
         }
-        .or_else(
-            |error| match Errno::from_raw(error.raw_os_error().unwrap_or(0)) {
-                Errno::ENOSPC | Errno::EDQUOT | Errno::EMFILE | Errno::ENFILE | Errno::EIO => {
-                    Ok(())
-                }
-                _ => Err(error),
-            },
-        )?;
         if fs::symlink_metadata(&self.path).is_ok_and(|found| !found.is_file()) {
             return Err(io::Error::other("it is not a regular file"));
         }
@@ -77,7 +78,10 @@ impl StateFile {
         let Some(boot) = &self.boot else { return };
         match self.read(boot) {
             Ok(memory) => {
-                log::info!("{path}: {} plugins were registered before", memory.len());
+                log::info!(
+                    "{path}: plugins from before the restart: count={}",
+                    memory.len()
+                );
                 manager.restore(memory);
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -113,28 +117,42 @@ impl StateFile {
     /// Writes the next version if its time has come.
     pub(super) fn handle_timeout(&mut self, manager: &Manager, now: Time) {
         if self.due.is_some_and(|due| due <= now) {
-            self.save(manager);
+            self.save(manager, now);
         }
     }
 
     /// Writes down what is new, now.
-    pub(super) fn save(&mut self, manager: &Manager) {
+    pub(super) fn save(&mut self, manager: &Manager, now: Time) {
         self.due = None;
         let Some(boot) = &self.boot else { return };
         if manager.revision() == self.written {
             return;
         }
-        let memory = Memory::of(manager.actual(), boot);
-        self.written = manager.revision();
-        match replace(&self.path, &memory.encode()) {
-            Ok(()) => self.is_failing = false,
-            Err(error) if !self.is_failing => {
-                self.is_failing = true;
-                let path = escape::path(&self.path);
-                log::warn!("{path}: the state file cannot be written: {error}");
-            }
-            Err(_) => {}
+        let revision = manager.revision();
+        match replace(&self.path, &manager.memory(boot).encode()) {
+            Ok(()) => self.succeeded(revision),
+            Err(error) => self.failed(&error, now),
         }
+    }
+
+    fn succeeded(&mut self, revision: u64) {
+        self.written = revision;
+        if self.pause.take().is_some() {
+            let path = escape::path(&self.path);
+            log::info!("{path}: the state file is written again");
+        }
+    }
+
+    /// Tries again after a pause that doubles. The first failure is logged.
+    fn failed(&mut self, error: &io::Error, now: Time) {
+        if self.pause.is_none() {
+            let path = escape::path(&self.path);
+            log::warn!("{path}: the state file cannot be written, retrying: {error}");
+        }
+        let pause = self.pause.map_or(STATE_FILE_DELAY, |last| last * 2);
+        let pause = pause.min(STATE_FILE_RETRY);
+        self.pause = Some(pause);
+        self.due = Some(now + pause);
     }
 }
 
@@ -158,7 +176,7 @@ fn check(file: &File) -> io::Result<()> {
     let found = file.metadata()?;
     let owner = found.uid();
     if !found.is_file() {
-        Err(io::Error::other("it is no regular file"))
+        Err(io::Error::other("it is not a regular file"))
     } else if owner != Uid::effective().as_raw() && owner != 0 {
         Err(io::Error::other(format!("it belongs to user {owner}")))
     } else if found.mode() & WRITABLE_BY_OTHERS != 0 {
@@ -170,23 +188,34 @@ fn check(file: &File) -> io::Result<()> {
 
 /// Puts `content` in the place of what is at `path`, whole or not at all.
 fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
-    let (mut file, beside) = open_beside(path)?;
+    let beside = beside(path);
+    // Not what is there, which may be a pipe, or a link to another file.
+    if let Err(error) = fs::remove_file(&beside) {
+        if error.kind() != io::ErrorKind::NotFound {
+            return Err(error);
+        }
+    }
+    let mut file = options().create_new(true).open(&beside)?;
     file.write_all(content)?;
     fs::rename(beside, path)
 }
 
-/// Opens an empty file beside `path`. Returns its path, too.
-fn open_beside(path: &Path) -> io::Result<(File, PathBuf)> {
+/// Returns the path at which the next version of the file at `path` is written.
+fn beside(path: &Path) -> PathBuf {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".new");
-    let file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .custom_flags(OFlag::O_NOFOLLOW.bits())
-        .open(&beside)?;
-    Ok((file, beside.into()))
+    beside.into()
+}
+
+/// Returns how a new file is opened that only its user may read.
+fn options() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.write(true).mode(0o600);
+    options
+}
+
+fn errno(error: &io::Error) -> Errno {
+    Errno::from_raw(error.raw_os_error().unwrap_or(0))
 }
 
 /// The kernel's name for the time since the machine was started (`random(4)`).

@@ -30,7 +30,7 @@ pub enum DialError {
 impl fmt::Display for DialError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Refused => f.write_str("nobody listens on the socket"),
+            Self::Refused => f.write_str("nothing listens on the socket"),
             Self::Busy => f.write_str("the listener's backlog is full"),
             Self::Gone => f.write_str("there is no such socket"),
             Self::NotASocket => f.write_str("there is something else than a socket"),

@@ -55,8 +55,17 @@ impl Plugin {
         }
     }
 
+    /// Checks what must hold for a handler to be looked up: no handler has a type that is longer.
+    pub(crate) fn check_type(&self) -> Result<(), InvalidPlugin> {
+        if self.kind.len() > MAX_PLUGIN_NAME {
+            return Err(InvalidPlugin::TypeTooLong);
+        }
+        Ok(())
+    }
+
     /// Checks what holds for plugins of all types.
     pub(crate) fn check(&self) -> Result<(), InvalidPlugin> {
+        self.check_type()?;
         check_lengths(self)?;
         check_name(&self.name)?;
         if self.endpoint.as_os_str().as_bytes().contains(&0) {
@@ -114,9 +123,7 @@ impl fmt::Display for Plugin {
 /// What is kept of every plugin, and shown, has a limit.
 fn check_lengths(plugin: &Plugin) -> Result<(), InvalidPlugin> {
     let is_own_socket = Arc::ptr_eq(&plugin.endpoint, &plugin.socket);
-    if plugin.kind.len() > MAX_PLUGIN_NAME {
-        Err(InvalidPlugin::TypeTooLong)
-    } else if plugin.name.len() > MAX_PLUGIN_NAME {
+    if plugin.name.len() > MAX_PLUGIN_NAME {
         Err(InvalidPlugin::NameTooLong)
     } else if plugin.endpoint.as_os_str().len() > MAX_ENDPOINT && !is_own_socket {
         Err(InvalidPlugin::EndpointTooLong)

@@ -341,6 +341,10 @@ impl Manager {
     /// "Handler lookup by exact `type`": every question goes through it, because a handler may have
     /// gone since the last one.
     fn ask(&mut self, attempt: &mut Attempt, question: Question, plugin: &Arc<Plugin>, now: Time) {
+        if let Err(invalid) = plugin.check_type() {
+            let answer = Event::Answered(Err(invalid.into()));
+            return self.push_event(attempt.id, answer);
+        }
         let Some(handler) = self.handlers.find(&plugin.kind) else {
             let refusal = Refusal::without_handler(plugin.kind.clone(), &self.handlers);
             let answer = Event::Answered(Err(refusal));

@@ -38,7 +38,7 @@ pub struct Health {
     /// The connection that is its guard, or was it before the process behind it was watched.
     guard: Option<LinkId>,
     /// The process behind that connection, as far as it can be seen from here.
-    process: Option<Process>,
+    pub(super) process: Option<Process>,
     /// How long it is left alone before it is asked again.
     checks: Backoff,
     /// Whether it is to be deregistered although its socket is there.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Actual, Manager, Registered};
+use super::Manager;
 use crate::escape;
 use crate::handler::Plugin;
 use crate::watch::Identity;
@@ -39,6 +39,9 @@ struct Remembered {
     name: String,
     endpoint: PathBuf,
     versions: Vec<String>,
+    /// Whether only device and inode of the socket are known.
+    #[serde(default, skip_serializing_if = "is_false")]
+    by_inode: bool,
 }
 
 /// By what the socket of a restored plugin is known again.
@@ -62,10 +65,9 @@ pub enum MemoryError {
 }
 
 impl Memory {
-    /// The plugins that are registered now. One whose path is not UTF-8 can't be written down, and
-    /// is left out.
-    pub fn of(actual: &Actual, boot: &str) -> Self {
-        let plugins = actual.iter().map(|(_, registered)| registered);
+    /// Returns what a restart must know of these plugins, each with the identity of its socket and
+    /// by what that is known. One whose path is not UTF-8 cannot be saved, and is left out.
+    fn of<'a>(plugins: impl Iterator<Item = (&'a Plugin, Identity, Compared)>, boot: &str) -> Self {
         Self {
             format: FORMAT.to_owned(),
             boot: boot.to_owned(),
@@ -104,10 +106,7 @@ impl Memory {
 }
 
 impl Remembered {
-    fn of(registered: &Registered) -> Option<Self> {
-        let Registered {
-            identity, plugin, ..
-        } = registered;
+    fn of((plugin, identity, compared): (&Plugin, Identity, Compared)) -> Option<Self> {
         plugin.socket.to_str()?;
         plugin.endpoint.to_str()?;
         Some(Self {
@@ -119,6 +118,7 @@ impl Remembered {
             name: plugin.name.clone(),
             endpoint: plugin.endpoint.to_path_buf(),
             versions: plugin.versions.clone(),
+            by_inode: compared == Compared::Inode,
         })
     }
 
@@ -148,18 +148,44 @@ impl Manager {
     /// restart; one whose socket is another one now is deregistered first; and one whose socket has
     /// gone is deregistered when [`super::Input::Lost`] says so.
     pub fn restore(&mut self, memory: Memory) {
-        let compared = if memory.format == FORMAT {
-            Compared::Identity
-        } else {
-            Compared::Inode
-        };
+        let is_format_1 = memory.format == FORMAT_1;
         for remembered in memory.plugins {
+            let compared = if is_format_1 || remembered.by_inode {
+                Compared::Inode
+            } else {
+                Compared::Identity
+            };
             let identity = remembered.identity();
             let plugin = Arc::new(remembered.into_plugin());
             let path = plugin.socket.clone();
             if self.actual.add(plugin, identity).is_ok() {
                 self.restored.insert(path, compared);
             }
+        }
+    }
+
+    /// Returns what a restart in this boot must know: the plugins that handlers know, and those that
+    /// were registered before the last restart and have not been registered again yet.
+    pub fn memory(&self, boot: &str) -> Memory {
+        let actual = self.actual.iter().map(|(path, registered)| {
+            let compared = self.restored.get(path).copied();
+            let compared = compared.unwrap_or(Compared::Identity);
+            (&*registered.plugin, registered.identity, compared)
+        });
+        let known = self.desired.iter().filter_map(|(path, socket)| {
+            let plugin = socket.known.as_deref()?;
+            let is_known_only = self.actual.get(path).is_none();
+            is_known_only.then_some((plugin, socket.identity, Compared::Identity))
+        });
+        Memory::of(actual.chain(known), boot)
+    }
+
+    /// The socket of a plugin that was registered before a restart, and has not been registered
+    /// again since, has gone or is another one: the plugin is deregistered, as any other.
+    pub(super) fn forget_known(&mut self, known: Option<Arc<Plugin>>, identity: Identity) {
+        if let Some(known) = known.filter(|known| self.actual.get(&known.socket).is_none()) {
+            // The path is not empty: it was in the desired state.
+            let _ = self.actual.add(known, identity);
         }
     }
 
@@ -204,7 +230,7 @@ impl Manager {
     pub(super) fn lost_restored(&mut self, path: &Arc<Path>) {
         if self.restored.remove(path).is_some() {
             log::info!(
-                "{}: disappeared while plugind was not running; deregistering",
+                "{}: not found below the watched directories after the restart; deregistering",
                 escape::path(path)
             );
             self.touch(path.clone());
@@ -233,9 +259,15 @@ impl std::error::Error for MemoryError {}
 /// The first word of a file, with the version of what follows.
 const FORMAT: &str = "plugind registered plugins 2";
 
-/// The first word of a file of before 0.2. The static binary wrote a socket's modification time in
+/// The first word of a file of the first format. The static binary wrote a socket's modification time in
 /// the place of its birth time, so only device and inode of such a file mean anything.
 const FORMAT_1: &str = "plugind registered plugins 1";
+
+/// For serde, which wants a reference.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_false(value: &bool) -> bool {
+    !value
+}
 
 #[cfg(test)]
 mod tests {
@@ -256,11 +288,7 @@ mod tests {
             inode: 2,
             born: (3, 4),
         };
-        let mut actual = Actual::default();
-        actual
-            .add(Arc::new(plugin), identity)
-            .expect("it has a path");
-        Memory::of(&actual, BOOT)
+        Memory::of([(&plugin, identity, Compared::Identity)].into_iter(), BOOT)
     }
 
     #[test]

@@ -434,6 +434,10 @@ impl Manager {
 
     fn found(&mut self, path: Arc<Path>, identity: Identity, now: Time) {
         let known = self.recall(&path, identity);
+        let before = self.desired.get(&path).filter(|it| it.identity != identity);
+        if let Some((plugin, identity)) = before.map(|it| (it.known.clone(), it.identity)) {
+            self.forget_known(plugin, identity);
+        }
         match self.desired.add(path.clone(), identity) {
             Ok(Added::Same) => {}
             Ok(added @ (Added::New | Added::Replaced)) => {
@@ -458,6 +462,7 @@ impl Manager {
             if let Some(place) = gone.in_line {
                 self.places.forget(place);
             }
+            self.forget_known(gone.known, gone.identity);
             self.touch(path);
         }
     }

@@ -63,6 +63,10 @@ impl Manager {
     /// The process still runs although its socket was removed.
     pub(super) fn outlived_for_long(&mut self, link: LinkId, now: Time) {
         if let Some(Outlived { plugin, process }) = self.drop_outlived(link, now) {
+            let mut registered = self.actual.iter().map(|(_, registered)| registered);
+            if process.is_some() && registered.any(|it| it.health.process == process) {
+                return; // It serves another socket, and may have removed this one itself.
+            }
             let pid = process.map(|Process(pid)| format!("; pid={pid}"));
             log::warn!(
                 "{}: the socket of {plugin} was removed while the process is still running; \

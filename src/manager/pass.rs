@@ -181,7 +181,7 @@ impl Manager {
             }
             Outcome::Alive(plugin) => self.alive(&attempt, &plugin, now),
             Outcome::Changed(plugin) => {
-                log::warn!("{attempt}: somebody else answers in the place of {plugin}");
+                log::warn!("{attempt}: another plugin answers in the place of {plugin}");
                 self.condemn(attempt.path.clone());
             }
             Outcome::Failed(failure) if matches!(attempt.target, Target::Checked(_)) => {

@@ -29,6 +29,9 @@ pub fn verdict(
     now: Time,
 ) -> Verdict {
     let plugin = Arc::new(Plugin::unchecked(info, socket));
+    if let Err(invalid) = plugin.check_type() {
+        return Verdict::Refused(Refusal::from(invalid));
+    }
     let Some(handler) = handlers.find(&plugin.kind) else {
         return Verdict::Refused(Refusal::without_handler(plugin.kind.clone(), handlers));
     };

@@ -19,7 +19,7 @@
 //!   path; it is judged when the link appears. A link to a directory is not entered: that keeps the
 //!   tree a tree.
 //! - The same identity seen twice changes nothing. Another identity under a known path is found
-//!   again: whoever listens treats it as a new generation. A path whose identity is doubted is
+//!   again: to the manager it is a new generation. A path whose identity is doubted is
 //!   examined again (`doubts`), and one that cannot be examined stays what it was.
 //! - A socket that is expected from before a restart is found, or lost once its directory has been
 //!   listed as a whole (`expected`).
@@ -46,7 +46,7 @@ mod tree;
 mod tests;
 
 use std::collections::VecDeque;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -269,26 +269,27 @@ impl Watch {
         };
         match entries {
             Ok(listing) => {
-                let is_known = |entry: &Entry| entry.kind != Kind::Unknown;
-                let is_whole = listing.entries.iter().all(is_known);
+                let unknown = unknown_names(&listing);
+                let unexamined = (!unknown.is_empty()).then_some(Problem::NotExamined);
                 let unreported = listing.unreported.clone().map(Problem::NotReported);
                 let misfit = self.compare(dir, listing).err();
-                self.settle_expected(dir, is_whole && misfit.is_none());
-                problem = problem.or(misfit).or(unreported);
+                self.settle_expected(dir, misfit.is_none(), &unknown);
+                problem = problem.or(misfit).or(unexamined).or(unreported);
             }
             Err(gone) if gone.means_gone() => return self.on_dir_gone(dir, gone, now),
             // What is not readable now may still be there: healthy plugins stay.
             Err(unreadable) => {
                 problem = Some(unreadable);
-                self.settle_expected(dir, false);
+                self.settle_expected(dir, false, &[]);
             }
         }
         self.set_problem(dir, problem, now);
     }
 
     /// Decides about the expected sockets below a directory that has just been read, as a whole or
-    /// not. Those below a sub directory are left to that one's own scan.
-    fn settle_expected(&mut self, dir: &Arc<Path>, is_whole: bool) {
+    /// not, and with these names that could not be examined. Those below a sub directory are left
+    /// to that one's own scan.
+    fn settle_expected(&mut self, dir: &Arc<Path>, is_whole: bool, unknown: &[OsString]) {
         let Some(children) = self
             .tree
             .children(dir)
@@ -296,25 +297,26 @@ impl Watch {
         else {
             return;
         };
-        let is_ours = |path: &&Arc<Path>| {
+        let (mut lost, mut undecided) = (Vec::new(), 0);
+        for path in self.expected.below(dir) {
             let rest = path.strip_prefix(dir).ok();
-            let name = rest.and_then(|rest| rest.components().next());
-            let child = name.and_then(|name| children.get(name.as_os_str()));
-            !matches!(child, Some(Child::Directory(_)))
-        };
-        let expected = self.expected.below(dir).iter();
-        let missing: Vec<Arc<Path>> = expected.filter(is_ours).cloned().collect();
-        let undecided = if is_whole { 0 } else { missing.len() };
+            let Some(name) = rest.and_then(|rest| rest.iter().next()) else {
+                continue;
+            };
+            match children.get(name) {
+                Some(Child::Directory(_)) => {}
+                _ if is_whole && !unknown.iter().any(|it| it == name) => lost.push(path.clone()),
+                _ => undecided += 1,
+            }
+        }
         if self.expected.is_news(dir, undecided) {
             let dir = Arc::clone(dir);
             let sockets = undecided;
             let report = Report::Undecided { dir, sockets };
             self.outputs.push_back(Output::Report(report));
         }
-        if is_whole {
-            for path in missing {
-                self.lose(path);
-            }
+        for path in lost {
+            self.lose(path);
         }
     }
 
@@ -519,6 +521,15 @@ impl Watch {
             self.tree.check_invariants();
         }
     }
+}
+
+/// Returns the names in a listing that could not be examined.
+fn unknown_names(listing: &Listing) -> Vec<OsString> {
+    let unknown = listing.entries.iter().filter(|entry| {
+        let is_hidden = is_hidden(&entry.name);
+        entry.kind == Kind::Unknown && !is_hidden
+    });
+    unknown.map(|entry| entry.name.clone()).collect()
 }
 
 /// Logs what a directory holds besides plugin sockets and directories.

@@ -19,6 +19,8 @@ pub enum Problem {
     NotRead(Obstacle),
     /// It cannot be watched: it is scanned on the tick instead.
     NotWatched(Obstacle),
+    /// It holds names that cannot be examined: it is scanned on the tick, until they can be.
+    NotExamined,
     /// Its file system, of this type, does not report all changes: it is scanned on the tick, too.
     NotReported(String),
     /// It is the same directory as one that is watched already, under another path.
@@ -75,6 +77,7 @@ impl Problem {
             | Self::NotRead(_)
             | Self::SameAs(_) => true,
             Self::NotWatched(_)
+            | Self::NotExamined
             | Self::NotReported(_)
             | Self::TooDeep
             | Self::TooManySockets
@@ -91,6 +94,7 @@ impl Problem {
             Self::NotCreated(obstacle) | Self::NotRead(obstacle) | Self::NotWatched(obstacle) => {
                 obstacle.remedy()
             }
+            Self::NotExamined => "run with -v to see which, and check their permissions",
             Self::NotReported(_) => "name a directory on a local file system, or accept the delay",
             Self::SameAs(_) => "name each directory once",
             Self::TooDeep => "move the sockets further up",
@@ -124,6 +128,11 @@ impl fmt::Display for Problem {
             Self::NotWatched(obstacle) => write!(
                 f,
                 "it cannot be watched and is scanned every {:?}: {obstacle}",
+                config::WATCH_RETRY
+            ),
+            Self::NotExamined => write!(
+                f,
+                "it holds names that cannot be examined, so it is scanned every {:?}",
                 config::WATCH_RETRY
             ),
             Self::NotReported(file_system) => write!(

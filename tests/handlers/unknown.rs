@@ -65,3 +65,12 @@ fn the_type_is_looked_up_before_the_name_is_checked() {
     let words = "plugin validation failed with err: plugin name contains a control character";
     assert_eq!(node.told(REG), Err(words));
 }
+
+#[test]
+fn a_type_that_no_handler_can_have_is_not_kept() {
+    let mut node = Node::with(&["CSIPlugin"], UnknownTypes::Ignore);
+    node.world
+        .appear(REG, Script::good(&"T".repeat(60_000), "long"));
+    let words = "plugin validation failed with err: plugin type is too long";
+    assert_eq!(node.told(REG), Err(words));
+}

@@ -1,6 +1,7 @@
 //! A mount namespace in which something is missing that is there nearly everywhere.
 
 use std::fs;
+use std::path::Path;
 
 use plugind::config::Config;
 
@@ -60,5 +61,37 @@ fn a_socket_whose_times_change_between_bind_and_listen_is_registered_without_bir
         set_times(&socket);
         let plugin = Plugin::listen_on(bound, &socket, "touched");
         node.until_registered(&plugin);
+    });
+}
+
+#[test]
+fn a_state_file_that_could_not_be_written_is_written_when_the_disk_has_room_again() {
+    let name =
+        "bare::a_state_file_that_could_not_be_written_is_written_when_the_disk_has_room_again";
+    inside(name, "mount -t tmpfs -o size=8k none /mnt", || {
+        let file = Path::new("/mnt/state.json");
+        let dir = tempfile::tempdir().unwrap();
+        let config = Config {
+            state_file: Some(file.to_owned()),
+            ..watching(dir.path())
+        };
+        let mut node = Node::start_with(dir, &config);
+        let filler = Path::new("/mnt/filler");
+        assert!(
+            fs::write(filler, [0; 16 * 1024]).is_err(),
+            "the disk is full"
+        );
+        let plugin = Plugin::serve(&node.path("reg.sock"), "sample");
+        node.until_registered(&plugin);
+        node.until("it is registered", |node| {
+            node.plugins.manager().is_idle().then_some(())
+        });
+        node.plugins.save();
+        assert!(!file.exists());
+        fs::remove_file(filler).unwrap();
+        node.until("it is written", |_| {
+            let saved = fs::read_to_string(file).unwrap_or_default();
+            saved.contains("\"sample\"").then_some(())
+        });
     });
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use plugind::config::{EXEC_TIMEOUT, MAX_PROGRAMS};
 use plugind::handler::{EffectId, ExecHandler, HandlerTable, ProgramEnd, ProgramOutcome};
-use plugind::manager::{Input, Manager, Memory};
+use plugind::manager::{Input, Manager};
 
 use crate::script::Script;
 use crate::world::World;
@@ -136,7 +136,7 @@ fn a_plugin_that_was_registered_before_a_restart_is_old() {
     let mut world = World::with(manager());
     appear(&mut world, 0);
     end_first(&mut world, ProgramEnd::Exited(0));
-    let memory = Memory::of(world.manager.actual(), "boot");
+    let memory = world.manager.memory("boot");
 
     let mut world = World::with(manager());
     world.manager.restore(memory);

@@ -635,7 +635,7 @@ fn only_so_many_processes_are_watched_after_their_sockets_were_removed() {
 
 /// A world whose manager remembers what that of `before` knows; the sockets are still there.
 fn restarted(before: &World) -> World {
-    let memory = Memory::of(before.manager.actual(), "boot");
+    let memory = before.manager.memory("boot");
     let mut world = World::new();
     world
         .manager
@@ -685,7 +685,7 @@ fn a_plugin_that_is_still_there_after_a_restart_is_registered_as_every_plugin_is
 fn a_state_file_of_the_first_format_is_compared_by_device_and_inode_only() {
     let mut before = World::new();
     before.appear(A, csi("a"));
-    let saved = Memory::of(before.manager.actual(), "boot").encode();
+    let saved = before.manager.memory("boot").encode();
     let saved = String::from_utf8(saved).expect("it is JSON");
     // The static binary wrote the modification time where the birth time belongs.
     let times = saved.replace("        0,\n        0\n", "        17,\n        4\n");
@@ -703,6 +703,41 @@ fn a_state_file_of_the_first_format_is_compared_by_device_and_inode_only() {
         told_by("registered plugins 2"),
         "deregister a, validate a, register a"
     );
+}
+
+#[test]
+fn a_restored_plugin_that_is_found_but_does_not_answer_is_deregistered_when_its_socket_goes() {
+    let mut before = World::new();
+    before.appear(A, csi("a"));
+    let mut world = restarted(&before);
+    world.appear(A, None);
+    assert_eq!(world.told(), "");
+    let mut again = restarted(&world);
+    again.appear(A, None);
+    again.vanish(A);
+    assert_eq!(again.told(), "deregister a", "two restarts forget nothing");
+
+    world.create(A, csi("b"));
+    world.notice(A);
+    world.run();
+    assert_eq!(world.told(), "deregister a, validate b, register b");
+}
+
+#[test]
+fn what_was_restored_by_inode_only_is_saved_as_such() {
+    let mut before = World::new();
+    before.appear(A, csi("a"));
+    let saved = before.manager.memory("boot").encode();
+    let saved = String::from_utf8(saved).expect("it is JSON");
+    let first = saved
+        .replace("        0,\n        0\n", "        17,\n        4\n")
+        .replace("registered plugins 2", "registered plugins 1");
+    let mut world = World::new();
+    let memory = Memory::decode(first.as_bytes(), "boot").expect("it is known");
+    world.manager.restore(memory);
+    let mut again = restarted(&world);
+    again.appear(A, csi("a"));
+    assert_eq!(again.told(), "validate a, register a");
 }
 
 #[test]

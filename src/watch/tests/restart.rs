@@ -76,11 +76,14 @@ fn an_expected_socket_is_not_lost_by_a_listing_that_a_limit_cut() {
 
 #[test]
 fn an_expected_socket_that_cannot_be_examined_is_neither_found_nor_lost() {
-    let mut timeline = expecting(&["/p/a"]);
+    let mut timeline = expecting(&["/p/a", "/p/gone"]);
     timeline.scan_ok("/p", 1, &[("a", Kind::Unknown)]);
-    timeline.expect(&["/p: 1 undecided"]);
-    timeline.look("/p/a", socket(1));
-    timeline.expect(&["found /p/a #1"]);
+    let trouble = format!("/p: {}", Problem::NotExamined);
+    timeline.expect(&["/p: 1 undecided", "lost /p/gone", &trouble]);
+    timeline.tick();
+    timeline.expect(&["create and scan /p"]);
+    timeline.scan_ok("/p", 1, &[("a", socket(1))]);
+    timeline.expect(&["found /p/a #1", "/p: recovered"]);
 }
 
 #[test]
@@ -101,7 +104,8 @@ fn a_known_socket_that_cannot_be_examined_any_more_stays_known() {
     timeline.expect(&["found /p/a #1"]);
     timeline.look("/p/a", Kind::Unknown);
     timeline.scan_ok("/p", 1, &[("a", Kind::Unknown)]);
-    timeline.expect_silence();
+    let trouble = format!("/p: {}", Problem::NotExamined);
+    timeline.expect(&[&trouble]);
 }
 
 #[test]
