@@ -16,8 +16,8 @@ LINT_RUST = 1.85 1.95 1.96
 
 # Ends a target with status 1 if something is missing that it needs. No target installs anything:
 # that is left to .ci/with-tools.
-NEEDS = @CARGO=$(CARGO) tests/tools/needs.sh check $@
-TEST = CARGO=$(CARGO) tests/tools/test.sh
+NEEDS = @CARGO="$(CARGO)" tests/tools/needs.sh check $@
+TEST = CARGO="$(CARGO)" tests/tools/test.sh
 
 .PHONY: help
 help: ## Show this list
@@ -31,9 +31,9 @@ build: ## Build the binary for release: target/release/plugind
 .PHONY: static
 static: ## Build the static binary target/static/plugind, and run the end-to-end tests against it
 	$(NEEDS)
-	CARGO=$(CARGO) tests/static/build.sh
+	CARGO="$(CARGO)" tests/static/build.sh
 	tests/static/check.sh
-	PLUGIND_BINARY=$(CURDIR)/target/static/plugind $(TEST) $(addprefix --test ,$(BINARY_TESTS))
+	PLUGIND_BINARY="$(CURDIR)/target/static/plugind" $(TEST) $(addprefix --test ,$(BINARY_TESTS))
 
 .PHONY: run
 run: ## Run the daemon on DIR (default: target/plugins); Ctrl-C ends it
@@ -54,7 +54,7 @@ test: ## Run all tests; the last line counts those that this machine cannot run
 .PHONY: msrv
 msrv: ## Run all tests with the oldest Rust that Cargo.toml allows
 	$(NEEDS)
-	CARGO=$(CARGO) tests/tools/msrv.sh
+	CARGO="$(CARGO)" tests/tools/msrv.sh
 
 .PHONY: sim
 sim: ## Try SEEDS random orders of events (default: 100000); SEED=n replays one
@@ -89,10 +89,10 @@ h2spec: ## Hold both ends of HTTP/2 to its specification with h2spec (needs Go)
 .PHONY: bench
 bench: ## Measure the static binary beside a bare client; REST=n shortens the 60 s of nothing
 	$(NEEDS)
-	CARGO=$(CARGO) tests/static/build.sh
+	CARGO="$(CARGO)" tests/static/build.sh
 	$(CARGO) build --release --locked --example call-cost
-	PLUGIND_BINARY=$(CURDIR)/target/static/plugind \
-		PLUGIND_BENCH_CALL_COST=$(CURDIR)/target/release/examples/call-cost \
+	PLUGIND_BINARY="$(CURDIR)/target/static/plugind" \
+		PLUGIND_BENCH_CALL_COST="$(CURDIR)/target/release/examples/call-cost" \
 		PLUGIND_BENCH_REST=$(REST) $(CARGO) bench --locked --bench bench
 
 .PHONY: bench-peers
@@ -101,8 +101,8 @@ bench-peers: ## The same, with kubelet's own plugin manager beside it (needs Go)
 		echo "bench-peers: skipped: Go is not installed"; \
 	else \
 		set -ex; \
-		go build -C tests/peers/kubelet -trimpath -o $(CURDIR)/target/peers/kubelet .; \
-		PLUGIND_BENCH_KUBELET=$(CURDIR)/target/peers/kubelet $(MAKE) bench; \
+		go build -C tests/peers/kubelet -trimpath -o "$(CURDIR)/target/peers/kubelet" .; \
+		PLUGIND_BENCH_KUBELET="$(CURDIR)/target/peers/kubelet" $(MAKE) bench; \
 	fi
 
 .PHONY: mistakes
@@ -119,7 +119,7 @@ coverage: ## Count which lines of the protocol the tests run: more than 95 % of 
 .PHONY: lint
 lint: ## Check format, lints and documentation
 	$(NEEDS)
-	CARGO=$(CARGO) KNOWN="$(LINT_RUST)" tests/tools/lint.sh
+	CARGO="$(CARGO)" KNOWN="$(LINT_RUST)" tests/tools/lint.sh
 
 .PHONY: proto
 proto: ## Generate src/proto/ from proto/ (no protoc needed)

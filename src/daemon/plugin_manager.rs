@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mio::unix::SourceFd;
@@ -39,6 +39,8 @@ use crate::watch::{self, Report, Watch};
 /// `turn(None)` for ever.
 #[derive(Debug)]
 pub struct PluginManager {
+    /// The directories that are watched.
+    dirs: Vec<PathBuf>,
     poll: Poll,
     /// What the last wait brought.
     events: Events,
@@ -64,11 +66,13 @@ impl PluginManager {
         let poll = Poll::new().map_err(SetupError::Loop)?;
         let registry = poll.registry().try_clone().map_err(SetupError::Loop)?;
         let dirs = roots::resolve(&config.plugins_dirs);
+        let watch = Watch::new(dirs.iter().cloned());
         let mut plugins = Self {
+            dirs,
             poll,
             events: Events::with_capacity(EVENTS),
             clock: Clock::start(),
-            watch: Watch::new(dirs.iter().cloned()),
+            watch,
             inotify: Inotify::new(registry, Source::Inotify.token()),
             mounts: Mounts::default(),
             is_inotify_ready: false,
@@ -99,7 +103,7 @@ impl PluginManager {
         for report in plugins.follow_watch(now) {
             match report {
                 Report::Trouble { dir, problem }
-                    if problem.prevents_start() && dirs.iter().any(|named| **named == *dir) =>
+                    if problem.prevents_start() && plugins.dirs.iter().any(|it| **it == *dir) =>
                 {
                     return Err(SetupError::Directory { dir, problem });
                 }
@@ -108,6 +112,11 @@ impl PluginManager {
         }
         plugins.follow_manager(now);
         Ok(plugins)
+    }
+
+    /// Returns the directories that are watched: absolute, and each once.
+    pub fn directories(&self) -> &[PathBuf] {
+        &self.dirs
     }
 
     /// How long to wait at most before the next [`PluginManager::turn`]; `None`: until the
@@ -479,7 +488,7 @@ fn log_report(report: &Report) {
             log::warn!("{}: {problem}; {}", escape::path(dir), problem.remedy());
         }
         Report::Recovered { dir } => {
-            log::info!("{}: directory is being watched again", escape::path(dir))
+            log::info!("{}: directory is being watched again", escape::path(dir));
         }
         Report::Undecided { dir, sockets } => log::warn!(
             "{}: cannot be listed as a whole; plugins that were registered below it before the \

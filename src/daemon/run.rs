@@ -2,6 +2,7 @@
 
 use std::ffi::c_ulong;
 use std::io;
+use std::path::PathBuf;
 use std::process;
 
 use nix::sys::prctl;
@@ -36,7 +37,7 @@ impl Daemon {
         let mut plugins = PluginManager::new(&config.manager, handlers)?;
         let woken = plugins.wake_on(signals.as_raw_fd());
         woken.map_err(SetupError::Loop)?;
-        log_ready(config);
+        log_ready(config, plugins.directories());
         Ok(Self {
             plugins,
             signals,
@@ -102,8 +103,8 @@ fn log_start(config: &DaemonConfig) {
 }
 
 /// Logs what is done from now on.
-fn log_ready(config: &DaemonConfig) {
-    for dir in &config.manager.plugins_dirs {
+fn log_ready(config: &DaemonConfig, dirs: &[PathBuf]) {
+    for dir in dirs {
         log::info!("{} {}", config.manager.mode, escape::path(dir));
     }
     for Exec { kind, program } in &config.handlers.exec {

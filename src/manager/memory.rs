@@ -164,8 +164,8 @@ impl Manager {
         }
     }
 
-    /// Returns what a restart in this boot must know: the plugins that handlers know, and those that
-    /// were registered before the last restart and have not been registered again yet.
+    /// Returns what a restart in this boot must know: the plugins that handlers know, and those
+    /// that were registered before the last restart and have not been registered again yet.
     pub fn memory(&self, boot: &str) -> Memory {
         let actual = self.actual.iter().map(|(path, registered)| {
             let compared = self.restored.get(path).copied();
@@ -259,8 +259,8 @@ impl std::error::Error for MemoryError {}
 /// The first word of a file, with the version of what follows.
 const FORMAT: &str = "plugind registered plugins 2";
 
-/// The first word of a file of the first format. The static binary wrote a socket's modification time in
-/// the place of its birth time, so only device and inode of such a file mean anything.
+/// The first word of a file of the first format. The static binary wrote a socket's modification
+/// time in the place of its birth time, so only device and inode of such a file mean anything.
 const FORMAT_1: &str = "plugind registered plugins 1";
 
 /// For serde, which wants a reference.

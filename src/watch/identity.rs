@@ -5,7 +5,7 @@ use std::ffi::OsString;
 /// Which file is at a path: the same path may hold another socket a moment later, even with the
 /// same inode number.
 ///
-/// The birth time tells them apart. On a file system that keeps none (tmpfs before Linux 5.16,
+/// The birth time tells them apart. On a file system that keeps none (tmpfs before Linux 5.18,
 /// ramfs) the modification time has to do, which only `utimes` changes for a socket. The change
 /// time would not do: most plugins set the mode of their socket after they have bound it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

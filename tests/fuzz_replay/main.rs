@@ -77,7 +77,7 @@ fn every_target_has_a_corpus_and_a_program() {
 fn is_packaged() -> bool {
     let packaged = !Path::new("fuzz").exists();
     if packaged {
-        skip("the package has no fuzzing corpus");
+        skip("the fuzzing corpus is not in this copy of the source");
     }
     packaged
 }

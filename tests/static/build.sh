@@ -7,7 +7,7 @@
 set -euo pipefail
 
 cd "$(dirname "$0")/../.."
-readonly cargo=${CARGO:-cargo}
+readonly -a cargo=(${CARGO:-cargo}) # It may bring options of its own.
 unset CARGO # Cargo would take it for its own path.
 readonly target=x86_64-unknown-linux-musl
 readonly build=target/static
@@ -15,7 +15,7 @@ readonly build=target/static
 main() {
 	mkdir -p "$build"
 	if [ -d "$(rustc --print sysroot)/lib/rustlib/$target/lib" ]; then
-		"$cargo" build --release --locked --target "$target" --target-dir "$build"
+		"${cargo[@]}" build --release --locked --target "$target" --target-dir "$build"
 	else
 		link_musl
 		build_with_std

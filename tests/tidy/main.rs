@@ -122,7 +122,7 @@ fn the_source_knows_no_one_s_machine() {
 fn the_top_level_holds_what_it_should_and_nothing_else() {
     let root = env!("CARGO_MANIFEST_DIR");
     if !Path::new(root).join(".git").exists() {
-        return skip("a source archive does not tell what belongs to it");
+        return skip("the list of tracked files is not in this copy of the source");
     }
     let listed = Command::new("git")
         .args(["-c", "safe.directory=*", "ls-files", "--cached"])

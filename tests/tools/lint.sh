@@ -4,26 +4,26 @@
 set -euo pipefail
 
 cd "$(dirname "$0")/../.."
-readonly cargo=${CARGO:-cargo}
+readonly -a cargo=(${CARGO:-cargo}) # It may bring options of its own.
 unset CARGO # Cargo would take it for its own path.
 
 main() {
 	local version level=warn
 	version=$(rustc --version | cut -d ' ' -f 2)
-	[[ " $KNOWN " != *" ${version%.*} "* ]] || level=deny
+	[[ " ${KNOWN:-} " != *" ${version%.*} "* ]] || level=deny
 	check_format
 	check_lints
-	RUSTDOCFLAGS=$(flags) "$cargo" doc --locked --no-deps --quiet
+	RUSTDOCFLAGS=$(flags) "${cargo[@]}" doc --locked --no-deps --quiet
 }
 
 check_format() {
-	"$cargo" fmt --version >/dev/null 2>&1 || { skip format rustfmt && return; }
-	"$cargo" fmt --check && "$cargo" fmt --check --manifest-path fuzz/Cargo.toml || [ $level = warn ]
+	"${cargo[@]}" fmt --version >/dev/null 2>&1 || { skip format rustfmt && return; }
+	"${cargo[@]}" fmt --check && "${cargo[@]}" fmt --check --manifest-path fuzz/Cargo.toml || [ $level = warn ]
 }
 
 check_lints() {
-	"$cargo" clippy --version >/dev/null 2>&1 || { skip lints clippy && return; }
-	"$cargo" clippy --locked --all-targets -- $(flags)
+	"${cargo[@]}" clippy --version >/dev/null 2>&1 || { skip lints clippy && return; }
+	"${cargo[@]}" clippy --locked --all-targets -- $(flags)
 }
 
 # What makes a finding an error, or keeps it from being one.

@@ -5,14 +5,14 @@
 set -euo pipefail
 
 cd "$(dirname "$0")/../.."
-readonly cargo=${CARGO:-cargo}
+readonly -a cargo=(${CARGO:-cargo}) # It may bring options of its own.
 unset CARGO # Cargo would take it for its own path.
 readonly oldest=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 readonly root=$PWD/target/msrv/root
 export CARGO_TARGET_DIR=$PWD/target/msrv/build
 
 main() {
-	if [[ $("$cargo" --version) == "cargo $oldest."* ]]; then
+	if [[ $("${cargo[@]}" --version) == "cargo $oldest."* ]]; then
 		echo "msrv: the Rust in use is $oldest, with which all tests run"
 	elif command -v rustup >/dev/null && rustup toolchain list | grep -q "^$oldest[.-]"; then
 		run_tests rustup run "$oldest" cargo
@@ -43,12 +43,13 @@ unpack_packages() {
 	for package in $(libraries "$version"); do
 		dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || packages+=("$package")
 	done
-	rm -rf "$root" "$download"
-	mkdir -p "$root" "$download"
+	rm -rf "$root" "$root.new" "$download"
+	mkdir -p "$root.new" "$download"
 	(cd "$download" && apt-get download -q -o APT::Sandbox::User=root "${packages[@]}") || return 1
 	for package in "$download"/*.deb; do
-		dpkg -x "$package" "$root"
+		dpkg -x "$package" "$root.new" || return 1
 	done
+	mv "$root.new" "$root"
 	rm -rf "$download"
 }
 

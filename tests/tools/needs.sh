@@ -7,7 +7,7 @@
 set -euo pipefail
 
 cd "$(dirname "$0")/../.."
-readonly cargo=${CARGO:-cargo}
+readonly -a cargo=(${CARGO:-cargo}) # It may bring options of its own.
 # The oldest Rust that compiles the source: Cargo.toml names it.
 readonly oldest=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 readonly musl=x86_64-unknown-linux-musl
@@ -42,9 +42,9 @@ needs_cargo() {
 	needs_command make make
 	needs_command cc gcc
 	[[ $(cc -print-file-name=Scrt1.o 2>/dev/null) == /* ]] || add libc6-dev
-	is_new_enough "$cargo" && is_new_enough rustc || add "cargo$(family)" "rustc$(family)"
+	is_new_enough "${cargo[0]}" && is_new_enough rustc || add "cargo$(family)" "rustc$(family)"
 	# Cargo fetches crates by HTTPS. It may have them all, so that it can do without.
-	[ -e "${SSL_CERT_FILE:-/etc/ssl/certs/ca-certificates.crt}" ] || add "ca-certificates optional"
+	has_certificates || add "ca-certificates optional"
 }
 
 # The static binary: rustup's target, or Debian's compiler with musl and the sources of its standard
@@ -63,14 +63,24 @@ needs_static() {
 # The formatter and the linter. They are their compiler's: rustup has its own.
 needs_lints() {
 	command -v rustup >/dev/null && return
-	"$cargo" fmt --version >/dev/null 2>&1 || add "$(fitting "rustfmt$(family)") optional"
-	"$cargo" clippy --version >/dev/null 2>&1 || add "$(fitting "$(clippy_package)") optional"
+	"${cargo[@]}" fmt --version >/dev/null 2>&1 || add "$(fitting "rustfmt$(family)") optional"
+	"${cargo[@]}" clippy --version >/dev/null 2>&1 || add "$(fitting "$(clippy_package)") optional"
 }
 
 # libFuzzer is compiled from C++; cargo-fuzz is not a package but a crate.
 needs_fuzzer() {
 	needs_command g++ g++
-	"$cargo" fuzz --version >/dev/null 2>&1 || add "cargo-fuzz crate"
+	"${cargo[@]}" fuzz --version >/dev/null 2>&1 || add "cargo-fuzz crate"
+}
+
+# Whether there is a bundle of certificates where Debian, Red Hat, SUSE or Alpine keep it.
+has_certificates() {
+	local bundle
+	for bundle in "${SSL_CERT_FILE:-}" /etc/ssl/certs/ca-certificates.crt /etc/ssl/ca-bundle.pem \
+		/etc/pki/tls/certs/ca-bundle.crt /etc/ssl/cert.pem; do
+		[ ! -e "$bundle" ] || return 0
+	done
+	return 1
 }
 
 # Needs the package $2 if the command $1 does not exist.
