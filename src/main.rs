@@ -30,13 +30,13 @@ fn ended(result: Result<ExitCode, Box<dyn Error>>) -> ExitCode {
     result.unwrap_or_else(|error| complain(&error, ExitCode::FAILURE))
 }
 
-/// Prints to standard output. That nobody reads it is no reason to fail.
+/// Prints to standard output. A closed output is not a failure.
 fn print(text: &str) -> ExitCode {
     let _ = io::stdout().write_all(text.as_bytes());
     ExitCode::SUCCESS
 }
 
-/// Says in one line what went wrong. That nobody can read it changes nothing.
+/// Prints an error in one line. A closed standard error changes nothing.
 fn complain(error: &dyn fmt::Display, code: ExitCode) -> ExitCode {
     let _ = writeln!(io::stderr(), "plugind: {error}");
     code

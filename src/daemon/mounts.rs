@@ -15,7 +15,7 @@ use rustix::fs::makedev;
 
 use super::stat::Stat;
 
-/// What is known of the devices that directories are on.
+/// The devices that directories are on.
 #[derive(Debug, Default)]
 pub(super) struct Mounts {
     /// Each device that was asked about, and the type of its file system if that does not report
@@ -74,7 +74,7 @@ const SILENT: [&str; 18] = [
     "nfs4", "ocfs2", "proc", "smb3", "sysfs", "tracefs", "virtiofs",
 ];
 
-/// Where the kernel lists the mounts that this process sees.
+/// The kernel's list of the mounts that this process sees.
 const MOUNTINFO: &str = "/proc/self/mountinfo";
 
 #[cfg(test)]

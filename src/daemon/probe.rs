@@ -86,7 +86,7 @@ struct Climb<'a> {
     clock: Clock,
     /// When the step that is being done began.
     since: Time,
-    /// When the user's patience ends.
+    /// The deadline that the user set.
     until: Option<Time>,
 }
 

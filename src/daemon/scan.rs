@@ -55,7 +55,8 @@ pub(super) fn look(path: &Path) -> Kind {
     }
 }
 
-/// What a symbolic link leads to, if that is a socket: a link to a directory is not entered.
+/// Examines the target of a symbolic link. Only a socket counts: a link to a directory is not
+/// entered.
 fn target_of(link: &Path) -> Kind {
     match Stat::follow(link) {
         Ok(target) if target.is_socket() => target.kind(),
@@ -64,8 +65,8 @@ fn target_of(link: &Path) -> Kind {
     }
 }
 
-/// What is to be made of a path that cannot be examined: that nothing exists there is a fact, and
-/// any other error says nothing about the file.
+/// Returns what an error makes of a path that cannot be examined: that nothing exists there is a
+/// fact, and any other error says nothing about the file.
 fn unexamined(path: &Path, error: &io::Error) -> Kind {
     match Errno::from_raw(error.raw_os_error().unwrap_or(0)) {
         Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP | Errno::ENAMETOOLONG => Kind::Other,

@@ -17,9 +17,9 @@ use crate::watch::{Identity, Kind};
 /// A file's type and identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stat {
-    /// What kind of file it is.
+    /// The type of the file.
     pub(super) file_type: FileType,
-    /// Which file it is.
+    /// The identity of the file.
     pub(super) identity: Identity,
 }
 
@@ -53,12 +53,12 @@ impl Stat {
         }
     }
 
-    /// Whether it is a socket.
+    /// Returns whether the file is a socket.
     pub(super) fn is_socket(&self) -> bool {
         self.file_type == FileType::Socket
     }
 
-    /// What it is to the watch; a symbolic link itself counts for nothing.
+    /// Returns what the file is to the watch, to which a symbolic link itself counts for nothing.
     pub(super) fn kind(&self) -> Kind {
         match self.file_type {
             FileType::Socket => Kind::Socket(self.identity),
@@ -68,8 +68,8 @@ impl Stat {
     }
 }
 
-/// Whether the kernel (before Linux 4.11) has no statx, or a filter of system calls that is older
-/// than statx denies it.
+/// Returns whether the kernel (before Linux 4.11) has no statx, or a filter of system calls that is
+/// older than statx denies it.
 fn is_missing(errno: Errno) -> bool {
     matches!(errno, Errno::NOSYS | Errno::PERM)
 }
@@ -113,7 +113,7 @@ impl From<&fs::Metadata> for Stat {
     }
 }
 
-/// What is asked of statx: the type and the identity, and nothing that costs a network round trip.
+/// The fields that are asked of statx: those of type and identity.
 const WANTED: StatxFlags = StatxFlags::TYPE
     .union(StatxFlags::INO)
     .union(StatxFlags::MTIME)

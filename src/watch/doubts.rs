@@ -21,7 +21,7 @@ pub(super) struct Doubts {
     by_path: LiteMap<Arc<Path>, Doubt>,
 }
 
-/// What is kept of a doubted path.
+/// The state of a doubted path.
 #[derive(Clone, Copy, Debug)]
 struct Doubt {
     /// When the path may be examined again.
@@ -49,7 +49,7 @@ impl Doubts {
                 doubt.is_pending = true;
                 false
             }
-            // It was left alone for long enough to count as settled.
+            // No doubt for so long: the path counts as settled.
             Some(doubt) if doubt.next + config::DOUBT_FORGOTTEN <= now => {
                 *doubt = fresh;
                 true

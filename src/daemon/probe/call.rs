@@ -26,7 +26,7 @@ use crate::time::Time;
 #[derive(Debug)]
 pub(super) struct Call {
     clock: Clock,
-    /// When the user's patience ends.
+    /// The deadline that the user set.
     until: Option<Time>,
     wait: Wait,
     connection: Connection,
@@ -101,7 +101,7 @@ impl Call {
         }
     }
 
-    /// Says goodbye, and closes.
+    /// Sends GOAWAY, and closes the connection.
     pub(super) fn hang_up(mut self) {
         self.client.close(self.clock.now());
         self.connection.hang_up(self.client.transmit());
@@ -180,7 +180,7 @@ fn dial_patiently(
     }
 }
 
-/// What a process calls itself; nothing when that cannot be seen from here.
+/// Returns the name of a process, or `None` if that cannot be read.
 fn name_of(pid: i32) -> Option<Vec<u8>> {
     let mut name = fs::read(format!("/proc/{pid}/comm")).ok()?;
     if name.last() == Some(&b'\n') {

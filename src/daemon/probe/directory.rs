@@ -9,7 +9,7 @@ use crate::config::MAX_TREE_DEPTH;
 use crate::daemon::scan;
 use crate::watch::{Kind, Problem, is_hidden};
 
-/// What there is in a directory and below it.
+/// The sockets in a directory and below it.
 #[derive(Debug, Default)]
 pub struct Sockets {
     /// The sockets, and the symbolic links to sockets, sorted.

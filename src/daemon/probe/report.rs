@@ -16,7 +16,7 @@ use crate::http2::{ConnectionError, Preamble, Settings};
 use crate::manager::{EndpointFailure, Verdict};
 use crate::proto::pluginregistration::PluginInfo;
 
-/// What was found out, in the order in which it was.
+/// The findings of a probe, in the order of its steps.
 #[derive(Debug)]
 pub struct Report {
     /// The path that was probed.
@@ -25,31 +25,31 @@ pub struct Report {
     pub rungs: Vec<Rung>,
     /// What the daemon would do for the plugin, or depends on, and the probe did not.
     pub not_checked: Vec<&'static str>,
-    /// What it comes to.
+    /// The conclusion.
     pub outcome: Outcome,
 }
 
 /// One rung of the ladder.
 #[derive(Debug)]
 pub struct Rung {
-    /// What was found out.
+    /// The finding.
     pub found: Found,
-    /// How long it took.
+    /// The duration of the step.
     pub took: Duration,
 }
 
-/// What one rung has found out.
+/// The finding of one rung.
 #[derive(Debug)]
 pub enum Found {
-    /// What there is at the path.
+    /// The file at the path.
     File(Result<File, io::Error>),
-    /// Which process listens; `None` when the system does not say.
+    /// The process that listens; `None` if the kernel does not name it.
     Peer(Result<Option<Peer>, DialError>),
-    /// How the peer wants HTTP/2 to be spoken.
+    /// The SETTINGS of the peer.
     Settings(Result<Settings, NoSettings>),
-    /// Who the plugin says it is.
+    /// The reply to GetInfo.
     Info(Result<PluginInfo, NoInfo>),
-    /// What the daemon would say to it.
+    /// The outcome of validation.
     Verdict(Verdict),
     /// Whether an HTTP/2 server answers at the plugin's endpoint.
     Endpoint {
@@ -67,11 +67,11 @@ pub struct File {
     pub kind: FileKind,
     /// Whether the path is a symbolic link to it.
     pub is_link: bool,
-    /// Whose it is.
+    /// The user that owns it.
     pub uid: u32,
     /// Which group's it is.
     pub gid: u32,
-    /// Who may do what: the lower twelve bits.
+    /// The permissions: the lower twelve bits of the mode.
     pub mode: u32,
 }
 
@@ -148,7 +148,7 @@ impl fmt::Display for NoInfo {
 
 impl std::error::Error for NoInfo {}
 
-/// What a probe comes to.
+/// The conclusion of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome {
     /// The daemon would register the plugin.
