@@ -120,6 +120,17 @@ impl Refusal {
         })
     }
 
+    /// Returns why a registration was not undone, if this is the answer to that.
+    pub(super) fn why_not_undone(&self) -> String {
+        match self {
+            Self::NoHandler(_) | Self::Ignored(_) => {
+                "no handler is registered for its type any more".to_owned()
+            }
+            Self::Registration(reason) => escape::text(reason.as_str()).to_string(),
+            Self::Validation(_) | Self::EndpointTaken(_) => self.to_string(),
+        }
+    }
+
     /// Whether the plugin is told.
     pub fn is_told(&self) -> bool {
         !matches!(self, Self::Ignored(_))

@@ -348,14 +348,10 @@ impl Manager {
 
 /// Logs that a plugin has gone, and why its handler did not undo the registration if it did not.
 fn log_deregistered(attempt: &Attempt, plugin: &Plugin, answer: Result<(), Refusal>) {
-    let why = match answer {
-        Ok(()) => return log::info!("{attempt}: deregistered {plugin}"),
-        Err(Refusal::NoHandler(_) | Refusal::Ignored(_)) => {
-            "no handler is registered for its type any more".to_owned()
-        }
-        Err(Refusal::Registration(reason)) => escape::text(reason.as_str()).to_string(),
-        Err(refusal) => refusal.to_string(),
+    let Err(refusal) = answer else {
+        return log::info!("{attempt}: deregistered {plugin}");
     };
+    let why = refusal.why_not_undone();
     log::warn!(
         "{attempt}: {plugin} has gone, but what its registration set up was not undone: {why}; \
          endpoint={}",

@@ -263,6 +263,13 @@ impl Steps<'_> {
         then: Then,
         answer: Result<(), Refusal>,
     ) -> Step {
+        if let (Then::Fail(_) | Then::Refuse(_), Err(refusal)) = (&then, &answer) {
+            log::warn!(
+                "{}: {plugin} is not registered, but what its handler had set up was not undone: {}",
+                escape::path(&self.socket),
+                refusal.why_not_undone()
+            );
+        }
         match then {
             Then::Report => Step::Ends(Outcome::Deregistered(plugin, answer)),
             Then::Fail(failure) => Step::Ends(Outcome::Failed(failure)),
