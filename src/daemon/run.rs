@@ -69,7 +69,9 @@ impl Daemon {
             match signal {
                 Signal::SIGUSR1 => log::info!("status {}", self.plugins.manager().status()),
                 Signal::SIGHUP => {
-                    log::info!("SIGHUP: ignored, because there is no configuration to read again");
+                    log::info!(
+                        "SIGHUP: ignored, because plugind does not read a configuration file"
+                    );
                 }
                 _ => {
                     log::info!("{signal}: ending");

@@ -166,7 +166,7 @@ mod tests {
         let (_dir, program) = program();
         let nobody = 65_534;
         if std::os::unix::fs::chown(&program, Some(nobody), None).is_err() {
-            // Only root can give a file away. In a user namespace root's files belong to nobody.
+            // Only root can give a file away. In a user namespace root's files have no owner.
             let module = module_path!().trim_start_matches("plugind::");
             let test = format!("{module}::a_program_of_somebody_else_is_refused");
             return inside(&test, "true", || {

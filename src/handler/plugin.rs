@@ -32,6 +32,7 @@ impl Plugin {
     /// Returns the plugin that described itself as `info` on `socket`, if that is valid.
     pub fn from_info(info: PluginInfo, socket: Arc<Path>) -> Result<Self, InvalidPlugin> {
         let plugin = Self::unchecked(info, socket);
+        plugin.check_type()?;
         plugin.check()?;
         Ok(plugin)
     }
@@ -63,9 +64,8 @@ impl Plugin {
         Ok(())
     }
 
-    /// Checks what holds for plugins of all types.
+    /// Checks what else must hold for plugins of all types.
     pub(crate) fn check(&self) -> Result<(), InvalidPlugin> {
-        self.check_type()?;
         check_lengths(self)?;
         check_name(&self.name)?;
         if self.endpoint.as_os_str().as_bytes().contains(&0) {

@@ -6,8 +6,8 @@
 //! because a connection may be open for days with nothing but a keepalive now and then.
 //!
 //! Requests that are cancelled before they are answered are counted apart from that: each brings
-//! work and no result (CVE-2023-44487), and the data that comes with it is no excuse. A stream
-//! that is reset after its complete response was queued is not counted.
+//! work and no result (CVE-2023-44487), and the data that comes with it does not excuse that. A
+//! stream that is reset after its complete response was queued is not counted.
 
 use super::error::{Excess, Violation};
 use crate::config;

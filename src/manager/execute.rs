@@ -15,6 +15,7 @@ use super::failure::{Failure, Refusal};
 use super::links::{LinkId, Owner};
 use super::operation::{Command, Event, Operation, Question, Step};
 use super::reconcile::Target;
+use super::verdict::find_handler;
 use super::{Manager, Output, Wake};
 use crate::config::{GET_INFO_TIMEOUT, MAX_GET_INFO_REPLY, MAX_NOTIFY_REPLY};
 use crate::escape;
@@ -341,19 +342,21 @@ impl Manager {
     /// "Handler lookup by exact `type`": every question goes through it, because a handler may have
     /// gone since the last one.
     fn ask(&mut self, attempt: &mut Attempt, question: Question, plugin: &Arc<Plugin>, now: Time) {
-        if let Err(invalid) = plugin.check_type() {
-            let answer = Event::Answered(Err(invalid.into()));
-            return self.push_event(attempt.id, answer);
-        }
-        let Some(handler) = self.handlers.find(&plugin.kind) else {
-            let refusal = Refusal::without_handler(plugin.kind.clone(), &self.handlers);
-            let answer = Event::Answered(Err(refusal));
-            return self.push_event(attempt.id, answer);
+        // What is known of a plugin that was validated holds.
+        let found = match question {
+            Question::Validate => find_handler(&self.handlers, plugin),
+            Question::Register | Question::Deregister => {
+                let handler = self.handlers.find(&plugin.kind);
+                handler.ok_or_else(|| Refusal::without_handler(plugin.kind.clone(), &self.handlers))
+            }
         };
-        if let Err(invalid) = plugin.check() {
-            let answer = Event::Answered(Err(invalid.into()));
-            return self.push_event(attempt.id, answer);
-        }
+        let handler = match found {
+            Ok(handler) => handler,
+            Err(refusal) => {
+                let answer = Event::Answered(Err(refusal));
+                return self.push_event(attempt.id, answer);
+            }
+        };
         if let Some(holder) = self.endpoint_taken(question, plugin) {
             let refusal = Refusal::EndpointTaken(holder.clone());
             self.instances.block(attempt.path.clone(), holder);

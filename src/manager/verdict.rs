@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::failure::Refusal;
-use crate::handler::{Answer, Context, EffectIds, HandlerTable, Plugin, Ticket};
+use crate::handler::{Answer, Context, EffectIds, HandlerId, HandlerTable, Plugin, Ticket};
 use crate::proto::pluginregistration::PluginInfo;
 use crate::time::Time;
 
@@ -29,15 +29,10 @@ pub fn verdict(
     now: Time,
 ) -> Verdict {
     let plugin = Arc::new(Plugin::unchecked(info, socket));
-    if let Err(invalid) = plugin.check_type() {
-        return Verdict::Refused(Refusal::from(invalid));
-    }
-    let Some(handler) = handlers.find(&plugin.kind) else {
-        return Verdict::Refused(Refusal::without_handler(plugin.kind.clone(), handlers));
+    let handler = match find_handler(handlers, &plugin) {
+        Ok(handler) => handler,
+        Err(refusal) => return Verdict::Refused(refusal),
     };
-    if let Err(invalid) = plugin.check() {
-        return Verdict::Refused(Refusal::from(invalid));
-    }
     let (mut ids, mut effects) = (EffectIds::default(), Vec::new());
     let mut context = Context::new(now, Some(Ticket(0)), &mut ids, &mut effects);
     match handlers.get_mut(handler).validate(&plugin, &mut context) {
@@ -45,4 +40,14 @@ pub fn verdict(
         Answer::Done(Err(reason)) => Verdict::Refused(Refusal::Validation(reason)),
         Answer::Pending => Verdict::Undecided(plugin),
     }
+}
+
+/// Finds the handler that validates a plugin, or returns why there is none or it is not asked. The
+/// type comes first, as in kubelet; but no handler has one that is too long to keep.
+pub(super) fn find_handler(handlers: &HandlerTable, plugin: &Plugin) -> Result<HandlerId, Refusal> {
+    plugin.check_type()?;
+    let handler = handlers.find(&plugin.kind);
+    let handler = handler.ok_or_else(|| Refusal::without_handler(plugin.kind.clone(), handlers))?;
+    plugin.check()?;
+    Ok(handler)
 }

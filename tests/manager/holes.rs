@@ -724,6 +724,22 @@ fn a_restored_plugin_that_is_found_but_does_not_answer_is_deregistered_when_its_
 }
 
 #[test]
+fn a_restored_plugin_is_deregistered_although_its_name_would_be_refused_now() {
+    let mut before = World::new();
+    before.appear(A, csi("a"));
+    let saved = before.manager.memory("boot").encode();
+    let saved = String::from_utf8(saved).expect("it is JSON");
+    let renamed = saved.replace("\"name\": \"a\"", "\"name\": \"a\\u0001\"");
+    assert_ne!(renamed, saved);
+    let mut world = World::new();
+    let memory = Memory::decode(renamed.as_bytes(), "boot").expect("it is known");
+    world.manager.restore(memory);
+    lose(&mut world, A);
+    world.run();
+    assert_eq!(world.told(), "deregister a\u{1}");
+}
+
+#[test]
 fn what_was_restored_by_inode_only_is_saved_as_such() {
     let mut before = World::new();
     before.appear(A, csi("a"));
