@@ -8,7 +8,7 @@ SEEDS ?= 100000
 # For how many seconds `make bench` looks on while nothing happens.
 REST ?= 60
 # The tests that run the built binary, cargo's or the static one.
-BINARY_TESTS = binary binary_kernel probe simulate soak
+BINARY_TESTS = binary binary_kernel neighbours probe simulate soak
 # How long `make fuzz` has for each target.
 FUZZ_SECONDS ?= 30
 # With these versions of Rust a finding of `make lint` is an error, with others a warning.
@@ -65,6 +65,13 @@ sim: ## Try SEEDS random orders of events (default: 100000); SEED=n replays one
 soak: ## Try plugins for a long time: 10,000 that come and go, 100 that do nothing
 	$(NEEDS)
 	PLUGIND_SOAK=1 $(CARGO) test --locked --test soak -- --nocapture --test-threads 1
+
+.PHONY: neighbours
+neighbours: ## Attack the static binary as a neighbour could, and print what comes of it
+	$(NEEDS)
+	CARGO="$(CARGO)" tests/static/build.sh
+	PLUGIND_BINARY="$(CURDIR)/target/static/plugind" PLUGIND_NEIGHBOURS=1 \
+		$(CARGO) test --locked --test neighbours -- --nocapture --test-threads 1
 
 .PHONY: cost
 cost: ## Count what one more plugin costs, with few and with many (needs valgrind)

@@ -208,7 +208,11 @@ fn hangup_and_usr1_are_logged_and_end_nothing() {
     daemon.until_logged("SIGHUP: ignored");
     daemon.signal(Signal::SIGUSR1);
     let status = "status sockets=1 registered=1 down=0 failed=0 operations=0";
-    daemon.until_logged(status);
+    let line = daemon.until_logged(status);
+    let (_, longest) = line
+        .split_once(" longest_turn_us=")
+        .expect("a turn has a length");
+    assert_ne!(longest.parse(), Ok(0_u64), "{line}");
     assert!(daemon.end_with(Signal::SIGTERM).0.success());
 }
 

@@ -57,6 +57,7 @@ pub struct PluginManager {
     /// The connections whose processes have ended, which the core has not been told yet.
     ended: Vec<LinkId>,
     state_file: Option<StateFile>,
+    longest_turn: Duration,
 }
 
 impl PluginManager {
@@ -87,6 +88,7 @@ impl PluginManager {
                 .as_deref()
                 .filter(|_| config.mode == Mode::Register)
                 .map(|file| StateFile::new(roots::absolute(file))),
+            longest_turn: Duration::ZERO,
         };
         plugins.manager.set_mode(config.mode);
         plugins.manager.set_on_down(config.on_down);
@@ -164,7 +166,14 @@ impl PluginManager {
             file.notice(&self.manager, now);
             file.handle_timeout(&self.manager, now);
         }
+        let time = self.clock.now().saturating_since(now);
+        self.longest_turn = self.longest_turn.max(time);
         Ok(())
+    }
+
+    /// Returns how long the longest turn took since the last call, without its wait.
+    pub fn take_longest_turn(&mut self) -> Duration {
+        std::mem::take(&mut self.longest_turn)
     }
 
     /// Ends a wait, too, whenever this descriptor becomes readable: for whoever has no other loop.

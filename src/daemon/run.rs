@@ -67,7 +67,7 @@ impl Daemon {
         let mut count = 0;
         while let Some(signal) = self.signals.read()? {
             match signal {
-                Signal::SIGUSR1 => log::info!("status {}", self.plugins.manager().status()),
+                Signal::SIGUSR1 => self.log_status(),
                 Signal::SIGHUP => {
                     log::info!(
                         "SIGHUP: ignored, because plugind does not read a configuration file"
@@ -81,6 +81,13 @@ impl Daemon {
             }
         }
         Ok(count)
+    }
+
+    /// Logs what there is, and how long the loop was busy at most since the last status.
+    fn log_status(&mut self) {
+        let longest = self.plugins.take_longest_turn().as_micros();
+        let status = self.plugins.manager().status();
+        log::info!("status {status} longest_turn_us={longest}");
     }
 }
 

@@ -28,7 +28,7 @@ main() {
 needs_of() {
 	case $1 in
 	build | run | demo | test | sim | soak | coverage | mistakes | proto | package | msrv) needs_cargo ;;
-	static | bench) needs_cargo && needs_static ;;
+	static | bench | neighbours) needs_cargo && needs_static ;;
 	lint) needs_cargo && needs_lints ;;
 	fuzz) needs_cargo && needs_fuzzer ;;
 	cost) needs_cargo && needs_command valgrind valgrind ;;

@@ -1,0 +1,185 @@
+//! The built binary as a daemon whose log is read, and what is measured of it.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tempfile::TempDir;
+
+use crate::binary::binary;
+
+/// A running daemon, which does not outlive the test.
+pub(crate) struct Daemon {
+    child: Child,
+    root: TempDir,
+    /// How long the log is (octets).
+    log_len: Arc<AtomicU64>,
+    lines: Receiver<String>,
+}
+
+impl Daemon {
+    /// Starts a daemon with these options, which watches a directory of its own when this returns.
+    pub(crate) fn start(options: &[OsString]) -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let mut command = Command::new(binary());
+        command
+            .env_remove("RUST_LOG")
+            .arg("run")
+            .arg("--plugins-dir")
+            .arg(root.path())
+            .args(options)
+            .stdin(Stdio::null())
+            .stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let log = BufReader::new(child.stderr.take().unwrap());
+        let log_len = Arc::new(AtomicU64::new(0));
+        let (writer, lines) = mpsc::sync_channel(KEPT_LINES);
+        let octets = Arc::clone(&log_len);
+        thread::spawn(move || {
+            for line in log.lines().map_while(Result::ok) {
+                octets.fetch_add(line.len() as u64 + 1, Ordering::Relaxed);
+                // A line that does not fit is counted: this must not hold up the daemon.
+                let _ = writer.try_send(line);
+            }
+        });
+        let daemon = Self {
+            child,
+            root,
+            log_len,
+            lines,
+        };
+        if let Some([first, _]) = processors() {
+            sched_setaffinity(daemon.pid(), &first).unwrap();
+        }
+        daemon.until_logged("watching ");
+        daemon
+    }
+
+    /// The directory that is watched.
+    pub(crate) fn root(&self) -> &Path {
+        self.root.path()
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_raw(i32::try_from(self.child.id()).unwrap())
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill(self.pid(), signal).unwrap();
+    }
+
+    /// How long the log is (octets).
+    pub(crate) fn log_len(&self) -> u64 {
+        self.log_len.load(Ordering::Relaxed)
+    }
+
+    /// Forgets the lines that were logged before.
+    pub(crate) fn forget_lines(&self) {
+        while self.lines.try_recv().is_ok() {}
+    }
+
+    /// Waits for a line of the log with these words, and returns it.
+    #[track_caller]
+    pub(crate) fn until_logged(&self, words: &str) -> String {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            let line = self.lines.recv_timeout(left);
+            let line = line.unwrap_or_else(|_| panic!("nothing is logged with {words:?}"));
+            if line.contains(words) {
+                return line;
+            }
+        }
+    }
+
+    /// The longest turn since the last call, which a signal asks for.
+    #[track_caller]
+    pub(crate) fn longest_turn(&self) -> Duration {
+        self.forget_lines();
+        self.signal(Signal::SIGUSR1);
+        let line = self.until_logged(LONGEST_TURN);
+        let (_, time) = line.split_once(LONGEST_TURN).unwrap();
+        Duration::from_micros(time.trim().parse().unwrap())
+    }
+
+    /// For how long the daemon has waited for a processor so far, although it had work.
+    pub(crate) fn delay(&self) -> Duration {
+        let path = format!("/proc/{}/schedstat", self.child.id());
+        // A kernel may be built without it.
+        let stat = fs::read_to_string(path).unwrap_or_default();
+        let delay = stat.split_whitespace().nth(1).unwrap_or("0");
+        Duration::from_nanos(delay.parse().unwrap())
+    }
+
+    /// How much of the daemon is in memory (KiB).
+    pub(crate) fn resident(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        line.unwrap()
+            .trim()
+            .trim_end_matches(" kB")
+            .parse()
+            .unwrap()
+    }
+
+    /// Sends a signal that ends the daemon. Returns how long it took until the log mentioned it and
+    /// until the process had ended.
+    #[track_caller]
+    pub(crate) fn end_with(mut self, signal: Signal) -> (Duration, Duration) {
+        self.forget_lines();
+        let start = Instant::now();
+        self.signal(signal);
+        self.until_logged(&format!("{signal}: "));
+        let heard = start.elapsed();
+        let status = self.child.wait().unwrap();
+        assert!(status.success(), "{status}");
+        (heard, start.elapsed())
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Leaves the first processor to the daemon, if there are two: what is measured of it is not to be
+/// the time that it waited for the attacker and for the honest plugin.
+pub(crate) fn share_processors() {
+    if let Some([_, others]) = processors() {
+        sched_setaffinity(Pid::from_raw(0), &others).unwrap();
+    }
+}
+
+/// The first of the processors that this process may use, and the others.
+fn processors() -> Option<[CpuSet; 2]> {
+    let allowed =
+        sched_getaffinity(Pid::from_raw(i32::try_from(std::process::id()).unwrap())).unwrap();
+    let mut numbers = (0..CpuSet::count()).filter(|&n| allowed.is_set(n).unwrap());
+    let mut first = CpuSet::new();
+    first.set(numbers.next()?).unwrap();
+    let mut others = CpuSet::new();
+    others.set(numbers.next()?).unwrap();
+    numbers.for_each(|n| others.set(n).unwrap());
+    Some([first, others])
+}
+
+/// What stands before the longest turn (µs) in the line that SIGUSR1 asks for.
+const LONGEST_TURN: &str = "longest_turn_us=";
+
+/// How many lines of the log are kept until they are looked at.
+const KEPT_LINES: usize = 4096;
+
+/// How long anything may take here.
+const PATIENCE: Duration = Duration::from_secs(30);

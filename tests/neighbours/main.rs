@@ -1,0 +1,25 @@
+//! What a neighbour can do to the loop: the built binary under attack, with an honest plugin beside
+//! the attacker.
+//!
+//! The attacker is a plugin container that may write to its own part of the watched directory, or
+//! a node in trouble. Each row is a test: the honest plugin registers time after time, first in
+//! peace and then under attack, and the daemon is asked to end while the attack goes on.
+//! `make neighbours` prints the rows as a table, beside what was measured before the daemon
+//! withstood them.
+//!
+//! The rows take turns, and the daemon has a processor of its own where there is more than one.
+
+#[path = "../support/binary.rs"]
+mod binary;
+mod daemon;
+mod honest;
+#[path = "../support/plugin.rs"]
+mod plugin;
+mod row;
+
+use self::row::Row;
+
+#[test]
+fn in_peace_the_limits_hold() {
+    Row::new("nothing", "").withstand(|_, _| ());
+}

@@ -1,0 +1,197 @@
+//! One row: an attack, what it did before, and what the daemon has to withstand.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use plugind::config::STOP_GRACE;
+
+use crate::daemon::{Daemon, share_processors};
+use crate::honest::Times;
+
+/// An attack by its name, and what is said of it.
+pub(crate) struct Row {
+    name: &'static str,
+    /// What it did to the daemon before it was withstood.
+    before: &'static str,
+    options: Vec<OsString>,
+    /// How often the honest plugin registers in peace, and how often under attack.
+    rounds: usize,
+}
+
+/// What was measured during an attack.
+#[derive(Clone, Copy, Debug)]
+struct Measured {
+    peace: Times,
+    attacked: Times,
+    /// From SIGTERM until the log says so.
+    heard: Duration,
+    /// From SIGTERM until the end of the process.
+    ended: Duration,
+    /// KiB.
+    resident: u64,
+    /// Octets in a second.
+    log_rate: f64,
+    longest_turn: Duration,
+    /// How long the attack was measured, and how much of that the daemon waited for a processor.
+    time: Duration,
+    delay: Duration,
+}
+
+impl Row {
+    pub(crate) fn new(name: &'static str, before: &'static str) -> Self {
+        Self {
+            name,
+            before,
+            options: Vec::new(),
+            rounds: 100,
+        }
+    }
+
+    /// Has the daemon run with these options, too.
+    #[allow(dead_code, reason = "not every row needs it")]
+    pub(crate) fn options<S: Into<OsString>>(
+        mut self,
+        options: impl IntoIterator<Item = S>,
+    ) -> Self {
+        self.options.extend(options.into_iter().map(Into::into));
+        self
+    }
+
+    /// Attacks a daemon, and checks that it holds what it promises.
+    ///
+    /// `attack` is called on a thread of its own, with the attacker's directory, which lies in the
+    /// watched directory, and goes on until the flag is set. It may return earlier.
+    ///
+    /// A machine that is busy with something else looks like an attack that succeeds, so there are
+    /// [`ATTEMPTS`].
+    #[track_caller]
+    pub(crate) fn withstand(self, attack: impl Fn(&Path, &AtomicBool) + Sync) {
+        let _alone = alone();
+        for attempt in 1..=ATTEMPTS {
+            let measured = self.measure(&attack);
+            let failures = measured.failures();
+            println!("{}", self.line(&measured));
+            if failures.is_empty() {
+                return;
+            }
+            assert!(attempt < ATTEMPTS, "{}: {failures:#?}", self.name);
+        }
+    }
+
+    fn measure(&self, attack: &(impl Fn(&Path, &AtomicBool) + Sync)) -> Measured {
+        share_processors();
+        let daemon = Daemon::start(&self.options);
+        let attacker = daemon.root().join("attacker");
+        std::fs::create_dir(&attacker).unwrap();
+        let peace = Times::measure(daemon.root(), "peace", self.rounds);
+        daemon.longest_turn();
+        let over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let attacking = scope.spawn(|| attack(&attacker, &over));
+            let (start, log, delay) = (Instant::now(), daemon.log_len(), daemon.delay());
+            let attacked = Times::measure(daemon.root(), "attacked", self.rounds);
+            let logged = daemon.log_len() - log;
+            let longest_turn = daemon.longest_turn();
+            let (time, delay) = (start.elapsed(), daemon.delay().saturating_sub(delay));
+            let resident = daemon.resident();
+            let (heard, ended) = daemon.end_with(Signal::SIGTERM);
+            over.store(true, Ordering::Relaxed);
+            attacking.join().unwrap();
+            Measured {
+                peace,
+                attacked,
+                heard,
+                ended,
+                resident,
+                log_rate: f64::from(u32::try_from(logged).unwrap()) / time.as_secs_f64(),
+                longest_turn,
+                time,
+                delay,
+            }
+        })
+    }
+
+    /// The row of the table.
+    fn line(&self, measured: &Measured) -> String {
+        let Self { name, before, .. } = self;
+        let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
+        format!(
+            "| {name} | {before} | p99 {:.1} ms, in peace {:.1} | SIGTERM heard after {:.0} ms, \
+             ended after {:.0} | {} KiB | log {:.1} KiB/s | longest turn {:.1} ms |",
+            milliseconds(measured.attacked.p99),
+            milliseconds(measured.peace.p99),
+            milliseconds(measured.heard),
+            milliseconds(measured.ended),
+            measured.resident,
+            measured.log_rate / 1024.0,
+            milliseconds(measured.longest_turn),
+        )
+    }
+}
+
+impl Measured {
+    /// What exceeds its limit.
+    fn failures(&self) -> Vec<String> {
+        let mut failures = Vec::new();
+        let mut check = |is_held: bool, what: &str| {
+            if !is_held {
+                failures.push(format!("{what}: {self:?}"));
+            }
+        };
+        check(
+            self.attacked.p99 <= self.peace.p99 + MAX_DELAY,
+            "the honest plugin waits",
+        );
+        check(self.heard <= MAX_HEARD, "SIGTERM is heard late");
+        check(self.ended <= STOP_GRACE + MAX_ENDED, "the end takes long");
+        check(self.resident < MAX_RESIDENT, "the daemon grows");
+        check(self.log_rate <= MAX_LOG_RATE, "the log grows");
+        check(self.is_every_turn_short(), "a turn takes long");
+        failures
+    }
+
+    /// Whether no turn was too long by the daemon's own doing. On a machine where it waits for a
+    /// processor, a turn may have been interrupted for as long as all of these waits together.
+    fn is_every_turn_short(&self) -> bool {
+        let is_busy = self.delay > self.time / 50;
+        let interrupted = if is_busy { self.delay } else { Duration::ZERO };
+        self.longest_turn <= max_turn() + interrupted
+    }
+}
+
+/// Rows take turns: what one measures, another one would disturb.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How often a row is tried.
+const ATTEMPTS: usize = 3;
+
+/// How much later than in peace the honest plugin may be told.
+const MAX_DELAY: Duration = Duration::from_millis(20);
+
+/// How soon the log mentions a signal.
+const MAX_HEARD: Duration = Duration::from_millis(100);
+
+/// How much longer than [`STOP_GRACE`] the end may take.
+const MAX_ENDED: Duration = Duration::from_secs(1);
+
+/// How much of the daemon may be in memory (KiB).
+const MAX_RESIDENT: u64 = 16 * 1024;
+
+/// How much is logged at most (octets in a second).
+const MAX_LOG_RATE: f64 = 64.0 * 1024.0;
+
+/// How long one turn of the loop may take: in the binary that ships, and in one that is built to be
+/// debugged.
+fn max_turn() -> Duration {
+    let is_shipped = env::var_os("PLUGIND_BINARY").is_some() || !cfg!(debug_assertions);
+    Duration::from_millis(if is_shipped { 5 } else { 25 })
+}
