@@ -8,7 +8,9 @@ SEEDS ?= 100000
 # For how many seconds `make bench` looks on while nothing happens.
 REST ?= 60
 # The tests that run the built binary, cargo's or the static one.
-BINARY_TESTS = binary binary_kernel neighbours probe simulate soak
+BINARY_TESTS = binary binary_kernel neighbours probe simulate
+# The tests of the library in the kernel's hands, which are linked as the static binary is, too.
+LIBRARY_TESTS = exec kernel real soak
 # How long `make fuzz` has for each target.
 FUZZ_SECONDS ?= 30
 # With these versions of Rust a finding of `make lint` is an error, with others a warning.
@@ -29,10 +31,13 @@ build: ## Build the binary for release: target/release/plugind
 	$(CARGO) build --release --locked
 
 .PHONY: static
-static: ## Build the static binary target/static/plugind, and run the end-to-end tests against it
+static: ## Build the static binary target/static/plugind, and test it and its library, linked alike
 	$(NEEDS)
 	CARGO="$(CARGO)" tests/static/build.sh
 	tests/static/check.sh
+	STATIC_CARGO="$(CARGO)" CARGO=tests/static/cargo.sh CARGO_PROFILE_DEV_DEBUG=0 \
+		PLUGIND_BINARY="$(CURDIR)/target/static/plugind" \
+		tests/tools/test.sh $(addprefix --test ,$(LIBRARY_TESTS))
 	PLUGIND_BINARY="$(CURDIR)/target/static/plugind" $(TEST) $(addprefix --test ,$(BINARY_TESTS))
 
 .PHONY: run

@@ -1,54 +1,7 @@
 #!/usr/bin/env bash
-# Builds the fully static, position-independent binary target/static/plugind.
-#
-# Where rustup's musl target is installed, cargo does it alone. Elsewhere Debian's compiler builds the
-# standard library from its sources, without backtraces: that needs no rustup, and the file is less
-# than half the size.
+# Builds the static binary target/static/plugind.
 set -euo pipefail
 
 cd "$(dirname "$0")/../.."
-readonly -a cargo=(${CARGO:-cargo}) # It may bring options of its own.
-unset CARGO # Cargo would take it for its own path.
-readonly target=x86_64-unknown-linux-musl
-readonly build=target/static
-
-main() {
-	mkdir -p "$build"
-	if [ -d "$(rustc --print sysroot)/lib/rustlib/$target/lib" ]; then
-		"${cargo[@]}" build --release --locked --target "$target" --target-dir "$build"
-	else
-		link_musl
-		build_with_std
-	fi
-	cp "$build/$target/release/plugind" "$build/plugind"
-}
-
-# Puts what the linker takes from a musl toolchain into one directory.
-link_musl() {
-	local file
-	musl=$PWD/$build/musl
-	mkdir -p "$musl"
-	for file in crt1.o rcrt1.o crti.o crtn.o libc.a; do
-		ln -sf "/usr/lib/x86_64-linux-musl/$file" "$musl/$file"
-	done
-	for file in crtbegin.o crtbeginS.o crtend.o crtendS.o; do
-		ln -sf "$(gcc -print-file-name="$file")" "$musl/$file"
-	done
-	gcc -c -Os -o "$musl/unwind.o" tests/static/unwind.c
-	ar rcs "$musl/libunwind.a" "$musl/unwind.o"
-}
-
-# Builds with a standard library made for the purpose: small, and without the tables by which a stack
-# is unwound, which nothing does. Debian's sources fit Debian's compiler only. Where a panic happened
-# is told without the directories of the machine that built it.
-build_with_std() {
-	local flags="-Lnative=$musl -Cforce-unwind-tables=no" dir
-	for dir in /usr/lib/rustlib/src/rust/library/ "${CARGO_HOME:-$HOME/.cargo}"/registry/src/*/; do
-		flags+=" --remap-path-prefix=$dir="
-	done
-	RUSTC=/usr/bin/rustc RUSTC_BOOTSTRAP=1 CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_RUSTFLAGS=$flags \
-		/usr/bin/cargo build --release --locked --target "$target" --target-dir "$build" \
-		-Zbuild-std=std,panic_abort -Zbuild-std-features=optimize_for_size
-}
-
-main
+STATIC_CARGO="${CARGO:-cargo}" tests/static/cargo.sh build --release --locked
+cp target/static/x86_64-unknown-linux-musl/release/plugind target/static/plugind

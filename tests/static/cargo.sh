@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# Cargo for fully static, position-independent binaries: `build` for the one that ships, `test` for
+# tests that are linked as it is. What it makes lies in target/static.
+#
+# Where rustup's musl target is installed, cargo does it alone. Elsewhere Debian's compiler builds the
+# standard library from its sources, without backtraces: that needs no rustup, and the file is less
+# than half the size.
+set -euo pipefail
+
+cd "$(dirname "$0")/../.."
+readonly -a cargo=(${STATIC_CARGO:-cargo}) # It may bring options of its own.
+unset CARGO # Cargo would take it for its own path.
+readonly target=x86_64-unknown-linux-musl
+readonly build=target/static
+
+main() {
+	local command=$1
+	shift
+	mkdir -p "$build"
+	if [ -d "$(rustc --print sysroot)/lib/rustlib/$target/lib" ]; then
+		"${cargo[@]}" "$command" --target "$target" --target-dir "$build" "$@"
+	else
+		link_musl
+		with_std "$command" "$@"
+	fi
+}
+
+# Puts what the linker takes from a musl toolchain into one directory.
+link_musl() {
+	local file
+	musl=$PWD/$build/musl
+	mkdir -p "$musl"
+	for file in crt1.o rcrt1.o crti.o crtn.o libc.a; do
+		ln -sf "/usr/lib/x86_64-linux-musl/$file" "$musl/$file"
+	done
+	for file in crtbegin.o crtbeginS.o crtend.o crtendS.o; do
+		ln -sf "$(gcc -print-file-name="$file")" "$musl/$file"
+	done
+	gcc -c -Os -o "$musl/unwind.o" tests/static/unwind.c
+	ar rcs "$musl/libunwind.a" "$musl/unwind.o"
+}
+
+# Builds with a standard library made for the purpose: small, and without the tables by which a stack
+# is unwound, which nothing does. So a test that fails ends its process, and each has one of its own.
+# Debian's sources fit Debian's compiler only. Where a panic happened is told without the directories
+# of the machine that built it.
+with_std() {
+	local flags="-Lnative=$musl -Cforce-unwind-tables=no" std=std,panic_abort dir
+	for dir in /usr/lib/rustlib/src/rust/library/ "${CARGO_HOME:-$HOME/.cargo}"/registry/src/*/; do
+		flags+=" --remap-path-prefix=$dir="
+	done
+	if [ "$1" = test ]; then
+		std+=,test
+		set -- "$@" -Zpanic-abort-tests
+		export CARGO_PROFILE_DEV_PANIC=abort
+	fi
+	RUSTC=/usr/bin/rustc RUSTC_BOOTSTRAP=1 CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_RUSTFLAGS=$flags \
+		/usr/bin/cargo "$@" --target "$target" --target-dir "$build" \
+		-Zbuild-std="$std" -Zbuild-std-features=optimize_for_size
+}
+
+main "$@"
