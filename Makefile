@@ -118,7 +118,7 @@ bench-peers: ## The same, with kubelet's own plugin manager beside it (needs Go)
 	fi
 
 .PHONY: mistakes
-mistakes: ## Plant known mistakes in a copy of the source: does the simulation find them all?
+mistakes: ## Plant known mistakes in a copy of the source: do the simulation and the fuzz targets find all?
 	$(NEEDS)
 	$(CARGO) run --locked --quiet --example mistakes
 

@@ -4,6 +4,7 @@
 //! Whatever happens:
 //!
 //! - every call ends exactly once, at its deadline at the latest, and at the connection's end;
+//! - no more calls wait than there are streams that a server answers after its GOAWAY;
 //! - messages come on streams that are open, and none is larger than what was asked for;
 //! - the client holds no more than its bound, and what its calls may hold.
 
@@ -14,8 +15,9 @@ use plugind::time::Time;
 
 use super::CONNECTION_BOUND;
 use super::input::Input;
+use super::limits::Limits;
 use super::listener::Listener;
-use super::script::{SETTING_IDS, SIZES, Script, Stage, VALUES, WAITS, message, pieces};
+use super::script::{SETTING_IDS, SIZES, Script, Stage, VALUES, WAITS, bomb, message, pieces};
 use super::wire::{
     self, ACK, DATA, END_STREAM, GOAWAY, PADDED, PING, RST_STREAM, SETTINGS, WINDOW_UPDATE,
 };
@@ -23,7 +25,11 @@ use super::wire::{
 /// Plays a script.
 pub fn check(bytes: &[u8]) {
     let play = Play {
-        stage: Stage::new(Client::new(Time::ZERO), Listener::client()),
+        stage: Stage::new(
+            Client::new(Time::ZERO),
+            Listener::client(),
+            Limits::default(),
+        ),
         calls: BTreeMap::new(),
         last: None,
     };
@@ -95,6 +101,15 @@ impl Script for Play {
     fn bound(&self) -> usize {
         let calls = self.calls.values().map(|call| call.holds);
         CONNECTION_BOUND + calls.sum::<usize>()
+    }
+
+    /// The server has said that it answers no stream above one: no call may wait for such a stream.
+    fn check_read(&self) {
+        if let Some(last) = self.stage.limits.last_stream() {
+            let answered = last.div_ceil(2) as usize;
+            let waiting = self.calls.len();
+            assert!(waiting <= answered, "{waiting} calls on {answered} streams");
+        }
     }
 
     fn check_deadlines(&self) {
@@ -180,6 +195,7 @@ fn frame(input: &mut Input<'_>) -> Vec<u8> {
             let stream = input.pick(&[0, stream]);
             wire::frame(WINDOW_UPDATE, 0, stream, &input.pick(&VALUES).to_be_bytes())
         }
+        14 if input.below(4) == 0 => bomb(stream, input),
         14 => {
             let block = wire::block(&[OK, GRPC, (b"x", input.short())]);
             pieces(stream, &block, input)

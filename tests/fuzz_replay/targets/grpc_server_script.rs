@@ -17,6 +17,7 @@ use plugind::time::Time;
 
 use super::CONNECTION_BOUND;
 use super::input::Input;
+use super::limits::Limits;
 use super::listener::Listener;
 use super::script::{SIZES, Script, Stage, WAITS, message};
 use super::server_script;
@@ -25,7 +26,7 @@ use super::wire::{self, DATA, END_STREAM, PREFACE, RST_STREAM, WINDOW_UPDATE};
 /// Plays a script.
 pub fn check(bytes: &[u8]) {
     let server = Server::new(&METHODS, LARGEST_REQUEST, Time::ZERO);
-    let mut stage = Stage::new(server, Listener::server());
+    let mut stage = Stage::new(server, Listener::server(), Limits::of_server());
     stage.unread = [PREFACE, &wire::settings(&[])].concat();
     let play = Play {
         stage,

@@ -1,9 +1,10 @@
 //! Header compression, inward: any sequence of blocks decodes to fields or to an error, within
-//! bounds. The fuzzer also holds it against another decoder.
+//! bounds. It is held against a naive dynamic table, and by the fuzzer against another decoder.
 
 use plugind::hpack::{Decoder, Error};
 
 use super::input::Input;
+use super::naive_table;
 
 /// Names and values.
 pub type Fields = Vec<(Vec<u8>, Vec<u8>)>;
@@ -14,6 +15,7 @@ pub const TABLE: usize = 4096;
 /// Decodes the octets as blocks.
 pub fn check(bytes: &[u8]) {
     decode(&blocks(bytes));
+    naive_table::check(bytes);
 }
 
 /// Cuts the octets into header blocks.

@@ -11,6 +11,7 @@ use plugind::time::Time;
 use plugind::{grpc, http2};
 
 use super::input::Input;
+use super::limits::{BOMB, Limits};
 use super::listener::Listener;
 use super::wire::{self, CONTINUATION, END_HEADERS, HEADERS};
 
@@ -24,11 +25,13 @@ pub(super) trait Machine {
     fn poll_timeout(&self) -> Option<Time>;
     fn handle_timeout(&mut self, now: Time);
     fn mem_used(&self) -> usize;
+    /// Whether the connection is over.
+    fn is_over(&self) -> bool;
 }
 
 /// Every machine of ours has these methods itself.
 macro_rules! is_machine {
-    ($machine:ty) => {
+    ($machine:ty, $is_over:ident) => {
         impl Machine for $machine {
             fn recv_buf(&mut self) -> &mut [u8] {
                 self.recv_buf()
@@ -61,13 +64,17 @@ macro_rules! is_machine {
             fn mem_used(&self) -> usize {
                 self.mem_used()
             }
+
+            fn is_over(&self) -> bool {
+                self.$is_over()
+            }
         }
     };
 }
 
-is_machine!(http2::Connection);
-is_machine!(grpc::Client);
-is_machine!(grpc::Server);
+is_machine!(http2::Connection, is_ended);
+is_machine!(grpc::Client, is_closed);
+is_machine!(grpc::Server, is_closed);
 
 /// Where a script plays.
 pub(super) struct Stage<M> {
@@ -76,15 +83,17 @@ pub(super) struct Stage<M> {
     /// What the peer sent and the machine has not read.
     pub(super) unread: Vec<u8>,
     pub(super) listener: Listener,
+    pub(super) limits: Limits,
 }
 
 impl<M: Machine> Stage<M> {
-    pub(super) fn new(machine: M, listener: Listener) -> Self {
+    pub(super) fn new(machine: M, listener: Listener, limits: Limits) -> Self {
         Self {
             machine,
             now: Time::ZERO,
             unread: Vec::new(),
             listener,
+            limits,
         }
     }
 
@@ -94,6 +103,7 @@ impl<M: Machine> Stage<M> {
         let octets = room.len().min(self.unread.len()).min(most);
         room[..octets].copy_from_slice(&self.unread[..octets]);
         self.machine.received(octets, self.now);
+        self.limits.read(&self.unread[..octets]);
         self.unread.drain(..octets);
         octets
     }
@@ -123,6 +133,9 @@ pub(super) trait Script: Sized {
 
     /// How much the machine may hold now (octets).
     fn bound(&self) -> usize;
+
+    /// What is to be true when something was read and all events were taken.
+    fn check_read(&self) {}
 
     /// What is to be true when time has passed.
     fn check_deadlines(&self) {}
@@ -166,6 +179,13 @@ pub(super) trait Script: Sized {
             }
             left -= octets;
             self.poll(usize::MAX);
+            let stage = self.stage();
+            let exceeded = stage.limits.exceeded();
+            assert!(
+                exceeded.is_none() || stage.machine.is_over(),
+                "{exceeded:?}"
+            );
+            self.check_read();
         }
     }
 
@@ -236,6 +256,24 @@ pub(super) fn pieces(stream: u32, block: &[u8], input: &mut Input<'_>) -> Vec<u8
     frames
 }
 
+/// A header block of fields that take an octet each, and decode to more than forty.
+pub(super) fn bomb(stream: u32, input: &mut Input<'_>) -> Vec<u8> {
+    let block = vec![BOMB; input.pick(&BOMBS)];
+    let mut fragments = block.chunks(LARGEST_FRAME).peekable();
+    let mut kind = HEADERS;
+    let mut frames = Vec::new();
+    while let Some(fragment) = fragments.next() {
+        let end = if fragments.peek().is_none() {
+            END_HEADERS
+        } else {
+            0
+        };
+        frames.extend(wire::frame(kind, end, stream, fragment));
+        kind = CONTINUATION;
+    }
+    frames
+}
+
 /// A gRPC message, or the part of it that fits one frame.
 pub(super) fn message(length: usize) -> Vec<u8> {
     let mut message = wire::message(&vec![b'r'; length]);
@@ -274,6 +312,9 @@ pub(super) const WAITS: [Duration; 6] = [
     Duration::from_secs(11),
     Duration::from_secs(100),
 ];
+
+/// How long blocks are: around what they may decode to, and around how long they may be (octets).
+const BOMBS: [usize; 6] = [1, 6_241, 6_242, 40_000, 65_536, 65_537];
 
 /// The largest frame (octets).
 pub(super) const LARGEST_FRAME: usize = 16_384;

@@ -5,6 +5,7 @@
 //! Whatever happens:
 //!
 //! - every request is told once, in the order of the streams, and nothing of it after its end;
+//! - no more content of a request is told than its window allows until some is given back;
 //! - the connection holds no more than its bound, and its end is told once, as the last thing.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,8 +15,11 @@ use plugind::time::Time;
 
 use super::CONNECTION_BOUND;
 use super::input::Input;
+use super::limits::Limits;
 use super::listener::Listener;
-use super::script::{LARGEST_FRAME, SETTING_IDS, SIZES, Script, Stage, VALUES, WAITS, pieces};
+use super::script::{
+    LARGEST_FRAME, SETTING_IDS, SIZES, Script, Stage, VALUES, WAITS, bomb, pieces,
+};
 use super::wire::{
     self, ACK, DATA, END_STREAM, GOAWAY, PADDED, PING, PREFACE, PRIORITY, RST_STREAM, SETTINGS,
     WINDOW_UPDATE,
@@ -23,7 +27,11 @@ use super::wire::{
 
 /// Plays a script.
 pub fn check(bytes: &[u8]) {
-    let mut stage = Stage::new(Connection::server(Time::ZERO), Listener::server());
+    let mut stage = Stage::new(
+        Connection::server(Time::ZERO),
+        Listener::server(),
+        Limits::of_server(),
+    );
     stage.unread = [PREFACE, &wire::settings(&[])].concat();
     let play = Play {
         stage,
@@ -96,6 +104,9 @@ impl Script for Play {
                 end_stream,
             } => {
                 self.unconsumed.push((stream, data.len()));
+                let unconsumed = self.unconsumed.iter().filter(|(it, _)| *it == stream);
+                let unconsumed: usize = unconsumed.map(|(_, octets)| octets).sum();
+                assert!(unconsumed <= WINDOW, "{unconsumed} octets on {stream:?}");
                 assert_eq!(self.requests.insert(stream, !end_stream), Some(true));
             }
             Event::Trailers { stream, .. } => {
@@ -183,7 +194,8 @@ pub(super) fn frame(next: u32, input: &mut Input<'_>) -> Vec<u8> {
             end,
             stream,
             &vec![b'd'; input.pick(&SIZES).min(LARGEST_FRAME)],
-        ),
+        )
+        .repeat(input.pick(&[1, 1, 2, 5])),
         6 => wire::frame(DATA, end | PADDED, stream, input.short()),
         7 => wire::frame(DATA, end, stream, input.short()),
         8 => wire::frame(RST_STREAM, 0, stream, &input.long().to_be_bytes()),
@@ -193,12 +205,16 @@ pub(super) fn frame(next: u32, input: &mut Input<'_>) -> Vec<u8> {
             let stream = input.pick(&[0, stream]);
             wire::frame(WINDOW_UPDATE, 0, stream, &input.pick(&VALUES).to_be_bytes())
         }
+        12 if input.below(4) == 0 => bomb(next, input),
         12 => pieces(stream, &wire::block(&REQUEST), input),
         13 => wire::frame(PRIORITY, 0, stream, input.take(5)),
         14 => wire::frame(PING, 0, 0, &[7; 8]).repeat(input.octet().into()),
         _ => wire::frame(input.octet(), input.octet(), stream, input.short()),
     }
 }
+
+/// The window of a stream: we ask for no other one (RFC 9113 §6.9.2; octets).
+const WINDOW: usize = 65_535;
 
 /// The head of a good request.
 const REQUEST: [(&[u8], &[u8]); 5] = [

@@ -1,0 +1,148 @@
+//! The dynamic table of header compression, as RFC 7541 §4 tells of it: a list whose end is dropped
+//! while it is too large.
+//!
+//! An input is a sequence of fields and of sizes for the table. They are encoded by hand, and the
+//! decoder must read them as they were meant.
+
+use std::collections::VecDeque;
+
+use plugind::hpack::Decoder;
+
+use super::hpack_decode::{Fields, TABLE};
+use super::input::Input;
+use super::wire;
+
+/// Plays a sequence.
+pub(super) fn check(bytes: &[u8]) {
+    let mut input = Input::new(bytes);
+    let mut table = Table {
+        entries: VecDeque::new(),
+        limit: TABLE,
+    };
+    let mut decoder = Decoder::new(TABLE);
+    for number in 0..MOST_BLOCKS {
+        if input.is_empty() {
+            return;
+        }
+        let mut block = Vec::new();
+        let meant = table.encode(number, &mut input, &mut block);
+        let mut read = Fields::new();
+        let result = decoder.decode(&block, &mut |name, value| {
+            read.push((name.to_vec(), value.to_vec()));
+        });
+        let Some(meant) = meant else {
+            assert!(result.is_err(), "{block:02x?}");
+            return;
+        };
+        assert_eq!(result, Ok(()), "{block:02x?}");
+        assert_eq!(read, meant, "{block:02x?}");
+    }
+}
+
+struct Table {
+    /// The newest first.
+    entries: VecDeque<(Vec<u8>, Vec<u8>)>,
+    limit: usize,
+}
+
+impl Table {
+    /// Encodes a block. Returns the fields that it means; none where it breaks a rule.
+    fn encode(&mut self, number: u8, input: &mut Input<'_>, block: &mut Vec<u8>) -> Option<Fields> {
+        let mut meant = Fields::new();
+        if input.below(4) == 0 {
+            let limit = input.pick(&LIMITS);
+            wire::integer(limit, 5, 0x20, block);
+            if limit > TABLE {
+                return None;
+            }
+            self.limit = limit;
+            self.evict();
+        }
+        for _ in 0..input.below(8) {
+            match input.below(4) {
+                0 => {
+                    let field = (vec![b'n', number], vec![number; input.pick(&LENGTHS)]);
+                    block.push(0x40);
+                    string(&field.0, block);
+                    string(&field.1, block);
+                    self.insert(&field);
+                    meant.push(field);
+                }
+                1 => {
+                    let (index, known) = self.pick(input);
+                    wire::integer(index, 6, 0x40, block);
+                    let value = vec![number; input.pick(&LENGTHS)];
+                    string(&value, block);
+                    let field = (known?.0, value);
+                    self.insert(&field);
+                    meant.push(field);
+                }
+                2 => {
+                    let (index, known) = self.pick(input);
+                    wire::integer(index, 4, 0, block);
+                    string(b"v", block);
+                    meant.push((known?.0, b"v".to_vec()));
+                }
+                _ => {
+                    let (index, known) = self.pick(input);
+                    wire::integer(index, 7, 0x80, block);
+                    meant.push(known?);
+                }
+            }
+        }
+        Some(meant)
+    }
+
+    /// One of the entries with its index, or the index behind the last one.
+    fn pick(&self, input: &mut Input<'_>) -> (usize, Option<(Vec<u8>, Vec<u8>)>) {
+        let place = input.below(self.entries.len() + 1);
+        (FIRST + place, self.entries.get(place).cloned())
+    }
+
+    fn insert(&mut self, field: &(Vec<u8>, Vec<u8>)) {
+        self.entries.push_front(field.clone());
+        self.evict();
+    }
+
+    /// RFC 7541 §4.4: "entries are evicted from the end of the dynamic table until the size of the
+    /// dynamic table is less than or equal to [the] maximum size"; an entry that is larger than
+    /// that empties the table.
+    fn evict(&mut self) {
+        while self.entries.iter().map(size).sum::<usize>() > self.limit {
+            self.entries.pop_back();
+        }
+    }
+}
+
+/// RFC 7541 §4.1: "The size of an entry is the sum of its name's length in octets, its value's
+/// length in octets, and 32."
+fn size((name, value): &(Vec<u8>, Vec<u8>)) -> usize {
+    name.len() + value.len() + 32
+}
+
+/// A string without Huffman code.
+fn string(octets: &[u8], block: &mut Vec<u8>) {
+    wire::integer(octets.len(), 7, 0, block);
+    block.extend(octets);
+}
+
+/// The index of the newest entry: the static table has 61.
+const FIRST: usize = 62;
+
+/// Sizes for the table: around one entry, and around the largest (octets).
+const LIMITS: [usize; 10] = [0, 33, 34, 35, 100, 1000, TABLE - 1, TABLE, TABLE, TABLE + 1];
+
+/// How long values are: the larger ones fill the table, exactly and with one octet more.
+const LENGTHS: [usize; 8] = [
+    0,
+    1,
+    32,
+    1000,
+    TABLE - 68,
+    TABLE - 35,
+    TABLE - 34,
+    TABLE - 33,
+];
+
+/// How many blocks are played: each has a number of its own in an octet.
+const MOST_BLOCKS: u8 = 200;
