@@ -45,7 +45,7 @@ fn plugins_that_come_and_go_leave_no_descriptor_and_no_memory_behind() {
     let cycles = short_or_long(500, 10_000);
     let mut node = Node::start();
     let socket = node.path("reg.sock");
-    let mut cycle = |n: usize| {
+    let cycle = |node: &mut Node, n: usize| {
         let name = format!("plugin-{n}");
         let plugin = Plugin::serve(&socket, &name);
         node.until_registered(&plugin);
@@ -53,11 +53,11 @@ fn plugins_that_come_and_go_leave_no_descriptor_and_no_memory_behind() {
         node.until_handler_is_told(&format!("deregister {name}"));
     };
     // What is allocated once is allocated now.
-    (0..WARM_UP).for_each(&mut cycle);
+    (0..WARM_UP).for_each(|n| cycle(&mut node, n));
     // What closes last may be a moment behind.
     node.until_quiet();
     let before = (descriptors(), resident());
-    (WARM_UP..cycles).for_each(&mut cycle);
+    (WARM_UP..cycles).for_each(|n| cycle(&mut node, n));
     node.until_quiet();
     let after = (descriptors(), resident());
     println!("{cycles} cycles: descriptors, resident KiB: {before:?} -> {after:?}");
