@@ -253,6 +253,14 @@ pub const MAX_PLUGIN_NAME: usize = 1024;
 /// fits a reply).
 pub const MAX_ENDPOINT: usize = 4096;
 
+/// How many versions a plugin may report: a CSI driver reports one, a DRA driver a few (kubelet: as
+/// many as fit a reply).
+pub const MAX_VERSIONS: usize = 64;
+
+/// How long one of a plugin's versions may be (octets): the longest known are service names such as
+/// `v1beta1.DRAPlugin` (kubelet: as much as fits a reply).
+pub const MAX_VERSION: usize = 256;
+
 /// How long after a change the state file is written: a burst of registrations is one write, and
 /// none of them waits for it (kubelet: keeps no such file).
 pub const STATE_FILE_DELAY: Duration = Duration::from_secs(1);

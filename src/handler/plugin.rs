@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::config::{MAX_ENDPOINT, MAX_PLUGIN_NAME};
+use crate::config::{MAX_ENDPOINT, MAX_PLUGIN_NAME, MAX_VERSION, MAX_VERSIONS};
 use crate::escape;
 use crate::proto::pluginregistration::PluginInfo;
 
@@ -127,6 +127,10 @@ fn check_lengths(plugin: &Plugin) -> Result<(), InvalidPlugin> {
         Err(InvalidPlugin::NameTooLong)
     } else if plugin.endpoint.as_os_str().len() > MAX_ENDPOINT && !is_own_socket {
         Err(InvalidPlugin::EndpointTooLong)
+    } else if plugin.versions.len() > MAX_VERSIONS {
+        Err(InvalidPlugin::TooManyVersions)
+    } else if plugin.versions.iter().any(|it| it.len() > MAX_VERSION) {
+        Err(InvalidPlugin::VersionTooLong)
     } else {
         Ok(())
     }
@@ -157,6 +161,10 @@ pub enum InvalidPlugin {
     NameTooLong,
     /// Its endpoint is longer than [`MAX_ENDPOINT`].
     EndpointTooLong,
+    /// It reports more than [`MAX_VERSIONS`] versions.
+    TooManyVersions,
+    /// One of its versions is longer than [`MAX_VERSION`].
+    VersionTooLong,
 }
 
 impl fmt::Display for InvalidPlugin {
@@ -168,6 +176,12 @@ impl fmt::Display for InvalidPlugin {
             Self::TypeTooLong => "plugin type is too long",
             Self::NameTooLong => "plugin name is too long",
             Self::EndpointTooLong => "plugin endpoint is too long",
+            Self::TooManyVersions => {
+                return write!(f, "plugin reports more than {MAX_VERSIONS} versions");
+            }
+            Self::VersionTooLong => {
+                return write!(f, "plugin version is longer than {MAX_VERSION} octets");
+            }
         })
     }
 }
@@ -228,5 +242,22 @@ mod tests {
         assert!(plugin(&long[1..], "").is_ok());
         let far = "/".repeat(MAX_ENDPOINT + 1);
         assert_eq!(plugin("a", &far), Err(InvalidPlugin::EndpointTooLong));
+    }
+
+    #[test]
+    fn a_plugin_with_too_many_versions_or_a_version_too_long_is_refused() {
+        let with = |versions: Vec<String>| {
+            let info = PluginInfo {
+                supported_versions: versions,
+                ..info("a", "")
+            };
+            Plugin::from_info(info, Path::new("/r/a-reg.sock").into()).map(|_| ())
+        };
+        let most = vec!["v".repeat(MAX_VERSION); MAX_VERSIONS];
+        assert_eq!(with(most.clone()), Ok(()));
+        let one_more = [most.clone(), vec!["v".into()]].concat();
+        assert_eq!(with(one_more), Err(InvalidPlugin::TooManyVersions));
+        let longer = vec!["v".repeat(MAX_VERSION + 1)];
+        assert_eq!(with(longer), Err(InvalidPlugin::VersionTooLong));
     }
 }
