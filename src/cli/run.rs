@@ -82,7 +82,9 @@ Options:
                      have PROGRAM register and deregister plugins of TYPE: run
                      PROGRAM add|old|del TYPE NAME ENDPOINT, with PLUGIND_* in
                      its environment and JSON on its standard input; exit
-                     status 0 registers the plugin; can be given several times
+                     status 0 registers the plugin; one whose name, endpoint,
+                     socket or versions are not plain words and absolute paths
+                     is refused; can be given several times
   --on-down POLICY   what to do with a registered plugin whose process has ended
                      or does not answer: keep it registered, or
                      deregister[=DURATION] it after that time (default: keep;

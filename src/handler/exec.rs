@@ -13,8 +13,12 @@
 //! standard input, as JSON. Status 0 registers the plugin; anything else refuses it, with the first
 //! line of standard error as the reason.
 //!
+//! What a program is given has a grammar (`exec/grammar.rs`): a plugin outside it is refused.
+//!
 //! One program at a time runs for one plugin name, in the order of events. An `add` or `old` that
 //! fails is trusted to have undone what it did; one that was killed is followed by a `del`.
+
+mod grammar;
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -182,8 +186,8 @@ impl ExecHandler {
 }
 
 impl PluginHandler for ExecHandler {
-    fn validate(&mut self, _: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
-        Answer::YES
+    fn validate(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
+        Answer::Done(grammar::check(plugin))
     }
 
     fn register(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer {
@@ -246,8 +250,8 @@ fn name_of(job: &Job) -> (&str, &str) {
     (&job.plugin.kind, &job.plugin.name)
 }
 
-/// What the program finds in its environment. A version with a NUL can't be there; the JSON has all
-/// of them.
+/// What the program finds in its environment. A plugin that was registered by an earlier version of
+/// this program may have a version with a NUL, which can't be there; the JSON has all of them.
 fn environment(verb: Verb, plugin: &Plugin) -> Vec<(&'static str, OsString)> {
     let versions = plugin.versions.iter().map(String::as_str);
     let versions: Vec<_> = versions.filter(|it| !it.contains('\0')).collect();

@@ -242,3 +242,17 @@ fn what_was_known_before_a_restart_is_old() {
     });
     assert_eq!(bench.spawned_verb().1, "old");
 }
+
+#[test]
+fn a_plugin_that_a_program_cannot_be_given_is_refused_with_the_reason() {
+    let mut bench = Bench::new();
+    let mut validate = |name: &str| {
+        let plugin = described(name, "/p/disk");
+        bench.call(None, |handler, context| handler.validate(&plugin, context))
+    };
+    let Answer::Done(Err(reason)) = validate("--force") else {
+        panic!("an option is no name");
+    };
+    assert!(reason.as_str().starts_with("its name \"--force\""));
+    assert_eq!(bench.take(), []);
+}

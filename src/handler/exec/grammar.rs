@@ -1,0 +1,202 @@
+//! What a program may be given: the grammar of its arguments and of its environment.
+//!
+//! Pure. A plugin chooses its name, its endpoint and its versions, and the file name of its socket.
+//! A program is likely to be a script, which passes them on: to other programs, where a leading `-`
+//! is an option; into paths, where `..` leads elsewhere; into lists and files, where a newline or a
+//! comma begins the next entry; and to terminals. Quotes that were forgotten in the script would
+//! make more of it. So a program is given nothing of that: the plugin is refused instead.
+//!
+//! ```text
+//! type, version = word
+//! name          = word, or word "/" word
+//! endpoint      = path          (socket likewise)
+//! word          = letter or digit, then letters, digits and . _ - + :
+//! path          = one or more times: "/" and a component that is neither "." nor ".."
+//! component     = letters, digits and . _ - + : @ = , % ~
+//! ```
+//!
+//! Letters and digits are those of ASCII. All names that Kubernetes accepts for drivers and
+//! resources are within it, and the paths that kubelet makes.
+
+use std::fmt;
+use std::path::Path;
+
+use crate::handler::{Plugin, Reason};
+
+/// Checks what a program would be given for this plugin. The reason names what is wrong with it.
+pub(super) fn check(plugin: &Plugin) -> Result<(), Reason> {
+    check_word("type", &plugin.kind)?;
+    check_name(&plugin.name)?;
+    check_path("endpoint", &plugin.endpoint)?;
+    check_path("socket", &plugin.socket)?;
+    let mut versions = plugin.versions.iter();
+    versions.try_for_each(|version| check_word("version", version))
+}
+
+fn check_name(name: &str) -> Result<(), Reason> {
+    let (first, second) = name.split_once('/').unwrap_or((name, "0"));
+    if is_word(first) && is_word(second) {
+        return Ok(());
+    }
+    let expected = "one or two words with a slash in between, each of which begins with a letter \
+                    or a digit and holds only letters, digits and . _ - + :";
+    Err(not_for_programs("name", name, expected))
+}
+
+fn check_word(what: &str, word: &str) -> Result<(), Reason> {
+    if is_word(word) {
+        return Ok(());
+    }
+    let expected = "a letter or a digit, then letters, digits and . _ - + :";
+    Err(not_for_programs(what, word, expected))
+}
+
+fn check_path(what: &str, path: &Path) -> Result<(), Reason> {
+    let components = path.to_str().and_then(|path| path.strip_prefix('/'));
+    if components.is_some_and(|path| path.split('/').all(is_component)) {
+        return Ok(());
+    }
+    let expected = "an absolute path without . or .. that holds only letters, digits and \
+                    . _ - + : @ = , % ~";
+    Err(not_for_programs(what, path.display(), expected))
+}
+
+fn is_word(word: &str) -> bool {
+    word.starts_with(|c: char| c.is_ascii_alphanumeric()) && word.chars().all(is_of_word)
+}
+
+fn is_component(component: &str) -> bool {
+    let is_allowed = |c| is_of_word(c) || "@=,%~".contains(c);
+    !["", ".", ".."].contains(&component) && component.chars().all(is_allowed)
+}
+
+fn is_of_word(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "._-+:".contains(c)
+}
+
+/// Returns the reason for a refusal. It is not escaped: it goes to the plugin that chose the text,
+/// and the log escapes it.
+fn not_for_programs(what: &str, found: impl fmt::Display, expected: &str) -> Reason {
+    Reason::new(format!(
+        "its {what} \"{found}\" cannot be passed to a program, which takes {expected}"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A plugin whose type, name, endpoint, socket and version are honest.
+    fn honest() -> Plugin {
+        Plugin {
+            kind: "CSIPlugin".into(),
+            name: "disk.example".into(),
+            endpoint: Path::new("/run/disk/csi.sock").into(),
+            versions: vec!["1.0.0".into()],
+            socket: Path::new("/r/disk-reg.sock").into(),
+        }
+    }
+
+    fn with_name(name: &str) -> Result<(), Reason> {
+        check(&Plugin {
+            name: name.into(),
+            ..honest()
+        })
+    }
+
+    fn with_endpoint(path: &str) -> Result<(), Reason> {
+        check(&Plugin {
+            endpoint: Path::new(path).into(),
+            ..honest()
+        })
+    }
+
+    /// What no word and no path may hold.
+    const HOSTILE: [&str; 16] = [
+        "\n", "\r", "\0", "\x1b[2J", "\u{7f}", "\u{9b}", "\u{202e}", "\u{2066}", "\u{200b}",
+        "\u{feff}", " ", "$(x)", "`x`", "*", "'", "\\",
+    ];
+
+    #[test]
+    fn names_that_kubernetes_accepts_are_passed_on() {
+        for name in [
+            "hostpath.csi.k8s.io",
+            "example.com/gpu",
+            "gpu.nvidia.com",
+            "a",
+            "0",
+            "vendor.example/device_type-1",
+        ] {
+            assert_eq!(with_name(name), Ok(()), "{name}");
+        }
+    }
+
+    #[test]
+    fn paths_that_kubelet_makes_are_passed_on() {
+        for path in [
+            "/var/lib/kubelet/plugins/hostpath.csi.k8s.io/csi.sock",
+            "/var/lib/kubelet/pods/0a1b-2c/volumes/kubernetes.io~empty-dir/socket-dir/csi.sock",
+            "/a/..b/c",
+        ] {
+            assert_eq!(with_endpoint(path), Ok(()), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_an_option_or_leads_elsewhere_is_refused() {
+        for name in [
+            "-rf", "--help", ".", "..", "../x", "x/../y", "/etc", "a/", "a//b", "a/b/c", "a/-b", "",
+        ] {
+            assert!(with_name(name).is_err(), "{name}");
+        }
+        for hostile in HOSTILE {
+            assert!(with_name(&format!("a{hostile}b")).is_err(), "{hostile:?}");
+        }
+    }
+
+    #[test]
+    fn an_endpoint_that_leads_elsewhere_is_refused() {
+        for path in ["csi.sock", "-x", "/a/../b", "/a/./b", "//a", "/a/", "/"] {
+            assert!(with_endpoint(path).is_err(), "{path}");
+        }
+        for hostile in HOSTILE {
+            assert!(with_endpoint(&format!("/a{hostile}b")).is_err());
+        }
+    }
+
+    #[test]
+    fn a_socket_and_a_type_are_held_to_the_same_grammar() {
+        for hostile in HOSTILE {
+            let socket = Path::new(&format!("/r/a{hostile}.sock")).into();
+            assert!(check(&Plugin { socket, ..honest() }).is_err());
+            let kind = format!("a{hostile}b");
+            assert!(check(&Plugin { kind, ..honest() }).is_err());
+        }
+    }
+
+    #[test]
+    fn a_version_that_would_be_two_is_refused() {
+        let with = |version: &str| {
+            let versions = vec!["1.0.0".into(), version.into()];
+            check(&Plugin {
+                versions,
+                ..honest()
+            })
+        };
+        assert_eq!(with("v1beta1.DRAPlugin"), Ok(()));
+        for version in ["", "1,2", "1 2", "-1", "v1/x"] {
+            assert!(with(version).is_err(), "{version}");
+        }
+        for hostile in HOSTILE {
+            assert!(with(&format!("1{hostile}")).is_err(), "{hostile:?}");
+        }
+    }
+
+    #[test]
+    fn the_reason_names_what_is_wrong_and_what_is_accepted() {
+        let reason = with_name("-rf\n").unwrap_err();
+        let words = reason.as_str();
+        assert!(words.starts_with("its name \"-rf\n\" cannot be passed to a program"));
+        assert!(words.ends_with("letters, digits and . _ - + :"), "{words}");
+    }
+}
