@@ -96,10 +96,12 @@ fn a_state_file_that_can_never_be_written_is_one_line_and_status_1() {
     let registry = dir.path().join("registry");
     let file = dir.path().join("file");
     File::create(&file).unwrap();
+    let directory = dir.path().join("directory");
+    fs::create_dir(&directory).unwrap();
     let bad_paths = [
         dir.path().join("missing/state"),
         file.join("state"),
-        dir.path().to_owned(),
+        directory,
     ];
     for bad in bad_paths {
         let option = format!("--state-file={}", bad.display());
@@ -114,7 +116,33 @@ fn a_state_file_that_can_never_be_written_is_one_line_and_status_1() {
         );
     }
     let left: Vec<_> = fs::read_dir(dir.path()).unwrap().collect();
-    assert_eq!(left.len(), 2, "nothing is left beside it: {left:?}");
+    assert_eq!(left.len(), 3, "nothing is left beside it: {left:?}");
+}
+
+#[test]
+fn a_state_file_that_others_could_replace_is_one_line_and_status_1() {
+    let dir = tempfile::tempdir().unwrap();
+    let shared = dir.path().join("shared");
+    fs::create_dir(&shared).unwrap();
+    let registry = dir.path().join("registry");
+    let registry = registry.to_str().unwrap();
+    for mode in [0o777, 0o1777] {
+        fs::set_permissions(&shared, Permissions::from_mode(mode)).unwrap();
+        let file = shared.join("state");
+        let option = format!("--state-file={}", file.display());
+        let output = run(&["run", "--plugins-dir", registry, &option]);
+        assert_eq!(output.status.code(), Some(1));
+        let shown = shared.canonicalize().unwrap();
+        assert_eq!(
+            error_of(&output).trim_end(),
+            format!(
+                "plugind: cannot use the state file {}: {} can be changed by others; name a file \
+                 in a directory that only root and the daemon's user can change",
+                file.display(),
+                shown.display()
+            )
+        );
+    }
 }
 
 #[test]

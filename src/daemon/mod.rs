@@ -85,6 +85,13 @@ pub enum SetupError {
         /// Why not.
         error: io::Error,
     },
+    /// Others could put another file in the place of the state file.
+    StateDirectory {
+        /// Which.
+        file: PathBuf,
+        /// What is wrong with a directory above it.
+        problem: ProgramProblem,
+    },
     /// The system can't tell when a program ends.
     ProgramsUnwatched(io::Error),
     /// A simulated plugin cannot listen.
@@ -123,6 +130,12 @@ impl fmt::Display for SetupError {
                 f,
                 "cannot write the state file {}: {error}; name a file in a directory that exists \
                  and is writable",
+                escape::path(file)
+            ),
+            Self::StateDirectory { file, problem } => write!(
+                f,
+                "cannot use the state file {}: {problem}; name a file in a directory that only \
+                 root and the daemon's user can change",
                 escape::path(file)
             ),
             Self::ProgramsUnwatched(error) => write!(

@@ -94,10 +94,7 @@ impl PluginManager {
         plugins.manager.set_on_down(config.on_down);
         plugins.manager.set_path_map(config.path_map.clone());
         if let Some(file) = &mut plugins.state_file {
-            file.check().map_err(|error| SetupError::StateFile {
-                file: file.path().to_owned(),
-                error,
-            })?;
+            file.check()?;
             file.restore(&mut plugins.manager);
             plugins.watch.expect(plugins.manager.restored());
         }

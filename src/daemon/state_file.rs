@@ -14,6 +14,7 @@ use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::unistd::Uid;
 
+use super::{ProgramProblem, SetupError, trust};
 use crate::config::{MAX_STATE_FILE, STATE_FILE_DELAY, STATE_FILE_RETRY};
 use crate::escape;
 use crate::manager::{Manager, Memory};
@@ -46,13 +47,24 @@ impl StateFile {
         }
     }
 
-    pub(super) fn path(&self) -> &Path {
-        &self.path
+    /// Checks that only root and this user can put another file in its place, and that it can be
+    /// written.
+    pub(super) fn check(&mut self) -> Result<(), SetupError> {
+        let file = self.path.clone();
+        match trust::trusted_place(&self.path) {
+            Ok(place) => self.path = place,
+            Err(ProgramProblem::NotFound(error)) => {
+                return Err(SetupError::StateFile { file, error });
+            }
+            Err(problem) => return Err(SetupError::StateDirectory { file, problem }),
+        }
+        self.check_writable()
+            .map_err(|error| SetupError::StateFile { file, error })
     }
 
     /// Checks that the file can be written, as far as that does not depend on the moment: a disk
     /// that is full may have room later, and a directory that does not exist will not.
-    pub(super) fn check(&self) -> io::Result<()> {
+    fn check_writable(&self) -> io::Result<()> {
         let beside = beside(&self.path);
         let opened = options().create_new(true).open(&beside);
         match opened.map_err(|error| (errno(&error), error)) {

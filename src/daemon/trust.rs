@@ -1,4 +1,4 @@
-//! Whether a program may be run in the daemon's name.
+//! Whether a program may be run in the daemon's name, and a file be written and believed.
 //!
 //! Looked at once, at the start: who could change the answer later is somebody who is trusted.
 
@@ -38,19 +38,47 @@ pub(super) fn trusted(path: &Path) -> Result<PathBuf, ProgramProblem> {
     if !file.is_file() || access(&program, AccessFlags::X_OK).is_err() {
         return Err(ProgramProblem::NotExecutable);
     }
-    check(&program, &file, false)?;
-    for (level, dir) in program.ancestors().skip(1).enumerate() {
-        let found = fs::metadata(dir).map_err(ProgramProblem::NotFound)?;
-        check(dir, &found, level > 0)?;
-    }
+    let owners = [ROOT, Uid::effective().as_raw()];
+    check(&program, &file, &owners, false)?;
+    check_directories(&program, &owners)?;
     Ok(program)
 }
 
-/// Above the program's own directory, others may add names as long as they can't take away what is
+/// Returns the path of a file that need not exist, with its directory free of links, if only root
+/// and this user can put another file in its place.
+///
+/// In a user namespace the root directory may belong to a user outside it, as may whatever was
+/// there before. That user could replace everything anyway, and is trusted here.
+pub(super) fn trusted_place(path: &Path) -> Result<PathBuf, ProgramProblem> {
+    let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(ProgramProblem::NotFound(io::ErrorKind::IsADirectory.into()));
+    };
+    let dir = fs::canonicalize(dir).map_err(ProgramProblem::NotFound)?;
+    let place = dir.join(name);
+    let top = fs::metadata("/").map_err(ProgramProblem::NotFound)?.uid();
+    check_directories(&place, &[ROOT, Uid::effective().as_raw(), top])?;
+    Ok(place)
+}
+
+/// Checks every directory above a path without links.
+fn check_directories(path: &Path, owners: &[u32]) -> Result<(), ProgramProblem> {
+    for (level, dir) in path.ancestors().skip(1).enumerate() {
+        let found = fs::metadata(dir).map_err(ProgramProblem::NotFound)?;
+        check(dir, &found, owners, level > 0)?;
+    }
+    Ok(())
+}
+
+/// Above the file's own directory, others may add names as long as they can't take away what is
 /// somebody else's (as in /tmp).
-fn check(path: &Path, found: &Metadata, may_be_shared: bool) -> Result<(), ProgramProblem> {
+fn check(
+    path: &Path,
+    found: &Metadata,
+    owners: &[u32],
+    may_be_shared: bool,
+) -> Result<(), ProgramProblem> {
     let (uid, path) = (found.uid(), path.to_owned());
-    if uid != ROOT && uid != Uid::effective().as_raw() {
+    if !owners.contains(&uid) {
         return Err(ProgramProblem::Foreign { path, uid });
     }
     let is_shared = may_be_shared && found.mode() & STICKY != 0;
@@ -158,6 +186,46 @@ mod tests {
             let problem = trusted(&program).unwrap_err();
             let dir = program.parent().unwrap();
             assert!(matches!(problem, ProgramProblem::Writable(path) if path == dir));
+        }
+    }
+
+    #[test]
+    fn a_place_in_a_directory_of_ones_own_is_trusted_and_free_of_links() {
+        let dir = tempfile::tempdir().unwrap();
+        let real = dir.path().canonicalize().unwrap();
+        assert_eq!(
+            trusted_place(&real.join("file")).unwrap(),
+            real.join("file")
+        );
+        let outside = tempfile::tempdir().unwrap();
+        let link = outside.path().join("link");
+        symlink(&real, &link).unwrap();
+        assert_eq!(
+            trusted_place(&link.join("file")).unwrap(),
+            real.join("file")
+        );
+    }
+
+    #[test]
+    fn a_place_in_a_directory_that_others_can_change_is_refused_sticky_or_not() {
+        for mode in [0o775, 0o757, 0o777 | STICKY] {
+            let dir = tempfile::tempdir().unwrap();
+            chmod(dir.path(), mode);
+            let real = dir.path().canonicalize().unwrap();
+            let problem = trusted_place(&real.join("file")).unwrap_err();
+            assert!(matches!(problem, ProgramProblem::Writable(path) if path == real));
+        }
+    }
+
+    #[test]
+    fn a_place_below_a_directory_that_others_can_change_is_refused_unless_it_is_sticky() {
+        for (mode, is_trusted) in [(0o777, false), (0o777 | STICKY, true)] {
+            let dir = tempfile::tempdir().unwrap();
+            let own = dir.path().join("own");
+            fs::create_dir(&own).unwrap();
+            chmod(&own, 0o755);
+            chmod(dir.path(), mode);
+            assert_eq!(trusted_place(&own.join("file")).is_ok(), is_trusted);
         }
     }
 

@@ -68,7 +68,7 @@ fn a_socket_whose_times_change_between_bind_and_listen_is_registered_without_bir
 fn a_state_file_that_could_not_be_written_is_written_when_the_disk_has_room_again() {
     let name =
         "bare::a_state_file_that_could_not_be_written_is_written_when_the_disk_has_room_again";
-    inside(name, "mount -t tmpfs -o size=8k none /mnt", || {
+    inside(name, "mount -t tmpfs -o size=8k,mode=755 none /mnt", || {
         let file = Path::new("/mnt/state.json");
         let dir = tempfile::tempdir().unwrap();
         let config = Config {
