@@ -25,9 +25,7 @@ use super::source::Source;
 use super::state_file::StateFile;
 use crate::config::{Config, Mode};
 use crate::escape;
-use crate::handler::{
-    DialError, EffectId, HandlerTable, Program, ProgramEnd, ProgramOutcome, Reason, Ticket,
-};
+use crate::handler::{DialError, HandlerTable, Reason, Ticket};
 use crate::manager::{self, LinkId, Manager, Process};
 use crate::time::Time;
 use crate::watch::{self, Report, Watch};
@@ -99,6 +97,7 @@ impl PluginManager {
             plugins.watch.expect(plugins.manager.restored());
         }
         let now = plugins.clock.now();
+        plugins.manager.handle_timeout(now);
         for report in plugins.follow_watch(now) {
             match report {
                 Report::Trouble { dir, problem }
@@ -154,7 +153,7 @@ impl PluginManager {
             let ended = manager::Input::ProcessEnded { link };
             self.manager.handle_input(ended, now);
         }
-        for (id, outcome) in self.programs.advance() {
+        for (id, outcome) in self.programs.advance(self.poll.registry()) {
             let ended = manager::Input::ProgramEnded { id, outcome };
             self.manager.handle_input(ended, now);
         }
@@ -171,6 +170,12 @@ impl PluginManager {
     /// Returns how long the longest turn took since the last call, without its wait.
     pub fn take_longest_turn(&mut self) -> Duration {
         std::mem::take(&mut self.longest_turn)
+    }
+
+    /// Has programs killed when the thread that takes turns ends, even if it is killed itself. Only
+    /// for a thread that does not end before its process: it is the one that starts them.
+    pub fn kill_programs_with_thread(&mut self) {
+        self.programs.set_die_with_thread();
     }
 
     /// Ends a wait, too, whenever this descriptor becomes readable: for whoever has no other loop.
@@ -336,7 +341,7 @@ impl PluginManager {
                 manager::Output::Examine { path } => {
                     self.watch.handle_input(watch::Input::Doubted { path }, now);
                 }
-                manager::Output::Spawn { id, program } => self.spawn(id, &program, now),
+                manager::Output::Spawn { id, program } => self.programs.start(id, program),
                 manager::Output::Kill { id } => self.programs.kill(id),
                 manager::Output::Hangup { link, farewell } => {
                     if let Some(connection) = self.connections.remove(link) {
@@ -378,16 +383,6 @@ impl PluginManager {
                 log::debug!("{link:?}: its process cannot be watched: {error}");
                 manager::Guard::Connection
             }
-        }
-    }
-
-    /// Starts a program, or tells the core why that failed.
-    fn spawn(&mut self, id: EffectId, program: &Program, now: Time) {
-        if let Err(error) = self.programs.start(id, program, self.poll.registry()) {
-            let end = ProgramEnd::NotStarted(error.to_string());
-            let outcome = ProgramOutcome::silent(end);
-            let failed = manager::Input::ProgramEnded { id, outcome };
-            self.manager.handle_input(failed, now);
         }
     }
 

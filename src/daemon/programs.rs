@@ -5,6 +5,7 @@
 //! the beginning is kept, and the rest is read so that it never blocks on it. When it ends, or is
 //! to be killed, so is all that is left of its group.
 
+use std::collections::VecDeque;
 use std::env;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -34,6 +35,10 @@ pub(super) struct Programs {
     by_id: LiteMap<EffectId, Running>,
     /// Those that may have ended or written something.
     ready: LiteMap<EffectId, ()>,
+    /// Those that have yet to be started, in this order.
+    waiting: VecDeque<(EffectId, Program)>,
+    /// Whether they are killed when the thread that starts them ends.
+    die_with_thread: bool,
 }
 
 /// A program that runs.
@@ -54,16 +59,14 @@ struct Errors {
 }
 
 impl Programs {
-    /// Starts a program. The loop will report on it.
-    pub(super) fn start(
-        &mut self,
-        id: EffectId,
-        program: &Program,
-        registry: &Registry,
-    ) -> io::Result<()> {
-        let running = Running::start(program, Source::Program(id).token(), registry)?;
-        self.by_id.insert(id, running);
-        Ok(())
+    /// Has every program killed that is started from now on when the thread that starts it ends.
+    pub(super) fn set_die_with_thread(&mut self) {
+        self.die_with_thread = true;
+    }
+
+    /// Starts a program, in its turn.
+    pub(super) fn start(&mut self, id: EffectId, program: Program) {
+        self.waiting.push_back((id, program));
     }
 
     /// The loop has reported something about a program.
@@ -73,12 +76,27 @@ impl Programs {
 
     /// Whether there is something to do before the loop reports anything.
     pub(super) fn is_any_ready(&self) -> bool {
-        !self.ready.is_empty()
+        !self.ready.is_empty() || !self.waiting.is_empty()
     }
 
-    /// Reads what programs have written, and returns those that have ended.
-    pub(super) fn advance(&mut self) -> Vec<(EffectId, ProgramOutcome)> {
+    /// Starts a program if one is to be started, reads what programs have written, and returns
+    /// those that have ended or could not be started.
+    ///
+    /// One start takes a millisecond, so it is one in a turn, also when none of them succeeds.
+    pub(super) fn advance(&mut self, registry: &Registry) -> Vec<(EffectId, ProgramOutcome)> {
         let mut ended = Vec::new();
+        if let Some((id, program)) = self.waiting.pop_front() {
+            let token = Source::Program(id).token();
+            match Running::start(&program, self.die_with_thread, token, registry) {
+                Ok(running) => {
+                    self.by_id.insert(id, running);
+                }
+                Err(error) => {
+                    let end = ProgramEnd::NotStarted(error.to_string());
+                    ended.push((id, ProgramOutcome::silent(end)));
+                }
+            }
+        }
         for (id, ()) in std::mem::take(&mut self.ready) {
             let Some(running) = self.by_id.get_mut(&id) else {
                 continue;
@@ -96,6 +114,7 @@ impl Programs {
 
     /// Kills a program and all that it has started. It is still there until its end is reported.
     pub(super) fn kill(&mut self, id: EffectId) {
+        self.waiting.retain(|(waiting, _)| *waiting != id);
         if let Some(running) = self.by_id.get(&id) {
             running.kill();
         }
@@ -112,11 +131,16 @@ impl Drop for Programs {
 }
 
 impl Running {
-    fn start(program: &Program, token: Token, registry: &Registry) -> io::Result<Self> {
+    fn start(
+        program: &Program,
+        dies_with_thread: bool,
+        token: Token,
+        registry: &Registry,
+    ) -> io::Result<Self> {
         if is_for_a_shell(&program.path) {
             return Err(Errno::ENOEXEC.into());
         }
-        let mut child = child::spawn(&mut command(program)?)?;
+        let mut child = child::spawn(&mut command(program)?, dies_with_thread)?;
         match watch(&mut child, token, registry) {
             Ok((end, errors)) => Ok(Self {
                 pid: pid_of(&child),

@@ -35,6 +35,8 @@ impl Daemon {
         };
         let (handlers, _) = handlers(&config.handlers)?;
         let mut plugins = PluginManager::new(&config.manager, handlers)?;
+        // `run` takes the turns on the thread that it is called on: in `plugind`, the only one.
+        plugins.kill_programs_with_thread();
         let woken = plugins.wake_on(signals.as_raw_fd());
         woken.map_err(SetupError::Loop)?;
         log_ready(config, plugins.directories());
