@@ -208,6 +208,13 @@ pub const HANDLER_TIMEOUT: Duration = Duration::from_secs(150);
 /// such programs).
 pub const EXEC_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// How often a `del` is tried that cannot be started, with pauses from [`BACKOFF_INITIAL`] to
+/// [`BACKOFF_CAP`]: for 16 minutes, which is longer than a package takes to be replaced.
+pub const MAX_DEL_TRIES: u32 = 16;
+
+/// How many such programs are kept in mind for one type: each keeps what its plugin said of itself.
+pub const MAX_OWED: usize = 1024;
+
 /// How many programs run at once; more wait in line. Each is a process, on a node with few cores.
 pub const MAX_PROGRAMS: usize = 16;
 
@@ -269,8 +276,13 @@ pub const STATE_FILE_DELAY: Duration = Duration::from_secs(1);
 /// be full for days.
 pub const STATE_FILE_RETRY: Duration = Duration::from_secs(60);
 
-/// How much of a state file is read (bytes): far more than [`MAX_SOCKETS`] plugins need.
-pub const MAX_STATE_FILE: u64 = 64 * 1024 * 1024;
+/// How long a state file is at most (octets): 4 KiB for each of [`MAX_SOCKETS`] plugins, which is
+/// several times what one needs. One that describes itself at greater length is left out when there
+/// is no room for it.
+pub const MAX_STATE_FILE: usize = 64 * 1024 * 1024;
+
+/// How much of a state file is written in one turn (octets): a matter of a millisecond.
+pub const STATE_FILE_PIECE: usize = 64 * 1024;
 
 /// The largest reply to `NotifyRegistrationStatus` (bytes): an empty message, with room for fields
 /// that are not known yet.

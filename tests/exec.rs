@@ -333,6 +333,46 @@ fn a_manager_that_ends_leaves_no_program_behind() {
     drop(scratch);
 }
 
+#[test]
+fn a_program_that_is_missing_when_the_plugin_goes_is_run_when_it_is_back() {
+    let mut node = Node::start(r#"echo "$PLUGIND_NAME" > $OUT/$1"#);
+    let plugin = node.serve();
+    assert!(node.until_told(&plugin).plugin_registered);
+    let (program, hidden) = (
+        node.scratch.path().join("hook"),
+        node.scratch.path().join("hidden"),
+    );
+    fs::rename(&program, &hidden).unwrap();
+    plugin.stop();
+    node.until("it is deregistered", |node| {
+        node.plugins.manager().actual().is_empty().then_some(())
+    });
+    node.register_another();
+    assert!(!node.scratch.path().join("del").exists());
+    fs::rename(&hidden, &program).unwrap();
+    assert_eq!(node.until_written("del"), "disk\n");
+}
+
+#[test]
+fn a_program_that_is_missing_until_after_a_restart_is_run_then() {
+    let mut node = Node::start(r#"echo "$PLUGIND_NAME" > $OUT/$1"#);
+    let plugin = node.serve();
+    assert!(node.until_told(&plugin).plugin_registered);
+    let (program, hidden) = (
+        node.scratch.path().join("hook"),
+        node.scratch.path().join("hidden"),
+    );
+    fs::rename(&program, &hidden).unwrap();
+    plugin.stop();
+    node.until("its deregistration has ended", |node| {
+        let manager = node.plugins.manager();
+        (manager.actual().is_empty() && manager.is_idle()).then_some(())
+    });
+    let mut node = node.restart();
+    fs::rename(&hidden, &program).unwrap();
+    assert_eq!(node.until_written("del"), "disk\n");
+}
+
 /// What a plugin is told that the program refused for this reason.
 fn refused(reason: &str) -> RegistrationStatus {
     RegistrationStatus {

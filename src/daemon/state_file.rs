@@ -1,7 +1,8 @@
 //! The file in which the registered plugins are kept over a restart.
 //!
 //! Written beside its old version and renamed over it, so that there is a whole file at every
-//! moment; and a while after the change, so that no plugin waits for a disk. It is worth something
+//! moment; a while after the change, and a piece in each turn of the loop, so that no plugin waits
+//! for it. It is worth something
 //! during one boot only, so it is not forced onto the disk.
 
 use std::fs::{self, File, OpenOptions};
@@ -15,9 +16,9 @@ use nix::fcntl::OFlag;
 use nix::unistd::Uid;
 
 use super::{ProgramProblem, SetupError, trust};
-use crate::config::{MAX_STATE_FILE, STATE_FILE_DELAY, STATE_FILE_RETRY};
+use crate::config::{MAX_STATE_FILE, STATE_FILE_DELAY, STATE_FILE_PIECE, STATE_FILE_RETRY};
 use crate::escape;
-use crate::manager::{Manager, Memory};
+use crate::manager::{Manager, Memory, Snapshot};
 use crate::time::Time;
 
 /// Where the registered plugins are kept.
@@ -33,6 +34,19 @@ pub(super) struct StateFile {
     due: Option<Time>,
     /// The pause before the next try, if the last version could not be written.
     pause: Option<Duration>,
+    /// The next version while it is being written.
+    writing: Option<Writing>,
+    /// Whether it was logged that plugins were left out.
+    is_too_long: bool,
+}
+
+/// A version of the file that is written in pieces, one for each turn of the loop.
+#[derive(Debug)]
+struct Writing {
+    snapshot: Snapshot,
+    /// The manager's revision that it shows.
+    revision: u64,
+    file: File,
 }
 
 impl StateFile {
@@ -44,6 +58,8 @@ impl StateFile {
             written: 0,
             due: None,
             pause: None,
+            writing: None,
+            is_too_long: false,
         }
     }
 
@@ -110,7 +126,7 @@ impl StateFile {
             .open(&self.path)?;
         check(&file)?;
         let mut content = Vec::new();
-        file.take(MAX_STATE_FILE).read_to_end(&mut content)?;
+        file.take(MAX_STATE_FILE as u64).read_to_end(&mut content)?;
         Memory::decode(&content, boot).map_err(io::Error::other)
     }
 
@@ -126,33 +142,79 @@ impl StateFile {
         }
     }
 
-    /// Writes the next version if its time has come.
+    /// Writes a piece of the next version if its time has come.
     pub(super) fn handle_timeout(&mut self, manager: &Manager, now: Time) {
-        if self.due.is_some_and(|due| due <= now) {
-            self.save(manager, now);
-        }
-    }
-
-    /// Writes down what is new, now.
-    pub(super) fn save(&mut self, manager: &Manager, now: Time) {
-        self.due = None;
-        let Some(boot) = &self.boot else { return };
-        if manager.revision() == self.written {
+        if self.due.is_none_or(|due| due > now) {
             return;
         }
-        let revision = manager.revision();
-        match replace(&self.path, &manager.memory(boot).encode()) {
-            Ok(()) => self.succeeded(revision),
+        self.due = None;
+        let written = self.begin(manager).and_then(|()| self.write_next());
+        match written {
+            Ok(true) => self.due = Some(now), // The next turn does not wait.
+            Ok(false) => {}
             Err(error) => self.failed(&error, now),
         }
     }
 
-    fn succeeded(&mut self, revision: u64) {
-        self.written = revision;
+    /// Writes down what is new, now and as a whole.
+    pub(super) fn save(&mut self, manager: &Manager, now: Time) {
+        self.due = None;
+        self.writing = None;
+        let mut written = self.begin(manager);
+        while written.is_ok() && self.writing.is_some() {
+            written = self.write_next().map(|_| ());
+        }
+        if let Err(error) = written {
+            self.failed(&error, now);
+        }
+    }
+
+    /// Begins to write what is new, unless that has begun.
+    fn begin(&mut self, manager: &Manager) -> io::Result<()> {
+        let Some(boot) = &self.boot else {
+            return Ok(());
+        };
+        let revision = manager.revision();
+        if self.writing.is_none() && revision != self.written {
+            self.writing = Some(Writing {
+                file: create(&beside(&self.path))?,
+                snapshot: manager.snapshot(boot),
+                revision,
+            });
+        }
+        Ok(())
+    }
+
+    /// Writes the next piece, and puts the file in its place after the last one. Returns whether
+    /// there is more to write.
+    fn write_next(&mut self) -> io::Result<bool> {
+        let Some(mut writing) = self.writing.take() else {
+            return Ok(false);
+        };
+        if let Some(piece) = writing.snapshot.encode_next(STATE_FILE_PIECE) {
+            writing.file.write_all(&piece)?;
+            self.writing = Some(writing);
+            return Ok(true);
+        }
+        fs::rename(beside(&self.path), &self.path)?;
+        self.succeeded(&writing);
+        Ok(false)
+    }
+
+    fn succeeded(&mut self, written: &Writing) {
+        self.written = written.revision;
+        let path = escape::path(&self.path);
         if self.pause.take().is_some() {
-            let path = escape::path(&self.path);
             log::info!("{path}: the state file is written again");
         }
+        let count = written.snapshot.left_out();
+        if count > 0 && !self.is_too_long {
+            log::warn!(
+                "{path}: not every plugin is in the state file: each of those left out is too \
+                 long for it, or has a path that is not UTF-8; count={count}"
+            );
+        }
+        self.is_too_long = count > 0;
     }
 
     /// Tries again after a pause that doubles. The first failure is logged.
@@ -198,18 +260,15 @@ fn check(file: &File) -> io::Result<()> {
     }
 }
 
-/// Puts `content` in the place of what is at `path`, whole or not at all.
-fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
-    let beside = beside(path);
-    // Not what is there, which may be a pipe, or a link to another file.
-    if let Err(error) = fs::remove_file(&beside) {
+/// Creates the file at `path` in the place of what is there, which may be a pipe, or a link to
+/// another file.
+fn create(path: &Path) -> io::Result<File> {
+    if let Err(error) = fs::remove_file(path) {
         if error.kind() != io::ErrorKind::NotFound {
             return Err(error);
         }
     }
-    let mut file = options().create_new(true).open(&beside)?;
-    file.write_all(content)?;
-    fs::rename(beside, path)
+    options().create_new(true).open(path)
 }
 
 /// Returns the path at which the next version of the file at `path` is written.

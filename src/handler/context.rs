@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{DialError, Program, ProgramOutcome, Reason};
+use super::{DialError, Plugin, Program, ProgramOutcome, Reason};
 use crate::grpc::CallError;
 use crate::time::Time;
 
@@ -126,6 +126,14 @@ impl<'a> Context<'a> {
         id
     }
 
+    /// Records that this plugin has yet to be deregistered, although its operation may end: over a
+    /// restart, too ([`super::PluginHandler::resume_deregistration`]). Cancel it when that is done.
+    pub fn owe(&mut self, plugin: Arc<Plugin>) -> EffectId {
+        let id = self.ids.next();
+        self.effects.push(Effect::Owe { id, plugin });
+        id
+    }
+
     /// Takes an effect back: nothing more is heard of it. A program that runs is killed.
     pub fn cancel(&mut self, id: EffectId) {
         self.effects.push(Effect::Cancel { id });
@@ -203,6 +211,13 @@ pub enum Effect {
         id: EffectId,
         /// When.
         at: Time,
+    },
+    /// Keep in mind, over a restart, that a plugin has yet to be deregistered.
+    Owe {
+        /// Names it when it is cancelled, which is its only end.
+        id: EffectId,
+        /// The plugin.
+        plugin: Arc<Plugin>,
     },
     /// Forget an earlier effect.
     Cancel {

@@ -17,22 +17,30 @@
 //!
 //! One program at a time runs for one plugin name, in the order of events. An `add` or `old` that
 //! fails is trusted to have undone what it did; one that was killed is followed by a `del`.
+//!
+//! A `del` that ran has been run, whatever its end. One that cannot be started is tried again, and
+//! is owed until then, over a restart, too. What comes for its name meanwhile has it tried at once,
+//! and goes ahead when it has run; if it cannot be started then either, an `add` is refused, and so
+//! tried again by the manager: it never runs before the `del`, and never waits for it.
 
 mod grammar;
+mod owed;
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
+use std::iter;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
 
+use self::owed::Owed;
 use super::{
     Answer, Context, EffectId, Event, Plugin, PluginHandler, Program, ProgramEnd, ProgramOutcome,
     Reason, Ticket,
 };
-use crate::config::EXEC_TIMEOUT;
+use crate::config::{EXEC_TIMEOUT, MAX_OWED};
 use crate::escape;
 
 /// Runs a program for every plugin of the types it is given to.
@@ -47,9 +55,18 @@ pub struct ExecHandler {
 /// The programs for the plugins of one type and name.
 #[derive(Debug)]
 struct Line {
-    running: EffectId,
+    phase: Phase,
     job: Job,
     waiting: VecDeque<Job>,
+}
+
+/// What the first job in a line waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// For the end of its program.
+    Running(EffectId),
+    /// For the timer after which it is tried again: it is a `del` that could not be started.
+    Pausing(EffectId),
 }
 
 /// One run of the program, now or later.
@@ -59,6 +76,8 @@ struct Job {
     plugin: Arc<Plugin>,
     /// The question that it answers; none: nobody waits for it.
     ticket: Option<Ticket>,
+    /// For a `del`: until it has run.
+    owed: Option<Owed>,
 }
 
 /// What the program is told.
@@ -99,23 +118,37 @@ impl ExecHandler {
         ticket: Option<Ticket>,
         context: &mut Context<'_>,
     ) {
-        let mut lines = self.lines.iter_mut();
-        let line = lines.find(|line| name_of(&line.job) == (&*plugin.kind, &*plugin.name));
+        let mut lines = self.lines.iter();
+        let line = lines.position(|line| name_of(&line.job) == (&*plugin.kind, &*plugin.name));
+        let is_del = verb == Verb::Del;
         let job = Job {
+            owed: is_del.then(|| Owed::new(context.owe(plugin.clone()))),
             verb,
             plugin,
             ticket,
         };
         match line {
-            Some(line) => line.waiting.push_back(job),
+            Some(line) => {
+                self.lines[line].waiting.push_back(job);
+                if let Phase::Pausing(timer) = self.lines[line].phase {
+                    context.cancel(timer);
+                    self.try_again(line, context);
+                }
+            }
             None => self.start(job, VecDeque::new(), context),
         }
     }
 
+    /// Runs what is first in a line once more.
+    fn try_again(&mut self, line: usize, context: &mut Context<'_>) {
+        let program = self.run_of(&self.lines[line].job);
+        self.lines[line].phase = Phase::Running(context.spawn(program));
+    }
+
     fn start(&mut self, job: Job, waiting: VecDeque<Job>, context: &mut Context<'_>) {
-        let running = context.spawn(self.run_of(&job));
+        let phase = Phase::Running(context.spawn(self.run_of(&job)));
         self.lines.push(Line {
-            running,
+            phase,
             job,
             waiting,
         });
@@ -132,15 +165,63 @@ impl ExecHandler {
         job
     }
 
+    /// The `del` that is first in a line could not be started. It is tried again later, and until
+    /// then nothing else runs for its name, so nothing else is left to wait; or it is given up.
+    fn not_started(&mut self, line: usize, outcome: &ProgramOutcome, context: &mut Context<'_>) {
+        let Err(reason) = self.judge(outcome) else {
+            return;
+        };
+        let has_room = self.count_owed() < MAX_OWED;
+        let Line { phase, job, .. } = &mut self.lines[line];
+        let owed = job.owed.as_mut().filter(|_| has_room);
+        let pause = owed.and_then(|owed| owed.fail(context.now()));
+        if let Some(ticket) = job.ticket.take() {
+            context.answer(ticket, Err(reason.clone()));
+        }
+        log_not_started(job, &reason, pause);
+        if let Some(pause) = pause {
+            *phase = Phase::Pausing(context.set_timer(pause));
+            self.refuse_waiting(line, &reason, context);
+        } else {
+            let given_up = self.advance(line, context);
+            settle(&given_up, context);
+        }
+    }
+
+    /// Answers what waits in a line behind a `del` that could not be started. Every `del` among it
+    /// stays.
+    fn refuse_waiting(&mut self, line: usize, reason: &Reason, context: &mut Context<'_>) {
+        let first = "the plugin that had its name before has yet to be deregistered";
+        self.lines[line].waiting.retain_mut(|job| {
+            let Some(ticket) = job.ticket.take() else {
+                return true;
+            };
+            let refusal = Reason::new(format!("{first}: {}", reason.as_str()));
+            context.answer(ticket, Err(refusal));
+            job.verb == Verb::Del
+        });
+    }
+
+    /// How many programs have yet to be run because they could not be started, or wait for such.
+    fn count_owed(&self) -> usize {
+        let pausing = |line: &&Line| matches!(line.phase, Phase::Pausing(_));
+        let lines = self.lines.iter().filter(pausing);
+        lines.map(|line| 1 + line.waiting.len()).sum()
+    }
+
     fn ended(&mut self, job: Job, outcome: &ProgramOutcome, context: &mut Context<'_>) {
+        settle(&job, context);
         let Job {
             verb,
             plugin,
             ticket,
+            owed,
         } = job;
         let result = self.judge(outcome);
         let shown = format!("{plugin}: {} {}", escape::path(&self.program), verb.word());
+        let tries = owed.map_or(0, |owed| owed.tries);
         match (&result, ticket) {
+            (Ok(()), _) if tries > 0 => log::info!("{shown}: has run after all"),
             (Ok(()), _) => log::debug!("{shown}: done"),
             // Whoever asked makes it known.
             (Err(reason), Some(_)) if verb != Verb::Del => {
@@ -155,6 +236,12 @@ impl ExecHandler {
         if let Some(ticket) = ticket {
             context.answer(ticket, result);
         }
+    }
+
+    /// Whether what could not be started is a `del`, which is tried again.
+    fn is_owed(&self, line: usize, outcome: &ProgramOutcome) -> bool {
+        let is_del = self.lines[line].job.verb == Verb::Del;
+        is_del && matches!(outcome.end, ProgramEnd::NotStarted(_))
     }
 
     /// "Exit 0 registers, anything else refuses with the first line of standard error."
@@ -212,26 +299,53 @@ impl PluginHandler for ExecHandler {
     }
 
     fn handle_event(&mut self, event: Event, context: &mut Context<'_>) {
-        let Event::ProgramEnded { id, outcome } = event else {
+        let phase = match &event {
+            Event::ProgramEnded { id, .. } => Phase::Running(*id),
+            Event::TimerFired { id } => Phase::Pausing(*id),
+            _ => return,
+        };
+        let Some(line) = self.lines.iter().position(|line| line.phase == phase) else {
             return;
         };
-        let place = self.lines.iter().position(|line| line.running == id);
-        if let Some(line) = place {
-            let job = self.advance(line, context);
-            self.ended(job, &outcome, context);
+        match event {
+            Event::ProgramEnded { outcome, .. } if self.is_owed(line, &outcome) => {
+                self.not_started(line, &outcome, context);
+            }
+            Event::ProgramEnded { outcome, .. } => {
+                let job = self.advance(line, context);
+                self.ended(job, &outcome, context);
+            }
+            _ => self.try_again(line, context),
         }
     }
 
     fn abandon(&mut self, ticket: Ticket, context: &mut Context<'_>) {
         let is_meant = |job: &Job| job.ticket == Some(ticket);
+        let jobs = self.lines.iter_mut().flat_map(Line::jobs);
+        for del in jobs.filter(|job| is_meant(job) && job.verb == Verb::Del) {
+            del.ticket = None; // It is run all the same, and its own time ends it.
+        }
         for line in &mut self.lines {
             line.waiting.retain(|job| !is_meant(job));
         }
         let place = self.lines.iter().position(|line| is_meant(&line.job));
         if let Some(line) = place {
-            context.cancel(self.lines[line].running);
+            let (Phase::Running(effect) | Phase::Pausing(effect)) = self.lines[line].phase;
+            context.cancel(effect);
             self.advance(line, context);
         }
+    }
+
+    fn resume_deregistration(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> bool {
+        self.submit(Verb::Del, plugin.clone(), None, context);
+        true
+    }
+}
+
+impl Line {
+    /// What runs, and what waits.
+    fn jobs(&mut self) -> impl Iterator<Item = &mut Job> {
+        iter::once(&mut self.job).chain(&mut self.waiting)
     }
 }
 
@@ -242,6 +356,28 @@ impl Verb {
             Self::Old => "old",
             Self::Del => "del",
         }
+    }
+}
+
+/// A job has come to an end, or is given up: it is no longer owed.
+fn settle(job: &Job, context: &mut Context<'_>) {
+    if let Some(owed) = &job.owed {
+        context.cancel(owed.id);
+    }
+}
+
+/// Logs that a `del` could not be started: the first time, and when it is given up.
+fn log_not_started(job: &Job, reason: &Reason, pause: Option<Duration>) {
+    let (plugin, reason) = (&job.plugin, escape::text(reason.as_str()));
+    let tries = job.owed.as_ref().map_or(0, |owed| owed.tries);
+    match pause {
+        None => log::warn!(
+            "{plugin}: what its program had set up is not undone; giving up: {reason} tries={tries}"
+        ),
+        Some(pause) if tries == 1 => {
+            log::warn!("{plugin}: {reason}; trying del again in {pause:?}, and then more rarely");
+        }
+        Some(pause) => log::debug!("{plugin}: {reason}; next try in {pause:?} tries={tries}"),
     }
 }
 

@@ -140,6 +140,14 @@ pub trait PluginHandler: Send {
         let _ = (plugin, context);
     }
 
+    /// The process before this one ended while it still owed this plugin its deregistration
+    /// ([`Context::owe`]): it is to be done now, and nobody waits for it. Returns `false` if this
+    /// handler never owes one.
+    fn resume_deregistration(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> bool {
+        let _ = (plugin, context);
+        false
+    }
+
     /// Something that an effect was asked for has come.
     fn handle_event(&mut self, event: Event, context: &mut Context<'_>) {
         let _ = (event, context);

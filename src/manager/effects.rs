@@ -3,6 +3,7 @@
 //! Pure.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use litemap::LiteMap;
 
@@ -14,7 +15,7 @@ use crate::config::{DIAL_TIMEOUT, MAX_REPLY};
 use crate::grpc::{self, CallError, Client};
 use crate::handler::{
     CallFailure, Context, DialError, Effect, EffectId, EffectIds, Event as HandlerEvent, HandlerId,
-    PluginHandler, Ticket,
+    Plugin, PluginHandler, Ticket,
 };
 use crate::time::Time;
 
@@ -23,6 +24,22 @@ use crate::time::Time;
 pub(super) struct Effects {
     ids: EffectIds,
     open: LiteMap<EffectId, Open>,
+    /// The plugins that handlers have yet to deregister.
+    owed: LiteMap<EffectId, Arc<Plugin>>,
+    /// How many changes to these there were.
+    owed_revision: u64,
+}
+
+impl Effects {
+    /// Returns the plugins that handlers have yet to deregister.
+    pub(super) fn owed(&self) -> impl Iterator<Item = &Arc<Plugin>> {
+        self.owed.values()
+    }
+
+    /// Returns a number that is another one whenever a plugin has come or gone there.
+    pub(super) fn owed_revision(&self) -> u64 {
+        self.owed_revision
+    }
 }
 
 #[derive(Debug)]
@@ -38,6 +55,8 @@ pub(super) enum HandlerWork {
     Tell(HandlerId, HandlerEvent),
     /// Do what it asks for.
     Do(HandlerId, Effect),
+    /// Have it deregister what the process before this one owed.
+    Resume(HandlerId, Arc<Plugin>),
 }
 
 impl Manager {
@@ -67,6 +86,14 @@ impl Manager {
                 });
             }
             HandlerWork::Do(handler, effect) => self.do_effect(handler, effect, now),
+            HandlerWork::Resume(handler, plugin) => {
+                let is_resumed = self.with_handler(handler, None, now, |handler, context| {
+                    handler.resume_deregistration(&plugin, context)
+                });
+                if !is_resumed {
+                    log_not_resumed(&plugin);
+                }
+            }
         }
     }
 
@@ -107,9 +134,16 @@ impl Manager {
                 self.effects.open.insert(id, Open::Timer(handler));
                 self.deadlines.set(Wake::Timer(id), Some(at));
             }
+            Effect::Owe { id, plugin } => {
+                self.effects.owed.insert(id, plugin);
+                self.effects.owed_revision += 1;
+            }
             Effect::Cancel { id } => match self.effects.open.remove(&id) {
                 Some(Open::Call(link)) => self.drop_link(link, now),
                 Some(Open::Timer(_)) => self.deadlines.set(Wake::Timer(id), None),
+                None if self.effects.owed.remove(&id).is_some() => {
+                    self.effects.owed_revision += 1;
+                }
                 None => self.cancel_program(id, now),
             },
         }
@@ -363,6 +397,14 @@ impl Manager {
         self.outputs
             .push_back(Output::Hangup { link: id, farewell });
     }
+}
+
+/// Logs that a deregistration that was owed before a restart is not done any more.
+pub(super) fn log_not_resumed(plugin: &Plugin) {
+    log::warn!(
+        "{plugin}: what its program had set up before the restart is not undone, because plugins \
+         of its type have no program now"
+    );
 }
 
 /// Returns whether the server speaks HTTP/2, once that is known: its SETTINGS decide.

@@ -1,8 +1,8 @@
 //! What is worth knowing after a restart: which plugins were registered.
 //!
-//! Pure: octets in, octets out; the daemon reads and writes the file. A plugin may go while the
-//! daemon is down, and its handler must hear of it all the same. So the registered plugins are kept
-//! in a file; what it names and the watch reports as lost is deregistered.
+//! Pure: octets in; the daemon reads the file, and writes a [`super::Snapshot`] to it. A plugin may
+//! go while the daemon is down, and its handler must hear of it all the same. So the registered
+//! plugins are kept in a file; what it names and the watch reports as lost is deregistered.
 //!
 //! A file from before a reboot says nothing about this boot's sockets, and one that is torn or
 //! somebody else's says nothing at all: each is refused, which costs nothing but the memory.
@@ -14,23 +14,28 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::Manager;
+use super::effects::{HandlerWork, log_not_resumed};
+use super::execute::Work;
 use crate::escape;
 use crate::handler::Plugin;
 use crate::watch::Identity;
 
-/// The registered plugins of some moment, as they are written down.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// The registered plugins of some moment, as they were written down ([`super::Snapshot`]).
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Memory {
     /// What wrote this: [`FORMAT`] or [`FORMAT_1`].
     format: String,
     /// The boot during which it was written, in the kernel's words.
     boot: String,
+    /// Those that were gone, and yet to be deregistered. Versions that do not know them skip this.
+    #[serde(default)]
+    owed: Vec<Remembered>,
     plugins: Vec<Remembered>,
 }
 
 /// A plugin that was registered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Remembered {
+pub(super) struct Remembered {
     socket: PathBuf,
     device: u64,
     inode: u64,
@@ -65,22 +70,6 @@ pub enum MemoryError {
 }
 
 impl Memory {
-    /// Returns what a restart must know of these plugins, each with the identity of its socket and
-    /// by what that is known. One whose path is not UTF-8 cannot be saved, and is left out.
-    fn of<'a>(plugins: impl Iterator<Item = (&'a Plugin, Identity, Compared)>, boot: &str) -> Self {
-        Self {
-            format: FORMAT.to_owned(),
-            boot: boot.to_owned(),
-            plugins: plugins.filter_map(Remembered::of).collect(),
-        }
-    }
-
-    /// The file's content.
-    pub fn encode(&self) -> Vec<u8> {
-        // Strings, numbers and UTF-8 paths: there is nothing that JSON could refuse.
-        serde_json::to_vec_pretty(self).unwrap_or_default()
-    }
-
     /// Reads a file's content, in the boot of that name.
     pub fn decode(content: &[u8], boot: &str) -> Result<Self, MemoryError> {
         let memory: Self = serde_json::from_slice(content)
@@ -106,7 +95,8 @@ impl Memory {
 }
 
 impl Remembered {
-    fn of((plugin, identity, compared): (&Plugin, Identity, Compared)) -> Option<Self> {
+    /// Returns what is written of a plugin, or `None` if one of its paths is not UTF-8.
+    pub(super) fn of(plugin: &Plugin, identity: Identity, compared: Compared) -> Option<Self> {
         plugin.socket.to_str()?;
         plugin.endpoint.to_str()?;
         Some(Self {
@@ -142,13 +132,23 @@ impl Remembered {
 }
 
 impl Manager {
-    /// Restores what was registered before a restart. To be called before anything is found.
+    /// Restores what was registered before a restart. To be called before anything is found. What
+    /// was owed to plugins that had gone begins with the next input or timeout.
     ///
     /// A restored plugin whose socket is found again is registered anew, as every plugin is after a
     /// restart; one whose socket is another one now is deregistered first; and one whose socket has
     /// gone is deregistered when [`super::Input::Lost`] says so.
     pub fn restore(&mut self, memory: Memory) {
         let is_format_1 = memory.format == FORMAT_1;
+        for plugin in memory.owed.into_iter().map(Remembered::into_plugin) {
+            match self.handlers.find(&plugin.kind) {
+                Some(handler) => {
+                    let resume = HandlerWork::Resume(handler, Arc::new(plugin));
+                    self.work.push_back(Work::Handler(resume));
+                }
+                None => log_not_resumed(&plugin),
+            }
+        }
         for remembered in memory.plugins {
             let compared = if is_format_1 || remembered.by_inode {
                 Compared::Inode
@@ -162,22 +162,6 @@ impl Manager {
                 self.restored.insert(path, compared);
             }
         }
-    }
-
-    /// Returns what a restart in this boot must know: the plugins that handlers know, and those
-    /// that were registered before the last restart and have not been registered again yet.
-    pub fn memory(&self, boot: &str) -> Memory {
-        let actual = self.actual.iter().map(|(path, registered)| {
-            let compared = self.restored.get(path).copied();
-            let compared = compared.unwrap_or(Compared::Identity);
-            (&*registered.plugin, registered.identity, compared)
-        });
-        let known = self.desired.iter().filter_map(|(path, socket)| {
-            let plugin = socket.known.as_deref()?;
-            let is_known_only = self.actual.get(path).is_none();
-            is_known_only.then_some((plugin, socket.identity, Compared::Identity))
-        });
-        Memory::of(actual.chain(known), boot)
     }
 
     /// The socket of a plugin that was registered before a restart, and has not been registered
@@ -257,7 +241,7 @@ impl fmt::Display for MemoryError {
 impl std::error::Error for MemoryError {}
 
 /// The first word of a file, with the version of what follows.
-const FORMAT: &str = "plugind registered plugins 2";
+pub(super) const FORMAT: &str = "plugind registered plugins 2";
 
 /// The first word of a file of the first format. The static binary wrote a socket's modification
 /// time in the place of its birth time, so only device and inode of such a file mean anything.
@@ -275,30 +259,19 @@ mod tests {
 
     const BOOT: &str = "0a1b";
 
-    fn memory() -> Memory {
-        let plugin = Plugin {
-            kind: "CSIPlugin".into(),
-            name: "a".into(),
-            endpoint: Path::new("/p/a.sock").into(),
-            versions: vec!["1.0.0".into()],
-            socket: Path::new("/r/a-reg.sock").into(),
-        };
-        let identity = Identity {
-            device: 1,
-            inode: 2,
-            born: (3, 4),
-        };
-        Memory::of([(&plugin, identity, Compared::Identity)].into_iter(), BOOT)
-    }
-
-    #[test]
-    fn what_was_written_is_read_again() {
-        assert_eq!(Memory::decode(&memory().encode(), BOOT), Ok(memory()));
+    /// A file with one plugin.
+    fn file() -> String {
+        format!(
+            r#"{{"format":"{FORMAT}","boot":"{BOOT}","plugins":[{{"socket":"/r/a-reg.sock",
+            "device":1,"inode":2,"born":[3,4],"type":"CSIPlugin","name":"a",
+            "endpoint":"/p/a.sock","versions":["1.0.0"]}}]}}"#
+        )
     }
 
     #[test]
     fn a_torn_file_is_refused_wherever_it_is_torn() {
-        let whole = memory().encode();
+        let whole = file().into_bytes();
+        assert!(Memory::decode(&whole, BOOT).is_ok());
         for length in 0..whole.len() {
             let torn = Memory::decode(&whole[..length], BOOT);
             assert!(matches!(torn, Err(MemoryError::Unreadable(_))), "{length}");
@@ -308,11 +281,10 @@ mod tests {
     #[test]
     fn a_foreign_or_stale_file_is_refused() {
         assert_eq!(
-            Memory::decode(&memory().encode(), "another boot"),
+            Memory::decode(file().as_bytes(), "another boot"),
             Err(MemoryError::Stale)
         );
-        let content = String::from_utf8(memory().encode()).expect("JSON is UTF-8");
-        let other = content.replace(FORMAT, "something else");
+        let other = file().replace(FORMAT, "something else");
         assert_eq!(
             Memory::decode(other.as_bytes(), BOOT),
             Err(MemoryError::Foreign("something else".into()))

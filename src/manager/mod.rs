@@ -35,6 +35,7 @@ mod pass;
 mod places;
 mod programs;
 pub mod reconcile;
+mod snapshot;
 mod status;
 mod turns;
 mod verdict;
@@ -59,6 +60,7 @@ pub use links::{LinkId, Process};
 pub use liveness::{Guard, Health};
 pub use memory::{Memory, MemoryError};
 pub use operation::{Command, Event, Operation, Outcome, Question, Step, Unexpected};
+pub use snapshot::Snapshot;
 pub use status::Status;
 pub use verdict::{Verdict, verdict};
 pub use wake::Wake;
@@ -319,6 +321,9 @@ impl Manager {
 
     /// Does what is due by `now`. Calling it early, or twice, is harmless.
     pub fn handle_timeout(&mut self, now: Time) {
+        if !self.work.is_empty() {
+            self.settle(now); // What was restored has been owed since before the start.
+        }
         while let Some(wake) = self.deadlines.pop_due(now) {
             match wake {
                 Wake::Operation(attempt) => self.operation_timeout(attempt),
@@ -401,9 +406,10 @@ impl Manager {
         &mut self.handlers
     }
 
-    /// A number that is another one whenever the actual state has changed.
+    /// A number that is another one whenever a restart must know something else.
     pub fn revision(&self) -> u64 {
-        self.actual.revision()
+        // Both only grow.
+        self.actual.revision() + self.effects.owed_revision()
     }
 
     /// What the operation on the socket at `path` waits for, when there is one: its state's name.

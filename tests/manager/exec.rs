@@ -3,9 +3,11 @@
 
 use std::time::Duration;
 
-use plugind::config::{EXEC_TIMEOUT, MAX_PROGRAMS};
-use plugind::handler::{EffectId, ExecHandler, HandlerTable, ProgramEnd, ProgramOutcome};
-use plugind::manager::{Input, Manager};
+use plugind::config::{BACKOFF_INITIAL, EXEC_TIMEOUT, MAX_PROGRAMS};
+use plugind::handler::{
+    AcceptHandler, EffectId, ExecHandler, HandlerTable, ProgramEnd, ProgramOutcome,
+};
+use plugind::manager::{Input, Manager, Memory};
 
 use crate::script::Script;
 use crate::world::World;
@@ -14,6 +16,22 @@ fn manager() -> Manager {
     let mut handlers = HandlerTable::new();
     handlers.add(["CSIPlugin"], ExecHandler::new("/lib/hook"));
     Manager::new(handlers)
+}
+
+/// A world whose manager remembers what that of `before` knows; no socket is there.
+fn restarted(before: &World) -> World {
+    let saved = before.manager.snapshot("boot").encode();
+    let mut world = World::with(manager());
+    let memory = Memory::decode(&saved, "boot").expect("it was just written");
+    world.manager.restore(memory);
+    begin(&mut world);
+    world
+}
+
+/// Has the manager begin with what it was told to restore.
+fn begin(world: &mut World) {
+    world.manager.handle_timeout(world.now);
+    world.run();
 }
 
 fn socket(n: usize) -> String {
@@ -136,13 +154,80 @@ fn a_plugin_that_was_registered_before_a_restart_is_old() {
     let mut world = World::with(manager());
     appear(&mut world, 0);
     end_first(&mut world, ProgramEnd::Exited(0));
-    let memory = world.manager.memory("boot");
-
-    let mut world = World::with(manager());
-    world.manager.restore(memory);
+    let mut world = restarted(&world);
     appear(&mut world, 0);
     appear(&mut world, 1);
     assert_eq!(running(&world), ["old disk-0", "add disk-1"]);
     end_first(&mut world, ProgramEnd::Exited(0));
     assert_eq!(world.told_by(socket(0).as_ref()), Some((true, "")));
+}
+
+#[test]
+fn a_del_that_cannot_be_started_is_owed_over_a_restart_until_it_has_run() {
+    let mut world = World::with(manager());
+    appear(&mut world, 0);
+    end_first(&mut world, ProgramEnd::Exited(0));
+    world.vanish(&socket(0));
+    end_first(&mut world, ProgramEnd::NotStarted("no memory".into()));
+    assert!(world.manager.is_idle(), "the name is free");
+
+    let mut world = restarted(&world);
+    assert_eq!(running(&world), ["del disk-0"]);
+    let revision = world.manager.revision();
+    end_first(&mut world, ProgramEnd::Exited(1));
+    assert_ne!(
+        world.manager.revision(),
+        revision,
+        "the file is written again"
+    );
+
+    let world = restarted(&world);
+    assert!(running(&world).is_empty());
+}
+
+#[test]
+fn a_plugin_that_comes_again_is_registered_after_the_del_that_is_owed() {
+    let mut world = World::with(manager());
+    appear(&mut world, 0);
+    end_first(&mut world, ProgramEnd::Exited(0));
+    world.vanish(&socket(0));
+    end_first(&mut world, ProgramEnd::NotStarted("no memory".into()));
+
+    appear(&mut world, 0);
+    assert_eq!(running(&world), ["del disk-0"]);
+    end_first(&mut world, ProgramEnd::NotStarted("no memory".into()));
+    let told = world.told_by(socket(0).as_ref()).expect("it is told");
+    assert!(
+        !told.0 && told.1.contains("has yet to be deregistered"),
+        "{told:?}"
+    );
+
+    world.advance(BACKOFF_INITIAL);
+    assert_eq!(running(&world), ["del disk-0"]);
+    end_first(&mut world, ProgramEnd::Exited(0));
+    assert_eq!(running(&world), ["add disk-0"]);
+    end_first(&mut world, ProgramEnd::Exited(0));
+    assert_eq!(world.told_by(socket(0).as_ref()), Some((true, "")));
+}
+
+#[test]
+fn what_is_owed_to_a_type_without_a_program_is_dropped() {
+    let mut before = World::with(manager());
+    appear(&mut before, 0);
+    end_first(&mut before, ProgramEnd::Exited(0));
+    before.vanish(&socket(0));
+    let saved = before.manager.snapshot("boot").encode();
+    let restore = |manager: Manager| {
+        let mut world = World::with(manager);
+        let memory = Memory::decode(&saved, "boot").expect("it was just written");
+        world.manager.restore(memory);
+        begin(&mut world);
+        world
+    };
+    assert_eq!(running(&restore(manager())), ["del disk-0"]);
+    let mut accepting = HandlerTable::new();
+    accepting.add(["CSIPlugin"], AcceptHandler::default());
+    for handlers in [accepting, HandlerTable::new()] {
+        assert!(running(&restore(Manager::new(handlers))).is_empty());
+    }
 }

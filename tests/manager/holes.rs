@@ -635,11 +635,11 @@ fn only_so_many_processes_are_watched_after_their_sockets_were_removed() {
 
 /// A world whose manager remembers what that of `before` knows; the sockets are still there.
 fn restarted(before: &World) -> World {
-    let memory = before.manager.memory("boot");
+    let saved = before.manager.snapshot("boot").encode();
     let mut world = World::new();
     world
         .manager
-        .restore(Memory::decode(&memory.encode(), "boot").expect("it was just written"));
+        .restore(Memory::decode(&saved, "boot").expect("it was just written"));
     world
 }
 
@@ -685,10 +685,10 @@ fn a_plugin_that_is_still_there_after_a_restart_is_registered_as_every_plugin_is
 fn a_state_file_of_the_first_format_is_compared_by_device_and_inode_only() {
     let mut before = World::new();
     before.appear(A, csi("a"));
-    let saved = before.manager.memory("boot").encode();
+    let saved = before.manager.snapshot("boot").encode();
     let saved = String::from_utf8(saved).expect("it is JSON");
     // The static binary wrote the modification time where the birth time belongs.
-    let times = saved.replace("        0,\n        0\n", "        17,\n        4\n");
+    let times = saved.replace("[0,0]", "[17,4]");
     assert_ne!(times, saved);
     let told_by = |format: &str| {
         let file = times.replace("registered plugins 2", format);
@@ -727,9 +727,9 @@ fn a_restored_plugin_that_is_found_but_does_not_answer_is_deregistered_when_its_
 fn a_restored_plugin_is_deregistered_although_its_name_would_be_refused_now() {
     let mut before = World::new();
     before.appear(A, csi("a"));
-    let saved = before.manager.memory("boot").encode();
+    let saved = before.manager.snapshot("boot").encode();
     let saved = String::from_utf8(saved).expect("it is JSON");
-    let renamed = saved.replace("\"name\": \"a\"", "\"name\": \"a\\u0001\"");
+    let renamed = saved.replace("\"name\":\"a\"", "\"name\":\"a\\u0001\"");
     assert_ne!(renamed, saved);
     let mut world = World::new();
     let memory = Memory::decode(renamed.as_bytes(), "boot").expect("it is known");
@@ -743,10 +743,10 @@ fn a_restored_plugin_is_deregistered_although_its_name_would_be_refused_now() {
 fn what_was_restored_by_inode_only_is_saved_as_such() {
     let mut before = World::new();
     before.appear(A, csi("a"));
-    let saved = before.manager.memory("boot").encode();
+    let saved = before.manager.snapshot("boot").encode();
     let saved = String::from_utf8(saved).expect("it is JSON");
     let first = saved
-        .replace("        0,\n        0\n", "        17,\n        4\n")
+        .replace("[0,0]", "[17,4]")
         .replace("registered plugins 2", "registered plugins 1");
     let mut world = World::new();
     let memory = Memory::decode(first.as_bytes(), "boot").expect("it is known");

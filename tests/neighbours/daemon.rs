@@ -133,9 +133,9 @@ impl Daemon {
     }
 
     /// Sends a signal that ends the daemon. Returns how long it took until the log mentioned it and
-    /// until the process had ended.
+    /// until the process had ended. The directory stays: the attack goes on in it.
     #[track_caller]
-    pub(crate) fn end_with(mut self, signal: Signal) -> (Duration, Duration) {
+    pub(crate) fn end_with(&mut self, signal: Signal) -> (Duration, Duration) {
         self.forget_lines();
         let start = Instant::now();
         self.signal(signal);

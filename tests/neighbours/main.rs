@@ -15,7 +15,12 @@ mod daemon;
 mod honest;
 #[path = "../support/plugin.rs"]
 mod plugin;
+mod programs;
 mod row;
+#[path = "../support/skip.rs"]
+mod skip;
+mod until;
+mod versions;
 
 use self::row::Row;
 

@@ -86,7 +86,7 @@ impl Row {
 
     fn measure(&self, attack: &(impl Fn(&Path, &AtomicBool) + Sync)) -> Measured {
         share_processors();
-        let daemon = Daemon::start(&self.options);
+        let mut daemon = Daemon::start(&self.options);
         let attacker = daemon.root().join("attacker");
         std::fs::create_dir(&attacker).unwrap();
         let peace = Times::measure(daemon.root(), "peace", self.rounds);

@@ -62,6 +62,12 @@ impl Plugin {
         Self::serve_on(listener, socket, (kind, name), None)
     }
 
+    /// A plugin that says this of itself, which listens when this returns.
+    pub(crate) fn serve_info(socket: &Path, info: PluginInfo) -> Self {
+        let listener = UnixListener::bind(socket).unwrap();
+        Self::serve_with(listener, socket, info, None)
+    }
+
     /// A CSI plugin with a flaw.
     pub(crate) fn serve_flawed(socket: &Path, name: &str, flaw: Flaw) -> Self {
         let listener = UnixListener::bind(socket).unwrap();
@@ -81,13 +87,22 @@ impl Plugin {
         who: (&str, &str),
         flaw: Option<Flaw>,
     ) -> Self {
+        Self::serve_with(listener, socket, info(who), flaw)
+    }
+
+    fn serve_with(
+        listener: UnixListener,
+        socket: &Path,
+        info: PluginInfo,
+        flaw: Option<Flaw>,
+    ) -> Self {
         listener.set_nonblocking(true).unwrap();
         let (asked_by, asked) = mpsc::channel();
         let (told_by, told) = mpsc::channel();
         let (patience, patient) = mpsc::channel();
         let (stop, stopped) = oneshot::channel();
         let answers = Answers {
-            info: info(who),
+            info,
             asked: asked_by,
             told: told_by,
             flaw,

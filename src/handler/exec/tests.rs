@@ -1,6 +1,9 @@
 //! What is run, in which order, and what its end means.
 
+use std::collections::BTreeMap;
+
 use super::*;
+use crate::config::MAX_DEL_TRIES;
 use crate::handler::{Effect, EffectIds};
 use crate::proto::pluginregistration::PluginInfo;
 use crate::time::Time;
@@ -10,7 +13,10 @@ struct Bench {
     handler: ExecHandler,
     ids: EffectIds,
     effects: Vec<Effect>,
+    /// The plugins that it owes a deregistration.
+    owed: BTreeMap<EffectId, Arc<Plugin>>,
     last_ticket: u64,
+    now: Time,
 }
 
 impl Bench {
@@ -19,7 +25,9 @@ impl Bench {
             handler: ExecHandler::new("/lib/hook"),
             ids: EffectIds::default(),
             effects: Vec::new(),
+            owed: BTreeMap::new(),
             last_ticket: 0,
+            now: Time::ZERO,
         }
     }
 
@@ -28,8 +36,15 @@ impl Bench {
         ticket: Option<Ticket>,
         method: impl FnOnce(&mut ExecHandler, &mut Context<'_>) -> T,
     ) -> T {
-        let mut context = Context::new(Time::ZERO, ticket, &mut self.ids, &mut self.effects);
-        method(&mut self.handler, &mut context)
+        let mut context = Context::new(self.now, ticket, &mut self.ids, &mut self.effects);
+        let result = method(&mut self.handler, &mut context);
+        let owed = &mut self.owed;
+        self.effects.retain(|effect| match effect {
+            Effect::Owe { id, plugin } => owed.insert(*id, plugin.clone()).is_some(),
+            Effect::Cancel { id } => owed.remove(id).is_none(),
+            _ => true,
+        });
+        result
     }
 
     /// Asks a question that is answered later.
@@ -56,6 +71,31 @@ impl Bench {
         let outcome = ProgramOutcome { end, errors };
         self.call(None, |handler, context| {
             handler.handle_event(Event::ProgramEnded { id, outcome }, context);
+        });
+    }
+
+    fn promoted(&mut self, plugin: &Arc<Plugin>) {
+        self.call(None, |handler, context| handler.promoted(plugin, context));
+    }
+
+    /// The program of that id could not be started.
+    fn not_started(&mut self, id: EffectId) {
+        self.end(id, ProgramEnd::NotStarted("no memory".into()), b"");
+    }
+
+    /// The one timer that was set since the last look, and for how long.
+    fn timer(&mut self) -> (EffectId, Duration) {
+        match self.take()[..] {
+            [Effect::SetTimer { id, at }] => (id, at.saturating_since(self.now)),
+            ref other => panic!("one timer, not {other:?}"),
+        }
+    }
+
+    /// That timer ends, after its time.
+    fn fire(&mut self, (id, pause): (EffectId, Duration)) {
+        self.now += pause;
+        self.call(None, |handler, context| {
+            handler.handle_event(Event::TimerFired { id }, context);
         });
     }
 
@@ -183,7 +223,7 @@ fn one_program_at_a_time_runs_for_a_name_and_others_do_not_wait_for_it() {
     let del = bench.del(&new);
     let (deleting, verb) = bench.spawned_verb();
     assert_eq!(verb, "del");
-    bench.call(None, |handler, context| handler.promoted(&old, context));
+    bench.promoted(&old);
     let gone = bench.del(&old);
     assert_eq!(bench.take(), []);
 
@@ -225,9 +265,9 @@ fn a_question_that_is_given_up_takes_its_program_with_it() {
 #[test]
 fn a_question_that_is_given_up_while_it_waits_is_never_put() {
     let mut bench = Bench::new();
-    let first = bench.add(&plugin(""));
+    let first = bench.del(&plugin(""));
     let (running, _) = bench.spawned();
-    let given_up = bench.del(&plugin(""));
+    let given_up = bench.add(&plugin(""));
     bench.call(None, |handler, context| handler.abandon(given_up, context));
     bench.end(running, ProgramEnd::Exited(0), b"");
     assert_eq!(bench.take(), [answer(first, Ok(()))]);
@@ -255,4 +295,160 @@ fn a_plugin_that_a_program_cannot_be_given_is_refused_with_the_reason() {
     };
     assert!(reason.as_str().starts_with("its name \"--force\""));
     assert_eq!(bench.take(), []);
+}
+
+#[test]
+fn a_del_that_is_given_up_is_run_all_the_same() {
+    let mut bench = Bench::new();
+    bench.add(&plugin(""));
+    let (adding, _) = bench.spawned();
+    let del = bench.del(&plugin(""));
+    let give_up = |handler: &mut ExecHandler, context: &mut Context<'_>| {
+        handler.abandon(del, context);
+    };
+    bench.call(None, give_up);
+    bench.end(adding, ProgramEnd::Exited(0), b"");
+    bench
+        .effects
+        .retain(|it| matches!(it, Effect::Spawn { .. }));
+    let (deleting, verb) = bench.spawned_verb();
+    assert_eq!(verb, "del");
+    bench.call(None, give_up);
+    assert_eq!(bench.owed.len(), 1);
+    bench.end(deleting, ProgramEnd::Exited(0), b"");
+    assert_eq!((bench.take(), bench.owed.len()), (vec![], 0));
+}
+
+#[test]
+fn a_del_is_owed_until_it_has_run_whatever_its_end() {
+    for end in [
+        ProgramEnd::Exited(0),
+        ProgramEnd::Exited(1),
+        ProgramEnd::Killed(9),
+        ProgramEnd::TimedOut,
+    ] {
+        let mut bench = Bench::new();
+        bench.del(&plugin(""));
+        assert_eq!(bench.owed.len(), 1);
+        let (id, _) = bench.spawned();
+        bench.end(id, end, b"");
+        assert_eq!(bench.owed.len(), 0);
+        assert!(matches!(bench.take()[..], [Effect::Answer { .. }]));
+    }
+}
+
+#[test]
+fn a_del_that_cannot_be_started_is_tried_again_after_pauses_that_double() {
+    let mut bench = Bench::new();
+    let del = bench.del(&plugin(""));
+    let (mut id, _) = bench.spawned();
+    bench.not_started(id);
+    let why = "/lib/hook: it could not be started: no memory";
+    assert_eq!(bench.effects.remove(0), answer(del, Err(why)));
+    for pause in [500, 1000, 2000] {
+        let timer = bench.timer();
+        assert_eq!(timer.1, Duration::from_millis(pause));
+        bench.fire(timer);
+        let verb;
+        (id, verb) = bench.spawned_verb();
+        assert_eq!(verb, "del");
+        assert_eq!(bench.owed.len(), 1);
+        if pause < 2000 {
+            bench.not_started(id);
+        }
+    }
+    bench.end(id, ProgramEnd::Exited(0), b"");
+    assert_eq!((bench.take(), bench.owed.len()), (vec![], 0));
+}
+
+#[test]
+fn a_del_that_can_never_be_started_is_given_up_and_the_next_goes_ahead() {
+    let mut bench = Bench::new();
+    bench.del(&plugin(""));
+    let (id, _) = bench.spawned();
+    bench.not_started(id);
+    bench.effects.remove(0);
+    let timer = bench.timer();
+    // This has it tried at once, which costs none of the tries.
+    bench.promoted(&plugin(""));
+    let (id, verb) = last_spawned(&mut bench);
+    assert_eq!(verb, "del");
+    bench.not_started(id);
+    assert_eq!(bench.effects.len(), 1, "the timer is set again: {timer:?}");
+    for _ in 1..MAX_DEL_TRIES {
+        assert_eq!(bench.owed.len(), 1);
+        let timer = bench.timer();
+        bench.fire(timer);
+        let (id, _) = bench.spawned();
+        bench.not_started(id);
+    }
+    assert_eq!(bench.spawned_verb().1, "old");
+    assert_eq!(bench.owed.len(), 0);
+}
+
+/// The program that was to be started last; what was wanted before it is forgotten.
+fn last_spawned(bench: &mut Bench) -> (EffectId, String) {
+    let last = bench.effects.pop();
+    bench.effects = last.into_iter().collect();
+    bench.spawned_verb()
+}
+
+#[test]
+fn an_add_never_runs_before_a_del_that_is_owed_and_never_waits_for_it() {
+    let mut bench = Bench::new();
+    bench.del(&plugin(""));
+    let (id, _) = bench.spawned();
+    bench.not_started(id);
+    bench.effects.remove(0);
+    let (timer, pause) = bench.timer();
+
+    let add = bench.add(&plugin(""));
+    let [Effect::Cancel { id }, _] = bench.effects[..] else {
+        panic!("{:?}", bench.effects);
+    };
+    assert_eq!(id, timer);
+    let (id, verb) = last_spawned(&mut bench);
+    assert_eq!(verb, "del");
+    bench.not_started(id);
+    let refusal = "the plugin that had its name before has yet to be deregistered: \
+                   /lib/hook: it could not be started: no memory";
+    let refused = bench.effects.pop();
+    assert_eq!(refused, Some(answer(add, Err(refusal))));
+    assert_eq!(bench.timer().1, pause, "the pause goes on");
+
+    let add = bench.add(&plugin(""));
+    let (id, verb) = last_spawned(&mut bench);
+    assert_eq!(verb, "del");
+    bench.end(id, ProgramEnd::Exited(0), b"");
+    let (id, verb) = bench.spawned_verb();
+    assert_eq!(verb, "add");
+    bench.end(id, ProgramEnd::Exited(0), b"");
+    assert_eq!(bench.take(), [answer(add, Ok(()))]);
+}
+
+#[test]
+fn what_was_owed_before_a_restart_is_run_and_owed_until_then() {
+    let mut bench = Bench::new();
+    let plugin = plugin("");
+    let is_resumed = bench.call(None, |handler, context| {
+        handler.resume_deregistration(&plugin, context)
+    });
+    assert!(is_resumed);
+    assert_eq!(bench.owed.values().collect::<Vec<_>>(), [&plugin]);
+    let (id, verb) = bench.spawned_verb();
+    assert_eq!(verb, "del");
+    bench.end(id, ProgramEnd::Exited(0), b"");
+    assert_eq!((bench.take(), bench.owed.len()), (vec![], 0));
+}
+
+#[test]
+fn no_more_is_owed_than_the_limit() {
+    let mut bench = Bench::new();
+    for n in 0..=MAX_OWED {
+        bench.del(&described(&format!("disk-{n}"), ""));
+        let (id, _) = bench.spawned();
+        bench.not_started(id);
+        bench.take();
+    }
+    assert_eq!(bench.owed.len(), MAX_OWED);
 }

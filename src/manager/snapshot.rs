@@ -1,0 +1,349 @@
+//! What a restart must know, as octets for a file.
+//!
+//! Pure. A snapshot is taken at one moment and encoded in pieces, because thousands of plugins are
+//! more than one turn of the loop may take. It never becomes longer than what is read back
+//! ([`MAX_STATE_FILE`]): each of [`MAX_SOCKETS`] plugins has a share of that, and those that need
+//! more come last and are left out when there is no room. No honest plugin needs more, so a plugin
+//! that describes itself at length never costs another one its place.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::Manager;
+use super::memory::{Compared, FORMAT, Remembered};
+use crate::config::{MAX_SOCKETS, MAX_STATE_FILE};
+use crate::handler::Plugin;
+use crate::watch::Identity;
+
+/// The plugins that a restart must know, as they were at one moment.
+#[derive(Debug)]
+pub struct Snapshot {
+    boot: String,
+    section: Section,
+    /// The plugins that have gone, and have yet to be deregistered.
+    owed: Vec<Arc<Plugin>>,
+    plugins: Vec<Saved>,
+    /// Those that need more than their share.
+    large: Vec<Saved>,
+    /// Whether the list that is being encoded has an entry.
+    is_begun: bool,
+    /// How long the encoded part is, and how long it may be (octets).
+    len: usize,
+    limit: usize,
+    left_out: usize,
+}
+
+/// A registered plugin, its socket, and by what that is known again.
+#[derive(Debug)]
+struct Saved {
+    plugin: Arc<Plugin>,
+    identity: Identity,
+    compared: Compared,
+}
+
+/// What is encoded next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Section {
+    Head,
+    Owed,
+    Plugins,
+    Large,
+    End,
+}
+
+impl Manager {
+    /// Returns what a restart in this boot must know: the plugins that handlers know, those that
+    /// were registered before the last restart and have not been registered again yet, and those
+    /// that handlers have yet to deregister.
+    pub fn snapshot(&self, boot: &str) -> Snapshot {
+        let actual = self.actual.iter().map(|(path, registered)| {
+            let compared = self.restored.get(path).copied();
+            Saved {
+                plugin: registered.plugin.clone(),
+                identity: registered.identity,
+                compared: compared.unwrap_or(Compared::Identity),
+            }
+        });
+        let known = self.desired.iter().filter_map(|(path, socket)| {
+            let plugin = socket.known.clone()?;
+            self.actual.get(path).is_none().then_some(Saved {
+                plugin,
+                identity: socket.identity,
+                compared: Compared::Identity,
+            })
+        });
+        let owed = self.effects.owed().cloned().collect();
+        Snapshot::new(boot, owed, actual.chain(known).collect(), MAX_LEN)
+    }
+}
+
+impl Snapshot {
+    fn new(boot: &str, owed: Vec<Arc<Plugin>>, plugins: Vec<Saved>, limit: usize) -> Self {
+        Self {
+            boot: boot.to_owned(),
+            section: Section::Head,
+            owed,
+            plugins,
+            large: Vec::new(),
+            is_begun: false,
+            len: 0,
+            limit,
+            left_out: 0,
+        }
+    }
+
+    /// Encodes what comes next, about `octets` of it, or what takes as much work, which may be
+    /// nothing yet. Returns `None` when there is nothing more.
+    pub fn encode_next(&mut self, octets: usize) -> Option<Vec<u8>> {
+        if self.section == Section::End {
+            return None;
+        }
+        let mut piece = Vec::new();
+        let mut steps = 0;
+        while piece.len() < octets && steps < octets / LEAST && self.section != Section::End {
+            self.step(&mut piece);
+            steps += 1;
+        }
+        Some(piece)
+    }
+
+    /// Encodes what is left of it.
+    pub fn encode(mut self) -> Vec<u8> {
+        self.encode_next(usize::MAX).unwrap_or_default()
+    }
+
+    /// Returns how many plugins there was no room for so far. One whose path is not UTF-8 has none.
+    pub fn left_out(&self) -> usize {
+        self.left_out
+    }
+
+    /// Encodes one thing, or goes on to the next section.
+    fn step(&mut self, piece: &mut Vec<u8>) {
+        match self.section {
+            Section::Head => {
+                let [format, boot] = [FORMAT, &self.boot].map(|text| json(&text));
+                let head = format!("{{\"format\":{format},\"boot\":{boot}");
+                self.begin(piece, &head, "owed", Section::Owed);
+            }
+            Section::Owed => match self.owed.pop() {
+                Some(plugin) => {
+                    self.add(piece, &Saved::owed(plugin));
+                }
+                None => self.begin(piece, "]", "plugins", Section::Plugins),
+            },
+            Section::Plugins => match self.plugins.pop() {
+                Some(saved) if saved.is_larger_than(self.share()) => self.large.push(saved),
+                Some(saved) => {
+                    self.add(piece, &saved);
+                }
+                None => self.section = Section::Large,
+            },
+            Section::Large => self.add_large(piece),
+            Section::End => {}
+        }
+    }
+
+    /// Encodes one of the plugins that need more than their share, or what ends the file.
+    fn add_large(&mut self, piece: &mut Vec<u8>) {
+        let Some(saved) = self.large.pop() else {
+            piece.extend_from_slice(END);
+            self.section = Section::End;
+            return;
+        };
+        if !self.add(piece, &saved) {
+            // To look for one that fits would be work without end.
+            self.left_out += self.large.drain(..).count();
+        }
+    }
+
+    /// Ends what was encoded before, and begins a list.
+    fn begin(&mut self, piece: &mut Vec<u8>, before: &str, list: &str, section: Section) {
+        let begin = format!("{before},\n\"{list}\":[");
+        piece.extend_from_slice(begin.as_bytes());
+        self.len += begin.len();
+        self.section = section;
+        self.is_begun = false;
+    }
+
+    /// Returns how much room a plugin surely has (octets).
+    fn share(&self) -> usize {
+        self.limit / MAX_SOCKETS
+    }
+
+    /// Encodes a plugin if there is room for it. Returns whether there was.
+    fn add(&mut self, piece: &mut Vec<u8>, saved: &Saved) -> bool {
+        let encoded = Remembered::of(&saved.plugin, saved.identity, saved.compared);
+        let encoded = encoded.map(|remembered| json(&remembered));
+        let separator: &[u8] = if self.is_begun { b",\n" } else { b"\n" };
+        let room = self.limit.saturating_sub(self.len);
+        let Some(encoded) = encoded.filter(|it| separator.len() + it.len() <= room) else {
+            self.left_out += 1;
+            return false;
+        };
+        piece.extend_from_slice(separator);
+        piece.extend_from_slice(encoded.as_bytes());
+        self.len += separator.len() + encoded.len();
+        self.is_begun = true;
+        true
+    }
+}
+
+impl Saved {
+    /// A plugin whose socket has gone.
+    fn owed(plugin: Arc<Plugin>) -> Self {
+        Self {
+            plugin,
+            identity: Identity {
+                device: 0,
+                inode: 0,
+                born: (0, 0),
+            },
+            compared: Compared::Identity,
+        }
+    }
+
+    /// Whether it may take more than its share when it is encoded.
+    fn is_larger_than(&self, share: usize) -> bool {
+        let plugin = &self.plugin;
+        let versions = plugin.versions.iter().map(|it| it.len() + QUOTES);
+        let paths = plugin.endpoint.as_os_str().len() + plugin.socket.as_os_str().len();
+        let text = plugin.kind.len() + plugin.name.len() + paths + versions.sum::<usize>();
+        text * LONGEST_ESCAPE + FIELDS > share
+    }
+}
+
+/// Returns the JSON of strings, numbers and UTF-8 paths: there is nothing that it could refuse.
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}
+
+/// How long the head, the ends of the lists and what separates them are at most (octets).
+const FRAME: usize = 4096;
+
+/// How long all but the end may be (octets).
+const MAX_LEN: usize = MAX_STATE_FILE - FRAME;
+
+/// What ends the file.
+const END: &[u8] = b"\n]}\n";
+
+/// How long an octet of text can become: `\u0001`.
+const LONGEST_ESCAPE: usize = 6;
+
+/// About how long an encoded plugin is at least, and so how much work of other kinds counts for
+/// (octets).
+const LEAST: usize = 256;
+
+/// How long the names of the fields and the numbers are at most, with what separates the plugin
+/// from the next (octets).
+const FIELDS: usize = 256;
+
+/// How much a text in a list takes beside itself (octets).
+const QUOTES: usize = 3;
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::manager::Memory;
+
+    const BOOT: &str = "0a1b-2c3d";
+
+    /// A plugin whose text is so long that most of what is encoded of it is that.
+    fn plugin(name: &str, text: usize) -> Arc<Plugin> {
+        Arc::new(Plugin {
+            kind: "CSIPlugin".into(),
+            name: name.into(),
+            endpoint: Path::new("/p/a.sock").into(),
+            versions: vec!["\u{1}".repeat(text)],
+            socket: Path::new(&format!("/r/{name}.sock")).into(),
+        })
+    }
+
+    fn saved(name: &str, text: usize) -> Saved {
+        let identity = Identity {
+            device: 1,
+            inode: 2,
+            born: (3, 4),
+        };
+        Saved {
+            plugin: plugin(name, text),
+            identity,
+            compared: Compared::Identity,
+        }
+    }
+
+    fn decode(content: &[u8]) -> Memory {
+        Memory::decode(content, BOOT).expect("it was just encoded")
+    }
+
+    #[test]
+    fn what_is_encoded_in_small_pieces_is_what_is_encoded_as_a_whole() {
+        let snapshot = || {
+            let plugins = ["b", "c", "d"].map(|name| saved(name, 10)).into();
+            Snapshot::new(BOOT, vec![plugin("a", 10)], plugins, MAX_LEN)
+        };
+        let whole = snapshot().encode();
+        let (mut pieces, mut snapshot) = (Vec::new(), snapshot());
+        let mut count = 0;
+        while let Some(piece) = snapshot.encode_next(LEAST) {
+            pieces.extend(piece);
+            count += 1;
+        }
+        assert!(count > 4, "{count} pieces");
+        assert_eq!(pieces, whole);
+        assert_eq!(decode(&whole).len(), 3);
+    }
+
+    #[test]
+    fn nothing_to_save_is_a_file_without_plugins() {
+        let nothing = Snapshot::new(BOOT, Vec::new(), Vec::new(), MAX_LEN).encode();
+        assert!(decode(&nothing).is_empty());
+    }
+
+    #[test]
+    fn what_is_encoded_is_never_longer_than_what_is_read() {
+        let plugins: Vec<_> = (0..40).map(|n| saved(&format!("{n}"), LARGE)).collect();
+        let mut snapshot = Snapshot::new(BOOT, Vec::new(), plugins, LIMIT);
+        let content = snapshot.encode_next(usize::MAX).expect("it is all of it");
+        assert!(content.len() <= LIMIT + END.len(), "{}", content.len());
+        let left_out = snapshot.left_out();
+        assert!((10..30).contains(&left_out), "{left_out} of 40");
+        assert_eq!(decode(&content).len(), 40 - left_out);
+        assert!(MAX_LEN + END.len() <= MAX_STATE_FILE);
+    }
+
+    #[test]
+    fn plugins_of_usual_size_are_saved_whatever_the_others_need() {
+        let large = (0..40).map(|n| saved(&format!("large-{n}"), LARGE));
+        let usual = (0..100).map(|n| saved(&format!("usual-{n}"), 100));
+        let plugins = usual.chain(large).collect();
+        let mut snapshot = Snapshot::new(BOOT, Vec::new(), plugins, LIMIT);
+        let content = snapshot.encode_next(usize::MAX).expect("it is all of it");
+        let content = String::from_utf8(content).expect("JSON is UTF-8");
+        assert_eq!(content.matches("\"usual-").count(), 100);
+        assert!(snapshot.left_out() >= 10);
+    }
+
+    /// How long a file may be here (octets): 2 KiB for each socket.
+    const LIMIT: usize = 2048 * MAX_SOCKETS;
+
+    /// How much text a plugin has of which few fit into such a file (octets): six times as much
+    /// when it is encoded.
+    const LARGE: usize = 200 * 1024;
+
+    #[test]
+    fn a_plugin_with_the_longest_paths_and_a_usual_name_has_its_share() {
+        let path = |c: &str| Path::new(&c.repeat(107)).into();
+        let honest = Plugin {
+            kind: "DevicePlugin".into(),
+            name: "n".repeat(253),
+            endpoint: path("e"),
+            versions: vec!["v1beta1.DRAPlugin".into(), "v1.DRAPlugin".into()],
+            socket: path("s"),
+        };
+        let honest = Saved::owed(Arc::new(honest));
+        assert!(!honest.is_larger_than(MAX_LEN / MAX_SOCKETS));
+    }
+}

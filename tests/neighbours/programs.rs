@@ -1,0 +1,188 @@
+//! Programs of `--exec`: one that is missing for a moment, one that runs when the daemon is killed,
+//! and what hostile plugins would have them called with.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use plugind::proto::pluginregistration::PluginInfo;
+use tempfile::TempDir;
+
+use crate::daemon::Daemon;
+use crate::honest::register;
+use crate::plugin::Plugin;
+use crate::row::{Row, alone};
+use crate::skip::programs_can_be_trusted_or_skip;
+use crate::until::Steps;
+
+/// A program for the type `Hooked`, in a directory of its own.
+struct Hook(TempDir);
+
+impl Hook {
+    /// The program is this script, in which `$OUT` is its directory.
+    fn new(script: &str) -> Self {
+        let hook = Self(tempfile::tempdir().unwrap());
+        let script = format!("#!/bin/sh\nOUT={}\n{script}\n", hook.0.path().display());
+        // By way of another process: while this one has it open, it could not be run.
+        let written = Command::new("sh")
+            .args(["-c", "printf %s \"$1\" > \"$2\" && chmod 755 \"$2\"", "sh"])
+            .args([script.as_ref(), hook.program().as_os_str()])
+            .status();
+        assert!(written.unwrap().success());
+        hook
+    }
+
+    fn program(&self) -> PathBuf {
+        self.0.path().join("hook")
+    }
+
+    fn options(&self) -> [OsString; 2] {
+        [
+            "--exec".into(),
+            format!("Hooked={}", self.program().display()).into(),
+        ]
+    }
+
+    /// Takes the program away.
+    fn hide(&self) {
+        fs::rename(self.program(), self.0.path().join("hidden")).unwrap();
+    }
+
+    /// Puts the program back.
+    fn show(&self) {
+        fs::rename(self.0.path().join("hidden"), self.program()).unwrap();
+    }
+
+    /// What the program has written to a file of that name.
+    fn written(&self, name: &str) -> String {
+        fs::read_to_string(self.0.path().join(name)).unwrap_or_default()
+    }
+}
+
+#[test]
+fn programs_that_are_missing_when_their_plugins_go_are_run_before_the_next_of_the_name() {
+    if !programs_can_be_trusted_or_skip() {
+        return;
+    }
+    let _alone = alone();
+    let hook = Hook::new(r#"echo "$1" >> $OUT/$3"#);
+    let mut daemon = Daemon::start(&hook.options());
+    let names: Vec<_> = (0..PLUGINS).map(|n| format!("disk-{n}")).collect();
+    let never = AtomicBool::new(false);
+    let steps = Steps::new(&never);
+    let mut expected = "add\n".to_owned();
+    // Not measured as a row: the loop waits for each program to begin, which takes as long as a
+    // busy machine lets it wait for a processor.
+    for round in 0..ROUNDS {
+        let serve = |name: &String| Plugin::serve_type(&daemon.root().join(name), "Hooked", name);
+        let plugins: Vec<_> = names.iter().map(serve).collect();
+        for (name, plugin) in names.iter().zip(&plugins) {
+            steps.until_registered(plugin).unwrap();
+            assert_eq!(hook.written(name), expected);
+        }
+        hook.hide();
+        plugins.into_iter().for_each(Plugin::stop);
+        register(daemon.root(), &format!("honest-{round}"));
+        hook.show();
+        expected += "del\nadd\n";
+    }
+    daemon.end_with(Signal::SIGTERM);
+}
+
+#[test]
+fn plugins_that_a_program_cannot_be_given_are_refused() {
+    if !programs_can_be_trusted_or_skip() {
+        return;
+    }
+    let hook = Hook::new(r#"echo "$@" >> $OUT/calls"#);
+    let row = Row::new(
+        "plugins with names that are options, paths or lines",
+        "passed on",
+    );
+    row.options(hook.options()).withstand(|dir, over| {
+        let steps = Steps::new(over);
+        for n in 0.. {
+            let plugin = Plugin::serve_info(&dir.join(format!("{n}.sock")), hostile(n));
+            let Some(told) = steps.until_told(&plugin) else {
+                return;
+            };
+            plugin.stop();
+            assert!(!told.plugin_registered);
+            assert!(
+                told.error.contains("cannot be passed to a program"),
+                "{told:?}"
+            );
+        }
+    });
+    assert_eq!(hook.written("calls"), "");
+}
+
+/// A plugin that describes itself in a way that no program should meet.
+fn hostile(n: usize) -> PluginInfo {
+    let strange = [
+        "-rf",
+        "..",
+        "../../etc",
+        "a\u{202e}b",
+        "a b",
+        "$(id)",
+        "a/../b",
+    ];
+    let strange = strange[n % strange.len()].to_owned();
+    let mut info = PluginInfo {
+        r#type: "Hooked".into(),
+        name: "disk".into(),
+        endpoint: String::new(),
+        supported_versions: vec!["1.0.0".into()],
+    };
+    match n % 3 {
+        0 => info.name = strange,
+        1 => info.endpoint = format!("/run/../{strange}"),
+        _ => info.supported_versions.push(format!("1,{strange}")),
+    }
+    info
+}
+
+#[test]
+fn a_program_does_not_outlive_a_daemon_that_is_killed() {
+    if !programs_can_be_trusted_or_skip() {
+        return;
+    }
+    let _alone = alone();
+    let hook = Hook::new(r#"echo $$ > $OUT/started; mv $OUT/started $OUT/pid; exec sleep 1000"#);
+    let daemon = Daemon::start(&hook.options());
+    let _plugin = Plugin::serve_type(&daemon.root().join("hook.sock"), "Hooked", "disk");
+    let end = Instant::now() + PATIENCE;
+    while hook.written("pid").is_empty() {
+        assert!(Instant::now() < end, "the program is not run");
+        std::thread::yield_now();
+    }
+    let program = Pid::from_raw(hook.written("pid").trim().parse().unwrap());
+    daemon.signal(Signal::SIGKILL);
+    while !is_gone(program) {
+        assert!(Instant::now() < end, "the program runs on");
+        std::thread::yield_now();
+    }
+}
+
+/// Whether there is no such process, or one that has ended and was not waited for yet.
+fn is_gone(pid: Pid) -> bool {
+    let stat = Path::new("/proc").join(pid.to_string()).join("stat");
+    let stat = fs::read_to_string(stat).unwrap_or_default();
+    kill(pid, None) == Err(Errno::ESRCH) || stat.contains(") Z ")
+}
+
+/// How often they come and go.
+const ROUNDS: usize = 5;
+
+/// How many plugins go at a time.
+const PLUGINS: usize = 8;
+
+/// How long a program may take to start or to end.
+const PATIENCE: Duration = Duration::from_secs(20);

@@ -1,0 +1,56 @@
+//! Waits for what an attacker causes, for as long as there is a daemon to attack.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use nix::sys::time::TimeSpec;
+use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+use plugind::proto::pluginregistration::RegistrationStatus;
+
+use crate::plugin::Plugin;
+
+/// The steps of an attacker, with a pause between them.
+pub(crate) struct Steps<'a> {
+    over: &'a AtomicBool,
+    clock: TimerFd,
+}
+
+impl<'a> Steps<'a> {
+    /// Steps until the attack is over.
+    pub(crate) fn new(over: &'a AtomicBool) -> Self {
+        let clock = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC).unwrap();
+        let every = Expiration::Interval(TimeSpec::from_duration(PAUSE));
+        clock.set(every, TimerSetTimeFlags::empty()).unwrap();
+        Self { over, clock }
+    }
+
+    /// Waits for the next step. Returns `false` when the attack is over.
+    pub(crate) fn next(&self) -> bool {
+        self.clock.wait().unwrap();
+        !self.over.load(Ordering::Relaxed)
+    }
+
+    /// Waits until there is an answer. Returns `None` when the attack is over before.
+    pub(crate) fn until<T>(&self, mut answer: impl FnMut() -> Option<T>) -> Option<T> {
+        while self.next() {
+            if let Some(answer) = answer() {
+                return Some(answer);
+            }
+        }
+        None
+    }
+
+    /// Waits until the plugin is told how its registration ended, unless the attack is over before.
+    pub(crate) fn until_told(&self, plugin: &Plugin) -> Option<RegistrationStatus> {
+        self.until(|| plugin.try_told())
+    }
+
+    /// Waits until the plugin is told that it is registered, unless the attack is over before.
+    pub(crate) fn until_registered(&self, plugin: &Plugin) -> Option<()> {
+        let is_registered = |status: RegistrationStatus| status.plugin_registered.then_some(());
+        self.until(|| plugin.try_told().and_then(is_registered))
+    }
+}
+
+/// From one step to the next.
+const PAUSE: Duration = Duration::from_millis(10);
