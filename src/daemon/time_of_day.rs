@@ -1,4 +1,5 @@
-//! The time of day, for people who read the log. Nothing is decided by it.
+//! The time of day, for people who read the log. Nothing is decided by it, and nothing else reads
+//! it: it may be set back at any moment, and it begins in 1970 on a machine without a battery.
 
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -9,10 +10,14 @@ pub struct TimeOfDay(Duration);
 
 impl TimeOfDay {
     /// What the system's clock says.
-    ///
-    /// A clock that is before 1970 has not been set: it is shown as 1970.
     pub fn now() -> Self {
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
+        Self::at(SystemTime::now())
+    }
+
+    /// What is shown of this moment. A clock that is before 1970 has not been set: it is shown as
+    /// 1970.
+    fn at(moment: SystemTime) -> Self {
+        let since_epoch = moment.duration_since(UNIX_EPOCH);
         Self(since_epoch.unwrap_or_default())
     }
 
@@ -84,6 +89,17 @@ mod tests {
     #[track_caller]
     fn assert_shown(seconds: u64, shown: &str) {
         assert_eq!(TimeOfDay(Duration::from_secs(seconds)).to_string(), shown);
+    }
+
+    #[test]
+    fn a_clock_that_was_not_set_or_is_set_back_is_shown_as_it_is() {
+        let shown = |moment| TimeOfDay::at(moment).to_string();
+        assert_eq!(shown(UNIX_EPOCH), "1970-01-01T00:00:00.000Z");
+        let hour = Duration::from_secs(3600);
+        assert_eq!(shown(UNIX_EPOCH - hour), "1970-01-01T00:00:00.000Z");
+        assert_eq!(shown(UNIX_EPOCH + hour), "1970-01-01T01:00:00.000Z");
+        let year_10_000 = UNIX_EPOCH + Duration::from_secs(253_402_300_800);
+        assert_eq!(shown(year_10_000).len(), "1970-01-01T00:00:00.000Z".len());
     }
 
     #[test]

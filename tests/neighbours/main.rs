@@ -11,6 +11,7 @@
 
 #[path = "../support/binary.rs"]
 mod binary;
+mod clocks;
 mod daemon;
 mod honest;
 #[path = "../support/plugin.rs"]

@@ -155,7 +155,7 @@ fn a_program_does_not_outlive_a_daemon_that_is_killed() {
         return;
     }
     let _alone = alone();
-    let hook = Hook::new(r#"echo $$ > $OUT/started; mv $OUT/started $OUT/pid; exec sleep 1000"#);
+    let hook = Hook::new(r"echo $$ > $OUT/started; mv $OUT/started $OUT/pid; exec sleep 1000");
     let daemon = Daemon::start(&hook.options());
     let _plugin = Plugin::serve_type(&daemon.root().join("hook.sock"), "Hooked", "disk");
     let end = Instant::now() + PATIENCE;

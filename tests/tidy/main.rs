@@ -25,6 +25,17 @@ fn only_the_daemon_names_the_system() {
 }
 
 #[test]
+fn nothing_is_decided_by_the_time_of_day() {
+    let mut found = Vec::new();
+    for file in Source::all_shipped() {
+        if file.path != TIME_OF_DAY {
+            found.extend(mentions(&file, &["SystemTime", "UNIX_EPOCH", "REALTIME"]));
+        }
+    }
+    assert_none("the time of day is read outside of its module", &found);
+}
+
+#[test]
 fn a_layer_names_only_layers_below_it() {
     let mut found = Vec::new();
     for file in Source::all_shipped() {
@@ -288,6 +299,9 @@ fn may_name(layer: &str) -> &'static [&'static str] {
 
 /// The one layer that talks to the system.
 const SHELL: &str = "daemon";
+
+/// The module that reads the time of day, which may be set back at any moment, for the log.
+const TIME_OF_DAY: &str = "src/daemon/time_of_day.rs";
 
 /// What every layer may name.
 const EVERYWHERE: [&str; 4] = ["config", "escape", "few", "time"];
