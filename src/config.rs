@@ -346,6 +346,10 @@ pub const MAX_DIRECTORIES: usize = 4_096;
 /// (kubelet: no limit).
 pub const MAX_NAMES: usize = 65_536;
 
+/// The shortest pause between two reads of the mount table: a pod that starts mounts several times
+/// (kubelet: does not notice).
+pub const MOUNTS_INTERVAL: Duration = Duration::from_secs(1);
+
 // --- The simulated plugin ------------------------------------------------------------------------
 
 /// How many connections a simulated plugin has at a time: several times what a node agent holds.

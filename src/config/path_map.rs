@@ -18,6 +18,11 @@ impl PathMap {
         self.moved.push((from.into(), to.into()));
     }
 
+    /// Returns where the directories are that are elsewhere.
+    pub fn targets(&self) -> impl Iterator<Item = &Path> {
+        self.moved.iter().map(|(_, to)| to.as_path())
+    }
+
     /// Where `path` is. Of several directories that it is below, the innermost decides; a directory
     /// is matched by whole names.
     pub fn find<'a>(&self, path: &'a Path) -> Cow<'a, Path> {

@@ -11,6 +11,8 @@ use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, OFlag, openat};
 use nix::sys::stat::Mode;
 
+use super::hold::{self, HoldError};
+use super::mounts::Mounts;
 use super::stat::Stat;
 use crate::handler::DialError;
 use crate::watch::Identity;
@@ -22,6 +24,28 @@ pub(super) fn dial(path: &Path, expected: Option<Identity>) -> Result<UnixStream
     } else {
         dial_held(path, expected)
     }
+}
+
+/// Connects to the socket at a path that a plugin chose, without waiting for a file system that
+/// does not answer.
+///
+/// A path that was just examined can lead elsewhere only by a race, and only to file systems that
+/// answer if all do. An endpoint was never examined.
+pub(super) fn dial_foreign(
+    path: &Path,
+    expected: Option<Identity>,
+    mounts: &Mounts,
+) -> Result<UnixStream, DialError> {
+    let is_examined = expected.is_some() && mounts.all_answer();
+    if is_examined || !mounts.is_known() {
+        return dial(path, expected);
+    }
+    let held = hold::hold(path, mounts).map_err(|error| match error {
+        HoldError::MayNotAnswer(file_system) => DialError::MayNotAnswer(file_system),
+        HoldError::MagicLink => DialError::Other(error.to_string()),
+        HoldError::System(error) => dial_error(&error),
+    })?;
+    dial_file(&held, expected)
 }
 
 /// Connects to a path, and then looks whether the socket that was found lies there.
@@ -47,8 +71,11 @@ fn dial_by_name(path: &Path, expected: Option<Identity>) -> Result<UnixStream, D
 /// It is resolved once, into a descriptor; it is that file which is examined and connected to,
 /// through `/proc/self/fd`: nothing can take its place.
 fn dial_held(path: &Path, expected: Option<Identity>) -> Result<UnixStream, DialError> {
-    let held = hold(path)?;
-    check(Stat::of(&held), expected)?;
+    dial_file(&hold(path)?, expected)
+}
+
+fn dial_file(held: &File, expected: Option<Identity>) -> Result<UnixStream, DialError> {
+    check(Stat::of(held), expected)?;
     let address = format!("/proc/self/fd/{}", held.as_raw_fd());
     UnixStream::connect(address).map_err(|error| match error.kind() {
         // The socket itself is held, so it is the way to it that is missing.

@@ -24,6 +24,7 @@ mod connection;
 mod connections;
 mod dial;
 mod guards;
+mod hold;
 mod inotify;
 mod lock;
 mod mounts;

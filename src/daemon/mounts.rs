@@ -1,115 +1,318 @@
-//! Which file systems do not report all changes to inotify.
+//! The mount table: read at the start and after changes, asked about paths.
 //!
-//! inotify(7): "Inotify reports only events that a user-space program triggers through the
-//! filesystem API. As a result, it does not catch remote events that occur on network filesystems.
-//! [...] Furthermore, various pseudo-filesystems such as /proc, /sys, and /dev/pts are not
-//! monitorable with inotify." The type of a directory's file system is read from mountinfo
-//! (proc_pid_mountinfo(5)) by the device number: statfs(2) may wait for a server that does not
-//! answer.
+//! The kernel reports a change of the mounts on `/proc/self/mountinfo` as a priority event
+//! (proc_pid_mounts(5)). The table is read again then, at most once in
+//! [`config::MOUNTS_INTERVAL`], and not all at once if it is long. Between the event and the read,
+//! nothing is polled: a node that mounts all the time costs one wakeup and one read per interval,
+//! and one that does not costs nothing.
+//!
+//! The kernel reports a change once to each open file, to the first system call that polls it. That
+//! may be one that polls the loop's own descriptor, as a caller with another loop does, and it does
+//! not say what made the loop ready. So the file is open twice: such a system call stops at the
+//! first descriptor that is ready, and the second one is left for the loop.
 
-use std::fs;
-use std::io::{BufRead as _, BufReader};
-use std::path::Path;
+mod table;
 
-use rustix::fs::makedev;
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader};
+use std::os::fd::AsRawFd as _;
+use std::path::{Path, PathBuf};
 
-use super::stat::Stat;
+use mio::unix::SourceFd;
+use mio::{Interest, Registry};
 
-/// The devices that directories are on.
+use self::table::{Builder, Root, Table};
+use super::source::Source;
+use crate::config;
+use crate::time::Time;
+
+/// The mounts that this process sees, as far as they matter. By default nothing is known of them.
 #[derive(Debug, Default)]
 pub(super) struct Mounts {
-    /// Each device that was asked about, and the type of its file system if that does not report
-    /// all changes.
-    devices: Vec<(u64, Option<String>)>,
+    roots: Vec<Root>,
+    /// Other directories that the user named.
+    mapped: Vec<Root>,
+    table: Table,
+    /// What reports changes; `None` if `/proc` is not mounted.
+    polled: Option<Polled>,
+    /// Whether the table must be read again.
+    is_changed: bool,
+    /// Before which that is not done.
+    read_after: Time,
+    /// What is being read.
+    reading: Option<(Builder, BufReader<File>)>,
 }
 
 impl Mounts {
-    /// Returns the type of the file system that a directory is on, if that does not report all
-    /// changes. Where nothing can be found out, a file system is taken for one that does.
-    pub(super) fn unreported(&mut self, dir: &Path) -> Option<String> {
-        let device = Stat::follow(dir).ok()?.identity.device;
-        let known = self.devices.iter().find(|(it, _)| *it == device);
-        if let Some((_, unreported)) = known {
-            return unreported.clone();
+    /// Reads the table for these roots; `mapped` are other directories that the user named.
+    pub(super) fn new<'a>(
+        roots: &[PathBuf],
+        mapped: impl Iterator<Item = &'a Path>,
+        registry: Registry,
+        now: Time,
+    ) -> Self {
+        let polled = Polled::open(registry);
+        if let Err(error) = &polled {
+            log::debug!("mounts are not watched: {error}");
         }
-        let unreported = file_system(device).filter(|fs| is_silent(fs));
-        self.devices.push((device, unreported.clone()));
-        unreported
+        let mut mounts = Self {
+            roots: roots.iter().map(|named| Root::new(named)).collect(),
+            mapped: mapped.map(Root::new).collect(),
+            table: Table::default(),
+            is_changed: polled.is_ok(),
+            polled: polled.ok(),
+            read_after: now,
+            reading: None,
+        };
+        mounts.advance(now);
+        while mounts.reading.is_some() {
+            mounts.advance(now);
+        }
+        mounts
     }
 
-    /// Forgets what was found out: a device number may be another file system's by now.
-    pub(super) fn forget(&mut self) {
-        self.devices.clear();
+    /// Takes note that the kernel has reported a change.
+    pub(super) fn report(&mut self) {
+        self.is_changed = true;
+        if let Some(polled) = &mut self.polled {
+            polled.deregister();
+        }
+    }
+
+    /// Returns when to call [`Mounts::advance`], or `None` until a change is reported.
+    pub(super) fn poll_timeout(&self) -> Option<Time> {
+        if self.reading.is_some() {
+            return Some(Time::ZERO);
+        }
+        self.is_changed.then_some(self.read_after)
+    }
+
+    /// Reads the table, or a part of it, if that is due. Returns the roots to scan again, because a
+    /// mount above them, at them or below them came or went.
+    pub(super) fn advance(&mut self, now: Time) -> Vec<PathBuf> {
+        if self.reading.is_none() && self.is_changed && self.read_after <= now {
+            self.read_after = now + config::MOUNTS_INTERVAL;
+            match self.begin() {
+                Ok(reading) => self.reading = Some(reading),
+                Err(error) => log::debug!("mounts cannot be read: {error}"),
+            }
+        }
+        let Some((mut builder, mut lines)) = self.reading.take() else {
+            return Vec::new();
+        };
+        match read_some(&mut builder, &mut lines) {
+            Ok(true) => self.replace(builder.finish()),
+            Ok(false) => {
+                self.reading = Some((builder, lines));
+                Vec::new()
+            }
+            Err(error) => {
+                log::debug!("mounts cannot be read: {error}");
+                self.is_changed = true;
+                Vec::new()
+            }
+        }
+    }
+
+    /// Polls for changes again and opens the table then, in this order: nothing is missed.
+    fn begin(&mut self) -> io::Result<(Builder, BufReader<File>)> {
+        if let Some(polled) = &mut self.polled {
+            polled.register()?;
+        }
+        let lines = BufReader::with_capacity(BUFFER, File::open(MOUNTINFO)?);
+        self.is_changed = false;
+        Ok((Builder::new(self.roots.clone()), lines))
+    }
+
+    fn replace(&mut self, table: Table) -> Vec<PathBuf> {
+        let before = std::mem::replace(&mut self.table, table);
+        let differing = self.table.differing(&before).into_iter();
+        differing.map(|at| self.roots[at].named.clone()).collect()
+    }
+
+    /// Takes note that a directory is scanned. If it is a root, its symbolic links may lead
+    /// elsewhere by now.
+    pub(super) fn scanning(&mut self, dir: &Path) {
+        let Some(root) = self.roots.iter_mut().find(|root| root.named == *dir) else {
+            return;
+        };
+        let now = Root::new(dir);
+        if now.real != root.real {
+            *root = now;
+            self.is_changed = self.polled.is_some();
+        }
+    }
+
+    /// Returns the type of the file system that a directory below a root is on, if that does not
+    /// report all changes. If nothing can be found out, a file system is taken for one that does.
+    pub(super) fn unreported(&self, dir: &Path) -> Option<String> {
+        let silent = self.table.unreported(dir, &self.roots);
+        silent.map(str::to_owned)
+    }
+
+    /// Returns the type of the first file system on the way to a path below a root that may not
+    /// answer. The way from the root to it must be free of symbolic links.
+    pub(super) fn remote_below_root(&self, path: &Path) -> Option<&str> {
+        if self.table.is_empty() {
+            return None;
+        }
+        let real = self.roots.iter().find_map(|root| root.real_path(path));
+        self.table.remote_on_the_way(&real?)
+    }
+
+    /// Returns the type of the first file system on the way to `path` that may not answer. The path
+    /// must be free of symbolic links and of `..`.
+    pub(super) fn remote_on_the_way(&self, path: &Path) -> Option<&str> {
+        self.table.remote_on_the_way(path)
+    }
+
+    /// Returns whether a path that was examined a moment ago can be resolved by the kernel alone:
+    /// even if it leads elsewhere by now, all file systems answer.
+    pub(super) fn all_answer(&self) -> bool {
+        self.table.has_no_remote()
+    }
+
+    /// Returns whether anything is known of mounts. Otherwise `/proc` is not mounted.
+    pub(super) fn is_known(&self) -> bool {
+        self.polled.is_some()
+    }
+
+    /// Returns the longest path that the user named and that `path` begins with, and the rest of
+    /// `path`. How such a path is reached is the user's decision.
+    pub(super) fn trusted_part<'a>(&self, path: &'a Path) -> Option<(&Root, &'a Path)> {
+        let named = self.roots.iter().chain(&self.mapped);
+        let begins = named.filter_map(|it| Some((it, path.strip_prefix(&it.named).ok()?)));
+        begins.max_by_key(|(it, _)| it.named.as_os_str().len())
     }
 }
 
-/// Returns the type of the file system that is mounted from a device.
-fn file_system(device: u64) -> Option<String> {
-    let mounts = fs::File::open(MOUNTINFO).ok()?;
-    let lines = BufReader::new(mounts).split(b'\n').map_while(Result::ok);
-    let mut types = lines.filter_map(|line| {
-        let line = String::from_utf8_lossy(&line);
-        let (of, kind) = parse(&line)?;
-        (of == device).then(|| kind.to_owned())
-    });
-    types.next()
+/// The descriptors that report changes.
+#[derive(Debug)]
+struct Polled {
+    files: [File; 2],
+    registry: Registry,
+    is_registered: bool,
 }
 
-/// Returns the device and the type of a mount: `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3
-/// /dev/root rw,errors=continue`.
-fn parse(line: &str) -> Option<(u64, &str)> {
-    let (mount, file_system) = line.split_once(" - ")?;
-    let (major, minor) = mount.split(' ').nth(2)?.split_once(':')?;
-    let device = makedev(major.parse().ok()?, minor.parse().ok()?);
-    Some((device, file_system.split(' ').next()?))
+impl Polled {
+    fn open(registry: Registry) -> io::Result<Self> {
+        Ok(Self {
+            files: [File::open(MOUNTINFO)?, File::open(MOUNTINFO)?],
+            registry,
+            is_registered: false,
+        })
+    }
+
+    fn register(&mut self) -> io::Result<()> {
+        for file in self.files.iter().filter(|_| !self.is_registered) {
+            let (fd, token) = (file.as_raw_fd(), Source::Mounts.token());
+            let mut source = SourceFd(&fd);
+            let registered = self
+                .registry
+                .register(&mut source, token, Interest::PRIORITY);
+            registered.or_else(|error| match error.kind() {
+                io::ErrorKind::AlreadyExists => Ok(()), // The last try got that far.
+                _ => Err(error),
+            })?;
+        }
+        self.is_registered = true;
+        Ok(())
+    }
+
+    fn deregister(&mut self) {
+        for file in self.files.iter().filter(|_| self.is_registered) {
+            let fd = file.as_raw_fd();
+            if let Err(error) = self.registry.deregister(&mut SourceFd(&fd)) {
+                log::debug!("mounts cannot be left unwatched: {error}");
+            }
+        }
+        self.is_registered = false;
+    }
 }
 
-fn is_silent(file_system: &str) -> bool {
-    SILENT.contains(&file_system) || file_system.starts_with("fuse")
+/// Reads as many lines as one turn may take. Returns whether these were the last.
+fn read_some(builder: &mut Builder, lines: &mut BufReader<File>) -> io::Result<bool> {
+    let mut line = Vec::new();
+    for _ in 0..LINES {
+        line.clear();
+        if lines.read_until(b'\n', &mut line)? == 0 {
+            return Ok(true);
+        }
+        builder.add(line.trim_ascii_end());
+    }
+    Ok(false)
 }
-
-/// The file systems that report no changes, or not those made elsewhere; beside them all of FUSE.
-const SILENT: [&str; 18] = [
-    "9p", "afs", "ceph", "cgroup", "cgroup2", "cifs", "coda", "debugfs", "gfs2", "lustre", "nfs",
-    "nfs4", "ocfs2", "proc", "smb3", "sysfs", "tracefs", "virtiofs",
-];
 
 /// The kernel's list of the mounts that this process sees.
 const MOUNTINFO: &str = "/proc/self/mountinfo";
 
+/// How much of the list one system call reads (bytes). The kernel writes at most a page at a time.
+const BUFFER: usize = 4096;
+
+/// How many mounts are looked at in one turn: a millisecond's work. A node has tens, and some for
+/// each pod; the kernel allows 100,000 (`fs.mount-max`).
+const LINES: usize = 512;
+
 #[cfg(test)]
 mod tests {
+    use mio::Poll;
+
     use super::*;
 
-    #[test]
-    fn a_mount_is_parsed_with_any_number_of_optional_fields() {
-        let mount = |optional: &str| format!("36 35 98:1 /a /b rw{optional} - nfs4 server:/ rw");
-        for optional in ["", " master:1", " shared:1 master:2"] {
-            assert_eq!(parse(&mount(optional)), Some((makedev(98, 1), "nfs4")));
-        }
-        assert_eq!(parse("36 35 98:1 /a /b rw"), None);
-        assert_eq!(parse(""), None);
+    fn mounts(root: &Path) -> Mounts {
+        let poll = Poll::new().unwrap();
+        let registry = poll.registry().try_clone().unwrap();
+        Mounts::new(&[root.to_owned()], [].into_iter(), registry, Time::ZERO)
     }
 
     #[test]
-    fn pseudo_and_remote_file_systems_are_silent_and_local_ones_are_not() {
-        for silent in ["proc", "nfs4", "fuse", "fuse.sshfs", "fuseblk", "virtiofs"] {
-            assert!(is_silent(silent), "{silent}");
-        }
-        for local in ["ext4", "tmpfs", "overlay", "btrfs", "xfs", "ramfs"] {
-            assert!(!is_silent(local), "{local}");
-        }
+    fn proc_is_known_not_to_report_all_changes() {
+        let mounts = mounts(Path::new("/proc/sys"));
+        let unreported = |dir: &str| mounts.unreported(Path::new(dir));
+        assert_eq!(unreported("/proc/sys/kernel"), Some("proc".into()));
+        assert_eq!(unreported("/"), None, "it is not below a root");
     }
 
     #[test]
-    fn proc_is_known_by_its_device_and_asked_about_once() {
-        let mut mounts = Mounts::default();
-        for _ in 0..2 {
-            assert_eq!(mounts.unreported(Path::new("/proc")), Some("proc".into()));
+    fn the_table_is_read_at_once_after_a_pause_and_then_once_in_an_interval() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut mounts = mounts(dir.path());
+        assert_eq!(mounts.poll_timeout(), None);
+        let due = Time::ZERO + config::MOUNTS_INTERVAL;
+        mounts.report();
+        mounts.report();
+        assert_eq!(mounts.poll_timeout(), Some(due));
+        assert_eq!(mounts.advance(Time::ZERO), [] as [PathBuf; 0]);
+        assert!(mounts.is_changed && !mounts.polled.as_ref().unwrap().is_registered);
+        let later = due + config::MOUNTS_INTERVAL * 2;
+        while mounts.poll_timeout().is_some() {
+            assert_eq!(mounts.advance(later), [] as [PathBuf; 0]);
         }
-        assert_eq!(mounts.devices.len(), 1);
-        mounts.forget();
-        assert!(mounts.devices.is_empty());
-        assert_eq!(mounts.unreported(Path::new("/no/such/directory")), None);
+        assert!(mounts.polled.as_ref().unwrap().is_registered);
+        mounts.report();
+        assert_eq!(mounts.poll_timeout(), Some(later + config::MOUNTS_INTERVAL));
+    }
+
+    #[test]
+    fn a_change_while_the_table_is_read_has_it_read_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut mounts = mounts(dir.path());
+        let due = Time::ZERO + config::MOUNTS_INTERVAL;
+        mounts.report();
+        mounts.reading = Some(mounts.begin().unwrap());
+        mounts.report();
+        assert_eq!(mounts.poll_timeout(), Some(Time::ZERO));
+        mounts.advance(Time::ZERO);
+        assert_eq!(mounts.poll_timeout(), Some(due));
+    }
+
+    #[test]
+    fn the_longest_of_the_paths_that_the_user_named_is_trusted() {
+        let dir = tempfile::tempdir().unwrap();
+        let mounts = mounts(dir.path());
+        let path = dir.path().join("a/b");
+        let (trusted, rest) = mounts.trusted_part(&path).unwrap();
+        assert_eq!((&*trusted.named, rest), (dir.path(), Path::new("a/b")));
+        assert!(mounts.trusted_part(Path::new("/elsewhere")).is_none());
     }
 }

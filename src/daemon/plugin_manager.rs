@@ -14,7 +14,7 @@ use super::SetupError;
 use super::clock::Clock;
 use super::connection::{self, Moved};
 use super::connections::Connections;
-use super::dial::dial;
+use super::dial::dial_foreign;
 use super::guards::Guards;
 use super::inotify::Inotify;
 use super::mounts::Mounts;
@@ -66,14 +66,17 @@ impl PluginManager {
         let registry = poll.registry().try_clone().map_err(SetupError::Loop)?;
         let dirs = roots::resolve(&config.plugins_dirs);
         let watch = Watch::new(dirs.iter().cloned());
+        let clock = Clock::start();
+        let polled = poll.registry().try_clone().map_err(SetupError::Loop)?;
+        let mounts = Mounts::new(&dirs, config.path_map.targets(), polled, clock.now());
         let mut plugins = Self {
             dirs,
             poll,
             events: Events::with_capacity(EVENTS),
-            clock: Clock::start(),
+            clock,
             watch,
             inotify: Inotify::new(registry, Source::Inotify.token()),
-            mounts: Mounts::default(),
+            mounts,
             is_inotify_ready: false,
             manager: Manager::new(handlers),
             connections: Connections::default(),
@@ -128,7 +131,8 @@ impl PluginManager {
         let manager = self.manager.poll_timeout().map(|(at, _)| at);
         let watch = self.watch.poll_timeout();
         let file = self.state_file.as_ref().and_then(StateFile::poll_timeout);
-        let next = manager.into_iter().chain(watch).chain(file).min();
+        let mounts = self.mounts.poll_timeout();
+        let next = [manager, watch, file, mounts].into_iter().flatten().min();
         next.map(|at| self.clock.until(at))
     }
 
@@ -141,6 +145,10 @@ impl PluginManager {
         let now = self.clock.now();
         self.watch.handle_timeout(now);
         self.manager.handle_timeout(now);
+        for dir in self.mounts.advance(now) {
+            self.watch
+                .handle_input(watch::Input::Remounted { dir }, now);
+        }
         self.read_inotify(now)?;
         for report in self.follow_watch(now) {
             log_report(&report);
@@ -243,6 +251,7 @@ impl PluginManager {
                 Source::Guard(link) if self.guards.contains(link) => self.ended.push(link),
                 Source::Guard(_) => {}
                 Source::Program(id) => self.programs.report(id),
+                Source::Mounts => self.mounts.report(),
             }
         }
         Ok(())
@@ -297,7 +306,7 @@ impl PluginManager {
                     self.watch.handle_input(scanned, now);
                 }
                 watch::Output::Look { path } => {
-                    let kind = scan::look(&path);
+                    let kind = scan::look(&path, &self.mounts);
                     self.watch
                         .handle_input(watch::Input::Looked { path, kind }, now);
                 }
@@ -358,7 +367,7 @@ impl PluginManager {
         path: &Path,
         identity: Option<watch::Identity>,
     ) -> Result<Option<Process>, DialError> {
-        let stream = dial(path, identity)?;
+        let stream = dial_foreign(path, identity, &self.mounts)?;
         let peer = connection::peer(&stream);
         if let Some(peer) = peer {
             let (pid, uid) = (peer.pid(), peer.uid());

@@ -10,6 +10,7 @@ use std::path::Path;
 use nix::errno::Errno;
 use rustix::fs::FileType;
 
+use super::hold::{self, HoldError};
 use super::inotify::Inotify;
 use super::mounts::Mounts;
 use super::stat::Stat;
@@ -24,19 +25,17 @@ pub(super) fn scan(
     dir: &Path,
     place: Place,
 ) -> (Result<WatchId, Problem>, Result<Listing, Problem>) {
-    if place == Place::Root {
-        mounts.forget();
-    }
+    mounts.scanning(dir);
     let prepared = match place {
         Place::MissingRoot => create(dir),
         Place::Root => Ok(()),
-        Place::Below => is_directory_itself(dir),
+        Place::Below => can_answer(dir, mounts).and_then(|()| is_directory_itself(dir)),
     };
     match prepared {
         Ok(()) => {
             let watch = inotify.watch(dir, place);
             let unreported = mounts.unreported(dir);
-            let listing = list(dir).map(|listing| Listing {
+            let listing = list(dir, mounts).map(|listing| Listing {
                 unreported,
                 ..listing
             });
@@ -46,10 +45,13 @@ pub(super) fn scan(
     }
 }
 
-/// Examines a path: the socket behind a symbolic link included.
-pub(super) fn look(path: &Path) -> Kind {
+/// Examines a path below a root: the socket behind a symbolic link included.
+pub(super) fn look(path: &Path, mounts: &Mounts) -> Kind {
+    if let Some(file_system) = mounts.remote_below_root(path) {
+        return refused(path, &HoldError::MayNotAnswer(file_system.to_owned()));
+    }
     match Stat::no_follow(path) {
-        Ok(found) if found.file_type == FileType::Symlink => target_of(path),
+        Ok(found) if found.file_type == FileType::Symlink => target_of(path, mounts),
         Ok(found) => found.kind(),
         Err(error) => unexamined(path, &error),
     }
@@ -57,12 +59,29 @@ pub(super) fn look(path: &Path) -> Kind {
 
 /// Examines the target of a symbolic link. Only a socket counts: a link to a directory is not
 /// entered.
-fn target_of(link: &Path) -> Kind {
-    match Stat::follow(link) {
+fn target_of(link: &Path, mounts: &Mounts) -> Kind {
+    if !mounts.is_known() {
+        return target(link, Stat::follow(link));
+    }
+    match hold::hold(link, mounts) {
+        Ok(held) => target(link, Stat::of(&held)),
+        Err(HoldError::System(error)) => unexamined(link, &error),
+        Err(error) => refused(link, &error),
+    }
+}
+
+fn target(link: &Path, examined: io::Result<Stat>) -> Kind {
+    match examined {
         Ok(target) if target.is_socket() => target.kind(),
         Ok(_) => Kind::Other,
         Err(error) => unexamined(link, &error),
     }
+}
+
+/// Logs why a path is not examined at all. It counts for nothing.
+fn refused(path: &Path, error: &HoldError) -> Kind {
+    log::debug!("{}: {error}", escape::path(path));
+    Kind::Other
 }
 
 /// Returns what an error makes of a path that cannot be examined: that nothing exists there is a
@@ -120,7 +139,15 @@ fn is_directory_itself(dir: &Path) -> Result<(), Problem> {
     }
 }
 
-pub(super) fn list(dir: &Path) -> Result<Listing, Problem> {
+/// A plugin's directory on a file system that may not answer is not touched.
+fn can_answer(dir: &Path, mounts: &Mounts) -> Result<(), Problem> {
+    match mounts.remote_below_root(dir) {
+        Some(file_system) => Err(Problem::MayNotAnswer(file_system.to_owned())),
+        None => Ok(()),
+    }
+}
+
+pub(super) fn list(dir: &Path, mounts: &Mounts) -> Result<Listing, Problem> {
     let mut listing = Listing {
         entries: Vec::new(),
         complete: true,
@@ -133,7 +160,7 @@ pub(super) fn list(dir: &Path) -> Result<Listing, Problem> {
             break;
         }
         let entry = entry.map_err(|error| cannot_read(&error))?;
-        let kind = kind_of(&entry);
+        let kind = kind_of(&entry, mounts);
         // What does not count is of interest to the log only.
         if kind != Kind::Other || log::log_enabled!(log::Level::Debug) {
             listing.entries.push(Entry {
@@ -146,10 +173,10 @@ pub(super) fn list(dir: &Path) -> Result<Listing, Problem> {
 }
 
 /// Asks the file system only about what may be a socket: the directory itself tells the rest.
-fn kind_of(entry: &DirEntry) -> Kind {
+fn kind_of(entry: &DirEntry, mounts: &Mounts) -> Kind {
     match entry.file_type() {
         Ok(found) if found.is_dir() => Kind::Directory,
-        Ok(found) if found.is_socket() || found.is_symlink() => look(&entry.path()),
+        Ok(found) if found.is_socket() || found.is_symlink() => look(&entry.path(), mounts),
         Ok(_) => Kind::Other,
         Err(error) => unexamined(&entry.path(), &error),
     }
@@ -184,9 +211,9 @@ mod tests {
         symlink(at("directory"), at("link to a directory")).unwrap();
         symlink(at("nowhere"), at("link to nothing")).unwrap();
 
-        let mut listing = list(dir.path()).unwrap();
+        let mut listing = list(dir.path(), &Mounts::default()).unwrap();
         listing.entries.sort_by(|a, b| a.name.cmp(&b.name));
-        let socket = look(&at("socket"));
+        let socket = look(&at("socket"), &Mounts::default());
         assert!(matches!(socket, Kind::Socket(_)));
         let entry = |name: &str, kind| Entry {
             name: name.into(),
@@ -202,7 +229,11 @@ mod tests {
         );
         assert!(listing.complete);
         for nothing in ["file", "link to a directory", "link to nothing", "nowhere"] {
-            assert_eq!(look(&at(nothing)), Kind::Other, "{nothing}");
+            assert_eq!(
+                look(&at(nothing), &Mounts::default()),
+                Kind::Other,
+                "{nothing}"
+            );
         }
     }
 
@@ -211,9 +242,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.sock");
         let _listener = UnixListener::bind(&path).unwrap();
-        let before = look(&path);
+        let before = look(&path, &Mounts::default());
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
-        assert_eq!(look(&path), before);
+        assert_eq!(look(&path, &Mounts::default()), before);
     }
 
     #[test]
@@ -237,8 +268,11 @@ mod tests {
         assert!(matches!(unknown, Err(Problem::NotRead(_))), "{unknown:?}");
         let below = create(&file.join("below"));
         assert!(matches!(below, Err(Problem::NotCreated(_))), "{below:?}");
-        assert_eq!(list(&file), Err(Problem::NotADirectory));
-        assert_eq!(list(&dir.path().join("none")), Err(Problem::Missing));
+        assert_eq!(list(&file, &Mounts::default()), Err(Problem::NotADirectory));
+        assert_eq!(
+            list(&dir.path().join("none"), &Mounts::default()),
+            Err(Problem::Missing)
+        );
         let link = dir.path().join("link");
         symlink(dir.path(), &link).unwrap();
         assert_eq!(is_directory_itself(&link), Err(Problem::NotADirectory));

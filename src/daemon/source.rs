@@ -18,6 +18,8 @@ pub(super) enum Source {
     Guard(LinkId),
     /// A program: its end, or what it writes to its standard error.
     Program(EffectId),
+    /// The mount table.
+    Mounts,
 }
 
 impl Source {
@@ -29,6 +31,7 @@ impl Source {
             Self::Connection(LinkId(id)) => (2, id),
             Self::Guard(LinkId(id)) => (3, id),
             Self::Program(EffectId(id)) => (4, id),
+            Self::Mounts => (5, 0),
         };
         // Where words are short, names come round again after half a thousand million.
         let id = id % (usize::MAX / KINDS) as u64;
@@ -43,7 +46,8 @@ impl Source {
             1 => Self::Wake,
             2 => Self::Connection(LinkId(id)),
             3 => Self::Guard(LinkId(id)),
-            _ => Self::Program(EffectId(id)),
+            4 => Self::Program(EffectId(id)),
+            _ => Self::Mounts,
         }
     }
 }
@@ -59,7 +63,7 @@ mod tests {
 
     #[test]
     fn everything_has_a_name_of_its_own_and_is_found_by_it() {
-        let mut sources = vec![Source::Inotify, Source::Wake];
+        let mut sources = vec![Source::Inotify, Source::Wake, Source::Mounts];
         for id in [1, 2, 7, 8, 1 << 28] {
             sources.push(Source::Connection(LinkId(id)));
             sources.push(Source::Guard(LinkId(id)));

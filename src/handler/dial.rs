@@ -21,6 +21,9 @@ pub enum DialError {
     Replaced,
     /// This process may not connect to it (EACCES, EPERM).
     Denied,
+    /// The path leads to a file system of this type, which may not answer: a plugin must not have
+    /// everything wait for one.
+    MayNotAnswer(String),
     /// It took too long.
     TimedOut,
     /// Something else, in the system's words.
@@ -36,6 +39,11 @@ impl fmt::Display for DialError {
             Self::NotASocket => f.write_str("there is something else than a socket"),
             Self::Replaced => f.write_str("there is another socket now"),
             Self::Denied => f.write_str("no permission to connect to the socket"),
+            Self::MayNotAnswer(file_system) => write!(
+                f,
+                "the path leads to a file system that may not answer: file_system={}",
+                escape::text(file_system)
+            ),
             Self::TimedOut => f.write_str("it took too long"),
             Self::Other(words) => write!(f, "{}", escape::text(words)),
         }

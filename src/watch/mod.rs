@@ -28,9 +28,8 @@
 //! - A directory with a problem is reported once and tried again on the tick; the rest of the tree
 //!   goes on. When no directory can be watched at all, that is the way they are all followed, and
 //!   it is said once, of the root.
-//! - Once per [`config::RESYNC_INTERVAL`] everything is scanned: some changes are told by nobody,
-//!   such as another file system that is mounted on top of a root, and a symbolic link whose target
-//!   becomes a socket.
+//! - Once per [`config::RESYNC_INTERVAL`] everything is scanned: the kernel does not report some
+//!   changes, such as a symbolic link whose target becomes a socket.
 
 mod children;
 mod doubts;
@@ -104,6 +103,11 @@ pub enum Input {
         /// The path.
         path: Arc<Path>,
     },
+    /// A mount came or went above this directory, at it or below it.
+    Remounted {
+        /// The directory.
+        dir: PathBuf,
+    },
 }
 
 impl Watch {
@@ -154,6 +158,13 @@ impl Watch {
             Input::Doubted { path } => {
                 if self.doubts.add(&path, now) {
                     self.outputs.push_back(Output::Look { path });
+                }
+            }
+            Input::Remounted { dir } => {
+                for below in self.tree.paths() {
+                    if below.starts_with(&dir) {
+                        self.rescan(below);
+                    }
                 }
             }
         }

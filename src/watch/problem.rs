@@ -23,6 +23,8 @@ pub enum Problem {
     NotExamined,
     /// Its file system, of this type, does not report all changes: it is scanned on the tick, too.
     NotReported(String),
+    /// It is on a file system of this type, which may not answer: it is not looked into.
+    MayNotAnswer(String),
     /// It is the same directory as one that is watched already, under another path.
     SameAs(Arc<Path>),
     /// Directories in it are nested too deep and are ignored.
@@ -55,7 +57,10 @@ pub enum Obstacle {
 impl Problem {
     /// Whether trying again later can help without anybody changing the tree.
     pub(super) fn is_worth_retrying(&self) -> bool {
-        !matches!(self, Self::SameAs(_) | Self::TooDeep)
+        !matches!(
+            self,
+            Self::SameAs(_) | Self::TooDeep | Self::MayNotAnswer(_)
+        )
     }
 
     /// Whether the directory, and so everything in it, is no longer there.
@@ -79,6 +84,7 @@ impl Problem {
             Self::NotWatched(_)
             | Self::NotExamined
             | Self::NotReported(_)
+            | Self::MayNotAnswer(_)
             | Self::TooDeep
             | Self::TooManySockets
             | Self::TooManyDirectories
@@ -96,6 +102,7 @@ impl Problem {
             }
             Self::NotExamined => "run with -v to see which, and check their permissions",
             Self::NotReported(_) => "name a directory on a local file system, or accept the delay",
+            Self::MayNotAnswer(_) => "use a local file system there, or name the directory, too",
             Self::SameAs(_) => "name each directory once",
             Self::TooDeep => "move the sockets further up",
             Self::TooManySockets | Self::TooManyDirectories | Self::TooManyNames => {
@@ -140,6 +147,11 @@ impl fmt::Display for Problem {
                 "its file system does not report all changes, so it is scanned every {:?}: \
                  file_system={}",
                 config::WATCH_RETRY,
+                escape::text(file_system)
+            ),
+            Self::MayNotAnswer(file_system) => write!(
+                f,
+                "its file system may not answer, so it is not looked into: file_system={}",
                 escape::text(file_system)
             ),
             Self::SameAs(other) => write!(f, "it is watched as {} already", escape::path(other)),

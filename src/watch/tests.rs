@@ -331,3 +331,15 @@ fn a_directory_seen_at_its_new_path_before_its_move_is_reported_keeps_its_watch(
     );
     t.expect_silence();
 }
+
+#[test]
+fn a_mount_near_a_root_has_the_whole_tree_below_it_scanned_and_no_other() {
+    let mut timeline = Timeline::on(&["/p", "/q"]);
+    timeline.expect(&["create and scan /p", "create and scan /q"]);
+    timeline.scan_ok("/p", 1, &[("sub", Kind::Directory)]);
+    timeline.scan_ok("/q", 2, &[]);
+    timeline.expect(&["scan /p/sub"]);
+    timeline.scan_ok("/p/sub", 3, &[]);
+    timeline.input(Input::Remounted { dir: "/p".into() });
+    timeline.expect(&["scan root /p", "scan /p/sub"]);
+}

@@ -18,6 +18,8 @@ mod watches;
 
 mod bare;
 mod limits;
+mod mounts;
 mod moves;
 mod processes;
 mod roots;
+mod stalled;

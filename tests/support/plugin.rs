@@ -80,6 +80,16 @@ impl Plugin {
         Self::serve_on(bound.into(), socket, ("CSIPlugin", name), None)
     }
 
+    /// A CSI plugin that reports this endpoint.
+    pub(crate) fn serve_elsewhere(socket: &Path, name: &str, endpoint: &Path) -> Self {
+        let listener = UnixListener::bind(socket).unwrap();
+        let info = PluginInfo {
+            endpoint: endpoint.to_str().unwrap().to_owned(),
+            ..info(("CSIPlugin", name))
+        };
+        Self::serve_with(listener, socket, info, None)
+    }
+
     /// A plugin of that type and name on a socket that is there already.
     pub(crate) fn serve_on(
         listener: UnixListener,

@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::config::MAX_TREE_DEPTH;
+use crate::daemon::mounts::Mounts;
 use crate::daemon::scan;
 use crate::watch::{Kind, Problem, is_hidden};
 
@@ -31,7 +32,7 @@ pub fn sockets_in(dir: &Path) -> Option<Sockets> {
 
 impl Sockets {
     fn add_from(&mut self, dir: &Path, depth: usize) {
-        let listing = match scan::list(dir) {
+        let listing = match scan::list(dir, &Mounts::default()) {
             Ok(listing) => listing,
             Err(problem) => return self.unread.push((dir.to_owned(), Some(problem))),
         };

@@ -1,0 +1,310 @@
+//! Opening a file of which only the path is known, without ever waiting for a file system that does
+//! not answer.
+//!
+//! A plugin may make a symbolic link to anything, and report any path as its endpoint. What the
+//! kernel resolves at once may meet a FUSE mount whose process hangs, or an NFS server that is
+//! down, and then the system call does not return. So a path that contains symbolic links is
+//! resolved here, name by name, and each path is looked up in the mount table before it is touched.
+//! Links on /proc that are not what they read as (magic links) are refused: they lead to other
+//! mount namespaces, of whose mounts nothing is known.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{CWD, FileType, Mode, OFlags, PROC_SUPER_MAGIC, ResolveFlags};
+use rustix::fs::{fstatfs, openat, openat2, readlinkat};
+use rustix::io::Errno;
+
+use super::mounts::Mounts;
+use super::stat::Stat;
+
+/// Why a file is not opened.
+#[derive(Debug)]
+pub(super) enum HoldError {
+    /// The path leads to a file system of this type, which may not answer.
+    MayNotAnswer(String),
+    /// The path leads through a link on /proc.
+    MagicLink,
+    /// The system call failed.
+    System(io::Error),
+}
+
+impl From<Errno> for HoldError {
+    fn from(errno: Errno) -> Self {
+        Self::System(errno.into())
+    }
+}
+
+impl fmt::Display for HoldError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::MayNotAnswer(file_system) => write!(
+                f,
+                "the path leads to a file system that may not answer: file_system={file_system}"
+            ),
+            Self::MagicLink => f.write_str("the path leads through a symbolic link on /proc"),
+            Self::System(error) => error.fmt(f),
+        }
+    }
+}
+
+/// Opens the file at `path` with `O_PATH`; of a symbolic link, the file that it leads to.
+///
+/// A path without symbolic links takes one system call.
+pub(super) fn hold(path: &Path, mounts: &Mounts) -> Result<File, HoldError> {
+    check(path, mounts)?;
+    if !path.components().any(|it| it == Component::ParentDir) {
+        let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        match openat2(
+            CWD,
+            path,
+            OFlags::PATH | OFlags::CLOEXEC,
+            Mode::empty(),
+            resolve,
+        ) {
+            Ok(held) => return Ok(File::from(held)),
+            // A symbolic link; a kernel before Linux 5.6, or a filter that does not know the call.
+            Err(Errno::LOOP | Errno::NOSYS | Errno::PERM) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    match mounts.trusted_part(path) {
+        Some((trusted, rest)) => {
+            let flags = FLAGS.difference(OFlags::NOFOLLOW);
+            let held = openat(CWD, &trusted.named, flags, Mode::empty())?;
+            Walk::start(held, trusted.real.clone(), rest).finish(mounts)
+        }
+        None => Walk::start(root()?, PathBuf::from("/"), path).finish(mounts),
+    }
+}
+
+fn root() -> Result<OwnedFd, Errno> {
+    openat(CWD, "/", FLAGS, Mode::empty())
+}
+
+fn check(path: &Path, mounts: &Mounts) -> Result<(), HoldError> {
+    match mounts.remote_on_the_way(path) {
+        Some(file_system) => Err(HoldError::MayNotAnswer(file_system.to_owned())),
+        None => Ok(()),
+    }
+}
+
+/// A path that is being resolved.
+struct Walk {
+    /// What is open.
+    held: OwnedFd,
+    /// Its path, free of symbolic links.
+    at: PathBuf,
+    /// The names that are left, the next one last.
+    rest: Vec<OsString>,
+    links: usize,
+    steps: usize,
+}
+
+impl Walk {
+    fn start(held: OwnedFd, at: PathBuf, rest: &Path) -> Self {
+        let mut walk = Self {
+            held,
+            at,
+            rest: Vec::new(),
+            links: 0,
+            steps: 0,
+        };
+        walk.push(rest);
+        walk
+    }
+
+    /// Puts the names of a path before those that are left.
+    fn push(&mut self, path: &Path) {
+        let names = path.components().rev().filter_map(|it| match it {
+            Component::Normal(name) => Some(name.to_owned()),
+            Component::ParentDir => Some(OsString::from("..")),
+            Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
+        });
+        self.rest.extend(names);
+    }
+
+    fn finish(mut self, mounts: &Mounts) -> Result<File, HoldError> {
+        while let Some(name) = self.rest.pop() {
+            self.steps += 1;
+            if self.steps > MAX_STEPS {
+                return Err(Errno::LOOP.into());
+            }
+            if name == ".." {
+                self.go_up()?;
+            } else {
+                self.enter(&name, mounts)?;
+            }
+        }
+        Ok(File::from(self.held))
+    }
+
+    /// Begins at `/` again, with the path above: the directory that is open may have been moved,
+    /// and then its `..` leads to a path that was not looked up in the mount table.
+    fn go_up(&mut self) -> Result<(), HoldError> {
+        let mut above = std::mem::replace(&mut self.at, PathBuf::from("/"));
+        above.pop();
+        while self.rest.last().is_some_and(|next| next == "..") {
+            self.rest.pop();
+            above.pop();
+        }
+        self.held = root()?;
+        self.push(&above);
+        Ok(())
+    }
+
+    /// Opens a name in the directory that is open, and follows it if it is a symbolic link.
+    fn enter(&mut self, name: &OsStr, mounts: &Mounts) -> Result<(), HoldError> {
+        self.at.push(name);
+        check(&self.at, mounts)?;
+        let next = openat(&self.held, name, FLAGS, Mode::empty())?;
+        let next = File::from(next);
+        if Stat::of(&next)?.file_type != FileType::Symlink {
+            self.held = next.into();
+            return Ok(());
+        }
+        self.links += 1;
+        if self.links > MAX_LINKS {
+            return Err(Errno::LOOP.into());
+        }
+        if fstatfs(next.as_fd())?.f_type == PROC_SUPER_MAGIC {
+            return Err(HoldError::MagicLink);
+        }
+        let target = readlinkat(&next, c"", Vec::new())?;
+        let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
+        self.at.pop();
+        self.push(&target);
+        if target.is_absolute() {
+            self.at = PathBuf::from("/");
+            self.held = root()?;
+        }
+        Ok(())
+    }
+}
+
+impl From<io::Error> for HoldError {
+    fn from(error: io::Error) -> Self {
+        Self::System(error)
+    }
+}
+
+/// How each name is opened.
+const FLAGS: OFlags = OFlags::PATH.union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW);
+
+/// How many symbolic links are followed: as many as the kernel does (path_resolution(7)).
+const MAX_LINKS: usize = 40;
+
+/// How many names are opened for one path: many times what any plugin needs, and less than a
+/// millisecond's work.
+const MAX_STEPS: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{MetadataExt as _, symlink};
+
+    use mio::Poll;
+
+    use super::*;
+    use crate::time::Time;
+
+    fn mounts(trusted: &[&Path]) -> Mounts {
+        let registry = Poll::new().unwrap().registry().try_clone().unwrap();
+        Mounts::new(&[], trusted.iter().copied(), registry, Time::ZERO)
+    }
+
+    /// A directory without symbolic links in its path.
+    fn directory() -> (tempfile::TempDir, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let real = dir.path().canonicalize().unwrap();
+        (dir, real)
+    }
+
+    #[test]
+    fn a_path_leads_to_the_same_file_as_the_kernel_finds() {
+        let (_dir, dir) = directory();
+        fs::create_dir_all(dir.join("a/b")).unwrap();
+        fs::create_dir(dir.join("c")).unwrap();
+        fs::write(dir.join("a/b/file"), "").unwrap();
+        fs::write(dir.join("a/file"), "").unwrap();
+        symlink("a/b", dir.join("relative")).unwrap();
+        symlink(dir.join("a/b"), dir.join("c/absolute")).unwrap();
+        symlink("../../c/absolute/file", dir.join("a/b/back")).unwrap();
+        symlink("c/absolute", dir.join("twice")).unwrap();
+        let mounts = mounts(&[]);
+        for path in [
+            "a/b/file",
+            "a/../a/b/../file",
+            "relative/file",
+            "relative/../file",
+            "c/absolute/file",
+            "c/absolute/../../a/file",
+            "twice/back",
+            "twice",
+            "./twice/./file",
+            "../../../../../../..",
+        ] {
+            let path = dir.join(path);
+            let held = hold(&path, &mounts).unwrap().metadata().unwrap();
+            let found = fs::metadata(&path).unwrap();
+            assert_eq!(
+                (held.dev(), held.ino()),
+                (found.dev(), found.ino()),
+                "{path:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn links_that_lead_nowhere_or_round_in_circles_are_errors_as_the_kernel_gives_them() {
+        let (_dir, dir) = directory();
+        let at = |name: &str| dir.join(name);
+        symlink("nothing", at("to nothing")).unwrap();
+        symlink("circle", at("circle")).unwrap();
+        symlink("file/below", at("below a file")).unwrap();
+        fs::write(at("file"), "").unwrap();
+        let many = "x/../".repeat(MAX_STEPS / 2) + "file";
+        fs::create_dir(at("x")).unwrap();
+        symlink(many, at("involved")).unwrap();
+        let mounts = mounts(&[]);
+        for (name, expected) in [
+            ("to nothing", Errno::NOENT),
+            ("nothing", Errno::NOENT),
+            ("circle", Errno::LOOP),
+            ("below a file", Errno::NOTDIR),
+            ("involved", Errno::LOOP),
+        ] {
+            let Err(HoldError::System(error)) = hold(&at(name), &mounts) else {
+                panic!("{name}");
+            };
+            assert_eq!(
+                error.raw_os_error(),
+                Some(expected.raw_os_error()),
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_magic_link_is_refused_except_on_the_way_that_the_user_named() {
+        let (_dir, dir) = directory();
+        fs::write(dir.join("file"), "").unwrap();
+        let through = Path::new("/proc/self/root").join(dir.strip_prefix("/").unwrap());
+        symlink(through.join("file"), dir.join("link")).unwrap();
+        for path in [through.join("file"), dir.join("link")] {
+            let refused = hold(&path, &mounts(&[]));
+            assert!(matches!(refused, Err(HoldError::MagicLink)), "{refused:?}");
+        }
+        let trusting = mounts(&[&through]);
+        assert!(hold(&through.join("file"), &trusting).is_ok());
+        assert!(
+            hold(&dir.join("link"), &trusting).is_err(),
+            "it is the plugin's"
+        );
+    }
+}

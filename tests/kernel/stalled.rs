@@ -1,0 +1,170 @@
+//! File systems that do not answer: FUSE mounts for which no process reads requests.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::{Command, exit};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use plugind::config::{Config, HandlerConfig};
+use plugind::daemon::{PluginManager, handlers};
+use plugind::handler::AcceptHandler;
+
+use crate::inside::inside;
+use crate::node::{Node, watching};
+use crate::plugin::Plugin;
+use crate::skip::skip;
+
+/// Runs a test that may use these directories, each of which is to be a mount that does not answer.
+#[track_caller]
+fn stalled(test: &str, body: impl FnOnce()) {
+    if !Path::new("/dev/fuse").exists() {
+        return skip("FUSE is not available");
+    }
+    // The mount answers with an error when the last descriptor of its connection is closed, so it
+    // is left to the test. The other one is for a mount that the test makes.
+    let prepare = format!("exec 3<>/dev/fuse 4<>/dev/fuse && {}", mount(3, "/mnt"));
+    inside(test, &prepare, || {
+        // A system call that waits for such a mount returns for nothing but the end of the process.
+        let (ended, end) = mpsc::channel::<()>();
+        thread::spawn(move || {
+            if end.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
+                eprintln!("the loop hangs");
+                exit(1);
+            }
+        });
+        body();
+        drop(ended);
+    });
+}
+
+/// The command that mounts the connection behind a descriptor.
+fn mount(descriptor: u8, dir: &str) -> String {
+    let options = format!("fd={descriptor},rootmode=40000,user_id=0,group_id=0");
+    format!("mount -i -t fuse -o {options} stalled {dir}")
+}
+
+/// Takes a mount away that cannot be asked about anything.
+fn unmount(dir: &Path) {
+    run(&format!("umount -c -i -l {}", dir.to_str().unwrap()));
+}
+
+fn run(script: &str) {
+    let status = Command::new("sh").args(["-c", script]).status();
+    assert!(status.unwrap().success(), "{script}");
+}
+
+#[test]
+fn a_link_to_a_mount_that_does_not_answer_is_ignored_and_delays_no_other_plugin() {
+    let name =
+        "stalled::a_link_to_a_mount_that_does_not_answer_is_ignored_and_delays_no_other_plugin";
+    stalled(name, || {
+        let dir = tempfile::tempdir().unwrap();
+        symlink("/mnt/a.sock", dir.path().join("before.sock")).unwrap();
+        let mut node = Node::start_on(dir);
+        let inner = tempfile::tempdir().unwrap();
+        let own_root = Path::new("/proc/self/root");
+        symlink("/mnt", inner.path().join("way")).unwrap();
+        for (name, target) in [
+            ("direct", Path::new("/mnt/a.sock")),
+            ("mount", Path::new("/mnt")),
+            ("up", Path::new("/tmp/../mnt/a.sock")),
+            ("magic", &own_root.join("mnt/a.sock")),
+            ("behind", &inner.path().join("way/a.sock")),
+        ] {
+            symlink(target, node.path(name)).unwrap();
+        }
+        // Links to file systems that answer are followed, whatever else is mounted.
+        let elsewhere = inner.path().join("a.sock");
+        let linked = Plugin::serve(&elsewhere, "linked");
+        symlink(&elsewhere, node.path("linked.sock")).unwrap();
+        node.until_registered(&linked);
+        let honest = Plugin::serve(&node.path("honest.sock"), "honest");
+        node.until_registered(&honest);
+        node.until_desired(2);
+    });
+}
+
+#[test]
+fn an_endpoint_on_a_mount_that_does_not_answer_is_refused_with_that_reason() {
+    let name = "stalled::an_endpoint_on_a_mount_that_does_not_answer_is_refused_with_that_reason";
+    stalled(name, || {
+        let dir = tempfile::tempdir().unwrap();
+        let (table, _) = handlers(&HandlerConfig::default()).unwrap();
+        let plugins = PluginManager::new(&watching(dir.path()), table).unwrap();
+        let record = AcceptHandler::default().record();
+        let mut node = Node {
+            dir,
+            plugins,
+            record,
+        };
+        symlink("/mnt", node.path("way")).unwrap();
+        let own_root = Path::new("/proc/self/root");
+        for (name, endpoint, reason) in [
+            (
+                "direct",
+                Path::new("/mnt/csi.sock"),
+                "may not answer: file_system=fuse",
+            ),
+            (
+                "link",
+                &node.path("way/csi.sock"),
+                "may not answer: file_system=fuse",
+            ),
+            (
+                "magic",
+                &own_root.join("mnt/csi.sock"),
+                "through a symbolic link on /proc",
+            ),
+        ] {
+            let socket = node.path(&format!("{name}.sock"));
+            let plugin = Plugin::serve_elsewhere(&socket, name, endpoint);
+            let told = node.until("the plugin is told", |_| plugin.try_told());
+            assert!(!told.plugin_registered, "{name}");
+            assert!(told.error.contains(reason), "{name}: {}", told.error);
+        }
+        let honest = Plugin::serve(&node.path("honest.sock"), "honest");
+        node.until_registered(&honest);
+    });
+}
+
+#[test]
+fn a_sub_directory_on_a_mount_that_does_not_answer_is_not_looked_into() {
+    let name = "stalled::a_sub_directory_on_a_mount_that_does_not_answer_is_not_looked_into";
+    stalled(name, || {
+        let dir = tempfile::tempdir().unwrap();
+        let sub = dir.path().join("sub");
+        fs::create_dir(&sub).unwrap();
+        run(&mount(4, sub.to_str().unwrap()));
+        let config = watching(dir.path());
+        let mut node = Node::start_with(dir, &config);
+        let honest = Plugin::serve(&node.path("honest.sock"), "honest");
+        node.until_registered(&honest);
+        unmount(&sub);
+    });
+}
+
+#[test]
+fn a_mount_that_does_not_answer_and_comes_later_is_noticed() {
+    let name = "stalled::a_mount_that_does_not_answer_and_comes_later_is_noticed";
+    stalled(name, || {
+        let later = tempfile::tempdir().unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let config: Config = watching(dir.path());
+        let mut node = Node::start_with(dir, &config);
+        run(&mount(4, later.path().to_str().unwrap()));
+        let seen = node.plugins.poll_timeout();
+        node.plugins.turn(Some(Duration::ZERO)).unwrap();
+        assert_ne!(node.plugins.poll_timeout(), seen, "the change is noticed");
+        node.until_quiet();
+        symlink(later.path().join("a.sock"), node.path("link.sock")).unwrap();
+        let honest = Plugin::serve(&node.path("honest.sock"), "honest");
+        node.until_registered(&honest);
+        unmount(later.path());
+    });
+}
+
+/// How long a test may take: many times what it does.
+const PATIENCE: Duration = Duration::from_secs(30);
