@@ -21,6 +21,9 @@ pub struct Config {
     pub plugins_dirs: Vec<PathBuf>,
     /// The file in which the registered plugins are kept over a restart; none: they are not.
     pub state_file: Option<PathBuf>,
+    /// The directory with the locks that keep two plugin managers from one directory; none: the
+    /// default of the process's user (`/run/plugind` for root).
+    pub run_dir: Option<PathBuf>,
     /// What is done with the plugins that are found.
     pub mode: Mode,
     /// What becomes of a registered plugin that is down.
@@ -134,6 +137,9 @@ impl fmt::Display for DaemonConfig {
         if let Some(file) = &self.manager.state_file {
             write!(f, " state-file={}", escape::path(file))?;
         }
+        if let Some(dir) = &self.manager.run_dir {
+            write!(f, " run-dir={}", escape::path(dir))?;
+        }
         Ok(())
     }
 }
@@ -143,6 +149,7 @@ impl Default for Config {
         Self {
             plugins_dirs: vec![PathBuf::from(DEFAULT_PLUGINS_DIR)],
             state_file: None,
+            run_dir: None,
             mode: Mode::default(),
             on_down: OnDown::default(),
             path_map: PathMap::default(),
@@ -168,6 +175,10 @@ pub const DEFAULT_PLUGINS_DIR: &str = "/var/lib/kubelet/plugins_registry";
 
 /// The directory with the registration sockets, in kubelet's root directory.
 pub const PLUGINS_DIR: &str = "plugins_registry";
+
+/// How long a start waits for another daemon that works on the same directory: one that is about to
+/// end, or has ended while a child of it has not begun its own program (kubelet: has no lock).
+pub const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The plugin types that are accepted unless the user names others (kubelet: exactly these three).
 pub const DEFAULT_TYPES: [&str; 3] = ["CSIPlugin", "DevicePlugin", "DRAPlugin"];

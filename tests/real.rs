@@ -128,7 +128,9 @@ fn a_plugin_is_registered_again_after_our_restart() {
     let mut node = Node::start();
     let plugin = Plugin::serve(&node.path("reg.sock"), "patient");
     node.until_registered(&plugin);
-    let mut node = Node::start_on(node.dir);
+    let Node { dir, plugins, .. } = node;
+    drop(plugins);
+    let mut node = Node::start_on(dir);
     node.until_registered(&plugin);
     assert_eq!(
         node.until_handler_is_told("register patient"),

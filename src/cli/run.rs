@@ -24,6 +24,9 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
             Argument::Option("--state-file") => {
                 chosen.config.manager.state_file = Some(arguments.path()?);
             }
+            Argument::Option("--run-dir") => {
+                chosen.config.manager.run_dir = Some(arguments.path()?);
+            }
             Argument::Option("--observe") => chosen.config.manager.mode = Mode::Observe,
             Argument::Option("--on-down") => {
                 chosen.config.manager.on_down = arguments.parsed(ON_DOWN, on_down)?;
@@ -92,6 +95,10 @@ Options:
   --state-file FILE  store the registered plugins in FILE, so that plugins that
                      disappear while plugind is not running are deregistered at
                      its next start
+  --run-dir DIR      keep lock files in DIR, so that two daemons never work on the
+                     same directory; DIR must belong to the user and be writable
+                     by no other (default: /run/plugind; for users other than
+                     root plugind in $XDG_RUNTIME_DIR, else /tmp/plugind-UID)
   -v, --verbose      log more: -v every step, -vv every event; the environment
                      variable RUST_LOG overrides this
   -h, --help         print this help

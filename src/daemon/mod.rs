@@ -31,8 +31,10 @@ mod mounts;
 mod plugin_manager;
 pub mod probe;
 mod programs;
+mod report;
 mod roots;
 mod run;
+mod run_dir;
 mod scan;
 mod signals;
 pub mod simulate;
@@ -52,6 +54,7 @@ use crate::watch::Problem;
 
 pub use self::plugin_manager::PluginManager;
 pub use self::run::{Daemon, handlers};
+pub use self::run_dir::RunDirProblem;
 use self::signals::Signals;
 pub use self::time_of_day::TimeOfDay;
 pub use self::trust::ProgramProblem;
@@ -70,8 +73,22 @@ pub enum SetupError {
         /// What is wrong with it.
         problem: Problem,
     },
-    /// Another daemon works on a plugins directory.
-    Taken(PathBuf),
+    /// Another daemon works on a plugins directory, on one inside it or on one above it.
+    Taken {
+        /// Which.
+        dir: PathBuf,
+        /// The file that it has locked.
+        lock: PathBuf,
+        /// Its process, if that is visible here.
+        holder: Option<u32>,
+    },
+    /// The run directory cannot be used.
+    RunDir {
+        /// Which.
+        dir: PathBuf,
+        /// What is wrong with it.
+        problem: RunDirProblem,
+    },
     /// A program is not to be run.
     Program {
         /// Which.
@@ -115,11 +132,24 @@ impl fmt::Display for SetupError {
                 escape::path(dir),
                 problem.remedy()
             ),
-            Self::Taken(dir) => write!(
+            Self::Taken { dir, lock, holder } => {
+                write!(
+                    f,
+                    "cannot use the plugins directory {}: another plugind works on it, inside it \
+                     or above it; end that one first, or look on with --observe: lock={}",
+                    escape::path(dir),
+                    escape::path(lock)
+                )?;
+                match holder {
+                    Some(pid) => write!(f, " pid={pid}"),
+                    None => Ok(()),
+                }
+            }
+            Self::RunDir { dir, problem } => write!(
                 f,
-                "cannot use the plugins directory {}: another plugind works on it; \
-                 end that one first, or look on with --observe",
-                escape::path(dir)
+                "cannot use the run directory {}: {problem}; {}",
+                escape::path(dir),
+                run_dir::remedy(dir, problem)
             ),
             Self::Program { program, problem } => write!(
                 f,

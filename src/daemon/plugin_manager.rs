@@ -17,8 +17,10 @@ use super::connections::Connections;
 use super::dial::dial_foreign;
 use super::guards::Guards;
 use super::inotify::Inotify;
+use super::lock::{self, Locks};
 use super::mounts::Mounts;
 use super::programs::Programs;
+use super::report;
 use super::roots;
 use super::scan;
 use super::source::Source;
@@ -56,15 +58,22 @@ pub struct PluginManager {
     ended: Vec<LinkId>,
     state_file: Option<StateFile>,
     longest_turn: Duration,
+    /// What keeps other daemons from the same directories.
+    _locks: Locks,
 }
 
 impl PluginManager {
     /// Starts to watch the directories of `config`, which are created if they are missing, and
-    /// gives the plugins that are found there to the handlers.
+    /// gives the plugins that are found there to the handlers. If another plugin manager works on
+    /// one of them, waits up to [`LOCK_TIMEOUT`](crate::config::LOCK_TIMEOUT) for its end.
     pub fn new(config: &Config, handlers: HandlerTable) -> Result<Self, SetupError> {
         let poll = Poll::new().map_err(SetupError::Loop)?;
         let registry = poll.registry().try_clone().map_err(SetupError::Loop)?;
         let dirs = roots::resolve(&config.plugins_dirs);
+        let locks = match config.mode {
+            Mode::Register => lock::take(&dirs, config.run_dir.as_deref())?,
+            Mode::Observe => Locks::default(),
+        };
         let watch = Watch::new(dirs.iter().cloned());
         let clock = Clock::start();
         let polled = poll.registry().try_clone().map_err(SetupError::Loop)?;
@@ -90,6 +99,7 @@ impl PluginManager {
                 .filter(|_| config.mode == Mode::Register)
                 .map(|file| StateFile::new(roots::absolute(file))),
             longest_turn: Duration::ZERO,
+            _locks: locks,
         };
         plugins.manager.set_mode(config.mode);
         plugins.manager.set_on_down(config.on_down);
@@ -108,7 +118,7 @@ impl PluginManager {
                 {
                     return Err(SetupError::Directory { dir, problem });
                 }
-                other => log_report(&other),
+                other => report::log(&other),
             }
         }
         plugins.follow_manager(now);
@@ -151,7 +161,7 @@ impl PluginManager {
         }
         self.read_inotify(now)?;
         for report in self.follow_watch(now) {
-            log_report(&report);
+            report::log(&report);
         }
         for link in self.connections.take_ready() {
             self.serve(link, now);
@@ -490,22 +500,6 @@ impl AsRawFd for PluginManager {
 /// The process with this number. unix(7) has zero for one in a namespace that is not visible here.
 fn process(pid: i32) -> Option<Process> {
     u32::try_from(pid).ok().filter(|pid| *pid > 0).map(Process)
-}
-
-fn log_report(report: &Report) {
-    match report {
-        Report::Trouble { dir, problem } => {
-            log::warn!("{}: {problem}; {}", escape::path(dir), problem.remedy());
-        }
-        Report::Recovered { dir } => {
-            log::info!("{}: directory is being watched again", escape::path(dir));
-        }
-        Report::Undecided { dir, sockets } => log::warn!(
-            "{}: cannot be listed as a whole; plugins that were registered below it before the \
-             restart stay registered until it can be: count={sockets}",
-            escape::path(dir)
-        ),
-    }
 }
 
 /// The shortest that the loop itself can wait.

@@ -8,9 +8,8 @@ use std::process;
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
 
-use super::lock::{self, Lock};
 use super::{PluginManager, SetupError, Signals, child, signals, trust};
-use crate::config::{DaemonConfig, Exec, HandlerConfig, Mode};
+use crate::config::{DaemonConfig, Exec, HandlerConfig};
 use crate::escape;
 use crate::handler::{ExecHandler, HandlerTable, Inventory, built_in};
 
@@ -19,8 +18,6 @@ use crate::handler::{ExecHandler, HandlerTable, Inventory, built_in};
 pub struct Daemon {
     plugins: PluginManager,
     signals: Signals,
-    /// What keeps other daemons from the same directories.
-    _locks: Vec<Lock>,
 }
 
 impl Daemon {
@@ -29,10 +26,6 @@ impl Daemon {
         log_start(config);
         let handled = [signals::ENDING, signals::ASKING].concat();
         let signals = Signals::block(&handled).map_err(SetupError::Signals)?;
-        let locks = match config.manager.mode {
-            Mode::Register => lock::take(&config.manager.plugins_dirs)?,
-            Mode::Observe => Vec::new(),
-        };
         let (handlers, _) = handlers(&config.handlers)?;
         let mut plugins = PluginManager::new(&config.manager, handlers)?;
         // `run` takes the turns on the thread that it is called on: in `plugind`, the only one.
@@ -40,11 +33,7 @@ impl Daemon {
         let woken = plugins.wake_on(signals.as_raw_fd());
         woken.map_err(SetupError::Loop)?;
         log_ready(config, plugins.directories());
-        Ok(Self {
-            plugins,
-            signals,
-            _locks: locks,
-        })
+        Ok(Self { plugins, signals })
     }
 
     /// Works until a signal asks for the end.

@@ -18,6 +18,7 @@ mod watches;
 
 mod bare;
 mod limits;
+mod locks;
 mod mounts;
 mod moves;
 mod processes;

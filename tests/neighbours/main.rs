@@ -14,6 +14,10 @@ mod binary;
 mod clocks;
 mod daemon;
 mod honest;
+#[path = "../support/inside.rs"]
+mod inside;
+mod lock;
+mod mounts;
 #[path = "../support/plugin.rs"]
 mod plugin;
 mod programs;

@@ -27,6 +27,7 @@ pub(crate) fn inside(test: &str, prepare: &str, body: impl FnOnce()) {
         let said = String::from_utf8_lossy(&said);
         assert!(output.status.success(), "{said}");
         assert!(said.contains("1 passed"), "no such test: {said}");
+        print!("{said}"); // It may have measured something.
     }
 }
 

@@ -1,0 +1,187 @@
+//! The directory for what lives as long as the system runs: `/run/plugind`, or another user's.
+//!
+//! It must belong to the daemon's user, and only that user may be able to change it.
+
+use std::env;
+use std::fmt;
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+
+use nix::unistd::Uid;
+
+use crate::escape;
+
+/// Why a run directory cannot be used.
+#[derive(Debug)]
+pub enum RunDirProblem {
+    /// It cannot be created, or used.
+    Unusable(io::Error),
+    /// It is a symbolic link or a file.
+    NotADirectory,
+    /// It belongs to another user, with this id.
+    Foreign(u32),
+    /// Other users can change it, or open what is in it; this is its mode.
+    Open(u32),
+}
+
+impl fmt::Display for RunDirProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unusable(error) => error.fmt(f),
+            Self::NotADirectory => f.write_str("it is not a directory"),
+            Self::Foreign(uid) => write!(f, "it belongs to user {uid}"),
+            Self::Open(mode) => write!(f, "other users can change it: mode={mode:o}"),
+        }
+    }
+}
+
+/// A run directory that cannot be used, and why.
+pub(super) type Unusable = (PathBuf, RunDirProblem);
+
+/// Returns the run directory, which is created if it is missing: the one that is named, or the
+/// default of this user.
+///
+/// - root: `/run/plugind`
+/// - others: `plugind` in `$XDG_RUNTIME_DIR`, else in `/run/user/UID`, else `/tmp/plugind-UID`
+///
+/// A process that is root only in its own user namespace, or may not write to `/run`, counts as one
+/// of the others. That a file system is read-only is an error: another directory would not keep
+/// two daemons apart.
+pub(super) fn open(named: Option<&Path>) -> Result<PathBuf, Unusable> {
+    if let Some(dir) = named {
+        return prepare(dir, MODE);
+    }
+    let uid = Uid::effective();
+    if uid.is_root() {
+        match prepare(Path::new(ROOT_DIR), MODE) {
+            Err((_, RunDirProblem::Unusable(error))) if is_denied(&error) => {}
+            other => return other,
+        }
+    }
+    match runtime_dir(uid) {
+        Some(dir) => prepare(&dir.join(NAME), PRIVATE),
+        None => prepare(Path::new(&format!("/tmp/{NAME}-{uid}")), PRIVATE),
+    }
+}
+
+fn is_denied(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::PermissionDenied
+}
+
+/// Returns the directory that the system made for this user, if it did.
+fn runtime_dir(uid: Uid) -> Option<PathBuf> {
+    let named = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let usual = PathBuf::from(format!("/run/user/{uid}"));
+    let is_own = |dir: &PathBuf| {
+        // A variable that `su` or `sudo` has left names the directory of another user.
+        let found = fs::metadata(dir);
+        dir.is_absolute() && found.is_ok_and(|it| it.is_dir() && it.uid() == uid.as_raw())
+    };
+    named.into_iter().chain([usual]).find(is_own)
+}
+
+/// Makes sure that a directory exists, belongs to this user and can be changed by no other.
+fn prepare(dir: &Path, mode: u32) -> Result<PathBuf, Unusable> {
+    let fail = |problem| Err((dir.to_owned(), problem));
+    match DirBuilder::new().mode(mode).create(dir) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            return fail(RunDirProblem::Unusable(error));
+        }
+        _ => {}
+    }
+    let found = match fs::symlink_metadata(dir) {
+        Ok(found) => found,
+        Err(error) => return fail(RunDirProblem::Unusable(error)),
+    };
+    if !found.is_dir() {
+        return fail(RunDirProblem::NotADirectory);
+    }
+    if found.uid() != Uid::effective().as_raw() {
+        return fail(RunDirProblem::Foreign(found.uid()));
+    }
+    let open = if mode == PRIVATE { 0o077 } else { 0o022 };
+    if found.mode() & open != 0 {
+        return fail(RunDirProblem::Open(found.mode() & 0o7777));
+    }
+    Ok(dir.to_owned())
+}
+
+/// Returns a directory in the run directory that no other user can search.
+pub(super) fn private(run_dir: &Path, name: &str) -> Result<PathBuf, Unusable> {
+    prepare(&run_dir.join(name), PRIVATE)
+}
+
+/// What can be done about a run directory that cannot be used.
+pub(super) fn remedy(dir: &Path, problem: &RunDirProblem) -> String {
+    let dir = escape::path(dir);
+    match problem {
+        RunDirProblem::Unusable(_) => {
+            "name a directory on a writable file system with --run-dir".to_owned()
+        }
+        RunDirProblem::NotADirectory | RunDirProblem::Foreign(_) => {
+            format!("remove {dir}, or name another directory with --run-dir")
+        }
+        RunDirProblem::Open(_) => format!("run chmod go-w {dir} (go-rwx below /tmp)"),
+    }
+}
+
+/// The run directory of root.
+const ROOT_DIR: &str = "/run/plugind";
+
+/// The run directory's name in a directory of the user's own.
+const NAME: &str = "plugind";
+
+/// The mode of a run directory in which others may be given something to open.
+const MODE: u32 = 0o755;
+
+/// The mode of a directory that is for its owner alone.
+const PRIVATE: u32 = 0o700;
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use super::*;
+
+    #[test]
+    fn a_directory_is_created_and_used_again() {
+        let above = tempfile::tempdir().unwrap();
+        let dir = above.path().join("run");
+        for _ in 0..2 {
+            assert_eq!(open(Some(&dir)).unwrap(), dir);
+            assert_eq!(private(&dir, "locks").unwrap(), dir.join("locks"));
+        }
+        let mode = fs::metadata(dir.join("locks")).unwrap().mode();
+        assert_eq!(mode & 0o7777, PRIVATE);
+    }
+
+    #[test]
+    fn a_directory_that_others_can_change_or_have_put_there_is_refused() {
+        let above = tempfile::tempdir().unwrap();
+        let at = |name: &str| above.path().join(name);
+        fs::create_dir(at("open")).unwrap();
+        fs::set_permissions(at("open"), fs::Permissions::from_mode(0o777)).unwrap();
+        symlink(above.path(), at("link")).unwrap();
+        fs::write(at("file"), "").unwrap();
+        for (name, expected) in [
+            ("open", "other users can change it: mode=777"),
+            ("link", "it is not a directory"),
+            ("file", "it is not a directory"),
+            ("no/where", "No such file or directory (os error 2)"),
+        ] {
+            let (dir, problem) = open(Some(&at(name))).unwrap_err();
+            assert_eq!((dir, &*problem.to_string()), (at(name), expected));
+            assert!(remedy(&at(name), &problem).contains("run"));
+        }
+    }
+
+    #[test]
+    fn the_directory_of_this_user_can_be_used_without_naming_it() {
+        let dir = open(None).unwrap();
+        let found = fs::symlink_metadata(&dir).unwrap();
+        assert_eq!(found.uid(), Uid::effective().as_raw());
+        assert_eq!(found.mode() & 0o022, 0);
+    }
+}
