@@ -329,6 +329,58 @@ pub const MAX_DEVICES: usize = 65_536;
 /// How many entries an empty queue keeps room for: what a burst took beyond that is given back.
 pub const KEPT_QUEUE: usize = 16;
 
+// --- The log -------------------------------------------------------------------------------------
+
+/// How much one party may log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogShare {
+    /// How much at once, after a silence (bytes).
+    pub burst: u32,
+    /// How much per second in the long run (bytes).
+    pub rate: u32,
+}
+
+/// The share of all lines that peers cause: a hundred plugins that register at once fit into the
+/// burst, and any two seconds with it stay below 64 KiB/s (kubelet: no limit).
+pub const LOG_SHARE: LogShare = LogShare {
+    burst: 80 * 1024,
+    rate: 16 * 1024,
+};
+
+/// The share of the sockets in one directory: a plugin that may create sockets in its own directory
+/// leaves most of [`LOG_SHARE`] to the others.
+pub const LOG_SHARE_OF_DIRECTORY: LogShare = LogShare {
+    burst: 64 * 1024,
+    rate: 4 * 1024,
+};
+
+/// The share of one socket or plugin: a hundred lines at once, two lines per second in the long
+/// run.
+pub const LOG_SHARE_OF_PLUGIN: LogShare = LogShare {
+    burst: 16 * 1024,
+    rate: 256,
+};
+
+/// How long suppressed lines are counted before their number is logged.
+pub const LOG_REPORT_INTERVAL: Duration = Duration::from_secs(5);
+
+/// How many shares are remembered at a time: a share that nothing is missing from need not be.
+pub const MAX_LOG_SHARES: usize = 64;
+
+/// How much of the log is kept while standard error cannot be written (bytes). What does not fit is
+/// counted and dropped.
+pub const LOG_BUFFER: usize = 64 * 1024;
+
+/// How much of [`LOG_BUFFER`] lines that peers cause may fill: the rest is for the daemon's own.
+pub const LOG_BUFFER_OF_PEERS: usize = 48 * 1024;
+
+/// The first pause before standard error is tried again; the pause doubles up to
+/// [`LOG_RETRY_MAX`].
+pub const LOG_RETRY_INITIAL: Duration = Duration::from_millis(10);
+
+/// The longest pause before standard error is tried again: a reader may be away for days.
+pub const LOG_RETRY_MAX: Duration = Duration::from_secs(1);
+
 // --- The watch -----------------------------------------------------------------------------------
 
 /// How long a directory that cannot be watched or read is left alone (kubelet gives up on it; its

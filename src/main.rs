@@ -6,11 +6,12 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use plugind::cli::{Command, WRONG_USAGE, logging, probe, run, simulate};
-use plugind::daemon::Daemon;
+use plugind::config::DaemonConfig;
+use plugind::daemon::{Daemon, Logger};
 
 fn main() -> ExitCode {
     match Command::parse(lexopt::Parser::from_env()) {
-        Ok(Command::Run(options)) => ended(serve(&options)),
+        Ok(Command::Run(options)) => run(&options),
         Ok(Command::Probe(options)) => ended(probe::run(&options)),
         Ok(Command::Simulate(profile)) => ended(simulate::run(&profile)),
         Ok(Command::Print(text)) => print(text),
@@ -18,11 +19,24 @@ fn main() -> ExitCode {
     }
 }
 
+/// Runs the daemon. From here on, standard error is written by the logger alone, which never waits
+/// for its reader.
+fn run(options: &run::Options) -> ExitCode {
+    let Some(log) = logging::start(options.verbosity) else {
+        return complain(&"cannot log", ExitCode::FAILURE);
+    };
+    let result = serve(&options.config, log);
+    if let Err(error) = &result {
+        log.print(&format!("plugind: {error}"));
+    }
+    log.finish();
+    result.map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS)
+}
+
 /// Works until a signal ends it.
-fn serve(options: &run::Options) -> Result<ExitCode, Box<dyn Error>> {
-    logging::start(options.verbosity);
-    Daemon::new(&options.config)?.run()?;
-    Ok(ExitCode::SUCCESS)
+fn serve(config: &DaemonConfig, log: &'static Logger) -> Result<(), Box<dyn Error>> {
+    Daemon::new(config)?.with_log(log).run()?;
+    Ok(())
 }
 
 /// What to end with after work that may have failed.

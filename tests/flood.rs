@@ -30,7 +30,7 @@ use self::server::{Server, accept_h2};
 
 /// How much is read from one connection in one turn (octets): the daemon's own number, which is
 /// nobody else's business.
-const READ_BUDGET: usize = 64 * 1024;
+const READ_BUDGET: usize = 16 * 1024;
 
 /// The size of each message, with what HTTP/2 adds to it (octets).
 const MESSAGE: usize = 16_384;
@@ -39,7 +39,7 @@ const MESSAGE: usize = 16_384;
 const ENOUGH: usize = 8 << 20;
 
 #[test]
-fn a_plugin_that_never_stops_talking_is_heard_64_kib_a_turn_and_keeps_nobody_waiting() {
+fn a_plugin_that_never_stops_talking_is_heard_16_kib_a_turn_and_keeps_nobody_waiting() {
     let flood = Server::run(async |listener| {
         let mut connection = accept_h2(&listener).await;
         while let Some(Ok((_, respond))) = connection.accept().await {

@@ -1,28 +1,24 @@
-//! Where the log goes and what a line looks like: to standard error, one line per record.
-//!
-//! ```text
-//! 2026-01-31T12:00:00.250Z INFO  watching /var/lib/kubelet/plugins_registry
-//! ```
-
-use std::io::Write as _;
+//! Which lines are logged. What a line looks like and where it goes is the daemon's part
+//! ([`crate::daemon::Logger`]).
 
 use env_logger::{Builder, Env};
 use log::LevelFilter;
 
-use crate::daemon::TimeOfDay;
+use crate::daemon::Logger;
 
 /// Starts to log, from this verbosity on unless the environment variable `RUST_LOG` says otherwise.
-pub fn start(verbosity: u8) {
+///
+/// Returns `None` if something else logs already.
+pub fn start(verbosity: u8) -> Option<&'static Logger> {
     let level = match verbosity {
         0 => LevelFilter::Info,
         1 => LevelFilter::Debug,
         _ => LevelFilter::Trace,
     };
     let mut builder = Builder::new();
-    builder.filter_level(level).parse_env(Env::new());
-    builder.format(|line, record| {
-        let moment = TimeOfDay::now();
-        writeln!(line, "{moment} {:<5} {}", record.level(), record.args())
-    });
-    builder.init();
+    let filter = builder.filter_level(level).parse_env(Env::new()).build();
+    let most = filter.filter();
+    let logger = Logger::install(filter)?;
+    log::set_max_level(most);
+    Some(logger)
 }

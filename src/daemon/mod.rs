@@ -27,6 +27,7 @@ mod guards;
 mod hold;
 mod inotify;
 mod lock;
+mod logger;
 mod mounts;
 mod plugin_manager;
 pub mod probe;
@@ -52,6 +53,7 @@ use std::sync::Arc;
 use crate::escape;
 use crate::watch::Problem;
 
+pub use self::logger::Logger;
 pub use self::plugin_manager::PluginManager;
 pub use self::run::{Daemon, handlers};
 pub use self::run_dir::RunDirProblem;

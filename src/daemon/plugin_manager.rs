@@ -513,5 +513,5 @@ const EVENTS: usize = 256;
 const INOTIFY_READS: usize = 16;
 
 /// How much is read from one connection in one turn (bytes), so that a busy plugin does not keep
-/// the others waiting.
-const READ_BUDGET: usize = 64 * 1024;
+/// the others waiting: a list of devices that changes takes 20 bytes, and several microseconds.
+const READ_BUDGET: usize = 16 * 1024;

@@ -8,7 +8,7 @@ use std::process;
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
 
-use super::{PluginManager, SetupError, Signals, child, signals, trust};
+use super::{Logger, PluginManager, SetupError, Signals, child, signals, trust};
 use crate::config::{DaemonConfig, Exec, HandlerConfig};
 use crate::escape;
 use crate::handler::{ExecHandler, HandlerTable, Inventory, built_in};
@@ -18,6 +18,7 @@ use crate::handler::{ExecHandler, HandlerTable, Inventory, built_in};
 pub struct Daemon {
     plugins: PluginManager,
     signals: Signals,
+    log: Option<&'static Logger>,
 }
 
 impl Daemon {
@@ -33,7 +34,20 @@ impl Daemon {
         let woken = plugins.wake_on(signals.as_raw_fd());
         woken.map_err(SetupError::Loop)?;
         log_ready(config, plugins.directories());
-        Ok(Self { plugins, signals })
+        Ok(Self {
+            plugins,
+            signals,
+            log: None,
+        })
+    }
+
+    /// Looks after this logger, too: what it cannot write at once is written later.
+    #[must_use]
+    pub fn with_log(self, log: &'static Logger) -> Self {
+        Self {
+            log: Some(log),
+            ..self
+        }
     }
 
     /// Works until a signal asks for the end.
@@ -43,7 +57,10 @@ impl Daemon {
         wake_on_time();
         let mut asked = 0;
         while asked < AT_ONCE && !self.plugins.is_stopped() {
-            self.plugins.turn(None)?;
+            self.plugins.turn(self.log.and_then(Logger::poll_timeout))?;
+            if let Some(log) = self.log {
+                log.handle_timeout();
+            }
             if self.plugins.is_woken() {
                 asked += self.read_signals()?;
             }

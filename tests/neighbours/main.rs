@@ -17,7 +17,11 @@ mod honest;
 #[path = "../support/inside.rs"]
 mod inside;
 mod lock;
+mod log;
 mod mounts;
+#[path = "../support/pipe.rs"]
+#[allow(dead_code, reason = "each test needs a part of it")]
+mod pipe;
 #[path = "../support/plugin.rs"]
 mod plugin;
 mod programs;

@@ -1,0 +1,347 @@
+//! How much of the log each peer may cause: a token bucket for each socket or plugin, one for the
+//! sockets of each directory, and one for all.
+//!
+//! Knows no clock and writes nothing: moments come in, verdicts and counts go out. A line belongs
+//! to its subject, which is what it begins with up to the first `": "`: the path of a socket or the
+//! name of a plugin.
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher as _, RandomState};
+use std::time::Duration;
+
+use crate::config::{
+    LOG_REPORT_INTERVAL, LOG_SHARE, LOG_SHARE_OF_DIRECTORY, LOG_SHARE_OF_PLUGIN, LogShare,
+    MAX_LOG_SHARES,
+};
+use crate::time::Time;
+
+/// The buckets.
+#[derive(Debug)]
+pub(super) struct Limiter {
+    all: Bucket,
+    /// By the hash of what they belong to, whose key peers do not know.
+    by_subject: BTreeMap<u64, Bucket>,
+    hasher: RandomState,
+    /// When to report suppressed lines next.
+    next_report: Option<Time>,
+}
+
+/// How many lines were suppressed.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Suppressed {
+    /// The subject of the lines, or a directory with a slash at its end; `None`: any.
+    pub(super) subject: Option<Box<str>>,
+    pub(super) count: u64,
+}
+
+/// One token bucket. Lines are admitted until it is empty, and one of them may take more than is
+/// left.
+#[derive(Debug)]
+struct Bucket {
+    share: LogShare,
+    /// When it is full if nothing more is taken: all that there is to know about its content.
+    full_at: Time,
+    suppressed: Option<Box<Count>>,
+}
+
+/// Lines that were suppressed and not reported.
+#[derive(Debug)]
+struct Count {
+    subject: Option<Box<str>>,
+    lines: u64,
+    report_at: Time,
+}
+
+impl Limiter {
+    pub(super) fn new() -> Self {
+        Self {
+            all: Bucket::new(LOG_SHARE),
+            by_subject: BTreeMap::new(),
+            hasher: RandomState::new(),
+            next_report: None,
+        }
+    }
+
+    /// Returns whether any line is admitted now, whatever its subject. If not, the line counts as
+    /// suppressed.
+    pub(super) fn admits_any(&mut self, is_detail: bool, now: Time) -> bool {
+        let is_admitted = self.all.admits(is_detail, now);
+        if !is_admitted {
+            let report_at = self.all.suppress(None, now);
+            self.report_by(report_at);
+        }
+        is_admitted
+    }
+
+    /// Returns whether a line about `subject` is admitted, after [`Limiter::admits_any`]. If not,
+    /// the line counts as suppressed.
+    ///
+    /// A detail is a line that is only logged on request: the last half of each share is kept for
+    /// the other lines.
+    pub(super) fn admits(&mut self, subject: &str, is_detail: bool, now: Time) -> bool {
+        for (owner, share) in owners(subject) {
+            let bucket = self.bucket(owner, share, now);
+            if !bucket.admits(is_detail, now) {
+                let report_at = bucket.suppress(Some(owner), now);
+                self.report_by(report_at);
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Takes so many bytes from all shares that a line about `subject` belongs to.
+    pub(super) fn charge(&mut self, subject: &str, bytes: usize, now: Time) {
+        for (owner, share) in owners(subject) {
+            self.bucket(owner, share, now).charge(bytes, now);
+        }
+        self.all.charge(bytes, now);
+    }
+
+    /// Returns when [`Limiter::take_report`] has something next.
+    pub(super) fn poll_timeout(&self) -> Option<Time> {
+        self.next_report
+    }
+
+    /// Returns a count of suppressed lines that is due.
+    pub(super) fn take_report(&mut self, now: Time) -> Option<Suppressed> {
+        self.next_report.filter(|at| *at <= now)?;
+        self.take_first(now)
+    }
+
+    /// Returns a count of suppressed lines, due or not: for the end of the log.
+    pub(super) fn take_any(&mut self) -> Option<Suppressed> {
+        self.next_report?;
+        self.take_first(Time::ZERO + Duration::MAX)
+    }
+
+    fn take_first(&mut self, due: Time) -> Option<Suppressed> {
+        let buckets = self.by_subject.values_mut().chain([&mut self.all]);
+        let found = buckets.filter(|it| it.report_at().is_some_and(|at| at <= due));
+        let count = found.map(|it| it.suppressed.take()).next().flatten();
+        if count.is_none() {
+            let buckets = self.by_subject.values().chain([&self.all]);
+            self.next_report = buckets.filter_map(Bucket::report_at).min();
+        }
+        let Count { subject, lines, .. } = *count?;
+        Some(Suppressed {
+            subject,
+            count: lines,
+        })
+    }
+
+    fn report_by(&mut self, at: Time) {
+        self.next_report = Some(self.next_report.map_or(at, |next| next.min(at)));
+    }
+
+    /// Returns the bucket of a subject or directory, which is full if it is not remembered.
+    fn bucket(&mut self, owner: &str, share: LogShare, now: Time) -> &mut Bucket {
+        let key = self.hasher.hash_one(owner);
+        if !self.by_subject.contains_key(&key) && self.by_subject.len() >= MAX_LOG_SHARES {
+            self.forget_some(now);
+        }
+        let new = || Bucket::new(share);
+        self.by_subject.entry(key).or_insert_with(new)
+    }
+
+    /// Forgets the full buckets, or the fullest if none is full.
+    fn forget_some(&mut self, now: Time) {
+        let is_used = |bucket: &Bucket| bucket.full_at > now || bucket.suppressed.is_some();
+        self.by_subject.retain(|_, bucket| is_used(bucket));
+        if self.by_subject.len() < MAX_LOG_SHARES {
+            return;
+        }
+        let fullest = self.by_subject.iter().min_by_key(|(_, it)| it.full_at);
+        let fullest = fullest.map(|(key, _)| *key);
+        let forgotten = fullest.and_then(|key| self.by_subject.remove(&key));
+        if let Some(count) = forgotten.and_then(|bucket| bucket.suppressed) {
+            self.all.suppress(None, now);
+            if let Some(all) = &mut self.all.suppressed {
+                all.lines += count.lines - 1;
+            }
+        }
+    }
+}
+
+impl Bucket {
+    fn new(share: LogShare) -> Self {
+        Self {
+            share,
+            full_at: Time::ZERO,
+            suppressed: None,
+        }
+    }
+
+    fn admits(&self, is_detail: bool, now: Time) -> bool {
+        let LogShare { burst, rate } = self.share;
+        let usable = if is_detail { burst / 2 } else { burst };
+        let missing = self.full_at.saturating_since(now);
+        missing < Duration::from_secs(1) * usable / rate
+    }
+
+    fn charge(&mut self, bytes: usize, now: Time) {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let refill = Duration::from_secs(1) * bytes / self.share.rate;
+        self.full_at = self.full_at.max(now) + refill;
+    }
+
+    /// Counts a line. Returns when to report the count.
+    fn suppress(&mut self, subject: Option<&str>, now: Time) -> Time {
+        let count = self.suppressed.get_or_insert_with(|| {
+            Box::new(Count {
+                subject: subject.map(Into::into),
+                lines: 0,
+                report_at: now + LOG_REPORT_INTERVAL,
+            })
+        });
+        count.lines += 1;
+        count.report_at
+    }
+
+    fn report_at(&self) -> Option<Time> {
+        self.suppressed.as_ref().map(|count| count.report_at)
+    }
+}
+
+/// Returns what has a share of its own in the lines about `subject`: itself, and the directory of a
+/// socket, with a slash at its end.
+fn owners(subject: &str) -> impl Iterator<Item = (&str, LogShare)> {
+    let directory = match subject.rfind('/') {
+        Some(at) if subject.starts_with('/') => &subject[..=at],
+        _ => "",
+    };
+    [
+        (subject, LOG_SHARE_OF_PLUGIN),
+        (directory, LOG_SHARE_OF_DIRECTORY),
+    ]
+    .into_iter()
+    .filter(|(owner, _)| !owner.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINE: usize = 100;
+
+    /// Logs a line about `subject` if it is admitted, as the logger does.
+    fn log(limiter: &mut Limiter, subject: &str, is_detail: bool, now: Time) -> bool {
+        let is_admitted =
+            limiter.admits_any(is_detail, now) && limiter.admits(subject, is_detail, now);
+        if is_admitted {
+            limiter.charge(subject, LINE, now);
+        }
+        is_admitted
+    }
+
+    /// Returns how many bytes are admitted of a flood about subjects that are named by a number,
+    /// 10,000 lines in each second.
+    fn flood(limiter: &mut Limiter, seconds: u64, name: impl Fn(u64) -> String) -> Vec<usize> {
+        let mut bytes = vec![0; usize::try_from(seconds).unwrap()];
+        for n in 0..seconds * 10_000 {
+            let now = Time::ZERO + Duration::from_micros(n * 100);
+            if log(limiter, &name(n), false, now) {
+                bytes[usize::try_from(n / 10_000).unwrap()] += LINE;
+            }
+        }
+        bytes
+    }
+
+    fn assert_about(found: usize, expected: u32) {
+        let expected = usize::try_from(expected).unwrap();
+        let is_near = found.abs_diff(expected) <= 2 * LINE;
+        assert!(is_near, "{found} is not about {expected}");
+    }
+
+    #[test]
+    fn one_plugin_gets_its_burst_and_then_its_rate() {
+        let mut limiter = Limiter::new();
+        let LogShare { burst, rate } = LOG_SHARE_OF_PLUGIN;
+        let bytes = flood(&mut limiter, 4, |_| "DevicePlugin a".to_owned());
+        assert_about(bytes[0], burst + rate);
+        for second in &bytes[1..] {
+            assert_about(*second, rate);
+        }
+    }
+
+    #[test]
+    fn sockets_with_ever_new_names_get_the_share_of_their_directory() {
+        let mut limiter = Limiter::new();
+        let LogShare { burst, rate } = LOG_SHARE_OF_DIRECTORY;
+        let bytes = flood(&mut limiter, 4, |n| format!("/r/evil/{n}.sock"));
+        assert_about(bytes[0], burst + rate);
+        assert_about(bytes[3], rate);
+        let now = Time::from_millis(4000);
+        assert!(log(&mut limiter, "/r/honest.sock", false, now));
+    }
+
+    #[test]
+    fn all_plugins_together_get_the_share_of_all() {
+        let mut limiter = Limiter::new();
+        let LogShare { burst, rate } = LOG_SHARE;
+        let bytes = flood(&mut limiter, 4, |n| format!("/r/{}/{n}.sock", n % 1000));
+        assert_about(bytes[0], burst + rate);
+        assert_about(bytes[3], rate);
+        assert!(limiter.by_subject.len() <= MAX_LOG_SHARES);
+        let worst = bytes[0] + bytes[1];
+        assert!(worst < 2 * 64 * 1024, "{worst}");
+    }
+
+    #[test]
+    fn a_noisy_plugin_is_not_forgotten_because_others_log_once() {
+        let mut limiter = Limiter::new();
+        while log(&mut limiter, "DevicePlugin a", false, Time::ZERO) {}
+        for n in 0..MAX_LOG_SHARES * 2 {
+            log(&mut limiter, &format!("CSIPlugin {n}"), false, Time::ZERO);
+        }
+        assert!(!limiter.admits("DevicePlugin a", false, Time::ZERO));
+    }
+
+    #[test]
+    fn details_leave_half_of_a_share_to_the_other_lines() {
+        let mut limiter = Limiter::new();
+        let mut details = 0;
+        while log(&mut limiter, "/r/a.sock", true, Time::ZERO) {
+            details += LINE;
+        }
+        assert_about(details, LOG_SHARE_OF_PLUGIN.burst / 2);
+        assert!(log(&mut limiter, "/r/a.sock", false, Time::ZERO));
+    }
+
+    #[test]
+    fn suppressed_lines_are_counted_and_reported_after_the_interval_even_in_silence() {
+        let mut limiter = Limiter::new();
+        assert_eq!(limiter.poll_timeout(), None);
+        while log(&mut limiter, "/r/a.sock", false, Time::ZERO) {}
+        let early = Time::from_millis(10);
+        assert!(!log(&mut limiter, "/r/a.sock", false, early));
+        let due = Time::ZERO + LOG_REPORT_INTERVAL;
+        assert_eq!(limiter.poll_timeout(), Some(due));
+        assert_eq!(limiter.take_report(early), None);
+        let expected = Suppressed {
+            subject: Some("/r/a.sock".into()),
+            count: 2,
+        };
+        assert_eq!(limiter.take_report(due), Some(expected));
+        assert_eq!(limiter.take_report(due), None);
+        assert_eq!(limiter.poll_timeout(), None);
+    }
+
+    #[test]
+    fn every_suppressed_line_is_in_a_report_at_the_end() {
+        let mut limiter = Limiter::new();
+        let mut suppressed = 0;
+        for n in 0..100_000_u64 {
+            let subject = format!("/r/{}/{}.sock", n % 300, n % 3000);
+            let now = Time::ZERO + Duration::from_micros(n);
+            suppressed += u64::from(!log(&mut limiter, &subject, n % 2 == 0, now));
+        }
+        let mut reported = 0;
+        while let Some(report) = limiter.take_any() {
+            reported += report.count;
+        }
+        assert!(suppressed > 90_000);
+        assert_eq!(reported, suppressed);
+        assert_eq!(limiter.poll_timeout(), None);
+    }
+}

@@ -1,0 +1,346 @@
+//! The daemon's log: lines on standard error, of which no peer can cause too many, and which never
+//! wait for a reader.
+//!
+//! ```text
+//! 2026-01-31T12:00:00.250Z INFO  watching /var/lib/kubelet/plugins_registry
+//!
+//! log::info!() --> filter --> limiter --> buffer --> sink --> standard error
+//!                                |           |
+//!             lines suppressed <-+           +-> lines lost
+//! ```
+//!
+//! A line that is about a socket or a plugin begins with its path or name and `": "`, and counts
+//! against the share of that socket or plugin. Lines of the daemon about itself ([`OWN`]) are
+//! always admitted.
+
+mod buffer;
+mod limiter;
+mod sink;
+
+use std::fmt::{self, Write as _};
+use std::io::{self, Stderr, Write as _};
+use std::panic;
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Duration;
+
+use log::{Level, Log, Metadata, Record};
+
+use self::buffer::{Buffer, Origin};
+use self::limiter::{Limiter, Suppressed};
+use self::sink::Sink;
+use super::clock::Clock;
+use super::time_of_day::TimeOfDay;
+use crate::time::Time;
+
+/// What `log::info!()` and its like end in once it is installed.
+///
+/// Its owner calls [`Logger::handle_timeout`] when [`Logger::poll_timeout`] has passed, and
+/// [`Logger::finish`] at the end.
+#[derive(Debug)]
+pub struct Logger {
+    filter: Filter,
+    clock: Clock,
+    sink: Sink<Stderr>,
+    state: Mutex<State>,
+}
+
+/// Knows which records are wanted, and is never given one.
+struct Filter(Box<dyn Log>);
+
+#[derive(Debug)]
+struct State {
+    limiter: Limiter,
+    buffer: Buffer,
+    /// The beginning of a line whose subject is not known yet.
+    beginning: String,
+}
+
+impl Logger {
+    /// Installs a logger for the records that `filter` is enabled for, and for panics.
+    ///
+    /// Returns `None` if there is a logger already.
+    pub fn install(filter: impl Log + 'static) -> Option<&'static Self> {
+        let logger: &'static Self = Box::leak(Box::new(Self {
+            filter: Filter(Box::new(filter)),
+            clock: Clock::start(),
+            sink: Sink::new(io::stderr()),
+            state: Mutex::new(State {
+                limiter: Limiter::new(),
+                buffer: Buffer::default(),
+                beginning: String::new(),
+            }),
+        }));
+        log::set_logger(logger).ok()?;
+        panic::set_hook(Box::new(|panic| logger.print(&format!("plugind: {panic}"))));
+        Some(logger)
+    }
+
+    /// Writes a line as it is, after those that wait.
+    pub fn print(&self, line: &str) {
+        match self.state.try_lock() {
+            Ok(state) => self.print_in_turn(state, line),
+            Err(TryLockError::Poisoned(state)) => self.print_in_turn(state.into_inner(), line),
+            // A panic while a line is being formatted.
+            Err(TryLockError::WouldBlock) => {
+                let _ = self.sink.write(format!("{line}\n").as_bytes());
+            }
+        }
+    }
+
+    fn print_in_turn(&self, mut state: MutexGuard<'_, State>, line: &str) {
+        let (bytes, start) = state.buffer.begin_line();
+        let _ = writeln!(bytes, "{line}");
+        let now = self.clock.now();
+        state
+            .buffer
+            .end_line(start, Origin::Daemon, &self.sink, now);
+    }
+
+    /// Returns how long to wait at most before [`Logger::handle_timeout`]; `None`: nothing is due
+    /// before the next record.
+    pub fn poll_timeout(&self) -> Option<Duration> {
+        let state = self.state();
+        let retry = state.buffer.poll_timeout();
+        let next = state.limiter.poll_timeout().into_iter().chain(retry).min();
+        next.map(|at| self.clock.until(at))
+    }
+
+    /// Writes what could not be written before, and reports suppressed and lost lines.
+    pub fn handle_timeout(&self) {
+        let mut state = self.state();
+        if state.limiter.poll_timeout().is_none() && state.buffer.poll_timeout().is_none() {
+            return;
+        }
+        let now = self.clock.now();
+        while let Some(suppressed) = state.limiter.take_report(now) {
+            state.report(&suppressed, &self.sink, now);
+        }
+        if state.buffer.poll_timeout().is_some_and(|at| at <= now) {
+            state.buffer.flush(&self.sink, now);
+        }
+        state.report_lost(&self.sink, now);
+    }
+
+    /// Reports everything that was not logged, due or not, and tries once more to write what waits.
+    pub fn finish(&self) {
+        let mut state = self.state();
+        let now = self.clock.now();
+        while let Some(suppressed) = state.limiter.take_any() {
+            state.report(&suppressed, &self.sink, now);
+        }
+        state.buffer.flush(&self.sink, now);
+        state.report_lost(&self.sink, now);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Log for Logger {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        self.filter.0.enabled(metadata)
+    }
+
+    fn log(&self, record: &Record<'_>) {
+        if self.enabled(record.metadata()) {
+            let now = self.clock.now();
+            self.state().log(record, &self.sink, now);
+        }
+    }
+
+    fn flush(&self) {
+        let now = self.clock.now();
+        self.state().buffer.flush(&self.sink, now);
+    }
+}
+
+impl State {
+    fn log(&mut self, record: &Record<'_>, sink: &Sink<Stderr>, now: Time) {
+        let level = record.level();
+        if OWN.contains(&record.target()) {
+            return self.write(level, record.args(), sink, now);
+        }
+        let is_detail = level >= Level::Debug;
+        if !self.limiter.admits_any(is_detail, now) {
+            return;
+        }
+        self.beginning.clear();
+        let (bytes, start) = self.buffer.begin_line();
+        let mut line = Line {
+            level,
+            now,
+            limiter: &mut self.limiter,
+            beginning: &mut self.beginning,
+            subject: None,
+            bytes,
+        };
+        if line.write(record.args()).is_err() {
+            return self.buffer.take_back(start);
+        }
+        let subject = line.subject.unwrap_or_default();
+        let length = line.bytes.len() - start;
+        self.limiter.charge(&self.beginning[..subject], length, now);
+        self.buffer.end_line(start, Origin::Peer, sink, now);
+        self.report_lost(sink, now);
+    }
+
+    /// Writes a line that is always admitted.
+    fn write(&mut self, level: Level, args: &fmt::Arguments<'_>, sink: &Sink<Stderr>, now: Time) {
+        let (bytes, start) = self.buffer.begin_line();
+        let _ = write_head(bytes, level).and_then(|()| writeln!(bytes, "{args}"));
+        self.buffer.end_line(start, Origin::Daemon, sink, now);
+    }
+
+    fn report(&mut self, suppressed: &Suppressed, sink: &Sink<Stderr>, now: Time) {
+        let Suppressed { subject, count } = suppressed;
+        let subject = subject.as_deref().unwrap_or("log");
+        let args = format_args!("{subject}: {count} lines suppressed, because there are too many");
+        self.write(Level::Warn, &args, sink, now);
+    }
+
+    fn report_lost(&mut self, sink: &Sink<Stderr>, now: Time) {
+        if let Some(count) = self.buffer.take_lost() {
+            let args = format_args!("log: {count} lines lost, because standard error was not read");
+            self.write(Level::Warn, &args, sink, now);
+        }
+    }
+}
+
+/// A line that is being formatted. Formatting ends in an error as soon as the line's subject is
+/// known and has used up its share: what is suppressed costs little.
+struct Line<'a> {
+    level: Level,
+    now: Time,
+    limiter: &'a mut Limiter,
+    beginning: &'a mut String,
+    /// How much of the beginning is the subject, once that is known.
+    subject: Option<usize>,
+    bytes: &'a mut Vec<u8>,
+}
+
+impl Line<'_> {
+    fn write(&mut self, args: &fmt::Arguments<'_>) -> fmt::Result {
+        self.write_fmt(*args)?;
+        if self.subject.is_none() {
+            self.begin(0)?;
+        }
+        self.bytes.push(b'\n');
+        Ok(())
+    }
+
+    /// The first bytes of what is to be shown are the line's subject.
+    fn begin(&mut self, subject: usize) -> fmt::Result {
+        self.subject = Some(subject);
+        let is_detail = self.level >= Level::Debug;
+        let name = &self.beginning[..subject];
+        if !self.limiter.admits(name, is_detail, self.now) {
+            return Err(fmt::Error);
+        }
+        write_head(self.bytes, self.level).map_err(|_| fmt::Error)?;
+        self.bytes.extend_from_slice(self.beginning.as_bytes());
+        Ok(())
+    }
+}
+
+impl fmt::Write for Line<'_> {
+    fn write_str(&mut self, part: &str) -> fmt::Result {
+        if self.subject.is_some() {
+            self.bytes.extend_from_slice(part.as_bytes());
+            return Ok(());
+        }
+        let searched = self.beginning.len().saturating_sub(1);
+        self.beginning.push_str(part);
+        // The last byte that was searched may be the colon; what is before it is whole characters.
+        let tail = self
+            .beginning
+            .as_bytes()
+            .get(searched..)
+            .unwrap_or_default();
+        match tail.windows(2).position(|two| two == b": ") {
+            Some(at) => self.begin(searched + at),
+            None => Ok(()),
+        }
+    }
+}
+
+fn write_head(bytes: &mut Vec<u8>, level: Level) -> io::Result<()> {
+    let moment = TimeOfDay::now();
+    write!(bytes, "{moment} {level:<5} ")
+}
+
+impl fmt::Debug for Filter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Filter")
+    }
+}
+
+/// The modules whose lines are about the daemon itself: its start, its end, its signals and its
+/// files. No peer can make them log.
+const OWN: [&str; 4] = [
+    "plugind::daemon::lock",
+    "plugind::daemon::roots",
+    "plugind::daemon::run",
+    "plugind::daemon::state_file",
+];
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    /// Has a line formatted. Returns its subject, or `None` if the line is suppressed.
+    fn subject(limiter: &mut Limiter, args: &fmt::Arguments<'_>) -> Option<String> {
+        let (mut beginning, mut bytes) = (String::new(), Vec::new());
+        let mut line = Line {
+            level: Level::Info,
+            now: Time::ZERO,
+            limiter,
+            beginning: &mut beginning,
+            subject: None,
+            bytes: &mut bytes,
+        };
+        line.write(args).ok()?;
+        let subject = line.subject.unwrap();
+        let text = String::from_utf8(bytes).unwrap();
+        assert!(text.ends_with(&format!(" INFO  {args}\n")), "{text}");
+        Some(beginning[..subject].to_owned())
+    }
+
+    #[test]
+    fn the_subject_is_what_comes_before_the_first_colon_however_the_line_is_put_together() {
+        let mut limiter = Limiter::new();
+        let mut of = |args: fmt::Arguments<'_>| subject(&mut limiter, &args).unwrap();
+        let path = "/r/a.sock";
+        assert_eq!(of(format_args!("{path}: attempt {}: done", 3)), path);
+        assert_eq!(of(format_args!("{path}{}{}done: x", ':', ' ')), path);
+        assert_eq!(of(format_args!("é{path}ü: done")), "é/r/a.sockü");
+        assert_eq!(of(format_args!("no subject at {path}:")), "");
+        assert_eq!(of(format_args!("")), "");
+    }
+
+    #[test]
+    fn the_rest_of_a_suppressed_line_is_not_even_formatted() {
+        struct Costly;
+        impl fmt::Display for Costly {
+            fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+                panic!("it is formatted");
+            }
+        }
+        let mut limiter = Limiter::new();
+        limiter.charge("/r/a.sock", 20_000, Time::ZERO);
+        let suppressed = subject(&mut limiter, &format_args!("/r/a.sock: {Costly}"));
+        assert_eq!(suppressed, None);
+    }
+
+    #[test]
+    fn the_modules_whose_lines_are_always_admitted_exist() {
+        for module in OWN {
+            let path = module.replace("plugind::", "src/").replace("::", "/") + ".rs";
+            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+            assert!(path.exists(), "{}", path.display());
+        }
+        assert!(module_path!().starts_with("plugind::daemon::logger"));
+    }
+}

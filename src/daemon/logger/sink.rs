@@ -1,0 +1,171 @@
+//! Writing to standard error without ever waiting for its reader.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+
+use nix::errno::Errno;
+use nix::libc::{O_NONBLOCK, PIPE_BUF};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{MsgFlags, send};
+use nix::unistd::write;
+use rustix::fs::{FileType, fstat};
+
+/// A descriptor that others may share, so its flags are left alone.
+#[derive(Debug)]
+pub(super) struct Sink<F> {
+    fd: F,
+    way: Way,
+}
+
+/// How to write without waiting.
+#[derive(Debug)]
+enum Way {
+    /// A pipe was opened a second time: O_NONBLOCK belongs to that opening alone.
+    Reopened(File),
+    /// send(2) can be told not to wait.
+    Socket,
+    /// A regular file never waits for a reader.
+    Regular,
+    /// poll(2) tells when there is room for [`PIPE_BUF`] bytes.
+    Polled,
+}
+
+impl<F: AsFd> Sink<F> {
+    pub(super) fn new(fd: F) -> Self {
+        let way = way(&fd);
+        Self { fd, way }
+    }
+
+    /// Writes the beginning of `bytes`, in one system call where the descriptor allows it. EAGAIN
+    /// if there is no room.
+    pub(super) fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
+        loop {
+            let written = match &self.way {
+                Way::Reopened(file) => write(file, bytes),
+                Way::Socket => {
+                    let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
+                    send(self.fd.as_fd().as_raw_fd(), bytes, flags)
+                }
+                Way::Regular => write(&self.fd, bytes),
+                Way::Polled => self.write_polled(bytes),
+            };
+            if written != Err(Errno::EINTR) {
+                return written;
+            }
+        }
+    }
+
+    fn write_polled(&self, bytes: &[u8]) -> Result<usize, Errno> {
+        let mut polled = [PollFd::new(self.fd.as_fd(), PollFlags::POLLOUT)];
+        if poll(&mut polled, PollTimeout::ZERO)? == 0 {
+            return Err(Errno::EAGAIN);
+        }
+        write(&self.fd, &bytes[..bytes.len().min(PIPE_BUF)])
+    }
+}
+
+/// Returns how to write to a descriptor. Where its kind is unknown or a pipe cannot be opened again
+/// (no `/proc`, another user's pipe), it is polled.
+fn way(fd: &impl AsFd) -> Way {
+    let Ok(stat) = fstat(fd) else {
+        return Way::Polled;
+    };
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::Fifo => reopen(fd).map_or(Way::Polled, Way::Reopened),
+        FileType::Socket => Way::Socket,
+        FileType::RegularFile => Way::Regular,
+        _ => Way::Polled,
+    }
+}
+
+fn reopen(fd: &impl AsFd) -> io::Result<File> {
+    let path = format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd());
+    let mut options = OpenOptions::new();
+    options.write(true).custom_flags(O_NONBLOCK);
+    options.open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+    use std::os::fd::OwnedFd;
+    use std::os::unix::net::UnixStream;
+
+    use nix::fcntl::{FcntlArg, OFlag, fcntl};
+    use nix::pty::openpty;
+
+    use super::*;
+
+    /// Writes until there is no room. Returns how many bytes that took.
+    fn fill(sink: &Sink<OwnedFd>) -> usize {
+        let mut total = 0;
+        loop {
+            match sink.write(&[b'x'; 1000]) {
+                Ok(n) => total += n,
+                Err(errno) => {
+                    assert_eq!(errno, Errno::EAGAIN);
+                    return total;
+                }
+            }
+        }
+    }
+
+    fn is_blocking(fd: &impl AsFd) -> bool {
+        let flags = fcntl(fd, FcntlArg::F_GETFL).unwrap();
+        !OFlag::from_bits_truncate(flags).contains(OFlag::O_NONBLOCK)
+    }
+
+    #[test]
+    fn a_full_pipe_or_socket_or_terminal_is_not_waited_for_and_stays_as_it_was() {
+        let (pipe_reader, pipe) = nix::unistd::pipe().unwrap();
+        let (socket_reader, socket) = UnixStream::pair().unwrap();
+        let terminal = openpty(None, None).unwrap();
+        let ends: [(OwnedFd, OwnedFd, bool); 4] = [
+            (
+                pipe_reader.try_clone().unwrap(),
+                pipe.try_clone().unwrap(),
+                false,
+            ),
+            (pipe_reader, pipe, true),
+            (socket_reader.into(), socket.into(), false),
+            (terminal.master, terminal.slave, false),
+        ];
+        for (reader, writer, is_polled) in ends {
+            let shared = writer.try_clone().unwrap();
+            let mut sink = Sink::new(writer);
+            if is_polled {
+                sink.way = Way::Polled;
+            }
+            let taken = fill(&sink);
+            assert!(is_blocking(&shared));
+            let mut reader = File::from(reader);
+            let mut left = taken;
+            while left > 0 {
+                left -= reader.read(&mut vec![0; left]).unwrap();
+            }
+            assert_eq!(sink.write(b"next"), Ok(4));
+            reader.read_exact(&mut [0; 4]).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_reader_that_has_gone_is_an_error_and_not_a_signal() {
+        let (pipe_reader, pipe) = nix::unistd::pipe().unwrap();
+        let (socket_reader, socket) = UnixStream::pair().unwrap();
+        let sinks = [Sink::new(pipe), Sink::new(socket.into())];
+        drop((pipe_reader, socket_reader));
+        for sink in sinks {
+            assert_eq!(sink.write(b"line\n"), Err(Errno::EPIPE));
+        }
+    }
+
+    #[test]
+    fn a_regular_file_takes_everything_in_one_call() {
+        let file = tempfile::tempfile().unwrap();
+        let sink = Sink::new(OwnedFd::from(file));
+        assert!(matches!(sink.way, Way::Regular));
+        assert_eq!(sink.write(&vec![0; 100_000]), Ok(100_000));
+    }
+}
