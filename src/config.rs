@@ -245,6 +245,18 @@ pub const BRISK_OPERATIONS: usize = 16;
 /// needs that answers, and not long for one that waits.
 pub const PATIENCE_IN_LINE: Duration = Duration::from_millis(100);
 
+/// How many descriptors of the process's limit are kept for what is not a plugin's: the loop, the
+/// watches, the log, files, and the start of a program (kubelet: no such limit).
+pub const DESCRIPTOR_RESERVE: usize = 32;
+
+/// How often a registered plugin is asked whether it is there that has no descriptor to watch it by
+/// (kubelet: does not notice).
+pub const SLOW_CHECK: Duration = Duration::from_secs(30);
+
+/// How much longer than [`SLOW_CHECK`] it takes for each plugin that has none: a hundred checks per
+/// second at most, however many there are.
+pub const SLOW_CHECK_SHARE: Duration = Duration::from_millis(10);
+
 /// How often every socket is looked at again although nothing happened: a safety net that should
 /// never catch anything (kubelet: every second).
 pub const RESYNC_INTERVAL: Duration = Duration::from_secs(300);

@@ -13,12 +13,15 @@ use std::process::{Child, Command};
 use nix::errno::Errno;
 use nix::libc;
 use nix::sys::prctl;
+use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::{getpid, getppid};
 
+use super::descriptors;
+
 /// Starts a program with no signal blocked: the daemon's own mask, which keeps SIGTERM for its
 /// loop, would make the program and all that it starts deaf to it. Nor do its timers have the
-/// daemon's little slack, which programs hand down like the mask.
+/// daemon's little slack, which programs hand down like the mask, nor its limit of descriptors.
 ///
 /// If the program is to die with this thread, the kernel kills it when the thread ends, however
 /// that happens. PR_SET_PDEATHSIG(2const): "the parent in this case is considered to be the thread
@@ -26,6 +29,7 @@ use nix::unistd::{getpid, getppid};
 /// What the program starts itself is not killed, nor is a program that is set-user-ID.
 pub(super) fn spawn(command: &mut Command, dies_with_thread: bool) -> io::Result<Child> {
     let parent = getpid();
+    let limit = descriptors::limit_of_programs();
     let prepare = move || {
         SigSet::empty().thread_set_mask()?;
         if dies_with_thread {
@@ -37,12 +41,15 @@ pub(super) fn spawn(command: &mut Command, dies_with_thread: bool) -> io::Result
         }
         // Whoever can't have slack has none to lose.
         let _ = prctl::set_timerslack(USUAL_SLACK);
+        if let Some((soft, hard)) = limit {
+            setrlimit(Resource::RLIMIT_NOFILE, soft, hard)?;
+        }
         Ok(())
     };
     // SAFETY: between fork and exec only async-signal-safe functions may be called, which
     // signal-safety(7) lists. `prepare` fills a set on its stack and calls pthread_sigmask, which
-    // is one of them, as is getppid, and prctl(2), which is a system call and nothing else; it
-    // neither allocates nor locks, also when it makes an errno an `io::Error`.
+    // is one of them, as is getppid, and prctl(2) and setrlimit(2), which are system calls and
+    // nothing else; it neither allocates nor locks, also when it makes an errno an `io::Error`.
     unsafe { command.pre_exec(prepare) };
     command.spawn()
 }

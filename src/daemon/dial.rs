@@ -112,6 +112,7 @@ fn dial_error(error: &io::Error) -> DialError {
         Errno::EAGAIN => DialError::Busy,
         Errno::ENOENT | Errno::ENOTDIR => DialError::Gone,
         Errno::EACCES | Errno::EPERM => DialError::Denied,
+        Errno::EMFILE | Errno::ENFILE => DialError::NoDescriptors,
         Errno::UnknownErrno => DialError::Other(error.to_string()),
         errno => DialError::Other(errno.desc().to_owned()),
     }
@@ -234,6 +235,13 @@ mod tests {
             let _listener = listen_at(&path, dir.path());
             assert_eq!(UnixStream::connect(&path).is_ok(), extra == 0);
             assert!(dial(&path, Some(identity_of(&path))).is_ok());
+        }
+    }
+
+    #[test]
+    fn used_up_descriptors_are_told_apart_from_what_is_wrong_with_a_socket() {
+        for errno in [Errno::EMFILE, Errno::ENFILE] {
+            assert_eq!(dial_error(&errno.into()), DialError::NoDescriptors);
         }
     }
 

@@ -22,6 +22,7 @@ mod child;
 mod clock;
 mod connection;
 mod connections;
+mod descriptors;
 mod dial;
 mod guards;
 mod hold;

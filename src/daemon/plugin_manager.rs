@@ -228,6 +228,12 @@ impl PluginManager {
         }
     }
 
+    /// Sets how many descriptors the process may have: what is open because of plugins stays some
+    /// below that. Until then, the limit is only met when the system refuses one more.
+    pub fn set_descriptor_limit(&mut self, limit: usize) {
+        self.manager.set_descriptor_limit(limit);
+    }
+
     /// Whether [`PluginManager::stop`] has been followed to its end.
     pub fn is_stopped(&self) -> bool {
         self.manager.is_stopped()

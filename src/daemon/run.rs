@@ -8,7 +8,7 @@ use std::process;
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
 
-use super::{Logger, PluginManager, SetupError, Signals, child, signals, trust};
+use super::{Logger, PluginManager, SetupError, Signals, child, descriptors, signals, trust};
 use crate::config::{DaemonConfig, Exec, HandlerConfig};
 use crate::escape;
 use crate::handler::{ExecHandler, HandlerTable, Inventory, built_in};
@@ -28,7 +28,9 @@ impl Daemon {
         let handled = [signals::ENDING, signals::ASKING].concat();
         let signals = Signals::block(&handled).map_err(SetupError::Signals)?;
         let (handlers, _) = handlers(&config.handlers)?;
+        let limit = descriptors::raise_limit();
         let mut plugins = PluginManager::new(&config.manager, handlers)?;
+        plugins.set_descriptor_limit(limit);
         // `run` takes the turns on the thread that it is called on: in `plugind`, the only one.
         plugins.kill_programs_with_thread();
         let woken = plugins.wake_on(signals.as_raw_fd());

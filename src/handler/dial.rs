@@ -24,6 +24,8 @@ pub enum DialError {
     /// The path leads to a file system of this type, which may not answer: a plugin must not have
     /// everything wait for one.
     MayNotAnswer(String),
+    /// This process, or the system, has used up its descriptors (EMFILE, ENFILE).
+    NoDescriptors,
     /// It took too long.
     TimedOut,
     /// Something else, in the system's words.
@@ -44,6 +46,7 @@ impl fmt::Display for DialError {
                 "the path leads to a file system that may not answer: file_system={}",
                 escape::text(file_system)
             ),
+            Self::NoDescriptors => f.write_str("the file descriptors are used up"),
             Self::TimedOut => f.write_str("it took too long"),
             Self::Other(words) => write!(f, "{}", escape::text(words)),
         }

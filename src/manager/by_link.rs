@@ -50,6 +50,10 @@ impl<V> ByLink<V> {
         Some(value)
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.values.len()
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = (LinkId, &V)> {
         self.values.iter().map(|(link, value)| (*link, value))
     }

@@ -108,7 +108,7 @@ impl Manager {
                     deadline,
                     shape: Shape::Call,
                 };
-                self.dial_endpoint(&path, Request::Call(call), effect);
+                self.dial_endpoint(&path, Request::Call(call), effect, now);
             }
             Effect::Stream { id, stream } => {
                 let (path, deadline) = (stream.endpoint.clone(), now + stream.dial_timeout);
@@ -118,7 +118,7 @@ impl Manager {
                     deadline,
                     shape: Shape::Stream,
                 };
-                self.dial_endpoint(&path, Request::Stream(stream), effect);
+                self.dial_endpoint(&path, Request::Stream(stream), effect, now);
             }
             Effect::Spawn { id, program } => self.spawn(handler, id, program, now),
             Effect::Connect { id, endpoint } => {
@@ -128,7 +128,7 @@ impl Manager {
                     deadline: now + DIAL_TIMEOUT,
                     shape: Shape::Connection { is_told: false },
                 };
-                self.dial_endpoint(&endpoint, Request::Nothing, effect);
+                self.dial_endpoint(&endpoint, Request::Nothing, effect, now);
             }
             Effect::SetTimer { id, at } => {
                 self.effects.open.insert(id, Open::Timer(handler));
@@ -149,7 +149,8 @@ impl Manager {
         }
     }
 
-    fn dial_endpoint(&mut self, path: &Path, request: Request, effect: EffectCall) {
+    fn dial_endpoint(&mut self, path: &Path, request: Request, effect: EffectCall, now: Time) {
+        self.make_room(now); // If there is none, the system may still have one.
         let link = self.links.add(Owner::Effect(effect), Some(request));
         self.effects.open.insert(effect.id, Open::Call(link));
         self.set_link_deadline(link, effect.deadline);
@@ -217,7 +218,10 @@ impl Manager {
         }
     }
 
-    pub(super) fn dial_failed(&mut self, id: LinkId, error: DialError) {
+    pub(super) fn dial_failed(&mut self, id: LinkId, error: DialError, now: Time) {
+        if error == DialError::NoDescriptors {
+            self.descriptors_used_up(now);
+        }
         let Some(mut link) = self.links.remove(id) else {
             return;
         };

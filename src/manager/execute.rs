@@ -20,7 +20,7 @@ use super::{Manager, Output, Wake};
 use crate::config::{GET_INFO_TIMEOUT, MAX_GET_INFO_REPLY, MAX_NOTIFY_REPLY};
 use crate::escape;
 use crate::grpc::CallError;
-use crate::handler::{Answer, EndpointUse, Plugin, Reason, Ticket};
+use crate::handler::{Answer, DialError, EndpointUse, Plugin, Reason, Ticket};
 use crate::proto::pluginregistration::{InfoRequest, RegistrationStatus, registration};
 use crate::time::Time;
 use crate::watch::Identity;
@@ -198,7 +198,7 @@ impl Manager {
         for command in commands.drain(..) {
             log_command(attempt, &command);
             match command {
-                Command::Dial => self.dial(attempt),
+                Command::Dial => self.dial(attempt, now),
                 Command::CheckEndpoint(plugin, until) => {
                     self.check_endpoint(attempt, &plugin, until);
                 }
@@ -232,7 +232,11 @@ impl Manager {
         }
     }
 
-    fn dial(&mut self, attempt: &mut Attempt) {
+    fn dial(&mut self, attempt: &mut Attempt, now: Time) {
+        if self.room_for_operations() == 0 || !self.make_room(now) {
+            let refused = Event::DialFailed(DialError::NoDescriptors);
+            return self.push_event(attempt.id, refused);
+        }
         let link = self.links.add(Owner::Operation(attempt.id), None);
         attempt.link = Some(link);
         let identity = Some(attempt.identity);

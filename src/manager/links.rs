@@ -45,6 +45,12 @@ pub(super) enum Owner {
     Effect(EffectCall),
 }
 
+impl Owner {
+    fn is_operation(&self) -> bool {
+        matches!(self, Self::Operation(_) | Self::Endpoint(_))
+    }
+}
+
 /// A call or connection that a handler wants made.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EffectCall {
@@ -116,11 +122,14 @@ pub(super) struct Links {
     /// Each in a place of its own: the list stays as long as it ever was.
     by_id: ByLink<Box<Link>>,
     last: u64,
+    /// How many are an operation's.
+    of_operations: usize,
 }
 
 impl Links {
     pub(super) fn add(&mut self, owner: Owner, request: Option<Request>) -> LinkId {
         self.last += 1;
+        self.of_operations += usize::from(owner.is_operation());
         let id = LinkId(self.last);
         let link = Link {
             owner,
@@ -145,7 +154,27 @@ impl Links {
     }
 
     pub(super) fn remove(&mut self, id: LinkId) -> Option<Link> {
-        self.by_id.remove(id).map(|link| *link)
+        let link = self.by_id.remove(id)?;
+        self.of_operations -= usize::from(link.owner.is_operation());
+        Some(*link)
+    }
+
+    /// Makes a connection a plugin's source of liveness.
+    pub(super) fn become_guard(&mut self, id: LinkId) {
+        if let Some(link) = self.by_id.get_mut(id) {
+            let before = std::mem::replace(&mut link.owner, Owner::Guard);
+            self.of_operations -= usize::from(before.is_operation());
+        }
+    }
+
+    /// Returns how many connections there are, or will be in a moment.
+    pub(super) fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    /// Returns how many of them are an operation's.
+    pub(super) fn of_operations(&self) -> usize {
+        self.of_operations
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (LinkId, &Link)> {

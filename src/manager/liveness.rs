@@ -20,10 +20,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::execute::Attempt;
-use super::links::{LinkId, Owner, Process};
+use super::links::{LinkId, Process};
 use super::operation::Operation;
 use super::reconcile::Target;
-use super::{Backoff, Failure, Manager, Output, Registered, Wake};
+use super::{Backoff, DialError, Failure, Manager, Output, Registered, Wake};
 use crate::config::BACKOFF_INITIAL;
 use crate::config::OnDown;
 use crate::escape;
@@ -54,6 +54,13 @@ pub enum Guard {
     Connection,
 }
 
+impl Health {
+    /// The plugin is watched no longer.
+    pub(super) fn forget_guard(&mut self) {
+        self.guard = None;
+    }
+}
+
 impl Manager {
     /// What becomes of a registered plugin that is down, from now on.
     pub fn set_on_down(&mut self, on_down: OnDown) {
@@ -65,12 +72,17 @@ impl Manager {
         let Some(id) = attempt.take_link() else {
             return;
         };
+        let may_guard = self.may_guard();
         let registered = self.actual.get_mut(&attempt.path);
-        if let (Some(registered), Some(link)) = (registered, self.links.get_mut(id)) {
+        if let (Some(registered), Some(link)) = (registered, self.links.get(id)) {
             let process = link.process;
-            registered.health.guard = Some(id);
             registered.health.process = process;
-            link.owner = Owner::Guard;
+            if !may_guard {
+                self.drop_link(id, now);
+                return self.check_slowly(attempt.path.clone(), now);
+            }
+            registered.health.guard = Some(id);
+            self.links.become_guard(id);
             self.guards.insert(id, attempt.path.clone());
             self.outputs.push_back(Output::Guard { link: id });
             self.forgive_outlived(&attempt.path, process, now);
@@ -142,7 +154,11 @@ impl Manager {
         let Some(registered) = self.actual.get_mut(&plugin.socket) else {
             return;
         };
-        registered.health.checks.fail(now);
+        if registered.health.guard.is_some() {
+            registered.health.checks.fail(now);
+        } else {
+            registered.health.checks.succeed(); // It is checked slowly anyway.
+        }
         registered.health.is_condemned = false;
         let grace = Wake::Grace(plugin.socket.clone());
         self.deadlines.set(grace, None);
@@ -154,6 +170,9 @@ impl Manager {
     /// The plugin did not answer.
     pub(super) fn check_failed(&mut self, path: &Arc<Path>, failure: &Failure, now: Time) {
         self.examine_replaced(path, failure);
+        if *failure == Failure::Dial(DialError::NoDescriptors) {
+            return self.check_slowly(path.clone(), now); // That says nothing about the plugin.
+        }
         let Some(registered) = self.actual.get_mut(path) else {
             return;
         };

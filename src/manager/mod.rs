@@ -20,6 +20,7 @@ mod backoff;
 mod by_link;
 mod by_path;
 mod deadlines;
+mod descriptors;
 mod desired;
 mod effects;
 mod execute;
@@ -72,6 +73,7 @@ use crate::time::Time;
 use crate::watch::Identity;
 use by_path::ByPath;
 use deadlines::Deadlines;
+use descriptors::DescriptorLimit;
 use effects::Effects;
 use execute::Work;
 use links::Links;
@@ -95,6 +97,7 @@ pub struct Manager {
     turns: Turns,
     places: Places,
     links: Links,
+    descriptors: DescriptorLimit,
     /// The connections that guard registered plugins, or did before their process was watched.
     guards: LiteMap<LinkId, Arc<Path>>,
     /// The processes of plugins whose sockets were removed a moment ago.
@@ -270,6 +273,7 @@ impl Manager {
             turns: Turns::default(),
             places: Places::default(),
             links: Links::default(),
+            descriptors: DescriptorLimit::default(),
             guards: LiteMap::new(),
             outlived: LiteMap::new(),
             on_down: OnDown::default(),
@@ -307,7 +311,7 @@ impl Manager {
             Input::Found { path, identity } => self.found(path, identity, now),
             Input::Lost { path } => self.lost(path),
             Input::Connected { link, process } => self.connected(link, process, now),
-            Input::DialFailed { link, error } => self.dial_failed(link, error),
+            Input::DialFailed { link, error } => self.dial_failed(link, error, now),
             Input::Closed { link } => self.closed(link, now),
             Input::Guarded { link, by } => self.guarded(link, by, now),
             Input::ProcessEnded { link } => self.guard_lost(link, now),

@@ -38,7 +38,7 @@ impl Manager {
     /// Looks at every touched socket, and at those for which there is a place now: these go first,
     /// in the order in which they came. True when there was any.
     fn pass(&mut self, now: Time) -> bool {
-        let mut paths = self.places.call();
+        let mut paths = self.places.call(self.room_for_operations());
         for path in &paths {
             if let Some(socket) = self.desired.get_mut(path) {
                 socket.in_line = None;
@@ -105,6 +105,7 @@ impl Manager {
         if self.operations.is_any_at(path) {
             return; // It was looked at twice: something happened to it, and it got a place.
         }
+        let has_room = self.places.is_any_free() && self.room_for_operations() > 0;
         let Some(socket) = self.desired.get_mut(path) else {
             return;
         };
@@ -114,7 +115,7 @@ impl Manager {
         if let Some(until) = socket.backoff.until().filter(|until| now < *until) {
             return self.deadlines.set(Wake::Retry(path.clone()), Some(until));
         }
-        if !self.places.is_any_free() {
+        if !has_room {
             if socket.in_line.is_none() {
                 socket.in_line = Some(self.places.line_up(path.clone(), now));
             }

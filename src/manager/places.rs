@@ -57,11 +57,12 @@ impl Places {
         self.last
     }
 
-    /// The sockets that have waited longest, as many as there are free places: they wait no longer.
+    /// The sockets that have waited longest, as many as there are free places, and at most `room`:
+    /// they wait no longer.
     ///
     /// No more of them, because whoever finds no place gets in line again, at its end.
-    pub(super) fn call(&mut self) -> Vec<Arc<Path>> {
-        let free = self.limit.saturating_sub(self.taken);
+    pub(super) fn call(&mut self, room: usize) -> Vec<Arc<Path>> {
+        let free = self.limit.saturating_sub(self.taken).min(room);
         let mut called = Vec::new();
         while called.len() < free {
             let Some((_, path)) = self.line.pop_first() else {
@@ -155,12 +156,12 @@ mod tests {
         assert!(!places.is_any_free());
         let [_, a, _] = ["c", "a", "b"].map(|name| places.line_up(path(name), Time::ZERO));
         places.forget(a);
-        assert!(places.call().is_empty());
+        assert!(places.call(usize::MAX).is_empty());
         places.change(true, false, Time::ZERO);
-        assert_eq!(places.call(), [path("c")]);
+        assert_eq!(places.call(usize::MAX), [path("c")]);
         places.change(true, false, Time::ZERO);
-        assert_eq!(places.call(), [path("b")]);
-        assert!(places.call().is_empty());
+        assert_eq!(places.call(usize::MAX), [path("b")]);
+        assert!(places.call(usize::MAX).is_empty());
     }
 
     #[test]
@@ -181,7 +182,7 @@ mod tests {
         }
         assert_eq!(places.taken(), MAX_OPERATIONS);
         places.change(true, false, now);
-        assert_eq!(places.call(), [path("a")]);
+        assert_eq!(places.call(usize::MAX), [path("a")]);
         places.forget(place);
     }
 
@@ -190,7 +191,7 @@ mod tests {
         let mut places = taken(BRISK_OPERATIONS);
         places.line_up(path("a"), Time::ZERO);
         places.make_room(Time::ZERO + PATIENCE_IN_LINE);
-        assert_eq!(places.call(), [path("a")]);
+        assert_eq!(places.call(usize::MAX), [path("a")]);
         assert!(places.is_any_free());
         places.change(true, false, Time::ZERO);
         places.change(false, true, Time::ZERO);

@@ -19,6 +19,13 @@ pub(super) struct Programs {
     waiting: VecDeque<(EffectId, HandlerId, Program)>,
 }
 
+impl Programs {
+    /// Returns how many run.
+    pub(super) fn running(&self) -> usize {
+        self.running.len()
+    }
+}
+
 impl Manager {
     pub(super) fn spawn(&mut self, handler: HandlerId, id: EffectId, program: Program, now: Time) {
         self.programs.waiting.push_back((id, handler, program));

@@ -39,6 +39,8 @@ pub(crate) struct World {
     pub(crate) guard_by: Guard,
     /// Whether what is on its way waits for [`World::deliver`].
     pub(crate) is_slow: bool,
+    /// Whether the daemon gets a descriptor when it dials.
+    pub(crate) has_descriptors: bool,
     /// Whether to print what the manager wants.
     pub(crate) is_loud: bool,
     last_inode: u64,
@@ -100,6 +102,7 @@ impl World {
             guards: BTreeMap::new(),
             guard_by: Guard::Process,
             is_slow: false,
+            has_descriptors: true,
             is_loud: false,
             last_inode: 0,
             programs: BTreeMap::new(),
@@ -305,6 +308,15 @@ impl World {
         self.run();
     }
 
+    /// Every watched process ends, and others answer in their place.
+    pub(crate) fn lose_guards(&mut self) {
+        for (link, _) in std::mem::take(&mut self.guards) {
+            let ended = Input::ProcessEnded { link };
+            self.manager.handle_input(ended, self.now);
+        }
+        self.run();
+    }
+
     /// The process behind the socket at `path` is killed: its socket stays.
     pub(crate) fn kill(&mut self, path: &str) {
         let Some(listener) = self.sockets.get_mut(Path::new(path)) else {
@@ -463,6 +475,7 @@ impl World {
 
     fn dialled(&mut self, link: LinkId, path: Arc<Path>, wanted: Option<Identity>) {
         let connected = match self.sockets.get(&path) {
+            _ if !self.has_descriptors => Err(DialError::NoDescriptors),
             None => Err(DialError::Gone),
             Some(there) if wanted.is_some_and(|wanted| wanted != there.identity) => {
                 Err(DialError::Replaced)

@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use mio::net::{UnixListener, UnixStream};
+use nix::errno::Errno;
 
 use crate::daemon::SetupError;
 use crate::daemon::dial::dial;
@@ -65,6 +66,8 @@ impl Door {
         while self.is_ready {
             match self.listener.accept() {
                 Ok((stream, _)) => return Ok(Some(stream)),
+                // Tried again in the next turn: another connection may have ended.
+                Err(error) if is_out_of_descriptors(&error) => return Ok(None),
                 Err(error) => match error.kind() {
                     io::ErrorKind::WouldBlock => self.is_ready = false,
                     // Whoever waited has gone, or a signal came.
@@ -93,6 +96,11 @@ fn clear(path: &Path) -> io::Result<()> {
         Ok(_) | Err(DialError::Busy) => Err(io::Error::other("somebody listens on it already")),
         Err(other) => Err(io::Error::other(other.to_string())),
     }
+}
+
+fn is_out_of_descriptors(error: &io::Error) -> bool {
+    let errno = error.raw_os_error().map(Errno::from_raw);
+    matches!(errno, Some(Errno::EMFILE | Errno::ENFILE))
 }
 
 /// Which file is at that path.

@@ -47,7 +47,7 @@ impl Steps<'_> {
     /// The dial budget goes on while nobody listens (ECONNREFUSED) or the backlog is full (EAGAIN).
     pub(super) fn dial_failed(self, ladder: Ladder, goal: Goal, error: DialError) -> Step {
         let may_pass = match error {
-            DialError::Busy => true,
+            DialError::Busy | DialError::NoDescriptors => true,
             DialError::Refused => ladder.is_patient,
             _ => false,
         };
@@ -55,7 +55,7 @@ impl Steps<'_> {
         if !may_pass || ladder.give_up <= until {
             return self.fail(Failure::Dial(error));
         }
-        log_refused(&self.socket, ladder, self.now);
+        log_refused(&self.socket, &error, ladder, self.now);
         let pause = (ladder.pause * 2).min(LADDER_MAX);
         let ladder = Ladder { pause, ..ladder };
         self.go(State::AwaitingListener(ladder, goal, until))
@@ -333,16 +333,21 @@ impl Verdict {
 
 /// Logs that a socket cannot be connected to yet: once at once, for those who look at every step,
 /// and once for all when it takes longer than a plugin needs that is about to listen.
-fn log_refused(socket: &Path, ladder: Ladder, now: Time) {
+fn log_refused(socket: &Path, error: &DialError, ladder: Ladder, now: Time) {
     let level = match ladder.pause {
         LADDER_INITIAL => Level::Debug,
         pause if (DEAD_SOCKET_PAUSE..DEAD_SOCKET_PAUSE * 2).contains(&pause) => Level::Info,
         _ => return,
     };
+    let yet = if *error == DialError::Refused {
+        " yet"
+    } else {
+        ""
+    };
     let left = ladder.give_up.saturating_since(now).as_secs();
     log::log!(
         level,
-        "{}: nothing listens on the socket yet; retrying for {left} s",
+        "{}: {error}{yet}; retrying for {left} s",
         escape::path(socket)
     );
 }

@@ -1,0 +1,117 @@
+//! The descriptors that the daemon needs for what the manager wants, and what is given up when they
+//! run short.
+//!
+//! Pure: the limit comes in as a number, and what is open is counted here. A plugin that wants to
+//! register comes first: a registered plugin's source of liveness is given up for it, and that
+//! plugin is checked every [`SLOW_CHECK`] instead. A slow check takes a descriptor for a moment
+//! only.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::{Manager, Output, Wake};
+use crate::config::{DESCRIPTOR_RESERVE, SLOW_CHECK, SLOW_CHECK_SHARE};
+use crate::escape;
+use crate::time::Time;
+
+/// How many descriptors there may be because of plugins. No limit is known at first.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DescriptorLimit(usize);
+
+impl Default for DescriptorLimit {
+    fn default() -> Self {
+        Self(usize::MAX)
+    }
+}
+
+impl DescriptorLimit {
+    /// Returns how many operations may have a connection at a time.
+    ///
+    /// Half of all descriptors: the others are for handlers' connections and for liveness.
+    fn of_operations(self) -> usize {
+        self.0 / 2
+    }
+
+    /// Returns up to which number plugins get a descriptor for their liveness: the rest is for what
+    /// cannot do without.
+    fn of_liveness(self) -> usize {
+        self.0 - self.0 / 4
+    }
+}
+
+impl Manager {
+    /// Sets how many descriptors the process may have.
+    pub fn set_descriptor_limit(&mut self, limit: usize) {
+        self.descriptors = DescriptorLimit(limit.saturating_sub(DESCRIPTOR_RESERVE));
+    }
+
+    /// Returns how many descriptors there are at most because of plugins: a source of liveness that
+    /// is a connection counts twice.
+    pub(super) fn descriptors_in_use(&self) -> usize {
+        let programs = 2 * self.programs.running();
+        self.links.len() + self.guards.len() + self.outlived.len() + programs
+    }
+
+    /// Returns how many operations may begin now.
+    pub(super) fn room_for_operations(&self) -> usize {
+        let by_operations = self.descriptors.of_operations();
+        let by_operations = by_operations.saturating_sub(self.links.of_operations());
+        let given_up = self.descriptors_in_use() - self.guards.len();
+        by_operations.min(self.descriptors.0.saturating_sub(given_up))
+    }
+
+    /// Sees to it that there is a descriptor for one more connection. Returns false if there is
+    /// none.
+    pub(super) fn make_room(&mut self, now: Time) -> bool {
+        while self.descriptors_in_use() >= self.descriptors.0 {
+            if !self.give_up_guard(now) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Returns whether there is a descriptor for the liveness of a plugin whose connection is open.
+    pub(super) fn may_guard(&self) -> bool {
+        self.descriptors_in_use() < self.descriptors.of_liveness()
+    }
+
+    /// The system has refused a descriptor: makes room for the next attempts.
+    pub(super) fn descriptors_used_up(&mut self, now: Time) {
+        for _ in 0..GIVEN_UP_AT_ONCE {
+            self.give_up_guard(now);
+        }
+    }
+
+    /// Gives up the oldest source of liveness. Returns false if there is none.
+    fn give_up_guard(&mut self, now: Time) -> bool {
+        let Some(link) = self.guards.first().map(|(link, _)| *link) else {
+            return false;
+        };
+        if let Some(path) = self.guards.remove(&link) {
+            log::debug!(
+                "{}: its process is not watched any more: descriptors run short",
+                escape::path(&path)
+            );
+            if let Some(registered) = self.actual.get_mut(&path) {
+                registered.health.forget_guard();
+            }
+            self.drop_link(link, now);
+            self.outputs.push_back(Output::Unguard { link });
+            self.check_slowly(path, now);
+        }
+        true
+    }
+
+    /// Has a registered plugin checked later that nothing else watches.
+    pub(super) fn check_slowly(&mut self, path: Arc<Path>, now: Time) {
+        let unwatched = self.actual.len().saturating_sub(self.guards.len());
+        let unwatched = u32::try_from(unwatched).unwrap_or(u32::MAX);
+        let at = now + SLOW_CHECK + SLOW_CHECK_SHARE.saturating_mul(unwatched);
+        self.deadlines.set(Wake::Check(path), Some(at));
+    }
+}
+
+/// How many sources of liveness are given up when the system refuses a descriptor: enough for an
+/// operation and a handler's connections.
+const GIVEN_UP_AT_ONCE: usize = 4;

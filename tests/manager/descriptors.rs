@@ -1,0 +1,97 @@
+//! More plugins than there are descriptors: all of them are registered, and those without a
+//! descriptor are checked slowly.
+
+use std::path::Path;
+use std::time::Duration;
+
+use plugind::config::{BRISK_OPERATIONS, DESCRIPTOR_RESERVE, SLOW_CHECK};
+use plugind::manager::Guard;
+
+use crate::script::Script;
+use crate::world::World;
+
+/// A world in which plugins may use so many descriptors, with so many registered plugins.
+fn crowded(descriptors: usize, plugins: usize) -> World {
+    let mut world = World::new();
+    world
+        .manager
+        .set_descriptor_limit(DESCRIPTOR_RESERVE + descriptors);
+    for n in 0..plugins {
+        world.appear(
+            &format!("/r/{n}"),
+            Script::good("CSIPlugin", &n.to_string()),
+        );
+    }
+    world
+}
+
+fn is_down(world: &World, path: &str) -> bool {
+    let registered = world.manager.actual().get(Path::new(path)).unwrap();
+    registered.health.down_since.is_some()
+}
+
+#[test]
+fn every_plugin_registers_although_there_are_fewer_descriptors_and_none_is_used_in_excess() {
+    let world = crowded(8, 100);
+    assert_eq!(world.counts(), (100, 100));
+    assert!(world.guards() <= 6, "{}", world.guards());
+    assert!(world.guards() >= 4, "{}", world.guards());
+}
+
+#[test]
+fn held_connections_are_given_up_as_processes_are() {
+    let mut world = World::new();
+    world.guard_by = Guard::Connection;
+    world.manager.set_descriptor_limit(DESCRIPTOR_RESERVE + 8);
+    for n in 0..100 {
+        world.appear(
+            &format!("/r/{n}"),
+            Script::good("CSIPlugin", &n.to_string()),
+        );
+        assert!(world.open_links().len() <= 8);
+    }
+    assert_eq!(world.counts(), (100, 100));
+}
+
+#[test]
+fn a_plugin_without_a_descriptor_is_found_to_be_down_by_a_slow_check_and_to_be_up_again() {
+    let mut world = crowded(8, 20);
+    world.advance(SLOW_CHECK * 2);
+    assert!(!is_down(&world, "/r/19"), "it answers");
+    world.kill("/r/19");
+    assert!(!is_down(&world, "/r/19"), "nothing tells that it has gone");
+    world.advance(SLOW_CHECK + Duration::from_secs(1));
+    assert!(is_down(&world, "/r/19"));
+    world.listen("/r/19", Script::good("CSIPlugin", "19"));
+    world.advance(Duration::from_secs(130));
+    assert!(!is_down(&world, "/r/19"));
+    assert!(!is_down(&world, "/r/18"));
+}
+
+#[test]
+fn plugins_that_do_not_answer_take_half_of_the_descriptors_and_the_next_one_waits_its_turn() {
+    let mut world = crowded(8, 0);
+    for n in 0..BRISK_OPERATIONS {
+        world.appear(&format!("/r/silent-{n}"), Script::silent());
+    }
+    assert_eq!(world.open_links().len(), 4);
+    world.appear("/r/honest", Script::good("CSIPlugin", "honest"));
+    assert_eq!(world.counts().1, 0, "it is in line");
+    world.advance(Duration::from_secs(60));
+    assert_eq!(world.counts().1, 1);
+    assert!(world.open_links().len() <= 4);
+}
+
+#[test]
+fn a_registered_plugin_is_not_down_because_the_system_has_no_descriptor_for_its_check() {
+    let mut world = crowded(100, 1);
+    world.has_descriptors = false;
+    world.lose_guards();
+    world.advance(Duration::from_secs(20));
+    assert!(!is_down(&world, "/r/0"));
+    world.appear("/r/new", Script::good("CSIPlugin", "new"));
+    assert_eq!(world.counts().1, 1);
+    world.has_descriptors = true;
+    world.advance(Duration::from_secs(1));
+    assert_eq!(world.counts().1, 2, "it is tried again within a second");
+}
