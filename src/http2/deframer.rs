@@ -205,4 +205,13 @@ mod tests {
         assert!(deframer.next().expect("fine").is_some());
         assert_eq!(deframer.room().len(), 100);
     }
+
+    #[test]
+    fn a_deframer_that_is_cleared_gives_its_memory_back() {
+        let mut deframer = Deframer::new();
+        feed(&mut deframer, &frame(100));
+        assert!(deframer.mem_used() > 0);
+        deframer.clear();
+        assert_eq!((deframer.mem_used(), deframer.waiting()), (0, &[][..]));
+    }
 }

@@ -488,6 +488,18 @@ mod tests {
     }
 
     #[test]
+    fn the_memory_of_fields_is_that_of_their_octets_and_of_where_each_ends() {
+        let mut fields = Fields::default();
+        assert_eq!(fields.mem_used(), 0);
+        fields.begin(0);
+        let end = 2 * size_of::<usize>();
+        assert_eq!(fields.mem_used(), LIKELY_OCTETS + LIKELY_FIELDS * end);
+        fields.push(&[b'a'; LIKELY_OCTETS], b"b");
+        let grown = 2 * LIKELY_OCTETS;
+        assert_eq!(fields.mem_used(), grown + LIKELY_FIELDS * end);
+    }
+
+    #[test]
     fn the_257th_field_is_one_too_many() {
         let (mut section, mut fields) = (Section::default(), Fields::default());
         for _ in 0..256 {

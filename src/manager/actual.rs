@@ -90,3 +90,35 @@ impl Actual {
         self.plugins.is_empty()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::proto::pluginregistration::PluginInfo;
+
+    #[test]
+    fn no_revision_repeats_whatever_comes_and_goes() {
+        let identity = Identity {
+            device: 1,
+            inode: 1,
+            born: (0, 0),
+        };
+        let path = Path::new("/r/a.sock");
+        let plugin = Arc::new(Plugin::unchecked(PluginInfo::default(), path.into()));
+        let mut actual = Actual::default();
+        let mut seen = BTreeSet::from([actual.revision()]);
+        for _ in 0..3 {
+            actual.add(plugin.clone(), identity).unwrap();
+            assert!(seen.insert(actual.revision()), "a plugin came");
+            actual.add(plugin.clone(), identity).unwrap();
+            assert!(seen.insert(actual.revision()), "another one took its place");
+            assert!(actual.remove(path).is_some());
+            assert!(seen.insert(actual.revision()), "a plugin went");
+            let before = actual.revision();
+            assert!(actual.remove(path).is_none());
+            assert_eq!(actual.revision(), before, "nothing changed");
+        }
+    }
+}

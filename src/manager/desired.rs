@@ -131,3 +131,28 @@ impl fmt::Display for EmptyPath {
 }
 
 impl std::error::Error for EmptyPath {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manager::places::Places;
+    use crate::time::Time;
+
+    #[test]
+    fn a_socket_that_takes_another_s_path_takes_its_place_in_line_and_nothing_else() {
+        let identity = |inode| Identity {
+            device: 1,
+            inode,
+            born: (0, 0),
+        };
+        let path: Arc<Path> = Path::new("/r/a.sock").into();
+        let place = Places::default().line_up(path.clone(), Time::ZERO);
+        let mut desired = Desired::default();
+        assert_eq!(desired.add(path.clone(), identity(1)), Ok(Added::New));
+        let socket = desired.get_mut(&path).unwrap();
+        (socket.in_line, socket.attempts) = (Some(place), 7);
+        assert_eq!(desired.add(path.clone(), identity(2)), Ok(Added::Replaced));
+        let socket = desired.get(&path).unwrap();
+        assert_eq!((socket.in_line, socket.attempts), (Some(place), 0));
+    }
+}

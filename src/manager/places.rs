@@ -197,4 +197,31 @@ mod tests {
         places.change(false, true, Time::ZERO);
         assert!(!places.is_any_free());
     }
+
+    #[test]
+    fn a_line_that_moves_gets_no_more_places_however_long_it_takes_to_serve_it() {
+        let mut places = taken(BRISK_OPERATIONS);
+        let mut now = Time::ZERO;
+        for n in 0..20 {
+            places.line_up(path(&n.to_string()), now);
+        }
+        for _ in 0..10 {
+            now += PATIENCE_IN_LINE * 9 / 10;
+            places.change(true, false, now);
+            assert_eq!(places.call(usize::MAX).len(), 1);
+            places.change(false, true, now);
+            places.make_room(now + PATIENCE_IN_LINE / 2);
+            assert!(!places.is_any_free());
+        }
+    }
+
+    #[test]
+    fn no_more_sockets_are_called_than_there_is_room_for_their_connections() {
+        let mut places = taken(BRISK_OPERATIONS - 3);
+        for name in ["a", "b", "c"] {
+            places.line_up(path(name), Time::ZERO);
+        }
+        assert!(places.call(0).is_empty());
+        assert_eq!(places.call(2), [path("a"), path("b")]);
+    }
 }

@@ -287,6 +287,24 @@ fn the_same_endpoint_twice_is_refused_until_the_one_that_has_it_goes() {
 }
 
 #[test]
+fn a_plugin_whose_rival_goes_while_it_is_told_of_the_refusal_is_registered_at_once() {
+    let mut world = World::new();
+    world.appear(A, with_endpoint("a", "/p/a.sock"));
+    world.is_slow = true;
+    world.appear(B, with_endpoint("a", "/p/a.sock"));
+    let b = Path::new(B);
+    while world.manager.operation(b) != Some("Notifying") {
+        let link = world.busy_links()[0];
+        world.deliver(link);
+        world.run();
+    }
+    world.vanish(A);
+    world.is_slow = false;
+    world.run();
+    assert_eq!(world.plugin(B).last_told(), Some((true, "")));
+}
+
+#[test]
 fn the_contract_is_kept_per_plugin_name_and_not_only_per_socket() {
     let mut world = World::new();
     world.handler.will_say([Say::YES, Say::Pending]);
