@@ -25,6 +25,8 @@
 //!   listed as a whole (`expected`).
 //! - There is one remedy for every doubt: scan the directory again and compare. It serves the first
 //!   look, a queue that overflowed, a directory that was moved, and a watch that could not be had.
+//! - A name that vanished is looked at before that is believed, whether an event or a listing says
+//!   so: another file may be there by then, or the same one again (`RENAME_EXCHANGE`).
 //! - A directory with a problem is reported once and tried again on the tick; the rest of the tree
 //!   goes on. When no directory can be watched at all, that is the way they are all followed, and
 //!   it is said once, of the root.
@@ -36,6 +38,7 @@ mod doubts;
 mod event;
 mod expected;
 mod identity;
+mod listed;
 mod output;
 mod path;
 mod problem;
@@ -45,7 +48,7 @@ mod tree;
 mod tests;
 
 use std::collections::VecDeque;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -150,14 +153,11 @@ impl Watch {
                 entries,
             } => self.on_scanned(&dir, watch, entries, now),
             Input::Looked { path, kind } => {
-                if kind == Kind::Other {
-                    log::debug!("{}: ignored: {OTHER}", escape::path(&path));
-                }
-                self.see_and_report(&path, kind, now);
+                self.on_looked(&path, kind, now);
             }
             Input::Doubted { path } => {
                 if self.doubts.add(&path, now) {
-                    self.outputs.push_back(Output::Look { path });
+                    self.look(path);
                 }
             }
             Input::Remounted { dir } => {
@@ -184,7 +184,7 @@ impl Watch {
             }
         }
         for path in self.doubts.take_due(now) {
-            self.outputs.push_back(Output::Look { path });
+            self.look(path);
         }
         self.check_invariants();
     }
@@ -205,7 +205,14 @@ impl Watch {
         if self.outputs.is_empty() {
             self.outputs.shrink_to(config::KEPT_QUEUE);
         }
-        self.outputs.pop_front()
+        while let Some(output) = self.outputs.pop_front() {
+            match output {
+                // The watch has moved on with its directory, and serves it under another path.
+                Output::Unwatch { watch } if self.tree.watched_by(watch).is_some() => {}
+                output => return Some(output),
+            }
+        }
+        None
     }
 
     fn on_event(&mut self, event: Event, now: Time) {
@@ -215,11 +222,7 @@ impl Watch {
                 name,
                 is_directory,
             } => self.on_appeared(watch, &name, is_directory, now),
-            Event::Vanished { watch, name } => {
-                if let Some(dir) = self.tree.watched_by(watch) {
-                    self.leave(&dir, &name);
-                }
-            }
+            Event::Vanished { watch, name } => self.on_vanished(watch, &name),
             Event::Moved { watch } => {
                 if let Some(dir) = self.tree.watched_by(watch) {
                     self.rescan(dir);
@@ -245,7 +248,7 @@ impl Watch {
         }
         let path = self.joint.join(&dir, name);
         if !is_directory {
-            self.outputs.push_back(Output::Look { path });
+            self.look(path);
         } else if self.tree.contains(&path) {
             self.rescan(path); // Seen by a scan already, or another directory by now.
         } else {
@@ -253,81 +256,36 @@ impl Watch {
         }
     }
 
-    fn on_scanned(
-        &mut self,
-        dir: &Arc<Path>,
-        watch: Result<WatchId, Problem>,
-        entries: Result<Listing, Problem>,
-        now: Time,
-    ) {
-        self.resync_at.get_or_insert(now + config::RESYNC_INTERVAL);
-        if !self.tree.contains(dir) {
-            // Given up between the request and the answer. A watch that serves another directory
-            // stays.
-            if let Ok(watch) = watch {
-                if self.tree.watched_by(watch).is_none() {
-                    self.outputs.push_back(Output::Unwatch { watch });
-                }
-            }
+    /// What vanished may have come back, or made way for something else: only a look can tell.
+    fn on_vanished(&mut self, watch: WatchId, name: &OsStr) {
+        let Some(dir) = self.tree.watched_by(watch) else {
             return;
-        }
-        let mut problem = match watch {
-            Ok(watch) => match self.claim(dir, watch) {
-                Ok(()) => None,
-                Err(conflict) => return self.give_up_children(dir, conflict, now),
-            },
-            Err(problem) => Some(problem),
         };
-        match entries {
-            Ok(listing) => {
-                let unknown = unknown_names(&listing);
-                let unexamined = (!unknown.is_empty()).then_some(Problem::NotExamined);
-                let unreported = listing.unreported.clone().map(Problem::NotReported);
-                let misfit = self.compare(dir, listing).err();
-                self.settle_expected(dir, misfit.is_none(), &unknown);
-                problem = problem.or(misfit).or(unexamined).or(unreported);
-            }
-            Err(gone) if gone.means_gone() => return self.on_dir_gone(dir, gone, now),
-            // What is not readable now may still be there: healthy plugins stay.
-            Err(unreadable) => {
-                problem = Some(unreadable);
-                self.settle_expected(dir, false, &[]);
-            }
+        let path = self.joint.join(&dir, name);
+        let children = self.tree.children(&dir);
+        let is_known = children.is_some_and(|children| children.get(name).is_some());
+        if is_known || !self.expected.below(&path).is_empty() {
+            self.look(path);
         }
-        self.set_problem(dir, problem, now);
     }
 
-    /// Decides about the expected sockets below a directory that has just been read, as a whole or
-    /// not, and with these names that could not be examined. Those below a sub directory are left
-    /// to that one's own scan.
-    fn settle_expected(&mut self, dir: &Arc<Path>, is_whole: bool, unknown: &[OsString]) {
-        let Some(children) = self
-            .tree
-            .children(dir)
-            .filter(|_| !self.expected.is_empty())
-        else {
-            return;
-        };
-        let (mut lost, mut undecided) = (Vec::new(), 0);
-        for path in self.expected.below(dir) {
-            let rest = path.strip_prefix(dir).ok();
-            let Some(name) = rest.and_then(|rest| rest.iter().next()) else {
-                continue;
-            };
-            match children.get(name) {
-                Some(Child::Directory(_)) => {}
-                _ if is_whole && !unknown.iter().any(|it| it == name) => lost.push(path.clone()),
-                _ => undecided += 1,
+    fn on_looked(&mut self, path: &Arc<Path>, kind: Kind, now: Time) {
+        let (dir, name) = split(path);
+        match kind {
+            Kind::Socket(_) => self.see_and_report(path, kind, now),
+            // It may be another directory than before.
+            Kind::Directory if self.tree.contains(path) => self.rescan(Arc::clone(path)),
+            Kind::Directory => self.see_and_report(path, kind, now),
+            Kind::Other => {
+                log::debug!("{}: ignored: {OTHER}", escape::path(path));
+                self.leave(dir, name);
             }
-        }
-        if self.expected.is_news(dir, undecided) {
-            let dir = Arc::clone(dir);
-            let sockets = undecided;
-            let report = Report::Undecided { dir, sockets };
-            self.outputs.push_back(Output::Report(report));
-        }
-        for path in lost {
-            self.lose(path);
+            // The scan reports the name, and is repeated until it can be examined.
+            Kind::Unknown => {
+                if let Some(dir) = self.tree.known(dir) {
+                    self.rescan(dir);
+                }
+            }
         }
     }
 
@@ -343,51 +301,6 @@ impl Watch {
     fn lose(&mut self, path: Arc<Path>) {
         self.expected.remove(&path);
         self.outputs.push_back(Output::Lost { path });
-    }
-
-    /// Makes `watch` the watch of `dir`. The kernel gives one watch per directory and instance,
-    /// whatever its path.
-    fn claim(&mut self, dir: &Arc<Path>, watch: WatchId) -> Result<(), Problem> {
-        match self.tree.watched_by(watch) {
-            Some(same) if same == *dir => return Ok(()),
-            Some(other) if self.tree.is_root(&other) || dir.starts_with(&other) => {
-                return Err(Problem::SameAs(other));
-            }
-            Some(moved) => {
-                // The directory has come here from there, and its watch with it.
-                let mut removed = self.tree.remove_at(&moved);
-                removed.watches.retain(|&taken| taken != watch);
-                self.announce(removed);
-            }
-            None => {}
-        }
-        if let Some(old) = self.tree.set_watch(dir, Some(watch)) {
-            self.outputs.push_back(Output::Unwatch { watch: old });
-        }
-        Ok(())
-    }
-
-    /// Brings what is known of `dir` in line with what was listed, and says what did not fit.
-    fn compare(&mut self, dir: &Path, listing: Listing) -> Result<(), Problem> {
-        let mut outcome = Ok(());
-        if self.tree.set_listed(dir) {
-            log_ignored(dir, &listing);
-        }
-        if listing.complete {
-            let names = listing.entries.iter().map(|entry| &*entry.name);
-            for gone in self.tree.names_except(dir, names.collect()) {
-                self.leave(dir, &gone);
-            }
-        } else {
-            outcome = Err(Problem::TooManyNames);
-        }
-        for Entry { name, kind } in listing.entries {
-            if !is_hidden(&name) {
-                let seen = self.see(dir, &name, None, kind);
-                outcome = outcome.and(seen);
-            }
-        }
-        outcome
     }
 
     /// Takes in what is at a path, and reports a limit that it met.
@@ -460,6 +373,9 @@ impl Watch {
     }
 
     fn announce(&mut self, removed: Removed) {
+        for dir in &removed.dirs {
+            self.rescan_same_as(dir);
+        }
         for path in removed.sockets {
             self.doubts.forget(&path);
             self.outputs.push_back(Output::Lost { path });
@@ -522,6 +438,14 @@ impl Watch {
         self.scan(dir, place);
     }
 
+    /// Has a path looked at. A look that is still to come serves for all that has happened before.
+    fn look(&mut self, path: Arc<Path>) {
+        let is_this = |output: &Output| matches!(output, Output::Look { path: it } if *it == path);
+        if !self.outputs.iter().rev().take(LAST_LOOKS).any(is_this) {
+            self.outputs.push_back(Output::Look { path });
+        }
+    }
+
     fn scan(&mut self, dir: Arc<Path>, place: Place) {
         self.outputs.push_back(Output::Scan { dir, place });
     }
@@ -534,32 +458,15 @@ impl Watch {
     }
 }
 
-/// Returns the names in a listing that could not be examined.
-fn unknown_names(listing: &Listing) -> Vec<OsString> {
-    let unknown = listing.entries.iter().filter(|entry| {
-        let is_hidden = is_hidden(&entry.name);
-        entry.kind == Kind::Unknown && !is_hidden
-    });
-    unknown.map(|entry| entry.name.clone()).collect()
-}
-
-/// Logs what a directory holds besides plugin sockets and directories.
-fn log_ignored(dir: &Path, listing: &Listing) {
-    for Entry { name, kind } in &listing.entries {
-        let why = match kind {
-            _ if is_hidden(name) => HIDDEN,
-            Kind::Other => OTHER,
-            _ => continue,
-        };
-        log::debug!("{}: ignored: {why}", escape::path(&dir.join(name)));
-    }
-}
-
 /// Why a name is ignored.
 const HIDDEN: &str = "the name begins with a dot";
 
 /// Why a path is ignored.
 const OTHER: &str = "it is not a socket, or nothing exists there any more";
+
+/// How many outputs are searched for a look at the same path, from the last one backwards: enough
+/// for a few names that come and go.
+const LAST_LOOKS: usize = 16;
 
 /// The roots without those that a scan of another one reaches anyway, and without repetitions.
 fn without_covered(roots: impl IntoIterator<Item = PathBuf>) -> Vec<Arc<Path>> {

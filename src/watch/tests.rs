@@ -1,5 +1,6 @@
 //! The watch, told as timelines: what happened, and what it wants done, silence included.
 
+mod exchange;
 mod restart;
 mod trouble;
 
@@ -59,6 +60,11 @@ impl Timeline {
             path: Path::new(path).into(),
             kind,
         });
+    }
+
+    /// Nothing is at that path.
+    fn look_gone(&mut self, path: &str) {
+        self.look(path, Kind::Other);
     }
 
     fn appeared(&mut self, watch: i32, name: &str) {
@@ -187,6 +193,8 @@ fn a_socket_that_appears_is_looked_at_and_found_and_is_lost_when_it_vanishes() {
     t.look("/p/a", socket(1));
     t.expect(&["found /p/a #1"]);
     t.vanished(1, "a");
+    t.expect(&["look at /p/a"]);
+    t.look_gone("/p/a");
     t.expect(&["lost /p/a"]);
     t.vanished(1, "a");
     t.expect_silence();
@@ -264,6 +272,8 @@ fn a_directory_that_goes_takes_its_sockets_and_watches_along() {
         "found /p/sub/deeper/b #2",
     ]);
     t.vanished(1, "sub");
+    t.expect(&["look at /p/sub"]);
+    t.look_gone("/p/sub");
     t.expect(&[
         "lost /p/sub/a",
         "lost /p/sub/deeper/b",
@@ -284,7 +294,9 @@ fn a_directory_moved_within_the_tree_takes_its_sockets_to_the_new_path() {
     t.vanished(1, "old");
     t.dir_appeared(1, "new");
     t.event(Event::Moved { watch: WatchId(2) });
-    t.expect(&["lost /p/old/a", "unwatch 2", "scan /p/new"]);
+    t.expect(&["look at /p/old", "scan /p/new", "scan /p/old"]);
+    t.look_gone("/p/old");
+    t.expect(&["lost /p/old/a", "unwatch 2"]);
     t.scan_ok("/p/new", 3, &[("a", socket(1))]);
     t.expect(&["found /p/new/a #1"]);
 }
@@ -313,12 +325,9 @@ fn a_directory_seen_at_its_new_path_before_its_move_is_reported_keeps_its_watch(
         2,
         &[("a", socket(1)), ("deeper", Kind::Directory)],
     );
-    t.expect(&[
-        "lost /p/old/a",
-        "unwatch 3",
-        "found /p/new/a #1",
-        "scan /p/new/deeper",
-    ]);
+    t.expect(&["scan /p/old", "found /p/new/a #1", "scan /p/new/deeper"]);
+    t.scan_missing("/p/old");
+    t.expect(&["lost /p/old/a", "unwatch 3"]);
 
     t.vanished(1, "old");
     t.expect_silence();

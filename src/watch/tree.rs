@@ -20,6 +20,8 @@ pub(super) struct Tree {
     dirs: LiteMap<Arc<Path>, Dir>,
     watched: LiteMap<WatchId, Arc<Path>>,
     sockets: usize,
+    /// How many directories were found to be another one under another path.
+    same: usize,
 }
 
 /// A directory, whether or not it could be watched and listed.
@@ -33,6 +35,8 @@ struct Dir {
     is_problem_told: bool,
     /// Whether it was listed before.
     is_listed: bool,
+    /// How many times in a row its watch was found to be that of another path.
+    disputes: u8,
     children: Children,
 }
 
@@ -41,6 +45,8 @@ struct Dir {
 pub(super) struct Removed {
     pub(super) sockets: Vec<Arc<Path>>,
     pub(super) watches: Vec<WatchId>,
+    /// The directories that others were taken for.
+    pub(super) dirs: Vec<Arc<Path>>,
 }
 
 impl Dir {
@@ -52,6 +58,7 @@ impl Dir {
             problem: None,
             is_problem_told: false,
             is_listed: false,
+            disputes: 0,
             children: Children::of(path),
         }
     }
@@ -65,6 +72,14 @@ impl Tree {
 
     pub(super) fn contains(&self, dir: &Path) -> bool {
         self.dirs.contains_key(dir)
+    }
+
+    /// Returns a directory's own path, if the directory is known.
+    pub(super) fn known(&self, dir: &Path) -> Option<Arc<Path>> {
+        let place = self.dirs.find_index(dir).ok()?;
+        self.dirs
+            .get_indexed(place)
+            .map(|(path, _)| Arc::clone(path))
     }
 
     pub(super) fn is_root(&self, dir: &Path) -> bool {
@@ -104,10 +119,43 @@ impl Tree {
         let Some(dir) = self.dirs.get_mut(path) else {
             return false;
         };
+        let is_same = |problem: &Option<Problem>| matches!(problem, Some(Problem::SameAs(_)));
+        self.same += usize::from(is_same(&problem));
+        self.same -= usize::from(is_same(&dir.problem));
         let was_told = dir.is_problem_told;
         dir.is_problem_told = problem.is_some() && !is_shared;
         dir.problem = problem;
         was_told || dir.is_problem_told
+    }
+
+    /// Returns the directories that were found to be this one under another path.
+    pub(super) fn same_as(&self, dir: &Path) -> Vec<Arc<Path>> {
+        if self.same == 0 {
+            return Vec::new();
+        }
+        let is_same =
+            |found: &Dir| matches!(&found.problem, Some(Problem::SameAs(it)) if **it == *dir);
+        let same = self.dirs.iter().filter(|(_, found)| is_same(found));
+        same.map(|(path, _)| Arc::clone(path)).collect()
+    }
+
+    /// Counts that the watch of a directory was found to be that of another path.
+    pub(super) fn dispute(&mut self, dir: &Path) {
+        if let Some(dir) = self.dirs.get_mut(dir) {
+            dir.disputes = dir.disputes.saturating_add(1);
+        }
+    }
+
+    /// Returns how many times in a row that was so.
+    pub(super) fn disputes(&self, dir: &Path) -> u8 {
+        self.dirs.get(dir).map_or(0, |dir| dir.disputes)
+    }
+
+    /// Notes that a directory has a watch of its own.
+    pub(super) fn settle(&mut self, dir: &Path) {
+        if let Some(dir) = self.dirs.get_mut(dir) {
+            dir.disputes = 0;
+        }
     }
 
     /// The directory that a watch belongs to; `None` for a watch that was given up.
@@ -236,6 +284,11 @@ impl Tree {
             Child::Directory(path) => {
                 removed.watches.extend(self.set_watch(&path, None));
                 let dir = self.dirs.remove(&path);
+                let problem = dir.as_ref().and_then(|dir| dir.problem.as_ref());
+                self.same -= usize::from(matches!(problem, Some(Problem::SameAs(_))));
+                if self.same > 0 {
+                    removed.dirs.push(path);
+                }
                 for child in dir.into_iter().flat_map(|mut dir| dir.children.take()) {
                     self.take(child, removed);
                 }
@@ -266,5 +319,7 @@ impl Tree {
         assert_eq!(sockets, self.sockets);
         let watched = self.dirs.values().filter(|dir| dir.watch.is_some());
         assert_eq!(watched.count(), self.watched.len());
+        let is_same = |dir: &&Dir| matches!(dir.problem, Some(Problem::SameAs(_)));
+        assert_eq!(self.dirs.values().filter(is_same).count(), self.same);
     }
 }

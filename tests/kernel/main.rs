@@ -17,6 +17,7 @@ mod skip;
 mod watches;
 
 mod bare;
+mod exchange;
 mod limits;
 mod locks;
 mod mounts;

@@ -75,6 +75,19 @@ impl Node {
         }
     }
 
+    /// What is at the two paths changes places, if that is possible.
+    pub(crate) fn exchange(&mut self, a: &str, b: &str) {
+        let (a, b) = (Path::new(a), Path::new(b));
+        let is_possible = !a.starts_with(b) && !b.starts_with(a);
+        if is_possible && self.tree.exists(a) && self.tree.exists(b) {
+            self.tree.exchange(a, b);
+            let aside = Path::new("/aside");
+            self.world.rename(a, Some(aside));
+            self.world.rename(b, Some(a));
+            self.world.rename(aside, Some(b));
+        }
+    }
+
     /// The watch hears of the next event. False when there was none.
     pub(crate) fn hear(&mut self) -> bool {
         let Some(event) = self.tree.next_event() else {

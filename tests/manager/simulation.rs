@@ -213,11 +213,12 @@ const NAMES: [&str; 3] = ["one", "two", "three"];
 type Happening = (&'static str, fn(&mut Simulation));
 
 /// Everything that happens, with about how often in relation to the rest.
-const HAPPENINGS: [(u64, Happening); 16] = [
+const HAPPENINGS: [(u64, Happening); 17] = [
     (4, ("a plugin binds its socket", Simulation::bind)),
     (2, ("something is removed", Simulation::remove)),
     (2, ("a directory is made", Simulation::make_directory)),
     (2, ("something is moved", Simulation::rename)),
+    (2, ("two names change places", Simulation::exchange)),
     (1, ("the root is removed", Simulation::remove_root)),
     (1, ("the watches are used up, or not", Simulation::use_up)),
     (8, ("an event is heard", Simulation::hear)),
@@ -333,6 +334,12 @@ impl Simulation {
         let to = (!self.rng.one_in(4)).then_some(to);
         self.say(format_args!("  {from} -> {to:?}"));
         self.node.rename(from, to);
+    }
+
+    fn exchange(&mut self) {
+        let (a, b) = (self.anything(), self.anything());
+        self.say(format_args!("  {a} <-> {b}"));
+        self.node.exchange(a, b);
     }
 
     fn remove_root(&mut self) {

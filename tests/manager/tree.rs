@@ -115,6 +115,46 @@ impl Tree {
         }
     }
 
+    /// What is at the two paths, neither of which is above the other, changes places.
+    pub(crate) fn exchange(&mut self, a: &Path, b: &Path) {
+        let (from_a, from_b) = (self.take(a), self.take(b));
+        self.put(b, &from_a);
+        self.put(a, &from_b);
+        for (from, to, moved) in [(a, b, from_a), (b, a, from_b)] {
+            let id = moved.iter().find_map(|(rest, node)| match node {
+                Node::Directory(id) if rest.as_os_str().is_empty() => Some(*id),
+                _ => None,
+            });
+            self.tell_of_loss(from);
+            self.tell_of(to, id.is_some());
+            for watch in id.map(|id| self.watches_of(id)).unwrap_or_default() {
+                self.push(Event::Moved { watch });
+            }
+        }
+    }
+
+    /// Takes what is at a path and below it, by the rest of the path.
+    fn take(&mut self, top: &Path) -> Vec<(PathBuf, Node)> {
+        let below = self.below(top).into_iter();
+        let taken = below.filter_map(|path| {
+            let rest = path.strip_prefix(top).expect("it is below").to_owned();
+            self.nodes.remove(&path).map(|node| (rest, node))
+        });
+        taken.collect()
+    }
+
+    fn put(&mut self, top: &Path, taken: &[(PathBuf, Node)]) {
+        for (rest, node) in taken {
+            let is_top = rest.as_os_str().is_empty();
+            let path = if is_top {
+                top.to_owned()
+            } else {
+                top.join(rest)
+            };
+            self.nodes.insert(path, *node);
+        }
+    }
+
     /// The next event, if one is queued.
     pub(crate) fn next_event(&mut self) -> Option<Event> {
         self.queue.pop_front()

@@ -24,11 +24,15 @@ fn an_expected_socket_is_lost_once_its_directory_is_listed_without_it() {
     timeline.expect(&[
         "found /p/here #1",
         "scan /p/sub",
-        "lost /p/gone",
-        "lost /p/no/dir",
+        "look at /p/gone",
+        "look at /p/no",
     ]);
+    timeline.look_gone("/p/gone");
+    timeline.look_gone("/p/no");
+    timeline.expect(&["lost /p/gone", "lost /p/no/dir"]);
     timeline.scan_ok("/p/sub", 2, &[]);
-    timeline.expect(&["lost /p/sub/gone"]);
+    timeline.look_gone("/p/sub/gone");
+    timeline.expect(&["look at /p/sub/gone", "lost /p/sub/gone"]);
 }
 
 #[test]
@@ -37,14 +41,17 @@ fn an_expected_socket_below_a_directory_that_cannot_be_watched_is_lost_all_the_s
     let unwatched = Problem::NotWatched(Obstacle::InstancesUsedUp);
     timeline.scan("/p", Err(unwatched.clone()), Ok(listing(&[])));
     let report = format!("/p: {unwatched}");
-    timeline.expect(&["lost /p/gone", &report]);
+    timeline.expect(&["look at /p/gone", &report]);
+    timeline.look_gone("/p/gone");
+    timeline.expect(&["lost /p/gone"]);
 }
 
 #[test]
 fn an_expected_socket_below_a_directory_that_cannot_be_read_stays_until_it_can_be() {
     let mut timeline = expecting(&["/p/gone", "/p/sub/one", "/p/sub/two"]);
     timeline.scan_ok("/p", 1, &[("sub", Kind::Directory)]);
-    timeline.expect(&["scan /p/sub", "lost /p/gone"]);
+    timeline.look_gone("/p/gone");
+    timeline.expect(&["scan /p/sub", "look at /p/gone", "lost /p/gone"]);
     let trouble = format!("/p/sub: {}", denied());
     timeline.scan("/p/sub", Ok(WatchId(2)), Err(denied()));
     timeline.expect(&["/p/sub: 2 undecided", &trouble]);
@@ -57,9 +64,11 @@ fn an_expected_socket_below_a_directory_that_cannot_be_read_stays_until_it_can_b
     timeline.scan_ok("/p/sub", 2, &[("two", socket(2))]);
     timeline.expect(&[
         "found /p/sub/two #2",
-        "lost /p/sub/one",
+        "look at /p/sub/one",
         "/p/sub: recovered",
     ]);
+    timeline.look_gone("/p/sub/one");
+    timeline.expect(&["lost /p/sub/one"]);
 }
 
 #[test]
@@ -79,7 +88,13 @@ fn an_expected_socket_that_cannot_be_examined_is_neither_found_nor_lost() {
     let mut timeline = expecting(&["/p/a", "/p/gone"]);
     timeline.scan_ok("/p", 1, &[("a", Kind::Unknown)]);
     let trouble = format!("/p: {}", Problem::NotExamined);
-    timeline.expect(&["/p: 1 undecided", "lost /p/gone", &trouble]);
+    timeline.look_gone("/p/gone");
+    timeline.expect(&[
+        "/p: 1 undecided",
+        "look at /p/gone",
+        &trouble,
+        "lost /p/gone",
+    ]);
     timeline.tick();
     timeline.expect(&["create and scan /p"]);
     timeline.scan_ok("/p", 1, &[("a", socket(1))]);
@@ -102,7 +117,9 @@ fn an_expected_socket_goes_with_its_directory_or_because_no_root_is_above_it() {
 fn a_known_socket_that_cannot_be_examined_any_more_stays_known() {
     let mut timeline = Timeline::scanned(&[("a", socket(1))]);
     timeline.expect(&["found /p/a #1"]);
+    timeline.vanished(1, "a");
     timeline.look("/p/a", Kind::Unknown);
+    timeline.expect(&["look at /p/a", "scan root /p"]);
     timeline.scan_ok("/p", 1, &[("a", Kind::Unknown)]);
     let trouble = format!("/p: {}", Problem::NotExamined);
     timeline.expect(&[&trouble]);
@@ -126,6 +143,31 @@ fn a_path_that_is_doubted_is_examined_at_once_and_then_after_a_pause() {
     timeline.expect(&["look at /p/a"]);
     timeline.input(doubted());
     timeline.vanished(1, "a");
-    timeline.expect(&["lost /p/a"]);
+    timeline.look_gone("/p/a");
+    timeline.expect(&["look at /p/a", "lost /p/a"]);
     timeline.expect_rest();
+}
+
+#[test]
+fn a_name_that_cannot_be_examined_when_it_appears_is_reported_and_found_on_the_tick() {
+    let mut timeline = Timeline::scanned(&[]);
+    timeline.appeared(1, "a");
+    timeline.look("/p/a", Kind::Unknown);
+    timeline.expect(&["look at /p/a", "scan root /p"]);
+    timeline.scan_ok("/p", 1, &[("a", Kind::Unknown)]);
+    let trouble = format!("/p: {}", Problem::NotExamined);
+    timeline.expect(&[&trouble]);
+    timeline.tick();
+    timeline.expect(&["create and scan /p"]);
+    timeline.scan_ok("/p", 1, &[("a", socket(1))]);
+    timeline.expect(&["found /p/a #1", "/p: recovered"]);
+}
+
+#[test]
+fn an_expected_socket_whose_directory_vanishes_before_it_is_listed_is_lost() {
+    let mut timeline = expecting(&["/p/sub/a"]);
+    timeline.scan_ok("/p", 1, &[("sub", Kind::Directory)]);
+    timeline.vanished(1, "sub");
+    timeline.look_gone("/p/sub");
+    timeline.expect(&["scan /p/sub", "look at /p/sub", "lost /p/sub/a"]);
 }

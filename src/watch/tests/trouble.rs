@@ -26,9 +26,16 @@ fn after_an_overflow_everything_is_scanned_and_compared() {
             ("sub", Kind::Directory),
         ],
     );
-    t.expect(&["lost /p/goes", "found /p/changes #5", "found /p/comes #6"]);
+    t.expect(&[
+        "look at /p/goes",
+        "found /p/changes #5",
+        "found /p/comes #6",
+    ]);
+    t.look_gone("/p/goes");
+    t.expect(&["lost /p/goes"]);
     t.scan_ok("/p/sub", 2, &[]);
-    t.expect(&["lost /p/sub/below"]);
+    t.look_gone("/p/sub/below");
+    t.expect(&["look at /p/sub/below", "lost /p/sub/below"]);
 }
 
 #[test]
@@ -104,7 +111,8 @@ fn a_directory_that_cannot_be_watched_is_reported_and_scanned_on_the_tick_and_th
     t.tick();
     t.expect(&["scan /p/bad"]);
     t.scan("/p/bad", not_watched(), Ok(listing(&[("c", socket(3))])));
-    t.expect(&["lost /p/bad/a", "found /p/bad/c #3"]);
+    t.look_gone("/p/bad/a");
+    t.expect(&["look at /p/bad/a", "found /p/bad/c #3", "lost /p/bad/a"]);
     t.tick();
     t.scan_ok("/p/bad", 3, &[("c", socket(3))]);
     t.expect(&["scan /p/bad", "/p/bad: recovered"]);
@@ -129,7 +137,8 @@ fn without_inotify_everything_is_scanned_on_the_tick_and_that_is_said_once() {
     t.expect(&["create and scan /p", "scan /p/sub"]);
     t.scan("/p", no_inotify(), root());
     t.scan("/p/sub", no_inotify(), Ok(listing(&[("c", socket(3))])));
-    t.expect(&["lost /p/sub/b", "found /p/sub/c #3"]);
+    t.look_gone("/p/sub/b");
+    t.expect(&["look at /p/sub/b", "found /p/sub/c #3", "lost /p/sub/b"]);
 
     t.tick();
     t.scan("/p", Ok(WatchId(1)), root());
@@ -199,9 +208,10 @@ fn a_sub_directory_that_is_gone_when_it_is_scanned_is_forgotten_without_a_word()
 fn an_answer_about_a_directory_that_was_given_up_meanwhile_leaves_no_watch_behind() {
     let mut t = Timeline::scanned(&[("sub", Kind::Directory)]);
     t.vanished(1, "sub");
+    t.look_gone("/p/sub");
     t.scan_ok("/p/sub", 2, &[("a", socket(1))]);
     t.look("/p/sub/a", socket(1));
-    t.expect(&["scan /p/sub", "unwatch 2"]);
+    t.expect(&["scan /p/sub", "look at /p/sub", "unwatch 2"]);
 }
 
 #[test]
@@ -232,8 +242,11 @@ fn the_same_directory_under_a_second_path_is_watched_once() {
         "create and scan /p",
         "create and scan /q",
         "found /p/a #1",
+        "scan root /p",
         "/q: it is watched as /p already",
     ]);
+    t.scan_ok("/p", 1, &[("a", socket(1))]);
+    t.expect_silence();
     t.expect_rest();
 }
 
@@ -245,6 +258,7 @@ fn a_directory_that_is_mounted_inside_itself_ends_the_descent() {
     t.expect(&[
         "scan /p/sub",
         "scan /p/sub/loop",
+        "scan /p/sub",
         "/p/sub/loop: it is watched as /p/sub already",
     ]);
 }
@@ -284,8 +298,9 @@ fn sockets_above_the_limit_are_reported_and_found_once_there_is_room() {
     t.look("/p/still-more", socket(3));
     t.expect(&["/p: there are more than 16384 plugin sockets; the rest is ignored"]);
     t.vanished(1, "000000");
+    t.look_gone("/p/000000");
     t.tick();
-    t.expect(&["lost /p/000000", "create and scan /p"]);
+    t.expect(&["look at /p/000000", "lost /p/000000", "create and scan /p"]);
     let rest: Vec<_> = entries[1..]
         .iter()
         .copied()

@@ -1,0 +1,213 @@
+//! Names that change places, by `renameat2(RENAME_EXCHANGE)` or by renames in a circle.
+
+use super::*;
+use crate::watch::listed::MAX_DISPUTES;
+
+/// A watch on `/p` with two directories of one socket each: `a` (watch 2) holds `x`, `b` (watch 3)
+/// holds `y`.
+fn two_directories() -> Timeline {
+    let mut timeline = Timeline::scanned(&[("a", Kind::Directory), ("b", Kind::Directory)]);
+    timeline.scan_ok("/p/a", 2, &[("x", socket(1))]);
+    timeline.scan_ok("/p/b", 3, &[("y", socket(2))]);
+    timeline.expect(&[
+        "scan /p/a",
+        "scan /p/b",
+        "found /p/a/x #1",
+        "found /p/b/y #2",
+    ]);
+    timeline
+}
+
+/// What the kernel reports when `a` and `b` in `/p` change places.
+fn exchange_directories(timeline: &mut Timeline, a: i32, b: i32) {
+    timeline.vanished(1, "a");
+    timeline.dir_appeared(1, "b");
+    timeline.event(Event::Moved { watch: WatchId(a) });
+    timeline.vanished(1, "b");
+    timeline.dir_appeared(1, "a");
+    timeline.event(Event::Moved { watch: WatchId(b) });
+}
+
+impl Timeline {
+    /// What the watch wants done by now, in order.
+    fn wants(&mut self) -> Vec<String> {
+        let outputs = std::iter::from_fn(|| self.watch.poll_output());
+        outputs.map(|output| describe(&output)).collect()
+    }
+}
+
+#[test]
+fn a_name_that_vanished_and_is_there_again_loses_nothing() {
+    let mut t = Timeline::scanned(&[("a", socket(1)), ("sub", Kind::Directory)]);
+    t.scan_ok("/p/sub", 2, &[("b", socket(2))]);
+    t.expect(&["found /p/a #1", "scan /p/sub", "found /p/sub/b #2"]);
+    t.vanished(1, "a");
+    t.vanished(1, "sub");
+    t.expect(&["look at /p/a", "look at /p/sub"]);
+    t.look("/p/a", socket(1));
+    t.look("/p/sub", Kind::Directory);
+    t.expect(&["scan /p/sub"]);
+    t.scan_ok("/p/sub", 2, &[("b", socket(2))]);
+    t.expect_silence();
+}
+
+#[test]
+fn a_name_that_vanished_and_was_never_known_is_not_looked_at() {
+    let mut t = Timeline::scanned(&[]);
+    t.vanished(1, "note.txt");
+    t.vanished(9, "a");
+    t.expect_silence();
+}
+
+#[test]
+fn many_events_of_one_name_are_answered_by_one_look() {
+    let mut t = Timeline::scanned(&[("a", socket(1)), ("b", socket(2))]);
+    t.expect(&["found /p/a #1", "found /p/b #2"]);
+    for _ in 0..100 {
+        t.vanished(1, "a");
+        t.appeared(1, "b");
+        t.appeared(1, "a");
+        t.vanished(1, "b");
+    }
+    t.expect(&["look at /p/a", "look at /p/b"]);
+}
+
+#[test]
+fn two_sockets_that_change_places_are_found_again_and_not_lost() {
+    let mut t = Timeline::scanned(&[("a", socket(1)), ("b", socket(2))]);
+    t.expect(&["found /p/a #1", "found /p/b #2"]);
+    t.vanished(1, "a");
+    t.appeared(1, "b");
+    t.vanished(1, "b");
+    t.appeared(1, "a");
+    t.look("/p/a", socket(2));
+    t.look("/p/b", socket(1));
+    t.expect(&[
+        "look at /p/a",
+        "look at /p/b",
+        "found /p/a #2",
+        "found /p/b #1",
+    ]);
+}
+
+#[test]
+fn a_socket_renewed_and_renewed_back_is_found_each_time() {
+    let mut t = Timeline::scanned(&[("a", socket(1))]);
+    t.expect(&["found /p/a #1"]);
+    for inode in [2, 1, 2] {
+        t.appeared(1, "a");
+        t.expect(&["look at /p/a"]);
+        t.look("/p/a", socket(inode));
+        t.expect(&[&format!("found /p/a #{inode}")]);
+        t.appeared(1, "a");
+        t.look("/p/a", socket(inode));
+        t.expect(&["look at /p/a"]);
+    }
+}
+
+#[test]
+fn two_directories_that_change_places_keep_their_watches_and_their_sockets_change_paths() {
+    // The watches are seen at their new paths in one order or the other.
+    for first in ["/p/a", "/p/b"] {
+        let mut t = two_directories();
+        exchange_directories(&mut t, 2, 3);
+        let mut wanted = t.wants();
+        wanted.sort();
+        wanted.dedup();
+        assert_eq!(
+            wanted,
+            ["look at /p/a", "look at /p/b", "scan /p/a", "scan /p/b"]
+        );
+        t.look("/p/a", Kind::Directory);
+        let scans: &[(&str, i32, (&str, Kind))] =
+            &[("/p/a", 3, ("y", socket(2))), ("/p/b", 2, ("x", socket(1)))];
+        let (one, other) = match first {
+            "/p/a" => (scans[0], scans[1]),
+            _ => (scans[1], scans[0]),
+        };
+        t.scan_ok(one.0, one.1, &[one.2]);
+        t.scan_ok(other.0, other.1, &[other.2]);
+        t.look("/p/b", Kind::Directory);
+        t.look_gone("/p/a/x");
+        t.look_gone("/p/b/y");
+        let wanted = t.wants();
+        for expected in [
+            "found /p/a/y #2",
+            "found /p/b/x #1",
+            "lost /p/a/x",
+            "lost /p/b/y",
+        ] {
+            assert_eq!(wanted.iter().filter(|it| *it == expected).count(), 1);
+        }
+        let unwatched = wanted.iter().any(|it| it.starts_with("unwatch"));
+        assert!(!unwatched, "both go on being watched: {wanted:?}");
+        t.appeared(2, "new");
+        t.appeared(3, "new");
+        t.expect(&["look at /p/b/new", "look at /p/a/new"]);
+    }
+}
+
+#[test]
+fn two_directories_that_changed_places_and_back_before_they_are_scanned_lose_nothing() {
+    let mut t = two_directories();
+    exchange_directories(&mut t, 2, 3);
+    exchange_directories(&mut t, 2, 3);
+    t.wants();
+    t.look("/p/a", Kind::Directory);
+    t.look("/p/b", Kind::Directory);
+    t.scan_ok("/p/a", 2, &[("x", socket(1))]);
+    t.scan_ok("/p/b", 3, &[("y", socket(2))]);
+    let wanted = t.wants();
+    assert!(wanted.iter().all(|it| it.starts_with("scan")), "{wanted:?}");
+}
+
+#[test]
+fn directories_that_change_places_between_two_scans_end_with_their_own_watches() {
+    let mut t = two_directories();
+    exchange_directories(&mut t, 2, 3);
+    t.scan_ok("/p/b", 2, &[("x", socket(1))]);
+    exchange_directories(&mut t, 2, 3);
+    t.scan_ok("/p/a", 2, &[("x", socket(1))]);
+    t.scan_ok("/p/b", 3, &[("y", socket(2))]);
+    t.look_gone("/p/b/x");
+    let wanted = t.wants();
+    assert!(!wanted.contains(&"lost /p/a/x".to_owned()), "{wanted:?}");
+    assert!(!wanted.contains(&"lost /p/b/y".to_owned()), "{wanted:?}");
+    t.appeared(2, "new");
+    t.appeared(3, "new");
+    t.expect(&["look at /p/a/new", "look at /p/b/new"]);
+}
+
+#[test]
+fn a_directory_that_is_mounted_in_two_places_is_watched_in_one_and_the_other_is_reported() {
+    let mut t = Timeline::scanned(&[("a", Kind::Directory), ("b", Kind::Directory)]);
+    let mut scans = 0;
+    let mut reports = Vec::new();
+    while let Some(output) = t.watch.poll_output() {
+        match &output {
+            Output::Scan { dir, .. } if **dir != *Path::new("/p") => {
+                scans += 1;
+                let dir = dir.display().to_string();
+                t.scan_ok(&dir, 2, &[("x", socket(1))]);
+            }
+            Output::Report(_) => reports.push(describe(&output)),
+            _ => {}
+        }
+    }
+    assert_eq!(reports, ["/p/a: it is watched as /p/b already"]);
+    assert!(scans <= 2 * usize::from(MAX_DISPUTES) + 2, "{scans}");
+    t.expect_rest();
+
+    // The resync finds the same again, and the other one is scanned when the watch is free.
+    t.tick();
+    t.expect(&["scan root /p", "scan /p/a", "scan /p/b"]);
+    t.scan_ok("/p/a", 2, &[("x", socket(1))]);
+    t.scan_ok("/p/b", 2, &[("x", socket(1))]);
+    t.expect_silence();
+    t.vanished(1, "b");
+    t.look_gone("/p/b");
+    let wanted = t.wants();
+    assert!(wanted.contains(&"scan /p/a".to_owned()), "{wanted:?}");
+    t.scan_ok("/p/a", 4, &[("x", socket(1))]);
+    t.expect(&["found /p/a/x #1", "/p/a: recovered"]);
+}
