@@ -406,6 +406,24 @@ pub const DOUBT_PAUSE: Duration = Duration::from_millis(100);
 /// How long after that pause a path must be left alone for its next doubt to be the first again.
 pub const DOUBT_FORGOTTEN: Duration = Duration::from_secs(60);
 
+/// The shortest pause between two scans of a directory to which something happens all the time; the
+/// pause doubles up to [`MAX_SCAN_PAUSE`] (kubelet: scans no directory twice).
+pub const SCAN_PAUSE: Duration = Duration::from_millis(10);
+
+/// The longest such pause: a plugin in a directory that is moved to and fro may wait as long.
+pub const MAX_SCAN_PAUSE: Duration = Duration::from_secs(5);
+
+/// How long after its pause nothing must happen to a directory for the next pause to be the first
+/// again.
+pub const SCAN_CALM: Duration = Duration::from_secs(60);
+
+/// How many names of a directory are listed at once, so that a large directory does not keep
+/// plugins waiting: what takes a fraction of a millisecond.
+pub const LISTED_AT_ONCE: usize = 256;
+
+/// How many directories with more names than that are listed at a time, a descriptor each.
+pub const MAX_OPEN_LISTINGS: usize = 4;
+
 /// How many levels of sub directories are watched (kubelet: no limit). Plugins use one.
 pub const MAX_TREE_DEPTH: usize = 16;
 
@@ -417,8 +435,7 @@ pub const MAX_SOCKETS: usize = 16_384;
 /// user is often 8,192.
 pub const MAX_DIRECTORIES: usize = 4_096;
 
-/// How many names of one directory are looked at, so that a scan stays a matter of milliseconds
-/// (kubelet: no limit).
+/// How many names of one directory are looked at (kubelet: no limit).
 pub const MAX_NAMES: usize = 65_536;
 
 /// The shortest pause between two reads of the mount table: a pod that starts mounts several times

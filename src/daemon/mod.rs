@@ -27,6 +27,7 @@ mod dial;
 mod guards;
 mod hold;
 mod inotify;
+mod listings;
 mod lock;
 mod logger;
 mod mounts;

@@ -1,5 +1,7 @@
 //! The core in a poll loop: waits, and carries out what the core wants done.
 
+mod watching;
+
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::path::{Path, PathBuf};
@@ -17,12 +19,12 @@ use super::connections::Connections;
 use super::dial::dial_foreign;
 use super::guards::Guards;
 use super::inotify::Inotify;
+use super::listings::Listings;
 use super::lock::{self, Locks};
 use super::mounts::Mounts;
 use super::programs::Programs;
 use super::report;
 use super::roots;
-use super::scan;
 use super::source::Source;
 use super::state_file::StateFile;
 use crate::config::{Config, Mode};
@@ -31,6 +33,8 @@ use crate::handler::{DialError, HandlerTable, Reason, Ticket};
 use crate::manager::{self, LinkId, Manager, Process};
 use crate::time::Time;
 use crate::watch::{self, Report, Watch};
+
+use self::watching::{START_BUDGET, WATCH_BUDGET};
 
 /// A plugin manager that is a part of somebody's loop.
 ///
@@ -48,6 +52,7 @@ pub struct PluginManager {
     watch: Watch,
     inotify: Inotify,
     mounts: Mounts,
+    listings: Listings,
     /// Whether inotify has more reports than were read.
     is_inotify_ready: bool,
     manager: Manager,
@@ -86,6 +91,7 @@ impl PluginManager {
             watch,
             inotify: Inotify::new(registry, Source::Inotify.token()),
             mounts,
+            listings: Listings::default(),
             is_inotify_ready: false,
             manager: Manager::new(handlers),
             connections: Connections::default(),
@@ -111,7 +117,7 @@ impl PluginManager {
         }
         let now = plugins.clock.now();
         plugins.manager.handle_timeout(now);
-        for report in plugins.follow_watch(now) {
+        for report in plugins.follow_watch(START_BUDGET, now) {
             match report {
                 Report::Trouble { dir, problem }
                     if problem.prevents_start() && plugins.dirs.iter().any(|it| **it == *dir) =>
@@ -160,7 +166,7 @@ impl PluginManager {
                 .handle_input(watch::Input::Remounted { dir }, now);
         }
         self.read_inotify(now)?;
-        for report in self.follow_watch(now) {
+        for report in self.follow_watch(WATCH_BUDGET, now) {
             report::log(&report);
         }
         for link in self.connections.take_ready() {
@@ -290,55 +296,6 @@ impl PluginManager {
     /// Whether the last wait brought as many events as it could: there may be more.
     fn is_crowded(&self) -> bool {
         self.events.iter().count() == EVENTS
-    }
-
-    fn read_inotify(&mut self, now: Time) -> io::Result<()> {
-        for _ in 0..INOTIFY_READS {
-            if !self.is_inotify_ready {
-                break;
-            }
-            let watch = &mut self.watch;
-            self.is_inotify_ready = self.inotify.read(&mut |event| {
-                log::trace!("inotify: {event:?}");
-                watch.handle_input(watch::Input::Event(event), now);
-            })?;
-        }
-        Ok(())
-    }
-
-    /// Does what the watch wants done, and returns what it has to report.
-    fn follow_watch(&mut self, now: Time) -> Vec<Report> {
-        let mut reports = Vec::new();
-        while let Some(output) = self.watch.poll_output() {
-            match output {
-                watch::Output::Scan { dir, place } => {
-                    let (watch, entries) =
-                        scan::scan(&mut self.inotify, &mut self.mounts, &dir, place);
-                    let scanned = watch::Input::Scanned {
-                        dir,
-                        watch,
-                        entries,
-                    };
-                    self.watch.handle_input(scanned, now);
-                }
-                watch::Output::Look { path } => {
-                    let kind = scan::look(&path, &self.mounts);
-                    self.watch
-                        .handle_input(watch::Input::Looked { path, kind }, now);
-                }
-                watch::Output::Unwatch { watch } => self.inotify.unwatch(watch),
-                watch::Output::Found { path, identity } => {
-                    self.manager
-                        .handle_input(manager::Input::Found { path, identity }, now);
-                }
-                watch::Output::Lost { path } => {
-                    self.manager
-                        .handle_input(manager::Input::Lost { path }, now);
-                }
-                watch::Output::Report(report) => reports.push(report),
-            }
-        }
-        reports
     }
 
     /// Does what the manager wants done.
@@ -513,10 +470,6 @@ const MILLISECOND: Duration = Duration::from_millis(1);
 
 /// How many events one wait may bring: more come with the next one.
 const EVENTS: usize = 256;
-
-/// How many buffers of inotify reports are read in one turn, so that a busy directory does not keep
-/// plugins waiting.
-const INOTIFY_READS: usize = 16;
 
 /// How much is read from one connection in one turn (bytes), so that a busy plugin does not keep
 /// the others waiting: a list of devices that changes takes 20 bytes, and several microseconds.

@@ -2,27 +2,30 @@
 //!
 //! Looks, and judges nothing: which names count is the business of [`crate::watch`].
 
-use std::fs::{self, DirBuilder, DirEntry};
+use std::fs::{self, DirBuilder, DirEntry, ReadDir};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _};
 use std::path::Path;
+use std::sync::Arc;
 
 use nix::errno::Errno;
 use rustix::fs::FileType;
 
 use super::hold::{self, HoldError};
 use super::inotify::Inotify;
+use super::listings::Listings;
 use super::mounts::Mounts;
 use super::stat::Stat;
-use crate::watch::{Entry, Kind, Listing, Obstacle, Place, Problem, WatchId};
+use crate::watch::{Entry, Kind, Listing, Obstacle, Place, Problem, Rest, WatchId};
 use crate::{config, escape};
 
-/// Watches a directory and then lists it, in this order: what comes in between is seen twice, and
-/// nothing is missed.
+/// Watches a directory and then lists it or its first piece, in this order: what comes in between
+/// is seen twice, and nothing is missed.
 pub(super) fn scan(
     inotify: &mut Inotify,
     mounts: &mut Mounts,
-    dir: &Path,
+    listings: &mut Listings,
+    dir: &Arc<Path>,
     place: Place,
 ) -> (Result<WatchId, Problem>, Result<Listing, Problem>) {
     mounts.scanning(dir);
@@ -35,7 +38,7 @@ pub(super) fn scan(
         Ok(()) => {
             let watch = inotify.watch(dir, place);
             let unreported = mounts.unreported(dir);
-            let listing = list(dir, mounts).map(|listing| Listing {
+            let listing = listings.begin(dir, mounts).map(|listing| Listing {
                 unreported,
                 ..listing
             });
@@ -147,29 +150,69 @@ fn can_answer(dir: &Path, mounts: &Mounts) -> Result<(), Problem> {
     }
 }
 
+/// Lists a directory as a whole.
 pub(super) fn list(dir: &Path, mounts: &Mounts) -> Result<Listing, Problem> {
-    let mut listing = Listing {
-        entries: Vec::new(),
-        complete: true,
-        unreported: None,
-    };
-    let names = fs::read_dir(dir).map_err(|error| cannot_read(&error))?;
-    for (n, entry) in names.enumerate() {
-        if n == config::MAX_NAMES {
-            listing.complete = false;
-            break;
-        }
-        let entry = entry.map_err(|error| cannot_read(&error))?;
-        let kind = kind_of(&entry, mounts);
-        // What does not count is of interest to the log only.
-        if kind != Kind::Other || log::log_enabled!(log::Level::Debug) {
-            listing.entries.push(Entry {
-                name: entry.file_name(),
-                kind,
-            });
-        }
+    let mut names = Names::open(dir)?;
+    let mut whole = names.next_piece(mounts)?;
+    while whole.rest == Rest::Follows {
+        let piece = names.next_piece(mounts)?;
+        whole.entries.extend(piece.entries);
+        whole.rest = piece.rest;
     }
-    Ok(listing)
+    Ok(whole)
+}
+
+/// The names of a directory, one piece after the other.
+#[derive(Debug)]
+pub(super) struct Names {
+    names: ReadDir,
+    /// How many were read.
+    count: usize,
+}
+
+impl Names {
+    /// Opens a directory.
+    pub(super) fn open(dir: &Path) -> Result<Self, Problem> {
+        let names = fs::read_dir(dir).map_err(|error| cannot_read(&error))?;
+        Ok(Self { names, count: 0 })
+    }
+
+    /// Returns how many names were read.
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Reads and examines the next names, as many as are listed at once.
+    pub(super) fn next_piece(&mut self, mounts: &Mounts) -> Result<Listing, Problem> {
+        let mut entries = Vec::new();
+        for _ in 0..config::LISTED_AT_ONCE {
+            let Some(entry) = self.names.next() else {
+                return Ok(piece(entries, Rest::None));
+            };
+            if self.count == config::MAX_NAMES {
+                return Ok(piece(entries, Rest::Ignored));
+            }
+            self.count += 1;
+            let entry = entry.map_err(|error| cannot_read(&error))?;
+            let kind = kind_of(&entry, mounts);
+            // What does not count is of interest to the log only.
+            if kind != Kind::Other || log::log_enabled!(log::Level::Debug) {
+                entries.push(Entry {
+                    name: entry.file_name(),
+                    kind,
+                });
+            }
+        }
+        Ok(piece(entries, Rest::Follows))
+    }
+}
+
+fn piece(entries: Vec<Entry>, rest: Rest) -> Listing {
+    Listing {
+        entries,
+        rest,
+        unreported: None,
+    }
 }
 
 /// Asks the file system only about what may be a socket: the directory itself tells the rest.
@@ -227,7 +270,7 @@ mod tests {
                 entry("socket", socket)
             ]
         );
-        assert!(listing.complete);
+        assert_eq!(listing.rest, Rest::None);
         for nothing in ["file", "link to a directory", "link to nothing", "nowhere"] {
             assert_eq!(
                 look(&at(nothing), &Mounts::default()),
@@ -245,6 +288,40 @@ mod tests {
         let before = look(&path, &Mounts::default());
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
         assert_eq!(look(&path, &Mounts::default()), before);
+    }
+
+    #[test]
+    fn a_large_directory_is_listed_in_pieces_that_hold_each_name_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let names: Vec<String> = (0..600).map(|n| format!("{n:03}")).collect();
+        for name in &names {
+            symlink("/", dir.path().join(name)).unwrap();
+            fs::create_dir(dir.path().join(format!("d{name}"))).unwrap();
+        }
+        let mut open = Names::open(dir.path()).unwrap();
+        let (mut seen, mut lengths) = (Vec::new(), Vec::new());
+        loop {
+            let before = open.count();
+            let piece = open.next_piece(&Mounts::default()).unwrap();
+            lengths.push(open.count() - before);
+            seen.extend(
+                piece
+                    .entries
+                    .into_iter()
+                    .filter(|it| it.kind == Kind::Directory),
+            );
+            if piece.rest == Rest::None {
+                break;
+            }
+            assert_eq!(piece.rest, Rest::Follows);
+        }
+        seen.sort_by(|a, b| a.name.cmp(&b.name));
+        let expected = names.iter().map(|name| format!("d{name}"));
+        assert!(seen.iter().map(|it| it.name.to_str().unwrap()).eq(expected));
+        assert_eq!(lengths, [256, 256, 256, 256, 176]);
+        let mut whole = list(dir.path(), &Mounts::default()).unwrap();
+        whole.entries.retain(|it| it.kind == Kind::Directory);
+        assert_eq!((whole.entries.len(), whole.rest), (600, Rest::None));
     }
 
     #[test]

@@ -20,9 +20,16 @@ pub(super) enum Child {
         /// Its path, shared with everybody who was told of it.
         path: Arc<Path>,
         identity: Identity,
+        /// Whether the listing that is under way, or the last one, holds it.
+        is_listed: bool,
     },
-    /// A sub directory, by its path.
-    Directory(Arc<Path>),
+    /// A sub directory.
+    Directory {
+        /// Its path.
+        path: Arc<Path>,
+        /// As for a socket.
+        is_listed: bool,
+    },
 }
 
 /// All that has a name in one directory, in the order of the names.
@@ -40,7 +47,30 @@ type Place = (usize, usize);
 impl Child {
     pub(super) fn path(&self) -> &Arc<Path> {
         match self {
-            Self::Socket { path, .. } | Self::Directory(path) => path,
+            Self::Socket { path, .. } | Self::Directory { path, .. } => path,
+        }
+    }
+
+    /// Returns the path of a socket.
+    pub(super) fn into_socket(self) -> Option<Arc<Path>> {
+        match self {
+            Self::Socket { path, .. } => Some(path),
+            Self::Directory { .. } => None,
+        }
+    }
+
+    /// Returns whether the listing that is under way, or the last one, holds it.
+    pub(super) fn is_listed(&self) -> bool {
+        match self {
+            Self::Socket { is_listed, .. } | Self::Directory { is_listed, .. } => *is_listed,
+        }
+    }
+
+    pub(super) fn set_listed(&mut self, value: bool) {
+        match self {
+            Self::Socket { is_listed, .. } | Self::Directory { is_listed, .. } => {
+                *is_listed = value;
+            }
         }
     }
 }
@@ -86,6 +116,10 @@ impl Children {
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Child> {
         self.runs.iter().flatten()
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Child> {
+        self.runs.iter_mut().flatten()
     }
 
     /// Takes everything out.
@@ -139,6 +173,7 @@ const MAX_RUN: usize = 32;
 mod tests {
     use std::collections::BTreeSet;
     use std::ffi::OsString;
+    use std::path::PathBuf;
 
     use super::*;
 
@@ -146,8 +181,15 @@ mod tests {
         Children::of(Path::new("/p"))
     }
 
+    fn directory(path: PathBuf) -> Child {
+        Child::Directory {
+            path: path.into(),
+            is_listed: true,
+        }
+    }
+
     fn add(children: &mut Children, name: &str) {
-        children.insert(Child::Directory(Path::new("/p").join(name).into()));
+        children.insert(directory(Path::new("/p").join(name)));
     }
 
     fn names(children: &Children) -> Vec<OsString> {
@@ -165,7 +207,7 @@ mod tests {
         for dir in ["/", "/p", "/p/", "/p/q", "p", "", "."] {
             let dir = Path::new(dir);
             let mut children = Children::of(dir);
-            children.insert(Child::Directory(dir.join("a").into()));
+            children.insert(directory(dir.join("a")));
             assert_eq!(names(&children), ["a"], "{dir:?}");
         }
     }
@@ -209,7 +251,12 @@ mod tests {
             born: (0, 0),
         };
         let path = Path::new("/p/a").into();
-        children.insert(Child::Socket { path, identity });
+        let is_listed = true;
+        children.insert(Child::Socket {
+            path,
+            identity,
+            is_listed,
+        });
         assert!(matches!(
             children.get_mut(OsStr::new("a")),
             Some(Child::Socket { .. })

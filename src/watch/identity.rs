@@ -47,14 +47,25 @@ pub struct Entry {
     pub kind: Kind,
 }
 
-/// The names of a directory.
+/// The names of a directory, or the next piece of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listing {
     /// What was read. Names that are [`Kind::Other`] may be left out.
     pub entries: Vec<Entry>,
-    /// Whether that is all: if not, a name that is missing here may still be there.
-    pub complete: bool,
+    /// What else the directory holds.
+    pub rest: Rest,
     /// The type of the directory's file system, if that does not report all changes: then the
     /// directory is scanned on the tick, too.
     pub unreported: Option<String>,
+}
+
+/// What a directory holds beside the names that were listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rest {
+    /// Nothing: that was all.
+    None,
+    /// Names that are listed in further pieces.
+    Follows,
+    /// Names that are not listed, because there are too many.
+    Ignored,
 }

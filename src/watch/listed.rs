@@ -1,17 +1,106 @@
 //! What it means that a directory was scanned: which watch it has, and what is in it.
 //!
-//! Pure. What a listing holds is taken in; what it does not hold is looked at, because it may have
-//! come after the listing.
+//! Pure. A directory is listed in pieces, between which other things happen, so the pieces can
+//! contradict what is known by then. What is known was seen at its path a moment ago; what a
+//! listing says may be older. So a listing only adds:
+//! - A name that it holds is taken in if nothing is known at its path.
+//! - A known name that it holds as something else is looked at, and so is one that it does not
+//!   hold, in the end.
+//!
+//! The directory is watched before it is listed: what comes or goes after the listing has passed by
+//! is reported, and looked at, too.
 
-use std::ffi::OsString;
+use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::sync::Arc;
 
 use super::{
-    Child, Entry, HIDDEN, Kind, Listing, OTHER, Output, Problem, Report, Watch, WatchId, is_hidden,
+    Child, Entry, HIDDEN, Kind, Listing, OTHER, Output, Problem, Report, Rest, Watch, WatchId,
+    is_hidden,
 };
 use crate::time::Time;
 use crate::{config, escape};
+
+/// The listings that are under way.
+#[derive(Debug, Default)]
+pub(super) struct Listings {
+    /// At most [`config::MAX_OPEN_LISTINGS`], in the order in which they go on.
+    open: Vec<Open>,
+    /// The directories whose first piece was seen when there were too many already.
+    waiting: VecDeque<Arc<Path>>,
+    /// How many other outputs there were since the last piece was asked for.
+    others: usize,
+}
+
+/// A listing that is under way.
+#[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "they are independent of each other"
+)]
+struct Open {
+    dir: Arc<Path>,
+    /// Whether the next piece was asked for.
+    is_asked: bool,
+    /// Whether the directory is to be scanned again after this.
+    is_again: bool,
+    /// Whether the directory was never listed before.
+    is_first: bool,
+    /// What is wrong with its watch.
+    unwatched: Option<Problem>,
+    /// What did not fit.
+    misfit: Option<Problem>,
+    unreported: Option<String>,
+    /// Whether any names could not be examined.
+    is_unexamined: bool,
+    /// Those names, while sockets are expected.
+    unexamined: Vec<OsString>,
+}
+
+impl Listings {
+    pub(super) fn is_open(&self, dir: &Path) -> bool {
+        self.open.iter().any(|open| *open.dir == *dir)
+    }
+
+    /// Returns whether any listing waits to go on.
+    pub(super) fn is_any_to_go_on(&self) -> bool {
+        self.open.iter().any(|open| !open.is_asked)
+    }
+
+    /// Has a directory scanned again after its listing.
+    pub(super) fn repeat(&mut self, dir: &Path) {
+        for open in &mut self.open {
+            open.is_again |= *open.dir == *dir;
+        }
+    }
+
+    /// Counts an output that is not for a listing.
+    pub(super) fn count_output(&mut self) {
+        self.others = self.others.saturating_add(1);
+    }
+
+    /// Returns whether there were enough others.
+    pub(super) fn is_turn(&self) -> bool {
+        self.others >= OTHERS
+    }
+
+    /// Returns the directory of which the next piece is wanted, each in its turn.
+    pub(super) fn go_on(&mut self) -> Option<Arc<Path>> {
+        let place = self.open.iter().position(|open| !open.is_asked)?;
+        let mut open = self.open.remove(place);
+        open.is_asked = true;
+        let dir = Arc::clone(&open.dir);
+        self.open.push(open);
+        self.others = 0;
+        Some(dir)
+    }
+
+    fn take(&mut self, dir: &Path) -> Option<Open> {
+        let place = self.open.iter().position(|open| *open.dir == *dir)?;
+        Some(self.open.remove(place))
+    }
+}
 
 impl Watch {
     pub(super) fn on_scanned(
@@ -22,40 +111,135 @@ impl Watch {
         now: Time,
     ) {
         self.resync_at.get_or_insert(now + config::RESYNC_INTERVAL);
+        self.tree.set_scan_wanted(dir, false);
         if !self.tree.contains(dir) {
             // Given up between the request and the answer. A watch that serves another directory
             // stays.
             if let Ok(watch) = watch {
-                if self.tree.watched_by(watch).is_none() {
-                    self.outputs.push_back(Output::Unwatch { watch });
-                }
+                self.outputs.push_back(Output::Unwatch { watch });
             }
-            return;
+            return self.close(dir, &entries);
         }
-        let mut problem = match watch {
-            Ok(watch) => match self.claim(dir, watch) {
+        let unwatched = match watch {
+            Ok(watch) => match self.claim(dir, watch, now) {
                 Ok(()) => None,
-                Err(conflict) => return self.give_up_children(dir, conflict, now),
+                Err(conflict) => {
+                    self.close(dir, &entries);
+                    return self.give_up_children(dir, conflict, now);
+                }
             },
             Err(problem) => Some(problem),
         };
+        let open = Open {
+            dir: Arc::clone(dir),
+            is_asked: false,
+            is_again: false,
+            is_first: entries.is_ok() && self.tree.begin_listing(dir),
+            unwatched,
+            misfit: None,
+            unreported: None,
+            is_unexamined: false,
+            unexamined: Vec::new(),
+        };
+        self.take_piece(open, entries, now);
+    }
+
+    pub(super) fn on_listed(
+        &mut self,
+        dir: &Arc<Path>,
+        entries: Result<Listing, Problem>,
+        now: Time,
+    ) {
+        match self.listings.take(dir) {
+            Some(open) => self.take_piece(open, entries, now),
+            None => self.close(dir, &entries),
+        }
+    }
+
+    /// Nothing is wanted of the listing of a directory that was given up.
+    pub(super) fn close_listing(&mut self, dir: &Arc<Path>) {
+        if self.listings.take(dir).is_some() {
+            let dir = Arc::clone(dir);
+            self.outputs.push_back(Output::Close { dir });
+            self.admit_next();
+        }
+    }
+
+    /// Closes a listing of which these entries would not be the last.
+    fn close(&mut self, dir: &Arc<Path>, entries: &Result<Listing, Problem>) {
+        let rest = entries.as_ref().map(|listing| listing.rest);
+        if rest == Ok(Rest::Follows) {
+            let dir = Arc::clone(dir);
+            self.outputs.push_back(Output::Close { dir });
+        }
+    }
+
+    fn take_piece(&mut self, mut open: Open, entries: Result<Listing, Problem>, now: Time) {
         match entries {
             Ok(listing) => {
-                let unknown = unknown_names(&listing);
-                let unexamined = (!unknown.is_empty()).then_some(Problem::NotExamined);
-                let unreported = listing.unreported.clone().map(Problem::NotReported);
-                let misfit = self.compare(dir, listing).err();
-                self.settle_expected(dir, misfit.is_none(), &unknown);
-                problem = problem.or(misfit).or(unexamined).or(unreported);
+                let rest = listing.rest;
+                self.compare(&mut open, listing, now);
+                match rest {
+                    Rest::Follows => return self.keep_open(open),
+                    Rest::Ignored => open.misfit = Some(Problem::TooManyNames),
+                    Rest::None => {}
+                }
+                self.finish(open, now);
             }
-            Err(gone) if gone.means_gone() => return self.on_dir_gone(dir, gone, now),
+            Err(gone) if gone.means_gone() => self.on_dir_gone(&open.dir, gone, now),
             // What is not readable now may still be there: healthy plugins stay.
             Err(unreadable) => {
-                problem = Some(unreadable);
-                self.settle_expected(dir, false, &[]);
+                self.settle_expected(&open.dir, false, &[]);
+                self.set_problem(&open.dir, Some(unreadable), now);
+                self.end(&open, now);
             }
         }
-        self.set_problem(dir, problem, now);
+        self.admit_next();
+    }
+
+    /// Goes on with a listing later. One too many begins again when there is room: a small
+    /// directory is seen with its first piece and never waits for large ones.
+    fn keep_open(&mut self, mut open: Open) {
+        if self.listings.open.len() < config::MAX_OPEN_LISTINGS {
+            open.is_asked = false;
+            return self.listings.open.push(open);
+        }
+        if !self.listings.waiting.contains(&open.dir) {
+            self.listings.waiting.push_back(Arc::clone(&open.dir));
+        }
+        self.outputs.push_back(Output::Close { dir: open.dir });
+    }
+
+    fn admit_next(&mut self) {
+        while self.listings.open.len() < config::MAX_OPEN_LISTINGS {
+            let Some(dir) = self.listings.waiting.pop_front() else {
+                return;
+            };
+            if self.tree.contains(&dir) {
+                let place = self.place(&dir);
+                return self.want_scan(dir, place);
+            }
+        }
+    }
+
+    /// Ends a listing: what it did not hold is looked at.
+    fn finish(&mut self, mut open: Open, now: Time) {
+        for path in self.tree.unlisted(&open.dir) {
+            self.look(path);
+        }
+        self.settle_expected(&open.dir, open.misfit.is_none(), &open.unexamined);
+        let unexamined = open.is_unexamined.then_some(Problem::NotExamined);
+        let unreported = open.unreported.take().map(Problem::NotReported);
+        let problem = open.unwatched.take().or_else(|| open.misfit.take());
+        self.set_problem(&open.dir, problem.or(unexamined).or(unreported), now);
+        self.end(&open, now);
+    }
+
+    fn end(&mut self, open: &Open, now: Time) {
+        self.scans.restart(&open.dir, now);
+        if open.is_again {
+            self.rescan(Arc::clone(&open.dir), now);
+        }
     }
 
     /// Decides about the expected sockets below a directory that has just been read, as a whole or
@@ -76,7 +260,7 @@ impl Watch {
                 continue;
             };
             match children.get(name) {
-                Some(Child::Directory(_)) => {}
+                Some(Child::Directory { .. }) => {}
                 _ if is_whole && !unknown.iter().any(|it| it == name) => {
                     missing.push(name.to_owned());
                 }
@@ -103,7 +287,7 @@ impl Watch {
     /// scanned again and keeps what is known of it until then, because two directories may have
     /// changed places. Two paths that take the watch from each other all the time are the same
     /// directory, mounted twice.
-    fn claim(&mut self, dir: &Arc<Path>, watch: WatchId) -> Result<(), Problem> {
+    fn claim(&mut self, dir: &Arc<Path>, watch: WatchId, now: Time) -> Result<(), Problem> {
         match self.tree.watched_by(watch) {
             Some(same) if same == *dir => return Ok(()),
             Some(other) => {
@@ -111,7 +295,7 @@ impl Watch {
                 let same = Problem::SameAs(Arc::clone(&other));
                 let is_known = self.tree.problem(dir) == Some(&same);
                 if !is_known {
-                    self.rescan(Arc::clone(&other));
+                    self.rescan(Arc::clone(&other), now);
                 }
                 if is_known || is_below || self.tree.disputes(dir) >= MAX_DISPUTES {
                     return Err(same);
@@ -123,50 +307,77 @@ impl Watch {
         }
         if let Some(old) = self.tree.set_watch(dir, Some(watch)) {
             self.outputs.push_back(Output::Unwatch { watch: old });
-            self.rescan_same_as(dir);
+            self.rescan_same_as(dir, now);
         }
         Ok(())
     }
 
     /// Scans the directories that were taken for `dir` under another path: it is another one now.
-    pub(super) fn rescan_same_as(&mut self, dir: &Path) {
+    pub(super) fn rescan_same_as(&mut self, dir: &Path, now: Time) {
         for same in self.tree.same_as(dir) {
-            self.rescan(same);
+            self.rescan(same, now);
         }
     }
 
-    /// Brings what is known of `dir` in line with what was listed, and says what did not fit.
-    fn compare(&mut self, dir: &Path, listing: Listing) -> Result<(), Problem> {
-        let mut outcome = Ok(());
-        if self.tree.set_listed(dir) {
-            log_ignored(dir, &listing);
+    /// Takes in what a piece of a listing holds.
+    fn compare(&mut self, open: &mut Open, listing: Listing, now: Time) {
+        if open.is_first {
+            log_ignored(&open.dir, &listing);
         }
-        if listing.complete {
-            let names = listing.entries.iter().map(|entry| &*entry.name);
-            for unseen in self.tree.names_except(dir, names.collect()) {
-                let path = self.joint.join(dir, &unseen);
+        open.unreported = listing.unreported.or_else(|| open.unreported.take());
+        for Entry { name, kind } in listing.entries {
+            if is_hidden(&name) {
+                continue;
+            }
+            if let Err(problem) = self.see_listed(&open.dir, &name, kind, now) {
+                open.misfit.get_or_insert(problem);
+            }
+            if kind == Kind::Unknown {
+                open.is_unexamined = true;
+                if !self.expected.is_empty() {
+                    open.unexamined.push(name);
+                }
+            }
+        }
+    }
+
+    /// Takes in a name of a listing.
+    fn see_listed(
+        &mut self,
+        dir: &Path,
+        name: &OsStr,
+        kind: Kind,
+        now: Time,
+    ) -> Result<(), Problem> {
+        let Some(children) = self.tree.children(dir) else {
+            return Ok(()); // The directory has been given up meanwhile.
+        };
+        match (children.get(name), kind) {
+            (None, Kind::Other | Kind::Unknown) => {}
+            (None, kind) => {
+                let path = self.joint.join(dir, name);
+                return self.add(dir, path, kind, now);
+            }
+            (Some(Child::Socket { identity, path, .. }), Kind::Socket(seen)) => {
+                if *identity != seen {
+                    let path = Arc::clone(path);
+                    self.renew(dir, name, path, seen);
+                    return Ok(());
+                }
+                self.tree.set_listed(dir, name);
+            }
+            (Some(Child::Directory { .. }), Kind::Directory) | (Some(_), Kind::Unknown) => {
+                self.tree.set_listed(dir, name);
+            }
+            (Some(known), Kind::Socket(_) | Kind::Directory) => {
+                let path = Arc::clone(known.path());
                 self.look(path);
             }
-        } else {
-            outcome = Err(Problem::TooManyNames);
+            // It is looked at in the end.
+            (Some(_), Kind::Other) => {}
         }
-        for Entry { name, kind } in listing.entries {
-            if !is_hidden(&name) {
-                let seen = self.see(dir, &name, None, kind);
-                outcome = outcome.and(seen);
-            }
-        }
-        outcome
+        Ok(())
     }
-}
-
-/// Returns the names in a listing that could not be examined.
-fn unknown_names(listing: &Listing) -> Vec<OsString> {
-    let unknown = listing.entries.iter().filter(|entry| {
-        let is_hidden = is_hidden(&entry.name);
-        entry.kind == Kind::Unknown && !is_hidden
-    });
-    unknown.map(|entry| entry.name.clone()).collect()
 }
 
 /// Logs what a directory holds besides plugin sockets and directories.
@@ -184,3 +395,6 @@ fn log_ignored(dir: &Path, listing: &Listing) {
 /// How many times the watch of a directory may turn out to be that of another path before both are
 /// taken for the same directory: two that change places once in between are not.
 pub(super) const MAX_DISPUTES: u8 = 3;
+
+/// How many other outputs come between two pieces of listings at most, if there are as many.
+const OTHERS: usize = config::LISTED_AT_ONCE;

@@ -5,8 +5,9 @@
 //!
 //! ```text
 //!            Input::Event      -> [ Watch ] -> Output::Scan    (watch FIRST, then list)
-//!            Input::Scanned    ->           -> Output::Look    (what is at this path?)
-//!            Input::Looked     ->           -> Output::Unwatch
+//!            Input::Scanned    ->           -> Output::List    (the next piece, please)
+//!            Input::Listed     ->           -> Output::Look    (what is at this path?)
+//!            Input::Looked     ->           -> Output::Unwatch / Close
 //!   handle_timeout (1 s tick)  ->           -> Output::Found / Lost / Report
 //! ```
 //!
@@ -20,13 +21,17 @@
 //!   tree a tree.
 //! - The same identity seen twice changes nothing. Another identity under a known path is found
 //!   again: to the manager it is a new generation. A path whose identity is doubted is
-//!   examined again (`doubts`), and one that cannot be examined stays what it was.
+//!   examined again, and one that cannot be examined stays what it was.
 //! - A socket that is expected from before a restart is found, or lost once its directory has been
 //!   listed as a whole (`expected`).
 //! - There is one remedy for every doubt: scan the directory again and compare. It serves the first
 //!   look, a queue that overflowed, a directory that was moved, and a watch that could not be had.
 //! - A name that vanished is looked at before that is believed, whether an event or a listing says
 //!   so: another file may be there by then, or the same one again (`RENAME_EXCHANGE`).
+//! - Whatever changes how often, the work is bounded: one scan of a directory is wanted at a time,
+//!   and one that is wanted again soon waits for a pause that doubles (`pauses`). A large directory
+//!   is listed in pieces, and few are at a time (`listed`). The shell decides how many outputs it
+//!   carries out in one turn; those of scans and of the rest come alternately.
 //! - A directory with a problem is reported once and tried again on the tick; the rest of the tree
 //!   goes on. When no directory can be watched at all, that is the way they are all followed, and
 //!   it is said once, of the root.
@@ -34,13 +39,13 @@
 //!   changes, such as a symbolic link whose target becomes a socket.
 
 mod children;
-mod doubts;
 mod event;
 mod expected;
 mod identity;
 mod listed;
 mod output;
 mod path;
+mod pauses;
 mod problem;
 mod tree;
 
@@ -57,12 +62,13 @@ use crate::time::Time;
 use crate::{config, escape};
 
 use self::children::Child;
-use self::doubts::Doubts;
 pub use self::event::{Event, WatchId};
 use self::expected::Expected;
-pub use self::identity::{Entry, Identity, Kind, Listing};
+pub use self::identity::{Entry, Identity, Kind, Listing, Rest};
+use self::listed::Listings;
 pub use self::output::{Output, Place, Report};
 use self::path::{Joint, split};
+use self::pauses::{Pauses, Rule};
 pub use self::problem::{Obstacle, Problem};
 use self::tree::{Removed, Tree};
 
@@ -73,7 +79,11 @@ pub struct Watch {
     joint: Joint,
     outputs: VecDeque<Output>,
     expected: Expected,
-    doubts: Doubts,
+    /// The paths that are doubted.
+    doubts: Pauses,
+    /// The directories that are scanned.
+    scans: Pauses,
+    listings: Listings,
     /// When the directories with a problem are tried again; `None` while there are none.
     retry_at: Option<Time>,
     /// When everything is scanned although nothing was heard; `None` while there is nothing.
@@ -92,6 +102,13 @@ pub enum Input {
         /// Its watch, placed before it was listed.
         watch: Result<WatchId, Problem>,
         /// What is in it.
+        entries: Result<Listing, Problem>,
+    },
+    /// The answer to [`Output::List`].
+    Listed {
+        /// The directory of the request.
+        dir: Arc<Path>,
+        /// What else is in it.
         entries: Result<Listing, Problem>,
     },
     /// The answer to [`Output::Look`].
@@ -122,13 +139,15 @@ impl Watch {
             joint: Joint::default(),
             outputs: VecDeque::new(),
             expected: Expected::default(),
-            doubts: Doubts::default(),
+            doubts: Pauses::new(DOUBTS),
+            scans: Pauses::new(SCANS),
+            listings: Listings::default(),
             retry_at: None,
             resync_at: None,
         };
         for root in without_covered(roots) {
             watch.tree.insert_root(&root);
-            watch.scan(root, Place::MissingRoot);
+            watch.want_scan(root, Place::MissingRoot);
         }
         watch
     }
@@ -152,18 +171,19 @@ impl Watch {
                 watch,
                 entries,
             } => self.on_scanned(&dir, watch, entries, now),
+            Input::Listed { dir, entries } => self.on_listed(&dir, entries, now),
             Input::Looked { path, kind } => {
                 self.on_looked(&path, kind, now);
             }
             Input::Doubted { path } => {
-                if self.doubts.add(&path, now) {
+                if self.doubts.ask(&path, now) {
                     self.look(path);
                 }
             }
             Input::Remounted { dir } => {
                 for below in self.tree.paths() {
                     if below.starts_with(&dir) {
-                        self.rescan(below);
+                        self.rescan(below, now);
                     }
                 }
             }
@@ -175,12 +195,25 @@ impl Watch {
     pub fn handle_timeout(&mut self, now: Time) {
         if self.resync_at.is_some_and(|at| at <= now) {
             self.resync_at = Some(now + config::RESYNC_INTERVAL);
-            self.rescan_all();
+            self.scans.forget_calm(now);
+            self.doubts.forget_calm(now);
+            for dir in self.tree.paths() {
+                let place = self.place(&dir);
+                self.want_scan(dir, place);
+            }
         }
         if self.retry_at.is_some_and(|at| at <= now) {
             self.retry_at = None;
             for (dir, place) in self.tree.worth_retrying() {
-                self.scan(dir, place);
+                self.want_scan(dir, place);
+            }
+        }
+        for dir in self.scans.take_due(now) {
+            let place = self.place(&dir);
+            if self.listings.is_open(&dir) {
+                self.listings.repeat(&dir);
+            } else if self.tree.contains(&dir) {
+                self.want_scan(dir, place);
             }
         }
         for path in self.doubts.take_due(now) {
@@ -191,13 +224,20 @@ impl Watch {
 
     /// When to call [`Watch::handle_timeout`]; `None` before anything was scanned.
     pub fn poll_timeout(&self) -> Option<Time> {
-        let times = [self.retry_at, self.resync_at, self.doubts.poll_timeout()];
-        times.into_iter().flatten().min()
+        let pauses = [self.doubts.poll_timeout(), self.scans.poll_timeout()];
+        let times = [self.retry_at, self.resync_at].into_iter().chain(pauses);
+        times.flatten().min()
     }
 
     /// Returns whether [`Watch::poll_output`] has something.
     pub fn has_output(&self) -> bool {
-        !self.outputs.is_empty()
+        !self.outputs.is_empty() || self.listings.is_any_to_go_on()
+    }
+
+    /// Returns how much [`Watch::poll_output`] has at least. While that is much, events should wait
+    /// in the kernel, which does not keep more of them than it wants to.
+    pub fn backlog(&self) -> usize {
+        self.outputs.len()
     }
 
     /// The next thing to do.
@@ -205,14 +245,21 @@ impl Watch {
         if self.outputs.is_empty() {
             self.outputs.shrink_to(config::KEPT_QUEUE);
         }
-        while let Some(output) = self.outputs.pop_front() {
-            match output {
+        loop {
+            if self.outputs.is_empty() || self.listings.is_turn() {
+                if let Some(dir) = self.listings.go_on() {
+                    return Some(Output::List { dir });
+                }
+            }
+            self.listings.count_output();
+            match self.outputs.pop_front()? {
                 // The watch has moved on with its directory, and serves it under another path.
                 Output::Unwatch { watch } if self.tree.watched_by(watch).is_some() => {}
+                // It has been given up meanwhile.
+                Output::Scan { dir, .. } if !self.tree.contains(&dir) => {}
                 output => return Some(output),
             }
         }
-        None
     }
 
     fn on_event(&mut self, event: Event, now: Time) {
@@ -225,16 +272,16 @@ impl Watch {
             Event::Vanished { watch, name } => self.on_vanished(watch, &name),
             Event::Moved { watch } => {
                 if let Some(dir) = self.tree.watched_by(watch) {
-                    self.rescan(dir);
+                    self.rescan(dir, now);
                 }
             }
             Event::Unwatched { watch } => {
                 if let Some(dir) = self.tree.watched_by(watch) {
                     self.tree.set_watch(&dir, None);
-                    self.rescan(dir);
+                    self.rescan(dir, now);
                 }
             }
-            Event::Overflowed => self.rescan_all(),
+            Event::Overflowed => self.rescan_all(now),
         }
     }
 
@@ -250,7 +297,7 @@ impl Watch {
         if !is_directory {
             self.look(path);
         } else if self.tree.contains(&path) {
-            self.rescan(path); // Seen by a scan already, or another directory by now.
+            self.rescan(path, now); // Seen by a scan already, or another directory by now.
         } else {
             self.see_and_report(&path, Kind::Directory, now);
         }
@@ -274,16 +321,16 @@ impl Watch {
         match kind {
             Kind::Socket(_) => self.see_and_report(path, kind, now),
             // It may be another directory than before.
-            Kind::Directory if self.tree.contains(path) => self.rescan(Arc::clone(path)),
+            Kind::Directory if self.tree.contains(path) => self.rescan(Arc::clone(path), now),
             Kind::Directory => self.see_and_report(path, kind, now),
             Kind::Other => {
                 log::debug!("{}: ignored: {OTHER}", escape::path(path));
-                self.leave(dir, name);
+                self.leave(dir, name, now);
             }
             // The scan reports the name, and is repeated until it can be examined.
             Kind::Unknown => {
                 if let Some(dir) = self.tree.known(dir) {
-                    self.rescan(dir);
+                    self.rescan(dir, now);
                 }
             }
         }
@@ -306,48 +353,52 @@ impl Watch {
     /// Takes in what is at a path, and reports a limit that it met.
     fn see_and_report(&mut self, path: &Arc<Path>, kind: Kind, now: Time) {
         let (dir, name) = split(path);
-        if let Err(problem) = self.see(dir, name, Some(path), kind) {
+        if let Err(problem) = self.see(dir, name, path, kind, now) {
             if self.tree.problem(dir).is_none() {
                 self.set_problem(dir, Some(problem), now);
             }
         }
     }
 
-    /// Takes in what is at a name: the same as before changes nothing. Its path is put together
-    /// when it is needed, unless somebody has it already.
+    /// Takes in what is at a name: the same as before changes nothing.
     fn see(
         &mut self,
         dir: &Path,
         name: &OsStr,
-        path: Option<&Arc<Path>>,
+        path: &Arc<Path>,
         kind: Kind,
+        now: Time,
     ) -> Result<(), Problem> {
         let Some(children) = self.tree.children(dir) else {
             return Ok(()); // The directory has been given up meanwhile.
         };
         match (children.get(name), kind) {
             (Some(Child::Socket { identity, .. }), Kind::Socket(seen)) if *identity == seen => {
+                self.tree.set_listed(dir, name);
                 Ok(())
             }
             (Some(Child::Socket { path, .. }), Kind::Socket(identity)) => {
                 let path = Arc::clone(path);
-                self.tree.renew_socket(dir, name, identity);
-                self.outputs.push_back(Output::Found { path, identity });
+                self.renew(dir, name, path, identity);
                 Ok(())
             }
-            (Some(Child::Directory(_)), Kind::Directory) | (_, Kind::Unknown) => Ok(()),
             (known, kind) => {
                 if known.is_some() {
-                    self.leave(dir, name);
+                    self.leave(dir, name, now);
                 }
-                let path = path.map_or_else(|| self.joint.join(dir, name), Arc::clone);
-                self.add(dir, path, kind)
+                self.add(dir, Arc::clone(path), kind, now)
             }
         }
     }
 
+    /// Another socket is at a path than before.
+    fn renew(&mut self, dir: &Path, name: &OsStr, path: Arc<Path>, identity: Identity) {
+        self.tree.renew_socket(dir, name, identity);
+        self.outputs.push_back(Output::Found { path, identity });
+    }
+
     /// Adds what is at a path in a directory, which is free.
-    fn add(&mut self, dir: &Path, path: Arc<Path>, kind: Kind) -> Result<(), Problem> {
+    fn add(&mut self, dir: &Path, path: Arc<Path>, kind: Kind, now: Time) -> Result<(), Problem> {
         match kind {
             Kind::Socket(identity) => {
                 self.tree.add_socket(dir, Arc::clone(&path), identity)?;
@@ -356,7 +407,7 @@ impl Watch {
             }
             Kind::Directory => {
                 self.tree.add_directory(dir, Arc::clone(&path))?;
-                self.scan(path, Place::Below);
+                self.scan(path, Place::Below, now);
             }
             Kind::Other | Kind::Unknown => {}
         }
@@ -364,17 +415,18 @@ impl Watch {
     }
 
     /// A name is no longer there; a directory takes everything below it along.
-    fn leave(&mut self, dir: &Path, name: &OsStr) {
+    fn leave(&mut self, dir: &Path, name: &OsStr, now: Time) {
         let removed = self.tree.remove_child(dir, name);
-        self.announce(removed);
+        self.announce(removed, now);
         if !self.expected.is_empty() {
             self.lose_expected(&dir.join(name));
         }
     }
 
-    fn announce(&mut self, removed: Removed) {
+    fn announce(&mut self, removed: Removed, now: Time) {
         for dir in &removed.dirs {
-            self.rescan_same_as(dir);
+            self.close_listing(dir);
+            self.rescan_same_as(dir, now);
         }
         for path in removed.sockets {
             self.doubts.forget(&path);
@@ -390,7 +442,7 @@ impl Watch {
             self.give_up_children(dir, problem, now);
         } else {
             let removed = self.tree.remove_at(dir);
-            self.announce(removed);
+            self.announce(removed, now);
             self.lose_expected(dir);
         }
     }
@@ -398,7 +450,7 @@ impl Watch {
     /// Keeps the directory itself in mind, with its problem, and nothing below it.
     fn give_up_children(&mut self, dir: &Path, problem: Problem, now: Time) {
         let removed = self.tree.clear(dir);
-        self.announce(removed);
+        self.announce(removed, now);
         self.lose_expected(dir);
         self.set_problem(dir, Some(problem), now);
     }
@@ -423,19 +475,23 @@ impl Watch {
         }
     }
 
-    fn rescan_all(&mut self) {
+    fn rescan_all(&mut self, now: Time) {
         for dir in self.tree.paths() {
-            self.rescan(dir);
+            self.rescan(dir, now);
         }
     }
 
-    fn rescan(&mut self, dir: Arc<Path>) {
-        let place = if self.tree.is_root(&dir) {
+    fn rescan(&mut self, dir: Arc<Path>, now: Time) {
+        let place = self.place(&dir);
+        self.scan(dir, place, now);
+    }
+
+    fn place(&self, dir: &Path) -> Place {
+        if self.tree.is_root(dir) {
             Place::Root
         } else {
             Place::Below
-        };
-        self.scan(dir, place);
+        }
     }
 
     /// Has a path looked at. A look that is still to come serves for all that has happened before.
@@ -446,8 +502,21 @@ impl Watch {
         }
     }
 
-    fn scan(&mut self, dir: Arc<Path>, place: Place) {
-        self.outputs.push_back(Output::Scan { dir, place });
+    /// Has a directory scanned because something happened to it: at once, unless that was so a
+    /// moment ago, or it is being listed.
+    fn scan(&mut self, dir: Arc<Path>, place: Place, now: Time) {
+        if self.listings.is_open(&dir) {
+            self.listings.repeat(&dir);
+        } else if self.scans.ask(&dir, now) {
+            self.want_scan(dir, place);
+        }
+    }
+
+    /// Has a directory scanned, unless it is about to be, or is being listed.
+    fn want_scan(&mut self, dir: Arc<Path>, place: Place) {
+        if !self.listings.is_open(&dir) && !self.tree.set_scan_wanted(&dir, true) {
+            self.outputs.push_back(Output::Scan { dir, place });
+        }
     }
 
     /// Holds in unit tests only: the walk over the whole tree costs more than any event.
@@ -463,6 +532,25 @@ const HIDDEN: &str = "the name begins with a dot";
 
 /// Why a path is ignored.
 const OTHER: &str = "it is not a socket, or nothing exists there any more";
+
+/// Paths whose identity is doubted. inotify reports names that come and go, not a change of the
+/// file behind a name: a link that leads to another socket than before, or, on a file system
+/// without birth times, a socket whose modification time is set. A dial notices, and the path is
+/// examined again.
+const DOUBTS: Rule = Rule {
+    least: config::DOUBT_PAUSE,
+    most: config::RESYNC_INTERVAL,
+    calm: config::DOUBT_FORGOTTEN,
+    paths: config::MAX_SOCKETS,
+};
+
+/// Directories that are scanned because something happens to them.
+const SCANS: Rule = Rule {
+    least: config::SCAN_PAUSE,
+    most: config::MAX_SCAN_PAUSE,
+    calm: config::SCAN_CALM,
+    paths: 2 * config::MAX_DIRECTORIES,
+};
 
 /// How many outputs are searched for a look at the same path, from the last one backwards: enough
 /// for a few names that come and go.

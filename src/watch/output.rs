@@ -8,12 +8,24 @@ use super::{Identity, Problem, WatchId};
 /// What the machine wants done, in this order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// Watch this directory first, then list it, and answer with [`super::Input::Scanned`].
+    /// Watch this directory first, then list it or its first piece, and answer with
+    /// [`super::Input::Scanned`].
     Scan {
         /// The directory.
         dir: Arc<Path>,
         /// Whose directory it is, and so how to open it.
         place: Place,
+    },
+    /// List the next piece of this directory, of which more was to follow, and answer with
+    /// [`super::Input::Listed`].
+    List {
+        /// The directory.
+        dir: Arc<Path>,
+    },
+    /// Nothing more is wanted of this directory's listing.
+    Close {
+        /// The directory.
+        dir: Arc<Path>,
     },
     /// See what is at this path and answer with [`super::Input::Looked`].
     Look {

@@ -1,6 +1,7 @@
 //! The watch, told as timelines: what happened, and what it wants done, silence included.
 
 mod exchange;
+mod pieces;
 mod restart;
 mod trouble;
 
@@ -98,6 +99,11 @@ impl Timeline {
         self.watch.handle_input(input, self.now);
     }
 
+    /// Lets as much time pass as a directory needs to be scanned at once again.
+    fn later(&mut self) {
+        self.now += 8 * config::SCAN_PAUSE;
+    }
+
     /// Lets time pass to the next deadline and handles it.
     fn tick(&mut self) {
         self.now = self.watch.poll_timeout().expect("a deadline is armed");
@@ -138,6 +144,8 @@ fn describe(output: &Output) -> String {
             format!("{how} {}", dir.display())
         }
         Output::Look { path } => format!("look at {}", path.display()),
+        Output::List { dir } => format!("list {}", dir.display()),
+        Output::Close { dir } => format!("close {}", dir.display()),
         Output::Unwatch { watch } => format!("unwatch {}", watch.0),
         Output::Found { path, identity } => format!("found {} #{}", path.display(), identity.inode),
         Output::Lost { path } => format!("lost {}", path.display()),
@@ -165,7 +173,7 @@ fn listing(entries: &[(&str, Kind)]) -> Listing {
     };
     Listing {
         entries: entries.iter().map(entry).collect(),
-        complete: true,
+        rest: Rest::None,
         unreported: None,
     }
 }
@@ -291,6 +299,7 @@ fn a_directory_moved_within_the_tree_takes_its_sockets_to_the_new_path() {
     let mut t = Timeline::scanned(&[("old", Kind::Directory)]);
     t.scan_ok("/p/old", 2, &[("a", socket(1))]);
     t.expect(&["scan /p/old", "found /p/old/a #1"]);
+    t.later();
     t.vanished(1, "old");
     t.dir_appeared(1, "new");
     t.event(Event::Moved { watch: WatchId(2) });
@@ -312,8 +321,15 @@ fn a_directory_seen_at_its_new_path_before_its_move_is_reported_keeps_its_watch(
     t.scan_ok("/p/old/deeper", 3, &[]);
     t.expect(&["scan /p/old", "found /p/old/a #1", "scan /p/old/deeper"]);
 
+    t.later();
     t.event(Event::Overflowed);
     t.expect(&["scan root /p", "scan /p/old", "scan /p/old/deeper"]);
+    t.scan_ok(
+        "/p/old",
+        2,
+        &[("a", socket(1)), ("deeper", Kind::Directory)],
+    );
+    t.later();
     t.scan_ok(
         "/p",
         1,
@@ -331,6 +347,7 @@ fn a_directory_seen_at_its_new_path_before_its_move_is_reported_keeps_its_watch(
 
     t.vanished(1, "old");
     t.expect_silence();
+    t.later();
     t.event(Event::Moved { watch: WatchId(2) });
     t.expect(&["scan /p/new"]);
     t.scan_ok(

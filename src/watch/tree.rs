@@ -4,7 +4,7 @@
 //! The tree keeps its own books straight (paths, watches, counts, limits) and decides nothing: what
 //! a change means is the business of [`super::Watch`].
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -17,7 +17,8 @@ use crate::config;
 /// All directories by path, all watches by number.
 #[derive(Debug, Default)]
 pub(super) struct Tree {
-    dirs: LiteMap<Arc<Path>, Dir>,
+    /// Boxed, because a directory that is added moves those behind it.
+    dirs: LiteMap<Arc<Path>, Box<Dir>>,
     watched: LiteMap<WatchId, Arc<Path>>,
     sockets: usize,
     /// How many directories were found to be another one under another path.
@@ -35,6 +36,8 @@ struct Dir {
     is_problem_told: bool,
     /// Whether it was listed before.
     is_listed: bool,
+    /// Whether a scan of it is wanted that has not begun.
+    is_scan_wanted: bool,
     /// How many times in a row its watch was found to be that of another path.
     disputes: u8,
     children: Children,
@@ -45,7 +48,7 @@ struct Dir {
 pub(super) struct Removed {
     pub(super) sockets: Vec<Arc<Path>>,
     pub(super) watches: Vec<WatchId>,
-    /// The directories that others were taken for.
+    /// The directories themselves.
     pub(super) dirs: Vec<Arc<Path>>,
 }
 
@@ -58,6 +61,7 @@ impl Dir {
             problem: None,
             is_problem_told: false,
             is_listed: false,
+            is_scan_wanted: false,
             disputes: 0,
             children: Children::of(path),
         }
@@ -67,7 +71,7 @@ impl Dir {
 impl Tree {
     pub(super) fn insert_root(&mut self, path: &Arc<Path>) {
         let dir = Dir::new(path, 0);
-        self.dirs.insert(Arc::clone(path), dir);
+        self.dirs.insert(Arc::clone(path), Box::new(dir));
     }
 
     pub(super) fn contains(&self, dir: &Path) -> bool {
@@ -97,14 +101,14 @@ impl Tree {
             let problem = dir.problem.as_ref();
             problem.is_some_and(Problem::is_worth_retrying)
         });
-        let look = |(path, dir): (&Arc<Path>, &Dir)| {
-            let place = match dir.depth {
+        let look = |path: &Arc<Path>, depth: usize| {
+            let place = match depth {
                 0 => Place::MissingRoot,
                 _ => Place::Below,
             };
             (Arc::clone(path), place)
         };
-        troubled.map(look).collect()
+        troubled.map(|(path, dir)| look(path, dir.depth)).collect()
     }
 
     pub(super) fn problem(&self, dir: &Path) -> Option<&Problem> {
@@ -181,26 +185,42 @@ impl Tree {
         old
     }
 
-    /// Notes that a directory was listed. Returns whether that was the first time.
-    pub(super) fn set_listed(&mut self, dir: &Path) -> bool {
+    /// Notes whether a scan of a directory is wanted. Returns what was the case before.
+    pub(super) fn set_scan_wanted(&mut self, dir: &Path, is_wanted: bool) -> bool {
         let dir = self.dirs.get_mut(dir);
-        dir.is_some_and(|dir| !std::mem::replace(&mut dir.is_listed, true))
+        dir.is_some_and(|dir| std::mem::replace(&mut dir.is_scan_wanted, is_wanted))
+    }
+
+    /// Begins a listing of a directory, in which none of the known names has been seen yet. Returns
+    /// whether it is the first.
+    pub(super) fn begin_listing(&mut self, dir: &Path) -> bool {
+        let Some(dir) = self.dirs.get_mut(dir) else {
+            return false;
+        };
+        for child in dir.children.iter_mut() {
+            child.set_listed(false);
+        }
+        !std::mem::replace(&mut dir.is_listed, true)
+    }
+
+    /// Notes that the listing of a directory holds a known name.
+    pub(super) fn set_listed(&mut self, dir: &Path, name: &OsStr) {
+        let children = self.dirs.get_mut(dir).map(|dir| &mut dir.children);
+        if let Some(child) = children.and_then(|children| children.get_mut(name)) {
+            child.set_listed(true);
+        }
+    }
+
+    /// Returns the known paths in a directory that its listing does not hold.
+    pub(super) fn unlisted(&self, dir: &Path) -> Vec<Arc<Path>> {
+        let children = self.dirs.get(dir).map(|dir| dir.children.iter());
+        let unlisted = children.into_iter().flatten().filter(|it| !it.is_listed());
+        unlisted.map(|child| Arc::clone(child.path())).collect()
     }
 
     /// What is in a directory; `None` if there is no such directory.
     pub(super) fn children(&self, dir: &Path) -> Option<&Children> {
         self.dirs.get(dir).map(|dir| &dir.children)
-    }
-
-    /// The names known in a directory that are not among `seen`.
-    pub(super) fn names_except(&self, dir: &Path, mut seen: Vec<&OsStr>) -> Vec<OsString> {
-        let Some(Dir { children, .. }) = self.dirs.get(dir) else {
-            return Vec::new();
-        };
-        let names = children.iter().map(|child| children.name(child));
-        seen.sort_unstable();
-        let unseen = names.filter(|name| seen.binary_search(name).is_err());
-        unseen.map(OsStr::to_owned).collect()
     }
 
     /// Adds a socket at a path in a directory, which is free.
@@ -214,7 +234,11 @@ impl Tree {
             return Err(Problem::TooManySockets);
         }
         let parent = self.dirs.get_mut(dir).ok_or(Problem::Missing)?;
-        parent.children.insert(Child::Socket { path, identity });
+        parent.children.insert(Child::Socket {
+            path,
+            identity,
+            is_listed: true,
+        });
         self.sockets += 1;
         Ok(())
     }
@@ -223,8 +247,13 @@ impl Tree {
     pub(super) fn renew_socket(&mut self, dir: &Path, name: &OsStr, seen: Identity) {
         let children = self.dirs.get_mut(dir).map(|dir| &mut dir.children);
         let child = children.and_then(|children| children.get_mut(name));
-        if let Some(Child::Socket { identity, .. }) = child {
-            *identity = seen;
+        if let Some(Child::Socket {
+            identity,
+            is_listed,
+            ..
+        }) = child
+        {
+            (*identity, *is_listed) = (seen, true);
         }
     }
 
@@ -238,10 +267,12 @@ impl Tree {
         if depth > config::MAX_TREE_DEPTH {
             return Err(Problem::TooDeep);
         }
-        let child = Child::Directory(Arc::clone(&path));
-        parent.children.insert(child);
+        parent.children.insert(Child::Directory {
+            path: Arc::clone(&path),
+            is_listed: true,
+        });
         let dir = Dir::new(&path, depth);
-        self.dirs.insert(path, dir);
+        self.dirs.insert(path, Box::new(dir));
         Ok(())
     }
 
@@ -249,9 +280,12 @@ impl Tree {
     pub(super) fn remove_child(&mut self, dir: &Path, name: &OsStr) -> Removed {
         let mut removed = Removed::default();
         let children = self.dirs.get_mut(dir).map(|dir| &mut dir.children);
-        if let Some(child) = children.and_then(|children| children.remove(name)) {
-            self.take(child, &mut removed);
+        match children.and_then(|children| children.remove(name)) {
+            Some(Child::Socket { path, .. }) => removed.sockets.push(path),
+            Some(Child::Directory { path, .. }) => self.take(&path, false, &mut removed),
+            None => {}
         }
+        self.sockets -= removed.sockets.len();
         removed
     }
 
@@ -266,34 +300,61 @@ impl Tree {
     /// Forgets a directory's watch and all that is below it, but not the directory.
     pub(super) fn clear(&mut self, dir: &Path) -> Removed {
         let mut removed = Removed::default();
-        removed.watches.extend(self.set_watch(dir, None));
-        let children = self.dirs.get_mut(dir).map(|dir| &mut dir.children);
-        for child in children.map(Children::take).into_iter().flatten() {
-            self.take(child, &mut removed);
-        }
+        self.take(dir, true, &mut removed);
+        self.sockets -= removed.sockets.len();
         removed
     }
 
-    /// As deep as the tree is, which is limited.
-    fn take(&mut self, child: Child, removed: &mut Removed) {
-        match child {
-            Child::Socket { path, .. } => {
-                self.sockets -= 1;
-                removed.sockets.push(path);
+    /// Takes the directories at and below a path, in one go: there may be thousands.
+    fn take(&mut self, top: &Path, is_top_kept: bool, removed: &mut Removed) {
+        let Ok(start) = self.dirs.find_index(top) else {
+            return;
+        };
+        let from_top = self.dirs.keys().skip(start);
+        let end = start + from_top.take_while(|it| it.starts_with(top)).count();
+        let mut taken = vec![false; end - start];
+        let mut foreign = None::<Arc<Path>>;
+        let dirs = self.dirs.iter_mut().skip(start);
+        for (place, (path, dir)) in dirs.take(end - start).enumerate() {
+            // A root that begins like this one and is not reached from it: it is hidden.
+            if dir.depth == 0 && place > 0 {
+                foreign = Some(Arc::clone(path));
             }
-            Child::Directory(path) => {
-                removed.watches.extend(self.set_watch(&path, None));
-                let dir = self.dirs.remove(&path);
-                let problem = dir.as_ref().and_then(|dir| dir.problem.as_ref());
-                self.same -= usize::from(matches!(problem, Some(Problem::SameAs(_))));
-                if self.same > 0 {
-                    removed.dirs.push(path);
-                }
-                for child in dir.into_iter().flat_map(|mut dir| dir.children.take()) {
-                    self.take(child, removed);
-                }
+            if foreign.as_ref().is_some_and(|root| path.starts_with(root)) {
+                continue;
+            }
+            removed.watches.extend(dir.watch.take());
+            let sockets = dir.children.take().filter_map(Child::into_socket);
+            removed.sockets.extend(sockets);
+            if place > 0 || !is_top_kept {
+                let is_same = matches!(dir.problem, Some(Problem::SameAs(_)));
+                self.same -= usize::from(is_same);
+                removed.dirs.push(Arc::clone(path));
+                taken[place] = true;
             }
         }
+        let mut place = 0;
+        self.dirs.retain(|_, _| {
+            place += 1;
+            let below = (place - 1usize).checked_sub(start);
+            !below
+                .and_then(|below| taken.get(below))
+                .is_some_and(|&it| it)
+        });
+        self.forget_watches(&removed.watches);
+    }
+
+    fn forget_watches(&mut self, watches: &[WatchId]) {
+        if watches.len() <= FEW {
+            for watch in watches {
+                self.watched.remove(watch);
+            }
+            return;
+        }
+        let mut sorted = watches.to_vec();
+        sorted.sort_unstable();
+        self.watched
+            .retain(|watch, _| sorted.binary_search(watch).is_err());
     }
 
     pub(super) fn check_invariants(&self) {
@@ -309,7 +370,7 @@ impl Tree {
                         sockets += 1;
                         assert_eq!(**socket, path.join(name));
                     }
-                    Child::Directory(below) => {
+                    Child::Directory { path: below, .. } => {
                         assert_eq!(**below, path.join(name));
                         assert_eq!(self.dirs[below].depth, dir.depth + 1);
                     }
@@ -319,7 +380,12 @@ impl Tree {
         assert_eq!(sockets, self.sockets);
         let watched = self.dirs.values().filter(|dir| dir.watch.is_some());
         assert_eq!(watched.count(), self.watched.len());
-        let is_same = |dir: &&Dir| matches!(dir.problem, Some(Problem::SameAs(_)));
-        assert_eq!(self.dirs.values().filter(is_same).count(), self.same);
+        let problems = self.dirs.values().map(|dir| &dir.problem);
+        let same = problems.filter(|it| matches!(it, Some(Problem::SameAs(_))));
+        assert_eq!(same.count(), self.same);
     }
 }
+
+/// Up to how many watches are forgotten one by one: more than that, and it is cheaper to go through
+/// all of them once.
+const FEW: usize = 16;

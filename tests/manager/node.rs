@@ -148,6 +148,12 @@ impl Node {
                     };
                     self.watch.handle_input(scanned, now);
                 }
+                Output::List { dir } => {
+                    let entries = Ok(self.tree.list(&dir));
+                    let listed = watch::Input::Listed { dir, entries };
+                    self.watch.handle_input(listed, now);
+                }
+                Output::Close { dir } => self.tree.close(&dir),
                 Output::Look { path } => {
                     let kind = self.tree.look(&path);
                     let looked = watch::Input::Looked { path, kind };

@@ -4,7 +4,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 
-use plugind::watch::{Entry, Event, Identity, Kind, Listing, Obstacle, Place, Problem, WatchId};
+use plugind::watch::{
+    Entry, Event, Identity, Kind, Listing, Obstacle, Place, Problem, Rest, WatchId,
+};
 
 /// The tree, the watches and the queue.
 #[derive(Debug)]
@@ -13,6 +15,8 @@ pub(crate) struct Tree {
     /// Which directory each watch is for.
     watches: BTreeMap<WatchId, u64>,
     queue: VecDeque<Event>,
+    /// How far each listing has come that has not ended.
+    passed: BTreeMap<PathBuf, PathBuf>,
     last_directory: u64,
     last_watch: i32,
     /// Whether no more watches are to be had.
@@ -28,6 +32,9 @@ enum Node {
 /// How many events the queue takes (the kernel's default: 16,384).
 const QUEUE: usize = 12;
 
+/// How many names a listing has at once.
+const PIECE: usize = 2;
+
 impl Tree {
     /// A tree of one empty directory.
     pub(crate) fn new(root: &str) -> Self {
@@ -35,6 +42,7 @@ impl Tree {
             nodes: BTreeMap::new(),
             watches: BTreeMap::new(),
             queue: VecDeque::new(),
+            passed: BTreeMap::new(),
             last_directory: 0,
             last_watch: 0,
             is_used_up: false,
@@ -176,18 +184,37 @@ impl Tree {
             }
             None => return (Err(Problem::Missing), Err(Problem::Missing)),
         };
-        let is_child = |path: &Path| path.parent() == Some(dir);
-        let children = self.nodes.iter().filter(|(path, _)| is_child(path));
-        let entries = children.map(|(path, node)| Entry {
+        self.passed.remove(dir);
+        (self.add_watch(id), Ok(self.list(dir)))
+    }
+
+    /// Lists the next piece of a directory, in the order of the names.
+    pub(crate) fn list(&mut self, dir: &Path) -> Listing {
+        let passed = self.passed.remove(dir);
+        let is_next = |path: &Path| path.parent() == Some(dir) && Some(path) > passed.as_deref();
+        let next = self.nodes.iter().filter(|(path, _)| is_next(path));
+        let next: Vec<_> = next.take(PIECE).collect();
+        let rest = match next.last() {
+            Some((last, _)) if next.len() == PIECE => {
+                self.passed.insert(dir.to_owned(), (*last).clone());
+                Rest::Follows
+            }
+            _ => Rest::None,
+        };
+        let entries = next.into_iter().map(|(path, node)| Entry {
             name: path.file_name().expect("a child has a name").to_owned(),
             kind: node.kind(),
         });
-        let listing = Listing {
+        Listing {
             entries: entries.collect(),
-            complete: true,
+            rest,
             unreported: None,
-        };
-        (self.add_watch(id), Ok(listing))
+        }
+    }
+
+    /// The listing of a directory is given up.
+    pub(crate) fn close(&mut self, dir: &Path) {
+        self.passed.remove(dir);
     }
 
     /// What is at the path.

@@ -11,6 +11,7 @@
 
 #[path = "../support/binary.rs"]
 mod binary;
+mod churn;
 mod clocks;
 mod daemon;
 mod honest;

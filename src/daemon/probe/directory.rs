@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::config::MAX_TREE_DEPTH;
 use crate::daemon::mounts::Mounts;
 use crate::daemon::scan;
-use crate::watch::{Kind, Problem, is_hidden};
+use crate::watch::{Kind, Problem, Rest, is_hidden};
 
 /// The sockets in a directory and below it.
 #[derive(Debug, Default)]
@@ -36,7 +36,7 @@ impl Sockets {
             Ok(listing) => listing,
             Err(problem) => return self.unread.push((dir.to_owned(), Some(problem))),
         };
-        if !listing.complete {
+        if listing.rest != Rest::None {
             self.unread.push((dir.to_owned(), None));
         }
         for entry in listing.entries {

@@ -1,0 +1,57 @@
+//! The directories that are being listed, a piece at a time.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::mounts::Mounts;
+use super::scan::Names;
+use crate::watch::{Listing, Problem, Rest};
+
+/// The listings that have not come to their end: few, because the watch asks for few.
+#[derive(Debug, Default)]
+pub(super) struct Listings {
+    open: Vec<(Arc<Path>, Names)>,
+    /// How many names were read so far.
+    read: usize,
+}
+
+impl Listings {
+    /// Lists a directory from its beginning.
+    pub(super) fn begin(&mut self, dir: &Arc<Path>, mounts: &Mounts) -> Result<Listing, Problem> {
+        self.close(dir);
+        let names = Names::open(dir)?;
+        self.read_piece(Arc::clone(dir), names, mounts)
+    }
+
+    /// Goes on with a listing that had not come to its end.
+    pub(super) fn go_on(&mut self, dir: &Path, mounts: &Mounts) -> Result<Listing, Problem> {
+        let place = self.open.iter().position(|(open, _)| **open == *dir);
+        let (dir, names) = self.open.remove(place.ok_or(Problem::Missing)?);
+        self.read_piece(dir, names, mounts)
+    }
+
+    /// Ends a listing early.
+    pub(super) fn close(&mut self, dir: &Path) {
+        self.open.retain(|(open, _)| **open != *dir);
+    }
+
+    /// Returns how many names were read since the last call.
+    pub(super) fn take_count(&mut self) -> usize {
+        std::mem::take(&mut self.read)
+    }
+
+    fn read_piece(
+        &mut self,
+        dir: Arc<Path>,
+        mut names: Names,
+        mounts: &Mounts,
+    ) -> Result<Listing, Problem> {
+        let before = names.count();
+        let piece = names.next_piece(mounts);
+        self.read += names.count() - before;
+        if matches!(&piece, Ok(listing) if listing.rest == Rest::Follows) {
+            self.open.push((dir, names));
+        }
+        piece
+    }
+}

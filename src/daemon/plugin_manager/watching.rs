@@ -1,0 +1,100 @@
+//! What the watch wants done, within a budget for each turn.
+//!
+//! A turn must not take long, whatever happens in the directories. So it reads a few events, and
+//! looks at a few names; what is left over waits for the next turn. While there is much of that,
+//! events are left to the kernel, which limits how many it keeps.
+
+use std::io;
+
+use super::PluginManager;
+use crate::config;
+use crate::daemon::scan;
+use crate::manager;
+use crate::time::Time;
+use crate::watch::{self, Report};
+
+impl PluginManager {
+    /// Reads what inotify reports, as far as that can be dealt with soon.
+    pub(super) fn read_inotify(&mut self, now: Time) -> io::Result<()> {
+        for _ in 0..INOTIFY_READS {
+            if !self.is_inotify_ready || self.watch.backlog() > MAX_BACKLOG {
+                break;
+            }
+            let watch = &mut self.watch;
+            self.is_inotify_ready = self.inotify.read(&mut |event| {
+                log::trace!("inotify: {event:?}");
+                watch.handle_input(watch::Input::Event(event), now);
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Does what the watch wants done, until that has used up `budget`, in names that were looked
+    /// at and the like. Returns what there is to report.
+    pub(super) fn follow_watch(&mut self, budget: usize, now: Time) -> Vec<Report> {
+        let (mut reports, mut used) = (Vec::new(), 0);
+        while used < budget {
+            let Some(output) = self.watch.poll_output() else {
+                break;
+            };
+            used += 1;
+            match output {
+                watch::Output::Scan { dir, place } => {
+                    let (watch, entries) = scan::scan(
+                        &mut self.inotify,
+                        &mut self.mounts,
+                        &mut self.listings,
+                        &dir,
+                        place,
+                    );
+                    used += SCAN_COST + self.listings.take_count();
+                    let scanned = watch::Input::Scanned {
+                        dir,
+                        watch,
+                        entries,
+                    };
+                    self.watch.handle_input(scanned, now);
+                }
+                watch::Output::List { dir } => {
+                    let entries = self.listings.go_on(&dir, &self.mounts);
+                    used += self.listings.take_count();
+                    self.watch
+                        .handle_input(watch::Input::Listed { dir, entries }, now);
+                }
+                watch::Output::Close { dir } => self.listings.close(&dir),
+                watch::Output::Look { path } => {
+                    let kind = scan::look(&path, &self.mounts);
+                    self.watch
+                        .handle_input(watch::Input::Looked { path, kind }, now);
+                }
+                watch::Output::Unwatch { watch } => self.inotify.unwatch(watch),
+                watch::Output::Found { path, identity } => {
+                    self.manager
+                        .handle_input(manager::Input::Found { path, identity }, now);
+                }
+                watch::Output::Lost { path } => {
+                    self.manager
+                        .handle_input(manager::Input::Lost { path }, now);
+                }
+                watch::Output::Report(report) => reports.push(report),
+            }
+        }
+        reports
+    }
+}
+
+/// How much is done in one turn: two pieces of a listing, which is a millisecond or two.
+pub(super) const WATCH_BUDGET: usize = 2 * config::LISTED_AT_ONCE;
+
+/// How much is done before the first turn, in which signals are read for the first time: enough for
+/// all sockets that may be there, and some ten milliseconds.
+pub(super) const START_BUDGET: usize = config::MAX_SOCKETS;
+
+/// What a scan costs beside the names: a few system calls.
+const SCAN_COST: usize = 7;
+
+/// How many buffers of inotify reports are read in one turn: some hundred events.
+const INOTIFY_READS: usize = 2;
+
+/// With how much left to do no events are read: what two turns do.
+const MAX_BACKLOG: usize = 2 * WATCH_BUDGET;

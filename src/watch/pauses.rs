@@ -1,0 +1,237 @@
+//! Paths that ask for work again and again, and the pauses between.
+//!
+//! Pure. The first time is at once. What is asked for during the pause after it is due when the
+//! pause ends, once, and the next pause is twice as long. A path that was left alone for a while
+//! begins anew.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use litemap::LiteMap;
+
+use crate::time::Time;
+
+/// The paths and their pauses.
+#[derive(Debug)]
+pub(super) struct Pauses {
+    rule: Rule,
+    by_path: LiteMap<Arc<Path>, Pause>,
+    /// How many paths have asked during their pause.
+    pending: usize,
+}
+
+/// How long pauses are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rule {
+    /// The first one.
+    pub(super) least: Duration,
+    /// The longest.
+    pub(super) most: Duration,
+    /// How long after its pause a path must be left alone to begin anew.
+    pub(super) calm: Duration,
+    /// How many paths are kept in mind.
+    pub(super) paths: usize,
+}
+
+/// The pause of a path.
+#[derive(Clone, Copy, Debug)]
+struct Pause {
+    /// When it ends.
+    end: Time,
+    /// How long it is.
+    length: Duration,
+    /// Whether the path has asked again before the end.
+    is_pending: bool,
+}
+
+impl Pauses {
+    pub(super) fn new(rule: Rule) -> Self {
+        Self {
+            rule,
+            by_path: LiteMap::new(),
+            pending: 0,
+        }
+    }
+
+    /// A path asks. Returns true if its turn is now, else it is due later.
+    pub(super) fn ask(&mut self, path: &Arc<Path>, now: Time) -> bool {
+        let Rule {
+            least, most, calm, ..
+        } = self.rule;
+        match self.by_path.get_mut(&**path) {
+            None => {
+                self.remember(path, now);
+                true
+            }
+            Some(pause) if now < pause.end => {
+                self.pending += usize::from(!pause.is_pending);
+                pause.is_pending = true;
+                false
+            }
+            Some(pause) => {
+                self.pending -= usize::from(pause.is_pending);
+                *pause = if pause.end + calm <= now {
+                    Pause::new(now, least)
+                } else {
+                    pause.after(now, most)
+                };
+                true
+            }
+        }
+    }
+
+    fn remember(&mut self, path: &Arc<Path>, now: Time) {
+        if self.by_path.len() >= self.rule.paths {
+            self.forget_calm(now);
+        }
+        // With so many paths that none is calm, the pauses of further ones do not matter.
+        if self.by_path.len() < self.rule.paths {
+            let pause = Pause::new(now, self.rule.least);
+            self.by_path.insert(Arc::clone(path), pause);
+        }
+    }
+
+    /// What the path asked for took until `now`: its pause begins here.
+    pub(super) fn restart(&mut self, path: &Path, now: Time) {
+        if let Some(pause) = self.by_path.get_mut(path) {
+            pause.end = now + pause.length;
+        }
+    }
+
+    /// Forgets a path.
+    pub(super) fn forget(&mut self, path: &Path) {
+        if !self.by_path.is_empty() {
+            let pause = self.by_path.remove(path);
+            self.pending -= usize::from(pause.is_some_and(|pause| pause.is_pending));
+        }
+    }
+
+    /// Forgets the paths that would begin anew.
+    pub(super) fn forget_calm(&mut self, now: Time) {
+        let calm = self.rule.calm;
+        self.by_path
+            .retain(|_, pause| pause.is_pending || now < pause.end + calm);
+    }
+
+    /// Returns the next moment at which a path is due.
+    pub(super) fn poll_timeout(&self) -> Option<Time> {
+        if self.pending == 0 {
+            return None;
+        }
+        let pending = self.by_path.values().filter(|pause| pause.is_pending);
+        pending.map(|pause| pause.end).min()
+    }
+
+    /// Takes the paths that are due by `now`.
+    pub(super) fn take_due(&mut self, now: Time) -> Vec<Arc<Path>> {
+        let mut due = Vec::new();
+        if self.pending > 0 {
+            for (path, pause) in self.by_path.iter_mut() {
+                if pause.is_pending && pause.end <= now {
+                    *pause = pause.after(now, self.rule.most);
+                    due.push(path.clone());
+                }
+            }
+            self.pending -= due.len();
+        }
+        due
+    }
+}
+
+impl Pause {
+    fn new(now: Time, length: Duration) -> Self {
+        Self {
+            end: now + length,
+            length,
+            is_pending: false,
+        }
+    }
+
+    /// The pause after this one, which begins at `now`.
+    fn after(self, now: Time, most: Duration) -> Self {
+        Self::new(now, (self.length * 2).min(most))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RULE: Rule = Rule {
+        least: Duration::from_millis(100),
+        most: Duration::from_secs(5),
+        calm: Duration::from_secs(60),
+        paths: 3,
+    };
+
+    fn path(path: &str) -> Arc<Path> {
+        Path::new(path).into()
+    }
+
+    /// Has the path ask without pause until `end`. Returns when it was served, in ms.
+    fn served(pauses: &mut Pauses, path: &Arc<Path>, begin: u64, end: u64) -> Vec<u64> {
+        let mut served = Vec::new();
+        for ms in begin..end {
+            let now = Time::from_millis(ms);
+            let is_due = pauses.take_due(now).iter().any(|due| due == path);
+            if is_due || pauses.ask(path, now) {
+                served.push(ms);
+            }
+        }
+        served
+    }
+
+    #[test]
+    fn a_path_that_asks_without_pause_is_served_after_pauses_that_double() {
+        let mut pauses = Pauses::new(RULE);
+        let path = path("/p/a");
+        assert_eq!(pauses.poll_timeout(), None);
+        let seen = served(&mut pauses, &path, 0, 2000);
+        assert_eq!(seen, [0, 100, 300, 700, 1500]);
+        assert_eq!(pauses.poll_timeout(), Some(Time::from_millis(3100)));
+        let seen = served(&mut pauses, &path, 2000, 18_000);
+        assert_eq!(seen, [3100, 6300, 11_300, 16_300]);
+        pauses.forget(&path);
+        assert_eq!(pauses.poll_timeout(), None);
+    }
+
+    #[test]
+    fn a_path_that_was_left_alone_for_a_minute_begins_anew() {
+        let mut pauses = Pauses::new(RULE);
+        let path = path("/p/a");
+        served(&mut pauses, &path, 0, 1);
+        assert_eq!(served(&mut pauses, &path, 500, 701), [500, 700]);
+        let later = 1100 + 61_000;
+        assert_eq!(
+            served(&mut pauses, &path, later, later + 200),
+            [later, later + 100]
+        );
+    }
+
+    #[test]
+    fn a_pause_begins_when_the_work_is_done() {
+        let mut pauses = Pauses::new(RULE);
+        let path = path("/p/a");
+        assert!(pauses.ask(&path, Time::ZERO));
+        pauses.restart(&path, Time::from_millis(1000));
+        assert!(!pauses.ask(&path, Time::from_millis(1050)));
+        assert_eq!(pauses.poll_timeout(), Some(Time::from_millis(1100)));
+        let due = Time::from_millis(1100);
+        assert_eq!(pauses.take_due(due), std::slice::from_ref(&path));
+        assert_eq!(pauses.poll_timeout(), None);
+    }
+
+    #[test]
+    fn calm_paths_make_room_and_without_room_a_path_is_served_at_once() {
+        let mut pauses = Pauses::new(RULE);
+        let later = Time::from_millis(70_000);
+        for name in ["a", "b", "c", "d", "d"] {
+            assert!(pauses.ask(&path(name), Time::ZERO), "{name}");
+        }
+        assert!(!pauses.ask(&path("a"), Time::ZERO));
+        assert!(pauses.ask(&path("d"), later));
+        assert!(!pauses.ask(&path("d"), later));
+        assert_eq!(pauses.by_path.len(), 2, "that and the one that is pending");
+    }
+}
