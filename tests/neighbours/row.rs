@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use plugind::config::STOP_GRACE;
+use rustix::process::setpriority_process;
 
 use crate::daemon::{Daemon, share_processors};
 use crate::honest::Times;
@@ -93,7 +94,10 @@ impl Row {
         daemon.longest_turn();
         let over = AtomicBool::new(false);
         thread::scope(|scope| {
-            let attacking = scope.spawn(|| attack(&attacker, &over));
+            let attacking = scope.spawn(|| {
+                give_way();
+                attack(&attacker, &over);
+            });
             let (start, log, delay) = (Instant::now(), daemon.log_len(), daemon.delay());
             let attacked = Times::measure(daemon.root(), "attacked", self.rounds);
             let logged = daemon.log_len() - log;
@@ -145,24 +149,35 @@ impl Measured {
             }
         };
         check(
-            self.attacked.p99 <= self.peace.p99 + MAX_DELAY,
+            self.attacked.p99 <= self.peace.p99 + MAX_DELAY + self.interrupted(),
             "the honest plugin waits",
         );
         check(self.heard <= MAX_HEARD, "SIGTERM is heard late");
         check(self.ended <= STOP_GRACE + MAX_ENDED, "the end takes long");
         check(self.resident < MAX_RESIDENT, "the daemon grows");
         check(self.log_rate <= MAX_LOG_RATE, "the log grows");
-        check(self.is_every_turn_short(), "a turn takes long");
+        check(
+            self.longest_turn <= max_turn() + self.interrupted(),
+            "a turn takes long",
+        );
         failures
     }
 
-    /// Whether no turn was too long by the daemon's own doing. On a machine where it waits for a
-    /// processor, a turn may have been interrupted for as long as all of these waits together.
-    fn is_every_turn_short(&self) -> bool {
-        let is_busy = self.delay > self.time / 50;
-        let interrupted = if is_busy { self.delay } else { Duration::ZERO };
-        self.longest_turn <= max_turn() + interrupted
+    /// How long the daemon was kept from work, on a machine where it waits for a processor. A turn
+    /// or a plugin may have had to wait for as long as all of these waits together.
+    fn interrupted(&self) -> Duration {
+        if self.delay > self.time / 50 {
+            self.delay
+        } else {
+            Duration::ZERO
+        }
     }
+}
+
+/// Leaves the processor to the honest plugin whenever that needs it: not the time that it waits for
+/// the attacker is to be measured, but the time that it waits for the daemon.
+fn give_way() {
+    setpriority_process(None, LEAST_PRIORITY).unwrap();
 }
 
 /// Rows take turns: what one measures, another one would disturb.
@@ -170,6 +185,9 @@ pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+/// The niceness of the attacker.
+const LEAST_PRIORITY: i32 = 19;
 
 /// How often a row is tried.
 const ATTEMPTS: usize = 3;

@@ -12,6 +12,9 @@ use super::hpack_decode::{Fields, TABLE};
 use super::input::Input;
 use super::wire;
 
+/// A name and a value.
+type Field = (Vec<u8>, Vec<u8>);
+
 /// Plays a sequence.
 pub(super) fn check(bytes: &[u8]) {
     let mut input = Input::new(bytes);
@@ -41,7 +44,7 @@ pub(super) fn check(bytes: &[u8]) {
 
 struct Table {
     /// The newest first.
-    entries: VecDeque<(Vec<u8>, Vec<u8>)>,
+    entries: VecDeque<Field>,
     limit: usize,
 }
 
@@ -94,12 +97,12 @@ impl Table {
     }
 
     /// One of the entries with its index, or the index behind the last one.
-    fn pick(&self, input: &mut Input<'_>) -> (usize, Option<(Vec<u8>, Vec<u8>)>) {
+    fn pick(&self, input: &mut Input<'_>) -> (usize, Option<Field>) {
         let place = input.below(self.entries.len() + 1);
         (FIRST + place, self.entries.get(place).cloned())
     }
 
-    fn insert(&mut self, field: &(Vec<u8>, Vec<u8>)) {
+    fn insert(&mut self, field: &Field) {
         self.entries.push_front(field.clone());
         self.evict();
     }
@@ -116,7 +119,7 @@ impl Table {
 
 /// RFC 7541 §4.1: "The size of an entry is the sum of its name's length in octets, its value's
 /// length in octets, and 32."
-fn size((name, value): &(Vec<u8>, Vec<u8>)) -> usize {
+fn size((name, value): &Field) -> usize {
     name.len() + value.len() + 32
 }
 
