@@ -316,8 +316,8 @@ pub const MAX_NOTIFY_REPLY: usize = 4 * 1024;
 /// How long a CSI driver may take to say what it calls the node (kubelet: 2 min).
 pub const CSI_NODE_INFO_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// How long a CSI driver may then take to describe itself, which is worth no long wait and must fit
-/// into [`HANDLER_TIMEOUT`] (kubelet: does not ask).
+/// How long a CSI driver may take to describe itself once it is registered: nothing waits for it
+/// (kubelet: does not ask).
 pub const CSI_DESCRIBE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The largest reply of a CSI driver about itself or the node (octets): a hundred times what is

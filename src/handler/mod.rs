@@ -134,6 +134,11 @@ pub trait PluginHandler: Send {
         None
     }
 
+    /// The plugin has been told that it is registered: what was left for later can be done now.
+    fn registered(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) {
+        let _ = (plugin, context);
+    }
+
     /// The plugins that were registered under this one's name after it have gone: it is the one to
     /// use again.
     fn promoted(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) {

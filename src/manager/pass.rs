@@ -138,6 +138,15 @@ impl Manager {
         );
     }
 
+    /// Tells the handler that the plugin knows that it is registered.
+    fn announce_registered(&mut self, plugin: &Arc<Plugin>, now: Time) {
+        if let Some(handler) = self.handlers.find(&plugin.kind) {
+            self.with_handler(handler, None, now, |handler, context| {
+                handler.registered(plugin, context);
+            });
+        }
+    }
+
     /// Tells the handler which plugin of a name is the one to use now, unless that has gone, too.
     fn announce(&mut self, promoted: Option<Arc<Plugin>>, now: Time) {
         let Some(plugin) = promoted else { return };
@@ -172,7 +181,8 @@ impl Manager {
                     socket.known = None;
                     is_settled = true;
                 }
-                self.instances.add(plugin);
+                self.instances.add(plugin.clone());
+                self.announce_registered(&plugin, now);
             }
             Outcome::Deregistered(plugin, answer) => log_deregistered(&attempt, &plugin, answer),
             Outcome::Observed(found) => self.observed(&attempt, found),

@@ -118,16 +118,54 @@ fn a_driver_need_not_describe_itself() {
 }
 
 #[test]
-fn a_driver_that_does_not_describe_itself_in_time_is_registered_without_it() {
+fn a_driver_is_asked_about_the_node_only_until_it_has_been_told_that_it_is_registered() {
+    for (notify, calls) in [(Answer::Silence, 1), (Answer::Good, 3)] {
+        let mut node = Node::new();
+        node.world
+            .create(CSI, Script::serving([knows_node("node-1")]));
+        let registrar = Script {
+            notify,
+            ..registrar(&["1.0.0"])
+        };
+        node.world.appear(REG, registrar);
+        assert_eq!(node.told(REG), Ok(()));
+        let called = &node.world.plugin(CSI).called;
+        let all = [
+            node::NODE_GET_INFO,
+            identity::GET_PLUGIN_INFO,
+            node::NODE_GET_CAPABILITIES,
+        ];
+        assert_eq!(*called, all[..calls]);
+    }
+}
+
+#[test]
+fn a_driver_that_takes_its_time_to_describe_itself_is_registered_at_once() {
     let mut node = with_driver([
         knows_node("node-1"),
         (identity::GET_PLUGIN_INFO, Answer::Silence),
         (node::NODE_GET_CAPABILITIES, Answer::Silence),
     ]);
-    node.has_time_for_others();
-    assert_eq!(node.told(REG), Err("told nothing"));
-    node.world.advance(CSI_DESCRIBE_TIMEOUT);
     assert_eq!(node.told(REG), Ok(()));
+    assert_eq!(node.world.open_to(CSI), 2);
+    node.world.advance(CSI_DESCRIBE_TIMEOUT);
+    assert_eq!(node.world.open_to(CSI), 0);
+    let driver = node.knows.csi_drivers.get("disk.example");
+    assert_eq!(driver.expect("a driver").vendor_version, None);
+    assert_eq!(node.told(REG), Ok(()));
+}
+
+#[test]
+fn a_driver_that_goes_while_it_describes_itself_leaves_nothing_behind() {
+    let mut node = with_driver([
+        knows_node("node-1"),
+        (identity::GET_PLUGIN_INFO, Answer::Silence),
+    ]);
+    assert_eq!(node.world.open_to(CSI), 1);
+    node.world.vanish(REG);
+    assert_eq!(node.world.open_to(CSI), 0);
+    node.world.advance(CSI_DESCRIBE_TIMEOUT);
+    assert_eq!(node.knows.csi_drivers.get("disk.example"), None);
 }
 
 #[test]

@@ -1,14 +1,15 @@
 //! CSI drivers: what they call this node, and where they say it is.
 //!
 //! Pure. A driver is acceptable when it speaks CSI 1 and no driver of its name is registered that
-//! speaks the same version or a higher one. Registering it asks it about the node, and then, as far
-//! as it likes to tell, about itself:
+//! speaks the same version or a higher one. Registering it calls NodeGetInfo, as kubelet does. The
+//! calls that kubelet does not make follow once the driver has been told that it is registered:
+//! their replies only add to what is known of it.
 //!
 //! ```text
-//!             NodeGetInfo                GetPluginInfo, NodeGetCapabilities
-//! register -> AskingNode -- a node id -> Describing -- both ended -------> registered
-//!                |
-//!                +--------- anything else -------------------------------> refused
+//!             NodeGetInfo              NotifyRegistrationStatus
+//! register -> asked ------- a node id -> registered -> described: GetPluginInfo,
+//!                |                                                NodeGetCapabilities
+//!                +--------- anything else -> refused
 //! ```
 
 mod driver;
@@ -23,14 +24,13 @@ pub use self::version::{Unsupported, Version};
 
 use self::version::highest_supported;
 use super::{
-    Answer, Call, CallFailure, Context, EffectId, EndpointUse, Event, Plugin, PluginHandler,
-    Reason, Store, Ticket, reply,
+    Answer, Call, CallFailure, Context, EffectId, EndpointUse, Event, Plugin, PluginHandler, Store,
+    Ticket, reply,
 };
 use crate::config::{CSI_DESCRIBE_TIMEOUT, CSI_NODE_INFO_TIMEOUT, MAX_CSI_REPLY};
 use crate::escape;
 use crate::proto::csi_v1::{
-    GetPluginInfoRequest, NodeGetCapabilitiesRequest, NodeGetInfoRequest, NodeGetInfoResponse,
-    identity, node,
+    GetPluginInfoRequest, NodeGetCapabilitiesRequest, NodeGetInfoRequest, identity, node,
 };
 
 /// Registers plugins of type [`TYPE`].
@@ -39,26 +39,34 @@ pub struct CsiHandler {
     drivers: Store<Driver>,
     /// The registrations that have not been answered: at most one for each operation that runs.
     registrations: Vec<Registration>,
+    /// The calls by which registered drivers describe themselves: at most two for each.
+    descriptions: Vec<Description>,
 }
 
+/// A registration that waits for the reply to `NodeGetInfo`.
 #[derive(Debug)]
 struct Registration {
     plugin: Arc<Plugin>,
     ticket: Option<Ticket>,
-    state: State,
+    call: EffectId,
+    version: Version,
 }
 
-/// What a registration waits for.
+/// A call whose reply adds to what is known of a registered driver.
 #[derive(Debug)]
-enum State {
-    /// For the reply to `NodeGetInfo`.
-    AskingNode { call: EffectId, version: Version },
-    /// For what the driver says of itself; a question that has been answered is no longer there.
-    Describing {
-        driver: Driver,
-        plugin_info: Option<EffectId>,
-        capabilities: Option<EffectId>,
-    },
+struct Description {
+    plugin: Arc<Plugin>,
+    call: EffectId,
+    method: Describes,
+}
+
+/// What a driver describes in the reply to a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Describes {
+    /// `GetPluginInfo`: the driver.
+    Plugin,
+    /// `NodeGetCapabilities`: what it can do on the node.
+    Capabilities,
 }
 
 impl CsiHandler {
@@ -73,49 +81,39 @@ impl CsiHandler {
         registered.iter().any(|driver| driver.version >= *version)
     }
 
-    /// Takes out the registration that waits for this call.
-    fn take(&mut self, call: EffectId) -> Option<Registration> {
-        let waits = |it: &Registration| it.state.calls().any(|open| open == call);
-        let place = self.registrations.iter().position(waits)?;
-        Some(self.registrations.swap_remove(place))
-    }
-
-    /// A registration has heard something: it goes on or ends.
-    fn go_on(
+    /// Ends a registration with the driver's reply to `NodeGetInfo`.
+    fn node_replied(
         &mut self,
         registration: Registration,
-        call: EffectId,
         result: Result<Vec<u8>, CallFailure>,
         context: &mut Context<'_>,
     ) {
         let Registration {
             plugin,
             ticket,
-            state,
+            version,
+            ..
         } = registration;
-        let state = match state {
-            State::AskingNode { version, .. } => match node_replied(&plugin, version, result) {
-                Ok(driver) => describe(driver, context),
-                Err(reason) => return answer(ticket, Err(reason), context),
-            },
-            State::Describing { .. } => described(&plugin, state, call, result),
-        };
-        match state {
-            State::Describing {
-                driver,
-                plugin_info: None,
-                capabilities: None,
-            } => {
-                log::info!("{plugin}: {driver}");
-                self.drivers.set(driver);
-                answer(ticket, Ok(()), context);
-            }
-            state => self.registrations.push(Registration {
-                plugin,
-                ticket,
-                state,
-            }),
+        let node = reply::read("NodeGetInfo", result, MAX_CSI_REPLY);
+        let driver = node.and_then(|node| Driver::new(&plugin, version, node));
+        let result = driver.map(|driver| {
+            log::info!("{plugin}: {driver}");
+            self.drivers.set(driver);
+        });
+        if let Some(ticket) = ticket {
+            context.answer(ticket, result);
         }
+    }
+
+    /// Cancels the calls by which the driver behind that plugin describes itself.
+    fn cancel_descriptions(&mut self, plugin: &Plugin, context: &mut Context<'_>) {
+        self.descriptions.retain(|description| {
+            let is_of_it = description.plugin.has_socket_of(plugin);
+            if is_of_it {
+                context.cancel(description.call);
+            }
+            !is_of_it
+        });
     }
 }
 
@@ -142,7 +140,8 @@ impl PluginHandler for CsiHandler {
         self.registrations.push(Registration {
             plugin: plugin.clone(),
             ticket: context.ticket(),
-            state: State::AskingNode { call, version },
+            call,
+            version,
         });
         Answer::Pending
     }
@@ -155,9 +154,21 @@ impl PluginHandler for CsiHandler {
         Some("NodeGetInfo was not called")
     }
 
-    fn deregister(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
+    fn deregister(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer {
+        self.cancel_descriptions(plugin, context);
         self.drivers.remove(plugin);
         Answer::YES
+    }
+
+    fn registered(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) {
+        self.cancel_descriptions(plugin, context);
+        for method in [Describes::Plugin, Describes::Capabilities] {
+            self.descriptions.push(Description {
+                plugin: plugin.clone(),
+                call: context.call(method.call(plugin)),
+                method,
+            });
+        }
     }
 
     fn promoted(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) {
@@ -168,8 +179,14 @@ impl PluginHandler for CsiHandler {
         let Event::Called { id, result } = event else {
             return;
         };
-        if let Some(registration) = self.take(id) {
-            self.go_on(registration, id, result, context);
+        let asked = |it: &Registration| it.call == id;
+        let described = |it: &Description| it.call == id;
+        if let Some(place) = self.registrations.iter().position(asked) {
+            let registration = self.registrations.swap_remove(place);
+            self.node_replied(registration, result, context);
+        } else if let Some(place) = self.descriptions.iter().position(described) {
+            let description = self.descriptions.swap_remove(place);
+            description.replied(result, &self.drivers);
         }
     }
 
@@ -177,98 +194,61 @@ impl PluginHandler for CsiHandler {
         let asked = |it: &Registration| it.ticket == Some(ticket);
         if let Some(place) = self.registrations.iter().position(asked) {
             let registration = self.registrations.swap_remove(place);
-            for call in registration.state.calls() {
-                context.cancel(call);
+            context.cancel(registration.call);
+        }
+    }
+}
+
+impl Description {
+    /// Adds the reply to what is known of the driver. A driver need not describe itself.
+    fn replied(&self, result: Result<Vec<u8>, CallFailure>, drivers: &Store<Driver>) {
+        let plugin = &self.plugin;
+        let method = self.method.name();
+        let described = match self.method {
+            Describes::Plugin => reply::read(method, result, MAX_CSI_REPLY).map(|info| {
+                drivers.with(plugin, |driver| driver.set_plugin_info(info));
+            }),
+            Describes::Capabilities => reply::read(method, result, MAX_CSI_REPLY).map(|reply| {
+                drivers.with(plugin, |driver| driver.set_capabilities(reply));
+            }),
+        };
+        match described {
+            Ok(()) => {
+                drivers.with(plugin, |driver| log::debug!("{plugin}: {driver}"));
+            }
+            Err(reason) => {
+                let why = escape::text(reason.as_str());
+                log::debug!("{plugin}: does not describe itself: {why}");
             }
         }
     }
 }
 
-impl State {
-    /// The calls that have not ended.
-    fn calls(&self) -> impl Iterator<Item = EffectId> {
-        let calls = match self {
-            Self::AskingNode { call, .. } => [Some(*call), None],
-            Self::Describing {
-                plugin_info,
-                capabilities,
-                ..
-            } => [*plugin_info, *capabilities],
-        };
-        calls.into_iter().flatten()
+impl Describes {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Plugin => "GetPluginInfo",
+            Self::Capabilities => "NodeGetCapabilities",
+        }
     }
-}
 
-fn node_replied(
-    plugin: &Arc<Plugin>,
-    version: Version,
-    result: Result<Vec<u8>, CallFailure>,
-) -> Result<Driver, Reason> {
-    let node: NodeGetInfoResponse = reply::read("NodeGetInfo", result, MAX_CSI_REPLY)?;
-    Driver::new(plugin, version, node)
-}
-
-/// Asks the driver about itself. What it does not tell is no reason to refuse it.
-fn describe(driver: Driver, context: &mut Context<'_>) -> State {
-    let endpoint = &driver.plugin.endpoint;
-    let mut ask = |method, request| {
-        context.call(Call {
-            endpoint: endpoint.clone(),
+    fn call(self, plugin: &Plugin) -> Call {
+        let (method, request) = match self {
+            Self::Plugin => (
+                identity::GET_PLUGIN_INFO,
+                GetPluginInfoRequest {}.encode_to_vec(),
+            ),
+            Self::Capabilities => (
+                node::NODE_GET_CAPABILITIES,
+                NodeGetCapabilitiesRequest {}.encode_to_vec(),
+            ),
+        };
+        Call {
+            endpoint: plugin.endpoint.clone(),
             method,
             request,
             timeout: CSI_DESCRIBE_TIMEOUT,
-        })
-    };
-    let plugin_info = ask(
-        identity::GET_PLUGIN_INFO,
-        GetPluginInfoRequest {}.encode_to_vec(),
-    );
-    let capabilities = ask(
-        node::NODE_GET_CAPABILITIES,
-        NodeGetCapabilitiesRequest {}.encode_to_vec(),
-    );
-    State::Describing {
-        driver,
-        plugin_info: Some(plugin_info),
-        capabilities: Some(capabilities),
-    }
-}
-
-/// One of the questions to a driver about itself has been answered, or has not.
-fn described(
-    plugin: &Plugin,
-    state: State,
-    call: EffectId,
-    result: Result<Vec<u8>, CallFailure>,
-) -> State {
-    let State::Describing {
-        mut driver,
-        mut plugin_info,
-        mut capabilities,
-    } = state
-    else {
-        return state;
-    };
-    let tolerated = if plugin_info.take_if(|open| *open == call).is_some() {
-        reply::read("GetPluginInfo", result, MAX_CSI_REPLY).map(|info| driver.set_plugin_info(info))
-    } else {
-        capabilities = None;
-        reply::read("NodeGetCapabilities", result, MAX_CSI_REPLY)
-            .map(|reply| driver.set_capabilities(reply))
-    };
-    if let Err(reason) = tolerated {
-        log::debug!("{plugin}: {}", escape::text(reason.as_str()));
-    }
-    State::Describing {
-        driver,
-        plugin_info,
-        capabilities,
-    }
-}
-
-fn answer(ticket: Option<Ticket>, result: Result<(), Reason>, context: &mut Context<'_>) {
-    if let Some(ticket) = ticket {
-        context.answer(ticket, result);
+        }
     }
 }
 
