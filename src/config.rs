@@ -324,9 +324,10 @@ pub const CSI_DESCRIBE_TIMEOUT: Duration = Duration::from_secs(10);
 /// known, because all of it is kept (kubelet: 4 MiB, the default of its gRPC library).
 pub const MAX_CSI_REPLY: usize = 64 * 1024;
 
-/// How long a device plugin may take to state its options, dialling included (kubelet: no limit
-/// after the dial, which has 10 s).
-pub const DEVICE_OPTIONS_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a device plugin may take to state its options, dialling included: many set up their
+/// devices first. As long as a CSI driver may take for the node, and within [`HANDLER_TIMEOUT`]
+/// (kubelet: no limit after the dial, which has 10 s).
+pub const DEVICE_OPTIONS_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// How long a device plugin's devices are kept, all unhealthy, after its stream has ended
 /// (kubelet: `endpointStopGracePeriod`, 5 min).

@@ -6,9 +6,15 @@
 //! ```text
 //!            ended                 pause over
 //!  Open --------------> Pausing --------------> Open
+//!    |                                           ^
+//!    +--------- a connection was cut ------------+
 //!
 //! The pause doubles, up to a cap. What has lasted as long as the next pause would be makes that
 //! one short again, so something that never lasts is tried ever more rarely.
+//!
+//! A connection that was up and is cut is dialled again at once, as gRPC does: the plugin may have
+//! been restarted in place. That is done once: again only after it was up for as long as the
+//! shortest pause.
 //! ```
 
 use std::path::Path;
@@ -28,6 +34,10 @@ pub(super) struct Lasting {
     since: Time,
     /// How long the next pause is.
     pause: Duration,
+    /// Since when the server at the other end of a connection has been answering.
+    up_since: Option<Time>,
+    /// Whether a connection that was up may be dialled again without a pause.
+    may_skip_pause: bool,
 }
 
 /// What is to stay open.
@@ -53,7 +63,14 @@ impl Lasting {
             state,
             since: context.now(),
             pause: BACKOFF_INITIAL,
+            up_since: None,
+            may_skip_pause: true,
         }
+    }
+
+    /// The server at the other end of the connection has answered.
+    pub(super) fn connected(&mut self, context: &Context<'_>) {
+        self.up_since = Some(context.now());
     }
 
     /// The effect that it waits for: what is open, or its timer.
@@ -66,6 +83,9 @@ impl Lasting {
     /// What was open has ended, or is not wanted any more as it is.
     pub(super) fn interrupted(&mut self, context: &mut Context<'_>) {
         context.cancel(self.effect());
+        if self.is_cut(context.now()) {
+            return self.open_again(context);
+        }
         if context.now().saturating_since(self.since) >= self.pause {
             self.pause = BACKOFF_INITIAL;
         }
@@ -76,9 +96,22 @@ impl Lasting {
     /// The pause is over.
     pub(super) fn resume(&mut self, context: &mut Context<'_>) {
         if matches!(self.state, State::Pausing(_)) {
-            self.state = State::Open(self.wanted.open(context));
-            self.since = context.now();
+            self.open_again(context);
         }
+    }
+
+    fn open_again(&mut self, context: &mut Context<'_>) {
+        self.state = State::Open(self.wanted.open(context));
+        self.since = context.now();
+    }
+
+    /// Returns whether a connection that was up has ended that may be dialled again at once.
+    fn is_cut(&mut self, now: Time) -> bool {
+        let Some(since) = self.up_since.take() else {
+            return false;
+        };
+        self.may_skip_pause |= now.saturating_since(since) >= BACKOFF_INITIAL;
+        std::mem::take(&mut self.may_skip_pause)
     }
 }
 
@@ -130,6 +163,39 @@ mod tests {
             500, 1000, 2000, 4000, 8000, 16_000, 32_000, 64_000, 122_000, 122_000,
         ];
         assert_eq!(pauses(Duration::ZERO), ladder);
+    }
+
+    /// How long it takes until a connection is dialled again that is cut after it was up for
+    /// `lasted`, again and again.
+    fn pauses_of_connection(lasted: Duration) -> Vec<u128> {
+        let (mut ids, mut effects) = (EffectIds::default(), Vec::new());
+        let mut now = Time::ZERO;
+        let mut context = Context::new(now, None, &mut ids, &mut effects);
+        let endpoint = Wanted::Connection(Path::new("/p/a.sock").into());
+        let mut connection = Lasting::open(endpoint, &mut context);
+        let mut pauses = Vec::new();
+        for _ in 0..6 {
+            let mut context = Context::new(now, None, &mut ids, &mut effects);
+            connection.connected(&context);
+            let cut = now + lasted;
+            context = Context::new(cut, None, &mut ids, &mut effects);
+            connection.interrupted(&mut context);
+            now = match effects.last() {
+                Some(Effect::SetTimer { at, .. }) => *at,
+                _ => cut,
+            };
+            connection.resume(&mut Context::new(now, None, &mut ids, &mut effects));
+            pauses.push(now.saturating_since(cut).as_millis());
+        }
+        pauses
+    }
+
+    #[test]
+    fn a_connection_that_is_cut_is_dialled_again_at_once_and_then_with_backoff() {
+        let short = Duration::from_millis(1);
+        let ladder = [0, 500, 1000, 2000, 4000, 8000];
+        assert_eq!(pauses_of_connection(short), ladder);
+        assert_eq!(pauses_of_connection(Duration::from_secs(1)), [0; 6]);
     }
 
     #[test]

@@ -244,7 +244,7 @@ fn a_plugin_that_is_gone_in_mid_stream_and_back_is_used_again_however_late() {
 fn a_plugin_that_lists_nonsense_has_no_healthy_devices_and_is_asked_again_ever_more_rarely() {
     for nonsense in [
         Answer::Stream(vec![list(&["a"]), vec![0xff]]),
-        Answer::Status(12, "unimplemented"),
+        Answer::Status(13, "internal"),
         Answer::Announce(u32::MAX),
         Answer::Close,
     ] {
@@ -262,6 +262,49 @@ fn a_plugin_that_lists_nonsense_has_no_healthy_devices_and_is_asked_again_ever_m
         assert!((8..100).contains(&asked), "{asked} calls: {nonsense:?}");
         assert_eq!(node.told(REG), Ok(()));
     }
+}
+
+#[test]
+fn a_plugin_that_does_not_implement_its_list_is_not_asked_for_it_again() {
+    log::collect();
+    let unimplemented = Answer::Status(12, "unknown method");
+    let mut node = with_plugin(lists(unimplemented.clone()));
+    assert_eq!(node.told(REG), Ok(()));
+    node.world.advance(10 * BACKOFF_CAP);
+    let calls = [
+        device_plugin::GET_DEVICE_PLUGIN_OPTIONS,
+        device_plugin::LIST_AND_WATCH,
+    ];
+    assert_eq!(node.world.plugin(GPU).called, calls);
+    let why = "the peer answered UNIMPLEMENTED: unknown method";
+    let words = "does not implement ListAndWatch, so none of its devices can be used; \
+                 it is not called again until the plugin registers again";
+    let warning = format!("DevicePlugin {RESOURCE}: {words}: {why}");
+    assert_eq!(log::take(), [warning]);
+    assert_eq!((devices(&node), node.told(REG)), (None, Ok(())));
+
+    let mut node = with_devices(&["a"]);
+    node.world
+        .plugin(GPU)
+        .services
+        .insert(device_plugin::LIST_AND_WATCH, unimplemented);
+    node.world.end_streams(GPU, 0);
+    node.world.advance(seconds(60));
+    assert_devices(&node, "a!");
+    assert_eq!(node.world.plugin(GPU).called.len(), 3);
+    node.world.advance(DEVICE_GRACE);
+    assert_eq!(devices(&node), None);
+}
+
+#[test]
+fn a_plugin_may_take_two_minutes_to_state_its_options() {
+    let silent = (device_plugin::GET_DEVICE_PLUGIN_OPTIONS, Answer::Silence);
+    let mut node = with_plugin(Script::serving([silent]));
+    node.world.advance(seconds(119));
+    assert_eq!(node.told(REG), Err("told nothing"));
+    node.has_time_for_others();
+    node.world.advance(seconds(1));
+    assert!(node.told(REG).is_err());
 }
 
 #[test]

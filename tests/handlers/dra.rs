@@ -152,6 +152,25 @@ fn a_driver_is_registered_before_it_is_connected_to_and_connected_once_it_answer
 }
 
 #[test]
+fn a_connection_that_is_cut_is_dialled_again_at_once_and_then_with_backoff() {
+    let mut node = with_driver(&["v1.DRAPlugin"], Script::serving([]));
+    let dials = |node: &Node| node.world.dials[Path::new(NIC)];
+    node.world.advance(seconds(10));
+    node.world.cut(NIC);
+    assert_eq!((dials(&node), node.world.open_to(NIC)), (2, 1));
+    let driver = node.knows.dra_drivers.get(DRIVER).expect("a driver");
+    assert!(driver.is_connected);
+    node.world.remove(NIC);
+    node.world.advance(seconds(1));
+    node.world.cut(NIC);
+    assert_eq!(dials(&node), 3);
+    for (seconds_later, expected) in [(1, 4), (1, 5), (2, 6), (4, 7)] {
+        node.world.advance(seconds(seconds_later));
+        assert_eq!(dials(&node), expected);
+    }
+}
+
+#[test]
 fn a_driver_that_accepts_and_then_speaks_something_else_is_not_connected() {
     let service = Script {
         babble: Some(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec()),

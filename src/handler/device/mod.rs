@@ -14,7 +14,8 @@
 //!                                              +-- deregister: all is forgotten
 //! ```
 //!
-//! kubelet does not open the stream again: there, a plugin that ends it has to register anew.
+//! kubelet does not open the stream again: there, a plugin that ends it has to register anew. Here
+//! that is so only for a plugin that answers UNIMPLEMENTED.
 
 mod inventory;
 mod resource;
@@ -36,7 +37,7 @@ use super::{
 };
 use crate::config::{DEVICE_GRACE, DEVICE_OPTIONS_TIMEOUT, DIAL_TIMEOUT, MAX_NOTIFY_REPLY};
 use crate::escape;
-use crate::grpc::CallError;
+use crate::grpc::{CallError, Code};
 use crate::proto::v1beta1::{DevicePluginOptions, Empty, device_plugin};
 
 /// Registers plugins of type [`TYPE`].
@@ -66,7 +67,8 @@ enum State {
     /// For the next list of devices.
     Listing {
         options: DevicePluginOptions,
-        stream: Lasting,
+        /// `None` when the plugin does not implement it.
+        stream: Option<Lasting>,
         /// The end of the time for which unhealthy devices are kept, while that runs.
         grace: Option<EffectId>,
         /// Whether a warning was logged about a list, and none was accepted since.
@@ -199,7 +201,10 @@ impl Client {
     fn effects(&self) -> Effects {
         match &self.state {
             State::AskingOptions { call, .. } => [Some(*call), None],
-            State::Listing { stream, grace, .. } => [Some(stream.effect()), *grace],
+            State::Listing { stream, grace, .. } => {
+                let stream = stream.as_ref().map(Lasting::effect);
+                [stream, *grace]
+            }
         }
     }
 
@@ -218,6 +223,10 @@ impl Client {
                 result: Err(CallFailure::Call(CallError::TooLarge { announced, .. })),
                 ..
             } => self.rejected(&Unlistable::TooLarge { octets: announced }, store, context),
+            Event::StreamEnded {
+                result: Err(CallFailure::Call(error)),
+                ..
+            } if error.code() == Code::Unimplemented => self.unimplemented(&error, store, context),
             Event::StreamEnded {
                 result: Err(failure),
                 ..
@@ -243,7 +252,7 @@ impl Client {
         };
         self.state = State::Listing {
             options,
-            stream: Lasting::open(Wanted::Stream(stream), context),
+            stream: Some(Lasting::open(Wanted::Stream(stream), context)),
             grace: None,
             is_warned: false,
         };
@@ -300,13 +309,33 @@ impl Client {
         self.lost(&why.to_string(), store, context);
     }
 
+    /// Gives the stream up: a plugin that does not implement it now will not do so later.
+    fn unimplemented(
+        &mut self,
+        error: &CallError,
+        store: &Store<DevicePlugin>,
+        context: &mut Context<'_>,
+    ) {
+        let Self { plugin, state } = self;
+        if let State::Listing { stream, .. } = state {
+            *stream = None;
+            log::warn!(
+                "{plugin}: does not implement ListAndWatch, so none of its devices can be used; \
+                 it is not called again until the plugin registers again: {error}"
+            );
+        }
+        self.lost(&error.to_string(), store, context);
+    }
+
     /// There is no stream any more: its devices may be in any state.
     fn lost(&mut self, why: &str, store: &Store<DevicePlugin>, context: &mut Context<'_>) {
         let Self { plugin, state } = self;
         let State::Listing { stream, grace, .. } = state else {
             return;
         };
-        stream.interrupted(context);
+        if let Some(stream) = stream {
+            stream.interrupted(context);
+        }
         let is_kept = store.with(plugin, DevicePlugin::disconnect);
         let why = escape::text(why);
         if is_kept == Some(true) {
@@ -330,7 +359,9 @@ impl Client {
             return;
         };
         if grace.take_if(|end| *end == timer).is_none() {
-            stream.resume(context);
+            if let Some(stream) = stream {
+                stream.resume(context);
+            }
         } else if store.remove(&self.plugin).is_some() {
             log::info!(
                 "{}: its devices are forgotten: it has not listed them for {DEVICE_GRACE:?}",

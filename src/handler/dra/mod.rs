@@ -6,8 +6,8 @@
 //!
 //! ```text
 //! register --> connecting <----------------+        --> health stream <----------+
-//!                  | connected             | pause          |  | ended           | pause
-//!                  v                       |                |  +-----------------+
+//!                  | connected             | at once,       |  | ended           | pause
+//!                  v                       | then a pause   |  +-----------------+
 //!              connected -- broken --------+                +-- UNIMPLEMENTED --> never again
 //! ```
 
@@ -152,7 +152,7 @@ impl Client {
 
     fn handle_event(&mut self, event: Event, drivers: &Drivers, context: &mut Context<'_>) {
         match event {
-            Event::Connected { .. } => self.connected(drivers),
+            Event::Connected { .. } => self.connected(drivers, context),
             Event::Disconnected { .. } => self.disconnected(drivers, context),
             Event::StreamMessage { message, .. } => self.health_told(&message, drivers, context),
             Event::StreamEnded { result, .. } => self.health_ended(result, drivers, context),
@@ -161,7 +161,8 @@ impl Client {
         }
     }
 
-    fn connected(&mut self, drivers: &Drivers) {
+    fn connected(&mut self, drivers: &Drivers, context: &Context<'_>) {
+        self.connection.connected(context);
         let set = |driver: &mut Driver| std::mem::replace(&mut driver.is_connected, true);
         if drivers.0.with(&self.plugin, set) == Some(false) {
             log::info!("{}: connected", self.plugin);
