@@ -8,8 +8,9 @@ mod grpc;
 use std::fs::{self, File, Permissions};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::fd::AsRawFd as _;
+use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -260,6 +261,29 @@ fn an_endpoint_is_connected_to_where_it_is_mapped_to_and_nothing_is_called_there
     let answers = format!("endpoint    OK, HTTP/2 at {}\n", service.socket().display());
     assert!(probed.out.contains(&answers), "{}", probed.out);
     assert_eq!(calls.try_iter().count(), 0);
+}
+
+#[test]
+fn an_abstract_endpoint_is_connected_to() {
+    let place = Place::new();
+    let name = place.home.path().join("service").display().to_string();
+    let address = SocketAddr::from_abstract_name(&name).unwrap();
+    let listener = UnixListener::bind_addr(&address).unwrap();
+    let endpoint = format!("@{name}");
+    place.plugin(info_with_endpoint(
+        "CSIPlugin",
+        "1.0.0",
+        Path::new(&endpoint),
+    ));
+    let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+    thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.write_all(&settings).unwrap();
+        let _ = stream.read_to_end(&mut Vec::new());
+    });
+    let probed = place.probe(&[]);
+    let answers = format!("endpoint    OK, HTTP/2 at {endpoint}\n");
+    assert!(probed.out.contains(&answers), "{}", probed.out);
 }
 
 #[test]

@@ -4,6 +4,9 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd as _;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::net::SocketAddr;
 use std::path::Path;
 
 use mio::net::UnixStream;
@@ -19,6 +22,9 @@ use crate::watch::Identity;
 
 /// Connects to the socket at `path`, which must be the one that was found there.
 pub(super) fn dial(path: &Path, expected: Option<Identity>) -> Result<UnixStream, DialError> {
+    if let (None, Some(name)) = (expected, abstract_name(path)) {
+        return dial_abstract(name);
+    }
     if path.as_os_str().len() <= LONGEST_ADDRESS {
         dial_by_name(path, expected)
     } else {
@@ -37,7 +43,8 @@ pub(super) fn dial_foreign(
     mounts: &Mounts,
 ) -> Result<UnixStream, DialError> {
     let is_examined = expected.is_some() && mounts.all_answer();
-    if is_examined || !mounts.is_known() {
+    let is_abstract = expected.is_none() && abstract_name(path).is_some();
+    if is_examined || is_abstract || !mounts.is_known() {
         return dial(path, expected);
     }
     let held = hold::hold(path, mounts).map_err(|error| match error {
@@ -46,6 +53,23 @@ pub(super) fn dial_foreign(
         HoldError::System(error) => dial_error(&error),
     })?;
     dial_file(&held, expected)
+}
+
+/// Returns the name of the abstract socket that a plugin means by an endpoint that begins with `@`,
+/// as Go's net package reads it; `None` for a path. No file has such a name, so no registration
+/// socket is abstract.
+fn abstract_name(endpoint: &Path) -> Option<&[u8]> {
+    endpoint.as_os_str().as_bytes().strip_prefix(b"@")
+}
+
+/// Connects to an abstract socket, of this process's network namespace.
+fn dial_abstract(name: &[u8]) -> Result<UnixStream, DialError> {
+    let connected =
+        SocketAddr::from_abstract_name(name).and_then(|at| UnixStream::connect_addr(&at));
+    connected.map_err(|error| match error.kind() {
+        io::ErrorKind::InvalidInput => DialError::Other(error.to_string()),
+        _ => dial_error(&error),
+    })
 }
 
 /// Connects to a path, and then looks whether the socket that was found lies there.
@@ -124,8 +148,10 @@ const LONGEST_ADDRESS: usize = 107;
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
     use std::fs;
     use std::io::Read as _;
+    use std::os::unix::ffi::OsStringExt as _;
     use std::os::unix::fs::symlink;
     use std::os::unix::net::UnixListener;
     use std::path::PathBuf;
@@ -243,6 +269,33 @@ mod tests {
         for errno in [Errno::EMFILE, Errno::ENFILE] {
             assert_eq!(dial_error(&errno.into()), DialError::NoDescriptors);
         }
+    }
+
+    #[test]
+    fn an_endpoint_that_begins_with_an_at_sign_is_an_abstract_socket_unless_a_file_was_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let name = format!("{}/a.sock", dir.path().display());
+        let path = PathBuf::from(format!("@{name}"));
+        assert_eq!(dial(&path, None).unwrap_err(), DialError::Refused);
+        let address = SocketAddr::from_abstract_name(&name).unwrap();
+        let _listener = UnixListener::bind_addr(&address).unwrap();
+        assert!(dial(&path, None).is_ok());
+        let found = identity_of(dir.path());
+        assert_eq!(dial(&path, Some(found)).unwrap_err(), DialError::Gone);
+    }
+
+    #[test]
+    fn an_abstract_name_may_be_as_long_as_an_address_and_no_longer() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut name = dir.path().as_os_str().as_bytes().to_vec();
+        name.resize(LONGEST_ADDRESS, b'n');
+        let address = SocketAddr::from_abstract_name(&name).unwrap();
+        let _listener = UnixListener::bind_addr(&address).unwrap();
+        let endpoint = |name: &[u8]| PathBuf::from(OsString::from_vec([b"@", name].concat()));
+        assert!(dial(&endpoint(&name), None).is_ok());
+        name.push(b'n');
+        let error = dial(&endpoint(&name), None).unwrap_err();
+        assert!(matches!(error, DialError::Other(_)), "{error:?}");
     }
 
     #[test]

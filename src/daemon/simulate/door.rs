@@ -89,7 +89,8 @@ impl Door {
 
 /// Removes a socket at that path on which nobody listens; anything else that is there is an error.
 fn clear(path: &Path) -> io::Result<()> {
-    match dial(path, None) {
+    // It is a file, even if its name begins like that of an abstract socket.
+    match dial(&Path::new(".").join(path), None) {
         Err(DialError::Gone) => Ok(()),
         Err(DialError::Refused) => fs::remove_file(path),
         Err(DialError::NotASocket) => Err(io::Error::other("what is there is no socket")),
