@@ -112,6 +112,14 @@ impl CallError {
         }
     }
 
+    /// Returns whether the server closed the connection in the place of an answer.
+    pub fn is_eof(&self) -> bool {
+        let Self::Connection { error, .. } = self else {
+            return false;
+        };
+        matches!(error, ConnectionError::Eof { .. })
+    }
+
     /// Whether the call may be made again at once, and how often.
     pub fn retry(&self) -> Retry {
         match self {

@@ -92,6 +92,7 @@ mod program;
 mod reply;
 mod store;
 mod table;
+mod wording;
 
 use std::sync::Arc;
 

@@ -2,25 +2,34 @@
 //!
 //! Pure.
 
+use std::path::Path;
+
 use prost::Message;
 use prost::encoding::{DecodeContext, WireType, decode_key, skip_field};
 
-use super::{CallFailure, Reason};
+use super::{CallFailure, Reason, wording};
+use crate::grpc::Code;
 
-/// The reply to the method of that name as a message, or why there is none; a reply of more than
-/// `limit` octets is none.
+/// Decodes the reply to a call to `endpoint`, or returns why there is none, in grpc-go's words; a
+/// reply of more than `limit` octets is none.
 pub(super) fn read<M: Message + Default>(
-    method: &str,
+    endpoint: &Path,
     result: Result<Vec<u8>, CallFailure>,
     limit: usize,
 ) -> Result<M, Reason> {
-    let reply = result.map_err(|error| Reason::new(format!("{method} failed: {error}")))?;
+    let reply = result.map_err(|error| Reason::new(wording::rpc_error(&error, endpoint)))?;
     if reply.len() > limit {
-        let words = format!("the reply to {method} is larger than {limit} octets");
-        return Err(Reason::new(words));
+        let words = wording::too_large(reply.len() as u64, limit);
+        return Err(Reason::new(wording::status(
+            Code::ResourceExhausted,
+            &words,
+        )));
     }
     let message = M::decode(&*reply);
-    message.map_err(|error| Reason::new(format!("the reply to {method} is no such reply: {error}")))
+    message.map_err(|error| {
+        let words = format!("grpc: failed to unmarshal the received message: {error}");
+        Reason::new(wording::status(Code::Internal, &words))
+    })
 }
 
 /// Returns how many fields a message has on its first level, or `None` if it is not a message.
@@ -59,13 +68,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_reply_is_named() {
-        let reason = read::<ListAndWatchResponse>("ListAndWatch", Ok(vec![0x0a]), 4);
-        let reason = reason.expect_err("it is cut");
-        let words = "the reply to ListAndWatch is no such reply: ";
-        assert!(reason.as_str().starts_with(words), "{reason:?}");
-        let reason = read::<ListAndWatchResponse>("ListAndWatch", Ok(vec![0; 5]), 4);
-        let words = "the reply to ListAndWatch is larger than 4 octets";
-        assert_eq!(reason.expect_err("it is large").as_str(), words);
+    fn a_reply_that_cannot_be_decoded_or_is_too_large_is_refused_in_grpc_go_s_words() {
+        let refused = |reply: Vec<u8>| {
+            let message = read::<ListAndWatchResponse>(Path::new("/p/a.sock"), Ok(reply), 4);
+            message.expect_err("it is refused").as_str().to_owned()
+        };
+        let cut = refused(vec![0x0a]);
+        let words = "rpc error: code = Internal desc = grpc: failed to unmarshal the received \
+                     message: ";
+        assert!(cut.starts_with(words), "{cut:?}");
+        let large = refused(vec![0; 5]);
+        let words = "rpc error: code = ResourceExhausted desc = \
+                     grpc: received message larger than max (5 vs. 4)";
+        assert_eq!(large, words);
     }
 }

@@ -81,7 +81,7 @@ fn a_driver_is_registered_with_all_that_it_says_of_itself_and_the_node() {
         .get("disk.example")
         .expect("a driver");
     assert_eq!(*driver.plugin.endpoint, *Path::new(CSI));
-    assert_eq!(driver.version.to_string(), "1.0");
+    assert_eq!(driver.version.to_string(), "1.0.0");
     assert_eq!(driver.node_id, "node-1");
     assert_eq!(driver.max_volumes, Some(16));
     assert_eq!(driver.topology, segments.into());
@@ -173,24 +173,32 @@ fn a_driver_that_does_not_know_the_node_is_refused_and_told_why() {
     let empty = Answer::Octets(Vec::new());
     let large = Answer::Octets(vec![0; MAX_CSI_REPLY + 1]);
     for (answer, why) in [
-        (empty, "NodeGetInfo gave an empty node_id"),
+        (
+            empty,
+            "error adding CSI driver node info: driverNodeID must not be empty",
+        ),
         (
             Answer::Status(14, "not yet"),
-            "NodeGetInfo failed: the peer answered UNAVAILABLE",
+            "rpc error: code = Unavailable desc = not yet",
         ),
         (
             Answer::Octets(vec![0xff]),
-            "the reply to NodeGetInfo is no such reply",
+            "rpc error: code = Internal desc = grpc: failed to unmarshal the received message: ",
         ),
         (
             large,
-            "the reply to NodeGetInfo is larger than 65536 octets",
+            "rpc error: code = ResourceExhausted desc = \
+             grpc: received message larger than max (65537 vs. 65536)",
         ),
         (
             Answer::Announce(u32::MAX),
-            "NodeGetInfo failed: the peer's message has",
+            "rpc error: code = ResourceExhausted desc = \
+             grpc: received message larger than max (4294967295 vs. 4194304)",
         ),
-        (Answer::Close, "NodeGetInfo failed: "),
+        (
+            Answer::Close,
+            "rpc error: code = Unavailable desc = error reading from server: EOF",
+        ),
     ] {
         let node = with_driver([(node::NODE_GET_INFO, answer)]);
         let told = node.told(REG).unwrap_err();
@@ -204,7 +212,9 @@ fn a_driver_that_does_not_know_the_node_is_refused_and_told_why() {
 fn a_driver_whose_endpoint_is_dead_is_refused_and_registered_once_it_lives() {
     let mut node = Node::new();
     node.world.appear(REG, registrar(&["1.0.0"]));
-    let words = "NodeGetInfo failed: cannot connect: there is no such socket";
+    let words = "rpc error: code = Unavailable desc = connection error: \
+                 desc = \"transport: Error while dialing: dial unix /p/disk.sock: \
+                 connect: no such file or directory\"";
     assert_eq!(node.told(REG).unwrap_err(), format!("{FAILED}{words}"));
     node.world
         .create(CSI, Script::serving([knows_node("node-1")]));
@@ -219,7 +229,7 @@ fn a_driver_may_take_two_minutes_for_the_node_and_no_longer() {
     assert_eq!(node.told(REG), Err("told nothing"));
     node.has_time_for_others();
     node.world.advance(seconds(1));
-    let words = "NodeGetInfo failed: the peer did not answer in time";
+    let words = "rpc error: code = DeadlineExceeded desc = context deadline exceeded";
     assert_eq!(node.told(REG).unwrap_err(), format!("{FAILED}{words}"));
 }
 
@@ -234,29 +244,52 @@ fn a_driver_that_goes_while_it_is_asked_leaves_nothing_behind() {
     assert_eq!(node.knows.csi_drivers.get("disk.example"), None);
 }
 
+/// Why a driver is not acceptable, in kubelet's words.
+fn invalid(endpoint: &str, why: &str) -> String {
+    format!(
+        "plugin validation failed with err: validation failed for CSI Driver disk.example at \
+         endpoint {endpoint}: kubernetes.io/csi: ValidatePlugin for CSI driver \"disk.example\" \
+         failed. {why}"
+    )
+}
+
 #[test]
 fn csi2_a_driver_without_a_version_1_is_refused_and_told_why() {
-    let mut node = Node::new();
-    node.world.appear(REG, registrar(&["0.3.0"]));
-    assert_eq!(
-        node.told(REG),
-        Err(
-            "plugin validation failed with err: the driver's highest supported version is 0.3, \
-             and it must be a version 1"
-        )
-    );
+    for (versions, why) in [
+        (
+            &[][..],
+            "Plugin returned an empty list for supported versions",
+        ),
+        (
+            &["0.3.0"],
+            "None of the versions specified [\"0.3.0\"] are supported. \
+             err=highest supported version reported by driver is 0.3.0, must be v1.x",
+        ),
+        (
+            &["2.0.1", "boo"],
+            "None of the versions specified [\"2.0.1\" \"boo\"] are supported. \
+             err=could not find a highest supported version from versions ([2.0.1 boo]) reported \
+             by this driver: could not parse \"boo\" as version",
+        ),
+    ] {
+        let mut node = Node::new();
+        node.world.appear(REG, registrar(versions));
+        assert_eq!(node.told(REG), Err(&*invalid(CSI, why)));
+    }
 }
 
 #[test]
 fn csi4_a_driver_whose_name_is_taken_needs_a_higher_version() {
-    let taken = Err(
-        "plugin validation failed with err: another driver with the same name is \
-                     already registered with a higher supported version",
-    );
+    let taken = |version: &str| {
+        let why = "Another driver with the same name is already registered with a higher \
+                   supported version";
+        invalid("/p/new.sock", &format!("{why}: \"{version}\""))
+    };
+    let (taken, lower) = (taken("1.0.0"), taken("1.2.0"));
     for (first, name, second, told) in [
         (&["v1.0.0"][..], "other.example", "v1.0.0", Ok(())),
-        (&["v1.0.0"], "disk.example", "v1.0.0", taken),
-        (&["v1.2.0"], "disk.example", "v1.1.9", taken),
+        (&["v1.0.0"], "disk.example", "v1.0.0", Err(&*taken)),
+        (&["v1.2.0"], "disk.example", "v1.1.9", Err(&*lower)),
         (
             &["v0.3.0", "v0.2.0", "v1.0.0"],
             "disk.example",

@@ -163,17 +163,23 @@ fn a_plugin_that_does_not_state_its_options_is_not_used_and_is_told_why() {
     for (answer, why) in [
         (
             Answer::Status(2, "no"),
-            "GetDevicePluginOptions failed: the peer answered UNKNOWN",
+            "failed to get device plugin options: rpc error: code = Unknown desc = no",
         ),
         (
             Answer::Octets(vec![0xff]),
-            "the reply to GetDevicePluginOptions is no such reply",
+            "failed to get device plugin options: rpc error: code = Internal desc = \
+             grpc: failed to unmarshal the received message: ",
         ),
         (
             Answer::Octets(vec![0; 10_000]),
-            "the reply to GetDevicePluginOptions is larger than 4096 octets",
+            "failed to get device plugin options: rpc error: code = ResourceExhausted desc = \
+             grpc: received message larger than max (10000 vs. 4096)",
         ),
-        (Answer::Close, "GetDevicePluginOptions failed: "),
+        (
+            Answer::Close,
+            "failed to get device plugin options: rpc error: code = Unavailable desc = \
+             error reading from server: EOF",
+        ),
     ] {
         let mut service = lists(Answer::Stream(vec![list(&["a"])]));
         service
@@ -190,12 +196,23 @@ fn a_plugin_that_does_not_state_its_options_is_not_used_and_is_told_why() {
 }
 
 #[test]
+fn a_plugin_whose_endpoint_is_dead_is_refused_and_told_why() {
+    let mut node = Node::new();
+    node.world.appear(REG, registrar(GPU));
+    let words = "plugin registration failed with err: failed to dial device plugin: \
+                 connection error: desc = \"transport: Error while dialing: \
+                 dial unix /p/gpu.sock: connect: no such file or directory\"";
+    assert_eq!(node.told(REG), Err(words));
+}
+
+#[test]
 fn a_plugin_that_is_silent_about_its_options_is_refused_in_time_and_blocks_nobody() {
     let silent = (device_plugin::GET_DEVICE_PLUGIN_OPTIONS, Answer::Silence);
     let mut node = with_plugin(Script::serving([silent]));
     node.has_time_for_others();
     node.world.advance(DEVICE_OPTIONS_TIMEOUT);
-    let words = "GetDevicePluginOptions failed: the peer did not answer in time";
+    let words = "failed to get device plugin options: \
+                 rpc error: code = DeadlineExceeded desc = context deadline exceeded";
     assert_eq!(
         node.told(REG),
         Err(&*format!("plugin registration failed with err: {words}"))
@@ -313,7 +330,7 @@ fn a_plugin_that_is_no_extended_resource_is_refused_and_told_why() {
     let mut plugin = registrar(GPU);
     plugin.info.name = "gpu".into();
     node.world.appear(REG, plugin);
-    let words = "the name is not that of an extended resource: it has no \"/\"";
+    let words = "invalid name of device plugin socket: the ResourceName \"gpu\" is invalid";
     assert_eq!(
         node.told(REG),
         Err(&*format!("plugin validation failed with err: {words}"))
@@ -321,7 +338,7 @@ fn a_plugin_that_is_no_extended_resource_is_refused_and_told_why() {
     let mut plugin = registrar(GPU);
     plugin.info.supported_versions = vec!["v1".into()];
     node.world.appear(REG, plugin);
-    let words = "the plugin does not list the version v1beta1";
+    let words = "manager version, v1beta1, is not among plugin supported versions [v1]";
     assert_eq!(
         node.told(REG),
         Err(&*format!("plugin validation failed with err: {words}"))

@@ -68,14 +68,21 @@ fn current(node: &Node) -> Option<String> {
 #[test]
 fn dra1_dra3_a_driver_that_lists_no_service_that_is_known_is_refused_and_told_why() {
     for (services, why) in [
-        (&[][..], "the driver lists no services"),
+        (
+            &[][..],
+            "empty list of supported gRPC services (aka supported versions)",
+        ),
         (
             &["1.0.0"],
-            "the driver lists neither v1.DRAPlugin nor v1beta1.DRAPlugin",
+            "none of services supported by the plugin ([\"1.0.0\"]) are supported by the kubelet \
+             ([\"v1.DRAPlugin\" \"v1beta1.DRAPlugin\"])",
         ),
     ] {
         let node = with_driver(services, Script::serving([]));
-        let words = format!("plugin validation failed with err: {why}");
+        let words = format!(
+            "plugin validation failed with err: invalid supported gRPC versions of DRA driver \
+             plugin {DRIVER} at endpoint {NIC}: {why}"
+        );
         assert_eq!(node.told(REG), Err(&*words));
     }
 }

@@ -44,7 +44,7 @@ impl Driver {
         node: NodeGetInfoResponse,
     ) -> Result<Self, Reason> {
         if node.node_id.is_empty() {
-            return Err(Reason::new("NodeGetInfo gave an empty node_id"));
+            return Err(Reason::new(NO_NODE_ID));
         }
         let topology = node.accessible_topology.unwrap_or_default();
         Ok(Self {
@@ -106,6 +106,9 @@ impl fmt::Display for Driver {
         Ok(())
     }
 }
+
+/// Why a driver without a node id is refused: kubelet's words.
+const NO_NODE_ID: &str = "error adding CSI driver node info: driverNodeID must not be empty";
 
 /// How many topology segments are shown in one line: honest drivers have one to three.
 const SHOWN_SEGMENTS: usize = 8;
@@ -205,6 +208,6 @@ mod tests {
     #[test]
     fn a_driver_needs_a_node_id() {
         let reason = driver(node("")).expect_err("it is empty");
-        assert_eq!(reason.as_str(), "NodeGetInfo gave an empty node_id");
+        assert_eq!(reason.as_str(), NO_NODE_ID);
     }
 }

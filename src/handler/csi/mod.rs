@@ -25,7 +25,7 @@ pub use self::version::{Unsupported, Version};
 use self::version::highest_supported;
 use super::{
     Answer, Call, CallFailure, Context, EffectId, EndpointUse, Event, Plugin, PluginHandler, Store,
-    Ticket, reply,
+    Ticket, reply, wording,
 };
 use crate::config::{CSI_DESCRIBE_TIMEOUT, CSI_NODE_INFO_TIMEOUT, MAX_CSI_REPLY};
 use crate::escape;
@@ -75,10 +75,19 @@ impl CsiHandler {
         self.drivers.clone()
     }
 
-    /// "Same name already registered with an equal or higher version: refused".
-    fn is_superseded(&self, name: &str, version: &Version) -> bool {
-        let registered = self.drivers.all(name);
-        registered.iter().any(|driver| driver.version >= *version)
+    /// Returns the version to speak with the plugin, or why there is none. "Same name already
+    /// registered with an equal or higher version: refused."
+    fn check(&self, plugin: &Plugin) -> Result<Version, Unacceptable> {
+        let version =
+            highest_supported(&plugin.versions).map_err(|unsupported| Unacceptable::Version {
+                unsupported,
+                listed: plugin.versions.clone(),
+            })?;
+        let registered = self.drivers.all(&plugin.name);
+        match registered.iter().rfind(|it| it.version >= version) {
+            Some(driver) => Err(Unacceptable::Superseded(driver.version.clone())),
+            None => Ok(version),
+        }
     }
 
     /// Ends a registration with the driver's reply to `NodeGetInfo`.
@@ -94,7 +103,7 @@ impl CsiHandler {
             version,
             ..
         } = registration;
-        let node = reply::read("NodeGetInfo", result, MAX_CSI_REPLY);
+        let node = reply::read(&plugin.endpoint, result, MAX_CSI_REPLY);
         let driver = node.and_then(|node| Driver::new(&plugin, version, node));
         let result = driver.map(|driver| {
             log::info!("{plugin}: {driver}");
@@ -119,17 +128,24 @@ impl CsiHandler {
 
 impl PluginHandler for CsiHandler {
     fn validate(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
-        match highest_supported(&plugin.versions) {
-            Err(unsupported) => Answer::no(unsupported.to_string()),
-            Ok(version) if self.is_superseded(&plugin.name, &version) => Answer::no(SUPERSEDED),
+        match self.check(plugin) {
             Ok(_) => Answer::YES,
+            Err(unacceptable) => {
+                let (name, endpoint) = (&plugin.name, plugin.endpoint.display());
+                let why = unacceptable.words("ValidatePlugin", name);
+                Answer::no(format!(
+                    "validation failed for CSI Driver {name} at endpoint {endpoint}: {why}"
+                ))
+            }
         }
     }
 
     fn register(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer {
-        let version = match highest_supported(&plugin.versions) {
+        let version = match self.check(plugin) {
             Ok(version) => version,
-            Err(unsupported) => return Answer::no(unsupported.to_string()),
+            Err(unacceptable) => {
+                return Answer::no(unacceptable.words("RegisterPlugin", &plugin.name));
+            }
         };
         let call = context.call(Call {
             endpoint: plugin.endpoint.clone(),
@@ -203,12 +219,12 @@ impl Description {
     /// Adds the reply to what is known of the driver. A driver need not describe itself.
     fn replied(&self, result: Result<Vec<u8>, CallFailure>, drivers: &Store<Driver>) {
         let plugin = &self.plugin;
-        let method = self.method.name();
+        let endpoint = &plugin.endpoint;
         let described = match self.method {
-            Describes::Plugin => reply::read(method, result, MAX_CSI_REPLY).map(|info| {
+            Describes::Plugin => reply::read(endpoint, result, MAX_CSI_REPLY).map(|info| {
                 drivers.with(plugin, |driver| driver.set_plugin_info(info));
             }),
-            Describes::Capabilities => reply::read(method, result, MAX_CSI_REPLY).map(|reply| {
+            Describes::Capabilities => reply::read(endpoint, result, MAX_CSI_REPLY).map(|reply| {
                 drivers.with(plugin, |driver| driver.set_capabilities(reply));
             }),
         };
@@ -218,7 +234,7 @@ impl Description {
             }
             Err(reason) => {
                 let why = escape::text(reason.as_str());
-                log::debug!("{plugin}: does not describe itself: {why}");
+                log::debug!("{plugin}: {} failed: {why}", self.method.name());
             }
         }
     }
@@ -252,9 +268,41 @@ impl Describes {
     }
 }
 
-/// Why a driver is refused whose name is taken: kubelet's words.
-const SUPERSEDED: &str =
-    "another driver with the same name is already registered with a higher supported version";
+/// Why a driver is not acceptable.
+#[derive(Debug)]
+enum Unacceptable {
+    /// It lists no version that can be spoken.
+    Version {
+        unsupported: Unsupported,
+        listed: Vec<String>,
+    },
+    /// Another driver of its name is registered with this version, which is not lower.
+    Superseded(Version),
+}
+
+impl Unacceptable {
+    /// Returns kubelet's words for it, in which its function of that name refuses the driver.
+    fn words(&self, function: &str, name: &str) -> String {
+        let why = match self {
+            Self::Version {
+                unsupported: Unsupported::NothingListed,
+                ..
+            } => "Plugin returned an empty list for supported versions".to_owned(),
+            Self::Version {
+                unsupported,
+                listed,
+            } => {
+                let listed = wording::quoted_list(listed);
+                format!("None of the versions specified {listed} are supported. err={unsupported}")
+            }
+            Self::Superseded(version) => format!(
+                "Another driver with the same name is already registered with a higher supported \
+                 version: \"{version}\""
+            ),
+        };
+        format!("kubernetes.io/csi: {function} for CSI driver {name:?} failed. {why}")
+    }
+}
 
 /// The type of CSI drivers.
 pub const TYPE: &str = "CSIPlugin";

@@ -2,14 +2,17 @@
 //!
 //! Pure.
 
+use std::cmp::Ordering;
 use std::fmt;
+
+use crate::handler::wording;
 
 /// A version as drivers write them: `v1.2.3`, `1.0`, `1.2.3-rc1`.
 ///
 /// Zeros at the end make no difference: 1.0 and 1.0.0 are the same version.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug)]
 pub struct Version {
-    /// The numbers, without zeros at the end.
+    /// The numbers, at least two.
     parts: Vec<u64>,
 }
 
@@ -29,10 +32,7 @@ impl Version {
             return None;
         }
         let parts: Result<Vec<u64>, _> = numbers.iter().map(|part| part.parse()).collect();
-        let mut parts = parts.ok()?;
-        while parts.last() == Some(&0) {
-            parts.pop();
-        }
+        let parts = parts.ok()?;
         Some(Self { parts })
     }
 
@@ -40,16 +40,42 @@ impl Version {
     pub fn major(&self) -> u64 {
         self.parts.first().copied().unwrap_or_default()
     }
+
+    /// The numbers without zeros at the end.
+    fn significant(&self) -> &[u64] {
+        let end = self.parts.iter().rposition(|part| *part != 0);
+        &self.parts[..end.map_or(0, |last| last + 1)]
+    }
 }
 
+impl PartialEq for Version {
+    fn eq(&self, other: &Self) -> bool {
+        self.significant() == other.significant()
+    }
+}
+
+impl Eq for Version {}
+
+impl PartialOrd for Version {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Version {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.significant().cmp(other.significant())
+    }
+}
+
+/// All the numbers that its driver wrote, as kubelet shows them: `1.0.0`.
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let number = |at: usize| self.parts.get(at).copied().unwrap_or_default();
-        write!(f, "{}.{}", number(0), number(1))?;
-        self.parts
-            .iter()
-            .skip(2)
-            .try_for_each(|part| write!(f, ".{part}"))
+        for (at, part) in self.parts.iter().enumerate() {
+            f.write_str(if at == 0 { "" } else { "." })?;
+            write!(f, "{part}")?;
+        }
+        Ok(())
     }
 }
 
@@ -68,8 +94,34 @@ pub(super) fn highest_supported(listed: &[String]) -> Result<Version, Unsupporte
     match highest {
         Some(version) if version.major() == MAJOR => Ok(version),
         Some(version) => Err(Unsupported::TooOld(version)),
-        None => Err(Unsupported::NothingKnown),
+        None => Err(Unsupported::NothingKnown {
+            listed: wording::list(listed),
+            unreadable: listed.iter().find_map(|text| why_unreadable(text)),
+        }),
     }
+}
+
+/// Returns why a text is not a version, in the words of kubelet's parser; `None` if it is one.
+fn why_unreadable(text: &str) -> Option<String> {
+    if Version::parse(text).is_some() {
+        return None;
+    }
+    let trimmed = text.trim_start();
+    let numbers = trimmed.strip_prefix('v').unwrap_or(trimmed);
+    let end = numbers.find(|c: char| !c.is_ascii_digit());
+    let (first, rest) = numbers.split_at(end.unwrap_or(numbers.len()));
+    let has_second = rest
+        .strip_prefix('.')
+        .is_some_and(|it| it.starts_with(DIGITS));
+    Some(if first.is_empty() {
+        format!("could not parse {text:?} as version")
+    } else if !has_second {
+        format!("illegal version string {text:?}")
+    } else if first.starts_with('0') && first != "0" {
+        format!("illegal zero-prefixed version component {first:?} in {text:?}")
+    } else {
+        format!("illegal non-numeric version component in {text:?}: value out of range")
+    })
 }
 
 /// Why there is no version to speak.
@@ -77,29 +129,42 @@ pub(super) fn highest_supported(listed: &[String]) -> Result<Version, Unsupporte
 pub enum Unsupported {
     /// The driver lists no versions.
     NothingListed,
-    /// It lists only what is no version, or is too new.
-    NothingKnown,
+    /// It lists only what is not a version, or is too new.
+    NothingKnown {
+        /// What it lists.
+        listed: String,
+        /// Why the first entry that cannot be read is not a version; none: all are too new.
+        unreadable: Option<String>,
+    },
     /// The highest that could be spoken is this one, which is not spoken any more.
     TooOld(Version),
 }
 
+/// In kubelet's words.
 impl fmt::Display for Unsupported {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NothingListed => f.write_str("the driver lists no supported versions"),
-            Self::NothingKnown => write!(
+            Self::NothingListed => {
+                f.write_str("CSI driver reporting empty array for supported versions")
+            }
+            Self::NothingKnown { listed, unreadable } => write!(
                 f,
-                "none of the driver's supported versions is a version {MAJOR}"
+                "could not find a highest supported version from versions ({listed}) \
+                 reported by this driver: {}",
+                unreadable.as_deref().unwrap_or("<nil>")
             ),
             Self::TooOld(version) => write!(
                 f,
-                "the driver's highest supported version is {version}, and it must be a version {MAJOR}"
+                "highest supported version reported by driver is {version}, must be v{MAJOR}.x"
             ),
         }
     }
 }
 
 impl std::error::Error for Unsupported {}
+
+/// The digits that a number is written in.
+const DIGITS: [char; 10] = ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9'];
 
 /// The first number of the versions that are spoken (kubelet: the same).
 const MAJOR: u64 = 1;
@@ -116,8 +181,8 @@ mod tests {
     #[test]
     fn csi1_versions_that_have_a_highest_of_major_one_are_accepted() {
         for (listed, expected) in [
-            (&["v1.0.0"][..], "1.0"),
-            (&["0.2.0", "v1.0.0"], "1.0"),
+            (&["v1.0.0"][..], "1.0.0"),
+            (&["0.2.0", "v1.0.0"], "1.0.0"),
             (&["0.2.0", "v1.2.3"], "1.2.3"),
             (&["v1.2.3", "v0.3.0"], "1.2.3"),
             (&["v1.2.3", "v0.3.0", "2.0.1"], "1.2.3"),
@@ -141,20 +206,49 @@ mod tests {
             assert!(highest(listed).is_err(), "{listed:?}");
         }
         assert_eq!(highest(&[]), Err(Unsupported::NothingListed));
-        assert_eq!(highest(&["2.0"]), Err(Unsupported::NothingKnown));
+    }
+
+    #[test]
+    fn why_there_is_no_version_is_said_in_kubelet_s_words() {
+        let none = "could not find a highest supported version from versions";
+        for (listed, why) in [
+            (
+                &["4.9.12", "2.0.1"][..],
+                "([4.9.12 2.0.1]) reported by this driver: <nil>",
+            ),
+            (
+                &["boo", "2.0"],
+                "([boo 2.0]) reported by this driver: could not parse \"boo\" as version",
+            ),
+            (
+                &["1"],
+                "([1]) reported by this driver: illegal version string \"1\"",
+            ),
+            (
+                &["01.2"],
+                "([01.2]) reported by this driver: \
+                 illegal zero-prefixed version component \"01\" in \"01.2\"",
+            ),
+        ] {
+            let unsupported = highest(listed).expect_err("it is refused");
+            assert_eq!(unsupported.to_string(), format!("{none} {why}"));
+        }
+        let too_old = highest(&["0.2.0", "v0.3.0"]).expect_err("it is refused");
+        let words = "highest supported version reported by driver is 0.3.0, must be v1.x";
+        assert_eq!(too_old.to_string(), words);
     }
 
     #[test]
     fn a_version_is_read_as_generously_as_drivers_write_them() {
         for (text, expected) in [
             ("1.0", "1.0"),
-            ("v1.0.0", "1.0"),
+            ("v1.0.0", "1.0.0"),
             (" 1.2", "1.2"),
             ("1.2.3-rc1", "1.2.3"),
             ("1.2+build", "1.2"),
             ("1.2.", "1.2"),
             ("1.02", "1.2"),
-            ("0.3.0", "0.3"),
+            ("0.3.0", "0.3.0"),
             ("1.0.0.7", "1.0.0.7"),
         ] {
             let version = Version::parse(text).map(|it| it.to_string());

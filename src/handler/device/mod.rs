@@ -32,8 +32,8 @@ pub use self::resource::{NotAResource, Unacceptable};
 use super::lasting::{Lasting, Wanted};
 use super::owners::{Effects, Owners};
 use super::{
-    Answer, Call, CallFailure, Context, EffectId, EndpointUse, Event, Plugin, PluginHandler, Store,
-    Stream, Ticket, reply,
+    Answer, Call, CallFailure, Context, EffectId, EndpointUse, Event, Plugin, PluginHandler,
+    Reason, Store, Stream, Ticket, reply, wording,
 };
 use crate::config::{DEVICE_GRACE, DEVICE_OPTIONS_TIMEOUT, DIAL_TIMEOUT, MAX_NOTIFY_REPLY};
 use crate::escape;
@@ -111,7 +111,7 @@ impl DeviceHandler {
         let State::AskingOptions { ticket, .. } = client.state else {
             return;
         };
-        let answer = match reply::read("GetDevicePluginOptions", result, MAX_NOTIFY_REPLY) {
+        let answer = match options(&client.plugin, result) {
             Ok(options) => {
                 client.list(options, &self.plugins, context);
                 Ok(())
@@ -131,7 +131,10 @@ impl PluginHandler for DeviceHandler {
     fn validate(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
         match resource::check(&plugin.name, &plugin.versions) {
             Ok(()) => Answer::YES,
-            Err(unacceptable) => Answer::no(unacceptable.to_string()),
+            Err(unacceptable) => {
+                log::debug!("{plugin}: {unacceptable}");
+                Answer::no(unacceptable.words(plugin))
+            }
         }
     }
 
@@ -369,6 +372,22 @@ impl Client {
             );
         }
     }
+}
+
+/// Returns the options that a plugin has stated, or why it has not, in kubelet's words.
+fn options(
+    plugin: &Plugin,
+    result: Result<Vec<u8>, CallFailure>,
+) -> Result<DevicePluginOptions, Reason> {
+    let endpoint = &plugin.endpoint;
+    if let Err(CallFailure::Dial(error)) = &result {
+        let why = wording::connection_error(error, endpoint);
+        return Err(Reason::new(format!("failed to dial device plugin: {why}")));
+    }
+    reply::read(endpoint, result, MAX_NOTIFY_REPLY).map_err(|why| {
+        let why = why.as_str();
+        Reason::new(format!("failed to get device plugin options: {why}"))
+    })
 }
 
 /// The type of device plugins.

@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use crate::handler::{Plugin, wording};
+
 /// Why a device plugin is not acceptable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unacceptable {
@@ -73,6 +75,23 @@ fn is_enclosed(text: &str, is_plain: impl Fn(char) -> bool) -> bool {
     text.starts_with(&is_plain) && text.ends_with(&is_plain)
 }
 
+impl Unacceptable {
+    /// Returns kubelet's words for it.
+    pub(super) fn words(&self, plugin: &Plugin) -> String {
+        match self {
+            Self::Version => format!(
+                "manager version, {VERSION}, is not among plugin supported versions {}",
+                wording::list(&plugin.versions)
+            ),
+            Self::Name(_) => format!(
+                "invalid name of device plugin socket: the ResourceName {:?} is invalid",
+                plugin.name
+            ),
+        }
+    }
+}
+
+/// Which rule is broken, which kubelet does not say.
 impl fmt::Display for Unacceptable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

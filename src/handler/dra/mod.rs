@@ -78,14 +78,14 @@ impl PluginHandler for DraHandler {
     fn validate(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
         match Service::choose(&plugin.versions) {
             Ok(_) => Answer::YES,
-            Err(none) => Answer::no(none.to_string()),
+            Err(none) => Answer::no(none.words(plugin)),
         }
     }
 
     fn register(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer {
         let service = match Service::choose(&plugin.versions) {
             Ok(service) => service,
-            Err(none) => return Answer::no(none.to_string()),
+            Err(none) => return Answer::no(none.words(plugin)),
         };
         self.drop_client(&plugin.socket, context);
         let client = Client::open(plugin, context);

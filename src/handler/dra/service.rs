@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use crate::handler::{Plugin, wording};
 use crate::proto::v1alpha1::dra_resource_health;
 
 /// A version of the service that prepares claims.
@@ -95,6 +96,27 @@ pub enum NoService {
     NothingListed,
     /// It lists none that is known.
     NothingKnown,
+}
+
+impl NoService {
+    /// Returns kubelet's words for it.
+    pub(super) fn words(self, plugin: &Plugin) -> String {
+        let why = match self {
+            Self::NothingListed => {
+                "empty list of supported gRPC services (aka supported versions)".to_owned()
+            }
+            Self::NothingKnown => format!(
+                "none of services supported by the plugin ({}) are supported by the kubelet ({})",
+                wording::quoted_list(&plugin.versions),
+                wording::quoted_list(&[Service::V1.as_str(), Service::V1Beta1.as_str()])
+            ),
+        };
+        let (name, endpoint) = (&plugin.name, plugin.endpoint.display());
+        format!(
+            "invalid supported gRPC versions of DRA driver plugin {name} at endpoint {endpoint}: \
+             {why}"
+        )
+    }
 }
 
 impl fmt::Display for NoService {
