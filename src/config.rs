@@ -313,6 +313,14 @@ pub const MAX_NOTIFY_REPLY: usize = 4 * 1024;
 
 // --- The handlers --------------------------------------------------------------------------------
 
+/// For how long after a plugin's registration socket was first seen its endpoint may not be ready:
+/// many plugins serve the endpoint a few hundred milliseconds later, or from another process
+/// (kubelet: no such time, but it looks once a second).
+pub const READY_GRACE: Duration = Duration::from_secs(2);
+
+/// The first pause before an endpoint is called again that was not ready; it doubles.
+pub const READY_RETRY_INITIAL: Duration = Duration::from_millis(50);
+
 /// How long a CSI driver may take to say what it calls the node (kubelet: 2 min).
 pub const CSI_NODE_INFO_TIMEOUT: Duration = Duration::from_secs(120);
 

@@ -36,6 +36,7 @@ pub struct Context<'a> {
     now: Time,
     ticket: Option<Ticket>,
     is_known: bool,
+    ready_by: Option<Time>,
     ids: &'a mut EffectIds,
     effects: &'a mut Vec<Effect>,
 }
@@ -52,6 +53,7 @@ impl<'a> Context<'a> {
             now,
             ticket,
             is_known: false,
+            ready_by: None,
             ids,
             effects,
         }
@@ -79,6 +81,11 @@ impl<'a> Context<'a> {
         self.is_known = is_known;
     }
 
+    /// Until when the endpoint of the plugin in question may not be ready.
+    pub(crate) fn set_ready_by(&mut self, ready_by: Option<Time>) {
+        self.ready_by = ready_by;
+    }
+
     /// Answers a question that was [`super::Answer::Pending`].
     pub fn answer(&mut self, ticket: Ticket, result: Result<(), Reason>) {
         self.effects.push(Effect::Answer { ticket, result });
@@ -87,7 +94,8 @@ impl<'a> Context<'a> {
     /// Calls a method on a plugin's endpoint. The outcome comes as [`Event::Called`].
     pub fn call(&mut self, call: Call) -> EffectId {
         let id = self.ids.next();
-        self.effects.push(Effect::Call { id, call });
+        let ready_by = self.ready_by.filter(|_| call.wait_for_ready);
+        self.effects.push(Effect::Call { id, call, ready_by });
         id
     }
 
@@ -151,6 +159,12 @@ pub struct Call {
     pub request: Vec<u8>,
     /// How long all of it may take, dialling included.
     pub timeout: Duration,
+    /// Whether it is made again while the plugin may not be ready (gRPC's wait-for-ready): for
+    /// [`READY_GRACE`](crate::config::READY_GRACE) after the plugin's registration socket was first
+    /// seen, an endpoint that does not exist, refuses the connection or answers UNAVAILABLE is
+    /// called again, with backoff. Its handler sees the last outcome only. Holds for calls that are
+    /// made when a question is asked.
+    pub wait_for_ready: bool,
 }
 
 /// A server-streaming call that a handler wants made.
@@ -183,6 +197,8 @@ pub enum Effect {
         id: EffectId,
         /// The call.
         call: Call,
+        /// Until when it is made again if the endpoint is not ready; none: it is made once.
+        ready_by: Option<Time>,
     },
     /// Open a stream.
     Stream {

@@ -42,6 +42,7 @@ pub(super) fn status(code: Code, description: &str) -> String {
 /// A connection to `endpoint` that could not be made, as grpc-go prints it.
 pub(super) fn connection_error(error: &DialError, endpoint: &Path) -> String {
     let endpoint = endpoint.display();
+    let own_words = error.to_string();
     let dial = match error {
         // strerror(3): what Go's net package shows.
         DialError::Gone => "connect: no such file or directory",
@@ -50,6 +51,8 @@ pub(super) fn connection_error(error: &DialError, endpoint: &Path) -> String {
         DialError::Denied => "connect: permission denied",
         DialError::TimedOut => "i/o timeout",
         DialError::Replaced => "connect: another socket is at the path",
+        DialError::NoDescriptors => "socket: too many open files",
+        DialError::MayNotAnswer(_) => &own_words,
         DialError::Other(words) => words,
     };
     let dial = format!("transport: Error while dialing: dial unix {endpoint}: {dial}");

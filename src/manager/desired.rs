@@ -11,6 +11,7 @@ use super::by_path::ByPath;
 use super::places::InLine;
 use super::{Failure, Refusal};
 use crate::handler::Plugin;
+use crate::time::Time;
 use crate::watch::Identity;
 
 /// Every socket that is there, by path.
@@ -24,6 +25,8 @@ pub struct Desired {
 pub struct Socket {
     /// Which socket it is: another one under the same path is another generation.
     pub identity: Identity,
+    /// When this process first saw it.
+    pub found: Time,
     /// How long it is left alone after failures.
     pub backoff: Backoff,
     /// How the last attempt failed; none before the first, and after a success.
@@ -40,9 +43,10 @@ pub struct Socket {
 }
 
 impl Socket {
-    fn new(identity: Identity) -> Self {
+    fn new(identity: Identity, found: Time) -> Self {
         Self {
             identity,
+            found,
             backoff: Backoff::default(),
             last_failure: None,
             observed: None,
@@ -66,11 +70,16 @@ pub enum Added {
 
 impl Desired {
     /// The socket `identity` is at `path`. One that takes another's path takes its place in line.
-    pub fn add(&mut self, path: Arc<Path>, identity: Identity) -> Result<Added, EmptyPath> {
+    pub fn add(
+        &mut self,
+        path: Arc<Path>,
+        identity: Identity,
+        now: Time,
+    ) -> Result<Added, EmptyPath> {
         if path.as_os_str().is_empty() {
             return Err(EmptyPath);
         }
-        let socket = Socket::new(identity);
+        let socket = Socket::new(identity, now);
         let Some(known) = self.sockets.get_mut(&path) else {
             self.sockets.insert(path, socket);
             return Ok(Added::New);
@@ -148,10 +157,12 @@ mod tests {
         let path: Arc<Path> = Path::new("/r/a.sock").into();
         let place = Places::default().line_up(path.clone(), Time::ZERO);
         let mut desired = Desired::default();
-        assert_eq!(desired.add(path.clone(), identity(1)), Ok(Added::New));
+        let add =
+            |desired: &mut Desired, inode| desired.add(path.clone(), identity(inode), Time::ZERO);
+        assert_eq!(add(&mut desired, 1), Ok(Added::New));
         let socket = desired.get_mut(&path).unwrap();
         (socket.in_line, socket.attempts) = (Some(place), 7);
-        assert_eq!(desired.add(path.clone(), identity(2)), Ok(Added::Replaced));
+        assert_eq!(add(&mut desired, 2), Ok(Added::Replaced));
         let socket = desired.get(&path).unwrap();
         assert_eq!((socket.in_line, socket.attempts), (Some(place), 0));
     }

@@ -10,6 +10,7 @@ use litemap::LiteMap;
 use super::execute::Work;
 use super::links::{EffectCall, LinkId, Owner, Phase, Process, Request, Shape};
 use super::operation::Event;
+use super::ready::Retry;
 use super::{Manager, Output, Wake};
 use crate::config::{DIAL_TIMEOUT, MAX_REPLY};
 use crate::grpc::{self, CallError, Client};
@@ -44,7 +45,10 @@ impl Effects {
 
 #[derive(Debug)]
 enum Open {
-    Call(LinkId),
+    /// A call, stream or connection, and how it is made again if the endpoint is not ready.
+    Call(LinkId, Option<Box<Retry>>),
+    /// A call that is made again when its timer fires: the endpoint was not ready.
+    NotReady(Box<Retry>),
     Timer(HandlerId),
 }
 
@@ -100,7 +104,7 @@ impl Manager {
     fn do_effect(&mut self, handler: HandlerId, effect: Effect, now: Time) {
         match effect {
             Effect::Answer { ticket, result } => self.answered(ticket, result),
-            Effect::Call { id, call } => {
+            Effect::Call { id, call, ready_by } => {
                 let (path, deadline) = (call.endpoint.clone(), now + call.timeout);
                 let effect = EffectCall {
                     id,
@@ -108,7 +112,9 @@ impl Manager {
                     deadline,
                     shape: Shape::Call,
                 };
-                self.dial_endpoint(&path, Request::Call(call), effect, now);
+                let retry = ready_by.filter(|until| now < *until);
+                let retry = retry.map(|until| Box::new(Retry::new(effect, call.clone(), until)));
+                self.dial_endpoint(&path, Request::Call(call), effect, retry, now);
             }
             Effect::Stream { id, stream } => {
                 let (path, deadline) = (stream.endpoint.clone(), now + stream.dial_timeout);
@@ -118,7 +124,7 @@ impl Manager {
                     deadline,
                     shape: Shape::Stream,
                 };
-                self.dial_endpoint(&path, Request::Stream(stream), effect, now);
+                self.dial_endpoint(&path, Request::Stream(stream), effect, None, now);
             }
             Effect::Spawn { id, program } => self.spawn(handler, id, program, now),
             Effect::Connect { id, endpoint } => {
@@ -128,7 +134,7 @@ impl Manager {
                     deadline: now + DIAL_TIMEOUT,
                     shape: Shape::Connection { is_told: false },
                 };
-                self.dial_endpoint(&endpoint, Request::Nothing, effect, now);
+                self.dial_endpoint(&endpoint, Request::Nothing, effect, None, now);
             }
             Effect::SetTimer { id, at } => {
                 self.effects.open.insert(id, Open::Timer(handler));
@@ -139,8 +145,10 @@ impl Manager {
                 self.effects.owed_revision += 1;
             }
             Effect::Cancel { id } => match self.effects.open.remove(&id) {
-                Some(Open::Call(link)) => self.drop_link(link, now),
-                Some(Open::Timer(_)) => self.deadlines.set(Wake::Timer(id), None),
+                Some(Open::Call(link, _)) => self.drop_link(link, now),
+                Some(Open::NotReady(_) | Open::Timer(_)) => {
+                    self.deadlines.set(Wake::Timer(id), None);
+                }
                 None if self.effects.owed.remove(&id).is_some() => {
                     self.effects.owed_revision += 1;
                 }
@@ -149,10 +157,17 @@ impl Manager {
         }
     }
 
-    fn dial_endpoint(&mut self, path: &Path, request: Request, effect: EffectCall, now: Time) {
+    fn dial_endpoint(
+        &mut self,
+        path: &Path,
+        request: Request,
+        effect: EffectCall,
+        retry: Option<Box<Retry>>,
+        now: Time,
+    ) {
         self.make_room(now); // If there is none, the system may still have one.
         let link = self.links.add(Owner::Effect(effect), Some(request));
-        self.effects.open.insert(effect.id, Open::Call(link));
+        self.effects.open.insert(effect.id, Open::Call(link, retry));
         self.set_link_deadline(link, effect.deadline);
         self.outputs.push_back(Output::Dial {
             link,
@@ -169,10 +184,31 @@ impl Manager {
         }
     }
 
-    pub(super) fn timer_fired(&mut self, id: EffectId) {
-        if let Some(Open::Timer(handler)) = self.effects.open.remove(&id) {
-            self.tell(handler, HandlerEvent::TimerFired { id });
+    pub(super) fn timer_fired(&mut self, id: EffectId, now: Time) {
+        match self.effects.open.remove(&id) {
+            Some(Open::Timer(handler)) => self.tell(handler, HandlerEvent::TimerFired { id }),
+            Some(Open::NotReady(retry)) => {
+                let (call, effect) = (retry.call.clone(), retry.effect);
+                let path = call.endpoint.clone();
+                self.dial_endpoint(&path, Request::Call(call), effect, Some(retry), now);
+            }
+            Some(Open::Call(..)) | None => {}
         }
+    }
+
+    /// Makes a call again after a pause, if it failed because its endpoint is not ready and still
+    /// may become so.
+    fn retry_when_ready(&mut self, id: EffectId, failure: &CallFailure, now: Time) -> bool {
+        let Some(Open::Call(_, retry)) = self.effects.open.get_mut(&id) else {
+            return false;
+        };
+        let next = retry.as_mut().and_then(|it| it.after(failure, now));
+        let (Some(at), Some(retry)) = (next, retry.take()) else {
+            return false;
+        };
+        self.effects.open.insert(id, Open::NotReady(retry));
+        self.deadlines.set(Wake::Timer(id), Some(at));
+        true
     }
 
     pub(super) fn tell(&mut self, handler: HandlerId, event: HandlerEvent) {
@@ -233,7 +269,7 @@ impl Manager {
                 let failed = Event::EndpointChecked(Err(CallFailure::Dial(error)));
                 self.push_event(attempt, failed);
             }
-            Owner::Effect(call) => self.effect_failed(call, error),
+            Owner::Effect(call) => self.effect_failed(call, error, now),
             Owner::Guard => {}
         }
     }
@@ -263,7 +299,7 @@ impl Manager {
                 self.pump(id, now);
             }
             (Phase::Dialing(_), &Owner::Effect(call)) => {
-                self.effect_failed(call, DialError::TimedOut);
+                self.effect_failed(call, DialError::TimedOut, now);
                 self.drop_link(id, now);
             }
             (Phase::Dialing(_), &Owner::Endpoint(attempt)) => {
@@ -305,7 +341,7 @@ impl Manager {
             }
             grpc::Event::Finished { result, .. } => {
                 let result = result.map_err(CallFailure::Call);
-                self.effect_ended(call, HandlerEvent::Called { id, result });
+                self.call_ended(call, result, now);
                 self.drop_link(link, now);
             }
             grpc::Event::Closed { result, .. } => {
@@ -361,13 +397,10 @@ impl Manager {
     }
 
     /// Tells a handler that there is no connection for what it wants.
-    fn effect_failed(&mut self, call: EffectCall, error: DialError) {
+    fn effect_failed(&mut self, call: EffectCall, error: DialError, now: Time) {
         let id = call.id;
         let event = match call.shape {
-            Shape::Call => HandlerEvent::Called {
-                id,
-                result: Err(CallFailure::Dial(error)),
-            },
+            Shape::Call => return self.call_ended(call, Err(CallFailure::Dial(error)), now),
             Shape::Stream => HandlerEvent::StreamEnded {
                 id,
                 result: Err(CallFailure::Dial(error)),
@@ -378,6 +411,17 @@ impl Manager {
             },
         };
         self.effect_ended(call, event);
+    }
+
+    /// Tells a handler what came of a unary call, unless it is made again.
+    fn call_ended(&mut self, call: EffectCall, result: Result<Vec<u8>, CallFailure>, now: Time) {
+        let id = call.id;
+        if let Err(failure) = &result {
+            if self.retry_when_ready(id, failure, now) {
+                return;
+            }
+        }
+        self.effect_ended(call, HandlerEvent::Called { id, result });
     }
 
     /// Tells a handler how a call ended, unless it was taken back.

@@ -17,7 +17,7 @@ use super::operation::{Command, Event, Operation, Question, Step};
 use super::reconcile::Target;
 use super::verdict::find_handler;
 use super::{Manager, Output, Wake};
-use crate::config::{GET_INFO_TIMEOUT, MAX_GET_INFO_REPLY, MAX_NOTIFY_REPLY};
+use crate::config::{GET_INFO_TIMEOUT, MAX_GET_INFO_REPLY, MAX_NOTIFY_REPLY, READY_GRACE};
 use crate::escape;
 use crate::grpc::CallError;
 use crate::handler::{Answer, DialError, EndpointUse, Plugin, Reason, Ticket};
@@ -370,8 +370,11 @@ impl Manager {
         self.last_ticket += 1;
         let ticket = Ticket(self.last_ticket);
         let is_known = self.is_known_from_before(attempt, plugin);
+        let socket = self.desired.get(&attempt.path);
+        let ready_by = socket.map(|socket| socket.found + READY_GRACE);
         let answer = self.with_handler(handler, Some(ticket), now, |handler, context| {
             context.set_known(is_known);
+            context.set_ready_by(ready_by);
             match question {
                 Question::Validate => handler.validate(plugin, context),
                 Question::Register => handler.register(plugin, context),

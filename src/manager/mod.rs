@@ -35,6 +35,7 @@ mod outlived;
 mod pass;
 mod places;
 mod programs;
+mod ready;
 pub mod reconcile;
 mod snapshot;
 mod status;
@@ -448,7 +449,7 @@ impl Manager {
         if let Some((plugin, identity)) = before.map(|it| (it.known.clone(), it.identity)) {
             self.forget_known(plugin, identity);
         }
-        match self.desired.add(path.clone(), identity) {
+        match self.desired.add(path.clone(), identity, now) {
             Ok(Added::Same) => {}
             Ok(added @ (Added::New | Added::Replaced)) => {
                 log_found(&path, added);

@@ -40,6 +40,7 @@ impl PluginHandler for ReadyHandler {
             method: identity::PROBE,
             request: ProbeRequest {}.encode_to_vec(),
             timeout: Duration::from_secs(10),
+            wait_for_ready: true,
         });
         self.asking.insert(call, ticket);
         Answer::Pending

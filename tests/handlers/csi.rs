@@ -1,8 +1,9 @@
 //! CSI drivers.
 
 use std::path::Path;
+use std::time::Duration;
 
-use plugind::config::{CSI_DESCRIBE_TIMEOUT, CSI_NODE_INFO_TIMEOUT, MAX_CSI_REPLY};
+use plugind::config::{CSI_DESCRIBE_TIMEOUT, CSI_NODE_INFO_TIMEOUT, MAX_CSI_REPLY, READY_GRACE};
 use plugind::handler::csi::Capability;
 use plugind::proto::csi_v1::node_service_capability::{Rpc, Type};
 use plugind::proto::csi_v1::{
@@ -200,7 +201,8 @@ fn a_driver_that_does_not_know_the_node_is_refused_and_told_why() {
             "rpc error: code = Unavailable desc = error reading from server: EOF",
         ),
     ] {
-        let node = with_driver([(node::NODE_GET_INFO, answer)]);
+        let mut node = with_driver([(node::NODE_GET_INFO, answer)]);
+        node.world.advance(READY_GRACE);
         let told = node.told(REG).unwrap_err();
         let told = told.strip_prefix(FAILED).expect("kubelet's words");
         assert!(told.starts_with(why), "{told:?} is not {why:?}");
@@ -212,6 +214,7 @@ fn a_driver_that_does_not_know_the_node_is_refused_and_told_why() {
 fn a_driver_whose_endpoint_is_dead_is_refused_and_registered_once_it_lives() {
     let mut node = Node::new();
     node.world.appear(REG, registrar(&["1.0.0"]));
+    node.world.advance(READY_GRACE);
     let words = "rpc error: code = Unavailable desc = connection error: \
                  desc = \"transport: Error while dialing: dial unix /p/disk.sock: \
                  connect: no such file or directory\"";
@@ -220,6 +223,81 @@ fn a_driver_whose_endpoint_is_dead_is_refused_and_registered_once_it_lives() {
         .create(CSI, Script::serving([knows_node("node-1")]));
     node.world.advance(seconds(1));
     assert_eq!(node.told(REG), Ok(()));
+}
+
+/// How a driver's service is before it is ready.
+fn unready() -> [(&'static str, Option<Script>); 3] {
+    let unavailable = Answer::Status(14, "not yet");
+    let early = Script::serving([(node::NODE_GET_INFO, unavailable)]);
+    [
+        ("absent", None),
+        ("bound", None),
+        ("unavailable", Some(early)),
+    ]
+}
+
+/// A node with a registrar whose driver is not ready yet.
+fn with_unready_driver(how: &str, early: Option<Script>) -> Node {
+    let mut node = Node::new();
+    if how != "absent" {
+        node.world.create(CSI, early);
+    }
+    node.world.appear(REG, registrar(&["1.0.0"]));
+    assert_eq!(node.told(REG), Err("told nothing"), "{how}");
+    node
+}
+
+#[test]
+fn a_driver_that_is_ready_a_moment_after_its_registrar_is_told_once_that_it_is_registered() {
+    for (how, early) in unready() {
+        let mut node = with_unready_driver(how, early);
+        node.has_time_for_others();
+        node.world.advance(Duration::from_millis(300));
+        assert_eq!(node.told(REG), Err("told nothing"), "{how}");
+        node.world
+            .create(CSI, Script::serving([knows_node("node-1")]));
+        node.world.advance(Duration::from_millis(300));
+        assert_eq!(node.told(REG), Ok(()), "{how}");
+        let registrar = node.world.plugin(REG);
+        assert_eq!((registrar.asked, registrar.told.len()), (1, 1), "{how}");
+        assert_eq!(node.world.plugin(CSI).called[0], node::NODE_GET_INFO);
+    }
+}
+
+#[test]
+fn a_driver_that_is_not_ready_after_two_seconds_is_refused_and_told_the_last_failure() {
+    for (how, early) in unready() {
+        let mut node = with_unready_driver(how, early);
+        node.world.advance(Duration::from_millis(1999));
+        assert_eq!(node.told(REG), Err("told nothing"), "{how}");
+        node.world.advance(Duration::from_millis(1));
+        assert!(node.told(REG).unwrap_err().starts_with(FAILED), "{how}");
+        // At 0, 50, 150, 350, 750 and 1550 ms, and at the end.
+        assert_eq!(node.world.dials[Path::new(CSI)], 7, "{how}");
+        node.world.advance(seconds(1));
+        assert_eq!(node.world.plugin(REG).asked, 2, "{how}");
+        assert_eq!(node.world.dials[Path::new(CSI)], 8, "{how}");
+    }
+}
+
+#[test]
+fn a_driver_that_fails_in_another_way_is_refused_at_once() {
+    let answer = Answer::Status(9, "no cloud here");
+    let node = with_driver([(node::NODE_GET_INFO, answer)]);
+    let words = "rpc error: code = FailedPrecondition desc = no cloud here";
+    assert_eq!(node.told(REG), Err(&*format!("{FAILED}{words}")));
+}
+
+#[test]
+fn a_driver_that_goes_before_it_is_ready_is_not_called_again() {
+    for (how, early) in unready() {
+        let mut node = with_unready_driver(how, early);
+        node.world.vanish(REG);
+        let dials = node.world.dials[Path::new(CSI)];
+        node.world.advance(seconds(10));
+        assert_eq!(node.world.dials[Path::new(CSI)], dials, "{how}");
+        assert_eq!(node.world.counts(), (0, 0), "{how}");
+    }
 }
 
 #[test]

@@ -1,8 +1,11 @@
 //! Device plugins.
 
 use std::path::Path;
+use std::time::Duration;
 
-use plugind::config::{BACKOFF_CAP, DEVICE_GRACE, DEVICE_OPTIONS_TIMEOUT, MAX_DEVICES, MAX_REPLY};
+use plugind::config::{
+    BACKOFF_CAP, DEVICE_GRACE, DEVICE_OPTIONS_TIMEOUT, MAX_DEVICES, MAX_REPLY, READY_GRACE,
+};
 use plugind::proto::v1beta1::{Device, DevicePluginOptions, ListAndWatchResponse, device_plugin};
 use prost::Message as _;
 
@@ -186,6 +189,7 @@ fn a_plugin_that_does_not_state_its_options_is_not_used_and_is_told_why() {
             .services
             .insert(device_plugin::GET_DEVICE_PLUGIN_OPTIONS, answer);
         let mut node = with_plugin(service);
+        node.world.advance(READY_GRACE);
         let told = node.told(REG).unwrap_err().to_owned();
         let words = format!("plugin registration failed with err: {why}");
         assert!(told.starts_with(&words), "{told:?} is not {words:?}");
@@ -199,10 +203,27 @@ fn a_plugin_that_does_not_state_its_options_is_not_used_and_is_told_why() {
 fn a_plugin_whose_endpoint_is_dead_is_refused_and_told_why() {
     let mut node = Node::new();
     node.world.appear(REG, registrar(GPU));
+    node.world.advance(READY_GRACE);
     let words = "plugin registration failed with err: failed to dial device plugin: \
                  connection error: desc = \"transport: Error while dialing: \
                  dial unix /p/gpu.sock: connect: no such file or directory\"";
     assert_eq!(node.told(REG), Err(words));
+}
+
+#[test]
+fn a_plugin_whose_endpoint_is_up_a_moment_later_is_told_once_that_it_is_registered() {
+    let mut node = Node::new();
+    node.world.create(GPU, None);
+    node.world.appear(REG, registrar(GPU));
+    node.world.advance(Duration::from_millis(150));
+    assert_eq!(node.told(REG), Err("told nothing"));
+    node.world
+        .listen(GPU, lists(Answer::Stream(vec![list(&["a"])])));
+    node.world.advance(Duration::from_millis(200));
+    assert_eq!(node.told(REG), Ok(()));
+    assert_devices(&node, "a");
+    let registrar = node.world.plugin(REG);
+    assert_eq!((registrar.asked, registrar.told.len()), (1, 1));
 }
 
 #[test]

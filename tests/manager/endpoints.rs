@@ -27,6 +27,7 @@ impl PluginHandler for Caller {
             method: "/csi.v1.Node/NodeGetInfo",
             request: Vec::new(),
             timeout: Duration::from_secs(1),
+            wait_for_ready: false,
         });
         Answer::YES
     }

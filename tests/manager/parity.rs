@@ -10,6 +10,7 @@ use plugind::handler::{Answer as Say, Plugin, Reason};
 use plugind::manager::reconcile::{Action, plan};
 use plugind::manager::{Actual, Added, Desired, EmptyPath, World as Which};
 use plugind::proto::pluginregistration::PluginInfo;
+use plugind::time::Time;
 use plugind::watch::Identity;
 
 use crate::script::{Answer, Script};
@@ -99,7 +100,10 @@ fn pm5_a_plugin_with_another_identity_under_the_same_path_does_not_match() {
 #[test]
 fn pm6_a_socket_that_was_added_is_listed_and_exists() {
     let mut desired = Desired::default();
-    assert_eq!(desired.add(path(A), identity(1)), Ok(Added::New));
+    assert_eq!(
+        desired.add(path(A), identity(1), Time::ZERO),
+        Ok(Added::New)
+    );
     assert_eq!(
         desired
             .iter()
@@ -113,8 +117,14 @@ fn pm6_a_socket_that_was_added_is_listed_and_exists() {
 #[test]
 fn pm7_a_second_add_keeps_one_entry_with_the_new_identity() {
     let mut desired = Desired::default();
-    assert_eq!(desired.add(path(A), identity(1)), Ok(Added::New));
-    assert_eq!(desired.add(path(A), identity(2)), Ok(Added::Replaced));
+    assert_eq!(
+        desired.add(path(A), identity(1), Time::ZERO),
+        Ok(Added::New)
+    );
+    assert_eq!(
+        desired.add(path(A), identity(2), Time::ZERO),
+        Ok(Added::Replaced)
+    );
     assert_eq!(desired.len(), 1);
     assert_eq!(
         desired.get(Path::new(A)).map(|socket| socket.identity),
@@ -125,7 +135,10 @@ fn pm7_a_second_add_keeps_one_entry_with_the_new_identity() {
 #[test]
 fn pm8_a_socket_without_a_path_is_not_stored() {
     let mut desired = Desired::default();
-    assert_eq!(desired.add(path(""), identity(1)), Err(EmptyPath));
+    assert_eq!(
+        desired.add(path(""), identity(1), Time::ZERO),
+        Err(EmptyPath)
+    );
     assert_eq!(EmptyPath.to_string(), "socket path is empty");
     assert!(desired.is_empty());
 }
@@ -133,7 +146,9 @@ fn pm8_a_socket_without_a_path_is_not_stored() {
 #[test]
 fn pm9_a_socket_that_was_removed_is_gone() {
     let mut desired = Desired::default();
-    desired.add(path(A), identity(1)).expect("it has a path");
+    desired
+        .add(path(A), identity(1), Time::ZERO)
+        .expect("it has a path");
     assert!(desired.remove(Path::new(A)).is_some());
     assert!(desired.get(Path::new(A)).is_none() && desired.is_empty());
 }
@@ -360,7 +375,9 @@ fn a_plugin_is_in_the_actual_world_before_its_handler_registers_it() {
 fn unregistrations_come_before_registrations() {
     let mut desired = Desired::default();
     let mut actual = Actual::default();
-    desired.add(path(A), identity(1)).expect("it has a path");
+    desired
+        .add(path(A), identity(1), Time::ZERO)
+        .expect("it has a path");
     actual.add(plugin(B), identity(2)).expect("it has a path");
     assert_eq!(
         plan(&desired, &actual),

@@ -152,6 +152,7 @@ impl PluginHandler for CsiHandler {
             method: node::NODE_GET_INFO,
             request: NodeGetInfoRequest {}.encode_to_vec(),
             timeout: CSI_NODE_INFO_TIMEOUT,
+            wait_for_ready: true,
         });
         self.registrations.push(Registration {
             plugin: plugin.clone(),
@@ -264,6 +265,7 @@ impl Describes {
             method,
             request,
             timeout: CSI_DESCRIBE_TIMEOUT,
+            wait_for_ready: false,
         }
     }
 }

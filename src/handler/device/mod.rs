@@ -145,6 +145,7 @@ impl PluginHandler for DeviceHandler {
             method: device_plugin::GET_DEVICE_PLUGIN_OPTIONS,
             request: Empty {}.encode_to_vec(),
             timeout: DEVICE_OPTIONS_TIMEOUT,
+            wait_for_ready: true,
         });
         let ticket = context.ticket();
         let client = Client {
