@@ -265,6 +265,10 @@ pub const RESYNC_INTERVAL: Duration = Duration::from_secs(300);
 /// named: a container that is restarted in place is back well before.
 pub const DOWN_GRACE: Duration = Duration::from_secs(30);
 
+/// How often a plugin is asked whether it is up that has closed its idle connection twice, if its
+/// process cannot be watched: the end of such a connection tells nothing (kubelet: does not ask).
+pub const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(30);
+
 /// How long a process may run on after its plugin's socket was removed before that is worth a
 /// warning: well above the time that a plugin takes to end (kubelet: does not notice).
 pub const OUTLIVED_GRACE: Duration = Duration::from_secs(5);

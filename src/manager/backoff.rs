@@ -35,6 +35,11 @@ impl Backoff {
         self.set(now, BACKOFF_CAP);
     }
 
+    /// No attempt is made for `delay`, whatever there was before.
+    pub(super) fn pause(&mut self, now: Time, delay: Duration) {
+        self.set(now, delay);
+    }
+
     /// An attempt succeeded: nothing is left of earlier failures.
     pub fn succeed(&mut self) {
         self.failed = None;

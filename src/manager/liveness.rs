@@ -15,6 +15,9 @@
 //!      |        answers                               |
 //!      +----------------------------------------------+
 //! ```
+//!
+//! The end of a held connection tells nothing if the server closes idle connections: after the
+//! second time, the plugin is asked every [`IDLE_CHECK_INTERVAL`] at most.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,8 +27,7 @@ use super::links::{LinkId, Process};
 use super::operation::Operation;
 use super::reconcile::Target;
 use super::{Backoff, DialError, Failure, Manager, Output, Registered, Wake};
-use crate::config::BACKOFF_INITIAL;
-use crate::config::OnDown;
+use crate::config::{BACKOFF_INITIAL, IDLE_CHECK_INTERVAL, OnDown};
 use crate::escape;
 use crate::handler::Plugin;
 use crate::time::Time;
@@ -41,9 +43,14 @@ pub struct Health {
     pub(super) process: Option<Process>,
     /// How long it is left alone before it is asked again.
     checks: Backoff,
+    /// How many of its held connections have ended although it was up.
+    idle_ends: u8,
     /// Whether it is to be deregistered although its socket is there.
     pub(super) is_condemned: bool,
 }
+
+/// After how many ends of held connections a plugin is known to close them when they are idle.
+const IDLE_ENDS: u8 = 2;
 
 /// How the daemon watches over a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,6 +106,7 @@ impl Manager {
 
     /// The process or the connection that was watched has ended.
     pub(super) fn guard_lost(&mut self, link: LinkId, now: Time) {
+        let was_held = self.links.get(link).is_some();
         self.drop_link(link, now);
         if self.outlived_ended(link) {
             return;
@@ -111,6 +119,9 @@ impl Manager {
         };
         let health = &mut registered.health;
         health.guard = None;
+        if was_held {
+            health.idle_ends = health.idle_ends.saturating_add(1);
+        }
         if let Some(until) = health.checks.until().filter(|until| now < *until) {
             // It was guarded for a moment only: whoever answers closes idle connections.
             self.deadlines.set(Wake::Check(path), Some(until));
@@ -154,17 +165,20 @@ impl Manager {
         let Some(registered) = self.actual.get_mut(&plugin.socket) else {
             return;
         };
-        if registered.health.guard.is_some() {
-            registered.health.checks.fail(now);
-        } else {
-            registered.health.checks.succeed(); // It is checked slowly anyway.
-        }
-        registered.health.is_condemned = false;
-        let grace = Wake::Grace(plugin.socket.clone());
-        self.deadlines.set(grace, None);
-        if registered.health.down_since.take().is_some() {
+        let health = &mut registered.health;
+        health.is_condemned = false;
+        if health.down_since.take().is_some() {
             log::info!("{attempt}: {plugin} is up again");
         }
+        if health.guard.is_none() {
+            health.checks.succeed(); // It is checked slowly anyway.
+        } else if health.idle_ends < IDLE_ENDS {
+            health.checks.fail(now);
+        } else {
+            health.checks.pause(now, IDLE_CHECK_INTERVAL);
+        }
+        let grace = Wake::Grace(plugin.socket.clone());
+        self.deadlines.set(grace, None);
     }
 
     /// The plugin did not answer.
@@ -177,6 +191,9 @@ impl Manager {
             return;
         };
         let health = &mut registered.health;
+        if std::mem::take(&mut health.idle_ends) >= IDLE_ENDS {
+            health.checks.succeed();
+        }
         health.checks.fail(now);
         let retry = health.checks.until();
         self.deadlines.set(Wake::Check(path.clone()), retry);

@@ -334,7 +334,7 @@ impl Manager {
                 Wake::Operation(attempt) => self.operation_timeout(attempt),
                 Wake::Retry(path) => self.touch(path),
                 Wake::Link(link) => self.link_timeout(link, now),
-                Wake::Timer(effect) => self.timer_fired(effect),
+                Wake::Timer(effect) => self.timer_fired(effect, now),
                 Wake::Program(effect) => self.program_overdue(effect, now),
                 Wake::Check(path) => self.check(path, now),
                 Wake::Grace(path) => self.condemn(path),

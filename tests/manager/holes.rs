@@ -561,25 +561,56 @@ fn a_plugin_whose_guard_is_lost_but_that_answers_is_up_all_the_time() {
     assert_eq!(asked(&mut world, A), 2);
 }
 
-#[test]
-fn a_plugin_that_closes_idle_connections_is_asked_with_backoff_and_not_in_a_loop() {
-    let mut world = World::new();
-    world.guard_by = Guard::Connection;
-    world.appear(A, csi("a"));
-    let end = world.now + minutes(20);
+/// The plugin at `A` closes every connection that has been idle for `idle`, for as long as that.
+fn close_idle_connections(world: &mut World, idle: Duration, lasting: Duration) {
+    let end = world.now + lasting;
     while world.now < end {
+        world.advance(idle);
         for link in world.open_links() {
             world.break_link(link);
         }
         world.run();
-        world.advance(Duration::from_millis(100));
     }
-    assert!(
-        asked(&mut world, A) < 30,
-        "asked {} times",
-        asked(&mut world, A)
-    );
+}
+
+/// A world in which the plugin at `A` is guarded by its connection.
+fn guarded_by_connection() -> World {
+    let mut world = World::new();
+    world.guard_by = Guard::Connection;
+    world.appear(A, csi("a"));
+    world
+}
+
+#[test]
+fn a_plugin_that_closes_idle_connections_is_asked_every_thirty_seconds_after_the_second_time() {
+    let seconds = Duration::from_secs;
+    for idle in [seconds(2), Duration::from_millis(100)] {
+        let mut world = guarded_by_connection();
+        close_idle_connections(&mut world, idle, seconds(30));
+        assert_eq!(asked(&mut world, A), 3, "closed after {idle:?}");
+        close_idle_connections(&mut world, idle, seconds(8));
+        assert_eq!(asked(&mut world, A), 4, "closed after {idle:?}");
+        close_idle_connections(&mut world, idle, minutes(10));
+        assert_eq!(asked(&mut world, A), 24, "closed after {idle:?}");
+        assert_eq!(down_since(&world, A), None);
+        assert_eq!(world.told(), "validate a, register a");
+    }
+}
+
+#[test]
+fn a_plugin_that_closes_idle_connections_and_dies_is_down_within_thirty_seconds() {
+    let mut world = guarded_by_connection();
+    close_idle_connections(&mut world, Duration::from_secs(2), minutes(1));
+    world.kill(A);
     assert_eq!(down_since(&world, A), None);
+    world.advance(Duration::from_secs(30));
+    let since = down_since(&world, A).expect("it is down");
+    world.listen(A, csi("a"));
+    world.advance(world.now.saturating_since(since) + Duration::from_secs(1));
+    assert_eq!(down_since(&world, A), None, "asked again with backoff");
+    world.advance(minutes(1));
+    world.kill(A);
+    assert_eq!(down_since(&world, A), Some(world.now), "guarded as before");
 }
 
 #[test]
