@@ -129,6 +129,14 @@ pub trait PluginHandler: Send {
         EndpointUse::None
     }
 
+    /// Returns why a plugin is not registered if another plugin of its type and name is registered
+    /// with the same endpoint and is up. `None` if the two live side by side: then
+    /// [`PluginHandler::register`] is asked.
+    fn endpoint_taken(&self, plugin: &Plugin) -> Option<Reason> {
+        let _ = plugin;
+        None
+    }
+
     /// Says what registering a plugin does that a dry run does not, for logs: `NodeGetInfo was not
     /// called`. `None` when a dry run leaves nothing out.
     fn not_checked(&self) -> Option<&'static str> {

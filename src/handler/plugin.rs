@@ -3,10 +3,11 @@
 //! Pure.
 
 use std::cmp::Ordering;
+use std::ffi::OsStr;
 use std::fmt;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use crate::config::{MAX_ENDPOINT, MAX_PLUGIN_NAME, MAX_VERSION, MAX_VERSIONS};
@@ -80,6 +81,14 @@ impl Plugin {
         (&self.name, &self.kind)
     }
 
+    /// Whether it has the same endpoint, however that is spelled: compared without a look at the
+    /// file system, so a symbolic link is another endpoint than what it leads to.
+    pub(crate) fn has_endpoint_of(&self, other: &Self) -> bool {
+        let [a, b] = [self, other].map(|it| it.endpoint.as_os_str());
+        let is_abstract = |name: &OsStr| name.as_bytes().starts_with(b"@");
+        a == b || !is_abstract(a) && !is_abstract(b) && normalized(a) == normalized(b)
+    }
+
     /// Whether it is behind the same registration socket. One plugin has one name for it, so this
     /// compares octets, where `Path` would compare part by part.
     pub(crate) fn has_socket_of(&self, other: &Self) -> bool {
@@ -100,6 +109,21 @@ pub(crate) fn line<T>(sorted: &[T], compare: impl Fn(&T) -> Ordering) -> Range<u
         _ => 0,
     };
     start..start + len
+}
+
+/// The path without `.`, `..` and repeated slashes, as components.
+fn normalized(path: &OsStr) -> Vec<Component<'_>> {
+    let mut components = Vec::new();
+    for component in Path::new(path).components() {
+        match (component, components.last()) {
+            (Component::CurDir, _) | (Component::ParentDir, Some(Component::RootDir)) => {}
+            (Component::ParentDir, Some(Component::Normal(_))) => {
+                components.pop();
+            }
+            _ => components.push(component),
+        }
+    }
+    components
 }
 
 impl AsRef<Self> for Plugin {
@@ -211,6 +235,22 @@ mod tests {
         let line = |name| line(&sorted, |it| it.cmp(&name));
         assert_eq!([line("a"), line("c"), line("g")], [0..0, 1..1, 5..5]);
         assert_eq!([line("b"), line("d"), line("f")], [0..1, 1..4, 4..5]);
+    }
+
+    #[test]
+    fn an_endpoint_is_the_same_however_its_path_is_spelled() {
+        let is_same = |a: &str, b: &str| {
+            let [a, b] = [a, b].map(|endpoint| plugin("a", endpoint).expect("it is valid"));
+            a.has_endpoint_of(&b)
+        };
+        for other in ["/a/x", "//a/x", "/a/./x/", "/a/b/../x", "/../a/x"] {
+            assert!(is_same("/a/x", other), "{other}");
+        }
+        for other in ["/a/y", "/x", "a/x", "/a/x/..", "@a/x"] {
+            assert!(!is_same("/a/x", other), "{other}");
+        }
+        assert!(is_same("@a/../x", "@a/../x") && !is_same("@a/../x", "@x"));
+        assert!(is_same("../x", ".././x") && !is_same("../x", "x"));
     }
 
     #[test]

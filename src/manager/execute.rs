@@ -20,7 +20,7 @@ use super::{Manager, Output, Wake};
 use crate::config::{GET_INFO_TIMEOUT, MAX_GET_INFO_REPLY, MAX_NOTIFY_REPLY, READY_GRACE};
 use crate::escape;
 use crate::grpc::CallError;
-use crate::handler::{Answer, DialError, EndpointUse, Plugin, Reason, Ticket};
+use crate::handler::{Answer, DialError, EndpointUse, HandlerId, Plugin, Reason, Ticket};
 use crate::proto::pluginregistration::{InfoRequest, RegistrationStatus, registration};
 use crate::time::Time;
 use crate::watch::Identity;
@@ -361,9 +361,11 @@ impl Manager {
                 return self.push_event(attempt.id, answer);
             }
         };
-        if let Some(holder) = self.endpoint_taken(question, plugin) {
-            let refusal = Refusal::EndpointTaken(holder.clone());
-            self.instances.block(attempt.path.clone(), holder);
+        let is_registration = question == Question::Register;
+        if let Some(refusal) = self
+            .endpoint_taken(handler, plugin)
+            .filter(|_| is_registration)
+        {
             let answer = Event::Answered(Err(refusal));
             return self.push_event(attempt.id, answer);
         }
@@ -400,10 +402,22 @@ impl Manager {
         known == Some(plugin)
     }
 
-    /// "The same (driver, endpoint) twice: refused." The one that came first keeps it.
-    fn endpoint_taken(&self, question: Question, plugin: &Plugin) -> Option<Arc<Path>> {
-        let asked = (question == Question::Validate).then_some(plugin)?;
-        self.instances.holder_of_endpoint(asked).cloned()
+    /// "The same (driver, endpoint) twice: refused", if the handler says so. The plugin that came
+    /// first keeps the endpoint for as long as it is up; then the refused one is tried again.
+    fn endpoint_taken(&mut self, handler: HandlerId, plugin: &Plugin) -> Option<Refusal> {
+        let holder = {
+            let mut holders = self.instances.holders_of_endpoint(plugin);
+            holders.find(|socket| self.is_up(socket)).cloned()?
+        };
+        let reason = self.handlers.get_mut(handler).endpoint_taken(plugin)?;
+        self.instances.block(plugin.socket.clone(), holder.clone());
+        Some(Refusal::EndpointTaken { holder, reason })
+    }
+
+    /// Whether the plugin behind that socket is registered, and not known to be down.
+    pub(super) fn is_up(&self, socket: &Path) -> bool {
+        let health = self.actual.get(socket).map(|registered| &registered.health);
+        health.is_some_and(|it| it.down_since.is_none() && !it.is_condemned)
     }
 
     /// A handler answers a question that was pending; too late, and it meets nobody.

@@ -50,10 +50,16 @@ pub enum Refusal {
     NoHandler(String),
     /// It was not valid.
     Validation(Reason),
-    /// Its endpoint is that of a plugin of the same type and name, registered through this socket.
-    EndpointTaken(Arc<Path>),
     /// It could not be made usable.
     Registration(Reason),
+    /// It is not made usable for as long as the plugin behind the socket `holder` is registered and
+    /// up: that one has its name and endpoint.
+    EndpointTaken {
+        /// The registration socket of the plugin that has the endpoint.
+        holder: Arc<Path>,
+        /// What the handler says to that.
+        reason: Reason,
+    },
     /// No handler is there for its type, which is this, and such plugins are to be left alone.
     Ignored(String),
 }
@@ -79,7 +85,10 @@ impl Failure {
     pub fn is_terminal(&self) -> bool {
         match self {
             Self::GetInfo(error) => error.code() == Code::Unimplemented,
-            Self::Refused(refusal) => !matches!(refusal, Refusal::Registration(_)),
+            Self::Refused(refusal) => !matches!(
+                refusal,
+                Refusal::Registration(_) | Refusal::EndpointTaken { .. }
+            ),
             _ => false,
         }
     }
@@ -108,12 +117,7 @@ impl Refusal {
                 "RegisterPlugin error -- plugin validation failed with err: {}",
                 reason.as_str()
             ),
-            Self::EndpointTaken(by) => format!(
-                "RegisterPlugin error -- plugin validation failed with err: \
-                 the endpoint is already registered through socket {}",
-                by.display()
-            ),
-            Self::Registration(reason) => format!(
+            Self::Registration(reason) | Self::EndpointTaken { reason, .. } => format!(
                 "RegisterPlugin error -- plugin registration failed with err: {}",
                 reason.as_str()
             ),
@@ -127,7 +131,7 @@ impl Refusal {
                 "no handler is registered for its type any more".to_owned()
             }
             Self::Registration(reason) => escape::text(reason.as_str()).to_string(),
-            Self::Validation(_) | Self::EndpointTaken(_) => self.to_string(),
+            Self::Validation(_) | Self::EndpointTaken { .. } => self.to_string(),
         }
     }
 
@@ -189,16 +193,15 @@ impl fmt::Display for Refusal {
             Self::Validation(reason) => {
                 write!(f, "validation failed: {}", escape::text(reason.as_str()))
             }
-            Self::EndpointTaken(by) => {
-                write!(
-                    f,
-                    "its endpoint is registered through socket {}",
-                    escape::path(by)
-                )
-            }
             Self::Registration(reason) => {
                 write!(f, "registration failed: {}", escape::text(reason.as_str()))
             }
+            Self::EndpointTaken { holder, reason } => write!(
+                f,
+                "registration failed: {}; holder={}",
+                escape::text(reason.as_str()),
+                escape::path(holder)
+            ),
             Self::Ignored(kind) => {
                 write!(f, "its type \"{}\" is to be ignored", escape::text(kind))
             }

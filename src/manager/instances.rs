@@ -63,12 +63,11 @@ impl Instances {
         }
     }
 
-    /// The socket of another plugin of the same type and name that has the same endpoint.
-    pub(super) fn holder_of_endpoint(&self, plugin: &Plugin) -> Option<&Arc<Path>> {
-        self.all(&plugin.kind, &plugin.name)
-            .iter()
-            .find(|it| it.endpoint == plugin.endpoint && !it.has_socket_of(plugin))
-            .map(|it| &it.socket)
+    /// The sockets of the other plugins of the same type and name that have the same endpoint.
+    pub(super) fn holders_of_endpoint(&self, plugin: &Plugin) -> impl Iterator<Item = &Arc<Path>> {
+        let others = self.all(&plugin.kind, &plugin.name).iter();
+        let holders = others.filter(|it| it.has_endpoint_of(plugin) && !it.has_socket_of(plugin));
+        holders.map(|it| &it.socket)
     }
 
     /// The plugin behind `socket` is refused for as long as the one behind `holder` is registered.
@@ -81,10 +80,10 @@ impl Instances {
         self.blocked.remove(socket);
     }
 
-    /// Takes out the sockets that were refused because of the plugin behind `gone`.
-    fn unblocked(&mut self, gone: &Path) -> Vec<Arc<Path>> {
+    /// Takes out the sockets that were refused because of the plugin behind `holder`.
+    pub(super) fn unblocked(&mut self, holder: &Path) -> Vec<Arc<Path>> {
         let blocked = self.blocked.iter();
-        let by_it = blocked.filter(|(_, holder)| holder.as_os_str() == gone.as_os_str());
+        let by_it = blocked.filter(|(_, by)| by.as_os_str() == holder.as_os_str());
         let unblocked: Vec<_> = by_it.map(|(socket, _)| socket.clone()).collect();
         for socket in &unblocked {
             self.blocked.remove(socket);
@@ -140,10 +139,17 @@ mod tests {
         let holder = plugin("/r/old", "/p/a.sock");
         let late = plugin("/r/new", "/p/a.sock");
         let mut instances = Instances::default();
-        assert_eq!(instances.holder_of_endpoint(&late), None);
+        let holders = |instances: &Instances, plugin| {
+            let holders = instances.holders_of_endpoint(plugin);
+            holders.cloned().collect::<Vec<_>>()
+        };
+        assert!(holders(&instances, &late).is_empty());
         instances.add(holder.clone());
-        assert_eq!(instances.holder_of_endpoint(&holder), None);
-        assert_eq!(instances.holder_of_endpoint(&late), Some(&holder.socket));
+        assert!(holders(&instances, &holder).is_empty());
+        assert_eq!(
+            holders(&instances, &late),
+            std::slice::from_ref(&holder.socket)
+        );
         instances.block(late.socket.clone(), holder.socket.clone());
         instances.block(Path::new("/r/gone").into(), holder.socket.clone());
         instances.unblock(Path::new("/r/gone"));

@@ -218,6 +218,9 @@ impl Manager {
         let who = health.process.map(|process| format!(" ({process})"));
         let who = who.unwrap_or_default();
         log::warn!("{socket}: {plugin}{who} is down: {failure}; {next}");
+        for socket in self.instances.unblocked(path) {
+            self.retry_now(socket);
+        }
     }
 
     /// What is registered is not to stay so, although its socket is there.

@@ -280,7 +280,7 @@ impl Manager {
     /// Whether what made an attempt fail has gone while the plugin was being told.
     fn is_past(&self, failure: &Failure) -> bool {
         match failure {
-            Failure::Refused(Refusal::EndpointTaken(by)) => self.actual.get(by).is_none(),
+            Failure::Refused(Refusal::EndpointTaken { holder, .. }) => !self.is_up(holder),
             _ => false,
         }
     }

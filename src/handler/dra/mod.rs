@@ -26,7 +26,8 @@ pub use self::service::{HealthService, NoService, Service};
 use super::lasting::{Lasting, Wanted};
 use super::owners::{Effects, Owners};
 use super::{
-    Answer, CallFailure, Context, EffectId, EndpointUse, Event, Plugin, PluginHandler, Stream,
+    Answer, CallFailure, Context, EffectId, EndpointUse, Event, Plugin, PluginHandler, Reason,
+    Stream,
 };
 use crate::config::DIAL_TIMEOUT;
 use crate::escape;
@@ -98,6 +99,13 @@ impl PluginHandler for DraHandler {
 
     fn endpoint_use(&self) -> EndpointUse {
         EndpointUse::Using
+    }
+
+    /// The words are kubelet's.
+    fn endpoint_taken(&self, plugin: &Plugin) -> Option<Reason> {
+        let (endpoint, name) = (plugin.endpoint.display(), &plugin.name);
+        let words = format!("endpoint {endpoint} already registered for DRA driver plugin {name}");
+        Some(Reason::new(words))
     }
 
     fn not_checked(&self) -> Option<&'static str> {
