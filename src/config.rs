@@ -210,6 +210,12 @@ pub const BACKOFF_INITIAL: Duration = Duration::from_millis(500);
 /// 2 m 2 s).
 pub const BACKOFF_CAP: Duration = Duration::from_secs(122);
 
+/// For how long after a socket was first seen every failure of its plugin is tried again with
+/// backoff: many plugins begin to listen before they are ready, and plugins are asked within a
+/// millisecond of that. Later, what cannot change by itself is tried again after [`BACKOFF_CAP`]
+/// (kubelet: the backoff for every failure at all times).
+pub const FIRST_MINUTE: Duration = Duration::from_secs(60);
+
 /// How long a handler may take to answer: the longest work that is known, a CSI plugin's
 /// `NodeGetInfo` (2 min) with its dial (10 s), and some room (kubelet: no limit).
 pub const HANDLER_TIMEOUT: Duration = Duration::from_secs(150);

@@ -31,6 +31,8 @@ pub struct Socket {
     pub backoff: Backoff,
     /// How the last attempt failed; none before the first, and after a success.
     pub last_failure: Option<Box<Failure>>,
+    /// What its plugin was told last, if that was a refusal.
+    pub(super) told: Option<Box<Told>>,
     /// What would become of its plugin, once that has been observed: that it would be registered,
     /// or why not.
     pub observed: Option<Box<Result<Arc<Plugin>, Refusal>>>,
@@ -42,6 +44,13 @@ pub struct Socket {
     pub(super) in_line: Option<InLine>,
 }
 
+/// A refusal, and the plugin that was refused as it described itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Told {
+    pub(super) plugin: Arc<Plugin>,
+    pub(super) refusal: Refusal,
+}
+
 impl Socket {
     fn new(identity: Identity, found: Time) -> Self {
         Self {
@@ -49,6 +58,7 @@ impl Socket {
             found,
             backoff: Backoff::default(),
             last_failure: None,
+            told: None,
             observed: None,
             attempts: 0,
             known: None,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use prost::Message as _;
 
 use super::effects::HandlerWork;
-use super::failure::{Failure, Refusal};
+use super::failure::Refusal;
 use super::links::{LinkId, Owner};
 use super::operation::{Command, Event, Operation, Question, Step};
 use super::reconcile::Target;
@@ -49,6 +49,8 @@ pub(super) struct Attempt {
     pub(super) target: Target,
     /// Which socket it is about.
     pub(super) identity: Identity,
+    /// The plugin behind the socket, once it has described itself.
+    pub(super) plugin: Option<Arc<Plugin>>,
     link: Option<LinkId>,
     /// The question that a handler has not answered yet.
     question: Option<(Ticket, Question)>,
@@ -113,6 +115,7 @@ impl Manager {
             path,
             target,
             identity,
+            plugin: None,
             link: None,
             question: None,
             promoted: None,
@@ -206,7 +209,7 @@ impl Manager {
                 Command::Notify(result, until) => self.notify(attempt, result, until, now),
                 Command::Hangup => self.hangup(attempt, now),
                 Command::Guard => self.guard(attempt, now),
-                Command::TakeTurn(plugin) => self.take_turn(attempt, &plugin),
+                Command::TakeTurn(plugin) => self.take_turn(attempt, plugin),
                 Command::Ask(question, plugin) => self.ask(attempt, question, &plugin, now),
                 Command::Abandon(plugin) => self.abandon(attempt, &plugin, now),
                 Command::EnterActual(plugin) => {
@@ -282,8 +285,8 @@ impl Manager {
         deadline: Time,
         now: Time,
     ) {
-        let failure = result.clone().err().map(Failure::Refused);
-        if failure.is_some_and(|failure| self.is_known(attempt, &failure)) {
+        let refusal = result.as_ref().err();
+        if refusal.is_some_and(|refusal| self.is_known(attempt, refusal)) {
             let as_if_told = Event::Replied(Ok(Vec::new()));
             return self.push_event(attempt.id, as_if_told);
         }
@@ -299,14 +302,15 @@ impl Manager {
         self.call(attempt, method, &request, MAX_NOTIFY_REPLY, deadline, now);
     }
 
-    /// Whether the plugin has been told exactly that before, and it is the last word on it: it is
+    /// Whether the plugin has described itself like that before and was told exactly that: it is
     /// not told twice.
-    fn is_known(&self, attempt: &Attempt, failure: &Failure) -> bool {
+    fn is_known(&self, attempt: &Attempt, refusal: &Refusal) -> bool {
         let socket = self.desired.get(&attempt.path);
-        failure.is_terminal()
-            && socket.is_some_and(|socket| {
-                socket.identity == attempt.identity
-                    && socket.last_failure.as_deref() == Some(failure)
+        let socket = socket.filter(|socket| socket.identity == attempt.identity);
+        let told = socket.and_then(|socket| socket.told.as_deref());
+        refusal.is_told_once()
+            && told.is_some_and(|told| {
+                told.refusal == *refusal && Some(&told.plugin) == attempt.plugin.as_ref()
             })
     }
 
@@ -337,10 +341,11 @@ impl Manager {
         }
     }
 
-    fn take_turn(&mut self, attempt: &Attempt, plugin: &Arc<Plugin>) {
-        if self.turns.take(plugin, attempt.id) {
+    fn take_turn(&mut self, attempt: &mut Attempt, plugin: Arc<Plugin>) {
+        if self.turns.take(&plugin, attempt.id) {
             self.push_event(attempt.id, Event::TurnCame);
         }
+        attempt.plugin = Some(plugin);
     }
 
     /// "Handler lookup by exact `type`": every question goes through it, because a handler may have

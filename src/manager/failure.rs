@@ -7,6 +7,8 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+#[cfg(doc)]
+use crate::config::FIRST_MINUTE;
 use crate::escape;
 use crate::grpc::{CallError, Code};
 use crate::handler::{CallFailure, DialError, HandlerTable, InvalidPlugin, Reason};
@@ -80,15 +82,13 @@ impl Failure {
         )
     }
 
-    /// Whether trying again soon is pointless: the plugin works, and what it says of itself is not
-    /// acceptable. Only another socket, other handlers or another configuration can change that.
+    /// Whether trying again soon is pointless once the plugin has had [`FIRST_MINUTE`]: it works,
+    /// and what it says of itself is not acceptable. Only another socket, other handlers or another
+    /// configuration can change that.
     pub fn is_terminal(&self) -> bool {
         match self {
             Self::GetInfo(error) => error.code() == Code::Unimplemented,
-            Self::Refused(refusal) => !matches!(
-                refusal,
-                Refusal::Registration(_) | Refusal::EndpointTaken { .. }
-            ),
+            Self::Refused(refusal) => refusal.is_told_once(),
             _ => false,
         }
     }
@@ -133,6 +133,12 @@ impl Refusal {
             Self::Registration(reason) => escape::text(reason.as_str()).to_string(),
             Self::Validation(_) | Self::EndpointTaken { .. } => self.to_string(),
         }
+    }
+
+    /// Whether a plugin that describes itself as before is not told again: its handler has looked
+    /// at nothing else.
+    pub(super) fn is_told_once(&self) -> bool {
+        !matches!(self, Self::Registration(_) | Self::EndpointTaken { .. })
     }
 
     /// Whether the plugin is told.

@@ -8,12 +8,13 @@ use std::sync::Arc;
 
 use log::Level;
 
+use super::desired::Told;
 use super::execute::{Attempt, Running, Work};
 use super::failure::{EndpointFailure, Failure, Refusal};
 use super::operation::{Event, Operation, Outcome};
 use super::reconcile::{Action, Target, action};
 use super::{DialError, Manager, Output, Socket, Wake};
-use crate::config::Mode;
+use crate::config::{FIRST_MINUTE, Mode};
 use crate::escape;
 use crate::handler::{CallFailure, EndpointUse, Plugin};
 use crate::time::Time;
@@ -178,6 +179,7 @@ impl Manager {
                 if let Some(socket) = self.socket_of(&attempt) {
                     socket.backoff.succeed();
                     socket.last_failure = None;
+                    socket.told = None;
                     socket.known = None;
                     is_settled = true;
                 }
@@ -251,10 +253,14 @@ impl Manager {
         };
         if is_past {
             socket.backoff.succeed();
-        } else if failure.is_terminal() {
+        } else if failure.is_terminal() && socket.found + FIRST_MINUTE <= now {
             socket.backoff.fail_for_good(now);
         } else {
             socket.backoff.fail(now);
+        }
+        if let (Failure::Refused(refusal), Some(plugin)) = (&failure, &attempt.plugin) {
+            let (plugin, refusal) = (plugin.clone(), refusal.clone());
+            socket.told = Some(Box::new(Told { plugin, refusal }));
         }
         // One line per change: the same failure again is worth no operator's time.
         let is_news = socket.last_failure.as_deref() != Some(&failure);

@@ -176,16 +176,86 @@ fn a_double_sighting_does_not_flap_a_registered_plugin() {
     assert_eq!((world.told().as_str(), asked(&mut world, A)), ("", 1));
 }
 
+/// Plugins that are not ready, each in another way.
+fn not_ready() -> [Script; 4] {
+    let get_info = Answer::Status(12, "unknown service");
+    let unimplemented = Script {
+        get_info,
+        ..csi("a")
+    };
+    let types = ["Unknown", ""].map(|kind| Script::good(kind, "a"));
+    let [unknown, empty] = types;
+    [unimplemented, unknown, empty, csi("")]
+}
+
 #[test]
-fn a_plugin_that_is_refused_is_told_once_and_asked_again_at_the_cap_only() {
+fn a_plugin_that_is_not_ready_when_it_is_first_asked_is_registered_soon_after_it_is() {
+    for (ready_after, registered_after) in [(40, 500), (1_000, 1_500), (55_000, 63_500)] {
+        for script in not_ready() {
+            let mut world = World::new();
+            world.appear(A, script);
+            world.advance(Duration::from_millis(ready_after));
+            let told = world.plugin(A).told.clone();
+            world.listen(A, Script { told, ..csi("a") });
+            world.advance(Duration::from_millis(registered_after - ready_after - 1));
+            assert_eq!(world.told(), "");
+            world.advance(Duration::from_millis(1));
+            assert_eq!(world.told(), "validate a, register a");
+            assert_eq!(world.plugin(A).last_told(), Some((true, "")));
+        }
+    }
+}
+
+#[test]
+fn a_plugin_that_its_handler_refuses_at_first_is_asked_with_backoff_for_a_minute() {
+    let mut world = World::new();
+    let refusals = vec![Say::no("not yet"); 20];
+    world.handler.will_say(refusals);
+    world.appear(A, csi("a"));
+    let mut moments = Vec::new();
+    let mut last = asked(&mut world, A);
+    for tenth in 1..1900 {
+        world.advance(Duration::from_millis(100));
+        let now = asked(&mut world, A);
+        if now > last {
+            moments.push(tenth);
+        }
+        last = now;
+    }
+    assert_eq!(moments, [5, 15, 35, 75, 155, 315, 635, 1855]);
+    assert_eq!(world.plugin(A).told.len(), 1, "an unchanged refusal");
+}
+
+#[test]
+fn a_plugin_that_is_refused_is_told_once_and_after_a_minute_asked_again_at_the_cap_only() {
     for script in [Script::good("Unknown", "a"), csi("")] {
         let mut world = World::new();
         world.appear(A, script);
         world.advance(minutes(2));
-        assert_eq!((asked(&mut world, A), world.plugin(A).told.len()), (1, 1));
+        assert_eq!((asked(&mut world, A), world.plugin(A).told.len()), (8, 1));
         world.advance(10 * BACKOFF_CAP);
-        assert_eq!((asked(&mut world, A), world.plugin(A).told.len()), (11, 1));
+        assert_eq!((asked(&mut world, A), world.plugin(A).told.len()), (18, 1));
     }
+}
+
+#[test]
+fn a_plugin_is_told_again_when_its_answer_or_the_refusal_is_another_one() {
+    let mut world = World::new();
+    let reasons = ["old", "old", "new", "new", "new", "new"];
+    world.handler.will_say(reasons.map(Say::no));
+    world.appear(A, csi("a"));
+    world.advance(Duration::from_millis(500));
+    assert_eq!(world.plugin(A).told.len(), 1, "the same refusal");
+    world.advance(Duration::from_secs(1));
+    assert_eq!(world.plugin(A).told.len(), 2, "another reason");
+    world.plugin(A).info.supported_versions = vec!["2.0.0".into()];
+    world.advance(Duration::from_secs(2));
+    assert_eq!(world.plugin(A).told.len(), 3, "another answer");
+    world.plugin(A).get_info = Answer::Status(14, "busy");
+    world.advance(Duration::from_secs(4));
+    world.plugin(A).get_info = Answer::Good;
+    world.advance(Duration::from_secs(8));
+    assert_eq!(world.plugin(A).told.len(), 3, "the same answer as before");
 }
 
 #[test]
@@ -198,8 +268,10 @@ fn a_service_that_is_no_registration_service_is_not_hammered() {
             ..csi("a")
         },
     );
-    world.advance(2 * BACKOFF_CAP);
-    assert_eq!(asked(&mut world, A), 3);
+    world.advance(minutes(1));
+    assert_eq!(asked(&mut world, A), 7);
+    world.advance(10 * BACKOFF_CAP);
+    assert_eq!(asked(&mut world, A), 17);
 }
 
 #[test]
