@@ -202,6 +202,19 @@ pub const LADDER_INITIAL: Duration = Duration::from_micros(5);
 /// most this long for us.
 pub const LADDER_MAX: Duration = Duration::from_secs(1);
 
+/// The longest that a socket that exists and refuses connections is left alone for
+/// [`REDIAL_PATIENCE`]: a plugin that binds its socket and listens much later is met within this
+/// time (kubelet: [`BACKOFF_CAP`]).
+pub const REDIAL_MAX: Duration = Duration::from_secs(3);
+
+/// For how long after a socket was first seen [`REDIAL_MAX`] holds: a plugin that does not listen
+/// after that has ended without removing its socket.
+pub const REDIAL_PATIENCE: Duration = Duration::from_secs(600);
+
+/// How long after a dial of one socket that has refused connections another may be dialled again,
+/// so that thousands of dead sockets cost 20 dials a second.
+pub const REDIAL_INTERVAL: Duration = Duration::from_millis(50);
+
 /// How long a socket is left alone after its first failure (kubelet: `initialDurationBeforeRetry`,
 /// 500 ms).
 pub const BACKOFF_INITIAL: Duration = Duration::from_millis(500);

@@ -24,9 +24,14 @@ struct Failed {
 impl Backoff {
     /// An attempt failed at `now`.
     pub fn fail(&mut self, now: Time) {
+        self.fail_up_to(BACKOFF_CAP, now);
+    }
+
+    /// An attempt failed at `now`, and the next one is made after `cap` at the latest.
+    pub fn fail_up_to(&mut self, cap: Duration, now: Time) {
         let delay = self
             .delay()
-            .map_or(BACKOFF_INITIAL, |last| (last * 2).min(BACKOFF_CAP));
+            .map_or(BACKOFF_INITIAL, |last| (last * 2).min(cap));
         self.set(now, delay);
     }
 

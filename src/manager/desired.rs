@@ -10,7 +10,7 @@ use super::backoff::Backoff;
 use super::by_path::ByPath;
 use super::places::InLine;
 use super::{Failure, Refusal};
-use crate::handler::Plugin;
+use crate::handler::{DialError, Plugin};
 use crate::time::Time;
 use crate::watch::Identity;
 
@@ -40,6 +40,8 @@ pub struct Socket {
     pub attempts: u32,
     /// The plugin that was registered through it before a restart, until it is registered again.
     pub known: Option<Arc<Plugin>>,
+    /// When it may be dialled again: reserved for it, because it has refused the last connection.
+    pub(super) redial_at: Option<Time>,
     /// Its place in line while it waits for one among the operations.
     pub(super) in_line: Option<InLine>,
 }
@@ -62,8 +64,16 @@ impl Socket {
             observed: None,
             attempts: 0,
             known: None,
+            redial_at: None,
             in_line: None,
         }
+    }
+}
+
+impl Socket {
+    /// Whether the last attempt failed because nothing listened on it.
+    pub(super) fn has_refused(&self) -> bool {
+        self.last_failure.as_deref() == Some(&Failure::Dial(DialError::Refused))
     }
 }
 

@@ -37,6 +37,7 @@ mod places;
 mod programs;
 mod ready;
 pub mod reconcile;
+mod redials;
 mod snapshot;
 mod status;
 mod turns;
@@ -82,6 +83,7 @@ use operations::Operations;
 use outlived::Outlived;
 use places::Places;
 use programs::Programs;
+use redials::Redials;
 use turns::Turns;
 
 /// The plugin manager's core.
@@ -97,6 +99,7 @@ pub struct Manager {
     instances: Instances,
     turns: Turns,
     places: Places,
+    redials: Redials,
     links: Links,
     descriptors: DescriptorLimit,
     /// The connections that guard registered plugins, or did before their process was watched.
@@ -273,6 +276,7 @@ impl Manager {
             instances: Instances::default(),
             turns: Turns::default(),
             places: Places::default(),
+            redials: Redials::default(),
             links: Links::default(),
             descriptors: DescriptorLimit::default(),
             guards: LiteMap::new(),

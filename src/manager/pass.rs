@@ -14,7 +14,7 @@ use super::failure::{EndpointFailure, Failure, Refusal};
 use super::operation::{Event, Operation, Outcome};
 use super::reconcile::{Action, Target, action};
 use super::{DialError, Manager, Output, Socket, Wake};
-use crate::config::{FIRST_MINUTE, Mode};
+use crate::config::{FIRST_MINUTE, Mode, REDIAL_MAX, REDIAL_PATIENCE};
 use crate::escape;
 use crate::handler::{CallFailure, EndpointUse, Plugin};
 use crate::time::Time;
@@ -116,6 +116,13 @@ impl Manager {
         if let Some(until) = socket.backoff.until().filter(|until| now < *until) {
             return self.deadlines.set(Wake::Retry(path.clone()), Some(until));
         }
+        if socket.has_refused() {
+            let redials = &mut self.redials;
+            let at = *socket.redial_at.get_or_insert_with(|| redials.reserve(now));
+            if now < at {
+                return self.deadlines.set(Wake::Retry(path.clone()), Some(at));
+            }
+        }
         if !has_room {
             if socket.in_line.is_none() {
                 socket.in_line = Some(self.places.line_up(path.clone(), now));
@@ -123,6 +130,7 @@ impl Manager {
             return self.watch_line();
         }
         let identity = socket.identity;
+        socket.redial_at = None;
         let is_new = socket.attempts == 0;
         socket.attempts = socket.attempts.saturating_add(1);
         let begin = match self.mode {
@@ -248,6 +256,7 @@ impl Manager {
     fn failed(&mut self, attempt: &Attempt, failure: Failure, now: Time) {
         self.examine_replaced(&attempt.path, &failure);
         let is_past = self.is_past(&failure);
+        let is_refused = failure == Failure::Dial(DialError::Refused);
         let Some(socket) = self.socket_of(attempt) else {
             return;
         };
@@ -255,6 +264,8 @@ impl Manager {
             socket.backoff.succeed();
         } else if failure.is_terminal() && socket.found + FIRST_MINUTE <= now {
             socket.backoff.fail_for_good(now);
+        } else if is_refused && now < socket.found + REDIAL_PATIENCE {
+            socket.backoff.fail_up_to(REDIAL_MAX, now);
         } else {
             socket.backoff.fail(now);
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use plugind::config::{
     BACKOFF_CAP, BRISK_OPERATIONS, DIAL_TIMEOUT, MAX_OPERATIONS, MAX_OUTLIVED, OUTLIVED_GRACE,
-    PATIENCE_IN_LINE,
+    PATIENCE_IN_LINE, REDIAL_MAX,
 };
 use plugind::handler::{Answer as Say, Reason};
 use plugind::manager::{Guard, Input, Memory, OnDown};
@@ -41,7 +41,7 @@ fn asked(world: &mut World, path: &str) -> usize {
 fn a_plugin_does_not_wait_out_the_backoff_that_its_predecessor_s_stale_socket_built_up() {
     let mut world = World::new();
     world.appear(A, None);
-    world.advance(minutes(10));
+    world.advance(minutes(20));
     let backoff = world
         .manager
         .desired()
@@ -73,6 +73,48 @@ fn sockets_that_wait_for_a_place_get_it_in_the_order_in_which_they_came() {
         }
     }
     assert_eq!(dialled, [C, A, B]);
+}
+
+#[test]
+fn a_plugin_that_listens_long_after_it_has_bound_its_socket_is_met_within_three_seconds() {
+    for after in [20, 80, 300, 590] {
+        let mut world = World::new();
+        world.appear(A, None);
+        world.advance(Duration::from_secs(after));
+        world.listen(A, csi("a"));
+        world.advance(REDIAL_MAX);
+        assert_eq!(world.told(), "validate a, register a", "after {after} s");
+    }
+}
+
+#[test]
+fn a_socket_on_which_nothing_listens_is_dialled_ever_more_rarely_after_ten_minutes() {
+    let mut world = World::new();
+    world.appear(A, None);
+    world.advance(minutes(20));
+    world.take_dials();
+    world.advance(minutes(60));
+    assert!(world.take_dials().len() < 31);
+}
+
+#[test]
+fn many_dead_sockets_are_dialled_20_times_a_second_all_together_and_each_of_them_in_turn() {
+    let count = 300;
+    let mut world = World::new();
+    for i in 0..count {
+        world.appear(&format!("/r/dead-{i}.sock"), None);
+    }
+    world.advance(2 * DIAL_TIMEOUT);
+    world.take_dials();
+    world.dials.clear();
+    for _ in 0..30 {
+        world.advance(Duration::from_secs(1));
+        let dials = world.take_dials().len();
+        assert!((19..=20).contains(&dials), "{dials} dials in a second");
+    }
+    assert_eq!(world.dials.len(), count, "each socket is dialled");
+    world.appear(A, csi("a"));
+    assert_eq!(world.told(), "validate a, register a", "at once");
 }
 
 #[test]

@@ -1,0 +1,40 @@
+//! How often sockets on which nothing listens are dialled, all of them together.
+//!
+//! Pure. A socket that exists and refuses connections is dialled every few seconds, because its
+//! plugin may begin to listen at any moment. There may be thousands of such sockets, so each dial
+//! after the first attempt has a moment of its own, at least [`REDIAL_INTERVAL`] after the one
+//! before it.
+
+use crate::config::REDIAL_INTERVAL;
+use crate::time::Time;
+
+/// When the next socket that has refused a connection may be dialled.
+#[derive(Debug, Default)]
+pub(super) struct Redials {
+    next: Time,
+}
+
+impl Redials {
+    /// Reserves the next moment that is free, for one dial. Returns it.
+    pub(super) fn reserve(&mut self, now: Time) -> Time {
+        let at = self.next.max(now);
+        self.next = at + REDIAL_INTERVAL;
+        at
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_reserved_one_interval_apart_and_none_is_in_the_past() {
+        let mut redials = Redials::default();
+        let now = Time::from_millis(1_000);
+        assert_eq!(redials.reserve(now), now);
+        assert_eq!(redials.reserve(now), now + REDIAL_INTERVAL);
+        assert_eq!(redials.reserve(now), now + 2 * REDIAL_INTERVAL);
+        let later = now + 10 * REDIAL_INTERVAL;
+        assert_eq!(redials.reserve(later), later);
+    }
+}
