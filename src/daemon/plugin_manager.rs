@@ -351,7 +351,10 @@ impl PluginManager {
         }
         let added = self.connections.add(link, stream, self.poll.registry());
         added.map_err(|error| DialError::Other(error.to_string()))?;
-        Ok(peer.and_then(|peer| process(peer.pid())))
+        Ok(peer.map(|peer| Process {
+            pid: pid(peer.pid()),
+            uid: peer.uid(),
+        }))
     }
 
     /// Watches the process behind a connection if that is possible, else the connection.
@@ -460,9 +463,10 @@ impl AsRawFd for PluginManager {
     }
 }
 
-/// The process with this number. unix(7) has zero for one in a namespace that is not visible here.
-fn process(pid: i32) -> Option<Process> {
-    u32::try_from(pid).ok().filter(|pid| *pid > 0).map(Process)
+/// Returns the number of a process. unix(7) has zero for one in a namespace that is not visible
+/// here.
+fn pid(pid: i32) -> Option<u32> {
+    u32::try_from(pid).ok().filter(|pid| *pid > 0)
 }
 
 /// The shortest that the loop itself can wait.

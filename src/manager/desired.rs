@@ -40,6 +40,8 @@ pub struct Socket {
     pub attempts: u32,
     /// The plugin that was registered through it before a restart, until it is registered again.
     pub known: Option<Arc<Plugin>>,
+    /// The plugin that was registered at its path before, and that plugin's user.
+    pub(super) predecessor: Option<(Arc<Plugin>, u32)>,
     /// When it may be dialled again: reserved for it, because it has refused the last connection.
     pub(super) redial_at: Option<Time>,
     /// Its place in line while it waits for one among the operations.
@@ -64,6 +66,7 @@ impl Socket {
             observed: None,
             attempts: 0,
             known: None,
+            predecessor: None,
             redial_at: None,
             in_line: None,
         }

@@ -228,6 +228,7 @@ impl Manager {
             return;
         };
         self.unguard(&left, now);
+        self.keep_predecessor(&left);
         let removed = self.instances.remove(&left.plugin);
         attempt.promoted = removed.promoted;
         for path in removed.unblocked {

@@ -21,13 +21,28 @@ impl LinkId {
     pub(crate) const OUTSIDE: Self = Self(0);
 }
 
-/// The number of a process at the other end of a connection: of the one that began to listen.
+/// The process at the other end of a connection: the one that began to listen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Process(pub u32);
+pub struct Process {
+    /// Its number; `None` if it is in a namespace that is not visible here.
+    pub pid: Option<u32>,
+    /// The user that it ran as when it began to listen.
+    pub uid: u32,
+}
+
+impl Process {
+    /// Whether both are known to be the same process.
+    pub(super) fn is_same(a: Option<Self>, b: Option<Self>) -> bool {
+        a == b && a.is_some_and(|process| process.pid.is_some())
+    }
+}
 
 impl fmt::Display for Process {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "process {}", self.0)
+        match self.pid {
+            Some(pid) => write!(f, "process {pid}"),
+            None => write!(f, "a process of user {}", self.uid),
+        }
     }
 }
 

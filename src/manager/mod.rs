@@ -40,6 +40,7 @@ pub mod reconcile;
 mod redials;
 mod snapshot;
 mod status;
+mod takeover;
 mod turns;
 mod verdict;
 mod wake;

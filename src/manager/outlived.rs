@@ -51,8 +51,8 @@ impl Manager {
     /// A socket is at the path again, or the process serves a plugin again: all is well.
     pub(super) fn forgive_outlived(&mut self, path: &Path, process: Option<Process>, now: Time) {
         let is_well = |outlived: &Outlived| {
-            let is_same = process.is_some() && outlived.process == process;
-            is_same || outlived.plugin.socket.as_os_str() == path.as_os_str()
+            Process::is_same(process, outlived.process)
+                || outlived.plugin.socket.as_os_str() == path.as_os_str()
         };
         let well = self.outlived.iter().filter(|(_, it)| is_well(it));
         for link in well.map(|(link, _)| *link).collect::<Vec<_>>() {
@@ -64,10 +64,11 @@ impl Manager {
     pub(super) fn outlived_for_long(&mut self, link: LinkId, now: Time) {
         if let Some(Outlived { plugin, process }) = self.drop_outlived(link, now) {
             let mut registered = self.actual.iter().map(|(_, registered)| registered);
-            if process.is_some() && registered.any(|it| it.health.process == process) {
+            if registered.any(|it| Process::is_same(process, it.health.process)) {
                 return; // It serves another socket, and may have removed this one itself.
             }
-            let pid = process.map(|Process(pid)| format!("; pid={pid}"));
+            let pid = process.and_then(|process| process.pid);
+            let pid = pid.map(|pid| format!("; pid={pid}"));
             log::warn!(
                 "{}: the socket of {plugin} was removed while the process is still running; \
                  restart the plugin to recreate the socket{}",

@@ -191,6 +191,7 @@ impl Manager {
                     socket.known = None;
                     is_settled = true;
                 }
+                self.warn_of_takeover(&plugin);
                 self.instances.add(plugin.clone());
                 self.announce_registered(&plugin, now);
             }

@@ -9,6 +9,7 @@ mod log;
 mod node;
 #[path = "../manager/script.rs"]
 mod script;
+mod takeover;
 mod unknown;
 #[path = "../manager/world.rs"]
 mod world;

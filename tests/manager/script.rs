@@ -36,6 +36,8 @@ pub(crate) struct Script {
     pub(crate) info: PluginInfo,
     pub(crate) get_info: Answer,
     pub(crate) notify: Answer,
+    /// The user that its process runs as.
+    pub(crate) uid: u32,
     /// What it was told by NotifyRegistrationStatus.
     pub(crate) told: Vec<RegistrationStatus>,
     /// How often it was asked who it is.
@@ -73,6 +75,7 @@ impl Script {
             },
             get_info: Answer::Good,
             notify: Answer::Good,
+            uid: 0,
             told: Vec::new(),
             asked: 0,
             services: BTreeMap::new(),

@@ -13,7 +13,7 @@ use plugind::handler::{
     Answer, Context, DialError, EffectId, HandlerTable, Plugin, PluginHandler, Program, Reason,
     Ticket,
 };
-use plugind::manager::{Guard, Input, LinkId, Manager, Output};
+use plugind::manager::{Guard, Input, LinkId, Manager, Output, Process};
 use plugind::time::Time;
 use plugind::watch::Identity;
 
@@ -481,11 +481,14 @@ impl World {
                 Err(DialError::Replaced)
             }
             Some(Listener { plugin: None, .. }) => Err(DialError::Refused),
-            Some(there) => Ok(there.identity),
+            Some(Listener {
+                identity,
+                plugin: Some(plugin),
+            }) => Ok((*identity, plugin.uid)),
         };
         let input = match connected {
             Err(error) => Input::DialFailed { link, error },
-            Ok(identity) => {
+            Ok((identity, uid)) => {
                 let connection = Connection {
                     path,
                     identity,
@@ -495,10 +498,8 @@ impl World {
                 if !self.hung_up.contains(&link) {
                     self.links.insert(link, connection);
                 }
-                Input::Connected {
-                    link,
-                    process: None,
-                }
+                let process = Some(Process { pid: None, uid });
+                Input::Connected { link, process }
             }
         };
         self.manager.handle_input(input, self.now);

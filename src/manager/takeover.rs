@@ -1,0 +1,48 @@
+//! Plugins that take a name over from a plugin of another user.
+//!
+//! Pure. Every process that may create sockets in a watched directory may register under any name,
+//! and the newest plugin of a name is the one to use. In a rolling update old and new plugin run as
+//! the same user, so another user is worth a warning.
+
+use super::Manager;
+use super::actual::Registered;
+use crate::escape;
+use crate::handler::Plugin;
+
+impl Manager {
+    /// A plugin leaves the actual state: if another socket is at its path already, that socket's
+    /// plugin may take its name.
+    pub(super) fn keep_predecessor(&mut self, left: &Registered) {
+        let socket = self.desired.get_mut(&left.plugin.socket);
+        if let (Some(socket), Some(process)) = (socket, left.health.process) {
+            socket.predecessor = Some((left.plugin.clone(), process.uid));
+        }
+    }
+
+    /// A plugin has been registered, and its instance is not added yet: logs a warning if the
+    /// plugin that had its name runs as another user.
+    pub(super) fn warn_of_takeover(&mut self, plugin: &Plugin) {
+        let socket = self.desired.get_mut(&plugin.socket);
+        let at_path = socket.and_then(|socket| socket.predecessor.take());
+        let at_path = at_path.filter(|(before, _)| before.key() == plugin.key());
+        let current = self.instances.current(&plugin.kind, &plugin.name);
+        let current = current.and_then(|it| Some((it.clone(), self.uid_of(it)?)));
+        let (Some((before, old)), Some(new)) = (current.or(at_path), self.uid_of(plugin)) else {
+            return;
+        };
+        if old != new {
+            log::warn!(
+                "{}: {plugin} takes the place of a plugin of another user; \
+                 uid={new} previous-uid={old} previous-socket={}",
+                escape::path(&plugin.socket),
+                escape::path(&before.socket)
+            );
+        }
+    }
+
+    /// Returns the user of a registered plugin's process.
+    fn uid_of(&self, plugin: &Plugin) -> Option<u32> {
+        let process = self.actual.get(&plugin.socket)?.health.process?;
+        Some(process.uid)
+    }
+}
