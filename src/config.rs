@@ -233,6 +233,11 @@ pub const FIRST_MINUTE: Duration = Duration::from_secs(60);
 /// `NodeGetInfo` (2 min) with its dial (10 s), and some room (kubelet: no limit).
 pub const HANDLER_TIMEOUT: Duration = Duration::from_secs(150);
 
+/// How long a question to a handler may stay open before the next socket of the same plugin name
+/// goes ahead: more than a plugin needs that answers, and about what a plugin that waits behind one
+/// that never does can bear (kubelet: keeps no order between sockets).
+pub const STALLED_AFTER: Duration = Duration::from_secs(5);
+
 /// How long a program may take that does a handler's work, several times what one needs that waits
 /// for a device: well below [`HANDLER_TIMEOUT`], so that one may wait for another (kubelet: has no
 /// such programs).

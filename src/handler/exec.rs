@@ -15,7 +15,8 @@
 //!
 //! What a program is given has a grammar (`exec/grammar.rs`): a plugin outside it is refused.
 //!
-//! One program at a time runs for one plugin name, in the order of events. An `add` or `old` that
+//! One program at a time runs for one plugin name, in the order of events: sockets of a name that
+//! the manager does not let wait for each other any longer wait here. An `add` or `old` that
 //! fails is trusted to have undone what it did; one that was killed is followed by a `del`.
 //!
 //! A `del` that ran has been run, whatever its end. One that cannot be started is tried again, and

@@ -1,7 +1,9 @@
 //! What is done with a plugin once it is known who it is.
 //!
 //! Pure. A [`PluginHandler`] is asked three questions about a plugin of its type, always in the
-//! order validate, register, deregister, and never two at a time about one plugin name. It answers
+//! order validate, register, deregister, and as a rule never two at a time about one plugin name:
+//! only when an answer takes longer than [`STALLED_AFTER`](crate::config::STALLED_AFTER), questions
+//! about another socket of that name may overlap with it. It answers
 //! at once ([`Answer::Done`]) or later ([`Answer::Pending`]), and meanwhile may ask for effects
 //! through its [`Context`]: a call, a stream or a connection to the plugin's endpoint, a program, a
 //! timer. What comes of them reaches it as an [`Event`]. It never blocks, and never touches the
@@ -111,8 +113,13 @@ pub use table::{HandlerId, HandlerTable, Unknown};
 /// Does the work for plugins of one type.
 ///
 /// The contract, per plugin name: validate, then register, then deregister, each only after the one
-/// before has been answered. A second socket with the same name is validated and registered while
-/// the first is still registered.
+/// before has been answered or given up. A second socket with the same name is validated and
+/// registered while the first is still registered. A question that stays open for
+/// [`STALLED_AFTER`](crate::config::STALLED_AFTER) does not hold up the other sockets of the name:
+/// it stays open, and questions about another *socket* of the name may then overlap with it and
+/// with what follows it. About one socket there is never more than one question, so a handler that
+/// keeps what it does by socket notices nothing; one that must keep an order for each name queues
+/// what it does, as [`ExecHandler`] does.
 pub trait PluginHandler: Send {
     /// Is this plugin acceptable? Nothing may be kept of it yet.
     fn validate(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer;

@@ -396,6 +396,7 @@ impl Manager {
             }
             Answer::Pending => {
                 attempt.question = Some((ticket, question));
+                self.watch_question(attempt.id, Some(now));
                 self.tickets.insert(ticket, attempt.id);
             }
         }
@@ -435,6 +436,7 @@ impl Manager {
         let asked = running.attempt.question.take_if(|(it, _)| *it == ticket);
         if let (Some((_, question)), Some(plugin)) = (asked, running.operation.plugin().cloned()) {
             let (path, id) = (running.attempt.path.clone(), running.attempt.id);
+            self.watch_question(id, None);
             self.take_answer((&path, id), question, &plugin, result);
         }
     }
@@ -468,6 +470,7 @@ impl Manager {
             return;
         };
         self.tickets.remove(&ticket);
+        self.watch_question(attempt.id, None);
         if let Some(handler) = self.handlers.find(&plugin.kind) {
             self.with_handler(handler, None, now, |handler, context| {
                 handler.abandon(ticket, context);

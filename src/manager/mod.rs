@@ -344,6 +344,7 @@ impl Manager {
                 Wake::Check(path) => self.check(path, now),
                 Wake::Grace(path) => self.condemn(path),
                 Wake::Outlived(link) => self.outlived_for_long(link, now),
+                Wake::Stalled(attempt) => self.question_stalled(attempt),
                 Wake::Line => self.line_waited(now),
                 Wake::Resync => self.resync(now),
                 Wake::Stop => self.stop_at_once(now),

@@ -353,7 +353,7 @@ impl Manager {
             assert_eq!(running.deadline, running.operation.deadline(), "{path:?}");
             if let Some(plugin) = running.operation.plugin_in_question() {
                 let id = running.attempt.id;
-                assert_eq!(self.turns.holder(plugin), Some(id), "{plugin}");
+                assert!(self.turns.holds(plugin, id), "{plugin}");
             }
         }
         let operations = self.operations.iter();

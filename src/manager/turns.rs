@@ -1,49 +1,128 @@
 //! Whose turn it is to speak to a handler about a plugin name.
 //!
 //! Pure. The handler's contract is kept per plugin name, whatever sockets the plugins of that name
-//! have: an operation takes a turn before its first question and keeps it until it ends.
+//! have: an operation takes a turn before its first question and keeps it until it ends. A question
+//! that stays open for [`STALLED_AFTER`] holds up no other socket: the next operation in line gets
+//! a turn, too, and the stalled one goes on whenever its answer comes.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use super::execute::AttemptId;
+use super::operation::Event;
+use super::{Manager, Wake};
+use crate::config::STALLED_AFTER;
 use crate::handler::{Plugin, line};
+use crate::time::Time;
 
 /// The operations that hold or await a turn.
 #[derive(Debug, Default)]
 pub(super) struct Turns {
-    /// By plugin name and type, and of one name in the order in which they came: the first one
-    /// holds the turn.
-    waiting: Vec<(Arc<Plugin>, AttemptId)>,
+    /// By plugin name and type, and of one name in the order in which they came. At most one of a
+    /// name is [`Place::Held`], and none awaits a turn if none is.
+    waiting: Vec<InLine>,
+}
+
+/// An operation, and the plugin for whose name it holds or awaits a turn.
+#[derive(Debug)]
+struct InLine {
+    plugin: Arc<Plugin>,
+    attempt: AttemptId,
+    place: Place,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// It awaits its turn.
+    Awaited,
+    /// It has its turn, and the others wait for it.
+    Held,
+    /// It has its turn, and the others do not wait for it any longer.
+    Stalled,
 }
 
 impl Turns {
     /// The operation gets in line. True when its turn has come at once.
     pub(super) fn take(&mut self, plugin: &Arc<Plugin>, attempt: AttemptId) -> bool {
         let line = self.line(plugin);
-        self.waiting.insert(line.end, (plugin.clone(), attempt));
-        line.is_empty()
+        let mut others = self.waiting[line.clone()].iter();
+        let is_free = others.all(|other| other.place == Place::Stalled);
+        let place = if is_free { Place::Held } else { Place::Awaited };
+        let plugin = plugin.clone();
+        let in_line = InLine {
+            plugin,
+            attempt,
+            place,
+        };
+        self.waiting.insert(line.end, in_line);
+        is_free
     }
 
     /// That operation leaves the line. Returns the one whose turn has come because of it.
     pub(super) fn leave(&mut self, plugin: &Plugin, attempt: AttemptId) -> Option<AttemptId> {
-        let line = self.line(plugin);
-        let mut waiting = self.waiting[line.clone()].iter();
-        let place = waiting.position(|(_, waiting)| *waiting == attempt)?;
-        self.waiting.remove(line.start + place);
-        let is_any_left = line.len() > 1;
-        (place == 0 && is_any_left).then(|| self.waiting[line.start].1)
+        let at = self.find(plugin, attempt)?;
+        let left = self.waiting.remove(at);
+        (left.place == Place::Held).then(|| self.next(plugin))?
     }
 
-    /// The operation that holds the turn for this plugin's name.
-    pub(super) fn holder(&self, plugin: &Plugin) -> Option<AttemptId> {
-        let (_, attempt) = self.waiting[self.line(plugin)].first()?;
-        Some(*attempt)
+    /// The others do not wait for that operation any longer. Returns the one whose turn has come
+    /// because of it.
+    fn stall(&mut self, plugin: &Plugin, attempt: AttemptId) -> Option<AttemptId> {
+        let at = self.find(plugin, attempt)?;
+        if self.waiting[at].place != Place::Held {
+            return None;
+        }
+        self.waiting[at].place = Place::Stalled;
+        self.next(plugin)
+    }
+
+    /// Whether the operation may speak to the handler about this plugin's name.
+    pub(super) fn holds(&self, plugin: &Plugin, attempt: AttemptId) -> bool {
+        let at = self.find(plugin, attempt);
+        at.is_some_and(|at| self.waiting[at].place != Place::Awaited)
+    }
+
+    /// Gives the turn to the operation that has awaited it longest.
+    fn next(&mut self, plugin: &Plugin) -> Option<AttemptId> {
+        let line = self.line(plugin);
+        let mut line = self.waiting[line].iter_mut();
+        let next = line.find(|it| it.place == Place::Awaited)?;
+        next.place = Place::Held;
+        Some(next.attempt)
+    }
+
+    fn find(&self, plugin: &Plugin, attempt: AttemptId) -> Option<usize> {
+        let mut line = self.line(plugin);
+        line.find(|&at| self.waiting[at].attempt == attempt)
     }
 
     /// Where the line for this plugin's name is, or would be.
     fn line(&self, plugin: &Plugin) -> Range<usize> {
-        line(&self.waiting, |(it, _)| it.key().cmp(&plugin.key()))
+        line(&self.waiting, |it| it.plugin.key().cmp(&plugin.key()))
+    }
+}
+
+impl Manager {
+    /// The operation waits for a handler's answer from now on, or not any longer.
+    pub(super) fn watch_question(&mut self, attempt: AttemptId, since: Option<Time>) {
+        let at = since.map(|since| since + STALLED_AFTER);
+        self.deadlines.set(Wake::Stalled(attempt), at);
+    }
+
+    /// A handler has not answered the question of that operation for a while.
+    pub(super) fn question_stalled(&mut self, id: AttemptId) {
+        let Some(running) = self.operations.get_mut(id) else {
+            return;
+        };
+        let next = running.operation.plugin();
+        if let Some(next) = next.and_then(|plugin| self.turns.stall(plugin, id)) {
+            log::info!(
+                "{}: the handler has not answered for {STALLED_AFTER:?}; \
+                 another socket of the same plugin name goes ahead",
+                running.attempt
+            );
+            self.push_event(next, Event::TurnCame);
+        }
     }
 }
 
@@ -71,12 +150,31 @@ mod tests {
         assert!(turns.take(&a, AttemptId(1)));
         assert!(turns.take(&other_type, AttemptId(2)) && turns.take(&other_name, AttemptId(3)));
         assert!(!turns.take(&a, AttemptId(4)) && !turns.take(&a, AttemptId(5)));
-        assert_eq!(turns.holder(&a), Some(AttemptId(1)));
+        assert!(turns.holds(&a, AttemptId(1)) && !turns.holds(&a, AttemptId(5)));
         assert_eq!(turns.leave(&a, AttemptId(4)), None, "it had no turn yet");
         assert_eq!(turns.leave(&a, AttemptId(1)), Some(AttemptId(5)));
         assert_eq!(turns.leave(&a, AttemptId(1)), None, "it has left");
-        assert_eq!(turns.leave(&a, AttemptId(5)), None, "nobody is left");
-        assert_eq!(turns.holder(&a), None);
-        assert_eq!(turns.holder(&other_type), Some(AttemptId(2)));
+        assert_eq!(turns.leave(&a, AttemptId(5)), None, "the line is empty");
+        assert!(!turns.holds(&a, AttemptId(5)));
+        assert!(turns.holds(&other_type, AttemptId(2)));
+    }
+
+    #[test]
+    fn a_stalled_operation_keeps_its_turn_and_the_next_gets_one_too() {
+        let a = plugin("K", "a");
+        let mut turns = Turns::default();
+        assert!(turns.take(&a, AttemptId(1)));
+        assert!(!turns.take(&a, AttemptId(2)) && !turns.take(&a, AttemptId(3)));
+        assert_eq!(turns.stall(&a, AttemptId(2)), None, "it awaits its turn");
+        assert_eq!(turns.stall(&a, AttemptId(1)), Some(AttemptId(2)));
+        assert_eq!(turns.stall(&a, AttemptId(1)), None, "it is stalled");
+        assert!(turns.holds(&a, AttemptId(1)) && turns.holds(&a, AttemptId(2)));
+        assert_eq!(turns.leave(&a, AttemptId(1)), None, "the turn is another's");
+        assert_eq!(turns.leave(&a, AttemptId(2)), Some(AttemptId(3)));
+        assert_eq!(turns.stall(&a, AttemptId(3)), None, "the line is empty");
+        assert!(
+            turns.take(&a, AttemptId(4)),
+            "only stalled ones are before it"
+        );
     }
 }

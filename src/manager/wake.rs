@@ -29,6 +29,8 @@ pub enum Wake {
     Grace(Arc<Path>),
     /// The process whose plugin's socket was removed has had its time to end.
     Outlived(LinkId),
+    /// A handler has left the question of this attempt open for a while.
+    Stalled(AttemptId),
     /// Sockets wait for a place, and it may be that none comes free.
     Line,
     /// Every socket is looked at.
@@ -52,9 +54,10 @@ impl Wake {
             Self::Check(_) => (5, 0),
             Self::Grace(_) => (6, 0),
             Self::Outlived(LinkId(id)) => (7, *id),
-            Self::Line => (8, 0),
-            Self::Resync => (9, 0),
-            Self::Stop => (10, 0),
+            Self::Stalled(AttemptId(id)) => (8, *id),
+            Self::Line => (9, 0),
+            Self::Resync => (10, 0),
+            Self::Stop => (11, 0),
         }
     }
 

@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use plugind::config::{CSI_DESCRIBE_TIMEOUT, CSI_NODE_INFO_TIMEOUT, MAX_CSI_REPLY, READY_GRACE};
+use plugind::config::{
+    CSI_DESCRIBE_TIMEOUT, CSI_NODE_INFO_TIMEOUT, MAX_CSI_REPLY, READY_GRACE, STALLED_AFTER,
+};
 use plugind::handler::csi::Capability;
 use plugind::proto::csi_v1::node_service_capability::{Rpc, Type};
 use plugind::proto::csi_v1::{
@@ -329,6 +331,39 @@ fn invalid(endpoint: &str, why: &str) -> String {
          endpoint {endpoint}: kubernetes.io/csi: ValidatePlugin for CSI driver \"disk.example\" \
          failed. {why}"
     )
+}
+
+#[test]
+fn sockets_that_never_answer_hold_up_the_driver_of_their_name_for_five_seconds_each() {
+    const STALLED: [&str; 2] = ["/r/stalled-0", "/r/stalled-1"];
+    let mut node = Node::new();
+    for socket in STALLED {
+        let endpoint = socket.replace("/r", "/p");
+        let opened = [(node::NODE_GET_INFO, Answer::Stream(Vec::new()))];
+        node.world.create(&endpoint, Script::serving(opened));
+        let mut stalled = registrar(&["1.0.0"]);
+        stalled.info.endpoint = endpoint;
+        node.world.appear(socket, stalled);
+    }
+    node.world
+        .create(CSI, Script::serving([knows_node("node-1")]));
+    node.world.appear(REG, registrar(&["1.0.0"]));
+    node.world.advance(2 * STALLED_AFTER);
+    assert_eq!(node.told(REG), Ok(()));
+
+    // One that answers after all is too late.
+    let Answer::Octets(reply) = knows_node("node-2").1 else {
+        panic!("a reply");
+    };
+    node.world.push("/p/stalled-0", &reply);
+    node.world.end_streams("/p/stalled-0", 0);
+    let told = node.told(STALLED[0]).expect_err("the name is taken");
+    assert!(
+        told.starts_with(FAILED) && told.contains("nother driver with the same name"),
+        "{told}"
+    );
+    let driver = node.knows.csi_drivers.get("disk.example");
+    assert_eq!(driver.expect("it is there").node_id, "node-1");
 }
 
 #[test]

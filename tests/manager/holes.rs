@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use plugind::config::{
     BACKOFF_CAP, BRISK_OPERATIONS, DIAL_TIMEOUT, MAX_OPERATIONS, MAX_OUTLIVED, OUTLIVED_GRACE,
-    PATIENCE_IN_LINE, REDIAL_MAX,
+    PATIENCE_IN_LINE, REDIAL_MAX, STALLED_AFTER,
 };
 use plugind::handler::{Answer as Say, Reason};
 use plugind::manager::{Guard, Input, Memory, OnDown};
@@ -427,6 +427,58 @@ fn the_contract_is_kept_per_plugin_name_and_not_only_per_socket() {
         world.told(),
         "validate a@/p/new.sock, register a@/p/new.sock"
     );
+}
+
+#[test]
+fn a_question_that_stays_open_holds_up_the_other_sockets_of_its_name_for_five_seconds() {
+    let mut world = World::new();
+    world
+        .handler
+        .will_say([Say::YES, Say::Pending, Say::YES, Say::Pending]);
+    for path in [A, B, C] {
+        world.appear(path, with_endpoint("a", path.replace("/r", "/p").as_str()));
+    }
+    world.told();
+    world.advance(STALLED_AFTER.saturating_sub(Duration::from_millis(1)));
+    assert_eq!(world.told(), "");
+    world.advance(Duration::from_millis(1));
+    assert_eq!(
+        world.told(),
+        "validate a@/p/b-reg.sock, register a@/p/b-reg.sock"
+    );
+    world.advance(STALLED_AFTER);
+    assert_eq!(
+        world.told(),
+        "validate a@/p/c-reg.sock, register a@/p/c-reg.sock"
+    );
+    assert_eq!(world.plugin(C).last_told(), Some((true, "")));
+    let [a, b] = world.handler.open()[..] else {
+        panic!("two questions are open");
+    };
+    world.answer(b, Err(Reason::new("no")));
+    world.answer(a, Ok(()));
+    assert_eq!(
+        world.plugin(A).last_told(),
+        Some((true, "")),
+        "not given up"
+    );
+    assert_eq!(world.told(), "");
+}
+
+#[test]
+fn a_name_whose_question_is_answered_in_time_keeps_its_order() {
+    let mut world = World::new();
+    world.handler.will_say([Say::Pending, Say::Pending]);
+    world.appear(A, csi("a"));
+    world.appear(B, csi("a"));
+    for wait in [3, 4] {
+        world.advance(Duration::from_secs(wait));
+        let ticket = world.handler.open()[0];
+        world.answer(ticket, Ok(()));
+    }
+    assert_eq!(world.manager.operation(Path::new(B)), None);
+    let a = "validate a, register a";
+    assert_eq!(world.told(), format!("{a}, {a}"));
 }
 
 #[test]

@@ -5,13 +5,13 @@
 //! When one fails, its number is printed; `SEED=n cargo test --test manager simulation --
 //! --nocapture` runs that one alone and prints what happened.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use plugind::config::{BACKOFF_CAP, DEFAULT_TYPES, HANDLER_TIMEOUT, OUTLIVED_GRACE};
+use plugind::config::{BACKOFF_CAP, DEFAULT_TYPES, HANDLER_TIMEOUT, OUTLIVED_GRACE, STALLED_AFTER};
 use plugind::handler::{
     Answer as Say, Context, HandlerTable, Plugin, PluginHandler, Reason, Ticket,
 };
@@ -49,7 +49,9 @@ fn whatever_happens_in_whatever_order_the_contract_is_kept_and_the_worlds_agree_
 // --- The oracle ----------------------------------------------------------------------------------
 
 /// A handler that answers as the seed says, and knows its contract: per plugin name, validate, then
-/// register, then deregister, each after the last has been answered or given up.
+/// register, then deregister, each after the last has been answered or given up. Sockets of one
+/// name are in the middle of it at the same time only if one of them was left without an answer for
+/// [`STALLED_AFTER`].
 #[derive(Clone, Debug)]
 struct Oracle(Arc<Mutex<OracleState>>);
 
@@ -58,15 +60,15 @@ struct OracleState {
     rng: Rng,
     /// Once faults have ceased, every answer is an immediate yes.
     is_honest: bool,
-    /// The question that is open about each plugin name.
-    open: BTreeMap<(String, String), (Ticket, Question)>,
+    /// The question that is open about the plugin behind each socket, and since when.
+    open: BTreeMap<Arc<Path>, (Ticket, &'static str, Time)>,
+    /// The sockets whose question stayed open for so long that the others of its name went ahead.
+    stalled: BTreeSet<Arc<Path>>,
     /// Tickets whose time has passed: an answer to them must change nothing.
     stale: Vec<Ticket>,
     /// What is known of the plugin behind each socket.
     phases: BTreeMap<Arc<Path>, (Arc<Plugin>, Phase)>,
 }
-
-type Question = (&'static str, Arc<Path>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -83,12 +85,26 @@ fn name(plugin: &Plugin) -> (String, String) {
 
 impl OracleState {
     fn ask(&mut self, question: &'static str, plugin: &Arc<Plugin>, context: &Context<'_>) -> Say {
-        let open = self.open.get(&name(plugin));
+        let open = self.open.get(&plugin.socket);
         assert!(open.is_none(), "{question} {plugin} while {open:?} is open");
+        let now = context.now();
+        for (socket, (_, _, since)) in &self.open {
+            if now.saturating_since(*since) >= STALLED_AFTER {
+                self.stalled.insert(socket.clone());
+            }
+        }
+        if question == "validate" {
+            self.stalled.remove(&plugin.socket);
+        }
+        let is_held_up = |other: &Plugin| {
+            let stalled = [&plugin.socket, &other.socket].map(|it| self.stalled.contains(it));
+            stalled == [false; 2]
+        };
         let busy = self.phases.values().find(|(other, phase)| {
             name(other) == name(plugin)
                 && other.socket != plugin.socket
                 && *phase != Phase::Registered
+                && is_held_up(other)
         });
         assert!(
             busy.is_none(),
@@ -119,7 +135,7 @@ impl OracleState {
             Say::Pending => {
                 let ticket = context.ticket().expect("a question has a ticket");
                 self.open
-                    .insert(name(plugin), (ticket, (question, plugin.socket.clone())));
+                    .insert(plugin.socket.clone(), (ticket, question, now));
             }
         }
         say
@@ -137,17 +153,22 @@ impl OracleState {
     }
 
     /// A registration that was given up may have taken hold: it must be undone.
-    fn abandon(&mut self, ticket: Ticket) {
-        let (name, question) = self
-            .open
-            .iter()
-            .find(|(_, (open, _))| *open == ticket)
-            .map(|(name, (_, question))| (name.clone(), question.clone()))
-            .expect("only open questions are given up");
-        self.open.remove(&name);
+    fn abandon(&mut self, ticket: Ticket, now: Time) {
+        let mut open = self.open.keys();
+        let socket = open.find(|socket| self.open[*socket].0 == ticket).cloned();
+        let socket = socket.expect("only open questions are given up");
+        let question = self.close(&socket, now);
         self.stale.push(ticket);
-        let (question, socket) = question;
         self.answered(question, &socket, question == "register");
+    }
+
+    /// The question about the plugin behind that socket is not open any more. Returns it.
+    fn close(&mut self, socket: &Arc<Path>, now: Time) -> &'static str {
+        let (_, question, since) = self.open.remove(socket).expect("it is open");
+        if now.saturating_since(since) >= STALLED_AFTER {
+            self.stalled.insert(socket.clone());
+        }
+        question
     }
 }
 
@@ -178,8 +199,8 @@ impl PluginHandler for Oracle {
         assert_eq!(known, Some(&(plugin.clone(), Phase::Registered)));
     }
 
-    fn abandon(&mut self, ticket: Ticket, _: &mut Context<'_>) {
-        self.lock().abandon(ticket);
+    fn abandon(&mut self, ticket: Ticket, context: &mut Context<'_>) {
+        self.lock().abandon(ticket, context.now());
     }
 }
 
@@ -240,6 +261,7 @@ impl Simulation {
             rng: Rng::new(!seed),
             is_honest: false,
             open: BTreeMap::new(),
+            stalled: BTreeSet::new(),
             stale: Vec::new(),
             phases: BTreeMap::new(),
         })));
@@ -445,13 +467,13 @@ impl Simulation {
         let open: Vec<_> = state
             .open
             .iter()
-            .map(|(name, it)| (name.clone(), it.clone()))
+            .map(|(socket, (ticket, ..))| (socket.clone(), *ticket))
             .collect();
-        let Some((name, (ticket, (question, socket)))) = self.rng.pick(&open) else {
+        let Some((socket, ticket)) = self.rng.pick(&open) else {
             return;
         };
         let yes = state.is_honest || state.rng.below(0..3) > 0;
-        state.open.remove(name);
+        let question = state.close(socket, self.node.world.now);
         state.answered(question, socket, yes);
         drop(state);
         self.say(format_args!("  {question} {socket:?}: {yes}"));

@@ -24,8 +24,8 @@ pub use self::version::{Unsupported, Version};
 
 use self::version::highest_supported;
 use super::{
-    Answer, Call, CallFailure, Context, EffectId, EndpointUse, Event, Plugin, PluginHandler, Store,
-    Ticket, reply, wording,
+    Answer, Call, CallFailure, Context, EffectId, EndpointUse, Event, Plugin, PluginHandler,
+    Reason, Store, Ticket, reply, wording,
 };
 use crate::config::{CSI_DESCRIBE_TIMEOUT, CSI_NODE_INFO_TIMEOUT, MAX_CSI_REPLY};
 use crate::escape;
@@ -105,6 +105,11 @@ impl CsiHandler {
         } = registration;
         let node = reply::read(&plugin.endpoint, result, MAX_CSI_REPLY);
         let driver = node.and_then(|node| Driver::new(&plugin, version, node));
+        // Another driver of the name may have been registered since the validation.
+        let driver = driver.and_then(|driver| match self.check(&plugin) {
+            Ok(_) => Ok(driver),
+            Err(taken) => Err(Reason::new(taken.words("RegisterPlugin", &plugin.name))),
+        });
         let result = driver.map(|driver| {
             log::info!("{plugin}: {driver}");
             self.drivers.set(driver);

@@ -336,7 +336,8 @@ impl Operation {
         }
     }
 
-    /// The plugin about which only this operation may ask a handler anything.
+    /// The plugin about whose name this operation may ask a handler, and no other operation unless
+    /// this one is stalled.
     pub fn plugin_in_question(&self) -> Option<&Arc<Plugin>> {
         let awaits_turn = matches!(self.state, State::AwaitingTurn(..));
         self.plugin().filter(|_| !awaits_turn)
