@@ -95,10 +95,11 @@ Options:
   --state-file FILE  store the registered plugins in FILE, so that plugins that
                      disappear while plugind is not running are deregistered at
                      its next start
-  --run-dir DIR      keep lock files in DIR, so that two daemons never work on the
-                     same directory; DIR must belong to the user and be writable
-                     by no other (default: /run/plugind; for users other than
-                     root plugind in $XDG_RUNTIME_DIR, else /tmp/plugind-UID)
+  --run-dir DIR      keep lock files in DIR, so that two daemons never work on
+                     the same directory; DIR must belong to the user and be
+                     writable by no other (default: /run/plugind; for users
+                     other than root plugind in $XDG_RUNTIME_DIR, else
+                     /tmp/plugind-UID)
   -v, --verbose      log more: -v every step, -vv every event; the environment
                      variable RUST_LOG overrides this
   -h, --help         print this help

@@ -366,6 +366,7 @@ fn a_mount_near_a_root_has_the_whole_tree_below_it_scanned_and_no_other() {
     timeline.scan_ok("/q", 2, &[]);
     timeline.expect(&["scan /p/sub"]);
     timeline.scan_ok("/p/sub", 3, &[]);
+    timeline.later();
     timeline.input(Input::Remounted { dir: "/p".into() });
     timeline.expect(&["scan root /p", "scan /p/sub"]);
 }
