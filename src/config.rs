@@ -257,17 +257,20 @@ pub const MAX_PROGRAMS: usize = 16;
 /// reason that is shown.
 pub const MAX_PROGRAM_ERRORS: usize = 4 * 1024;
 
-/// How many operations run at once at most (kubelet: no limit). More wait in line: a node that
-/// starts with thousands of sockets must not need thousands of descriptors.
-pub const MAX_OPERATIONS: usize = 64;
-
-/// How many operations run at once as long as they come to an end one after the other: no more of
-/// them are needed to keep this process at work, and what each needs in memory stays with it.
+/// How many operations wait at once for plugins that are expected to answer (kubelet: no limit): no
+/// more are needed to keep this process at work, and the memory that each needs stays with it.
 pub const BRISK_OPERATIONS: usize = 16;
 
-/// For how long none of them may come to an end before there are more: much longer than a plugin
-/// needs that answers, and not long for one that waits.
-pub const PATIENCE_IN_LINE: Duration = Duration::from_millis(100);
+/// How long an operation counts among these while other sockets wait: longer than a plugin needs
+/// that answers, and so short that hundreds that do not answer hold up the others for a moment.
+pub const BRISK_TIME: Duration = Duration::from_millis(5);
+
+/// How long it is remembered that a path was renewed: its socket was removed or replaced. A second
+/// time within this period, the path is one that restarts all the time.
+pub const RENEWAL_PERIOD: Duration = Duration::from_secs(60);
+
+/// How many renewed paths are remembered: far more than plugins restart within a minute.
+pub const MAX_RENEWALS: usize = 1024;
 
 /// How many descriptors of the process's limit are kept for what is not a plugin's: the loop, the
 /// watches, the log, files, and the start of a program (kubelet: no such limit).

@@ -178,7 +178,7 @@ mod tests {
             born: (0, 0),
         };
         let path: Arc<Path> = Path::new("/r/a.sock").into();
-        let place = Places::default().line_up(path.clone(), Time::ZERO);
+        let place = Places::default().line_up(path.clone(), false);
         let mut desired = Desired::default();
         let add =
             |desired: &mut Desired, inode| desired.add(path.clone(), identity(inode), Time::ZERO);

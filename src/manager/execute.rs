@@ -120,7 +120,7 @@ impl Manager {
             question: None,
             promoted: None,
         };
-        self.places.change(false, operation.holds_place(), now);
+        self.places.change(id, false, operation.holds_place(), now);
         let running = Running {
             operation,
             attempt,
@@ -146,7 +146,8 @@ impl Manager {
         let held_turn = running.operation.plugin().cloned();
         match running.operation.handle(event, now, &mut self.commands) {
             Step::Goes(operation) => {
-                self.places.change(held_place, operation.holds_place(), now);
+                let holds_place = operation.holds_place();
+                self.places.change(id, held_place, holds_place, now);
                 if operation.plugin().is_none() {
                     self.leave_turn(held_turn, id);
                 }
@@ -155,7 +156,7 @@ impl Manager {
             }
             Step::Ends(outcome) => {
                 let (mut attempt, mut kept) = (running.attempt, running.deadline);
-                self.places.change(held_place, false, now);
+                self.places.change(id, held_place, false, now);
                 self.leave_turn(held_turn, id);
                 self.deadlines
                     .set_kept(Wake::Operation(id), &mut kept, None);

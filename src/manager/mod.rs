@@ -38,6 +38,7 @@ mod programs;
 mod ready;
 pub mod reconcile;
 mod redials;
+mod renewals;
 mod snapshot;
 mod status;
 mod takeover;
@@ -85,6 +86,7 @@ use outlived::Outlived;
 use places::Places;
 use programs::Programs;
 use redials::Redials;
+use renewals::Renewals;
 use turns::Turns;
 
 /// The plugin manager's core.
@@ -101,6 +103,7 @@ pub struct Manager {
     turns: Turns,
     places: Places,
     redials: Redials,
+    renewals: Renewals,
     links: Links,
     descriptors: DescriptorLimit,
     /// The connections that guard registered plugins, or did before their process was watched.
@@ -278,6 +281,7 @@ impl Manager {
             turns: Turns::default(),
             places: Places::default(),
             redials: Redials::default(),
+            renewals: Renewals::default(),
             links: Links::default(),
             descriptors: DescriptorLimit::default(),
             guards: LiteMap::new(),
@@ -315,7 +319,7 @@ impl Manager {
     pub fn handle_input(&mut self, input: Input, now: Time) {
         match input {
             Input::Found { path, identity } => self.found(path, identity, now),
-            Input::Lost { path } => self.lost(path),
+            Input::Lost { path } => self.lost(path, now),
             Input::Connected { link, process } => self.connected(link, process, now),
             Input::DialFailed { link, error } => self.dial_failed(link, error, now),
             Input::Closed { link } => self.closed(link, now),
@@ -459,6 +463,9 @@ impl Manager {
             Ok(Added::Same) => {}
             Ok(added @ (Added::New | Added::Replaced)) => {
                 log_found(&path, added);
+                if added == Added::Replaced {
+                    self.renewals.add(&path, now);
+                }
                 self.forget_retry(&path);
                 self.forgive_outlived(&path, None, now);
                 if let Some(known) = known {
@@ -471,13 +478,15 @@ impl Manager {
         }
     }
 
-    fn lost(&mut self, path: Arc<Path>) {
+    fn lost(&mut self, path: Arc<Path>, now: Time) {
         self.lost_restored(&path);
         if let Some(gone) = self.desired.remove(&path) {
             log::debug!("{}: the socket was removed", escape::path(&path));
+            self.renewals.add(&path, now);
             self.forget_retry(&path);
             if let Some(place) = gone.in_line {
                 self.places.forget(place);
+                self.watch_line();
             }
             self.forget_known(gone.known, gone.identity);
             self.touch(path);

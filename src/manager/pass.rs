@@ -45,9 +45,7 @@ impl Manager {
                 socket.in_line = None;
             }
         }
-        if !paths.is_empty() {
-            self.line_moved();
-        }
+        let is_called = !paths.is_empty();
         paths.append(&mut self.touched);
         let is_any = !paths.is_empty();
         paths.retain(|path| match self.action_on(path) {
@@ -64,6 +62,9 @@ impl Manager {
         });
         for path in &paths {
             self.start_register(path, now);
+        }
+        if is_called {
+            self.watch_line(); // Those that were called hold the places now.
         }
         is_any
     }
@@ -125,7 +126,8 @@ impl Manager {
         }
         if !has_room {
             if socket.in_line.is_none() {
-                socket.in_line = Some(self.places.line_up(path.clone(), now));
+                let is_renewed = self.renewals.is_frequent(path, now);
+                socket.in_line = Some(self.places.line_up(path.clone(), is_renewed));
             }
             return self.watch_line();
         }
@@ -331,7 +333,8 @@ impl Manager {
             } = *running;
             let state = operation.state();
             log::warn!("{attempt}: dropped while {state}, because the daemon stops");
-            self.places.change(operation.holds_place(), false, now);
+            let held_place = operation.holds_place();
+            self.places.change(attempt.id, held_place, false, now);
             let wake = Wake::Operation(attempt.id);
             self.deadlines.set_kept(wake, &mut deadline, None);
         }
@@ -343,11 +346,10 @@ impl Manager {
         if !cfg!(debug_assertions) {
             return;
         }
-        let places = self
-            .operations
-            .iter()
-            .filter(|running| running.operation.holds_place());
-        assert_eq!(self.places.taken(), places.count());
+        let holders = self.operations.iter().filter(|running| {
+            running.operation.holds_place() && self.places.is_held(running.attempt.id)
+        });
+        assert_eq!(self.places.held(), holders.count());
         for running in self.operations.iter() {
             let path = &running.attempt.path;
             assert_eq!(running.deadline, running.operation.deadline(), "{path:?}");

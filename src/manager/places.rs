@@ -1,133 +1,152 @@
-//! The places for operations that use a connection, and who waits for one.
+//! The places for operations whose plugins are expected to answer at once, and the sockets that
+//! wait for one.
 //!
-//! Pure. Few places are enough for plugins that answer, and what operations need at once in memory
-//! the daemon keeps. So there are [`BRISK_OPERATIONS`] places as long as some come free all the
-//! time, and more, up to [`MAX_OPERATIONS`], when none does for [`PATIENCE_IN_LINE`]: plugins that
-//! do not answer must not keep the others waiting.
+//! Pure. What operations need at once in memory the daemon keeps, so only [`BRISK_OPERATIONS`] ask
+//! their plugins at the same time. A plugin that answers needs its place for a moment. An operation
+//! that has waited for its peer for [`BRISK_TIME`] gives its place to the next socket and goes on
+//! without one: then it costs a descriptor only, and so does one that waits for a handler, a
+//! program or the order of its plugin name.
+//!
+//! Sockets get places round-robin over their directories, so that one directory with thousands of
+//! sockets holds up no other; and those whose path is renewed all the time come last.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use litemap::LiteMap;
+
+use super::execute::AttemptId;
 use super::{Manager, Wake};
-use crate::config::{BRISK_OPERATIONS, MAX_OPERATIONS, PATIENCE_IN_LINE};
+use crate::config::{BRISK_OPERATIONS, BRISK_TIME};
 use crate::time::Time;
 
-/// The places, and the sockets in line for one, in the order in which they came.
-#[derive(Debug)]
+/// The places, and the sockets in line for one.
+#[derive(Debug, Default)]
 pub(super) struct Places {
-    taken: usize,
-    /// How many there are for now.
-    limit: usize,
-    /// When the line last moved, or began.
-    moved: Time,
+    /// The operations that hold a place, and since when.
+    held: LiteMap<AttemptId, Time>,
     line: BTreeMap<InLine, Arc<Path>>,
-    last: InLine,
+    /// The round in which the last socket of each directory in line gets its place; those whose
+    /// path is renewed all the time count for themselves.
+    rounds: BTreeMap<(bool, Arc<Path>), u64>,
+    /// The round in which the last socket got a place.
+    round: u64,
+    last: u64,
 }
 
 /// Which place in line a socket has.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct InLine(u64);
-
-impl Default for Places {
-    fn default() -> Self {
-        Self {
-            taken: 0,
-            limit: BRISK_OPERATIONS,
-            moved: Time::ZERO,
-            line: BTreeMap::new(),
-            last: InLine::default(),
-        }
-    }
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct InLine {
+    is_renewed: bool,
+    /// In each round, every directory gets one place.
+    round: u64,
+    number: u64,
 }
 
 impl Places {
     /// Whether a place is free.
     pub(super) fn is_any_free(&self) -> bool {
-        self.taken < self.limit
+        self.held.len() < BRISK_OPERATIONS
     }
 
-    /// The socket waits from now on, at the end of the line.
-    pub(super) fn line_up(&mut self, path: Arc<Path>, now: Time) -> InLine {
-        if self.line.is_empty() {
-            self.moved = now;
-        }
-        self.last.0 += 1;
-        self.line.insert(self.last, path);
-        self.last
+    /// The socket waits from now on, behind those of its directory.
+    pub(super) fn line_up(&mut self, path: Arc<Path>, is_renewed: bool) -> InLine {
+        let directory: Arc<Path> = path.parent().unwrap_or(&path).into();
+        let lane = (is_renewed, directory);
+        let last = self.rounds.get(&lane);
+        let round = last.map_or(self.round, |last| self.round.max(last + 1));
+        self.rounds.insert(lane, round);
+        self.last += 1;
+        let place = InLine {
+            is_renewed,
+            round,
+            number: self.last,
+        };
+        self.line.insert(place, path);
+        place
     }
 
-    /// The sockets that have waited longest, as many as there are free places, and at most `room`:
-    /// they wait no longer.
+    /// The sockets whose turn it is, as many as there are free places, and at most `room`: they
+    /// wait no longer.
     ///
-    /// No more of them, because whoever finds no place gets in line again, at its end.
+    /// No more of them, because a socket that finds no place gets in line again, at its end.
     pub(super) fn call(&mut self, room: usize) -> Vec<Arc<Path>> {
-        let free = self.limit.saturating_sub(self.taken).min(room);
+        let free = BRISK_OPERATIONS.saturating_sub(self.held.len()).min(room);
         let mut called = Vec::new();
         while called.len() < free {
-            let Some((_, path)) = self.line.pop_first() else {
+            let Some((place, path)) = self.line.pop_first() else {
                 break;
             };
+            if !place.is_renewed {
+                self.round = place.round;
+            }
             called.push(path);
         }
+        self.tidy_rounds();
         called
     }
 
     /// The socket with that place in line does not wait any more.
     pub(super) fn forget(&mut self, place: InLine) {
         self.line.remove(&place);
+        self.tidy_rounds();
     }
 
-    /// An operation held a place or did not, and now does or does not.
-    pub(super) fn change(&mut self, before: bool, after: bool, now: Time) {
-        self.taken = self.taken + usize::from(after) - usize::from(before);
-        // Whoever dials again takes a place without waiting for it: nobody gets that one.
-        if before && !after && self.taken < self.limit {
-            self.moved = now;
-        }
-        if self.taken < BRISK_OPERATIONS && self.line.is_empty() {
-            self.limit = BRISK_OPERATIONS;
+    /// Without a line, no directory has had more than another.
+    fn tidy_rounds(&mut self) {
+        if self.line.is_empty() {
+            self.rounds.clear();
         }
     }
 
-    /// When to see whether the line moves; none: nobody waits, or there are no more places.
-    fn patience(&self) -> Option<Time> {
-        let is_use = !self.line.is_empty() && self.limit < MAX_OPERATIONS;
-        is_use.then(|| self.moved + PATIENCE_IN_LINE)
-    }
-
-    /// If the line has not moved for long enough, there are twice as many places from now on.
-    fn make_room(&mut self, now: Time) {
-        if self.patience().is_some_and(|until| until <= now) {
-            self.limit = (self.limit * 2).min(MAX_OPERATIONS);
-            self.moved = now;
+    /// The operation held a place or did not, and now does or does not.
+    pub(super) fn change(&mut self, id: AttemptId, before: bool, after: bool, now: Time) {
+        match (before, after) {
+            (false, true) => {
+                self.held.insert(id, now);
+            }
+            (true, false) => {
+                self.held.remove(&id);
+            }
+            _ => {}
         }
     }
 
-    /// How many places are taken.
-    pub(super) fn taken(&self) -> usize {
-        self.taken
+    /// When the next operation has had its place for long enough; `None` if no socket waits for it.
+    fn next_release(&self) -> Option<Time> {
+        let first = self.held.values().min().filter(|_| !self.line.is_empty());
+        first.map(|since| *since + BRISK_TIME)
+    }
+
+    /// Operations that have had a place for long enough go on without one.
+    fn release_slow(&mut self, now: Time) {
+        self.held.retain(|_, since| now < *since + BRISK_TIME);
+    }
+
+    /// Whether the operation holds a place.
+    pub(super) fn is_held(&self, id: AttemptId) -> bool {
+        self.held.contains_key(&id)
+    }
+
+    /// How many places are held.
+    pub(super) fn held(&self) -> usize {
+        self.held.len()
     }
 }
 
 impl Manager {
-    /// Somebody got in line: if it does not move, something has to be done.
+    /// Sockets got in line or left it: if there are any, places must come free for them.
     pub(super) fn watch_line(&mut self) {
-        if self.deadlines.get(&Wake::Line).is_none() {
-            self.deadlines.set(Wake::Line, self.places.patience());
+        let at = self.places.next_release();
+        if self.deadlines.get(&Wake::Line) != at {
+            self.deadlines.set(Wake::Line, at);
         }
     }
 
-    /// Nobody needs to watch a line in which nobody waits.
-    pub(super) fn line_moved(&mut self) {
-        if self.places.patience().is_none() {
-            self.deadlines.set(Wake::Line, None);
-        }
-    }
-
-    /// Somebody has been in line for a while.
+    /// An operation has had its place for a while.
     pub(super) fn line_waited(&mut self, now: Time) {
-        self.places.make_room(now);
+        self.places.release_slow(now);
         self.watch_line();
     }
 }
@@ -140,88 +159,72 @@ mod tests {
         Path::new(name).into()
     }
 
-    /// Places of which so many are taken.
-    fn taken(count: usize) -> Places {
+    /// Places of which so many are held.
+    fn held(count: usize) -> Places {
         let mut places = Places::default();
-        for _ in 0..count {
+        for n in 0..count {
             assert!(places.is_any_free());
-            places.change(false, true, Time::ZERO);
+            let id = AttemptId(n.try_into().unwrap());
+            places.change(id, false, true, Time::ZERO);
         }
         places
     }
 
+    fn called(places: &mut Places) -> Vec<String> {
+        let called = places.call(usize::MAX);
+        let names = called.iter().map(|path| path.display().to_string());
+        names.collect()
+    }
+
     #[test]
-    fn who_came_first_gets_the_place_that_comes_free() {
-        let mut places = taken(BRISK_OPERATIONS);
+    fn of_one_directory_the_socket_that_came_first_gets_the_place_that_comes_free() {
+        let mut places = held(BRISK_OPERATIONS);
         assert!(!places.is_any_free());
-        let [_, a, _] = ["c", "a", "b"].map(|name| places.line_up(path(name), Time::ZERO));
+        let [_, a, _] = ["/c", "/a", "/b"].map(|name| places.line_up(path(name), false));
         places.forget(a);
         assert!(places.call(usize::MAX).is_empty());
-        places.change(true, false, Time::ZERO);
-        assert_eq!(places.call(usize::MAX), [path("c")]);
-        places.change(true, false, Time::ZERO);
-        assert_eq!(places.call(usize::MAX), [path("b")]);
-        assert!(places.call(usize::MAX).is_empty());
+        places.change(AttemptId(0), true, false, Time::ZERO);
+        assert_eq!(called(&mut places), ["/c"]);
+        places.change(AttemptId(1), true, false, Time::ZERO);
+        assert_eq!(called(&mut places), ["/c", "/b"][1..]);
     }
 
     #[test]
-    fn a_line_that_does_not_move_gets_more_places_until_there_are_no_more() {
-        let mut places = taken(BRISK_OPERATIONS);
-        assert_eq!(places.patience(), None, "nobody waits");
-        let mut now = Time::from_millis(100);
-        let place = places.line_up(path("a"), now);
-        assert_eq!(places.patience(), Some(now + PATIENCE_IN_LINE));
-        places.make_room(now);
-        assert!(!places.is_any_free(), "it is early");
-        while let Some(until) = places.patience() {
-            now = until;
-            places.make_room(now);
-            while places.is_any_free() {
-                places.change(false, true, now);
-            }
+    fn directories_take_turns_and_paths_that_are_renewed_all_the_time_come_last() {
+        let mut places = Places::default();
+        for name in ["/r/renewed", "/d/renewed"] {
+            places.line_up(path(name), true);
         }
-        assert_eq!(places.taken(), MAX_OPERATIONS);
-        places.change(true, false, now);
-        assert_eq!(places.call(usize::MAX), [path("a")]);
-        places.forget(place);
+        for name in ["/r/1", "/r/2", "/r/3", "/d/1", "/d/2", "/e/1"] {
+            places.line_up(path(name), false);
+        }
+        assert_eq!(places.call(2), [path("/r/1"), path("/d/1")]);
+        places.line_up(path("/late/1"), false);
+        let rest = ["/e/1", "/late/1", "/r/2", "/d/2", "/r/3"];
+        let renewed = ["/r/renewed", "/d/renewed"];
+        assert_eq!(called(&mut places), [&rest[..], &renewed].concat());
     }
 
     #[test]
-    fn once_few_places_are_taken_there_are_few_again() {
-        let mut places = taken(BRISK_OPERATIONS);
-        places.line_up(path("a"), Time::ZERO);
-        places.make_room(Time::ZERO + PATIENCE_IN_LINE);
-        assert_eq!(places.call(usize::MAX), [path("a")]);
-        assert!(places.is_any_free());
-        places.change(true, false, Time::ZERO);
-        places.change(false, true, Time::ZERO);
-        assert!(!places.is_any_free());
-    }
-
-    #[test]
-    fn a_line_that_moves_gets_no_more_places_however_long_it_takes_to_serve_it() {
-        let mut places = taken(BRISK_OPERATIONS);
-        let mut now = Time::ZERO;
-        for n in 0..20 {
-            places.line_up(path(&n.to_string()), now);
-        }
-        for _ in 0..10 {
-            now += PATIENCE_IN_LINE * 9 / 10;
-            places.change(true, false, now);
-            assert_eq!(places.call(usize::MAX).len(), 1);
-            places.change(false, true, now);
-            places.make_room(now + PATIENCE_IN_LINE / 2);
-            assert!(!places.is_any_free());
-        }
+    fn an_operation_that_waits_for_its_peer_gives_its_place_to_a_socket_in_line() {
+        let mut places = held(BRISK_OPERATIONS);
+        assert_eq!(places.next_release(), None, "none is wanted");
+        places.line_up(path("/a"), false);
+        let at = Time::ZERO + BRISK_TIME;
+        assert_eq!(places.next_release(), Some(at));
+        places.release_slow(at);
+        assert_eq!((places.held(), places.next_release()), (0, None));
+        places.change(AttemptId(0), true, false, at);
+        assert_eq!(called(&mut places), ["/a"]);
     }
 
     #[test]
     fn no_more_sockets_are_called_than_there_is_room_for_their_connections() {
-        let mut places = taken(BRISK_OPERATIONS - 3);
-        for name in ["a", "b", "c"] {
-            places.line_up(path(name), Time::ZERO);
+        let mut places = held(BRISK_OPERATIONS - 3);
+        for name in ["/a", "/b", "/c"] {
+            places.line_up(path(name), false);
         }
         assert!(places.call(0).is_empty());
-        assert_eq!(places.call(2), [path("a"), path("b")]);
+        assert_eq!(places.call(2), [path("/a"), path("/b")]);
     }
 }

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use plugind::config::{
-    BACKOFF_CAP, BRISK_OPERATIONS, DIAL_TIMEOUT, MAX_OPERATIONS, MAX_OUTLIVED, OUTLIVED_GRACE,
-    PATIENCE_IN_LINE, REDIAL_MAX, STALLED_AFTER,
+    BACKOFF_CAP, BRISK_OPERATIONS, BRISK_TIME, DIAL_TIMEOUT, MAX_OUTLIVED, OUTLIVED_GRACE,
+    REDIAL_MAX, STALLED_AFTER,
 };
 use plugind::handler::{Answer as Say, Reason};
 use plugind::manager::{Guard, Input, Memory, OnDown};
@@ -52,27 +52,53 @@ fn a_plugin_does_not_wait_out_the_backoff_that_its_predecessor_s_stale_socket_bu
     assert_eq!(world.told(), "validate a, register a");
 }
 
-#[test]
-fn sockets_that_wait_for_a_place_get_it_in_the_order_in_which_they_came() {
+/// Sockets whose plugins never answer use up every place for a moment: then these paths appear in
+/// this order. Returns the order in which they are dialled.
+fn order_of_dials(late: &[&'static str], moments: usize) -> Vec<&'static str> {
     let mut world = World::new();
     world.is_slow = true;
-    let busy = |i: usize| format!("/r/busy-{i}.sock");
-    for i in 0..MAX_OPERATIONS {
-        world.appear(&busy(i), csi("busy"));
-    }
-    world.advance(4 * PATIENCE_IN_LINE);
-    for late in [C, A, B] {
-        world.appear(late, csi("late"));
-    }
-    let mut dialled = Vec::new();
-    for i in 0..3 {
-        world.vanish(&busy(i));
-        for path in [A, B, C] {
-            let is_new = world.dials.contains_key(Path::new(path)) && !dialled.contains(&path);
-            dialled.extend(is_new.then_some(path));
+    for path in late.iter().filter(|path| path.contains("renewed")) {
+        for _ in 0..2 {
+            world.appear(path, None);
+            world.vanish(path);
         }
     }
-    assert_eq!(dialled, [C, A, B]);
+    world.dials.clear();
+    for i in 0..BRISK_OPERATIONS {
+        world.appear(&format!("/r/busy-{i}.sock"), csi("busy"));
+    }
+    for path in late {
+        world.appear(path, csi("late"));
+    }
+    let mut dialled = Vec::new();
+    for i in 0..moments {
+        world.vanish(&format!("/r/busy-{i}.sock"));
+        for path in late {
+            let is_new = world.dials.contains_key(Path::new(path)) && !dialled.contains(path);
+            dialled.extend(is_new.then_some(*path));
+        }
+    }
+    dialled
+}
+
+#[test]
+fn sockets_of_one_directory_that_wait_for_a_place_get_it_in_the_order_in_which_they_came() {
+    assert_eq!(order_of_dials(&[C, A, B], 3), [C, A, B]);
+}
+
+#[test]
+fn directories_take_turns_when_their_sockets_wait_for_a_place() {
+    let late = ["/r/1", "/r/2", "/r/3", "/honest/1"];
+    assert_eq!(
+        order_of_dials(&late, 4),
+        ["/r/1", "/honest/1", "/r/2", "/r/3"]
+    );
+}
+
+#[test]
+fn a_path_that_was_renewed_twice_within_a_minute_waits_behind_newcomers() {
+    let late = ["/r/renewed", "/r/1", "/r/2"];
+    assert_eq!(order_of_dials(&late, 3), ["/r/1", "/r/2", "/r/renewed"]);
 }
 
 #[test]
@@ -120,7 +146,7 @@ fn many_dead_sockets_are_dialled_20_times_a_second_all_together_and_each_of_them
 #[test]
 fn dead_sockets_block_nobody() {
     let mut world = World::new();
-    for i in 0..3 * MAX_OPERATIONS {
+    for i in 0..200 {
         world.appear(&format!("/r/dead-{i}.sock"), None);
     }
     world.appear(A, csi("a"));
@@ -137,26 +163,41 @@ fn with_silent_plugins(count: usize) -> World {
 }
 
 #[test]
-fn a_few_silent_plugins_hold_up_the_others_for_a_moment() {
-    let mut world = with_silent_plugins(MAX_OPERATIONS - 1);
-    world.appear(A, csi("a"));
-    world.advance(4 * PATIENCE_IN_LINE);
-    assert_eq!(world.told(), "validate a, register a");
+fn hundreds_of_silent_plugins_hold_up_another_directory_for_5_ms_and_their_own_for_200() {
+    for (path, wait) in [("/honest/a", BRISK_TIME), (A, 40 * BRISK_TIME)] {
+        let mut world = with_silent_plugins(640);
+        world.appear(path, csi("a"));
+        world.advance(wait);
+        assert_eq!(world.told(), "validate a, register a", "{path}");
+    }
 }
 
 #[test]
-fn many_silent_plugins_hold_up_the_others_for_a_second_at_most() {
-    let mut world = with_silent_plugins(MAX_OPERATIONS);
-    world.advance(4 * PATIENCE_IN_LINE);
+fn handlers_that_do_not_answer_hold_up_no_plugin_of_another_name() {
+    let mut world = World::new();
+    for i in 0..70 {
+        world.handler.will_say([Say::YES, Say::Pending]);
+        world.appear(&format!("/r/{i}"), csi(&format!("hung-{i}")));
+    }
+    world.told();
     world.appear(A, csi("a"));
-    world.advance(4 * PATIENCE_IN_LINE);
-    assert_eq!(world.told(), "", "every place is taken");
-    world.advance(Duration::from_secs(1));
-    assert_eq!(world.told(), "validate a, register a");
+    assert_eq!(world.told(), "validate a, register a", "at this moment");
 }
 
 #[test]
-fn sockets_on_which_nobody_listens_do_not_make_a_line_look_as_if_it_moved() {
+fn sockets_that_wait_for_their_name_hold_up_no_plugin_of_another_name() {
+    let mut world = World::new();
+    world.handler.will_say([Say::YES, Say::Pending]);
+    for i in 0..70 {
+        world.appear(&format!("/r/{i}"), csi("hung"));
+    }
+    world.told();
+    world.appear(A, csi("a"));
+    assert_eq!(world.told(), "validate a, register a", "at this moment");
+}
+
+#[test]
+fn sockets_on_which_nothing_listens_do_not_keep_a_line_from_moving() {
     let mut world = World::new();
     for i in 0..30 {
         world.appear(&format!("/r/dead-{i}.sock"), None);
@@ -166,7 +207,7 @@ fn sockets_on_which_nobody_listens_do_not_make_a_line_look_as_if_it_moved() {
         world.appear(&format!("/r/silent-{i}.sock"), Script::silent());
     }
     world.appear(A, csi("a"));
-    world.advance(2 * PATIENCE_IN_LINE);
+    world.advance(BRISK_TIME);
     assert_eq!(world.told(), "validate a, register a");
 }
 

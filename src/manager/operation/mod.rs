@@ -355,17 +355,10 @@ impl Operation {
         }
     }
 
-    /// Whether it uses up one of the places for concurrent operations. Neither does one that only
-    /// waits for a listener to come up, nor one that has no connection to its socket.
+    /// Whether it begins to use up one of the places: it asks a plugin that is expected to answer.
+    /// What waits for a handler, or tells a plugin the outcome, does not.
     pub fn holds_place(&self) -> bool {
-        match self.state {
-            State::AwaitingListener(..)
-            | State::Observing(_)
-            | State::CheckingEndpoint(_)
-            | State::Deregistering(_, Then::Report | Then::Fail(_)) => false,
-            State::AwaitingTurn(_, purpose) => purpose == Purpose::Register,
-            _ => true,
-        }
+        matches!(self.state, State::Dialing(..) | State::AskingInfo(_))
     }
 }
 
