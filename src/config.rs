@@ -457,9 +457,20 @@ pub const MAX_SCAN_PAUSE: Duration = Duration::from_secs(5);
 /// again.
 pub const SCAN_CALM: Duration = Duration::from_secs(60);
 
+/// The shortest pause between two looks at a known name to which something happens all the time;
+/// the pause doubles up to [`MAX_LOOK_PAUSE`] (kubelet: looks at no name twice). A plugin that
+/// starts again takes longer to bind its socket.
+pub const LOOK_PAUSE: Duration = Duration::from_millis(1);
+
+/// The longest such pause.
+pub const MAX_LOOK_PAUSE: Duration = Duration::from_secs(1);
+
+/// How long after its pause nothing must happen to a name for the next pause to be the first again.
+pub const LOOK_CALM: Duration = Duration::from_secs(10);
+
 /// How many names of a directory are listed at once, so that a large directory does not keep
 /// plugins waiting: what takes a fraction of a millisecond.
-pub const LISTED_AT_ONCE: usize = 256;
+pub const LISTED_AT_ONCE: usize = 64;
 
 /// How many directories with more names than that are listed at a time, a descriptor each.
 pub const MAX_OPEN_LISTINGS: usize = 4;
@@ -470,6 +481,14 @@ pub const MAX_TREE_DEPTH: usize = 16;
 /// How many plugin sockets are kept in mind (kubelet: no limit). A node has tens; whoever may write
 /// to the directory can make more.
 pub const MAX_SOCKETS: usize = 16_384;
+
+/// How many links to one socket are followed (kubelet: no limit): a plugin has one, or a few for
+/// several versions of its name.
+pub const MAX_LINKS: usize = 16;
+
+/// The longest pause between two scans of a directory that holds more than a limit allows; the
+/// first is [`WATCH_RETRY`], and it doubles.
+pub const MAX_WATCH_RETRY: Duration = Duration::from_secs(60);
 
 /// How many directories are watched, a watch each (kubelet: no limit). The kernel's own limit per
 /// user is often 8,192.

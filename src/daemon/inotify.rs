@@ -255,7 +255,7 @@ const LONGEST_NAME: usize = 4095;
 
 #[cfg(test)]
 mod tests {
-    use std::fs::File;
+    use std::fs::{self, File};
 
     use mio::Poll;
 
@@ -280,5 +280,61 @@ mod tests {
             assert!(reads == 1 || count > 15, "{reads}");
             assert!(!inotify.read(&mut |event| panic!("{event:?}")).unwrap());
         }
+    }
+
+    /// The watches of roots that are reported as moved.
+    fn moved(inotify: &mut Inotify) -> Vec<WatchId> {
+        let mut moved = Vec::new();
+        let mut note = |event| {
+            if let Event::Moved { watch } = event {
+                moved.push(watch);
+            }
+        };
+        while inotify.read(&mut note).unwrap() {}
+        moved
+    }
+
+    #[test]
+    fn two_roots_in_one_directory_share_its_watch_until_neither_has_its_name_there() {
+        let poll = Poll::new().unwrap();
+        let mut inotify = Inotify::new(poll.registry().try_clone().unwrap(), Token(0));
+        let dir = tempfile::tempdir().unwrap();
+        let (above, away) = (dir.path().join("above"), dir.path().join("away"));
+        let (a, b) = (above.join("a"), above.join("b"));
+        for root in [&a, &b] {
+            fs::create_dir_all(root).unwrap();
+        }
+        let [_, of_b] = [&a, &b].map(|root| inotify.watch(root, Place::Root).unwrap());
+        let shared = inotify.roots[&b].above;
+        // Scanned again, both are watched for their names as before.
+        inotify.watch(&a, Place::Root).unwrap();
+        inotify.watch(&b, Place::Root).unwrap();
+        assert_eq!(moved(&mut inotify), []);
+        fs::rename(&b, above.join("c")).unwrap();
+        assert!(moved(&mut inotify).contains(&of_b));
+        fs::rename(above.join("c"), &b).unwrap();
+        moved(&mut inotify);
+
+        // One root is in another directory by now: the other one keeps the watch.
+        fs::rename(&above, &away).unwrap();
+        fs::create_dir_all(&a).unwrap();
+        inotify.watch(&a, Place::Root).unwrap();
+        assert!(inotify.descriptors.contains_key(&shared));
+        fs::create_dir(&b).unwrap();
+        inotify.watch(&b, Place::Root).unwrap();
+        assert!(!inotify.descriptors.contains_key(&shared));
+    }
+
+    #[test]
+    fn used_up_watches_are_told_from_other_errors_and_have_their_remedy() {
+        let error = |errno: Errno| cannot_watch(&io::Error::from(errno));
+        let used_up = error(Errno::ENOSPC);
+        assert_eq!(used_up, Problem::NotWatched(Obstacle::WatchesUsedUp));
+        assert!(used_up.remedy().contains("fs.inotify.max_user_watches"));
+        let instances = cannot_start(&io::Error::from(Errno::EMFILE));
+        assert!(instances.remedy().contains("fs.inotify.max_user_instances"));
+        assert_eq!(error(Errno::ENOENT), Problem::Missing);
+        assert_eq!(error(Errno::ENOTDIR), Problem::NotADirectory);
+        assert_eq!(error(Errno::EACCES), Problem::NotWatched(Obstacle::Denied));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::mounts::Mounts;
 use super::scan::Names;
@@ -13,9 +14,16 @@ pub(super) struct Listings {
     open: Vec<(Arc<Path>, Names)>,
     /// How many names were read so far.
     read: usize,
+    /// Until when names are read.
+    until: Option<Instant>,
 }
 
 impl Listings {
+    /// Sets until when names are read.
+    pub(super) fn set_until(&mut self, until: Option<Instant>) {
+        self.until = until;
+    }
+
     /// Lists a directory from its beginning.
     pub(super) fn begin(&mut self, dir: &Arc<Path>, mounts: &Mounts) -> Result<Listing, Problem> {
         self.close(dir);
@@ -47,7 +55,7 @@ impl Listings {
         mounts: &Mounts,
     ) -> Result<Listing, Problem> {
         let before = names.count();
-        let piece = names.next_piece(mounts);
+        let piece = names.next_piece(self.until, mounts);
         self.read += names.count() - before;
         if matches!(&piece, Ok(listing) if listing.rest == Rest::Follows) {
             self.open.push((dir, names));

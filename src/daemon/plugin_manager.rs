@@ -307,7 +307,9 @@ impl PluginManager {
                     path,
                     identity,
                 } => {
-                    let input = match self.dial(link, &path, identity) {
+                    let dialled = self.dial(link, &path, identity);
+                    self.note_refusal(&path, dialled.as_ref().err(), now);
+                    let input = match dialled {
                         Ok(process) => manager::Input::Connected { link, process },
                         Err(error) => manager::Input::DialFailed { link, error },
                     };

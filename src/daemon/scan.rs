@@ -7,6 +7,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 use nix::errno::Errno;
 use rustix::fs::FileType;
@@ -153,9 +154,9 @@ fn can_answer(dir: &Path, mounts: &Mounts) -> Result<(), Problem> {
 /// Lists a directory as a whole.
 pub(super) fn list(dir: &Path, mounts: &Mounts) -> Result<Listing, Problem> {
     let mut names = Names::open(dir)?;
-    let mut whole = names.next_piece(mounts)?;
+    let mut whole = names.next_piece(None, mounts)?;
     while whole.rest == Rest::Follows {
-        let piece = names.next_piece(mounts)?;
+        let piece = names.next_piece(None, mounts)?;
         whole.entries.extend(piece.entries);
         whole.rest = piece.rest;
     }
@@ -182,10 +183,19 @@ impl Names {
         self.count
     }
 
-    /// Reads and examines the next names, as many as are listed at once.
-    pub(super) fn next_piece(&mut self, mounts: &Mounts) -> Result<Listing, Problem> {
+    /// Reads and examines the next names: as many as are listed at once, or fewer if the time is
+    /// over.
+    pub(super) fn next_piece(
+        &mut self,
+        until: Option<Instant>,
+        mounts: &Mounts,
+    ) -> Result<Listing, Problem> {
         let mut entries = Vec::new();
-        for _ in 0..config::LISTED_AT_ONCE {
+        for n in 0..config::LISTED_AT_ONCE {
+            let is_looked_up = n % NAMES_PER_LOOK_AT_THE_CLOCK == NAMES_PER_LOOK_AT_THE_CLOCK - 1;
+            if is_looked_up && until.is_some_and(|until| until <= Instant::now()) {
+                break;
+            }
             let Some(entry) = self.names.next() else {
                 return Ok(piece(entries, Rest::None));
             };
@@ -232,6 +242,9 @@ fn cannot_read(error: &io::Error) -> Problem {
         _ => Problem::NotRead(obstacle(error)),
     }
 }
+
+/// How many names are read between two looks at the clock.
+const NAMES_PER_LOOK_AT_THE_CLOCK: usize = 16;
 
 /// The mode of a plugins directory that had to be created (kubelet's root set-up: the same).
 const MODE: u32 = 0o750;
@@ -302,7 +315,7 @@ mod tests {
         let (mut seen, mut lengths) = (Vec::new(), Vec::new());
         loop {
             let before = open.count();
-            let piece = open.next_piece(&Mounts::default()).unwrap();
+            let piece = open.next_piece(None, &Mounts::default()).unwrap();
             lengths.push(open.count() - before);
             seen.extend(
                 piece
@@ -318,7 +331,15 @@ mod tests {
         seen.sort_by(|a, b| a.name.cmp(&b.name));
         let expected = names.iter().map(|name| format!("d{name}"));
         assert!(seen.iter().map(|it| it.name.to_str().unwrap()).eq(expected));
-        assert_eq!(lengths, [256, 256, 256, 256, 176]);
+        let (last, others) = lengths.split_last().unwrap();
+        assert!(others.iter().all(|it| *it == config::LISTED_AT_ONCE));
+        assert_eq!(*last, 1200 % config::LISTED_AT_ONCE);
+        let mut hurried = Names::open(dir.path()).unwrap();
+        let rest = hurried
+            .next_piece(Some(Instant::now()), &Mounts::default())
+            .unwrap()
+            .rest;
+        assert_eq!((hurried.count(), rest), (15, Rest::Follows));
         let mut whole = list(dir.path(), &Mounts::default()).unwrap();
         whole.entries.retain(|it| it.kind == Kind::Directory);
         assert_eq!((whole.entries.len(), whole.rest), (600, Rest::None));

@@ -51,10 +51,10 @@ impl Child {
         }
     }
 
-    /// Returns the path of a socket.
-    pub(super) fn into_socket(self) -> Option<Arc<Path>> {
+    /// Returns the path and the identity of a socket.
+    pub(super) fn into_socket(self) -> Option<(Arc<Path>, Identity)> {
         match self {
-            Self::Socket { path, .. } => Some(path),
+            Self::Socket { path, identity, .. } => Some((path, identity)),
             Self::Directory { .. } => None,
         }
     }

@@ -361,8 +361,7 @@ impl Watch {
             (Some(Child::Socket { identity, path, .. }), Kind::Socket(seen)) => {
                 if *identity != seen {
                     let path = Arc::clone(path);
-                    self.renew(dir, name, path, seen);
-                    return Ok(());
+                    return self.renew(dir, name, path, seen, now);
                 }
                 self.tree.set_listed(dir, name);
             }

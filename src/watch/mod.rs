@@ -47,7 +47,9 @@ mod output;
 mod path;
 mod pauses;
 mod problem;
+mod sockets;
 mod tree;
+mod wanted;
 
 #[cfg(test)]
 mod tests;
@@ -68,9 +70,10 @@ pub use self::identity::{Entry, Identity, Kind, Listing, Rest};
 use self::listed::Listings;
 pub use self::output::{Output, Place, Report};
 use self::path::{Joint, split};
-use self::pauses::{Pauses, Rule};
+use self::pauses::Pauses;
 pub use self::problem::{Obstacle, Problem};
 use self::tree::{Removed, Tree};
+use self::wanted::{AT_ONCE, DOUBTS, LOOKS, SCANS};
 
 /// The plugin sockets below a set of directories, as far as is known.
 #[derive(Debug)]
@@ -83,7 +86,13 @@ pub struct Watch {
     doubts: Pauses,
     /// The directories that are scanned.
     scans: Pauses,
+    /// The known names to which something happens.
+    looks: Pauses,
     listings: Listings,
+    /// The directories that are still to be scanned of all, the next one last.
+    unscanned: Vec<Arc<Path>>,
+    /// Whether all are to be scanned once more then.
+    is_all_again: bool,
     /// When the directories with a problem are tried again; `None` while there are none.
     retry_at: Option<Time>,
     /// When everything is scanned although nothing was heard; `None` while there is nothing.
@@ -118,6 +127,14 @@ pub enum Input {
         /// What is there.
         kind: Kind,
     },
+    /// Nothing listens on the socket at this path, or something does again. One on which nothing
+    /// listens makes room for others when there are too many.
+    Refused {
+        /// The path.
+        path: Arc<Path>,
+        /// Whether nothing listens.
+        is_refused: bool,
+    },
     /// Something else was met at this path than was last reported.
     Doubted {
         /// The path.
@@ -141,7 +158,10 @@ impl Watch {
             expected: Expected::default(),
             doubts: Pauses::new(DOUBTS),
             scans: Pauses::new(SCANS),
+            looks: Pauses::new(LOOKS),
             listings: Listings::default(),
+            unscanned: Vec::new(),
+            is_all_again: false,
             retry_at: None,
             resync_at: None,
         };
@@ -175,6 +195,7 @@ impl Watch {
             Input::Looked { path, kind } => {
                 self.on_looked(&path, kind, now);
             }
+            Input::Refused { path, is_refused } => self.tree.set_refused(&path, is_refused),
             Input::Doubted { path } => {
                 if self.doubts.ask(&path, now) {
                     self.look(path);
@@ -197,18 +218,18 @@ impl Watch {
             self.resync_at = Some(now + config::RESYNC_INTERVAL);
             self.scans.forget_calm(now);
             self.doubts.forget_calm(now);
-            for dir in self.tree.paths() {
-                let place = self.place(&dir);
-                self.want_scan(dir, place);
-            }
+            self.looks.forget_calm(now);
+            self.tree.forget_yielded();
+            self.rescan_all(now);
         }
+        self.rescan_some(now);
         if self.retry_at.is_some_and(|at| at <= now) {
-            self.retry_at = None;
-            for (dir, place) in self.tree.worth_retrying() {
+            for (dir, place) in self.tree.take_retries(now, AT_ONCE) {
                 self.want_scan(dir, place);
             }
+            self.retry_at = self.tree.next_retry();
         }
-        for dir in self.scans.take_due(now) {
+        for dir in self.scans.take_due(now, AT_ONCE) {
             let place = self.place(&dir);
             if self.listings.is_open(&dir) {
                 self.listings.repeat(&dir);
@@ -216,7 +237,10 @@ impl Watch {
                 self.want_scan(dir, place);
             }
         }
-        for path in self.doubts.take_due(now) {
+        for path in self.looks.take_due(now, AT_ONCE) {
+            self.look(path);
+        }
+        for path in self.doubts.take_due(now, AT_ONCE) {
             self.look(path);
         }
         self.check_invariants();
@@ -224,8 +248,10 @@ impl Watch {
 
     /// When to call [`Watch::handle_timeout`]; `None` before anything was scanned.
     pub fn poll_timeout(&self) -> Option<Time> {
-        let pauses = [self.doubts.poll_timeout(), self.scans.poll_timeout()];
-        let times = [self.retry_at, self.resync_at].into_iter().chain(pauses);
+        let pauses = [&self.doubts, &self.scans, &self.looks].map(Pauses::poll_timeout);
+        let rest = (!self.unscanned.is_empty()).then_some(Time::ZERO);
+        let times = [self.retry_at, self.resync_at, rest];
+        let times = times.into_iter().chain(pauses);
         times.flatten().min()
     }
 
@@ -240,12 +266,12 @@ impl Watch {
         self.outputs.len()
     }
 
-    /// The next thing to do.
+    /// The next thing to do; `None` if there is nothing, or much that need not be done any more.
     pub fn poll_output(&mut self) -> Option<Output> {
         if self.outputs.is_empty() {
             self.outputs.shrink_to(config::KEPT_QUEUE);
         }
-        loop {
+        for _ in 0..AT_ONCE {
             if self.outputs.is_empty() || self.listings.is_turn() {
                 if let Some(dir) = self.listings.go_on() {
                     return Some(Output::List { dir });
@@ -260,6 +286,7 @@ impl Watch {
                 output => return Some(output),
             }
         }
+        None
     }
 
     fn on_event(&mut self, event: Event, now: Time) {
@@ -269,7 +296,7 @@ impl Watch {
                 name,
                 is_directory,
             } => self.on_appeared(watch, &name, is_directory, now),
-            Event::Vanished { watch, name } => self.on_vanished(watch, &name),
+            Event::Vanished { watch, name } => self.on_vanished(watch, &name, now),
             Event::Moved { watch } => {
                 if let Some(dir) = self.tree.watched_by(watch) {
                     self.rescan(dir, now);
@@ -295,7 +322,11 @@ impl Watch {
         }
         let path = self.joint.join(&dir, name);
         if !is_directory {
-            self.look(path);
+            if self.is_known(&dir, name) {
+                self.look_again(path, now);
+            } else {
+                self.look(path);
+            }
         } else if self.tree.contains(&path) {
             self.rescan(path, now); // Seen by a scan already, or another directory by now.
         } else {
@@ -304,16 +335,19 @@ impl Watch {
     }
 
     /// What vanished may have come back, or made way for something else: only a look can tell.
-    fn on_vanished(&mut self, watch: WatchId, name: &OsStr) {
+    fn on_vanished(&mut self, watch: WatchId, name: &OsStr, now: Time) {
         let Some(dir) = self.tree.watched_by(watch) else {
             return;
         };
         let path = self.joint.join(&dir, name);
-        let children = self.tree.children(&dir);
-        let is_known = children.is_some_and(|children| children.get(name).is_some());
-        if is_known || !self.expected.below(&path).is_empty() {
-            self.look(path);
+        if self.is_known(&dir, name) || !self.expected.below(&path).is_empty() {
+            self.look_again(path, now);
         }
+    }
+
+    fn is_known(&self, dir: &Path, name: &OsStr) -> bool {
+        let children = self.tree.children(dir);
+        children.is_some_and(|children| children.get(name).is_some())
     }
 
     fn on_looked(&mut self, path: &Arc<Path>, kind: Kind, now: Time) {
@@ -379,8 +413,7 @@ impl Watch {
             }
             (Some(Child::Socket { path, .. }), Kind::Socket(identity)) => {
                 let path = Arc::clone(path);
-                self.renew(dir, name, path, identity);
-                Ok(())
+                self.renew(dir, name, path, identity, now)
             }
             (known, kind) => {
                 if known.is_some() {
@@ -392,18 +425,37 @@ impl Watch {
     }
 
     /// Another socket is at a path than before.
-    fn renew(&mut self, dir: &Path, name: &OsStr, path: Arc<Path>, identity: Identity) {
-        self.tree.renew_socket(dir, name, identity);
-        self.outputs.push_back(Output::Found { path, identity });
+    fn renew(
+        &mut self,
+        dir: &Path,
+        name: &OsStr,
+        path: Arc<Path>,
+        identity: Identity,
+        now: Time,
+    ) -> Result<(), Problem> {
+        let renewed = self.tree.renew_socket(dir, name, identity);
+        match renewed {
+            Ok(()) => self.outputs.push_back(Output::Found { path, identity }),
+            // What was known is not there any more, and what is there is ignored.
+            Err(_) => self.leave(dir, name, now),
+        }
+        renewed
     }
 
     /// Adds what is at a path in a directory, which is free.
     fn add(&mut self, dir: &Path, path: Arc<Path>, kind: Kind, now: Time) -> Result<(), Problem> {
         match kind {
             Kind::Socket(identity) => {
-                self.tree.add_socket(dir, Arc::clone(&path), identity)?;
+                let added = self.tree.add_socket(dir, Arc::clone(&path), identity);
+                if let Err(problem) = &added {
+                    let victim = self.tree.victim(dir, identity, problem);
+                    self.make_room(&victim.ok_or_else(|| problem.clone())?, problem, now);
+                    self.tree.add_socket(dir, Arc::clone(&path), identity)?;
+                }
                 self.expected.remove(&path);
                 self.outputs.push_back(Output::Found { path, identity });
+                // There was room, but something else is ignored instead.
+                added?;
             }
             Kind::Directory => {
                 self.tree.add_directory(dir, Arc::clone(&path))?;
@@ -412,6 +464,20 @@ impl Watch {
             Kind::Other | Kind::Unknown => {}
         }
         Ok(())
+    }
+
+    /// Has a socket on which nothing listens make room for another one. The next scan of its
+    /// directory finds it again.
+    fn make_room(&mut self, victim: &Arc<Path>, problem: &Problem, now: Time) {
+        log::debug!(
+            "{}: makes room: nothing listens on it",
+            escape::path(victim)
+        );
+        let (dir, name) = split(victim);
+        self.leave(dir, name, now);
+        if self.tree.problem(dir).is_none() {
+            self.set_problem(dir, Some(problem.clone()), now);
+        }
     }
 
     /// A name is no longer there; a directory takes everything below it along.
@@ -456,8 +522,15 @@ impl Watch {
     }
 
     fn set_problem(&mut self, dir: &Path, problem: Option<Problem>, now: Time) {
-        if problem.as_ref().is_some_and(Problem::is_worth_retrying) && self.retry_at.is_none() {
-            self.retry_at = Some(now + config::WATCH_RETRY);
+        match problem.as_ref().filter(|it| it.is_worth_retrying()) {
+            Some(problem) => {
+                let latest = now + config::WATCH_RETRY;
+                let tick = self.retry_at.filter(|at| now < *at && *at <= latest);
+                let tick = tick.unwrap_or(latest);
+                let at = self.tree.retry(dir, problem.is_limit(), tick, now);
+                self.retry_at = Some(self.retry_at.map_or(at, |next| next.min(at)));
+            }
+            None => self.tree.do_not_retry(dir),
         }
         if self.tree.problem(dir) == problem.as_ref() {
             return;
@@ -475,55 +548,11 @@ impl Watch {
         }
     }
 
-    fn rescan_all(&mut self, now: Time) {
-        for dir in self.tree.paths() {
-            self.rescan(dir, now);
-        }
-    }
-
-    fn rescan(&mut self, dir: Arc<Path>, now: Time) {
-        let place = self.place(&dir);
-        self.scan(dir, place, now);
-    }
-
-    fn place(&self, dir: &Path) -> Place {
-        if self.tree.is_root(dir) {
-            Place::Root
-        } else {
-            Place::Below
-        }
-    }
-
-    /// Has a path looked at. A look that is still to come serves for all that has happened before.
-    fn look(&mut self, path: Arc<Path>) {
-        let is_this = |output: &Output| matches!(output, Output::Look { path: it } if *it == path);
-        if !self.outputs.iter().rev().take(LAST_LOOKS).any(is_this) {
-            self.outputs.push_back(Output::Look { path });
-        }
-    }
-
-    /// Has a directory scanned because something happened to it: at once, unless that was so a
-    /// moment ago, or it is being listed.
-    fn scan(&mut self, dir: Arc<Path>, place: Place, now: Time) {
-        if self.listings.is_open(&dir) {
-            self.listings.repeat(&dir);
-        } else if self.scans.ask(&dir, now) {
-            self.want_scan(dir, place);
-        }
-    }
-
-    /// Has a directory scanned, unless it is about to be, or is being listed.
-    fn want_scan(&mut self, dir: Arc<Path>, place: Place) {
-        if !self.listings.is_open(&dir) && !self.tree.set_scan_wanted(&dir, true) {
-            self.outputs.push_back(Output::Scan { dir, place });
-        }
-    }
-
     /// Holds in unit tests only: the walk over the whole tree costs more than any event.
+    #[cfg_attr(not(test), expect(clippy::unused_self, reason = "it is for tests"))]
     fn check_invariants(&self) {
-        if cfg!(test) {
-            self.tree.check_invariants();
-        }
+        #[cfg(test)]
+        self.tree.check_invariants();
     }
 }
 
@@ -532,29 +561,6 @@ const HIDDEN: &str = "the name begins with a dot";
 
 /// Why a path is ignored.
 const OTHER: &str = "it is not a socket, or nothing exists there any more";
-
-/// Paths whose identity is doubted. inotify reports names that come and go, not a change of the
-/// file behind a name: a link that leads to another socket than before, or, on a file system
-/// without birth times, a socket whose modification time is set. A dial notices, and the path is
-/// examined again.
-const DOUBTS: Rule = Rule {
-    least: config::DOUBT_PAUSE,
-    most: config::RESYNC_INTERVAL,
-    calm: config::DOUBT_FORGOTTEN,
-    paths: config::MAX_SOCKETS,
-};
-
-/// Directories that are scanned because something happens to them.
-const SCANS: Rule = Rule {
-    least: config::SCAN_PAUSE,
-    most: config::MAX_SCAN_PAUSE,
-    calm: config::SCAN_CALM,
-    paths: 2 * config::MAX_DIRECTORIES,
-};
-
-/// How many outputs are searched for a look at the same path, from the last one backwards: enough
-/// for a few names that come and go.
-const LAST_LOOKS: usize = 16;
 
 /// The roots without those that a scan of another one reaches anyway, and without repetitions.
 fn without_covered(roots: impl IntoIterator<Item = PathBuf>) -> Vec<Arc<Path>> {

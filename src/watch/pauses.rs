@@ -123,12 +123,12 @@ impl Pauses {
         pending.map(|pause| pause.end).min()
     }
 
-    /// Takes the paths that are due by `now`.
-    pub(super) fn take_due(&mut self, now: Time) -> Vec<Arc<Path>> {
+    /// Takes paths that are due by `now`, at most so many.
+    pub(super) fn take_due(&mut self, now: Time, most: usize) -> Vec<Arc<Path>> {
         let mut due = Vec::new();
         if self.pending > 0 {
             for (path, pause) in self.by_path.iter_mut() {
-                if pause.is_pending && pause.end <= now {
+                if pause.is_pending && pause.end <= now && due.len() < most {
                     *pause = pause.after(now, self.rule.most);
                     due.push(path.clone());
                 }
@@ -174,7 +174,7 @@ mod tests {
         let mut served = Vec::new();
         for ms in begin..end {
             let now = Time::from_millis(ms);
-            let is_due = pauses.take_due(now).iter().any(|due| due == path);
+            let is_due = pauses.take_due(now, 3).iter().any(|due| due == path);
             if is_due || pauses.ask(path, now) {
                 served.push(ms);
             }
@@ -218,7 +218,8 @@ mod tests {
         assert!(!pauses.ask(&path, Time::from_millis(1050)));
         assert_eq!(pauses.poll_timeout(), Some(Time::from_millis(1100)));
         let due = Time::from_millis(1100);
-        assert_eq!(pauses.take_due(due), std::slice::from_ref(&path));
+        assert_eq!(pauses.take_due(due, 0), []);
+        assert_eq!(pauses.take_due(due, 1), std::slice::from_ref(&path));
         assert_eq!(pauses.poll_timeout(), None);
     }
 

@@ -31,6 +31,11 @@ pub enum Problem {
     TooDeep,
     /// There are too many plugin sockets in all; those in it that came last are ignored.
     TooManySockets,
+    /// There are more plugin sockets than this in its part of the tree: a root, or a directory
+    /// right below one with all that is below it. Those that came last are ignored.
+    TooManySocketsBelow(usize),
+    /// Too many links lead to a socket in it; those that came last are ignored.
+    TooManyLinks,
     /// There are too many directories in all; those in it that came last are ignored.
     TooManyDirectories,
     /// It holds too many names to look at all of them.
@@ -63,6 +68,18 @@ impl Problem {
         )
     }
 
+    /// Returns whether a limit is exceeded: that may last.
+    pub(super) fn is_limit(&self) -> bool {
+        matches!(
+            self,
+            Self::TooManySockets
+                | Self::TooManySocketsBelow(_)
+                | Self::TooManyLinks
+                | Self::TooManyDirectories
+                | Self::TooManyNames
+        )
+    }
+
     /// Whether the directory, and so everything in it, is no longer there.
     pub(super) fn means_gone(&self) -> bool {
         matches!(
@@ -87,6 +104,8 @@ impl Problem {
             | Self::MayNotAnswer(_)
             | Self::TooDeep
             | Self::TooManySockets
+            | Self::TooManySocketsBelow(_)
+            | Self::TooManyLinks
             | Self::TooManyDirectories
             | Self::TooManyNames => false,
         }
@@ -105,9 +124,11 @@ impl Problem {
             Self::MayNotAnswer(_) => "use a local file system there, or name the directory, too",
             Self::SameAs(_) => "name each directory once",
             Self::TooDeep => "move the sockets further up",
-            Self::TooManySockets | Self::TooManyDirectories | Self::TooManyNames => {
-                "remove what does not belong there"
-            }
+            Self::TooManySockets
+            | Self::TooManySocketsBelow(_)
+            | Self::TooManyLinks
+            | Self::TooManyDirectories
+            | Self::TooManyNames => "remove what does not belong there",
         }
     }
 }
@@ -164,6 +185,16 @@ impl fmt::Display for Problem {
                 f,
                 "there are more than {} plugin sockets; the rest is ignored",
                 config::MAX_SOCKETS
+            ),
+            Self::TooManySocketsBelow(most) => write!(
+                f,
+                "there are more than {most} plugin sockets in this part of the tree; the rest is \
+                 ignored"
+            ),
+            Self::TooManyLinks => write!(
+                f,
+                "more than {} links lead to a plugin socket; the rest is ignored",
+                config::MAX_LINKS
             ),
             Self::TooManyDirectories => write!(
                 f,

@@ -1,6 +1,7 @@
 //! The watch, told as timelines: what happened, and what it wants done, silence included.
 
 mod exchange;
+mod limits;
 mod pieces;
 mod restart;
 mod trouble;

@@ -7,12 +7,16 @@
 use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use litemap::LiteMap;
 
 use super::children::{Child, Children};
+use super::path::split;
+use super::sockets::Sockets;
 use super::{Identity, Place, Problem, WatchId};
 use crate::config;
+use crate::time::Time;
 
 /// All directories by path, all watches by number.
 #[derive(Debug, Default)]
@@ -20,7 +24,7 @@ pub(super) struct Tree {
     /// Boxed, because a directory that is added moves those behind it.
     dirs: LiteMap<Arc<Path>, Box<Dir>>,
     watched: LiteMap<WatchId, Arc<Path>>,
-    sockets: usize,
+    sockets: Sockets,
     /// How many directories were found to be another one under another path.
     same: usize,
 }
@@ -32,6 +36,9 @@ struct Dir {
     depth: usize,
     watch: Option<WatchId>,
     problem: Option<Problem>,
+    /// When it is tried again, and the pause until then if that is to double.
+    retry_at: Option<Time>,
+    retry_pause: Duration,
     /// Whether the problem was made known.
     is_problem_told: bool,
     /// Whether it was listed before.
@@ -59,6 +66,8 @@ impl Dir {
             depth,
             watch: None,
             problem: None,
+            retry_at: None,
+            retry_pause: Duration::ZERO,
             is_problem_told: false,
             is_listed: false,
             is_scan_wanted: false,
@@ -95,20 +104,46 @@ impl Tree {
         self.dirs.keys().map(Arc::clone).collect()
     }
 
-    /// The directories whose problem may be over by now, and how to look at them.
-    pub(super) fn worth_retrying(&self) -> Vec<(Arc<Path>, Place)> {
-        let troubled = self.dirs.iter().filter(|(_, dir)| {
-            let problem = dir.problem.as_ref();
-            problem.is_some_and(Problem::is_worth_retrying)
-        });
-        let look = |path: &Arc<Path>, depth: usize| {
-            let place = match depth {
-                0 => Place::MissingRoot,
-                _ => Place::Below,
-            };
-            (Arc::clone(path), place)
+    /// Takes directories that are to be tried again by `now`, at most so many, and how to look at
+    /// them.
+    pub(super) fn take_retries(&mut self, now: Time, most: usize) -> Vec<(Arc<Path>, Place)> {
+        let mut due = Vec::new();
+        for (path, dir) in self.dirs.iter_mut() {
+            if dir.retry_at.is_some_and(|at| at <= now) && due.len() < most {
+                dir.retry_at = None;
+                let place = match dir.depth {
+                    0 => Place::MissingRoot,
+                    _ => Place::Below,
+                };
+                due.push((Arc::clone(path), place));
+            }
+        }
+        due
+    }
+
+    /// Returns when the next directory is to be tried again.
+    pub(super) fn next_retry(&self) -> Option<Time> {
+        self.dirs.values().filter_map(|dir| dir.retry_at).min()
+    }
+
+    /// Notes that a directory is to be tried again: on the common tick, or, if a limit is exceeded
+    /// there, after a pause that doubles. Returns when.
+    pub(super) fn retry(&mut self, dir: &Path, is_limited: bool, tick: Time, now: Time) -> Time {
+        let Some(dir) = self.dirs.get_mut(dir) else {
+            return tick;
         };
-        troubled.map(|(path, dir)| look(path, dir.depth)).collect()
+        let pause = (dir.retry_pause * 2).clamp(config::WATCH_RETRY, config::MAX_WATCH_RETRY);
+        dir.retry_pause = if is_limited { pause } else { Duration::ZERO };
+        let at = if is_limited { now + pause } else { tick };
+        dir.retry_at = Some(at);
+        at
+    }
+
+    /// Notes that a directory need not be tried again.
+    pub(super) fn do_not_retry(&mut self, dir: &Path) {
+        if let Some(dir) = self.dirs.get_mut(dir) {
+            (dir.retry_at, dir.retry_pause) = (None, Duration::ZERO);
+        }
     }
 
     pub(super) fn problem(&self, dir: &Path) -> Option<&Problem> {
@@ -230,31 +265,94 @@ impl Tree {
         path: Arc<Path>,
         identity: Identity,
     ) -> Result<(), Problem> {
-        if self.sockets >= config::MAX_SOCKETS {
-            return Err(Problem::TooManySockets);
-        }
+        let (top, is_root) = self.top_of(dir).ok_or(Problem::Missing)?;
+        self.sockets.add(&top, is_root, identity)?;
         let parent = self.dirs.get_mut(dir).ok_or(Problem::Missing)?;
         parent.children.insert(Child::Socket {
             path,
             identity,
             is_listed: true,
         });
-        self.sockets += 1;
         Ok(())
     }
 
-    /// Gives a known socket another identity.
-    pub(super) fn renew_socket(&mut self, dir: &Path, name: &OsStr, seen: Identity) {
+    /// Returns the directory on top of the part of the tree that a directory belongs to: a root,
+    /// which is a part without what is below its directories, or the directory right below a root.
+    /// Whether it is a root is the second.
+    fn top_of(&self, dir: &Path) -> Option<(Arc<Path>, bool)> {
+        let place = self.dirs.find_index(dir).ok()?;
+        let (path, found) = self.dirs.get_indexed(place)?;
+        let top = match found.depth {
+            0 | 1 => Some(Arc::clone(path)),
+            depth => self.known(dir.ancestors().nth(depth - 1)?),
+        };
+        top.map(|top| (top, found.depth == 0))
+    }
+
+    /// Returns the socket that makes room for another one in a directory, after this problem.
+    pub(super) fn victim(
+        &mut self,
+        dir: &Path,
+        identity: Identity,
+        problem: &Problem,
+    ) -> Option<Arc<Path>> {
+        let (top, _) = self.top_of(dir)?;
+        let victim = self.sockets.victim(&top, identity, problem)?;
+        let (dir, name) = split(&victim);
+        if let Some(Child::Socket { identity, .. }) = self.dirs.get(dir)?.children.get(name) {
+            self.sockets.set_yielded(*identity);
+        }
+        Some(victim)
+    }
+
+    /// Has the sockets that made room take the places of others again, if no other one waits.
+    pub(super) fn forget_yielded(&mut self) {
+        self.sockets.forget_yielded();
+    }
+
+    /// Notes whether nothing listens on a known socket.
+    pub(super) fn set_refused(&mut self, path: &Arc<Path>, is_refused: bool) {
+        if !is_refused && !self.sockets.is_any_refused() {
+            return;
+        }
+        let (dir, name) = split(path);
+        let Some((top, _)) = self.top_of(dir) else {
+            return;
+        };
+        let child = self.children(dir).and_then(|children| children.get(name));
+        if let (Some(Child::Socket { .. }), true) = (child, is_refused) {
+            self.sockets.set_refused(&top, path);
+        } else {
+            self.sockets.set_answering(&top, path);
+        }
+    }
+
+    /// Gives a known socket another identity. Fails if too many links lead to that one; the socket
+    /// stays what it was.
+    pub(super) fn renew_socket(
+        &mut self,
+        dir: &Path,
+        name: &OsStr,
+        seen: Identity,
+    ) -> Result<(), Problem> {
+        let (top, is_root) = self.top_of(dir).ok_or(Problem::Missing)?;
         let children = self.dirs.get_mut(dir).map(|dir| &mut dir.children);
         let child = children.and_then(|children| children.get_mut(name));
         if let Some(Child::Socket {
+            path,
             identity,
             is_listed,
-            ..
         }) = child
         {
+            self.sockets.remove(&top, path, *identity);
+            if let Err(problem) = self.sockets.add(&top, is_root, seen) {
+                // There was room for what was there before.
+                self.sockets.add(&top, is_root, *identity)?;
+                return Err(problem);
+            }
             (*identity, *is_listed) = (seen, true);
         }
+        Ok(())
     }
 
     /// Adds an empty directory at a path in a directory, which is free.
@@ -281,11 +379,15 @@ impl Tree {
         let mut removed = Removed::default();
         let children = self.dirs.get_mut(dir).map(|dir| &mut dir.children);
         match children.and_then(|children| children.remove(name)) {
-            Some(Child::Socket { path, .. }) => removed.sockets.push(path),
+            Some(Child::Socket { path, identity, .. }) => {
+                if let Some((top, _)) = self.top_of(dir) {
+                    self.sockets.remove(&top, &path, identity);
+                }
+                removed.sockets.push(path);
+            }
             Some(Child::Directory { path, .. }) => self.take(&path, false, &mut removed),
             None => {}
         }
-        self.sockets -= removed.sockets.len();
         removed
     }
 
@@ -301,7 +403,6 @@ impl Tree {
     pub(super) fn clear(&mut self, dir: &Path) -> Removed {
         let mut removed = Removed::default();
         self.take(dir, true, &mut removed);
-        self.sockets -= removed.sockets.len();
         removed
     }
 
@@ -312,7 +413,9 @@ impl Tree {
         };
         let from_top = self.dirs.keys().skip(start);
         let end = start + from_top.take_while(|it| it.starts_with(top)).count();
+        let is_root = self.is_root(top);
         let mut taken = vec![false; end - start];
+        let mut part = self.top_of(top).map(|(top, _)| top);
         let mut foreign = None::<Arc<Path>>;
         let dirs = self.dirs.iter_mut().skip(start);
         for (place, (path, dir)) in dirs.take(end - start).enumerate() {
@@ -324,8 +427,16 @@ impl Tree {
                 continue;
             }
             removed.watches.extend(dir.watch.take());
-            let sockets = dir.children.take().filter_map(Child::into_socket);
-            removed.sockets.extend(sockets);
+            // Below a root, each directory right below it is on top of a part.
+            if is_root && dir.depth == 1 {
+                part = Some(Arc::clone(path));
+            }
+            for (socket, identity) in dir.children.take().filter_map(Child::into_socket) {
+                if let Some(part) = &part {
+                    self.sockets.remove(part, &socket, identity);
+                }
+                removed.sockets.push(socket);
+            }
             if place > 0 || !is_top_kept {
                 let is_same = matches!(dir.problem, Some(Problem::SameAs(_)));
                 self.same -= usize::from(is_same);
@@ -357,6 +468,12 @@ impl Tree {
             .retain(|watch, _| sorted.binary_search(watch).is_err());
     }
 
+    #[cfg(test)]
+    pub(super) fn sockets(&self) -> &Sockets {
+        &self.sockets
+    }
+
+    #[cfg(test)]
     pub(super) fn check_invariants(&self) {
         let mut sockets = 0;
         for (path, dir) in &self.dirs {
@@ -377,7 +494,7 @@ impl Tree {
                 }
             }
         }
-        assert_eq!(sockets, self.sockets);
+        assert_eq!(sockets, self.sockets.counts().0);
         let watched = self.dirs.values().filter(|dir| dir.watch.is_some());
         assert_eq!(watched.count(), self.watched.len());
         let problems = self.dirs.values().map(|dir| &dir.problem);

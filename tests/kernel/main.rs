@@ -17,6 +17,7 @@ mod skip;
 mod watches;
 
 mod bare;
+mod crowds;
 mod exchange;
 mod limits;
 mod locks;

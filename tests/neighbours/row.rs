@@ -21,6 +21,8 @@ pub(crate) struct Row {
     /// What it did to the daemon before it was withstood.
     before: &'static str,
     options: Vec<OsString>,
+    /// What the attacker's directory holds before anything is measured.
+    prepare: fn(&Path),
     /// How often the honest plugin registers in peace, and how often under attack.
     rounds: usize,
 }
@@ -50,6 +52,7 @@ impl Row {
             name,
             before,
             options: Vec::new(),
+            prepare: |_| (),
             rounds: 100,
         }
     }
@@ -61,6 +64,13 @@ impl Row {
         options: impl IntoIterator<Item = S>,
     ) -> Self {
         self.options.extend(options.into_iter().map(Into::into));
+        self
+    }
+
+    /// Has the attacker's directory prepared before anything is measured.
+    #[allow(dead_code, reason = "not every row needs it")]
+    pub(crate) fn prepared(mut self, prepare: fn(&Path)) -> Self {
+        self.prepare = prepare;
         self
     }
 
@@ -90,6 +100,7 @@ impl Row {
         let mut daemon = Daemon::start(&self.options);
         let attacker = daemon.root().join("attacker");
         std::fs::create_dir(&attacker).unwrap();
+        (self.prepare)(&attacker);
         let peace = Times::measure(daemon.root(), "peace", self.rounds);
         daemon.longest_turn();
         let over = AtomicBool::new(false);

@@ -5,10 +5,14 @@
 //! events are left to the kernel, which limits how many it keeps.
 
 use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::PluginManager;
 use crate::config;
 use crate::daemon::scan;
+use crate::handler::DialError;
 use crate::manager;
 use crate::time::Time;
 use crate::watch::{self, Report};
@@ -29,11 +33,26 @@ impl PluginManager {
         Ok(())
     }
 
-    /// Does what the watch wants done, until that has used up `budget`, in names that were looked
-    /// at and the like. Returns what there is to report.
-    pub(super) fn follow_watch(&mut self, budget: usize, now: Time) -> Vec<Report> {
+    /// Tells the watch whether anything listens on a socket, unless its plugin is registered: that
+    /// one keeps its place.
+    pub(super) fn note_refusal(&mut self, path: &Arc<Path>, error: Option<&DialError>, now: Time) {
+        let is_refused = match error {
+            None => false,
+            Some(DialError::Refused) if self.manager.actual().get(path).is_none() => true,
+            Some(_) => return,
+        };
+        let path = Arc::clone(path);
+        let refused = watch::Input::Refused { path, is_refused };
+        self.watch.handle_input(refused, now);
+    }
+
+    /// Does what the watch wants done, until that has used up the budget. Returns what there is to
+    /// report.
+    pub(super) fn follow_watch(&mut self, budget: Budget, now: Time) -> Vec<Report> {
+        let until = budget.time.map(|time| Instant::now() + time);
+        self.listings.set_until(until);
         let (mut reports, mut used) = (Vec::new(), 0);
-        while used < budget {
+        while used < budget.names && until.is_none_or(|until| Instant::now() < until) {
             let Some(output) = self.watch.poll_output() else {
                 break;
             };
@@ -83,12 +102,27 @@ impl PluginManager {
     }
 }
 
-/// How much is done in one turn: two pieces of a listing, which is a millisecond or two.
-pub(super) const WATCH_BUDGET: usize = 2 * config::LISTED_AT_ONCE;
+/// How much is done at once.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Budget {
+    /// How many names are looked at, sockets found or lost, and the like.
+    names: usize,
+    /// For how long: a file system may be slow, or locked by those who change it.
+    time: Option<Duration>,
+}
+
+/// How much is done in one turn: some pieces of a listing, which take a millisecond as a rule.
+pub(super) const WATCH_BUDGET: Budget = Budget {
+    names: 8 * config::LISTED_AT_ONCE,
+    time: Some(Duration::from_millis(2)),
+};
 
 /// How much is done before the first turn, in which signals are read for the first time: enough for
 /// all sockets that may be there, and some ten milliseconds.
-pub(super) const START_BUDGET: usize = config::MAX_SOCKETS;
+pub(super) const START_BUDGET: Budget = Budget {
+    names: config::MAX_SOCKETS,
+    time: None,
+};
 
 /// What a scan costs beside the names: a few system calls.
 const SCAN_COST: usize = 7;
@@ -97,4 +131,4 @@ const SCAN_COST: usize = 7;
 const INOTIFY_READS: usize = 2;
 
 /// With how much left to do no events are read: what two turns do.
-const MAX_BACKLOG: usize = 2 * WATCH_BUDGET;
+const MAX_BACKLOG: usize = 2 * WATCH_BUDGET.names;

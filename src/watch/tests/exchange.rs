@@ -75,6 +75,27 @@ fn many_events_of_one_name_are_answered_by_one_look() {
 }
 
 #[test]
+fn a_known_name_to_which_something_happens_all_the_time_is_looked_at_after_pauses_that_double() {
+    let mut t = Timeline::scanned(&[("a", socket(1))]);
+    t.expect(&["found /p/a #1"]);
+    let mut looks = Vec::new();
+    for ms in 0..3000 {
+        t.now = Time::from_millis(ms);
+        t.watch.handle_timeout(t.now);
+        t.vanished(1, "a");
+        t.appeared(1, "a");
+        while t.watch.poll_output().is_some() {
+            looks.push(ms);
+            t.look("/p/a", socket(1));
+        }
+    }
+    assert_eq!(looks, [0, 1, 3, 7, 15, 31, 63, 127, 255, 511, 1023, 2023]);
+    t.tick();
+    t.expect(&["look at /p/a"]);
+    t.expect_rest();
+}
+
+#[test]
 fn two_sockets_that_change_places_are_found_again_and_not_lost() {
     let mut t = Timeline::scanned(&[("a", socket(1)), ("b", socket(2))]);
     t.expect(&["found /p/a #1", "found /p/b #2"]);
@@ -97,10 +118,12 @@ fn a_socket_renewed_and_renewed_back_is_found_each_time() {
     let mut t = Timeline::scanned(&[("a", socket(1))]);
     t.expect(&["found /p/a #1"]);
     for inode in [2, 1, 2] {
+        t.later();
         t.appeared(1, "a");
         t.expect(&["look at /p/a"]);
         t.look("/p/a", socket(inode));
         t.expect(&[&format!("found /p/a #{inode}")]);
+        t.later();
         t.appeared(1, "a");
         t.look("/p/a", socket(inode));
         t.expect(&["look at /p/a"]);

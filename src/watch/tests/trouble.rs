@@ -288,34 +288,6 @@ fn directories_below_the_depth_limit_are_reported_and_ignored() {
 }
 
 #[test]
-fn sockets_above_the_limit_are_reported_and_found_once_there_is_room() {
-    let names: Vec<String> = (0..config::MAX_SOCKETS)
-        .map(|n| format!("{n:06}"))
-        .collect();
-    let entries: Vec<(&str, Kind)> = names
-        .iter()
-        .map(|name| (name.as_str(), socket(1)))
-        .collect();
-    let mut t = Timeline::scanned(&entries);
-    while t.watch.poll_output().is_some() {}
-
-    t.look("/p/more", socket(2));
-    t.look("/p/still-more", socket(3));
-    t.expect(&["/p: there are more than 16384 plugin sockets; the rest is ignored"]);
-    t.vanished(1, "000000");
-    t.look_gone("/p/000000");
-    t.tick();
-    t.expect(&["look at /p/000000", "lost /p/000000", "create and scan /p"]);
-    let rest: Vec<_> = entries[1..]
-        .iter()
-        .copied()
-        .chain([("more", socket(2))])
-        .collect();
-    t.scan_ok("/p", 1, &rest);
-    t.expect(&["found /p/more #2", "/p: recovered"]);
-}
-
-#[test]
 fn names_missing_from_an_incomplete_listing_are_not_taken_for_gone() {
     let mut t = Timeline::scanned(&[("a", socket(1))]);
     t.expect(&["found /p/a #1"]);
