@@ -117,6 +117,18 @@ bench-peers: ## The same, with kubelet's own plugin manager beside it (needs Go)
 		PLUGIND_BENCH_KUBELET="$(CURDIR)/target/peers/kubelet" $(MAKE) bench; \
 	fi
 
+.PHONY: parity
+parity: ## Play scenarios against kubelet's own plugin manager and this one, and compare (needs Go)
+	$(NEEDS)
+	@if ! command -v go >/dev/null; then \
+		echo "parity: skipped: Go is not installed"; \
+	else \
+		set -ex; \
+		go build -C tests/peers/kubelet -trimpath -o "$(CURDIR)/target/peers/kubelet" .; \
+		PLUGIND_KUBELET="$(CURDIR)/target/peers/kubelet" \
+			$(CARGO) test --locked --test parity -- --nocapture; \
+	fi
+
 .PHONY: mistakes
 mistakes: ## Plant known mistakes in a copy of the source: do the simulation and the fuzz targets find all?
 	$(NEEDS)

@@ -27,7 +27,7 @@ main() {
 # Adds what one target needs. A target that is not named here needs no more than a shell.
 needs_of() {
 	case $1 in
-	build | run | demo | test | sim | soak | coverage | mistakes | proto | package | msrv) needs_cargo ;;
+	build | run | demo | test | sim | soak | coverage | mistakes | parity | proto | package | msrv) needs_cargo ;;
 	static | bench | neighbours) needs_cargo && needs_static ;;
 	lint) needs_cargo && needs_lints ;;
 	fuzz) needs_cargo && needs_fuzzer ;;

@@ -2,14 +2,20 @@
 // plugins of one type in one directory, for a handler that accepts everything. The benchmark holds
 // plugind against it.
 //
-//	kubelet DIR TYPE
+//	kubelet DIR TYPE [record]
+//
+// With "record", the handler writes each of its calls in a line of its own, and refuses plugins by
+// their names: the scenarios in tests/parity hold plugind against that.
 package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -20,15 +26,20 @@ import (
 )
 
 func main() {
-	if len(os.Args) != 3 {
-		fmt.Fprintln(os.Stderr, "usage: kubelet DIR TYPE")
+	records := len(os.Args) == 4 && os.Args[3] == "record"
+	if len(os.Args) != 3 && !records {
+		fmt.Fprintln(os.Stderr, "usage: kubelet DIR TYPE [record]")
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 
 	manager := pluginmanager.NewPluginManager(os.Args[1], record.NewFakeRecorder(0))
-	manager.AddHandler(os.Args[2], acceptAll{})
+	if records {
+		manager.AddHandler(os.Args[2], &recorder{refused: map[string]bool{}})
+	} else {
+		manager.AddHandler(os.Args[2], acceptAll{})
+	}
 	ready := config.NewSourcesReady(func(sets.Set[string]) bool { return true })
 	manager.Run(ctx, ready, ctx.Done())
 }
@@ -41,3 +52,38 @@ func (acceptAll) ValidatePlugin(string, string, []string) error { return nil }
 func (acceptAll) RegisterPlugin(string, string, []string, *time.Duration) error { return nil }
 
 func (acceptAll) DeRegisterPlugin(string, string) {}
+
+// recorder is a handler that writes down what it is asked. tests/parity/subject.rs has the same.
+type recorder struct {
+	mutex sync.Mutex
+	// refused has the names that were refused once.
+	refused map[string]bool
+}
+
+func (r *recorder) ValidatePlugin(name, endpoint string, versions []string) error {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	fmt.Println("validate", name, endpoint, strings.Join(versions, ","))
+	if strings.HasPrefix(name, "invalid") {
+		return errors.New("it is not acceptable")
+	}
+	return nil
+}
+
+func (r *recorder) RegisterPlugin(name, endpoint string, versions []string, _ *time.Duration) error {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	fmt.Println("register", name, endpoint, strings.Join(versions, ","))
+	isFirst := strings.HasPrefix(name, "once") && !r.refused[name]
+	r.refused[name] = true
+	if isFirst || strings.HasPrefix(name, "refused") {
+		return errors.New("it cannot be used")
+	}
+	return nil
+}
+
+func (r *recorder) DeRegisterPlugin(name, endpoint string) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	fmt.Println("deregister", name, endpoint)
+}

@@ -1,0 +1,81 @@
+//! The same scenarios against kubelet's own plugin manager and against this one: what plugins are
+//! told and what handlers are asked has to be equal, apart from the times.
+//!
+//! What differs on purpose is a row of the README's table "What a plugin can notice", and a
+//! scenario names its row; one that does not differ although it names a row fails, too.
+//! `make parity` builds kubelet's plugin manager and runs this.
+
+mod plugin;
+mod scenarios;
+#[path = "../support/skip.rs"]
+mod skip;
+mod stage;
+mod subject;
+
+#[path = "../peers/grpc.rs"]
+mod grpc;
+
+use std::path::PathBuf;
+use std::thread;
+
+use self::scenarios::{SCENARIOS, Scenario};
+use self::stage::{Seen, Stage};
+use self::subject::Which;
+
+#[test]
+fn plugins_and_handlers_see_what_they_see_with_kubelet() {
+    let Some(kubelet) = std::env::var_os("PLUGIND_KUBELET") else {
+        return skip::skip("kubelet's plugin manager is not installed");
+    };
+    let kubelet = PathBuf::from(kubelet);
+    let mut differences = Vec::new();
+    for scenarios in SCENARIOS.chunks(AT_ONCE) {
+        thread::scope(|scope| {
+            let kubelet = &kubelet;
+            let running: Vec<_> = scenarios
+                .iter()
+                .map(|scenario| scope.spawn(move || compare(scenario, kubelet)))
+                .collect();
+            differences.extend(running.into_iter().filter_map(|it| it.join().unwrap()));
+        });
+    }
+    println!(
+        "{} scenarios, {} differences",
+        SCENARIOS.len(),
+        differences.len()
+    );
+    assert!(differences.is_empty(), "{}", differences.join("\n\n"));
+}
+
+/// Plays a scenario against both. Returns how they differ, unless that is on purpose.
+fn compare(scenario: &Scenario, kubelet: &std::path::Path) -> Option<String> {
+    let [theirs, ours] = thread::scope(|scope| {
+        let subjects = [Which::Kubelet(kubelet), Which::Plugind];
+        let playing = subjects.map(|subject| scope.spawn(move || play(scenario, subject)));
+        playing.map(|it| it.join().unwrap())
+    });
+    let name = scenario.name;
+    match (theirs == ours, scenario.differs) {
+        (true, None) => None,
+        (false, Some(row)) if is_row(row) => None,
+        (false, Some(row)) => Some(format!("{name}: the README has no row {row:?}")),
+        (true, Some(row)) => Some(format!("{name}: no longer differs by {row:?}")),
+        (false, None) => Some(format!("{name}:\nkubelet {theirs:#?}\nplugind {ours:#?}")),
+    }
+}
+
+fn play(scenario: &Scenario, subject: Which<'_>) -> Seen {
+    let mut stage = Stage::new(subject);
+    (scenario.play)(&mut stage);
+    stage.end()
+}
+
+/// Whether the README's table has a row that begins with these words.
+fn is_row(words: &str) -> bool {
+    let readme = include_str!("../../README.md");
+    let row = format!("| {words} |");
+    readme.lines().any(|line| line.starts_with(&row))
+}
+
+/// How many scenarios are played at a time, each with a kubelet of its own.
+const AT_ONCE: usize = 16;

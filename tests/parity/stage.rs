@@ -1,0 +1,233 @@
+//! Where a scenario plays: a directory that one of the plugin managers watches, and its plugins.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use nix::sys::socket::{
+    self, AddressFamily, Backlog, SockFlag, SockType, UnixAddr, listen, socket,
+};
+use tempfile::TempDir;
+
+use crate::plugin::{Script, ScriptedPlugin};
+use crate::subject::{Subject, Which};
+
+/// A directory, who watches it, and who is in it.
+pub(crate) struct Stage<'a> {
+    dir: TempDir,
+    which: Which<'a>,
+    subject: Option<Subject>,
+    /// The plugin that tells when watching has begun.
+    first: Option<ScriptedPlugin>,
+    plugins: BTreeMap<String, ScriptedPlugin>,
+    bound: BTreeMap<String, OwnedFd>,
+    /// What plugins were told that have gone.
+    told: Vec<(String, Vec<String>)>,
+}
+
+/// What plugins were told, and what the handler was asked.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    told: BTreeMap<String, Vec<String>>,
+    asked: BTreeMap<String, Vec<String>>,
+}
+
+impl<'a> Stage<'a> {
+    pub(crate) fn new(which: Which<'a>) -> Self {
+        Self {
+            // Kubelet ignores everything below a directory whose name begins with a dot.
+            dir: tempfile::Builder::new().prefix("parity").tempdir().unwrap(),
+            which,
+            subject: None,
+            first: None,
+            plugins: BTreeMap::new(),
+            bound: BTreeMap::new(),
+            told: Vec::new(),
+        }
+    }
+
+    /// Begins to watch. A plugin of its own tells when that has begun.
+    pub(crate) fn watch(&mut self) {
+        let root = self.beside(REGISTRY);
+        fs::create_dir_all(&root).unwrap();
+        let first = ScriptedPlugin::serve(&self.path(FIRST), Script::named(FIRST));
+        self.subject = Some(Subject::start(self.which, &root));
+        let end = Instant::now() + PATIENCE;
+        while first.told().is_empty() {
+            assert!(Instant::now() < end, "it does not begin to watch");
+            pause(GLANCE);
+        }
+        self.first = Some(first);
+        self.settle();
+    }
+
+    /// A path below the directory that is watched.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(REGISTRY).join(name)
+    }
+
+    /// A path beside the directory that is watched.
+    pub(crate) fn beside(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub(crate) fn mkdir(&self, name: &str) {
+        fs::create_dir_all(self.path(name)).unwrap();
+    }
+
+    /// Begins to serve a plugin on a socket of that name.
+    pub(crate) fn plugin(&mut self, name: &str, script: Script) {
+        let plugin = ScriptedPlugin::serve(&self.path(name), script);
+        self.add(name, plugin);
+    }
+
+    fn add(&mut self, name: &str, plugin: ScriptedPlugin) {
+        if let Some(before) = self.plugins.insert(name.to_owned(), plugin) {
+            self.told.push((name.to_owned(), before.told()));
+        }
+    }
+
+    /// Binds a socket on which nothing listens.
+    pub(crate) fn bind(&mut self, name: &str) {
+        let kind = (AddressFamily::Unix, SockType::Stream);
+        let bound = socket(kind.0, kind.1, SockFlag::SOCK_CLOEXEC, None).unwrap();
+        let address = UnixAddr::new(&self.path(name)).unwrap();
+        socket::bind(bound.as_raw_fd(), &address).unwrap();
+        self.bound.insert(name.to_owned(), bound);
+    }
+
+    /// Begins to listen on a socket that is bound.
+    pub(crate) fn listen(&mut self, name: &str, script: Script) {
+        let bound = self.bound.remove(name).unwrap();
+        listen(&bound, Backlog::MAXALLOWABLE).unwrap();
+        let plugin = ScriptedPlugin::serve_on(UnixListener::from(bound), script);
+        self.add(name, plugin);
+    }
+
+    /// Ends a plugin that leaves its socket behind.
+    pub(crate) fn kill(&mut self, name: &str) {
+        let plugin = self.plugins.remove(name).unwrap();
+        self.told.push((name.to_owned(), plugin.told()));
+    }
+
+    /// Ends a plugin that removes its socket.
+    pub(crate) fn stop(&mut self, name: &str) {
+        self.remove(name);
+        self.kill(name);
+    }
+
+    pub(crate) fn remove(&self, name: &str) {
+        fs::remove_file(self.path(name)).unwrap();
+    }
+
+    pub(crate) fn rename(&self, from: &str, to: &str) {
+        fs::rename(self.path(from), self.path(to)).unwrap();
+    }
+
+    pub(crate) fn link(&self, target: &str, link: &str) {
+        symlink(target, self.path(link)).unwrap();
+    }
+
+    /// Waits until nothing more happens for [`QUIET`].
+    pub(crate) fn settle(&self) {
+        let (mut before, mut since) = (self.events(), Instant::now());
+        while since.elapsed() < QUIET {
+            pause(GLANCE);
+            let now = self.events();
+            if now != before {
+                (before, since) = (now, Instant::now());
+            }
+            if since.elapsed() > PATIENCE {
+                return;
+            }
+        }
+    }
+
+    /// Waits until the plugin was told something as often as this, for [`PATIENCE`] at most.
+    pub(crate) fn until_told(&self, name: &str, count: usize) {
+        let end = Instant::now() + PATIENCE;
+        while self.plugins[name].told().len() < count && Instant::now() < end {
+            pause(GLANCE);
+        }
+        self.settle();
+    }
+
+    /// How much has happened.
+    fn events(&self) -> usize {
+        let told: usize = self.plugins.values().map(|it| it.told().len()).sum();
+        told + self.subject.as_ref().map_or(0, |it| it.calls().len())
+    }
+
+    /// Ends it. Returns what was seen, without what is repeated.
+    pub(crate) fn end(mut self) -> Seen {
+        self.settle();
+        let place = format!("{}/", self.dir.path().display());
+        let plain = |words: &str| words.replace(&place, "").replace(REGISTRY, "registry");
+        let plugins = std::mem::take(&mut self.plugins);
+        self.told.extend(
+            plugins
+                .into_iter()
+                .map(|(name, plugin)| (name, plugin.told())),
+        );
+        let mut told: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for (name, words) in std::mem::take(&mut self.told) {
+            let words = words.iter().map(|it| plain(it));
+            told.entry(name).or_default().extend(words);
+        }
+        let mut asked: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        let calls = self.subject.take().map_or_else(Vec::new, |it| it.calls());
+        for call in calls.iter().filter(|call| !call.contains(FIRST)) {
+            let name = call.split(' ').nth(1).unwrap_or_default().to_owned();
+            asked
+                .entry(name)
+                .or_default()
+                .push(call.replace(&place, ""));
+        }
+        told.values_mut().for_each(collapse);
+        asked.values_mut().for_each(collapse);
+        Seen { told, asked }
+    }
+}
+
+/// Leaves one of what is repeated: one element after the other, or two or three together.
+fn collapse(words: &mut Vec<String>) {
+    for length in 1..=3 {
+        let mut at = 0;
+        while at + 2 * length <= words.len() {
+            if words[at..at + length] == words[at + length..at + 2 * length] {
+                words.drain(at..at + length);
+            } else {
+                at += 1;
+            }
+        }
+    }
+}
+
+/// Waits for something that never comes.
+fn pause(time: Duration) {
+    let (_sender, never) = mpsc::channel::<()>();
+    let _ = never.recv_timeout(time);
+}
+
+/// For how long nothing may happen: kubelet looks once a second, and tries again after 1, 3 and 6.
+const QUIET: Duration = Duration::from_secs(4);
+
+/// What the directory is called that is watched.
+///
+/// Kubelet says the path of the socket as `:authority`, percent-encoded, and `h2` refuses that. In
+/// front of a path that begins like this its gRPC sees a scheme, and says `localhost`.
+const REGISTRY: &str = "unix:registry";
+
+/// The name of the plugin that tells when watching has begun.
+const FIRST: &str = "first-of-all";
+
+/// Between two looks.
+const GLANCE: Duration = Duration::from_millis(20);
+
+/// How long anything may take.
+const PATIENCE: Duration = Duration::from_secs(60);

@@ -1,0 +1,155 @@
+//! The two plugin managers, each with a handler that says the same.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use plugind::config::Config;
+use plugind::daemon::PluginManager;
+use plugind::handler::{Answer, Context, HandlerTable, Plugin, PluginHandler};
+
+/// One of the two.
+#[derive(Clone, Copy)]
+pub(crate) enum Which<'a> {
+    /// Kubelet's, in the program at this path.
+    Kubelet(&'a Path),
+    Plugind,
+}
+
+/// A plugin manager that runs, and what its handler was asked.
+pub(crate) struct Subject {
+    calls: Arc<Mutex<Vec<String>>>,
+    running: Running,
+}
+
+enum Running {
+    Kubelet(Child),
+    Plugind(Arc<AtomicBool>, Option<JoinHandle<()>>),
+}
+
+impl Subject {
+    pub(crate) fn start(which: Which<'_>, dir: &Path) -> Self {
+        let calls = Arc::new(Mutex::new(Vec::new()));
+        let running = match which {
+            Which::Kubelet(program) => Running::Kubelet(kubelet(program, dir, &calls)),
+            Which::Plugind => plugind(dir, &calls),
+        };
+        Self { calls, running }
+    }
+
+    /// What the handler was asked so far.
+    pub(crate) fn calls(&self) -> Vec<String> {
+        self.calls.lock().unwrap().clone()
+    }
+}
+
+impl Drop for Subject {
+    fn drop(&mut self) {
+        match &mut self.running {
+            Running::Kubelet(child) => {
+                let _ = child.kill();
+                let _ = child.wait();
+            }
+            Running::Plugind(over, thread) => {
+                over.store(true, Ordering::Relaxed);
+                let _ = thread.take().map(JoinHandle::join);
+            }
+        }
+    }
+}
+
+fn kubelet(program: &Path, dir: &Path, calls: &Arc<Mutex<Vec<String>>>) -> Child {
+    let mut command = Command::new(program);
+    // It is to see a path that begins with the directory's own name.
+    command.current_dir(dir.parent().unwrap());
+    command.args(dir.file_name()).args([TYPE, "record"]);
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let said = BufReader::new(child.stdout.take().unwrap());
+    let calls = Arc::clone(calls);
+    thread::spawn(move || {
+        for line in said.lines().map_while(Result::ok) {
+            calls.lock().unwrap().push(line);
+        }
+    });
+    child
+}
+
+fn plugind(dir: &Path, calls: &Arc<Mutex<Vec<String>>>) -> Running {
+    let over = Arc::new(AtomicBool::new(false));
+    let config = Config {
+        plugins_dirs: vec![dir.to_owned()],
+        ..Config::default()
+    };
+    let recorder = Recorder {
+        calls: Arc::clone(calls),
+        refused: BTreeSet::new(),
+    };
+    let is_over = Arc::clone(&over);
+    let thread = thread::spawn(move || {
+        let mut handlers = HandlerTable::new();
+        handlers.add([TYPE], recorder);
+        let mut plugins = PluginManager::new(&config, handlers).unwrap();
+        while !is_over.load(Ordering::Relaxed) {
+            plugins.turn(Some(TURN)).unwrap();
+        }
+    });
+    Running::Plugind(over, Some(thread))
+}
+
+/// A handler that writes down what it is asked. `tests/peers/kubelet` has the same.
+struct Recorder {
+    calls: Arc<Mutex<Vec<String>>>,
+    /// The names that were refused once.
+    refused: BTreeSet<String>,
+}
+
+impl Recorder {
+    fn note(&self, words: String) {
+        self.calls.lock().unwrap().push(words);
+    }
+}
+
+impl PluginHandler for Recorder {
+    fn validate(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
+        let (name, endpoint) = (&plugin.name, plugin.endpoint.display());
+        let versions = plugin.versions.join(",");
+        self.note(format!("validate {name} {endpoint} {versions}"));
+        if name.starts_with("invalid") {
+            return Answer::no("it is not acceptable");
+        }
+        Answer::YES
+    }
+
+    fn register(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
+        let (name, endpoint) = (&plugin.name, plugin.endpoint.display());
+        let versions = plugin.versions.join(",");
+        self.note(format!("register {name} {endpoint} {versions}"));
+        let is_refused = name.starts_with("once") && self.refused.insert(name.clone())
+            || name.starts_with("refused");
+        if is_refused {
+            return Answer::no("it cannot be used");
+        }
+        Answer::YES
+    }
+
+    fn deregister(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
+        let (name, endpoint) = (&plugin.name, plugin.endpoint.display());
+        self.note(format!("deregister {name} {endpoint}"));
+        Answer::YES
+    }
+}
+
+/// The type of all plugins that are to be registered.
+pub(crate) const TYPE: &str = "CSIPlugin";
+
+/// How long one turn waits at most.
+const TURN: Duration = Duration::from_millis(50);
