@@ -276,6 +276,10 @@ pub const MAX_RENEWALS: usize = 1024;
 /// watches, the log, files, and the start of a program (kubelet: no such limit).
 pub const DESCRIPTOR_RESERVE: usize = 32;
 
+/// How soon a shortage of descriptors is warned about again: it may last for days (kubelet: no such
+/// warning).
+pub const SHORTAGE_WARNING_INTERVAL: Duration = Duration::from_secs(600);
+
 /// How often a registered plugin is asked whether it is there that has no descriptor to watch it by
 /// (kubelet: does not notice).
 pub const SLOW_CHECK: Duration = Duration::from_secs(30);

@@ -4,13 +4,15 @@
 //! Pure: the limit comes in as a number, and what is open is counted here. A plugin that wants to
 //! register comes first: a registered plugin's source of liveness is given up for it, and that
 //! plugin is checked every [`SLOW_CHECK`] instead. A slow check takes a descriptor for a moment
-//! only.
+//! only. The streams and connections that handlers keep open for registered plugins are never given
+//! up, so they get fewer than half of the descriptors.
 
 use std::path::Path;
 use std::sync::Arc;
 
+use super::links::Use;
 use super::{Manager, Output, Wake};
-use crate::config::{DESCRIPTOR_RESERVE, SLOW_CHECK, SLOW_CHECK_SHARE};
+use crate::config::{DESCRIPTOR_RESERVE, MAX_OUTLIVED, SLOW_CHECK, SLOW_CHECK_SHARE};
 use crate::escape;
 use crate::time::Time;
 
@@ -30,6 +32,14 @@ impl DescriptorLimit {
     /// Half of all descriptors: the others are for handlers' connections and for liveness.
     fn of_operations(self) -> usize {
         self.0 / 2
+    }
+
+    /// Returns how many streams and connections handlers may keep open.
+    ///
+    /// Fewer than half of all descriptors: that leaves one for an operation, and one for the call
+    /// that a handler makes for it.
+    fn of_lasting(self) -> usize {
+        self.0.saturating_sub(1) / 2
     }
 
     /// Returns up to which number plugins get a descriptor for their liveness: the rest is for what
@@ -52,12 +62,23 @@ impl Manager {
         self.links.len() + self.guards.len() + self.outlived.len() + programs
     }
 
-    /// Returns how many operations may begin now.
+    /// Returns how many operations may begin now, each with a call that a handler makes for it.
     pub(super) fn room_for_operations(&self) -> usize {
+        let operations = self.links.used_for(Use::Operation);
         let by_operations = self.descriptors.of_operations();
-        let by_operations = by_operations.saturating_sub(self.links.of_operations());
+        let by_operations = by_operations.saturating_sub(operations);
         let given_up = self.descriptors_in_use() - self.guards.len();
-        by_operations.min(self.descriptors.0.saturating_sub(given_up))
+        let calls_to_come = operations.saturating_sub(self.links.used_for(Use::Call));
+        let free = self.descriptors.0.saturating_sub(given_up + calls_to_come);
+        by_operations.min(free / 2)
+    }
+
+    /// Sees to it that there is a descriptor for what a handler wants to dial. Returns false if
+    /// there is none.
+    pub(super) fn make_room_for(&mut self, usage: Use, now: Time) -> bool {
+        let is_capped = usage == Use::Lasting
+            && self.links.used_for(Use::Lasting) >= self.descriptors.of_lasting();
+        !is_capped && self.make_room(now)
     }
 
     /// Sees to it that there is a descriptor for one more connection. Returns false if there is
@@ -74,6 +95,12 @@ impl Manager {
     /// Returns whether there is a descriptor for the liveness of a plugin whose connection is open.
     pub(super) fn may_guard(&self) -> bool {
         self.descriptors_in_use() < self.descriptors.of_liveness()
+    }
+
+    /// Returns whether the process of another plugin whose socket was removed may be watched on: an
+    /// eighth of all descriptors at most is used for that.
+    pub(super) fn may_outlive(&self) -> bool {
+        self.outlived.len() < MAX_OUTLIVED.min(self.descriptors.0 / 8)
     }
 
     /// The system has refused a descriptor: makes room for the next attempts.

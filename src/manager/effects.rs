@@ -11,6 +11,7 @@ use super::execute::Work;
 use super::links::{EffectCall, LinkId, Owner, Phase, Process, Request, Shape};
 use super::operation::Event;
 use super::ready::Retry;
+use super::shortage::Waiting;
 use super::{Manager, Output, Wake};
 use crate::config::{DIAL_TIMEOUT, MAX_REPLY};
 use crate::grpc::{self, CallError, Client};
@@ -165,9 +166,14 @@ impl Manager {
         retry: Option<Box<Retry>>,
         now: Time,
     ) {
-        self.make_room(now); // If there is none, the system may still have one.
+        let has_room = self.make_room_for(effect.usage(), now);
         let link = self.links.add(Owner::Effect(effect), Some(request));
         self.effects.open.insert(effect.id, Open::Call(link, retry));
+        if !has_room {
+            self.links.remove(link);
+            self.warn_of_shortage(Waiting::of_effect(effect.usage()), now);
+            return self.effect_failed(effect, DialError::NoDescriptors, now);
+        }
         self.set_link_deadline(link, effect.deadline);
         self.outputs.push_back(Output::Dial {
             link,

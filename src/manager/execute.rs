@@ -15,6 +15,7 @@ use super::failure::Refusal;
 use super::links::{LinkId, Owner};
 use super::operation::{Command, Event, Operation, Question, Step};
 use super::reconcile::Target;
+use super::shortage::Waiting;
 use super::verdict::find_handler;
 use super::{Manager, Output, Wake};
 use crate::config::{GET_INFO_TIMEOUT, MAX_GET_INFO_REPLY, MAX_NOTIFY_REPLY, READY_GRACE};
@@ -239,6 +240,7 @@ impl Manager {
 
     fn dial(&mut self, attempt: &mut Attempt, now: Time) {
         if self.room_for_operations() == 0 || !self.make_room(now) {
+            self.warn_of_shortage(Waiting::Plugins, now);
             let refused = Event::DialFailed(DialError::NoDescriptors);
             return self.push_event(attempt.id, refused);
         }

@@ -60,9 +60,26 @@ pub(super) enum Owner {
     Effect(EffectCall),
 }
 
+/// What a connection is used for, as far as its descriptor is concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Use {
+    /// An operation's own calls.
+    Operation,
+    /// A handler's unary call, which ends soon.
+    Call,
+    /// A handler's stream or connection, which stays open for as long as its plugin is registered.
+    Lasting,
+    /// A registered plugin's source of liveness.
+    Guard,
+}
+
 impl Owner {
-    fn is_operation(&self) -> bool {
-        matches!(self, Self::Operation(_) | Self::Endpoint(_))
+    fn usage(&self) -> Use {
+        match self {
+            Self::Operation(_) | Self::Endpoint(_) => Use::Operation,
+            Self::Effect(call) => call.usage(),
+            Self::Guard => Use::Guard,
+        }
     }
 }
 
@@ -74,6 +91,15 @@ pub(super) struct EffectCall {
     /// When it must have ended, or for a stream or connection: when it must have been made.
     pub(super) deadline: Time,
     pub(super) shape: Shape,
+}
+
+impl EffectCall {
+    pub(super) fn usage(&self) -> Use {
+        match self.shape {
+            Shape::Call => Use::Call,
+            Shape::Stream | Shape::Connection { .. } => Use::Lasting,
+        }
+    }
 }
 
 /// What a handler wants to hear of.
@@ -137,14 +163,14 @@ pub(super) struct Links {
     /// Each in a place of its own: the list stays as long as it ever was.
     by_id: ByLink<Box<Link>>,
     last: u64,
-    /// How many are an operation's.
-    of_operations: usize,
+    /// How many there are of each [`Use`].
+    used_for: [usize; 4],
 }
 
 impl Links {
     pub(super) fn add(&mut self, owner: Owner, request: Option<Request>) -> LinkId {
         self.last += 1;
-        self.of_operations += usize::from(owner.is_operation());
+        self.used_for[owner.usage() as usize] += 1;
         let id = LinkId(self.last);
         let link = Link {
             owner,
@@ -170,7 +196,7 @@ impl Links {
 
     pub(super) fn remove(&mut self, id: LinkId) -> Option<Link> {
         let link = self.by_id.remove(id)?;
-        self.of_operations -= usize::from(link.owner.is_operation());
+        self.used_for[link.owner.usage() as usize] -= 1;
         Some(*link)
     }
 
@@ -178,7 +204,8 @@ impl Links {
     pub(super) fn become_guard(&mut self, id: LinkId) {
         if let Some(link) = self.by_id.get_mut(id) {
             let before = std::mem::replace(&mut link.owner, Owner::Guard);
-            self.of_operations -= usize::from(before.is_operation());
+            self.used_for[before.usage() as usize] -= 1;
+            self.used_for[Use::Guard as usize] += 1;
         }
     }
 
@@ -187,9 +214,9 @@ impl Links {
         self.by_id.len()
     }
 
-    /// Returns how many of them are an operation's.
-    pub(super) fn of_operations(&self) -> usize {
-        self.of_operations
+    /// Returns how many of them are used for that.
+    pub(super) fn used_for(&self, usage: Use) -> usize {
+        self.used_for[usage as usize]
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (LinkId, &Link)> {

@@ -39,6 +39,7 @@ mod ready;
 pub mod reconcile;
 mod redials;
 mod renewals;
+mod shortage;
 mod snapshot;
 mod status;
 mod takeover;
@@ -87,6 +88,7 @@ use places::Places;
 use programs::Programs;
 use redials::Redials;
 use renewals::Renewals;
+use shortage::Shortage;
 use turns::Turns;
 
 /// The plugin manager's core.
@@ -106,6 +108,7 @@ pub struct Manager {
     renewals: Renewals,
     links: Links,
     descriptors: DescriptorLimit,
+    shortage: Shortage,
     /// The connections that guard registered plugins, or did before their process was watched.
     guards: LiteMap<LinkId, Arc<Path>>,
     /// The processes of plugins whose sockets were removed a moment ago.
@@ -284,6 +287,7 @@ impl Manager {
             renewals: Renewals::default(),
             links: Links::default(),
             descriptors: DescriptorLimit::default(),
+            shortage: Shortage::default(),
             guards: LiteMap::new(),
             outlived: LiteMap::new(),
             on_down: OnDown::default(),

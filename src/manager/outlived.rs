@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::links::{LinkId, Process};
 use super::{Manager, Output, Wake};
-use crate::config::{MAX_OUTLIVED, OUTLIVED_GRACE};
+use crate::config::OUTLIVED_GRACE;
 use crate::escape;
 use crate::handler::Plugin;
 use crate::time::Time;
@@ -33,7 +33,7 @@ impl Manager {
         now: Time,
     ) -> bool {
         let is_removed = self.desired.get(&plugin.socket).is_none();
-        if self.is_stopping || !is_removed || self.outlived.len() >= MAX_OUTLIVED {
+        if self.is_stopping || !is_removed || !self.may_outlive() {
             return false;
         }
         self.outlived.insert(link, Outlived { plugin, process });

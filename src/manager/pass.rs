@@ -13,6 +13,7 @@ use super::execute::{Attempt, Running, Work};
 use super::failure::{EndpointFailure, Failure, Refusal};
 use super::operation::{Event, Operation, Outcome};
 use super::reconcile::{Action, Target, action};
+use super::shortage::Waiting;
 use super::{DialError, Manager, Output, Socket, Wake};
 use crate::config::{FIRST_MINUTE, Mode, REDIAL_MAX, REDIAL_PATIENCE};
 use crate::escape;
@@ -107,7 +108,8 @@ impl Manager {
         if self.operations.is_any_at(path) {
             return; // It was looked at twice: something happened to it, and it got a place.
         }
-        let has_room = self.places.is_any_free() && self.room_for_operations() > 0;
+        let has_descriptors = self.room_for_operations() > 0;
+        let has_room = self.places.is_any_free() && has_descriptors;
         let Some(socket) = self.desired.get_mut(path) else {
             return;
         };
@@ -128,6 +130,9 @@ impl Manager {
             if socket.in_line.is_none() {
                 let is_renewed = self.renewals.is_frequent(path, now);
                 socket.in_line = Some(self.places.line_up(path.clone(), is_renewed));
+            }
+            if !has_descriptors {
+                self.warn_of_shortage(Waiting::Plugins, now);
             }
             return self.watch_line();
         }

@@ -43,13 +43,14 @@ impl Retry {
     }
 }
 
-/// Returns whether a call failed in a way that may pass once its plugin is ready.
+/// Returns whether a call failed in a way that may pass once its plugin is ready, or once there are
+/// descriptors.
 fn is_not_ready(failure: &CallFailure) -> bool {
     match failure {
         CallFailure::Dial(error) => {
             matches!(
                 error,
-                DialError::Gone | DialError::Refused | DialError::Busy
+                DialError::Gone | DialError::Refused | DialError::Busy | DialError::NoDescriptors
             )
         }
         CallFailure::Call(error) => error.code() == Code::Unavailable,

@@ -4,10 +4,14 @@
 use std::path::Path;
 use std::time::Duration;
 
-use plugind::config::{BRISK_OPERATIONS, DESCRIPTOR_RESERVE, SLOW_CHECK};
-use plugind::manager::Guard;
+use plugind::config::{
+    BACKOFF_CAP, BRISK_OPERATIONS, DEFAULT_TYPES, DESCRIPTOR_RESERVE, SLOW_CHECK, UnknownTypes,
+};
+use plugind::handler::built_in;
+use plugind::manager::{Guard, Manager};
+use plugind::proto::v1beta1::device_plugin;
 
-use crate::script::Script;
+use crate::script::{Answer, Script};
 use crate::world::World;
 
 /// A world in which plugins may use so many descriptors, with so many registered plugins.
@@ -94,4 +98,69 @@ fn a_registered_plugin_is_not_down_because_the_system_has_no_descriptor_for_its_
     world.has_descriptors = true;
     world.advance(Duration::from_secs(1));
     assert_eq!(world.counts().1, 2, "it is tried again within a second");
+}
+
+/// A world with the built-in handlers, in which plugins may use so many descriptors.
+fn with_built_in_handlers(descriptors: usize) -> World {
+    let (handlers, _) = built_in(&DEFAULT_TYPES.map(str::to_owned), UnknownTypes::Reject);
+    let mut world = World::with(Manager::new(handlers));
+    world
+        .manager
+        .set_descriptor_limit(DESCRIPTOR_RESERVE + descriptors);
+    world
+}
+
+/// A device plugin that keeps its stream of devices open.
+fn device_plugin(n: usize) -> Script {
+    let mut plugin = Script::good("DevicePlugin", &format!("example.com/d{n}"));
+    plugin.info.supported_versions = vec!["v1beta1".into()];
+    plugin.services = [
+        (
+            device_plugin::GET_DEVICE_PLUGIN_OPTIONS,
+            Answer::Octets(Vec::new()),
+        ),
+        (
+            device_plugin::LIST_AND_WATCH,
+            Answer::Stream(vec![Vec::new()]),
+        ),
+    ]
+    .into();
+    plugin
+}
+
+/// How many of the first device plugins were asked for their devices.
+fn streams(world: &mut World, plugins: usize) -> usize {
+    let has_stream = |n: &usize| {
+        let plugin = world.plugin(&format!("/r/{n}"));
+        let called = &plugin.called;
+        called.iter().any(|it| it == device_plugin::LIST_AND_WATCH)
+    };
+    (0..plugins).filter(has_stream).count()
+}
+
+#[test]
+fn streams_of_registered_plugins_leave_descriptors_for_plugins_that_come_later() {
+    for descriptors in [2, 3, 8, 32] {
+        let mut world = with_built_in_handlers(descriptors);
+        for n in 0..50 {
+            world.appear(&format!("/r/{n}"), device_plugin(n));
+            let open = world.open_links().len();
+            assert!(open <= descriptors, "{open} of {descriptors}");
+        }
+        assert_eq!(world.counts(), (50, 50));
+        assert_eq!(streams(&mut world, 50), (descriptors - 1) / 2);
+    }
+}
+
+#[test]
+fn a_stream_that_was_refused_for_want_of_a_descriptor_is_opened_once_another_has_ended() {
+    let mut world = with_built_in_handlers(8);
+    for n in 0..4 {
+        world.appear(&format!("/r/{n}"), device_plugin(n));
+    }
+    assert_eq!(streams(&mut world, 4), 3);
+    world.vanish("/r/0");
+    world.advance(BACKOFF_CAP);
+    assert!(world.plugin("/r/3").called.len() == 2, "its stream is open");
+    assert_eq!(world.counts(), (3, 3));
 }

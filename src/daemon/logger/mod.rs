@@ -275,13 +275,14 @@ impl fmt::Debug for Filter {
     }
 }
 
-/// The modules whose lines are about the daemon itself: its start, its end, its signals and its
-/// files. No peer can make them log.
-const OWN: [&str; 4] = [
+/// The modules whose lines are about the daemon itself: its start, its end, its signals, its files
+/// and its limits. No peer can make them log more than a line in a long while.
+const OWN: [&str; 5] = [
     "plugind::daemon::lock",
     "plugind::daemon::roots",
     "plugind::daemon::run",
     "plugind::daemon::state_file",
+    "plugind::manager::shortage",
 ];
 
 #[cfg(test)]
