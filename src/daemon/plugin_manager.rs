@@ -124,7 +124,7 @@ impl PluginManager {
                 {
                     return Err(SetupError::Directory { dir, problem });
                 }
-                other => report::log(&other),
+                other => report::log(&other, &plugins.dirs),
             }
         }
         plugins.follow_manager(now);
@@ -167,7 +167,7 @@ impl PluginManager {
         }
         self.read_inotify(now)?;
         for report in self.follow_watch(WATCH_BUDGET, now) {
-            report::log(&report);
+            report::log(&report, &self.dirs);
         }
         for link in self.connections.take_ready() {
             self.serve(link, now);

@@ -1,21 +1,81 @@
 //! Log lines about how well directories can be watched.
+//!
+//! Lines about the directories that the user named are always admitted: no flood of lines about
+//! plugins may hide that nothing is watched. Any plugin may create and spoil directories below
+//! them, so lines about those count against the share of plugins.
+
+use std::path::{Path, PathBuf};
 
 use crate::escape;
 use crate::watch::Report;
 
-/// Logs a report.
-pub(super) fn log(report: &Report) {
+/// Logs a report, where `roots` are the directories that the user named.
+pub(super) fn log(report: &Report, roots: &[PathBuf]) {
+    let target = target(report, roots);
     match report {
-        Report::Trouble { dir, problem } => {
-            log::warn!("{}: {problem}; {}", escape::path(dir), problem.remedy());
-        }
-        Report::Recovered { dir } => {
-            log::info!("{}: directory is being watched again", escape::path(dir));
-        }
+        Report::Trouble { dir, problem } => log::warn!(
+            target: target,
+            "{}: {problem}; {}",
+            escape::path(dir),
+            problem.remedy()
+        ),
+        Report::Recovered { dir } => log::info!(
+            target: target,
+            "{}: directory is being watched again",
+            escape::path(dir)
+        ),
         Report::Undecided { dir, sockets } => log::warn!(
+            target: target,
             "{}: cannot be listed as a whole; plugins that were registered below it before the \
              restart stay registered until it can be: count={sockets}",
             escape::path(dir)
         ),
+    }
+}
+
+/// Returns the target of a report's line, by which the logger knows whether to limit it.
+fn target(report: &Report, roots: &[PathBuf]) -> &'static str {
+    let (Report::Trouble { dir, .. } | Report::Recovered { dir } | Report::Undecided { dir, .. }) =
+        report;
+    let is_root = |root: &PathBuf| Path::new(root) == &**dir;
+    if roots.iter().any(is_root) {
+        ABOUT_ROOTS
+    } else {
+        module_path!()
+    }
+}
+
+/// The target of lines about directories that the user named.
+const ABOUT_ROOTS: &str = "plugind::daemon::roots";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::daemon::logger;
+    use crate::watch::Problem;
+
+    #[test]
+    fn only_reports_about_directories_that_the_user_named_are_always_admitted() {
+        let roots = ["/r".into(), "/other".into()];
+        for (dir, is_admitted) in [
+            ("/r", true),
+            ("/other", true),
+            ("/r/a", false),
+            ("/", false),
+        ] {
+            let dir: std::sync::Arc<Path> = Path::new(dir).into();
+            let problem = Problem::TooManyNames;
+            for report in [
+                Report::Trouble {
+                    dir: dir.clone(),
+                    problem,
+                },
+                Report::Recovered { dir: dir.clone() },
+                Report::Undecided { dir, sockets: 1 },
+            ] {
+                let is_own = logger::OWN.contains(&target(&report, &roots));
+                assert_eq!(is_own, is_admitted, "{report:?}");
+            }
+        }
     }
 }

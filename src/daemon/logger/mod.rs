@@ -275,9 +275,9 @@ impl fmt::Debug for Filter {
     }
 }
 
-/// The modules whose lines are about the daemon itself: its start, its end, its signals, its files
-/// and its limits. No peer can make them log more than a line in a long while.
-const OWN: [&str; 5] = [
+/// The modules whose lines are about the daemon itself: its start, its end, its signals, its
+/// files, its limits and the directories that the user named. No peer can make them log more than a line in a long while.
+pub(super) const OWN: [&str; 5] = [
     "plugind::daemon::lock",
     "plugind::daemon::roots",
     "plugind::daemon::run",
