@@ -137,6 +137,9 @@ impl StateFile {
 
     /// Looks whether there is something new to write down.
     pub(super) fn notice(&mut self, manager: &Manager, now: Time) {
+        if self.boot.is_none() {
+            return; // Nothing is ever written.
+        }
         if self.due.is_none() && manager.revision() != self.written {
             self.due = Some(now + STATE_FILE_DELAY);
         }
@@ -294,3 +297,23 @@ const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 /// The mode bits by which group and others may write.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::handler::HandlerTable;
+
+    #[test]
+    fn without_a_boot_id_a_change_never_makes_the_daemon_wake_up() {
+        let manager = Manager::new(HandlerTable::new());
+        for (boot, is_due) in [(Some("0a1b".to_owned()), true), (None, false)] {
+            let mut file = StateFile {
+                boot,
+                written: manager.revision() + 1,
+                ..StateFile::new("/no/such/file".into())
+            };
+            file.notice(&manager, Time::ZERO);
+            assert_eq!(file.poll_timeout().is_some(), is_due);
+        }
+    }
+}
