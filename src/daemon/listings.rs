@@ -31,11 +31,16 @@ impl Listings {
         self.read_piece(Arc::clone(dir), names, mounts)
     }
 
-    /// Goes on with a listing that had not come to its end.
-    pub(super) fn go_on(&mut self, dir: &Path, mounts: &Mounts) -> Result<Listing, Problem> {
-        let place = self.open.iter().position(|(open, _)| **open == *dir);
-        let (dir, names) = self.open.remove(place.ok_or(Problem::Missing)?);
-        self.read_piece(dir, names, mounts)
+    /// Goes on with a listing that had not come to its end. Returns `None` if there is none of this
+    /// directory, which says nothing about the directory itself.
+    pub(super) fn go_on(
+        &mut self,
+        dir: &Path,
+        mounts: &Mounts,
+    ) -> Option<Result<Listing, Problem>> {
+        let place = self.open.iter().position(|(open, _)| **open == *dir)?;
+        let (dir, names) = self.open.remove(place);
+        Some(self.read_piece(dir, names, mounts))
     }
 
     /// Ends a listing early.

@@ -96,6 +96,15 @@ impl Listings {
         Some(dir)
     }
 
+    #[cfg(test)]
+    pub(super) fn check_invariants(&self) {
+        assert!(self.open.len() <= config::MAX_OPEN_LISTINGS);
+        for (place, open) in self.open.iter().enumerate() {
+            let others = &self.open[place + 1..];
+            assert!(others.iter().all(|it| it.dir != open.dir), "{open:?}");
+        }
+    }
+
     fn take(&mut self, dir: &Path) -> Option<Open> {
         let place = self.open.iter().position(|open| *open.dir == *dir)?;
         Some(self.open.remove(place))
@@ -112,6 +121,7 @@ impl Watch {
     ) {
         self.resync_at.get_or_insert(now + config::RESYNC_INTERVAL);
         self.tree.set_scan_wanted(dir, false);
+        let is_again = self.begin_anew(dir, &entries);
         if !self.tree.contains(dir) {
             // Given up between the request and the answer. A watch that serves another directory
             // stays.
@@ -133,7 +143,7 @@ impl Watch {
         let open = Open {
             dir: Arc::clone(dir),
             is_asked: false,
-            is_again: false,
+            is_again,
             is_first: entries.is_ok() && self.tree.begin_listing(dir),
             unwatched,
             misfit: None,
@@ -154,6 +164,28 @@ impl Watch {
             Some(open) => self.take_piece(open, entries, now),
             None => self.close(dir, &entries),
         }
+    }
+
+    /// Scans a directory again of which the shell has no listing any more.
+    pub(super) fn on_unlisted(&mut self, dir: Arc<Path>, now: Time) {
+        if self.listings.take(&dir).is_some() {
+            self.rescan(dir, now);
+            self.admit_next();
+        }
+    }
+
+    /// Ends the listing of a directory that was under way before this answer to a scan. Returns
+    /// whether the directory is to be scanned once more.
+    fn begin_anew(&mut self, dir: &Arc<Path>, entries: &Result<Listing, Problem>) -> bool {
+        let Some(before) = self.listings.take(dir) else {
+            return false;
+        };
+        // The shell has closed it if another one follows.
+        let rest = entries.as_ref().map(|listing| listing.rest);
+        if rest != Ok(Rest::Follows) {
+            self.outputs.push_back(Output::Close { dir: before.dir });
+        }
+        before.is_again
     }
 
     /// Nothing is wanted of the listing of a directory that was given up.

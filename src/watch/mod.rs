@@ -120,6 +120,11 @@ pub enum Input {
         /// What else is in it.
         entries: Result<Listing, Problem>,
     },
+    /// The answer to [`Output::List`] if no listing of the directory is open.
+    Unlisted {
+        /// The directory of the request.
+        dir: Arc<Path>,
+    },
     /// The answer to [`Output::Look`].
     Looked {
         /// The path of the request.
@@ -192,6 +197,7 @@ impl Watch {
                 entries,
             } => self.on_scanned(&dir, watch, entries, now),
             Input::Listed { dir, entries } => self.on_listed(&dir, entries, now),
+            Input::Unlisted { dir } => self.on_unlisted(dir, now),
             Input::Looked { path, kind } => {
                 self.on_looked(&path, kind, now);
             }
@@ -490,6 +496,9 @@ impl Watch {
     }
 
     fn announce(&mut self, removed: Removed, now: Time) {
+        if removed.is_scan_wanted {
+            self.drop_scans();
+        }
         for dir in &removed.dirs {
             self.close_listing(dir);
             self.rescan_same_as(dir, now);
@@ -552,7 +561,10 @@ impl Watch {
     #[cfg_attr(not(test), expect(clippy::unused_self, reason = "it is for tests"))]
     fn check_invariants(&self) {
         #[cfg(test)]
-        self.tree.check_invariants();
+        {
+            self.tree.check_invariants();
+            self.listings.check_invariants();
+        }
     }
 }
 

@@ -57,6 +57,8 @@ pub(super) struct Removed {
     pub(super) watches: Vec<WatchId>,
     /// The directories themselves.
     pub(super) dirs: Vec<Arc<Path>>,
+    /// Whether a scan of any of them was wanted that had not begun.
+    pub(super) is_scan_wanted: bool,
 }
 
 impl Dir {
@@ -441,6 +443,7 @@ impl Tree {
                 let is_same = matches!(dir.problem, Some(Problem::SameAs(_)));
                 self.same -= usize::from(is_same);
                 removed.dirs.push(Arc::clone(path));
+                removed.is_scan_wanted |= dir.is_scan_wanted;
                 taken[place] = true;
             }
         }

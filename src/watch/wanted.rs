@@ -82,6 +82,15 @@ impl Watch {
             self.outputs.push_back(Output::Scan { dir, place });
         }
     }
+
+    /// Drops the scans of directories that were given up: a directory that comes again under the
+    /// same path is scanned for itself, and must not be scanned twice.
+    pub(super) fn drop_scans(&mut self) {
+        let tree = &self.tree;
+        let is_needed =
+            |it: &Output| !matches!(it, Output::Scan { dir, .. } if !tree.contains(dir));
+        self.outputs.retain(is_needed);
+    }
 }
 
 /// Paths whose identity is doubted. inotify reports names that come and go, not a change of the

@@ -77,8 +77,11 @@ impl PluginManager {
                 watch::Output::List { dir } => {
                     let entries = self.listings.go_on(&dir, &self.mounts);
                     used += self.listings.take_count();
-                    self.watch
-                        .handle_input(watch::Input::Listed { dir, entries }, now);
+                    let input = match entries {
+                        Some(entries) => watch::Input::Listed { dir, entries },
+                        None => watch::Input::Unlisted { dir },
+                    };
+                    self.watch.handle_input(input, now);
                 }
                 watch::Output::Close { dir } => self.listings.close(&dir),
                 watch::Output::Look { path } => {

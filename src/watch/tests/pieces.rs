@@ -156,6 +156,57 @@ fn few_directories_are_listed_at_a_time_and_a_small_one_waits_for_none_of_them()
 }
 
 #[test]
+fn a_directory_that_is_removed_and_made_again_before_its_scan_is_scanned_once() {
+    let mut t = Timeline::scanned(&[("sub", Kind::Directory)]);
+    t.scan_ok("/p/sub", 2, &[("a", socket(1))]);
+    t.expect(&["scan /p/sub", "found /p/sub/a #1"]);
+    t.later();
+    t.vanished(1, "sub");
+    t.event(Event::Moved { watch: WatchId(2) });
+    // The look is answered, and the scan is still to come.
+    let look = t.watch.poll_output().expect("a look");
+    assert_eq!(describe(&look), "look at /p/sub");
+    t.look_gone("/p/sub");
+    t.later();
+    t.dir_appeared(1, "sub");
+    t.expect(&["lost /p/sub/a", "unwatch 2", "scan /p/sub"]);
+    t.scan_part("/p/sub", 3, &[]);
+    t.expect(&["list /p/sub"]);
+    t.list("/p/sub", listing(&[("a", socket(2))]));
+    t.expect(&["found /p/sub/a #2"]);
+    t.expect_rest();
+}
+
+#[test]
+fn a_second_scan_of_a_directory_begins_its_listing_anew() {
+    let mut t = Timeline::new();
+    t.expect(&["create and scan /p"]);
+    t.scan_part("/p", 1, &[("a", socket(1))]);
+    t.expect(&["found /p/a #1", "list /p"]);
+    t.scan_part("/p", 1, &[]);
+    t.expect(&["list /p"]);
+    t.list("/p", listing(&[("a", socket(1)), ("b", socket(2))]));
+    t.expect(&["found /p/b #2"]);
+    t.expect_rest();
+    assert!(!t.watch.listings.is_open(Path::new("/p")));
+}
+
+#[test]
+fn a_directory_whose_listing_was_closed_keeps_its_sockets_and_is_scanned_again() {
+    let mut t = Timeline::new();
+    t.expect(&["create and scan /p"]);
+    t.scan_part("/p", 1, &[("a", socket(1))]);
+    t.expect(&["found /p/a #1", "list /p"]);
+    t.input(Input::Unlisted {
+        dir: Path::new("/p").into(),
+    });
+    t.expect(&["scan root /p"]);
+    t.scan_ok("/p", 1, &[("a", socket(1))]);
+    t.expect_silence();
+    t.expect_rest();
+}
+
+#[test]
 fn listings_go_on_although_there_is_always_something_else_to_do() {
     let mut t = Timeline::new();
     t.scan_part("/p", 1, &[]);
