@@ -457,6 +457,11 @@ pub const SCAN_PAUSE: Duration = Duration::from_millis(10);
 /// The longest such pause: a plugin in a directory that is moved to and fro may wait as long.
 pub const MAX_SCAN_PAUSE: Duration = Duration::from_secs(5);
 
+/// The pause after a round in which all directories are scanned because events were lost. It does
+/// not grow: plugins in all directories wait for it when one directory floods the queue (kubelet:
+/// does not notice lost events).
+pub const ROUND_PAUSE: Duration = Duration::from_millis(20);
+
 /// How long after its pause nothing must happen to a directory for the next pause to be the first
 /// again.
 pub const SCAN_CALM: Duration = Duration::from_secs(60);

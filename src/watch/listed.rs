@@ -45,6 +45,8 @@ struct Open {
     is_asked: bool,
     /// Whether the directory is to be scanned again after this.
     is_again: bool,
+    /// Whether a round met it (`rounds`).
+    is_late: bool,
     /// Whether the directory was never listed before.
     is_first: bool,
     /// What is wrong with its watch.
@@ -72,6 +74,13 @@ impl Listings {
     pub(super) fn repeat(&mut self, dir: &Path) {
         for open in &mut self.open {
             open.is_again |= *open.dir == *dir;
+        }
+    }
+
+    /// Notes that a round met the listing of a directory.
+    pub(super) fn set_late(&mut self, dir: &Path) {
+        for open in &mut self.open {
+            open.is_late |= *open.dir == *dir;
         }
     }
 
@@ -144,6 +153,7 @@ impl Watch {
             dir: Arc::clone(dir),
             is_asked: false,
             is_again,
+            is_late: false,
             is_first: entries.is_ok() && self.tree.begin_listing(dir),
             unwatched,
             misfit: None,
@@ -185,7 +195,7 @@ impl Watch {
         if rest != Ok(Rest::Follows) {
             self.outputs.push_back(Output::Close { dir: before.dir });
         }
-        before.is_again
+        before.is_again || before.is_late
     }
 
     /// Nothing is wanted of the listing of a directory that was given up.
@@ -269,6 +279,9 @@ impl Watch {
 
     fn end(&mut self, open: &Open, now: Time) {
         self.scans.restart(&open.dir, now);
+        if open.is_late {
+            self.rounds.add_late(Arc::clone(&open.dir), now);
+        }
         if open.is_again {
             self.rescan(Arc::clone(&open.dir), now);
         }

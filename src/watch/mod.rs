@@ -29,8 +29,9 @@
 //! - A name that vanished is looked at before that is believed, whether an event or a listing says
 //!   so: another file may be there by then, or the same one again (`RENAME_EXCHANGE`).
 //! - Whatever changes how often, the work is bounded: one scan of a directory is wanted at a time,
-//!   and one that is wanted again soon waits for a pause that doubles (`pauses`). A large directory
-//!   is listed in pieces, and few are at a time (`listed`). The shell decides how many outputs it
+//!   and one that is wanted again soon waits for a pause that doubles (`pauses`). What concerns all
+//!   directories is done in rounds, after a pause that stays short (`rounds`). A large directory is
+//!   listed in pieces, and few are at a time (`listed`). The shell decides how many outputs it
 //!   carries out in one turn; those of scans and of the rest come alternately.
 //! - A directory with a problem is reported once and tried again on the tick; the rest of the tree
 //!   goes on. When no directory can be watched at all, that is the way they are all followed, and
@@ -47,6 +48,7 @@ mod output;
 mod path;
 mod pauses;
 mod problem;
+mod rounds;
 mod sockets;
 mod tree;
 mod wanted;
@@ -72,6 +74,7 @@ pub use self::output::{Output, Place, Report};
 use self::path::{Joint, split};
 use self::pauses::Pauses;
 pub use self::problem::{Obstacle, Problem};
+use self::rounds::Rounds;
 use self::tree::{Removed, Tree};
 use self::wanted::{AT_ONCE, DOUBTS, LOOKS, SCANS};
 
@@ -89,10 +92,7 @@ pub struct Watch {
     /// The known names to which something happens.
     looks: Pauses,
     listings: Listings,
-    /// The directories that are still to be scanned of all, the next one last.
-    unscanned: Vec<Arc<Path>>,
-    /// Whether all are to be scanned once more then.
-    is_all_again: bool,
+    rounds: Rounds,
     /// When the directories with a problem are tried again; `None` while there are none.
     retry_at: Option<Time>,
     /// When everything is scanned although nothing was heard; `None` while there is nothing.
@@ -165,8 +165,7 @@ impl Watch {
             scans: Pauses::new(SCANS),
             looks: Pauses::new(LOOKS),
             listings: Listings::default(),
-            unscanned: Vec::new(),
-            is_all_again: false,
+            rounds: Rounds::default(),
             retry_at: None,
             resync_at: None,
         };
@@ -228,7 +227,7 @@ impl Watch {
             self.tree.forget_yielded();
             self.rescan_all(now);
         }
-        self.rescan_some(now);
+        self.go_on_with_round(now);
         if self.retry_at.is_some_and(|at| at <= now) {
             for (dir, place) in self.tree.take_retries(now, AT_ONCE) {
                 self.want_scan(dir, place);
@@ -255,8 +254,8 @@ impl Watch {
     /// When to call [`Watch::handle_timeout`]; `None` before anything was scanned.
     pub fn poll_timeout(&self) -> Option<Time> {
         let pauses = [&self.doubts, &self.scans, &self.looks].map(Pauses::poll_timeout);
-        let rest = (!self.unscanned.is_empty()).then_some(Time::ZERO);
-        let times = [self.retry_at, self.resync_at, rest];
+        let round = self.rounds.poll_timeout();
+        let times = [self.retry_at, self.resync_at, round];
         let times = times.into_iter().chain(pauses);
         times.flatten().min()
     }

@@ -106,6 +106,13 @@ impl Tree {
         self.dirs.keys().map(Arc::clone).collect()
     }
 
+    /// Every directory, the roots before all others.
+    pub(super) fn paths_from_roots(&self) -> Vec<Arc<Path>> {
+        let roots = self.dirs.iter().filter(|(_, dir)| dir.depth == 0);
+        let others = self.dirs.iter().filter(|(_, dir)| dir.depth > 0);
+        roots.chain(others).map(|(path, _)| path.clone()).collect()
+    }
+
     /// Takes directories that are to be tried again by `now`, at most so many, and how to look at
     /// them.
     pub(super) fn take_retries(&mut self, now: Time, most: usize) -> Vec<(Arc<Path>, Place)> {

@@ -12,31 +12,6 @@ use crate::config;
 use crate::time::Time;
 
 impl Watch {
-    /// Has everything scanned again, some directories now and the others soon.
-    pub(super) fn rescan_all(&mut self, now: Time) {
-        if self.unscanned.is_empty() {
-            self.unscanned = self.tree.paths();
-            self.unscanned.reverse();
-            self.rescan_some(now);
-        } else {
-            self.is_all_again = true;
-        }
-    }
-
-    /// Goes on with that.
-    pub(super) fn rescan_some(&mut self, now: Time) {
-        let rest = self.unscanned.len().saturating_sub(AT_ONCE);
-        for dir in self.unscanned.split_off(rest).into_iter().rev() {
-            if self.tree.contains(&dir) {
-                self.rescan(dir, now);
-            }
-        }
-        if self.unscanned.is_empty() && std::mem::take(&mut self.is_all_again) {
-            self.unscanned = self.tree.paths();
-            self.unscanned.reverse();
-        }
-    }
-
     pub(super) fn rescan(&mut self, dir: Arc<Path>, now: Time) {
         let place = self.place(&dir);
         self.scan(dir, place, now);

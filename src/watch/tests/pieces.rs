@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use std::time::Duration;
+
 use super::*;
 
 /// A piece of a listing, after which others follow.
@@ -98,6 +100,71 @@ fn a_directory_to_which_something_happens_all_the_time_is_scanned_after_pauses_t
         t.expect(&["scan root /p"]);
         t.scan_ok("/p", 1, &[]);
         t.now += config::SCAN_PAUSE;
+    }
+}
+
+#[test]
+fn events_that_are_lost_all_the_time_make_no_directory_wait_longer_than_a_moment() {
+    let mut t = Timeline::scanned(&[]);
+    let mut scans = Vec::new();
+    for ms in 0..10_000 {
+        t.now = Time::from_millis(ms);
+        t.watch.handle_timeout(t.now);
+        t.event(Event::Overflowed);
+        while let Some(output) = t.watch.poll_output() {
+            match output {
+                Output::Scan { .. } => {
+                    scans.push(ms);
+                    t.scan_part("/p", 1, &[]);
+                }
+                Output::List { .. } if ms % 3 == 0 => t.list("/p", listing(&[])),
+                Output::List { .. } => t.list("/p", piece(&[])),
+                other => panic!("{other:?}"),
+            }
+            t.now += Duration::from_micros(10);
+            if t.now >= Time::from_millis(ms + 1) {
+                break;
+            }
+        }
+    }
+    let most = Duration::from_millis(3) + 2 * config::ROUND_PAUSE;
+    let most = u64::try_from(most.as_millis()).unwrap();
+    assert!(
+        scans.windows(2).all(|it| it[1] - it[0] <= most),
+        "{scans:?}"
+    );
+    assert!(scans.len() < 10_000 / 20 + 10, "{scans:?}");
+    // What happens to the directory itself is new.
+    while t.watch.poll_output().is_some() {}
+    t.list("/p", listing(&[]));
+    t.later();
+    t.watch.handle_timeout(t.now);
+    t.expect(&["scan root /p"]);
+    t.scan_ok("/p", 1, &[]);
+    t.event(Event::Moved { watch: WatchId(1) });
+    t.expect(&["scan root /p"]);
+}
+
+#[test]
+fn the_directories_that_the_user_named_are_scanned_first_after_an_overflow() {
+    let mut t = Timeline::on(&["/p", "/q"]);
+    let names: Vec<String> = (0..2 * config::LISTED_AT_ONCE)
+        .map(|n| n.to_string())
+        .collect();
+    let dirs: Vec<_> = names
+        .iter()
+        .map(|it| (it.as_str(), Kind::Directory))
+        .collect();
+    t.scan_ok("/p", 1, &dirs);
+    t.scan_ok("/q", 2, &[]);
+    for (name, watch) in names.iter().zip(3..) {
+        t.scan_ok(&format!("/p/{name}"), watch, &[]);
+    }
+    while t.watch.poll_output().is_some() {}
+    t.event(Event::Overflowed);
+    for root in ["/p", "/q"] {
+        let output = t.watch.poll_output().expect("a scan");
+        assert_eq!(describe(&output), format!("scan root {root}"));
     }
 }
 
