@@ -59,14 +59,8 @@ impl fmt::Display for HoldError {
 pub(super) fn hold(path: &Path, mounts: &Mounts) -> Result<File, HoldError> {
     check(path, mounts)?;
     if !path.components().any(|it| it == Component::ParentDir) {
-        let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-        match openat2(
-            CWD,
-            path,
-            OFlags::PATH | OFlags::CLOEXEC,
-            Mode::empty(),
-            resolve,
-        ) {
+        let flags = FLAGS.difference(OFlags::NOFOLLOW);
+        match openat2(CWD, path, flags, Mode::empty(), NO_LINKS) {
             Ok(held) => return Ok(File::from(held)),
             // A symbolic link; a kernel before Linux 5.6, or a filter that does not know the call.
             Err(Errno::LOOP | Errno::NOSYS | Errno::PERM) => {}
@@ -81,6 +75,29 @@ pub(super) fn hold(path: &Path, mounts: &Mounts) -> Result<File, HoldError> {
         }
         None => Walk::start(root()?, PathBuf::from("/"), path).finish(mounts),
     }
+}
+
+/// Opens the file at a path below a root with `O_PATH`, and follows no symbolic link below it, not
+/// even at the end of the path: any directory on the way may just have been replaced by one.
+pub(super) fn hold_below_root(path: &Path, mounts: &Mounts) -> Result<File, HoldError> {
+    if let Some(file_system) = mounts.remote_below_root(path) {
+        return Err(HoldError::MayNotAnswer(file_system.to_owned()));
+    }
+    let (root, below) = mounts.root_of(path).ok_or(Errno::NOENT)?;
+    let flags = FLAGS.difference(OFlags::NOFOLLOW);
+    let mut held = openat(CWD, &root.named, flags, Mode::empty())?;
+    if below.as_os_str().is_empty() {
+        return Ok(File::from(held));
+    }
+    match openat2(&held, below, FLAGS, Mode::empty(), NO_LINKS) {
+        // A kernel before Linux 5.6, or a filter that does not know the call.
+        Err(Errno::NOSYS | Errno::PERM) => {}
+        found => return Ok(File::from(found?)),
+    }
+    for name in below {
+        held = openat(&held, name, FLAGS, Mode::empty())?;
+    }
+    Ok(File::from(held))
 }
 
 fn root() -> Result<OwnedFd, Errno> {
@@ -195,6 +212,9 @@ impl From<io::Error> for HoldError {
 
 /// How each name is opened.
 const FLAGS: OFlags = OFlags::PATH.union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW);
+
+/// How the kernel resolves a path that must be free of symbolic links.
+const NO_LINKS: ResolveFlags = ResolveFlags::NO_SYMLINKS.union(ResolveFlags::NO_MAGICLINKS);
 
 /// How many symbolic links are followed: as many as the kernel does (path_resolution(7)).
 const MAX_LINKS: usize = 40;

@@ -1,5 +1,6 @@
 //! The directories that are being listed, a piece at a time.
 
+use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -24,10 +25,15 @@ impl Listings {
         self.until = until;
     }
 
-    /// Lists a directory from its beginning.
-    pub(super) fn begin(&mut self, dir: &Arc<Path>, mounts: &Mounts) -> Result<Listing, Problem> {
+    /// Lists a directory from its beginning; through its descriptor, if it is open.
+    pub(super) fn begin(
+        &mut self,
+        dir: &Arc<Path>,
+        held: Option<File>,
+        mounts: &Mounts,
+    ) -> Result<Listing, Problem> {
         self.close(dir);
-        let names = Names::open(dir)?;
+        let names = Names::open(dir, held)?;
         self.read_piece(Arc::clone(dir), names, mounts)
     }
 

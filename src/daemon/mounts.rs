@@ -156,8 +156,14 @@ impl Mounts {
         if self.table.is_empty() {
             return None;
         }
-        let real = self.roots.iter().find_map(|root| root.real_path(path));
-        self.table.remote_on_the_way(&real?)
+        let (root, _) = self.root_of(path)?;
+        self.table.remote_on_the_way(&root.real_path(path)?)
+    }
+
+    /// Returns the root that a path lies below, the longest if there are several, and the rest of
+    /// the path.
+    pub(super) fn root_of<'a>(&self, path: &'a Path) -> Option<(&Root, &'a Path)> {
+        longest(self.roots.iter(), path)
     }
 
     /// Returns the type of the first file system on the way to `path` that may not answer. The path
@@ -180,10 +186,17 @@ impl Mounts {
     /// Returns the longest path that the user named and that `path` begins with, and the rest of
     /// `path`. How such a path is reached is the user's decision.
     pub(super) fn trusted_part<'a>(&self, path: &'a Path) -> Option<(&Root, &'a Path)> {
-        let named = self.roots.iter().chain(&self.mapped);
-        let begins = named.filter_map(|it| Some((it, path.strip_prefix(&it.named).ok()?)));
-        begins.max_by_key(|(it, _)| it.named.as_os_str().len())
+        longest(self.roots.iter().chain(&self.mapped), path)
     }
+}
+
+/// Returns the longest of the named paths that `path` begins with, and the rest of `path`.
+fn longest<'m, 'p>(
+    named: impl Iterator<Item = &'m Root>,
+    path: &'p Path,
+) -> Option<(&'m Root, &'p Path)> {
+    let begins = named.filter_map(|it| Some((it, path.strip_prefix(&it.named).ok()?)));
+    begins.max_by_key(|(it, _)| it.named.as_os_str().len())
 }
 
 /// The descriptors that report changes.

@@ -2,10 +2,11 @@
 //!
 //! Looks, and judges nothing: which names count is the business of [`crate::watch`].
 
-use std::fs::{self, DirBuilder, DirEntry, ReadDir};
+use std::fs::{self, DirBuilder, DirEntry, File, ReadDir};
 use std::io;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -31,15 +32,18 @@ pub(super) fn scan(
 ) -> (Result<WatchId, Problem>, Result<Listing, Problem>) {
     mounts.scanning(dir);
     let prepared = match place {
-        Place::MissingRoot => create(dir),
-        Place::Root => Ok(()),
-        Place::Below => can_answer(dir, mounts).and_then(|()| is_directory_itself(dir)),
+        Place::MissingRoot => create(dir).map(|()| None),
+        Place::Root => Ok(None),
+        Place::Below => hold_directory(dir, mounts),
     };
     match prepared {
-        Ok(()) => {
-            let watch = inotify.watch(dir, place);
+        Ok(held) => {
+            let watch = match &held {
+                Some(held) => inotify.watch(&within(held), place),
+                None => inotify.watch(dir, place),
+            };
             let unreported = mounts.unreported(dir);
-            let listing = listings.begin(dir, mounts).map(|listing| Listing {
+            let listing = listings.begin(dir, held, mounts).map(|listing| Listing {
                 unreported,
                 ..listing
             });
@@ -51,14 +55,24 @@ pub(super) fn scan(
 
 /// Examines a path below a root: the socket behind a symbolic link included.
 pub(super) fn look(path: &Path, mounts: &Mounts) -> Kind {
-    if let Some(file_system) = mounts.remote_below_root(path) {
-        return refused(path, &HoldError::MayNotAnswer(file_system.to_owned()));
-    }
-    match Stat::no_follow(path) {
+    match examine(path, mounts) {
         Ok(found) if found.file_type == FileType::Symlink => target_of(path, mounts),
         Ok(found) => found.kind(),
-        Err(error) => unexamined(path, &error),
+        Err(HoldError::System(error)) => unexamined(path, &error),
+        Err(error) => refused(path, &error),
     }
+}
+
+/// Examines a path below a root, which may be a symbolic link.
+///
+/// A directory on the way may have been replaced by a symbolic link that the watch has not seen
+/// yet. That costs nothing while all file systems answer: the link is seen next.
+fn examine(path: &Path, mounts: &Mounts) -> Result<Stat, HoldError> {
+    if mounts.all_answer() {
+        may_answer(path, mounts)?;
+        return Ok(Stat::no_follow(path)?);
+    }
+    Ok(Stat::of(&hold::hold_below_root(path, mounts)?)?)
 }
 
 /// Examines the target of a symbolic link. Only a socket counts: a link to a directory is not
@@ -143,17 +157,50 @@ fn is_directory_itself(dir: &Path) -> Result<(), Problem> {
     }
 }
 
-/// A plugin's directory on a file system that may not answer is not touched.
-fn can_answer(dir: &Path, mounts: &Mounts) -> Result<(), Problem> {
-    match mounts.remote_below_root(dir) {
-        Some(file_system) => Err(Problem::MayNotAnswer(file_system.to_owned())),
+/// Makes sure that a directory below a root is one itself. It is held open if a file system may not
+/// answer, so that no symbolic link that takes its place, or that of a directory above it, is
+/// followed from now on.
+fn hold_directory(dir: &Path, mounts: &Mounts) -> Result<Option<File>, Problem> {
+    if mounts.all_answer() {
+        may_answer(dir, mounts).map_err(|error| cannot_hold(&error))?;
+        return is_directory_itself(dir).map(|()| None);
+    }
+    let held = hold::hold_below_root(dir, mounts).map_err(|error| cannot_hold(&error))?;
+    let found = Stat::of(&held).map_err(|error| cannot_read(&error))?;
+    match found.file_type {
+        FileType::Directory => Ok(Some(held)),
+        _ => Err(Problem::NotADirectory),
+    }
+}
+
+fn cannot_hold(error: &HoldError) -> Problem {
+    match error {
+        HoldError::MayNotAnswer(file_system) => Problem::MayNotAnswer(file_system.clone()),
+        HoldError::MagicLink => Problem::NotADirectory,
+        HoldError::System(error) if error.raw_os_error() == Some(Errno::ELOOP as i32) => {
+            Problem::NotADirectory // A directory above it is a symbolic link by now.
+        }
+        HoldError::System(error) => cannot_read(error),
+    }
+}
+
+/// A path on a file system that may not answer is not touched.
+fn may_answer(path: &Path, mounts: &Mounts) -> Result<(), HoldError> {
+    match mounts.remote_below_root(path) {
+        Some(file_system) => Err(HoldError::MayNotAnswer(file_system.to_owned())),
         None => Ok(()),
     }
 }
 
+/// Returns a path of an open directory that leads to it wherever it is moved. It does not end in a
+/// symbolic link.
+fn within(held: &File) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}/.", held.as_raw_fd()))
+}
+
 /// Lists a directory as a whole.
 pub(super) fn list(dir: &Path, mounts: &Mounts) -> Result<Listing, Problem> {
-    let mut names = Names::open(dir)?;
+    let mut names = Names::open(dir, None)?;
     let mut whole = names.next_piece(None, mounts)?;
     while whole.rest == Rest::Follows {
         let piece = names.next_piece(None, mounts)?;
@@ -166,16 +213,28 @@ pub(super) fn list(dir: &Path, mounts: &Mounts) -> Result<Listing, Problem> {
 /// The names of a directory, one piece after the other.
 #[derive(Debug)]
 pub(super) struct Names {
-    names: ReadDir,
+    /// Where they are looked at: what `listed` was opened by may be a path on /proc.
+    dir: PathBuf,
+    listed: ReadDir,
+    /// Keeps that path valid: of some file systems, the standard library asks by it for the type.
+    _held: Option<File>,
     /// How many were read.
     count: usize,
 }
 
 impl Names {
-    /// Opens a directory.
-    pub(super) fn open(dir: &Path) -> Result<Self, Problem> {
-        let names = fs::read_dir(dir).map_err(|error| cannot_read(&error))?;
-        Ok(Self { names, count: 0 })
+    /// Opens a directory; through its descriptor, if it is open.
+    pub(super) fn open(dir: &Path, held: Option<File>) -> Result<Self, Problem> {
+        let opened = match &held {
+            Some(held) => fs::read_dir(within(held)),
+            None => fs::read_dir(dir),
+        };
+        Ok(Self {
+            dir: dir.into(),
+            listed: opened.map_err(|error| cannot_read(&error))?,
+            _held: held,
+            count: 0,
+        })
     }
 
     /// Returns how many names were read.
@@ -196,7 +255,7 @@ impl Names {
             if is_looked_up && until.is_some_and(|until| until <= Instant::now()) {
                 break;
             }
-            let Some(entry) = self.names.next() else {
+            let Some(entry) = self.listed.next() else {
                 return Ok(piece(entries, Rest::None));
             };
             if self.count == config::MAX_NAMES {
@@ -204,7 +263,7 @@ impl Names {
             }
             self.count += 1;
             let entry = entry.map_err(|error| cannot_read(&error))?;
-            let kind = kind_of(&entry, mounts);
+            let kind = kind_of(&entry, &self.dir, mounts);
             // What does not count is of interest to the log only.
             if kind != Kind::Other || log::log_enabled!(log::Level::Debug) {
                 entries.push(Entry {
@@ -226,12 +285,13 @@ fn piece(entries: Vec<Entry>, rest: Rest) -> Listing {
 }
 
 /// Asks the file system only about what may be a socket: the directory itself tells the rest.
-fn kind_of(entry: &DirEntry, mounts: &Mounts) -> Kind {
+fn kind_of(entry: &DirEntry, dir: &Path, mounts: &Mounts) -> Kind {
+    let path = || dir.join(entry.file_name());
     match entry.file_type() {
         Ok(found) if found.is_dir() => Kind::Directory,
-        Ok(found) if found.is_socket() || found.is_symlink() => look(&entry.path(), mounts),
+        Ok(found) if found.is_socket() || found.is_symlink() => look(&path(), mounts),
         Ok(_) => Kind::Other,
-        Err(error) => unexamined(&entry.path(), &error),
+        Err(error) => unexamined(&path(), &error),
     }
 }
 
@@ -311,7 +371,7 @@ mod tests {
             symlink("/", dir.path().join(name)).unwrap();
             fs::create_dir(dir.path().join(format!("d{name}"))).unwrap();
         }
-        let mut open = Names::open(dir.path()).unwrap();
+        let mut open = Names::open(dir.path(), None).unwrap();
         let (mut seen, mut lengths) = (Vec::new(), Vec::new());
         loop {
             let before = open.count();
@@ -334,7 +394,7 @@ mod tests {
         let (last, others) = lengths.split_last().unwrap();
         assert!(others.iter().all(|it| *it == config::LISTED_AT_ONCE));
         assert_eq!(*last, 1200 % config::LISTED_AT_ONCE);
-        let mut hurried = Names::open(dir.path()).unwrap();
+        let mut hurried = Names::open(dir.path(), None).unwrap();
         let rest = hurried
             .next_piece(Some(Instant::now()), &Mounts::default())
             .unwrap()

@@ -146,6 +146,66 @@ fn a_sub_directory_on_a_mount_that_does_not_answer_is_not_looked_into() {
     });
 }
 
+/// Has the directory `a` and a symbolic link to the mount change places.
+fn exchange(dir: &Path) {
+    let [a, away, link] = ["a", ".away", ".link"].map(|name| dir.join(name));
+    symlink("/mnt", &link).unwrap();
+    fs::rename(&a, &away).unwrap();
+    fs::rename(&link, &a).unwrap();
+}
+
+#[test]
+fn a_socket_whose_directory_becomes_a_link_to_a_dead_mount_delays_nothing() {
+    let name = "stalled::a_socket_whose_directory_becomes_a_link_to_a_dead_mount_delays_nothing";
+    stalled(name, || {
+        let mut node = Node::start();
+        fs::create_dir(node.path("a")).unwrap();
+        let socket = node.path("a/s.sock");
+        let replaced = Plugin::serve(&socket, "replaced");
+        node.until_registered(&replaced);
+        node.until_quiet();
+        fs::remove_file(&socket).unwrap();
+        exchange(node.dir.path());
+        let honest = Plugin::serve(&node.path("honest.sock"), "honest");
+        node.until_registered(&honest);
+        node.until_desired(1);
+    });
+}
+
+#[test]
+fn a_directory_below_one_that_becomes_a_link_to_a_dead_mount_delays_nothing() {
+    let name = "stalled::a_directory_below_one_that_becomes_a_link_to_a_dead_mount_delays_nothing";
+    stalled(name, || {
+        let mut node = Node::start();
+        fs::create_dir(node.path("a")).unwrap();
+        let before = Plugin::serve(&node.path("a/before.sock"), "before");
+        node.until_registered(&before);
+        node.until_quiet();
+        fs::create_dir(node.path("a/b")).unwrap();
+        exchange(node.dir.path());
+        let honest = Plugin::serve(&node.path("honest.sock"), "honest");
+        node.until_registered(&honest);
+        node.until_desired(1);
+    });
+}
+
+#[test]
+fn sub_directories_are_watched_and_listed_while_a_mount_does_not_answer() {
+    let name = "stalled::sub_directories_are_watched_and_listed_while_a_mount_does_not_answer";
+    stalled(name, || {
+        let dir = tempfile::tempdir().unwrap();
+        let sub = dir.path().join("sub/deeper");
+        fs::create_dir_all(&sub).unwrap();
+        let listed = Plugin::serve(&sub.join("listed.sock"), "listed");
+        symlink("listed.sock", sub.join("link.sock")).unwrap();
+        let mut node = Node::start_on(dir);
+        node.until_registered(&listed);
+        let reported = Plugin::serve(&sub.join("reported.sock"), "reported");
+        node.until_registered(&reported);
+        node.until_desired(3);
+    });
+}
+
 #[test]
 fn a_mount_that_does_not_answer_and_comes_later_is_noticed() {
     let name = "stalled::a_mount_that_does_not_answer_and_comes_later_is_noticed";
