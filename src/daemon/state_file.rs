@@ -2,8 +2,7 @@
 //!
 //! Written beside its old version and renamed over it, so that there is a whole file at every
 //! moment; a while after the change, and a piece in each turn of the loop, so that no plugin waits
-//! for it. It is worth something
-//! during one boot only, so it is not forced onto the disk.
+//! for it. It is worth something during one boot only, so it is not forced onto the disk.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};

@@ -162,7 +162,7 @@ pub trait PluginHandler: Send {
     }
 
     /// The process before this one ended while it still owed this plugin its deregistration
-    /// ([`Context::owe`]): it is to be done now, and nobody waits for it. Returns `false` if this
+    /// ([`Context::owe`]): it is to be done now, and nothing waits for it. Returns `false` if this
     /// handler never owes one.
     fn resume_deregistration(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> bool {
         let _ = (plugin, context);
