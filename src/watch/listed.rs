@@ -106,6 +106,16 @@ impl Listings {
     }
 
     #[cfg(test)]
+    pub(super) fn is_idle(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_any_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    #[cfg(test)]
     pub(super) fn check_invariants(&self) {
         assert!(self.open.len() <= config::MAX_OPEN_LISTINGS);
         for (place, open) in self.open.iter().enumerate() {
@@ -137,14 +147,16 @@ impl Watch {
             if let Ok(watch) = watch {
                 self.outputs.push_back(Output::Unwatch { watch });
             }
-            return self.close(dir, &entries);
+            self.close(dir, &entries);
+            return self.admit_next();
         }
         let unwatched = match watch {
             Ok(watch) => match self.claim(dir, watch, now) {
                 Ok(()) => None,
                 Err(conflict) => {
                     self.close(dir, &entries);
-                    return self.give_up_children(dir, conflict, now);
+                    self.give_up_children(dir, conflict, now);
+                    return self.admit_next();
                 }
             },
             Err(problem) => Some(problem),
@@ -252,12 +264,14 @@ impl Watch {
         self.outputs.push_back(Output::Close { dir: open.dir });
     }
 
-    fn admit_next(&mut self) {
+    /// Scans the next directory that waits for room. This follows every scan that ends or is
+    /// dropped: it may be that of a directory that has waited.
+    pub(super) fn admit_next(&mut self) {
         while self.listings.open.len() < config::MAX_OPEN_LISTINGS {
             let Some(dir) = self.listings.waiting.pop_front() else {
                 return;
             };
-            if self.tree.contains(&dir) {
+            if self.tree.contains(&dir) && !self.listings.is_open(&dir) {
                 let place = self.place(&dir);
                 return self.want_scan(dir, place);
             }

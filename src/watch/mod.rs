@@ -287,7 +287,7 @@ impl Watch {
                 // The watch has moved on with its directory, and serves it under another path.
                 Output::Unwatch { watch } if self.tree.watched_by(watch).is_some() => {}
                 // It has been given up meanwhile.
-                Output::Scan { dir, .. } if !self.tree.contains(&dir) => {}
+                Output::Scan { dir, .. } if !self.tree.contains(&dir) => self.admit_next(),
                 output => return Some(output),
             }
         }
@@ -563,6 +563,9 @@ impl Watch {
         {
             self.tree.check_invariants();
             self.listings.check_invariants();
+            // Those that wait are admitted when another scan or listing ends.
+            let is_idle = self.listings.is_idle() && !self.tree.is_any_scan_wanted();
+            assert!(!is_idle || !self.listings.is_any_waiting());
         }
     }
 }

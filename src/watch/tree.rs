@@ -479,6 +479,11 @@ impl Tree {
     }
 
     #[cfg(test)]
+    pub(super) fn is_any_scan_wanted(&self) -> bool {
+        self.dirs.values().any(|dir| dir.is_scan_wanted)
+    }
+
+    #[cfg(test)]
     pub(super) fn sockets(&self) -> &Sockets {
         &self.sockets
     }

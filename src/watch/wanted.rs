@@ -65,6 +65,7 @@ impl Watch {
         let is_needed =
             |it: &Output| !matches!(it, Output::Scan { dir, .. } if !tree.contains(dir));
         self.outputs.retain(is_needed);
+        self.admit_next();
     }
 }
 

@@ -222,6 +222,55 @@ fn few_directories_are_listed_at_a_time_and_a_small_one_waits_for_none_of_them()
     t.expect(&["close /p/d0"]);
 }
 
+/// Seven large directories: four are being listed, and `d4`, `d5` and `d6` wait.
+fn large_directories() -> Timeline {
+    let names: Vec<String> = (0..7).map(|n| format!("d{n}")).collect();
+    let dirs = names.iter().map(|it| (it.as_str(), Kind::Directory));
+    let mut t = Timeline::scanned(&dirs.collect::<Vec<_>>());
+    for (name, watch) in names.iter().zip(2..) {
+        t.scan_part(&format!("/p/{name}"), watch, &[]);
+    }
+    while t.watch.poll_output().is_some() {}
+    t
+}
+
+#[test]
+fn a_directory_that_turns_out_to_be_another_one_lets_the_next_large_one_begin() {
+    let mut t = large_directories();
+    t.list("/p/d0", listing(&[]));
+    t.expect(&["scan /p/d4"]);
+    t.scan_part("/p/d4", 1, &[]);
+    t.expect(&[
+        "scan root /p",
+        "close /p/d4",
+        "unwatch 6",
+        "/p/d4: it is watched as /p already",
+        "scan /p/d5",
+    ]);
+}
+
+#[test]
+fn a_directory_that_is_gone_when_it_could_be_listed_lets_the_next_large_one_begin() {
+    // While it is scanned, and before.
+    let mut t = large_directories();
+    t.list("/p/d0", listing(&[]));
+    t.expect(&["scan /p/d4"]);
+    t.look_gone("/p/d4");
+    t.scan_part("/p/d4", 6, &[]);
+    t.expect(&[
+        "scan /p/d5",
+        "unwatch 6",
+        "unwatch 6",
+        "close /p/d4",
+        "scan /p/d6",
+    ]);
+
+    let mut t = large_directories();
+    t.list("/p/d0", listing(&[]));
+    t.look_gone("/p/d4");
+    t.expect(&["scan /p/d5", "unwatch 6"]);
+}
+
 #[test]
 fn a_directory_that_is_removed_and_made_again_before_its_scan_is_scanned_once() {
     let mut t = Timeline::scanned(&[("sub", Kind::Directory)]);
