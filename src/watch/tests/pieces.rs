@@ -308,6 +308,17 @@ fn a_second_scan_of_a_directory_begins_its_listing_anew() {
 }
 
 #[test]
+fn the_listing_of_a_root_ends_when_the_root_is_gone() {
+    let mut t = Timeline::new();
+    t.expect(&["create and scan /p"]);
+    t.scan_part("/p", 1, &[("a", socket(1))]);
+    t.expect(&["found /p/a #1", "list /p"]);
+    t.scan_missing("/p");
+    t.expect(&["close /p", "lost /p/a", "unwatch 1", "/p: it is not there"]);
+    assert!(!t.watch.listings.is_open(Path::new("/p")));
+}
+
+#[test]
 fn a_directory_whose_listing_was_closed_keeps_its_sockets_and_is_scanned_again() {
     let mut t = Timeline::new();
     t.expect(&["create and scan /p"]);
