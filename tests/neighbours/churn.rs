@@ -81,15 +81,37 @@ fn thousands_of_links_to_a_dead_socket() {
     });
 }
 
-/// Does something every [`INTERVAL`] until it is over, or the directory has gone with the daemon.
+#[test]
+#[should_panic(expected = "too few acts")]
+fn an_attack_that_fails_from_the_start_is_not_a_row() {
+    until(&AtomicBool::new(false), || {
+        Err(io::ErrorKind::NotFound.into())
+    });
+}
+
+/// Does something every [`INTERVAL`] until it is over, or the directory has gone with the daemon;
+/// at least [`LEAST_ACTS`] times, or it was no attack.
 fn until(over: &AtomicBool, mut act: impl FnMut() -> io::Result<()>) {
     let clock = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC).unwrap();
     let every = Expiration::Interval(TimeSpec::from_duration(INTERVAL));
     clock.set(every, TimerSetTimeFlags::empty()).unwrap();
-    while !over.load(Ordering::Relaxed) && act().is_ok() {
-        clock.wait().unwrap();
+    let mut acts = 0;
+    let mut failure = None;
+    while failure.is_none() && !over.load(Ordering::Relaxed) {
+        match act() {
+            Ok(()) => {
+                acts += 1;
+                clock.wait().unwrap();
+            }
+            Err(error) => failure = Some(error),
+        }
     }
+    assert!(acts >= LEAST_ACTS, "too few acts: {acts}, {failure:?}");
 }
+
+/// How often an attacker acts at least: a small part of what [`INTERVAL`] allows while a row is
+/// measured, because the attacker leaves the processor to others.
+const LEAST_ACTS: usize = 200;
 
 /// From one change to the next. Without a pause, the attacker holds the kernel's lock of the
 /// directory nearly all the time, and what is measured is how long a look waits for that lock.
