@@ -57,6 +57,15 @@ impl fmt::Display for HoldError {
 ///
 /// A path without symbolic links takes one system call.
 pub(super) fn hold(path: &Path, mounts: &Mounts) -> Result<File, HoldError> {
+    hold_counting(path, mounts, &mut 0)
+}
+
+/// Does what [`hold`] does, and adds how many names were opened one by one to `steps`.
+pub(super) fn hold_counting(
+    path: &Path,
+    mounts: &Mounts,
+    steps: &mut usize,
+) -> Result<File, HoldError> {
     check(path, mounts)?;
     if !path.components().any(|it| it == Component::ParentDir) {
         let flags = FLAGS.difference(OFlags::NOFOLLOW);
@@ -67,14 +76,17 @@ pub(super) fn hold(path: &Path, mounts: &Mounts) -> Result<File, HoldError> {
             Err(errno) => return Err(errno.into()),
         }
     }
-    match mounts.trusted_part(path) {
+    let mut walk = match mounts.trusted_part(path) {
         Some((trusted, rest)) => {
             let flags = FLAGS.difference(OFlags::NOFOLLOW);
             let held = openat(CWD, &trusted.named, flags, Mode::empty())?;
-            Walk::start(held, trusted.real.clone(), rest).finish(mounts)
+            Walk::start(held, trusted.real.clone(), rest)?
         }
-        None => Walk::start(root()?, PathBuf::from("/"), path).finish(mounts),
-    }
+        None => Walk::start(root()?, PathBuf::from("/"), path)?,
+    };
+    let finished = walk.finish(mounts);
+    *steps += walk.steps;
+    finished.map(|()| File::from(walk.held))
 }
 
 /// Opens the file at a path below a root with `O_PATH`, and follows no symbolic link below it, not
@@ -124,7 +136,7 @@ struct Walk {
 }
 
 impl Walk {
-    fn start(held: OwnedFd, at: PathBuf, rest: &Path) -> Self {
+    fn start(held: OwnedFd, at: PathBuf, rest: &Path) -> Result<Self, Errno> {
         let mut walk = Self {
             held,
             at,
@@ -132,21 +144,26 @@ impl Walk {
             links: 0,
             steps: 0,
         };
-        walk.push(rest);
-        walk
+        walk.push(rest)?;
+        Ok(walk)
     }
 
-    /// Puts the names of a path before those that are left.
-    fn push(&mut self, path: &Path) {
+    /// Puts the names of a path before those that are left. More than are ever opened are not even
+    /// kept: a symbolic link may have thousands.
+    fn push(&mut self, path: &Path) -> Result<(), Errno> {
         let names = path.components().rev().filter_map(|it| match it {
             Component::Normal(name) => Some(name.to_owned()),
             Component::ParentDir => Some(OsString::from("..")),
             Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
         });
-        self.rest.extend(names);
+        self.rest.extend(names.take(MAX_STEPS + 1));
+        if self.rest.len() > MAX_STEPS {
+            return Err(Errno::LOOP);
+        }
+        Ok(())
     }
 
-    fn finish(mut self, mounts: &Mounts) -> Result<File, HoldError> {
+    fn finish(&mut self, mounts: &Mounts) -> Result<(), HoldError> {
         while let Some(name) = self.rest.pop() {
             self.steps += 1;
             if self.steps > MAX_STEPS {
@@ -158,7 +175,7 @@ impl Walk {
                 self.enter(&name, mounts)?;
             }
         }
-        Ok(File::from(self.held))
+        Ok(())
     }
 
     /// Begins at `/` again, with the path above: the directory that is open may have been moved,
@@ -171,14 +188,16 @@ impl Walk {
             above.pop();
         }
         self.held = root()?;
-        self.push(&above);
+        self.push(&above)?;
         Ok(())
     }
 
     /// Opens a name in the directory that is open, and follows it if it is a symbolic link.
     fn enter(&mut self, name: &OsStr, mounts: &Mounts) -> Result<(), HoldError> {
         self.at.push(name);
-        check(&self.at, mounts)?;
+        if let Some(file_system) = mounts.remote_at(&self.at) {
+            return Err(HoldError::MayNotAnswer(file_system.to_owned()));
+        }
         let next = openat(&self.held, name, FLAGS, Mode::empty())?;
         let next = File::from(next);
         if Stat::of(&next)?.file_type != FileType::Symlink {
@@ -195,7 +214,7 @@ impl Walk {
         let target = readlinkat(&next, c"", Vec::new())?;
         let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
         self.at.pop();
-        self.push(&target);
+        self.push(&target)?;
         if target.is_absolute() {
             self.at = PathBuf::from("/");
             self.held = root()?;
@@ -219,9 +238,9 @@ const NO_LINKS: ResolveFlags = ResolveFlags::NO_SYMLINKS.union(ResolveFlags::NO_
 /// How many symbolic links are followed: as many as the kernel does (path_resolution(7)).
 const MAX_LINKS: usize = 40;
 
-/// How many names are opened for one path: many times what any plugin needs, and less than a
+/// How many names are opened for one path: several times what any plugin needs, and a fraction of a
 /// millisecond's work.
-const MAX_STEPS: usize = 256;
+const MAX_STEPS: usize = 64;
 
 #[cfg(test)]
 mod tests {

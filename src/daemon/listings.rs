@@ -13,8 +13,8 @@ use crate::watch::{Listing, Problem, Rest};
 #[derive(Debug, Default)]
 pub(super) struct Listings {
     open: Vec<(Arc<Path>, Names)>,
-    /// How many names were read so far.
-    read: usize,
+    /// How many names were read so far, and opened to follow symbolic links.
+    cost: usize,
     /// Until when names are read.
     until: Option<Instant>,
 }
@@ -54,9 +54,9 @@ impl Listings {
         self.open.retain(|(open, _)| **open != *dir);
     }
 
-    /// Returns how many names were read since the last call.
-    pub(super) fn take_count(&mut self) -> usize {
-        std::mem::take(&mut self.read)
+    /// Returns how many names were read since the last call, and opened to follow symbolic links.
+    pub(super) fn take_cost(&mut self) -> usize {
+        std::mem::take(&mut self.cost)
     }
 
     fn read_piece(
@@ -65,9 +65,9 @@ impl Listings {
         mut names: Names,
         mounts: &Mounts,
     ) -> Result<Listing, Problem> {
-        let before = names.count();
+        let before = names.cost();
         let piece = names.next_piece(self.until, mounts);
-        self.read += names.count() - before;
+        self.cost += names.cost() - before;
         if matches!(&piece, Ok(listing) if listing.rest == Rest::Follows) {
             self.open.push((dir, names));
         }

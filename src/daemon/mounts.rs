@@ -172,6 +172,12 @@ impl Mounts {
         self.table.remote_on_the_way(path)
     }
 
+    /// Returns the type of the file system that is mounted at `path`, if that may not answer. The
+    /// path must be free of symbolic links and of `..`.
+    pub(super) fn remote_at(&self, path: &Path) -> Option<&str> {
+        self.table.remote_at(path)
+    }
+
     /// Returns whether a path that was examined a moment ago can be resolved by the kernel alone:
     /// even if it leads elsewhere by now, all file systems answer.
     pub(super) fn all_answer(&self) -> bool {

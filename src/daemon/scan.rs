@@ -53,10 +53,11 @@ pub(super) fn scan(
     }
 }
 
-/// Examines a path below a root: the socket behind a symbolic link included.
-pub(super) fn look(path: &Path, mounts: &Mounts) -> Kind {
+/// Examines a path below a root: the socket behind a symbolic link included. Adds how many names
+/// were opened to follow the link to `steps`.
+pub(super) fn look(path: &Path, mounts: &Mounts, steps: &mut usize) -> Kind {
     match examine(path, mounts) {
-        Ok(found) if found.file_type == FileType::Symlink => target_of(path, mounts),
+        Ok(found) if found.file_type == FileType::Symlink => target_of(path, mounts, steps),
         Ok(found) => found.kind(),
         Err(HoldError::System(error)) => unexamined(path, &error),
         Err(error) => refused(path, &error),
@@ -77,11 +78,11 @@ fn examine(path: &Path, mounts: &Mounts) -> Result<Stat, HoldError> {
 
 /// Examines the target of a symbolic link. Only a socket counts: a link to a directory is not
 /// entered.
-fn target_of(link: &Path, mounts: &Mounts) -> Kind {
+fn target_of(link: &Path, mounts: &Mounts, steps: &mut usize) -> Kind {
     if !mounts.is_known() {
         return target(link, Stat::follow(link));
     }
-    match hold::hold(link, mounts) {
+    match hold::hold_counting(link, mounts, steps) {
         Ok(held) => target(link, Stat::of(&held)),
         Err(HoldError::System(error)) => unexamined(link, &error),
         Err(error) => refused(link, &error),
@@ -220,6 +221,8 @@ pub(super) struct Names {
     _held: Option<File>,
     /// How many were read.
     count: usize,
+    /// How many were opened to follow symbolic links.
+    steps: usize,
 }
 
 impl Names {
@@ -234,26 +237,31 @@ impl Names {
             listed: opened.map_err(|error| cannot_read(&error))?,
             _held: held,
             count: 0,
+            steps: 0,
         })
     }
 
-    /// Returns how many names were read.
-    pub(super) fn count(&self) -> usize {
-        self.count
+    /// Returns how many names were read, and opened to follow symbolic links.
+    pub(super) fn cost(&self) -> usize {
+        self.count + self.steps
     }
 
-    /// Reads and examines the next names: as many as are listed at once, or fewer if the time is
-    /// over.
+    /// Reads and examines the next names: as many as are listed at once, or fewer if symbolic links
+    /// take many steps or the time is over.
     pub(super) fn next_piece(
         &mut self,
         until: Option<Instant>,
         mounts: &Mounts,
     ) -> Result<Listing, Problem> {
         let mut entries = Vec::new();
-        for n in 0..config::LISTED_AT_ONCE {
-            let is_looked_up = n % NAMES_PER_LOOK_AT_THE_CLOCK == NAMES_PER_LOOK_AT_THE_CLOCK - 1;
-            if is_looked_up && until.is_some_and(|until| until <= Instant::now()) {
-                break;
+        let end = self.cost() + config::LISTED_AT_ONCE;
+        let mut unclocked = 1;
+        while self.cost() < end {
+            if unclocked >= NAMES_PER_LOOK_AT_THE_CLOCK {
+                unclocked = 0;
+                if until.is_some_and(|until| until <= Instant::now()) {
+                    break;
+                }
             }
             let Some(entry) = self.listed.next() else {
                 return Ok(piece(entries, Rest::None));
@@ -263,7 +271,9 @@ impl Names {
             }
             self.count += 1;
             let entry = entry.map_err(|error| cannot_read(&error))?;
-            let kind = kind_of(&entry, &self.dir, mounts);
+            let before = self.steps;
+            let kind = kind_of(&entry, &self.dir, mounts, &mut self.steps);
+            unclocked += 1 + self.steps - before;
             // What does not count is of interest to the log only.
             if kind != Kind::Other || log::log_enabled!(log::Level::Debug) {
                 entries.push(Entry {
@@ -285,11 +295,11 @@ fn piece(entries: Vec<Entry>, rest: Rest) -> Listing {
 }
 
 /// Asks the file system only about what may be a socket: the directory itself tells the rest.
-fn kind_of(entry: &DirEntry, dir: &Path, mounts: &Mounts) -> Kind {
+fn kind_of(entry: &DirEntry, dir: &Path, mounts: &Mounts, steps: &mut usize) -> Kind {
     let path = || dir.join(entry.file_name());
     match entry.file_type() {
         Ok(found) if found.is_dir() => Kind::Directory,
-        Ok(found) if found.is_socket() || found.is_symlink() => look(&path(), mounts),
+        Ok(found) if found.is_socket() || found.is_symlink() => look(&path(), mounts, steps),
         Ok(_) => Kind::Other,
         Err(error) => unexamined(&path(), &error),
     }
@@ -303,7 +313,7 @@ fn cannot_read(error: &io::Error) -> Problem {
     }
 }
 
-/// How many names are read between two looks at the clock.
+/// How many names are read or opened between two looks at the clock.
 const NAMES_PER_LOOK_AT_THE_CLOCK: usize = 16;
 
 /// The mode of a plugins directory that had to be created (kubelet's root set-up: the same).
@@ -314,7 +324,10 @@ mod tests {
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
     use std::os::unix::net::UnixListener;
 
+    use mio::Poll;
+
     use super::*;
+    use crate::time::Time;
 
     #[test]
     fn the_kind_of_everything_in_a_directory_is_told() {
@@ -329,7 +342,7 @@ mod tests {
 
         let mut listing = list(dir.path(), &Mounts::default()).unwrap();
         listing.entries.sort_by(|a, b| a.name.cmp(&b.name));
-        let socket = look(&at("socket"), &Mounts::default());
+        let socket = look(&at("socket"), &Mounts::default(), &mut 0);
         assert!(matches!(socket, Kind::Socket(_)));
         let entry = |name: &str, kind| Entry {
             name: name.into(),
@@ -346,7 +359,7 @@ mod tests {
         assert_eq!(listing.rest, Rest::None);
         for nothing in ["file", "link to a directory", "link to nothing", "nowhere"] {
             assert_eq!(
-                look(&at(nothing), &Mounts::default()),
+                look(&at(nothing), &Mounts::default(), &mut 0),
                 Kind::Other,
                 "{nothing}"
             );
@@ -358,9 +371,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.sock");
         let _listener = UnixListener::bind(&path).unwrap();
-        let before = look(&path, &Mounts::default());
+        let before = look(&path, &Mounts::default(), &mut 0);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
-        assert_eq!(look(&path, &Mounts::default()), before);
+        assert_eq!(look(&path, &Mounts::default(), &mut 0), before);
     }
 
     #[test]
@@ -374,9 +387,9 @@ mod tests {
         let mut open = Names::open(dir.path(), None).unwrap();
         let (mut seen, mut lengths) = (Vec::new(), Vec::new());
         loop {
-            let before = open.count();
+            let before = open.count;
             let piece = open.next_piece(None, &Mounts::default()).unwrap();
-            lengths.push(open.count() - before);
+            lengths.push(open.count - before);
             seen.extend(
                 piece
                     .entries
@@ -399,10 +412,35 @@ mod tests {
             .next_piece(Some(Instant::now()), &Mounts::default())
             .unwrap()
             .rest;
-        assert_eq!((hurried.count(), rest), (15, Rest::Follows));
+        assert_eq!((hurried.count, rest), (15, Rest::Follows));
         let mut whole = list(dir.path(), &Mounts::default()).unwrap();
         whole.entries.retain(|it| it.kind == Kind::Directory);
         assert_eq!((whole.entries.len(), whole.rest), (600, Rest::None));
+    }
+
+    #[test]
+    fn a_piece_ends_with_the_links_that_take_many_steps() {
+        let dir = tempfile::tempdir().unwrap();
+        let deep = "d/".repeat(40);
+        fs::create_dir_all(dir.path().join(".deep").join(&deep)).unwrap();
+        let linking = dir.path().join("linking");
+        fs::create_dir(&linking).unwrap();
+        for name in ["a", "b", "c", "d", "e"] {
+            let target = Path::new("../.deep").join(&deep).join("a.sock");
+            symlink(target, linking.join(name)).unwrap();
+        }
+        let registry = Poll::new().unwrap().registry().try_clone().unwrap();
+        let roots = [linking.clone()];
+        let mounts = Mounts::new(&roots, [].into_iter(), registry, Time::ZERO);
+        for (until, expected) in [(None, [2, 4, 5]), (Some(Instant::now()), [1, 2, 3])] {
+            let mut names = Names::open(&linking, None).unwrap();
+            let counts = [(); 3].map(|()| {
+                names.next_piece(until, &mounts).unwrap();
+                names.count
+            });
+            assert_eq!(counts, expected);
+            assert!(names.cost() > 40 * names.count);
+        }
     }
 
     #[test]

@@ -31,7 +31,6 @@ fn stalled(test: &str, body: impl FnOnce()) {
         let (ended, end) = mpsc::channel::<()>();
         thread::spawn(move || {
             if end.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
-                eprintln!("the loop hangs");
                 exit(1);
             }
         });
@@ -225,6 +224,33 @@ fn a_mount_that_does_not_answer_and_comes_later_is_noticed() {
         unmount(later.path());
     });
 }
+
+#[test]
+fn thousands_of_links_that_take_many_steps_make_no_turn_long() {
+    let name = "stalled::thousands_of_links_that_take_many_steps_make_no_turn_long";
+    stalled(name, || {
+        let mut node = Node::start();
+        let crowd = node.path(".crowd");
+        fs::create_dir(&crowd).unwrap();
+        let deep = "d/".repeat(235);
+        fs::create_dir_all(node.path(".deep").join(&deep)).unwrap();
+        for n in 0..500 {
+            let way = &deep[..if n % 2 == 0 { 100 } else { deep.len() }];
+            symlink(format!("../.deep/{way}a.sock"), crowd.join(n.to_string())).unwrap();
+        }
+        node.until_quiet();
+        node.plugins.take_longest_turn();
+        fs::rename(&crowd, node.path("crowd")).unwrap();
+        let within = Plugin::serve(&node.path("crowd/within.sock"), "within");
+        node.until_registered(&within);
+        node.until_quiet();
+        let longest = node.plugins.take_longest_turn();
+        assert!(longest < LONG, "{longest:?}");
+    });
+}
+
+/// What no turn may take on any machine: many times what it does.
+const LONG: Duration = Duration::from_millis(100);
 
 /// How long a test may take: many times what it does.
 const PATIENCE: Duration = Duration::from_secs(30);

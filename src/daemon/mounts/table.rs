@@ -81,12 +81,13 @@ impl Table {
         if self.is_empty() {
             return None;
         }
-        let above = path.ancestors();
-        let mut on_the_way = above.filter_map(|it| {
-            let at = self.remote.binary_search_by(|(path, _)| (**path).cmp(it));
-            at.ok()
-        });
-        on_the_way.next().map(|at| &*self.remote[at].1)
+        path.ancestors().find_map(|it| self.remote_at(it))
+    }
+
+    /// Returns the type of the file system that is mounted at `path`, if that may not answer.
+    pub(super) fn remote_at(&self, path: &Path) -> Option<&str> {
+        let at = self.remote.binary_search_by(|(at, _)| (**at).cmp(path));
+        at.ok().map(|at| &*self.remote[at].1)
     }
 
     /// Returns whether there are no file systems that may not answer.

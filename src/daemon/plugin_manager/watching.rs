@@ -66,7 +66,7 @@ impl PluginManager {
                         &dir,
                         place,
                     );
-                    used += SCAN_COST + self.listings.take_count();
+                    used += SCAN_COST + self.listings.take_cost();
                     let scanned = watch::Input::Scanned {
                         dir,
                         watch,
@@ -76,7 +76,7 @@ impl PluginManager {
                 }
                 watch::Output::List { dir } => {
                     let entries = self.listings.go_on(&dir, &self.mounts);
-                    used += self.listings.take_count();
+                    used += self.listings.take_cost();
                     let input = match entries {
                         Some(entries) => watch::Input::Listed { dir, entries },
                         None => watch::Input::Unlisted { dir },
@@ -85,7 +85,7 @@ impl PluginManager {
                 }
                 watch::Output::Close { dir } => self.listings.close(&dir),
                 watch::Output::Look { path } => {
-                    let kind = scan::look(&path, &self.mounts);
+                    let kind = scan::look(&path, &self.mounts, &mut used);
                     self.watch
                         .handle_input(watch::Input::Looked { path, kind }, now);
                 }
@@ -108,7 +108,8 @@ impl PluginManager {
 /// How much is done at once.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Budget {
-    /// How many names are looked at, sockets found or lost, and the like.
+    /// How many names are looked at or opened to follow symbolic links, sockets found or lost, and
+    /// the like.
     names: usize,
     /// For how long: a file system may be slow, or locked by those who change it.
     time: Option<Duration>,
