@@ -66,6 +66,9 @@ pub(super) fn hold_counting(
     mounts: &Mounts,
     steps: &mut usize,
 ) -> Result<File, HoldError> {
+    if mounts.is_unread() {
+        return Err(Errno::AGAIN.into());
+    }
     check(path, mounts)?;
     if !path.components().any(|it| it == Component::ParentDir) {
         let flags = FLAGS.difference(OFlags::NOFOLLOW);

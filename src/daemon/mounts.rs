@@ -33,8 +33,12 @@ pub(super) struct Mounts {
     /// Other directories that the user named.
     mapped: Vec<Root>,
     table: Table,
-    /// What reports changes; `None` if `/proc` is not mounted.
+    /// What reports changes; `None` if `/proc` is not mounted, or could not be opened yet.
     polled: Option<Polled>,
+    /// Where that is registered.
+    registry: Option<Registry>,
+    /// Whether the table was ever read.
+    is_read: bool,
     /// Whether the table must be read again.
     is_changed: bool,
     /// Before which that is not done.
@@ -51,16 +55,14 @@ impl Mounts {
         registry: Registry,
         now: Time,
     ) -> Self {
-        let polled = Polled::open(registry);
-        if let Err(error) = &polled {
-            log::debug!("mounts are not watched: {error}");
-        }
         let mut mounts = Self {
             roots: roots.iter().map(|named| Root::new(named)).collect(),
             mapped: mapped.map(Root::new).collect(),
             table: Table::default(),
-            is_changed: polled.is_ok(),
-            polled: polled.ok(),
+            polled: None,
+            registry: Some(registry),
+            is_read: false,
+            is_changed: true,
             read_after: now,
             reading: None,
         };
@@ -94,7 +96,12 @@ impl Mounts {
             self.read_after = now + config::MOUNTS_INTERVAL;
             match self.begin() {
                 Ok(reading) => self.reading = Some(reading),
-                Err(error) => log::debug!("mounts cannot be read: {error}"),
+                Err(error) => {
+                    log::debug!("mounts cannot be read: {error}");
+                    // Without /proc nothing is ever known; anything else may pass.
+                    let is_missing = error.kind() == io::ErrorKind::NotFound;
+                    self.is_changed = self.polled.is_some() || !is_missing;
+                }
             }
         }
         let Some((mut builder, mut lines)) = self.reading.take() else {
@@ -116,6 +123,9 @@ impl Mounts {
 
     /// Polls for changes again and opens the table then, in this order: nothing is missed.
     fn begin(&mut self) -> io::Result<(Builder, BufReader<File>)> {
+        if let (None, Some(registry)) = (&self.polled, &self.registry) {
+            self.polled = Some(Polled::open(registry)?);
+        }
         if let Some(polled) = &mut self.polled {
             polled.register()?;
         }
@@ -125,6 +135,7 @@ impl Mounts {
     }
 
     fn replace(&mut self, table: Table) -> Vec<PathBuf> {
+        self.is_read = true;
         let before = std::mem::replace(&mut self.table, table);
         let differing = self.table.differing(&before).into_iter();
         differing.map(|at| self.roots[at].named.clone()).collect()
@@ -139,7 +150,7 @@ impl Mounts {
         let now = Root::new(dir);
         if now.real != root.real {
             *root = now;
-            self.is_changed = self.polled.is_some();
+            self.is_changed |= self.polled.is_some();
         }
     }
 
@@ -184,9 +195,16 @@ impl Mounts {
         self.table.has_no_remote()
     }
 
-    /// Returns whether anything is known of mounts. Otherwise `/proc` is not mounted.
+    /// Returns whether anything is known of mounts, or will be soon. Otherwise `/proc` is not
+    /// mounted.
     pub(super) fn is_known(&self) -> bool {
-        self.polled.is_some()
+        self.polled.is_some() || self.is_unread()
+    }
+
+    /// Returns whether the table could not be read at the start, and is read soon. Until then, no
+    /// symbolic link is followed.
+    pub(super) fn is_unread(&self) -> bool {
+        !self.is_read && (self.is_changed || self.reading.is_some())
     }
 
     /// Returns the longest path that the user named and that `path` begins with, and the rest of
@@ -214,10 +232,10 @@ struct Polled {
 }
 
 impl Polled {
-    fn open(registry: Registry) -> io::Result<Self> {
+    fn open(registry: &Registry) -> io::Result<Self> {
         Ok(Self {
             files: [File::open(MOUNTINFO)?, File::open(MOUNTINFO)?],
-            registry,
+            registry: registry.try_clone()?,
             is_registered: false,
         })
     }
@@ -277,6 +295,7 @@ mod tests {
     use mio::Poll;
 
     use super::*;
+    use crate::daemon::hold::{self, HoldError};
 
     fn mounts(root: &Path) -> Mounts {
         let poll = Poll::new().unwrap();
@@ -310,6 +329,24 @@ mod tests {
         assert!(mounts.polled.as_ref().unwrap().is_registered);
         mounts.report();
         assert_eq!(mounts.poll_timeout(), Some(later + config::MOUNTS_INTERVAL));
+    }
+
+    #[test]
+    fn a_table_that_could_not_be_opened_at_the_start_is_opened_later() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut mounts = mounts(dir.path());
+        // As a start leaves it that finds all descriptors used up.
+        mounts.polled = None;
+        (mounts.is_read, mounts.is_changed) = (false, true);
+        let due = Time::ZERO + config::MOUNTS_INTERVAL;
+        assert_eq!(mounts.poll_timeout(), Some(due));
+        let refused = hold::hold(dir.path(), &mounts);
+        assert!(mounts.is_known() && matches!(refused, Err(HoldError::System(_))));
+        while mounts.poll_timeout().is_some() {
+            mounts.advance(due);
+        }
+        assert!(mounts.polled.as_ref().unwrap().is_registered);
+        assert!(hold::hold(dir.path(), &mounts).is_ok());
     }
 
     #[test]
