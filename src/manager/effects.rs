@@ -60,8 +60,8 @@ pub(super) enum HandlerWork {
     Tell(HandlerId, HandlerEvent),
     /// Do what it asks for.
     Do(HandlerId, Effect),
-    /// Have it deregister what the process before this one owed.
-    Resume(HandlerId, Arc<Plugin>),
+    /// Have it deregister what the process before this one owed, if there is a handler for that.
+    Resume(Option<HandlerId>, Arc<Plugin>),
 }
 
 impl Manager {
@@ -92,10 +92,13 @@ impl Manager {
             }
             HandlerWork::Do(handler, effect) => self.do_effect(handler, effect, now),
             HandlerWork::Resume(handler, plugin) => {
-                let is_resumed = self.with_handler(handler, None, now, |handler, context| {
-                    handler.resume_deregistration(&plugin, context)
+                let is_resumed = handler.is_some_and(|handler| {
+                    self.with_handler(handler, None, now, |handler, context| {
+                        handler.resume_deregistration(&plugin, context)
+                    })
                 });
                 if !is_resumed {
+                    self.effects.owed_revision += 1; // It is not to be saved any longer.
                     log_not_resumed(&plugin);
                 }
             }
@@ -454,7 +457,7 @@ impl Manager {
 }
 
 /// Logs that a deregistration that was owed before a restart is not done any more.
-pub(super) fn log_not_resumed(plugin: &Plugin) {
+fn log_not_resumed(plugin: &Plugin) {
     log::warn!(
         "{plugin}: what its program had set up before the restart is not undone, because plugins \
          of its type have no program now"

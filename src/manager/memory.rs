@@ -14,7 +14,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::Manager;
-use super::effects::{HandlerWork, log_not_resumed};
+use super::effects::HandlerWork;
 use super::execute::Work;
 use crate::escape;
 use crate::handler::Plugin;
@@ -141,13 +141,9 @@ impl Manager {
     pub fn restore(&mut self, memory: Memory) {
         let is_format_1 = memory.format == FORMAT_1;
         for plugin in memory.owed.into_iter().map(Remembered::into_plugin) {
-            match self.handlers.find(&plugin.kind) {
-                Some(handler) => {
-                    let resume = HandlerWork::Resume(handler, Arc::new(plugin));
-                    self.work.push_back(Work::Handler(resume));
-                }
-                None => log_not_resumed(&plugin),
-            }
+            let handler = self.handlers.find(&plugin.kind);
+            let resume = HandlerWork::Resume(handler, Arc::new(plugin));
+            self.work.push_back(Work::Handler(resume));
         }
         for remembered in memory.plugins {
             let compared = if is_format_1 || remembered.by_inode {

@@ -221,13 +221,22 @@ fn what_is_owed_to_a_type_without_a_program_is_dropped() {
         let mut world = World::with(manager);
         let memory = Memory::decode(&saved, "boot").expect("it was just written");
         world.manager.restore(memory);
+        let revision = world.manager.revision();
         begin(&mut world);
+        assert_ne!(
+            world.manager.revision(),
+            revision,
+            "the file is written again"
+        );
         world
     };
     assert_eq!(running(&restore(manager())), ["del disk-0"]);
     let mut accepting = HandlerTable::new();
     accepting.add(["CSIPlugin"], AcceptHandler::default());
     for handlers in [accepting, HandlerTable::new()] {
-        assert!(running(&restore(Manager::new(handlers))).is_empty());
+        let world = restore(Manager::new(handlers));
+        assert!(running(&world).is_empty());
+        let saved = world.manager.snapshot("boot").encode();
+        assert!(!String::from_utf8(saved).unwrap().contains("disk-0"));
     }
 }

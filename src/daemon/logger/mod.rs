@@ -275,8 +275,9 @@ impl fmt::Debug for Filter {
     }
 }
 
-/// The modules whose lines are about the daemon itself: its start, its end, its signals, its
-/// files, its limits and the directories that the user named. No peer can make them log more than a line in a long while.
+/// The modules whose lines are about the daemon itself: its start, its end, its signals, its files,
+/// its limits and the directories that the user named. Plugins can make them log only a line in a
+/// long while.
 pub(super) const OWN: [&str; 5] = [
     "plugind::daemon::lock",
     "plugind::daemon::roots",
