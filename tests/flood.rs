@@ -30,7 +30,7 @@ use self::server::{Server, accept_h2};
 
 /// How much is read from one connection in one turn (octets): the daemon's own number, which is
 /// nobody else's business.
-const READ_BUDGET: usize = 16 * 1024;
+const READ_BUDGET: usize = 8 * 1024;
 
 /// The size of each message, with what HTTP/2 adds to it (octets).
 const MESSAGE: usize = 16_384;

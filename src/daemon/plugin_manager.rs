@@ -479,4 +479,4 @@ const EVENTS: usize = 256;
 
 /// How much is read from one connection in one turn (bytes), so that a busy plugin does not keep
 /// the others waiting: a list of devices that changes takes 20 bytes, and several microseconds.
-const READ_BUDGET: usize = 16 * 1024;
+const READ_BUDGET: usize = 8 * 1024;

@@ -160,7 +160,7 @@ impl Measured {
             }
         };
         check(
-            self.attacked.p99 <= self.peace.p99 + MAX_DELAY + self.interrupted(),
+            self.attacked.p99 <= self.peace.p99 + MAX_DELAY * leniency() + self.interrupted(),
             "the honest plugin waits",
         );
         check(self.heard <= MAX_HEARD, "SIGTERM is heard late");
@@ -168,7 +168,7 @@ impl Measured {
         check(self.resident < MAX_RESIDENT, "the daemon grows");
         check(self.log_rate <= MAX_LOG_RATE, "the log grows");
         check(
-            self.longest_turn <= max_turn() + self.interrupted(),
+            self.longest_turn <= MAX_TURN * leniency() + self.interrupted(),
             "a turn takes long",
         );
         failures
@@ -218,9 +218,20 @@ const MAX_RESIDENT: u64 = 16 * 1024;
 /// How much is logged at most (octets in a second).
 const MAX_LOG_RATE: f64 = 64.0 * 1024.0;
 
-/// How long one turn of the loop may take: in the binary that ships, and in one that is built to be
-/// debugged.
-fn max_turn() -> Duration {
+/// How long one turn of the loop may take.
+const MAX_TURN: Duration = Duration::from_millis(5);
+
+/// How many times as long as the limits say turns and plugins may take.
+///
+/// `make neighbours` holds the binary that ships to the limits, on a machine that does nothing
+/// else. Everywhere else a machine that hesitates is not to be taken for a daemon that does: there,
+/// these tests notice what makes the daemon deaf, which was a matter of seconds.
+fn leniency() -> u32 {
+    let is_measured = env::var_os("PLUGIND_NEIGHBOURS").is_some();
     let is_shipped = env::var_os("PLUGIND_BINARY").is_some() || !cfg!(debug_assertions);
-    Duration::from_millis(if is_shipped { 5 } else { 25 })
+    match (is_measured, is_shipped) {
+        (true, _) => 1,
+        (false, true) => 20,
+        (false, false) => 100,
+    }
 }
