@@ -481,7 +481,8 @@ pub const LOOK_CALM: Duration = Duration::from_secs(10);
 /// plugins waiting: what takes a fraction of a millisecond.
 pub const LISTED_AT_ONCE: usize = 64;
 
-/// How many directories with more names than that are listed at a time, a descriptor each.
+/// How many directories with more names than that are listed at a time: a descriptor each, or two
+/// while a mount may not answer.
 pub const MAX_OPEN_LISTINGS: usize = 4;
 
 /// How many levels of sub directories are watched (kubelet: no limit). Plugins use one.

@@ -39,7 +39,7 @@ const MESSAGE: usize = 16_384;
 const ENOUGH: usize = 8 << 20;
 
 #[test]
-fn a_plugin_that_never_stops_talking_is_heard_16_kib_a_turn_and_keeps_nobody_waiting() {
+fn a_plugin_that_never_stops_talking_is_heard_8_kib_a_turn_and_holds_up_no_other() {
     let flood = Server::run(async |listener| {
         let mut connection = accept_h2(&listener).await;
         while let Some(Ok((_, respond))) = connection.accept().await {

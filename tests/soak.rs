@@ -22,6 +22,8 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
+use plugind::config::OUTLIVED_GRACE;
+
 use self::daemon::Daemon;
 use self::node::Node;
 use self::plugin::Plugin;
@@ -46,10 +48,10 @@ fn plugins_that_come_and_go_leave_no_descriptor_and_no_memory_behind() {
     let _alone = alone();
     let cycles = short_or_long(500, 10_000);
     let mut node = Node::start();
-    let socket = node.path("reg.sock");
+    // Each has a socket of its own: one that is renewed again and again is looked at less often.
     let cycle = |node: &mut Node, n: usize| {
         let name = format!("plugin-{n}");
-        let plugin = Plugin::serve(&socket, &name);
+        let plugin = Plugin::serve(&node.path(&format!("{n}.sock")), &name);
         node.until_registered(&plugin);
         plugin.stop();
         node.until_handler_is_told(&format!("deregister {name}"));
@@ -78,11 +80,10 @@ fn plugins_that_come_and_go_leave_a_daemon_no_descriptor_and_no_memory() {
     }
     let cycles = short_or_long(500, 10_000);
     let dir = tempfile::tempdir().unwrap();
-    let socket = dir.path().join("reg.sock");
     let mut daemon = Daemon::start(dir.path());
     let cycle = |daemon: &mut Daemon, n: usize| {
         let name = format!("plugin-{n}");
-        let plugin = Plugin::serve(&socket, &name);
+        let plugin = Plugin::serve(&dir.path().join(format!("{n}.sock")), &name);
         assert!(plugin.until_told().plugin_registered);
         plugin.stop();
         // One socket may not fill the log, but a status is always logged.
@@ -93,10 +94,10 @@ fn plugins_that_come_and_go_leave_a_daemon_no_descriptor_and_no_memory() {
             }
         }
     };
-    // The last connection is closed a moment after the last status, and lines that were suppressed
-    // may be reported.
+    // Processes are watched for a while after their sockets have gone, and lines that were
+    // suppressed may be reported.
     let used = |daemon: &Daemon| {
-        while !daemon.is_silent_for(Duration::from_millis(300)) {}
+        while !daemon.is_silent_for(OUTLIVED_GRACE + Duration::from_secs(1)) {}
         (daemon.descriptors(), daemon.resident())
     };
     (0..WARM_UP).for_each(|n| cycle(&mut daemon, n));
