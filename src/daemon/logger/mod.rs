@@ -195,14 +195,22 @@ impl State {
     fn report(&mut self, suppressed: &Suppressed, sink: &Sink<Stderr>, now: Time) {
         let Suppressed { subject, count } = suppressed;
         let subject = subject.as_deref().unwrap_or("log");
-        let args = format_args!("{subject}: {count} lines suppressed, because there are too many");
-        self.write(Level::Warn, &args, sink, now);
+        self.write(
+            Level::Warn,
+            &format_args!("{subject}: {count} lines suppressed, because there are too many"),
+            sink,
+            now,
+        );
     }
 
     fn report_lost(&mut self, sink: &Sink<Stderr>, now: Time) {
         if let Some(count) = self.buffer.take_lost() {
-            let args = format_args!("log: {count} lines lost, because standard error was not read");
-            self.write(Level::Warn, &args, sink, now);
+            self.write(
+                Level::Warn,
+                &format_args!("log: {count} lines lost, because standard error was not read"),
+                sink,
+                now,
+            );
         }
     }
 }
