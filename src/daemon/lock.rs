@@ -1,12 +1,12 @@
 //! One daemon for one plugins directory.
 //!
 //! Two daemons on the same directory, or on one inside the other, would register the same plugins
-//! twice. So each directory has a lock file in the run directory ([`run_dir`]), where no other user
-//! can open it: a lock on the directory itself could be taken by every process that can read it.
-//! The file is named after the directory's device and inode, so all paths to a directory mean the
-//! same lock. A daemon holds the locks of its directories alone, and those of the directories above
-//! them together with others. A directory that is removed and created again is another one, which
-//! is not locked.
+//! twice. So each directory has a lock file in the run directory ([`run_dir`]), where no other
+//! user can open it: a lock on the directory itself could be taken by every process that can read
+//! it. The file is named after the directory's device, inode and birth time, so all paths to it
+//! mean the same lock. A daemon holds the locks of its directories alone, and those of the
+//! directories above them together with others. A directory that is removed and created again is
+//! another one, which is not locked.
 //!
 //! The kernel releases a lock when its holder ends, however it ends. A file is removed by the last
 //! holder that ends in order; one that is left behind is harmless.
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use nix::poll::ppoll;
 use nix::sys::time::{TimeSpec, TimeValLike as _};
-use rustix::fs::{FlockOperation, flock, major, minor};
+use rustix::fs::{AtFlags, CWD, FlockOperation, StatxFlags, flock, major, makedev, minor, statx};
 use rustix::io::Errno;
 
 use super::{SetupError, run_dir, scan};
@@ -36,8 +36,9 @@ struct Lock {
     file: File,
 }
 
-/// A directory by its device and inode.
-type Id = (u64, u64);
+/// A directory by its device, its inode and its birth time, which is zero where the file system has
+/// none: an inode is used again when a directory has been removed.
+type Id = (u64, u64, (i64, u32));
 
 /// Locks the directories, which are created if they are missing. One that cannot be opened is left
 /// out: what is wrong with it is found when it is scanned.
@@ -99,9 +100,9 @@ fn wanted(dirs: &[PathBuf]) -> Vec<Wanted> {
             continue;
         };
         for (level, above) in real.ancestors().enumerate() {
-            if let Ok(found) = fs::metadata(above) {
+            if let Ok(id) = id(above) {
                 wanted.push(Wanted {
-                    id: (found.dev(), found.ino()),
+                    id,
                     dir: dir.clone(),
                     is_root: level == 0,
                 });
@@ -114,13 +115,26 @@ fn wanted(dirs: &[PathBuf]) -> Vec<Wanted> {
     wanted
 }
 
+fn id(dir: &Path) -> io::Result<Id> {
+    let wanted = StatxFlags::INO | StatxFlags::BTIME;
+    let found = statx(CWD, dir, AtFlags::empty(), wanted)?;
+    let device = makedev(found.stx_dev_major, found.stx_dev_minor);
+    let born = if StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::BTIME) {
+        (found.stx_btime.tv_sec, found.stx_btime.tv_nsec)
+    } else {
+        (0, 0)
+    };
+    Ok((device, found.stx_ino, born))
+}
+
 fn is_dir(file: &File) -> bool {
     file.metadata().is_ok_and(|found| found.is_dir())
 }
 
 /// Returns the name of a directory's lock file, as /proc/locks shows the directory itself.
-fn name((device, inode): Id) -> String {
-    format!("{:02x}:{:02x}:{inode}", major(device), minor(device))
+fn name((device, inode, (seconds, nanoseconds)): Id) -> String {
+    let (major, minor) = (major(device), minor(device));
+    format!("{major:02x}:{minor:02x}:{inode}:{seconds}.{nanoseconds:09}")
 }
 
 /// Opens and locks a file, or returns `None` if another process holds it until the deadline.
@@ -159,7 +173,12 @@ fn is_at(file: &File, path: &Path) -> bool {
 /// `1: FLOCK  ADVISORY  WRITE 1234 00:2d:567 0 EOF`.
 fn holder(path: &Path) -> Option<u32> {
     let found = fs::metadata(path).ok()?;
-    let file = name((found.dev(), found.ino()));
+    let file = format!(
+        "{:02x}:{:02x}:{}",
+        major(found.dev()),
+        minor(found.dev()),
+        found.ino()
+    );
     let locks = fs::read_to_string("/proc/locks").ok()?;
     let mut pids = locks.lines().filter_map(|line| {
         let mut words = line.split_whitespace().skip(1);
@@ -300,8 +319,7 @@ mod tests {
     }
 
     fn name_of(dir: &Path) -> String {
-        let found = fs::metadata(dir).unwrap();
-        name((found.dev(), found.ino()))
+        name(id(dir).unwrap())
     }
 
     /// How often this process has a file open.
