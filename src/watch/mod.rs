@@ -43,6 +43,7 @@ mod children;
 mod event;
 mod expected;
 mod identity;
+mod input;
 mod listed;
 mod output;
 mod path;
@@ -69,6 +70,7 @@ use self::children::Child;
 pub use self::event::{Event, WatchId};
 use self::expected::Expected;
 pub use self::identity::{Entry, Identity, Kind, Listing, Rest};
+pub use self::input::Input;
 use self::listed::Listings;
 pub use self::output::{Output, Place, Report};
 use self::path::{Joint, split};
@@ -97,59 +99,6 @@ pub struct Watch {
     retry_at: Option<Time>,
     /// When everything is scanned although nothing was heard; `None` while there is nothing.
     resync_at: Option<Time>,
-}
-
-/// What the shell tells the machine.
-#[derive(Debug)]
-pub enum Input {
-    /// The kernel reported a change.
-    Event(Event),
-    /// The answer to [`Output::Scan`].
-    Scanned {
-        /// The directory of the request.
-        dir: Arc<Path>,
-        /// Its watch, placed before it was listed.
-        watch: Result<WatchId, Problem>,
-        /// What is in it.
-        entries: Result<Listing, Problem>,
-    },
-    /// The answer to [`Output::List`].
-    Listed {
-        /// The directory of the request.
-        dir: Arc<Path>,
-        /// What else is in it.
-        entries: Result<Listing, Problem>,
-    },
-    /// The answer to [`Output::List`] if no listing of the directory is open.
-    Unlisted {
-        /// The directory of the request.
-        dir: Arc<Path>,
-    },
-    /// The answer to [`Output::Look`].
-    Looked {
-        /// The path of the request.
-        path: Arc<Path>,
-        /// What is there.
-        kind: Kind,
-    },
-    /// Nothing listens on the socket at this path, or something does again. One on which nothing
-    /// listens makes room for others when there are too many.
-    Refused {
-        /// The path.
-        path: Arc<Path>,
-        /// Whether nothing listens.
-        is_refused: bool,
-    },
-    /// Something else was met at this path than was last reported.
-    Doubted {
-        /// The path.
-        path: Arc<Path>,
-    },
-    /// A mount came or went above this directory, at it or below it.
-    Remounted {
-        /// The directory.
-        dir: PathBuf,
-    },
 }
 
 impl Watch {

@@ -2,6 +2,7 @@
 
 mod exchange;
 mod limits;
+mod model;
 mod pieces;
 mod restart;
 mod trouble;

@@ -1,0 +1,266 @@
+//! A model of a directory that changes while it is listed in pieces.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::pieces::piece;
+use super::*;
+
+/// A directory `/p` as the kernel has it: names come and go while it is listed one name at a time,
+/// and what happens is reported later.
+struct World {
+    entries: BTreeMap<&'static str, Kind>,
+    /// The watch of each directory in it, by the directory's inode number.
+    watches: BTreeMap<u64, i32>,
+    /// The inode numbers of the directories.
+    directories: BTreeMap<&'static str, u64>,
+    events: VecDeque<Event>,
+    /// The rest of the listing: the kernel hands out many names at once, with their types, and what
+    /// it has handed out grows old.
+    buffer: VecDeque<(&'static str, bool)>,
+    last_inode: u64,
+    last_watch: i32,
+    random: u64,
+    /// What was found and not lost.
+    found: BTreeMap<String, u64>,
+}
+
+const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
+
+impl World {
+    fn new(seed: u64) -> Self {
+        Self {
+            entries: BTreeMap::new(),
+            watches: BTreeMap::new(),
+            directories: BTreeMap::new(),
+            events: VecDeque::new(),
+            buffer: VecDeque::new(),
+            last_inode: 0,
+            last_watch: 1,
+            random: seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1,
+            found: BTreeMap::new(),
+        }
+    }
+
+    /// A number below `count` (xorshift64).
+    fn pick(&mut self, count: u64) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random % count
+    }
+
+    fn name(&mut self) -> &'static str {
+        NAMES[usize::try_from(self.pick(5)).unwrap()]
+    }
+
+    fn vanished(&mut self, name: &str) {
+        self.events.push_back(Event::Vanished {
+            watch: WatchId(1),
+            name: name.into(),
+        });
+    }
+
+    fn appeared(&mut self, name: &str) {
+        self.events.push_back(Event::Appeared {
+            watch: WatchId(1),
+            name: name.into(),
+            is_directory: self.directories.contains_key(name),
+        });
+    }
+
+    fn moved(&mut self, name: &str) {
+        let inode = self.directories.get(name);
+        if let Some(watch) = inode.and_then(|inode| self.watches.get(inode)) {
+            let watch = WatchId(*watch);
+            self.events.push_back(Event::Moved { watch });
+        }
+    }
+
+    fn remove(&mut self, name: &str) {
+        if self.entries.remove(name).is_some() {
+            let inode = self.directories.remove(name);
+            if let Some(watch) = inode.and_then(|inode| self.watches.remove(&inode)) {
+                let watch = WatchId(watch);
+                self.events.push_back(Event::Unwatched { watch });
+            }
+            self.vanished(name);
+        }
+    }
+
+    fn create(&mut self, name: &'static str, is_directory: bool) {
+        self.remove(name);
+        self.last_inode += 1;
+        let kind = if is_directory {
+            self.directories.insert(name, self.last_inode);
+            Kind::Directory
+        } else {
+            socket(self.last_inode)
+        };
+        self.entries.insert(name, kind);
+        self.appeared(name);
+    }
+
+    /// Two names change places; either may be missing.
+    fn exchange(&mut self, a: &'static str, b: &'static str) {
+        let entries = (self.entries.remove(a), self.entries.remove(b));
+        let directories = (self.directories.remove(a), self.directories.remove(b));
+        self.entries.extend(entries.0.map(|it| (b, it)));
+        self.entries.extend(entries.1.map(|it| (a, it)));
+        self.directories.extend(directories.0.map(|it| (b, it)));
+        self.directories.extend(directories.1.map(|it| (a, it)));
+        for (from, to) in [(a, b), (b, a)] {
+            if self.entries.contains_key(to) {
+                self.vanished(from);
+                self.appeared(to);
+                self.moved(to);
+            }
+        }
+    }
+
+    fn happen(&mut self) {
+        let (a, b) = (self.name(), self.name());
+        match self.pick(5) {
+            0 => self.remove(a),
+            1 => self.create(a, true),
+            2 | 3 => self.create(a, false),
+            _ if a != b => self.exchange(a, b),
+            _ => {}
+        }
+    }
+
+    /// Lists one name, with its type as it was when the buffer was filled.
+    fn next_piece(&mut self) -> Listing {
+        let next = self.buffer.pop_front();
+        let kind = |name, was_directory| match self.entries.get(name) {
+            _ if was_directory => Kind::Directory,
+            found => found.copied().unwrap_or(Kind::Other),
+        };
+        let entries: Vec<_> = next
+            .map(|(name, was)| (name, kind(name, was)))
+            .into_iter()
+            .collect();
+        if self.buffer.is_empty() {
+            listing(&entries)
+        } else {
+            piece(&entries)
+        }
+    }
+
+    fn scan(&mut self, t: &mut Timeline, dir: &str) {
+        if dir == "/p" {
+            let directories = &self.directories;
+            let names = self.entries.keys();
+            self.buffer = names
+                .map(|it| (*it, directories.contains_key(it)))
+                .collect();
+            let first = self.next_piece();
+            return t.scan(dir, Ok(WatchId(1)), Ok(first));
+        }
+        let name = dir.trim_start_matches("/p/");
+        let Some(inode) = self.directories.get(name) else {
+            return t.scan_missing(dir);
+        };
+        let watch = self.watches.entry(*inode).or_insert_with(|| {
+            self.last_watch += 1;
+            self.last_watch
+        });
+        // What is below tells the directories apart.
+        let (watch, inside) = (*watch, socket(1000 + inode));
+        t.scan_ok(dir, watch, &[("s", inside)]);
+    }
+
+    fn look(&self, path: &str) -> Kind {
+        let rest = path.trim_start_matches("/p/");
+        match rest.split_once('/') {
+            None => self.entries.get(rest).copied().unwrap_or(Kind::Other),
+            Some((dir, _)) => match self.directories.get(dir) {
+                Some(inode) => socket(1000 + inode),
+                None => Kind::Other,
+            },
+        }
+    }
+
+    /// Carries out what the watch wants next. False when it wants nothing.
+    fn follow(&mut self, t: &mut Timeline) -> bool {
+        let Some(output) = t.watch.poll_output() else {
+            return false;
+        };
+        match output {
+            Output::Scan { dir, .. } => self.scan(t, dir.to_str().unwrap()),
+            Output::List { dir } => {
+                let next = self.next_piece();
+                t.list(dir.to_str().unwrap(), next);
+            }
+            Output::Look { path } => {
+                let path = path.to_str().unwrap();
+                t.look(path, self.look(path));
+            }
+            Output::Unwatch { watch } => {
+                self.watches.retain(|_, it| *it != watch.0);
+                self.events.push_back(Event::Unwatched { watch });
+            }
+            Output::Found { path, identity } => {
+                self.found
+                    .insert(path.display().to_string(), identity.inode);
+            }
+            Output::Lost { path } => {
+                self.found.remove(path.to_str().unwrap());
+            }
+            Output::Close { .. } | Output::Report(_) => {}
+        }
+        true
+    }
+
+    /// The sockets that there are.
+    fn sockets(&self) -> BTreeMap<String, u64> {
+        let direct = self.entries.iter().filter_map(|(name, kind)| match kind {
+            Kind::Socket(identity) => Some((format!("/p/{name}"), identity.inode)),
+            _ => None,
+        });
+        let below = self.directories.iter();
+        let below = below.map(|(name, inode)| (format!("/p/{name}/s"), 1000 + inode));
+        direct.chain(below).collect()
+    }
+}
+
+#[test]
+fn whatever_happens_between_the_pieces_and_whenever_it_is_reported_all_is_found_in_the_end() {
+    for seed in 1..=1000 {
+        let mut world = World::new(seed);
+        for _ in 0..6 {
+            world.happen();
+        }
+        world.events.clear();
+        let mut t = Timeline::new();
+        for _ in 0..40 {
+            match world.pick(4) {
+                0 => world.happen(),
+                1 => {
+                    if let Some(event) = world.events.pop_front() {
+                        t.event(event);
+                    }
+                }
+                2 if world.pick(8) == 0 => {
+                    world.events.clear();
+                    t.event(Event::Overflowed);
+                }
+                _ => {
+                    world.follow(&mut t);
+                }
+            }
+            t.now += config::SCAN_PAUSE / 4;
+            t.watch.handle_timeout(t.now);
+        }
+        // All is reported, and the resync is far away.
+        let end = t.now + config::WATCH_RETRY;
+        loop {
+            while world.follow(&mut t) {}
+            match world.events.pop_front() {
+                Some(event) => t.event(event),
+                None if t.watch.poll_timeout() < Some(end) => t.tick(),
+                None => break,
+            }
+        }
+        assert_eq!(world.found, world.sockets(), "seed {seed}");
+    }
+}
