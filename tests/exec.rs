@@ -98,6 +98,12 @@ impl Node {
         }
     }
 
+    /// Renames the program: as long as it is not called `hook`, it cannot be started.
+    fn rename_program(&self, from: &str, to: &str) {
+        let scratch = self.scratch.path();
+        fs::rename(scratch.join(from), scratch.join(to)).unwrap();
+    }
+
     #[track_caller]
     fn until_told(&mut self, plugin: &Plugin) -> RegistrationStatus {
         self.until("the plugin is told", |_| plugin.try_told())
@@ -338,18 +344,14 @@ fn a_program_that_is_missing_when_the_plugin_goes_is_run_when_it_is_back() {
     let mut node = Node::start(r#"echo "$PLUGIND_NAME" > $OUT/$1"#);
     let plugin = node.serve();
     assert!(node.until_told(&plugin).plugin_registered);
-    let (program, hidden) = (
-        node.scratch.path().join("hook"),
-        node.scratch.path().join("hidden"),
-    );
-    fs::rename(&program, &hidden).unwrap();
+    node.rename_program("hook", "hidden");
     plugin.stop();
     node.until("it is deregistered", |node| {
         node.plugins.manager().actual().is_empty().then_some(())
     });
     node.register_another();
     assert!(!node.scratch.path().join("del").exists());
-    fs::rename(&hidden, &program).unwrap();
+    node.rename_program("hidden", "hook");
     assert_eq!(node.until_written("del"), "disk\n");
 }
 
@@ -358,18 +360,14 @@ fn a_program_that_is_missing_until_after_a_restart_is_run_then() {
     let mut node = Node::start(r#"echo "$PLUGIND_NAME" > $OUT/$1"#);
     let plugin = node.serve();
     assert!(node.until_told(&plugin).plugin_registered);
-    let (program, hidden) = (
-        node.scratch.path().join("hook"),
-        node.scratch.path().join("hidden"),
-    );
-    fs::rename(&program, &hidden).unwrap();
+    node.rename_program("hook", "hidden");
     plugin.stop();
     node.until("its deregistration has ended", |node| {
         let manager = node.plugins.manager();
         (manager.actual().is_empty() && manager.is_idle()).then_some(())
     });
     let mut node = node.restart();
-    fs::rename(&hidden, &program).unwrap();
+    node.rename_program("hidden", "hook");
     assert_eq!(node.until_written("del"), "disk\n");
 }
 

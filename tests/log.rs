@@ -143,7 +143,7 @@ fn a_log_whose_reader_has_gone_ends_nothing_and_wakes_nothing() {
     assert!(status.success(), "{status}");
 }
 
-/// Waits until there is no wakeup for a second.
+/// Waits until nothing wakes the daemon for a second.
 #[track_caller]
 fn until_quiet(wakeups: impl Fn() -> u64) {
     let (_quiet, nothing) = mpsc::channel::<()>();

@@ -360,7 +360,7 @@ impl Verb {
     }
 }
 
-/// A job has come to an end, or is given up: it is no longer owed.
+/// Stops owing a job that has ended or is given up.
 fn settle(job: &Job, context: &mut Context<'_>) {
     if let Some(owed) = &job.owed {
         context.cancel(owed.id);

@@ -14,7 +14,7 @@ pub(super) struct Shortage {
     warned_at: Option<Time>,
 }
 
-/// What has to wait because there is no descriptor for it.
+/// What waits for a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Waiting {
     Plugins,

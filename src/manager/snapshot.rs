@@ -3,7 +3,7 @@
 //! Pure. A snapshot is taken at one moment and encoded in pieces, because thousands of plugins are
 //! more than one turn of the loop may take. It never becomes longer than what is read back
 //! ([`MAX_STATE_FILE`]): each of [`MAX_SOCKETS`] plugins has a share of that, and those that need
-//! more come last and are left out when there is no room. No honest plugin needs more, so a plugin
+//! more come last and are left out when the file is full. No honest plugin needs more, so a plugin
 //! that describes itself at length never costs another one its place.
 
 use std::sync::Arc;

@@ -171,7 +171,7 @@ fn a_program_does_not_outlive_a_daemon_that_is_killed() {
     }
 }
 
-/// Whether there is no such process, or one that has ended and was not waited for yet.
+/// Returns whether the process does not exist, or has ended and was not waited for yet.
 fn is_gone(pid: Pid) -> bool {
     let stat = Path::new("/proc").join(pid.to_string()).join("stat");
     let stat = fs::read_to_string(stat).unwrap_or_default();

@@ -119,11 +119,11 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
             stage.watch();
         },
     ),
-    same("a file is no plugin", |stage| {
+    same("a file is not a plugin", |stage| {
         stage.watch();
         fs::write(stage.path("a.sock"), "").unwrap();
     }),
-    same("a FIFO is no plugin", |stage| {
+    same("a FIFO is not a plugin", |stage| {
         stage.watch();
         mkfifo(&stage.path("a.sock"), Mode::S_IRWXU).unwrap();
     }),
@@ -389,7 +389,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
             Script::replies(vec![Reply::Status(UNIMPLEMENTED)]),
         );
     }),
-    same("a reply that is no message", |stage| {
+    same("a reply that cannot be decoded", |stage| {
         one(
             stage,
             "a.sock",

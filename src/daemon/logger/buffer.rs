@@ -1,5 +1,5 @@
-//! Lines on their way to standard error: as many as fit while there is no room, and a count of
-//! those that do not.
+//! Lines on their way to standard error: as many as fit while its reader does not keep up, and a
+//! count of those that do not.
 
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -99,7 +99,7 @@ impl Buffer {
         written
     }
 
-    /// Returns when to call [`Buffer::flush`] although there is no new line.
+    /// Returns when to call [`Buffer::flush`] even if nothing more is logged.
     pub(super) fn poll_timeout(&self) -> Option<Time> {
         self.retry.map(|(at, _)| at)
     }
@@ -190,7 +190,7 @@ mod tests {
         let mut long = vec![b'y'; 200];
         long.push(b'\n');
         add(&mut buffer, &long, Origin::Daemon, &sink, Time::ZERO);
-        assert_eq!(buffer.take_lost(), None, "there is no room to report it");
+        assert_eq!(buffer.take_lost(), None, "the report does not fit");
         let text = drain(&mut buffer, &mut reader, &sink);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), kept + 1 + 1);

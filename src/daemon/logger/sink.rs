@@ -39,7 +39,7 @@ impl<F: AsFd> Sink<F> {
     }
 
     /// Writes the beginning of `bytes`, in one system call where the descriptor allows it. EAGAIN
-    /// if there is no room.
+    /// if the pipe is full.
     pub(super) fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
         loop {
             let written = match &self.way {
@@ -98,7 +98,7 @@ mod tests {
 
     use super::*;
 
-    /// Writes until there is no room. Returns how many bytes that took.
+    /// Writes until the pipe is full. Returns how many bytes that took.
     fn fill(sink: &Sink<OwnedFd>) -> usize {
         let mut total = 0;
         loop {

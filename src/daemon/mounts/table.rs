@@ -90,7 +90,7 @@ impl Table {
         at.ok().map(|at| &*self.remote[at].1)
     }
 
-    /// Returns whether there are no file systems that may not answer.
+    /// Returns whether every file system answers.
     pub(super) fn is_empty(&self) -> bool {
         self.remote.is_empty()
     }

@@ -291,7 +291,7 @@ fn a_plugin_that_a_program_cannot_be_given_is_refused_with_the_reason() {
         bench.call(None, |handler, context| handler.validate(&plugin, context))
     };
     let Answer::Done(Err(reason)) = validate("--force") else {
-        panic!("an option is no name");
+        panic!("an option is not a name");
     };
     assert!(reason.as_str().starts_with("its name \"--force\""));
     assert_eq!(bench.take(), []);
