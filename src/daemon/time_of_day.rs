@@ -1,7 +1,6 @@
 //! The time of day, for people who read the log. Nothing is decided by it, and nothing else reads
 //! it: it may be set back at any moment, and it begins in 1970 on a machine without a battery.
 
-use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A moment as people and log readers write it (RFC 3339, UTC, milliseconds).
@@ -21,14 +20,12 @@ impl TimeOfDay {
         Self(since_epoch.unwrap_or_default())
     }
 
-    /// How long after the beginning of 1970 this is.
-    pub(super) fn since_1970(self) -> Duration {
-        self.0
+    /// Adds what is shown of this moment to a text.
+    pub(super) fn push_to(self, text: &mut Vec<u8>) {
+        text.extend_from_slice(&self.shown());
     }
-}
 
-impl fmt::Display for TimeOfDay {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn shown(self) -> [u8; 24] {
         let seconds = self.0.as_secs();
         let (year, month, day) = date(seconds / 86_400);
         let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
@@ -45,7 +42,12 @@ impl fmt::Display for TimeOfDay {
         ] {
             fill(&mut shown[digits], number);
         }
-        f.write_str(std::str::from_utf8(&shown).map_err(|_| fmt::Error)?)
+        shown
+    }
+
+    /// How long after the beginning of 1970 this is.
+    pub(super) fn since_1970(self) -> Duration {
+        self.0
     }
 }
 
@@ -86,14 +88,20 @@ const DAYS_BEFORE_1970: u64 = 719_468;
 mod tests {
     use super::*;
 
+    fn text(moment: TimeOfDay) -> String {
+        let mut text = Vec::new();
+        moment.push_to(&mut text);
+        String::from_utf8(text).unwrap()
+    }
+
     #[track_caller]
     fn assert_shown(seconds: u64, shown: &str) {
-        assert_eq!(TimeOfDay(Duration::from_secs(seconds)).to_string(), shown);
+        assert_eq!(text(TimeOfDay(Duration::from_secs(seconds))), shown);
     }
 
     #[test]
     fn a_clock_that_was_not_set_or_is_set_back_is_shown_as_it_is() {
-        let shown = |moment| TimeOfDay::at(moment).to_string();
+        let shown = |moment| text(TimeOfDay::at(moment));
         assert_eq!(shown(UNIX_EPOCH), "1970-01-01T00:00:00.000Z");
         let hour = Duration::from_secs(3600);
         assert_eq!(shown(UNIX_EPOCH - hour), "1970-01-01T00:00:00.000Z");
@@ -111,6 +119,6 @@ mod tests {
         assert_shown(1_735_689_599, "2024-12-31T23:59:59.000Z");
         assert_shown(4_107_542_400, "2100-03-01T00:00:00.000Z");
         let precise = TimeOfDay(Duration::from_millis(1_769_860_800_250));
-        assert_eq!(precise.to_string(), "2026-01-31T12:00:00.250Z");
+        assert_eq!(text(precise), "2026-01-31T12:00:00.250Z");
     }
 }

@@ -34,6 +34,10 @@ pub(super) struct Suppressed {
     pub(super) count: u64,
 }
 
+/// The buckets that an admitted line counts against, besides that of all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Owners([Option<u64>; 2]);
+
 /// One token bucket. Lines are admitted until it is empty, and one of them may take more than is
 /// left.
 #[derive(Debug)]
@@ -62,38 +66,60 @@ impl Limiter {
         }
     }
 
+    /// Returns whether subjects are told apart: from when half of the share of all is used up until
+    /// nothing is missing from any share. Before that, lines need no subject.
+    pub(super) fn tells_apart(&mut self, now: Time) -> bool {
+        if !self.by_subject.is_empty() && self.all.missing(now).is_zero() {
+            let is_used = |bucket: &Bucket| {
+                let is_full = bucket.missing(now).is_zero();
+                !is_full || bucket.suppressed.is_some()
+            };
+            self.by_subject.retain(|_, bucket| is_used(bucket));
+        }
+        !self.by_subject.is_empty() || !self.all.admits(true, now)
+    }
+
+    /// Takes so many bytes for a line whose subject is not known.
+    pub(super) fn charge_any(&mut self, bytes: usize, now: Time) {
+        self.all.charge(bytes, now);
+    }
+
     /// Returns whether any line is admitted now, whatever its subject. If not, the line counts as
     /// suppressed.
     pub(super) fn admits_any(&mut self, is_detail: bool, now: Time) -> bool {
         let is_admitted = self.all.admits(is_detail, now);
         if !is_admitted {
-            let report_at = self.all.suppress(None, now);
+            let report_at = self.all.suppress(None, 1, now);
             self.report_by(report_at);
         }
         is_admitted
     }
 
-    /// Returns whether a line about `subject` is admitted, after [`Limiter::admits_any`]. If not,
-    /// the line counts as suppressed.
+    /// Returns what a line about `subject` counts against if it is admitted, after
+    /// [`Limiter::admits_any`]. If it is not, it counts as suppressed.
     ///
     /// A detail is a line that is only logged on request: the last half of each share is kept for
     /// the other lines.
-    pub(super) fn admits(&mut self, subject: &str, is_detail: bool, now: Time) -> bool {
-        for (owner, share) in owners(subject) {
-            let bucket = self.bucket(owner, share, now);
+    pub(super) fn admits(&mut self, subject: &str, is_detail: bool, now: Time) -> Option<Owners> {
+        let mut keys = [None; 2];
+        for (key, (owner, share)) in keys.iter_mut().zip(owners(subject)) {
+            let hash = *key.insert(self.hasher.hash_one(owner));
+            let bucket = self.bucket(hash, share, now);
             if !bucket.admits(is_detail, now) {
-                let report_at = bucket.suppress(Some(owner), now);
+                let report_at = bucket.suppress(Some(owner), 1, now);
                 self.report_by(report_at);
-                return false;
+                return None;
             }
         }
-        true
+        Some(Owners(keys))
     }
 
-    /// Takes so many bytes from all shares that a line about `subject` belongs to.
-    pub(super) fn charge(&mut self, subject: &str, bytes: usize, now: Time) {
-        for (owner, share) in owners(subject) {
-            self.bucket(owner, share, now).charge(bytes, now);
+    /// Takes so many bytes from what an admitted line counts against.
+    pub(super) fn charge(&mut self, owners: Owners, bytes: usize, now: Time) {
+        for key in owners.0.iter().flatten() {
+            if let Some(bucket) = self.by_subject.get_mut(key) {
+                bucket.charge(bytes, now);
+            }
         }
         self.all.charge(bytes, now);
     }
@@ -135,30 +161,30 @@ impl Limiter {
     }
 
     /// Returns the bucket of a subject or directory, which is full if it is not remembered.
-    fn bucket(&mut self, owner: &str, share: LogShare, now: Time) -> &mut Bucket {
-        let key = self.hasher.hash_one(owner);
-        if !self.by_subject.contains_key(&key) && self.by_subject.len() >= MAX_LOG_SHARES {
+    fn bucket(&mut self, key: u64, share: LogShare, now: Time) -> &mut Bucket {
+        if self.by_subject.len() >= MAX_LOG_SHARES && !self.by_subject.contains_key(&key) {
             self.forget_some(now);
         }
         let new = || Bucket::new(share);
         self.by_subject.entry(key).or_insert_with(new)
     }
 
-    /// Forgets the full buckets, or the fullest if none is full.
+    /// Forgets the fuller half of the buckets, so that this is seldom done.
     fn forget_some(&mut self, now: Time) {
-        let is_used = |bucket: &Bucket| bucket.full_at > now || bucket.suppressed.is_some();
-        self.by_subject.retain(|_, bucket| is_used(bucket));
-        if self.by_subject.len() < MAX_LOG_SHARES {
-            return;
-        }
-        let fullest = self.by_subject.iter().min_by_key(|(_, it)| it.full_at);
-        let fullest = fullest.map(|(key, _)| *key);
-        let forgotten = fullest.and_then(|key| self.by_subject.remove(&key));
-        if let Some(count) = forgotten.and_then(|bucket| bucket.suppressed) {
-            self.all.suppress(None, now);
-            if let Some(all) = &mut self.all.suppressed {
-                all.lines += count.lines - 1;
+        let mut moments: Vec<_> = self.by_subject.values().map(|it| it.full_at).collect();
+        let middle = moments.len() / 2;
+        let (_, middle, _) = moments.select_nth_unstable(middle);
+        let mut forgotten = 0;
+        self.by_subject.retain(|_, bucket| {
+            let is_kept = bucket.full_at > *middle;
+            if !is_kept {
+                forgotten += bucket.suppressed.as_ref().map_or(0, |count| count.lines);
             }
+            is_kept
+        });
+        if forgotten > 0 {
+            let report_at = self.all.suppress(None, forgotten, now);
+            self.report_by(report_at);
         }
     }
 }
@@ -172,11 +198,15 @@ impl Bucket {
         }
     }
 
+    /// How long it takes until it is full.
+    fn missing(&self, now: Time) -> Duration {
+        self.full_at.saturating_since(now)
+    }
+
     fn admits(&self, is_detail: bool, now: Time) -> bool {
         let LogShare { burst, rate } = self.share;
         let usable = if is_detail { burst / 2 } else { burst };
-        let missing = self.full_at.saturating_since(now);
-        missing < Duration::from_secs(1) * usable / rate
+        self.missing(now) < Duration::from_secs(1) * usable / rate
     }
 
     fn charge(&mut self, bytes: usize, now: Time) {
@@ -185,8 +215,8 @@ impl Bucket {
         self.full_at = self.full_at.max(now) + refill;
     }
 
-    /// Counts a line. Returns when to report the count.
-    fn suppress(&mut self, subject: Option<&str>, now: Time) -> Time {
+    /// Counts lines. Returns when to report the count.
+    fn suppress(&mut self, subject: Option<&str>, lines: u64, now: Time) -> Time {
         let count = self.suppressed.get_or_insert_with(|| {
             Box::new(Count {
                 subject: subject.map(Into::into),
@@ -194,7 +224,7 @@ impl Bucket {
                 report_at: now + LOG_REPORT_INTERVAL,
             })
         });
-        count.lines += 1;
+        count.lines += lines;
         count.report_at
     }
 
@@ -226,12 +256,14 @@ mod tests {
 
     /// Logs a line about `subject` if it is admitted, as the logger does.
     fn log(limiter: &mut Limiter, subject: &str, is_detail: bool, now: Time) -> bool {
-        let is_admitted =
-            limiter.admits_any(is_detail, now) && limiter.admits(subject, is_detail, now);
-        if is_admitted {
-            limiter.charge(subject, LINE, now);
+        if !limiter.admits_any(is_detail, now) {
+            return false;
         }
-        is_admitted
+        let owners = limiter.admits(subject, is_detail, now);
+        if let Some(owners) = owners {
+            limiter.charge(owners, LINE, now);
+        }
+        owners.is_some()
     }
 
     /// Returns how many bytes are admitted of a flood about subjects that are named by a number,
@@ -294,7 +326,7 @@ mod tests {
         for n in 0..MAX_LOG_SHARES * 2 {
             log(&mut limiter, &format!("CSIPlugin {n}"), false, Time::ZERO);
         }
-        assert!(!limiter.admits("DevicePlugin a", false, Time::ZERO));
+        assert_eq!(limiter.admits("DevicePlugin a", false, Time::ZERO), None);
     }
 
     #[test]
@@ -306,6 +338,28 @@ mod tests {
         }
         assert_about(details, LOG_SHARE_OF_PLUGIN.burst / 2);
         assert!(log(&mut limiter, "/r/a.sock", false, Time::ZERO));
+    }
+
+    #[test]
+    fn subjects_are_told_apart_while_anything_is_missing_from_their_shares() {
+        let mut limiter = Limiter::new();
+        assert!(!limiter.tells_apart(Time::ZERO));
+        let half = usize::try_from(LOG_SHARE.burst / 2).unwrap();
+        limiter.charge_any(half - 1, Time::ZERO);
+        assert!(!limiter.tells_apart(Time::ZERO));
+        limiter.charge_any(2, Time::ZERO);
+        assert!(limiter.tells_apart(Time::ZERO));
+        while log(&mut limiter, "/r/a.sock", false, Time::ZERO) {}
+        let LogShare { burst, rate } = LOG_SHARE_OF_PLUGIN;
+        let refilled = Time::ZERO + Duration::from_secs(u64::from(burst / rate));
+        let report = Time::ZERO + LOG_REPORT_INTERVAL;
+        assert!(limiter.tells_apart(report), "the plugin's own share");
+        assert!(
+            limiter.tells_apart(refilled + Duration::from_secs(1)),
+            "the count"
+        );
+        assert!(limiter.take_report(report).is_some());
+        assert!(!limiter.tells_apart(refilled + Duration::from_secs(1)));
     }
 
     #[test]

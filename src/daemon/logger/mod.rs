@@ -9,8 +9,8 @@
 //!             lines suppressed <-+           +-> lines lost
 //! ```
 //!
-//! A line that is about a socket or a plugin begins with its path or name and `": "`, and counts
-//! against the share of that socket or plugin. Lines of the daemon about itself ([`OWN`]) are
+//! A line that is about a socket or a plugin begins with its path or name and `": "`, and, unless
+//! little is logged, counts against the share of that socket or plugin. Lines of the daemon about itself ([`OWN`]) are
 //! always admitted.
 
 mod buffer;
@@ -26,7 +26,7 @@ use std::time::Duration;
 use log::{Level, Log, Metadata, Record};
 
 use self::buffer::{Buffer, Origin};
-use self::limiter::{Limiter, Suppressed};
+use self::limiter::{Limiter, Owners, Suppressed};
 use self::sink::Sink;
 use super::clock::Clock;
 use super::time_of_day::TimeOfDay;
@@ -159,11 +159,17 @@ impl State {
     fn log(&mut self, record: &Record<'_>, sink: &Sink<Stderr>, now: Time) {
         let level = record.level();
         if OWN.contains(&record.target()) {
-            return self.write(level, record.args(), sink, now);
+            self.write(level, record.args(), Origin::Daemon, sink, now);
+            return;
         }
         let is_detail = level >= Level::Debug;
         if !self.limiter.admits_any(is_detail, now) {
             return;
+        }
+        if !self.limiter.tells_apart(now) {
+            let length = self.write(level, record.args(), Origin::Peer, sink, now);
+            self.limiter.charge_any(length, now);
+            return self.report_lost(sink, now);
         }
         self.beginning.clear();
         let (bytes, start) = self.buffer.begin_line();
@@ -172,24 +178,33 @@ impl State {
             now,
             limiter: &mut self.limiter,
             beginning: &mut self.beginning,
-            subject: None,
+            owners: None,
             bytes,
         };
-        if line.write(record.args()).is_err() {
+        let Ok(owners) = line.write(record.args()) else {
             return self.buffer.take_back(start);
-        }
-        let subject = line.subject.unwrap_or_default();
+        };
         let length = line.bytes.len() - start;
-        self.limiter.charge(&self.beginning[..subject], length, now);
+        self.limiter.charge(owners, length, now);
         self.buffer.end_line(start, Origin::Peer, sink, now);
         self.report_lost(sink, now);
     }
 
-    /// Writes a line that is always admitted.
-    fn write(&mut self, level: Level, args: &fmt::Arguments<'_>, sink: &Sink<Stderr>, now: Time) {
+    /// Writes a line without asking the limiter. Returns how many bytes it has.
+    fn write(
+        &mut self,
+        level: Level,
+        args: &fmt::Arguments<'_>,
+        origin: Origin,
+        sink: &Sink<Stderr>,
+        now: Time,
+    ) -> usize {
         let (bytes, start) = self.buffer.begin_line();
-        let _ = write_head(bytes, level).and_then(|()| writeln!(bytes, "{args}"));
-        self.buffer.end_line(start, Origin::Daemon, sink, now);
+        push_head(bytes, level);
+        let _ = writeln!(bytes, "{args}");
+        let length = bytes.len() - start;
+        self.buffer.end_line(start, origin, sink, now);
+        length
     }
 
     fn report(&mut self, suppressed: &Suppressed, sink: &Sink<Stderr>, now: Time) {
@@ -198,6 +213,7 @@ impl State {
         self.write(
             Level::Warn,
             &format_args!("{subject}: {count} lines suppressed, because there are too many"),
+            Origin::Daemon,
             sink,
             now,
         );
@@ -208,6 +224,7 @@ impl State {
             self.write(
                 Level::Warn,
                 &format_args!("log: {count} lines lost, because standard error was not read"),
+                Origin::Daemon,
                 sink,
                 now,
             );
@@ -222,59 +239,63 @@ struct Line<'a> {
     now: Time,
     limiter: &'a mut Limiter,
     beginning: &'a mut String,
-    /// How much of the beginning is the subject, once that is known.
-    subject: Option<usize>,
+    /// What it counts against, once its subject is known.
+    owners: Option<Owners>,
     bytes: &'a mut Vec<u8>,
 }
 
 impl Line<'_> {
-    fn write(&mut self, args: &fmt::Arguments<'_>) -> fmt::Result {
+    /// Returns what the line counts against; an error: it is suppressed.
+    fn write(&mut self, args: &fmt::Arguments<'_>) -> Result<Owners, fmt::Error> {
         self.write_fmt(*args)?;
-        if self.subject.is_none() {
-            self.begin(0)?;
-        }
+        let owners = match self.owners {
+            Some(owners) => owners,
+            None => self.begin(0)?,
+        };
         self.bytes.push(b'\n');
-        Ok(())
+        Ok(owners)
     }
 
     /// The first bytes of what is to be shown are the line's subject.
-    fn begin(&mut self, subject: usize) -> fmt::Result {
-        self.subject = Some(subject);
+    fn begin(&mut self, subject: usize) -> Result<Owners, fmt::Error> {
         let is_detail = self.level >= Level::Debug;
         let name = &self.beginning[..subject];
-        if !self.limiter.admits(name, is_detail, self.now) {
-            return Err(fmt::Error);
-        }
-        write_head(self.bytes, self.level).map_err(|_| fmt::Error)?;
+        let admitted = self.limiter.admits(name, is_detail, self.now);
+        let owners = *self.owners.insert(admitted.ok_or(fmt::Error)?);
+        push_head(self.bytes, self.level);
         self.bytes.extend_from_slice(self.beginning.as_bytes());
-        Ok(())
+        Ok(owners)
     }
 }
 
 impl fmt::Write for Line<'_> {
     fn write_str(&mut self, part: &str) -> fmt::Result {
-        if self.subject.is_some() {
+        if self.owners.is_some() {
             self.bytes.extend_from_slice(part.as_bytes());
             return Ok(());
         }
-        let searched = self.beginning.len().saturating_sub(1);
+        let mut rest = self.beginning.len() - usize::from(self.beginning.ends_with(':'));
         self.beginning.push_str(part);
-        // The last byte that was searched may be the colon; what is before it is whole characters.
-        let tail = self
-            .beginning
-            .as_bytes()
-            .get(searched..)
-            .unwrap_or_default();
-        match tail.windows(2).position(|two| two == b": ") {
-            Some(at) => self.begin(searched + at),
-            None => Ok(()),
+        while let Some(at) = self.beginning[rest..].find(':') {
+            let colon = rest + at;
+            rest = colon + 1;
+            if self.beginning.as_bytes().get(rest) == Some(&b' ') {
+                return self.begin(colon).map(drop);
+            }
         }
+        Ok(())
     }
 }
 
-fn write_head(bytes: &mut Vec<u8>, level: Level) -> io::Result<()> {
-    let moment = TimeOfDay::now();
-    write!(bytes, "{moment} {level:<5} ")
+fn push_head(bytes: &mut Vec<u8>, level: Level) {
+    TimeOfDay::now().push_to(bytes);
+    bytes.extend_from_slice(match level {
+        Level::Error => b" ERROR ",
+        Level::Warn => b" WARN  ",
+        Level::Info => b" INFO  ",
+        Level::Debug => b" DEBUG ",
+        Level::Trace => b" TRACE ",
+    });
 }
 
 impl fmt::Debug for Filter {
@@ -300,34 +321,37 @@ mod tests {
 
     use super::*;
 
-    /// Has a line formatted. Returns its subject, or `None` if the line is suppressed.
-    fn subject(limiter: &mut Limiter, args: &fmt::Arguments<'_>) -> Option<String> {
+    /// Has a line formatted. Returns what it counts against, or `None` if it is suppressed.
+    fn owners(limiter: &mut Limiter, args: &fmt::Arguments<'_>) -> Option<Owners> {
         let (mut beginning, mut bytes) = (String::new(), Vec::new());
         let mut line = Line {
             level: Level::Info,
             now: Time::ZERO,
             limiter,
             beginning: &mut beginning,
-            subject: None,
+            owners: None,
             bytes: &mut bytes,
         };
-        line.write(args).ok()?;
-        let subject = line.subject.unwrap();
+        let owners = line.write(args).ok()?;
         let text = String::from_utf8(bytes).unwrap();
         assert!(text.ends_with(&format!(" INFO  {args}\n")), "{text}");
-        Some(beginning[..subject].to_owned())
+        Some(owners)
     }
 
     #[test]
     fn the_subject_is_what_comes_before_the_first_colon_however_the_line_is_put_together() {
         let mut limiter = Limiter::new();
-        let mut of = |args: fmt::Arguments<'_>| subject(&mut limiter, &args).unwrap();
+        let mut check = |args: fmt::Arguments<'_>, subject: &str| {
+            let expected = limiter.admits(subject, false, Time::ZERO);
+            assert_eq!(owners(&mut limiter, &args), expected, "{args}");
+        };
         let path = "/r/a.sock";
-        assert_eq!(of(format_args!("{path}: attempt {}: done", 3)), path);
-        assert_eq!(of(format_args!("{path}{}{}done: x", ':', ' ')), path);
-        assert_eq!(of(format_args!("é{path}ü: done")), "é/r/a.sockü");
-        assert_eq!(of(format_args!("no subject at {path}:")), "");
-        assert_eq!(of(format_args!("")), "");
+        check(format_args!("{path}: attempt {}: done", 3), path);
+        check(format_args!("{path}{}{}done: x", ':', ' '), path);
+        check(format_args!("{path}:{}:{}: done", 1, ':'), "/r/a.sock:1::");
+        check(format_args!("é{path}ü: done"), "é/r/a.sockü");
+        check(format_args!("no subject at {path}:"), "");
+        check(format_args!(""), "");
     }
 
     #[test]
@@ -339,8 +363,9 @@ mod tests {
             }
         }
         let mut limiter = Limiter::new();
-        limiter.charge("/r/a.sock", 20_000, Time::ZERO);
-        let suppressed = subject(&mut limiter, &format_args!("/r/a.sock: {Costly}"));
+        let plugin = limiter.admits("/r/a.sock", false, Time::ZERO).unwrap();
+        limiter.charge(plugin, 20_000, Time::ZERO);
+        let suppressed = owners(&mut limiter, &format_args!("/r/a.sock: {Costly}"));
         assert_eq!(suppressed, None);
     }
 
