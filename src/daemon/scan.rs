@@ -216,6 +216,8 @@ pub(super) fn list(dir: &Path, mounts: &Mounts) -> Result<Listing, Problem> {
 pub(super) struct Names {
     /// Where they are looked at: what `listed` was opened by may be a path on /proc.
     dir: PathBuf,
+    /// The name that is looked at, in that directory.
+    path: PathBuf,
     listed: ReadDir,
     /// Keeps that path valid: of some file systems, the standard library asks by it for the type.
     _held: Option<File>,
@@ -234,6 +236,7 @@ impl Names {
         };
         Ok(Self {
             dir: dir.into(),
+            path: PathBuf::new(),
             listed: opened.map_err(|error| cannot_read(&error))?,
             _held: held,
             count: 0,
@@ -272,14 +275,14 @@ impl Names {
             self.count += 1;
             let entry = entry.map_err(|error| cannot_read(&error))?;
             let before = self.steps;
-            let kind = kind_of(&entry, &self.dir, mounts, &mut self.steps);
+            let name = entry.file_name();
+            self.path.clone_from(&self.dir);
+            self.path.push(&name);
+            let kind = kind_of(&entry, &self.path, mounts, &mut self.steps);
             unclocked += 1 + self.steps - before;
             // What does not count is of interest to the log only.
             if kind != Kind::Other || log::log_enabled!(log::Level::Debug) {
-                entries.push(Entry {
-                    name: entry.file_name(),
-                    kind,
-                });
+                entries.push(Entry { name, kind });
             }
         }
         Ok(piece(entries, Rest::Follows))
@@ -295,13 +298,12 @@ fn piece(entries: Vec<Entry>, rest: Rest) -> Listing {
 }
 
 /// Asks the file system only about what may be a socket: the directory itself tells the rest.
-fn kind_of(entry: &DirEntry, dir: &Path, mounts: &Mounts, steps: &mut usize) -> Kind {
-    let path = || dir.join(entry.file_name());
+fn kind_of(entry: &DirEntry, path: &Path, mounts: &Mounts, steps: &mut usize) -> Kind {
     match entry.file_type() {
         Ok(found) if found.is_dir() => Kind::Directory,
-        Ok(found) if found.is_socket() || found.is_symlink() => look(&path(), mounts, steps),
+        Ok(found) if found.is_socket() || found.is_symlink() => look(path, mounts, steps),
         Ok(_) => Kind::Other,
-        Err(error) => unexamined(&path(), &error),
+        Err(error) => unexamined(path, &error),
     }
 }
 

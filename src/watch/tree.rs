@@ -34,6 +34,9 @@ pub(super) struct Tree {
 struct Dir {
     /// How far below its root it is; a root has 0.
     depth: usize,
+    /// The directory on top of the part of the tree that it belongs to: a root, which is a part
+    /// without what is below its directories, or the directory right below a root.
+    top: Arc<Path>,
     watch: Option<WatchId>,
     problem: Option<Problem>,
     /// When it is tried again, and the pause until then if that is to double.
@@ -63,9 +66,10 @@ pub(super) struct Removed {
 
 impl Dir {
     /// A directory of which nothing is known yet.
-    fn new(path: &Path, depth: usize) -> Self {
+    fn new(path: &Path, depth: usize, top: Arc<Path>) -> Self {
         Self {
             depth,
+            top,
             watch: None,
             problem: None,
             retry_at: None,
@@ -81,7 +85,7 @@ impl Dir {
 
 impl Tree {
     pub(super) fn insert_root(&mut self, path: &Arc<Path>) {
-        let dir = Dir::new(path, 0);
+        let dir = Dir::new(path, 0, Arc::clone(path));
         self.dirs.insert(Arc::clone(path), Box::new(dir));
     }
 
@@ -274,9 +278,9 @@ impl Tree {
         path: Arc<Path>,
         identity: Identity,
     ) -> Result<(), Problem> {
-        let (top, is_root) = self.top_of(dir).ok_or(Problem::Missing)?;
-        self.sockets.add(&top, is_root, identity)?;
         let parent = self.dirs.get_mut(dir).ok_or(Problem::Missing)?;
+        let is_root = parent.depth == 0;
+        self.sockets.add(&parent.top, is_root, identity)?;
         parent.children.insert(Child::Socket {
             path,
             identity,
@@ -285,17 +289,11 @@ impl Tree {
         Ok(())
     }
 
-    /// Returns the directory on top of the part of the tree that a directory belongs to: a root,
-    /// which is a part without what is below its directories, or the directory right below a root.
-    /// Whether it is a root is the second.
+    /// Returns the directory on top of the part of the tree that a directory belongs to, and whether
+    /// the directory is a root.
     fn top_of(&self, dir: &Path) -> Option<(Arc<Path>, bool)> {
-        let place = self.dirs.find_index(dir).ok()?;
-        let (path, found) = self.dirs.get_indexed(place)?;
-        let top = match found.depth {
-            0 | 1 => Some(Arc::clone(path)),
-            depth => self.known(dir.ancestors().nth(depth - 1)?),
-        };
-        top.map(|top| (top, found.depth == 0))
+        let dir = self.dirs.get(dir)?;
+        Some((Arc::clone(&dir.top), dir.depth == 0))
     }
 
     /// Returns the socket that makes room for another one in a directory, after this problem.
@@ -378,7 +376,8 @@ impl Tree {
             path: Arc::clone(&path),
             is_listed: true,
         });
-        let dir = Dir::new(&path, depth);
+        let top = if depth == 1 { &path } else { &parent.top };
+        let dir = Dir::new(&path, depth, Arc::clone(top));
         self.dirs.insert(path, Box::new(dir));
         Ok(())
     }
@@ -422,9 +421,7 @@ impl Tree {
         };
         let from_top = self.dirs.keys().skip(start);
         let end = start + from_top.take_while(|it| it.starts_with(top)).count();
-        let is_root = self.is_root(top);
         let mut taken = vec![false; end - start];
-        let mut part = self.top_of(top).map(|(top, _)| top);
         let mut foreign = None::<Arc<Path>>;
         let dirs = self.dirs.iter_mut().skip(start);
         for (place, (path, dir)) in dirs.take(end - start).enumerate() {
@@ -436,14 +433,8 @@ impl Tree {
                 continue;
             }
             removed.watches.extend(dir.watch.take());
-            // Below a root, each directory right below it is on top of a part.
-            if is_root && dir.depth == 1 {
-                part = Some(Arc::clone(path));
-            }
             for (socket, identity) in dir.children.take().filter_map(Child::into_socket) {
-                if let Some(part) = &part {
-                    self.sockets.remove(part, &socket, identity);
-                }
+                self.sockets.remove(&dir.top, &socket, identity);
                 removed.sockets.push(socket);
             }
             if place > 0 || !is_top_kept {
