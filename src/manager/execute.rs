@@ -93,23 +93,20 @@ impl Manager {
         self.work.push_back(Work::Operation(attempt, event));
     }
 
-    /// Starts an operation, once its first commands are done.
+    /// Starts an operation, once its first commands are done. `number` counts the attempts to
+    /// register the socket's plugin; 0 for an operation that is not one.
     pub(super) fn start(
         &mut self,
         path: Arc<Path>,
         operation: Operation,
         target: Target,
         identity: Identity,
+        number: u32,
         now: Time,
     ) {
         self.last_attempt += 1;
         let id = AttemptId(self.last_attempt);
         self.operations.begin(path.clone(), id);
-        let socket = self.desired.get(&path);
-        let number = match target {
-            Target::Registered(_) => socket.map_or(0, |socket| socket.attempts),
-            Target::Checked(_) | Target::Gone => 0,
-        };
         let attempt = Attempt {
             id,
             number,
@@ -370,19 +367,20 @@ impl Manager {
                 return self.push_event(attempt.id, answer);
             }
         };
-        let is_registration = question == Question::Register;
-        if let Some(refusal) = self
-            .endpoint_taken(handler, plugin)
-            .filter(|_| is_registration)
-        {
-            let answer = Event::Answered(Err(refusal));
-            return self.push_event(attempt.id, answer);
+        let (mut is_known, mut ready_by) = (false, None);
+        if question == Question::Register {
+            if let Some(refusal) = self.endpoint_taken(handler, plugin) {
+                let answer = Event::Answered(Err(refusal));
+                return self.push_event(attempt.id, answer);
+            }
+            if let Some(socket) = self.desired.get(&attempt.path) {
+                // Exactly this plugin was registered through the socket before a restart.
+                is_known = socket.known.as_ref() == Some(plugin);
+                ready_by = Some(socket.found + READY_GRACE);
+            }
         }
         self.last_ticket += 1;
         let ticket = Ticket(self.last_ticket);
-        let is_known = self.is_known_from_before(attempt, plugin);
-        let socket = self.desired.get(&attempt.path);
-        let ready_by = socket.map(|socket| socket.found + READY_GRACE);
         let answer = self.with_handler(handler, Some(ticket), now, |handler, context| {
             context.set_known(is_known);
             context.set_ready_by(ready_by);
@@ -403,13 +401,6 @@ impl Manager {
                 self.tickets.insert(ticket, attempt.id);
             }
         }
-    }
-
-    /// Whether exactly this plugin was registered through the socket before a restart.
-    fn is_known_from_before(&self, attempt: &Attempt, plugin: &Plugin) -> bool {
-        let socket = self.desired.get(&attempt.path);
-        let known = socket.and_then(|socket| socket.known.as_deref());
-        known == Some(plugin)
     }
 
     /// "The same (driver, endpoint) twice: refused", if the handler says so. The plugin that came

@@ -40,10 +40,12 @@ impl Instances {
         &self.plugins[self.range(kind, name)]
     }
 
-    /// The plugin is registered now, and the newest of its name.
-    pub(super) fn add(&mut self, plugin: Arc<Plugin>) {
-        let newest = self.range(&plugin.kind, &plugin.name).end;
-        self.plugins.insert(newest, plugin);
+    /// The plugin is registered now, and the newest of its name. Returns the one that was.
+    pub(super) fn add(&mut self, plugin: Arc<Plugin>) -> Option<Arc<Plugin>> {
+        let others = self.range(&plugin.kind, &plugin.name);
+        let before = self.plugins[others.clone()].last().cloned();
+        self.plugins.insert(others.end, plugin);
+        before
     }
 
     /// The plugin is not registered any more.

@@ -157,7 +157,7 @@ impl Manager {
         };
         let identity = registered.identity;
         let operation = Operation::check(registered.plugin.clone(), now, &mut self.commands);
-        self.start(path, operation, Target::Checked(identity), identity, now);
+        self.start(path, operation, Target::Checked(identity), identity, 0, now);
     }
 
     /// The plugin answered. Should its guard be lost at once, it is left alone for a while first.

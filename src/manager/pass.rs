@@ -100,7 +100,7 @@ impl Manager {
         };
         let identity = registered.identity;
         let operation = Operation::deregister(registered.plugin.clone(), &mut self.commands);
-        self.start(path.clone(), operation, Target::Gone, identity, now);
+        self.start(path.clone(), operation, Target::Gone, identity, 0, now);
     }
 
     /// Registers a plugin, unless it must be left alone for now or has to wait for a place.
@@ -140,6 +140,7 @@ impl Manager {
         socket.redial_at = None;
         let is_new = socket.attempts == 0;
         socket.attempts = socket.attempts.saturating_add(1);
+        let number = socket.attempts;
         let begin = match self.mode {
             Mode::Register => Operation::register,
             Mode::Observe => Operation::observe,
@@ -150,6 +151,7 @@ impl Manager {
             operation,
             Target::Registered(identity),
             identity,
+            number,
             now,
         );
     }
@@ -191,15 +193,17 @@ impl Manager {
                     "{attempt}: registered {plugin} at {}",
                     escape::path(&plugin.endpoint)
                 );
+                let mut predecessor = None;
                 if let Some(socket) = self.socket_of(&attempt) {
                     socket.backoff.succeed();
                     socket.last_failure = None;
                     socket.told = None;
                     socket.known = None;
+                    predecessor = socket.predecessor.take();
                     is_settled = true;
                 }
-                self.warn_of_takeover(&plugin);
-                self.instances.add(plugin.clone());
+                let current = self.instances.add(plugin.clone());
+                self.warn_of_takeover(&plugin, current, predecessor);
                 self.announce_registered(&plugin, now);
             }
             Outcome::Deregistered(plugin, answer) => log_deregistered(&attempt, &plugin, answer),

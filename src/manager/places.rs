@@ -11,6 +11,7 @@
 //! sockets holds up no other; and those whose path is renewed all the time come last.
 
 use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -27,13 +28,17 @@ pub(super) struct Places {
     /// The operations that hold a place, and since when.
     held: LiteMap<AttemptId, Time>,
     line: BTreeMap<InLine, Arc<Path>>,
-    /// The round in which the last socket of each directory in line gets its place; those whose
-    /// path is renewed all the time count for themselves.
-    rounds: BTreeMap<(bool, Arc<Path>), u64>,
+    /// The round in which the last socket of each directory in line gets its place.
+    rounds: Rounds,
+    /// The same for sockets whose path is renewed all the time.
+    renewed_rounds: Rounds,
     /// The round in which the last socket got a place.
     round: u64,
     last: u64,
 }
+
+/// Rounds by directory, as it stands in the paths of its sockets.
+type Rounds = BTreeMap<Box<[u8]>, u64>;
 
 /// Which place in line a socket has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,11 +57,19 @@ impl Places {
 
     /// The socket waits from now on, behind those of its directory.
     pub(super) fn line_up(&mut self, path: Arc<Path>, is_renewed: bool) -> InLine {
-        let directory: Arc<Path> = path.parent().unwrap_or(&path).into();
-        let lane = (is_renewed, directory);
-        let last = self.rounds.get(&lane);
-        let round = last.map_or(self.round, |last| self.round.max(last + 1));
-        self.rounds.insert(lane, round);
+        let rounds = if is_renewed {
+            &mut self.renewed_rounds
+        } else {
+            &mut self.rounds
+        };
+        let directory = directory_of(&path);
+        let round = if let Some(last) = rounds.get_mut(directory) {
+            *last = self.round.max(*last + 1);
+            *last
+        } else {
+            rounds.insert(directory.into(), self.round);
+            self.round
+        };
         self.last += 1;
         let place = InLine {
             is_renewed,
@@ -97,6 +110,7 @@ impl Places {
     fn tidy_rounds(&mut self) {
         if self.line.is_empty() {
             self.rounds.clear();
+            self.renewed_rounds.clear();
         }
     }
 
@@ -135,11 +149,21 @@ impl Places {
     }
 }
 
+/// Returns what is before the name of a socket: bytes are compared faster than components.
+fn directory_of(path: &Path) -> &[u8] {
+    let path = path.as_os_str().as_bytes();
+    let name = path.rsplit(|byte| *byte == b'/').next();
+    &path[..path.len() - name.map_or(0, <[u8]>::len)]
+}
+
 impl Manager {
     /// Sockets got in line or left it: if there are any, places must come free for them.
     pub(super) fn watch_line(&mut self) {
         let at = self.places.next_release();
-        if self.deadlines.get(&Wake::Line) != at {
+        let set = self.deadlines.get(&Wake::Line);
+        // A deadline that comes too early, because that place came free, is set again then.
+        let is_covered = matches!((set, at), (Some(set), Some(at)) if set <= at);
+        if !is_covered && set != at {
             self.deadlines.set(Wake::Line, at);
         }
     }

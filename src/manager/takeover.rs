@@ -4,6 +4,8 @@
 //! and the newest plugin of a name is the one to use. In a rolling update old and new plugin run as
 //! the same user, so another user is worth a warning.
 
+use std::sync::Arc;
+
 use super::Manager;
 use super::actual::Registered;
 use crate::escape;
@@ -19,15 +21,20 @@ impl Manager {
         }
     }
 
-    /// A plugin has been registered, and its instance is not added yet: logs a warning if the
-    /// plugin that had its name runs as another user.
-    pub(super) fn warn_of_takeover(&mut self, plugin: &Plugin) {
-        let socket = self.desired.get_mut(&plugin.socket);
-        let at_path = socket.and_then(|socket| socket.predecessor.take());
-        let at_path = at_path.filter(|(before, _)| before.key() == plugin.key());
-        let current = self.instances.current(&plugin.kind, &plugin.name);
-        let current = current.and_then(|it| Some((it.clone(), self.uid_of(it)?)));
-        let (Some((before, old)), Some(new)) = (current.or(at_path), self.uid_of(plugin)) else {
+    /// A plugin has been registered: logs a warning if the plugin that had its name runs as
+    /// another user. That is `current`, or else `predecessor`, which was at the same path.
+    pub(super) fn warn_of_takeover(
+        &self,
+        plugin: &Plugin,
+        current: Option<Arc<Plugin>>,
+        predecessor: Option<(Arc<Plugin>, u32)>,
+    ) {
+        let current = current.and_then(|it| self.uid_of(&it).map(|uid| (it, uid)));
+        let at_path = predecessor.filter(|(before, _)| before.key() == plugin.key());
+        let Some((before, old)) = current.or(at_path) else {
+            return;
+        };
+        let Some(new) = self.uid_of(plugin) else {
             return;
         };
         if old != new {

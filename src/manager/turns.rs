@@ -60,39 +60,40 @@ impl Turns {
 
     /// That operation leaves the line. Returns the one whose turn has come because of it.
     pub(super) fn leave(&mut self, plugin: &Plugin, attempt: AttemptId) -> Option<AttemptId> {
-        let at = self.find(plugin, attempt)?;
+        let mut line = self.line(plugin);
+        let at = self.find(line.clone(), attempt)?;
         let left = self.waiting.remove(at);
-        (left.place == Place::Held).then(|| self.next(plugin))?
+        line.end -= 1;
+        (left.place == Place::Held).then(|| self.next(line))?
     }
 
     /// The others do not wait for that operation any longer. Returns the one whose turn has come
     /// because of it.
     fn stall(&mut self, plugin: &Plugin, attempt: AttemptId) -> Option<AttemptId> {
-        let at = self.find(plugin, attempt)?;
+        let line = self.line(plugin);
+        let at = self.find(line.clone(), attempt)?;
         if self.waiting[at].place != Place::Held {
             return None;
         }
         self.waiting[at].place = Place::Stalled;
-        self.next(plugin)
+        self.next(line)
     }
 
     /// Whether the operation may speak to the handler about this plugin's name.
     pub(super) fn holds(&self, plugin: &Plugin, attempt: AttemptId) -> bool {
-        let at = self.find(plugin, attempt);
+        let at = self.find(self.line(plugin), attempt);
         at.is_some_and(|at| self.waiting[at].place != Place::Awaited)
     }
 
-    /// Gives the turn to the operation that has awaited it longest.
-    fn next(&mut self, plugin: &Plugin) -> Option<AttemptId> {
-        let line = self.line(plugin);
+    /// Gives the turn to the operation in that line that has awaited it longest.
+    fn next(&mut self, line: Range<usize>) -> Option<AttemptId> {
         let mut line = self.waiting[line].iter_mut();
         let next = line.find(|it| it.place == Place::Awaited)?;
         next.place = Place::Held;
         Some(next.attempt)
     }
 
-    fn find(&self, plugin: &Plugin, attempt: AttemptId) -> Option<usize> {
-        let mut line = self.line(plugin);
+    fn find(&self, mut line: Range<usize>, attempt: AttemptId) -> Option<usize> {
         line.find(|&at| self.waiting[at].attempt == attempt)
     }
 
