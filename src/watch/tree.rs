@@ -289,8 +289,8 @@ impl Tree {
         Ok(())
     }
 
-    /// Returns the directory on top of the part of the tree that a directory belongs to, and whether
-    /// the directory is a root.
+    /// Returns the directory on top of the part of the tree that a directory belongs to, and
+    /// whether the directory is a root.
     fn top_of(&self, dir: &Path) -> Option<(Arc<Path>, bool)> {
         let dir = self.dirs.get(dir)?;
         Some((Arc::clone(&dir.top), dir.depth == 0))

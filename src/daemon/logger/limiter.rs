@@ -19,6 +19,8 @@ use crate::time::Time;
 #[derive(Debug)]
 pub(super) struct Limiter {
     all: Bucket,
+    /// What all together would have used of the share of one.
+    together: Bucket,
     /// By the hash of what they belong to, whose key peers do not know.
     by_subject: BTreeMap<u64, Bucket>,
     hasher: RandomState,
@@ -60,27 +62,26 @@ impl Limiter {
     pub(super) fn new() -> Self {
         Self {
             all: Bucket::new(LOG_SHARE),
+            together: Bucket::new(LOG_SHARE_OF_PLUGIN),
             by_subject: BTreeMap::new(),
             hasher: RandomState::new(),
             next_report: None,
         }
     }
 
-    /// Returns whether subjects are told apart: from when half of the share of all is used up until
-    /// nothing is missing from any share. Before that, lines need no subject.
+    /// Returns whether subjects are told apart: from when all together have used the share of one
+    /// until nothing is missing from it. Before that, none can have used its share.
     pub(super) fn tells_apart(&mut self, now: Time) -> bool {
-        if !self.by_subject.is_empty() && self.all.missing(now).is_zero() {
-            let is_used = |bucket: &Bucket| {
-                let is_full = bucket.missing(now).is_zero();
-                !is_full || bucket.suppressed.is_some()
-            };
-            self.by_subject.retain(|_, bucket| is_used(bucket));
+        if !self.by_subject.is_empty() && self.together.missing(now).is_zero() {
+            // Their own shares are full, too.
+            self.by_subject.retain(|_, it| it.suppressed.is_some());
         }
-        !self.by_subject.is_empty() || !self.all.admits(true, now)
+        !self.by_subject.is_empty() || !self.together.admits(false, now)
     }
 
     /// Takes so many bytes for a line whose subject is not known.
     pub(super) fn charge_any(&mut self, bytes: usize, now: Time) {
+        self.together.charge(bytes, now);
         self.all.charge(bytes, now);
     }
 
@@ -121,7 +122,7 @@ impl Limiter {
                 bucket.charge(bytes, now);
             }
         }
-        self.all.charge(bytes, now);
+        self.charge_any(bytes, now);
     }
 
     /// Returns when [`Limiter::take_report`] has something next.
@@ -341,25 +342,24 @@ mod tests {
     }
 
     #[test]
-    fn subjects_are_told_apart_while_anything_is_missing_from_their_shares() {
+    fn subjects_are_told_apart_from_much_in_the_log_until_all_is_forgotten() {
         let mut limiter = Limiter::new();
         assert!(!limiter.tells_apart(Time::ZERO));
-        let half = usize::try_from(LOG_SHARE.burst / 2).unwrap();
-        limiter.charge_any(half - 1, Time::ZERO);
+        let LogShare { burst, rate } = LOG_SHARE_OF_PLUGIN;
+        limiter.charge_any(usize::try_from(burst).unwrap() - 1, Time::ZERO);
         assert!(!limiter.tells_apart(Time::ZERO));
         limiter.charge_any(2, Time::ZERO);
         assert!(limiter.tells_apart(Time::ZERO));
         while log(&mut limiter, "/r/a.sock", false, Time::ZERO) {}
-        let LogShare { burst, rate } = LOG_SHARE_OF_PLUGIN;
-        let refilled = Time::ZERO + Duration::from_secs(u64::from(burst / rate));
-        let report = Time::ZERO + LOG_REPORT_INTERVAL;
-        assert!(limiter.tells_apart(report), "the plugin's own share");
+        let own_is_full = Time::ZERO + Duration::from_secs(u64::from(burst / rate));
+        assert!(limiter.tells_apart(own_is_full));
+        let all_is_full = own_is_full + 2 * Duration::from_secs(u64::from(burst / rate));
         assert!(
-            limiter.tells_apart(refilled + Duration::from_secs(1)),
-            "the count"
+            limiter.tells_apart(all_is_full),
+            "there is a count to report"
         );
-        assert!(limiter.take_report(report).is_some());
-        assert!(!limiter.tells_apart(refilled + Duration::from_secs(1)));
+        assert!(limiter.take_report(all_is_full).is_some());
+        assert!(!limiter.tells_apart(all_is_full));
     }
 
     #[test]

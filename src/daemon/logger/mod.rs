@@ -10,8 +10,8 @@
 //! ```
 //!
 //! A line that is about a socket or a plugin begins with its path or name and `": "`, and, unless
-//! little is logged, counts against the share of that socket or plugin. Lines of the daemon about itself ([`OWN`]) are
-//! always admitted.
+//! little is logged, counts against the share of that socket or plugin. Lines of the daemon about
+//! itself ([`OWN`]) are always admitted.
 
 mod buffer;
 mod limiter;
