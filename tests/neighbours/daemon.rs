@@ -30,10 +30,18 @@ pub(crate) struct Daemon {
 impl Daemon {
     /// Starts a daemon with these options, which watches a directory of its own when this returns.
     pub(crate) fn start(options: &[OsString]) -> Self {
+        Self::start_after("true", options)
+    }
+
+    /// The same from a shell that has run a command before.
+    pub(crate) fn start_after(before: &str, options: &[OsString]) -> Self {
         let root = tempfile::tempdir().unwrap();
-        let mut command = Command::new(binary());
+        let mut command = Command::new("sh");
         command
             .env_remove("RUST_LOG")
+            .arg("-c")
+            .arg(format!("{before} && exec \"$0\" \"$@\""))
+            .arg(binary())
             .arg("run")
             .arg("--plugins-dir")
             .arg(root.path())

@@ -14,6 +14,7 @@ mod binary;
 mod churn;
 mod clocks;
 mod daemon;
+mod descriptors;
 mod honest;
 #[path = "../support/inside.rs"]
 mod inside;
@@ -29,6 +30,7 @@ mod programs;
 mod row;
 #[path = "../support/skip.rs"]
 mod skip;
+mod state_file;
 mod until;
 mod versions;
 

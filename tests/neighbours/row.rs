@@ -21,6 +21,8 @@ pub(crate) struct Row {
     /// What it did to the daemon before it was withstood.
     before: &'static str,
     options: Vec<OsString>,
+    /// What the daemon's shell runs first.
+    after: &'static str,
     /// What the attacker's directory holds before anything is measured.
     prepare: fn(&Path),
     /// How often the honest plugin registers in peace, and how often under attack.
@@ -52,6 +54,7 @@ impl Row {
             name,
             before,
             options: Vec::new(),
+            after: "true",
             prepare: |_| (),
             rounds: 100,
         }
@@ -64,6 +67,12 @@ impl Row {
         options: impl IntoIterator<Item = S>,
     ) -> Self {
         self.options.extend(options.into_iter().map(Into::into));
+        self
+    }
+
+    /// Has the daemon started from a shell that has run this command.
+    pub(crate) fn after(mut self, command: &'static str) -> Self {
+        self.after = command;
         self
     }
 
@@ -97,7 +106,7 @@ impl Row {
 
     fn measure(&self, attack: &(impl Fn(&Path, &AtomicBool) + Sync)) -> Measured {
         share_processors();
-        let mut daemon = Daemon::start(&self.options);
+        let mut daemon = Daemon::start_after(self.after, &self.options);
         let attacker = daemon.root().join("attacker");
         std::fs::create_dir(&attacker).unwrap();
         (self.prepare)(&attacker);
