@@ -3,7 +3,6 @@
 //! Pure, and the same octets as [`Encoder`](super::Encoder)'s: a copy of them is all that is left
 //! to do when a block is written.
 
-use super::encoder::LITERAL_NAME;
 use super::{integer, table};
 
 /// Fields as [`Encoder::field`](super::Encoder::field) writes them.
@@ -93,6 +92,10 @@ impl Encoded {
 
 /// How many octets there can be: those that follow the path in a gRPC request, and some more.
 const CAPACITY: usize = 64;
+
+/// RFC 7541 §6.2.2: "A value 0 is used in place of the 4-bit index, followed by the header field
+/// name."
+pub(super) const LITERAL_NAME: usize = 0;
 
 #[cfg(test)]
 mod tests {

@@ -4,7 +4,8 @@
 //! name where there is one and with plain strings: the subset of RFC 7541 that every decoder in the
 //! field reads alike.
 
-use super::{Encoded, integer, table};
+use super::encoded::{Encoded, LITERAL_NAME};
+use super::{integer, table};
 
 /// A header block that is being written.
 ///
@@ -71,10 +72,6 @@ const SIZE_UPDATE: u8 = 0b0010_0000;
 /// RFC 7541 §6.2.2: "A literal header field without indexing representation starts with the '0000'
 /// 4-bit pattern."
 const WITHOUT_INDEXING: u8 = 0;
-
-/// RFC 7541 §6.2.2: "A value 0 is used in place of the 4-bit index, followed by the header field
-/// name."
-pub(super) const LITERAL_NAME: usize = 0;
 
 /// RFC 7541 §5.2: the bit above a string's length is not set when the string is not Huffman-coded.
 const PLAIN: u8 = 0;

@@ -8,8 +8,7 @@
 use std::ops::Range;
 
 use super::error::Violation;
-use super::frame::{HEAD, Head};
-use super::settings::MIN_FRAME;
+use super::frame::{HEAD, Head, INITIAL_MAX_FRAME_SIZE};
 #[cfg(test)]
 use super::testing::work;
 
@@ -57,7 +56,7 @@ impl Deframer {
         let Some(head) = self.head() else {
             return Ok(None);
         };
-        if head.length > MIN_FRAME {
+        if head.length > INITIAL_MAX_FRAME_SIZE {
             return Err(Violation::FrameTooLarge(head.length));
         }
         if !self.has_payload(head) {
@@ -116,7 +115,7 @@ impl Deframer {
     /// Whether the next frame is complete, or never will be because it is too large.
     fn has_frame(&self) -> bool {
         let head = self.head();
-        head.is_some_and(|head| head.length > MIN_FRAME || self.has_payload(head))
+        head.is_some_and(|head| head.length > INITIAL_MAX_FRAME_SIZE || self.has_payload(head))
     }
 
     /// Whether the payload behind the next frame's head is complete.
@@ -131,12 +130,12 @@ impl Deframer {
 const INITIAL: usize = 480;
 
 /// The last size of the buffer: one frame of the size that we accept (octets).
-const LARGEST: usize = HEAD + MIN_FRAME as usize;
+const LARGEST: usize = HEAD + INITIAL_MAX_FRAME_SIZE as usize;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http2::frame::Kind;
+    use crate::http2::kind::Kind;
 
     fn frame(length: usize) -> Vec<u8> {
         let mut octets = Head::new(Kind::Data, 0, 1, length).encode().to_vec();

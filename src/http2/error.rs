@@ -7,8 +7,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::frame::Kind;
-use super::{Preamble, StreamId};
+use super::kind::Kind;
+use super::preamble::Preamble;
+use super::stream_id::StreamId;
 use crate::config::{
     MAX_CONTINUATIONS, MAX_DECODED_HEADERS, MAX_FIELDS, MAX_HEADER_BLOCK, MAX_HEADER_LIST,
 };

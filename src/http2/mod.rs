@@ -116,9 +116,9 @@
 //!
 //! # Inside
 //!
-//! Read in this order: [`connection`] (the verbs), `frame` (octets), `stream` (the states), `flow`
-//! (windows), `fields` (what a header may be), `patience` (what is too much), [`error`] (who is
-//! wrong).
+//! Read in this order: [`connection`] (the verbs), `preface` (how it begins), `frame` (octets),
+//! `stream` (the states), `flow` (windows), `fields` (what a header may be), `patience` (what is too
+//! much), [`error`] (who is wrong).
 
 // Frames, settings and codes are called what their specifications call them.
 #![allow(clippy::doc_markdown)]
@@ -131,12 +131,15 @@ mod deframer;
 mod fields;
 mod flow;
 mod frame;
+mod kind;
 mod outbox;
 mod patience;
 mod preamble;
+mod preface;
 mod role;
 mod settings;
 mod stream;
+mod stream_id;
 mod streams;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -146,10 +149,10 @@ pub use error::{
     Awaited, ConnectionError, ErrorCode, Excess, GoneAway, Malformed, StreamError, Violation,
 };
 pub use fields::Fields;
-pub use frame::Kind;
+pub use kind::Kind;
 pub use preamble::Preamble;
 pub use settings::Settings;
-pub use stream::StreamId;
+pub use stream_id::StreamId;
 
 // With these a header block is written whose fields are always the same.
 pub(crate) use crate::hpack::{Encoded, Encoder};

@@ -11,7 +11,8 @@
 //! ```
 
 use super::StreamId;
-use super::frame::{HEAD, Head, Id, Kind, SettingsFrame};
+use super::frame::{HEAD, Head, Id, SettingsFrame};
+use super::kind::Kind;
 use crate::config;
 
 /// The send buffer.

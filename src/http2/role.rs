@@ -5,7 +5,7 @@
 //! asks here.
 
 use super::frame::Id;
-use super::preamble::{self, CLIENT_PREFACE, Verdict};
+use super::preface::{self, CLIENT_PREFACE, Verdict};
 use crate::config;
 
 /// An end of a connection.
@@ -46,8 +46,8 @@ impl Role {
     /// Judges the first octets that came in; `ended` when no more will.
     pub(super) fn judge(self, octets: &[u8], ended: bool) -> Verdict {
         match self {
-            Self::Client => preamble::judge_server(octets, ended),
-            Self::Server => preamble::judge_client(octets, ended),
+            Self::Client => preface::judge_server(octets, ended),
+            Self::Server => preface::judge_client(octets, ended),
         }
     }
 

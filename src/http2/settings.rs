@@ -5,7 +5,7 @@
 
 use super::error::Violation;
 use super::flow::MAX_WINDOW;
-use super::frame::Id;
+use super::frame::{INITIAL_MAX_FRAME_SIZE, Id};
 use super::role::Role;
 
 /// A side's settings, in effect.
@@ -33,7 +33,7 @@ impl Default for Settings {
             enable_push: true,
             max_concurrent_streams: None,
             initial_window_size: INITIAL_WINDOW,
-            max_frame_size: MIN_FRAME,
+            max_frame_size: INITIAL_MAX_FRAME_SIZE,
             max_header_list_size: None,
         }
     }
@@ -56,7 +56,7 @@ impl Settings {
             Id::INITIAL_WINDOW_SIZE => self.initial_window_size = value,
             // "The value advertised by an endpoint MUST be between this initial value [2^14] and
             // the maximum allowed frame size (2^24-1 or 16,777,215 octets), inclusive."
-            Id::MAX_FRAME_SIZE if (MIN_FRAME..=MAX_FRAME).contains(&value) => {
+            Id::MAX_FRAME_SIZE if (INITIAL_MAX_FRAME_SIZE..=MAX_FRAME).contains(&value) => {
                 self.max_frame_size = value;
             }
             Id::MAX_HEADER_LIST_SIZE => self.max_header_list_size = Some(value),
@@ -73,9 +73,6 @@ impl Settings {
 
 /// A stream's or a connection's window before anybody said otherwise (RFC 9113 §6.9.2).
 pub(super) const INITIAL_WINDOW: u32 = 65_535;
-
-/// The largest payload that every endpoint takes, and all that we take or send: 2^14.
-pub(super) const MIN_FRAME: u32 = 16_384;
 
 /// The largest payload that a frame's head can announce: 2^24-1.
 const MAX_FRAME: u32 = 16_777_215;

@@ -5,11 +5,11 @@
 //! forgotten at once but for a short memory of who ended it, because late frames are natural on a
 //! stream that we ended and wrong on one that the peer ended.
 
-use super::StreamId;
 use super::error::Violation;
-use super::frame::Kind;
+use super::kind::Kind;
 use super::role::Role;
 use super::stream::{State, Stream};
+use super::stream_id::StreamId;
 use crate::few::Few;
 
 /// The streams.

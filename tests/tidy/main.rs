@@ -3,6 +3,7 @@
 //! What is pure names no clock, no descriptor and no thread; layers name only what is below them;
 //! files stay readable; nothing unfinished is left behind.
 
+mod circles;
 #[path = "../support/skip.rs"]
 mod skip;
 mod source;

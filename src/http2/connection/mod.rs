@@ -32,7 +32,7 @@ pub use self::send::{HeadersError, OpenError, Taken};
 use super::deframer::Deframer;
 use super::error::{Awaited, ConnectionError};
 use super::frame::Frame;
-use super::preamble::Verdict;
+use super::preface::Verdict;
 use super::role::Role;
 use super::settings::Settings;
 use crate::config;

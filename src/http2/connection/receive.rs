@@ -8,9 +8,10 @@ use super::super::block::Block;
 use super::super::error::{Excess, GoneAway, StreamError, Violation};
 use super::super::fields::Section;
 use super::super::frame::{
-    Continuation, Data, Entries, Frame, GoAway, Headers, Id, Kind, Ping, Reset, SettingsFrame,
+    Continuation, Data, Entries, Frame, GoAway, Headers, Id, Ping, Reset, SettingsFrame,
     WindowUpdate,
 };
+use super::super::kind::Kind;
 use super::super::role::Role;
 use super::super::settings::Settings;
 use super::super::stream;

@@ -4,9 +4,11 @@ use std::fmt;
 
 use super::super::StreamId;
 use super::super::error::{ConnectionError, ErrorCode};
-use super::super::frame::{Data, GoAway, HEAD, Headers, Reset, WindowUpdate};
+use super::super::frame::{
+    Data, GoAway, HEAD, Headers, INITIAL_MAX_FRAME_SIZE, Reset, WindowUpdate,
+};
 use super::super::role::Role;
-use super::super::settings::{INITIAL_WINDOW, MIN_FRAME};
+use super::super::settings::INITIAL_WINDOW;
 use super::super::stream::Stream;
 use super::Connection;
 use super::core::Core;
@@ -269,12 +271,12 @@ impl Core {
             let rest = &data[taken..];
             // RFC 9113 §6.9.1: "The sender MUST NOT send a flow-controlled frame with a length that
             // exceeds the space available in either of the flow-control windows". No peer may ask
-            // for smaller frames than MIN_FRAME, and none of ours is larger.
+            // for smaller frames than INITIAL_MAX_FRAME_SIZE, and none of ours is larger.
             let length = rest
                 .len()
                 .min(stream.send.available())
                 .min(connection)
-                .min(MIN_FRAME as usize);
+                .min(INITIAL_MAX_FRAME_SIZE as usize);
             let is_last = length == rest.len();
             // "Frames with zero length with the END_STREAM flag set (that is, an empty DATA frame)
             // MAY be sent if there is no available space in either flow-control window."

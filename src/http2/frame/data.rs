@@ -1,9 +1,10 @@
 //! DATA (RFC 9113 §6.1).
 
-use super::head::{Head, Kind, flag};
+use super::head::{Head, flag};
 use super::padding;
 use crate::http2::StreamId;
 use crate::http2::error::Violation;
+use crate::http2::kind::Kind;
 
 /// Part of a message's content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

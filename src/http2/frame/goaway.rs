@@ -1,7 +1,8 @@
 //! GOAWAY (RFC 9113 §6.8).
 
-use super::head::{HEAD, Head, Kind};
+use super::head::{HEAD, Head};
 use crate::http2::error::{ErrorCode, Violation};
+use crate::http2::kind::Kind;
 
 /// The beginning of a connection's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

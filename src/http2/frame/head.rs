@@ -1,12 +1,15 @@
 //! The nine octets in front of every frame (RFC 9113 §4.1).
 
-use std::fmt;
-
-use crate::http2::StreamId;
 use crate::http2::error::Violation;
+use crate::http2::kind::Kind;
+use crate::http2::stream_id::StreamId;
 
 /// How many octets a frame's head has.
 pub(in crate::http2) const HEAD: usize = 9;
+
+/// The largest payload that every endpoint takes, and all that we take or send (2^14 octets): the
+/// initial value of SETTINGS_MAX_FRAME_SIZE (RFC 9113 §6.5.2).
+pub(in crate::http2) const INITIAL_MAX_FRAME_SIZE: u32 = 16_384;
 
 /// The flags, by the kinds of frame that have them.
 pub(in crate::http2) mod flag {
@@ -20,73 +23,6 @@ pub(in crate::http2) mod flag {
     pub(in crate::http2) const PADDED: u8 = 0x8;
     /// HEADERS: a priority precedes the fragment.
     pub(in crate::http2) const PRIORITY: u8 = 0x20;
-}
-
-/// What a frame is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)] // RFC 9113 §6 has a section on each.
-pub enum Kind {
-    Data,
-    Headers,
-    Priority,
-    Reset,
-    Settings,
-    PushPromise,
-    Ping,
-    GoAway,
-    WindowUpdate,
-    Continuation,
-    /// An extension's, or a future version's.
-    Unknown(u8),
-}
-
-/// The kinds with their numbers on the wire and their names in the RFC.
-const KINDS: [(Kind, &str); 10] = [
-    (Kind::Data, "DATA"),
-    (Kind::Headers, "HEADERS"),
-    (Kind::Priority, "PRIORITY"),
-    (Kind::Reset, "RST_STREAM"),
-    (Kind::Settings, "SETTINGS"),
-    (Kind::PushPromise, "PUSH_PROMISE"),
-    (Kind::Ping, "PING"),
-    (Kind::GoAway, "GOAWAY"),
-    (Kind::WindowUpdate, "WINDOW_UPDATE"),
-    (Kind::Continuation, "CONTINUATION"),
-];
-
-impl Kind {
-    /// The kind with this number.
-    pub(in crate::http2) fn from_wire(number: u8) -> Self {
-        KINDS
-            .get(usize::from(number))
-            .map_or(Self::Unknown(number), |&(kind, _)| kind)
-    }
-
-    /// The kind's number.
-    pub(in crate::http2) fn to_wire(self) -> u8 {
-        match self {
-            Self::Data => 0x0,
-            Self::Headers => 0x1,
-            Self::Priority => 0x2,
-            Self::Reset => 0x3,
-            Self::Settings => 0x4,
-            Self::PushPromise => 0x5,
-            Self::Ping => 0x6,
-            Self::GoAway => 0x7,
-            Self::WindowUpdate => 0x8,
-            Self::Continuation => 0x9,
-            Self::Unknown(number) => number,
-        }
-    }
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match KINDS.get(usize::from(self.to_wire())) {
-            Some((_, name)) => f.write_str(name),
-            None => write!(f, "frame type {:#x}", self.to_wire()),
-        }
-    }
 }
 
 /// A frame's head.
@@ -159,13 +95,6 @@ impl Head {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_kind_has_the_number_it_is_found_by() {
-        for number in 0..=u8::MAX {
-            assert_eq!(Kind::from_wire(number).to_wire(), number);
-        }
-    }
 
     #[test]
     fn a_head_is_read_as_it_was_written() {

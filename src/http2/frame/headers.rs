@@ -1,9 +1,10 @@
 //! HEADERS and CONTINUATION (RFC 9113 §6.2, §6.10).
 
-use super::head::{Head, Kind, flag};
+use super::head::{Head, flag};
 use super::padding;
 use crate::http2::StreamId;
 use crate::http2::error::Violation;
+use crate::http2::kind::Kind;
 
 /// A header block, or its first fragment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -16,8 +16,7 @@ mod window_update;
 
 pub(super) use data::Data;
 pub(super) use goaway::GoAway;
-pub use head::Kind;
-pub(super) use head::{HEAD, Head, flag};
+pub(super) use head::{HEAD, Head, INITIAL_MAX_FRAME_SIZE, flag};
 pub(super) use headers::{Continuation, Headers};
 pub(super) use ping::Ping;
 pub(super) use reset::Reset;
@@ -25,6 +24,7 @@ pub(super) use settings::{Entries, Id, SettingsFrame};
 pub(super) use window_update::WindowUpdate;
 
 use super::error::Violation;
+use super::kind::Kind;
 
 /// A frame as it came, its payload still where it was received.
 #[derive(Debug, Clone, PartialEq, Eq)]

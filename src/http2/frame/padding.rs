@@ -23,7 +23,7 @@ pub(super) fn strip(head: Head, payload: &[u8]) -> Result<&[u8], Violation> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http2::frame::Kind;
+    use crate::http2::kind::Kind;
 
     fn strip_padded(payload: &[u8]) -> Result<&[u8], Violation> {
         strip(

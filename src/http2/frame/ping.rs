@@ -1,7 +1,8 @@
 //! PING (RFC 9113 §6.7).
 
-use super::head::{HEAD, Head, Kind, flag};
+use super::head::{HEAD, Head, flag};
 use crate::http2::error::Violation;
+use crate::http2::kind::Kind;
 
 /// A question whether the other side is alive, or the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,8 +1,9 @@
 //! RST_STREAM (RFC 9113 §6.4).
 
-use super::head::{HEAD, Head, Kind};
+use super::head::{HEAD, Head};
 use crate::http2::StreamId;
 use crate::http2::error::{ErrorCode, Violation};
+use crate::http2::kind::Kind;
 
 /// The end of a stream, by force.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

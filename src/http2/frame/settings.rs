@@ -2,8 +2,9 @@
 //!
 //! [`Settings`]: crate::http2::Settings
 
-use super::head::{HEAD, Head, Kind, flag};
+use super::head::{HEAD, Head, flag};
 use crate::http2::error::Violation;
+use crate::http2::kind::Kind;
 
 /// The numbers of the settings that RFC 9113 §6.5.2 defines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,8 +1,9 @@
 //! WINDOW_UPDATE (RFC 9113 §6.9).
 
-use super::head::{HEAD, Head, Kind};
+use super::head::{HEAD, Head};
 use crate::http2::StreamId;
 use crate::http2::error::Violation;
+use crate::http2::kind::Kind;
 
 /// Permission to send more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,0 +1,205 @@
+//! The first octets that a peer sends, and what it is when they are no HTTP/2.
+//!
+//! Pure. RFC 9113 §3.4: "The server connection preface consists of a potentially empty SETTINGS
+//! frame that MUST be the first frame the server sends in the HTTP/2 connection." A client's has 24
+//! octets in front of it. Whoever sends something else is told apart here for the human who has to
+//! find out what that is.
+
+use super::frame::{Head, INITIAL_MAX_FRAME_SIZE, flag};
+use super::kind::Kind;
+use super::preamble::Preamble;
+
+/// What the first octets are so far.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// The head of a SETTINGS frame.
+    Http2,
+    /// Too few to tell.
+    Unknown,
+    /// Something else.
+    Not(Preamble),
+}
+
+/// Judges the first octets of a server; `ended` when no more will come.
+pub(super) fn judge_server(octets: &[u8], ended: bool) -> Verdict {
+    if octets.starts_with(HTTP1) {
+        return judge_http1(octets, ended);
+    }
+    judge_frame(octets, ended)
+}
+
+/// Judges the first octets of a client.
+///
+/// RFC 9113 §3.4: "The client connection preface starts with a sequence of 24 octets [...]. This
+/// sequence MUST be followed by a SETTINGS frame, which MAY be empty."
+pub(super) fn judge_client(octets: &[u8], ended: bool) -> Verdict {
+    match octets.strip_prefix(CLIENT_PREFACE) {
+        Some(rest) => judge_frame(rest, ended),
+        None if CLIENT_PREFACE.starts_with(octets) && !ended => Verdict::Unknown,
+        None => judge_http1_request(octets, ended),
+    }
+}
+
+/// Judges what should be the head of the first frame.
+fn judge_frame(octets: &[u8], ended: bool) -> Verdict {
+    match octets.first_chunk() {
+        Some(head) if is_settings(Head::parse(*head)) => Verdict::Http2,
+        None if !ended => Verdict::Unknown,
+        _ => Verdict::Not(instead(octets)),
+    }
+}
+
+/// Whether a frame is one to begin with.
+fn is_settings(head: Head) -> bool {
+    head.kind == Kind::Settings
+        && !head.has(flag::ACK)
+        && head.stream == 0
+        && head.length <= INITIAL_MAX_FRAME_SIZE
+}
+
+/// Judges an HTTP/1 answer, whose status line may not be complete.
+fn judge_http1(octets: &[u8], ended: bool) -> Verdict {
+    let mut answer = httparse::Response::new(&mut []);
+    // Only the status line is of interest: that the headers do not fit is no error.
+    let _ = answer.parse(&octets[..octets.len().min(STATUS_LINE)]);
+    let is_undecided = answer.code.is_none() && octets.len() < STATUS_LINE;
+    if is_undecided && !ended {
+        return Verdict::Unknown;
+    }
+    Verdict::Not(Preamble::Http1(answer.code))
+}
+
+/// Judges what may be an HTTP/1 request, whose first line may not be complete.
+fn judge_http1_request(octets: &[u8], ended: bool) -> Verdict {
+    let mut request = httparse::Request::new(&mut []);
+    let parsed = request.parse(&octets[..octets.len().min(STATUS_LINE)]);
+    if request.version.is_some() {
+        return Verdict::Not(Preamble::Http1Request);
+    }
+    let may_be_http1 = parsed.is_ok() && octets.len() < STATUS_LINE;
+    let may_be_tls = octets.len() < TLS_RECORD;
+    if (may_be_http1 || may_be_tls) && !ended {
+        return Verdict::Unknown;
+    }
+    Verdict::Not(instead(octets))
+}
+
+/// Names what neither HTTP/2 nor HTTP/1 begins with.
+fn instead(octets: &[u8]) -> Preamble {
+    match octets {
+        [] => Preamble::Nothing,
+        // A TLS record: an alert or a handshake, of any version from SSL 3 to TLS 1.3.
+        [0x15 | 0x16, 0x03, 0x00..=0x04, ..] => Preamble::Tls,
+        _ => Preamble::Other(octets[..octets.len().min(KEPT)].to_vec()),
+    }
+}
+
+/// What a client sends before its first frame (RFC 9113 §3.4).
+pub(super) const CLIENT_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// What every answer in HTTP/1.0 and HTTP/1.1 begins with.
+const HTTP1: &[u8] = b"HTTP/1.";
+
+/// How much of what looks like HTTP/1 may go by before its first line is given up on (octets).
+const STATUS_LINE: usize = 64;
+
+/// How many octets tell TLS from anything else: the type of a record and its version.
+const TLS_RECORD: usize = 3;
+
+/// How much is kept of what is neither: enough to recognise it, too little to fill a log (octets).
+const KEPT: usize = 32;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_begins_with_settings_that_acknowledge_nothing() {
+        assert_eq!(judge_server(b"\0\0\0\x04\0\0\0\0\0", false), Verdict::Http2);
+        assert_eq!(
+            judge_server(b"\0\0\x06\x04\0\0\0\0\0\0\x03", false),
+            Verdict::Http2
+        );
+        let others: [&[u8]; 4] = [
+            b"\0\0\0\x04\x01\0\0\0\0",         // an acknowledgement
+            b"\0\0\0\x04\0\0\0\0\x01",         // on a stream
+            b"\0\0\x08\x06\0\0\0\0\0",         // PING
+            b"\0\0\x08\x07\0\0\0\0\0\0\0\0\0", // GOAWAY
+        ];
+        for other in others {
+            assert_eq!(
+                judge_server(other, false),
+                Verdict::Not(Preamble::Other(other.to_vec()))
+            );
+        }
+    }
+
+    #[test]
+    fn an_answer_in_http1_is_told_with_its_status() {
+        let answer = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
+        assert_eq!(
+            judge_server(answer, false),
+            Verdict::Not(Preamble::Http1(Some(404)))
+        );
+        assert_eq!(judge_server(&answer[..10], false), Verdict::Unknown);
+        assert_eq!(
+            judge_server(&answer[..10], true),
+            Verdict::Not(Preamble::Http1(None))
+        );
+        let endless = b"HTTP/1.1 ".repeat(20);
+        assert_eq!(
+            judge_server(&endless, false),
+            Verdict::Not(Preamble::Http1(None))
+        );
+    }
+
+    #[test]
+    fn tls_garbage_and_silence_are_told_apart() {
+        let tls = b"\x15\x03\x01\0\x02\x02\x46\0\0";
+        assert_eq!(judge_server(tls, false), Verdict::Not(Preamble::Tls));
+        assert_eq!(judge_server(b"", true), Verdict::Not(Preamble::Nothing));
+        assert_eq!(judge_server(b"", false), Verdict::Unknown);
+        assert_eq!(
+            judge_server(b"SSH", true),
+            Verdict::Not(Preamble::Other(b"SSH".to_vec()))
+        );
+        let Verdict::Not(Preamble::Other(kept)) = judge_server(&[b'x'; 1000], false) else {
+            panic!("garbage");
+        };
+        assert_eq!(kept, [b'x'; KEPT]);
+    }
+
+    #[test]
+    fn a_client_begins_with_24_octets_and_settings_however_they_are_cut() {
+        let preface = [CLIENT_PREFACE, b"\0\0\0\x04\0\0\0\0\0"].concat();
+        for cut in 0..preface.len() {
+            assert_eq!(judge_client(&preface[..cut], false), Verdict::Unknown);
+            assert!(matches!(
+                judge_client(&preface[..cut], true),
+                Verdict::Not(_)
+            ));
+        }
+        assert_eq!(judge_client(&preface, false), Verdict::Http2);
+        let ping = [CLIENT_PREFACE, b"\0\0\x08\x06\0\0\0\0\0"].concat();
+        assert!(matches!(judge_client(&ping, false), Verdict::Not(_)));
+    }
+
+    #[test]
+    fn a_client_that_asks_in_http1_is_told_from_garbage() {
+        let request = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+        assert_eq!(
+            judge_client(request, false),
+            Verdict::Not(Preamble::Http1Request)
+        );
+        assert_eq!(judge_client(&request[..9], false), Verdict::Unknown);
+        let tls = b"\x16\x03\x01\x02\0\x01";
+        assert_eq!(judge_client(tls, false), Verdict::Not(Preamble::Tls));
+        assert_eq!(judge_client(&tls[..2], false), Verdict::Unknown);
+        assert_eq!(judge_client(b"", true), Verdict::Not(Preamble::Nothing));
+        let endless = [b'x'; 64];
+        assert!(matches!(
+            judge_client(&endless, false),
+            Verdict::Not(Preamble::Other(_))
+        ));
+    }
+}

@@ -1,0 +1,53 @@
+//! The numbers of streams (RFC 9113 §5.1.1). Pure.
+
+use std::fmt;
+use std::num::NonZeroU32;
+
+/// Names a stream on the wire: odd when the client opened it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StreamId(NonZeroU32);
+
+impl StreamId {
+    /// The first stream that a client opens.
+    pub const FIRST: Self = Self(NonZeroU32::MIN);
+
+    /// The stream with this number; none has 0, or more than 31 bits.
+    pub(crate) fn new(number: u32) -> Option<Self> {
+        NonZeroU32::new(number)
+            .filter(|number| number.get() <= LAST)
+            .map(Self)
+    }
+
+    /// The number.
+    pub fn get(self) -> u32 {
+        self.0.get()
+    }
+
+    /// The next stream that the same side opens, if there are any left.
+    pub(super) fn next(self) -> Option<Self> {
+        Self::new(self.get().checked_add(2)?)
+    }
+}
+
+impl fmt::Display for StreamId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The highest number that a stream can have: 2^31-1.
+const LAST: u32 = 0x7fff_ffff;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_opens_odd_streams_until_the_numbers_run_out() {
+        assert_eq!(StreamId::FIRST.get(), 1);
+        assert_eq!(StreamId::FIRST.next(), StreamId::new(3));
+        assert_eq!(StreamId::new(LAST).and_then(StreamId::next), None);
+        assert_eq!(StreamId::new(0), None);
+        assert_eq!(StreamId::new(LAST + 1), None);
+    }
+}

@@ -1,0 +1,132 @@
+//! The modules of a folder import each other in one direction.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::source::Source;
+use super::{assert_none, first_segments, identifier, is_identifier};
+
+/// The modules that each module names.
+type Imports = BTreeMap<String, BTreeSet<String>>;
+
+#[test]
+fn the_modules_of_a_folder_do_not_import_each_other_in_circles() {
+    let files = Source::all_shipped();
+    let folders: BTreeSet<&str> = files.iter().map(Source::layer).collect();
+    let mut found = Vec::new();
+    for folder in folders {
+        for circle in circles(&imports(folder, &files)) {
+            if !LEFT.contains(&folder) {
+                found.push(format!("{folder}: {}", circle.join(", ")));
+            }
+        }
+    }
+    assert_none("modules import each other in a circle", &found);
+}
+
+/// What the modules right below a folder name of each other. What the folder itself has stands
+/// above them, and is left out.
+fn imports(folder: &str, files: &[Source]) -> Imports {
+    let prefix = format!("src/{folder}/");
+    let within = || files.iter().filter(|file| file.path.starts_with(&prefix));
+    let module = |file: &Source| identifier(&file.path[prefix.len()..]);
+    let modules: BTreeSet<String> = within().map(module).filter(|name| name != "mod").collect();
+    let mut exported = BTreeMap::new();
+    if let Some(top) = within().find(|file| module(file) == "mod") {
+        exported = exports(&top.shipped(), &modules);
+    }
+    let mut imports = Imports::new();
+    for file in within().filter(|file| module(file) != "mod") {
+        let own = module(file);
+        let names = names_in(file, folder);
+        let named = names.iter().filter_map(|name| match modules.get(name) {
+            Some(module) => Some(module),
+            None => exported.get(name),
+        });
+        let others = named.filter(|name| **name != own).cloned();
+        imports.entry(own.clone()).or_default().extend(others);
+    }
+    imports
+}
+
+/// The names that a folder passes on, each with the module that has it.
+fn exports(code: &str, modules: &BTreeSet<String>) -> BTreeMap<String, String> {
+    let mut exported = BTreeMap::new();
+    for item in code.split("use ").skip(1) {
+        let path = item.split(';').next().unwrap_or_default();
+        let path = path.trim_start_matches("self::");
+        if let Some(module) = modules.get(&identifier(path)) {
+            for name in path.split(|c| !is_identifier(c)).skip(1) {
+                exported.insert(name.to_owned(), module.clone());
+            }
+        }
+    }
+    exported
+}
+
+/// The names right below a folder that one of its files mentions.
+fn names_in(file: &Source, folder: &str) -> Vec<String> {
+    let code = file.shipped();
+    let up = "super::".repeat(file.depth() - 1);
+    let mut names = Vec::new();
+    for prefix in [up, format!("crate::{folder}::")] {
+        for (at, _) in code.match_indices(&prefix) {
+            let is_whole = !code[..at].ends_with("super::") && !code[..at].ends_with(is_identifier);
+            if is_whole {
+                names.extend(first_segments(&code[at + prefix.len()..]));
+            }
+        }
+    }
+    names
+}
+
+/// The modules that reach themselves, with those that they share a circle with.
+fn circles(imports: &Imports) -> Vec<Vec<String>> {
+    let reached: BTreeMap<&String, BTreeSet<&String>> = imports
+        .keys()
+        .map(|module| (module, reached_from(module, imports)))
+        .collect();
+    let mut circles = BTreeSet::new();
+    for (module, others) in &reached {
+        let is_shared = |other: &&&String| reached[**other].contains(module);
+        let circle: Vec<String> = others
+            .iter()
+            .filter(is_shared)
+            .map(|it| (*it).clone())
+            .collect();
+        if !circle.is_empty() {
+            circles.insert(circle);
+        }
+    }
+    circles.into_iter().collect()
+}
+
+fn reached_from<'a>(module: &String, imports: &'a Imports) -> BTreeSet<&'a String> {
+    let mut reached = BTreeSet::new();
+    let mut next: Vec<&String> = imports[module].iter().collect();
+    while let Some(module) = next.pop() {
+        if reached.insert(module) {
+            next.extend(&imports[module]);
+        }
+    }
+    reached
+}
+
+#[test]
+fn a_circle_is_found_through_what_a_folder_passes_on() {
+    let file = |path: &str, code: &str| Source {
+        path: path.to_owned(),
+        text: String::new(),
+        code: code.to_owned(),
+    };
+    let files = [
+        file("src/a/mod.rs", "mod b; mod c; mod d; pub use b::{B, E};"),
+        file("src/a/b.rs", "use super::d::D;"),
+        file("src/a/c.rs", "use super::B;"),
+        file("src/a/d/mod.rs", "use super::super::other;"),
+        file("src/a/d/e.rs", "use super::b; use super::super::{E, x};"),
+    ];
+    assert_eq!(circles(&imports("a", &files)), [["b", "d"]]);
+}
+
+/// The folders in which circles are left.
+const LEFT: [&str; 2] = ["daemon", "manager"];
