@@ -5,6 +5,7 @@
 //! kernel resolves at once may meet a FUSE mount whose process hangs, or an NFS server that is
 //! down, and then the system call does not return. So a path that contains symbolic links is
 //! resolved here, name by name, and each path is looked up in the mount table before it is touched.
+//! The table may be older than a mount; so where one begins, it is looked at before it is entered.
 //! Links on /proc that are not what they read as (magic links) are refused: they lead to other
 //! mount namespaces, of whose mounts nothing is known.
 
@@ -55,7 +56,7 @@ impl fmt::Display for HoldError {
 
 /// Opens the file at `path` with `O_PATH`; of a symbolic link, the file that it leads to.
 ///
-/// A path without symbolic links takes one system call.
+/// A path without symbolic links takes two system calls, as a rule.
 pub(super) fn hold(path: &Path, mounts: &Mounts) -> Result<File, HoldError> {
     hold_counting(path, mounts, &mut 0)
 }
@@ -72,11 +73,13 @@ pub(super) fn hold_counting(
     check(path, mounts)?;
     if !path.components().any(|it| it == Component::ParentDir) {
         let flags = FLAGS.difference(OFlags::NOFOLLOW);
-        match openat2(CWD, path, flags, Mode::empty(), NO_LINKS) {
-            Ok(held) => return Ok(File::from(held)),
-            // A symbolic link; a kernel before Linux 5.6, or a filter that does not know the call.
-            Err(Errno::LOOP | Errno::NOSYS | Errno::PERM) => {}
-            Err(errno) => return Err(errno.into()),
+        // What the kernel finds in its cache it finds without waiting. The table that the path was
+        // looked up in must not be older than that. An error may be due to a symbolic link, to what
+        // is not in the cache, or to a kernel before Linux 5.12.
+        if let Ok(held) = openat2(CWD, path, flags, Mode::empty(), CACHED) {
+            if mounts.is_current() {
+                return Ok(File::from(held));
+            }
         }
     }
     let mut walk = match mounts.trusted_part(path) {
@@ -104,15 +107,34 @@ pub(super) fn hold_below_root(path: &Path, mounts: &Mounts) -> Result<File, Hold
     if below.as_os_str().is_empty() {
         return Ok(File::from(held));
     }
-    match openat2(&held, below, FLAGS, Mode::empty(), NO_LINKS) {
-        // A kernel before Linux 5.6, or a filter that does not know the call.
-        Err(Errno::NOSYS | Errno::PERM) => {}
+    match openat2(&held, below, FLAGS, Mode::empty(), NO_LINKS | STAYING) {
+        Err(Errno::XDEV | Errno::NOSYS | Errno::PERM) => {}
         found => return Ok(File::from(found?)),
     }
+    let mut at = root.real.clone();
     for name in below {
-        held = openat(&held, name, FLAGS, Mode::empty())?;
+        at.push(name);
+        held = step(&held, name, &at, mounts)?;
     }
     Ok(File::from(held))
+}
+
+/// Opens a name in a directory that is open, and looks where that leads if a mount begins there.
+///
+/// To open the first file on a mount with `O_PATH` asks nothing of its file system.
+fn step(held: &OwnedFd, name: &OsStr, at: &Path, mounts: &Mounts) -> Result<OwnedFd, HoldError> {
+    match openat2(held, name, FLAGS, Mode::empty(), STAYING) {
+        // A mount begins here.
+        Err(Errno::XDEV) => {}
+        // A kernel before Linux 5.6, or a filter that does not know the call.
+        Err(Errno::NOSYS | Errno::PERM) => {}
+        found => return Ok(found?),
+    }
+    let next = openat(held, name, FLAGS, Mode::empty())?;
+    match mounts.check_entered(&next, at)? {
+        Some(file_system) => Err(HoldError::MayNotAnswer(file_system)),
+        None => Ok(next),
+    }
 }
 
 fn root() -> Result<OwnedFd, Errno> {
@@ -201,8 +223,7 @@ impl Walk {
         if let Some(file_system) = mounts.remote_at(&self.at) {
             return Err(HoldError::MayNotAnswer(file_system.to_owned()));
         }
-        let next = openat(&self.held, name, FLAGS, Mode::empty())?;
-        let next = File::from(next);
+        let next = File::from(step(&self.held, name, &self.at, mounts)?);
         if Stat::of(&next)?.file_type != FileType::Symlink {
             self.held = next.into();
             return Ok(());
@@ -237,6 +258,12 @@ const FLAGS: OFlags = OFlags::PATH.union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW
 
 /// How the kernel resolves a path that must be free of symbolic links.
 const NO_LINKS: ResolveFlags = ResolveFlags::NO_SYMLINKS.union(ResolveFlags::NO_MAGICLINKS);
+
+/// How the kernel resolves such a path without waiting for any file system.
+const CACHED: ResolveFlags = NO_LINKS.union(ResolveFlags::CACHED);
+
+/// How the kernel resolves a path that must not lead onto another mount.
+const STAYING: ResolveFlags = ResolveFlags::NO_XDEV;
 
 /// How many symbolic links are followed: as many as the kernel does (path_resolution(7)).
 const MAX_LINKS: usize = 40;

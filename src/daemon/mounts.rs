@@ -9,17 +9,22 @@
 //! The kernel reports a change once to each open file, to the first system call that polls it. That
 //! may be one that polls the loop's own descriptor, as a caller with another loop does, and it does
 //! not say what made the loop ready. So the file is open twice: such a system call stops at the
-//! first descriptor that is ready, and the second one is left for the loop.
+//! first descriptor that is ready, and the second one is left for the loop. A third one is polled
+//! by hand when a path leads onto another mount ([`Mounts::check_entered`]): the table may be older
+//! than the mount, and a file system that does not answer must not be entered even so.
 
+mod now;
 mod table;
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader};
-use std::os::fd::AsRawFd as _;
+use std::os::fd::{AsFd, AsRawFd as _};
 use std::path::{Path, PathBuf};
 
 use mio::unix::SourceFd;
 use mio::{Interest, Registry};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use self::table::{Builder, Root, Table};
 use super::source::Source;
@@ -41,7 +46,9 @@ pub(super) struct Mounts {
     is_read: bool,
     /// Whether the table must be read again.
     is_changed: bool,
-    /// Before which that is not done.
+    /// Whether the kernel has reported a change that the loop has yet to hear of.
+    is_outdated: Cell<bool>,
+    /// Before which the table is not read again.
     read_after: Time,
     /// What is being read.
     reading: Option<(Builder, BufReader<File>)>,
@@ -63,6 +70,7 @@ impl Mounts {
             registry: Some(registry),
             is_read: false,
             is_changed: true,
+            is_outdated: Cell::new(false),
             read_after: now,
             reading: None,
         };
@@ -128,7 +136,9 @@ impl Mounts {
         }
         if let Some(polled) = &mut self.polled {
             polled.register()?;
+            polled.has_changed();
         }
+        self.is_outdated.set(false);
         let lines = BufReader::with_capacity(BUFFER, File::open(MOUNTINFO)?);
         self.is_changed = false;
         Ok((Builder::new(self.roots.clone()), lines))
@@ -189,10 +199,40 @@ impl Mounts {
         self.table.remote_at(path)
     }
 
+    /// Returns the type of the file system of an open file if that may not answer: the file is the
+    /// first on its mount, at `path`, which must be free of symbolic links and of `..`. The file
+    /// system itself is not asked.
+    ///
+    /// While the table is older than a change, the kernel is asked what is mounted now. Fails with
+    /// `EAGAIN` if that cannot be found out.
+    pub(super) fn check_entered(&self, file: impl AsFd, path: &Path) -> io::Result<Option<String>> {
+        if self.is_current() {
+            return Ok(self.remote_at(path).map(str::to_owned));
+        }
+        now::remote(file, &self.roots)
+    }
+
+    /// Returns whether no mount has changed since the table was read. Takes one system call.
+    pub(super) fn is_current(&self) -> bool {
+        let Some(polled) = &self.polled else {
+            return true; // /proc is not mounted, so nothing is ever known.
+        };
+        if !self.is_outdated() && polled.has_changed() {
+            self.is_outdated.set(true);
+        }
+        !self.is_outdated()
+    }
+
+    /// Returns whether the table is known to be older than a change.
+    fn is_outdated(&self) -> bool {
+        let is_due = self.is_changed || self.reading.is_some() || self.is_outdated.get();
+        self.polled.is_some() && is_due
+    }
+
     /// Returns whether a path that was examined a moment ago can be resolved by the kernel alone:
     /// even if it leads elsewhere by now, all file systems answer.
     pub(super) fn all_answer(&self) -> bool {
-        self.table.has_no_remote()
+        self.table.has_no_remote() && !self.is_outdated()
     }
 
     /// Returns whether anything is known of mounts, or will be soon. Otherwise `/proc` is not
@@ -227,6 +267,8 @@ fn longest<'m, 'p>(
 #[derive(Debug)]
 struct Polled {
     files: [File; 2],
+    /// Polled by hand.
+    asked: File,
     registry: Registry,
     is_registered: bool,
 }
@@ -235,6 +277,7 @@ impl Polled {
     fn open(registry: &Registry) -> io::Result<Self> {
         Ok(Self {
             files: [File::open(MOUNTINFO)?, File::open(MOUNTINFO)?],
+            asked: File::open(MOUNTINFO)?,
             registry: registry.try_clone()?,
             is_registered: false,
         })
@@ -254,6 +297,13 @@ impl Polled {
         }
         self.is_registered = true;
         Ok(())
+    }
+
+    /// Returns whether the kernel reports a change since the last call. What cannot be polled may
+    /// have changed.
+    fn has_changed(&self) -> bool {
+        let mut polled = [PollFd::new(self.asked.as_fd(), PollFlags::POLLPRI)];
+        poll(&mut polled, PollTimeout::ZERO) != Ok(0)
     }
 
     fn deregister(&mut self) {

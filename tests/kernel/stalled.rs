@@ -11,11 +11,25 @@ use std::time::Duration;
 use plugind::config::{Config, HandlerConfig};
 use plugind::daemon::{PluginManager, handlers};
 use plugind::handler::AcceptHandler;
+use rustix::fs::symlinkat;
 
 use crate::inside::inside;
 use crate::node::{Node, watching};
 use crate::plugin::Plugin;
 use crate::skip::skip;
+
+/// A node with the built-in handlers, which ask plugins by their endpoints.
+fn node_that_asks_endpoints() -> Node {
+    let dir = tempfile::tempdir().unwrap();
+    let (table, _) = handlers(&HandlerConfig::default()).unwrap();
+    let plugins = PluginManager::new(&watching(dir.path()), table).unwrap();
+    let record = AcceptHandler::default().record();
+    Node {
+        dir,
+        plugins,
+        record,
+    }
+}
 
 /// Runs a test that may use these directories, each of which is to be a mount that does not answer.
 #[track_caller]
@@ -90,15 +104,7 @@ fn a_link_to_a_mount_that_does_not_answer_is_ignored_and_delays_no_other_plugin(
 fn an_endpoint_on_a_mount_that_does_not_answer_is_refused_with_that_reason() {
     let name = "stalled::an_endpoint_on_a_mount_that_does_not_answer_is_refused_with_that_reason";
     stalled(name, || {
-        let dir = tempfile::tempdir().unwrap();
-        let (table, _) = handlers(&HandlerConfig::default()).unwrap();
-        let plugins = PluginManager::new(&watching(dir.path()), table).unwrap();
-        let record = AcceptHandler::default().record();
-        let mut node = Node {
-            dir,
-            plugins,
-            record,
-        };
+        let mut node = node_that_asks_endpoints();
         symlink("/mnt", node.path("way")).unwrap();
         let own_root = Path::new("/proc/self/root");
         for (name, endpoint, reason) in [
@@ -222,6 +228,65 @@ fn a_mount_that_does_not_answer_and_comes_later_is_noticed() {
         let honest = Plugin::serve(&node.path("honest.sock"), "honest");
         node.until_registered(&honest);
         unmount(later.path());
+    });
+}
+
+/// Makes a mount that does not answer and is younger than what a node knows of mounts that has just
+/// been started: it reads the table again after a second.
+fn young_mount(dir: &Path) {
+    run(&mount(4, dir.to_str().unwrap()));
+}
+
+#[test]
+fn a_link_to_a_dead_mount_that_was_made_a_moment_ago_delays_nothing() {
+    let name = "stalled::a_link_to_a_dead_mount_that_was_made_a_moment_ago_delays_nothing";
+    stalled(name, || {
+        let young = tempfile::tempdir().unwrap();
+        let mut node = Node::start();
+        young_mount(young.path());
+        symlink(young.path().join("a.sock"), node.path("link.sock")).unwrap();
+        symlink(young.path(), node.path("way")).unwrap();
+        let honest = Plugin::serve(&node.path("honest.sock"), "honest");
+        node.until_registered(&honest);
+        unmount(young.path());
+    });
+}
+
+#[test]
+fn an_endpoint_on_a_dead_mount_that_was_made_a_moment_ago_delays_nothing() {
+    let name = "stalled::an_endpoint_on_a_dead_mount_that_was_made_a_moment_ago_delays_nothing";
+    stalled(name, || {
+        let young = tempfile::tempdir().unwrap();
+        let mut node = node_that_asks_endpoints();
+        let endpoint = young.path().join("csi.sock");
+        let dead = Plugin::serve_elsewhere(&node.path("dead.sock"), "dead", &endpoint);
+        young_mount(young.path());
+        let told = node.until("the plugin is told", |_| dead.try_told());
+        assert!(!told.plugin_registered);
+        assert!(told.error.contains("may not answer"), "{}", told.error);
+        let honest = Plugin::serve(&node.path("honest.sock"), "honest");
+        node.until_registered(&honest);
+        unmount(young.path());
+    });
+}
+
+#[test]
+fn a_name_below_a_dead_mount_that_was_made_a_moment_ago_delays_nothing() {
+    let name = "stalled::a_name_below_a_dead_mount_that_was_made_a_moment_ago_delays_nothing";
+    stalled(name, || {
+        let mut node = Node::start();
+        let sub = node.path("sub");
+        fs::create_dir(&sub).unwrap();
+        let within = Plugin::serve(&sub.join("within.sock"), "within");
+        node.until_registered(&within);
+        // A mount hides the names in a directory, and not what happens there by way of a
+        // descriptor.
+        let below = fs::File::open(&sub).unwrap();
+        young_mount(&sub);
+        symlinkat("within.sock", &below, "link.sock").unwrap();
+        let honest = Plugin::serve(&node.path("honest.sock"), "honest");
+        node.until_registered(&honest);
+        unmount(&sub);
     });
 }
 

@@ -176,6 +176,21 @@ impl Builder {
     }
 }
 
+/// Returns whether a line of mountinfo is that of the mount with this id.
+pub(super) fn is_line_of(line: &[u8], id: u64) -> bool {
+    let number = line.split(|&octet| octet == b' ').next();
+    let number = number.and_then(|octets| std::str::from_utf8(octets).ok());
+    number.is_some_and(|number| number.parse() == Ok(id))
+}
+
+/// Returns the type of the file system that a line describes, if that may not answer. A root on
+/// such a file system is the user's own decision.
+pub(super) fn remote_of(line: &[u8], roots: &[Root]) -> Option<String> {
+    let mount = parse(line)?;
+    let is_wanted = roots.iter().any(|root| root.lies_below(&mount.path));
+    (may_not_answer(&mount.file_system) && !is_wanted).then_some(mount.file_system)
+}
+
 /// Parses a line such as `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw`.
 fn parse(line: &[u8]) -> Option<Mount> {
     let mut fields = line.split(|&octet| octet == b' ');
@@ -369,6 +384,33 @@ mod tests {
         let met = |path: &str| table.remote_on_the_way(Path::new(path));
         assert_eq!(met("/data/registry/a.sock"), None);
         assert_eq!(met("/data/registry/sub/a.sock"), Some("fuse"));
+    }
+
+    #[test]
+    fn one_mount_is_told_by_its_id() {
+        let line = "37 36 0:31 / /run/fuse rw - fuse.sshfs host: rw";
+        assert!(is_line_of(line.as_bytes(), 37));
+        for id in [3, 7, 36, 370] {
+            assert!(!is_line_of(line.as_bytes(), id), "{id}");
+        }
+        assert!(!is_line_of(b"", 0) && !is_line_of(b"x 37", 37));
+    }
+
+    #[test]
+    fn one_line_tells_whether_its_mount_may_not_answer() {
+        let roots = [root("/data/registry")];
+        for (line, expected) in [
+            ("36 1 8:2 / /run rw - tmpfs none rw", None),
+            (
+                "37 36 0:31 / /run/fuse rw - fuse.sshfs host: rw",
+                Some("fuse.sshfs"),
+            ),
+            ("38 1 0:32 / /data rw - virtiofs share rw", None),
+            ("", None),
+        ] {
+            let remote = remote_of(line.as_bytes(), &roots);
+            assert_eq!(remote.as_deref(), expected, "{line}");
+        }
     }
 
     #[test]
