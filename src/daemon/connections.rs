@@ -1,8 +1,11 @@
 //! All connections: which link each serves, and which of them have work to do.
+//!
+//! Those that have little to say go before those that always have more: one of them that sends
+//! without end, or a hundred, keep no other plugin waiting for longer than a turn.
 
+use std::collections::VecDeque;
 use std::io;
 
-use litemap::LiteMap;
 use mio::event::Event;
 use mio::net::UnixStream;
 use mio::{Interest, Registry};
@@ -16,7 +19,10 @@ use crate::manager::{ByLink, LinkId};
 pub(super) struct Connections {
     by_link: ByLink<Held>,
     /// Links with work to do, which the loop will not report again.
-    ready: LiteMap<LinkId, ()>,
+    ready: VecDeque<LinkId>,
+    /// The same of those that had more to say than they were given time for. They share what time
+    /// the others leave.
+    busy: VecDeque<LinkId>,
 }
 
 /// A connection in the loop.
@@ -25,6 +31,17 @@ struct Held {
     connection: Connection,
     /// Whether the loop reports that there is room to write.
     is_room_reported: bool,
+    /// Whether its link is among those that have work to do.
+    is_queued: bool,
+}
+
+/// A link whose turn it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ready {
+    /// The link.
+    pub(super) link: LinkId,
+    /// Whether it had more to say than it was given time for.
+    pub(super) is_busy: bool,
 }
 
 impl Connections {
@@ -43,6 +60,7 @@ impl Connections {
         let held = Held {
             connection: Connection::new(stream),
             is_room_reported: false,
+            is_queued: false,
         };
         self.by_link.insert(link, held);
         Ok(())
@@ -71,9 +89,8 @@ impl Connections {
 
     /// Takes a connection out; the loop forgets it when it is dropped.
     pub(super) fn remove(&mut self, link: LinkId) -> Option<Connection> {
-        let held = self.by_link.remove(link)?;
-        self.ready.remove(&link);
-        Some(held.connection)
+        self.set_idle(link);
+        Some(self.by_link.remove(link)?.connection)
     }
 
     /// The loop has reported something about a connection.
@@ -89,28 +106,61 @@ impl Connections {
 
     /// Remembers that a link has work to do: something to write, and perhaps something to read.
     pub(super) fn set_ready(&mut self, link: LinkId, may_read: bool) {
-        if let Some(connection) = self.get_mut(link) {
+        if let Some(held) = self.by_link.get_mut(link) {
             if may_read {
-                connection.set_readable();
+                held.connection.set_readable();
             }
-            self.ready.insert(link, ());
+            if !std::mem::replace(&mut held.is_queued, true) {
+                self.ready.push_back(link);
+            }
+        }
+    }
+
+    /// Remembers that a link has more to say than it was given time for.
+    pub(super) fn set_busy(&mut self, link: LinkId) {
+        self.set_idle(link);
+        if let Some(held) = self.by_link.get_mut(link) {
+            held.is_queued = true;
+            self.busy.push_back(link);
         }
     }
 
     /// Forgets that a link has work to do.
     pub(super) fn set_idle(&mut self, link: LinkId) {
-        self.ready.remove(&link);
+        if let Some(held) = self.by_link.get_mut(link) {
+            if std::mem::replace(&mut held.is_queued, false) {
+                self.ready.retain(|ready| *ready != link);
+                self.busy.retain(|busy| *busy != link);
+            }
+        }
     }
 
-    /// The links that have work to do, which are asked once.
-    pub(super) fn take_ready(&mut self) -> impl Iterator<Item = LinkId> + use<> {
-        std::mem::take(&mut self.ready)
-            .into_iter()
-            .map(|(link, ())| link)
+    /// Takes out the link whose turn it is. A busy one comes after all others.
+    pub(super) fn next_ready(&mut self) -> Option<Ready> {
+        let ready = self.ready.pop_front();
+        let is_busy = ready.is_none();
+        let link = ready.or_else(|| self.busy.pop_front())?;
+        if let Some(held) = self.by_link.get_mut(link) {
+            held.is_queued = false;
+        }
+        Some(Ready { link, is_busy })
     }
 
-    pub(super) fn is_any_ready(&self) -> bool {
-        !self.ready.is_empty()
+    /// Takes out the busy link that has waited for the longest time.
+    pub(super) fn next_busy(&mut self) -> Option<Ready> {
+        let link = self.busy.pop_front()?;
+        if let Some(held) = self.by_link.get_mut(link) {
+            held.is_queued = false;
+        }
+        Some(Ready {
+            link,
+            is_busy: true,
+        })
+    }
+
+    /// Returns how many links have work to do.
+    pub(super) fn count_ready(&self) -> usize {
+        self.ready.len() + self.busy.len()
     }
 }
 
@@ -158,5 +208,41 @@ mod tests {
             assert_eq!(reports(&mut poll), Some((true, true)));
             theirs.write_all(b"nor this").unwrap();
         }
+    }
+
+    #[test]
+    fn busy_links_take_turns_after_all_others() {
+        let poll = Poll::new().unwrap();
+        let mut connections = Connections::default();
+        let links = [1, 2, 3, 4].map(LinkId);
+        let mut peers = Vec::new();
+        for link in links {
+            let (ours, theirs) = StdStream::pair().unwrap();
+            let stream = UnixStream::from_std(ours);
+            connections.add(link, stream, poll.registry()).unwrap();
+            peers.push(theirs);
+        }
+        let [a, b, c, d] = links;
+        for busy in [b, a, b] {
+            connections.set_busy(busy);
+        }
+        for ready in [d, a, c, d] {
+            connections.set_ready(ready, false);
+        }
+        assert_eq!(connections.count_ready(), 4);
+        let next = |connections: &mut Connections| {
+            let next = connections.next_ready();
+            next.map(|Ready { link, is_busy }| (link, is_busy))
+        };
+        assert_eq!(next(&mut connections), Some((d, false)));
+        connections.set_busy(d);
+        assert_eq!(next(&mut connections), Some((c, false)));
+        assert_eq!(next(&mut connections), Some((a, true)), "it waited longest");
+        connections.set_idle(d);
+        connections.set_ready(a, true);
+        assert_eq!(connections.next_busy().map(|ready| ready.link), Some(b));
+        connections.remove(a);
+        assert_eq!(connections.count_ready(), 0);
+        assert_eq!(next(&mut connections), None);
     }
 }

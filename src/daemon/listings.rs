@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::mounts::Mounts;
-use super::scan::Names;
+use super::scan::{self, Names};
 use crate::watch::{Listing, Problem, Rest};
 
 /// The listings that have not come to their end: few, because the watch asks for few.
@@ -34,6 +34,11 @@ impl Listings {
     ) -> Result<Listing, Problem> {
         self.close(dir);
         let names = Names::open(dir, held)?;
+        if self.until.is_some_and(|until| until <= Instant::now()) {
+            // To open it has taken all the time: the names are read in the next turn.
+            self.open.push((Arc::clone(dir), names));
+            return Ok(scan::piece(Vec::new(), Rest::Follows));
+        }
         self.read_piece(Arc::clone(dir), names, mounts)
     }
 

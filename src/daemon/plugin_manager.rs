@@ -15,7 +15,7 @@ use nix::poll::{PollFd, PollFlags, ppoll};
 use super::SetupError;
 use super::clock::Clock;
 use super::connection::{self, Moved};
-use super::connections::Connections;
+use super::connections::{Connections, Ready};
 use super::dial::dial_foreign;
 use super::guards::Guards;
 use super::inotify::Inotify;
@@ -139,7 +139,7 @@ impl PluginManager {
     /// How long to wait at most before the next [`PluginManager::turn`]; `None`: until the
     /// descriptor is readable.
     pub fn poll_timeout(&self) -> Option<Duration> {
-        let is_any_ready = self.connections.is_any_ready() || self.programs.is_any_ready();
+        let is_any_ready = self.connections.count_ready() > 0 || self.programs.is_any_ready();
         let is_any_ready = is_any_ready || self.watch.has_output();
         if self.is_crowded() || self.is_inotify_ready || is_any_ready {
             return Some(Duration::ZERO);
@@ -169,9 +169,7 @@ impl PluginManager {
         for report in self.follow_watch(WATCH_BUDGET, now) {
             report::log(&report, &self.dirs);
         }
-        for link in self.connections.take_ready() {
-            self.serve(link, now);
-        }
+        self.serve_ready(now);
         for link in std::mem::take(&mut self.ended) {
             self.guards.remove(link);
             let ended = manager::Input::ProcessEnded { link };
@@ -373,10 +371,32 @@ impl PluginManager {
         }
     }
 
+    /// Serves the connections that have work to do, each once, and leaves to the next turn those
+    /// that the time is not enough for. One of the busy ones is served in any case.
+    fn serve_ready(&mut self, now: Time) {
+        let count = self.connections.count_ready();
+        let mut is_over = false;
+        let mut is_any_busy_served = false;
+        for served in 1..=count {
+            let next = if is_over {
+                self.connections.next_busy()
+            } else {
+                self.connections.next_ready()
+            };
+            let Some(ready) = next else { return };
+            self.serve(ready, now);
+            is_any_busy_served |= ready.is_busy;
+            is_over = served < count && self.clock.now() >= now + SERVE_TIME;
+            if is_over && is_any_busy_served {
+                return;
+            }
+        }
+    }
+
     /// Writes what is left to write, and reads what is there, within the budget.
-    fn serve(&mut self, link: LinkId, now: Time) {
+    fn serve(&mut self, Ready { link, is_busy }: Ready, now: Time) {
         self.write(link, now);
-        self.read(link, now);
+        self.read(link, is_busy, now);
     }
 
     /// Writes once. The core asks again for what is left then.
@@ -409,8 +429,11 @@ impl PluginManager {
         }
     }
 
-    fn read(&mut self, link: LinkId, now: Time) {
-        let mut budget = READ_BUDGET;
+    /// Reads a piece; of a busy connection, as many as its time is enough for. A connection with
+    /// more to read after that is busy.
+    fn read(&mut self, link: LinkId, is_busy: bool, now: Time) {
+        let until = is_busy.then(|| self.clock.now() + READ_TIME);
+        let mut budget = READ_PIECE;
         while let Some(connection) = self.connections.get_mut(link) {
             if !connection.is_readable() {
                 self.connections.set_idle(link);
@@ -420,10 +443,6 @@ impl PluginManager {
             if buffer.is_empty() && !connection.is_broken() {
                 return; // The core has to write first.
             }
-            if budget == 0 {
-                self.connections.set_ready(link, true);
-                return;
-            }
             let room = buffer.len().min(budget);
             let moved = match room {
                 0 => Moved::Ended(None),
@@ -431,9 +450,16 @@ impl PluginManager {
             };
             match moved {
                 Moved::Bytes(n) => {
-                    budget -= n;
                     self.manager.received(link, n, now);
                     self.follow_manager(now);
+                    budget -= n;
+                    if budget == 0 {
+                        if until.is_none_or(|until| until <= self.clock.now()) {
+                            self.connections.set_busy(link);
+                            return;
+                        }
+                        budget = READ_PIECE;
+                    }
                 }
                 Moved::NotNow => {}
                 Moved::Ended(error) => {
@@ -477,6 +503,14 @@ const MILLISECOND: Duration = Duration::from_millis(1);
 /// How many events one wait may bring: more come with the next one.
 const EVENTS: usize = 256;
 
-/// How much is read from one connection in one turn (bytes), so that a busy plugin does not keep
-/// the others waiting: a list of devices that changes takes 20 bytes, and several microseconds.
-const READ_BUDGET: usize = 8 * 1024;
+/// How long after the beginning of a turn the connections that were not served yet are left to the
+/// next one.
+const SERVE_TIME: Duration = Duration::from_millis(2);
+
+/// For how long one connection is read in one turn, so that a busy plugin does not keep the others
+/// waiting.
+const READ_TIME: Duration = Duration::from_millis(1);
+
+/// How much is read at once (bytes). A list of one device takes 20 bytes, and several microseconds
+/// if it is different every time.
+const READ_PIECE: usize = 2 * 1024;

@@ -250,21 +250,19 @@ impl Names {
     }
 
     /// Reads and examines the next names: as many as are listed at once, or fewer if symbolic links
-    /// take many steps or the time is over.
+    /// take many steps or the time is over, but at least one.
     pub(super) fn next_piece(
         &mut self,
         until: Option<Instant>,
         mounts: &Mounts,
     ) -> Result<Listing, Problem> {
         let mut entries = Vec::new();
-        let end = self.cost() + config::LISTED_AT_ONCE;
-        let mut unclocked = 1;
-        while self.cost() < end {
-            if unclocked >= NAMES_PER_LOOK_AT_THE_CLOCK {
-                unclocked = 0;
-                if until.is_some_and(|until| until <= Instant::now()) {
-                    break;
-                }
+        let start = self.cost();
+        while self.cost() < start + config::LISTED_AT_ONCE {
+            // A single name may take as long as the lock of the directory is held by others.
+            let is_over = until.is_some_and(|until| until <= Instant::now());
+            if is_over && self.cost() > start {
+                break;
             }
             let Some(entry) = self.listed.next() else {
                 return Ok(piece(entries, Rest::None));
@@ -274,12 +272,10 @@ impl Names {
             }
             self.count += 1;
             let entry = entry.map_err(|error| cannot_read(&error))?;
-            let before = self.steps;
             let name = entry.file_name();
             self.path.clone_from(&self.dir);
             self.path.push(&name);
             let kind = kind_of(&entry, &self.path, mounts, &mut self.steps);
-            unclocked += 1 + self.steps - before;
             // What does not count is of interest to the log only.
             if kind != Kind::Other || log::log_enabled!(log::Level::Debug) {
                 entries.push(Entry { name, kind });
@@ -289,7 +285,8 @@ impl Names {
     }
 }
 
-fn piece(entries: Vec<Entry>, rest: Rest) -> Listing {
+/// Returns a piece of a listing.
+pub(super) fn piece(entries: Vec<Entry>, rest: Rest) -> Listing {
     Listing {
         entries,
         rest,
@@ -314,9 +311,6 @@ fn cannot_read(error: &io::Error) -> Problem {
         _ => Problem::NotRead(obstacle(error)),
     }
 }
-
-/// How many names are read or opened between two looks at the clock.
-const NAMES_PER_LOOK_AT_THE_CLOCK: usize = 16;
 
 /// The mode of a plugins directory that had to be created (kubelet's root set-up: the same).
 const MODE: u32 = 0o750;
@@ -414,7 +408,7 @@ mod tests {
             .next_piece(Some(Instant::now()), &Mounts::default())
             .unwrap()
             .rest;
-        assert_eq!((hurried.count, rest), (15, Rest::Follows));
+        assert_eq!((hurried.count, rest), (1, Rest::Follows));
         let mut whole = list(dir.path(), &Mounts::default()).unwrap();
         whole.entries.retain(|it| it.kind == Kind::Directory);
         assert_eq!((whole.entries.len(), whole.rest), (600, Rest::None));

@@ -18,18 +18,17 @@ use crate::time::Time;
 use crate::watch::{self, Report};
 
 impl PluginManager {
-    /// Reads what inotify reports, as far as that can be dealt with soon.
+    /// Reads a buffer of inotify reports, unless many have yet to be dealt with. It holds a few
+    /// hundred, which take a millisecond.
     pub(super) fn read_inotify(&mut self, now: Time) -> io::Result<()> {
-        for _ in 0..INOTIFY_READS {
-            if !self.is_inotify_ready || self.watch.backlog() > MAX_BACKLOG {
-                break;
-            }
-            let watch = &mut self.watch;
-            self.is_inotify_ready = self.inotify.read(&mut |event| {
-                log::trace!("inotify: {event:?}");
-                watch.handle_input(watch::Input::Event(event), now);
-            })?;
+        if !self.is_inotify_ready || self.watch.backlog() > MAX_BACKLOG {
+            return Ok(());
         }
+        let watch = &mut self.watch;
+        self.is_inotify_ready = self.inotify.read(&mut |event| {
+            log::trace!("inotify: {event:?}");
+            watch.handle_input(watch::Input::Event(event), now);
+        })?;
         Ok(())
     }
 
@@ -130,9 +129,6 @@ pub(super) const START_BUDGET: Budget = Budget {
 
 /// What a scan costs beside the names: a few system calls.
 const SCAN_COST: usize = 7;
-
-/// How many buffers of inotify reports are read in one turn: some hundred events.
-const INOTIFY_READS: usize = 2;
 
 /// With how much left to do no events are read: what two turns do.
 const MAX_BACKLOG: usize = 2 * WATCH_BUDGET.names;
