@@ -13,7 +13,9 @@
 //! standard input, as JSON. Status 0 registers the plugin; anything else refuses it, with the first
 //! line of standard error as the reason.
 //!
-//! What a program is given has a grammar (`exec/grammar.rs`): a plugin outside it is refused.
+//! What a program is given has a grammar (`exec/grammar.rs`): a plugin outside it is refused. One
+//! that an older version of this crate registered, and saved, may be outside it: its program is not
+//! run for it any more, and a warning names what is not undone.
 //!
 //! One program at a time runs for one plugin name, in the order of events: sockets of a name that
 //! the manager does not let wait for each other any longer wait here. An `add` or `old` that
@@ -292,11 +294,21 @@ impl PluginHandler for ExecHandler {
     }
 
     fn deregister(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer {
-        self.ask(Verb::Del, plugin, context)
+        match grammar::check(plugin) {
+            Ok(()) => self.ask(Verb::Del, plugin, context),
+            refused => Answer::Done(refused),
+        }
     }
 
     fn promoted(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) {
-        self.submit(Verb::Old, plugin.clone(), None, context);
+        match grammar::check(plugin) {
+            Ok(()) => self.submit(Verb::Old, plugin.clone(), None, context),
+            Err(reason) => {
+                let program = escape::path(&self.program);
+                let reason = escape::text(reason.as_str());
+                log::warn!("{plugin}: {program} old is not run: {reason}");
+            }
+        }
     }
 
     fn handle_event(&mut self, event: Event, context: &mut Context<'_>) {
@@ -338,7 +350,19 @@ impl PluginHandler for ExecHandler {
     }
 
     fn resume_deregistration(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> bool {
-        self.submit(Verb::Del, plugin.clone(), None, context);
+        match grammar::check(plugin) {
+            Ok(()) => self.submit(Verb::Del, plugin.clone(), None, context),
+            Err(reason) => {
+                let reason = escape::text(reason.as_str());
+                log::warn!(
+                    "{plugin}: what its program had set up before the restart is not undone: \
+                     {reason}"
+                );
+                // Settled at once, so it is not saved any longer.
+                let owed = context.owe(plugin.clone());
+                context.cancel(owed);
+            }
+        }
         true
     }
 }
@@ -387,18 +411,15 @@ fn name_of(job: &Job) -> (&str, &str) {
     (&job.plugin.kind, &job.plugin.name)
 }
 
-/// What the program finds in its environment. A plugin that was registered by an earlier version of
-/// this program may have a version with a NUL, which can't be there; the JSON has all of them.
+/// What the program finds in its environment.
 fn environment(verb: Verb, plugin: &Plugin) -> Vec<(&'static str, OsString)> {
-    let versions = plugin.versions.iter().map(String::as_str);
-    let versions: Vec<_> = versions.filter(|it| !it.contains('\0')).collect();
     vec![
         ("PLUGIND_ACTION", verb.word().into()),
         ("PLUGIND_TYPE", plugin.kind.clone().into()),
         ("PLUGIND_NAME", plugin.name.clone().into()),
         ("PLUGIND_ENDPOINT", (&*plugin.endpoint).into()),
         ("PLUGIND_SOCKET", (&*plugin.socket).into()),
-        ("PLUGIND_VERSIONS", versions.join(",").into()),
+        ("PLUGIND_VERSIONS", plugin.versions.join(",").into()),
     ]
 }
 

@@ -131,7 +131,7 @@ fn described(name: &str, endpoint: &str) -> Arc<Plugin> {
         r#type: "CSIPlugin".into(),
         name: name.into(),
         endpoint: endpoint.into(),
-        supported_versions: vec!["1.0.0".into(), "1\u{0}1".into(), "1.1.0".into()],
+        supported_versions: vec!["1.0.0".into(), "1.1.0".into()],
     };
     let plugin = Plugin::from_info(info, Path::new("/r/disk-reg.sock").into());
     Arc::new(plugin.expect("it has a name"))
@@ -172,7 +172,7 @@ fn the_program_learns_everything_from_arguments_environment_and_standard_input()
     assert_eq!(
         String::from_utf8_lossy(&program.input),
         "{\"action\":\"add\",\"type\":\"CSIPlugin\",\"name\":\"disk\",\"endpoint\":\"/p/disk.sock\",\
-         \"versions\":[\"1.0.0\",\"1\\u00001\",\"1.1.0\"],\"socket\":\"/r/disk-reg.sock\"}\n"
+         \"versions\":[\"1.0.0\",\"1.1.0\"],\"socket\":\"/r/disk-reg.sock\"}\n"
     );
 }
 
@@ -451,4 +451,41 @@ fn no_more_is_owed_than_the_limit() {
         bench.take();
     }
     assert_eq!(bench.owed.len(), MAX_OWED);
+}
+
+/// A plugin that no program is given today, as the state of an older version may have it.
+fn outside_the_grammar() -> Arc<Plugin> {
+    let mut plugin = Plugin::clone(&plugin(""));
+    plugin.versions.push("1\u{0}1".into());
+    Arc::new(plugin)
+}
+
+#[test]
+fn a_registered_plugin_outside_the_grammar_is_deregistered_without_its_program() {
+    let mut bench = Bench::new();
+    let plugin = outside_the_grammar();
+    let answer = bench.call(Some(Ticket(1)), |handler, context| {
+        handler.deregister(&plugin, context)
+    });
+    let Answer::Done(Err(reason)) = answer else {
+        panic!("{answer:?}");
+    };
+    let reason = reason.as_str();
+    assert!(reason.starts_with("its version \"1\u{0}1\" cannot be passed to a program"));
+    bench.promoted(&plugin);
+    assert_eq!((bench.take(), bench.owed.len()), (vec![], 0));
+}
+
+#[test]
+fn what_was_owed_outside_the_grammar_is_not_run_and_not_owed_any_longer() {
+    let mut bench = Bench::new();
+    let plugin = outside_the_grammar();
+    let mut ids = EffectIds::default();
+    let mut effects = Vec::new();
+    let mut context = Context::new(bench.now, None, &mut ids, &mut effects);
+    assert!(bench.handler.resume_deregistration(&plugin, &mut context));
+    let [Effect::Owe { id, .. }, Effect::Cancel { id: settled }] = effects[..] else {
+        panic!("{effects:?}");
+    };
+    assert_eq!(id, settled);
 }
