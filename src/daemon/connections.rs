@@ -23,6 +23,8 @@ pub(super) struct Connections {
     /// The same of those that had more to say than they were given time for. They share what time
     /// the others leave.
     busy: VecDeque<LinkId>,
+    /// Whether one of those goes first, because the others left no time for any.
+    is_busy_first: bool,
 }
 
 /// A connection in the loop.
@@ -135,9 +137,11 @@ impl Connections {
         }
     }
 
-    /// Takes out the link whose turn it is. A busy one comes after all others.
+    /// Takes out the link whose turn it is. A busy one comes after all others, unless one is to go
+    /// first.
     pub(super) fn next_ready(&mut self) -> Option<Ready> {
-        let ready = self.ready.pop_front();
+        let is_busy_first = std::mem::take(&mut self.is_busy_first) && !self.busy.is_empty();
+        let ready = (!is_busy_first).then(|| self.ready.pop_front()).flatten();
         let is_busy = ready.is_none();
         let link = ready.or_else(|| self.busy.pop_front())?;
         if let Some(held) = self.by_link.get_mut(link) {
@@ -146,16 +150,9 @@ impl Connections {
         Some(Ready { link, is_busy })
     }
 
-    /// Takes out the busy link that has waited for the longest time.
-    pub(super) fn next_busy(&mut self) -> Option<Ready> {
-        let link = self.busy.pop_front()?;
-        if let Some(held) = self.by_link.get_mut(link) {
-            held.is_queued = false;
-        }
-        Some(Ready {
-            link,
-            is_busy: true,
-        })
+    /// Sets whether the next link is a busy one, if there is one.
+    pub(super) fn set_busy_first(&mut self, is_busy_first: bool) {
+        self.is_busy_first = is_busy_first;
     }
 
     /// Returns how many links have work to do.
@@ -240,7 +237,8 @@ mod tests {
         assert_eq!(next(&mut connections), Some((a, true)), "it waited longest");
         connections.set_idle(d);
         connections.set_ready(a, true);
-        assert_eq!(connections.next_busy().map(|ready| ready.link), Some(b));
+        connections.set_busy_first(true);
+        assert_eq!(next(&mut connections), Some((b, true)));
         connections.remove(a);
         assert_eq!(connections.count_ready(), 0);
         assert_eq!(next(&mut connections), None);

@@ -372,22 +372,18 @@ impl PluginManager {
     }
 
     /// Serves the connections that have work to do, each once, and leaves to the next turn those
-    /// that the time is not enough for. One of the busy ones is served in any case.
+    /// that the time is not enough for.
     fn serve_ready(&mut self, now: Time) {
         let count = self.connections.count_ready();
-        let mut is_over = false;
         let mut is_any_busy_served = false;
         for served in 1..=count {
-            let next = if is_over {
-                self.connections.next_busy()
-            } else {
-                self.connections.next_ready()
+            let Some(ready) = self.connections.next_ready() else {
+                return;
             };
-            let Some(ready) = next else { return };
             self.serve(ready, now);
             is_any_busy_served |= ready.is_busy;
-            is_over = served < count && self.clock.now() >= now + SERVE_TIME;
-            if is_over && is_any_busy_served {
+            if served < count && self.clock.now() >= now + SERVE_TIME {
+                self.connections.set_busy_first(!is_any_busy_served);
                 return;
             }
         }
@@ -508,7 +504,7 @@ const EVENTS: usize = 256;
 const SERVE_TIME: Duration = Duration::from_millis(2);
 
 /// For how long one connection is read in one turn, so that a busy plugin does not keep the others
-/// waiting.
+/// waiting. A frame is dealt with as a whole: 16 KiB of small messages may take twice as long.
 const READ_TIME: Duration = Duration::from_millis(1);
 
 /// How much is read at once (bytes). A list of one device takes 20 bytes, and several microseconds
