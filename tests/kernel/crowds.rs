@@ -1,6 +1,8 @@
 //! More sockets than there are places for.
 
 use std::fs;
+use std::os::unix::fs::symlink;
+use std::time::Duration;
 
 use crate::node::Node;
 use crate::plugin::{Plugin, bind};
@@ -24,3 +26,34 @@ fn thousands_of_links_to_a_dead_socket_keep_no_plugin_away_not_even_at_a_restart
     node.until_registered(&beside);
     node.until_registered(&within);
 }
+
+#[test]
+fn a_storm_of_new_names_is_spread_over_turns_of_which_none_is_long() {
+    let mut node = Node::start();
+    node.until_quiet();
+    for n in 0..NAMES {
+        symlink("/dev/null", node.path(&n.to_string())).unwrap();
+    }
+    let honest = Plugin::serve(&node.path("honest.sock"), "honest");
+    node.plugins.take_longest_turn();
+    let mut turns = 0;
+    let told = node.until("the plugin is told", |node| {
+        turns += 1;
+        node.plugins.turn(Some(Duration::ZERO)).unwrap();
+        honest.try_told()
+    });
+    assert!(told.plugin_registered);
+    // Each name costs a look at a file and at what its link leads to.
+    assert!(turns > NAMES / MOST_EVENTS, "{turns} turns");
+    let longest = node.plugins.take_longest_turn();
+    assert!(longest < LONG, "{longest:?}");
+}
+
+/// How many names come at once: fewer than inotify keeps reports of.
+const NAMES: usize = 10_000;
+
+/// How many reports a turn reads at most: 8 KiB of the shortest.
+const MOST_EVENTS: usize = 8192 / 32;
+
+/// What no turn may take on any machine: many times what it does.
+const LONG: Duration = Duration::from_millis(100);

@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::symlink;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use nix::sys::time::TimeSpec;
@@ -58,6 +59,29 @@ fn names_that_come_and_go() {
             symlink("/dev/null", &link)?;
             n += 1;
             fs::remove_file(&link)
+        });
+    });
+}
+
+#[test]
+fn names_that_come_and_go_as_fast_as_the_machine_allows() {
+    let row = Row::new("the same without a pause, on all processors", "");
+    row.greedy().withstand(|dir, over| {
+        let threads = thread::available_parallelism().unwrap().get();
+        thread::scope(|scope| {
+            for thread in 0..threads {
+                scope.spawn(move || {
+                    for n in 0_u64.. {
+                        let link = dir.join(format!("{thread}-{n}"));
+                        let made = symlink("/dev/null", &link);
+                        let removed = made.and_then(|()| fs::remove_file(&link));
+                        if over.load(Ordering::Relaxed) || removed.is_err() {
+                            assert!(n >= LEAST_ACTS as u64, "too few acts: {n}, {removed:?}");
+                            return;
+                        }
+                    }
+                });
+            }
         });
     });
 }
