@@ -108,7 +108,8 @@ impl Places {
 
     /// Without a line, no directory has had more than another.
     fn tidy_rounds(&mut self) {
-        if self.line.is_empty() {
+        let is_any = !self.rounds.is_empty() || !self.renewed_rounds.is_empty();
+        if is_any && self.line.is_empty() {
             self.rounds.clear();
             self.renewed_rounds.clear();
         }
