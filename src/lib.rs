@@ -64,6 +64,10 @@
 //! [`http2`] and [`grpc`] can also be used for themselves, as a client and as a server; each says
 //! how it is driven.
 //!
+//! # Changing it
+//!
+//! [`guide`] explains the words, the contract with plugins, the decisions, the style and the tests.
+//!
 //! # What is deliberately absent
 //!
 //! An async runtime, threads, a general gRPC or HTTP/2 library (TLS, compression, server push and
@@ -90,6 +94,8 @@ pub mod simulate;
 
 pub mod cli;
 pub mod daemon;
+
+pub mod guide;
 
 #[cfg(test)]
 #[path = "../tests/support/inside.rs"]

@@ -1,0 +1,63 @@
+//! The words of the code: one screen, one meaning each.
+//!
+//! | word | meaning |
+//! |---|---|
+//! | socket | a registration socket that was found; [`Socket`] is all that is known about it |
+//! | identity | which file a path leads to: device, inode, birth time ([`Identity`]) |
+//! | found, lost | the watch reports a socket, or that it has gone |
+//! | plugin | what a process reports in GetInfo, and through which socket ([`Plugin`]) |
+//! | type, name, versions | as in GetInfo; the type is called `kind` in code, `type` is a keyword |
+//! | endpoint | the socket of the plugin's own service, often the registration socket |
+//! | instance | one of several registered plugins with one type and name ([`Instances`]) |
+//! | current, promoted | the newest instance; an older one that becomes the newest again |
+//! | handler | does the work for plugins of some types ([`PluginHandler`]) |
+//! | question, answer | validate, register or deregister; yes or a [`Reason`], at once or later |
+//! | ticket | names a question whose answer is pending ([`Ticket`]) |
+//! | effect | a call, stream, timer or program that a handler asks for ([`Effect`]) |
+//! | owed | a deregistration that was not carried out yet, and survives a restart |
+//! | desired, actual | the sockets that are there; the plugins that handlers know |
+//! | operation | the state machine of one registration, check or deregistration ([`Operation`]) |
+//! | attempt | one run of an operation; its number is never reused ([`AttemptId`]) |
+//! | command, outcome | what a step of an operation asks for; how the operation ends |
+//! | refusal | why a plugin is not accepted: the plugin is told ([`Refusal`]) |
+//! | failure | why an attempt failed, refusals included ([`Failure`]) |
+//! | backoff | the pause after a failure; belongs to the identity ([`Backoff`]) |
+//! | ladder | the short, doubling pauses of one dial (`operation`) |
+//! | turn (`turns`) | the right of one operation to ask the handler about a plugin name |
+//! | place (`places`) | one of few permits for operations that wait for their plugin |
+//! | in line | waiting for a place, in the order of arrival, directories in rotation |
+//! | link | a connection, by a number that is never reused ([`LinkId`]) |
+//! | guard | what reports a registered plugin's end: its process or its connection ([`Guard`]) |
+//! | down | registered, but its process has gone or it does not answer |
+//! | condemned | registered, and about to be deregistered although its socket is there |
+//! | outlived | a process that still runs after its socket was removed |
+//! | touched, settle | a socket that needs a look; look until nothing is left to do |
+//! | deadline, wake | when a state has to go on, and the reason ([`Wake`]) |
+//! | snapshot, memory | what is written to the state file; what is read from it |
+//! | restored, known | registered before a restart and not found yet; found, not registered yet |
+//! | root | a directory that the user named, as the watch resolves it |
+//! | scan, list, look | watch and read a directory; read its next piece; examine one path |
+//! | doubt | a reason to examine a known path again |
+//! | tick, resync | each second for what cannot be watched; all, each 300 s |
+//! | turn (of the loop) | one pass of [`PluginManager::turn`](crate::daemon::PluginManager::turn) |
+//! | pure, shell | a folder without clock, descriptor and thread; `daemon`, which has them |
+//! | peer | the process at the other end of a connection |
+//! | preamble | what a server sends first, which shows if it speaks HTTP/2 |
+//! | farewell | the last bytes of a connection, with its GOAWAY |
+//!
+//! [`AttemptId`]: crate::manager::AttemptId
+//! [`Backoff`]: crate::manager::Backoff
+//! [`Effect`]: crate::handler::Effect
+//! [`Failure`]: crate::manager::Failure
+//! [`Guard`]: crate::manager::Guard
+//! [`Identity`]: crate::watch::Identity
+//! [`Instances`]: crate::manager::Instances
+//! [`LinkId`]: crate::manager::LinkId
+//! [`Operation`]: crate::manager::Operation
+//! [`Plugin`]: crate::handler::Plugin
+//! [`PluginHandler`]: crate::handler::PluginHandler
+//! [`Reason`]: crate::handler::Reason
+//! [`Refusal`]: crate::manager::Refusal
+//! [`Socket`]: crate::manager::Socket
+//! [`Ticket`]: crate::handler::Ticket
+//! [`Wake`]: crate::manager::Wake

@@ -1,0 +1,391 @@
+//! The contract with plugins: which rules of kubelet's plugin manager hold here, and which of its
+//! holes are closed.
+//!
+//! "kubelet" is `pkg/kubelet/pluginmanager` of Kubernetes 1.36, with the handlers that kubelet
+//! gives to it. Each row has a number that is never reused. A comment that quotes a row links here
+//! with that number, and the name of a test may begin with it: `pm7_...` holds row PM7.
+//! `tests/tidy` checks that every number in a comment or a test name has a row, that every
+//! quotation is in its row, and that every test that a row names exists. `make parity` plays
+//! scenarios against kubelet's own code; the README's table "What a plugin can notice" lists all
+//! differences that it accepts.
+//!
+//! # Constants
+//!
+//! | row | what | kubelet | here |
+//! |---|---|---|---|
+//! | **C1** | directory | `/var/lib/kubelet/plugins_registry` | same: [`DEFAULT_PLUGINS_DIR`] |
+//! | **C2** | mode of that directory, if it is created | 0750 | 0750 |
+//! | **C3** | types | three built-in ones | the same three: [`DEFAULT_TYPES`] |
+//! | **C4** | every socket is looked at | each 1 s | on a change; each 300 s: [`RESYNC_INTERVAL`] |
+//! | **C5** | a directory that cannot be watched | given up | scanned each 1 s: [`WATCH_RETRY`] |
+//! | **C6** | dial | 10 s | 10 s, up to the server's SETTINGS: [`DIAL_TIMEOUT`] |
+//! | **C7** | GetInfo, after the dial | 1 s | 1 s: [`GET_INFO_TIMEOUT`] |
+//! | **C8** | NotifyRegistrationStatus | 5 s | 5 s: [`NOTIFY_TIMEOUT`] |
+//! | **C9** | first backoff, which doubles | 500 ms | 500 ms: [`BACKOFF_INITIAL`] |
+//! | **C10** | longest backoff | 122 s | 122 s: [`BACKOFF_CAP`] |
+//! | **C11** | backoff of a socket that refuses | as any other | 3 s at most: [`REDIAL_MAX`] |
+//! | **C12** | a handler's answer | unlimited | 150 s: [`HANDLER_TIMEOUT`] |
+//! | **C13** | NodeGetInfo of a CSI driver | 2 min | 2 min: [`CSI_NODE_INFO_TIMEOUT`] |
+//! | **C14** | GetDevicePluginOptions | unlimited | 2 min: [`DEVICE_OPTIONS_TIMEOUT`] |
+//! | **C15** | devices kept after their stream ended | 5 min | 5 min: [`DEVICE_GRACE`] |
+//! | **C16** | reply to GetInfo | 4 MiB | 64 KiB: [`MAX_GET_INFO_REPLY`] |
+//! | **C17** | reply of a CSI driver | 4 MiB | 64 KiB: [`MAX_CSI_REPLY`] |
+//! | **C18** | any other reply to a handler | 4 MiB | 4 MiB: [`MAX_REPLY`] |
+//! | **C19** | header list of a reply | 16 MiB | 64 KiB: [`MAX_HEADER_LIST`] |
+//! | **C20** | sockets | unlimited | 16,384: [`MAX_SOCKETS`] |
+//! | **C21** | levels of subdirectories | unlimited | 16: [`MAX_TREE_DEPTH`] |
+//!
+//! ```
+//! use plugind::config;
+//!
+//! let seconds = |constant: std::time::Duration| constant.as_secs();
+//! assert_eq!(config::DEFAULT_PLUGINS_DIR, "/var/lib/kubelet/plugins_registry"); // C1
+//! assert_eq!(seconds(config::RESYNC_INTERVAL), 300); // C4
+//! assert_eq!(seconds(config::WATCH_RETRY), 1); // C5
+//! assert_eq!(seconds(config::DIAL_TIMEOUT), 10); // C6
+//! assert_eq!(seconds(config::GET_INFO_TIMEOUT), 1); // C7
+//! assert_eq!(seconds(config::NOTIFY_TIMEOUT), 5); // C8
+//! assert_eq!(config::BACKOFF_INITIAL.as_millis(), 500); // C9
+//! assert_eq!(seconds(config::BACKOFF_CAP), 122); // C10
+//! assert_eq!(seconds(config::REDIAL_MAX), 3); // C11
+//! assert_eq!(seconds(config::HANDLER_TIMEOUT), 150); // C12
+//! assert_eq!(seconds(config::CSI_NODE_INFO_TIMEOUT), 120); // C13
+//! assert_eq!(seconds(config::DEVICE_OPTIONS_TIMEOUT), 120); // C14
+//! assert_eq!(seconds(config::DEVICE_GRACE), 300); // C15
+//! assert_eq!(config::MAX_GET_INFO_REPLY, 64 << 10); // C16
+//! assert_eq!(config::MAX_CSI_REPLY, 64 << 10); // C17
+//! assert_eq!(config::MAX_REPLY, 4 << 20); // C18
+//! assert_eq!(config::MAX_HEADER_LIST, 64 << 10); // C19
+//! assert_eq!(config::MAX_SOCKETS, 16_384); // C20
+//! assert_eq!(config::MAX_TREE_DEPTH, 16); // C21
+//! ```
+//!
+//! # Rules that are matched
+//!
+//! ## Which sockets count
+//!
+//! - **R1** The whole tree below the directory is watched. Each subdirectory has a watch of its
+//!   own, which is set before the directory is listed.
+//!   Tests: `a_directory_at_any_depth_gets_its_own_watch`,
+//!   `sockets_that_were_there_before_the_start_are_found`.
+//! - **R2** Every socket counts, whatever its extension. Names that begin with a dot are ignored,
+//!   and so are other files.
+//!   Tests: `names_with_a_dot_are_ignored_at_the_start_and_later`,
+//!   `what_is_no_socket_is_ignored_and_takes_the_place_of_one`.
+//! - **R3** A symbolic link to a socket counts, under the path of the link.
+//!   Test: `a_link_to_a_socket_counts_under_its_own_path`.
+//! - **R4** A socket that is created or moved in is added; one that is removed is lost. The removal
+//!   of an unknown path changes nothing.
+//!   Tests: `a_socket_that_appears_is_looked_at_and_found_and_is_lost_when_it_vanishes`,
+//!   `a_socket_that_is_moved_in_counts_and_one_that_is_moved_out_does_not`.
+//! - **R5** Another socket under a known path is a new generation: its predecessor is deregistered,
+//!   then it is registered.
+//!   Tests: `another_identity_under_a_known_path_is_found_again`,
+//!   `a_socket_that_is_replaced_is_deregistered_before_its_successor_is_registered`.
+//! - **R6** After a restart of the manager every socket that is found is registered, and its plugin
+//!   notified, again.
+//!   Test: `a_plugin_is_registered_again_after_our_restart`.
+//!
+//! ## Reconciling
+//!
+//! - **R7** Deregistrations come before registrations.
+//!   Test: `unregistrations_come_before_registrations`.
+//! - **R8** A socket has at most one operation at a time; operations on different sockets run side
+//!   by side.
+//!   Tests: `pm11_two_sockets_register_concurrently`,
+//!   `pm12_a_second_register_on_the_same_socket_is_refused_while_the_first_runs`.
+//! - **R9** After a failure a socket is left alone for its backoff, without jitter.
+//!   Tests: `the_ladder_is_500_ms_doubling_up_to_2_m_2_s`,
+//!   `it_counts_from_the_failure_and_is_gone_after_a_success`.
+//!
+//! ## Registering
+//!
+//! - **R10** A refused connection is retried within the time for the dial, because a plugin binds
+//!   its socket a moment before it listens. Here that holds for the first attempt on a socket;
+//!   later attempts dial once and are close together instead (H2).
+//!   Tests: `a_new_socket_is_dialled_on_a_ladder_until_the_dial_budget_is_used_up`,
+//!   `a_socket_that_has_failed_before_is_dialled_once`.
+//! - **R11** If GetInfo fails, the plugin is not notified.
+//!   Test: `a_plugin_that_does_not_say_who_it_is_is_not_told_anything`.
+//! - **R12** The handler is looked up by the exact type, before anything else is checked.
+//!   Tests: `a_handler_is_found_by_the_exact_type_and_the_last_one_added_wins`,
+//!   `the_type_is_looked_up_before_the_name_is_checked`.
+//! - **R13** An empty endpoint stands for the registration socket; any other is passed on
+//!   unchanged.
+//!   Test: `an_empty_endpoint_means_the_registration_socket_and_any_other_is_passed_on`.
+//! - **R14** A plugin that its handler does not validate is notified of that, with the handler's
+//!   reason.
+//!   Test: `a_plugin_that_is_not_valid_is_told_so_in_kubelet_s_words`.
+//! - **R15** A plugin enters the actual state before its handler registers it, so that a removal in
+//!   between becomes a deregistration.
+//!   Test: `a_plugin_is_in_the_actual_world_before_its_handler_registers_it`.
+//! - **R16** If the handler cannot register the plugin, the plugin leaves the actual state and is
+//!   notified of the reason; the handler is not asked to deregister it. Here a registration that
+//!   was given up after C12 may have taken hold, and is followed by a deregistration.
+//!   Tests: `a_plugin_that_can_not_be_registered_is_told_so_and_not_deregistered`,
+//!   `every_state_meets_every_event`.
+//! - **R17** If a plugin cannot be notified of its registration, it leaves the actual state, is
+//!   deregistered, and is tried again with backoff.
+//!   Test: `pm23_a_plugin_that_can_not_be_told_of_its_registration_is_deregistered`.
+//! - **R18** GetInfo and NotifyRegistrationStatus share one connection. Here it stays open
+//!   afterwards only if the peer process cannot be watched (H12).
+//!   Test: `an_h2_server_is_asked_and_told_on_one_connection`.
+//! - **R19** Plugins are notified of refusals in three sentences, which stand in
+//!   [`Refusal::status_error`](crate::manager::Refusal::status_error) to the letter.
+//!   Test: `the_plugin_is_told_why_in_kubelet_s_words_to_the_letter`.
+//! - **R20** A deregistration leaves the actual state first and asks the handler then, with what
+//!   was known at the registration. The plugin is not called.
+//!   Test: `pm17_a_plugin_that_is_removed_leaves_the_actual_world_empty`.
+//!
+//! ## The handlers
+//!
+//! - **R21** For one plugin name a handler is asked to validate, to register and to deregister, in
+//!   this order. kubelet documents that and keeps it for each socket only (H17).
+//!   Test:
+//!   `whatever_happens_in_whatever_order_the_contract_is_kept_and_the_worlds_agree_in_the_end`.
+//! - **R22** A CSI version has an optional leading `v`, at least two numbers with dots in between,
+//!   no leading zero in the first, and any text after them.
+//!   Tests: `a_version_is_read_as_generously_as_drivers_write_them`,
+//!   `what_is_no_version_is_not_read`.
+//! - **R23** Of a CSI driver's versions, what does not parse and what is above major version 1 is
+//!   ignored; the highest of the rest must have major version 1.
+//!   Tests: `csi1_versions_that_have_a_highest_of_major_one_are_accepted`,
+//!   `csi2_versions_that_have_none_are_refused`.
+//! - **R24** A CSI driver whose name is registered with an equal or higher version is refused.
+//!   Test: `csi4_a_driver_whose_name_is_taken_needs_a_higher_version`.
+//! - **R25** Registering a CSI driver calls NodeGetInfo, whose node id must not be empty. It is the
+//!   only call to the endpoint before the driver is notified.
+//!   Tests: `a_driver_needs_a_node_id`,
+//!   `a_driver_is_asked_about_the_node_only_until_it_has_been_told_that_it_is_registered`.
+//! - **R26** One of a device plugin's versions is `v1beta1`.
+//!   Test: `the_one_version_must_be_among_those_that_are_listed`.
+//! - **R27** A device plugin's name contains `/`, does not contain `kubernetes.io/`, does not begin
+//!   with `requests.`, and is a qualified name with `requests.` in front of it.
+//!   Tests: `names_of_extended_resources_are_accepted`, `every_other_name_breaks_one_rule`.
+//! - **R28** The part after the `/` has at most 63 characters and matches
+//!   `[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?`.
+//!   Test: `every_other_name_breaks_one_rule`.
+//! - **R29** Registering a device plugin calls GetDevicePluginOptions; then ListAndWatch is opened,
+//!   and each of its messages replaces the whole set of devices.
+//!   Test: `every_message_replaces_the_whole_set_and_says_what_changed`.
+//! - **R30** When that stream ends, all devices are unhealthy and are kept for C15. kubelet never
+//!   opens it again; here it is opened again with backoff, unless the plugin answers UNIMPLEMENTED.
+//!   Tests: `a_stream_that_ends_is_opened_again_and_its_devices_are_healthy_again`,
+//!   `a_plugin_that_does_not_implement_its_list_is_not_asked_for_it_again`.
+//! - **R31** The first service of a DRA driver's list that is known is the one to call; a list
+//!   without one is refused.
+//!   Tests: `dra2_the_first_service_that_is_known_is_chosen`, `the_driver_s_order_decides`.
+//! - **R32** An endpoint of a DRA driver is registered once; the second registration fails. Here
+//!   that holds while the plugin that has the endpoint is up.
+//!   Tests: `dra8_the_same_endpoint_is_refused_and_removing_the_old_leaves_the_new`,
+//!   `a_plugin_is_not_refused_for_the_endpoint_of_one_that_is_down`.
+//! - **R33** Of several endpoints of a DRA driver, the newest that is connected is used, and the
+//!   older one is its fallback.
+//!   Test: `the_newest_that_is_connected_is_used_and_the_older_one_while_it_is_not`.
+//! - **R34** The health of a DRA driver's devices is asked for only if the driver lists that
+//!   service, and UNIMPLEMENTED is final.
+//!   Tests: `health_is_asked_for_only_when_it_is_listed_and_by_the_name_that_is`,
+//!   `a_driver_that_lists_health_and_does_not_serve_it_is_not_asked_again`.
+//! - **R35** Handlers refuse in kubelet's words; a failed call reads as grpc-go prints it.
+//!   Tests: `why_there_is_no_version_is_said_in_kubelet_s_words`,
+//!   `failed_calls_are_shown_as_grpc_go_shows_them`.
+//! - **R36** An endpoint that begins with `@` is an abstract socket.
+//!   Test: `an_endpoint_that_begins_with_an_at_sign_is_an_abstract_socket_unless_a_file_was_found`.
+//!
+//! # Holes that are closed
+//!
+//! Each row begins with what happens with kubelet.
+//!
+//! - **H1** A new plugin waits out the backoff of its predecessor's stale socket, up to two minutes
+//!   after a reboot. Backoff belongs to a socket's [`Identity`], so a new socket starts afresh.
+//!   Test: `a_plugin_does_not_wait_out_the_backoff_that_its_predecessor_s_stale_socket_built_up`.
+//! - **H2** A socket on which nothing listens costs a dial of 10 s each time, and is tried ever
+//!   more rarely. A refusal is known at once; during its first ten minutes the socket is dialled
+//!   again within 3 s, and all such sockets together 20 times a second at most.
+//!   Tests: `a_plugin_that_listens_long_after_it_has_bound_its_socket_is_met_within_three_seconds`,
+//!   `many_dead_sockets_are_dialled_20_times_a_second_all_together_and_each_of_them_in_turn`.
+//! - **H3** A plugin waits for the next tick. Readiness reconciles at once.
+//!   Test: `a_plugin_is_registered_at_the_moment_it_is_found`.
+//! - **H4** Each tick compares all sockets with all plugins. Work is proportional to what changed.
+//!   Test: `one_more_plugin_is_the_work_of_one_however_many_there_are`.
+//! - **H5** An event that is lost when inotify's queue overflows is lost for good. Everything is
+//!   scanned and compared.
+//!   Tests: `after_an_overflow_everything_is_scanned_and_compared`,
+//!   `what_happens_while_the_queue_overflows_is_found_by_a_scan`.
+//! - **H6** A directory that is removed and created again is not watched until the next start. It
+//!   is created and watched again.
+//!   Test: `a_directory_that_is_removed_is_made_again_and_watched_again`.
+//! - **H7** A socket that is renamed stays registered under its old path, and a directory that is
+//!   moved loses its watch. Both are followed.
+//!   Tests: `a_socket_that_is_renamed_is_registered_under_its_new_path`,
+//!   `a_directory_moved_within_the_tree_takes_its_sockets_to_the_new_path`.
+//! - **H8** One directory that cannot be watched ends the scan; without inotify the plugin manager
+//!   does not run, silently. Such a directory is reported and scanned each second.
+//!   Tests: `a_directory_for_which_no_watch_is_left_is_scanned_on_the_tick_until_there_is_one`,
+//!   `without_an_inotify_instance_plugins_come_and_go_on_the_tick_until_there_is_one`.
+//! - **H9** A socket that is reported twice is deregistered and registered again. The same identity
+//!   changes nothing.
+//!   Test: `a_double_sighting_does_not_flap_a_registered_plugin`.
+//! - **H10** A directory with a dot counts if it exists at the start and not later; a root that is
+//!   a symbolic link is empty. R2 holds at all times, and roots are resolved.
+//!   Tests: `names_with_a_dot_are_ignored_at_the_start_and_later`,
+//!   `a_root_that_is_a_symbolic_link_is_resolved`.
+//! - **H11** A refusal is repeated for ever, and the plugin is notified each time. A plugin that
+//!   describes itself as before is notified once of a missing handler or a failed validation; after
+//!   its first minute it is asked again at the longest backoff, or when the socket or the handlers
+//!   change. A failed registration is tried again, and the plugin notified, with the ordinary
+//!   backoff.
+//!   Tests: `a_plugin_that_is_refused_is_told_once_and_after_a_minute_asked_again_at_the_cap_only`,
+//!   `what_a_handler_could_not_register_is_tried_again_with_backoff_as_kubelet_does`.
+//! - **H12** A killed plugin that leaves its socket behind stays registered, unnoticed. Its process
+//!   is watched, or its connection where the kernel is older than Linux 6.5: the plugin is down,
+//!   and is deregistered if [`OnDown`] asks for that.
+//!   Tests: `a_plugin_whose_process_dies_is_down_at_once_and_stays_registered`,
+//!   `a_plugin_that_is_killed_is_down_within_milliseconds_and_registered_again_when_it_is_back`.
+//! - **H13** A predecessor that cleans up late removes its successor's socket. Only the removal of
+//!   the registered identity counts; if the process runs on, a warning names it.
+//!   Tests: `the_removal_of_a_path_is_a_removal_only_of_what_is_registered_there`,
+//!   `a_process_is_watched_for_five_seconds_after_its_socket_was_removed_unless_it_ends`.
+//! - **H14** The authority of the calls is a percent-encoded path, which servers on the h2 crate
+//!   refuse. It is `localhost`.
+//!   Test: `a_request_pleases_every_server`.
+//! - **H15** A handler that never answers keeps its socket for ever. Every step has a deadline and
+//!   can be cancelled.
+//!   Test:
+//!   `a_handler_that_never_answers_costs_its_plugin_the_registration_and_nobody_else_anything`.
+//! - **H16** With two sockets of one name, the removal of the older one takes the newer
+//!   registration along. Each socket is an instance of its own; the fallback is promoted.
+//!   Tests: `the_older_socket_s_removal_does_not_take_the_newer_one_s_registration`,
+//!   `the_fallback_is_promoted_when_the_newest_goes`.
+//! - **H17** Questions about one name are ordered for each socket only. They are ordered for each
+//!   name; a question that stays open for 5 s lets the next socket of the name go ahead.
+//!   Tests: `the_contract_is_kept_per_plugin_name_and_not_only_per_socket`,
+//!   `a_question_that_stays_open_holds_up_the_other_sockets_of_its_name_for_five_seconds`.
+//! - **H18** A connection that died while the handler was at work fails the notification. A second
+//!   one is dialled, within the same 5 s.
+//!   Test: `a_plugin_is_told_by_a_second_connection_when_the_first_died_during_its_registration`.
+//! - **H19** The log reports that sending an error failed although it was sent. Failures are typed
+//!   and name what happened.
+//!   Test: `a_failure_says_what_happened_and_never_that_sending_the_error_failed`.
+//! - **H20** A socket path of more than 107 bytes fails with an obscure error. It is dialled
+//!   through `/proc/self/fd`.
+//!   Test: `a_path_that_fits_no_socket_address_is_connected_to_all_the_same`.
+//! - **H21** A plugin that disappears while kubelet is not running is never deregistered. With
+//!   `--state-file` it is.
+//!   Test: `a_plugin_that_went_while_the_daemon_was_down_is_deregistered_at_its_next_start`.
+//! - **H22** A plugin whose endpoint is not ready is refused; kubelet's tick hides that most of the
+//!   time. The first call is repeated until 2 s after the socket was first seen.
+//!   Test:
+//!   `a_driver_that_is_ready_a_moment_after_its_registrar_is_told_once_that_it_is_registered`.
+//! - **H23** Two plugin managers on one directory notify every plugin twice. A second one does not
+//!   start.
+//!   Test: `a_second_daemon_on_one_directory_is_one_line_and_status_1`.
+//!
+//! # kubelet's own tests
+//!
+//! The names of our tests begin with the number. A missing number is a test about something that
+//! does not exist here.
+//!
+//! Plugin manager:
+//!
+//! - **PM1** At depth 0, 1 and 2: exactly validate and register; after the stop exactly deregister.
+//! - **PM2** An added plugin is listed and matches by its identity.
+//! - **PM3** An empty path is refused in the actual state: `socket path is empty`.
+//! - **PM4** A removed plugin is neither listed nor matched.
+//! - **PM5** Another identity under the same path does not match.
+//! - **PM6** An added socket is listed and exists.
+//! - **PM7** A second add keeps one entry, with the new identity.
+//! - **PM8** An empty path is refused in the desired state: `socket path is empty`.
+//! - **PM9** A removed socket is gone.
+//! - **PM10** The metric: one entry in each state counts as one of each.
+//! - **PM11** Two sockets register at the same time.
+//! - **PM12** A second register is refused while the first runs on the socket.
+//! - **PM13** Two sockets deregister at the same time.
+//! - **PM14** A second deregister is refused while the first runs on the socket.
+//! - **PM15** Empty states stay empty.
+//! - **PM16** The actual state becomes exactly what is desired, with the same identity.
+//! - **PM17** After a register and a removal the actual state is empty.
+//! - **PM18** After a second add the one actual entry has the new identity.
+//! - **PM19** A plugin is served ten times: one entry, and none after the stop.
+//! - **PM20** Ten sockets with one plugin name are ten desired entries.
+//! - **PM21** One path, created ten times with new names: one entry, newer each time.
+//! - **PM22** Ten sockets that exist before the start are all found.
+//! - **PM23** A notification that fails is an error of the registration.
+//!
+//! Goroutine map, here the table of operations:
+//!
+//! - **GM1** One operation runs.
+//! - **GM2** Operations on two sockets run.
+//! - **GM4** The same socket runs again after a success.
+//! - **GM5** A success leaves no backoff.
+//! - **GM6** An operation that dies frees its socket.
+//! - **GM7** With backoff, the next one is refused until the delay has passed.
+//! - **GM8** An operation is refused while another one runs on the socket.
+//! - **GM9** The same, after a failure.
+//! - **GM10** The second is refused, the third accepted once the first has ended.
+//! - **GM11** The same with a failure: the third waits for the delay.
+//! - **GM12** An empty table is idle.
+//! - **GM13** A table whose operations failed is idle.
+//! - **GM14** A table whose operations succeeded is idle.
+//! - **GM15** A table whose operations ran out of time is idle.
+//! - **GM16** A failed operation is not pending, although its backoff is remembered.
+//!
+//! Handlers:
+//!
+//! - **CSI1** Lists of versions that are accepted.
+//! - **CSI2** Lists of versions that are refused.
+//! - **CSI3** The store: absent, set, present, deleted, absent.
+//! - **CSI4** A driver whose name is registered needs a higher version.
+//! - **DM4** A resource that registers again through a second socket keeps its two devices.
+//! - **DM5** The third socket of the resource replaces them by one.
+//! - **DM6** A lost plugin's devices are unhealthy, kept, and dropped after the grace period.
+//! - **DM8** Two lists arrive in order, each with exactly its devices.
+//! - **DM11** Three connects of one name and socket leave one client; a failed one leaves nothing.
+//! - **DRA1** A driver without services is refused.
+//! - **DRA2** A list with a known service is accepted, and that service chosen.
+//! - **DRA3** Plain version numbers are refused.
+//! - **DRA4** A second endpoint of a driver is accepted.
+//! - **DRA8** The same endpoint is refused; removing the older one leaves the newer one.
+//! - **DRA9** A removed driver is not found.
+//!
+//! End to end:
+//!
+//! - **E1** A plugin is registered again after a restart of the manager.
+//!   Test: `a_plugin_is_registered_again_after_our_restart`.
+//! - **E2** A plugin is registered again after its own restart.
+//!   Test: `a_plugin_is_registered_again_after_its_restart`.
+//! - **E3** A plugin is registered after a GetInfo that failed.
+//!   Test: `a_plugin_is_registered_after_its_get_info_failed`.
+//! - **E4** A plugin is registered again after a notification that failed.
+//!   Test: `a_plugin_is_deregistered_and_registered_again_after_it_could_not_be_notified`.
+//! - **E5** Registration and service share one socket.
+//!   Test: `registration_and_service_may_have_one_common_socket`.
+//!
+//! # What a plugin does in its first second
+//!
+//! kubelet reaches a plugin half a second after it begins to listen (median), this program within a
+//! millisecond. What a plugin does in its first second therefore happened before kubelet's first
+//! call and happens after ours. R10, H11 and H22 are lenient in that time for this reason.
+//!
+//! [`Identity`]: crate::watch::Identity
+//! [`OnDown`]: crate::config::OnDown
+//! [`BACKOFF_CAP`]: crate::config::BACKOFF_CAP
+//! [`BACKOFF_INITIAL`]: crate::config::BACKOFF_INITIAL
+//! [`CSI_NODE_INFO_TIMEOUT`]: crate::config::CSI_NODE_INFO_TIMEOUT
+//! [`DEFAULT_PLUGINS_DIR`]: crate::config::DEFAULT_PLUGINS_DIR
+//! [`DEFAULT_TYPES`]: crate::config::DEFAULT_TYPES
+//! [`DEVICE_GRACE`]: crate::config::DEVICE_GRACE
+//! [`DEVICE_OPTIONS_TIMEOUT`]: crate::config::DEVICE_OPTIONS_TIMEOUT
+//! [`DIAL_TIMEOUT`]: crate::config::DIAL_TIMEOUT
+//! [`GET_INFO_TIMEOUT`]: crate::config::GET_INFO_TIMEOUT
+//! [`HANDLER_TIMEOUT`]: crate::config::HANDLER_TIMEOUT
+//! [`MAX_CSI_REPLY`]: crate::config::MAX_CSI_REPLY
+//! [`MAX_GET_INFO_REPLY`]: crate::config::MAX_GET_INFO_REPLY
+//! [`MAX_HEADER_LIST`]: crate::config::MAX_HEADER_LIST
+//! [`MAX_REPLY`]: crate::config::MAX_REPLY
+//! [`MAX_SOCKETS`]: crate::config::MAX_SOCKETS
+//! [`MAX_TREE_DEPTH`]: crate::config::MAX_TREE_DEPTH
+//! [`NOTIFY_TIMEOUT`]: crate::config::NOTIFY_TIMEOUT
+//! [`REDIAL_MAX`]: crate::config::REDIAL_MAX
+//! [`RESYNC_INTERVAL`]: crate::config::RESYNC_INTERVAL
+//! [`WATCH_RETRY`]: crate::config::WATCH_RETRY

@@ -1,0 +1,21 @@
+//! How this project is meant to be understood and changed: documentation only, without code.
+//!
+//! Read in this order:
+//!
+//! 1. [`glossary`]: the words of the code, one screen.
+//! 2. [`kubelet`]: the contract. Which rules of kubelet's plugin manager hold here, which of its
+//!    holes are closed, and which test holds each of them.
+//! 3. [`decisions`]: what was decided, why, and what was tried and given up.
+//! 4. [`style`]: how code, tests and commits are written.
+//! 5. [`testing`]: what each test suite is for, how to add to it, and how to replay a failure.
+//! 6. [`stability`]: what stays the same for scripts and operators.
+//!
+//! After that, `src/main.rs` shows the shape of the program on one screen, and the documentation of
+//! each folder's `mod.rs` draws its data flow. The README explains how to use the program.
+
+pub mod decisions;
+pub mod glossary;
+pub mod kubelet;
+pub mod stability;
+pub mod style;
+pub mod testing;

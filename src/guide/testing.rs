@@ -1,0 +1,74 @@
+//! What each test suite is for, how to add to it, and how to replay a failure.
+//!
+//! `make test` runs everything that needs no further program; its last line counts what the machine
+//! could not run. One suite: `cargo test --test manager`; one test: add its name.
+//!
+//! | suite | what it holds |
+//! |---|---|
+//! | tests in `src/` | one module: tables of cases, each state with each event, limits |
+//! | `manager` | the core in virtual time: kubelet's rows (`parity`), closed holes, simulation |
+//! | `handlers` | the built-in handlers behind a real manager, in virtual time |
+//! | `fuzz_replay` | the fuzz targets on their corpus and on 20,000 seeded mutations |
+//! | `grpc_h2`, `hpack_h2` | gRPC and HPACK against the `h2` crate, in memory |
+//! | `peers` | the client against real servers that answer, go away or speak something else |
+//! | `announced`, `flood` | memory for what is only announced; a plugin that never stops sending |
+//! | `real` | [`PluginManager`](crate::daemon::PluginManager) with real directories and plugins |
+//! | `kernel` | moves, mounts, limits and killed processes, in namespaces of their own |
+//! | `exec` | programs that succeed, hang, flood and leave others behind |
+//! | `binary`, `binary_kernel`, `log`, `descriptors` | the built binary, as users meet it |
+//! | `probe`, `simulate`, `examples` | the other commands, and the example programs |
+//! | `neighbours` | the built binary under attack, beside a plugin that behaves |
+//! | `soak` | descriptors and memory after many plugins; `make soak` runs it for long |
+//! | `proto`, `tidy` | generated messages; rules of the source |
+//!
+//! | target | what it holds |
+//! |---|---|
+//! | `make parity` | the same scenarios with kubelet's own plugin manager and here (needs Go) |
+//! | `make sim` | 100,000 seeds of the simulation |
+//! | `make fuzz` | each fuzz target for 30 s |
+//! | `make mistakes` | 20 planted mistakes, which the simulation or a fuzz target must find |
+//! | `make h2spec` | both ends of HTTP/2 against h2spec (needs Go) |
+//! | `make neighbours`, `make soak` | the two suites with their strict limits, on a quiet machine |
+//! | `make bench`, `make cost` | times and memory beside other clients; instructions (valgrind) |
+//! | `make coverage` | lines of the protocol folders that tests run |
+//! | `make static` | the suites of the binary and of the library, linked as they ship |
+//!
+//! # Adding a test
+//!
+//! - **A rule of kubelet**: a row in [`kubelet`](super::kubelet), a test in
+//!   `tests/manager/parity.rs` or `tests/handlers`, and a scenario in `tests/parity/scenarios.rs`:
+//!   `same` if plugins and handlers see the same with both, `differs` with the first words of the
+//!   README's row if not.
+//! - **A hole of kubelet**: an H row, and a test in `tests/manager/holes.rs`.
+//! - **A state or an event of an operation**: the drawing in `src/manager/operation/mod.rs`, and
+//!   the table of `every_state_meets_every_event`.
+//! - **A line of HTTP/2 or gRPC**: `src/http2/connection/tests/` or `src/grpc/tests/`, where the
+//!   file is the topic: settings, flow, streams, headers, closing, limits, hostile peers.
+//! - **An order of events that must never happen**: the oracle in `tests/manager/simulation.rs`.
+//! - **A mistake that went unnoticed**: a test that notices it, and an entry in
+//!   `tests/tools/mistakes.rs` with the text that is right and the text that is wrong. The right
+//!   text must occur once in its file, so an entry that no longer fits fails `make mistakes`.
+//! - **A fuzz target**: a function in `tests/fuzz_replay/targets/`, a line in its `TARGETS`, a
+//!   program in `fuzz/fuzz_targets/`, an entry in `fuzz/Cargo.toml`, and a first input in
+//!   `fuzz/corpus/`.
+//! - **An attack of a neighbour**: a `Row` in `tests/neighbours/`, with what the attack did before.
+//! - **A plugin that misbehaves**: `tests/manager/script.rs` in virtual time,
+//!   `tests/support/plugin.rs` on real sockets, or an option of `plugind simulate`.
+//!
+//! # Replaying
+//!
+//! | what failed | how to run it alone |
+//! |---|---|
+//! | a seed of the simulation | `SEED=n cargo test --test manager simulation -- --nocapture` |
+//! | a kept input or a mutation | `PLUGIND_FUZZ_INPUT=FILE cargo test --test fuzz_replay` |
+//! | an input that the fuzzer found | `cargo fuzz run -s none TARGET FILE` |
+//! | a suite of a built binary | `PLUGIND_BINARY=$PWD/FILE cargo test --test binary` |
+//!
+//! The folder of an input is the name of its target. A failure prints the line to run. An input
+//! that failed is put into `fuzz/corpus/TARGET` with the fix, and is replayed from then on.
+//!
+//! # Skipped tests
+//!
+//! A test that the machine cannot run calls `skip` of `tests/support/skip.rs` with the reason and
+//! returns. With `CI=true`, a skipped test is a failure on machines that allow user namespaces,
+//! unless the reason is a program that is not installed or a file that is not in the package.
