@@ -247,7 +247,8 @@ impl ExecHandler {
         is_del && matches!(outcome.end, ProgramEnd::NotStarted(_))
     }
 
-    /// "Exit 0 registers, anything else refuses with the first line of standard error."
+    /// Returns the answer that a program's end stands for: status 0 registers, and any other end
+    /// refuses with the first line of standard error.
     fn judge(&self, outcome: &ProgramOutcome) -> Result<(), Reason> {
         if outcome.end == ProgramEnd::Exited(0) {
             return Ok(());

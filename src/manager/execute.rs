@@ -349,8 +349,8 @@ impl Manager {
         attempt.plugin = Some(plugin);
     }
 
-    /// "Handler lookup by exact `type`": every question goes through it, because a handler may have
-    /// gone since the last one.
+    /// "The handler is looked up by the exact type" ([R12](crate::guide::kubelet)), again for each
+    /// question, because a handler may have gone since the last one.
     fn ask(&mut self, attempt: &mut Attempt, question: Question, plugin: &Arc<Plugin>, now: Time) {
         // What is known of a plugin that was validated holds.
         let found = match question {
@@ -403,8 +403,9 @@ impl Manager {
         }
     }
 
-    /// "The same (driver, endpoint) twice: refused", if the handler says so. The plugin that came
-    /// first keeps the endpoint for as long as it is up; then the refused one is tried again.
+    /// "An endpoint of a DRA driver is registered once" ([R32](crate::guide::kubelet)): the handler
+    /// decides for which types. The plugin that came first keeps the endpoint for as long as it is
+    /// up; then the refused one is tried again.
     fn endpoint_taken(&mut self, handler: HandlerId, plugin: &Plugin) -> Option<Refusal> {
         let holder = {
             let mut holders = self.instances.holders_of_endpoint(plugin);

@@ -1,9 +1,10 @@
 //! The source keeps the rules that no compiler and no lint knows.
 //!
 //! What is pure names no clock, no descriptor and no thread; layers name only what is below them;
-//! files stay readable; nothing unfinished is left behind.
+//! files stay readable; nothing unfinished is left behind; and what the guide says of tests holds.
 
 mod circles;
+mod guide;
 #[path = "../support/skip.rs"]
 mod skip;
 mod source;

@@ -75,8 +75,8 @@ impl CsiHandler {
         self.drivers.clone()
     }
 
-    /// Returns the version to speak with the plugin, or why there is none. "Same name already
-    /// registered with an equal or higher version: refused."
+    /// Returns the version to speak with the plugin, or why there is none. "A CSI driver whose name
+    /// is registered with an equal or higher version is refused" ([R24](crate::guide::kubelet)).
     fn check(&self, plugin: &Plugin) -> Result<Version, Unacceptable> {
         let version =
             highest_supported(&plugin.versions).map_err(|unsupported| Unacceptable::Version {

@@ -17,8 +17,8 @@ pub struct Version {
 }
 
 impl Version {
-    /// Reads a version: "optional leading `v`, at least two dotted numeric parts, no leading zero
-    /// in the first, trailing text allowed".
+    /// Reads a version: "an optional leading `v`, at least two numbers with dots in between, no
+    /// leading zero in the first, and any text after them" ([R22](crate::guide::kubelet)).
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim_start();
         let text = text.strip_prefix('v').unwrap_or(text);
@@ -81,7 +81,8 @@ impl fmt::Display for Version {
 
 /// The version of CSI to speak with a driver that lists these.
 ///
-/// "Ignore what does not parse and what is above major 1; the highest of the rest must be major 1."
+/// Of what a driver lists, "what does not parse and what is above major version 1 is ignored; the
+/// highest of the rest must have major version 1" ([R23](crate::guide::kubelet)).
 pub(super) fn highest_supported(listed: &[String]) -> Result<Version, Unsupported> {
     if listed.is_empty() {
         return Err(Unsupported::NothingListed);

@@ -39,8 +39,9 @@ pub(super) fn check(name: &str, versions: &[String]) -> Result<(), Unacceptable>
     check_name(name).map_err(Unacceptable::Name)
 }
 
-/// "Contains `/`, does not contain `kubernetes.io/`, does not start with `requests.`, and
-/// `requests.`+name is a qualified name".
+/// "A device plugin's name contains `/`, does not contain `kubernetes.io/`, does not begin with
+/// `requests.`, and is a qualified name with `requests.` in front of it"
+/// ([R27](crate::guide::kubelet)).
 fn check_name(name: &str) -> Result<(), NotAResource> {
     let (prefix, suffix) = name.split_once('/').ok_or(NotAResource::NoPrefix)?;
     if name.split_inclusive('/').any(|it| it.ends_with(NATIVE)) {
@@ -62,7 +63,8 @@ fn is_dns_label(label: &str) -> bool {
     is_enclosed(label, is_plain) && label.chars().all(|c| is_plain(c) || c == '-')
 }
 
-/// "At most 63 of `[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?`".
+/// "The part after the `/` has at most 63 characters and matches
+/// `[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?`" ([R28](crate::guide::kubelet)).
 fn is_qualified(name: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric();
     name.len() <= MAX_SUFFIX

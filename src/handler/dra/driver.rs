@@ -126,8 +126,8 @@ impl std::error::Error for NoHealth {}
 pub struct Drivers(pub(super) Store<Driver>);
 
 impl Drivers {
-    /// The driver of that name to use: "newest connected wins, the older one is the fallback". When
-    /// none is connected, it is the newest.
+    /// Returns the driver of that name to use: "the newest that is connected is used, and the older
+    /// one is its fallback" ([R33](crate::guide::kubelet)); if all are disconnected, the newest.
     pub fn get(&self, name: &str) -> Option<Arc<Driver>> {
         let mut all = self.all(name);
         let connected = all.iter().rposition(|driver| driver.is_connected);

@@ -201,7 +201,8 @@ impl Client {
         }
     }
 
-    /// "UNIMPLEMENTED is final."
+    /// Asks again, unless the driver does not implement it: "UNIMPLEMENTED is final"
+    /// ([R34](crate::guide::kubelet)).
     fn health_ended(
         &mut self,
         result: Result<(), CallFailure>,

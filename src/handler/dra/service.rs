@@ -35,7 +35,8 @@ impl Service {
         }
     }
 
-    /// "The first entry of the PLUGIN's list that we know is chosen. Empty or none known: refused."
+    /// "The first service of a DRA driver's list that is known is the one to call; a list without
+    /// one is refused" ([R31](crate::guide::kubelet)).
     pub(super) fn choose(listed: &[String]) -> Result<Self, NoService> {
         if listed.is_empty() {
             return Err(NoService::NothingListed);

@@ -71,7 +71,8 @@ impl Steps<'_> {
         self.go(State::AskingInfo(goal))
     }
 
-    /// "GetInfo. Failure: the plugin is not told." What it says of itself may still be refused.
+    /// "If GetInfo fails, the plugin is not notified" ([R11](crate::guide::kubelet)). A plugin that
+    /// answers may still be refused because of its answer.
     pub(super) fn info_replied(self, goal: Goal, reply: Reply) -> Step {
         let reply = match reply {
             Ok(reply) => reply,
@@ -159,8 +160,8 @@ impl Steps<'_> {
         self.refuse(Refusal::Validation(no_answer()))
     }
 
-    /// "The plugin enters the actual state BEFORE the handler's register, so that a removal during
-    /// it becomes a deregistration."
+    /// "A plugin enters the actual state before its handler registers it, so that a removal in
+    /// between becomes a deregistration" ([R15](crate::guide::kubelet)).
     pub(super) fn register(mut self, plugin: Arc<Plugin>) -> Step {
         self.commands.push(Command::EnterActual(plugin.clone()));
         let asked = self.ask(Question::Register, plugin);
@@ -239,8 +240,8 @@ impl Steps<'_> {
         }
     }
 
-    /// "Notify(true). Error: leaves the actual state, Deregister is called, all of it is retried
-    /// with backoff."
+    /// "If a plugin cannot be notified of its registration, it leaves the actual state, is
+    /// deregistered, and is tried again with backoff" ([R17](crate::guide::kubelet)).
     fn undo_untold(self, plugin: Arc<Plugin>, failure: Failure) -> Step {
         self.commands
             .extend([Command::Hangup, Command::LeaveActual]);

@@ -1,0 +1,260 @@
+//! The guide and the source agree: the rows of kubelet's rules, the tests that hold them, and the
+//! comments that quote them.
+
+use std::collections::BTreeSet;
+
+use super::assert_none;
+use super::source::Source;
+
+/// A row of the guide's lists and tables about kubelet.
+struct Row {
+    id: String,
+    text: String,
+}
+
+#[test]
+fn every_test_that_is_named_after_a_row_has_that_row() {
+    let rows = rows();
+    let mut found = Vec::new();
+    for name in tests() {
+        for id in row_ids(&name) {
+            if !rows.iter().any(|row| row.id == id) {
+                found.push(format!("{name}: {GUIDE} has no row {id}"));
+            }
+        }
+    }
+    assert_none("a test is named after a row that does not exist", &found);
+}
+
+#[test]
+fn every_row_is_held_by_a_test_that_exists() {
+    let tests = tests();
+    let mut found = Vec::new();
+    for row in rows() {
+        for name in row.tests() {
+            if !tests.contains(name) {
+                found.push(format!("{}: test {name} does not exist", row.id));
+            }
+        }
+        let is_held = if row.is_of(&NAMED_AFTER) {
+            tests.iter().any(|name| row_ids(name).contains(&row.id))
+        } else {
+            row.is_of(&HELD_BY_DOC_TEST) || row.tests().next().is_some()
+        };
+        if !is_held {
+            found.push(format!("{}: no test holds it", row.id));
+        }
+    }
+    assert_none("a row of the guide is not held by a test", &found);
+}
+
+#[test]
+fn every_test_that_the_guide_names_exists() {
+    let tests = tests();
+    let mut found = Vec::new();
+    for file in Source::all_in("src/guide") {
+        let names = file.text.split('`').skip(1).step_by(2);
+        let missing = names.filter(|name| looks_like_a_test(name) && !tests.contains(*name));
+        found.extend(missing.map(|name| format!("{}: {name}", file.path)));
+    }
+    assert_none("the guide names a test that does not exist", &found);
+}
+
+#[test]
+fn a_row_has_a_number_of_its_own() {
+    let mut seen = BTreeSet::new();
+    let rows = rows();
+    assert!(rows.len() > 100, "{} rows were read", rows.len());
+    let twice = rows.iter().filter(|row| !seen.insert(&row.id));
+    let found: Vec<String> = twice.map(|row| row.id.clone()).collect();
+    assert_none("two rows have one number", &found);
+}
+
+#[test]
+fn a_comment_that_quotes_kubelet_s_rules_links_to_the_row_that_it_quotes() {
+    let rows = rows();
+    let mut found = Vec::new();
+    for file in Source::all_in("src") {
+        if file.path.starts_with("src/guide/") {
+            continue;
+        }
+        for (line, comment) in comments(&file.text) {
+            let wrong = wrong_quotations(&comment, file.layer(), &rows);
+            found.extend(wrong.map(|why| format!("{}:{line}: {why}", file.path)));
+        }
+    }
+    assert_none("a quotation and the guide differ", &found);
+}
+
+#[test]
+fn quotations_are_found_where_they_differ_from_their_row() {
+    let rows = parse("//! - **R1** A dot hides\n//!   a name.\n//!   Test: `a_b`.\n//!\n//! text");
+    assert_eq!(rows[0].text, "A dot hides a name. Test: `a_b`.");
+    assert_eq!(rows[0].tests().collect::<Vec<_>>(), ["a_b"]);
+    let wrong = |comment: &str| wrong_quotations(comment, "watch", &rows).count();
+    assert_eq!(
+        wrong("\"A dot hides a name\" ([R1](crate::guide::kubelet))."),
+        0
+    );
+    assert_eq!(
+        wrong("\"A dot shows a name\" ([R1](crate::guide::kubelet))."),
+        1
+    );
+    assert_eq!(wrong("\"A dot hides a name.\""), 1);
+    assert_eq!(wrong("As [R2](crate::guide::kubelet) has it."), 1);
+    assert_eq!(wrong("Shown as `name \"of more than three words\"`."), 0);
+    assert_eq!(row_ids("dra1_dra3_a_driver_of_pm2"), ["DRA1", "DRA3"]);
+    assert_eq!(row_ids("h2_is_not_a_row"), [""; 0]);
+}
+
+impl Row {
+    /// Returns the names of the tests that the row's last sentence lists.
+    fn tests(&self) -> impl Iterator<Item = &str> {
+        let listed = self.text.split_once("Test: ");
+        let listed = listed.or_else(|| self.text.split_once("Tests: "));
+        let (_, listed) = listed.unwrap_or_default();
+        listed.split('`').skip(1).step_by(2)
+    }
+
+    fn is_of(&self, families: &[&str]) -> bool {
+        let family = self.id.trim_end_matches(|c: char| c.is_ascii_digit());
+        families.contains(&family)
+    }
+}
+
+/// Returns the rows of the guide about kubelet.
+fn rows() -> Vec<Row> {
+    let guide = Source::all_in("src/guide")
+        .into_iter()
+        .find(|file| file.path == GUIDE);
+    parse(&guide.expect("the guide has a module about kubelet").text)
+}
+
+fn parse(text: &str) -> Vec<Row> {
+    let mut rows: Vec<Row> = Vec::new();
+    let mut is_in_row = false;
+    for line in text.lines() {
+        let line = line.trim_start_matches("//!").trim();
+        let begun = line.strip_prefix("- **");
+        let begun = begun.or_else(|| line.strip_prefix("| **"));
+        if let Some((id, text)) = begun.and_then(|line| line.split_once("**")) {
+            let (id, text) = (id.to_owned(), text.trim().to_owned());
+            rows.push(Row { id, text });
+            is_in_row = true;
+        } else if line.is_empty() || line.starts_with('#') {
+            is_in_row = false;
+        } else if let Some(row) = rows.last_mut().filter(|_| is_in_row) {
+            row.text.push(' ');
+            row.text.push_str(line);
+        }
+    }
+    rows
+}
+
+/// Returns the names of all tests.
+fn tests() -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for file in super::all() {
+        for item in file.code.split("#[test]").skip(1) {
+            let Some((_, rest)) = item.split_once("fn ") else {
+                continue;
+            };
+            names.insert(super::identifier(rest));
+        }
+    }
+    names
+}
+
+/// Returns whether a name can only be that of a test: at least five words of lower case.
+fn looks_like_a_test(name: &str) -> bool {
+    let is_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    name.chars().all(is_word) && name.split('_').count() >= 5
+}
+
+/// Returns the rows after which a test is named: DM4 and DM5 for `dm4_dm5_a_resource`.
+fn row_ids(test: &str) -> Vec<String> {
+    let is_id = |part: &&str| {
+        let family = part.trim_end_matches(|c: char| c.is_ascii_digit());
+        family != *part && NAMED_AFTER.contains(&&*family.to_uppercase())
+    };
+    let ids = test.split('_').take_while(is_id);
+    ids.map(str::to_uppercase).collect()
+}
+
+/// Returns each block of comment lines as one line of text, with the number of its first line.
+fn comments(text: &str) -> Vec<(usize, String)> {
+    let mut comments: Vec<(usize, String)> = Vec::new();
+    let mut is_open = false;
+    for (at, line) in text.lines().enumerate() {
+        let line = line.trim_start();
+        let Some(rest) = line.strip_prefix("//") else {
+            is_open = false;
+            continue;
+        };
+        let rest = rest.trim_start_matches(['/', '!']).trim();
+        match comments.last_mut().filter(|_| is_open) {
+            Some((_, comment)) => {
+                comment.push(' ');
+                comment.push_str(rest);
+            }
+            None => comments.push((at + 1, rest.to_owned())),
+        }
+        is_open = true;
+    }
+    comments
+}
+
+/// Returns what is wrong with the references and quotations of a comment.
+fn wrong_quotations(comment: &str, layer: &str, rows: &[Row]) -> impl Iterator<Item = String> {
+    let mut wrong = Vec::new();
+    let mut quotable = String::new();
+    let references = comment.match_indices("](crate::guide::kubelet)");
+    let ids = references.filter_map(|(at, _)| comment[..at].rsplit_once('['));
+    let mut is_linked = false;
+    for (_, id) in ids {
+        is_linked = true;
+        match rows.iter().find(|row| row.id == id) {
+            Some(row) => quotable.push_str(&row.text),
+            None => wrong.push(format!("{GUIDE} has no row {id}")),
+        }
+    }
+    if is_linked || OBEYING.contains(&layer) {
+        for quotation in quotations(comment) {
+            if !is_linked {
+                wrong.push(format!("{quotation:?} has no link to its row"));
+            } else if !quotable.contains(&quotation) {
+                wrong.push(format!("{quotation:?} is not in the row"));
+            }
+        }
+    }
+    wrong.into_iter()
+}
+
+/// Returns the sentences that a comment quotes: more than three words between quotation marks,
+/// outside of code.
+fn quotations(comment: &str) -> Vec<String> {
+    let prose = comment.split("```").step_by(2).collect::<String>();
+    let parts = prose.split('`').enumerate();
+    let marked: Vec<String> = parts
+        .map(|(at, part)| match at % 2 {
+            0 => part.to_owned(),
+            _ => part.replace('"', "'"),
+        })
+        .collect();
+    let marked = marked.join("`");
+    let quoted = marked.split('"').skip(1).step_by(2);
+    let is_sentence = |text: &&str| text.split(' ').count() > 3;
+    quoted.filter(is_sentence).map(str::to_owned).collect()
+}
+
+/// Where the rows are.
+const GUIDE: &str = "src/guide/kubelet.rs";
+
+/// The families of rows after which tests are named.
+const NAMED_AFTER: [&str; 5] = ["PM", "GM", "CSI", "DM", "DRA"];
+
+/// The family of rows that the guide's own doc test holds.
+const HELD_BY_DOC_TEST: [&str; 1] = ["C"];
+
+/// The layers in which a quoted sentence can only be one of kubelet's rules.
+const OBEYING: [&str; 3] = ["handler", "manager", "watch"];
