@@ -117,8 +117,8 @@
 //! # Inside
 //!
 //! Read in this order: [`connection`] (the verbs), `preface` (how it begins), `frame` (octets),
-//! `stream` (the states), `flow` (windows), `fields` (what a header may be), `patience` (what is too
-//! much), [`error`] (who is wrong).
+//! `stream` (the states), `flow` (windows), `fields` (what a header may be), `patience` (what is
+//! too much), [`error`] (who is wrong).
 
 // Frames, settings and codes are called what their specifications call them.
 #![allow(clippy::doc_markdown)]
