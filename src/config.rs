@@ -479,6 +479,11 @@ pub const MAX_LOOK_PAUSE: Duration = Duration::from_secs(1);
 /// How long after its pause nothing must happen to a name for the next pause to be the first again.
 pub const LOOK_CALM: Duration = Duration::from_secs(10);
 
+/// How long a further path must have led to a socket for the socket's plugin to stay registered
+/// when the first path is removed: what is seen at two paths for less was renamed (kubelet: every
+/// path is a plugin).
+pub const RENAME_TIME: Duration = Duration::from_secs(1);
+
 /// How many names of a directory are listed at once, so that a large directory does not keep
 /// plugins waiting: what takes a fraction of a millisecond.
 pub const LISTED_AT_ONCE: usize = 64;

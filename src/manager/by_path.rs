@@ -60,12 +60,17 @@ impl<V> ByPath<V> {
     }
 
     pub(super) fn get(&self, path: &Path) -> Option<&V> {
+        self.get_entry(path).map(|(_, value)| value)
+    }
+
+    pub(super) fn get_entry(&self, path: &Path) -> Option<(&Arc<Path>, &V)> {
         if self.is_empty() {
             return None;
         }
         let alike = self.values.get(&digest(path))?;
         let place = place(alike, path).ok()?;
-        Some(&alike[place].1)
+        let (path, value) = &alike[place];
+        Some((path, value))
     }
 
     pub(super) fn get_mut(&mut self, path: &Path) -> Option<&mut V> {

@@ -25,6 +25,8 @@ pub struct Desired {
 pub struct Socket {
     /// Which socket it is: another one under the same path is another generation.
     pub identity: Identity,
+    /// Whether the path is a symbolic link to it.
+    pub(super) is_link: bool,
     /// When this process first saw it.
     pub found: Time,
     /// How long it is left alone after failures.
@@ -59,6 +61,7 @@ impl Socket {
     fn new(identity: Identity, found: Time) -> Self {
         Self {
             identity,
+            is_link: false,
             found,
             backoff: Backoff::default(),
             last_failure: None,
@@ -125,8 +128,20 @@ impl Desired {
         self.sockets.get(path)
     }
 
+    /// The socket at `path`, with its path.
+    pub(super) fn get_entry(&self, path: &Path) -> Option<(&Arc<Path>, &Socket)> {
+        self.sockets.get_entry(path)
+    }
+
     pub(super) fn get_mut(&mut self, path: &Path) -> Option<&mut Socket> {
         self.sockets.get_mut(path)
+    }
+
+    /// The path is a symbolic link.
+    pub(super) fn set_link(&mut self, path: &Path) {
+        if let Some(socket) = self.sockets.get_mut(path) {
+            socket.is_link = true;
+        }
     }
 
     /// Exactly this plugin was registered through the socket at `path` before a restart.

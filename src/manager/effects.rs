@@ -180,7 +180,7 @@ impl Manager {
         self.set_link_deadline(link, effect.deadline);
         self.outputs.push_back(Output::Dial {
             link,
-            path: self.path_map.find(path).into(),
+            path: self.endpoint_place(path),
             identity: None,
         });
     }

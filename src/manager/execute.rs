@@ -246,7 +246,7 @@ impl Manager {
         let identity = Some(attempt.identity);
         self.outputs.push_back(Output::Dial {
             link,
-            path: attempt.path.clone(),
+            path: self.place(&attempt.path, attempt.identity),
             identity,
         });
     }
@@ -261,7 +261,7 @@ impl Manager {
         self.set_link_deadline(link, until);
         self.outputs.push_back(Output::Dial {
             link,
-            path: self.path_map.find(&plugin.endpoint).into(),
+            path: self.endpoint_place(&plugin.endpoint),
             identity: None,
         });
     }

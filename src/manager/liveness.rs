@@ -187,6 +187,8 @@ impl Manager {
         if *failure == Failure::Dial(DialError::NoDescriptors) {
             return self.check_slowly(path.clone(), now); // That says nothing about the plugin.
         }
+        let identity = self.actual.get(path).map(|registered| registered.identity);
+        let is_removed = identity.is_some_and(|identity| self.is_key_removed(identity));
         let Some(registered) = self.actual.get_mut(path) else {
             return;
         };
@@ -203,6 +205,7 @@ impl Manager {
         }
         health.down_since = Some(now);
         let next = match self.on_down {
+            _ if is_removed => "its socket was removed, and it is deregistered".to_owned(),
             OnDown::Keep => "it stays registered".to_owned(),
             OnDown::Deregister(grace) if grace.is_zero() => {
                 health.is_condemned = true;
@@ -220,6 +223,9 @@ impl Manager {
         log::warn!("{socket}: {plugin}{who} is down: {failure}; {next}");
         for socket in self.instances.unblocked(path) {
             self.retry_now(socket);
+        }
+        if let Some(identity) = identity.filter(|_| is_removed) {
+            self.give_up_key(path, identity, now);
         }
     }
 

@@ -16,6 +16,7 @@
 //! manager wants to be woken is in one index, so the next one is known at once.
 
 mod actual;
+mod aliases;
 mod backoff;
 mod by_link;
 mod by_path;
@@ -76,6 +77,7 @@ use crate::escape;
 use crate::handler::{EffectId, HandlerTable, Program, ProgramOutcome, Reason, Ticket};
 use crate::time::Time;
 use crate::watch::Identity;
+use aliases::Aliases;
 use by_path::ByPath;
 use deadlines::Deadlines;
 use descriptors::DescriptorLimit;
@@ -96,6 +98,7 @@ use turns::Turns;
 pub struct Manager {
     desired: Desired,
     actual: Actual,
+    aliases: Aliases,
     /// Sockets whose plugins are in the actual state from before a restart, and not found yet.
     restored: ByPath<memory::Compared>,
     handlers: HandlerTable,
@@ -140,6 +143,17 @@ pub enum Input {
         path: Arc<Path>,
         /// Which socket it is.
         identity: Identity,
+        /// Whether the path is a symbolic link to it.
+        is_link: bool,
+    },
+    /// Another path leads to a socket that was found.
+    Alias {
+        /// The other path.
+        path: Arc<Path>,
+        /// Which socket it is.
+        identity: Identity,
+        /// Whether the path is a symbolic link to it.
+        is_link: bool,
     },
     /// No socket is there any more, or a restored one ([`Manager::restored`]) never was.
     Lost {
@@ -277,6 +291,7 @@ impl Manager {
         Self {
             desired: Desired::default(),
             actual: Actual::default(),
+            aliases: Aliases::default(),
             restored: ByPath::default(),
             handlers,
             operations: Operations::default(),
@@ -322,8 +337,17 @@ impl Manager {
     /// Takes in what has happened, and does all that follows from it.
     pub fn handle_input(&mut self, input: Input, now: Time) {
         match input {
-            Input::Found { path, identity } => self.found(path, identity, now),
-            Input::Lost { path } => self.lost(path, now),
+            Input::Found {
+                path,
+                identity,
+                is_link,
+            } => self.found(path, identity, is_link, now),
+            Input::Alias {
+                path,
+                identity,
+                is_link,
+            } => self.found_alias(path, identity, is_link, now),
+            Input::Lost { path } => self.lost(&path, now),
             Input::Connected { link, process } => self.connected(link, process, now),
             Input::DialFailed { link, error } => self.dial_failed(link, error, now),
             Input::Closed { link } => self.closed(link, now),
@@ -457,7 +481,7 @@ impl Manager {
         actual.chain(desired)
     }
 
-    fn found(&mut self, path: Arc<Path>, identity: Identity, now: Time) {
+    fn found_socket(&mut self, path: Arc<Path>, identity: Identity, is_link: bool, now: Time) {
         let known = self.recall(&path, identity);
         let before = self.desired.get(&path).filter(|it| it.identity != identity);
         if let Some((plugin, identity)) = before.map(|it| (it.known.clone(), it.identity)) {
@@ -467,6 +491,9 @@ impl Manager {
             Ok(Added::Same) => {}
             Ok(added @ (Added::New | Added::Replaced)) => {
                 log_found(&path, added);
+                if is_link {
+                    self.desired.set_link(&path);
+                }
                 if added == Added::Replaced {
                     self.renewals.add(&path, now);
                 }
@@ -482,18 +509,18 @@ impl Manager {
         }
     }
 
-    fn lost(&mut self, path: Arc<Path>, now: Time) {
-        self.lost_restored(&path);
-        if let Some(gone) = self.desired.remove(&path) {
-            log::debug!("{}: the socket was removed", escape::path(&path));
-            self.renewals.add(&path, now);
-            self.forget_retry(&path);
+    fn lost_socket(&mut self, path: &Arc<Path>, now: Time) {
+        self.lost_restored(path);
+        if let Some(gone) = self.desired.remove(path) {
+            log::debug!("{}: the socket was removed", escape::path(path));
+            self.renewals.add(path, now);
+            self.forget_retry(path);
             if let Some(place) = gone.in_line {
                 self.places.forget(place);
                 self.watch_line();
             }
             self.forget_known(gone.known, gone.identity);
-            self.touch(path);
+            self.touch(path.clone());
         }
     }
 

@@ -301,7 +301,8 @@ impl Manager {
     /// or on a file system without birth times, the kernel reports no such change.
     pub(super) fn examine_replaced(&mut self, path: &Arc<Path>, failure: &Failure) {
         if *failure == Failure::Dial(DialError::Replaced) {
-            let path = path.clone();
+            let socket = self.desired.get(path).map(|socket| socket.identity);
+            let path = socket.map_or_else(|| path.clone(), |it| self.place(path, it));
             self.outputs.push_back(Output::Examine { path });
         }
     }
@@ -382,6 +383,7 @@ impl Manager {
             assert!(self.deadlines.has(wake, at));
         }
         assert!(self.operations.is_one_per_socket());
+        self.check_aliases();
         assert!(self.work.is_empty() && self.touched.is_empty());
     }
 }

@@ -28,8 +28,10 @@ impl Identity {
 /// What is at a path, as far as it matters here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A socket, or a symbolic link that leads to one; the identity is the socket's.
+    /// A socket.
     Socket(Identity),
+    /// A symbolic link that leads to a socket; the identity is the socket's.
+    Link(Identity),
     /// A directory; not a symbolic link to one.
     Directory,
     /// Nothing that counts, or nothing at all.

@@ -417,17 +417,18 @@ impl Watch {
                 let path = self.joint.join(dir, name);
                 return self.add(dir, path, kind, now);
             }
-            (Some(Child::Socket { identity, path, .. }), Kind::Socket(seen)) => {
+            (Some(Child::Socket { identity, path, .. }), Kind::Socket(seen) | Kind::Link(seen)) => {
                 if *identity != seen {
-                    let path = Arc::clone(path);
-                    return self.renew(dir, name, path, seen, now);
+                    let is_link = matches!(kind, Kind::Link(_));
+                    let found = (Arc::clone(path), seen, is_link);
+                    return self.renew(dir, name, found, now);
                 }
                 self.tree.set_listed(dir, name);
             }
             (Some(Child::Directory { .. }), Kind::Directory) | (Some(_), Kind::Unknown) => {
                 self.tree.set_listed(dir, name);
             }
-            (Some(known), Kind::Socket(_) | Kind::Directory) => {
+            (Some(known), Kind::Socket(_) | Kind::Link(_) | Kind::Directory) => {
                 let path = Arc::clone(known.path());
                 self.look(path);
             }

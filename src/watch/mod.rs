@@ -19,6 +19,8 @@
 //! - Only sockets count. A symbolic link that leads to a socket counts as one, under the link's own
 //!   path; it is judged when the link appears. A link to a directory is not entered: that keeps the
 //!   tree a tree.
+//! - Of the paths that lead to one socket (hard links, symbolic links) the first is found, and the
+//!   others are reported as its aliases; each is lost for itself.
 //! - The same identity seen twice changes nothing. Another identity under a known path is found
 //!   again: to the manager it is a new generation. A path whose identity is doubted is
 //!   examined again, and one that cannot be examined stays what it was.
@@ -307,7 +309,7 @@ impl Watch {
     fn on_looked(&mut self, path: &Arc<Path>, kind: Kind, now: Time) {
         let (dir, name) = split(path);
         match kind {
-            Kind::Socket(_) => self.see_and_report(path, kind, now),
+            Kind::Socket(_) | Kind::Link(_) => self.see_and_report(path, kind, now),
             // It may be another directory than before.
             Kind::Directory if self.tree.contains(path) => self.rescan(Arc::clone(path), now),
             Kind::Directory => self.see_and_report(path, kind, now),
@@ -361,13 +363,16 @@ impl Watch {
             return Ok(()); // The directory has been given up meanwhile.
         };
         match (children.get(name), kind) {
-            (Some(Child::Socket { identity, .. }), Kind::Socket(seen)) if *identity == seen => {
+            (Some(Child::Socket { identity, .. }), Kind::Socket(seen) | Kind::Link(seen))
+                if *identity == seen =>
+            {
                 self.tree.set_listed(dir, name);
                 Ok(())
             }
-            (Some(Child::Socket { path, .. }), Kind::Socket(identity)) => {
+            (Some(Child::Socket { path, .. }), Kind::Socket(identity) | Kind::Link(identity)) => {
                 let path = Arc::clone(path);
-                self.renew(dir, name, path, identity, now)
+                let is_link = matches!(kind, Kind::Link(_));
+                self.renew(dir, name, (path, identity, is_link), now)
             }
             (known, kind) => {
                 if known.is_some() {
@@ -383,31 +388,60 @@ impl Watch {
         &mut self,
         dir: &Path,
         name: &OsStr,
-        path: Arc<Path>,
-        identity: Identity,
+        (path, identity, is_link): (Arc<Path>, Identity, bool),
         now: Time,
     ) -> Result<(), Problem> {
-        let renewed = self.tree.renew_socket(dir, name, identity);
-        match renewed {
-            Ok(()) => self.outputs.push_back(Output::Found { path, identity }),
-            // What was known is not there any more, and what is there is ignored.
-            Err(_) => self.leave(dir, name, now),
+        match self.tree.renew_socket(dir, name, identity) {
+            Ok(is_alias) => {
+                self.report_socket(path, identity, is_link, is_alias);
+                Ok(())
+            }
+            Err(problem) => {
+                // What was known is not there any more, and what is there is ignored.
+                self.leave(dir, name, now);
+                Err(problem)
+            }
         }
-        renewed
+    }
+
+    fn report_socket(
+        &mut self,
+        path: Arc<Path>,
+        identity: Identity,
+        is_link: bool,
+        is_alias: bool,
+    ) {
+        self.outputs.push_back(if is_alias {
+            Output::Alias {
+                path,
+                identity,
+                is_link,
+            }
+        } else {
+            Output::Found {
+                path,
+                identity,
+                is_link,
+            }
+        });
     }
 
     /// Adds what is at a path in a directory, which is free.
     fn add(&mut self, dir: &Path, path: Arc<Path>, kind: Kind, now: Time) -> Result<(), Problem> {
         match kind {
-            Kind::Socket(identity) => {
+            Kind::Socket(identity) | Kind::Link(identity) => {
                 let added = self.tree.add_socket(dir, Arc::clone(&path), identity);
-                if let Err(problem) = &added {
-                    let victim = self.tree.victim(dir, identity, problem);
-                    self.make_room(&victim.ok_or_else(|| problem.clone())?, problem, now);
-                    self.tree.add_socket(dir, Arc::clone(&path), identity)?;
-                }
+                let is_alias = match &added {
+                    Ok(is_alias) => *is_alias,
+                    Err(problem) => {
+                        let victim = self.tree.victim(dir, identity, problem);
+                        self.make_room(&victim.ok_or_else(|| problem.clone())?, problem, now);
+                        self.tree.add_socket(dir, Arc::clone(&path), identity)?
+                    }
+                };
                 self.expected.remove(&path);
-                self.outputs.push_back(Output::Found { path, identity });
+                let is_link = matches!(kind, Kind::Link(_));
+                self.report_socket(path, identity, is_link, is_alias);
                 // There was room, but something else is ignored instead.
                 added?;
             }

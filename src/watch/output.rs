@@ -37,14 +37,26 @@ pub enum Output {
         /// The watch to remove.
         watch: WatchId,
     },
-    /// A plugin socket is there, or has another identity than before.
+    /// A plugin socket exists at this path, or has another identity than before, and no other path
+    /// that was reported leads to it.
     Found {
         /// Its path.
         path: Arc<Path>,
         /// Which socket it is.
         identity: Identity,
+        /// Whether the path is a symbolic link.
+        is_link: bool,
     },
-    /// A plugin socket is gone.
+    /// Another path leads to a plugin socket that was reported: a hard link or a symbolic link.
+    Alias {
+        /// The other path.
+        path: Arc<Path>,
+        /// Which socket it is.
+        identity: Identity,
+        /// Whether the path is a symbolic link.
+        is_link: bool,
+    },
+    /// A plugin socket, or another path of one, does not exist any more.
     Lost {
         /// Its path.
         path: Arc<Path>,

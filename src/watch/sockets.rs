@@ -46,13 +46,14 @@ struct Part {
 }
 
 impl Sockets {
-    /// Counts a socket in the part below `top`, which may be a root, if there is room.
+    /// Counts a socket in the part below `top`, which may be a root, if there is room. Returns
+    /// whether other paths lead to it.
     pub(super) fn add(
         &mut self,
         top: &Arc<Path>,
         is_root: bool,
         identity: Identity,
-    ) -> Result<(), Problem> {
+    ) -> Result<bool, Problem> {
         let links = self.links.get(&identity).copied().unwrap_or(0);
         let in_part = self.parts.get(top).map_or(0, |part| part.paths);
         let most = if is_root { MOST_IN_ROOT } else { MOST_BELOW };
@@ -69,7 +70,7 @@ impl Sockets {
         *self.links.entry(identity).or_default() += 1;
         self.parts.entry(Arc::clone(top)).or_default().paths += 1;
         self.paths += 1;
-        Ok(())
+        Ok(links > 0)
     }
 
     /// Counts a path no longer.

@@ -149,7 +149,12 @@ fn describe(output: &Output) -> String {
         Output::List { dir } => format!("list {}", dir.display()),
         Output::Close { dir } => format!("close {}", dir.display()),
         Output::Unwatch { watch } => format!("unwatch {}", watch.0),
-        Output::Found { path, identity } => format!("found {} #{}", path.display(), identity.inode),
+        Output::Found { path, identity, .. } => {
+            format!("found {} #{}", path.display(), identity.inode)
+        }
+        Output::Alias { path, identity, .. } => {
+            format!("alias {} #{}", path.display(), identity.inode)
+        }
         Output::Lost { path } => format!("lost {}", path.display()),
         Output::Report(Report::Trouble { dir, problem }) => format!("{}: {problem}", dir.display()),
         Output::Report(Report::Recovered { dir }) => format!("{}: recovered", dir.display()),
@@ -343,7 +348,7 @@ fn a_directory_seen_at_its_new_path_before_its_move_is_reported_keeps_its_watch(
         2,
         &[("a", socket(1)), ("deeper", Kind::Directory)],
     );
-    t.expect(&["scan /p/old", "found /p/new/a #1", "scan /p/new/deeper"]);
+    t.expect(&["scan /p/old", "alias /p/new/a #1", "scan /p/new/deeper"]);
     t.scan_missing("/p/old");
     t.expect(&["lost /p/old/a", "unwatch 3"]);
 

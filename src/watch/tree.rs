@@ -271,22 +271,23 @@ impl Tree {
         self.dirs.get(dir).map(|dir| &dir.children)
     }
 
-    /// Adds a socket at a path in a directory, which is free.
+    /// Adds a socket at a path in a directory, which is free. Returns whether other paths lead to
+    /// the socket.
     pub(super) fn add_socket(
         &mut self,
         dir: &Path,
         path: Arc<Path>,
         identity: Identity,
-    ) -> Result<(), Problem> {
+    ) -> Result<bool, Problem> {
         let parent = self.dirs.get_mut(dir).ok_or(Problem::Missing)?;
         let is_root = parent.depth == 0;
-        self.sockets.add(&parent.top, is_root, identity)?;
+        let is_alias = self.sockets.add(&parent.top, is_root, identity)?;
         parent.children.insert(Child::Socket {
             path,
             identity,
             is_listed: true,
         });
-        Ok(())
+        Ok(is_alias)
     }
 
     /// Returns the directory on top of the part of the tree that a directory belongs to, and
@@ -334,14 +335,15 @@ impl Tree {
         }
     }
 
-    /// Gives a known socket another identity. Fails if too many links lead to that one; the socket
-    /// stays what it was.
+    /// Gives a known socket another identity. Returns whether other paths lead to that one. Fails
+    /// if too many do; the socket stays what it was.
     pub(super) fn renew_socket(
         &mut self,
         dir: &Path,
         name: &OsStr,
         seen: Identity,
-    ) -> Result<(), Problem> {
+    ) -> Result<bool, Problem> {
+        let mut is_alias = false;
         let (top, is_root) = self.top_of(dir).ok_or(Problem::Missing)?;
         let children = self.dirs.get_mut(dir).map(|dir| &mut dir.children);
         let child = children.and_then(|children| children.get_mut(name));
@@ -352,14 +354,17 @@ impl Tree {
         }) = child
         {
             self.sockets.remove(&top, path, *identity);
-            if let Err(problem) = self.sockets.add(&top, is_root, seen) {
-                // There was room for what was there before.
-                self.sockets.add(&top, is_root, *identity)?;
-                return Err(problem);
-            }
+            is_alias = match self.sockets.add(&top, is_root, seen) {
+                Ok(is_alias) => is_alias,
+                Err(problem) => {
+                    // There was room for what was there before.
+                    self.sockets.add(&top, is_root, *identity)?;
+                    return Err(problem);
+                }
+            };
             (*identity, *is_listed) = (seen, true);
         }
-        Ok(())
+        Ok(is_alias)
     }
 
     /// Adds an empty directory at a path in a directory, which is free.

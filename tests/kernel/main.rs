@@ -16,6 +16,7 @@ mod skip;
 #[path = "../support/watches.rs"]
 mod watches;
 
+mod aliases;
 mod bare;
 mod crowds;
 mod exchange;

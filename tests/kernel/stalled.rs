@@ -202,9 +202,11 @@ fn sub_directories_are_watched_and_listed_while_a_mount_does_not_answer() {
         let sub = dir.path().join("sub/deeper");
         fs::create_dir_all(&sub).unwrap();
         let listed = Plugin::serve(&sub.join("listed.sock"), "listed");
-        symlink("listed.sock", sub.join("link.sock")).unwrap();
+        let linked = Plugin::serve(&sub.join(".hidden.sock"), "linked");
+        symlink(".hidden.sock", sub.join("link.sock")).unwrap();
         let mut node = Node::start_on(dir);
         node.until_registered(&listed);
+        node.until_registered(&linked);
         let reported = Plugin::serve(&sub.join("reported.sock"), "reported");
         node.until_registered(&reported);
         node.until_desired(3);

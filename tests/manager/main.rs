@@ -1,9 +1,11 @@
 //! The manager in virtual time: what an existing plugin may rely on ([`parity`]), where kubelet
 //! fails its users and this does not ([`holes`]), where handlers call ([`endpoints`]), what they
 //! may listen to ([`streams`]), what programs are told ([`exec`]), what is only observed
-//! ([`observe`]), who waits in line ([`line`]), what there are too few descriptors for
-//! ([`descriptors`]), and what holds in every order of events ([`simulation`]).
+//! ([`observe`]), what other names of a socket change ([`aliases`]), who waits in line ([`line`]),
+//! what there are too few descriptors for ([`descriptors`]), and what holds in every order of
+//! events ([`simulation`]).
 
+mod aliases;
 mod descriptors;
 mod endpoints;
 mod exec;

@@ -47,6 +47,18 @@ impl Node {
         self.tree.put_socket(place, identity);
     }
 
+    /// A hard link to the socket at `from` is made at `to`, if that is possible.
+    pub(crate) fn link(&mut self, from: &str, to: &str) {
+        let place = Path::new(to);
+        let parent = place.parent().expect("a link is in a directory");
+        if !self.tree.exists(place) && self.tree.is_directory(parent) {
+            if let Some(identity) = self.tree.socket(Path::new(from)) {
+                self.world.link(from, to);
+                self.tree.put_socket(place, identity);
+            }
+        }
+    }
+
     /// Whatever is at the path is removed.
     pub(crate) fn remove(&mut self, path: &str) {
         self.tree.remove(Path::new(path));
@@ -138,6 +150,9 @@ impl Node {
     fn drain_watch(&mut self) {
         let now = self.world.now;
         while let Some(output) = self.watch.poll_output() {
+            if self.world.is_loud {
+                println!("  {output:?}");
+            }
             match output {
                 Output::Scan { dir, place } => {
                     let (watch, entries) = self.tree.scan(&dir, place);
@@ -160,9 +175,29 @@ impl Node {
                     self.watch.handle_input(looked, now);
                 }
                 Output::Unwatch { watch } => self.tree.unwatch(watch),
-                Output::Found { path, identity } => {
-                    let found = Input::Found { path, identity };
+                Output::Found {
+                    path,
+                    identity,
+                    is_link,
+                } => {
+                    let found = Input::Found {
+                        path,
+                        identity,
+                        is_link,
+                    };
                     self.world.manager.handle_input(found, now);
+                }
+                Output::Alias {
+                    path,
+                    identity,
+                    is_link,
+                } => {
+                    let alias = Input::Alias {
+                        path,
+                        identity,
+                        is_link,
+                    };
+                    self.world.manager.handle_input(alias, now);
                 }
                 Output::Lost { path } => {
                     let lost = Input::Lost { path };

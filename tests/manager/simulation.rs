@@ -234,9 +234,10 @@ const NAMES: [&str; 3] = ["one", "two", "three"];
 type Happening = (&'static str, fn(&mut Simulation));
 
 /// Everything that happens, with about how often in relation to the rest.
-const HAPPENINGS: [(u64, Happening); 17] = [
+const HAPPENINGS: [(u64, Happening); 18] = [
     (4, ("a plugin binds its socket", Simulation::bind)),
     (2, ("something is removed", Simulation::remove)),
+    (2, ("a socket gets another name", Simulation::link)),
     (2, ("a directory is made", Simulation::make_directory)),
     (2, ("something is moved", Simulation::rename)),
     (2, ("two names change places", Simulation::exchange)),
@@ -343,6 +344,12 @@ impl Simulation {
         let path = self.anything();
         self.say(format_args!("  {path}"));
         self.node.remove(path);
+    }
+
+    fn link(&mut self) {
+        let (from, to) = (self.path(), self.path());
+        self.say(format_args!("  {from} = {to}"));
+        self.node.link(from, to);
     }
 
     fn make_directory(&mut self) {
@@ -554,19 +561,23 @@ impl Simulation {
             .sockets()
             .filter(|(path, _)| !is_hidden(path))
             .collect();
-        let desired: BTreeMap<_, _> = manager
-            .desired()
-            .iter()
-            .map(|(path, socket)| (&**path, socket.identity))
-            .collect();
-        assert_eq!(desired, there, "what is desired is what is there");
+        let mut known = BTreeSet::new();
+        for (path, socket) in manager.desired().iter() {
+            let place = manager.place_of(path).expect("it is desired");
+            let at_place = there.get(&*place).copied();
+            assert_eq!(at_place, Some(socket.identity), "{path:?} is at {place:?}");
+            assert!(known.insert(socket.identity), "{path:?} is known once");
+            let plugin = manager.actual().get(path);
+            let health = plugin.map(|it| it.health.down_since);
+            assert_eq!(health, Some(None), "{path:?} is up");
+        }
+        let all: BTreeSet<Identity> = there.values().copied().collect();
+        assert_eq!(known, all, "what is desired is what is there");
         let left = plan(manager.desired(), manager.actual());
         assert_eq!(left, [], "nothing is left to do");
         for path in there.into_keys() {
             let told = self.node.world.told_by(path);
             assert_eq!(told, Some((true, "")), "{path:?} believes it is registered");
-            let health = manager.actual().get(path).map(|it| it.health.down_since);
-            assert_eq!(health, Some(None), "{path:?} is up");
         }
     }
 

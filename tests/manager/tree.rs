@@ -61,6 +61,14 @@ impl Tree {
         self.nodes.contains_key(path)
     }
 
+    /// The socket at the path.
+    pub(crate) fn socket(&self, path: &Path) -> Option<Identity> {
+        match self.nodes.get(path)? {
+            Node::Socket(identity) => Some(*identity),
+            Node::Directory(_) => None,
+        }
+    }
+
     /// The sockets that there are, by path.
     pub(crate) fn sockets(&self) -> impl Iterator<Item = (&Path, Identity)> {
         self.nodes.iter().filter_map(|(path, node)| match node {

@@ -25,7 +25,12 @@ pub(crate) struct World {
     pub(crate) manager: Manager,
     pub(crate) now: Time,
     pub(crate) handler: Log,
-    sockets: BTreeMap<Arc<Path>, Listener>,
+    /// Which socket is at each path: several paths may lead to one.
+    sockets: BTreeMap<Arc<Path>, Identity>,
+    /// The plugin behind each socket; none: nobody listens.
+    plugins: BTreeMap<Identity, Option<Script>>,
+    /// The paths that the manager was told of, and the socket there.
+    noticed: BTreeMap<Arc<Path>, Identity>,
     links: BTreeMap<LinkId, Connection>,
     /// What is on its way to the manager, in order for each connection.
     in_flight: BTreeMap<LinkId, VecDeque<Delivery>>,
@@ -50,14 +55,6 @@ pub(crate) struct World {
     pub(crate) killed: Vec<EffectId>,
     /// How many connections were dialled to each path.
     pub(crate) dials: BTreeMap<Arc<Path>, usize>,
-}
-
-/// What is at a path.
-#[derive(Debug)]
-pub(crate) struct Listener {
-    pub(crate) identity: Identity,
-    /// The plugin behind it; none: nobody listens.
-    pub(crate) plugin: Option<Script>,
 }
 
 #[derive(Debug)]
@@ -94,6 +91,8 @@ impl World {
             now: Time::ZERO,
             handler: Log::default(),
             sockets: BTreeMap::new(),
+            plugins: BTreeMap::new(),
+            noticed: BTreeMap::new(),
             links: BTreeMap::new(),
             in_flight: BTreeMap::new(),
             hung_up: BTreeSet::new(),
@@ -127,22 +126,57 @@ impl World {
             inode: self.last_inode,
             born: (0, 0),
         };
-        let listener = Listener {
-            identity,
-            plugin: plugin.into(),
-        };
-        self.sockets.insert(Path::new(path).into(), listener);
+        self.plugins.insert(identity, plugin.into());
+        self.sockets.insert(Path::new(path).into(), identity);
         identity
+    }
+
+    /// Another path leads to a socket, and nobody notices yet.
+    pub(crate) fn link(&mut self, from: &str, to: &str) {
+        let identity = self.sockets[Path::new(from)];
+        self.sockets.insert(Path::new(to).into(), identity);
+    }
+
+    fn identity(&self, path: &Path) -> Option<Identity> {
+        self.sockets.get(path).copied()
+    }
+
+    fn listener(&self, path: &Path) -> Option<&Script> {
+        let identity = self.sockets.get(path)?;
+        self.plugins.get(identity)?.as_ref()
     }
 
     /// The watch reports what is at the path.
     pub(crate) fn notice(&mut self, path: &str) {
         let path: Arc<Path> = Path::new(path).into();
-        let input = match self.sockets.get(&path) {
-            Some(listener) => Input::Found {
-                path,
-                identity: listener.identity,
-            },
+        self.notice_as(path, false);
+    }
+
+    /// The watch reports a symbolic link at the path.
+    pub(crate) fn notice_link(&mut self, path: &str) {
+        self.notice_as(Path::new(path).into(), true);
+    }
+
+    fn notice_as(&mut self, path: Arc<Path>, is_link: bool) {
+        self.noticed.remove(&path);
+        let input = match self.identity(&path) {
+            Some(identity) => {
+                let is_alias = self.noticed.values().any(|it| *it == identity);
+                self.noticed.insert(path.clone(), identity);
+                if is_alias {
+                    Input::Alias {
+                        path,
+                        identity,
+                        is_link,
+                    }
+                } else {
+                    Input::Found {
+                        path,
+                        identity,
+                        is_link,
+                    }
+                }
+            }
             None => Input::Lost { path },
         };
         self.manager.handle_input(input, self.now);
@@ -167,7 +201,7 @@ impl World {
             .into_iter()
             .partition(|(path, _)| path.starts_with(from));
         self.sockets = stay;
-        let moved: BTreeMap<Arc<Path>, Listener> = moved;
+        let moved: BTreeMap<Arc<Path>, Identity> = moved;
         let Some(to) = to else { return };
         for (path, listener) in moved {
             let rest = path.strip_prefix(from).expect("it is below");
@@ -190,22 +224,19 @@ impl World {
 
     /// What the plugin at the path was told last.
     pub(crate) fn told_by(&self, path: &Path) -> Option<(bool, &str)> {
-        self.sockets.get(path)?.plugin.as_ref()?.last_told()
+        self.listener(path)?.last_told()
     }
 
     /// Whoever is behind the path behaves from now on.
     pub(crate) fn behave(&mut self, path: &str) {
-        if let Some(listener) = self.sockets.get_mut(Path::new(path)) {
-            let name = listener
-                .plugin
-                .as_ref()
-                .map_or("late", |plugin| &plugin.info.name);
+        let identity = self.identity(Path::new(path));
+        if let Some(plugin) = identity.and_then(|it| self.plugins.get_mut(&it)) {
+            let name = plugin.as_ref().map_or("late", |plugin| &plugin.info.name);
             let name = if name.is_empty() { "named" } else { name };
-            let told = listener
-                .plugin
+            let told = plugin
                 .as_ref()
                 .map_or_else(Vec::new, |plugin| plugin.told.clone());
-            listener.plugin = Some(Script {
+            *plugin = Some(Script {
                 told,
                 ..Script::good("CSIPlugin", name)
             });
@@ -214,19 +245,15 @@ impl World {
 
     /// The plugin behind the socket at `path`.
     pub(crate) fn plugin(&mut self, path: &str) -> &mut Script {
-        let listener = self
-            .sockets
-            .get_mut(Path::new(path))
-            .expect("there is a socket");
-        listener.plugin.as_mut().expect("there is a plugin")
+        let identity = self.identity(Path::new(path)).expect("there is a socket");
+        let plugin = self.plugins.get_mut(&identity).and_then(Option::as_mut);
+        plugin.expect("there is a plugin")
     }
 
     /// Somebody begins to listen on the socket at `path`.
     pub(crate) fn listen(&mut self, path: &str, plugin: Script) {
-        self.sockets
-            .get_mut(Path::new(path))
-            .expect("there is a socket")
-            .plugin = Some(plugin);
+        let identity = self.identity(Path::new(path)).expect("there is a socket");
+        self.plugins.insert(identity, Some(plugin));
     }
 
     /// Does what the manager wants, until it wants nothing more at this moment.
@@ -297,8 +324,8 @@ impl World {
     /// The process behind the socket at `path` removes its socket and ends, and only the end of the
     /// process is noticed yet.
     pub(crate) fn kill_and_remove(&mut self, path: &str) {
-        let listener = self.sockets.remove(Path::new(path));
-        let identity = listener.expect("there is a socket").identity;
+        let identity = self.sockets.remove(Path::new(path));
+        let identity = identity.expect("there is a socket");
         let of_it = self.guards.iter().filter(|(_, guard)| **guard == identity);
         for link in of_it.map(|(link, _)| *link).collect::<Vec<_>>() {
             self.guards.remove(&link);
@@ -319,11 +346,10 @@ impl World {
 
     /// The process behind the socket at `path` is killed: its socket stays.
     pub(crate) fn kill(&mut self, path: &str) {
-        let Some(listener) = self.sockets.get_mut(Path::new(path)) else {
+        let Some(identity) = self.identity(Path::new(path)) else {
             return;
         };
-        listener.plugin = None;
-        let identity = listener.identity;
+        self.plugins.insert(identity, None);
         let of_it = |guard: &Identity| *guard == identity;
         let guards: Vec<_> = self
             .guards
@@ -474,17 +500,14 @@ impl World {
     }
 
     fn dialled(&mut self, link: LinkId, path: Arc<Path>, wanted: Option<Identity>) {
-        let connected = match self.sockets.get(&path) {
+        let connected = match (self.identity(&path), self.listener(&path)) {
             _ if !self.has_descriptors => Err(DialError::NoDescriptors),
-            None => Err(DialError::Gone),
-            Some(there) if wanted.is_some_and(|wanted| wanted != there.identity) => {
+            (None, _) => Err(DialError::Gone),
+            (Some(there), _) if wanted.is_some_and(|wanted| wanted != there) => {
                 Err(DialError::Replaced)
             }
-            Some(Listener { plugin: None, .. }) => Err(DialError::Refused),
-            Some(Listener {
-                identity,
-                plugin: Some(plugin),
-            }) => Ok((*identity, plugin.uid)),
+            (Some(_), None) => Err(DialError::Refused),
+            (Some(identity), Some(plugin)) => Ok((identity, plugin.uid)),
         };
         let input = match connected {
             Err(error) => Input::DialFailed { link, error },
@@ -511,11 +534,9 @@ impl World {
         let Some(connection) = self.links.get_mut(&link).filter(|link| link.is_open) else {
             return;
         };
-        let listener = self.sockets.get_mut(&connection.path);
-        let Some(plugin) = listener
-            .filter(|listener| listener.identity == connection.identity)
-            .and_then(|listener| listener.plugin.as_mut())
-        else {
+        let is_there = self.sockets.values().any(|it| *it == connection.identity);
+        let plugin = self.plugins.get_mut(&connection.identity);
+        let Some(plugin) = plugin.and_then(Option::as_mut).filter(|_| is_there) else {
             return;
         };
         let reaction = connection.serving.read(plugin, &bytes);

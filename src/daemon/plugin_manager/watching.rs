@@ -89,9 +89,29 @@ impl PluginManager {
                         .handle_input(watch::Input::Looked { path, kind }, now);
                 }
                 watch::Output::Unwatch { watch } => self.inotify.unwatch(watch),
-                watch::Output::Found { path, identity } => {
-                    self.manager
-                        .handle_input(manager::Input::Found { path, identity }, now);
+                watch::Output::Found {
+                    path,
+                    identity,
+                    is_link,
+                } => {
+                    let found = manager::Input::Found {
+                        path,
+                        identity,
+                        is_link,
+                    };
+                    self.manager.handle_input(found, now);
+                }
+                watch::Output::Alias {
+                    path,
+                    identity,
+                    is_link,
+                } => {
+                    let alias = manager::Input::Alias {
+                        path,
+                        identity,
+                        is_link,
+                    };
+                    self.manager.handle_input(alias, now);
                 }
                 watch::Output::Lost { path } => {
                     self.manager

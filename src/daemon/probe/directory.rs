@@ -44,7 +44,7 @@ impl Sockets {
             match entry.kind {
                 _ if is_hidden(&entry.name) => {}
                 // The probe says why it cannot be examined.
-                Kind::Socket(_) | Kind::Unknown => self.paths.push(path),
+                Kind::Socket(_) | Kind::Link(_) | Kind::Unknown => self.paths.push(path),
                 Kind::Directory if depth < MAX_TREE_DEPTH => self.add_from(&path, depth + 1),
                 Kind::Directory | Kind::Other => {}
             }

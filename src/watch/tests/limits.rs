@@ -22,7 +22,8 @@ impl Timeline {
     fn count(&mut self) -> (usize, usize) {
         let (mut found, mut lost) = (0, 0);
         while let Some(output) = self.watch.poll_output() {
-            found += usize::from(matches!(output, Output::Found { .. }));
+            let is_found = matches!(output, Output::Found { .. } | Output::Alias { .. });
+            found += usize::from(is_found);
             lost += usize::from(matches!(output, Output::Lost { .. }));
         }
         (found, lost)
@@ -61,7 +62,7 @@ fn of_many_links_to_one_socket_a_few_are_followed_and_the_others_take_no_places(
     let mut found = 0;
     while let Some(output) = t.watch.poll_output() {
         match output {
-            Output::Found { .. } => found += 1,
+            Output::Found { .. } | Output::Alias { .. } => found += 1,
             other => assert_eq!(
                 describe(&other),
                 "/p/sub: more than 16 links lead to a plugin socket; the rest is ignored"
@@ -84,7 +85,7 @@ fn of_many_links_to_one_socket_a_few_are_followed_and_the_others_take_no_places(
         2,
         &[&links[1..17], &[("later", socket(2))]].concat(),
     );
-    t.expect(&["found /p/sub/000016 #1", "/p/sub: recovered"]);
+    t.expect(&["alias /p/sub/000016 #1", "/p/sub: recovered"]);
     t.expect_rest();
 }
 
@@ -186,7 +187,7 @@ fn sockets_that_made_room_do_not_take_the_places_of_those_that_are_listed_after_
         t.scan("/p/sub", Ok(WatchId(2)), Ok(sockets(1..MOST_BELOW + 101)));
         let mut found = Vec::new();
         while let Some(output) = t.watch.poll_output() {
-            if let Output::Found { path, identity } = output {
+            if let Output::Found { path, identity, .. } = output {
                 found.push((path, identity.inode));
             }
         }
@@ -220,7 +221,7 @@ fn when_all_places_are_taken_a_refused_socket_makes_room_wherever_it_is() {
     t.look("/p/late", socket(100_001));
     t.expect(&[&format!("/p: {}", Problem::TooManySockets)]);
     t.look("/p/link", socket(1));
-    t.expect(&["found /p/link #1"]);
+    t.expect(&["alias /p/link #1"]);
     t.refused("/p/c/008200", true);
     t.look("/p/late", socket(100_001));
     // That it is scanned again, for the same reason as the directory above it, is told once.

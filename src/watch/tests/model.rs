@@ -100,6 +100,17 @@ impl World {
         self.appeared(name);
     }
 
+    /// A hard link to what is at a name is made at another one.
+    fn link(&mut self, from: &str, to: &'static str) {
+        if let (Some(kind @ Kind::Socket(_)), false) = (
+            self.entries.get(from).copied(),
+            self.entries.contains_key(to),
+        ) {
+            self.entries.insert(to, kind);
+            self.appeared(to);
+        }
+    }
+
     /// Two names change places; either may be missing.
     fn exchange(&mut self, a: &'static str, b: &'static str) {
         let entries = (self.entries.remove(a), self.entries.remove(b));
@@ -119,8 +130,9 @@ impl World {
 
     fn happen(&mut self) {
         let (a, b) = (self.name(), self.name());
-        match self.pick(5) {
+        match self.pick(6) {
             0 => self.remove(a),
+            5 => self.link(a, b),
             1 => self.create(a, true),
             2 | 3 => self.create(a, false),
             _ if a != b => self.exchange(a, b),
@@ -199,9 +211,19 @@ impl World {
                 self.watches.retain(|_, it| *it != watch.0);
                 self.events.push_back(Event::Unwatched { watch });
             }
-            Output::Found { path, identity } => {
-                self.found
-                    .insert(path.display().to_string(), identity.inode);
+            Output::Found { path, identity, .. } => {
+                let path = path.display().to_string();
+                let is_other =
+                    |(it, inode): (&String, &u64)| *it != path && *inode == identity.inode;
+                assert!(!self.found.iter().any(is_other), "{path} is an alias");
+                self.found.insert(path, identity.inode);
+            }
+            Output::Alias { path, identity, .. } => {
+                let path = path.display().to_string();
+                let is_other =
+                    |(it, inode): (&String, &u64)| *it != path && *inode == identity.inode;
+                assert!(self.found.iter().any(is_other), "{path} is not an alias");
+                self.found.insert(path, identity.inode);
             }
             Output::Lost { path } => {
                 self.found.remove(path.to_str().unwrap());

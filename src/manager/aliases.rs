@@ -1,0 +1,366 @@
+//! Sockets to which several paths lead: hard links and symbolic links to one socket.
+//!
+//! Pure. One socket is one plugin, however many paths lead to it. It is known under one of them,
+//! its key, and is dialled and registered through that path alone; the others are its aliases,
+//! which are neither dialled nor told anything.
+//!
+//! - As long as nothing has come of a socket, a better path becomes its key, once: the socket
+//!   itself goes before a symbolic link to it, a path with fewer components before a longer one.
+//! - When the key is removed, the best alias becomes the key: what was seen at two paths for less
+//!   than [`RENAME_TIME`] was renamed. After that, a plugin that is registered, or is being
+//!   registered, stays what it is instead: handlers, programs and the state file know the plugin by
+//!   its key, which from now on is a name only, and the best alias is dialled in its place.
+//! - When another socket takes the key, the plugin of the first one is deregistered, as without
+//!   aliases. What is left of that socket is found under its best alias, and waits for a moment:
+//!   the plugin that was started anew goes first.
+//! - A plugin whose key was removed and that does not answer any more has ended, and is
+//!   deregistered, whatever is done with plugins that are down.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::by_path::ByPath;
+use super::{Manager, Output};
+use crate::config::RENAME_TIME;
+use crate::escape;
+use crate::handler::Plugin;
+use crate::time::Time;
+use crate::watch::Identity;
+
+/// The sockets that have, or had, aliases.
+#[derive(Debug, Default)]
+pub(super) struct Aliases {
+    names: BTreeMap<Identity, Names>,
+    /// Which socket each alias leads to.
+    identities: ByPath<Identity>,
+}
+
+/// The paths that lead to one socket. They are kept until the last one is lost, so that a link that
+/// is made and removed all the time has its socket searched for once.
+#[derive(Debug)]
+struct Names {
+    /// The path under which it is known.
+    key: Arc<Path>,
+    /// Whether that path leads to it.
+    is_at_key: bool,
+    /// Whether it was known under another path before.
+    is_renamed: bool,
+    /// All other paths, the best one first.
+    aliases: Vec<Alias>,
+}
+
+/// A path that leads to a socket: the better one is the smaller one.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Alias {
+    is_link: bool,
+    depth: usize,
+    path: Arc<Path>,
+    since: Time,
+}
+
+impl Alias {
+    fn new(path: Arc<Path>, is_link: bool, since: Time) -> Self {
+        Self {
+            is_link,
+            depth: path.components().count(),
+            path,
+            since,
+        }
+    }
+}
+
+impl Aliases {
+    fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// Returns the path that leads to a socket, if its key does not.
+    fn instead_of_key(&self, identity: Identity) -> Option<&Arc<Path>> {
+        if self.is_empty() {
+            return None;
+        }
+        let names = self.names.get(&identity).filter(|it| !it.is_at_key)?;
+        names.aliases.first().map(|alias| &alias.path)
+    }
+
+    fn add(&mut self, identity: Identity, alias: Alias) {
+        let Some(names) = self.names.get_mut(&identity) else {
+            return;
+        };
+        self.identities.insert(alias.path.clone(), identity);
+        let place = names.aliases.partition_point(|it| *it < alias);
+        names.aliases.insert(place, alias);
+    }
+
+    /// Forgets an alias. Returns the key of its socket if no path leads to that any more.
+    fn remove(&mut self, path: &Path, identity: Identity) -> Option<Arc<Path>> {
+        self.identities.remove(path);
+        let names = self.names.get_mut(&identity)?;
+        let is_this = |it: &Alias| it.path.as_os_str() == path.as_os_str();
+        names.aliases.retain(|it| !is_this(it));
+        if names.is_at_key || !names.aliases.is_empty() {
+            return None;
+        }
+        self.names.remove(&identity).map(|names| names.key)
+    }
+
+    /// Takes out the best alias of a socket.
+    fn take_best(&mut self, identity: Identity) -> Option<Alias> {
+        let names = self.names.get_mut(&identity)?;
+        let best = (!names.aliases.is_empty()).then(|| names.aliases.remove(0))?;
+        self.identities.remove(&best.path);
+        Some(best)
+    }
+
+    fn set_key(&mut self, identity: Identity, key: Arc<Path>) {
+        if let Some(names) = self.names.get_mut(&identity) {
+            (names.key, names.is_at_key, names.is_renamed) = (key, true, true);
+        }
+    }
+}
+
+impl Manager {
+    /// Returns where the socket is that is known under this path: there, or, since that path was
+    /// removed, at another one that leads to the same socket. `None` if no socket is known.
+    pub fn place_of(&self, path: &Path) -> Option<Arc<Path>> {
+        let (path, socket) = self.desired.get_entry(path)?;
+        Some(self.place(path, socket.identity))
+    }
+
+    /// Returns where to dial the socket that is known under this path.
+    pub(super) fn place(&self, path: &Arc<Path>, identity: Identity) -> Arc<Path> {
+        let place = self.aliases.instead_of_key(identity);
+        place.unwrap_or(path).clone()
+    }
+
+    /// Returns where to dial a plugin's endpoint: it may be a registration socket.
+    pub(super) fn endpoint_place(&self, endpoint: &Path) -> Arc<Path> {
+        if !self.aliases.is_empty() {
+            let socket = self.desired.get(endpoint);
+            let place = socket.and_then(|it| self.aliases.instead_of_key(it.identity));
+            if let Some(place) = place {
+                return place.clone();
+            }
+        }
+        self.path_map.find(endpoint).into()
+    }
+
+    /// A socket was found, to which no other path leads.
+    pub(super) fn found(&mut self, path: Arc<Path>, identity: Identity, is_link: bool, now: Time) {
+        if self.aliases.is_empty() {
+            return self.found_socket(path, identity, is_link, now);
+        }
+        self.lose_alias(&path, now);
+        let before = self.desired.get(&path).map(|socket| socket.identity);
+        self.found_socket(path, identity, is_link, now);
+        if let Some(before) = before.filter(|before| *before != identity) {
+            self.leave_behind(before, now);
+        }
+    }
+
+    /// Another path leads to a socket that was found.
+    pub(super) fn found_alias(
+        &mut self,
+        path: Arc<Path>,
+        identity: Identity,
+        is_link: bool,
+        now: Time,
+    ) {
+        self.lose_alias(&path, now);
+        match self.desired.get(&path).map(|socket| socket.identity) {
+            Some(known) if known == identity => {
+                if let Some(names) = self.aliases.names.get_mut(&identity) {
+                    names.is_at_key = true;
+                }
+                return;
+            }
+            Some(other) if self.aliases.instead_of_key(other).is_none() => self.lost(&path, now),
+            _ => {}
+        }
+        let Some(key) = self.key_of(identity) else {
+            return self.found(path, identity, is_link, now);
+        };
+        log::debug!(
+            "{}: is another name for {}",
+            escape::path(&path),
+            escape::path(&key)
+        );
+        let before = self.restored.contains(&path);
+        let known = self.recall(&path, identity);
+        let is_free = self.desired.get(&path).is_none() && self.may_rename(&key, identity);
+        let alias = Alias::new(path, is_link, now);
+        if is_free && (known.is_some() || self.is_better(&alias, &key)) {
+            return self.rename(identity, &key, &alias, known, now);
+        }
+        let path = alias.path.clone();
+        self.aliases.add(identity, alias);
+        if before {
+            // Its plugin was registered through this path before a restart.
+            self.forget_known(known, identity);
+            self.touch(path);
+        }
+    }
+
+    /// A path leads to no socket any more.
+    pub(super) fn lost(&mut self, path: &Arc<Path>, now: Time) {
+        if self.aliases.is_empty() || !self.lose_name(path, now) {
+            self.lost_socket(path, now);
+        }
+    }
+
+    /// Forgets one of several paths of a socket. Returns false if the path is not one of several.
+    fn lose_name(&mut self, path: &Arc<Path>, now: Time) -> bool {
+        if self.lose_alias(path, now) {
+            return true;
+        }
+        let Some(identity) = self.desired.get(path).map(|socket| socket.identity) else {
+            return false;
+        };
+        let Some(names) = self.aliases.names.get_mut(&identity) else {
+            return false;
+        };
+        if !std::mem::replace(&mut names.is_at_key, false) {
+            return true; // It was removed before.
+        }
+        let Some(best) = names.aliases.first().cloned() else {
+            self.aliases.names.remove(&identity);
+            return false;
+        };
+        let is_new = |alias: &Alias| now < alias.since + RENAME_TIME;
+        let is_renamed = names.aliases.iter().all(is_new);
+        if is_renamed || !self.actual.holds(path, identity) {
+            self.aliases.take_best(identity);
+            self.aliases.set_key(identity, best.path.clone());
+            self.lost_socket(path, now);
+            self.found(best.path, identity, best.is_link, now);
+            return true;
+        }
+        log::info!(
+            "{}: removed; its plugin stays registered, because {} leads to the same socket",
+            escape::path(path),
+            escape::path(&best.path)
+        );
+        if best.is_link {
+            // What it leads to may be removed, too: no event tells.
+            let path = best.path;
+            self.outputs.push_back(Output::Examine { path });
+        }
+        true
+    }
+
+    /// Forgets a path if it is an alias, and its socket if that was the last path. Returns whether
+    /// it is an alias.
+    fn lose_alias(&mut self, path: &Path, now: Time) -> bool {
+        let Some(identity) = self.aliases.identities.get(path).copied() else {
+            return false;
+        };
+        if let Some(key) = self.aliases.remove(path, identity) {
+            self.lost_socket(&key, now);
+        }
+        true
+    }
+
+    /// The key of a socket is another socket's, or is given up: what is left of the socket is found
+    /// under its best alias.
+    fn leave_behind(&mut self, identity: Identity, now: Time) {
+        let Some(best) = self.aliases.take_best(identity) else {
+            self.aliases.names.remove(&identity);
+            return;
+        };
+        let path = best.path;
+        self.aliases.set_key(identity, path.clone());
+        self.found(path.clone(), identity, best.is_link, now);
+        if let Some(socket) = self.desired.get_mut(&path) {
+            socket.backoff.fail(now);
+        }
+    }
+
+    /// Returns whether the key of a socket leads to another socket now, or to none.
+    pub(super) fn is_key_removed(&self, identity: Identity) -> bool {
+        self.aliases.instead_of_key(identity).is_some()
+    }
+
+    /// The plugin whose key was removed has ended: it is deregistered, and what is left of its
+    /// socket is found under its best alias.
+    pub(super) fn give_up_key(&mut self, key: &Arc<Path>, identity: Identity, now: Time) {
+        self.lost_socket(key, now);
+        self.leave_behind(identity, now);
+    }
+
+    /// What must hold whenever the manager is at rest.
+    pub(super) fn check_aliases(&self) {
+        let mut count = 0;
+        for (identity, names) in &self.aliases.names {
+            let socket = self.desired.get(&names.key).map(|it| it.identity);
+            assert_eq!(socket, Some(*identity), "{names:?}");
+            assert!(names.is_at_key || !names.aliases.is_empty(), "{names:?}");
+            assert!(names.aliases.is_sorted(), "{names:?}");
+            for alias in &names.aliases {
+                let of = self.aliases.identities.get(&alias.path);
+                assert_eq!(of, Some(identity), "{alias:?}");
+            }
+            count += names.aliases.len();
+        }
+        assert_eq!(count, self.aliases.identities.len());
+    }
+
+    /// Returns the key of a socket, which is kept from now on.
+    fn key_of(&mut self, identity: Identity) -> Option<Arc<Path>> {
+        if let Some(names) = self.aliases.names.get(&identity) {
+            return Some(names.key.clone());
+        }
+        let mut sockets = self.desired.iter();
+        let (key, _) = sockets.find(|(_, socket)| socket.identity == identity)?;
+        let key = key.clone();
+        let names = Names {
+            key: key.clone(),
+            is_at_key: true,
+            is_renamed: false,
+            aliases: Vec::new(),
+        };
+        self.aliases.names.insert(identity, names);
+        Some(key)
+    }
+
+    /// Returns whether nothing has come of a socket yet, and its key is the one that it was found
+    /// under.
+    fn may_rename(&self, key: &Path, identity: Identity) -> bool {
+        let names = self.aliases.names.get(&identity);
+        let socket = self.desired.get(key);
+        let is_new = socket.is_some_and(|socket| {
+            socket.attempts <= 1 && socket.last_failure.is_none() && socket.known.is_none()
+        });
+        let running = self.operations.at(key);
+        is_new
+            && names.is_some_and(|names| names.is_at_key && !names.is_renamed)
+            && running.is_none_or(|running| !running.operation.is_committed())
+            && self.actual.get(key).is_none()
+    }
+
+    fn is_better(&self, alias: &Alias, key: &Arc<Path>) -> bool {
+        let is_link = self.desired.get(key).is_some_and(|socket| socket.is_link);
+        *alias < Alias::new(key.clone(), is_link, alias.since)
+    }
+
+    /// Makes an alias the key of a socket, and its key an alias. Exactly the plugin `known` was
+    /// registered through the alias before a restart.
+    fn rename(
+        &mut self,
+        identity: Identity,
+        key: &Arc<Path>,
+        alias: &Alias,
+        known: Option<Arc<Plugin>>,
+        now: Time,
+    ) {
+        let was_link = self.desired.get(key).is_some_and(|socket| socket.is_link);
+        self.lost_socket(key, now);
+        self.aliases.set_key(identity, alias.path.clone());
+        self.aliases
+            .add(identity, Alias::new(key.clone(), was_link, now));
+        self.found_socket(alias.path.clone(), identity, alias.is_link, now);
+        if let Some(known) = known {
+            self.desired.set_known(&alias.path, known);
+        }
+    }
+}
