@@ -16,8 +16,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::{
-    Child, Entry, HIDDEN, Kind, Listing, OTHER, Output, Problem, Report, Rest, Watch, WatchId,
-    is_hidden,
+    Child, Children, Entry, HIDDEN, Kind, Listing, OTHER, Output, Problem, Report, Rest, Watch,
+    WatchId, is_hidden,
 };
 use crate::time::Time;
 use crate::{config, escape};
@@ -368,7 +368,20 @@ impl Watch {
             self.outputs.push_back(Output::Unwatch { watch: old });
             self.rescan_same_as(dir, now);
         }
+        self.rescan_children(dir, now);
         Ok(())
+    }
+
+    /// Scans the known directories in `dir`: another directory is at its path now, and what is in
+    /// that one under the same names are other directories, too.
+    fn rescan_children(&mut self, dir: &Path, now: Time) {
+        let children = self.tree.children(dir).into_iter();
+        let directories = children.flat_map(Children::iter);
+        let directories = directories.filter(|it| matches!(it, Child::Directory { .. }));
+        let paths: Vec<_> = directories.map(|it| Arc::clone(it.path())).collect();
+        for path in paths {
+            self.rescan(path, now);
+        }
     }
 
     /// Scans the directories that were taken for `dir` under another path: it is another one now.

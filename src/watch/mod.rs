@@ -68,7 +68,7 @@ use std::sync::Arc;
 use crate::time::Time;
 use crate::{config, escape};
 
-use self::children::Child;
+use self::children::{Child, Children};
 pub use self::event::{Event, WatchId};
 use self::expected::Expected;
 pub use self::identity::{Entry, Identity, Kind, Listing, Rest};

@@ -189,6 +189,32 @@ fn two_directories_that_changed_places_and_back_before_they_are_scanned_lose_not
 }
 
 #[test]
+fn directories_in_those_that_changed_places_are_scanned_although_they_have_the_same_name() {
+    let mut t = Timeline::scanned(&[("a", Kind::Directory), ("b", Kind::Directory)]);
+    t.scan_ok("/p/a", 2, &[("e", Kind::Directory)]);
+    t.scan_ok("/p/b", 3, &[("e", Kind::Directory)]);
+    t.scan_ok("/p/a/e", 4, &[]);
+    t.scan_ok("/p/b/e", 5, &[]);
+    t.wants();
+    t.later();
+    exchange_directories(&mut t, 2, 3);
+    t.wants();
+    t.look("/p/a", Kind::Directory);
+    t.look("/p/b", Kind::Directory);
+    t.scan_ok("/p/a", 3, &[("e", Kind::Directory)]);
+    t.scan_ok("/p/b", 2, &[("e", Kind::Directory)]);
+    let wanted = t.wants();
+    for scan in ["scan /p/a/e", "scan /p/b/e"] {
+        assert!(wanted.contains(&scan.to_owned()), "{wanted:?}");
+    }
+    t.scan_ok("/p/a/e", 5, &[]);
+    t.scan_ok("/p/b/e", 4, &[]);
+    t.wants();
+    t.appeared(5, "new");
+    t.expect(&["look at /p/a/e/new"]);
+}
+
+#[test]
 fn directories_that_change_places_between_two_scans_end_with_their_own_watches() {
     let mut t = two_directories();
     exchange_directories(&mut t, 2, 3);
