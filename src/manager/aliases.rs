@@ -233,6 +233,7 @@ impl Manager {
             self.aliases.take_best(identity);
             self.aliases.set_key(identity, best.path.clone());
             self.lost_socket(path, now);
+            self.examine_link(&best);
             self.found(best.path, identity, best.is_link, now);
             return true;
         }
@@ -241,12 +242,17 @@ impl Manager {
             escape::path(path),
             escape::path(&best.path)
         );
-        if best.is_link {
-            // What it leads to may be removed, too: no event tells.
-            let path = best.path;
+        self.examine_link(&best);
+        true
+    }
+
+    /// Has a symbolic link examined again: it may lead to the path that was removed, or to another
+    /// socket by now, and no event tells.
+    fn examine_link(&mut self, alias: &Alias) {
+        if alias.is_link {
+            let path = alias.path.clone();
             self.outputs.push_back(Output::Examine { path });
         }
-        true
     }
 
     /// Forgets a path if it is an alias, and its socket if that was the last path. Returns whether
@@ -268,8 +274,9 @@ impl Manager {
             self.aliases.names.remove(&identity);
             return;
         };
-        let path = best.path;
+        let path = best.path.clone();
         self.aliases.set_key(identity, path.clone());
+        self.examine_link(&best);
         self.found(path.clone(), identity, best.is_link, now);
         if let Some(socket) = self.desired.get_mut(&path) {
             socket.backoff.fail(now);

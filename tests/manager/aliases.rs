@@ -234,6 +234,25 @@ fn the_symbolic_link_that_is_left_is_examined_again() {
     assert_eq!(world.examined, [Path::new(OTHER).into()]);
     world.vanish(OTHER);
     assert_eq!(world.told(), "validate a, register a, deregister a");
+
+    // When its socket is replaced, it leads to the other one, and is not dialled for the old one.
+    world.examined.clear();
+    world.appear(SOCKET, plugin("b"));
+    world.link(SOCKET, OTHER);
+    world.notice_link(OTHER);
+    world.create(SOCKET, plugin("c"));
+    world.notice(SOCKET);
+    world.run();
+    assert_eq!(world.examined, [Path::new(OTHER).into()]);
+    world.link(SOCKET, OTHER);
+    world.notice_link(OTHER);
+    world.advance(BACKOFF_INITIAL * 2);
+    let told = "validate b, register b, deregister b, validate c, register c";
+    assert_eq!(
+        (world.told().as_str(), keys(&world)),
+        (told, vec![SOCKET.to_owned()])
+    );
+    assert_eq!(dials(&world, OTHER), 0);
 }
 
 #[test]
