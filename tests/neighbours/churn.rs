@@ -115,7 +115,7 @@ fn an_attack_that_fails_from_the_start_is_not_a_row() {
 
 /// Does something every [`INTERVAL`] until it is over, or the directory has gone with the daemon;
 /// at least [`LEAST_ACTS`] times, or it was no attack.
-fn until(over: &AtomicBool, mut act: impl FnMut() -> io::Result<()>) {
+pub(crate) fn until(over: &AtomicBool, mut act: impl FnMut() -> io::Result<()>) {
     let clock = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC).unwrap();
     let every = Expiration::Interval(TimeSpec::from_duration(INTERVAL));
     clock.set(every, TimerSetTimeFlags::empty()).unwrap();

@@ -16,8 +16,10 @@ mod clocks;
 mod daemon;
 mod descriptors;
 mod honest;
+mod hung;
 #[path = "../support/inside.rs"]
 mod inside;
+mod links;
 mod lock;
 mod log;
 mod mounts;

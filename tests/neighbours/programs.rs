@@ -22,11 +22,11 @@ use crate::skip::programs_can_be_trusted_or_skip;
 use crate::until::Steps;
 
 /// A program for the type `Hooked`, in a directory of its own.
-struct Hook(TempDir);
+pub(crate) struct Hook(TempDir);
 
 impl Hook {
     /// The program is this script, in which `$OUT` is its directory.
-    fn new(script: &str) -> Self {
+    pub(crate) fn new(script: &str) -> Self {
         let hook = Self(tempfile::tempdir().unwrap());
         let script = format!("#!/bin/sh\nOUT={}\n{script}\n", hook.0.path().display());
         // By way of another process: while this one has it open, it could not be run.
@@ -42,7 +42,7 @@ impl Hook {
         self.0.path().join("hook")
     }
 
-    fn options(&self) -> [OsString; 2] {
+    pub(crate) fn options(&self) -> [OsString; 2] {
         [
             "--exec".into(),
             format!("Hooked={}", self.program().display()).into(),

@@ -258,7 +258,7 @@ const MAX_TURN: Duration = Duration::from_millis(5);
 /// `make neighbours` holds the binary that ships to the limits, on a machine that does nothing
 /// else. Everywhere else a machine that hesitates is not to be taken for a daemon that does: there,
 /// these tests notice what makes the daemon deaf, which was a matter of seconds.
-fn leniency() -> u32 {
+pub(crate) fn leniency() -> u32 {
     let is_shipped = env::var_os("PLUGIND_BINARY").is_some() || !cfg!(debug_assertions);
     match (is_measured(), is_shipped) {
         (true, _) => 1,

@@ -140,6 +140,11 @@ impl Plugin {
         told.expect("the plugin is told how its registration ended")
     }
 
+    /// The method that was called next, if one was called already.
+    pub(crate) fn try_asked(&self) -> Option<String> {
+        self.asked.try_recv().ok()
+    }
+
     /// Waits until somebody calls this method.
     pub(crate) fn until_asked(&self, method: &str) {
         while self.asked.recv_timeout(PATIENCE).expect("a call") != method {}
