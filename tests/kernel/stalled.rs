@@ -16,7 +16,7 @@ use rustix::fs::symlinkat;
 use crate::inside::inside;
 use crate::node::{Node, watching};
 use crate::plugin::Plugin;
-use crate::skip::skip;
+use crate::skip::fuse_can_be_opened_or_skip;
 
 /// A node with the built-in handlers, which ask plugins by their endpoints.
 fn node_that_asks_endpoints() -> Node {
@@ -34,8 +34,8 @@ fn node_that_asks_endpoints() -> Node {
 /// Runs a test that may use these directories, each of which is to be a mount that does not answer.
 #[track_caller]
 fn stalled(test: &str, body: impl FnOnce()) {
-    if !Path::new("/dev/fuse").exists() {
-        return skip("FUSE is not available");
+    if !fuse_can_be_opened_or_skip() {
+        return;
     }
     // The mount answers with an error when the last descriptor of its connection is closed, so it
     // is left to the test. The other one is for a mount that the test makes.

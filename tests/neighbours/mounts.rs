@@ -9,12 +9,12 @@ use std::sync::atomic::Ordering;
 use crate::inside::{inside, is_inside};
 use crate::plugin::Plugin;
 use crate::row::{Row, alone};
-use crate::skip::skip;
+use crate::skip::fuse_can_be_opened_or_skip;
 
 #[test]
 fn links_and_endpoints_on_a_mount_that_does_not_answer_are_withstood() {
-    if !Path::new("/dev/fuse").exists() {
-        return skip("FUSE is not available");
+    if !fuse_can_be_opened_or_skip() {
+        return;
     }
     let name = "mounts::links_and_endpoints_on_a_mount_that_does_not_answer_are_withstood";
     let _alone = (!is_inside(name)).then(alone);

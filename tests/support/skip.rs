@@ -9,9 +9,9 @@ use std::{env, thread};
 
 /// Reports that the running test is skipped for this reason; the test returns then.
 ///
-/// `make test` counts what is skipped in its last line. A reason that ends with "is not installed"
-/// or "is not in this copy of the source" is accepted everywhere; any other one fails in CI on a
-/// machine that allows user namespaces.
+/// `make test` counts what is skipped in its last line. A reason that ends with "is not installed",
+/// "cannot be opened" or "is not in this copy of the source" is accepted everywhere; any other one
+/// fails in CI on a machine that allows user namespaces.
 pub(crate) fn skip(reason: &str) {
     let test = thread::current();
     let test = test.name().unwrap_or("a test");
@@ -35,6 +35,16 @@ pub(crate) fn programs_can_be_trusted_or_skip() -> bool {
         skip("the root directory belongs to a user outside this user namespace");
     }
     trusted
+}
+
+/// Returns whether this user may mount a FUSE file system in a namespace; reports the running test
+/// as skipped if not.
+pub(crate) fn fuse_can_be_opened_or_skip() -> bool {
+    let device = File::options().read(true).write(true).open("/dev/fuse");
+    if device.is_err() {
+        skip("/dev/fuse cannot be opened");
+    }
+    device.is_ok()
 }
 
 /// The environment variable that names the file to which skipped tests are appended.
