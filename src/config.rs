@@ -499,8 +499,9 @@ pub const MAX_TREE_DEPTH: usize = 16;
 /// to the directory can make more.
 pub const MAX_SOCKETS: usize = 16_384;
 
-/// How many links to one socket are followed (kubelet: no limit): a plugin has one, or a few for
-/// several versions of its name.
+/// How many links to one socket are followed in a root, without its directories, and in each
+/// directory right below it (kubelet: no limit): a plugin has one, or a few for several versions of
+/// its name. Those of a neighbour do not count against the plugin's own.
 pub const MAX_LINKS: usize = 16;
 
 /// The longest pause between two scans of a directory that holds more than a limit allows; the

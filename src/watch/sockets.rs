@@ -1,7 +1,7 @@
 //! How many sockets are known, and which of them make room for others.
 //!
 //! Pure. The limits keep a plugin that can make sockets from taking all places:
-//! - A socket counts once, however many links lead to it; [`config::MAX_LINKS`] of them are
+//! - A socket counts once, however many links lead to it; [`config::MAX_LINKS`] in each part are
 //!   followed.
 //! - A directory right below a root, with all that is below it, has a part of the places, and so
 //!   have the sockets in the root itself.
@@ -41,6 +41,8 @@ pub(super) struct Sockets {
 #[derive(Debug, Default)]
 struct Part {
     paths: usize,
+    /// How many paths in it lead to a socket that was known already.
+    links: BTreeMap<Identity, usize>,
     /// The turns of the sockets in it on which nothing listens.
     refused: BTreeSet<u64>,
 }
@@ -55,20 +57,26 @@ impl Sockets {
         identity: Identity,
     ) -> Result<bool, Problem> {
         let links = self.links.get(&identity).copied().unwrap_or(0);
-        let in_part = self.parts.get(top).map_or(0, |part| part.paths);
         let most = if is_root { MOST_IN_ROOT } else { MOST_BELOW };
-        if links >= config::MAX_LINKS {
-            return Err(Problem::TooManyLinks);
-        }
-        if in_part >= most {
-            return Err(Problem::TooManySocketsBelow(most));
+        if let Some(part) = self.parts.get(top) {
+            let links_here = part.links.get(&identity).map_or(1, |more| more + 1);
+            if links > 0 && links_here >= config::MAX_LINKS {
+                return Err(Problem::TooManyLinks);
+            }
+            if part.paths >= most {
+                return Err(Problem::TooManySocketsBelow(most));
+            }
         }
         let is_full = links == 0 && self.links.len() >= config::MAX_SOCKETS;
         if is_full || self.paths >= MOST_PATHS {
             return Err(Problem::TooManySockets);
         }
         *self.links.entry(identity).or_default() += 1;
-        self.parts.entry(Arc::clone(top)).or_default().paths += 1;
+        let part = self.parts.entry(Arc::clone(top)).or_default();
+        part.paths += 1;
+        if links > 0 {
+            *part.links.entry(identity).or_default() += 1;
+        }
         self.paths += 1;
         Ok(links > 0)
     }
@@ -76,21 +84,13 @@ impl Sockets {
     /// Counts a path no longer.
     pub(super) fn remove(&mut self, top: &Path, path: &Path, identity: Identity) {
         self.set_answering(top, path);
-        self.unlink(identity);
+        unlink(&mut self.links, identity);
         self.paths -= 1;
         if let Some(part) = self.parts.get_mut(top) {
             part.paths -= 1;
+            unlink(&mut part.links, identity);
             if part.paths == 0 {
                 self.parts.remove(top);
-            }
-        }
-    }
-
-    fn unlink(&mut self, identity: Identity) {
-        if let Some(links) = self.links.get_mut(&identity) {
-            *links -= 1;
-            if *links == 0 {
-                self.links.remove(&identity);
             }
         }
     }
@@ -179,6 +179,16 @@ impl Sockets {
     #[cfg(test)]
     pub(super) fn links(&self, identity: Identity) -> usize {
         self.links.get(&identity).copied().unwrap_or(0)
+    }
+}
+
+/// Counts one link to a socket less.
+fn unlink(links: &mut BTreeMap<Identity, usize>, identity: Identity) {
+    if let Some(count) = links.get_mut(&identity) {
+        *count -= 1;
+        if *count == 0 {
+            links.remove(&identity);
+        }
     }
 }
 

@@ -90,6 +90,21 @@ fn of_many_links_to_one_socket_a_few_are_followed_and_the_others_take_no_places(
 }
 
 #[test]
+fn links_of_a_neighbour_leave_room_for_the_path_of_the_plugin() {
+    let mut t = Timeline::scanned(&[("evil", Kind::Directory), ("sub", Kind::Directory)]);
+    t.expect(&["scan /p/evil", "scan /p/sub"]);
+    let names: Vec<String> = (0..=config::MAX_LINKS)
+        .map(|n| format!("l{n:02}"))
+        .collect();
+    let links: Vec<_> = names.iter().map(|it| (it.as_str(), socket(1))).collect();
+    t.scan_ok("/p/evil", 2, &links);
+    assert_eq!(t.count(), (config::MAX_LINKS, 0));
+    t.scan_ok("/p/sub", 3, &[("own", socket(1))]);
+    t.expect(&["alias /p/sub/own #1"]);
+    assert_eq!(t.links(1), config::MAX_LINKS + 1);
+}
+
+#[test]
 fn a_socket_renewed_and_renewed_back_is_counted_once() {
     let mut t = Timeline::scanned(&[("a", socket(1)), ("b", socket(2))]);
     for inode in [2, 1, 2, 1] {
