@@ -14,7 +14,7 @@ use std::cell::Cell;
 use frames::{CONTINUATION, DATA, END_HEADERS, Frame, GOAWAY, HEADERS};
 use plugind::grpc::{Client, Event, Incoming, Server};
 use plugind::hpack::Decoder;
-use plugind::http2::{Connection, Event as Happened};
+use plugind::http2::{Connection, Endpoint as _, Event as Happened};
 use plugind::time::Time;
 
 /// What is announced, and its octets.
@@ -57,9 +57,7 @@ fn a_client_allocates_nothing_for_what_a_server_announces() {
         client.unary("/a.B/C", b"", LIMIT, Time::from_millis(1000), Time::ZERO);
         let octets = [Frame::settings(&[]).octets(), octets].concat();
         let peak = peak_of(|| {
-            let room = client.recv_buf();
-            room[..octets.len()].copy_from_slice(&octets);
-            client.received(octets.len(), Time::ZERO);
+            assert_eq!(client.receive_from(&octets, Time::ZERO), octets.len());
             while let Some(Event::Finished { .. } | Event::Message { .. }) =
                 client.poll_event(Time::ZERO)
             {}
@@ -86,9 +84,7 @@ fn a_server_allocates_nothing_for_what_a_client_announces() {
         ];
         let octets = octets.concat();
         let peak = peak_of(|| {
-            let room = server.recv_buf();
-            room[..octets.len()].copy_from_slice(&octets);
-            server.received(octets.len(), Time::ZERO);
+            assert_eq!(server.receive_from(&octets, Time::ZERO), octets.len());
             while let Some(Incoming::Called { .. } | Incoming::Ended { .. }) =
                 server.poll_event(Time::ZERO)
             {}
@@ -119,10 +115,7 @@ fn what_comes_is_held_and_no_more_than_twice() {
     let mut client = Client::new(Time::ZERO);
     client.server_streaming("/a.B/C", b"", LIMIT, None, Time::ZERO);
     let mut say = |mut octets: &[u8]| loop {
-        let room = client.recv_buf();
-        let (now, later) = octets.split_at(octets.len().min(room.len()));
-        room[..now.len()].copy_from_slice(now);
-        client.received(now.len(), Time::ZERO);
+        let later = &octets[client.receive_from(octets, Time::ZERO)..];
         let event = client.poll_event(Time::ZERO);
         client.sent(client.transmit().len(), Time::ZERO);
         if later.is_empty() {
@@ -158,9 +151,7 @@ fn the_memory_that_a_connection_says_it_holds_is_what_it_holds() {
     // An entry for the table, fields, and half of a frame.
     octets.extend(block(b"\x88\x40\x04name\x05value\x40\x04more\x05value"));
     octets.extend(&Frame::new(DATA, 0, 1, [7; 500]).octets()[..300]);
-    let room = connection.recv_buf();
-    room[..octets.len()].copy_from_slice(&octets);
-    connection.received(octets.len(), now);
+    assert_eq!(connection.receive_from(&octets, now), octets.len());
     let event = connection.poll_event(now);
     assert!(matches!(event, Some(Happened::Head { .. })));
     let held = LIVE.get() - before - i64::try_from(octets.capacity()).expect("few");
@@ -193,11 +184,7 @@ fn the_largest_header_blocks_cost_a_small_multiple_of_their_size_and_leave_nothi
         let peak = peak_of(|| {
             let mut rest = &octets[..];
             while !rest.is_empty() {
-                let room = client.recv_buf();
-                let length = room.len().min(rest.len());
-                room[..length].copy_from_slice(&rest[..length]);
-                client.received(length, Time::ZERO);
-                rest = &rest[length..];
+                rest = &rest[client.receive_from(rest, Time::ZERO)..];
                 while let Some(Event::Finished { .. }) = client.poll_event(Time::ZERO) {}
             }
         });

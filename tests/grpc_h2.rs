@@ -8,7 +8,7 @@ use h2::{Reason, RecvStream};
 use http::{HeaderMap, HeaderValue, Request, Response};
 use plugind::config;
 use plugind::grpc::{CallError, CallId, Client, Code, Event, Status};
-use plugind::http2::ConnectionError;
+use plugind::http2::{ConnectionError, Endpoint as _};
 use plugind::time::Time;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
 
@@ -257,10 +257,7 @@ async fn exchange(client: &mut Client, io: &mut DuplexStream, calls: usize) -> O
         tokio::select! {
             read = reading.read(&mut room), if !room.is_empty() => match read.unwrap_or(0) {
                 0 => client.eof(Time::ZERO),
-                octets => {
-                    client.recv_buf()[..octets].copy_from_slice(&room[..octets]);
-                    client.received(octets, Time::ZERO);
-                }
+                octets => _ = client.receive_from(&room[..octets], Time::ZERO),
             },
             written = writing.write(&unsent), if !unsent.is_empty() => match written {
                 Ok(octets) => client.sent(octets, Time::ZERO),

@@ -22,6 +22,7 @@ use bytes::Bytes;
 use h2::client::SendRequest;
 use plugind::config::MAX_CLIENTS;
 use plugind::grpc::{CallError, Code};
+use plugind::http2::Endpoint as _;
 use plugind::proto::csi_v1::{ProbeRequest, identity};
 use plugind::proto::pluginregistration::{InfoRequest, PluginInfo, registration};
 use plugind::proto::v1beta1::{ListAndWatchResponse, device_plugin};

@@ -1,11 +1,14 @@
 //! One connection to a plugin, on which nothing waits.
 //!
-//! Holds no bytes: they are read into, and written from, the buffers of the core.
+//! Holds no bytes: they are read into, and written from, the buffers of an [`Endpoint`].
 
 use std::io::{self, Read as _, Write as _};
 
 use mio::net::UnixStream;
 use nix::sys::socket::{UnixCredentials, getsockopt, sockopt};
+
+use crate::http2::Endpoint;
+use crate::time::Time;
 
 /// A connected socket, and what the loop knows of it.
 #[derive(Debug)]
@@ -24,10 +27,19 @@ pub(super) struct Connection {
 pub(super) enum Moved {
     /// So many bytes, at least one.
     Bytes(usize),
-    /// Nothing, until the loop reports readiness.
+    /// None: there is nothing to move, or no room for it.
+    Nothing,
+    /// None, until the loop reports readiness.
     NotNow,
     /// The peer has closed the connection, or it broke.
     Ended(Option<io::Error>),
+}
+
+impl Moved {
+    /// Returns whether there may be more to do without the loop reporting that.
+    fn is_progress(&self) -> bool {
+        matches!(self, Self::Bytes(_) | Self::Ended(_))
+    }
 }
 
 impl Connection {
@@ -65,13 +77,50 @@ impl Connection {
         self.is_readable
     }
 
-    /// Whether nothing can be written any more.
-    pub(super) fn is_broken(&self) -> bool {
-        self.is_broken
+    /// Writes once and reads once, where that is possible; returns whether it was.
+    pub(super) fn pump(&mut self, end: &mut impl Endpoint, now: Time) -> bool {
+        let is_written = self.write_from(end, now).is_progress();
+        self.read_into(end, usize::MAX, now).is_progress() || is_written
+    }
+
+    /// Writes once what the endpoint has to write.
+    ///
+    /// A connection that broke is no end for it: reading says when that is all.
+    pub(super) fn write_from(&mut self, end: &mut impl Endpoint, now: Time) -> Moved {
+        let bytes = end.transmit();
+        if bytes.is_empty() || self.is_broken {
+            return Moved::Nothing;
+        }
+        let moved = self.write(bytes);
+        if let Moved::Bytes(n) = moved {
+            end.sent(n, now);
+        }
+        moved
+    }
+
+    /// Reads once, at most so many bytes, and tells the endpoint also of the end.
+    pub(super) fn read_into(&mut self, end: &mut impl Endpoint, most: usize, now: Time) -> Moved {
+        if !self.is_readable {
+            return Moved::Nothing;
+        }
+        let room = end.recv_buf();
+        let most = most.min(room.len());
+        let moved = match most {
+            // What waits to be written comes first, unless the peer will never take it.
+            0 if !self.is_broken => Moved::Nothing,
+            0 => Moved::Ended(None),
+            _ => self.read(&mut room[..most]),
+        };
+        match moved {
+            Moved::Bytes(n) => end.received(n, now),
+            Moved::Ended(_) => end.eof(now),
+            Moved::Nothing | Moved::NotNow => {}
+        }
+        moved
     }
 
     /// Reads once. `buffer` is not empty.
-    pub(super) fn read(&mut self, buffer: &mut [u8]) -> Moved {
+    fn read(&mut self, buffer: &mut [u8]) -> Moved {
         match retry(|| self.stream.read(buffer)) {
             Ok(0) => Moved::Ended(None),
             Ok(n) => {
@@ -180,7 +229,7 @@ mod tests {
         theirs.write_all(b"last words").unwrap();
         drop(theirs);
         assert!(matches!(ours.write(b"hello"), Moved::Ended(Some(_))));
-        assert!(ours.is_broken() && ours.is_readable());
+        assert!(ours.is_broken && ours.is_readable());
         let mut buffer = [0; 64];
         assert!(matches!(ours.read(&mut buffer), Moved::Bytes(10)));
         assert!(matches!(ours.read(&mut buffer), Moved::Ended(_)));
@@ -196,7 +245,7 @@ mod tests {
             if !rest.is_empty() {
                 match ours.write(rest) {
                     Moved::Bytes(n) => rest = &rest[n..],
-                    Moved::NotNow => waits += 1,
+                    Moved::Nothing | Moved::NotNow => waits += 1,
                     Moved::Ended(error) => panic!("{error:?}"),
                 }
             }
@@ -204,7 +253,7 @@ mod tests {
             let n = theirs.read(&mut buffer).unwrap();
             heard.extend_from_slice(&buffer[..n]);
         }
-        assert!(heard == octets && !ours.is_broken());
+        assert!(heard == octets && !ours.is_broken);
         assert!(waits > 0, "a megabyte does not fit");
     }
 

@@ -400,18 +400,18 @@ impl PluginManager {
         let Some(connection) = self.connections.get_mut(link) else {
             return;
         };
-        let bytes = self.manager.transmit(link);
-        if bytes.is_empty() || connection.is_broken() {
+        let Some(end) = self.manager.endpoint(link) else {
             return;
-        }
-        match connection.write(bytes) {
-            Moved::Bytes(n) => {
+        };
+        match connection.write_from(end, now) {
+            Moved::Bytes(_) => {
                 // Reading may have waited for room to answer.
                 if connection.is_readable() {
                     self.connections.set_ready(link, true);
                 }
-                self.manager.sent(link, n, now);
+                self.manager.moved(link, now);
             }
+            Moved::Nothing => {}
             Moved::NotNow => {
                 let registry = self.poll.registry();
                 if let Err(error) = self.connections.await_room(link, registry) {
@@ -435,18 +435,12 @@ impl PluginManager {
                 self.connections.set_idle(link);
                 return;
             }
-            let buffer = self.manager.recv_buf(link);
-            if buffer.is_empty() && !connection.is_broken() {
-                return; // The core has to write first.
-            }
-            let room = buffer.len().min(budget);
-            let moved = match room {
-                0 => Moved::Ended(None),
-                _ => connection.read(&mut buffer[..room]),
+            let Some(end) = self.manager.endpoint(link) else {
+                return;
             };
-            match moved {
+            match connection.read_into(end, budget, now) {
                 Moved::Bytes(n) => {
-                    self.manager.received(link, n, now);
+                    self.manager.moved(link, now);
                     self.follow_manager(now);
                     budget -= n;
                     if budget == 0 {
@@ -457,6 +451,7 @@ impl PluginManager {
                         budget = READ_PIECE;
                     }
                 }
+                Moved::Nothing => return, // The core has to write first.
                 Moved::NotNow => {}
                 Moved::Ended(error) => {
                     self.close(link, error.as_ref(), now);

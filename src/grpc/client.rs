@@ -1,20 +1,14 @@
 //! The client's end of a gRPC connection: the verbs.
 //!
-//! Pure. Whoever drives it owns the socket and the clock:
-//!
-//! 1. read into [`Client::recv_buf`] unless that is empty, and say [`Client::received`];
-//! 2. take events out with [`Client::poll_event`] until there are none;
-//! 3. write [`Client::transmit`] and say [`Client::sent`];
-//! 4. call [`Client::handle_timeout`] when [`Client::poll_timeout`] has come.
-//!
-//! Every method but `transmit` and the questions may lead to events, so step 2 follows all of them.
+//! Pure. Whoever drives it as an [`Endpoint`] owns the socket and the clock, and takes events out
+//! with [`Client::poll_event`] until there are none.
 
 use super::call::{Call, Outcome, Shape};
 use super::error::CallError;
 use super::event::{CallId, Event};
 use crate::config;
 use crate::few::Few;
-use crate::http2::{self, Connection, ConnectionError, ErrorCode, Settings, StreamId};
+use crate::http2::{self, Connection, ConnectionError, Endpoint, ErrorCode, Settings, StreamId};
 use crate::time::Time;
 
 /// The rest of a DATA frame with messages of a stream.
@@ -135,47 +129,6 @@ impl Client {
         }
     }
 
-    /// Where to read to. Empty: do not read now.
-    pub fn recv_buf(&mut self) -> &mut [u8] {
-        self.http2.recv_buf()
-    }
-
-    /// Says that `octets` were read into [`recv_buf`](Self::recv_buf).
-    pub fn received(&mut self, octets: usize, now: Time) {
-        self.http2.received(octets, now);
-    }
-
-    /// Says that nothing more comes, or can be written; what came before is still worked on.
-    pub fn eof(&mut self, now: Time) {
-        self.http2.eof(now);
-    }
-
-    /// What to write next.
-    pub fn transmit(&self) -> &[u8] {
-        self.http2.transmit()
-    }
-
-    /// Says that so many octets of [`transmit`](Self::transmit) were written.
-    pub fn sent(&mut self, octets: usize, now: Time) {
-        self.http2.sent(octets, now);
-        self.send(now);
-    }
-
-    /// When [`handle_timeout`](Self::handle_timeout) wants to be called next.
-    pub fn poll_timeout(&self) -> Option<Time> {
-        let deadlines = self.calls.iter().filter_map(|call| self.due(call));
-        deadlines.chain(self.http2.poll_timeout()).min()
-    }
-
-    /// Ends the calls whose deadline has come; calling it early is harmless.
-    pub fn handle_timeout(&mut self, now: Time) {
-        self.http2.handle_timeout(now);
-        while let Some(index) = self.late(now) {
-            let error = CallError::DeadlineExceeded;
-            self.finish(index, Err(error), ErrorCode::CANCEL, now);
-        }
-    }
-
     /// The next event; `None` until something is received or written, or time passes.
     pub fn poll_event(&mut self, now: Time) -> Option<Event> {
         while self.events.is_empty() && (self.read_message(now) || self.receive(now)) {}
@@ -205,19 +158,6 @@ impl Client {
     /// What the server wants of an HTTP/2 client, once it said so.
     pub fn peer_settings(&self) -> Option<&Settings> {
         self.http2.peer_settings()
-    }
-
-    /// Octets of memory held, beyond the value itself.
-    pub fn mem_used(&self) -> usize {
-        let calls: usize = self.calls.iter().map(Call::mem_used).sum();
-        self.http2.mem_used()
-            + calls
-            + self.calls.mem_used()
-            + self.events.mem_used()
-            + self
-                .unread
-                .as_ref()
-                .map_or(0, |unread| unread.octets.capacity())
     }
 
     /// A call that has taken too long.
@@ -422,6 +362,54 @@ impl Client {
                 result: result.map(|_| ()),
             },
         });
+    }
+}
+
+impl Endpoint for Client {
+    fn recv_buf(&mut self) -> &mut [u8] {
+        self.http2.recv_buf()
+    }
+
+    fn received(&mut self, octets: usize, now: Time) {
+        self.http2.received(octets, now);
+    }
+
+    fn eof(&mut self, now: Time) {
+        self.http2.eof(now);
+    }
+
+    fn transmit(&self) -> &[u8] {
+        self.http2.transmit()
+    }
+
+    fn sent(&mut self, octets: usize, now: Time) {
+        self.http2.sent(octets, now);
+        self.send(now);
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        let deadlines = self.calls.iter().filter_map(|call| self.due(call));
+        deadlines.chain(self.http2.poll_timeout()).min()
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        self.http2.handle_timeout(now);
+        while let Some(index) = self.late(now) {
+            let error = CallError::DeadlineExceeded;
+            self.finish(index, Err(error), ErrorCode::CANCEL, now);
+        }
+    }
+
+    fn mem_used(&self) -> usize {
+        let calls: usize = self.calls.iter().map(Call::mem_used).sum();
+        self.http2.mem_used()
+            + calls
+            + self.calls.mem_used()
+            + self.events.mem_used()
+            + self
+                .unread
+                .as_ref()
+                .map_or(0, |unread| unread.octets.capacity())
     }
 }
 

@@ -17,9 +17,9 @@
 //!
 //! # Driving calls
 //!
-//! A [`Client`] and a [`Server`] are driven as the connection under them is, with the same verbs
-//! for octets and moments: [`http2`](crate::http2) says how. What differs is what happens and what
-//! is said:
+//! A [`Client`] and a [`Server`] are driven as the connection under them is, by the methods of
+//! [`Endpoint`](crate::http2::Endpoint): [`http2`](crate::http2) says how. What differs is what
+//! happens and what is said:
 //!
 //! - A client makes calls at any time, also before the server has said a word:
 //!   [`unary`](Client::unary) or [`server_streaming`](Client::server_streaming). Each ends exactly
@@ -38,14 +38,8 @@
 //!
 //! ```
 //! use plugind::grpc::{CallError, Client, Event, Incoming, Server};
+//! use plugind::http2::carry;
 //! use plugind::time::Time;
-//!
-//! /// Copies what fits: where a socket would be.
-//! fn carry(from: &[u8], to: &mut [u8]) -> usize {
-//!     let octets = from.len().min(to.len());
-//!     to[..octets].copy_from_slice(&from[..octets]);
-//!     octets
-//! }
 //!
 //! # fn main() -> Result<(), CallError> {
 //! let now = Time::ZERO; // Here, no time passes.
@@ -55,17 +49,13 @@
 //! let deadline = Time::from_millis(1000);
 //! client.unary("/hello.Greeter/Greet", b"world", 1024, deadline, now);
 //! let reply = loop {
-//!     let octets = carry(client.transmit(), server.recv_buf());
-//!     client.sent(octets, now);
-//!     server.received(octets, now);
+//!     carry(&mut client, &mut server, now);
 //!     while let Some(incoming) = server.poll_event(now) {
 //!         if let Incoming::Called { call, message, .. } = incoming {
 //!             server.reply(call, &[b"hello, ", &*message].concat(), now);
 //!         }
 //!     }
-//!     let octets = carry(server.transmit(), client.recv_buf());
-//!     server.sent(octets, now);
-//!     client.received(octets, now);
+//!     carry(&mut server, &mut client, now);
 //!     if let Some(Event::Finished { result, .. }) = client.poll_event(now) {
 //!         break result;
 //!     }

@@ -1,8 +1,7 @@
 //! The server's end of a gRPC connection: the verbs.
 //!
-//! Pure. Whoever drives it owns the socket and the clock, and goes round as with a
-//! [`Client`](super::Client): read and [`received`](Server::received), take events until there are
-//! none, write and [`sent`](Server::sent), [`handle_timeout`](Server::handle_timeout).
+//! Pure. Whoever drives it as an [`Endpoint`] owns the socket and the clock, and takes events out
+//! with [`Server::poll_event`] until there are none.
 //!
 //! ```text
 //!        poll_event()                 send(), any number of times       finish()
@@ -22,7 +21,7 @@ use std::fmt;
 
 use super::served::Served;
 use super::status::Status;
-use crate::http2::{Connection, ConnectionError, ErrorCode, Event, StreamId};
+use crate::http2::{Connection, ConnectionError, Endpoint, ErrorCode, Event, StreamId};
 use crate::time::Time;
 
 /// What happened on a server's connection. A call is named by its stream, which is never reused on
@@ -84,55 +83,6 @@ impl Server {
         }
     }
 
-    /// Where to read to. Empty: do not read now.
-    pub fn recv_buf(&mut self) -> &mut [u8] {
-        self.http2.recv_buf()
-    }
-
-    /// Says that `octets` were read into [`recv_buf`](Self::recv_buf).
-    pub fn received(&mut self, octets: usize, now: Time) {
-        self.http2.received(octets, now);
-    }
-
-    /// Says that nothing more comes, or can be written; what came before is still worked on.
-    pub fn eof(&mut self, now: Time) {
-        self.http2.eof(now);
-    }
-
-    /// What to write next.
-    pub fn transmit(&self) -> &[u8] {
-        self.http2.transmit()
-    }
-
-    /// Says that so many octets of [`transmit`](Self::transmit) were written.
-    pub fn sent(&mut self, octets: usize, now: Time) {
-        self.http2.sent(octets, now);
-        self.write(now);
-    }
-
-    /// When [`handle_timeout`](Self::handle_timeout) wants to be called next.
-    pub fn poll_timeout(&self) -> Option<Time> {
-        let deadlines = self.calls.iter().filter_map(Served::due);
-        deadlines.chain(self.http2.poll_timeout()).min()
-    }
-
-    /// Ends the calls whose time is up; calling it early is harmless.
-    pub fn handle_timeout(&mut self, now: Time) {
-        self.http2.handle_timeout(now);
-        for call in &mut self.calls {
-            if call.due().is_some_and(|due| due <= now) {
-                let told = call.is_served();
-                if call.time_out(now) {
-                    self.http2.reset(call.stream, ErrorCode::CANCEL, now);
-                }
-                if told {
-                    self.events.push_back(Incoming::Ended { call: call.stream });
-                }
-            }
-        }
-        self.write(now);
-    }
-
     /// The next event; `None` until something is received or written, or time passes.
     pub fn poll_event(&mut self, now: Time) -> Option<Incoming> {
         while self.events.is_empty() && self.receive(now) {}
@@ -179,15 +129,6 @@ impl Server {
     /// words.
     pub fn is_closed(&self) -> bool {
         self.http2.is_ended()
-    }
-
-    /// Octets of memory held, beyond the value itself.
-    pub fn mem_used(&self) -> usize {
-        let calls: usize = self.calls.iter().map(Served::mem_used).sum();
-        self.http2.mem_used()
-            + calls
-            + self.calls.capacity() * size_of::<Served>()
-            + self.events.capacity() * size_of::<Incoming>()
     }
 
     /// Takes one event from the connection; answers whether there was one.
@@ -263,6 +204,58 @@ impl Server {
             }
             !is_over
         });
+    }
+}
+
+impl Endpoint for Server {
+    fn recv_buf(&mut self) -> &mut [u8] {
+        self.http2.recv_buf()
+    }
+
+    fn received(&mut self, octets: usize, now: Time) {
+        self.http2.received(octets, now);
+    }
+
+    fn eof(&mut self, now: Time) {
+        self.http2.eof(now);
+    }
+
+    fn transmit(&self) -> &[u8] {
+        self.http2.transmit()
+    }
+
+    fn sent(&mut self, octets: usize, now: Time) {
+        self.http2.sent(octets, now);
+        self.write(now);
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        let deadlines = self.calls.iter().filter_map(Served::due);
+        deadlines.chain(self.http2.poll_timeout()).min()
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        self.http2.handle_timeout(now);
+        for call in &mut self.calls {
+            if call.due().is_some_and(|due| due <= now) {
+                let told = call.is_served();
+                if call.time_out(now) {
+                    self.http2.reset(call.stream, ErrorCode::CANCEL, now);
+                }
+                if told {
+                    self.events.push_back(Incoming::Ended { call: call.stream });
+                }
+            }
+        }
+        self.write(now);
+    }
+
+    fn mem_used(&self) -> usize {
+        let calls: usize = self.calls.iter().map(Served::mem_used).sum();
+        self.http2.mem_used()
+            + calls
+            + self.calls.capacity() * size_of::<Served>()
+            + self.events.capacity() * size_of::<Incoming>()
     }
 }
 

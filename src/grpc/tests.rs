@@ -11,6 +11,7 @@ mod server;
 mod streaming;
 
 use super::{CallError, CallId, Client, Code, Event, Status};
+use crate::http2::Endpoint as _;
 use crate::http2::testing::{self as wire, ONE};
 use crate::time::Time;
 
@@ -65,11 +66,7 @@ impl Server {
 
     /// Says as much as the client has room for; answers how much that is.
     fn feed(&mut self, octets: &[u8]) -> usize {
-        let room = self.client.recv_buf();
-        let n = room.len().min(octets.len());
-        room[..n].copy_from_slice(&octets[..n]);
-        self.client.received(n, self.now);
-        n
+        self.client.receive_from(octets, self.now)
     }
 
     fn hear(&mut self) -> Vec<String> {

@@ -22,17 +22,18 @@
 //! # Driving a connection
 //!
 //! Whoever has a stream of octets, a clock and a loop can drive a [`Connection`]; it needs nothing
-//! else. [`Time`](crate::time::Time) is how long it is since a moment of the caller's choice. A
+//! else. [`Time`](crate::time::Time) is how long it is since a moment of the caller's choice. What
+//! moves octets and lets time pass are the methods of [`Endpoint`], which gRPC's ends have, too. A
 //! turn of the loop is this:
 //!
-//! 1. read into [`recv_buf`](Connection::recv_buf) and say [`received`](Connection::received); an
+//! 1. read into [`recv_buf`](Endpoint::recv_buf) and say [`received`](Endpoint::received); an
 //!    empty one means: not now. When the peer has closed the stream, or it broke, say
-//!    [`eof`](Connection::eof) instead;
+//!    [`eof`](Endpoint::eof) instead;
 //! 2. take events with [`poll_event`](Connection::poll_event) until there are none;
-//! 3. write of [`transmit`](Connection::transmit) what the stream takes, and say
-//!    [`sent`](Connection::sent);
-//! 4. wait for the stream, at most until [`poll_timeout`](Connection::poll_timeout), and then call
-//!    [`handle_timeout`](Connection::handle_timeout); early does no harm.
+//! 3. write of [`transmit`](Endpoint::transmit) what the stream takes, and say
+//!    [`sent`](Endpoint::sent);
+//! 4. wait for the stream, at most until [`poll_timeout`](Endpoint::poll_timeout), and then call
+//!    [`handle_timeout`](Endpoint::handle_timeout); early does no harm.
 //!
 //! The order does not matter, only that step 2 follows each of the others: any of them may lead to
 //! events, and an event to something to write.
@@ -42,13 +43,13 @@
 //! [`send_headers`](Connection::send_headers), [`send_data`](Connection::send_data),
 //! [`reset`](Connection::reset), [`shutdown`](Connection::shutdown). Of these, what does not fit
 //! now is not taken: the answer is `Later`, or how much was taken, and the rest is offered again
-//! after the next event or [`sent`](Connection::sent). The octets of [`Event::Data`] are given back
+//! after the next event or [`sent`](Endpoint::sent). The octets of [`Event::Data`] are given back
 //! with [`consume`](Connection::consume) when they are used up, or the peer can send no more.
 //!
 //! The last event is [`Event::Closed`]. Whatever goes wrong before it costs one stream
 //! ([`Event::Failed`]; it is reset already) or the connection, never the caller: nothing panics on
 //! what a peer does, and what a connection holds has the bounds that stand in
-//! [`config`](crate::config). What is in [`transmit`](Connection::transmit) after the end is the
+//! [`config`](crate::config). What is in [`transmit`](Endpoint::transmit) after the end is the
 //! goodbye that tells the peer why.
 //!
 //! # Example
@@ -56,17 +57,8 @@
 //! A request and its answer, with both ends in one place and the octets carried by hand:
 //!
 //! ```
-//! use plugind::http2::{Connection, Event};
+//! use plugind::http2::{Connection, Event, carry};
 //! use plugind::time::Time;
-//!
-//! /// Takes to one end what the other wants to write: where two sockets would be.
-//! fn carry(from: &mut Connection, to: &mut Connection, now: Time) {
-//!     let room = to.recv_buf();
-//!     let octets = room.len().min(from.transmit().len());
-//!     room[..octets].copy_from_slice(&from.transmit()[..octets]);
-//!     from.sent(octets, now);
-//!     to.received(octets, now);
-//! }
 //!
 //! # fn main() -> Result<(), plugind::http2::OpenError> {
 //! let now = Time::ZERO; // Here, no time passes.
@@ -116,9 +108,9 @@
 //!
 //! # Inside
 //!
-//! Read in this order: [`connection`] (the verbs), `preface` (how it begins), `frame` (octets),
-//! `stream` (the states), `flow` (windows), `fields` (what a header may be), `patience` (what is
-//! too much), [`error`] (who is wrong).
+//! Read in this order: `endpoint` and [`connection`] (the verbs), `preface` (how it begins),
+//! `frame` (octets), `stream` (the states), `flow` (windows), `fields` (what a header may be),
+//! `patience` (what is too much), [`error`] (who is wrong).
 
 // Frames, settings and codes are called what their specifications call them.
 #![allow(clippy::doc_markdown)]
@@ -128,6 +120,7 @@ pub mod error;
 
 mod block;
 mod deframer;
+mod endpoint;
 mod fields;
 mod flow;
 mod frame;
@@ -145,6 +138,7 @@ mod streams;
 pub(crate) mod testing;
 
 pub use connection::{Connection, Event, HeadersError, OpenError, Taken};
+pub use endpoint::{Endpoint, carry};
 pub use error::{
     Awaited, ConnectionError, ErrorCode, Excess, GoneAway, Malformed, StreamError, Violation,
 };

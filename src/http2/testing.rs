@@ -1,6 +1,7 @@
 //! A peer for tests, made of octets: what it says is written by hand, what it hears is told in
 //! words.
 
+pub(crate) use super::Endpoint;
 use super::error::ErrorCode;
 use super::{Connection, Event, StreamId};
 use crate::hpack::{Decoder, Encoder};
@@ -282,10 +283,7 @@ impl Peer {
     pub(crate) fn say(&mut self, mut octets: &[u8]) -> Vec<String> {
         let mut events = Vec::new();
         loop {
-            let room = self.machine.recv_buf();
-            let n = room.len().min(octets.len());
-            room[..n].copy_from_slice(&octets[..n]);
-            self.machine.received(n, self.now);
+            let n = self.machine.receive_from(octets, self.now);
             octets = &octets[n..];
             let before = events.len();
             self.poll(&mut events);

@@ -19,6 +19,7 @@ use crate::handler::{
     CallFailure, Context, DialError, Effect, EffectId, EffectIds, Event as HandlerEvent, HandlerId,
     Plugin, PluginHandler, Ticket,
 };
+use crate::http2::Endpoint as _;
 use crate::time::Time;
 
 /// The effects that handlers have asked for and that have not come to an end.

@@ -148,13 +148,6 @@ impl Link {
             Phase::Dialing(_) => None,
         }
     }
-
-    pub(super) fn transmit(&self) -> &[u8] {
-        match &self.phase {
-            Phase::Open(client) => client.transmit(),
-            Phase::Dialing(_) => &[],
-        }
-    }
 }
 
 /// Every connection.

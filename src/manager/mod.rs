@@ -75,6 +75,7 @@ pub use wake::Wake;
 use crate::config::{KEPT_QUEUE, Mode, PathMap, RESYNC_INTERVAL, STOP_GRACE};
 use crate::escape;
 use crate::handler::{EffectId, HandlerTable, Program, ProgramOutcome, Reason, Ticket};
+use crate::http2::Endpoint;
 use crate::time::Time;
 use crate::watch::Identity;
 use aliases::Aliases;
@@ -224,7 +225,7 @@ pub enum Output {
         /// The socket that must be there; none when any will do.
         identity: Option<Identity>,
     },
-    /// [`Manager::transmit`] has bytes for this connection.
+    /// [`Manager::endpoint`] has bytes for this connection.
     Transmit {
         /// Which.
         link: LinkId,
@@ -398,35 +399,16 @@ impl Manager {
         self.outputs.pop_front()
     }
 
-    /// Where to read bytes to that come on a connection, before [`Manager::received`]. Empty: do
-    /// not read now; after the next [`Manager::sent`] there may be room again.
-    pub fn recv_buf(&mut self, link: LinkId) -> &mut [u8] {
-        self.links
-            .client(link)
-            .map_or(&mut [], |client| client.recv_buf())
+    /// Returns our end of a connection, to read into and to write from, before
+    /// [`Manager::moved`]; `None` if it is not connected.
+    pub fn endpoint(&mut self, link: LinkId) -> Option<&mut impl Endpoint> {
+        self.links.client(link)
     }
 
-    /// The first `n` bytes of [`Manager::recv_buf`] have been filled.
-    pub fn received(&mut self, link: LinkId, n: usize, now: Time) {
-        if let Some(client) = self.links.client(link) {
-            client.received(n, now);
-            self.pump(link, now);
-            self.settle(now);
-        }
-    }
-
-    /// The bytes to write to a connection, until [`Manager::sent`] takes them away.
-    pub fn transmit(&self, link: LinkId) -> &[u8] {
-        self.links.get(link).map_or(&[], |link| link.transmit())
-    }
-
-    /// The first `n` bytes of [`Manager::transmit`] have been written.
-    pub fn sent(&mut self, link: LinkId, n: usize, now: Time) {
-        if let Some(client) = self.links.client(link) {
-            client.sent(n, now);
-            self.pump(link, now);
-            self.settle(now);
-        }
+    /// Bytes have been read or written at [`Manager::endpoint`].
+    pub fn moved(&mut self, link: LinkId, now: Time) {
+        self.pump(link, now);
+        self.settle(now);
     }
 
     /// The sockets that are there.

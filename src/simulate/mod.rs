@@ -2,14 +2,14 @@
 //!
 //! Pure. Made of this crate's own server, for trying a node and its handlers without a driver.
 //! Whoever drives it owns the sockets and the clock: connections are named by a [`LinkId`], octets
-//! go in and out as with a [`Server`], and what there is to say or do comes out as an [`Output`].
+//! go in and out at its [`Endpoint`], and what there is to say or do comes out as an [`Output`].
 //!
 //! ```text
 //!   accept(socket) -> LinkId
-//!   recv_buf(), received(), eof() -> Server -- Called --> Service: what to answer
-//!                                      ^                     |
-//!                                      |      delay is over  v
-//!   transmit(), sent() <---------------+------------------- calls <-- toggle_health()
+//!   endpoint(), advance() -> Server -- Called --> Service: what to answer
+//!                              ^                     |
+//!                              |      delay is over  v
+//!                              +------------------- calls <-- toggle_health()
 //!
 //!   poll_output() -> Say(News) | Crash          poll_timeout() -> handle_timeout(now)
 //! ```
@@ -35,7 +35,7 @@ pub use self::profile::{Faults, Profile};
 use self::service::Service;
 use crate::config;
 use crate::grpc::{Code, Incoming, Server, Status};
-use crate::http2::StreamId;
+use crate::http2::{Endpoint, StreamId};
 use crate::time::Time;
 
 /// Names a connection to the plugin; never reused.
@@ -114,44 +114,14 @@ impl Plugin {
         self.last_link
     }
 
-    /// Where to read to. Empty: do not read now.
-    pub fn recv_buf(&mut self, link: LinkId) -> &mut [u8] {
-        find(&mut self.links, link).map_or(&mut [], Server::recv_buf)
+    /// Returns the server's end of a connection, to read into and to write from, before
+    /// [`advance`](Self::advance).
+    pub fn endpoint(&mut self, link: LinkId) -> Option<&mut impl Endpoint> {
+        find(&mut self.links, link)
     }
 
-    /// Says that `octets` were read into [`recv_buf`](Self::recv_buf).
-    pub fn received(&mut self, link: LinkId, octets: usize, now: Time) {
-        if let Some(server) = find(&mut self.links, link) {
-            server.received(octets, now);
-        }
-        self.advance(now);
-    }
-
-    /// Says that nothing more comes, or can be written.
-    pub fn eof(&mut self, link: LinkId, now: Time) {
-        if let Some(server) = find(&mut self.links, link) {
-            server.eof(now);
-        }
-        self.advance(now);
-    }
-
-    /// What to write next.
-    pub fn transmit(&self, link: LinkId) -> &[u8] {
-        let mut links = self.links.iter();
-        let found = links.find(|(name, _)| *name == link);
-        found.map_or(&[], |(_, server)| server.transmit())
-    }
-
-    /// Says that so many octets of [`transmit`](Self::transmit) were written.
-    pub fn sent(&mut self, link: LinkId, octets: usize, now: Time) {
-        if let Some(server) = find(&mut self.links, link) {
-            server.sent(octets, now);
-        }
-        self.advance(now);
-    }
-
-    /// Whether a connection is over. What is left in [`transmit`](Self::transmit) are its last
-    /// words.
+    /// Whether a connection is over. What its [`endpoint`](Self::endpoint) has left to write are
+    /// its last words.
     pub fn is_closed(&self, link: LinkId) -> bool {
         let mut links = self.links.iter();
         !links.any(|(name, server)| *name == link && !server.is_closed())
@@ -221,8 +191,9 @@ impl Plugin {
         self.outputs.pop_front()
     }
 
-    /// Takes the calls that came, and answers those that can be answered.
-    fn advance(&mut self, now: Time) {
+    /// Takes the calls that came, and answers those that can be answered: to be called when octets
+    /// were read or written at an [`endpoint`](Self::endpoint).
+    pub fn advance(&mut self, now: Time) {
         for at in 0..self.links.len() {
             let link = self.links[at].0;
             while let Some(incoming) = self.links[at].1.poll_event(now) {

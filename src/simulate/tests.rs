@@ -6,6 +6,7 @@ use prost::Message;
 
 use super::*;
 use crate::grpc::{CallError, CallId, Client, Event};
+use crate::http2::carry;
 use crate::proto::csi_v1::{
     GetPluginInfoResponse, NodeGetCapabilitiesResponse, NodeGetInfoResponse, ProbeResponse,
     identity, node,
@@ -52,17 +53,12 @@ impl Life {
     /// Moves octets between both ends until neither has any.
     fn exchange(&mut self) {
         loop {
-            let room = self.plugin.recv_buf(self.link);
-            let there = room.len().min(self.client.transmit().len());
-            room[..there].copy_from_slice(&self.client.transmit()[..there]);
-            self.client.sent(there, self.now);
-            self.plugin.received(self.link, there, self.now);
-            let room = self.client.recv_buf();
-            let waiting = self.plugin.transmit(self.link);
-            let back = room.len().min(waiting.len());
-            room[..back].copy_from_slice(&waiting[..back]);
-            self.client.received(back, self.now);
-            self.plugin.sent(self.link, back, self.now);
+            let server = self.plugin.endpoint(self.link).expect("it is accepted");
+            let there = carry(&mut self.client, server, self.now);
+            self.plugin.advance(self.now);
+            let server = self.plugin.endpoint(self.link).expect("it is accepted");
+            let back = carry(server, &mut self.client, self.now);
+            self.plugin.advance(self.now);
             while let Some(event) = self.client.poll_event(self.now) {
                 self.events.push(event);
             }
@@ -365,7 +361,9 @@ fn a_device_plugin_lists_its_devices_now_and_whenever_one_changes() {
 
     life.client.close(life.now);
     life.exchange();
-    life.plugin.eof(life.link, life.now);
+    let server = life.plugin.endpoint(life.link).expect("it is accepted");
+    server.eof(life.now);
+    life.plugin.advance(life.now);
     assert_eq!(life.news(), ["its devices are not listened to any more"]);
     assert!(life.plugin.is_closed(life.link));
 }

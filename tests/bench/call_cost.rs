@@ -19,6 +19,7 @@ use std::time::Duration;
 use std::{env, mem, process};
 
 use plugind::grpc::{Client, Event};
+use plugind::http2::Endpoint as _;
 use plugind::proto::pluginregistration::{InfoRequest, PluginInfo, registration};
 use plugind::time::Time;
 use prost::Message as _;
@@ -68,11 +69,7 @@ fn call(client: &mut Client, reply: &[u8]) -> Result<PluginInfo, Box<dyn Error>>
     }
     let mut rest = reply;
     while !rest.is_empty() {
-        let buffer = client.recv_buf();
-        let count = buffer.len().min(rest.len());
-        buffer[..count].copy_from_slice(&rest[..count]);
-        rest = &rest[count..];
-        client.received(count, NOW);
+        rest = &rest[client.receive_from(rest, NOW)..];
         while let Some(event) = client.poll_event(NOW) {
             if let Event::Finished { result, .. } = event {
                 let message = result.map_err(|error| error.to_string())?;

@@ -12,6 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use plugind::grpc::{CallError, Client, Event, Incoming, Server};
+use plugind::http2::Endpoint;
 use plugind::time::Time;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -52,18 +53,8 @@ fn call(mut stream: impl Read + Write, message: &[u8]) -> Result<Vec<u8>, CallEr
                 // These are for calls with many replies.
                 Event::Message { .. } | Event::Closed { .. } => {}
             }
-        } else if client.transmit().is_empty() {
-            match stream.read(client.recv_buf()) {
-                Ok(octets @ 1..) => client.received(octets, now()),
-                Err(error) if is_no_end(&error) => {}
-                Ok(0) | Err(_) => client.eof(now()),
-            }
         } else {
-            match stream.write(client.transmit()) {
-                Ok(octets) => client.sent(octets, now()),
-                Err(error) if is_no_end(&error) => {}
-                Err(_) => client.eof(now()),
-            }
+            exchange(&mut client, &mut stream, now);
         }
     }
 }
@@ -84,18 +75,25 @@ fn serve(mut stream: impl Read + Write) {
                 Incoming::Ended { .. } => {}
                 Incoming::Closed(_) => return,
             }
-        } else if server.transmit().is_empty() {
-            match stream.read(server.recv_buf()) {
-                Ok(octets @ 1..) => server.received(octets, now()),
-                Err(error) if is_no_end(&error) => {}
-                Ok(0) | Err(_) => server.eof(now()),
-            }
         } else {
-            match stream.write(server.transmit()) {
-                Ok(octets) => server.sent(octets, now()),
-                Err(error) if is_no_end(&error) => {}
-                Err(_) => server.eof(now()),
-            }
+            exchange(&mut server, &mut stream, now);
+        }
+    }
+}
+
+/// Writes what is to be written, or else reads: the same for both ends.
+fn exchange(end: &mut impl Endpoint, stream: &mut (impl Read + Write), now: impl Fn() -> Time) {
+    if end.transmit().is_empty() {
+        match stream.read(end.recv_buf()) {
+            Ok(octets @ 1..) => end.received(octets, now()),
+            Err(error) if is_no_end(&error) => {}
+            Ok(0) | Err(_) => end.eof(now()),
+        }
+    } else {
+        match stream.write(end.transmit()) {
+            Ok(octets) => end.sent(octets, now()),
+            Err(error) if is_no_end(&error) => {}
+            Err(_) => end.eof(now()),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::net::{Shutdown, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use plugind::http2::Connection;
+use plugind::http2::{Connection, Endpoint as _};
 use plugind::time::Time;
 
 /// A stream of octets that is not waited for for ever.

@@ -14,7 +14,7 @@ use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 use std::{env, io, thread};
 
-use plugind::http2::{Connection, ErrorCode, Event, HeadersError, StreamId, Taken};
+use plugind::http2::{Connection, Endpoint as _, ErrorCode, Event, HeadersError, StreamId, Taken};
 use plugind::time::Time;
 
 use self::line::Line;

@@ -13,6 +13,7 @@ use plugind::handler::{
     Answer, Context, DialError, EffectId, HandlerTable, Plugin, PluginHandler, Program, Reason,
     Ticket,
 };
+use plugind::http2::Endpoint as _;
 use plugind::manager::{Guard, Input, LinkId, Manager, Output, Process};
 use plugind::time::Time;
 use plugind::watch::Identity;
@@ -529,8 +530,12 @@ impl World {
     }
 
     fn transmit(&mut self, link: LinkId) {
-        let bytes = self.manager.transmit(link).to_vec();
-        self.manager.sent(link, bytes.len(), self.now);
+        let Some(end) = self.manager.endpoint(link) else {
+            return;
+        };
+        let bytes = end.transmit().to_vec();
+        end.sent(bytes.len(), self.now);
+        self.manager.moved(link, self.now);
         let Some(connection) = self.links.get_mut(&link).filter(|link| link.is_open) else {
             return;
         };
@@ -551,14 +556,13 @@ impl World {
 
     fn receive(&mut self, link: LinkId, mut bytes: &[u8]) {
         while !bytes.is_empty() {
-            let buffer = self.manager.recv_buf(link);
-            let n = buffer.len().min(bytes.len());
+            let end = self.manager.endpoint(link);
+            let n = end.map_or(0, |end| end.receive_from(bytes, self.now));
             if n == 0 {
                 return;
             }
-            buffer[..n].copy_from_slice(&bytes[..n]);
             bytes = &bytes[n..];
-            self.manager.received(link, n, self.now);
+            self.manager.moved(link, self.now);
         }
     }
 

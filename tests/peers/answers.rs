@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use plugind::grpc::{CallError, Code, Status};
+use plugind::http2::Endpoint as _;
 use plugind::proto::pluginregistration::{
     InfoRequest, PluginInfo, RegistrationStatus, RegistrationStatusResponse, registration,
 };

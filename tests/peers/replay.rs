@@ -2,6 +2,7 @@
 //! were cut must not make a difference.
 
 use plugind::grpc::{Client, Code, Event};
+use plugind::http2::Endpoint as _;
 use plugind::proto::pluginregistration::registration;
 use plugind::time::Time;
 use prost::Message as _;
@@ -48,11 +49,8 @@ impl Replay {
         for part in parts {
             let mut rest = part;
             while !rest.is_empty() {
-                let buffer = client.recv_buf();
-                let count = rest.len().min(buffer.len());
+                let count = client.receive_from(rest, now);
                 assert!(count > 0, "nothing to send and no room to receive");
-                buffer[..count].copy_from_slice(&rest[..count]);
-                client.received(count, now);
                 rest = &rest[count..];
                 replay.settle(&mut client);
             }

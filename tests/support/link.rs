@@ -9,6 +9,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use plugind::grpc::{CallError, CallId, Client, Event};
+use plugind::http2::Endpoint as _;
 use plugind::proto::pluginregistration::{
     InfoRequest, PluginInfo, RegistrationStatus, RegistrationStatusResponse, registration,
 };

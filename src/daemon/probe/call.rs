@@ -14,11 +14,11 @@ use prost::Message as _;
 use super::Peer;
 use crate::config;
 use crate::daemon::clock::Clock;
-use crate::daemon::connection::{self, Connection, Moved};
+use crate::daemon::connection::{self, Connection};
 use crate::daemon::dial::dial;
 use crate::grpc::{CallError, Client, Event};
 use crate::handler::DialError;
-use crate::http2::Settings;
+use crate::http2::{Endpoint as _, Settings};
 use crate::proto::pluginregistration::{InfoRequest, registration};
 use crate::time::Time;
 
@@ -109,7 +109,7 @@ impl Call {
 
     /// Moves what can be moved; when there is nothing, waits until there is or a deadline passes.
     fn advance(&mut self) {
-        let moved = self.write() | self.read();
+        let moved = self.connection.pump(&mut self.client, self.clock.now());
         let now = self.clock.now();
         self.client.handle_timeout(now);
         if let Some(Event::Finished { result, .. }) = self.client.poll_event(now) {
@@ -128,34 +128,6 @@ impl Call {
                 self.connection.set_readable();
             }
         }
-    }
-
-    /// Writes once, if there is something to write; whether anything has changed by it.
-    fn write(&mut self) -> bool {
-        let bytes = self.client.transmit();
-        if bytes.is_empty() || self.connection.is_broken() {
-            return false;
-        }
-        match self.connection.write(bytes) {
-            Moved::Bytes(n) => self.client.sent(n, self.clock.now()),
-            Moved::NotNow => return false,
-            Moved::Ended(_) => {}
-        }
-        true
-    }
-
-    /// Reads once, if there may be something to read; whether anything has changed by it.
-    fn read(&mut self) -> bool {
-        let buffer = self.client.recv_buf();
-        if buffer.is_empty() || !self.connection.is_readable() {
-            return false;
-        }
-        match self.connection.read(buffer) {
-            Moved::Bytes(n) => self.client.received(n, self.clock.now()),
-            Moved::NotNow => return false,
-            Moved::Ended(_) => self.client.eof(self.clock.now()),
-        }
-        true
     }
 }
 

@@ -5,7 +5,8 @@ use mio::event::Event;
 use mio::net::UnixStream;
 
 use crate::daemon::clock::Clock;
-use crate::daemon::connection::{Connection, Moved};
+use crate::daemon::connection::Connection;
+use crate::http2::Endpoint as _;
 use crate::simulate::{LinkId, Plugin};
 
 /// A connection, and what the plugin knows it as.
@@ -48,45 +49,21 @@ impl Guest {
 
     /// Writes once and reads once, where that is possible; answers whether it was.
     pub(super) fn serve(&mut self, plugin: &mut Plugin, clock: Clock) -> bool {
-        self.write(plugin, clock) | self.read(plugin, clock)
+        let now = clock.now();
+        let end = plugin.endpoint(self.link);
+        let has_moved = end.is_some_and(|end| self.connection.pump(end, now));
+        if has_moved {
+            plugin.advance(now);
+        }
+        has_moved
     }
 
     /// Closes the connection, with the last words that there are.
     pub(super) fn leave(self, plugin: &mut Plugin) {
-        self.connection.hang_up(plugin.transmit(self.link));
+        let end = plugin.endpoint(self.link);
+        let farewell = end.map_or(&[][..], |end| end.transmit());
+        self.connection.hang_up(farewell);
         plugin.forget(self.link);
-    }
-
-    fn write(&mut self, plugin: &mut Plugin, clock: Clock) -> bool {
-        let octets = plugin.transmit(self.link);
-        if octets.is_empty() || self.connection.is_broken() {
-            return false;
-        }
-        match self.connection.write(octets) {
-            Moved::Bytes(n) => plugin.sent(self.link, n, clock.now()),
-            Moved::NotNow => return false,
-            Moved::Ended(_) => {} // Reading says when that is all.
-        }
-        true
-    }
-
-    fn read(&mut self, plugin: &mut Plugin, clock: Clock) -> bool {
-        if !self.connection.is_readable() {
-            return false;
-        }
-        let room = plugin.recv_buf(self.link);
-        let moved = match room.len() {
-            // What waits to be written comes first, unless nobody will ever take it.
-            0 if !self.connection.is_broken() => return false,
-            0 => Moved::Ended(None),
-            _ => self.connection.read(room),
-        };
-        match moved {
-            Moved::Bytes(n) => plugin.received(self.link, n, clock.now()),
-            Moved::NotNow => return false,
-            Moved::Ended(_) => plugin.eof(self.link, clock.now()),
-        }
-        true
     }
 }
 

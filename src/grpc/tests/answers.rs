@@ -2,7 +2,7 @@
 
 use super::{PATH, Server, code, message, outcome, reply, status, trailers};
 use crate::grpc::{Broken, CallError, Code, NotGrpc};
-use crate::http2::testing::{self as wire, ONE};
+use crate::http2::testing::{self as wire, Endpoint as _, ONE};
 use crate::time::Time;
 
 #[test]

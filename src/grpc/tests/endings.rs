@@ -2,7 +2,7 @@
 
 use super::{PATH, Server, code, message, outcome, reply, trailers};
 use crate::grpc::{CallError, CallId, Client, Code, Retry};
-use crate::http2::testing::{self as wire, ONE, THREE};
+use crate::http2::testing::{self as wire, Endpoint as _, ONE, THREE};
 use crate::http2::{ConnectionError, ErrorCode, Malformed, Preamble, StreamError};
 use crate::time::Time;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{PATH, Server, message, reply, status, trailers};
 use crate::config;
 use crate::grpc::{Broken, CallError, Client, Code, Event};
-use crate::http2::testing::{self as wire, ONE};
+use crate::http2::testing::{self as wire, Endpoint as _, ONE};
 use crate::http2::{Awaited, ConnectionError, StreamError};
 use crate::time::Time;
 

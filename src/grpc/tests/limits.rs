@@ -6,7 +6,7 @@ use super::server::{Caller, LIMIT, UNARY, WATCH, called, headers, id};
 use super::{PATH, Server, message, trailers};
 use crate::config;
 use crate::grpc::{CallError, Code, Retry, Status, Unread};
-use crate::http2::testing::{self as wire, ONE};
+use crate::http2::testing::{self as wire, Endpoint as _, ONE};
 
 /// Lets a client call with a limit for the reply, and answers with so many octets.
 fn replied(limit: usize, length: usize) -> (Result<usize, CallError>, Vec<String>) {

@@ -2,7 +2,7 @@
 
 use super::{PATH, Server, reply, status, trailers};
 use crate::grpc::{CallError, Client, Code};
-use crate::http2::testing::{self as wire, ONE, THREE};
+use crate::http2::testing::{self as wire, Endpoint as _, ONE, THREE};
 use crate::time::Time;
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::{PATH, Server, message, reply, trailers};
 use crate::grpc::{CallError, Code, Retry};
-use crate::http2::testing::{self as wire, ONE, THREE};
+use crate::http2::testing::{self as wire, Endpoint as _, ONE, THREE};
 use crate::time::Time;
 
 /// RST_STREAM with REFUSED_STREAM.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{message, status};
 use crate::grpc::{Client, Code, Event, Incoming, Server, Status};
 use crate::http2::testing::{self as wire, ONE, THREE};
-use crate::http2::{ConnectionError, StreamId};
+use crate::http2::{ConnectionError, Endpoint as _, StreamId, carry};
 use crate::time::Time;
 
 pub(super) const UNARY: &str = "/a.B/Unary";
@@ -53,10 +53,7 @@ impl Caller {
     pub(super) fn say(&mut self, mut octets: &[u8]) -> Vec<Incoming> {
         let mut events = Vec::new();
         loop {
-            let room = self.server.recv_buf();
-            let n = room.len().min(octets.len());
-            room[..n].copy_from_slice(&octets[..n]);
-            self.server.received(n, self.now);
+            let n = self.server.receive_from(octets, self.now);
             octets = &octets[n..];
             while let Some(event) = self.server.poll_event(self.now) {
                 events.push(event);
@@ -393,17 +390,9 @@ fn exchange(client: &mut Client, server: &mut Server) -> (Vec<Event>, Vec<Incomi
     let now = Time::ZERO;
     loop {
         let before = (events.len(), incoming.len());
-        let room = server.recv_buf();
-        let there = room.len().min(client.transmit().len());
-        room[..there].copy_from_slice(&client.transmit()[..there]);
-        server.received(there, now);
-        client.sent(there, now);
+        let there = carry(client, server, now);
         incoming.extend(std::iter::from_fn(|| server.poll_event(now)));
-        let room = client.recv_buf();
-        let back = room.len().min(server.transmit().len());
-        room[..back].copy_from_slice(&server.transmit()[..back]);
-        client.received(back, now);
-        server.sent(back, now);
+        let back = carry(server, client, now);
         events.extend(std::iter::from_fn(|| client.poll_event(now)));
         if there + back == 0 && before == (events.len(), incoming.len()) {
             return (events, incoming);

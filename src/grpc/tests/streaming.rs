@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{PATH, Server, message};
 use crate::grpc::{Broken, CallError, CallId, Code, Event};
 use crate::http2::ErrorCode;
-use crate::http2::testing::{self as wire, ONE};
+use crate::http2::testing::{self as wire, Endpoint as _, ONE};
 
 /// How large a message may be here.
 const LIMIT: usize = 100_000;

@@ -30,6 +30,7 @@ pub use self::event::Event;
 use self::event::Happened;
 pub use self::send::{HeadersError, OpenError, Taken};
 use super::deframer::Deframer;
+use super::endpoint::Endpoint;
 use super::error::{Awaited, ConnectionError};
 use super::frame::Frame;
 use super::preface::Verdict;
@@ -128,39 +129,6 @@ impl Connection {
         }
     }
 
-    /// Where to read to. Empty: do not read now; poll events, or write first.
-    pub fn recv_buf(&mut self) -> &mut [u8] {
-        if self.is_ended() || self.eof || !self.core.outbox.has_room_to_answer() {
-            return &mut [];
-        }
-        self.input.room()
-    }
-
-    /// Says that `octets` were read into [`recv_buf`](Self::recv_buf).
-    pub fn received(&mut self, octets: usize, now: Time) {
-        self.core.at(now);
-        self.input.filled(octets);
-    }
-
-    /// Says that nothing more comes, or can be written: the peer closed the connection, or it
-    /// broke. What came before is still worked on.
-    pub fn eof(&mut self, now: Time) {
-        self.core.at(now);
-        self.core.outbox.close();
-        self.eof = true;
-    }
-
-    /// What to write next.
-    pub fn transmit(&self) -> &[u8] {
-        self.core.outbox.transmit()
-    }
-
-    /// Says that so many octets of [`transmit`](Self::transmit) were written.
-    pub fn sent(&mut self, octets: usize, now: Time) {
-        self.core.at(now);
-        self.core.sent(octets);
-    }
-
     /// The next event; `None` until something is received or written.
     pub fn poll_event(&mut self, now: Time) -> Option<Event<'_>> {
         self.core.at(now);
@@ -168,20 +136,6 @@ impl Connection {
         // Also when nothing happened that the caller has to know: it may have been answered.
         self.core.watch_writing();
         Some(happened?.event(&self.core.fields, |at| self.input.payload(at)))
-    }
-
-    /// When [`handle_timeout`](Self::handle_timeout) wants to be called next.
-    pub fn poll_timeout(&self) -> Option<Time> {
-        self.timers().map(|(at, _)| at).min()
-    }
-
-    /// Ends the connection when the peer has let a deadline pass; calling it early is harmless.
-    pub fn handle_timeout(&mut self, now: Time) {
-        self.core.at(now);
-        let missed = self.timers().find(|&(at, _)| at <= now);
-        if let Some((_, timer)) = missed {
-            self.end(ConnectionError::TimedOut(timer.awaited()));
-        }
     }
 
     /// Whether the connection is over.
@@ -205,11 +159,6 @@ impl Connection {
     /// What the peer wants, once it said so.
     pub fn peer_settings(&self) -> Option<&Settings> {
         self.core.peer.as_ref()
-    }
-
-    /// Octets of memory held, beyond the value itself.
-    pub fn mem_used(&self) -> usize {
-        self.input.mem_used() + self.core.mem_used()
     }
 
     /// Works on what was received until something happens that the caller has to know.
@@ -317,6 +266,51 @@ impl Connection {
             .into_iter()
             .flatten()
             .filter(move |_| is_running)
+    }
+}
+
+impl Endpoint for Connection {
+    fn recv_buf(&mut self) -> &mut [u8] {
+        if self.is_ended() || self.eof || !self.core.outbox.has_room_to_answer() {
+            return &mut [];
+        }
+        self.input.room()
+    }
+
+    fn received(&mut self, octets: usize, now: Time) {
+        self.core.at(now);
+        self.input.filled(octets);
+    }
+
+    fn eof(&mut self, now: Time) {
+        self.core.at(now);
+        self.core.outbox.close();
+        self.eof = true;
+    }
+
+    fn transmit(&self) -> &[u8] {
+        self.core.outbox.transmit()
+    }
+
+    fn sent(&mut self, octets: usize, now: Time) {
+        self.core.at(now);
+        self.core.sent(octets);
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.timers().map(|(at, _)| at).min()
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        self.core.at(now);
+        let missed = self.timers().find(|&(at, _)| at <= now);
+        if let Some((_, timer)) = missed {
+            self.end(ConnectionError::TimedOut(timer.awaited()));
+        }
+    }
+
+    fn mem_used(&self) -> usize {
+        self.input.mem_used() + self.core.mem_used()
     }
 }
 

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use plugind::escape;
 use plugind::http2::{
-    Connection, ConnectionError, ErrorCode, Event, Fields, OpenError, StreamId, Taken,
+    Connection, ConnectionError, Endpoint as _, ErrorCode, Event, Fields, OpenError, StreamId,
+    Taken,
 };
 use plugind::time::Time;
 

@@ -1,6 +1,7 @@
 //! One unary call whose server answers whatever it likes.
 
 use plugind::grpc::{CallError, Client, Event};
+use plugind::http2::Endpoint as _;
 use plugind::time::Time;
 
 use super::{CONNECTION_BOUND, wire};
@@ -37,13 +38,10 @@ pub(super) fn outcome(limit: usize, answer: &[u8], pieces: &[u8]) -> Result<Vec<
 /// Lets the client read, and write what it wants to, while it reads.
 fn feed(client: &mut Client, mut octets: &[u8], ended: &mut Vec<Event>) {
     loop {
-        let room = client.recv_buf();
-        let count = room.len().min(octets.len());
+        let count = client.receive_from(octets, Time::ZERO);
         if count == 0 {
             return;
         }
-        room[..count].copy_from_slice(&octets[..count]);
-        client.received(count, Time::ZERO);
         octets = &octets[count..];
         while let Some(event) = client.poll_event(Time::ZERO) {
             ended.push(event);

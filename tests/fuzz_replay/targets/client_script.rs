@@ -11,6 +11,7 @@
 use std::collections::BTreeMap;
 
 use plugind::grpc::{CallError, CallId, Client, Event};
+use plugind::http2::Endpoint as _;
 use plugind::time::Time;
 
 use super::CONNECTION_BOUND;

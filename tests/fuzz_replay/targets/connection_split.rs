@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use plugind::http2::{Connection, ConnectionError, Event, Preamble, StreamId};
+use plugind::http2::{Connection, ConnectionError, Endpoint as _, Event, Preamble, StreamId};
 use plugind::time::Time;
 
 use super::CONNECTION_BOUND;
@@ -79,11 +79,8 @@ impl Play {
     /// Lets the connection read a piece, unless it has ended.
     fn feed(&mut self, mut piece: &[u8]) {
         while !piece.is_empty() && !self.connection.is_ended() {
-            let room = self.connection.recv_buf();
-            let octets = room.len().min(piece.len());
+            let octets = self.connection.receive_from(piece, Time::ZERO);
             assert!(octets > 0, "all is polled and written, and nothing is read");
-            room[..octets].copy_from_slice(&piece[..octets]);
-            self.connection.received(octets, Time::ZERO);
             piece = &piece[octets..];
             self.poll();
         }

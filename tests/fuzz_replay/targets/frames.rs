@@ -5,7 +5,7 @@
 //! values. A frame with padding, a priority or flags that mean nothing must do what the same frame
 //! does without them.
 
-use plugind::http2::{Connection, ConnectionError, Event, StreamId};
+use plugind::http2::{Connection, ConnectionError, Endpoint as _, Event, StreamId};
 use plugind::time::Time;
 
 use super::CONNECTION_BOUND;
@@ -190,11 +190,8 @@ fn feed(client: &mut Connection, mut octets: &[u8]) -> (Class, Vec<String>) {
     let mut class = Class::Fine;
     let mut told = Vec::new();
     while !octets.is_empty() && !client.is_ended() {
-        let room = client.recv_buf();
-        let count = room.len().min(octets.len());
+        let count = client.receive_from(octets, Time::ZERO);
         assert!(count > 0, "a client reads");
-        room[..count].copy_from_slice(&octets[..count]);
-        client.received(count, Time::ZERO);
         octets = &octets[count..];
         while let Some(event) = client.poll_event(Time::ZERO) {
             match event {

@@ -6,7 +6,7 @@
 //! stand still.
 
 use plugind::grpc::{Code, Incoming, Server, Status};
-use plugind::http2::{ConnectionError, StreamId};
+use plugind::http2::{ConnectionError, Endpoint as _, StreamId};
 use plugind::time::Time;
 
 use super::h2_client::{self, Client};
@@ -118,18 +118,14 @@ struct Serving {
 impl Serving {
     /// Reads, takes events, answers, and writes.
     fn work(&mut self) {
-        let read = self.pipe.we_read(self.server.recv_buf());
-        self.server.received(read, Time::ZERO);
+        self.pipe.read_into(&mut self.server);
         while let Some(event) = self.server.poll_event(Time::ZERO) {
             self.take(event);
         }
         for call in &mut self.calls {
             call.answer(&mut self.server);
         }
-        let octets = self.server.transmit();
-        let written = self.pipe.we_write(octets);
-        self.listener.hear(&octets[..written]);
-        self.server.sent(written, Time::ZERO);
+        self.pipe.write_from(&mut self.server, &mut self.listener);
         let bound = CONNECTION_BOUND + self.calls.len() * CALL;
         assert!(self.server.mem_used() <= bound);
     }

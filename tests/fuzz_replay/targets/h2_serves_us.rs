@@ -7,7 +7,7 @@
 mod server;
 
 use plugind::grpc::{Broken, CallError, CallId, Client, Code, Event, Status};
-use plugind::http2::ErrorCode;
+use plugind::http2::{Endpoint as _, ErrorCode};
 use plugind::time::Time;
 
 use self::server::{Answer, End, Server, Settings};
@@ -120,11 +120,8 @@ impl Play {
 
     /// Writes, reads, and takes events.
     fn work(&mut self) {
-        let written = self.pipe.we_write(self.client.transmit());
-        self.listener.hear(&self.client.transmit()[..written]);
-        self.client.sent(written, Time::ZERO);
-        let read = self.pipe.we_read(self.client.recv_buf());
-        self.client.received(read, Time::ZERO);
+        self.pipe.write_from(&mut self.client, &mut self.listener);
+        self.pipe.read_into(&mut self.client);
         while let Some(event) = self.client.poll_event(Time::ZERO) {
             self.take(event);
         }

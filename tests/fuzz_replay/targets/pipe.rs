@@ -7,7 +7,11 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
+use plugind::http2::Endpoint;
+use plugind::time::Time;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::listener::Listener;
 
 /// Both directions; `h2`'s end is the one that is awaited.
 #[derive(Debug, Clone)]
@@ -39,25 +43,27 @@ impl Pipe {
         self.0.borrow().moved
     }
 
-    /// Writes what fits; answers how much that is.
-    pub(super) fn we_write(&self, octets: &[u8]) -> usize {
+    /// Lets our machine write what fits, with its listener hearing it.
+    pub(super) fn write_from(&self, machine: &mut impl Endpoint, listener: &mut Listener) {
         let Both {
             to_h2, size, moved, ..
         } = &mut *self.0.borrow_mut();
+        let octets = machine.transmit();
         let count = write(to_h2, octets, *size);
+        listener.hear(&octets[..count]);
+        machine.sent(count, Time::ZERO);
         *moved += count;
-        count
     }
 
-    /// Reads what fits; answers how much that is.
-    pub(super) fn we_read(&self, room: &mut [u8]) -> usize {
+    /// Lets our machine read what fits.
+    pub(super) fn read_into(&self, machine: &mut impl Endpoint) {
         let Both {
             to_us, size, moved, ..
         } = &mut *self.0.borrow_mut();
-        let most = room.len().min(*size);
-        let count = read(to_us, &mut room[..most]);
+        let most = to_us.len().min(*size);
+        let count = machine.receive_from(&to_us[..most], Time::ZERO);
+        to_us.drain(..count);
         *moved += count;
-        count
     }
 }
 

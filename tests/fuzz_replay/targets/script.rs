@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use plugind::http2::Endpoint;
 use plugind::time::Time;
 use plugind::{grpc, http2};
 
@@ -15,66 +16,29 @@ use super::limits::{BOMB, Limits};
 use super::listener::Listener;
 use super::wire::{self, CONTINUATION, END_HEADERS, HEADERS};
 
-/// A machine at one end of a connection: octets, and moments.
-pub(super) trait Machine {
-    fn recv_buf(&mut self) -> &mut [u8];
-    fn received(&mut self, octets: usize, now: Time);
-    fn eof(&mut self, now: Time);
-    fn transmit(&self) -> &[u8];
-    fn sent(&mut self, octets: usize, now: Time);
-    fn poll_timeout(&self) -> Option<Time>;
-    fn handle_timeout(&mut self, now: Time);
-    fn mem_used(&self) -> usize;
+/// A machine at one end of a connection.
+pub(super) trait Machine: Endpoint {
     /// Whether the connection is over.
     fn is_over(&self) -> bool;
 }
 
-/// Every machine of ours has these methods itself.
-macro_rules! is_machine {
-    ($machine:ty, $is_over:ident) => {
-        impl Machine for $machine {
-            fn recv_buf(&mut self) -> &mut [u8] {
-                self.recv_buf()
-            }
-
-            fn received(&mut self, octets: usize, now: Time) {
-                self.received(octets, now);
-            }
-
-            fn eof(&mut self, now: Time) {
-                self.eof(now);
-            }
-
-            fn transmit(&self) -> &[u8] {
-                self.transmit()
-            }
-
-            fn sent(&mut self, octets: usize, now: Time) {
-                self.sent(octets, now);
-            }
-
-            fn poll_timeout(&self) -> Option<Time> {
-                self.poll_timeout()
-            }
-
-            fn handle_timeout(&mut self, now: Time) {
-                self.handle_timeout(now);
-            }
-
-            fn mem_used(&self) -> usize {
-                self.mem_used()
-            }
-
-            fn is_over(&self) -> bool {
-                self.$is_over()
-            }
-        }
-    };
+impl Machine for http2::Connection {
+    fn is_over(&self) -> bool {
+        self.is_ended()
+    }
 }
 
-is_machine!(http2::Connection, is_ended);
-is_machine!(grpc::Client, is_closed);
-is_machine!(grpc::Server, is_closed);
+impl Machine for grpc::Client {
+    fn is_over(&self) -> bool {
+        self.is_closed()
+    }
+}
+
+impl Machine for grpc::Server {
+    fn is_over(&self) -> bool {
+        self.is_closed()
+    }
+}
 
 /// Where a script plays.
 pub(super) struct Stage<M> {
@@ -99,10 +63,8 @@ impl<M: Machine> Stage<M> {
 
     /// Lets the machine read at most so many octets; answers how many it did.
     fn read(&mut self, most: usize) -> usize {
-        let room = self.machine.recv_buf();
-        let octets = room.len().min(self.unread.len()).min(most);
-        room[..octets].copy_from_slice(&self.unread[..octets]);
-        self.machine.received(octets, self.now);
+        let offered = &self.unread[..self.unread.len().min(most)];
+        let octets = self.machine.receive_from(offered, self.now);
         self.limits.read(&self.unread[..octets]);
         self.unread.drain(..octets);
         octets

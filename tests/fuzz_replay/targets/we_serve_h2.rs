@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use plugind::http2::{Connection, ConnectionError, Event, StreamId, Taken};
+use plugind::http2::{Connection, ConnectionError, Endpoint as _, Event, StreamId, Taken};
 use plugind::time::Time;
 
 use super::CONNECTION_BOUND;
@@ -92,8 +92,7 @@ impl Server {
 
     /// Reads, takes events, answers, and writes.
     fn work(&mut self) {
-        let read = self.pipe.we_read(self.connection.recv_buf());
-        self.connection.received(read, Time::ZERO);
+        self.pipe.read_into(&mut self.connection);
         while self.poll() {}
         for (stream, call) in &mut self.calls {
             let exchange = &self.exchanges[call.number];
@@ -101,10 +100,8 @@ impl Server {
                 call.answer(*stream, &exchange.reply, &mut self.connection);
             }
         }
-        let octets = self.connection.transmit();
-        let written = self.pipe.we_write(octets);
-        self.listener.hear(&octets[..written]);
-        self.connection.sent(written, Time::ZERO);
+        self.pipe
+            .write_from(&mut self.connection, &mut self.listener);
         assert!(self.connection.mem_used() <= CONNECTION_BOUND);
     }
 

@@ -93,9 +93,7 @@ fn of_a_megabyte_of_reasons_256_octets_are_kept() {
 fn what_came_before_the_end_is_worked_on() {
     let mut peer = Peer::asked(1);
     let octets = [ok(ONE), data(ONE, b"x", true)].concat();
-    let room = peer.machine.recv_buf();
-    room[..octets.len()].copy_from_slice(&octets);
-    peer.machine.received(octets.len(), peer.now);
+    assert_eq!(peer.machine.receive_from(&octets, peer.now), octets.len());
     assert_eq!(
         peer.close(),
         [
