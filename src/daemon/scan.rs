@@ -7,49 +7,24 @@ use std::io;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Instant;
 
 use nix::errno::Errno;
 use rustix::fs::FileType;
 
 use super::hold::{self, HoldError};
-use super::inotify::Inotify;
-use super::listings::Listings;
 use super::mounts::Mounts;
 use super::stat::Stat;
-use crate::watch::{Entry, Kind, Listing, Obstacle, Place, Problem, Rest, WatchId};
+use crate::watch::{Entry, Kind, Listing, Obstacle, Place, Problem, Rest};
 use crate::{config, escape};
 
-/// Watches a directory and then lists it or its first piece, in this order: what comes in between
-/// is seen twice, and nothing is missed.
-pub(super) fn scan(
-    inotify: &mut Inotify,
-    mounts: &mut Mounts,
-    listings: &mut Listings,
-    dir: &Arc<Path>,
-    place: Place,
-) -> (Result<WatchId, Problem>, Result<Listing, Problem>) {
-    mounts.scanning(dir);
-    let prepared = match place {
+/// Makes sure that a directory can be watched and listed. A root that is missing is created.
+/// Returns the directory held open if a file system may not answer.
+pub(super) fn prepare(dir: &Path, place: Place, mounts: &Mounts) -> Result<Option<File>, Problem> {
+    match place {
         Place::MissingRoot => create(dir).map(|()| None),
         Place::Root => Ok(None),
         Place::Below => hold_directory(dir, mounts),
-    };
-    match prepared {
-        Ok(held) => {
-            let watch = match &held {
-                Some(held) => inotify.watch(&within(held), place),
-                None => inotify.watch(dir, place),
-            };
-            let unreported = mounts.unreported(dir);
-            let listing = listings.begin(dir, held, mounts).map(|listing| Listing {
-                unreported,
-                ..listing
-            });
-            (watch, listing)
-        }
-        Err(problem) => (Err(problem.clone()), Err(problem)),
     }
 }
 
@@ -195,7 +170,7 @@ fn may_answer(path: &Path, mounts: &Mounts) -> Result<(), HoldError> {
 
 /// Returns a path of an open directory that leads to it wherever it is moved. It does not end in a
 /// symbolic link.
-fn within(held: &File) -> PathBuf {
+pub(super) fn within(held: &File) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}/.", held.as_raw_fd()))
 }
 

@@ -129,4 +129,4 @@ fn a_circle_is_found_through_what_a_folder_passes_on() {
 }
 
 /// The folders in which circles are left.
-const LEFT: [&str; 2] = ["daemon", "manager"];
+const LEFT: [&str; 1] = ["manager"];

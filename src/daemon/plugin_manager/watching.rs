@@ -15,7 +15,7 @@ use crate::daemon::scan;
 use crate::handler::DialError;
 use crate::manager;
 use crate::time::Time;
-use crate::watch::{self, Report};
+use crate::watch::{self, Listing, Place, Problem, Report, WatchId};
 
 impl PluginManager {
     /// Reads a buffer of inotify reports, unless many have yet to be dealt with. It holds a few
@@ -58,13 +58,7 @@ impl PluginManager {
             used += 1;
             match output {
                 watch::Output::Scan { dir, place } => {
-                    let (watch, entries) = scan::scan(
-                        &mut self.inotify,
-                        &mut self.mounts,
-                        &mut self.listings,
-                        &dir,
-                        place,
-                    );
+                    let (watch, entries) = self.scan(&dir, place);
                     used += SCAN_COST + self.listings.take_cost();
                     let scanned = watch::Input::Scanned {
                         dir,
@@ -121,6 +115,32 @@ impl PluginManager {
             }
         }
         reports
+    }
+
+    /// Watches a directory and then lists it or its first piece, in this order: what comes in
+    /// between is seen twice, and nothing is missed.
+    fn scan(
+        &mut self,
+        dir: &Arc<Path>,
+        place: Place,
+    ) -> (Result<WatchId, Problem>, Result<Listing, Problem>) {
+        self.mounts.scanning(dir);
+        match scan::prepare(dir, place, &self.mounts) {
+            Ok(held) => {
+                let watch = match &held {
+                    Some(held) => self.inotify.watch(&scan::within(held), place),
+                    None => self.inotify.watch(dir, place),
+                };
+                let unreported = self.mounts.unreported(dir);
+                let listing = self.listings.begin(dir, held, &self.mounts);
+                let listing = listing.map(|listing| Listing {
+                    unreported,
+                    ..listing
+                });
+                (watch, listing)
+            }
+            Err(problem) => (Err(problem.clone()), Err(problem)),
+        }
     }
 }
 
