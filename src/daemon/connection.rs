@@ -206,12 +206,51 @@ mod tests {
     use std::os::unix::net::{UnixListener, UnixStream as StdStream};
 
     use super::*;
+    use crate::grpc::{Client, Event, Incoming, Server};
 
     /// Both ends of a connection, ours first.
     fn pair() -> (Connection, StdStream) {
         let (ours, theirs) = StdStream::pair().unwrap();
-        ours.set_nonblocking(true).unwrap();
-        (Connection::new(UnixStream::from_std(ours)), theirs)
+        (connection(ours), theirs)
+    }
+
+    fn connection(stream: StdStream) -> Connection {
+        stream.set_nonblocking(true).unwrap();
+        Connection::new(UnixStream::from_std(stream))
+    }
+
+    #[test]
+    fn a_call_between_two_pumped_ends_is_answered_and_the_end_of_one_is_told_to_the_other() {
+        let now = Time::ZERO;
+        let (mut ours, theirs) = pair();
+        let mut theirs = connection(theirs);
+        let mut client = Client::new(now);
+        let mut server = Server::new(&["/a.B/C"], 1 << 20, now);
+        // More than a socket takes at once.
+        let large = vec![7; 1 << 20];
+        client.unary("/a.B/C", &large, 1 << 20, Time::from_millis(1), now);
+        let mut result = None;
+        while result.is_none() {
+            let mut is_progress = ours.pump(&mut client, now);
+            theirs.set_readable();
+            is_progress |= theirs.pump(&mut server, now);
+            ours.set_readable();
+            while let Some(Incoming::Called { call, message, .. }) = server.poll_event(now) {
+                server.reply(call, &message, now);
+            }
+            if let Some(Event::Finished { result: reply, .. }) = client.poll_event(now) {
+                result = Some(reply);
+            }
+            assert!(is_progress || result.is_some(), "both ends wait");
+        }
+        assert_eq!(result, Some(Ok(large)));
+
+        drop(ours);
+        theirs.set_readable();
+        while theirs.pump(&mut server, now) && !server.is_closed() {
+            while server.poll_event(now).is_some() {}
+        }
+        assert!(server.is_closed());
     }
 
     #[test]
