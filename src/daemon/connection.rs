@@ -86,6 +86,7 @@ impl Connection {
     /// Writes once what the endpoint has to write.
     ///
     /// A connection that broke is no end for it: reading says when that is all.
+    #[inline] // For the daemon, whose loop is where most calls are.
     pub(super) fn write_from(&mut self, end: &mut impl Endpoint, now: Time) -> Moved {
         let bytes = end.transmit();
         if bytes.is_empty() || self.is_broken {
@@ -99,6 +100,7 @@ impl Connection {
     }
 
     /// Reads once, at most so many bytes, and tells the endpoint also of the end.
+    #[inline] // For the daemon, whose loop is where most calls are.
     pub(super) fn read_into(&mut self, end: &mut impl Endpoint, most: usize, now: Time) -> Moved {
         if !self.is_readable {
             return Moved::Nothing;

@@ -406,6 +406,7 @@ impl Manager {
     }
 
     /// Bytes have been read or written at [`Manager::endpoint`].
+    #[inline]
     pub fn moved(&mut self, link: LinkId, now: Time) {
         self.pump(link, now);
         self.settle(now);
