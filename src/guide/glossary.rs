@@ -4,6 +4,7 @@
 //! |---|---|
 //! | socket | a registration socket that was found; [`Socket`] is all that is known about it |
 //! | identity | which file a path leads to: device, inode, birth time ([`Identity`]) |
+//! | key, alias | the path under which a socket is known; any other path that leads to it |
 //! | found, lost | the watch reports a socket, or that it has gone |
 //! | plugin | what a process reports in GetInfo, and through which socket ([`Plugin`]) |
 //! | type, name, versions | as in GetInfo; the type is called `kind` in code, `type` is a keyword |

@@ -10,7 +10,7 @@
 //!   than [`RENAME_TIME`] was renamed. After that, a plugin that is registered, or is being
 //!   registered, stays what it is instead: handlers, programs and the state file know the plugin by
 //!   its key, which from now on is a name only, and the best alias is dialled in its place.
-//! - When another socket takes the key, the plugin of the first one is deregistered, as without
+//! - When a new socket takes the key, the plugin of the first one is deregistered, as without
 //!   aliases. What is left of that socket is found under its best alias, and waits for a moment:
 //!   the plugin that was started anew goes first.
 //! - A plugin whose key was removed and that does not answer any more has ended, and is
@@ -229,7 +229,10 @@ impl Manager {
         };
         let is_new = |alias: &Alias| now < alias.since + RENAME_TIME;
         let is_renamed = names.aliases.iter().all(is_new);
-        if is_renamed || !self.actual.holds(path, identity) {
+        let registered = self.actual.get(path);
+        let registered = registered.filter(|it| it.identity == identity);
+        let is_up = registered.is_some_and(|it| it.health.down_since.is_none());
+        if is_renamed || !is_up {
             self.aliases.take_best(identity);
             self.aliases.set_key(identity, best.path.clone());
             self.lost_socket(path, now);
@@ -261,8 +264,18 @@ impl Manager {
         let Some(identity) = self.aliases.identities.get(path).copied() else {
             return false;
         };
+        let is_place = self
+            .aliases
+            .instead_of_key(identity)
+            .is_some_and(|it| **it == *path);
         if let Some(key) = self.aliases.remove(path, identity) {
             self.lost_socket(&key, now);
+        } else if is_place {
+            // The next one may lead to the path that was removed, too.
+            let names = self.aliases.names.get(&identity);
+            if let Some(next) = names.and_then(|names| names.aliases.first()).cloned() {
+                self.examine_link(&next);
+            }
         }
         true
     }

@@ -391,7 +391,7 @@ impl Watch {
         (path, identity, is_link): (Arc<Path>, Identity, bool),
         now: Time,
     ) -> Result<(), Problem> {
-        match self.tree.renew_socket(dir, name, identity) {
+        match self.tree.renew_socket(dir, name, identity, is_link) {
             Ok(is_alias) => {
                 self.report_socket(path, identity, is_link, is_alias);
                 Ok(())
@@ -430,17 +430,20 @@ impl Watch {
     fn add(&mut self, dir: &Path, path: Arc<Path>, kind: Kind, now: Time) -> Result<(), Problem> {
         match kind {
             Kind::Socket(identity) | Kind::Link(identity) => {
-                let added = self.tree.add_socket(dir, Arc::clone(&path), identity);
+                let is_link = matches!(kind, Kind::Link(_));
+                let added = self
+                    .tree
+                    .add_socket(dir, Arc::clone(&path), identity, is_link);
                 let is_alias = match &added {
                     Ok(is_alias) => *is_alias,
                     Err(problem) => {
                         let victim = self.tree.victim(dir, identity, problem);
                         self.make_room(&victim.ok_or_else(|| problem.clone())?, problem, now);
-                        self.tree.add_socket(dir, Arc::clone(&path), identity)?
+                        self.tree
+                            .add_socket(dir, Arc::clone(&path), identity, is_link)?
                     }
                 };
                 self.expected.remove(&path);
-                let is_link = matches!(kind, Kind::Link(_));
                 self.report_socket(path, identity, is_link, is_alias);
                 // There was room, but something else is ignored instead.
                 added?;

@@ -55,12 +55,18 @@ impl Sockets {
         top: &Arc<Path>,
         is_root: bool,
         identity: Identity,
+        is_link: bool,
     ) -> Result<bool, Problem> {
         let links = self.links.get(&identity).copied().unwrap_or(0);
         let most = if is_root { MOST_IN_ROOT } else { MOST_BELOW };
+        let most_links = if is_link {
+            config::MAX_LINKS / 2 // Any user can make them: they leave room for the socket itself.
+        } else {
+            config::MAX_LINKS
+        };
         if let Some(part) = self.parts.get(top) {
             let links_here = part.links.get(&identity).map_or(1, |more| more + 1);
-            if links > 0 && links_here >= config::MAX_LINKS {
+            if links > 0 && links_here >= most_links {
                 return Err(Problem::TooManyLinks);
             }
             if part.paths >= most {

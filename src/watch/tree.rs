@@ -278,10 +278,11 @@ impl Tree {
         dir: &Path,
         path: Arc<Path>,
         identity: Identity,
+        is_link: bool,
     ) -> Result<bool, Problem> {
         let parent = self.dirs.get_mut(dir).ok_or(Problem::Missing)?;
         let is_root = parent.depth == 0;
-        let is_alias = self.sockets.add(&parent.top, is_root, identity)?;
+        let is_alias = self.sockets.add(&parent.top, is_root, identity, is_link)?;
         parent.children.insert(Child::Socket {
             path,
             identity,
@@ -342,6 +343,7 @@ impl Tree {
         dir: &Path,
         name: &OsStr,
         seen: Identity,
+        is_link: bool,
     ) -> Result<bool, Problem> {
         let mut is_alias = false;
         let (top, is_root) = self.top_of(dir).ok_or(Problem::Missing)?;
@@ -354,11 +356,11 @@ impl Tree {
         }) = child
         {
             self.sockets.remove(&top, path, *identity);
-            is_alias = match self.sockets.add(&top, is_root, seen) {
+            is_alias = match self.sockets.add(&top, is_root, seen, is_link) {
                 Ok(is_alias) => is_alias,
                 Err(problem) => {
                     // There was room for what was there before.
-                    self.sockets.add(&top, is_root, *identity)?;
+                    self.sockets.add(&top, is_root, *identity, false)?;
                     return Err(problem);
                 }
             };

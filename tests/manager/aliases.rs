@@ -364,3 +364,33 @@ fn an_endpoint_that_is_the_registration_socket_is_dialled_where_that_is_now() {
     assert_eq!((dials(&world, SOCKET), dials(&world, OTHER)), (1, 1));
     assert_eq!(world.open_to(OTHER), 1);
 }
+
+#[test]
+fn when_the_path_of_a_plugin_and_a_link_to_it_are_removed_the_next_link_is_examined() {
+    let mut world = World::new();
+    world.appear(SOCKET, plugin("a"));
+    for link in ["/r/0", OTHER] {
+        world.link(SOCKET, link);
+        world.notice_link(link);
+    }
+    world.run();
+    world.advance(RENAME_TIME);
+    world.vanish(SOCKET);
+    assert_eq!(world.examined, [Path::new("/r/0").into()]);
+    world.vanish("/r/0");
+    assert_eq!(
+        world.examined,
+        ["/r/0", OTHER].map(|path| Path::new(path).into())
+    );
+}
+
+#[test]
+fn a_plugin_that_was_down_when_its_path_was_removed_is_deregistered() {
+    let mut world = aliased();
+    world.kill(SOCKET);
+    world.advance(Duration::from_secs(5));
+    assert_eq!(world.told(), "");
+    world.vanish(SOCKET);
+    world.advance(Duration::from_secs(3600));
+    assert_eq!(world.told(), "deregister a");
+}

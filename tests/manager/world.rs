@@ -28,7 +28,7 @@ pub(crate) struct World {
     pub(crate) handler: Log,
     /// Which socket is at each path: several paths may lead to one.
     sockets: BTreeMap<Arc<Path>, Identity>,
-    /// The plugin behind each socket; none: nobody listens.
+    /// The plugin behind each socket; none: no process listens.
     plugins: BTreeMap<Identity, Option<Script>>,
     /// The paths that the manager was told of, and the socket there.
     noticed: BTreeMap<Arc<Path>, Identity>,
@@ -111,7 +111,7 @@ impl World {
         }
     }
 
-    /// A new socket appears, with a plugin behind it or with nobody, and is noticed.
+    /// A new socket appears, with or without a plugin behind it, and is reported.
     pub(crate) fn appear(&mut self, path: &str, plugin: impl Into<Option<Script>>) -> Identity {
         let identity = self.create(path, plugin);
         self.notice(path);
@@ -119,7 +119,7 @@ impl World {
         identity
     }
 
-    /// A new socket appears, and nobody notices yet.
+    /// A new socket appears, which is not reported yet.
     pub(crate) fn create(&mut self, path: &str, plugin: impl Into<Option<Script>>) -> Identity {
         self.last_inode += 1;
         let identity = Identity {
@@ -132,7 +132,7 @@ impl World {
         identity
     }
 
-    /// Another path leads to a socket, and nobody notices yet.
+    /// Another path leads to a socket, which is not reported yet.
     pub(crate) fn link(&mut self, from: &str, to: &str) {
         let identity = self.sockets[Path::new(from)];
         self.sockets.insert(Path::new(to).into(), identity);
@@ -190,7 +190,7 @@ impl World {
         self.run();
     }
 
-    /// The socket goes, and nobody notices yet.
+    /// The socket goes, which is not reported yet.
     pub(crate) fn remove(&mut self, path: &str) {
         self.sockets.remove(Path::new(path));
     }

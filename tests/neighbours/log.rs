@@ -115,7 +115,7 @@ fn renew(dir: &Path, over: &AtomicBool, name: impl Fn(u64) -> String) {
     }
 }
 
-/// Is so many device plugins that send lists of one device, which is healthy in every other one, as
+/// Serves this many device plugins, which send lists of one device, healthy in every other one, as
 /// fast as they are taken.
 fn flip(dir: &Path, over: &AtomicBool, plugins: usize) {
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -269,3 +269,17 @@ fn a_directory_with_too_much_in_it_is_scanned_after_pauses_that_double_to_a_minu
     t.tick();
     assert_eq!(t.now, before + config::WATCH_RETRY, "it begins anew");
 }
+
+#[test]
+fn symbolic_links_leave_room_for_the_socket_itself() {
+    let Kind::Socket(identity) = socket(1) else {
+        unreachable!()
+    };
+    let names: Vec<String> = (0..config::MAX_LINKS).map(|n| format!("l{n:02}")).collect();
+    let links = names.iter().map(|it| (it.as_str(), Kind::Link(identity)));
+    let links: Vec<_> = links.collect();
+    let mut t = Timeline::scanned(&links);
+    assert_eq!(t.count(), (config::MAX_LINKS / 2, 0));
+    t.look("/p/socket", socket(1));
+    assert_eq!(t.count(), (1, 0));
+}
