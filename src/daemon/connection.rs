@@ -85,7 +85,7 @@ impl Connection {
 
     /// Writes once what the endpoint has to write.
     ///
-    /// A connection that broke is no end for it: reading says when that is all.
+    /// A connection that broke is not the end of it: reading tells when everything has come.
     #[inline] // For the daemon, whose loop is where most calls are.
     pub(super) fn write_from(&mut self, end: &mut impl Endpoint, now: Time) -> Moved {
         let bytes = end.transmit();

@@ -20,7 +20,7 @@ pub(super) struct Connections {
     by_link: ByLink<Held>,
     /// Links with work to do, which the loop will not report again.
     ready: VecDeque<LinkId>,
-    /// The same of those that had more to say than they were given time for. They share what time
+    /// The same of those that had unread data when their time was used up. They share what time
     /// the others leave.
     busy: VecDeque<LinkId>,
     /// Whether one of those goes first, because the others left no time for any.
@@ -42,7 +42,7 @@ struct Held {
 pub(super) struct Ready {
     /// The link.
     pub(super) link: LinkId,
-    /// Whether it had more to say than it was given time for.
+    /// Whether it had unread data when its time was used up.
     pub(super) is_busy: bool,
 }
 
@@ -118,7 +118,7 @@ impl Connections {
         }
     }
 
-    /// Remembers that a link has more to say than it was given time for.
+    /// Remembers that a link had unread data when its time was used up.
     pub(super) fn set_busy(&mut self, link: LinkId) {
         self.set_idle(link);
         if let Some(held) = self.by_link.get_mut(link) {

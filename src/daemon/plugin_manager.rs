@@ -375,6 +375,7 @@ impl PluginManager {
     /// that the time is not enough for.
     fn serve_ready(&mut self, now: Time) {
         let count = self.connections.count_ready();
+        let until = (now + SERVE_TIME).max(self.clock.now() + LEAST_SERVE_TIME);
         let mut is_any_busy_served = false;
         for served in 1..=count {
             let Some(ready) = self.connections.next_ready() else {
@@ -382,7 +383,7 @@ impl PluginManager {
             };
             self.serve(ready, now);
             is_any_busy_served |= ready.is_busy;
-            if served < count && self.clock.now() >= now + SERVE_TIME {
+            if served < count && self.clock.now() >= until {
                 self.connections.set_busy_first(!is_any_busy_served);
                 return;
             }
@@ -497,6 +498,9 @@ const EVENTS: usize = 256;
 /// How long after the beginning of a turn the connections that were not served yet are left to the
 /// next one.
 const SERVE_TIME: Duration = Duration::from_millis(2);
+
+/// How much of that connections have in any case, after what the watch has used.
+const LEAST_SERVE_TIME: Duration = Duration::from_millis(1);
 
 /// For how long one connection is read in one turn, so that a busy plugin does not keep the others
 /// waiting. A frame is dealt with as a whole: 16 KiB of small messages may take twice as long.

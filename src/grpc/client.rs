@@ -1,6 +1,6 @@
 //! The client's end of a gRPC connection: the verbs.
 //!
-//! Pure. Whoever drives it as an [`Endpoint`] owns the socket and the clock, and takes events out
+//! Pure. Its driver, which uses it as an [`Endpoint`], owns socket and clock, and takes events out
 //! with [`Client::poll_event`] until there are none.
 
 use super::call::{Call, Outcome, Shape};

@@ -1,6 +1,6 @@
 //! The server's end of a gRPC connection: the verbs.
 //!
-//! Pure. Whoever drives it as an [`Endpoint`] owns the socket and the clock, and takes events out
+//! Pure. Its driver, which uses it as an [`Endpoint`], owns socket and clock, and takes events out
 //! with [`Server::poll_event`] until there are none.
 //!
 //! ```text

@@ -1,4 +1,4 @@
-//! What a peer that does not speak HTTP/2 sends instead, for the human who has to find out.
+//! What a peer that does not speak HTTP/2 sends instead, so that errors can name it.
 //!
 //! Pure.
 

@@ -1,9 +1,8 @@
-//! The first octets that a peer sends, and what it is when they are no HTTP/2.
+//! The first octets that a peer sends, and what they are if they are not HTTP/2.
 //!
 //! Pure. RFC 9113 §3.4: "The server connection preface consists of a potentially empty SETTINGS
 //! frame that MUST be the first frame the server sends in the HTTP/2 connection." A client's has 24
-//! octets in front of it. Whoever sends something else is told apart here for the human who has to
-//! find out what that is.
+//! octets in front of it. Other protocols are recognised here, so that errors can name them.
 
 use super::frame::{Head, INITIAL_MAX_FRAME_SIZE, flag};
 use super::kind::Kind;
@@ -60,7 +59,7 @@ fn is_settings(head: Head) -> bool {
 /// Judges an HTTP/1 answer, whose status line may not be complete.
 fn judge_http1(octets: &[u8], ended: bool) -> Verdict {
     let mut answer = httparse::Response::new(&mut []);
-    // Only the status line is of interest: that the headers do not fit is no error.
+    // Only the status line is of interest: that the headers do not fit is not an error.
     let _ = answer.parse(&octets[..octets.len().min(STATUS_LINE)]);
     let is_undecided = answer.code.is_none() && octets.len() < STATUS_LINE;
     if is_undecided && !ended {

@@ -19,7 +19,7 @@ use crate::time::Time;
 #[derive(Debug)]
 pub(super) struct Limiter {
     all: Bucket,
-    /// What all together would have used of the share of one.
+    /// All lines, counted against the share of one plugin.
     together: Bucket,
     /// By the hash of what they belong to, whose key peers do not know.
     by_subject: BTreeMap<u64, Bucket>,
@@ -69,8 +69,8 @@ impl Limiter {
         }
     }
 
-    /// Returns whether subjects are told apart: from when all together have used the share of one
-    /// until nothing is missing from it. Before that, none can have used its share.
+    /// Returns whether lines are counted for each subject: from the moment that all together have
+    /// used the share of one, until that is full again. Before that, none can have used its share.
     pub(super) fn tells_apart(&mut self, now: Time) -> bool {
         if !self.by_subject.is_empty() && self.together.missing(now).is_zero() {
             // Their own shares are full, too.

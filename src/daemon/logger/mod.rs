@@ -210,13 +210,14 @@ impl State {
     fn report(&mut self, suppressed: &Suppressed, sink: &Sink<Stderr>, now: Time) {
         let Suppressed { subject, count } = suppressed;
         let subject = subject.as_deref().unwrap_or("log");
-        self.write(
+        let length = self.write(
             Level::Warn,
             &format_args!("{subject}: {count} lines suppressed, because there are too many"),
-            Origin::Daemon,
+            Origin::Peer,
             sink,
             now,
         );
+        self.limiter.charge_any(length, now);
     }
 
     fn report_lost(&mut self, sink: &Sink<Stderr>, now: Time) {
