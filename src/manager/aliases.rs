@@ -128,6 +128,15 @@ impl Manager {
         Some(self.place(path, socket.identity))
     }
 
+    /// Returns whether a plugin is registered whose socket is known under this path, or whose socket
+    /// this path leads to.
+    pub fn is_registered_at(&self, path: &Path) -> bool {
+        let identity = self.aliases.identities.get(path);
+        let names = identity.and_then(|identity| self.aliases.names.get(identity));
+        let key = names.map_or(path, |names| &names.key);
+        self.actual.get(key).is_some()
+    }
+
     /// Returns where to dial the socket that is known under this path.
     pub(super) fn place(&self, path: &Arc<Path>, identity: Identity) -> Arc<Path> {
         let place = self.aliases.instead_of_key(identity);

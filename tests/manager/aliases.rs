@@ -394,3 +394,15 @@ fn a_plugin_that_was_down_when_its_path_was_removed_is_deregistered() {
     world.advance(Duration::from_secs(3600));
     assert_eq!(world.told(), "deregister a");
 }
+
+#[test]
+fn a_plugin_is_registered_at_every_path_that_leads_to_its_socket() {
+    let mut world = aliased();
+    assert!(world.manager.is_registered_at(Path::new(OTHER)));
+    world.vanish(SOCKET);
+    assert_eq!(world.told(), "");
+    for path in [SOCKET, OTHER] {
+        assert!(world.manager.is_registered_at(Path::new(path)), "{path}");
+    }
+    assert!(!world.manager.is_registered_at(Path::new("/r/another")));
+}

@@ -37,7 +37,7 @@ impl PluginManager {
     pub(super) fn note_refusal(&mut self, path: &Arc<Path>, error: Option<&DialError>, now: Time) {
         let is_refused = match error {
             None => false,
-            Some(DialError::Refused) if self.manager.actual().get(path).is_none() => true,
+            Some(DialError::Refused) if !self.manager.is_registered_at(path) => true,
             Some(_) => return,
         };
         let path = Arc::clone(path);
