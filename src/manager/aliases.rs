@@ -128,8 +128,8 @@ impl Manager {
         Some(self.place(path, socket.identity))
     }
 
-    /// Returns whether a plugin is registered whose socket is known under this path, or whose socket
-    /// this path leads to.
+    /// Returns whether a plugin is registered whose socket is known under this path, or to whose
+    /// socket this path leads.
     pub fn is_registered_at(&self, path: &Path) -> bool {
         let identity = self.aliases.identities.get(path);
         let names = identity.and_then(|identity| self.aliases.names.get(identity));

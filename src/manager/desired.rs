@@ -10,6 +10,7 @@ use super::backoff::Backoff;
 use super::by_path::ByPath;
 use super::places::InLine;
 use super::{Failure, Refusal};
+use crate::config::FIRST_MINUTE;
 use crate::handler::{DialError, Plugin};
 use crate::time::Time;
 use crate::watch::Identity;
@@ -77,6 +78,12 @@ impl Socket {
 }
 
 impl Socket {
+    /// Whether it is known for good what would become of its plugin.
+    pub(super) fn is_observed(&self, now: Time) -> bool {
+        let observed = self.observed.as_deref();
+        observed.is_some_and(|found| found.is_ok() || self.found + FIRST_MINUTE <= now)
+    }
+
     /// Whether the last attempt failed because nothing listened on it.
     pub(super) fn has_refused(&self) -> bool {
         self.last_failure.as_deref() == Some(&Failure::Dial(DialError::Refused))

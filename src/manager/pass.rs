@@ -113,7 +113,7 @@ impl Manager {
         let Some(socket) = self.desired.get_mut(path) else {
             return;
         };
-        if self.is_stopping || socket.observed.is_some() {
+        if self.is_stopping || socket.is_observed(now) {
             return;
         }
         if let Some(until) = socket.backoff.until().filter(|until| now < *until) {
@@ -207,7 +207,7 @@ impl Manager {
                 self.announce_registered(&plugin, now);
             }
             Outcome::Deregistered(plugin, answer) => log_deregistered(&attempt, &plugin, answer),
-            Outcome::Observed(found) => self.observed(&attempt, found),
+            Outcome::Observed(found) => self.observed(&attempt, found, now),
             Outcome::EndpointFailed(plugin, error) => {
                 let failure = self.endpoint_failure(&plugin, error);
                 self.failed(&attempt, Failure::Endpoint(failure), now);
@@ -229,23 +229,32 @@ impl Manager {
         }
     }
 
-    /// What would become of a plugin is known; it is not asked again.
-    fn observed(&mut self, attempt: &Attempt, found: Result<Arc<Plugin>, Refusal>) {
-        match &found {
+    /// What would become of a plugin is known. It is not asked again, unless it is refused early:
+    /// it may not be ready yet.
+    fn observed(&mut self, attempt: &Attempt, found: Result<Arc<Plugin>, Refusal>, now: Time) {
+        let Some(socket) = self.socket_of(attempt) else {
+            return;
+        };
+        if found.is_ok() {
+            socket.backoff.succeed();
+        } else {
+            socket.backoff.fail(now);
+        }
+        socket.last_failure = None;
+        let before = socket.observed.replace(Box::new(found.clone()));
+        if before.as_deref() == Some(&found) {
+            return;
+        }
+        match found {
             Ok(plugin) => {
                 let endpoint = escape::path(&plugin.endpoint);
                 let mut line = format!("would register {plugin} at {endpoint}");
-                for what in self.handlers.not_checked(plugin) {
+                for what in self.handlers.not_checked(&plugin) {
                     line.extend(["; ", what]);
                 }
                 log::info!("{attempt}: {line}");
             }
             Err(refusal) => log::info!("{attempt}: would refuse the plugin: {refusal}"),
-        }
-        if let Some(socket) = self.socket_of(attempt) {
-            socket.backoff.succeed();
-            socket.last_failure = None;
-            socket.observed = Some(Box::new(found));
         }
     }
 

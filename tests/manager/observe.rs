@@ -1,6 +1,7 @@
 //! A manager that only looks on, in virtual time: it asks, validates, and leaves no trace.
 
 use std::path::Path;
+use std::time::Duration;
 
 use plugind::config::{
     BACKOFF_CAP, DEFAULT_TYPES, DIAL_TIMEOUT, HANDLER_TIMEOUT, Mode, PathMap, UnknownTypes,
@@ -293,4 +294,26 @@ fn a_plugin_that_goes_while_its_endpoint_is_checked_leaves_nothing_behind() {
     world.vanish(SOCKET);
     assert!(world.manager.is_idle());
     assert!(world.open_links().is_empty(), "the connection is closed");
+}
+
+#[test]
+fn a_plugin_that_is_refused_at_first_is_asked_again_for_a_minute() {
+    let mut world = world();
+    let no = || Answer::Done(Err(Reason::new("not yet")));
+    world.handler.will_say([no(), no(), Answer::Done(Ok(()))]);
+    world.appear(SOCKET, csi());
+    let refused = Refusal::Validation(Reason::new("not yet"));
+    assert_eq!(observed(&world), Some(Err(refused.clone())));
+    world.advance(Duration::from_secs(2));
+    assert_eq!(observed(&world), Some(Ok("disk".into())));
+    assert_untold(&world);
+
+    world.vanish(SOCKET);
+    world.told();
+    world.handler.will_say(std::iter::repeat_with(no).take(20));
+    world.appear(SOCKET, csi());
+    world.advance(Duration::from_secs(3600));
+    assert_eq!(observed(&world), Some(Err(refused)));
+    // At once, and after 0.5, 1.5, 3.5, 7.5, 15.5 and 31.5 s.
+    assert_eq!(world.told().matches("validate disk").count(), 7);
 }
