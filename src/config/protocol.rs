@@ -31,7 +31,7 @@ pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 pub const ANSWER_TIMEOUT: Duration = WRITE_STALL_TIMEOUT;
 
 /// With how much unsent no further message of a stream is taken from its server (octets). One
-/// message may exceed it: there is no telling its size before it is there.
+/// message may exceed it: its size is not known before it has come.
 pub const UNSENT_MESSAGES: usize = 64 * 1024;
 
 /// How long a client has for its preface and SETTINGS after its connection is accepted: a client
@@ -92,8 +92,8 @@ pub const MAX_SETTINGS: usize = 32;
 /// How much of a GOAWAY's debug data is kept: a sentence (octets).
 pub const MAX_GOAWAY_DEBUG: usize = 256;
 
-/// How many frames that answer the peer may be unsent before it is no longer listened to: about
-/// 1 KiB of them.
+/// How many frames that answer the peer may be unsent before reading stops until they are written:
+/// about 1 KiB of them.
 pub const MAX_UNSENT_ANSWERS: u32 = 64;
 
 /// With how much unsent no further headers or data are queued: one frame of the largest size, so

@@ -163,20 +163,20 @@ impl Connection {
         }
     }
 
-    /// Says goodbye if that is possible at once, and closes.
+    /// Writes the final bytes, with their GOAWAY, if that is possible at once, and closes.
     ///
     /// What the loop has reported is read first: a unix socket that is closed with unread bytes
-    /// gives its peer an error where it should see an end. Nothing is waited for after the goodbye:
+    /// gives its peer an error where it should see an end. Nothing is waited for after GOAWAY:
     /// many peers answer it.
-    pub(super) fn hang_up(mut self, farewell: &[u8]) {
+    pub(super) fn hang_up(mut self, final_bytes: &[u8]) {
         let mut rest = [0; REST];
-        for _ in 0..FAREWELL_READS {
+        for _ in 0..FINAL_READS {
             if !self.is_readable || !matches!(self.read(&mut rest), Moved::Bytes(_)) {
                 break;
             }
         }
-        if !farewell.is_empty() {
-            let _ = retry(|| self.stream.write(farewell));
+        if !final_bytes.is_empty() {
+            let _ = retry(|| self.stream.write(final_bytes));
         }
     }
 }
@@ -201,7 +201,7 @@ fn retry(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
 const REST: usize = 256;
 
 /// How often that is read: 16 KiB in all are more than an honest peer has sent.
-const FAREWELL_READS: usize = 64;
+const FINAL_READS: usize = 64;
 
 #[cfg(test)]
 mod tests {
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_is_hung_up_on_sees_a_farewell_and_an_end_and_no_error() {
+    fn a_peer_that_is_hung_up_on_sees_the_final_bytes_and_an_end_and_no_error() {
         for unread in [0, 10, REST, 10 * REST] {
             let (mut ours, mut theirs) = pair();
             theirs.write_all(&vec![0; unread]).unwrap();

@@ -325,9 +325,9 @@ impl PluginManager {
                 }
                 manager::Output::Spawn { id, program } => self.programs.start(id, program),
                 manager::Output::Kill { id } => self.programs.kill(id),
-                manager::Output::Hangup { link, farewell } => {
+                manager::Output::Hangup { link, final_bytes } => {
                     if let Some(connection) = self.connections.remove(link) {
-                        connection.hang_up(&farewell);
+                        connection.hang_up(&final_bytes);
                     }
                 }
             }

@@ -43,8 +43,9 @@
 //! | turn (of the loop) | one pass of [`PluginManager::turn`](crate::daemon::PluginManager::turn) |
 //! | pure, shell | a folder without clock, descriptor and thread; `daemon`, which has them |
 //! | peer | the process at the other end of a connection |
-//! | preamble | what a server sends first, which shows if it speaks HTTP/2 |
-//! | farewell | the last bytes of a connection, with its GOAWAY |
+//! | preface | the first octets of an HTTP/2 connection (RFC 9113 §3.4) |
+//! | preamble | what a peer that does not speak HTTP/2 sends instead |
+//! | final bytes | the last ones of a connection, with its GOAWAY |
 //!
 //! [`AttemptId`]: crate::manager::AttemptId
 //! [`Backoff`]: crate::manager::Backoff

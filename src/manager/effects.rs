@@ -448,12 +448,14 @@ impl Manager {
         };
         self.deadlines
             .set_kept(Wake::Link(id), &mut link.deadline, None);
-        let farewell = link.client().map_or_else(Vec::new, |client| {
+        let final_bytes = link.client().map_or_else(Vec::new, |client| {
             client.close(now);
             client.transmit().to_vec()
         });
-        self.outputs
-            .push_back(Output::Hangup { link: id, farewell });
+        self.outputs.push_back(Output::Hangup {
+            link: id,
+            final_bytes,
+        });
     }
 }
 

@@ -235,7 +235,7 @@ pub enum Output {
         /// Which.
         link: LinkId,
         /// What is worth writing if it can be written at once.
-        farewell: Vec<u8>,
+        final_bytes: Vec<u8>,
     },
     /// Watch over the process behind this connection, or, where that is impossible, see to it that
     /// the connection's end is noticed; then say [`Input::Guarded`].

@@ -47,7 +47,7 @@ fn serve(stream: TcpStream) -> io::Result<()> {
         answers.retain_mut(|answer: &mut Answer| !answer.send(&mut connection, now));
         line.turn(&mut connection, now + LONGEST_WAIT)?;
     }
-    let until = line.now() + FAREWELL;
+    let until = line.now() + GOAWAY_GRACE;
     line.hang_up(until);
     Ok(())
 }
@@ -123,5 +123,5 @@ const CONTENT: &[u8] = b"It works.\n";
 /// the connection waits for.
 const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 
-/// How long a client has to take note of a goodbye.
-const FAREWELL: Duration = Duration::from_secs(1);
+/// How long a client has to react to GOAWAY.
+const GOAWAY_GRACE: Duration = Duration::from_secs(1);

@@ -61,8 +61,8 @@ impl Guest {
     /// Closes the connection, with the last words that there are.
     pub(super) fn leave(self, plugin: &mut Plugin) {
         let end = plugin.endpoint(self.link);
-        let farewell = end.map_or(&[][..], |end| end.transmit());
-        self.connection.hang_up(farewell);
+        let final_bytes = end.map_or(&[][..], |end| end.transmit());
+        self.connection.hang_up(final_bytes);
         plugin.forget(self.link);
     }
 }

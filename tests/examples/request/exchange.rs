@@ -80,7 +80,7 @@ impl<'a> Exchange<'a> {
             }
             self.line.turn(&mut self.connection, self.until)?;
         }
-        let until = self.line.now() + FAREWELL;
+        let until = self.line.now() + GOAWAY_GRACE;
         self.line.hang_up(until);
         Ok(self.outcome.unwrap_or(Outcome::NotReached))
     }
@@ -166,7 +166,7 @@ impl<'a> Exchange<'a> {
         self.connection.reset(self.stream, code, now);
         self.connection.shutdown(now);
         self.is_leaving = true;
-        self.until = now + FAREWELL;
+        self.until = now + GOAWAY_GRACE;
     }
 }
 
@@ -195,5 +195,5 @@ fn show(fields: &Fields) {
     }
 }
 
-/// How long a server has to take note of a goodbye.
-const FAREWELL: Duration = Duration::from_secs(1);
+/// How long a server has to react to GOAWAY.
+const GOAWAY_GRACE: Duration = Duration::from_secs(1);
