@@ -46,7 +46,7 @@ fn short_or_long<T>(short: T, long: T) -> T {
 #[test]
 fn plugins_that_come_and_go_leave_no_descriptor_and_no_memory_behind() {
     let _alone = alone();
-    let cycles = short_or_long(500, 10_000);
+    let cycles = short_or_long(300, 10_000);
     let mut node = Node::start();
     // Each has a socket of its own: one that is renewed again and again is looked at less often.
     let cycle = |node: &mut Node, n: usize| {
@@ -78,7 +78,7 @@ fn plugins_that_come_and_go_leave_a_daemon_no_descriptor_and_no_memory() {
     if !watches::are_enough_or_skip() {
         return;
     }
-    let cycles = short_or_long(500, 10_000);
+    let cycles = short_or_long(300, 10_000);
     let dir = tempfile::tempdir().unwrap();
     let mut daemon = Daemon::start(dir.path());
     let cycle = |daemon: &mut Daemon, n: usize| {

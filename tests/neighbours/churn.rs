@@ -135,7 +135,7 @@ pub(crate) fn until(over: &AtomicBool, mut act: impl FnMut() -> io::Result<()>) 
 
 /// How often an attacker acts at least: a small part of what [`INTERVAL`] allows while a row is
 /// measured, because the attacker leaves the processor to others.
-const LEAST_ACTS: usize = 200;
+const LEAST_ACTS: usize = 20;
 
 /// From one change to the next. Without a pause, the attacker holds the kernel's lock of the
 /// directory nearly all the time, and what is measured is how long a look waits for that lock.
