@@ -103,18 +103,27 @@ impl<V> ByPath<V> {
 }
 
 /// The same for the same octets, in every process: eight of them at a time, each time multiplied so
-/// that every one tells in the high half, which is turned down for the next.
+/// that every one tells in the high half, which is turned down for the next. The last eight are
+/// taken as they are, and so may be taken in part twice.
 fn digest(path: &Path) -> u64 {
     let mut octets = path.as_os_str().as_bytes();
-    let mut digest = octets.len() as u64;
-    while let Some((word, rest)) = octets.split_first_chunk() {
-        digest = (digest.rotate_left(32) ^ u64::from_le_bytes(*word)).wrapping_mul(ODD);
+    let length = octets.len() as u64;
+    let add = |digest: u64, word: u64| (digest.rotate_left(32) ^ word).wrapping_mul(ODD);
+    let Some(last) = octets.last_chunk() else {
+        let short = octets
+            .iter()
+            .fold(0, |word, octet| (word << 8) | u64::from(*octet));
+        return add(length, short);
+    };
+    let mut digest = length;
+    while let Some((word, rest)) = octets
+        .split_first_chunk()
+        .filter(|(_, rest)| !rest.is_empty())
+    {
+        digest = add(digest, u64::from_le_bytes(*word));
         octets = rest;
     }
-    let last = octets
-        .iter()
-        .fold(0, |word, octet| (word << 8) | u64::from(*octet));
-    (digest.rotate_left(32) ^ last).wrapping_mul(ODD)
+    add(digest, u64::from_le_bytes(*last))
 }
 
 /// Where a path is among those that have its digest, or would be.

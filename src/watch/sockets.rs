@@ -64,7 +64,8 @@ impl Sockets {
         } else {
             config::MAX_LINKS
         };
-        if let Some(part) = self.parts.get(top) {
+        let known_part = self.parts.get_mut(top);
+        if let Some(part) = &known_part {
             let links_here = part.links.get(&identity).map_or(1, |more| more + 1);
             if links > 0 && links_here >= most_links {
                 return Err(Problem::TooManyLinks);
@@ -78,7 +79,10 @@ impl Sockets {
             return Err(Problem::TooManySockets);
         }
         *self.links.entry(identity).or_default() += 1;
-        let part = self.parts.entry(Arc::clone(top)).or_default();
+        let part = match known_part {
+            Some(part) => part,
+            None => self.parts.entry(Arc::clone(top)).or_default(),
+        };
         part.paths += 1;
         if links > 0 {
             *part.links.entry(identity).or_default() += 1;
