@@ -3,7 +3,7 @@
 //! Pure. An index over deadlines that others hold in their own state: whoever changes such a state
 //! says its deadline again, and the earliest of them all is known without a search.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::time::Time;
 
@@ -11,15 +11,31 @@ use crate::time::Time;
 #[derive(Debug)]
 pub(super) struct Deadlines<K> {
     /// Of the keys whose owners do not keep it themselves.
-    by_key: BTreeMap<K, Time>,
-    by_time: BTreeSet<(Time, K)>,
+    by_key: BTreeMap<K, Entry>,
+    by_time: BTreeMap<Entry, K>,
+    last: u64,
+}
+
+/// A deadline, and a number that only it has: keys take longer to compare.
+type Entry = (Time, u64);
+
+/// A deadline that its owner keeps, because it changes often.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Kept(Option<Entry>);
+
+impl Kept {
+    /// Returns when it is; `None`: there is none.
+    pub(super) fn at(self) -> Option<Time> {
+        self.0.map(|(at, _)| at)
+    }
 }
 
 impl<K> Default for Deadlines<K> {
     fn default() -> Self {
         Self {
             by_key: BTreeMap::new(),
-            by_time: BTreeSet::new(),
+            by_time: BTreeMap::new(),
+            last: 0,
         }
     }
 }
@@ -27,40 +43,55 @@ impl<K> Default for Deadlines<K> {
 impl<K: Clone + Ord> Deadlines<K> {
     /// The deadline of `key` is `at`, or there is none any more.
     pub(super) fn set(&mut self, key: K, at: Option<Time>) {
-        let before = match at {
-            Some(at) => self.by_key.insert(key.clone(), at),
-            None => self.by_key.remove(&key),
-        };
-        self.change(key, before, at);
-    }
-
-    /// The same for a key whose deadline changes often: its owner keeps it in `kept`. That is out
-    /// of reach when the deadline is popped: its owner clears it then.
-    pub(super) fn set_kept(&mut self, key: K, kept: &mut Option<Time>, at: Option<Time>) {
-        let before = std::mem::replace(kept, at);
-        self.change(key, before, at);
-    }
-
-    fn change(&mut self, key: K, before: Option<Time>, at: Option<Time>) {
-        if before == at {
+        let mut kept = Kept(self.by_key.get(&key).copied());
+        if kept.at() == at {
             return;
         }
-        if let Some(before) = before {
-            self.by_time.remove(&(before, key.clone()));
+        self.set_kept(key.clone(), &mut kept, at);
+        match kept.0 {
+            Some(entry) => self.by_key.insert(key, entry),
+            None => self.by_key.remove(&key),
+        };
+    }
+
+    /// The same for a deadline that its owner keeps. It is out of reach when it is popped: its
+    /// owner clears it then.
+    pub(super) fn set_kept(&mut self, key: K, kept: &mut Kept, at: Option<Time>) {
+        if kept.at() == at {
+            return;
         }
-        if let Some(at) = at {
-            self.by_time.insert((at, key));
+        if let Some(before) = kept.0 {
+            self.by_time.remove(&before);
+        }
+        kept.0 = at.map(|at| {
+            self.last += 1;
+            (at, self.last)
+        });
+        if let Some(entry) = kept.0 {
+            self.by_time.insert(entry, key);
+        }
+    }
+
+    /// The same for an owner that looks again when the deadline is popped: one that is put off
+    /// stays where it is, and is popped early.
+    pub(super) fn set_kept_or_earlier(&mut self, key: K, kept: &mut Kept, at: Option<Time>) {
+        let is_put_off = kept
+            .at()
+            .is_some_and(|kept| at.is_some_and(|at| kept <= at));
+        if !is_put_off {
+            self.set_kept(key, kept, at);
         }
     }
 
     /// The earliest deadline.
     pub(super) fn first(&self) -> Option<(Time, &K)> {
-        self.by_time.first().map(|(at, key)| (*at, key))
+        let ((at, _), key) = self.by_time.first_key_value()?;
+        Some((*at, key))
     }
 
     /// Whether `key` has that deadline.
-    pub(super) fn has(&self, key: K, at: Time) -> bool {
-        self.by_time.contains(&(at, key))
+    pub(super) fn has(&self, key: &K, kept: Kept) -> bool {
+        kept.0.and_then(|entry| self.by_time.get(&entry)) == Some(key)
     }
 
     /// How many keys have a deadline, of those that their owners keep.
@@ -70,7 +101,7 @@ impl<K: Clone + Ord> Deadlines<K> {
 
     /// The deadline of `key`, unless its owner keeps it.
     pub(super) fn get(&self, key: &K) -> Option<Time> {
-        self.by_key.get(key).copied()
+        self.by_key.get(key).map(|(at, _)| *at)
     }
 
     /// Takes out the earliest deadline that has come by `now`.
@@ -108,19 +139,24 @@ mod tests {
     fn a_deadline_that_its_owner_keeps_comes_in_the_order_of_all() {
         let [early, middle, late] = [3, 5, 7].map(Time::from_millis);
         let mut deadlines = Deadlines::default();
-        let mut kept = None;
+        let mut kept = Kept::default();
         deadlines.set("a", Some(middle));
         deadlines.set_kept("b", &mut kept, Some(late));
         assert_eq!(deadlines.first(), Some((middle, &"a")));
+        let before = kept;
         deadlines.set_kept("b", &mut kept, Some(early));
-        assert_eq!(kept, Some(early));
-        assert!(deadlines.has("b", early) && !deadlines.has("b", late));
+        assert_eq!(kept.at(), Some(early));
+        assert!(deadlines.has(&"b", kept) && !deadlines.has(&"b", before));
         assert_eq!(deadlines.kept(), 1);
+        deadlines.set_kept_or_earlier("b", &mut kept, Some(late));
+        assert_eq!(kept.at(), Some(early), "it is popped early");
         assert_eq!(deadlines.pop_due(early), Some("b"));
-        kept = None;
-        deadlines.set_kept("b", &mut kept, Some(late));
+        kept = Kept::default();
+        deadlines.set_kept_or_earlier("b", &mut kept, Some(late));
+        deadlines.set_kept_or_earlier("b", &mut kept, Some(middle));
+        assert_eq!(kept.at(), Some(middle));
         deadlines.set_kept("b", &mut kept, None);
-        assert!(deadlines.has("a", middle));
+        assert_eq!(deadlines.get(&"a"), Some(middle));
         assert_eq!(deadlines.kept(), 0);
         assert_eq!(deadlines.pop_due(late), Some("a"));
         assert_eq!(deadlines.pop_due(late), None);

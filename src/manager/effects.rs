@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use litemap::LiteMap;
 
+use super::deadlines::Kept;
 use super::execute::Work;
 use super::links::{EffectCall, LinkId, Owner, Phase, Process, Request, Shape};
 use super::operation::Event;
@@ -248,7 +249,7 @@ impl Manager {
                 }
             }
             Owner::Endpoint(_) => {
-                if let Some(until) = link.deadline {
+                if let Some(until) = link.deadline.at() {
                     client.set_handshake_deadline(until);
                 }
             }
@@ -302,7 +303,7 @@ impl Manager {
         let Some(link) = self.links.get_mut(id) else {
             return;
         };
-        link.deadline = None;
+        link.deadline = Kept::default();
         match (&mut link.phase, &link.owner) {
             (Phase::Open(client), _) => {
                 client.handle_timeout(now);
@@ -385,7 +386,7 @@ impl Manager {
         }
         let deadline = client.poll_timeout();
         self.deadlines
-            .set_kept(Wake::Link(id), &mut link.deadline, deadline);
+            .set_kept_or_earlier(Wake::Link(id), &mut link.deadline, deadline);
         if let Owner::Effect(effect) = &mut link.owner {
             if effect.shape == (Shape::Connection { is_told: false }) && is_up {
                 effect.shape = Shape::Connection { is_told: true };

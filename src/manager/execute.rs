@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use prost::Message as _;
 
+use super::deadlines::Kept;
 use super::effects::HandlerWork;
 use super::failure::Refusal;
 use super::links::{LinkId, Owner};
@@ -36,7 +37,7 @@ pub(super) struct Running {
     pub(super) operation: Operation,
     pub(super) attempt: Attempt,
     /// When it wants to be woken, as the index knows it.
-    pub(super) deadline: Option<Time>,
+    pub(super) deadline: Kept,
 }
 
 /// What an operation's run is for, and what it holds.
@@ -122,7 +123,7 @@ impl Manager {
         let running = Running {
             operation,
             attempt,
-            deadline: None,
+            deadline: Kept::default(),
         };
         self.go_on(Box::new(running), now);
     }
@@ -130,7 +131,7 @@ impl Manager {
     /// The deadline of that attempt has come.
     pub(super) fn operation_timeout(&mut self, id: AttemptId) {
         if let Some(running) = self.operations.get_mut(id) {
-            running.deadline = None;
+            running.deadline = Kept::default();
             self.push_event(id, Event::Timeout);
         }
     }

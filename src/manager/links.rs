@@ -6,6 +6,7 @@
 use std::fmt;
 
 use super::ByLink;
+use super::deadlines::Kept;
 use super::execute::AttemptId;
 use crate::grpc::Client;
 use crate::handler::{Call, EffectId, HandlerId, Stream};
@@ -138,7 +139,7 @@ pub(super) struct Link {
     /// Who is at the other end, once it is connected and if that can be seen from here.
     pub(super) process: Option<Process>,
     /// When it wants to be woken, as the index knows it.
-    pub(super) deadline: Option<Time>,
+    pub(super) deadline: Kept,
 }
 
 impl Link {
@@ -169,7 +170,7 @@ impl Links {
             owner,
             phase: Phase::Dialing(request),
             process: None,
-            deadline: None,
+            deadline: Kept::default(),
         };
         self.by_id.insert(id, Box::new(link));
         id

@@ -371,7 +371,11 @@ impl Manager {
         assert_eq!(self.places.held(), holders.count());
         for running in self.operations.iter() {
             let path = &running.attempt.path;
-            assert_eq!(running.deadline, running.operation.deadline(), "{path:?}");
+            assert_eq!(
+                running.deadline.at(),
+                running.operation.deadline(),
+                "{path:?}"
+            );
             if let Some(plugin) = running.operation.plugin_in_question() {
                 let id = running.attempt.id;
                 assert!(self.turns.holds(plugin, id), "{plugin}");
@@ -381,15 +385,16 @@ impl Manager {
         let operations = operations.map(|it| (Wake::Operation(it.attempt.id), it.deadline));
         let links = self.links.iter();
         let links = links.map(|(id, link)| (Wake::Link(id), link.deadline));
-        let kept = operations.chain(links);
-        let kept: Vec<_> = kept.filter_map(|(wake, at)| Some((wake, at?))).collect();
+        let line = (Wake::Line, self.places.deadline());
+        let kept = operations.chain(links).chain([line]);
+        let kept: Vec<_> = kept.filter(|(_, kept)| kept.at().is_some()).collect();
         assert_eq!(
             self.deadlines.kept(),
             kept.len(),
             "nobody's deadlines are kept"
         );
-        for (wake, at) in kept {
-            assert!(self.deadlines.has(wake, at));
+        for (wake, kept) in kept {
+            assert!(self.deadlines.has(&wake, kept));
         }
         assert!(self.operations.is_one_per_socket());
         self.check_aliases();

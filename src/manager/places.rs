@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use litemap::LiteMap;
 
+use super::deadlines::Kept;
 use super::execute::AttemptId;
 use super::{Manager, Wake};
 use crate::config::{BRISK_OPERATIONS, BRISK_TIME};
@@ -35,6 +36,8 @@ pub(super) struct Places {
     /// The round in which the last socket got a place.
     round: u64,
     last: u64,
+    /// When a place is to come free.
+    deadline: Kept,
 }
 
 /// Rounds by directory, as it stands in the paths of its sockets.
@@ -130,8 +133,10 @@ impl Places {
 
     /// When the next operation has had its place for long enough; `None` if no socket waits for it.
     fn next_release(&self) -> Option<Time> {
-        let first = self.held.values().min().filter(|_| !self.line.is_empty());
-        first.map(|since| *since + BRISK_TIME)
+        if self.line.is_empty() {
+            return None;
+        }
+        self.held.values().min().map(|since| *since + BRISK_TIME)
     }
 
     /// Operations that have had a place for long enough go on without one.
@@ -142,6 +147,11 @@ impl Places {
     /// Whether the operation holds a place.
     pub(super) fn is_held(&self, id: AttemptId) -> bool {
         self.held.contains_key(&id)
+    }
+
+    /// When a place is to come free for a socket in line.
+    pub(super) fn deadline(&self) -> Kept {
+        self.deadline
     }
 
     /// How many places are held.
@@ -161,16 +171,14 @@ impl Manager {
     /// Sockets got in line or left it: if there are any, places must come free for them.
     pub(super) fn watch_line(&mut self) {
         let at = self.places.next_release();
-        let set = self.deadlines.get(&Wake::Line);
-        // A deadline that comes too early, because that place came free, is set again then.
-        let is_covered = matches!((set, at), (Some(set), Some(at)) if set <= at);
-        if !is_covered && set != at {
-            self.deadlines.set(Wake::Line, at);
-        }
+        let kept = &mut self.places.deadline;
+        // One that comes too early, because that place came free, is set again then.
+        self.deadlines.set_kept_or_earlier(Wake::Line, kept, at);
     }
 
     /// An operation has had its place for a while.
     pub(super) fn line_waited(&mut self, now: Time) {
+        self.places.deadline = Kept::default();
         self.places.release_slow(now);
         self.watch_line();
     }
