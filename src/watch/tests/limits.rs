@@ -1,12 +1,14 @@
 //! What one neighbour can take of the places for sockets, and what makes room for others.
 
+use std::ops::RangeInclusive;
+
 use super::*;
 
 const MOST_BELOW: u64 = config::MAX_SOCKETS as u64 / 4;
 const MOST_IN_ROOT: u64 = config::MAX_SOCKETS as u64 - MOST_BELOW;
 
 /// Sockets with these inode numbers, as a listing has them.
-fn sockets(inodes: std::ops::Range<u64>) -> Listing {
+fn sockets(inodes: RangeInclusive<u64>) -> Listing {
     let entry = |inode| Entry {
         name: format!("{inode:06}").into(),
         kind: socket(inode),
@@ -47,7 +49,7 @@ impl Timeline {
 /// A watch on `/p`, whose directory `sub` holds as many sockets as it may: from 1 on.
 fn full_sub() -> Timeline {
     let mut t = Timeline::scanned(&[("sub", Kind::Directory)]);
-    t.scan("/p/sub", Ok(WatchId(2)), Ok(sockets(1..MOST_BELOW + 1)));
+    t.scan("/p/sub", Ok(WatchId(2)), Ok(sockets(1..=MOST_BELOW)));
     assert_eq!(t.count(), (config::MAX_SOCKETS / 4, 0));
     t
 }
@@ -159,7 +161,7 @@ fn one_sub_directory_takes_no_more_than_its_part_of_the_places() {
 #[test]
 fn the_sockets_in_the_root_leave_places_for_those_below_it() {
     let mut t = Timeline::new();
-    t.scan("/p", Ok(WatchId(1)), Ok(sockets(1..MOST_IN_ROOT + 2)));
+    t.scan("/p", Ok(WatchId(1)), Ok(sockets(1..=MOST_IN_ROOT + 1)));
     assert_eq!(t.count(), (config::MAX_SOCKETS / 4 * 3, 0));
     t.dir_appeared(1, "sub");
     t.scan_ok("/p/sub", 2, &[("a", socket(100_001))]);
@@ -199,7 +201,7 @@ fn sockets_that_made_room_do_not_take_the_places_of_those_that_are_listed_after_
     let mut live = None;
     for _ in 0..200 {
         // All are dead but the last one, and a few of those found are refused between two scans.
-        t.scan("/p/sub", Ok(WatchId(2)), Ok(sockets(1..MOST_BELOW + 101)));
+        t.scan("/p/sub", Ok(WatchId(2)), Ok(sockets(1..=MOST_BELOW + 100)));
         let mut found = Vec::new();
         while let Some(output) = t.watch.poll_output() {
             if let Output::Found { path, identity, .. } = output {
@@ -228,7 +230,7 @@ fn when_all_places_are_taken_a_refused_socket_makes_room_wherever_it_is() {
     let dirs = ["a", "b", "c", "d"].map(|name| (name, Kind::Directory));
     let mut t = Timeline::scanned(&dirs);
     for (n, (name, _)) in (0..).zip(dirs) {
-        let inodes = sockets(n * MOST_BELOW + 1..(n + 1) * MOST_BELOW + 1);
+        let inodes = sockets(n * MOST_BELOW + 1..=(n + 1) * MOST_BELOW);
         let watch = WatchId(2 + i32::try_from(n).unwrap());
         t.scan(&format!("/p/{name}"), Ok(watch), Ok(inodes));
     }
