@@ -58,7 +58,7 @@ impl Row {
             options: Vec::new(),
             after: "true",
             prepare: |_| (),
-            rounds: if is_measured() { 100 } else { 25 },
+            rounds: if is_measured() { ROUNDS } else { ROUNDS / 2 },
             is_greedy: false,
         }
     }
@@ -84,6 +84,14 @@ impl Row {
     pub(crate) fn prepared(mut self, prepare: fn(&Path)) -> Self {
         self.prepare = prepare;
         self
+    }
+
+    /// Has the attack last as long as when it is measured, because it takes time to begin.
+    pub(crate) fn long(self) -> Self {
+        Self {
+            rounds: ROUNDS,
+            ..self
+        }
     }
 
     /// Has the attacker use all processors, that of the daemon too, as the scheduler lets it.
@@ -232,6 +240,9 @@ const LEAST_PRIORITY: i32 = 19;
 /// How many times as long as usual turns and plugins may take beside a greedy attacker: 50 ms and
 /// 200 ms.
 const GREED: u32 = 10;
+
+/// How often the honest plugin registers in peace, and then under attack.
+const ROUNDS: usize = 100;
 
 /// How often a row is tried.
 const ATTEMPTS: usize = 3;
