@@ -109,20 +109,30 @@ impl Desired {
         identity: Identity,
         now: Time,
     ) -> Result<Added, EmptyPath> {
+        self.replace(path, identity, now).map(|(added, _)| added)
+    }
+
+    /// Adds a socket, as [`Desired::add`] does. Returns the one whose path it takes, too.
+    pub(super) fn replace(
+        &mut self,
+        path: Arc<Path>,
+        identity: Identity,
+        now: Time,
+    ) -> Result<(Added, Option<Socket>), EmptyPath> {
         if path.as_os_str().is_empty() {
             return Err(EmptyPath);
         }
         let socket = Socket::new(identity, now);
         let Some(known) = self.sockets.get_mut(&path) else {
             self.sockets.insert(path, socket);
-            return Ok(Added::New);
+            return Ok((Added::New, None));
         };
         if known.identity == identity {
-            return Ok(Added::Same);
+            return Ok((Added::Same, None));
         }
         let in_line = known.in_line;
-        *known = Socket { in_line, ..socket };
-        Ok(Added::Replaced)
+        let before = std::mem::replace(known, Socket { in_line, ..socket });
+        Ok((Added::Replaced, Some(before)))
     }
 
     /// No socket is at `path` any more. Returns what was known of it.

@@ -466,21 +466,18 @@ impl Manager {
 
     fn found_socket(&mut self, path: Arc<Path>, identity: Identity, is_link: bool, now: Time) {
         let known = self.recall(&path, identity);
-        let before = self.desired.get(&path).filter(|it| it.identity != identity);
-        if let Some((plugin, identity)) = before.map(|it| (it.known.clone(), it.identity)) {
-            self.forget_known(plugin, identity);
-        }
-        match self.desired.add(path.clone(), identity, now) {
-            Ok(Added::Same) => {}
-            Ok(added @ (Added::New | Added::Replaced)) => {
+        match self.desired.replace(path.clone(), identity, now) {
+            Ok((Added::Same, _)) => {}
+            Ok((added @ (Added::New | Added::Replaced), before)) => {
                 log_found(&path, added);
                 if is_link {
                     self.desired.set_link(&path);
                 }
-                if added == Added::Replaced {
+                if let Some(before) = before {
+                    self.forget_known(before.known, before.identity);
                     self.renewals.add(&path, now);
+                    self.forget_retry(&path);
                 }
-                self.forget_retry(&path);
                 self.forgive_outlived(&path, None, now);
                 if let Some(known) = known {
                     self.desired.set_known(&path, known);
