@@ -46,8 +46,8 @@
 //!   file is the topic: settings, flow, streams, headers, closing, limits, hostile peers.
 //! - **An order of events that must never happen**: the oracle in `tests/manager/simulation.rs`.
 //! - **A mistake that went unnoticed**: a test that notices it, and an entry in
-//!   `tests/tools/mistakes.rs` with the text that is right and the text that is wrong. The right
-//!   text must occur once in its file, so an entry that no longer fits fails `make mistakes`.
+//!   `tests/tools/mistakes/list.rs` with the text that is right and the text that is wrong. The
+//!   right text must occur once in its file: `tests/tidy` fails if an entry does not fit.
 //! - **A fuzz target**: a function in `tests/fuzz_replay/targets/`, a line in its `TARGETS`, a
 //!   program in `fuzz/fuzz_targets/`, an entry in `fuzz/Cargo.toml`, and a first input in
 //!   `fuzz/corpus/`.

@@ -5,6 +5,8 @@
 
 mod circles;
 mod guide;
+#[path = "../tools/mistakes/list.rs"]
+mod mistakes;
 #[path = "../support/skip.rs"]
 mod skip;
 mod source;
@@ -50,6 +52,19 @@ fn a_layer_names_only_layers_below_it() {
         }
     }
     assert_none("a layer is named from below or from beside it", &found);
+}
+
+#[test]
+fn every_mistake_that_is_planted_fits_the_source_once() {
+    let mut found = Vec::new();
+    for mistake in &mistakes::MISTAKES {
+        let source = std::fs::read_to_string(mistake.file).unwrap();
+        let count = source.matches(mistake.right).count();
+        if count != 1 {
+            found.push(format!("{}: {count} times: {}", mistake.file, mistake.what));
+        }
+    }
+    assert_none("the text of a planted mistake does not fit", &found);
 }
 
 #[test]

@@ -1,0 +1,164 @@
+//! The mistakes that `make mistakes` plants. `tests/tidy` holds that each fits the source.
+
+#![allow(dead_code, reason = "each user needs a part of it")]
+
+/// A replacement in one file, which must fit exactly once.
+pub(crate) struct Mistake {
+    pub(crate) what: &'static str,
+    pub(crate) file: &'static str,
+    pub(crate) right: &'static str,
+    pub(crate) wrong: &'static str,
+    pub(crate) finder: Finder,
+}
+
+/// The tests that are meant to find a mistake.
+#[derive(Clone, Copy)]
+pub(crate) enum Finder {
+    /// The simulation: this seed did.
+    Simulation { seed: u64 },
+    /// The fuzz targets, on their corpus and its mutations.
+    FuzzTargets,
+}
+
+pub(crate) const MISTAKES: [Mistake; 20] = [
+    Mistake {
+        what: "two operations speak to a handler about one name",
+        file: "src/manager/turns.rs",
+        right: "others.all(|other| other.place == Place::Stalled)",
+        wrong: "others.all(|_| true)",
+        finder: Finder::Simulation { seed: 6 },
+    },
+    Mistake {
+        what: "a turn that is given back is nobody's",
+        file: "src/manager/turns.rs",
+        right: "(left.place == Place::Held).then(|| self.next(line))?",
+        wrong: "self.next(line).filter(|_| left.place != Place::Held)",
+        finder: Finder::Simulation { seed: 3 },
+    },
+    Mistake {
+        what: "a plugin does not leave the actual state before it is deregistered",
+        file: "src/manager/execute.rs",
+        right: "let Some(left) = self.actual.remove(&attempt.path) else {",
+        wrong: "let Some(left) = self.actual.get(&attempt.path).cloned() else {",
+        finder: Finder::Simulation { seed: 3 },
+    },
+    Mistake {
+        what: "a plugin enters the actual state too late for a removal in between",
+        file: "src/manager/operation/steps.rs",
+        right: "self.commands.push(Command::EnterActual(plugin.clone()));",
+        wrong: "",
+        finder: Finder::Simulation { seed: 3 },
+    },
+    Mistake {
+        what: "a handler is not told that nobody waits for its answer",
+        file: "src/manager/operation/steps.rs",
+        right: ".extend([abandon, Command::Hangup, Command::LeaveActual]);",
+        wrong: ".extend([Command::Hangup, Command::LeaveActual]);",
+        finder: Finder::Simulation { seed: 39 },
+    },
+    Mistake {
+        what: "a plugin that could not be registered stays in the actual state",
+        file: "src/manager/operation/steps.rs",
+        right: "self.commands.push(Command::LeaveActual);",
+        wrong: "",
+        finder: Finder::Simulation { seed: 6 },
+    },
+    Mistake {
+        what: "a failed registration is tried again at once",
+        file: "src/manager/pass.rs",
+        right: "socket.backoff.fail(now);\n        }\n        if let (Failure::Refused(refusal)",
+        wrong: "socket.backoff.succeed();\n        }\n        if let (Failure::Refused(refusal)",
+        finder: Finder::Simulation { seed: 3 },
+    },
+    Mistake {
+        what: "a socket in the place of another one is taken for the same",
+        file: "src/manager/desired.rs",
+        right: "if known.identity == identity {",
+        wrong: "if known.identity.device == identity.device {",
+        finder: Finder::Simulation { seed: 19 },
+    },
+    Mistake {
+        what: "the end of a backoff is forgotten",
+        file: "src/manager/mod.rs",
+        right: "Wake::Retry(path) => self.touch(path),",
+        wrong: "Wake::Retry(_) => {}",
+        finder: Finder::Simulation { seed: 6 },
+    },
+    Mistake {
+        what: "a socket whose name starts with a dot counts",
+        file: "src/watch/mod.rs",
+        right: "    name.as_bytes().starts_with(b\".\")",
+        wrong: "    name.as_bytes().starts_with(b\"..\")",
+        finder: Finder::Simulation { seed: 6 },
+    },
+    Mistake {
+        what: "the guard of a plugin that has gone is kept",
+        file: "src/manager/execute.rs",
+        right: "        self.unguard(&left, now);\n",
+        wrong: "        let _ = now;\n",
+        finder: Finder::Simulation { seed: 3 },
+    },
+    Mistake {
+        what: "a plugin that is down is not asked again",
+        file: "src/manager/mod.rs",
+        right: "Wake::Check(path) => self.check(path, now),",
+        wrong: "Wake::Check(_) => {}",
+        finder: Finder::Simulation { seed: 796 },
+    },
+    Mistake {
+        what: "an overflow of the queue is ignored",
+        file: "src/watch/mod.rs",
+        right: "Event::Overflowed => self.rescan_all(now),",
+        wrong: "Event::Overflowed => {}",
+        finder: Finder::Simulation { seed: 3 },
+    },
+    Mistake {
+        what: "a directory that is moved leaves its sockets behind",
+        file: "src/watch/mod.rs",
+        right: "let removed = self.tree.remove_child(dir, name);\n        self.announce(removed, now);",
+        wrong: "drop(self.tree.remove_child(dir, name));",
+        finder: Finder::Simulation { seed: 3 },
+    },
+    Mistake {
+        what: "a stream takes more content than its window allows",
+        file: "src/http2/stream.rs",
+        right: ".map_err(|_| StreamError::WindowExceeded)?;",
+        wrong: ".unwrap_or_default();",
+        finder: Finder::FuzzTargets,
+    },
+    Mistake {
+        what: "a header block may have one frame too many",
+        file: "src/http2/block.rs",
+        right: "if self.continuations > config::MAX_CONTINUATIONS {",
+        wrong: "if self.continuations > config::MAX_CONTINUATIONS + 1 {",
+        finder: Finder::FuzzTargets,
+    },
+    Mistake {
+        what: "a header block may be longer than its limit",
+        file: "src/http2/block.rs",
+        right: "if size > config::MAX_HEADER_BLOCK {",
+        wrong: "if size > 2 * config::MAX_HEADER_BLOCK {",
+        finder: Finder::FuzzTargets,
+    },
+    Mistake {
+        what: "a header block may decode to anything",
+        file: "src/http2/fields.rs",
+        right: "self.size > config::MAX_DECODED_HEADERS",
+        wrong: "self.size == usize::MAX",
+        finder: Finder::FuzzTargets,
+    },
+    Mistake {
+        what: "calls wait for streams that a GOAWAY has refused",
+        file: "src/grpc/client.rs",
+        right: "http2::Event::GoAway { last_stream, .. } => self.refuse_above(last_stream, now),",
+        wrong: "http2::Event::GoAway { .. } => {}",
+        finder: Finder::FuzzTargets,
+    },
+    Mistake {
+        what: "an entry of the dynamic table is evicted too early",
+        file: "src/hpack/table.rs",
+        right: "while self.size > size {",
+        wrong: "while self.size >= size {",
+        finder: Finder::FuzzTargets,
+    },
+];
