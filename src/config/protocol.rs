@@ -10,6 +10,11 @@ pub const MAX_GET_INFO_REPLY: usize = 64 * 1024;
 /// have relied on more (octets; kubelet: the same).
 pub const MAX_REPLY: usize = 4 * 1024 * 1024;
 
+/// How many messages of one connection are handled at once, before other connections have their
+/// turn: a frame of 16 KiB may hold thousands, and a list of devices that is different every time
+/// takes several microseconds (kubelet: no limit; a thread for each stream).
+pub const MAX_EVENTS_AT_ONCE: usize = 64;
+
 /// How many calls one connection may have at a time, under way or waiting for a stream: more than
 /// any handler needs, few enough to look at each on every turn.
 pub const MAX_CALLS: usize = 100;

@@ -118,13 +118,14 @@ impl Connections {
         }
     }
 
-    /// Remembers that a link had unread data when its time was used up.
+    /// Remembers that a link had more to do when its time was used up, even if its connection has
+    /// ended.
     pub(super) fn set_busy(&mut self, link: LinkId) {
         self.set_idle(link);
         if let Some(held) = self.by_link.get_mut(link) {
             held.is_queued = true;
-            self.busy.push_back(link);
         }
+        self.busy.push_back(link);
     }
 
     /// Forgets that a link has work to do.

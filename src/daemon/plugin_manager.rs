@@ -314,6 +314,7 @@ impl PluginManager {
                     self.manager.handle_input(input, now);
                 }
                 manager::Output::Transmit { link } => self.write(link, now),
+                manager::Output::Resume { link } => self.connections.set_busy(link),
                 manager::Output::Guard { link } => {
                     let by = self.guard(link);
                     let guarded = manager::Input::Guarded { link, by };
@@ -430,6 +431,11 @@ impl PluginManager {
     /// more to read after that is busy.
     fn read(&mut self, link: LinkId, is_busy: bool, now: Time) {
         let until = is_busy.then(|| self.clock.now() + READ_TIME);
+        if is_busy {
+            // Messages may be left of what was read before.
+            self.manager.moved(link, now);
+            self.follow_manager(now);
+        }
         let mut budget = READ_PIECE;
         while let Some(connection) = self.connections.get_mut(link) {
             if !connection.is_readable() {
@@ -503,7 +509,7 @@ const SERVE_TIME: Duration = Duration::from_millis(2);
 const LEAST_SERVE_TIME: Duration = Duration::from_millis(1);
 
 /// For how long one connection is read in one turn, so that a busy plugin does not keep the others
-/// waiting. A frame is dealt with as a whole: 16 KiB of small messages may take twice as long.
+/// waiting.
 const READ_TIME: Duration = Duration::from_millis(1);
 
 /// How much is read at once (bytes). A list of one device takes 20 bytes, and several microseconds

@@ -14,7 +14,7 @@ use super::operation::Event;
 use super::ready::Retry;
 use super::shortage::Waiting;
 use super::{Manager, Output, Wake};
-use crate::config::{DIAL_TIMEOUT, MAX_REPLY};
+use crate::config::{DIAL_TIMEOUT, MAX_EVENTS_AT_ONCE, MAX_REPLY};
 use crate::grpc::{self, CallError, Client};
 use crate::handler::{
     CallFailure, Context, DialError, Effect, EffectId, EffectIds, Event as HandlerEvent, HandlerId,
@@ -322,9 +322,13 @@ impl Manager {
         }
     }
 
-    /// Takes in what a connection's client has to say, after anything that may have changed it.
+    /// Hands on the events of a connection's client, after anything that may have changed it. If
+    /// there are more than [`MAX_EVENTS_AT_ONCE`], asks to be called again.
     pub(super) fn pump(&mut self, id: LinkId, now: Time) {
-        while let Some(link) = self.links.get_mut(id) {
+        for _ in 0..MAX_EVENTS_AT_ONCE {
+            let Some(link) = self.links.get_mut(id) else {
+                return;
+            };
             let Phase::Open(client) = &mut link.phase else {
                 return;
             };
@@ -341,6 +345,7 @@ impl Manager {
                 Owner::Endpoint(_) | Owner::Guard => {}
             }
         }
+        self.outputs.push_back(Output::Resume { link: id });
     }
 
     /// Tells a handler what came of a call, and ends its connection with it.

@@ -230,6 +230,12 @@ pub enum Output {
         /// Which.
         link: LinkId,
     },
+    /// Call [`Manager::moved`] for this connection again, after others had their turn: it has more
+    /// messages than are handled at once. It may have ended meanwhile.
+    Resume {
+        /// Which.
+        link: LinkId,
+    },
     /// Close this connection, or stop dialling it; nothing more is wanted from it.
     Hangup {
         /// Which.

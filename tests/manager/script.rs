@@ -180,6 +180,16 @@ impl Serving {
         out
     }
 
+    /// The same for several messages, in one frame.
+    pub(crate) fn in_one_frame(&self, messages: &[String]) -> Vec<u8> {
+        let mut out = Vec::new();
+        let stream = self.watching.expect("somebody watches");
+        let messages = messages.iter().map(|it| with_prefix(it.as_bytes()));
+        let messages: Vec<u8> = messages.flatten().collect();
+        frame(&mut out, DATA, 0, stream, &messages);
+        out
+    }
+
     /// Ends what is said to whoever watches.
     pub(crate) fn stop(&mut self) -> Vec<u8> {
         let mut out = Vec::new();

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use plugind::config::MAX_EVENTS_AT_ONCE;
 use plugind::handler::{
     Answer, Context, EffectId, Event, HandlerTable, Plugin, PluginHandler, Stream,
 };
@@ -103,6 +104,28 @@ fn a_handler_hears_every_message_of_a_stream_in_order_for_days() {
         world.say(link(&world), "still here");
         assert_eq!(take(&heard), ["still here"]);
     }
+}
+
+#[test]
+fn many_messages_of_one_frame_are_handed_on_in_pieces_and_all_before_the_end() {
+    let messages: Vec<String> = (0..5 * MAX_EVENTS_AT_ONCE / 2)
+        .map(|n| n.to_string())
+        .collect();
+    let (mut world, heard) = listening(Some(endpoint()));
+    take(&heard);
+    world.send_in_one_frame(link(&world), &messages);
+    world.run();
+    assert_eq!(take(&heard), messages);
+    assert_eq!(world.resumed, 2);
+
+    world.send_in_one_frame(link(&world), &messages);
+    world.break_link(link(&world));
+    world.run();
+    let mut heard = take(&heard);
+    let end = heard.pop();
+    assert_eq!(end.as_deref(), Some("the peer closed the connection"));
+    assert_eq!(heard, messages);
+    assert_eq!(world.resumed, 4);
 }
 
 #[test]

@@ -36,6 +36,10 @@ pub(crate) struct World {
     /// What is on its way to the manager, in order for each connection.
     in_flight: BTreeMap<LinkId, VecDeque<Delivery>>,
     hung_up: BTreeSet<LinkId>,
+    /// The connections that have more messages than were handled at once.
+    to_resume: VecDeque<LinkId>,
+    /// How often there were any.
+    pub(crate) resumed: usize,
     dialled: Vec<(Identity, Time)>,
     /// The paths that the watch is to examine again.
     pub(crate) examined: Vec<Arc<Path>>,
@@ -97,6 +101,8 @@ impl World {
             links: BTreeMap::new(),
             in_flight: BTreeMap::new(),
             hung_up: BTreeSet::new(),
+            to_resume: VecDeque::new(),
+            resumed: 0,
             dialled: Vec::new(),
             examined: Vec::new(),
             guards: BTreeMap::new(),
@@ -268,7 +274,10 @@ impl World {
             }
             match self.in_flight.keys().next().copied() {
                 Some(link) if !self.is_slow => self.deliver(link),
-                _ => return,
+                _ => match self.to_resume.pop_front() {
+                    Some(link) => self.manager.moved(link, self.now),
+                    None => return,
+                },
             }
         }
     }
@@ -289,6 +298,10 @@ impl World {
                 self.send(link, Delivery::Dialled(path, identity));
             }
             Output::Transmit { link } => self.transmit(link),
+            Output::Resume { link } => {
+                self.resumed += 1;
+                self.to_resume.push_back(link);
+            }
             Output::Hangup { link, .. } => {
                 // What is on its way still arrives, and must meet nobody.
                 self.links.remove(&link);
@@ -447,6 +460,13 @@ impl World {
         let words = self.links[&link].serving.say(message);
         self.send(link, Delivery::Bytes(words));
         self.run();
+    }
+
+    /// The plugin's end of this connection sends several messages in one frame, which are on their
+    /// way then.
+    pub(crate) fn send_in_one_frame(&mut self, link: LinkId, messages: &[String]) {
+        let frame = self.links[&link].serving.in_one_frame(messages);
+        self.send(link, Delivery::Bytes(frame));
     }
 
     /// The plugin's end of this connection has nothing more to say to whoever watches it.
