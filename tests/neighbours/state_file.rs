@@ -69,10 +69,11 @@ fn a_disk_that_is_full_and_has_room_again_is_withstood() {
                     }
                 });
             let _ = fs::remove_file("/mnt/filler");
-            // It is removed with the last plugin, or names the last ones that there was room for.
-            let saved = fs::read_to_string("/mnt/state").unwrap();
-            let saved: serde_json::Value = serde_json::from_str(&saved).unwrap();
-            assert!(saved["plugins"].is_array(), "{saved}");
+            // If there was never any room while it was written, it does not exist.
+            if let Ok(saved) = fs::read_to_string("/mnt/state") {
+                let saved: serde_json::Value = serde_json::from_str(&saved).unwrap();
+                assert!(saved["plugins"].is_array(), "{saved}");
+            }
         },
     );
 }
