@@ -1,7 +1,7 @@
 //! The plugins that the handlers know about: the actual state of the world.
 //!
-//! Pure. A plugin enters it before its handler registers it, so that a removal in the meantime
-//! becomes a deregistration, and leaves it before its handler deregisters it.
+//! Pure. A plugin enters it before its handler registers the plugin, so that a removal in the
+//! meantime becomes a deregistration, and leaves it before its handler deregisters the plugin.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,23 +16,23 @@ use crate::watch::Identity;
 #[derive(Debug, Default)]
 pub struct Actual {
     plugins: ByPath<Registered>,
-    /// How many changes there were.
+    /// The number of changes so far.
     revision: u64,
 }
 
 /// A plugin that a handler knows about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Registered {
-    /// The socket on which it described itself.
+    /// The socket on which the plugin described itself.
     pub identity: Identity,
-    /// What it said.
+    /// The plugin, as it described itself.
     pub plugin: Arc<Plugin>,
-    /// Whether it is still there, as far as is known.
+    /// Whether the plugin is up, as far as is known.
     pub health: Health,
 }
 
 impl Actual {
-    /// The plugin is about to be registered. Replaces what was known under its path.
+    /// Adds a plugin that is about to be registered. Replaces the entry under its path.
     pub fn add(&mut self, plugin: Arc<Plugin>, identity: Identity) -> Result<(), EmptyPath> {
         if plugin.socket.as_os_str().is_empty() {
             return Err(EmptyPath);
@@ -48,14 +48,14 @@ impl Actual {
         Ok(())
     }
 
-    /// The plugin behind `path` is no longer known to a handler, or will not be in a moment.
+    /// Removes and returns the plugin behind `path`, which is about to be deregistered.
     pub fn remove(&mut self, path: &Path) -> Option<Registered> {
         let removed = self.plugins.remove(path)?;
         self.revision += 1;
         Some(removed)
     }
 
-    /// The plugin behind `path`.
+    /// Returns the plugin behind `path`.
     pub fn get(&self, path: &Path) -> Option<&Registered> {
         self.plugins.get(path)
     }
@@ -64,28 +64,29 @@ impl Actual {
         self.plugins.get_mut(path)
     }
 
-    /// Whether exactly this socket's plugin is known: another one under the same path is not it.
+    /// Returns whether the plugin of exactly this socket is known, not of another under the same
+    /// path.
     pub fn holds(&self, path: &Path, identity: Identity) -> bool {
         self.get(path)
             .is_some_and(|registered| registered.identity == identity)
     }
 
-    /// A number that is another one whenever a plugin has come or gone.
+    /// Returns a number that changes whenever a plugin is added or removed.
     pub fn revision(&self) -> u64 {
         self.revision
     }
 
-    /// Every plugin and the path of its registration socket, in no order that means anything.
+    /// Returns every plugin and the path of its registration socket, in unspecified order.
     pub fn iter(&self) -> impl Iterator<Item = (&Arc<Path>, &Registered)> {
         self.plugins.iter()
     }
 
-    /// How many plugins there are.
+    /// Returns the number of plugins.
     pub fn len(&self) -> usize {
         self.plugins.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether no plugin is known.
     pub fn is_empty(&self) -> bool {
         self.plugins.is_empty()
     }

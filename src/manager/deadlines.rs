@@ -1,22 +1,22 @@
-//! Who wants to be woken, and when.
+//! An index of deadlines.
 //!
-//! Pure. An index over deadlines that others hold in their own state: whoever changes such a state
-//! says its deadline again, and the earliest of them all is known without a search.
+//! Pure. The deadlines belong to the states of other parts: a part that changes such a state sets
+//! its deadline again, and the earliest deadline of all is known without a search.
 
 use std::collections::BTreeMap;
 
 use crate::time::Time;
 
-/// At most one deadline for each key.
+/// A set of deadlines, at most one for each key.
 #[derive(Debug)]
 pub(super) struct Deadlines<K> {
-    /// Of the keys whose owners do not keep it themselves.
+    /// The deadlines whose owners do not keep them.
     by_key: BTreeMap<K, Entry>,
     by_time: BTreeMap<Entry, K>,
     last: u64,
 }
 
-/// A deadline, and a number that only it has: keys take longer to compare.
+/// A deadline with a unique number, because keys take longer to compare.
 type Entry = (Time, u64);
 
 /// A deadline that its owner keeps, because it changes often.
@@ -24,7 +24,7 @@ type Entry = (Time, u64);
 pub(super) struct Kept(Option<Entry>);
 
 impl Kept {
-    /// Returns when it is; `None`: there is none.
+    /// Returns the time of the deadline, or `None` if it is not set.
     pub(super) fn at(self) -> Option<Time> {
         self.0.map(|(at, _)| at)
     }
@@ -41,7 +41,7 @@ impl<K> Default for Deadlines<K> {
 }
 
 impl<K: Clone + Ord> Deadlines<K> {
-    /// The deadline of `key` is `at`, or there is none any more.
+    /// Sets the deadline of `key`, or removes it.
     pub(super) fn set(&mut self, key: K, at: Option<Time>) {
         let mut kept = Kept(self.by_key.get(&key).copied());
         if kept.at() == at {
@@ -54,8 +54,8 @@ impl<K: Clone + Ord> Deadlines<K> {
         };
     }
 
-    /// The same for a deadline that its owner keeps. It is out of reach when it is popped: its
-    /// owner clears it then.
+    /// Sets a deadline that its owner keeps. When the deadline is popped, its owner must clear
+    /// `kept`.
     pub(super) fn set_kept(&mut self, key: K, kept: &mut Kept, at: Option<Time>) {
         if kept.at() == at {
             return;
@@ -72,8 +72,8 @@ impl<K: Clone + Ord> Deadlines<K> {
         }
     }
 
-    /// The same for an owner that looks again when the deadline is popped: one that is put off
-    /// stays where it is, and is popped early.
+    /// Sets a deadline whose owner checks the time again when it is popped: a later `at` does not
+    /// move the deadline, which is then popped early.
     pub(super) fn set_kept_or_earlier(&mut self, key: K, kept: &mut Kept, at: Option<Time>) {
         let is_put_off = kept
             .at()
@@ -83,28 +83,28 @@ impl<K: Clone + Ord> Deadlines<K> {
         }
     }
 
-    /// The earliest deadline.
+    /// Returns the earliest deadline.
     pub(super) fn first(&self) -> Option<(Time, &K)> {
         let ((at, _), key) = self.by_time.first_key_value()?;
         Some((*at, key))
     }
 
-    /// Whether `key` has that deadline.
+    /// Returns whether `key` has that deadline.
     pub(super) fn has(&self, key: &K, kept: Kept) -> bool {
         kept.0.and_then(|entry| self.by_time.get(&entry)) == Some(key)
     }
 
-    /// How many keys have a deadline, of those that their owners keep.
+    /// Returns the number of deadlines that their owners keep.
     pub(super) fn kept(&self) -> usize {
         self.by_time.len() - self.by_key.len()
     }
 
-    /// The deadline of `key`, unless its owner keeps it.
+    /// Returns the deadline of `key`, unless its owner keeps it.
     pub(super) fn get(&self, key: &K) -> Option<Time> {
         self.by_key.get(key).map(|(at, _)| *at)
     }
 
-    /// Takes out the earliest deadline that has come by `now`.
+    /// Removes the earliest deadline and returns its key, if it is due by `now`.
     pub(super) fn pop_due(&mut self, now: Time) -> Option<K> {
         let (at, _) = self.first()?;
         if at > now {

@@ -1,6 +1,6 @@
-//! The sockets that are there: the desired state of the world.
+//! The sockets that exist: the desired state of the world.
 //!
-//! Pure. Says nothing about plugins: who listens on a socket is found out later, by an operation.
+//! Pure. Contains no plugins: an operation finds out later which plugin listens on a socket.
 
 use std::fmt;
 use std::path::Path;
@@ -15,43 +15,43 @@ use crate::handler::{DialError, Plugin};
 use crate::time::Time;
 use crate::watch::Identity;
 
-/// Every socket that is there, by path.
+/// Every socket that exists, by path.
 #[derive(Debug, Default)]
 pub struct Desired {
     sockets: ByPath<Socket>,
 }
 
-/// A socket that is there, and how its plugin's registration has been going.
+/// A socket that exists, and the progress of its plugin's registration.
 #[derive(Clone, Debug)]
 pub struct Socket {
-    /// Which socket it is: another one under the same path is another generation.
+    /// The identity of the socket: another one under the same path is another generation.
     pub identity: Identity,
-    /// Whether the path is a symbolic link to it.
+    /// Whether the path is a symbolic link to the socket.
     pub(super) is_link: bool,
-    /// When this process first saw it.
+    /// The time at which this process first saw the socket.
     pub found: Time,
-    /// How long it is left alone after failures.
+    /// The backoff after failed attempts.
     pub backoff: Backoff,
-    /// How the last attempt failed; none before the first, and after a success.
+    /// The failure of the last attempt; `None` before the first attempt and after a success.
     pub last_failure: Option<Box<Failure>>,
-    /// What its plugin was told last, if that was a refusal.
+    /// The last refusal that was sent to its plugin.
     pub(super) told: Option<Box<Told>>,
-    /// What would become of its plugin, once that has been observed: that it would be registered,
-    /// or why not.
+    /// The result of a dry run, once its plugin has been observed: it would be registered, or the
+    /// reason why not.
     pub observed: Option<Box<Result<Arc<Plugin>, Refusal>>>,
-    /// How many attempts to register its plugin have been made.
+    /// The number of attempts to register its plugin.
     pub attempts: u32,
     /// The plugin that was registered through it before a restart, until it is registered again.
     pub known: Option<Arc<Plugin>>,
-    /// The plugin that was registered at its path before, and that plugin's user.
+    /// The plugin that was registered at its path before, and the user ID of that plugin's process.
     pub(super) predecessor: Option<(Arc<Plugin>, u32)>,
-    /// When it may be dialled again: reserved for it, because it has refused the last connection.
+    /// The time reserved for its next dial, because it has refused the last connection.
     pub(super) redial_at: Option<Time>,
-    /// Its place in line while it waits for one among the operations.
+    /// Its position in line while it waits for a place among the operations.
     pub(super) in_line: Option<InLine>,
 }
 
-/// A refusal, and the plugin that was refused as it described itself.
+/// A refusal, and the plugin that was refused, as it described itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Told {
     pub(super) plugin: Arc<Plugin>,
@@ -78,31 +78,32 @@ impl Socket {
 }
 
 impl Socket {
-    /// Whether it is known for good what would become of its plugin.
+    /// Returns whether the result of a dry run is final.
     pub(super) fn is_observed(&self, now: Time) -> bool {
         let observed = self.observed.as_deref();
         observed.is_some_and(|found| found.is_ok() || self.found + FIRST_MINUTE <= now)
     }
 
-    /// Whether the last attempt failed because nothing listened on it.
+    /// Returns whether the last attempt failed because nothing listened on the socket.
     pub(super) fn has_refused(&self) -> bool {
         self.last_failure.as_deref() == Some(&Failure::Dial(DialError::Refused))
     }
 }
 
-/// What adding a socket changed.
+/// The change that adding a socket made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Added {
     /// The path was not known.
     New,
-    /// Another socket had that path: what was known of it is gone, its backoff too.
+    /// Another socket had that path: its state was dropped, including its backoff.
     Replaced,
-    /// The same socket was there already: nothing changed.
+    /// The same socket was known already: nothing changed.
     Same,
 }
 
 impl Desired {
-    /// The socket `identity` is at `path`. One that takes another's path takes its place in line.
+    /// Adds the socket `identity` at `path`. A socket that replaces another keeps the other's
+    /// position in line.
     pub fn add(
         &mut self,
         path: Arc<Path>,
@@ -112,7 +113,7 @@ impl Desired {
         self.replace(path, identity, now).map(|(added, _)| added)
     }
 
-    /// Adds a socket, as [`Desired::add`] does. Returns the one whose path it takes, too.
+    /// Adds a socket as [`Desired::add`] does, and also returns the socket that it replaces.
     pub(super) fn replace(
         &mut self,
         path: Arc<Path>,
@@ -135,17 +136,17 @@ impl Desired {
         Ok((Added::Replaced, Some(before)))
     }
 
-    /// No socket is at `path` any more. Returns what was known of it.
+    /// Removes the socket at `path` and returns its state.
     pub fn remove(&mut self, path: &Path) -> Option<Socket> {
         self.sockets.remove(path)
     }
 
-    /// The socket at `path`.
+    /// Returns the socket at `path`.
     pub fn get(&self, path: &Path) -> Option<&Socket> {
         self.sockets.get(path)
     }
 
-    /// The socket at `path`, with its path.
+    /// Returns the socket at `path`, with its path.
     pub(super) fn get_entry(&self, path: &Path) -> Option<(&Arc<Path>, &Socket)> {
         self.sockets.get_entry(path)
     }
@@ -154,37 +155,38 @@ impl Desired {
         self.sockets.get_mut(path)
     }
 
-    /// The path is a symbolic link.
+    /// Marks the path as a symbolic link.
     pub(super) fn set_link(&mut self, path: &Path) {
         if let Some(socket) = self.sockets.get_mut(path) {
             socket.is_link = true;
         }
     }
 
-    /// Exactly this plugin was registered through the socket at `path` before a restart.
+    /// Records that exactly this plugin was registered through the socket at `path` before a
+    /// restart.
     pub(super) fn set_known(&mut self, path: &Path, known: Arc<Plugin>) {
         if let Some(socket) = self.sockets.get_mut(path) {
             socket.known = Some(known);
         }
     }
 
-    /// Every socket and its path, in no order that means anything.
+    /// Returns every socket and its path, in unspecified order.
     pub fn iter(&self) -> impl Iterator<Item = (&Arc<Path>, &Socket)> {
         self.sockets.iter()
     }
 
-    /// How many sockets there are.
+    /// Returns the number of sockets.
     pub fn len(&self) -> usize {
         self.sockets.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether no socket exists.
     pub fn is_empty(&self) -> bool {
         self.sockets.is_empty()
     }
 }
 
-/// A socket without a path was to be added, to the desired or the actual state.
+/// The error of adding a socket without a path to the desired or the actual state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EmptyPath;
 

@@ -1,8 +1,8 @@
-//! Carries out what operations want: the one place where an operation's commands meet links,
-//! handlers and states.
+//! Carries out the commands of operations: the one place where they meet connections, handlers and
+//! states.
 //!
-//! Pure. Events go through one queue, so nothing is re-entered: a handler that answers at once is
-//! no different from one that answers later.
+//! Pure. All events pass through one queue, so nothing is re-entered: a handler that answers at
+//! once is treated like one that answers later.
 
 use std::fmt;
 use std::path::Path;
@@ -27,7 +27,7 @@ use crate::proto::pluginregistration::{InfoRequest, RegistrationStatus, registra
 use crate::time::Time;
 use crate::watch::Identity;
 
-/// One run of an operation. Never reused, so late news of an earlier run is told apart.
+/// One run of an operation. Never reused, so late events of an earlier run are recognised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AttemptId(pub(super) u64);
 
@@ -36,20 +36,20 @@ pub struct AttemptId(pub(super) u64);
 pub(super) struct Running {
     pub(super) operation: Operation,
     pub(super) attempt: Attempt,
-    /// When it wants to be woken, as the index knows it.
+    /// The deadline of the operation, as the index knows it.
     pub(super) deadline: Kept,
 }
 
-/// What an operation's run is for, and what it holds.
+/// The purpose of one run of an operation, and what it holds.
 #[derive(Debug)]
 pub(super) struct Attempt {
     pub(super) id: AttemptId,
-    /// How many attempts to register this socket's plugin there were, this one included; 0 for an
-    /// operation that is not one.
+    /// The number of attempts to register this socket's plugin, this one included; 0 if the
+    /// operation does not register.
     number: u32,
     pub(super) path: Arc<Path>,
     pub(super) target: Target,
-    /// Which socket it is about.
+    /// The socket that the operation is about.
     pub(super) identity: Identity,
     /// The plugin behind the socket, once it has described itself.
     pub(super) plugin: Option<Arc<Plugin>>,
@@ -61,14 +61,14 @@ pub(super) struct Attempt {
 }
 
 impl Attempt {
-    /// The connection that it holds is somebody else's from now on.
+    /// Returns the connection of the attempt, which belongs to the caller from now on.
     pub(super) fn take_link(&mut self) -> Option<LinkId> {
         self.link.take()
     }
 }
 
-/// The socket, escaped, and which attempt to register its plugin, if it is one: `/r/a.sock: attempt
-/// 3`.
+/// Shows the socket, escaped, and the number of the attempt to register its plugin, if it has one:
+/// `/r/a.sock: attempt 3`.
 impl fmt::Display for Attempt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = escape::path(&self.path);
@@ -79,23 +79,23 @@ impl fmt::Display for Attempt {
     }
 }
 
-/// What is still to be done before the manager is at rest.
+/// Work to do before the manager is at rest.
 #[derive(Debug)]
 pub(super) enum Work {
-    /// Something happened to the operation of that attempt.
+    /// An event for the operation of that attempt.
     Operation(AttemptId, Event),
-    /// Something happened to a handler's effect, or a handler wants something.
+    /// Work for or with a handler.
     Handler(HandlerWork),
 }
 
 impl Manager {
-    /// An event is on its way to that attempt of an operation; when it has ended, to nobody.
+    /// Queues an event for the operation of that attempt. It is dropped if the operation has ended.
     pub(super) fn push_event(&mut self, attempt: AttemptId, event: Event) {
         self.work.push_back(Work::Operation(attempt, event));
     }
 
-    /// Starts an operation, once its first commands are done. `number` counts the attempts to
-    /// register the socket's plugin; 0 for an operation that is not one.
+    /// Starts an operation after carrying out its first commands. `number` counts the attempts to
+    /// register the socket's plugin; it is 0 if the operation does not register.
     pub(super) fn start(
         &mut self,
         path: Arc<Path>,
@@ -128,7 +128,7 @@ impl Manager {
         self.go_on(Box::new(running), now);
     }
 
-    /// The deadline of that attempt has come.
+    /// Queues a timeout for the operation of that attempt, whose deadline is due.
     pub(super) fn operation_timeout(&mut self, id: AttemptId) {
         if let Some(running) = self.operations.get_mut(id) {
             running.deadline = Kept::default();
@@ -136,7 +136,7 @@ impl Manager {
         }
     }
 
-    /// Hands an event to the operation for which it is meant, unless that has ended.
+    /// Passes an event to the operation of that attempt, unless the operation has ended.
     pub(super) fn step(&mut self, id: AttemptId, event: Event, now: Time) {
         let Some(mut running) = self.operations.take_out(id) else {
             return;
@@ -182,7 +182,8 @@ impl Manager {
         self.operations.put_back(running);
     }
 
-    /// Whether an event is on its way to that attempt: it waits for nothing then.
+    /// Returns whether an event for that attempt is queued: its operation needs no deadline until
+    /// then.
     fn is_addressed(&self, id: AttemptId) -> bool {
         let mut work = self.work.iter().rev();
         work.any(|work| matches!(work, Work::Operation(to, _) if *to == id))
@@ -195,7 +196,7 @@ impl Manager {
         }
     }
 
-    /// Does what the operation of an attempt wants done.
+    /// Carries out the commands of an operation.
     fn execute(&mut self, attempt: &mut Attempt, now: Time) {
         let mut commands = std::mem::take(&mut self.commands);
         for command in commands.drain(..) {
@@ -252,7 +253,8 @@ impl Manager {
         });
     }
 
-    /// Dials a plugin's endpoint, where the plugin says it is, if its handler would ever do so.
+    /// Dials a plugin's endpoint at the path that the plugin reported, if its handler uses the
+    /// endpoint.
     fn check_endpoint(&mut self, attempt: &mut Attempt, plugin: &Plugin, until: Time) {
         if self.handlers.endpoint_use(&plugin.kind) == EndpointUse::None {
             return self.push_event(attempt.id, Event::EndpointChecked(Ok(())));
@@ -304,8 +306,8 @@ impl Manager {
         self.call(attempt, method, &request, MAX_NOTIFY_REPLY, deadline, now);
     }
 
-    /// Whether the plugin has described itself like that before and was told exactly that: it is
-    /// not told twice.
+    /// Returns whether the same plugin was refused for the same reason before, and so is not
+    /// notified again.
     fn is_known(&self, attempt: &Attempt, refusal: &Refusal) -> bool {
         let socket = self.desired.get(&attempt.path);
         let socket = socket.filter(|socket| socket.identity == attempt.identity);
@@ -350,10 +352,11 @@ impl Manager {
         attempt.plugin = Some(plugin);
     }
 
-    /// "The handler is looked up by the exact type" ([R12](crate::guide::kubelet)), again for each
-    /// question, because a handler may have gone since the last one.
+    /// Asks the handler of a plugin. "The handler is looked up by the exact type"
+    /// ([R12](crate::guide::kubelet)), again for each question, because a handler may have gone
+    /// since the last one.
     fn ask(&mut self, attempt: &mut Attempt, question: Question, plugin: &Arc<Plugin>, now: Time) {
-        // What is known of a plugin that was validated holds.
+        // A plugin that was validated is not checked again.
         let found = match question {
             Question::Validate => find_handler(&self.handlers, plugin),
             Question::Register | Question::Deregister => {
@@ -404,9 +407,10 @@ impl Manager {
         }
     }
 
-    /// "An endpoint of a DRA driver is registered once" ([R32](crate::guide::kubelet)): the handler
-    /// decides for which types. The plugin that came first keeps the endpoint for as long as it is
-    /// up; then the refused one is tried again.
+    /// Returns the refusal of a plugin whose endpoint another plugin has: "An endpoint of a DRA
+    /// driver is registered once" ([R32](crate::guide::kubelet)). The handler decides for which
+    /// types. The first plugin keeps the endpoint for as long as it is up; then the refused one is
+    /// retried.
     fn endpoint_taken(&mut self, handler: HandlerId, plugin: &Plugin) -> Option<Refusal> {
         let holder = {
             let mut holders = self.instances.holders_of_endpoint(plugin);
@@ -417,13 +421,14 @@ impl Manager {
         Some(Refusal::EndpointTaken { holder, reason })
     }
 
-    /// Whether the plugin behind that socket is registered, and not known to be down.
+    /// Returns whether the plugin behind that socket is registered and not known to be down.
     pub(super) fn is_up(&self, socket: &Path) -> bool {
         let health = self.actual.get(socket).map(|registered| &registered.health);
         health.is_some_and(|it| it.down_since.is_none() && !it.is_condemned)
     }
 
-    /// A handler answers a question that was pending; too late, and it meets nobody.
+    /// Accepts the answer to a question that was pending, unless its operation does not wait any
+    /// more.
     pub(super) fn answered(&mut self, ticket: Ticket, result: Result<(), Reason>) {
         let asker = self.tickets.remove(&ticket);
         let Some(running) = asker.and_then(|id| self.operations.get_mut(id)) else {
@@ -437,7 +442,7 @@ impl Manager {
         }
     }
 
-    /// Passes a handler's answer on to the operation that asked.
+    /// Passes a handler's answer to the operation that asked.
     fn take_answer(
         &mut self,
         (path, attempt): (&Arc<Path>, AttemptId),
@@ -452,8 +457,8 @@ impl Manager {
         self.push_event(attempt, Event::Answered(result));
     }
 
-    /// A handler may refuse a plugin because of the one that is registered under its name, as it is
-    /// done for CSI drivers: when that one goes, the plugin is tried again.
+    /// Has a refused plugin retried when the plugin that is registered under its name goes, because
+    /// that may be why the handler refused it, as for CSI drivers.
     fn retry_after_current(&mut self, path: &Arc<Path>, plugin: &Plugin) {
         let current = self.instances.current(&plugin.kind, &plugin.name);
         if let Some(holder) = current.map(|current| current.socket.clone()) {
@@ -476,7 +481,8 @@ impl Manager {
 }
 
 impl Question {
-    /// What a handler's no means to the plugin, which is never told of a failed deregistration.
+    /// Returns the refusal that a handler's no means. Plugins are never told of a failed
+    /// deregistration.
     fn refusal(self, reason: Reason) -> Refusal {
         match self {
             Self::Validate => Refusal::Validation(reason),
@@ -485,7 +491,7 @@ impl Question {
     }
 }
 
-/// Logs a step that a plugin or its handler sees.
+/// Logs a command whose effect a plugin or its handler sees.
 fn log_command(attempt: &Attempt, command: &Command) {
     match command {
         Command::Dial => log::debug!("{attempt}: connecting"),

@@ -1,8 +1,7 @@
-//! What should be, what is, and what to do next.
+//! The core of the plugin manager: the desired state, the actual state, and what to do next.
 //!
-//! Pure: no clock, no descriptor, no thread. What happens comes in as an [`Input`] with its moment;
-//! what is to be done goes out as an [`Output`]; bytes go in and out by [`LinkId`].
-//!
+//! Pure: no clock, no descriptor, no thread. Events arrive as an [`Input`] with their time;
+//! requests to the daemon leave as an [`Output`]; bytes are read and written by [`LinkId`].
 //! ```text
 //! Found, Lost --> desired --+                                 +--> Dial, Hangup
 //!                           +--> reconcile --> operation -----+
@@ -11,9 +10,9 @@
 //!                    +---------------------------+---+        +--> links --> Transmit
 //! ```
 //!
-//! Work is proportional to what changed: a socket is looked at when something happens to it, when
-//! its backoff ends, and once per [`RESYNC_INTERVAL`] as a safety net. Every moment at which the
-//! manager wants to be woken is in one index, so the next one is known at once.
+//! Work is proportional to what changed: a socket is examined when something happens to it, when
+//! its backoff ends, and once per [`RESYNC_INTERVAL`] as a safety net. All deadlines of the manager
+//! are in one index, so the next one is found without a search.
 
 mod actual;
 mod aliases;
@@ -100,7 +99,7 @@ pub struct Manager {
     desired: Desired,
     actual: Actual,
     aliases: Aliases,
-    /// Sockets whose plugins are in the actual state from before a restart, and not found yet.
+    /// The sockets of plugins that were restored into the actual state and have not been found yet.
     restored: ByPath<memory::Compared>,
     handlers: HandlerTable,
     /// At most one operation per socket.
@@ -113,19 +112,20 @@ pub struct Manager {
     links: Links,
     descriptors: DescriptorLimit,
     shortage: Shortage,
-    /// The connections that guard registered plugins, or did before their process was watched.
+    /// The connections that guard registered plugins, or did until their process was watched.
     guards: LiteMap<LinkId, Arc<Path>>,
-    /// The processes of plugins whose sockets were removed a moment ago.
+    /// The processes of plugins whose sockets were removed recently.
     outlived: LiteMap<LinkId, Outlived>,
     on_down: OnDown,
     path_map: PathMap,
     mode: Mode,
     effects: Effects,
     programs: Programs,
-    /// Sockets to which something has happened since they were last looked at, some more than once.
+    /// Sockets to examine in the next pass, because something happened to them. May hold
+    /// duplicates.
     touched: Vec<Arc<Path>>,
     work: VecDeque<Work>,
-    /// Of the operation that takes a step; empty in between.
+    /// The commands of the operation that takes a step; empty between steps.
     commands: Vec<Command>,
     deadlines: Deadlines<Wake>,
     outputs: VecDeque<Output>,
@@ -135,155 +135,155 @@ pub struct Manager {
     is_stopping: bool,
 }
 
-/// Something that has happened.
+/// An event for the manager.
 #[derive(Debug)]
 pub enum Input {
-    /// A socket is there.
+    /// A socket exists.
     Found {
-        /// Its path.
+        /// The path of the socket.
         path: Arc<Path>,
-        /// Which socket it is.
+        /// The identity of the socket.
         identity: Identity,
-        /// Whether the path is a symbolic link to it.
+        /// Whether the path is a symbolic link to the socket.
         is_link: bool,
     },
     /// Another path leads to a socket that was found.
     Alias {
         /// The other path.
         path: Arc<Path>,
-        /// Which socket it is.
+        /// The identity of the socket.
         identity: Identity,
-        /// Whether the path is a symbolic link to it.
+        /// Whether the path is a symbolic link to the socket.
         is_link: bool,
     },
-    /// No socket is there any more, or a restored one ([`Manager::restored`]) never was.
+    /// The socket was removed, or a restored socket ([`Manager::restored`]) does not exist.
     Lost {
-        /// Where it was.
+        /// The path of the socket.
         path: Arc<Path>,
     },
-    /// A connection that was to be dialled is there.
+    /// A connection requested by [`Output::Dial`] is established.
     Connected {
-        /// Which.
+        /// The connection.
         link: LinkId,
-        /// Who is at the other end, if that can be seen from here.
+        /// The peer process, if the daemon can see it.
         process: Option<Process>,
     },
-    /// A connection that was to be dialled is not to be had.
+    /// A connection requested by [`Output::Dial`] could not be established.
     DialFailed {
-        /// Which.
+        /// The connection.
         link: LinkId,
-        /// Why not.
+        /// The reason.
         error: DialError,
     },
     /// A connection has ended: the peer closed it, or reading or writing failed.
     Closed {
-        /// Which.
+        /// The connection.
         link: LinkId,
     },
-    /// Whoever is behind a connection is watched over now, in this way.
+    /// The peer of a connection is watched from now on, as [`Output::Guard`] requested.
     Guarded {
-        /// Which.
+        /// The connection.
         link: LinkId,
-        /// How.
+        /// How the peer is watched.
         by: Guard,
     },
-    /// The process that was watched has ended.
+    /// The watched process has ended.
     ProcessEnded {
-        /// The connection behind which it was.
+        /// The connection to that process.
         link: LinkId,
     },
-    /// A program that was to be run has ended, or could not be started.
+    /// A program requested by [`Output::Spawn`] has ended, or could not be started.
     ProgramEnded {
-        /// Which.
+        /// The program.
         id: EffectId,
-        /// How.
+        /// How it ended.
         outcome: ProgramOutcome,
     },
-    /// A handler's owner answers a question in its place.
+    /// The owner of a handler answers a question on the handler's behalf.
     Answered {
         /// The question.
         ticket: Ticket,
-        /// Yes, or why not.
+        /// Yes, or the reason for no.
         result: Result<(), Reason>,
     },
-    /// The handlers or the configuration are others now: what failed because of the old ones is
-    /// tried again at once.
+    /// The handlers or the configuration have changed: what failed because of the old ones is
+    /// retried at once.
     Reconsider,
-    /// The program wants to end: no new operations; running ones get [`STOP_GRACE`].
+    /// The daemon stops: starts no new operations and gives running ones [`STOP_GRACE`].
     Stop,
 }
 
-/// Something to be done.
+/// A request to the daemon.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Output {
-    /// Connect to a unix socket, then say [`Input::Connected`] or [`Input::DialFailed`].
+    /// Connect to a Unix socket, then send [`Input::Connected`] or [`Input::DialFailed`].
     Dial {
-        /// Names the connection from here on.
+        /// The name of the connection from now on.
         link: LinkId,
-        /// Where.
+        /// The path of the socket.
         path: Arc<Path>,
-        /// The socket that must be there; none when any will do.
+        /// The identity that the socket must have; `None` accepts any socket.
         identity: Option<Identity>,
     },
     /// [`Manager::endpoint`] has bytes for this connection.
     Transmit {
-        /// Which.
+        /// The connection.
         link: LinkId,
     },
     /// Call [`Manager::moved`] for this connection again, after others had their turn: it has more
     /// messages than are handled at once. It may have ended meanwhile.
     Resume {
-        /// Which.
+        /// The connection.
         link: LinkId,
     },
-    /// Close this connection, or stop dialling it; nothing more is wanted from it.
+    /// Close this connection or stop dialling it; no further events of it are wanted.
     Hangup {
-        /// Which.
+        /// The connection.
         link: LinkId,
-        /// What is worth writing if it can be written at once.
+        /// The bytes to write if that is possible without waiting.
         final_bytes: Vec<u8>,
     },
-    /// Watch over the process behind this connection, or, where that is impossible, see to it that
-    /// the connection's end is noticed; then say [`Input::Guarded`].
+    /// Watch the process at the other end of this connection or, if that is impossible, report the
+    /// end of the connection; then send [`Input::Guarded`].
     Guard {
-        /// Which.
+        /// The connection.
         link: LinkId,
     },
-    /// Nobody needs to be watched over because of this connection any more.
+    /// Stop watching the process at the other end of this connection.
     Unguard {
-        /// Which.
+        /// The connection.
         link: LinkId,
     },
-    /// Another socket than the one that was found is at this path: examine it again.
+    /// Examine this path again: it may lead to another socket than the one that was found.
     Examine {
         /// The path.
         path: Arc<Path>,
     },
-    /// Run a program, then say [`Input::ProgramEnded`].
+    /// Run a program, then send [`Input::ProgramEnded`].
     Spawn {
-        /// Names it from here on.
+        /// The name of the program from now on.
         id: EffectId,
         /// The program.
         program: Program,
     },
-    /// Kill this program and all that it has started; nothing more is wanted from it.
+    /// Kill this program and all that it has started; no further events of it are wanted.
     Kill {
-        /// Which.
+        /// The program.
         id: EffectId,
     },
 }
 
-/// In which of the two worlds a socket is known.
+/// The state of the world that an entry of [`Manager::total_plugins`] belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum World {
-    /// It is there.
+    /// The socket exists.
     Desired,
     /// A handler knows its plugin.
     Actual,
 }
 
 impl World {
-    /// The value of the label `state` in kubelet's metric `plugin_manager_total_plugins`.
+    /// Returns the value of the label `state` in kubelet's metric `plugin_manager_total_plugins`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Desired => "desired_state_of_world",
@@ -293,7 +293,7 @@ impl World {
 }
 
 impl Manager {
-    /// A manager that knows no socket yet and gives plugins to these handlers.
+    /// Creates a manager that knows no sockets yet and passes plugins to these handlers.
     pub fn new(handlers: HandlerTable) -> Self {
         Self {
             desired: Desired::default(),
@@ -329,19 +329,19 @@ impl Manager {
         }
     }
 
-    /// What is done with the plugins that are found from now on.
+    /// Sets what is done with the plugins that are found from now on.
     pub fn set_mode(&mut self, mode: Mode) {
         self.mode = mode;
     }
 
-    /// Where endpoints are dialled that plugins name by paths that mean something else here.
+    /// Sets where to dial endpoints whose paths belong to the plugins' own mount namespaces.
     ///
-    /// Handlers and the log keep the plugins' own words.
+    /// Handlers and the log keep the paths as the plugins reported them.
     pub fn set_path_map(&mut self, path_map: PathMap) {
         self.path_map = path_map;
     }
 
-    /// Takes in what has happened, and does all that follows from it.
+    /// Processes an event and everything that follows from it.
     pub fn handle_input(&mut self, input: Input, now: Time) {
         match input {
             Input::Found {
@@ -368,10 +368,10 @@ impl Manager {
         self.settle(now);
     }
 
-    /// Does what is due by `now`. Calling it early, or twice, is harmless.
+    /// Does what is due by `now`. Calling this early, or twice, is harmless.
     pub fn handle_timeout(&mut self, now: Time) {
         if !self.work.is_empty() {
-            self.settle(now); // What was restored has been owed since before the start.
+            self.settle(now); // Restored deregistrations are due since before the start.
         }
         while let Some(wake) = self.deadlines.pop_due(now) {
             match wake {
@@ -392,12 +392,12 @@ impl Manager {
         }
     }
 
-    /// When [`Manager::handle_timeout`] has something to do next, and what.
+    /// Returns the time of the next [`Manager::handle_timeout`], and the reason for it.
     pub fn poll_timeout(&self) -> Option<(Time, &Wake)> {
         self.deadlines.first()
     }
 
-    /// The next thing to be done, oldest first.
+    /// Removes and returns the oldest output, or `None` if there is none.
     pub fn poll_output(&mut self) -> Option<Output> {
         if self.outputs.is_empty() {
             self.outputs.shrink_to(KEPT_QUEUE);
@@ -405,62 +405,63 @@ impl Manager {
         self.outputs.pop_front()
     }
 
-    /// Returns our end of a connection, to read into and to write from, before
-    /// [`Manager::moved`]; `None` if it is not connected.
+    /// Returns the local end of a connection, or `None` if it is not connected. After reading into
+    /// it or writing from it, call [`Manager::moved`].
     pub fn endpoint(&mut self, link: LinkId) -> Option<&mut impl Endpoint> {
         self.links.client(link)
     }
 
-    /// Bytes have been read or written at [`Manager::endpoint`].
+    /// Processes the bytes that were read or written at [`Manager::endpoint`].
     #[inline]
     pub fn moved(&mut self, link: LinkId, now: Time) {
         self.pump(link, now);
         self.settle(now);
     }
 
-    /// The sockets that are there.
+    /// Returns the sockets that exist.
     pub fn desired(&self) -> &Desired {
         &self.desired
     }
 
-    /// The plugins that handlers know about.
+    /// Returns the plugins that handlers know about.
     pub fn actual(&self) -> &Actual {
         &self.actual
     }
 
-    /// The registered plugins by type and name: of several with one name, which one to use.
+    /// Returns the registered plugins by type and name, and which one of several with one name to
+    /// use.
     pub fn instances(&self) -> &Instances {
         &self.instances
     }
 
-    /// The handlers.
+    /// Returns the handlers.
     pub fn handlers_mut(&mut self) -> &mut HandlerTable {
         &mut self.handlers
     }
 
-    /// A number that is another one whenever a restart must know something else.
+    /// Returns a number that changes whenever the state that a restart needs has changed.
     pub fn revision(&self) -> u64 {
         // Both only grow.
         self.actual.revision() + self.effects.owed_revision()
     }
 
-    /// What the operation on the socket at `path` waits for, when there is one: its state's name.
+    /// Returns the name of the state of the operation on the socket at `path`, if one runs.
     pub fn operation(&self, path: &Path) -> Option<&'static str> {
         let running = self.operations.at(path)?;
         Some(running.operation.state())
     }
 
-    /// Whether no operation runs.
+    /// Returns whether no operation runs.
     pub fn is_idle(&self) -> bool {
         self.operations.is_empty()
     }
 
-    /// Whether [`Input::Stop`] has been followed to its end.
+    /// Returns whether [`Input::Stop`] has been carried out completely.
     pub fn is_stopped(&self) -> bool {
         self.is_stopping && self.is_idle()
     }
 
-    /// Every entry of kubelet's gauge `plugin_manager_total_plugins`; each has the value 1.
+    /// Returns every entry of kubelet's gauge `plugin_manager_total_plugins`; each has the value 1.
     pub fn total_plugins(&self) -> impl Iterator<Item = (&Path, World)> {
         let actual = self.actual.iter().map(|(path, _)| (&**path, World::Actual));
         let desired = self
@@ -510,7 +511,7 @@ impl Manager {
         }
     }
 
-    /// A socket's backoff belongs to its identity, and goes with it.
+    /// Cancels the retry of a socket that has gone: its backoff belongs to its identity.
     fn forget_retry(&mut self, path: &Arc<Path>) {
         self.deadlines.set(Wake::Retry(path.clone()), None);
         self.instances.unblock(path);
@@ -526,7 +527,7 @@ impl Manager {
         }
     }
 
-    /// Whatever made the last attempt on the socket fail is not so any more.
+    /// Has a socket retried at once, because the cause of its last failure may have gone.
     fn retry_now(&mut self, path: Arc<Path>) {
         if let Some(socket) = self.desired.get_mut(&path) {
             socket.backoff.succeed();
@@ -548,7 +549,7 @@ impl Manager {
         self.arm_resync(now);
     }
 
-    /// Where there is no socket, there is nothing to look at.
+    /// Schedules the next resync if sockets exist.
     fn arm_resync(&mut self, now: Time) {
         let is_needed = !self.desired.is_empty();
         if is_needed && self.deadlines.get(&Wake::Resync).is_none() {

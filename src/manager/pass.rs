@@ -1,7 +1,7 @@
-//! The reconcile pass: from what has happened to rest.
+//! The reconcile pass: does everything that follows from an event.
 //!
-//! Pure. A pass looks at the sockets that have been touched, first for what must go, then for what
-//! may come, until nothing is left to do.
+//! Pure. A pass examines the sockets that were touched, first for what must be cancelled or
+//! deregistered, then for what may be registered. Passes repeat until nothing is left to do.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::handler::{CallFailure, EndpointUse, Plugin};
 use crate::time::Time;
 
 impl Manager {
-    /// Does all that is to be done now.
+    /// Does everything that can be done at `now`.
     pub(super) fn settle(&mut self, now: Time) {
         loop {
             while let Some(work) = self.work.pop_front() {
@@ -37,8 +37,8 @@ impl Manager {
         self.check_invariants();
     }
 
-    /// Looks at every touched socket, and at those for which there is a place now: these go first,
-    /// in the order in which they came. True when there was any.
+    /// Examines the sockets for which there is a place now, in the order in which they came, and
+    /// then every touched socket. Returns whether there were any.
     fn pass(&mut self, now: Time) -> bool {
         let mut paths = self.places.call(self.room_for_operations());
         for path in &paths {
@@ -65,14 +65,14 @@ impl Manager {
             self.start_register(path, now);
         }
         if is_called {
-            self.watch_line(); // Those that were called hold the places now.
+            self.watch_line(); // The operations that have just started hold the places now.
         }
         is_any
     }
 
     fn action_on(&self, path: &Path) -> Option<Action> {
         if self.restored.contains(path) {
-            return None; // Whether its socket is there is not known yet.
+            return None; // It is not known yet whether its socket exists.
         }
         let registered = self.actual.get(path);
         let is_condemned = registered.is_some_and(|it| it.health.is_condemned);
@@ -103,10 +103,11 @@ impl Manager {
         self.start(path.clone(), operation, Target::Gone, identity, 0, now);
     }
 
-    /// Registers a plugin, unless it must be left alone for now or has to wait for a place.
+    /// Starts to register a plugin, unless its socket has to wait for its backoff, its redial or a
+    /// place.
     fn start_register(&mut self, path: &Arc<Path>, now: Time) {
         if self.operations.is_any_at(path) {
-            return; // It was looked at twice: something happened to it, and it got a place.
+            return; // It is listed twice: it was touched, and there is a place for it.
         }
         let has_descriptors = self.room_for_operations() > 0;
         let has_room = self.places.is_any_free() && has_descriptors;
@@ -156,7 +157,7 @@ impl Manager {
         );
     }
 
-    /// Tells the handler that the plugin knows that it is registered.
+    /// Notifies the handler that the plugin was told of its registration.
     fn announce_registered(&mut self, plugin: &Arc<Plugin>, now: Time) {
         if let Some(handler) = self.handlers.find(&plugin.kind) {
             self.with_handler(handler, None, now, |handler, context| {
@@ -165,7 +166,7 @@ impl Manager {
         }
     }
 
-    /// Tells the handler which plugin of a name is the one to use now, unless that has gone, too.
+    /// Notifies the handler which plugin of a name to use now, unless that plugin has gone, too.
     fn announce(&mut self, promoted: Option<Arc<Plugin>>, now: Time) {
         let Some(plugin) = promoted else { return };
         let current = self.instances.current(&plugin.kind, &plugin.name);
@@ -183,8 +184,8 @@ impl Manager {
         }
     }
 
-    /// An operation has ended: what it found out is kept, and its socket is looked at again, unless
-    /// all is with it as it should be.
+    /// Records the outcome of an operation, and touches its socket unless the plugin was
+    /// registered.
     pub(super) fn ended(&mut self, attempt: Attempt, outcome: Outcome, now: Time) {
         let mut is_settled = false;
         match outcome {
@@ -229,8 +230,8 @@ impl Manager {
         }
     }
 
-    /// What would become of a plugin is known. It is not asked again, unless it is refused early:
-    /// it may not be ready yet.
+    /// Records the outcome of a dry run. The plugin is asked again only if it is refused early,
+    /// because it may not be ready yet.
     fn observed(&mut self, attempt: &Attempt, found: Result<Arc<Plugin>, Refusal>, now: Time) {
         let Some(socket) = self.socket_of(attempt) else {
             return;
@@ -258,7 +259,7 @@ impl Manager {
         }
     }
 
-    /// Returns what it means that nothing can be called at a plugin's endpoint.
+    /// Returns the failure of a plugin at whose endpoint nothing can be called.
     fn endpoint_failure(&self, plugin: &Plugin, error: CallFailure) -> EndpointFailure {
         EndpointFailure {
             is_registered: self.handlers.endpoint_use(&plugin.kind) != EndpointUse::Registering,
@@ -268,7 +269,7 @@ impl Manager {
         }
     }
 
-    /// The socket that an attempt was about, if it is still there.
+    /// Returns the socket that an attempt is about, if it still exists.
     fn socket_of(&mut self, attempt: &Attempt) -> Option<&mut Socket> {
         let socket = self.desired.get_mut(&attempt.path)?;
         (socket.identity == attempt.identity).then_some(socket)
@@ -294,7 +295,7 @@ impl Manager {
             let (plugin, refusal) = (plugin.clone(), refusal.clone());
             socket.told = Some(Box::new(Told { plugin, refusal }));
         }
-        // One line per change: the same failure again is worth no operator's time.
+        // One line per change: the same failure again is not worth an operator's time.
         let is_news = socket.last_failure.as_deref() != Some(&failure);
         let level = match (is_news, failure.is_wanted(), failure.is_overtaken()) {
             (true, true, _) => Level::Info,
@@ -306,8 +307,8 @@ impl Manager {
         socket.last_failure = Some(Box::new(failure));
     }
 
-    /// Has the path examined again if another socket is there than the watch has found: on a link,
-    /// or on a file system without birth times, the kernel reports no such change.
+    /// Has the path examined again if another socket exists there than the watch has found: for a
+    /// link, or on a file system without birth times, the kernel does not report such a change.
     pub(super) fn examine_replaced(&mut self, path: &Arc<Path>, failure: &Failure) {
         if *failure == Failure::Dial(DialError::Replaced) {
             let socket = self.desired.get(path).map(|socket| socket.identity);
@@ -316,7 +317,7 @@ impl Manager {
         }
     }
 
-    /// Whether what made an attempt fail has gone while the plugin was being told.
+    /// Returns whether the cause of a failure has gone while the plugin was being notified.
     fn is_past(&self, failure: &Failure) -> bool {
         match failure {
             Failure::Refused(Refusal::EndpointTaken { holder, .. }) => !self.is_up(holder),
@@ -324,7 +325,7 @@ impl Manager {
         }
     }
 
-    /// Ends the operations of which neither plugin nor handler would notice the end.
+    /// Cancels the operations whose end neither a plugin nor a handler would notice.
     pub(super) fn cancel_uncommitted(&mut self) {
         let idle = |running: &Running| !running.operation.is_committed();
         let paths: Vec<_> = self
@@ -338,7 +339,7 @@ impl Manager {
         }
     }
 
-    /// The time to end is over: what still runs is dropped where it stands.
+    /// Drops everything that still runs, because [`STOP_GRACE`](crate::config::STOP_GRACE) is over.
     pub(super) fn stop_at_once(&mut self, now: Time) {
         let links: Vec<_> = self.links.iter().map(|(id, _)| id).collect();
         for link in links {
@@ -360,7 +361,7 @@ impl Manager {
         self.work.clear();
     }
 
-    /// What must hold whenever the manager is at rest.
+    /// Asserts what must hold whenever the manager is at rest.
     fn check_invariants(&self) {
         if !cfg!(debug_assertions) {
             return;
@@ -402,7 +403,7 @@ impl Manager {
     }
 }
 
-/// Logs that a plugin has gone, and why its handler did not undo the registration if it did not.
+/// Logs that a plugin was deregistered, and why its handler did not undo the registration, if so.
 fn log_deregistered(attempt: &Attempt, plugin: &Plugin, answer: Result<(), Refusal>) {
     let Err(refusal) = answer else {
         return log::info!("{attempt}: deregistered {plugin}");

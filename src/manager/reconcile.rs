@@ -1,8 +1,8 @@
-//! What to do next, so that the actual state becomes the desired one.
+//! The reconciler: what to do next so that the actual state becomes the desired one.
 //!
-//! Pure. [`action`] looks at one socket; the manager asks it about the sockets to which something
-//! has happened, and about all of them now and then. [`plan`] looks at everything, in the order of
-//! kubelet's reconciler: unregistrations first.
+//! Pure. [`action`] examines one socket; the manager calls it for the sockets to which something
+//! has happened, and from time to time for all of them. [`plan`] examines everything, in the order
+//! of kubelet's reconciler: unregistrations first.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -12,30 +12,30 @@ use super::actual::Actual;
 use super::desired::Desired;
 use crate::watch::Identity;
 
-/// What a socket needs.
+/// The action that a socket needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Action {
-    /// The operation that runs on it is about a socket that is not there any more: cancel it.
+    /// The running operation is about a socket that does not exist any more: cancel the operation.
     Cancel,
-    /// Its plugin is known to a handler, but the socket has gone or is another one: deregister.
+    /// A handler knows its plugin, but the socket was removed or replaced: deregister.
     Deregister,
-    /// It is there, and no handler knows its plugin: register.
+    /// The socket exists, and no handler knows its plugin: register.
     Register,
 }
 
-/// What the operation that runs on a socket is for.
+/// The purpose of the operation that runs on a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// To register the plugin behind this socket.
+    /// To register the plugin behind this socket, or to observe it in a dry run.
     Registered(Identity),
-    /// To see whether the registered plugin behind this socket is still there.
+    /// To check whether the registered plugin behind this socket still answers.
     Checked(Identity),
     /// To make the handler forget the plugin.
     Gone,
 }
 
-/// What a socket needs, from what is at its path, what a handler knows under that path, and what is
-/// being done about it.
+/// Returns the action that a socket needs, given the socket at its path, the socket whose plugin a
+/// handler knows under that path, and the operation that runs there.
 pub fn action(
     desired: Option<Identity>,
     actual: Option<Identity>,
@@ -52,7 +52,8 @@ pub fn action(
     }
 }
 
-/// Everything that would be done if nothing were running yet: unregistrations, then registrations.
+/// Returns every action that would be taken if no operation ran: unregistrations, then
+/// registrations.
 pub fn plan(desired: &Desired, actual: &Actual) -> Vec<(Action, Arc<Path>)> {
     let sockets = desired.iter().map(|(path, _)| path);
     let plugins = actual.iter().map(|(path, _)| path);

@@ -1,4 +1,4 @@
-//! Why the manager wants to be woken.
+//! The reasons for which the manager wants to be woken.
 //!
 //! Pure.
 
@@ -10,40 +10,41 @@ use super::execute::AttemptId;
 use super::links::LinkId;
 use crate::handler::EffectId;
 
-/// Why the manager wants to be woken.
+/// The reason for which the manager wants to be woken.
 #[derive(Clone, Debug)]
 pub enum Wake {
-    /// The operation of this attempt has waited long enough.
+    /// The operation of this attempt has timed out.
     Operation(AttemptId),
-    /// This socket's backoff ends.
+    /// The backoff of this socket ends, or it may be dialled again.
     Retry(Arc<Path>),
-    /// A call on this connection has, or dialling it.
+    /// A call on this connection has timed out, or dialling it.
     Link(LinkId),
-    /// A handler's timer ends.
+    /// The timer of a handler fires.
     Timer(EffectId),
-    /// A handler's program has run long enough.
+    /// The program of a handler has timed out.
     Program(EffectId),
-    /// The registered plugin behind this socket, which did not answer, is asked again.
+    /// The registered plugin behind this socket is asked again whether it is up.
     Check(Arc<Path>),
-    /// The registered plugin behind this socket has been down for long enough.
+    /// The registered plugin behind this socket has been down for its grace period.
     Grace(Arc<Path>),
-    /// The process whose plugin's socket was removed has had its time to end.
+    /// The grace period of a process whose plugin's socket was removed is over.
     Outlived(LinkId),
-    /// A handler has left the question of this attempt open for a while.
+    /// A handler has not answered the question of this attempt for a while.
     Stalled(AttemptId),
-    /// Sockets wait for a place, and it may be that none comes free.
+    /// Sockets wait for a place, and operations may have held theirs for long enough.
     Line,
-    /// Every socket is looked at.
+    /// Every socket is examined.
     Resync,
-    /// Running operations have had their time to end.
+    /// The grace period of running operations is over, because the daemon stops.
     Stop,
 }
 
 impl Wake {
-    /// Which of its kind it is, where they have numbers; and their kind.
+    /// Returns a number for the variant, and the number of the attempt, connection or effect, or 0
+    /// if it has none.
     ///
-    /// Reasons are keys of an index that is searched on every step of every operation: numbers are
-    /// what most of them are told apart by.
+    /// Reasons are keys of an index that is searched on every step of every operation: most of them
+    /// differ in these numbers.
     fn number(&self) -> (u8, u64) {
         match self {
             Self::Operation(AttemptId(id)) => (0, *id),
@@ -87,7 +88,7 @@ impl Ord for Wake {
     fn cmp(&self, other: &Self) -> Ordering {
         let by_number = self.number().cmp(&other.number());
         by_number.then_with(|| {
-            // `Path` would compare part by part.
+            // `Path` would compare component by component.
             let [a, b] = [self, other].map(|it| it.path().map(Path::as_os_str));
             a.cmp(&b)
         })
