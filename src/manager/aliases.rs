@@ -1,20 +1,20 @@
 //! Sockets to which several paths lead: hard links and symbolic links to one socket.
 //!
-//! Pure. One socket is one plugin, however many paths lead to it. It is known under one of them,
-//! its key, and is dialled and registered through that path alone; the others are its aliases,
-//! which are neither dialled nor told anything.
+//! Pure. One socket is one plugin, however many paths lead to it. The socket is known under one of
+//! them, its key, and is dialled and registered through that path alone. The other paths are its
+//! aliases, which are neither dialled nor reported to handlers.
 //!
-//! - As long as nothing has come of a socket, a better path becomes its key, once: the socket
-//!   itself goes before a symbolic link to it, a path with fewer components before a longer one.
-//! - When the key is removed, the best alias becomes the key: what was seen at two paths for less
-//!   than [`RENAME_TIME`] was renamed. After that, a plugin that is registered, or is being
-//!   registered, stays what it is instead: handlers, programs and the state file know the plugin by
-//!   its key, which from now on is a name only, and the best alias is dialled in its place.
+//! - Until something has come of a socket, a better path becomes its key, once: the socket itself
+//!   is better than a symbolic link to it, and a path with fewer components than a longer one.
+//! - When the key is removed, the best alias becomes the key if the socket was seen at two paths
+//!   for less than [`RENAME_TIME`]: it was renamed. After that time, a plugin that is registered,
+//!   or is being registered, keeps its key: handlers, programs and the state file know the plugin
+//!   by it. From then on the key is only a name, and the best alias is dialled instead.
 //! - When a new socket takes the key, the plugin of the first one is deregistered, as without
-//!   aliases. What is left of that socket is found under its best alias, and waits for a moment:
-//!   the plugin that was started anew goes first.
-//! - A plugin whose key was removed and that does not answer any more has ended, and is
-//!   deregistered, whatever is done with plugins that are down.
+//!   aliases. The first socket is then found again under its best alias and waits for its backoff,
+//!   so that the plugin that was restarted goes first.
+//! - A plugin whose key was removed and that does not answer has ended, and is deregistered
+//!   whatever the on-down policy is.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -32,25 +32,25 @@ use crate::watch::Identity;
 #[derive(Debug, Default)]
 pub(super) struct Aliases {
     names: BTreeMap<Identity, Names>,
-    /// Which socket each alias leads to.
+    /// The socket that each alias leads to.
     identities: ByPath<Identity>,
 }
 
 /// The paths that lead to one socket. They are kept until the last one is lost, so that a link that
-/// is made and removed all the time has its socket searched for once.
+/// is made and removed all the time does not have its socket searched for each time.
 #[derive(Debug)]
 struct Names {
-    /// The path under which it is known.
+    /// The path under which the socket is known.
     key: Arc<Path>,
-    /// Whether that path leads to it.
+    /// Whether that path still leads to the socket.
     is_at_key: bool,
-    /// Whether it was known under another path before.
+    /// Whether the socket was known under another path before.
     is_renamed: bool,
     /// All other paths, the best one first.
     aliases: Vec<Alias>,
 }
 
-/// A path that leads to a socket: the better one is the smaller one.
+/// A path that leads to a socket. The better of two is the smaller one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Alias {
     is_link: bool,
@@ -93,7 +93,7 @@ impl Aliases {
         names.aliases.insert(place, alias);
     }
 
-    /// Forgets an alias. Returns the key of its socket if no path leads to that any more.
+    /// Removes an alias. Returns the key of its socket if it was the last path to that socket.
     fn remove(&mut self, path: &Path, identity: Identity) -> Option<Arc<Path>> {
         self.identities.remove(path);
         let names = self.names.get_mut(&identity)?;
@@ -105,7 +105,7 @@ impl Aliases {
         self.names.remove(&identity).map(|names| names.key)
     }
 
-    /// Takes out the best alias of a socket.
+    /// Removes and returns the best alias of a socket.
     fn take_best(&mut self, identity: Identity) -> Option<Alias> {
         let names = self.names.get_mut(&identity)?;
         let best = (!names.aliases.is_empty()).then(|| names.aliases.remove(0))?;
@@ -121,15 +121,15 @@ impl Aliases {
 }
 
 impl Manager {
-    /// Returns where the socket is that is known under this path: there, or, since that path was
-    /// removed, at another one that leads to the same socket. `None` if no socket is known.
+    /// Returns a path that leads to the socket known under `path`: `path` itself or, if it was
+    /// removed, an alias. Returns `None` if no socket is known under `path`.
     pub fn place_of(&self, path: &Path) -> Option<Arc<Path>> {
         let (path, socket) = self.desired.get_entry(path)?;
         Some(self.place(path, socket.identity))
     }
 
-    /// Returns whether a plugin is registered whose socket is known under this path, or to whose
-    /// socket this path leads.
+    /// Returns whether a plugin is registered through the socket that is known under this path, or
+    /// to which this path leads.
     pub fn is_registered_at(&self, path: &Path) -> bool {
         let identity = self.aliases.identities.get(path);
         let names = identity.and_then(|identity| self.aliases.names.get(identity));
@@ -137,13 +137,13 @@ impl Manager {
         self.actual.get(key).is_some()
     }
 
-    /// Returns where to dial the socket that is known under this path.
+    /// Returns the path at which to dial the socket that is known under this path.
     pub(super) fn place(&self, path: &Arc<Path>, identity: Identity) -> Arc<Path> {
         let place = self.aliases.instead_of_key(identity);
         place.unwrap_or(path).clone()
     }
 
-    /// Returns where to dial a plugin's endpoint: it may be a registration socket.
+    /// Returns the path at which to dial a plugin's endpoint, which may be a registration socket.
     pub(super) fn endpoint_place(&self, endpoint: &Path) -> Arc<Path> {
         if !self.aliases.is_empty() {
             let socket = self.desired.get(endpoint);
@@ -155,7 +155,7 @@ impl Manager {
         self.path_map.find(endpoint).into()
     }
 
-    /// A socket was found, to which no other path leads.
+    /// Processes a socket that was found, to which no other known path leads.
     pub(super) fn found(&mut self, path: Arc<Path>, identity: Identity, is_link: bool, now: Time) {
         if self.aliases.is_empty() {
             return self.found_socket(path, identity, is_link, now);
@@ -168,7 +168,7 @@ impl Manager {
         }
     }
 
-    /// Another path leads to a socket that was found.
+    /// Processes another path to a socket that was found.
     pub(super) fn found_alias(
         &mut self,
         path: Arc<Path>,
@@ -211,14 +211,14 @@ impl Manager {
         }
     }
 
-    /// A path leads to no socket any more.
+    /// Processes a path that does not lead to a socket any more.
     pub(super) fn lost(&mut self, path: &Arc<Path>, now: Time) {
         if self.aliases.is_empty() || !self.lose_name(path, now) {
             self.lost_socket(path, now);
         }
     }
 
-    /// Forgets one of several paths of a socket. Returns false if the path is not one of several.
+    /// Removes one of several paths of a socket. Returns false if the path is not one of several.
     fn lose_name(&mut self, path: &Arc<Path>, now: Time) -> bool {
         if self.lose_alias(path, now) {
             return true;
@@ -230,7 +230,7 @@ impl Manager {
             return false;
         };
         if !std::mem::replace(&mut names.is_at_key, false) {
-            return true; // It was removed before.
+            return true; // The key was removed before.
         }
         let Some(best) = names.aliases.first().cloned() else {
             self.aliases.names.remove(&identity);
@@ -259,7 +259,7 @@ impl Manager {
     }
 
     /// Has a symbolic link examined again: it may lead to the path that was removed, or to another
-    /// socket by now, and no event tells.
+    /// socket by now, and the kernel reports no event for that.
     fn examine_link(&mut self, alias: &Alias) {
         if alias.is_link {
             let path = alias.path.clone();
@@ -267,8 +267,8 @@ impl Manager {
         }
     }
 
-    /// Forgets a path if it is an alias, and its socket if that was the last path. Returns whether
-    /// it is an alias.
+    /// Removes a path if it is an alias, and its socket if that was the last path. Returns whether
+    /// the path is an alias.
     fn lose_alias(&mut self, path: &Path, now: Time) -> bool {
         let Some(identity) = self.aliases.identities.get(path).copied() else {
             return false;
@@ -280,7 +280,7 @@ impl Manager {
         if let Some(key) = self.aliases.remove(path, identity) {
             self.lost_socket(&key, now);
         } else if is_place {
-            // The next one may lead to the path that was removed, too.
+            // The next alias may lead to the path that was removed, too.
             let names = self.aliases.names.get(&identity);
             if let Some(next) = names.and_then(|names| names.aliases.first()).cloned() {
                 self.examine_link(&next);
@@ -289,8 +289,8 @@ impl Manager {
         true
     }
 
-    /// The key of a socket is another socket's, or is given up: what is left of the socket is found
-    /// under its best alias.
+    /// Finds a socket again under its best alias, because another socket has taken its key or the
+    /// key was given up.
     fn leave_behind(&mut self, identity: Identity, now: Time) {
         let Some(best) = self.aliases.take_best(identity) else {
             self.aliases.names.remove(&identity);
@@ -305,19 +305,19 @@ impl Manager {
         }
     }
 
-    /// Returns whether the key of a socket leads to another socket now, or to none.
+    /// Returns whether the key of a socket was removed, or leads to another socket now.
     pub(super) fn is_key_removed(&self, identity: Identity) -> bool {
         self.aliases.instead_of_key(identity).is_some()
     }
 
-    /// The plugin whose key was removed has ended: it is deregistered, and what is left of its
-    /// socket is found under its best alias.
+    /// Deregisters a plugin that has ended after its key was removed, and finds its socket again
+    /// under the best alias.
     pub(super) fn give_up_key(&mut self, key: &Arc<Path>, identity: Identity, now: Time) {
         self.lost_socket(key, now);
         self.leave_behind(identity, now);
     }
 
-    /// What must hold whenever the manager is at rest.
+    /// Asserts what must hold whenever the manager is at rest.
     pub(super) fn check_aliases(&self) {
         let mut count = 0;
         for (identity, names) in &self.aliases.names {
@@ -334,7 +334,7 @@ impl Manager {
         assert_eq!(count, self.aliases.identities.len());
     }
 
-    /// Returns the key of a socket, which is kept from now on.
+    /// Returns the key of a socket, and starts to keep the names of the socket.
     fn key_of(&mut self, identity: Identity) -> Option<Arc<Path>> {
         if let Some(names) = self.aliases.names.get(&identity) {
             return Some(names.key.clone());

@@ -1,7 +1,7 @@
 //! A map of connections by link.
 //!
-//! Pure. Whatever comes or goes has its connection looked up a dozen times in a row: so the one
-//! that was found last is looked at first.
+//! Pure. An event has its connection looked up a dozen times in a row, so the entry that was found
+//! last is tried first.
 
 use std::cell::Cell;
 
@@ -11,7 +11,7 @@ use super::LinkId;
 #[derive(Debug)]
 pub(crate) struct ByLink<V> {
     values: Vec<(LinkId, V)>,
-    /// Where the value was that was added or found last, if it is still there.
+    /// The index of the value that was added or found last; it may be out of date.
     last: Cell<usize>,
 }
 
@@ -58,7 +58,7 @@ impl<V> ByLink<V> {
         self.values.iter().map(|(link, value)| (*link, value))
     }
 
-    /// Where the value of a link is, or would be.
+    /// Returns the index of a link's value as `Ok`, or the index to insert it at as `Err`.
     fn find(&self, link: LinkId) -> Result<usize, usize> {
         let last = self.last.get();
         match self.values.get(last) {

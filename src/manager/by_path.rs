@@ -1,8 +1,8 @@
 //! Maps of sockets by path.
 //!
-//! Pure. Every socket has an entry in one, so it is searched for whatever happens to any of them.
-//! Paths of one directory have a long beginning in common, and to compare a dozen of them costs
-//! more than all the rest of a search. So what is compared is a digest of each, and then one path.
+//! Pure. Every socket has an entry in such a map, so each event searches one. The paths of one
+//! directory share a long prefix, and comparing a dozen of them costs more than the rest of a
+//! search. So digests are compared instead, and then a single path.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -11,11 +11,12 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-/// At most one value for each path, in no order that means anything.
+/// At most one value for each path, in unspecified order.
 #[derive(Clone, Debug)]
 pub(super) struct ByPath<V> {
-    /// By the paths' digests. As a rule, no two paths have the same, and there is room for one.
-    /// But names can be made that have: these are in their own order.
+    /// The entries by the digests of their paths. Two paths rarely have one digest, so each vector
+    /// has room for one entry at first. A plugin can choose names that collide: entries with one
+    /// digest are sorted by path, so that they are found by binary search.
     values: BTreeMap<u64, Vec<(Arc<Path>, V)>>,
     len: usize,
 }
@@ -102,9 +103,10 @@ impl<V> ByPath<V> {
     }
 }
 
-/// The same for the same octets, in every process: eight of them at a time, each time multiplied so
-/// that every one tells in the high half, which is turned down for the next. The last eight are
-/// taken as they are, and so may be taken in part twice.
+/// Returns a digest of the path's octets, the same in every process. Eight octets at a time are
+/// mixed in by a multiplication, after which each of them affects the high half; rotating the
+/// digest moves that half down for the next step. The last step takes the last eight octets, which
+/// may overlap those of the step before.
 fn digest(path: &Path) -> u64 {
     let mut octets = path.as_os_str().as_bytes();
     let length = octets.len() as u64;
@@ -126,19 +128,20 @@ fn digest(path: &Path) -> u64 {
     add(digest, u64::from_le_bytes(*last))
 }
 
-/// Where a path is among those that have its digest, or would be.
+/// Returns the index of a path among those with one digest as `Ok`, or the index to insert it at as
+/// `Err`.
 fn place<V>(alike: &[(Arc<Path>, V)], path: &Path) -> Result<usize, usize> {
     alike.binary_search_by(|(it, _)| {
         if std::ptr::eq(&raw const **it, path) {
-            Ordering::Equal // Nearly always it is the very same text that is asked for.
+            Ordering::Equal // Nearly always, the caller's path is the very same allocation.
         } else {
             it.as_os_str().cmp(path.as_os_str())
         }
     })
 }
 
-/// What digests are multiplied by: odd, so that nothing is lost, with ones and zeros all over. It
-/// is the golden ratio's fraction (of 64 bits).
+/// The multiplier of digests: odd, so that no information is lost, with ones and zeros in all
+/// parts. It is the fractional part of the golden ratio, in 64 bits.
 const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 #[cfg(test)]
@@ -174,7 +177,7 @@ mod tests {
         let mut map = ByPath::default();
         map.insert(a.clone(), 1);
         let alike = map.values.get_mut(&digest(&a)).expect("it was inserted");
-        alike.push((b.clone(), 2)); // As if the digests were the same.
+        alike.push((b.clone(), 2)); // As if both paths had the same digest.
         map.len += 1;
         assert_eq!(map.insert(a.clone(), 3), Some(1));
         assert_eq!(map.get(&a), Some(&3));
@@ -184,7 +187,7 @@ mod tests {
 
     #[test]
     fn names_that_are_made_to_have_one_digest_are_all_found() {
-        // The second word takes back what the first one did.
+        // The second word cancels the first one.
         let twin = |first: u64| {
             let state = |word: u64| (16_u64.rotate_left(32) ^ word).wrapping_mul(ODD);
             let second = state(first).rotate_left(32) ^ state(0).rotate_left(32);
@@ -216,7 +219,7 @@ mod tests {
             let octets = digests.iter().map(|digest| digest.to_le_bytes());
             let parts: BTreeSet<_> = octets.map(|it| (it[part], it[part + 1])).collect();
             let different = parts.len();
-            // Of 65,536, so many are met by 10,000 that are drawn by lot, give or take 30.
+            // So many are expected of 10,000 random draws out of 65,536, give or take 30.
             assert!(different > 9200, "{different}");
         }
     }

@@ -1,4 +1,5 @@
-//! Carries out what handlers ask for, and brings them what came of it; and the news of every link.
+//! Carries out the effects that handlers ask for, reports their results, and dispatches the events
+//! of every connection.
 //!
 //! Pure.
 
@@ -23,14 +24,14 @@ use crate::handler::{
 use crate::http2::Endpoint as _;
 use crate::time::Time;
 
-/// The effects that handlers have asked for and that have not come to an end.
+/// The effects that handlers have asked for and that have not ended, except programs.
 #[derive(Debug, Default)]
 pub(super) struct Effects {
     ids: EffectIds,
     open: LiteMap<EffectId, Open>,
     /// The plugins that handlers have yet to deregister.
     owed: LiteMap<EffectId, Arc<Plugin>>,
-    /// How many changes to these there were.
+    /// The number of changes to `owed`.
     owed_revision: u64,
 }
 
@@ -40,7 +41,8 @@ impl Effects {
         self.owed.values()
     }
 
-    /// Returns a number that is another one whenever a plugin has come or gone there.
+    /// Returns a number that changes whenever a plugin is added to or removed from
+    /// [`Effects::owed`].
     pub(super) fn owed_revision(&self) -> u64 {
         self.owed_revision
     }
@@ -48,26 +50,26 @@ impl Effects {
 
 #[derive(Debug)]
 enum Open {
-    /// A call, stream or connection, and how it is made again if the endpoint is not ready.
+    /// A call, stream or connection, and for a call how it is retried if its endpoint is not ready.
     Call(LinkId, Option<Box<Retry>>),
-    /// A call that is made again when its timer fires: the endpoint was not ready.
+    /// A call that is retried when its timer fires, because its endpoint was not ready.
     NotReady(Box<Retry>),
     Timer(HandlerId),
 }
 
-/// Something to be done for or with a handler.
+/// Work for or with a handler.
 #[derive(Debug)]
 pub(super) enum HandlerWork {
-    /// Tell it what came of an effect.
+    /// Deliver an event of one of its effects.
     Tell(HandlerId, HandlerEvent),
-    /// Do what it asks for.
+    /// Carry out an effect that the handler asks for.
     Do(HandlerId, Effect),
-    /// Have it deregister what the process before this one owed, if there is a handler for that.
+    /// Resume a deregistration that the previous process owed, if there is a handler for it.
     Resume(Option<HandlerId>, Arc<Plugin>),
 }
 
 impl Manager {
-    /// Calls one method of a handler, and takes in what it asks for meanwhile.
+    /// Calls one method of a handler, and queues the effects that the method asks for.
     pub(super) fn with_handler<T>(
         &mut self,
         id: HandlerId,
@@ -100,7 +102,7 @@ impl Manager {
                     })
                 });
                 if !is_resumed {
-                    self.effects.owed_revision += 1; // It is not to be saved any longer.
+                    self.effects.owed_revision += 1; // The snapshot leaves it out from now on.
                     log_not_resumed(&plugin);
                 }
             }
@@ -187,7 +189,7 @@ impl Manager {
         });
     }
 
-    /// Sets until when a connection must have been made.
+    /// Sets the time by which a connection must have been established.
     pub(super) fn set_link_deadline(&mut self, link: LinkId, until: Time) {
         if let Some(open) = self.links.get_mut(link) {
             self.deadlines
@@ -207,8 +209,8 @@ impl Manager {
         }
     }
 
-    /// Makes a call again after a pause, if it failed because its endpoint is not ready and still
-    /// may become so.
+    /// Schedules another attempt of a call that failed because its endpoint is not ready yet.
+    /// Returns whether it did.
     fn retry_when_ready(&mut self, id: EffectId, failure: &CallFailure, now: Time) -> bool {
         let Some(Open::Call(_, retry)) = self.effects.open.get_mut(&id) else {
             return false;
@@ -240,8 +242,9 @@ impl Manager {
             make_call(&mut client, &request, effect.deadline, now);
         }
         match link.owner {
-            // kubelet's dial waits for the server's SETTINGS, and GetInfo's second starts then. The
-            // operation's deadline is still the one of its dial, which began with the first try.
+            // kubelet's dial waits for the server's SETTINGS, and the one second for GetInfo starts
+            // then. The operation's deadline is still that of its dial, which began with the first
+            // attempt.
             Owner::Operation(attempt) => {
                 let running = self.operations.get_mut(attempt);
                 if let Some(until) = running.and_then(|it| it.operation.deadline()) {
@@ -286,7 +289,7 @@ impl Manager {
     }
 
     pub(super) fn closed(&mut self, link: LinkId, now: Time) {
-        // News of a connection that was hung up because the process is watched meets nobody.
+        // A connection that was closed because its process is watched may still report its end.
         let Some(open) = self.links.get_mut(link) else {
             return;
         };
@@ -317,12 +320,12 @@ impl Manager {
                 let error = CallFailure::Dial(DialError::TimedOut);
                 self.push_event(attempt, Event::EndpointChecked(Err(error)));
             }
-            // While an operation dials, it watches the time itself.
+            // A dialling operation has a deadline of its own.
             (Phase::Dialing(_), Owner::Operation(..) | Owner::Guard) => {}
         }
     }
 
-    /// Hands on the events of a connection's client, after anything that may have changed it. If
+    /// Processes the events of a connection's client, after anything that may have changed it. If
     /// there are more than [`MAX_EVENTS_AT_ONCE`], asks to be called again.
     pub(super) fn pump(&mut self, id: LinkId, now: Time) {
         for _ in 0..MAX_EVENTS_AT_ONCE {
@@ -348,7 +351,7 @@ impl Manager {
         self.outputs.push_back(Output::Resume { link: id });
     }
 
-    /// Tells a handler what came of a call, and ends its connection with it.
+    /// Reports an event of a call to its handler, and closes the connection if the call has ended.
     fn effect_event(&mut self, link: LinkId, call: EffectCall, event: grpc::Event, now: Time) {
         let (id, handler) = (call.id, call.handler);
         match event {
@@ -368,7 +371,7 @@ impl Manager {
         }
     }
 
-    /// A connection's client has nothing more to say: what is left is what it wants.
+    /// Acts on the state of a connection's client once all of its events are processed.
     fn pumped(&mut self, id: LinkId, now: Time) {
         let Some(link) = self.links.get_mut(id) else {
             return;
@@ -405,14 +408,14 @@ impl Manager {
         }
     }
 
-    /// Tells a handler that the connection that it wanted has broken.
+    /// Reports to a handler that the connection it asked for was lost.
     fn connection_lost(&mut self, link: LinkId, effect: EffectCall, now: Time) {
         let (id, error) = (effect.id, None);
         self.effect_ended(effect, HandlerEvent::Disconnected { id, error });
         self.drop_link(link, now);
     }
 
-    /// Tells a handler that there is no connection for what it wants.
+    /// Reports to a handler that the connection for an effect could not be established.
     fn effect_failed(&mut self, call: EffectCall, error: DialError, now: Time) {
         let id = call.id;
         let event = match call.shape {
@@ -429,7 +432,7 @@ impl Manager {
         self.effect_ended(call, event);
     }
 
-    /// Tells a handler what came of a unary call, unless it is made again.
+    /// Reports the result of a unary call to its handler, unless the call is retried.
     fn call_ended(&mut self, call: EffectCall, result: Result<Vec<u8>, CallFailure>, now: Time) {
         let id = call.id;
         if let Err(failure) = &result {
@@ -440,14 +443,14 @@ impl Manager {
         self.effect_ended(call, HandlerEvent::Called { id, result });
     }
 
-    /// Tells a handler how a call ended, unless it was taken back.
+    /// Reports the end of an effect to its handler, unless the effect was cancelled.
     fn effect_ended(&mut self, call: EffectCall, event: HandlerEvent) {
         if self.effects.open.remove(&call.id).is_some() {
             self.tell(call.handler, event);
         }
     }
 
-    /// Ends a connection, whatever it is doing.
+    /// Closes a connection, whatever its state.
     pub(super) fn drop_link(&mut self, id: LinkId, now: Time) {
         let Some(mut link) = self.links.remove(id) else {
             return;
@@ -465,7 +468,7 @@ impl Manager {
     }
 }
 
-/// Logs that a deregistration that was owed before a restart is not done any more.
+/// Logs that a deregistration that was owed before a restart will not be carried out.
 fn log_not_resumed(plugin: &Plugin) {
     log::warn!(
         "{plugin}: what its program had set up before the restart is not undone, because plugins \
@@ -473,7 +476,7 @@ fn log_not_resumed(plugin: &Plugin) {
     );
 }
 
-/// Returns whether the server speaks HTTP/2, once that is known: its SETTINGS decide.
+/// Returns whether an endpoint's server speaks HTTP/2, once its SETTINGS or an error decide that.
 fn endpoint_result(client: &Client) -> Option<Result<(), CallFailure>> {
     if client.peer_settings().is_some() {
         return Some(Ok(()));
@@ -484,7 +487,7 @@ fn endpoint_result(client: &Client) -> Option<Result<(), CallFailure>> {
     Some(Err(CallFailure::Call(error)))
 }
 
-/// Makes the call that a connection was made for.
+/// Starts the call that a connection was established for.
 fn make_call(client: &mut Client, request: &Request, deadline: Time, now: Time) {
     match request {
         Request::Call(call) => {

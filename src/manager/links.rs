@@ -1,7 +1,7 @@
-//! The connections to plugins: whose each is, and the calls on it.
+//! The connections to plugins: their owners, and the calls on them.
 //!
-//! Pure: a link is a name for a connection that the daemon holds, and the gRPC client that decides
-//! what is written to it.
+//! Pure: a link is a name for a connection that the daemon holds, together with the gRPC client
+//! that decides what is written to it.
 
 use std::fmt;
 
@@ -12,27 +12,28 @@ use crate::grpc::Client;
 use crate::handler::{Call, EffectId, HandlerId, Stream};
 use crate::time::Time;
 
-/// A connection, from the wish to dial it to its end. Never reused, so late news is told apart.
+/// The number of a connection, from the request to dial it to its end. Never reused, so late events
+/// are recognised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkId(pub(crate) u64);
 
 #[cfg(test)]
 impl LinkId {
-    /// A name that no connection of a manager has.
+    /// A number that no connection of a manager has.
     pub(crate) const OUTSIDE: Self = Self(0);
 }
 
-/// The process at the other end of a connection: the one that began to listen.
+/// The process at the other end of a connection: the one that called `listen`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Process {
-    /// Its number; `None` if it is in a namespace that is not visible here.
+    /// The process ID; `None` if the process is in a PID namespace that is not visible here.
     pub pid: Option<u32>,
-    /// The user that it ran as when it began to listen.
+    /// The user ID of the process when it called `listen`.
     pub uid: u32,
 }
 
 impl Process {
-    /// Whether both are known to be the same process.
+    /// Returns whether both are known to be the same process.
     pub(super) fn is_same(a: Option<Self>, b: Option<Self>) -> bool {
         a == b && a.is_some_and(|process| process.pid.is_some())
     }
@@ -47,30 +48,30 @@ impl fmt::Display for Process {
     }
 }
 
-/// For whom a connection is there.
+/// The owner of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Owner {
-    /// For that attempt of an operation.
+    /// An attempt of an operation, for its calls to the plugin.
     Operation(AttemptId),
-    /// For that attempt of an operation: to see whether an HTTP/2 server answers at the plugin's
-    /// endpoint. Nothing is called on it.
+    /// An attempt of an operation, to check that an HTTP/2 server answers at the plugin's endpoint.
+    /// No calls are made on the connection.
     Endpoint(AttemptId),
-    /// For nobody: its end tells that a registered plugin has gone.
+    /// A registered plugin: the end of the connection means that the plugin may have gone.
     Guard,
-    /// For a call or connection that a handler wants made.
+    /// A call, stream or connection that a handler asked for.
     Effect(EffectCall),
 }
 
-/// What a connection is used for, as far as its descriptor is concerned.
+/// The use of a connection, for the limits on descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Use {
-    /// An operation's own calls.
+    /// The calls of an operation itself.
     Operation,
     /// A handler's unary call, which ends soon.
     Call,
     /// A handler's stream or connection, which stays open for as long as its plugin is registered.
     Lasting,
-    /// A registered plugin's source of liveness.
+    /// The source of liveness of a registered plugin.
     Guard,
 }
 
@@ -84,12 +85,12 @@ impl Owner {
     }
 }
 
-/// A call or connection that a handler wants made.
+/// A call, stream or connection that a handler asked for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EffectCall {
     pub(super) id: EffectId,
     pub(super) handler: HandlerId,
-    /// When it must have ended, or for a stream or connection: when it must have been made.
+    /// The time by which a call must have ended, or a stream or connection must be established.
     pub(super) deadline: Time,
     pub(super) shape: Shape,
 }
@@ -103,32 +104,33 @@ impl EffectCall {
     }
 }
 
-/// What a handler wants to hear of.
+/// The events that a handler expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
     /// One reply.
     Call,
     /// Any number of replies.
     Stream,
-    /// Whether there is a connection at all; and whether it was told that there is.
+    /// That the connection is established or lost; `is_told` once the handler was told of the
+    /// former.
     Connection { is_told: bool },
 }
 
-/// What a handler wants to be called.
+/// The request that a handler makes.
 #[derive(Debug)]
 pub(super) enum Request {
     Call(Call),
     Stream(Stream),
-    /// Nothing: the connection is all that is wanted.
+    /// Only the connection itself is wanted.
     Nothing,
 }
 
-/// What a connection is waiting for.
+/// The state of a connection.
 #[derive(Debug)]
 pub(super) enum Phase {
-    /// To be connected, and then to make this call if its owner is an effect.
+    /// The connection is not established yet. If its owner is an effect, this request is made then.
     Dialing(Option<Request>),
-    /// For bytes.
+    /// The connection is established.
     Open(Box<Client>),
 }
 
@@ -136,9 +138,9 @@ pub(super) enum Phase {
 pub(super) struct Link {
     pub(super) owner: Owner,
     pub(super) phase: Phase,
-    /// Who is at the other end, once it is connected and if that can be seen from here.
+    /// The peer process, once the connection is established and if the daemon can see the process.
     pub(super) process: Option<Process>,
-    /// When it wants to be woken, as the index knows it.
+    /// The deadline of the connection, as the index knows it.
     pub(super) deadline: Kept,
 }
 
@@ -154,10 +156,10 @@ impl Link {
 /// Every connection.
 #[derive(Debug, Default)]
 pub(super) struct Links {
-    /// Each in a place of its own: the list stays as long as it ever was.
+    /// Boxed, because the vector never shrinks.
     by_id: ByLink<Box<Link>>,
     last: u64,
-    /// How many there are of each [`Use`].
+    /// The number of connections for each [`Use`].
     used_for: [usize; 4],
 }
 
@@ -203,12 +205,12 @@ impl Links {
         }
     }
 
-    /// Returns how many connections there are, or will be in a moment.
+    /// Returns the number of connections, including those that are still being dialled.
     pub(super) fn len(&self) -> usize {
         self.by_id.len()
     }
 
-    /// Returns how many of them are used for that.
+    /// Returns the number of connections with that use.
     pub(super) fn used_for(&self, usage: Use) -> usize {
         self.used_for[usage as usize]
     }
