@@ -1,7 +1,7 @@
-//! How long a socket that failed is left alone.
+//! The pause after a failure of a socket.
 //!
-//! Pure: no clock inside. It belongs to a socket's identity and dies with it, so a socket that is
-//! created again starts afresh.
+//! Pure: no clock inside. A backoff belongs to a socket's identity, so a socket that is created
+//! again starts without one.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::time::Time;
 /// Exponential backoff: 500 ms, doubling, capped at 2 m 2 s, as kubelet's `exponentialbackoff`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Backoff {
-    /// Elsewhere, because there is one for every socket and most have never failed.
+    /// Boxed, because there is one for every socket and most have never failed.
     failed: Option<Box<Failed>>,
 }
 
@@ -22,12 +22,12 @@ struct Failed {
 }
 
 impl Backoff {
-    /// An attempt failed at `now`.
+    /// Records that an attempt failed at `now`.
     pub fn fail(&mut self, now: Time) {
         self.fail_up_to(BACKOFF_CAP, now);
     }
 
-    /// An attempt failed at `now`, and the next one is made after `cap` at the latest.
+    /// Records that an attempt failed at `now`, and limits the delay of the next one to `cap`.
     pub fn fail_up_to(&mut self, cap: Duration, now: Time) {
         let delay = self
             .delay()
@@ -35,30 +35,31 @@ impl Backoff {
         self.set(now, delay);
     }
 
-    /// An attempt at `now` failed in a way that time does not mend: it is tried again at the cap.
+    /// Records that an attempt failed at `now` in a way that time does not mend: the delay is the
+    /// cap.
     pub fn fail_for_good(&mut self, now: Time) {
         self.set(now, BACKOFF_CAP);
     }
 
-    /// No attempt is made for `delay`, whatever there was before.
+    /// Sets the delay of the next attempt, whatever it was before.
     pub(super) fn pause(&mut self, now: Time, delay: Duration) {
         self.set(now, delay);
     }
 
-    /// An attempt succeeded: nothing is left of earlier failures.
+    /// Records that an attempt succeeded, and forgets earlier failures.
     pub fn succeed(&mut self) {
         self.failed = None;
     }
 
-    /// The moment until which no attempt is made; none when nothing failed.
+    /// Returns the time until which no attempt is made, or `None` if nothing failed.
     ///
-    /// kubelet refuses while `now - last_error <= delay`, so this very moment is still too early by
-    /// less than any clock tells.
+    /// kubelet refuses while `now - last_error <= delay`, so an attempt at this very time would be
+    /// too early for kubelet, by less than any clock resolves.
     pub fn until(&self) -> Option<Time> {
         self.failed.as_ref().map(|failed| failed.at + failed.delay)
     }
 
-    /// How long the last failure costs.
+    /// Returns the delay after the last failure.
     pub fn delay(&self) -> Option<Duration> {
         self.failed.as_ref().map(|failed| failed.delay)
     }

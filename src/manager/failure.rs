@@ -1,7 +1,7 @@
-//! How an operation fails, and who is wrong.
+//! The failures of operations, and the refusals of plugins.
 //!
-//! Pure. The first line of what is shown always names the culprit; text that came from a plugin is
-//! escaped here, at the last step outward.
+//! Pure. The first line of an error names what is at fault; text that came from a plugin is escaped
+//! here, when the error is shown.
 
 use std::fmt;
 use std::path::Path;
@@ -13,68 +13,68 @@ use crate::escape;
 use crate::grpc::{CallError, Code};
 use crate::handler::{CallFailure, DialError, HandlerTable, InvalidPlugin, Reason};
 
-/// Why a plugin is not registered.
+/// The reason why a plugin is not registered, or why a check of a registered plugin failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// There is no connection to its socket.
+    /// The connection to its socket could not be established.
     Dial(DialError),
-    /// It did not say who it is.
+    /// GetInfo failed.
     GetInfo(CallError),
-    /// What it answered to GetInfo is no `PluginInfo`.
+    /// The reply to GetInfo is not a `PluginInfo`.
     UndecodableInfo(String),
-    /// It is not acceptable; it has been told so.
+    /// The plugin was refused.
     Refused(Refusal),
-    /// In a dry run: its handler finds it acceptable, but nothing can be called at its endpoint.
+    /// In a dry run: the handler accepts the plugin, but nothing can be called at its endpoint.
     Endpoint(EndpointFailure),
-    /// It was registered, but could not be told so.
+    /// The plugin was registered, but could not be notified of it.
     Notify(CallFailure),
-    /// What it answered to NotifyRegistrationStatus is no `RegistrationStatusResponse`.
+    /// The reply to NotifyRegistrationStatus is not a `RegistrationStatusResponse`.
     UndecodableResponse(String),
 }
 
-/// Why nothing can be called at a plugin's endpoint.
+/// The reason why nothing can be called at a plugin's endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndpointFailure {
     /// Whether the plugin would be registered all the same.
     pub is_registered: bool,
-    /// Where the plugin says its endpoint is.
+    /// The path of the endpoint, as the plugin reported it.
     pub endpoint: Arc<Path>,
-    /// Where that is here.
+    /// The path at which the daemon dials the endpoint.
     pub path: Arc<Path>,
-    /// What went wrong there.
+    /// The error of the call.
     pub error: CallFailure,
 }
 
-/// Why a plugin is refused: what it is told.
+/// The reason why a plugin is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// No handler is there for its type, which is this.
+    /// No handler is registered for its type, which is this.
     NoHandler(String),
-    /// It was not valid.
+    /// The plugin is not valid.
     Validation(Reason),
-    /// It could not be made usable.
+    /// The handler could not register the plugin.
     Registration(Reason),
-    /// It is not made usable for as long as the plugin behind the socket `holder` is registered and
-    /// up: that one has its name and endpoint.
+    /// The plugin is refused for as long as the plugin behind the socket `holder`, which has the
+    /// same name and endpoint, is registered and up.
     EndpointTaken {
         /// The registration socket of the plugin that has the endpoint.
         holder: Arc<Path>,
-        /// What the handler says to that.
+        /// The handler's reason.
         reason: Reason,
     },
-    /// No handler is there for its type, which is this, and such plugins are to be left alone.
+    /// No handler is registered for its type, which is this, and such plugins are to be ignored.
     Ignored(String),
 }
 
 impl Failure {
-    /// Whether it came as the user wants it, or is what a dry run was to find out: nothing has gone
-    /// wrong.
+    /// Returns whether the failure is what the user asked for, or the result of a dry run, and so
+    /// not an error.
     pub fn is_wanted(&self) -> bool {
         matches!(self, Self::Refused(Refusal::Ignored(_)) | Self::Endpoint(_))
     }
 
-    /// Whether what is at the path has changed: the watch will say so in a moment, and there is
-    /// nothing to tell anybody before.
+    /// Returns whether the file at the path has changed: the watch will report that in a moment, so
+    /// until then there is nothing to report.
     pub fn is_overtaken(&self) -> bool {
         matches!(
             self,
@@ -82,9 +82,9 @@ impl Failure {
         )
     }
 
-    /// Whether trying again soon is pointless once the plugin has had [`FIRST_MINUTE`]: it works,
-    /// and what it says of itself is not acceptable. Only another socket, other handlers or another
-    /// configuration can change that.
+    /// Returns whether retrying soon is pointless once the plugin has had [`FIRST_MINUTE`]: the
+    /// plugin works, but its description is not acceptable. Only another socket, other handlers or
+    /// another configuration can change that.
     pub fn is_terminal(&self) -> bool {
         match self {
             Self::GetInfo(error) => error.code() == Code::Unimplemented,
@@ -95,7 +95,7 @@ impl Failure {
 }
 
 impl Refusal {
-    /// What becomes of a plugin for whose type these handlers have none.
+    /// Returns the refusal of a plugin whose type has no handler in this table.
     pub(super) fn without_handler(kind: String, handlers: &HandlerTable) -> Self {
         if handlers.ignores_unknown() {
             Self::Ignored(kind)
@@ -104,8 +104,8 @@ impl Refusal {
         }
     }
 
-    /// `RegistrationStatus.error`: kubelet's words, to the letter. Not escaped: it goes to the
-    /// plugin that the words are about. None: the plugin is told nothing at all.
+    /// Returns `RegistrationStatus.error` in kubelet's exact wording, or `None` if the plugin is
+    /// not notified at all. Not escaped, because it is sent to the plugin itself.
     pub fn status_error(&self, socket: &Path) -> Option<String> {
         Some(match self {
             Self::Ignored(_) => return None,
@@ -124,7 +124,7 @@ impl Refusal {
         })
     }
 
-    /// Returns why a registration was not undone, if this is the answer to that.
+    /// Returns why a registration was not undone, if this is the answer to a deregistration.
     pub(super) fn why_not_undone(&self) -> String {
         match self {
             Self::NoHandler(_) | Self::Ignored(_) => {
@@ -135,13 +135,13 @@ impl Refusal {
         }
     }
 
-    /// Whether a plugin that describes itself as before is not told again: its handler has looked
-    /// at nothing else.
+    /// Returns whether a plugin that describes itself as before is not notified again: the
+    /// description is all that its handler has examined.
     pub(super) fn is_told_once(&self) -> bool {
         !matches!(self, Self::Registration(_) | Self::EndpointTaken { .. })
     }
 
-    /// Whether the plugin is told.
+    /// Returns whether the plugin is notified.
     pub fn is_told(&self) -> bool {
         !matches!(self, Self::Ignored(_))
     }

@@ -1,8 +1,8 @@
 //! Plugins of one type and name, side by side.
 //!
 //! Pure. A rolling update runs the new plugin beside the old one for a while, each with its own
-//! sockets. The newest registered is the one to use; the others are its fallback, in reverse order
-//! of registration. Whoever goes takes only itself away.
+//! sockets. The newest registered plugin is the one to use; the others are its fallbacks, in
+//! reverse order of registration. A plugin that goes removes only itself.
 
 use std::ops::Range;
 use std::path::Path;
@@ -14,33 +14,34 @@ use crate::handler::{Plugin, line};
 /// The registered plugins.
 #[derive(Debug, Default)]
 pub struct Instances {
-    /// By name and type, and of one name the oldest first.
+    /// The plugins by name and type, and for each name the oldest first.
     plugins: Vec<Arc<Plugin>>,
-    /// The sockets that were refused, each with that of the plugin that has their endpoint.
+    /// The sockets to retry when another plugin goes, each with the socket of that plugin.
     blocked: ByPath<Arc<Path>>,
 }
 
-/// What the removal of an instance leads to.
+/// The consequences of removing an instance.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Removed {
-    /// The instance that is the one to use from now on, if that has changed.
+    /// The instance to use from now on, if that has changed.
     pub(super) promoted: Option<Arc<Plugin>>,
-    /// The sockets that were refused because of the one that has gone.
+    /// The sockets to retry because the instance has gone.
     pub(super) unblocked: Vec<Arc<Path>>,
 }
 
 impl Instances {
-    /// The instance to use for plugins of that type and name: the newest.
+    /// Returns the instance to use for plugins of that type and name: the newest.
     pub fn current(&self, kind: &str, name: &str) -> Option<&Arc<Plugin>> {
         self.all(kind, name).last()
     }
 
-    /// Every instance of that type and name, oldest first.
+    /// Returns every instance of that type and name, oldest first.
     pub fn all(&self, kind: &str, name: &str) -> &[Arc<Plugin>] {
         &self.plugins[self.range(kind, name)]
     }
 
-    /// The plugin is registered now, and the newest of its name. Returns the one that was.
+    /// Adds a plugin as the newest instance of its name. Returns the one that was the newest
+    /// before.
     pub(super) fn add(&mut self, plugin: Arc<Plugin>) -> Option<Arc<Plugin>> {
         let others = self.range(&plugin.kind, &plugin.name);
         let before = self.plugins[others.clone()].last().cloned();
@@ -48,7 +49,7 @@ impl Instances {
         before
     }
 
-    /// The plugin is not registered any more.
+    /// Removes a plugin that is not registered any more.
     pub(super) fn remove(&mut self, plugin: &Plugin) -> Removed {
         let range = self.range(&plugin.kind, &plugin.name);
         let mut line = self.plugins[range.clone()].iter();
@@ -65,24 +66,25 @@ impl Instances {
         }
     }
 
-    /// The sockets of the other plugins of the same type and name that have the same endpoint.
+    /// Returns the sockets of the other plugins of the same type and name that have the same
+    /// endpoint.
     pub(super) fn holders_of_endpoint(&self, plugin: &Plugin) -> impl Iterator<Item = &Arc<Path>> {
         let others = self.all(&plugin.kind, &plugin.name).iter();
         let holders = others.filter(|it| it.has_endpoint_of(plugin) && !it.has_socket_of(plugin));
         holders.map(|it| &it.socket)
     }
 
-    /// The plugin behind `socket` is refused for as long as the one behind `holder` is registered.
+    /// Has `socket` retried when the plugin behind `holder` goes.
     pub(super) fn block(&mut self, socket: Arc<Path>, holder: Arc<Path>) {
         self.blocked.insert(socket, holder);
     }
 
-    /// The plugin behind `socket` has gone: nothing is left of it to be tried again.
+    /// Forgets that `socket` is to be retried, because the socket has gone.
     pub(super) fn unblock(&mut self, socket: &Path) {
         self.blocked.remove(socket);
     }
 
-    /// Takes out the sockets that were refused because of the plugin behind `holder`.
+    /// Removes and returns the sockets to retry when the plugin behind `holder` goes.
     pub(super) fn unblocked(&mut self, holder: &Path) -> Vec<Arc<Path>> {
         let blocked = self.blocked.iter();
         let by_it = blocked.filter(|(_, by)| by.as_os_str() == holder.as_os_str());
@@ -93,7 +95,8 @@ impl Instances {
         unblocked
     }
 
-    /// Where the plugins of that type and name are, or would be.
+    /// Returns the range of the plugins of that type and name; if there are none, where to insert
+    /// one.
     fn range(&self, kind: &str, name: &str) -> Range<usize> {
         line(&self.plugins, |it| it.key().cmp(&(name, kind)))
     }

@@ -1,11 +1,11 @@
-//! Whether a registered plugin is still there, although nothing was heard of its socket.
+//! The liveness of registered plugins whose sockets still exist.
 //!
-//! Pure. A plugin that is killed leaves its socket behind, so its directory tells nothing. Once it
-//! is registered, the connection on which it was told becomes its guard: the daemon watches the
-//! process behind it, or, where the system can't, the connection itself is held. When the guard is
-//! lost, the plugin is asked once more who it is. An answer means that only the guard has gone;
-//! none means that the plugin is down: it is asked again with backoff until it answers or its
-//! socket goes.
+//! Pure. A plugin that is killed leaves its socket behind, so its directory does not show that it
+//! has gone. Once the plugin is registered, the connection on which it was notified becomes its
+//! guard: the daemon watches the peer process or, if the system cannot do that, keeps the
+//! connection open. When the guard is lost, the plugin is asked for its description once more. If
+//! it answers, only the guard has gone. If it does not, the plugin is down: it is asked again with
+//! backoff until it answers or its socket is removed.
 //!
 //! ```text
 //!              guard lost             no answer
@@ -16,7 +16,7 @@
 //!      +----------------------------------------------+
 //! ```
 //!
-//! The end of a held connection tells nothing if the server closes idle connections: after the
+//! The end of a kept connection means nothing if the server closes idle connections: after the
 //! second time, the plugin is asked every [`IDLE_CHECK_INTERVAL`] at most.
 
 use std::path::Path;
@@ -32,49 +32,49 @@ use crate::escape;
 use crate::handler::Plugin;
 use crate::time::Time;
 
-/// How a registered plugin is, as far as is known.
+/// The state of a registered plugin, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Health {
-    /// Since when it has not answered; none: it is up.
+    /// The time since which it has not answered; `None` if it is up.
     pub down_since: Option<Time>,
-    /// The connection that is its guard, or was it before the process behind it was watched.
+    /// The connection that is its guard, or was until the peer process was watched.
     guard: Option<LinkId>,
-    /// The process behind that connection, as far as it can be seen from here.
+    /// The peer process of that connection, if the daemon can see it.
     pub(super) process: Option<Process>,
-    /// How long it is left alone before it is asked again.
+    /// The pause before the next check.
     checks: Backoff,
-    /// How many of its held connections have ended although it was up.
+    /// The number of kept connections that have ended although it was up.
     idle_ends: u8,
-    /// Whether it is to be deregistered although its socket is there.
+    /// Whether it is to be deregistered although its socket exists.
     pub(super) is_condemned: bool,
 }
 
-/// After how many ends of held connections a plugin is known to close them when they are idle.
+/// The number of ends of kept connections after which a server is taken to close idle connections.
 const IDLE_ENDS: u8 = 2;
 
-/// How the daemon watches over a plugin.
+/// The means by which the daemon watches a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Guard {
-    /// By its process: the connection is not needed any more.
+    /// The process is watched: the connection is not needed any more.
     Process,
-    /// By its connection, which has to stay open.
+    /// The connection is watched, and has to stay open.
     Connection,
 }
 
 impl Health {
-    /// The plugin is watched no longer.
+    /// Records that the plugin is not watched any more.
     pub(super) fn forget_guard(&mut self) {
         self.guard = None;
     }
 }
 
 impl Manager {
-    /// What becomes of a registered plugin that is down, from now on.
+    /// Sets what is done with registered plugins that are down, from now on.
     pub fn set_on_down(&mut self, on_down: OnDown) {
         self.on_down = on_down;
     }
 
-    /// The connection of an attempt that has registered its plugin becomes the plugin's guard.
+    /// Makes the connection of an attempt that has registered its plugin the guard of that plugin.
     pub(super) fn guard(&mut self, attempt: &mut Attempt, now: Time) {
         let Some(id) = attempt.take_link() else {
             return;
@@ -104,7 +104,7 @@ impl Manager {
         }
     }
 
-    /// The process or the connection that was watched has ended.
+    /// Checks the plugin whose process or connection was watched and has ended.
     pub(super) fn guard_lost(&mut self, link: LinkId, now: Time) {
         let was_held = self.links.get(link).is_some();
         self.drop_link(link, now);
@@ -123,7 +123,7 @@ impl Manager {
             health.idle_ends = health.idle_ends.saturating_add(1);
         }
         if let Some(until) = health.checks.until().filter(|until| now < *until) {
-            // It was guarded for a moment only: whoever answers closes idle connections.
+            // It was guarded for a moment only: the server closes idle connections.
             self.deadlines.set(Wake::Check(path), Some(until));
         } else {
             health.checks.succeed();
@@ -131,7 +131,8 @@ impl Manager {
         }
     }
 
-    /// A plugin that has left the actual state needs no guard, unless its process is to end now.
+    /// Drops the guard of a plugin that has left the actual state, unless its process should end
+    /// now.
     pub(super) fn unguard(&mut self, left: &Registered, now: Time) {
         let (path, health) = (&left.plugin.socket, &left.health);
         self.deadlines.set(Wake::Check(path.clone()), None);
@@ -147,7 +148,7 @@ impl Manager {
         }
     }
 
-    /// Asks a registered plugin whether it is there, unless it is being deregistered.
+    /// Starts to check whether a registered plugin answers, unless it is being deregistered.
     pub(super) fn check(&mut self, path: Arc<Path>, now: Time) {
         if self.is_stopping || self.operations.is_any_at(&path) {
             return;
@@ -160,7 +161,7 @@ impl Manager {
         self.start(path, operation, Target::Checked(identity), identity, 0, now);
     }
 
-    /// The plugin answered. Should its guard be lost at once, it is left alone for a while first.
+    /// Records that the plugin answered. If its guard is lost again at once, the next check waits.
     pub(super) fn alive(&mut self, attempt: &Attempt, plugin: &Plugin, now: Time) {
         let Some(registered) = self.actual.get_mut(&plugin.socket) else {
             return;
@@ -181,11 +182,11 @@ impl Manager {
         self.deadlines.set(grace, None);
     }
 
-    /// The plugin did not answer.
+    /// Records that the plugin did not answer, and schedules the next check.
     pub(super) fn check_failed(&mut self, path: &Arc<Path>, failure: &Failure, now: Time) {
         self.examine_replaced(path, failure);
         if *failure == Failure::Dial(DialError::NoDescriptors) {
-            return self.check_slowly(path.clone(), now); // That says nothing about the plugin.
+            return self.check_slowly(path.clone(), now); // The plugin may well be up.
         }
         let identity = self.actual.get(path).map(|registered| registered.identity);
         let is_removed = identity.is_some_and(|identity| self.is_key_removed(identity));
@@ -229,7 +230,7 @@ impl Manager {
         }
     }
 
-    /// What is registered is not to stay so, although its socket is there.
+    /// Marks a registered plugin for deregistration although its socket exists.
     pub(super) fn condemn(&mut self, path: Arc<Path>) {
         if let Some(registered) = self.actual.get_mut(&path) {
             registered.health.is_condemned = true;

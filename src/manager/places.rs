@@ -1,14 +1,14 @@
-//! The places for operations whose plugins are expected to answer at once, and the sockets that
-//! wait for one.
+//! A limit on the operations that wait for plugins to answer, and the queue of sockets that wait
+//! for one of its places.
 //!
-//! Pure. What operations need at once in memory the daemon keeps, so only [`BRISK_OPERATIONS`] ask
-//! their plugins at the same time. A plugin that answers needs its place for a moment. An operation
-//! that has waited for its peer for [`BRISK_TIME`] gives its place to the next socket and goes on
-//! without one: then it costs a descriptor only, and so does one that waits for a handler, a
-//! program or the order of its plugin name.
+//! Pure. The memory that operations need at the same time is never returned to the kernel, so only
+//! [`BRISK_OPERATIONS`] call their plugins at the same time. A plugin that answers needs its place
+//! for a moment. An operation that has waited for its peer for [`BRISK_TIME`] gives its place to
+//! the next socket and continues without one: from then on it costs only a descriptor, and so does
+//! an operation that waits for a handler, for a program or for its turn on a plugin name.
 //!
-//! Sockets get places round-robin over their directories, so that one directory with thousands of
-//! sockets holds up no other; and those whose path is renewed all the time come last.
+//! Places are given round-robin over the directories of the sockets, so that one directory with
+//! thousands of sockets holds up no other; sockets whose path is renewed all the time come last.
 
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt as _;
@@ -26,24 +26,24 @@ use crate::time::Time;
 /// The places, and the sockets in line for one.
 #[derive(Debug, Default)]
 pub(super) struct Places {
-    /// The operations that hold a place, and since when.
+    /// The operations that hold a place, and the time at which each got it.
     held: LiteMap<AttemptId, Time>,
     line: BTreeMap<InLine, Arc<Path>>,
-    /// The round in which the last socket of each directory in line gets its place.
+    /// For each directory in line, the round in which its last socket gets a place.
     rounds: Rounds,
     /// The same for sockets whose path is renewed all the time.
     renewed_rounds: Rounds,
     /// The round in which the last socket got a place.
     round: u64,
     last: u64,
-    /// When a place is to come free.
+    /// The time at which a place should be released.
     deadline: Kept,
 }
 
-/// Rounds by directory, as it stands in the paths of its sockets.
+/// Rounds by directory, which is a prefix of the paths of its sockets.
 type Rounds = BTreeMap<Box<[u8]>, u64>;
 
-/// Which place in line a socket has.
+/// The position of a socket in line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct InLine {
     is_renewed: bool,
@@ -53,12 +53,12 @@ pub(super) struct InLine {
 }
 
 impl Places {
-    /// Whether a place is free.
+    /// Returns whether a place is free.
     pub(super) fn is_any_free(&self) -> bool {
         self.held.len() < BRISK_OPERATIONS
     }
 
-    /// The socket waits from now on, behind those of its directory.
+    /// Adds a socket to the line, behind the others of its directory.
     pub(super) fn line_up(&mut self, path: Arc<Path>, is_renewed: bool) -> InLine {
         let rounds = if is_renewed {
             &mut self.renewed_rounds
@@ -83,10 +83,11 @@ impl Places {
         place
     }
 
-    /// The sockets whose turn it is, as many as there are free places, and at most `room`: they
-    /// wait no longer.
+    /// Removes and returns the sockets at the head of the line: as many as there are free places,
+    /// but at most `room`.
     ///
-    /// No more of them, because a socket that finds no place gets in line again, at its end.
+    /// Not more of them, because a socket that finds no free place is queued again at the end of
+    /// the line.
     pub(super) fn call(&mut self, room: usize) -> Vec<Arc<Path>> {
         let free = BRISK_OPERATIONS.saturating_sub(self.held.len()).min(room);
         let mut called = Vec::new();
@@ -103,13 +104,13 @@ impl Places {
         called
     }
 
-    /// The socket with that place in line does not wait any more.
+    /// Removes the socket with that position from the line.
     pub(super) fn forget(&mut self, place: InLine) {
         self.line.remove(&place);
         self.tidy_rounds();
     }
 
-    /// Without a line, no directory has had more than another.
+    /// Forgets the rounds once the line is empty.
     fn tidy_rounds(&mut self) {
         let is_any = !self.rounds.is_empty() || !self.renewed_rounds.is_empty();
         if is_any && self.line.is_empty() {
@@ -118,7 +119,7 @@ impl Places {
         }
     }
 
-    /// The operation held a place or did not, and now does or does not.
+    /// Records whether an operation held a place before, and whether it holds one now.
     pub(super) fn change(&mut self, id: AttemptId, before: bool, after: bool, now: Time) {
         match (before, after) {
             (false, true) => {
@@ -131,7 +132,8 @@ impl Places {
         }
     }
 
-    /// When the next operation has had its place for long enough; `None` if no socket waits for it.
+    /// Returns when the next operation has had its place for long enough; `None` if the line is
+    /// empty.
     fn next_release(&self) -> Option<Time> {
         if self.line.is_empty() {
             return None;
@@ -139,28 +141,28 @@ impl Places {
         self.held.values().min().map(|since| *since + BRISK_TIME)
     }
 
-    /// Operations that have had a place for long enough go on without one.
+    /// Takes the place of every operation that has had one for long enough.
     fn release_slow(&mut self, now: Time) {
         self.held.retain(|_, since| now < *since + BRISK_TIME);
     }
 
-    /// Whether the operation holds a place.
+    /// Returns whether the operation holds a place.
     pub(super) fn is_held(&self, id: AttemptId) -> bool {
         self.held.contains_key(&id)
     }
 
-    /// When a place is to come free for a socket in line.
+    /// Returns the time at which a place should be released for a socket in line.
     pub(super) fn deadline(&self) -> Kept {
         self.deadline
     }
 
-    /// How many places are held.
+    /// Returns the number of places that are held.
     pub(super) fn held(&self) -> usize {
         self.held.len()
     }
 }
 
-/// Returns what is before the name of a socket: bytes are compared faster than components.
+/// Returns the part of a path before its last component: bytes are compared faster than components.
 fn directory_of(path: &Path) -> &[u8] {
     let path = path.as_os_str().as_bytes();
     let name = path.rsplit(|byte| *byte == b'/').next();
@@ -168,15 +170,16 @@ fn directory_of(path: &Path) -> &[u8] {
 }
 
 impl Manager {
-    /// Sockets got in line or left it: if there are any, places must come free for them.
+    /// Schedules the release of a place if sockets are in line. To be called after the line has
+    /// changed.
     pub(super) fn watch_line(&mut self) {
         let at = self.places.next_release();
         let kept = &mut self.places.deadline;
-        // One that comes too early, because that place came free, is set again then.
+        // A deadline that is too early, because that place was released before, is set again then.
         self.deadlines.set_kept_or_earlier(Wake::Line, kept, at);
     }
 
-    /// An operation has had its place for a while.
+    /// Releases the places that operations have held for long enough.
     pub(super) fn line_waited(&mut self, now: Time) {
         self.places.deadline = Kept::default();
         self.places.release_slow(now);
@@ -192,7 +195,7 @@ mod tests {
         Path::new(name).into()
     }
 
-    /// Places of which so many are held.
+    /// Returns a limiter of which so many places are held.
     fn held(count: usize) -> Places {
         let mut places = Places::default();
         for n in 0..count {

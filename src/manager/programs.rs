@@ -1,7 +1,7 @@
-//! The programs that handlers want run: how many at once, for how long, and which wait.
+//! The programs that handlers ask for, with limits on their number and their running time.
 //!
-//! Pure. A program is under way from its [`Output::Spawn`] until the daemon says how it ended or
-//! its time is over; what comes of one that was killed interests nobody.
+//! Pure. A program counts as running from its [`Output::Spawn`] until the daemon reports its end or
+//! its time is over; a late report of a killed program is ignored.
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ use crate::config::MAX_PROGRAMS;
 use crate::handler::{EffectId, Event, HandlerId, Program, ProgramEnd, ProgramOutcome};
 use crate::time::Time;
 
-/// The programs that run, and those that wait in the order in which they were asked for.
+/// The programs that run, and those that wait, in the order in which they were asked for.
 #[derive(Debug, Default)]
 pub(super) struct Programs {
     running: LiteMap<EffectId, HandlerId>,
@@ -20,7 +20,7 @@ pub(super) struct Programs {
 }
 
 impl Programs {
-    /// Returns how many run.
+    /// Returns the number of programs that run.
     pub(super) fn running(&self) -> usize {
         self.running.len()
     }
@@ -32,7 +32,7 @@ impl Manager {
         self.start_programs(now);
     }
 
-    /// Starts what waits, as far as there is room.
+    /// Starts programs that wait, up to [`MAX_PROGRAMS`] at a time.
     fn start_programs(&mut self, now: Time) {
         while self.programs.running.len() < MAX_PROGRAMS {
             let Some((id, handler, program)) = self.programs.waiting.pop_front() else {
@@ -53,13 +53,13 @@ impl Manager {
         }
     }
 
-    /// The program has had its time.
+    /// Kills a program whose time is over.
     pub(super) fn program_overdue(&mut self, id: EffectId, now: Time) {
         self.outputs.push_back(Output::Kill { id });
         self.program_ended(id, ProgramOutcome::silent(ProgramEnd::TimedOut), now);
     }
 
-    /// Nobody wants the program any more, whether it runs or waits.
+    /// Cancels a program, whether it runs or waits.
     pub(super) fn cancel_program(&mut self, id: EffectId, now: Time) {
         if self.programs.running.remove(&id).is_some() {
             self.deadlines.set(Wake::Program(id), None);

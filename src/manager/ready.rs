@@ -1,6 +1,6 @@
-//! When a call is made again because its endpoint is not ready: gRPC's wait-for-ready.
+//! Retries of calls whose endpoint is not ready: gRPC's wait-for-ready.
 //!
-//! Pure. Plugins are asked within a millisecond of listening on their registration sockets, and
+//! Pure. Plugins are called within a millisecond of listening on their registration sockets, and
 //! many serve their endpoints a moment later.
 
 use std::time::Duration;
@@ -11,14 +11,14 @@ use crate::grpc::Code;
 use crate::handler::{Call, CallFailure, DialError};
 use crate::time::Time;
 
-/// A call that is made again if its endpoint is not ready.
+/// A call that is retried if its endpoint is not ready.
 #[derive(Debug)]
 pub(super) struct Retry {
     pub(super) effect: EffectCall,
     pub(super) call: Call,
-    /// When it is made for the last time.
+    /// The time of the last retry.
     until: Time,
-    /// How long the next pause is.
+    /// The length of the next pause.
     pause: Duration,
 }
 
@@ -32,7 +32,7 @@ impl Retry {
         }
     }
 
-    /// Returns when the call is made again after this failure, or `None` if the failure is final.
+    /// Returns the time of the next retry after this failure, or `None` if the failure is final.
     pub(super) fn after(&mut self, failure: &CallFailure, now: Time) -> Option<Time> {
         if !is_not_ready(failure) || self.until <= now {
             return None;

@@ -1,21 +1,21 @@
-//! How often sockets on which nothing listens are dialled, all of them together.
+//! A limit on the rate at which sockets without a listener are dialled, for all of them together.
 //!
 //! Pure. A socket that exists and refuses connections is dialled every few seconds, because its
 //! plugin may begin to listen at any moment. There may be thousands of such sockets, so each dial
-//! after the first attempt has a moment of its own, at least [`REDIAL_INTERVAL`] after the one
-//! before it.
+//! after the first attempt has a time of its own, at least [`REDIAL_INTERVAL`] after the one before
+//! it.
 
 use crate::config::REDIAL_INTERVAL;
 use crate::time::Time;
 
-/// When the next socket that has refused a connection may be dialled.
+/// The time at which the next socket that has refused a connection may be dialled.
 #[derive(Debug, Default)]
 pub(super) struct Redials {
     next: Time,
 }
 
 impl Redials {
-    /// Reserves the next moment that is free, for one dial. Returns it.
+    /// Reserves the next free time for one dial, and returns it.
     pub(super) fn reserve(&mut self, now: Time) -> Time {
         let at = self.next.max(now);
         self.next = at + REDIAL_INTERVAL;

@@ -1,14 +1,14 @@
 //! The warning that descriptors run short.
 //!
-//! Pure. The log always admits the lines of this module: plugins can cause one in each
-//! [`SHORTAGE_WARNING_INTERVAL`].
+//! Pure. The log's limiter always admits the lines of this module: plugins can cause only one in
+//! each [`SHORTAGE_WARNING_INTERVAL`].
 
 use super::Manager;
 use super::links::Use;
 use crate::config::SHORTAGE_WARNING_INTERVAL;
 use crate::time::Time;
 
-/// Whether a shortage of descriptors was warned about.
+/// The time of the last warning about a shortage of descriptors.
 #[derive(Debug, Default)]
 pub(super) struct Shortage {
     warned_at: Option<Time>,
@@ -30,7 +30,7 @@ impl Waiting {
         }
     }
 
-    /// Returns what becomes of it.
+    /// Returns the consequence, for the warning.
     fn words(self) -> &'static str {
         match self {
             Self::Plugins => "plugins wait for others before they are asked",
@@ -54,7 +54,7 @@ impl Shortage {
 }
 
 impl Manager {
-    /// Warns that something waits for a descriptor, unless that was done a short time ago.
+    /// Warns that something waits for a descriptor, unless a recent warning exists.
     pub(super) fn warn_of_shortage(&mut self, waiting: Waiting, now: Time) {
         if self.shortage.is_due(now) {
             log::warn!(

@@ -1,8 +1,8 @@
-//! Plugins that take a name over from a plugin of another user.
+//! Plugins that take over a name from a plugin of another user.
 //!
 //! Pure. Every process that may create sockets in a watched directory may register under any name,
-//! and the newest plugin of a name is the one to use. In a rolling update old and new plugin run as
-//! the same user, so another user is worth a warning.
+//! and the newest plugin of a name is the one to use. In a rolling update the old and the new
+//! plugin run as the same user, so another user is worth a warning.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use crate::escape;
 use crate::handler::Plugin;
 
 impl Manager {
-    /// A plugin leaves the actual state: if another socket is at its path already, that socket's
-    /// plugin may take its name.
+    /// Records a plugin that leaves the actual state as the predecessor of the socket that is at
+    /// its path already, whose plugin may take its name.
     pub(super) fn keep_predecessor(&mut self, left: &Registered) {
         let socket = self.desired.get_mut(&left.plugin.socket);
         if let (Some(socket), Some(process)) = (socket, left.health.process) {
@@ -21,8 +21,8 @@ impl Manager {
         }
     }
 
-    /// A plugin has been registered: logs a warning if the plugin that had its name runs as
-    /// another user. That is `current`, or else `predecessor`, which was at the same path.
+    /// Warns if a plugin that was registered runs as another user than the plugin that had its
+    /// name: that is `current`, or else `predecessor`, which was at the same path.
     pub(super) fn warn_of_takeover(
         &self,
         plugin: &Plugin,
@@ -47,7 +47,7 @@ impl Manager {
         }
     }
 
-    /// Returns the user of a registered plugin's process.
+    /// Returns the user ID of a registered plugin's process.
     fn uid_of(&self, plugin: &Plugin) -> Option<u32> {
         let process = self.actual.get(&plugin.socket)?.health.process?;
         Some(process.uid)

@@ -1,6 +1,6 @@
-//! What the daemon would say to a plugin, for somebody who only wants to know.
+//! The outcome that a plugin would get, for callers that only want to know.
 //!
-//! Pure. Asks the handlers to validate, and nothing else of them.
+//! Pure. Calls no other method of a handler than `validate`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,18 +10,18 @@ use crate::handler::{Answer, Context, EffectIds, HandlerId, HandlerTable, Plugin
 use crate::proto::pluginregistration::PluginInfo;
 use crate::time::Time;
 
-/// What would become of a plugin.
+/// The outcome that a plugin would get.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Its handler finds it acceptable.
+    /// Its handler accepts the plugin.
     Accepted(Arc<Plugin>),
-    /// It would be refused, and told so.
+    /// The plugin would be refused.
     Refused(Refusal),
-    /// Its handler would have to look further.
+    /// Its handler has not decided at once.
     Undecided(Arc<Plugin>),
 }
 
-/// What these handlers would say to the plugin that described itself as `info` on `socket`.
+/// Returns the outcome for a plugin that described itself as `info` on `socket`.
 pub fn verdict(
     handlers: &mut HandlerTable,
     info: PluginInfo,
@@ -42,8 +42,9 @@ pub fn verdict(
     }
 }
 
-/// Finds the handler that validates a plugin, or returns why there is none or it is not asked. The
-/// type comes first, as in kubelet; but no handler has one that is too long to keep.
+/// Returns the handler that validates a plugin, or the refusal if no handler has its type or the
+/// plugin is malformed. The type is looked up first, as in kubelet, but only if it is short enough
+/// to be kept.
 pub(super) fn find_handler(handlers: &HandlerTable, plugin: &Plugin) -> Result<HandlerId, Refusal> {
     plugin.check_type()?;
     let handler = handlers.find(&plugin.kind);
