@@ -1,4 +1,4 @@
-//! What an operation hears and says.
+//! The events and commands of an operation.
 //!
 //! Pure: values only.
 
@@ -11,53 +11,53 @@ use crate::handler::{CallFailure, DialError, Plugin};
 use crate::manager::failure::{Failure, Refusal};
 use crate::time::Time;
 
-/// Something that an operation may be waiting for.
+/// An event that an operation may wait for.
 #[derive(Debug)]
 pub enum Event {
-    /// The connection is there.
+    /// The connection is established.
     Connected,
-    /// There is no connection, and why.
+    /// The connection could not be established, for this reason.
     DialFailed(DialError),
-    /// The call ended.
+    /// The call has ended.
     Replied(Result<Vec<u8>, CallError>),
-    /// No other operation speaks to the handler about this plugin name now.
+    /// No other operation asks the handler about this plugin name now.
     TurnCame,
-    /// The server at the plugin's endpoint has sent its SETTINGS, or why it has not. An endpoint
-    /// that the handler does not use counts as good.
+    /// The server at the plugin's endpoint has sent its SETTINGS, or the reason why it has not. An
+    /// endpoint that the handler does not use counts as checked.
     EndpointChecked(Result<(), CallFailure>),
-    /// The handler said yes, or why not.
+    /// The handler has accepted, or the reason why it has not.
     Answered(Result<(), Refusal>),
-    /// Time has passed.
+    /// A deadline may have passed.
     Timeout,
-    /// The socket has gone or is another one now, or the manager stops.
+    /// The socket was removed or replaced, or the manager stops.
     Cancelled,
 }
 
-/// What an operation wants done.
+/// A request of an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Connect to the socket.
     Dial,
-    /// Connect to the plugin's endpoint and wait for the server's SETTINGS, if the handler uses the
-    /// endpoint, until that moment.
+    /// Connect to the plugin's endpoint if the handler uses it, and wait for the server's SETTINGS
+    /// until that time.
     CheckEndpoint(Arc<Plugin>, Time),
     /// Call GetInfo on the connection.
     GetInfo,
-    /// Call NotifyRegistrationStatus on the connection, until that moment.
+    /// Call NotifyRegistrationStatus on the connection, with that deadline.
     Notify(Result<(), Refusal>, Time),
     /// Close the connection, or stop dialling.
     Hangup,
-    /// The plugin is registered: watch over whoever is behind the connection.
+    /// Make the connection the guard of the registered plugin.
     Guard,
-    /// Get in line to speak to the handler about this plugin name.
+    /// Get in line to ask the handler about this plugin name.
     TakeTurn(Arc<Plugin>),
     /// Ask the plugin's handler.
     Ask(Question, Arc<Plugin>),
-    /// Tell the plugin's handler that nobody waits for its answer any more.
+    /// Tell the plugin's handler that its answer is not needed any more.
     Abandon(Arc<Plugin>),
-    /// The plugin enters the actual state.
+    /// Add the plugin to the actual state.
     EnterActual(Arc<Plugin>),
-    /// The plugin leaves the actual state.
+    /// Remove the plugin from the actual state.
     LeaveActual,
 }
 
@@ -66,51 +66,53 @@ pub enum Command {
 pub enum Question {
     /// Is the plugin acceptable?
     Validate,
-    /// Make it usable.
+    /// Make the plugin usable.
     Register,
-    /// Undo that.
+    /// Undo the registration.
     Deregister,
 }
 
-/// How an operation ended.
+/// The way in which an operation ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The plugin is registered and has been told.
+    /// The plugin is registered and was notified.
     Registered(Arc<Plugin>),
-    /// The plugin has gone, and its handler has undone the registration, or why not.
+    /// The plugin was deregistered; its handler has undone the registration, or the reason why not.
     Deregistered(Arc<Plugin>, Result<(), Refusal>),
-    /// The plugin would be registered, or why not: it was told nothing, and nothing was done.
+    /// The plugin would be registered, or the reason why not. It was not notified, and no handler
+    /// has registered it.
     Observed(Result<Arc<Plugin>, Refusal>),
-    /// The plugin's handler finds it acceptable, but nothing can be called at its endpoint. It was
-    /// told nothing, and nothing was done.
+    /// The plugin's handler accepts it, but nothing can be called at its endpoint. It was not
+    /// notified, and no handler has registered it.
     EndpointFailed(Arc<Plugin>, CallFailure),
-    /// The registered plugin is there and answers.
+    /// The registered plugin answers.
     Alive(Arc<Plugin>),
-    /// Something else than the registered plugin is behind its socket.
+    /// The socket of the registered plugin belongs to another plugin now.
     Changed(Arc<Plugin>),
-    /// The plugin is not registered; it is tried again after the backoff.
+    /// The plugin is not registered, or a registered plugin does not answer. Retried after the
+    /// backoff.
     Failed(Failure),
-    /// The socket has gone, so nobody is interested any more.
+    /// The operation was cancelled before a handler registered the plugin.
     Cancelled,
 }
 
-/// What comes of an event.
+/// The result of an event.
 #[derive(Debug)]
 pub enum Step {
-    /// The operation goes on, once its commands are done.
+    /// The operation continues, once its commands are carried out.
     Goes(Operation),
-    /// The operation has ended, once its commands are done.
+    /// The operation has ended, once its commands are carried out.
     Ends(Outcome),
-    /// The event means nothing to an operation in that state: news of something it has given up.
+    /// The event is ignored: it is about something that the operation has given up.
     Ignores(Operation, Unexpected),
 }
 
-/// An event that means nothing in the state it met.
+/// An event that is not expected in the current state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unexpected {
-    /// The state's name.
+    /// The name of the state.
     pub state: &'static str,
-    /// The event's name.
+    /// The name of the event.
     pub event: &'static str,
 }
 

@@ -1,7 +1,7 @@
-//! One operation on one socket: from dialling a plugin to having told it the outcome, or the
-//! deregistration of a plugin that has gone.
+//! One operation on one socket: from dialling a plugin to notifying it of the outcome, or the
+//! deregistration of a plugin.
 //!
-//! Pure, and knows neither sockets nor handlers: events go in, the next state and commands come
+//! Pure, and independent of sockets and handlers: events go in, the next state and commands come
 //! out. A step consumes the operation, so one that has ended can't be used again.
 //!
 //! ```text
@@ -47,10 +47,10 @@
 //!         (an endpoint of its own only)        CheckingEndpoint -->    EndpointFailed or Failed
 //! ```
 //!
-//! A refusal of which the plugin is not told ends it at once. [`Event::Cancelled`] ends it from
-//! every state: at once where no handler has registered anything, by way of `Deregistering` where
-//! one has or may have. So every register that was not answered with a no is followed by exactly
-//! one deregister.
+//! A refusal of which the plugin is not notified ends the operation at once. [`Event::Cancelled`]
+//! ends it from every state: at once if no handler has registered the plugin, and through
+//! `Deregistering` if one has or may have. So every register that was not answered with a no is
+//! followed by exactly one deregister.
 
 mod messages;
 mod steps;
@@ -77,56 +77,56 @@ pub struct Operation {
     state: State,
 }
 
-/// What an operation waits for.
+/// The state of an operation, named after what the operation waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum State {
-    /// For the connection.
+    /// Waits for the connection.
     Dialing(Ladder, Goal),
-    /// For the moment to dial again: nobody listened on the socket yet.
+    /// Waits for the time to dial again, because the last dial failed in a way that may pass.
     AwaitingListener(Ladder, Goal, Time),
-    /// For the plugin's reply to GetInfo.
+    /// Waits for the plugin's reply to GetInfo.
     AskingInfo(Goal),
-    /// For its turn to speak to the handler about this plugin name.
+    /// Waits for its turn to ask the handler about this plugin name.
     AwaitingTurn(Arc<Plugin>, Purpose),
-    /// For the handler's answer.
+    /// Waits for the handler's answer.
     Validating(Asked),
-    /// For the handler's answer, without a connection, and with nothing to follow.
+    /// Waits for the handler's answer, without a connection, in a dry run.
     Observing(Asked),
-    /// For the SETTINGS of the server at the plugin's endpoint, and with nothing to follow.
+    /// Waits for the SETTINGS of the server at the plugin's endpoint, in a dry run.
     CheckingEndpoint(Arc<Plugin>),
-    /// For the handler's answer, with the plugin in the actual state.
+    /// Waits for the handler's answer, with the plugin in the actual state.
     Registering(Asked),
-    /// For the plugin's reply to NotifyRegistrationStatus.
+    /// Waits for the plugin's reply to NotifyRegistrationStatus.
     Notifying(Verdict, Budget),
-    /// For a second connection to tell the plugin by: the first one had died meanwhile.
+    /// Waits for a second connection to notify the plugin: the first one died in the meantime.
     Redialing(Verdict, Budget),
-    /// For the handler's answer, with the plugin no longer in the actual state.
+    /// Waits for the handler's answer, after the plugin has left the actual state.
     Deregistering(Asked, Then),
 }
 
-/// How patiently a socket on which nobody listens is dialled.
+/// The dial budget of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Ladder {
-    /// When dialling ends, whatever it is doing.
+    /// The time at which dialling ends, whatever it is doing.
     give_up: Time,
-    /// How long to pause when nobody listens.
+    /// The pause before the next dial.
     pause: Duration,
-    /// Whether a refused connection is tried again at all.
+    /// Whether to dial again after a refused connection.
     is_patient: bool,
 }
 
-/// What a plugin is asked who it is for.
+/// The purpose of GetInfo.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Goal {
-    /// To register it.
+    /// To register the plugin.
     Register,
-    /// To know what would become of it.
+    /// To find out the outcome of a registration.
     Observe,
-    /// To see whether it is still this one.
+    /// To check that this plugin still answers.
     Check(Arc<Plugin>),
 }
 
-/// Why an operation gets in line to speak to a handler.
+/// The purpose of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Purpose {
     Register,
@@ -134,21 +134,21 @@ enum Purpose {
     Deregister,
 }
 
-/// A question about a plugin that its handler has until a deadline to answer.
+/// A question about a plugin, and the deadline for its handler's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Asked {
     plugin: Arc<Plugin>,
     deadline: Time,
 }
 
-/// What the plugin is being told.
+/// The outcome of which the plugin is notified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Verdict {
     Registered(Arc<Plugin>),
     Refused(Refusal),
 }
 
-/// What is left for telling the plugin.
+/// What is left for notifying the plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Budget {
     until: Time,
@@ -159,17 +159,18 @@ struct Budget {
 /// What follows a deregistration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Then {
-    /// The end: the plugin has gone.
+    /// The operation ends: its plugin is deregistered.
     Report,
-    /// The end: the plugin could not be told that it was registered.
+    /// The operation ends: the plugin could not be notified of its registration.
     Fail(Failure),
-    /// The plugin is told that it is refused.
+    /// The plugin is notified of the refusal.
     Refuse(Refusal),
 }
 
 impl Operation {
-    /// Registers the plugin behind `socket`. When a new socket refuses the connection, its plugin
-    /// may not have called `listen` yet: it is dialled again and again for a while.
+    /// Registers the plugin behind `socket`. If the socket is new and refuses the connection, its
+    /// plugin may not have called `listen` yet: the socket is dialled again until [`DIAL_TIMEOUT`]
+    /// is over.
     pub fn register(
         socket: Arc<Path>,
         is_new: bool,
@@ -179,9 +180,9 @@ impl Operation {
         Self::dial(socket, Goal::Register, is_new, now, commands)
     }
 
-    /// Finds out what [`Operation::register`] would do, and leaves no trace: the plugin is asked
-    /// who it is, its handler is asked to validate it, its endpoint is connected to if the handler
-    /// uses it, and that is all.
+    /// Finds out what [`Operation::register`] would do, without a trace: calls GetInfo, asks the
+    /// handler to validate the plugin, and connects to the plugin's endpoint if the handler uses
+    /// it.
     pub fn observe(
         socket: Arc<Path>,
         is_new: bool,
@@ -191,8 +192,8 @@ impl Operation {
         Self::dial(socket, Goal::Observe, is_new, now, commands)
     }
 
-    /// Sees whether the registered plugin is still there, behind the same socket: it is dialled
-    /// once, and asked who it is.
+    /// Checks that the registered plugin still answers behind the same socket: calls GetInfo, and
+    /// does not dial again if the connection is refused.
     pub fn check(plugin: Arc<Plugin>, now: Time, commands: &mut Vec<Command>) -> Self {
         let socket = plugin.socket.clone();
         Self::dial(socket, Goal::Check(plugin), false, now, commands)
@@ -223,7 +224,8 @@ impl Operation {
         Self { socket, state }
     }
 
-    /// The next state, for whatever may come. What is to be done first is added to `commands`.
+    /// Returns the next state after `event`. What is to be done before that is appended to
+    /// `commands`.
     pub fn handle(self, event: Event, now: Time, commands: &mut Vec<Command>) -> Step {
         use Event as E;
         use State as S;
@@ -299,8 +301,8 @@ impl Operation {
     }
 
     /// Returns when to handle [`Event::Timeout`]. A call on a connection and the check of an
-    /// endpoint have deadlines of their own, and a turn comes because every operation before it has
-    /// one.
+    /// endpoint have deadlines of their own, and the wait for a turn ends because every operation
+    /// before this one has a deadline.
     pub fn deadline(&self) -> Option<Time> {
         match &self.state {
             State::Dialing(ladder, _) => Some(ladder.give_up),
@@ -317,12 +319,12 @@ impl Operation {
         }
     }
 
-    /// The name of what it waits for.
+    /// Returns the name of the current state.
     pub fn state(&self) -> &'static str {
         self.state.name()
     }
 
-    /// The plugin for whose name it holds or awaits a turn.
+    /// Returns the plugin for whose name the operation holds or awaits a turn.
     pub fn plugin(&self) -> Option<&Arc<Plugin>> {
         match &self.state {
             State::Validating(asked)
@@ -336,14 +338,14 @@ impl Operation {
         }
     }
 
-    /// The plugin about whose name this operation may ask a handler, and no other operation unless
-    /// this one is stalled.
+    /// Returns the plugin about whose name this operation may ask a handler, as no other operation
+    /// may unless this one is stalled.
     pub fn plugin_in_question(&self) -> Option<&Arc<Plugin>> {
         let awaits_turn = matches!(self.state, State::AwaitingTurn(..));
         self.plugin().filter(|_| !awaits_turn)
     }
 
-    /// Whether a plugin or a handler would notice if it ended here.
+    /// Returns whether a plugin or a handler would notice the end of the operation in this state.
     pub fn is_committed(&self) -> bool {
         match self.state {
             State::Dialing(..)
@@ -355,8 +357,9 @@ impl Operation {
         }
     }
 
-    /// Whether it begins to use up one of the places: it asks a plugin that is expected to answer.
-    /// What waits for a handler, or tells a plugin the outcome, does not.
+    /// Returns whether the operation holds one of the places in this state, because it calls a
+    /// plugin that is expected to answer. Waiting for a handler or notifying a plugin needs no
+    /// place.
     pub fn holds_place(&self) -> bool {
         matches!(self.state, State::Dialing(..) | State::AskingInfo(_))
     }

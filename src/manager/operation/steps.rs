@@ -1,4 +1,4 @@
-//! What each arrow of the drawing computes: the state it leads to, and what is to be done.
+//! The arrows of the diagram: the state that each leads to, and its commands.
 //!
 //! Pure.
 
@@ -21,13 +21,13 @@ use crate::time::Time;
 
 type Reply = Result<Vec<u8>, CallError>;
 
-/// What every step needs: each method takes one.
+/// The inputs of a step. Each method takes one step.
 pub(super) struct Steps<'a> {
     /// The operation's registration socket.
     pub(super) socket: Arc<Path>,
-    /// The moment of the step.
+    /// The time of the step.
     pub(super) now: Time,
-    /// What is to be done before the next step; what is added is done after what is there.
+    /// The commands to carry out before the next step, in this order.
     pub(super) commands: &'a mut Vec<Command>,
 }
 
@@ -44,7 +44,8 @@ impl Steps<'_> {
         Step::Ends(Outcome::Failed(failure))
     }
 
-    /// The dial budget goes on while nobody listens (ECONNREFUSED) or the backlog is full (EAGAIN).
+    /// Dials again after a pause if the failure may pass and the budget allows it: nothing listens
+    /// yet (ECONNREFUSED), the backlog is full (EAGAIN), or descriptors have run out.
     pub(super) fn dial_failed(self, ladder: Ladder, goal: Goal, error: DialError) -> Step {
         let may_pass = match error {
             DialError::Busy | DialError::NoDescriptors => true,
@@ -71,8 +72,9 @@ impl Steps<'_> {
         self.go(State::AskingInfo(goal))
     }
 
-    /// "If GetInfo fails, the plugin is not notified" ([R11](crate::guide::kubelet)). A plugin that
-    /// answers may still be refused because of its answer.
+    /// Continues with the plugin's description. "If GetInfo fails, the plugin is not notified"
+    /// ([R11](crate::guide::kubelet)). A plugin that answers may still be refused because of its
+    /// answer.
     pub(super) fn info_replied(self, goal: Goal, reply: Reply) -> Step {
         let reply = match reply {
             Ok(reply) => reply,
@@ -82,7 +84,7 @@ impl Steps<'_> {
             Ok(info) => info,
             Err(error) => return self.fail(Failure::UndecodableInfo(error.to_string())),
         };
-        // Validation checks it, after the handler lookup.
+        // Validation checks the description, after the handler lookup.
         let plugin = Plugin::unchecked(info, self.socket.clone());
         match goal {
             Goal::Check(known) if *known == plugin => {
@@ -106,7 +108,7 @@ impl Steps<'_> {
         self.go(State::AwaitingTurn(plugin, purpose))
     }
 
-    /// The question, which is asked at once.
+    /// Asks the handler a question at once, and returns the question with its deadline.
     fn ask(&mut self, question: Question, plugin: Arc<Plugin>) -> Asked {
         self.commands.push(Command::Ask(question, plugin.clone()));
         Asked::new(plugin, self.now)
@@ -117,8 +119,8 @@ impl Steps<'_> {
         self.go(State::Observing(asked))
     }
 
-    /// A handler that says yes may still find nothing to call. An endpoint that is the registration
-    /// socket has just answered.
+    /// Checks that the endpoint of an accepted plugin can be called. An endpoint that is the
+    /// registration socket has just answered.
     pub(super) fn check_endpoint(self, plugin: Arc<Plugin>) -> Step {
         if plugin.endpoint.as_os_str() == plugin.socket.as_os_str() {
             return Self::observed(Ok(plugin));
@@ -160,8 +162,9 @@ impl Steps<'_> {
         self.refuse(Refusal::Validation(no_answer()))
     }
 
-    /// "A plugin enters the actual state before its handler registers it, so that a removal in
-    /// between becomes a deregistration" ([R15](crate::guide::kubelet)).
+    /// Registers a plugin that was validated. "A plugin enters the actual state before its handler
+    /// registers it, so that a removal in between becomes a deregistration"
+    /// ([R15](crate::guide::kubelet)).
     pub(super) fn register(mut self, plugin: Arc<Plugin>) -> Step {
         self.commands.push(Command::EnterActual(plugin.clone()));
         let asked = self.ask(Question::Register, plugin);
@@ -187,7 +190,7 @@ impl Steps<'_> {
         self.tell(Verdict::Refused(refusal))
     }
 
-    /// Tells the plugin the outcome, in the time that kubelet takes for it.
+    /// Notifies the plugin of the outcome, with kubelet's deadline for that.
     pub(super) fn tell(self, verdict: Verdict) -> Step {
         let budget = Budget {
             until: self.now + NOTIFY_TIMEOUT,
@@ -201,8 +204,8 @@ impl Steps<'_> {
         self.go(State::Notifying(verdict, budget))
     }
 
-    /// A call that never reached the plugin is made again on a new connection: the old one may have
-    /// died while the handler was at work.
+    /// Processes the reply to a notification. A call that never reached the plugin is retried on a
+    /// new connection, because the old one may have died while the handler was at work.
     pub(super) fn notified(self, verdict: Verdict, budget: Budget, reply: Reply) -> Step {
         match reply {
             Ok(reply) => self.told(verdict, &reply),
@@ -232,7 +235,8 @@ impl Steps<'_> {
         }
     }
 
-    /// A plugin that was refused may well die of the news: that is no further failure.
+    /// Ends a notification that failed. A plugin that was refused may well exit because of that, so
+    /// the failure stays the refusal.
     pub(super) fn not_notified(self, verdict: Verdict, error: CallFailure) -> Step {
         match verdict {
             Verdict::Refused(refusal) => self.fail(Failure::Refused(refusal)),
@@ -240,15 +244,16 @@ impl Steps<'_> {
         }
     }
 
-    /// "If a plugin cannot be notified of its registration, it leaves the actual state, is
-    /// deregistered, and is tried again with backoff" ([R17](crate::guide::kubelet)).
+    /// Undoes a registration: "If a plugin cannot be notified of its registration, it leaves the
+    /// actual state, is deregistered, and is tried again with backoff"
+    /// ([R17](crate::guide::kubelet)).
     fn undo_untold(self, plugin: Arc<Plugin>, failure: Failure) -> Step {
         self.commands
             .extend([Command::Hangup, Command::LeaveActual]);
         self.undo(plugin, Then::Fail(failure))
     }
 
-    /// Deregisters because the plugin has gone.
+    /// Deregisters the plugin, and ends the operation then.
     pub(super) fn deregister(self, plugin: Arc<Plugin>) -> Step {
         self.undo(plugin, Then::Report)
     }
@@ -332,8 +337,8 @@ impl Verdict {
     }
 }
 
-/// Logs that a socket cannot be connected to yet: once at once, for those who look at every step,
-/// and once for all when it takes longer than a plugin needs that is about to listen.
+/// Logs that a socket cannot be connected to yet: at debug level at once, and at info level when
+/// that has lasted longer than a plugin needs that is about to listen.
 fn log_refused(socket: &Path, error: &DialError, ladder: Ladder, now: Time) {
     let level = match ladder.pause {
         LADDER_INITIAL => Level::Debug,
@@ -353,8 +358,8 @@ fn log_refused(socket: &Path, error: &DialError, ladder: Ladder, now: Time) {
     );
 }
 
-/// From which pause between two dials a socket without a listener is worth a line of the log: so
-/// long has it been dialled before.
+/// The pause between two dials from which a socket without a listener is worth a log line: the
+/// socket has been dialled for as long before.
 const DEAD_SOCKET_PAUSE: Duration = Duration::from_millis(500);
 
 fn no_answer() -> Reason {

@@ -1,4 +1,4 @@
-//! Every state meets every event, and what comes of it stands in one table.
+//! A table of what every event does in every state.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use crate::grpc::CallError;
 use crate::handler::Reason;
 use crate::proto::pluginregistration::PluginInfo;
 
-/// Any moment after every deadline of an operation that started at zero.
+/// A time after every deadline of an operation that started at zero.
 const LATE: Time = Time::from_millis(1_000_000);
 
 fn socket() -> Arc<Path> {
@@ -28,7 +28,7 @@ fn plugin() -> Arc<Plugin> {
     Arc::new(Plugin::from_info(info(), socket()).expect("it has a name"))
 }
 
-/// A plugin that serves its methods on a socket of their own.
+/// Returns a plugin that serves its methods on a socket of their own.
 fn plugin_with_endpoint() -> Arc<Plugin> {
     let info = PluginInfo {
         endpoint: "/p/csi.sock".into(),
@@ -207,7 +207,8 @@ fn every_state_meets_every_event() {
     assert_eq!(table, TABLE, "the table is now:\n{table}");
 }
 
-/// What is not listed is ignored, as news of something that the operation has given up.
+/// The transitions. An event that is not listed is ignored, as it is about something that the
+/// operation has given up.
 const TABLE: &str = "\
 Dialing
     Connected -> AskingInfo [GetInfo]
@@ -343,7 +344,7 @@ fn a_new_socket_is_dialled_on_a_ladder_until_the_dial_budget_is_used_up() {
     assert!(now > Time::from_millis(9000) && now < Time::ZERO + DIAL_TIMEOUT);
 }
 
-/// What comes of dialling a socket that has failed before.
+/// Returns the step after a failed dial of a socket that has failed before.
 fn dialled_in_vain(error: DialError) -> Step {
     let mut commands = Vec::new();
     let operation = Operation::register(socket(), false, Time::ZERO, &mut commands);
