@@ -1,11 +1,10 @@
-//! The descriptors that the daemon needs for what the manager wants, and what is given up when they
-//! run short.
+//! The limit on file descriptors, and what is given up when they run short.
 //!
-//! Pure: the limit comes in as a number, and what is open is counted here. A plugin that wants to
-//! register comes first: a registered plugin's source of liveness is given up for it, and that
-//! plugin is checked every [`SLOW_CHECK`] instead. A slow check takes a descriptor for a moment
-//! only. The streams and connections that handlers keep open for registered plugins are never given
-//! up, so they get fewer than half of the descriptors.
+//! Pure: the limit is passed in as a number, and open descriptors are counted here. A plugin that
+//! wants to register comes first: the source of liveness of a registered plugin is given up for it,
+//! and that plugin is checked after [`SLOW_CHECK`] or more instead. A slow check takes a descriptor
+//! for a moment only. The streams and connections that handlers keep open for registered plugins
+//! are never given up, so they get fewer than half of the descriptors.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,7 +15,7 @@ use crate::config::{DESCRIPTOR_RESERVE, MAX_OUTLIVED, SLOW_CHECK, SLOW_CHECK_SHA
 use crate::escape;
 use crate::time::Time;
 
-/// How many descriptors there may be because of plugins. No limit is known at first.
+/// The number of descriptors that may be used for plugins. Unlimited at first.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DescriptorLimit(usize);
 
@@ -27,14 +26,14 @@ impl Default for DescriptorLimit {
 }
 
 impl DescriptorLimit {
-    /// Returns how many operations may have a connection at a time.
+    /// Returns the number of operations that may have a connection at the same time.
     ///
     /// Half of all descriptors: the others are for handlers' connections and for liveness.
     fn of_operations(self) -> usize {
         self.0 / 2
     }
 
-    /// Returns how many streams and connections handlers may keep open.
+    /// Returns the number of streams and connections that handlers may keep open.
     ///
     /// Fewer than half of all descriptors: that leaves one for an operation, and one for the call
     /// that a handler makes for it.
@@ -42,27 +41,28 @@ impl DescriptorLimit {
         self.0.saturating_sub(1) / 2
     }
 
-    /// Returns up to which number plugins get a descriptor for their liveness: the rest is for what
-    /// cannot do without.
+    /// Returns the number of descriptors in use below which another may be used for liveness: the
+    /// rest is for what cannot do without one.
     fn of_liveness(self) -> usize {
         self.0 - self.0 / 4
     }
 }
 
 impl Manager {
-    /// Sets how many descriptors the process may have.
+    /// Sets the number of descriptors that the process may have.
     pub fn set_descriptor_limit(&mut self, limit: usize) {
         self.descriptors = DescriptorLimit(limit.saturating_sub(DESCRIPTOR_RESERVE));
     }
 
-    /// Returns how many descriptors there are at most because of plugins: a source of liveness that
-    /// is a connection counts twice.
+    /// Returns the maximum number of descriptors in use for plugins. A program counts twice, and so
+    /// does a source of liveness that is a connection.
     pub(super) fn descriptors_in_use(&self) -> usize {
         let programs = 2 * self.programs.running();
         self.links.len() + self.guards.len() + self.outlived.len() + programs
     }
 
-    /// Returns how many operations may begin now, each with a call that a handler makes for it.
+    /// Returns the number of operations that may begin now, each with a call that a handler makes
+    /// for it.
     pub(super) fn room_for_operations(&self) -> usize {
         let operations = self.links.used_for(Use::Operation);
         let by_operations = self.descriptors.of_operations();
@@ -73,16 +73,14 @@ impl Manager {
         by_operations.min(free / 2)
     }
 
-    /// Sees to it that there is a descriptor for what a handler wants to dial. Returns false if
-    /// there is none.
+    /// Makes a descriptor available for what a handler wants to dial. Returns false if that fails.
     pub(super) fn make_room_for(&mut self, usage: Use, now: Time) -> bool {
         let is_capped = usage == Use::Lasting
             && self.links.used_for(Use::Lasting) >= self.descriptors.of_lasting();
         !is_capped && self.make_room(now)
     }
 
-    /// Sees to it that there is a descriptor for one more connection. Returns false if there is
-    /// none.
+    /// Makes a descriptor available for one more connection. Returns false if that fails.
     pub(super) fn make_room(&mut self, now: Time) -> bool {
         while self.descriptors_in_use() >= self.descriptors.0 {
             if !self.give_up_guard(now) {
@@ -97,13 +95,14 @@ impl Manager {
         self.descriptors_in_use() < self.descriptors.of_liveness()
     }
 
-    /// Returns whether the process of another plugin whose socket was removed may be watched on: an
-    /// eighth of all descriptors at most is used for that.
+    /// Returns whether the process of another plugin whose socket was removed may be watched: at
+    /// most an eighth of all descriptors is used for that.
     pub(super) fn may_outlive(&self) -> bool {
         self.outlived.len() < MAX_OUTLIVED.min(self.descriptors.0 / 8)
     }
 
-    /// The system has refused a descriptor: makes room for the next attempts.
+    /// Gives up sources of liveness for the next attempts, because the kernel has refused a
+    /// descriptor.
     pub(super) fn descriptors_used_up(&mut self, now: Time) {
         for _ in 0..GIVEN_UP_AT_ONCE {
             self.give_up_guard(now);
@@ -130,7 +129,7 @@ impl Manager {
         true
     }
 
-    /// Has a registered plugin checked later that nothing else watches.
+    /// Schedules a slow check of a registered plugin that is not watched.
     pub(super) fn check_slowly(&mut self, path: Arc<Path>, now: Time) {
         let unwatched = self.actual.len().saturating_sub(self.guards.len());
         let unwatched = u32::try_from(unwatched).unwrap_or(u32::MAX);
@@ -139,6 +138,6 @@ impl Manager {
     }
 }
 
-/// How many sources of liveness are given up when the system refuses a descriptor: enough for an
-/// operation and a handler's connections.
+/// The number of sources of liveness that are given up when the kernel refuses a descriptor: enough
+/// for an operation and a handler's connections.
 const GIVEN_UP_AT_ONCE: usize = 4;

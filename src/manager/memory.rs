@@ -1,11 +1,12 @@
-//! What is worth knowing after a restart: which plugins were registered.
+//! The state that is restored after a restart: which plugins were registered.
 //!
 //! Pure: octets in; the daemon reads the file, and writes a [`super::Snapshot`] to it. A plugin may
-//! go while the daemon is down, and its handler must hear of it all the same. So the registered
-//! plugins are kept in a file; what it names and the watch reports as lost is deregistered.
+//! go while the daemon is down, and its handler must still deregister it. So the registered plugins
+//! are kept in a file; a plugin in it whose socket the watch reports as lost is deregistered.
 //!
-//! A file from before a reboot says nothing about this boot's sockets, and one that is torn or
-//! somebody else's says nothing at all: each is refused, which costs nothing but the memory.
+//! A file from before a reboot does not apply to the sockets of this boot, and a file that is torn
+//! or was not written by this program has no meaning. Both are rejected, which costs only the saved
+//! state.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -20,14 +21,14 @@ use crate::escape;
 use crate::handler::Plugin;
 use crate::watch::Identity;
 
-/// The registered plugins of some moment, as they were written down ([`super::Snapshot`]).
+/// The registered plugins at some moment, as a [`super::Snapshot`] has encoded them.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Memory {
-    /// What wrote this: [`FORMAT`] or [`FORMAT_1`].
+    /// The format of the file: [`FORMAT`] or [`FORMAT_1`].
     format: String,
-    /// The boot during which it was written, in the kernel's words.
+    /// The boot during which it was written, as the kernel identifies it.
     boot: String,
-    /// Those that were gone, and yet to be deregistered. Versions that do not know them skip this.
+    /// The plugins that had gone and were yet to be deregistered. Older versions skip this field.
     #[serde(default)]
     owed: Vec<Remembered>,
     plugins: Vec<Remembered>,
@@ -49,28 +50,28 @@ pub(super) struct Remembered {
     by_inode: bool,
 }
 
-/// By what the socket of a restored plugin is known again.
+/// How the socket of a restored plugin is recognised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Compared {
     /// By its whole identity.
     Identity,
-    /// By device and inode: the file is of [`FORMAT_1`].
+    /// By device and inode: the file has [`FORMAT_1`].
     Inode,
 }
 
-/// Why a file is of no use.
+/// The reason why a file is rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MemoryError {
-    /// It is not what was written: torn, or not ours.
+    /// The file is not valid: torn, or not written by this program.
     Unreadable(String),
-    /// It was written by something else, or by another version.
+    /// The file was written by another program or another version.
     Foreign(String),
-    /// It was written before the machine was started anew.
+    /// The file was written before the last reboot.
     Stale,
 }
 
 impl Memory {
-    /// Reads a file's content, in the boot of that name.
+    /// Decodes a file's content, in the boot of that name.
     pub fn decode(content: &[u8], boot: &str) -> Result<Self, MemoryError> {
         let memory: Self = serde_json::from_slice(content)
             .map_err(|error| MemoryError::Unreadable(error.to_string()))?;
@@ -83,19 +84,19 @@ impl Memory {
         Ok(memory)
     }
 
-    /// How many plugins it names.
+    /// Returns the number of registered plugins in the file.
     pub fn len(&self) -> usize {
         self.plugins.len()
     }
 
-    /// Whether it names none.
+    /// Returns whether the file has no registered plugins.
     pub fn is_empty(&self) -> bool {
         self.plugins.is_empty()
     }
 }
 
 impl Remembered {
-    /// Returns what is written of a plugin, or `None` if one of its paths is not UTF-8.
+    /// Returns the entry of a plugin, or `None` if one of its paths is not UTF-8.
     pub(super) fn of(plugin: &Plugin, identity: Identity, compared: Compared) -> Option<Self> {
         plugin.socket.to_str()?;
         plugin.endpoint.to_str()?;
@@ -132,12 +133,12 @@ impl Remembered {
 }
 
 impl Manager {
-    /// Restores what was registered before a restart. To be called before anything is found. What
-    /// was owed to plugins that had gone begins with the next input or timeout.
+    /// Restores what was registered before a restart. To be called before any socket is found.
+    /// Deregistrations that were owed begin with the next input or timeout.
     ///
-    /// A restored plugin whose socket is found again is registered anew, as every plugin is after a
-    /// restart; one whose socket is another one now is deregistered first; and one whose socket has
-    /// gone is deregistered when [`super::Input::Lost`] says so.
+    /// A restored plugin whose socket is found again is registered again, as every plugin is after
+    /// a restart. If another socket has replaced it, the plugin is deregistered first. If the
+    /// socket has gone, the plugin is deregistered when [`super::Input::Lost`] reports that.
     pub fn restore(&mut self, memory: Memory) {
         let is_format_1 = memory.format == FORMAT_1;
         for plugin in memory.owed.into_iter().map(Remembered::into_plugin) {
@@ -160,8 +161,8 @@ impl Manager {
         }
     }
 
-    /// The socket of a plugin that was registered before a restart, and has not been registered
-    /// again since, has gone or is another one: the plugin is deregistered, as any other.
+    /// Has a plugin deregistered that was registered before a restart and not since, because its
+    /// socket was removed or replaced.
     pub(super) fn forget_known(&mut self, known: Option<Arc<Plugin>>, identity: Identity) {
         if let Some(known) = known.filter(|known| self.actual.get(&known.socket).is_none()) {
             // The path is not empty: it was in the desired state.
@@ -174,8 +175,9 @@ impl Manager {
         self.restored.iter().map(|(path, _)| path.clone()).collect()
     }
 
-    /// A socket has been found: if it is a remembered one, its plugin has yet to be registered with
-    /// the handlers of this process. Returns that plugin.
+    /// Returns the plugin that was registered through this socket before a restart, when the socket
+    /// is found again. The plugin leaves the actual state until it is registered with the handlers
+    /// of this process.
     pub(super) fn recall(&mut self, path: &Arc<Path>, identity: Identity) -> Option<Arc<Plugin>> {
         let compared = self.restored.remove(path)?;
         let known = self.actual.get(path)?.identity;
@@ -187,8 +189,8 @@ impl Manager {
         Some(registered.plugin)
     }
 
-    /// A plugin is about to be registered. What is remembered of the same plugin and endpoint by
-    /// another socket is forgotten: to deregister that later would take this registration along.
+    /// Forgets restored plugins with the type, name and endpoint of a plugin that is about to be
+    /// registered through another socket: to deregister them later would undo this registration.
     pub(super) fn supersede(&mut self, plugin: &Plugin) {
         let actual = &self.actual;
         let is_same = |path: &Arc<Path>| {
@@ -206,7 +208,7 @@ impl Manager {
         }
     }
 
-    /// The socket of a restored plugin has gone: it is deregistered, as any other.
+    /// Has a restored plugin deregistered, because its socket has gone.
     pub(super) fn lost_restored(&mut self, path: &Arc<Path>) {
         if self.restored.remove(path).is_some() {
             log::info!(
@@ -236,14 +238,14 @@ impl fmt::Display for MemoryError {
 
 impl std::error::Error for MemoryError {}
 
-/// The first word of a file, with the version of what follows.
+/// The first word of a file, with the version of its format.
 pub(super) const FORMAT: &str = "plugind registered plugins 2";
 
 /// The first word of a file of the first format. The static binary wrote a socket's modification
-/// time in the place of its birth time, so only device and inode of such a file mean anything.
+/// time in place of its birth time, so only device and inode of such a file are valid.
 const FORMAT_1: &str = "plugind registered plugins 1";
 
-/// For serde, which wants a reference.
+/// Takes a reference because serde passes one.
 #[allow(clippy::trivially_copy_pass_by_ref)]
 fn is_false(value: &bool) -> bool {
     !value
@@ -255,7 +257,7 @@ mod tests {
 
     const BOOT: &str = "0a1b";
 
-    /// A file with one plugin.
+    /// Returns a file with one plugin.
     fn file() -> String {
         format!(
             r#"{{"format":"{FORMAT}","boot":"{BOOT}","plugins":[{{"socket":"/r/a-reg.sock",

@@ -441,7 +441,7 @@ impl Manager {
 
     /// Returns a number that changes whenever the state that a restart needs has changed.
     pub fn revision(&self) -> u64 {
-        // Both only grow.
+        // Both numbers only grow.
         self.actual.revision() + self.effects.owed_revision()
     }
 

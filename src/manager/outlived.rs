@@ -1,8 +1,8 @@
-//! Processes of plugins whose sockets were removed.
+//! The processes of plugins whose sockets were removed.
 //!
-//! Pure. A plugin that stops removes its socket and ends a moment later. When the process still
-//! runs after [`OUTLIVED_GRACE`], another process has removed the socket, such as a predecessor
-//! that cleaned up late, and the plugin does not know: that is worth a warning. So its source of
+//! Pure. A plugin that stops removes its socket and ends a moment later. If the process still runs
+//! after [`OUTLIVED_GRACE`], another process has removed the socket, such as a predecessor that
+//! cleaned up late, and the plugin does not know. That is worth a warning, so the source of
 //! liveness is kept for that long after the deregistration.
 
 use std::path::Path;
@@ -23,8 +23,8 @@ pub(super) struct Outlived {
 }
 
 impl Manager {
-    /// Keeps the source of liveness of a plugin whose socket was removed. Returns false if that is
-    /// not worth it: a socket is at its path again, the daemon stops, or there are enough of them.
+    /// Keeps the source of liveness of a plugin whose socket was removed. Returns false if a socket
+    /// is at its path again, the daemon stops, or too many are kept already.
     pub(super) fn outlive(
         &mut self,
         link: LinkId,
@@ -42,13 +42,14 @@ impl Manager {
         true
     }
 
-    /// The process has ended, as it should. Returns whether it was one of these.
+    /// Stops waiting for a process that has ended, as it should. Returns whether it was one of
+    /// these.
     pub(super) fn outlived_ended(&mut self, link: LinkId) -> bool {
         self.deadlines.set(Wake::Outlived(link), None);
         self.outlived.remove(&link).is_some()
     }
 
-    /// A socket is at the path again, or the process serves a plugin again: all is well.
+    /// Stops waiting for the process if a socket is at the path again or it serves a plugin again.
     pub(super) fn forgive_outlived(&mut self, path: &Path, process: Option<Process>, now: Time) {
         let is_well = |outlived: &Outlived| {
             Process::is_same(process, outlived.process)
@@ -60,7 +61,7 @@ impl Manager {
         }
     }
 
-    /// The process still runs although its socket was removed.
+    /// Warns that a process still runs although its socket was removed.
     pub(super) fn outlived_for_long(&mut self, link: LinkId, now: Time) {
         if let Some(Outlived { plugin, process }) = self.drop_outlived(link, now) {
             let mut registered = self.actual.iter().map(|(_, registered)| registered);

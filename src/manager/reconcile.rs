@@ -30,7 +30,7 @@ pub enum Target {
     Registered(Identity),
     /// To check whether the registered plugin behind this socket still answers.
     Checked(Identity),
-    /// To make the handler forget the plugin.
+    /// To deregister the plugin, or to end after a cancellation.
     Gone,
 }
 

@@ -1,7 +1,7 @@
-//! Paths whose sockets are replaced again and again.
+//! The paths whose sockets are replaced again and again.
 //!
-//! Pure. A plugin that restarts replaces its socket once. One that does so twice within
-//! [`RENEWAL_PERIOD`] goes on as any other, but behind the sockets of paths that do not.
+//! Pure. A plugin that restarts replaces its socket once. A path that is renewed twice within
+//! [`RENEWAL_PERIOD`] is served like any other, but after the sockets of paths that are not.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,15 +10,15 @@ use std::sync::Arc;
 use crate::config::{MAX_RENEWALS, RENEWAL_PERIOD};
 use crate::time::Time;
 
-/// The paths at which a socket has gone or was replaced a while ago.
+/// The paths at which a socket was removed or replaced recently.
 #[derive(Debug, Default)]
 pub(super) struct Renewals {
-    /// When a path was first renewed, and how often since.
+    /// The time at which a path was first renewed, and the number of renewals since.
     by_path: BTreeMap<Arc<Path>, (Time, u32)>,
 }
 
 impl Renewals {
-    /// The socket at the path has gone or is another one.
+    /// Records that the socket at the path was removed or replaced.
     pub(super) fn add(&mut self, path: &Arc<Path>, now: Time) {
         if self.by_path.len() >= MAX_RENEWALS && !self.by_path.contains_key(path) {
             self.by_path.retain(|_, (since, _)| is_recent(*since, now));
@@ -33,7 +33,7 @@ impl Renewals {
         *count = count.saturating_add(1);
     }
 
-    /// Whether the path was renewed twice within the period.
+    /// Returns whether the path was renewed twice within the period.
     pub(super) fn is_frequent(&self, path: &Path, now: Time) -> bool {
         let renewed = self.by_path.get(path);
         renewed.is_some_and(|(since, count)| *count >= 2 && is_recent(*since, now))

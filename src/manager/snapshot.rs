@@ -1,10 +1,10 @@
-//! What a restart must know, as octets for a file.
+//! The state that a restart needs, encoded for the state file.
 //!
 //! Pure. A snapshot is taken at one moment and encoded in pieces, because thousands of plugins are
-//! more than one turn of the loop may take. It never becomes longer than what is read back
+//! more than one turn of the loop may take. It is never longer than what is read back
 //! ([`MAX_STATE_FILE`]): each of [`MAX_SOCKETS`] plugins has a share of that, and those that need
-//! more come last and are left out when the file is full. No honest plugin needs more, so a plugin
-//! that describes itself at length never costs another one its place.
+//! more are encoded last and left out when the file is full. No honest plugin needs more, so a
+//! plugin with a very long description never costs another one its place.
 
 use std::sync::Arc;
 
@@ -16,25 +16,25 @@ use crate::config::{MAX_SOCKETS, MAX_STATE_FILE};
 use crate::handler::Plugin;
 use crate::watch::Identity;
 
-/// The plugins that a restart must know, as they were at one moment.
+/// The plugins that a restart needs, as they were at one moment.
 #[derive(Debug)]
 pub struct Snapshot {
     boot: String,
     section: Section,
-    /// The plugins that have gone, and have yet to be deregistered.
+    /// The plugins that have gone and have yet to be deregistered.
     owed: Vec<Arc<Plugin>>,
     plugins: Vec<Saved>,
-    /// Those that need more than their share.
+    /// The plugins that need more than their share.
     large: Vec<Saved>,
     /// Whether the list that is being encoded has an entry.
     is_begun: bool,
-    /// How long the encoded part is, and how long it may be (octets).
+    /// The length of the encoded part, and its limit (octets).
     len: usize,
     limit: usize,
     left_out: usize,
 }
 
-/// A registered plugin, its socket, and by what that is known again.
+/// A registered plugin, its socket, and how that socket is recognised after a restart.
 #[derive(Debug)]
 struct Saved {
     plugin: Arc<Plugin>,
@@ -42,7 +42,7 @@ struct Saved {
     compared: Compared,
 }
 
-/// What is encoded next.
+/// The part of the file that is encoded next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Section {
     Head,
@@ -53,9 +53,9 @@ enum Section {
 }
 
 impl Manager {
-    /// Returns what a restart in this boot must know: the plugins that handlers know, those that
-    /// were registered before the last restart and have not been registered again yet, and those
-    /// that handlers have yet to deregister.
+    /// Returns what a restart in this boot needs: the plugins that handlers know, those that were
+    /// registered before the last restart and have not been registered again yet, and those that
+    /// handlers have yet to deregister.
     pub fn snapshot(&self, boot: &str) -> Snapshot {
         let actual = self.actual.iter().map(|(path, registered)| {
             let compared = self.restored.get(path).copied();
@@ -93,8 +93,8 @@ impl Snapshot {
         }
     }
 
-    /// Encodes what comes next, about `octets` of it, or what takes as much work, which may be
-    /// nothing yet. Returns `None` when there is nothing more.
+    /// Encodes the next piece of about `octets`, or as much as takes the same work, which may be
+    /// nothing yet. Returns `None` at the end.
     pub fn encode_next(&mut self, octets: usize) -> Option<Vec<u8>> {
         if self.section == Section::End {
             return None;
@@ -108,17 +108,17 @@ impl Snapshot {
         Some(piece)
     }
 
-    /// Encodes what is left of it.
+    /// Encodes the rest.
     pub fn encode(mut self) -> Vec<u8> {
         self.encode_next(usize::MAX).unwrap_or_default()
     }
 
-    /// Returns how many plugins there was no room for so far. One whose path is not UTF-8 has none.
+    /// Returns the number of plugins left out so far: there was no room, or a path is not UTF-8.
     pub fn left_out(&self) -> usize {
         self.left_out
     }
 
-    /// Encodes one thing, or goes on to the next section.
+    /// Encodes one entry, or starts the next section.
     fn step(&mut self, piece: &mut Vec<u8>) {
         match self.section {
             Section::Head => {
@@ -144,7 +144,7 @@ impl Snapshot {
         }
     }
 
-    /// Encodes one of the plugins that need more than their share, or what ends the file.
+    /// Encodes one of the plugins that need more than their share, or the end of the file.
     fn add_large(&mut self, piece: &mut Vec<u8>) {
         let Some(saved) = self.large.pop() else {
             piece.extend_from_slice(END);
@@ -152,12 +152,12 @@ impl Snapshot {
             return;
         };
         if !self.add(piece, &saved) {
-            // To look for one that fits would be work without end.
+            // Searching for one that fits would be unbounded work.
             self.left_out += self.large.drain(..).count();
         }
     }
 
-    /// Ends what was encoded before, and begins a list.
+    /// Ends the previous part, and begins a list.
     fn begin(&mut self, piece: &mut Vec<u8>, before: &str, list: &str, section: Section) {
         let begin = format!("{before},\n\"{list}\":[");
         piece.extend_from_slice(begin.as_bytes());
@@ -166,7 +166,7 @@ impl Snapshot {
         self.is_begun = false;
     }
 
-    /// Returns how much room a plugin surely has (octets).
+    /// Returns the room that every plugin is guaranteed (octets).
     fn share(&self) -> usize {
         self.limit / MAX_SOCKETS
     }
@@ -190,7 +190,7 @@ impl Snapshot {
 }
 
 impl Saved {
-    /// A plugin whose socket has gone.
+    /// Returns the entry of a plugin whose socket has gone.
     fn owed(plugin: Arc<Plugin>) -> Self {
         Self {
             plugin,
@@ -203,7 +203,7 @@ impl Saved {
         }
     }
 
-    /// Whether it may take more than its share when it is encoded.
+    /// Returns whether it may take more than its share when it is encoded.
     fn is_larger_than(&self, share: usize) -> bool {
         let plugin = &self.plugin;
         let versions = plugin.versions.iter().map(|it| it.len() + QUOTES);
@@ -213,32 +213,32 @@ impl Saved {
     }
 }
 
-/// Returns the JSON of strings, numbers and UTF-8 paths: there is nothing that it could refuse.
+/// Returns the JSON of strings, numbers and UTF-8 paths, whose encoding cannot fail.
 fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }
 
-/// How long the head, the ends of the lists and what separates them are at most (octets).
+/// The maximum length of the head, the ends of the lists and the separators (octets).
 const FRAME: usize = 4096;
 
-/// How long all but the end may be (octets).
+/// The maximum length of everything but the end (octets).
 const MAX_LEN: usize = MAX_STATE_FILE - FRAME;
 
-/// What ends the file.
+/// The end of the file.
 const END: &[u8] = b"\n]}\n";
 
-/// How long an octet of text can become: `\u0001`.
+/// The maximum length of one octet of text when it is encoded: `\u0001`.
 const LONGEST_ESCAPE: usize = 6;
 
-/// About how long an encoded plugin is at least, and so how much work of other kinds counts for
-/// (octets).
+/// The approximate minimum length of an encoded plugin, which is also what a step without output
+/// counts for (octets).
 const LEAST: usize = 256;
 
-/// How long the names of the fields and the numbers are at most, with what separates the plugin
-/// from the next (octets).
+/// The maximum length of the field names and the numbers, with the separator before the next plugin
+/// (octets).
 const FIELDS: usize = 256;
 
-/// How much a text in a list takes beside itself (octets).
+/// The overhead of a text in a list (octets).
 const QUOTES: usize = 3;
 
 #[cfg(test)]
@@ -250,7 +250,7 @@ mod tests {
 
     const BOOT: &str = "0a1b-2c3d";
 
-    /// A plugin whose text is so long that most of what is encoded of it is that.
+    /// Returns a plugin whose encoded form consists mostly of this much text.
     fn plugin(name: &str, text: usize) -> Arc<Plugin> {
         Arc::new(Plugin {
             kind: "CSIPlugin".into(),
@@ -326,11 +326,11 @@ mod tests {
         assert!(snapshot.left_out() >= 10);
     }
 
-    /// How long a file may be here (octets): 2 KiB for each socket.
+    /// The maximum length of a file in these tests (octets): 2 KiB for each socket.
     const LIMIT: usize = 2048 * MAX_SOCKETS;
 
-    /// How much text a plugin has of which few fit into such a file (octets): six times as much
-    /// when it is encoded.
+    /// The length of the text of a plugin of which only few fit into such a file (octets). It grows
+    /// sixfold when it is encoded.
     const LARGE: usize = 200 * 1024;
 
     #[test]

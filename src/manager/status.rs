@@ -1,4 +1,4 @@
-//! A count of what the manager knows, for one line of the log.
+//! The counts of what the manager knows, for one line of the log.
 //!
 //! Pure.
 
@@ -6,23 +6,23 @@ use std::fmt;
 
 use super::Manager;
 
-/// How many sockets and plugins there are.
+/// The numbers of sockets and plugins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// Sockets that exist.
+    /// The sockets that exist.
     pub sockets: usize,
-    /// Plugins that a handler knows.
+    /// The plugins that a handler knows.
     pub registered: usize,
-    /// Registered plugins that do not answer.
+    /// The registered plugins that do not answer.
     pub down: usize,
-    /// Sockets whose last attempt failed.
+    /// The sockets whose last attempt failed.
     pub failed: usize,
-    /// Operations that run.
+    /// The operations that run.
     pub operations: usize,
 }
 
 impl Manager {
-    /// Counts what there is now.
+    /// Returns the current counts.
     pub fn status(&self) -> Status {
         let plugins = self.actual.iter().map(|(_, registered)| registered);
         let down = plugins.filter(|registered| registered.health.down_since.is_some());
@@ -38,7 +38,7 @@ impl Manager {
     }
 }
 
-/// As the log shows it: `sockets=3 registered=2 down=0 failed=1 operations=0`.
+/// Shows the counts for the log: `sockets=3 registered=2 down=0 failed=1 operations=0`.
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {

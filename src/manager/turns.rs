@@ -1,9 +1,9 @@
-//! Whose turn it is to speak to a handler about a plugin name.
+//! Turns: which operation may ask a handler about a plugin name.
 //!
-//! Pure. The handler's contract is kept per plugin name, whatever sockets the plugins of that name
+//! Pure. The handler's contract holds per plugin name, whatever sockets the plugins of that name
 //! have: an operation takes a turn before its first question and keeps it until it ends. A question
 //! that stays open for [`STALLED_AFTER`] holds up no other socket: the next operation in line gets
-//! a turn, too, and the stalled one goes on whenever its answer comes.
+//! a turn, too, and the stalled one continues when its answer arrives.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use crate::time::Time;
 /// The operations that hold or await a turn.
 #[derive(Debug, Default)]
 pub(super) struct Turns {
-    /// By plugin name and type, and of one name in the order in which they came. At most one of a
-    /// name is [`Place::Held`], and none awaits a turn if none is.
+    /// Sorted by plugin name and type, and for each name in the order of arrival. At most one of a
+    /// name is [`Place::Held`]; if none is, none is [`Place::Awaited`].
     waiting: Vec<InLine>,
 }
 
@@ -33,16 +33,16 @@ struct InLine {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// It awaits its turn.
+    /// The operation awaits its turn.
     Awaited,
-    /// It has its turn, and the others wait for it.
+    /// The operation has its turn, and the others wait for it.
     Held,
-    /// It has its turn, and the others do not wait for it any longer.
+    /// The operation has its turn, and the others do not wait for it.
     Stalled,
 }
 
 impl Turns {
-    /// The operation gets in line. True when its turn has come at once.
+    /// Adds the operation to the line. Returns whether it has its turn at once.
     pub(super) fn take(&mut self, plugin: &Arc<Plugin>, attempt: AttemptId) -> bool {
         let line = self.line(plugin);
         let mut others = self.waiting[line.clone()].iter();
@@ -58,7 +58,7 @@ impl Turns {
         is_free
     }
 
-    /// That operation leaves the line. Returns the one whose turn has come because of it.
+    /// Removes the operation from the line. Returns the one that gets its turn because of that.
     pub(super) fn leave(&mut self, plugin: &Plugin, attempt: AttemptId) -> Option<AttemptId> {
         let mut line = self.line(plugin);
         let at = self.find(line.clone(), attempt)?;
@@ -67,8 +67,8 @@ impl Turns {
         (left.place == Place::Held).then(|| self.next(line))?
     }
 
-    /// The others do not wait for that operation any longer. Returns the one whose turn has come
-    /// because of it.
+    /// Lets the others pass an operation whose question is stalled. Returns the one that gets its
+    /// turn because of that.
     fn stall(&mut self, plugin: &Plugin, attempt: AttemptId) -> Option<AttemptId> {
         let line = self.line(plugin);
         let at = self.find(line.clone(), attempt)?;
@@ -79,13 +79,13 @@ impl Turns {
         self.next(line)
     }
 
-    /// Whether the operation may speak to the handler about this plugin's name.
+    /// Returns whether the operation may ask the handler about this plugin's name.
     pub(super) fn holds(&self, plugin: &Plugin, attempt: AttemptId) -> bool {
         let at = self.find(self.line(plugin), attempt);
         at.is_some_and(|at| self.waiting[at].place != Place::Awaited)
     }
 
-    /// Gives the turn to the operation in that line that has awaited it longest.
+    /// Gives the turn to the operation in that line that has awaited it longest, and returns it.
     fn next(&mut self, line: Range<usize>) -> Option<AttemptId> {
         let mut line = self.waiting[line].iter_mut();
         let next = line.find(|it| it.place == Place::Awaited)?;
@@ -97,20 +97,22 @@ impl Turns {
         line.find(|&at| self.waiting[at].attempt == attempt)
     }
 
-    /// Where the line for this plugin's name is, or would be.
+    /// Returns the range of the line for this plugin's name; if it is empty, where to insert into
+    /// it.
     fn line(&self, plugin: &Plugin) -> Range<usize> {
         line(&self.waiting, |it| it.plugin.key().cmp(&plugin.key()))
     }
 }
 
 impl Manager {
-    /// The operation waits for a handler's answer from now on, or not any longer.
+    /// Starts to watch how long a handler takes to answer the operation, or stops if `since` is
+    /// `None`.
     pub(super) fn watch_question(&mut self, attempt: AttemptId, since: Option<Time>) {
         let at = since.map(|since| since + STALLED_AFTER);
         self.deadlines.set(Wake::Stalled(attempt), at);
     }
 
-    /// A handler has not answered the question of that operation for a while.
+    /// Gives a turn to the next operation, because a handler has not answered for a while.
     pub(super) fn question_stalled(&mut self, id: AttemptId) {
         let Some(running) = self.operations.get_mut(id) else {
             return;
