@@ -1,4 +1,4 @@
-//! A call to the plugin, from when it came until it is answered.
+//! A call to the plugin, from its arrival to its end.
 //!
 //! Pure.
 //!
@@ -17,12 +17,12 @@ use crate::grpc::Server;
 use crate::http2::StreamId;
 use crate::time::Time;
 
-/// A call that is not answered, or whose answer goes on.
+/// A call that has not ended.
 #[derive(Debug)]
 pub(super) struct Call {
-    /// The connection it came on.
+    /// The connection of the call.
     pub(super) link: LinkId,
-    /// What it is called there.
+    /// The stream of the call on that connection.
     pub(super) stream: StreamId,
     method: &'static str,
     state: State,
@@ -31,24 +31,24 @@ pub(super) struct Call {
 /// What the call waits for.
 #[derive(Debug)]
 enum State {
-    /// The moment of its answer.
+    /// The time of its answer.
     Delayed {
-        /// When that is.
+        /// The time of the answer.
         due: Time,
-        /// What it will be.
+        /// The answer.
         answer: Answer,
     },
     /// A change of the devices.
     Listening {
-        /// How it is told of them.
+        /// The messages in which the devices are listed.
         listing: Listing,
-        /// Whether it was told how they are now: the caller may not read.
+        /// Whether the current state was sent; it may have to wait for a caller that does not read.
         is_told: bool,
     },
 }
 
 impl Call {
-    /// A call that gets this answer, at that moment.
+    /// Creates a call that gets this answer at that time.
     pub(super) fn new(
         link: LinkId,
         stream: StreamId,
@@ -64,12 +64,12 @@ impl Call {
         }
     }
 
-    /// Whether it came on this connection.
+    /// Returns whether the call belongs to this connection.
     pub(super) fn is_on(&self, link: LinkId) -> bool {
         self.link == link
     }
 
-    /// When there is something to do, if that is known.
+    /// Returns the time of the answer, if it is still to come.
     pub(super) fn due(&self) -> Option<Time> {
         match self.state {
             State::Delayed { due, .. } => Some(due),
@@ -77,14 +77,14 @@ impl Call {
         }
     }
 
-    /// What it was told is not true any more.
+    /// Records that the state that was sent is out of date.
     pub(super) fn devices_changed(&mut self) {
         if let State::Listening { is_told, .. } = &mut self.state {
             *is_told = false;
         }
     }
 
-    /// Says what there is to say by now; answers whether that was all.
+    /// Sends what is due by `now`. Returns whether the call has ended with that.
     pub(super) fn answer(&mut self, server: &mut Server, devices: &Devices, now: Time) -> bool {
         if let State::Delayed { due, answer } = &mut self.state {
             if now < *due {
@@ -116,7 +116,7 @@ impl Call {
         false
     }
 
-    /// What there is to say when nobody waits for the answer any more.
+    /// Returns the news when the caller does not wait for the answer any more.
     pub(super) fn news_of_end(&self) -> News {
         match self.state {
             State::Delayed { .. } => News::GaveUp(self.method),

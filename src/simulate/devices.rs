@@ -1,4 +1,4 @@
-//! The devices of a plugin that has none: two, of which the second breaks and is repaired.
+//! The simulated devices of a plugin: two, of which the second breaks and is repaired.
 //!
 //! Pure.
 
@@ -12,27 +12,27 @@ use crate::proto::v1alpha1::{
 use crate::proto::v1beta1::{Device, ListAndWatchResponse};
 use crate::time::Time;
 
-/// How the devices are.
+/// The state of the devices.
 #[derive(Debug)]
 pub(super) struct Devices {
     /// The time of day at the origin of [`Time`], counted from 1970.
     origin: Duration,
     is_second_healthy: bool,
-    /// Since when they are as they are.
+    /// The time of the last change.
     since: Time,
 }
 
-/// In which messages a stream lists them.
+/// The messages in which a stream lists the devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Listing {
-    /// In those of a device plugin.
+    /// Those of a device plugin.
     Devices,
-    /// In those of a DRA driver.
+    /// Those of a DRA driver.
     Health,
 }
 
 impl Devices {
-    /// Devices that are all well.
+    /// Creates devices that are all healthy.
     pub(super) fn new(origin: Duration, now: Time) -> Self {
         Self {
             origin,
@@ -41,14 +41,14 @@ impl Devices {
         }
     }
 
-    /// Breaks the second device, or repairs it; answers whether it is healthy now.
+    /// Breaks or repairs the second device. Returns whether it is healthy now.
     pub(super) fn toggle(&mut self, now: Time) -> bool {
         self.is_second_healthy = !self.is_second_healthy;
         self.since = now;
         self.is_second_healthy
     }
 
-    /// The message that lists all of them.
+    /// Returns the encoded message that lists all devices.
     pub(super) fn list(&self, listing: Listing) -> Vec<u8> {
         let all = NAMES.into_iter().zip([true, self.is_second_healthy]);
         match listing {
@@ -94,9 +94,9 @@ fn device(name: &str, is_healthy: bool) -> Device {
     }
 }
 
-/// What the devices are called.
+/// The names of the devices.
 pub(super) const NAMES: [&str; 2] = ["device-0", "device-1"];
 
-/// After which time without news a node should know nothing any more: a day, because nothing is
-/// said while nothing changes (seconds).
+/// The time without an update after which a node should treat the health as unknown: a day, because
+/// updates are sent only on changes (seconds).
 const SILENCE: i64 = 24 * 60 * 60;

@@ -1,4 +1,4 @@
-//! What plugins of a type usually are: what they say of themselves, and which methods they serve.
+//! The usual properties of each type of plugin: its name, its versions and its methods.
 //!
 //! Pure.
 
@@ -8,7 +8,7 @@ use crate::proto::pluginregistration::registration;
 use crate::proto::v1alpha1::dra_resource_health;
 use crate::proto::v1beta1::device_plugin;
 
-/// The types of plugins, as far as there is a difference to make.
+/// The types of plugins that the simulation tells apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A CSI driver.
@@ -17,12 +17,12 @@ pub enum Kind {
     Device,
     /// A DRA driver.
     Dra,
-    /// Anything else: it serves nothing but its registration.
+    /// Any other type, which serves only its registration.
     Other,
 }
 
 impl Kind {
-    /// The plugins of the type that is called so.
+    /// Returns the kind of the type with this name.
     pub fn named(name: &str) -> Self {
         match name {
             "CSIPlugin" => Self::Csi,
@@ -32,7 +32,7 @@ impl Kind {
         }
     }
 
-    /// What one of them could be called: a device plugin has the name of its resource.
+    /// Returns a possible plugin name; that of a device plugin is the name of its resource.
     pub fn usual_name(self) -> &'static str {
         match self {
             Self::Csi => "csi.simulated.example",
@@ -42,8 +42,8 @@ impl Kind {
         }
     }
 
-    /// What they usually say they can speak, separated by commas. DRA drivers list the services
-    /// that they serve.
+    /// Returns the versions that such plugins usually report, separated by commas. DRA drivers list
+    /// the services that they serve.
     pub fn usual_versions(self) -> &'static str {
         match self {
             Self::Csi | Self::Other => "1.0.0",
@@ -52,19 +52,19 @@ impl Kind {
         }
     }
 
-    /// Whether they name the socket of their service even where it is that of their registration:
-    /// node-driver-registrar insists on a path, and the library for DRA drivers always says one.
-    /// Kubernetes' own device plugin says none.
+    /// Returns whether such plugins report an endpoint even if it is their registration socket:
+    /// node-driver-registrar insists on a path, and the library for DRA drivers always reports one.
+    /// Kubernetes' own device plugin reports none.
     pub(super) fn names_its_socket(self) -> bool {
         matches!(self, Self::Csi | Self::Dra)
     }
 
-    /// Whether they have devices.
+    /// Returns whether such plugins have devices.
     pub fn has_devices(self) -> bool {
         matches!(self, Self::Device | Self::Dra)
     }
 
-    /// The methods that they serve on one of their sockets.
+    /// Returns the methods that such plugins serve on one of their sockets.
     pub(super) fn methods(self, socket: Socket) -> &'static [&'static str] {
         let all: &'static [&'static str] = match self {
             Self::Csi => &[
@@ -103,8 +103,8 @@ impl Kind {
     }
 }
 
-/// How many of the methods, the first ones, are those of the registration.
+/// The number of registration methods, which stand first in each list.
 const REGISTRATION: usize = 2;
 
-/// The name of a later version, which has the same messages.
+/// The path of the same method in a later version of the service, with the same messages.
 pub(super) const NODE_WATCH_RESOURCES_V1: &str = "/v1.DRAResourceHealth/NodeWatchResources";

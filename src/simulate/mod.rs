@@ -1,8 +1,8 @@
-//! A plugin that is none: what it says of itself, what it answers, and what goes wrong with it.
+//! A simulated plugin: its description, its answers, and its faults.
 //!
-//! Pure. Made of this crate's own server, for trying a node and its handlers without a driver.
-//! Whoever drives it owns the sockets and the clock: connections are named by a [`LinkId`], octets
-//! go in and out at its [`Endpoint`], and what there is to say or do comes out as an [`Output`].
+//! Pure. Built on this crate's own server, to try a node and its handlers without a driver. The
+//! caller owns the sockets and the clock: connections are named by a [`LinkId`], octets are read
+//! and written at an [`Endpoint`], and requests to the caller are returned as an [`Output`].
 //!
 //! ```text
 //!   accept(socket) -> LinkId
@@ -14,8 +14,8 @@
 //!   poll_output() -> Say(News) | Crash          poll_timeout() -> handle_timeout(now)
 //! ```
 //!
-//! Read in this order: [`Profile`] (what may be chosen), [`Kind`] (what depends on the type),
-//! `service` (what is answered), `devices`, `call` (when it is), [`News`].
+//! Read in this order: [`Profile`] (what can be configured), [`Kind`] (what depends on the type),
+//! `service` (the answers), `devices`, `call` (the time of an answer), [`News`].
 
 mod call;
 mod devices;
@@ -38,31 +38,31 @@ use crate::grpc::{Code, Incoming, Server, Status};
 use crate::http2::{Endpoint, StreamId};
 use crate::time::Time;
 
-/// Names a connection to the plugin; never reused.
+/// The number of a connection to the plugin; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkId(u64);
 
-/// One of the plugin's sockets, by what is served there.
+/// A socket of the plugin, by what is served on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Socket {
-    /// The only one: everything.
+    /// The only socket: everything is served on it.
     Common,
-    /// Its registration, and nothing else.
+    /// Only the registration is served on it.
     Registration,
-    /// Its service, and nothing else.
+    /// Only the plugin's own service is served on it.
     Service,
 }
 
-/// What the plugin wants done.
+/// A request of the plugin to its caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// Tell whoever looks on.
+    /// Show the user what has happened.
     Say(News),
-    /// End at once, without a goodbye to anybody.
+    /// Exit at once, without closing connections properly.
     Crash,
 }
 
-/// A plugin, and those who call it.
+/// A plugin, and the connections of its callers.
 #[derive(Debug)]
 pub struct Plugin {
     kind: Kind,
@@ -71,20 +71,20 @@ pub struct Plugin {
     links: Links,
     last_link: LinkId,
     delay: Duration,
-    /// The calls that are not answered, in the order they came.
+    /// The calls that have not ended, in the order of arrival.
     calls: Vec<Call>,
     crash_at: Option<Time>,
-    /// When the devices change next by themselves, and how often they do.
+    /// The time of the next automatic change of the devices, and the interval between changes.
     toggle: Option<(Time, Duration)>,
     outputs: VecDeque<Output>,
 }
 
-/// The connections: so few that looking at each takes no time.
+/// The connections: few enough for a linear search.
 type Links = Vec<(LinkId, Server)>;
 
 impl Plugin {
-    /// The plugin of that profile, which begins to be there. `origin` is the time of day at the
-    /// origin of [`Time`], counted from 1970: some messages carry it.
+    /// Creates a plugin with that profile, which starts now. `origin` is the time of day at the
+    /// origin of [`Time`], counted from 1970, which some messages contain.
     pub fn new(profile: &Profile, origin: Duration, now: Time) -> Self {
         Self {
             kind: profile.kind(),
@@ -100,12 +100,12 @@ impl Plugin {
         }
     }
 
-    /// Whether another connection may be accepted.
+    /// Returns whether another connection may be accepted.
     pub fn has_room(&self) -> bool {
         self.links.len() < config::MAX_CLIENTS
     }
 
-    /// Takes a connection that was just accepted on that socket.
+    /// Adds a connection that was just accepted on that socket.
     pub fn accept(&mut self, socket: Socket, now: Time) -> LinkId {
         self.last_link.0 += 1;
         let methods = self.kind.methods(socket);
@@ -114,26 +114,26 @@ impl Plugin {
         self.last_link
     }
 
-    /// Returns the server's end of a connection, to read into and to write from, before
+    /// Returns the server's end of a connection. After reading into it or writing from it, call
     /// [`advance`](Self::advance).
     pub fn endpoint(&mut self, link: LinkId) -> Option<&mut impl Endpoint> {
         find(&mut self.links, link)
     }
 
-    /// Whether a connection is over. What its [`endpoint`](Self::endpoint) has left to write are
-    /// its last words.
+    /// Returns whether a connection has ended. What its [`endpoint`](Self::endpoint) still has to
+    /// write are the final bytes.
     pub fn is_closed(&self, link: LinkId) -> bool {
         let mut links = self.links.iter();
         !links.any(|(name, server)| *name == link && !server.is_closed())
     }
 
-    /// Forgets a connection that is over.
+    /// Removes a connection that has ended.
     pub fn forget(&mut self, link: LinkId) {
         self.links.retain(|(name, _)| *name != link);
         self.calls.retain(|call| !call.is_on(link));
     }
 
-    /// Breaks a device, or repairs it.
+    /// Breaks or repairs a device.
     pub fn toggle_health(&mut self, now: Time) {
         if !self.kind.has_devices() {
             return self.say(News::NoDevices);
@@ -146,7 +146,7 @@ impl Plugin {
         self.advance(now);
     }
 
-    /// Says goodbye to everybody: what is not answered will not be.
+    /// Ends all calls with an error, and shuts down every connection.
     pub fn stop(&mut self, now: Time) {
         for call in std::mem::take(&mut self.calls) {
             if let Some(server) = find(&mut self.links, call.link) {
@@ -159,7 +159,7 @@ impl Plugin {
         }
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) wants to be called next.
+    /// Returns when to call [`handle_timeout`](Self::handle_timeout) next.
     pub fn poll_timeout(&self) -> Option<Time> {
         let toggle = self.toggle.map(|(at, _)| at);
         let own = [toggle, self.crash_at].into_iter().flatten();
@@ -169,7 +169,7 @@ impl Plugin {
         own.chain(calls).chain(servers).min()
     }
 
-    /// Does what is due; calling it early is harmless.
+    /// Does what is due by `now`. Calling this early is harmless.
     pub fn handle_timeout(&mut self, now: Time) {
         if self.crash_at.take_if(|at| *at <= now).is_some() {
             self.outputs.push_back(Output::Crash);
@@ -186,13 +186,13 @@ impl Plugin {
         }
     }
 
-    /// What is to be done next.
+    /// Removes and returns the next output.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.outputs.pop_front()
     }
 
-    /// Takes the calls that came, and answers those that can be answered: to be called when octets
-    /// were read or written at an [`endpoint`](Self::endpoint).
+    /// Accepts calls that have arrived, and sends the answers that are due. To be called after
+    /// octets were read or written at an [`endpoint`](Self::endpoint).
     pub fn advance(&mut self, now: Time) {
         for at in 0..self.links.len() {
             let link = self.links[at].0;
@@ -220,7 +220,7 @@ impl Plugin {
         });
     }
 
-    /// Nobody waits for an answer any more.
+    /// Removes a call that its caller has ended.
     fn ended(&mut self, link: LinkId, stream: StreamId) {
         let is_it = |call: &Call| call.is_on(link) && call.stream == stream;
         if let Some(at) = self.calls.iter().position(is_it) {
@@ -234,7 +234,7 @@ impl Plugin {
     }
 }
 
-/// The server's end of a connection.
+/// Returns the server's end of a connection.
 fn find(links: &mut Links, link: LinkId) -> Option<&mut Server> {
     let mut links = links.iter_mut();
     let found = links.find(|(name, _)| *name == link);

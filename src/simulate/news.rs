@@ -1,4 +1,4 @@
-//! What happens to the plugin, in words for whoever tries a node with it.
+//! The events of the plugin, as text for the user.
 //!
 //! Pure.
 
@@ -7,39 +7,39 @@ use std::fmt;
 use super::devices::NAMES;
 use crate::escape;
 
-/// Something that happened.
+/// An event of the plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
-    /// It was asked who it is.
+    /// GetInfo was called.
     Asked,
-    /// It was asked who it is, and fails to say it.
+    /// GetInfo was called, and fails.
     FailedToSay {
-        /// How often it did, this time included.
+        /// The number of failures, this one included.
         times: u32,
-        /// How often it will in all.
+        /// The number of failures in total.
         of: u32,
     },
-    /// It was told how its registration ended: well, or why not.
+    /// NotifyRegistrationStatus was called.
     Told {
-        /// That it is registered, or why it was refused.
+        /// Success, or the error with which the plugin was refused.
         result: Result<(), String>,
-        /// Whether it answers that with an error.
+        /// Whether the plugin replies with an error.
         rejects: bool,
     },
     /// Another method was called.
     Called(&'static str),
-    /// A call was not answered in time.
+    /// The caller has ended a call before it was answered.
     GaveUp(&'static str),
-    /// Somebody listens to how its devices are.
+    /// A caller has started to watch the devices.
     Watched,
-    /// Somebody does not listen any more.
+    /// A caller has stopped watching the devices.
     Unwatched,
-    /// Its second device has become healthy or unhealthy.
+    /// The second device has become healthy or unhealthy.
     Changed {
-        /// Whether it is healthy now.
+        /// Whether the device is healthy now.
         is_healthy: bool,
     },
-    /// It was to break a device, and is a plugin without any.
+    /// A device was to break, but the plugin has none.
     NoDevices,
 }
 
@@ -74,7 +74,7 @@ impl fmt::Display for News {
     }
 }
 
-/// A method's path without the slash in front.
+/// Returns the path of a method without the leading slash.
 fn short(method: &str) -> &str {
     method.strip_prefix('/').unwrap_or(method)
 }

@@ -1,4 +1,4 @@
-//! Who the plugin is, where it is, and what goes wrong with it.
+//! The configuration of a plugin: its description, its sockets and its faults.
 //!
 //! Pure.
 
@@ -9,44 +9,44 @@ use super::Socket;
 use super::kind::Kind;
 use crate::proto::pluginregistration::PluginInfo;
 
-/// Everything that may be chosen for a plugin.
+/// The configuration of a plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profile {
-    /// Its type.
+    /// The plugin type.
     pub kind: String,
-    /// Its name.
+    /// The plugin name.
     pub name: String,
-    /// What it says it can speak.
+    /// The versions that it reports.
     pub versions: Vec<String>,
-    /// Where its registration socket is.
+    /// The path of its registration socket.
     pub socket: PathBuf,
-    /// Where its service has a socket of its own; none: it is served on the registration socket.
+    /// The path of the service's own socket; `None` serves it on the registration socket.
     pub endpoint: Option<String>,
-    /// How often one of its devices breaks or is repaired by itself; none: never.
+    /// The interval at which one of its devices breaks or is repaired; `None` means never.
     pub toggle_health: Option<Duration>,
-    /// What goes wrong.
+    /// The faults.
     pub faults: Faults,
 }
 
-/// What goes wrong with a plugin.
+/// The faults of a plugin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
-    /// So many times it fails to say who it is.
+    /// The number of GetInfo calls that fail.
     pub fail_get_info: u32,
-    /// How long it takes to answer anything.
+    /// The delay of every answer.
     pub delay: Duration,
-    /// After which time it ends as if it were killed.
+    /// The time after which it exits as if it were killed.
     pub crash_after: Option<Duration>,
-    /// Whether it answers with an error when it is told how its registration ended.
+    /// Whether it replies to NotifyRegistrationStatus with an error.
     pub reject_notify: bool,
-    /// Whether it leaves its sockets behind when it is asked to end.
+    /// Whether it leaves its sockets behind when it is asked to exit.
     pub stale: bool,
 }
 
 impl Profile {
-    /// What it says of itself.
+    /// Returns its reply to GetInfo.
     pub fn info(&self) -> PluginInfo {
-        // A path that is no text cannot be said: nothing means the same.
+        // A path that is not UTF-8 cannot be reported; an empty endpoint means the same.
         let own = self
             .socket
             .to_str()
@@ -64,8 +64,8 @@ impl Profile {
         }
     }
 
-    /// Where it listens: on its service's socket first, so that this answers when the node hears
-    /// of the other.
+    /// Returns the sockets on which it listens. The service's socket is the first, so that it
+    /// answers by the time the node finds the other.
     pub fn sockets(&self) -> Vec<(PathBuf, Socket)> {
         let service = self.endpoint.as_ref().map(PathBuf::from);
         match service.filter(|service| *service != self.socket) {
@@ -77,7 +77,7 @@ impl Profile {
         }
     }
 
-    /// What plugins of its type are like.
+    /// Returns the kind of its type.
     pub fn kind(&self) -> Kind {
         Kind::named(&self.kind)
     }

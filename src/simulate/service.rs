@@ -1,7 +1,7 @@
-//! What the plugin answers, call by call.
+//! The answers of the plugin to each call.
 //!
-//! Pure. A call comes in decoded as far as gRPC goes: its method and its message. What is answered
-//! goes out, with what there is to say about it; when it goes out is not decided here.
+//! Pure. A call is passed in as its method and its message, without the framing of gRPC. The answer
+//! is returned together with its news; the time at which it is sent is not decided here.
 
 use prost::Message as _;
 
@@ -22,31 +22,31 @@ use crate::proto::v1beta1::{
     device_plugin,
 };
 
-/// What the plugin answers, and what it remembers of having answered.
+/// The service of the plugin, and its count of simulated failures.
 #[derive(Debug)]
 pub(super) struct Service {
     info: PluginInfo,
-    /// How often it was asked who it is and failed to say it.
+    /// The number of GetInfo calls that have failed.
     failed: u32,
-    /// How often it does so.
+    /// The number of GetInfo calls that are to fail.
     fails: u32,
-    /// Whether it fails to be told how its registration ended.
+    /// Whether NotifyRegistrationStatus fails.
     rejects: bool,
 }
 
-/// An answer.
+/// The answer to a call.
 #[derive(Debug, PartialEq)]
 pub(super) enum Answer {
     /// One message, and success.
     Reply(Vec<u8>),
-    /// No message.
+    /// A status without a message.
     Refuse(Status),
-    /// The devices, now and whenever they change.
+    /// The devices, now and after every change.
     List(Listing),
 }
 
 impl Service {
-    /// The service of such a plugin.
+    /// Creates the service of a plugin with that profile.
     pub(super) fn new(profile: &Profile) -> Self {
         Self {
             info: profile.info(),
@@ -56,7 +56,7 @@ impl Service {
         }
     }
 
-    /// Answers a call.
+    /// Returns the answer to a call, and its news.
     pub(super) fn answer(&mut self, method: &'static str, request: &[u8]) -> (News, Answer) {
         match method {
             registration::GET_INFO => self.say_who(),
@@ -69,7 +69,7 @@ impl Service {
         }
     }
 
-    /// Says who it is, or fails to.
+    /// Answers GetInfo, or fails.
     fn say_who(&mut self) -> (News, Answer) {
         if self.failed == self.fails {
             return (News::Asked, Answer::Reply(self.info.encode_to_vec()));
@@ -82,7 +82,7 @@ impl Service {
         (news, refuse(Code::Unavailable, "a simulated failure"))
     }
 
-    /// Learns how its registration ended.
+    /// Answers NotifyRegistrationStatus.
     fn be_told(&self, request: &[u8]) -> (News, Answer) {
         let Ok(status) = RegistrationStatus::decode(request) else {
             let method = registration::NOTIFY_REGISTRATION_STATUS;
@@ -96,13 +96,13 @@ impl Service {
         let answer = if self.rejects {
             refuse(Code::Unknown, "a simulated error")
         } else {
-            Answer::Reply(Vec::new()) // A RegistrationStatusResponse says nothing.
+            Answer::Reply(Vec::new()) // A RegistrationStatusResponse has no fields.
         };
         let rejects = self.rejects;
         (News::Told { result, rejects }, answer)
     }
 
-    /// Does what plugins of its type are there for.
+    /// Answers a method of the plugin's own service.
     fn serve(&self, method: &'static str, request: &[u8]) -> Answer {
         let reply = match method {
             identity::GET_PLUGIN_INFO => self.plugin_info().encode_to_vec(),
@@ -136,7 +136,7 @@ fn node_info() -> NodeGetInfoResponse {
     }
 }
 
-/// The one ability that nearly every driver has.
+/// Returns the one capability that nearly every driver has.
 fn capabilities() -> NodeGetCapabilitiesResponse {
     let stage = Rpc {
         r#type: rpc::Type::StageUnstageVolume.into(),
@@ -149,7 +149,7 @@ fn capabilities() -> NodeGetCapabilitiesResponse {
     }
 }
 
-/// Gives containers devices, for which they need nothing: there are none.
+/// Returns an empty response for each container: the devices need no preparation.
 fn allocate(request: &[u8]) -> Answer {
     let Ok(request) = AllocateRequest::decode(request) else {
         return undecodable();
@@ -164,21 +164,21 @@ fn allocate(request: &[u8]) -> Answer {
     )
 }
 
-/// An answer without a message.
+/// Returns an answer without a message.
 fn refuse(code: Code, words: &str) -> Answer {
     Answer::Refuse(Status::new(code, words))
 }
 
-/// The answer to a message that is none.
+/// Returns the answer to a message that cannot be decoded.
 fn undecodable() -> Answer {
     refuse(Code::Internal, "the message cannot be decoded")
 }
 
-/// What a device plugin wants to be asked: nothing beyond what all are asked.
+/// The options of a device plugin that wants neither of the optional calls.
 const OPTIONS: DevicePluginOptions = DevicePluginOptions {
     pre_start_required: false,
     get_preferred_allocation_available: false,
 };
 
-/// How many volumes of a driver the node may have.
+/// The number of volumes of a driver that the node may have.
 const MAX_VOLUMES: i64 = 16;

@@ -1,4 +1,4 @@
-//! The lives of plugins, written out.
+//! Tests of whole plugin lives.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use crate::proto::v1beta1::{
     PreferredAllocationRequest, PreferredAllocationResponse, device_plugin,
 };
 
-/// A plugin, and one who calls it.
+/// A plugin, and a client that calls it.
 struct Life {
     plugin: Plugin,
     link: LinkId,
@@ -35,7 +35,7 @@ impl Life {
         Self::at(profile, Socket::Common)
     }
 
-    /// The life of a plugin that somebody calls on that socket.
+    /// Starts a plugin whose client is connected to that socket.
     fn at(profile: &Profile, socket: Socket) -> Self {
         let mut plugin = Plugin::new(profile, Duration::from_secs(1_000), Time::ZERO);
         let link = plugin.accept(socket, Time::ZERO);
@@ -91,7 +91,7 @@ impl Life {
         self.exchange();
     }
 
-    /// How the only call that ended did.
+    /// Returns the result of the only call that has ended.
     #[track_caller]
     fn outcome<T: Message + Default>(&mut self) -> Result<T, Status> {
         match &std::mem::take(&mut self.events)[..] {
@@ -104,7 +104,7 @@ impl Life {
         }
     }
 
-    /// How a call at this moment ends.
+    /// Makes a call now and returns its result.
     #[track_caller]
     fn ask<T: Message + Default>(
         &mut self,
@@ -115,7 +115,7 @@ impl Life {
         self.outcome()
     }
 
-    /// The messages that came on streams.
+    /// Returns the messages that were received on streams.
     fn listed<T: Message + Default>(&mut self) -> Vec<T> {
         let messages = std::mem::take(&mut self.events)
             .into_iter()
@@ -126,7 +126,7 @@ impl Life {
         messages.collect()
     }
 
-    /// How the devices are, in the lists of a device plugin that came.
+    /// Returns the state of the devices in each list that a device plugin has sent.
     fn health(&mut self) -> Vec<String> {
         let shown = |list: ListAndWatchResponse| {
             let devices = list.devices.into_iter();
@@ -136,7 +136,7 @@ impl Life {
         self.listed().into_iter().map(shown).collect()
     }
 
-    /// What there is to say.
+    /// Returns the news and the crashes as text.
     fn news(&mut self) -> Vec<String> {
         let outputs = std::iter::from_fn(|| self.plugin.poll_output());
         let shown = outputs.map(|output| match output {
