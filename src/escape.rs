@@ -1,35 +1,35 @@
-//! Text from outside, made safe to show.
+//! Untrusted text, made safe to show.
 //!
-//! Pure. A plugin chooses its own name, versions and error messages, and anybody who may write to
-//! the directory chooses file names: none of it may move a cursor, colour a terminal, forge a
-//! second log line or hide what follows.
+//! Pure. A plugin chooses its own name, versions and error messages, and every process that may
+//! write to the directory chooses file names: none of them may move a cursor, colour a terminal,
+//! forge a second log line or hide what follows.
 
 use std::fmt::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-/// Shows text from outside with everything but visible characters and plain spaces escaped, and a
-/// length limit.
+/// Untrusted text that is shown with everything but visible characters and plain spaces escaped,
+/// and with a length limit.
 ///
-/// What is not printable appears as Rust would write it in a string literal (`\n`, `\u{1b}`); bytes
-/// that are no UTF-8 appear as `\xNN`; a backslash is doubled, so that the output is unambiguous.
+/// Characters that are not printable appear as in a Rust string literal (`\n`, `\u{1b}`); bytes
+/// that are not UTF-8 appear as `\xNN`; a backslash is doubled, so that the output is unambiguous.
 #[derive(Clone, Copy)]
 pub struct Escaped<'a> {
     bytes: &'a [u8],
     limit: usize,
 }
 
-/// Shows `text` escaped.
+/// Escapes `text` when it is shown.
 pub fn text(text: &str) -> Escaped<'_> {
     bytes(text.as_bytes())
 }
 
-/// Shows `path` escaped.
+/// Escapes `path` when it is shown.
 pub fn path(path: &Path) -> Escaped<'_> {
     bytes(path.as_os_str().as_bytes())
 }
 
-/// Shows `bytes`, which should be UTF-8 but need not be, escaped.
+/// Escapes `bytes`, which should be UTF-8 but need not be, when they are shown.
 pub fn bytes(bytes: &[u8]) -> Escaped<'_> {
     Escaped {
         bytes,
@@ -38,7 +38,7 @@ pub fn bytes(bytes: &[u8]) -> Escaped<'_> {
 }
 
 impl Escaped<'_> {
-    /// Shows at most `limit` bytes of the text and then how many more there are.
+    /// Limits what is shown to `limit` bytes of the text, followed by the number of bytes left out.
     #[must_use]
     pub const fn at_most(self, limit: usize) -> Self {
         Self { limit, ..self }
@@ -51,7 +51,7 @@ impl fmt::Display for Escaped<'_> {
     }
 }
 
-/// In quotes, of which none is in the text as it is.
+/// Shows the text in quotes, with quotes inside it escaped, too.
 impl fmt::Debug for Escaped<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_char('"')?;
@@ -75,8 +75,8 @@ impl Escaped<'_> {
     }
 }
 
-/// `bytes` as text if nothing in them is ever escaped, as in nearly every name: it is shown in one
-/// piece.
+/// Returns `bytes` as text if none of them ever needs an escape, as in nearly every name: they are
+/// written in one piece.
 fn plain(bytes: &[u8]) -> Option<&str> {
     let mut rest = bytes;
     while let Some((eight, behind)) = rest.split_first_chunk() {
@@ -90,8 +90,9 @@ fn plain(bytes: &[u8]) -> Option<&str> {
     std::str::from_utf8(bytes).ok()
 }
 
-/// Whether none of eight bytes is ever escaped, asked of all at once: the highest bit of each
-/// answers for it. Without that bit, no byte's sum reaches into the next byte.
+/// Returns whether none of eight bytes ever needs an escape, computed for all of them at once: the
+/// highest bit of each byte holds its result. The additions run on the low seven bits, so no sum
+/// carries into the next byte.
 fn are_plain(bytes: [u8; 8]) -> bool {
     const EACH: u64 = u64::from_ne_bytes([1; 8]);
     const HIGHEST: u64 = 0x80 * EACH;
@@ -103,7 +104,7 @@ fn are_plain(bytes: [u8; 8]) -> bool {
     is_plain & HIGHEST == HIGHEST
 }
 
-/// Shows what is not plain character by character.
+/// Shows text that is not plain, escaping where needed.
 fn show_any(
     bytes: &[u8],
     f: &mut fmt::Formatter<'_>,
@@ -118,7 +119,7 @@ fn show_any(
     Ok(())
 }
 
-/// Shows what needs no escape in one piece.
+/// Shows valid UTF-8; each part that needs no escape is written in one piece.
 fn show_valid(
     mut text: &str,
     f: &mut fmt::Formatter<'_>,
@@ -135,7 +136,7 @@ fn show_valid(
     f.write_str(text)
 }
 
-/// Where to cut `bytes` so that at most `limit` are shown and no character is cut in two.
+/// Returns where to cut `bytes` so that at most `limit` are shown and no character is split.
 fn cut(bytes: &[u8], limit: usize) -> usize {
     if bytes.len() <= limit {
         return bytes.len();
@@ -147,7 +148,7 @@ fn cut(bytes: &[u8], limit: usize) -> usize {
         .unwrap_or(limit)
 }
 
-/// Whether a terminal, a log reader or a human could be misled by the character as it is.
+/// Returns whether the unescaped character could mislead a terminal, a log reader or a human.
 fn needs_escape(c: char) -> bool {
     let is_format_or_bidi = matches!(c,
         '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
@@ -155,8 +156,8 @@ fn needs_escape(c: char) -> bool {
     c == '\\' || c.is_control() || is_format_or_bidi
 }
 
-/// How much of one text is shown: enough for any honest name or message, too little to fill a log
-/// (bytes).
+/// The maximum length of one text that is shown: enough for any honest name or message, too little
+/// to fill a log (bytes).
 const MAX_SHOWN: usize = 1024;
 
 #[cfg(test)]

@@ -1,18 +1,18 @@
-//! A list that mostly has one item, and needs no memory of its own for that.
+//! A list that mostly has one item, for which it allocates no memory.
 //!
-//! Pure. Nearly every connection serves one call after the other, so that one call, one stream and
-//! one event are all that there is at a time.
+//! Pure. Nearly every connection serves one call after the other, so at any time it mostly has one
+//! call, one stream and one event.
 
-/// The list.
+/// A list that stores its first item inline.
 #[derive(Debug)]
 pub(crate) struct Few<T> {
-    /// The first item, without which there are no others.
+    /// The first item; if it is `None`, `others` is empty.
     first: Option<T>,
     others: Vec<T>,
 }
 
 impl<T> Few<T> {
-    /// An empty list.
+    /// Creates an empty list.
     pub(crate) const fn new() -> Self {
         Self {
             first: None,
@@ -20,32 +20,32 @@ impl<T> Few<T> {
         }
     }
 
-    /// How many items there are.
+    /// Returns the number of items.
     pub(crate) fn len(&self) -> usize {
         usize::from(self.first.is_some()) + self.others.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether the list is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.first.is_none()
     }
 
-    /// The items.
+    /// Returns an iterator over the items.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.first.iter().chain(&self.others)
     }
 
-    /// The items, to be changed.
+    /// Returns an iterator that allows modifying each item.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.first.iter_mut().chain(&mut self.others)
     }
 
-    /// Where the first item is that meets the condition.
+    /// Returns the index of the first item that meets the condition.
     pub(crate) fn position(&self, is_met: impl FnMut(&T) -> bool) -> Option<usize> {
         self.iter().position(is_met)
     }
 
-    /// The item at `index`.
+    /// Returns the item at `index`.
     pub(crate) fn get_mut(&mut self, index: usize) -> Option<&mut T> {
         match index.checked_sub(1) {
             None => self.first.as_mut(),
@@ -62,7 +62,7 @@ impl<T> Few<T> {
         }
     }
 
-    /// Takes out the item at `index`; those behind it move up.
+    /// Removes and returns the item at `index`; the items after it move up.
     pub(crate) fn remove(&mut self, index: usize) -> Option<T> {
         let Some(index) = index.checked_sub(1) else {
             let first = self.first.take();
@@ -74,7 +74,7 @@ impl<T> Few<T> {
         (index < self.others.len()).then(|| self.others.remove(index))
     }
 
-    /// Octets of memory held, beyond the value itself.
+    /// Returns the octets of memory allocated beyond the value itself.
     pub(crate) fn mem_used(&self) -> usize {
         self.others.capacity() * size_of::<T>()
     }

@@ -1,9 +1,9 @@
-//! The plugin manager of a Kubernetes node, on its own.
+//! The plugin manager of a Kubernetes node, as a crate of its own.
 //!
-//! CSI, device and DRA plugins announce themselves by a unix socket in a directory that the node
-//! agent watches. This crate finds those sockets, asks each plugin over gRPC who it is, has a
-//! handler validate and register it, tells the plugin the outcome, and deregisters it when its
-//! socket goes: what kubelet's plugin manager does inside kubelet.
+//! CSI, device and DRA plugins announce themselves by a Unix socket in a directory that the node
+//! agent watches. This crate finds those sockets, calls GetInfo on each plugin over gRPC, has a
+//! handler validate and register the plugin, notifies the plugin of the outcome, and deregisters
+//! the plugin when its socket is removed: what kubelet's plugin manager does inside kubelet.
 //!
 //! ```text
 //! inotify -> daemon -> watch -> Found, Lost -> manager: desired -> reconcile -> operation
@@ -15,20 +15,20 @@
 //!
 //! # Layers
 //!
-//! Everything but [`daemon`] and [`cli`] is pure: bytes, moments ([`time::Time`]) and events come
-//! in as arguments, and what is to be done goes out as values. So a test can run thousands of
+//! Everything but [`daemon`] and [`cli`] is pure: bytes, times ([`time::Time`]) and events are
+//! passed in as arguments, and requests are returned as values. So a test can run thousands of
 //! plugin lives in a second, and replay any of them from a seed. `daemon` is the shell: the one
-//! place that names a descriptor, the file system or the clock.
+//! layer that uses descriptors, the file system and the clock.
 //!
-//! A layer knows only those below it: `cli`, `daemon`, `manager`, `grpc`, `http2`, `hpack`; beside
-//! them `manager` knows `watch` and `handler`, and `daemon` also knows `simulate`, a plugin to try
-//! all this with. The modules below stand in reading order, from the innermost outward.
+//! A layer uses only those below it: `cli`, `daemon`, `manager`, `grpc`, `http2`, `hpack`. In
+//! addition, `manager` uses `watch` and `handler`, and `daemon` uses `simulate`, a plugin to try
+//! the daemon with. The modules below are declared in reading order, from the innermost outward.
 //!
 //! # Embedding
 //!
-//! [`daemon::PluginManager`] is a part of somebody's loop, whatever that loop is: one descriptor to
-//! wait for, one deadline, and a turn when either comes. It starts no thread, installs no signal
-//! handler and never blocks.
+//! [`daemon::PluginManager`] is driven by the caller's event loop, whatever that loop is: it has
+//! one descriptor to wait for, one deadline, and a turn to call when either is ready. It starts no
+//! thread, installs no signal handler and never blocks.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -51,22 +51,22 @@
 //! # }
 //! ```
 //!
-//! - Which plugins are accepted, and what becomes of them, is up to a [`handler::PluginHandler`] of
-//!   one's own in the place of the [`handler::AcceptHandler`]. A handler that cannot answer at once
-//!   leaves its question open and has it answered by [`daemon::PluginManager::answer`].
-//! - What is registered stands in [`daemon::PluginManager::manager`].
-//! - To end, call [`daemon::PluginManager::stop`] and go on until
-//!   [`daemon::PluginManager::is_stopped`]; then [`daemon::PluginManager::save`] brings the
-//!   state file up to date, if there is one.
+//! - A [`handler::PluginHandler`] of your own, instead of [`handler::AcceptHandler`], decides which
+//!   plugins are accepted and sets them up. A handler that cannot answer at once leaves its
+//!   question open, and the caller answers it later with [`daemon::PluginManager::answer`].
+//! - [`daemon::PluginManager::manager`] returns the core, which lists the registered plugins.
+//! - To stop, call [`daemon::PluginManager::stop`] and continue until
+//!   [`daemon::PluginManager::is_stopped`]; then [`daemon::PluginManager::save`] writes the state
+//!   file, if there is one.
 //!
-//! The examples `poll-loop` and `in-tokio` in `tests/examples/` are whole programs.
+//! The examples `poll-loop` and `in-tokio` in `tests/examples/` are complete programs.
 //!
-//! [`http2`] and [`grpc`] can also be used for themselves, as a client and as a server; each says
-//! how it is driven.
+//! [`http2`] and [`grpc`] can also be used on their own, as a client and as a server; the
+//! documentation of each describes how to drive it.
 //!
 //! # Changing it
 //!
-//! [`guide`] explains the words, the contract with plugins, the decisions, the style and the tests.
+//! [`guide`] explains the terms, the contract with plugins, the decisions, the style and the tests.
 //!
 //! # What is deliberately absent
 //!

@@ -19,8 +19,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs the daemon. From here on, standard error is written by the logger alone, which never waits
-/// for its reader.
+/// Runs the daemon. From here on, only the logger writes to standard error, and it never waits for
+/// the reader.
 fn run(options: &run::Options) -> ExitCode {
     let Some(log) = logging::start(options.verbosity) else {
         return complain(&"cannot log", ExitCode::FAILURE);
@@ -33,13 +33,13 @@ fn run(options: &run::Options) -> ExitCode {
     result.map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS)
 }
 
-/// Works until a signal ends it.
+/// Runs the daemon until a signal ends it.
 fn serve(config: &DaemonConfig, log: &'static Logger) -> Result<(), Box<dyn Error>> {
     Daemon::new(config)?.with_log(log).run()?;
     Ok(())
 }
 
-/// What to end with after work that may have failed.
+/// Returns the exit code of work that may have failed, after printing its error.
 fn ended(result: Result<ExitCode, Box<dyn Error>>) -> ExitCode {
     result.unwrap_or_else(|error| complain(&error, ExitCode::FAILURE))
 }
@@ -50,7 +50,7 @@ fn print(text: &str) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Prints an error in one line. A closed standard error changes nothing.
+/// Prints an error in one line and returns `code`, even if standard error is closed.
 fn complain(error: &dyn fmt::Display, code: ExitCode) -> ExitCode {
     let _ = writeln!(io::stderr(), "plugind: {error}");
     code

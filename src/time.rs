@@ -1,16 +1,16 @@
-//! Moments in time, for a core that has no clock.
+//! Points in time, for a core without a clock.
 //!
-//! Pure. The daemon reads the monotonic clock and passes what it read; a test or a simulator passes
-//! whatever it likes. Nothing here can be compared with the time of day.
+//! Pure. The daemon reads the monotonic clock and passes the result; a test or a simulator passes
+//! any value. A [`Time`] cannot be compared with the time of day.
 
 use std::fmt;
 use std::ops::{Add, AddAssign};
 use std::time::Duration;
 
-/// A moment: the time since an origin that the caller chose (the daemon: its own start).
+/// A point in time: the time since an origin that the caller chose (the daemon: its own start).
 ///
-/// Counted in nanoseconds, which is enough for 584 years: moments are compared more often than
-/// anything else is done with them.
+/// Counted in nanoseconds, which is enough for 584 years and makes comparisons, the most frequent
+/// operation, cheap.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(u64);
 
@@ -18,22 +18,22 @@ impl Time {
     /// The origin itself.
     pub const ZERO: Self = Self(0);
 
-    /// The moment `elapsed` after the origin.
+    /// Returns the time `elapsed` after the origin.
     pub const fn after_origin(elapsed: Duration) -> Self {
         Self(nanos(elapsed))
     }
 
-    /// The moment that many milliseconds after the origin.
+    /// Returns the time that many milliseconds after the origin.
     pub const fn from_millis(millis: u64) -> Self {
         Self::after_origin(Duration::from_millis(millis))
     }
 
-    /// How long after the origin this is.
+    /// Returns the time since the origin.
     pub const fn since_origin(self) -> Duration {
         Duration::from_nanos(self.0)
     }
 
-    /// How long after `earlier` this is; zero when it is not after it.
+    /// Returns the time since `earlier`, or zero if `earlier` is later.
     pub const fn saturating_since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
@@ -42,7 +42,7 @@ impl Time {
 impl Add<Duration> for Time {
     type Output = Self;
 
-    /// Saturates: a moment too far away to be represented never comes.
+    /// Adds a duration and saturates: a time too far away to be represented never comes.
     fn add(self, after: Duration) -> Self {
         Self(self.0.saturating_add(nanos(after)))
     }
@@ -60,7 +60,7 @@ impl fmt::Debug for Time {
     }
 }
 
-/// So many nanoseconds, or as many as can be counted.
+/// Returns the duration in nanoseconds, saturating.
 const fn nanos(duration: Duration) -> u64 {
     let whole = duration.as_secs().saturating_mul(NANOS_PER_SECOND);
     whole.saturating_add(duration.subsec_nanos() as u64)
