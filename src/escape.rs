@@ -19,17 +19,17 @@ pub struct Escaped<'a> {
     limit: usize,
 }
 
-/// Escapes `text` when it is shown.
+/// Wraps `text` so that it is shown escaped.
 pub fn text(text: &str) -> Escaped<'_> {
     bytes(text.as_bytes())
 }
 
-/// Escapes `path` when it is shown.
+/// Wraps `path` so that it is shown escaped.
 pub fn path(path: &Path) -> Escaped<'_> {
     bytes(path.as_os_str().as_bytes())
 }
 
-/// Escapes `bytes`, which should be UTF-8 but need not be, when they are shown.
+/// Wraps `bytes`, which should be UTF-8 but need not be, so that they are shown escaped.
 pub fn bytes(bytes: &[u8]) -> Escaped<'_> {
     Escaped {
         bytes,

@@ -4,12 +4,14 @@
 //! them, its key, and is dialled and registered through that path alone. The other paths are its
 //! aliases, which are neither dialled nor reported to handlers.
 //!
-//! - Until something has come of a socket, a better path becomes its key, once: the socket itself
-//!   is better than a symbolic link to it, and a path with fewer components than a longer one.
-//! - When the key is removed, the best alias becomes the key if the socket was seen at two paths
-//!   for less than [`RENAME_TIME`]: it was renamed. After that time, a plugin that is registered,
-//!   or is being registered, keeps its key: handlers, programs and the state file know the plugin
-//!   by it. From then on the key is only a name, and the best alias is dialled instead.
+//! - Until the first attempt on a socket fails or is committed, a better path becomes its key,
+//!   once: the socket itself is better than a symbolic link to it, and a path with fewer components
+//!   than a longer one.
+//! - When the key is removed, the best alias becomes the key: the socket was renamed. However, a
+//!   plugin that is registered or being registered, and is up, keeps its key if another path has
+//!   led to the socket for [`RENAME_TIME`] or longer: handlers, programs and the state file know
+//!   the plugin by its key. From then on the key is only a name, and the best alias is dialled
+//!   instead.
 //! - When a new socket takes the key, the plugin of the first one is deregistered, as without
 //!   aliases. The first socket is then found again under its best alias and waits for its backoff,
 //!   so that the plugin that was restarted goes first.
@@ -352,8 +354,8 @@ impl Manager {
         Some(key)
     }
 
-    /// Returns whether nothing has come of a socket yet, and its key is the one that it was found
-    /// under.
+    /// Returns whether a socket may get another key: no attempt on it has failed or is committed
+    /// yet, and its key is the path under which it was found.
     fn may_rename(&self, key: &Path, identity: Identity) -> bool {
         let names = self.aliases.names.get(&identity);
         let socket = self.desired.get(key);

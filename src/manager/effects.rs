@@ -41,8 +41,7 @@ impl Effects {
         self.owed.values()
     }
 
-    /// Returns a number that changes whenever a plugin is added to or removed from
-    /// [`Effects::owed`].
+    /// Returns a number that changes whenever the plugins that are owed change.
     pub(super) fn owed_revision(&self) -> u64 {
         self.owed_revision
     }

@@ -481,7 +481,7 @@ impl Manager {
 }
 
 impl Question {
-    /// Returns the refusal that a handler's no means. Plugins are never told of a failed
+    /// Returns the refusal for a handler's rejection. Plugins are not notified of a failed
     /// deregistration.
     fn refusal(self, reason: Reason) -> Refusal {
         match self {

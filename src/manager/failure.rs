@@ -83,7 +83,7 @@ impl Failure {
     }
 
     /// Returns whether retrying soon is pointless once the plugin has had [`FIRST_MINUTE`]: the
-    /// plugin works, but its description is not acceptable. Only another socket, other handlers or
+    /// plugin answers, but its answer is not acceptable. Only another socket, other handlers or
     /// another configuration can change that.
     pub fn is_terminal(&self) -> bool {
         match self {
@@ -141,7 +141,7 @@ impl Refusal {
         !matches!(self, Self::Registration(_) | Self::EndpointTaken { .. })
     }
 
-    /// Returns whether the plugin is notified.
+    /// Returns whether the plugin is notified of the refusal.
     pub fn is_told(&self) -> bool {
         !matches!(self, Self::Ignored(_))
     }

@@ -111,8 +111,8 @@ pub(super) enum Shape {
     Call,
     /// Any number of replies.
     Stream,
-    /// That the connection is established or lost; `is_told` once the handler was told of the
-    /// former.
+    /// That the connection is established, and that it is lost. `is_told` once the handler was told
+    /// of the first.
     Connection { is_told: bool },
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Pure. A plugin that is killed leaves its socket behind, so its directory does not show that it
 //! has gone. Once the plugin is registered, the connection on which it was notified becomes its
-//! guard: the daemon watches the peer process or, if the system cannot do that, keeps the
+//! guard: the daemon watches the peer process or, if the system cannot do that, holds the
 //! connection open. When the guard is lost, the plugin is asked for its description once more. If
 //! it answers, only the guard has gone. If it does not, the plugin is down: it is asked again with
 //! backoff until it answers or its socket is removed.
@@ -16,8 +16,8 @@
 //!      +----------------------------------------------+
 //! ```
 //!
-//! The end of a kept connection means nothing if the server closes idle connections: after the
-//! second time, the plugin is asked every [`IDLE_CHECK_INTERVAL`] at most.
+//! The end of a connection that is held open means nothing if the server closes idle connections:
+//! after the second time, the plugin is asked every [`IDLE_CHECK_INTERVAL`] at most.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -43,13 +43,13 @@ pub struct Health {
     pub(super) process: Option<Process>,
     /// The pause before the next check.
     checks: Backoff,
-    /// The number of kept connections that have ended although it was up.
+    /// The number of held connections that have ended although it was up.
     idle_ends: u8,
     /// Whether it is to be deregistered although its socket exists.
     pub(super) is_condemned: bool,
 }
 
-/// The number of ends of kept connections after which a server is taken to close idle connections.
+/// The number of ends of held connections after which a server is taken to close idle connections.
 const IDLE_ENDS: u8 = 2;
 
 /// The means by which the daemon watches a plugin.
@@ -131,8 +131,8 @@ impl Manager {
         }
     }
 
-    /// Drops the guard of a plugin that has left the actual state, unless its process should end
-    /// now.
+    /// Drops the guard of a plugin that has left the actual state, unless its process is expected
+    /// to end now.
     pub(super) fn unguard(&mut self, left: &Registered, now: Time) {
         let (path, health) = (&left.plugin.socket, &left.health);
         self.deadlines.set(Wake::Check(path.clone()), None);

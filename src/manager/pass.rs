@@ -157,7 +157,7 @@ impl Manager {
         );
     }
 
-    /// Notifies the handler that the plugin was told of its registration.
+    /// Reports to the handler that the plugin was notified of its registration.
     fn announce_registered(&mut self, plugin: &Arc<Plugin>, now: Time) {
         if let Some(handler) = self.handlers.find(&plugin.kind) {
             self.with_handler(handler, None, now, |handler, context| {
@@ -166,7 +166,7 @@ impl Manager {
         }
     }
 
-    /// Notifies the handler which plugin of a name to use now, unless that plugin has gone, too.
+    /// Reports to the handler which plugin of a name to use now, unless that plugin has gone, too.
     fn announce(&mut self, promoted: Option<Arc<Plugin>>, now: Time) {
         let Some(plugin) = promoted else { return };
         let current = self.instances.current(&plugin.kind, &plugin.name);
@@ -184,8 +184,8 @@ impl Manager {
         }
     }
 
-    /// Records the outcome of an operation, and touches its socket unless the plugin was
-    /// registered.
+    /// Records the outcome of an operation, and touches its socket, unless the plugin was
+    /// registered and the socket still exists.
     pub(super) fn ended(&mut self, attempt: Attempt, outcome: Outcome, now: Time) {
         let mut is_settled = false;
         match outcome {

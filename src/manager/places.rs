@@ -110,7 +110,7 @@ impl Places {
         self.tidy_rounds();
     }
 
-    /// Forgets the rounds once the line is empty.
+    /// Clears the rounds once the line is empty, so that all directories start equal.
     fn tidy_rounds(&mut self) {
         let is_any = !self.rounds.is_empty() || !self.renewed_rounds.is_empty();
         if is_any && self.line.is_empty() {
@@ -141,7 +141,7 @@ impl Places {
         self.held.values().min().map(|since| *since + BRISK_TIME)
     }
 
-    /// Takes the place of every operation that has had one for long enough.
+    /// Releases every place that an operation has held for long enough.
     fn release_slow(&mut self, now: Time) {
         self.held.retain(|_, since| now < *since + BRISK_TIME);
     }
@@ -162,7 +162,8 @@ impl Places {
     }
 }
 
-/// Returns the part of a path before its last component: bytes are compared faster than components.
+/// Returns the part of a path before its last component, as bytes, which are compared faster than
+/// components.
 fn directory_of(path: &Path) -> &[u8] {
     let path = path.as_os_str().as_bytes();
     let name = path.rsplit(|byte| *byte == b'/').next();
@@ -179,7 +180,7 @@ impl Manager {
         self.deadlines.set_kept_or_earlier(Wake::Line, kept, at);
     }
 
-    /// Releases the places that operations have held for long enough.
+    /// Releases the places that are due, and schedules the next release.
     pub(super) fn line_waited(&mut self, now: Time) {
         self.places.deadline = Kept::default();
         self.places.release_slow(now);
@@ -195,7 +196,7 @@ mod tests {
         Path::new(name).into()
     }
 
-    /// Returns a limiter of which so many places are held.
+    /// Returns places of which so many are held.
     fn held(count: usize) -> Places {
         let mut places = Places::default();
         for n in 0..count {

@@ -8,7 +8,7 @@ use crate::proto::pluginregistration::registration;
 use crate::proto::v1alpha1::dra_resource_health;
 use crate::proto::v1beta1::device_plugin;
 
-/// The types of plugins that the simulation tells apart.
+/// The types of plugins that the simulation distinguishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A CSI driver.

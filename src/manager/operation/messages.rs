@@ -53,7 +53,7 @@ pub enum Command {
     TakeTurn(Arc<Plugin>),
     /// Ask the plugin's handler.
     Ask(Question, Arc<Plugin>),
-    /// Tell the plugin's handler that its answer is not needed any more.
+    /// Abandon the question to the plugin's handler.
     Abandon(Arc<Plugin>),
     /// Add the plugin to the actual state.
     EnterActual(Arc<Plugin>),
@@ -87,7 +87,7 @@ pub enum Outcome {
     EndpointFailed(Arc<Plugin>, CallFailure),
     /// The registered plugin answers.
     Alive(Arc<Plugin>),
-    /// The socket of the registered plugin belongs to another plugin now.
+    /// The plugin behind the socket answers with another description than the registered one.
     Changed(Arc<Plugin>),
     /// The plugin is not registered, or a registered plugin does not answer. Retried after the
     /// backoff.

@@ -357,9 +357,9 @@ impl Operation {
         }
     }
 
-    /// Returns whether the operation holds one of the places in this state, because it calls a
-    /// plugin that is expected to answer. Waiting for a handler or notifying a plugin needs no
-    /// place.
+    /// Returns whether the operation takes one of the places when it enters this state, because it
+    /// calls a plugin that is expected to answer. Waiting for a handler or notifying a plugin needs
+    /// no place.
     pub fn holds_place(&self) -> bool {
         matches!(self.state, State::Dialing(..) | State::AskingInfo(_))
     }

@@ -359,7 +359,7 @@ fn log_refused(socket: &Path, error: &DialError, ladder: Ladder, now: Time) {
 }
 
 /// The pause between two dials from which a socket without a listener is worth a log line: the
-/// socket has been dialled for as long before.
+/// pauses before it add up to about as much.
 const DEAD_SOCKET_PAUSE: Duration = Duration::from_millis(500);
 
 fn no_answer() -> Reason {
