@@ -427,7 +427,7 @@ impl Manager {
         health.is_some_and(|it| it.down_since.is_none() && !it.is_condemned)
     }
 
-    /// Accepts the answer to a question that was pending, unless its operation does not wait any
+    /// Accepts the answer to a pending question, or drops it if the operation does not wait any
     /// more.
     pub(super) fn answered(&mut self, ticket: Ticket, result: Result<(), Reason>) {
         let asker = self.tickets.remove(&ticket);

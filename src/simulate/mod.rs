@@ -1,8 +1,8 @@
 //! A simulated plugin: its description, its answers, and its faults.
 //!
 //! Pure. Built on this crate's own server, to try a node and its handlers without a driver. The
-//! caller owns the sockets and the clock: connections are named by a [`LinkId`], octets are read
-//! and written at an [`Endpoint`], and requests to the caller are returned as an [`Output`].
+//! shell owns the sockets and the clock: connections are named by a [`LinkId`], octets are read and
+//! written at an [`Endpoint`], and requests to the shell are returned as an [`Output`].
 //!
 //! ```text
 //!   accept(socket) -> LinkId
@@ -53,7 +53,7 @@ pub enum Socket {
     Service,
 }
 
-/// A request of the plugin to its caller.
+/// A request of the plugin to the shell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     /// Show the user what has happened.

@@ -107,7 +107,7 @@ enum State {
 /// The dial budget of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Ladder {
-    /// The time at which dialling ends, whatever it is doing.
+    /// The time at which a dial is given up; no pause extends beyond it.
     give_up: Time,
     /// The pause before the next dial.
     pause: Duration,
