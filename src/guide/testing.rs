@@ -71,5 +71,5 @@
 //!
 //! A test that the machine cannot run calls `skip` of `tests/support/skip.rs` with the reason and
 //! returns. With `CI=true`, a skipped test is a failure on machines that allow user namespaces,
-//! unless the reason is a program that is not installed, a device that cannot be opened or a file
-//! that is not in the package.
+//! unless the reason is a program that is not installed, a device that cannot be opened, a limit of
+//! open files that is too low or a file that is not in the package.

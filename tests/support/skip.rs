@@ -10,8 +10,8 @@ use std::{env, thread};
 /// Reports that the running test is skipped for this reason; the test returns then.
 ///
 /// `make test` counts what is skipped in its last line. A reason that ends with "is not installed",
-/// "cannot be opened" or "is not in this copy of the source" is accepted everywhere; any other one
-/// fails in CI on a machine that allows user namespaces.
+/// "cannot be opened", "this process may have" or "is not in this copy of the source" is accepted
+/// everywhere; any other one fails in CI on a machine that allows user namespaces.
 pub(crate) fn skip(reason: &str) {
     let test = thread::current();
     let test = test.name().unwrap_or("a test");
