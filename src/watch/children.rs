@@ -1,8 +1,8 @@
-//! What has a name in a directory.
+//! The known entries of one directory, sorted by name.
 //!
-//! Pure. A directory may hold ten thousand sockets, and as a rule holds a few that are there for
-//! days: they are kept side by side in the order of their names, in runs that are short enough to
-//! make room in. A name stands nowhere but in its child's path.
+//! Pure. A directory may hold ten thousand sockets, but usually holds a few that stay for days: the
+//! entries are stored contiguously in sorted runs that are short enough for a cheap insertion. A
+//! name is stored only as the end of its child's path.
 
 use std::cmp::Ordering;
 use std::ffi::OsStr;
@@ -12,36 +12,36 @@ use std::sync::Arc;
 
 use super::Identity;
 
-/// What has a name in a directory.
+/// A known entry of a directory.
 #[derive(Debug)]
 pub(super) enum Child {
     /// A plugin socket.
     Socket {
-        /// Its path, shared with everybody who was told of it.
+        /// Its path, shared with all consumers of the reports.
         path: Arc<Path>,
         identity: Identity,
-        /// Whether the listing that is under way, or the last one, holds it.
+        /// Whether the current listing, or the last one, holds it.
         is_listed: bool,
     },
-    /// A sub directory.
+    /// A subdirectory.
     Directory {
         /// Its path.
         path: Arc<Path>,
-        /// As for a socket.
+        /// As in [`Child::Socket`].
         is_listed: bool,
     },
 }
 
-/// All that has a name in one directory, in the order of the names.
+/// All known entries of one directory, sorted by name.
 #[derive(Debug)]
 pub(super) struct Children {
-    /// Where the name begins in each path.
+    /// The offset of the name in each path.
     name_at: usize,
-    /// None is empty, and none longer than [`MAX_RUN`].
+    /// The sorted runs: none is empty, and none is longer than [`MAX_RUN`].
     runs: Vec<Vec<Child>>,
 }
 
-/// In which run a child is or would be, and where in it.
+/// The index of a run, and the index of a child in it: where a child is or would be inserted.
 type Place = (usize, usize);
 
 impl Child {
@@ -59,7 +59,7 @@ impl Child {
         }
     }
 
-    /// Returns whether the listing that is under way, or the last one, holds it.
+    /// Returns whether the current listing of the directory, or the last one, holds the child.
     pub(super) fn is_listed(&self) -> bool {
         match self {
             Self::Socket { is_listed, .. } | Self::Directory { is_listed, .. } => *is_listed,
@@ -76,7 +76,7 @@ impl Child {
 }
 
 impl Children {
-    /// None yet, in that directory.
+    /// Returns an empty collection for the children of `dir`.
     pub(super) fn of(dir: &Path) -> Self {
         Self {
             name_at: dir.join("").as_os_str().len(),
@@ -94,7 +94,7 @@ impl Children {
         self.runs[run].get_mut(place)
     }
 
-    /// Adds a child, whose path is one of this directory, in the place of the one of its name.
+    /// Adds a child whose path is in this directory; replaces the one with the same name.
     pub(super) fn insert(&mut self, child: Child) {
         match self.find(self.name(&child)) {
             Ok((run, place)) => self.runs[run][place] = child,
@@ -122,12 +122,12 @@ impl Children {
         self.runs.iter_mut().flatten()
     }
 
-    /// Takes everything out.
+    /// Removes and returns all children.
     pub(super) fn take(&mut self) -> impl Iterator<Item = Child> + use<> {
         std::mem::take(&mut self.runs).into_iter().flatten()
     }
 
-    /// The name of one of these children.
+    /// Returns the name of one of these children.
     pub(super) fn name<'a>(&self, child: &'a Child) -> &'a OsStr {
         let path = child.path().as_os_str().as_bytes();
         OsStr::from_bytes(path.get(self.name_at..).unwrap_or_default())
@@ -137,7 +137,7 @@ impl Children {
         let compare = |child: &Child| self.name(child).cmp(name);
         let is_before =
             |run: &Vec<Child>| run.last().is_some_and(|it| compare(it) == Ordering::Less);
-        // Most that are made together come in order.
+        // Entries that are created together usually arrive in sorted order.
         let run = match self.runs.last() {
             Some(run) if is_before(run) => self.runs.len(),
             _ => self.runs.partition_point(is_before),
@@ -147,7 +147,7 @@ impl Children {
                 Ok(place) => Ok((run, place)),
                 Err(place) => Err((run, place)),
             },
-            // Behind all others, where the last run ends.
+            // After all others, at the end of the last run.
             None => Err((run.saturating_sub(1), self.runs.last().map_or(0, Vec::len))),
         }
     }
@@ -160,13 +160,13 @@ impl Children {
                 self.runs.insert(run + 1, upper);
                 self.insert(child);
             }
-            // It comes behind all others: what comes in order fills every run.
+            // It sorts after all others: sorted insertions fill every run completely.
             _ => self.runs.push(vec![child]),
         }
     }
 }
 
-/// How many children stand in one run: so many are moved at most to make room for one more.
+/// The longest run: at most this many children are moved to insert one.
 const MAX_RUN: usize = 32;
 
 #[cfg(test)]

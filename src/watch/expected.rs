@@ -1,25 +1,26 @@
 //! Sockets that are expected because their plugins were registered before a restart.
 //!
-//! Pure. An expected socket that is found is an ordinary one. One that its directory, listed as a
-//! whole, does not hold is lost. Below a directory that cannot be listed nothing is known, so the
-//! socket stays expected, and the directory is reported with the number of such sockets.
+//! Pure. An expected socket that is found is an ordinary one. An expected socket is lost if a
+//! complete listing of its directory does not hold it. If a directory cannot be listed, the state
+//! of the sockets below it is unknown: they stay expected, and the directory is reported with their
+//! number.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use litemap::LiteMap;
 
-/// The sockets that have been neither found nor lost yet.
+/// The expected sockets that have been neither found nor lost yet.
 #[derive(Debug, Default)]
 pub(super) struct Expected {
-    /// In the order of `Path`, in which all that is below one directory stands in a row.
+    /// Sorted as `Path` is, so that all paths below one directory are adjacent.
     paths: Vec<Arc<Path>>,
-    /// How many sockets each directory was last reported with.
+    /// The number of sockets that each directory was last reported with.
     reported: LiteMap<Arc<Path>, usize>,
 }
 
 impl Expected {
-    /// Expects these sockets, and no others.
+    /// Creates a set that expects exactly these sockets.
     pub(super) fn new(mut paths: Vec<Arc<Path>>) -> Self {
         paths.sort();
         Self {
@@ -32,7 +33,7 @@ impl Expected {
         self.paths.is_empty()
     }
 
-    /// Expects the socket no longer. Returns whether it was expected.
+    /// Stops expecting the socket. Returns whether it was expected.
     pub(super) fn remove(&mut self, path: &Path) -> bool {
         let place = self.paths.binary_search_by(|it| (**it).cmp(path));
         if let Ok(place) = place {
@@ -41,20 +42,21 @@ impl Expected {
         place.is_ok()
     }
 
-    /// Returns the sockets below a directory, at any depth, and at the path itself.
+    /// Returns the expected sockets below a directory, at any depth, and at the path itself.
     pub(super) fn below(&self, dir: &Path) -> &[Arc<Path>] {
         let start = self.paths.partition_point(|path| **path < *dir);
         let rest = &self.paths[start..];
         &rest[..rest.partition_point(|path| path.starts_with(dir))]
     }
 
-    /// Returns the sockets that are below none of these directories.
+    /// Returns the expected sockets that are below none of these directories.
     pub(super) fn outside(&self, dirs: &[Arc<Path>]) -> Vec<Arc<Path>> {
         let is_outside = |path: &&Arc<Path>| !dirs.iter().any(|dir| path.starts_with(dir));
         self.paths.iter().filter(is_outside).cloned().collect()
     }
 
-    /// Notes that `count` sockets below a directory stay expected. Returns whether that is news.
+    /// Records that `count` sockets below a directory stay expected. Returns whether this has to be
+    /// reported: the number is not 0 and differs from the last report.
     pub(super) fn is_news(&mut self, dir: &Arc<Path>, count: usize) -> bool {
         let before = match count {
             0 => self.reported.remove(&**dir),

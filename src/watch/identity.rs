@@ -1,31 +1,31 @@
-//! What is at a path, and which one it is. Pure: read from the file system by the shell.
+//! The kinds of files at a path, and their identity. Pure: read from the file system by the shell.
 
 use std::ffi::OsString;
 
-/// Which file is at a path: the same path may hold another socket a moment later, even with the
-/// same inode number.
+/// The identity of the file at a path: the same path may hold another socket a moment later, even
+/// with the same inode number.
 ///
-/// The birth time tells them apart. On a file system that keeps none (tmpfs before Linux 5.18,
-/// ramfs) the modification time has to do, which only `utimes` changes for a socket. The change
-/// time would not do: most plugins set the mode of their socket after they have bound it.
+/// The birth time distinguishes them. File systems without birth times (tmpfs before Linux 5.18,
+/// ramfs) fall back to the modification time, which for a socket only `utimes` changes. The change
+/// time is not suitable: most plugins set the mode of their socket after binding it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Identity {
-    /// The device that holds it.
+    /// The device that holds the file.
     pub device: u64,
-    /// Its inode number.
+    /// The inode number.
     pub inode: u64,
-    /// When it was made: seconds and nanoseconds of the time of day, used for comparison only.
+    /// The birth time: seconds and nanoseconds of the time of day, used for comparison only.
     pub born: (i64, u32),
 }
 
 impl Identity {
-    /// Returns whether both are the same inode of the same device, whenever it was made.
+    /// Returns whether both are the same inode of the same device, whatever their birth times.
     pub fn is_same_inode(&self, other: &Self) -> bool {
         (self.device, self.inode) == (other.device, other.inode)
     }
 }
 
-/// What is at a path, as far as it matters here.
+/// The kind of file at a path, as far as the watch distinguishes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A socket.
@@ -34,40 +34,40 @@ pub enum Kind {
     Link(Identity),
     /// A directory; not a symbolic link to one.
     Directory,
-    /// Nothing that counts, or nothing at all.
+    /// Another kind of file, or nothing.
     Other,
-    /// Something that cannot be examined now: what was known of the path still holds.
+    /// A file that cannot be examined now: what was known of the path stays valid.
     Unknown,
 }
 
-/// One name of a directory.
+/// One entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The name.
     pub name: OsString,
-    /// What is there.
+    /// The kind of file that it names.
     pub kind: Kind,
 }
 
-/// The names of a directory, or the next piece of them.
+/// The entries of a directory, or the next piece of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listing {
-    /// What was read. Names that are [`Kind::Other`] may be left out.
+    /// The entries that were read. Those that are [`Kind::Other`] may be left out.
     pub entries: Vec<Entry>,
-    /// What else the directory holds.
+    /// Whether the directory holds more entries than these.
     pub rest: Rest,
-    /// The type of the directory's file system, if that does not report all changes: then the
-    /// directory is scanned on the tick, too.
+    /// The type of the directory's file system if it does not report all changes: the directory is
+    /// then scanned on the tick, too.
     pub unreported: Option<String>,
 }
 
-/// What a directory holds beside the names that were listed.
+/// Whether a directory holds entries beyond those that were listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rest {
-    /// Nothing: that was all.
+    /// Nothing: the listing is complete.
     None,
-    /// Names that are listed in further pieces.
+    /// Entries that are listed in further pieces.
     Follows,
-    /// Names that are not listed, because there are too many.
+    /// Entries that are not listed because there are too many.
     Ignored,
 }

@@ -1,4 +1,4 @@
-//! What the shell tells the watch.
+//! The inputs of the watch, provided by the shell.
 //!
 //! Pure.
 
@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::{Event, Kind, Listing, Problem, WatchId};
 
-/// What the shell tells the machine.
+/// An input of the watch.
 #[derive(Debug)]
 pub enum Input {
     /// The kernel reported a change.
@@ -16,19 +16,19 @@ pub enum Input {
     Scanned {
         /// The directory of the request.
         dir: Arc<Path>,
-        /// Its watch, placed before it was listed.
+        /// Its watch, which was added before the directory was listed.
         watch: Result<WatchId, Problem>,
-        /// What is in it.
+        /// Its entries.
         entries: Result<Listing, Problem>,
     },
     /// The answer to [`super::Output::List`].
     Listed {
         /// The directory of the request.
         dir: Arc<Path>,
-        /// What else is in it.
+        /// Its next entries.
         entries: Result<Listing, Problem>,
     },
-    /// The answer to [`super::Output::List`] if no listing of the directory is open.
+    /// The answer to [`super::Output::List`] if the shell has no open listing of the directory.
     Unlisted {
         /// The directory of the request.
         dir: Arc<Path>,
@@ -37,23 +37,23 @@ pub enum Input {
     Looked {
         /// The path of the request.
         path: Arc<Path>,
-        /// What is there.
+        /// The kind of file at the path.
         kind: Kind,
     },
-    /// Nothing listens on the socket at this path, or something does again. One on which nothing
-    /// listens makes room for others when there are too many.
+    /// Nothing listens on the socket at this path, or something listens there again. A socket on
+    /// which nothing listens is dropped in favor of others when a limit is reached.
     Refused {
         /// The path.
         path: Arc<Path>,
         /// Whether nothing listens.
         is_refused: bool,
     },
-    /// Something else was met at this path than was last reported.
+    /// The file at this path is not the one that was last reported.
     Doubted {
         /// The path.
         path: Arc<Path>,
     },
-    /// A mount came or went above this directory, at it or below it.
+    /// Something was mounted or unmounted above this directory, at it or below it.
     Remounted {
         /// The directory.
         dir: PathBuf,

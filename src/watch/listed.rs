@@ -1,14 +1,14 @@
-//! What it means that a directory was scanned: which watch it has, and what is in it.
+//! Handling of scan results: which watch a directory has, and which entries it holds.
 //!
-//! Pure. A directory is listed in pieces, between which other things happen, so the pieces can
-//! contradict what is known by then. What is known was seen at its path a moment ago; what a
-//! listing says may be older. So a listing only adds:
-//! - A name that it holds is taken in if nothing is known at its path.
-//! - A known name that it holds as something else is looked at, and so is one that it does not
-//!   hold, in the end.
+//! Pure. A directory is listed in pieces, and other changes occur between them, so a piece can
+//! contradict what is known by then. Known entries were examined a moment ago; a listing may be
+//! older. So a listing only adds:
+//! - A listed name that is unknown is added.
+//! - A known name that is listed as another kind of file is looked at, and so is, at the end, a
+//!   known name that is not listed.
 //!
-//! The directory is watched before it is listed: what comes or goes after the listing has passed by
-//! is reported, and looked at, too.
+//! The directory is watched before it is listed: a change that the listing missed is reported as an
+//! event, and looked at, too.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -22,18 +22,18 @@ use super::{
 use crate::time::Time;
 use crate::{config, escape};
 
-/// The listings that are under way.
+/// The listings in progress.
 #[derive(Debug, Default)]
 pub(super) struct Listings {
-    /// At most [`config::MAX_OPEN_LISTINGS`], in the order in which they go on.
+    /// At most [`config::MAX_OPEN_LISTINGS`], in the order in which they continue.
     open: Vec<Open>,
-    /// The directories whose first piece was seen when there were too many already.
+    /// The directories whose first piece arrived when there were too many open listings.
     waiting: VecDeque<Arc<Path>>,
-    /// How many other outputs there were since the last piece was asked for.
+    /// The number of other outputs since the last piece was requested.
     others: usize,
 }
 
-/// A listing that is under way.
+/// A listing in progress.
 #[derive(Debug)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -41,22 +41,22 @@ pub(super) struct Listings {
 )]
 struct Open {
     dir: Arc<Path>,
-    /// Whether the next piece was asked for.
+    /// Whether the next piece was requested.
     is_asked: bool,
-    /// Whether the directory is to be scanned again after this.
+    /// Whether the directory has to be scanned again afterwards.
     is_again: bool,
-    /// Whether a round met it (`rounds`).
+    /// Whether a round reached the directory meanwhile (`rounds`).
     is_late: bool,
-    /// Whether the directory was never listed before.
+    /// Whether this is the first listing of the directory.
     is_first: bool,
-    /// What is wrong with its watch.
+    /// The reason why the directory is not watched.
     unwatched: Option<Problem>,
-    /// What did not fit.
+    /// The limit that an entry exceeded.
     misfit: Option<Problem>,
     unreported: Option<String>,
-    /// Whether any names could not be examined.
+    /// Whether any entries could not be examined.
     is_unexamined: bool,
-    /// Those names, while sockets are expected.
+    /// The names of those entries, while sockets are expected.
     unexamined: Vec<OsString>,
 }
 
@@ -65,36 +65,36 @@ impl Listings {
         self.open.iter().any(|open| *open.dir == *dir)
     }
 
-    /// Returns whether any listing waits to go on.
+    /// Returns whether any listing is waiting to continue.
     pub(super) fn is_any_to_go_on(&self) -> bool {
         self.open.iter().any(|open| !open.is_asked)
     }
 
-    /// Has a directory scanned again after its listing.
+    /// Schedules another scan of a directory after its listing, if one is in progress.
     pub(super) fn repeat(&mut self, dir: &Path) {
         for open in &mut self.open {
             open.is_again |= *open.dir == *dir;
         }
     }
 
-    /// Notes that a round met the listing of a directory.
+    /// Records that a round reached a directory during its listing.
     pub(super) fn set_late(&mut self, dir: &Path) {
         for open in &mut self.open {
             open.is_late |= *open.dir == *dir;
         }
     }
 
-    /// Counts an output that is not for a listing.
+    /// Counts an output that does not belong to a listing.
     pub(super) fn count_output(&mut self) {
         self.others = self.others.saturating_add(1);
     }
 
-    /// Returns whether there were enough others.
+    /// Returns whether there were enough other outputs for a listing to continue.
     pub(super) fn is_turn(&self) -> bool {
         self.others >= OTHERS
     }
 
-    /// Returns the directory of which the next piece is wanted, each in its turn.
+    /// Returns the directory whose next piece is to be requested, in rotation.
     pub(super) fn go_on(&mut self) -> Option<Arc<Path>> {
         let place = self.open.iter().position(|open| !open.is_asked)?;
         let mut open = self.open.remove(place);
@@ -142,8 +142,8 @@ impl Watch {
         self.tree.set_scan_wanted(dir, false);
         let is_again = self.begin_anew(dir, &entries);
         if !self.tree.contains(dir) {
-            // Given up between the request and the answer. A watch that serves another directory
-            // stays.
+            // Given up between the request and the answer. A watch that serves another directory is
+            // kept.
             if let Ok(watch) = watch {
                 self.outputs.push_back(Output::Unwatch { watch });
             }
@@ -188,7 +188,8 @@ impl Watch {
         }
     }
 
-    /// Scans a directory again of which the shell has no listing any more.
+    /// Scans a directory again if the shell has closed the listing that the watch wants to
+    /// continue.
     pub(super) fn on_unlisted(&mut self, dir: Arc<Path>, now: Time) {
         if self.listings.take(&dir).is_some() {
             self.rescan(dir, now);
@@ -196,13 +197,13 @@ impl Watch {
         }
     }
 
-    /// Ends the listing of a directory that was under way before this answer to a scan. Returns
-    /// whether the directory is to be scanned once more.
+    /// Ends the listing of a directory that was in progress before this answer to a scan. Returns
+    /// whether the directory has to be scanned once more.
     fn begin_anew(&mut self, dir: &Arc<Path>, entries: &Result<Listing, Problem>) -> bool {
         let Some(before) = self.listings.take(dir) else {
             return false;
         };
-        // The shell has closed it if another one follows.
+        // The shell has closed the old listing if a new one continues.
         let rest = entries.as_ref().map(|listing| listing.rest);
         if rest != Ok(Rest::Follows) {
             self.outputs.push_back(Output::Close { dir: before.dir });
@@ -210,7 +211,7 @@ impl Watch {
         before.is_again || before.is_late
     }
 
-    /// Nothing is wanted of the listing of a directory that was given up.
+    /// Closes the listing of a directory that was given up.
     pub(super) fn close_listing(&mut self, dir: &Arc<Path>) {
         if self.listings.take(dir).is_some() {
             let dir = Arc::clone(dir);
@@ -219,7 +220,7 @@ impl Watch {
         }
     }
 
-    /// Closes a listing of which these entries would not be the last.
+    /// Closes a listing that is not wanted, if these entries are not its last.
     fn close(&mut self, dir: &Arc<Path>, entries: &Result<Listing, Problem>) {
         let rest = entries.as_ref().map(|listing| listing.rest);
         if rest == Ok(Rest::Follows) {
@@ -241,7 +242,7 @@ impl Watch {
                 self.finish(open, now);
             }
             Err(gone) if gone.means_gone() => self.on_dir_gone(&open.dir, gone, now),
-            // What is not readable now may still be there: healthy plugins stay.
+            // An unreadable directory may still exist: healthy plugins stay.
             Err(unreadable) => {
                 self.settle_expected(&open.dir, false, &[]);
                 self.set_problem(&open.dir, Some(unreadable), now);
@@ -251,8 +252,8 @@ impl Watch {
         self.admit_next();
     }
 
-    /// Goes on with a listing later. One too many begins again when there is room: a small
-    /// directory is seen with its first piece and never waits for large ones.
+    /// Keeps a listing that continues later. If too many are open, it starts over when there is
+    /// room: a small directory needs only one piece and never waits for large ones.
     fn keep_open(&mut self, mut open: Open) {
         if self.listings.open.len() < config::MAX_OPEN_LISTINGS {
             open.is_asked = false;
@@ -264,8 +265,8 @@ impl Watch {
         self.outputs.push_back(Output::Close { dir: open.dir });
     }
 
-    /// Scans the next directory that waits for room. This follows every scan that ends or is
-    /// dropped: it may be that of a directory that has waited.
+    /// Scans the next directory that waits for room. Called after every scan that ends or is
+    /// dropped, because that scan may be the one of a directory that waited.
     pub(super) fn admit_next(&mut self) {
         while self.listings.open.len() < config::MAX_OPEN_LISTINGS {
             let Some(dir) = self.listings.waiting.pop_front() else {
@@ -278,7 +279,7 @@ impl Watch {
         }
     }
 
-    /// Ends a listing: what it did not hold is looked at.
+    /// Finishes a listing: known names that it did not hold are looked at.
     fn finish(&mut self, mut open: Open, now: Time) {
         for path in self.tree.unlisted(&open.dir) {
             self.look(path);
@@ -301,9 +302,9 @@ impl Watch {
         }
     }
 
-    /// Decides about the expected sockets below a directory that has just been read, as a whole or
-    /// not, and with these names that could not be examined. Those below a sub directory are left
-    /// to that one's own scan.
+    /// Decides about the expected sockets below a directory that has just been read, completely
+    /// (`is_whole`) or not; the names in `unknown` could not be examined. Sockets below a
+    /// subdirectory are left to the scan of that subdirectory.
     fn settle_expected(&mut self, dir: &Arc<Path>, is_whole: bool, unknown: &[OsString]) {
         let Some(children) = self
             .tree
@@ -339,13 +340,13 @@ impl Watch {
         }
     }
 
-    /// Makes `watch` the watch of `dir`. The kernel gives one watch per directory and instance,
-    /// whatever its path.
+    /// Makes `watch` the watch of `dir`. The kernel has one watch per directory and instance,
+    /// whatever the path.
     ///
-    /// If another path had it, the directory has come from there to here, as a rule: that path is
-    /// scanned again and keeps what is known of it until then, because two directories may have
-    /// changed places. Two paths that take the watch from each other all the time are the same
-    /// directory, mounted twice.
+    /// If the watch belonged to another path, the directory has usually been moved from there to
+    /// here. The other path is scanned again; what is known of it stays until then, because two
+    /// directories may have been exchanged. If two paths keep taking the watch from each other,
+    /// they are the same directory, mounted twice.
     fn claim(&mut self, dir: &Arc<Path>, watch: WatchId, now: Time) -> Result<(), Problem> {
         match self.tree.watched_by(watch) {
             Some(same) if same == *dir => return Ok(()),
@@ -372,8 +373,8 @@ impl Watch {
         Ok(())
     }
 
-    /// Scans the known directories in `dir`: another directory is at its path now, and what is in
-    /// that one under the same names are other directories, too.
+    /// Scans the known directories in `dir` again: another directory is at its path now, so its
+    /// subdirectories of the same names are others, too.
     fn rescan_children(&mut self, dir: &Path, now: Time) {
         let children = self.tree.children(dir).into_iter();
         let directories = children.flat_map(Children::iter);
@@ -384,14 +385,15 @@ impl Watch {
         }
     }
 
-    /// Scans the directories that were taken for `dir` under another path: it is another one now.
+    /// Scans the directories again that were found to be `dir` under another path: `dir` is another
+    /// directory now.
     pub(super) fn rescan_same_as(&mut self, dir: &Path, now: Time) {
         for same in self.tree.same_as(dir) {
             self.rescan(same, now);
         }
     }
 
-    /// Takes in what a piece of a listing holds.
+    /// Applies one piece of a listing.
     fn compare(&mut self, open: &mut Open, listing: Listing, now: Time) {
         if open.is_first {
             log_ignored(&open.dir, &listing);
@@ -413,7 +415,7 @@ impl Watch {
         }
     }
 
-    /// Takes in a name of a listing.
+    /// Applies one entry of a listing.
     fn see_listed(
         &mut self,
         dir: &Path,
@@ -445,14 +447,14 @@ impl Watch {
                 let path = Arc::clone(known.path());
                 self.look(path);
             }
-            // It is looked at in the end.
+            // It is looked at when the listing ends.
             (Some(_), Kind::Other) => {}
         }
         Ok(())
     }
 }
 
-/// Logs what a directory holds besides plugin sockets and directories.
+/// Logs the entries of a listing that are neither plugin sockets nor directories.
 fn log_ignored(dir: &Path, listing: &Listing) {
     for Entry { name, kind } in &listing.entries {
         let why = match kind {
@@ -464,9 +466,10 @@ fn log_ignored(dir: &Path, listing: &Listing) {
     }
 }
 
-/// How many times the watch of a directory may turn out to be that of another path before both are
-/// taken for the same directory: two that change places once in between are not.
+/// The number of times that the watch of a directory may turn out to be that of another path before
+/// both are considered the same directory: directories that are merely exchanged once in between
+/// stay below.
 pub(super) const MAX_DISPUTES: u8 = 3;
 
-/// How many other outputs come between two pieces of listings at most, if there are as many.
+/// The number of other outputs between two pieces of listings, if there are as many.
 const OTHERS: usize = config::LISTED_AT_ONCE;

@@ -1,7 +1,7 @@
-//! From inotify events and scan results to plugin sockets that are there or gone.
+//! The watch, which turns inotify events and scan results into sockets that are found or lost.
 //!
-//! Pure. The shell owns the inotify instance and looks at directories; this machine says where to
-//! look next and what the answers mean. It never touches the file system and never waits.
+//! Pure. The shell owns the inotify instance and examines directories; this machine decides what is
+//! examined next and what the answers mean. It never accesses the file system and never blocks.
 //!
 //! ```text
 //!            Input::Event      -> [ Watch ] -> Output::Scan    (watch FIRST, then list)
@@ -11,33 +11,35 @@
 //!   handle_timeout (1 s tick)  ->           -> Output::Found / Lost / Report
 //! ```
 //!
-//! What holds at all times:
-//! - The whole tree below each root is watched, every sub directory by a watch of its own, down to
+//! Invariants:
+//! - The whole tree below each root is watched, every subdirectory by a watch of its own, down to
 //!   [`config::MAX_TREE_DEPTH`].
-//! - A name that starts with a dot is ignored, file or directory, whether it was there at the start
-//!   or came later.
-//! - Only sockets count. A symbolic link that leads to a socket counts as one, under the link's own
-//!   path; it is judged when the link appears. A link to a directory is not entered: that keeps the
+//! - A name that starts with a dot is ignored, file or directory, whether it existed at the start
+//!   or was added later.
+//! - Only sockets count. A symbolic link to a socket counts as a socket under the link's own path;
+//!   the link is resolved when it appears. A link to a directory is not followed: that keeps the
 //!   tree a tree.
 //! - Of the paths that lead to one socket (hard links, symbolic links) the first is found, and the
-//!   others are reported as its aliases; each is lost for itself.
-//! - The same identity seen twice changes nothing. Another identity under a known path is found
-//!   again: to the manager it is a new generation. A path whose identity is doubted is
-//!   examined again, and one that cannot be examined stays what it was.
+//!   others are reported as its aliases; each is lost separately.
+//! - Seeing the same identity twice changes nothing. Another identity under a known path is found
+//!   again: for the manager it is a new generation. A path whose identity is doubted is examined
+//!   again, and a path that cannot be examined keeps its last known state.
 //! - A socket that is expected from before a restart is found, or lost once its directory has been
-//!   listed as a whole (`expected`).
+//!   listed completely (`expected`).
 //! - There is one remedy for every doubt: scan the directory again and compare. It serves the first
-//!   look, a queue that overflowed, a directory that was moved, and a watch that could not be had.
-//! - A name that vanished is looked at before that is believed, whether an event or a listing says
-//!   so: another file may be there by then, or the same one again (`RENAME_EXCHANGE`).
-//! - Whatever changes how often, the work is bounded: one scan of a directory is wanted at a time,
-//!   and one that is wanted again soon waits for a pause that doubles (`pauses`). What concerns all
-//!   directories is done in rounds, after a pause that stays short (`rounds`). A large directory is
-//!   listed in pieces, and few are at a time (`listed`). The shell decides how many outputs it
-//!   carries out in one turn; those of scans and of the rest come alternately.
+//!   scan, a queue that overflowed, a directory that was moved, and a watch that could not be
+//!   added.
+//! - A name that an event or a listing reports as gone is looked at first: another file may exist
+//!   there by then, or the same one again (`RENAME_EXCHANGE`).
+//! - The work is bounded, however often something changes: one scan of a directory is wanted at a
+//!   time, and one that is wanted again soon waits for a pause that doubles (`pauses`). What
+//!   concerns all directories is done in rounds, after a pause that stays short (`rounds`). A large
+//!   directory is listed in pieces, and few directories are listed so at a time (`listed`). The
+//!   shell decides how many outputs it carries out in one turn; outputs of scans and other outputs
+//!   alternate.
 //! - A directory with a problem is reported once and tried again on the tick; the rest of the tree
-//!   goes on. When no directory can be watched at all, that is the way they are all followed, and
-//!   it is said once, of the root.
+//!   is still followed. If no directory can be watched at all, all of them are followed by scans,
+//!   and only the root is reported, once.
 //! - Once per [`config::RESYNC_INTERVAL`] everything is scanned: the kernel does not report some
 //!   changes, such as a symbolic link whose target becomes a socket.
 
@@ -82,30 +84,30 @@ use self::rounds::Rounds;
 use self::tree::{Removed, Tree};
 use self::wanted::{AT_ONCE, DOUBTS, LOOKS, SCANS};
 
-/// The plugin sockets below a set of directories, as far as is known.
+/// The known plugin sockets below a set of directories.
 #[derive(Debug)]
 pub struct Watch {
     tree: Tree,
     joint: Joint,
     outputs: VecDeque<Output>,
     expected: Expected,
-    /// The paths that are doubted.
+    /// The doubted paths and their pauses.
     doubts: Pauses,
-    /// The directories that are scanned.
+    /// The directories that were scanned because of a change, and their pauses.
     scans: Pauses,
-    /// The known names to which something happens.
+    /// The known names that were looked at because of a change, and their pauses.
     looks: Pauses,
     listings: Listings,
     rounds: Rounds,
-    /// When the directories with a problem are tried again; `None` while there are none.
+    /// The next time at which directories with a problem are tried again.
     retry_at: Option<Time>,
-    /// When everything is scanned although nothing was heard; `None` while there is nothing.
+    /// The next time at which everything is scanned without an event; `None` before the first scan.
     resync_at: Option<Time>,
 }
 
 impl Watch {
-    /// Starts with the directories that the user named. One that lies inside another is covered by
-    /// that one.
+    /// Creates a watch on the directories that the user named. A directory inside another one is
+    /// covered by the outer one.
     pub fn new(roots: impl IntoIterator<Item = PathBuf>) -> Self {
         let mut watch = Self {
             tree: Tree::default(),
@@ -127,9 +129,9 @@ impl Watch {
         watch
     }
 
-    /// Expects these sockets, from before anything is scanned: those that do not exist any more are
-    /// reported as lost, each once its directory has been listed as a whole. Sockets below none of
-    /// the roots are lost at once.
+    /// Expects these sockets; called before anything is scanned. Those that do not exist any more
+    /// are reported as lost, each once its directory has been listed completely. Sockets below none
+    /// of the roots are lost at once.
     pub fn expect(&mut self, sockets: Vec<Arc<Path>>) {
         self.expected = Expected::new(sockets);
         for path in self.expected.outside(&self.tree.paths()) {
@@ -137,7 +139,7 @@ impl Watch {
         }
     }
 
-    /// Takes in what happened at `now`.
+    /// Handles an input that arrived at `now`.
     pub fn handle_input(&mut self, input: Input, now: Time) {
         match input {
             Input::Event(event) => self.on_event(event, now),
@@ -168,7 +170,7 @@ impl Watch {
         self.check_invariants();
     }
 
-    /// Scans what is due by `now`; calling early is harmless.
+    /// Scans what is due by `now`; an early call is harmless.
     pub fn handle_timeout(&mut self, now: Time) {
         if self.resync_at.is_some_and(|at| at <= now) {
             self.resync_at = Some(now + config::RESYNC_INTERVAL);
@@ -202,7 +204,7 @@ impl Watch {
         self.check_invariants();
     }
 
-    /// When to call [`Watch::handle_timeout`]; `None` before anything was scanned.
+    /// Returns when to call [`Watch::handle_timeout`]; `None` before anything was scanned.
     pub fn poll_timeout(&self) -> Option<Time> {
         let pauses = [&self.doubts, &self.scans, &self.looks].map(Pauses::poll_timeout);
         let round = self.rounds.poll_timeout();
@@ -211,18 +213,19 @@ impl Watch {
         times.flatten().min()
     }
 
-    /// Returns whether [`Watch::poll_output`] has something.
+    /// Returns whether [`Watch::poll_output`] may return an output.
     pub fn has_output(&self) -> bool {
         !self.outputs.is_empty() || self.listings.is_any_to_go_on()
     }
 
-    /// Returns how much [`Watch::poll_output`] has at least. While that is much, events should wait
-    /// in the kernel, which does not keep more of them than it wants to.
+    /// Returns the least number of pending outputs. While it is high, events should stay in the
+    /// kernel, whose queue is limited.
     pub fn backlog(&self) -> usize {
         self.outputs.len()
     }
 
-    /// The next thing to do; `None` if there is nothing, or much that need not be done any more.
+    /// Returns the next output, or `None` if there is none or if many in a row have become
+    /// obsolete.
     pub fn poll_output(&mut self) -> Option<Output> {
         if self.outputs.is_empty() {
             self.outputs.shrink_to(config::KEPT_QUEUE);
@@ -235,9 +238,10 @@ impl Watch {
             }
             self.listings.count_output();
             match self.outputs.pop_front()? {
-                // The watch has moved on with its directory, and serves it under another path.
+                // The watch has moved with its directory, and serves that directory under another
+                // path.
                 Output::Unwatch { watch } if self.tree.watched_by(watch).is_some() => {}
-                // It has been given up meanwhile.
+                // The directory has been given up meanwhile.
                 Output::Scan { dir, .. } if !self.tree.contains(&dir) => self.admit_next(),
                 output => return Some(output),
             }
@@ -290,7 +294,7 @@ impl Watch {
         }
     }
 
-    /// What vanished may have come back, or made way for something else: only a look can tell.
+    /// Looks at a name that vanished: the file may have been put back or replaced.
     fn on_vanished(&mut self, watch: WatchId, name: &OsStr, now: Time) {
         let Some(dir) = self.tree.watched_by(watch) else {
             return;
@@ -310,14 +314,14 @@ impl Watch {
         let (dir, name) = split(path);
         match kind {
             Kind::Socket(_) | Kind::Link(_) => self.see_and_report(path, kind, now),
-            // It may be another directory than before.
+            // It may be a different directory than before.
             Kind::Directory if self.tree.contains(path) => self.rescan(Arc::clone(path), now),
             Kind::Directory => self.see_and_report(path, kind, now),
             Kind::Other => {
                 log::debug!("{}: ignored: {OTHER}", escape::path(path));
                 self.leave(dir, name, now);
             }
-            // The scan reports the name, and is repeated until it can be examined.
+            // The scan reports the name, and is repeated until the name can be examined.
             Kind::Unknown => {
                 if let Some(dir) = self.tree.known(dir) {
                     self.rescan(dir, now);
@@ -326,7 +330,7 @@ impl Watch {
         }
     }
 
-    /// Nothing is left of a path: the expected sockets at it and below it are lost.
+    /// Reports the expected sockets at and below a path as lost: nothing exists there.
     fn lose_expected(&mut self, path: &Path) {
         let lost = self.expected.below(path).to_vec();
         for path in lost {
@@ -340,7 +344,7 @@ impl Watch {
         self.outputs.push_back(Output::Lost { path });
     }
 
-    /// Takes in what is at a path, and reports a limit that it met.
+    /// Applies what is at a path, and reports a limit that it exceeds.
     fn see_and_report(&mut self, path: &Arc<Path>, kind: Kind, now: Time) {
         let (dir, name) = split(path);
         if let Err(problem) = self.see(dir, name, path, kind, now) {
@@ -350,7 +354,7 @@ impl Watch {
         }
     }
 
-    /// Takes in what is at a name: the same as before changes nothing.
+    /// Applies what is at a name; the same identity as before changes nothing.
     fn see(
         &mut self,
         dir: &Path,
@@ -383,7 +387,7 @@ impl Watch {
         }
     }
 
-    /// Another socket is at a path than before.
+    /// Replaces the socket at a path with another one.
     fn renew(
         &mut self,
         dir: &Path,
@@ -397,7 +401,7 @@ impl Watch {
                 Ok(())
             }
             Err(problem) => {
-                // What was known is not there any more, and what is there is ignored.
+                // The known socket does not exist any more, and the new one is ignored.
                 self.leave(dir, name, now);
                 Err(problem)
             }
@@ -426,7 +430,7 @@ impl Watch {
         });
     }
 
-    /// Adds what is at a path in a directory, which is free.
+    /// Adds what is at a path that is not taken yet.
     fn add(&mut self, dir: &Path, path: Arc<Path>, kind: Kind, now: Time) -> Result<(), Problem> {
         match kind {
             Kind::Socket(identity) | Kind::Link(identity) => {
@@ -445,7 +449,7 @@ impl Watch {
                 };
                 self.expected.remove(&path);
                 self.report_socket(path, identity, is_link, is_alias);
-                // There was room, but something else is ignored instead.
+                // It fitted, but another socket is ignored instead.
                 added?;
             }
             Kind::Directory => {
@@ -457,8 +461,8 @@ impl Watch {
         Ok(())
     }
 
-    /// Has a socket on which nothing listens make room for another one. The next scan of its
-    /// directory finds it again.
+    /// Drops a socket on which nothing listens in favor of another one. The next scan of its
+    /// directory finds the dropped socket again.
     fn make_room(&mut self, victim: &Arc<Path>, problem: &Problem, now: Time) {
         log::debug!(
             "{}: makes room: nothing listens on it",
@@ -471,7 +475,7 @@ impl Watch {
         }
     }
 
-    /// A name is no longer there; a directory takes everything below it along.
+    /// Removes a name, and everything below it if it is a directory.
     fn leave(&mut self, dir: &Path, name: &OsStr, now: Time) {
         let removed = self.tree.remove_child(dir, name);
         self.announce(removed, now);
@@ -507,7 +511,7 @@ impl Watch {
         }
     }
 
-    /// Keeps the directory itself in mind, with its problem, and nothing below it.
+    /// Keeps the directory itself, with its problem, and forgets everything below it.
     fn give_up_children(&mut self, dir: &Path, problem: Problem, now: Time) {
         let removed = self.tree.clear(dir);
         self.announce(removed, now);
@@ -542,27 +546,27 @@ impl Watch {
         }
     }
 
-    /// Holds in unit tests only: the walk over the whole tree costs more than any event.
+    /// Checks the invariants, in unit tests only: walking the whole tree costs more than any event.
     #[cfg_attr(not(test), expect(clippy::unused_self, reason = "it is for tests"))]
     fn check_invariants(&self) {
         #[cfg(test)]
         {
             self.tree.check_invariants();
             self.listings.check_invariants();
-            // Those that wait are admitted when another scan or listing ends.
+            // Directories that wait are admitted when another scan or listing ends.
             let is_idle = self.listings.is_idle() && !self.tree.is_any_scan_wanted();
             assert!(!is_idle || !self.listings.is_any_waiting());
         }
     }
 }
 
-/// Why a name is ignored.
+/// The reason for ignoring a hidden name.
 const HIDDEN: &str = "the name begins with a dot";
 
-/// Why a path is ignored.
+/// The reason for ignoring a path that does not lead to a socket.
 const OTHER: &str = "it is not a socket, or nothing exists there any more";
 
-/// The roots without those that a scan of another one reaches anyway, and without repetitions.
+/// Returns the roots without duplicates and without those that a scan of another root reaches.
 fn without_covered(roots: impl IntoIterator<Item = PathBuf>) -> Vec<Arc<Path>> {
     let roots: Vec<PathBuf> = roots.into_iter().collect();
     let mut uncovered: Vec<Arc<Path>> = Vec::new();
@@ -577,13 +581,14 @@ fn without_covered(roots: impl IntoIterator<Item = PathBuf>) -> Vec<Arc<Path>> {
     uncovered
 }
 
-/// Whether a scan comes by that way: it goes down only, and past hidden names.
+/// Returns whether a scan of a root follows this relative path: it only descends, and skips hidden
+/// names.
 fn is_scanned(way: &Path) -> bool {
     way.components()
         .all(|part| matches!(part, Component::Normal(name) if !is_hidden(name)))
 }
 
-/// The one dot rule.
+/// Returns whether a name is ignored because it starts with a dot; the only place with this rule.
 pub(crate) fn is_hidden(name: &OsStr) -> bool {
     name.as_bytes().starts_with(b".")
 }

@@ -1,11 +1,11 @@
-//! What the watch wants done, and what it makes known. Pure: values, carried out by the shell.
+//! The requests and reports of the watch. Pure: values, carried out by the shell.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use super::{Identity, Problem, WatchId};
 
-/// What the machine wants done, in this order.
+/// A request or a report of the watch. They are carried out in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     /// Watch this directory first, then list it or its first piece, and answer with
@@ -13,68 +13,68 @@ pub enum Output {
     Scan {
         /// The directory.
         dir: Arc<Path>,
-        /// Whose directory it is, and so how to open it.
+        /// The position of the directory in the tree, which determines how to open it.
         place: Place,
     },
-    /// List the next piece of this directory, of which more was to follow, and answer with
+    /// List the next piece of this directory, whose listing has more, and answer with
     /// [`super::Input::Listed`].
     List {
         /// The directory.
         dir: Arc<Path>,
     },
-    /// Nothing more is wanted of this directory's listing.
+    /// Close the listing of this directory.
     Close {
         /// The directory.
         dir: Arc<Path>,
     },
-    /// See what is at this path and answer with [`super::Input::Looked`].
+    /// Examine this path and answer with [`super::Input::Looked`].
     Look {
         /// The path.
         path: Arc<Path>,
     },
-    /// Nothing behind this watch is of interest any more.
+    /// Remove this watch: its directory is not of interest any more.
     Unwatch {
         /// The watch to remove.
         watch: WatchId,
     },
-    /// A plugin socket exists at this path, or has another identity than before, and no other path
-    /// that was reported leads to it.
+    /// A plugin socket exists at this path, or has another identity than before, and none of the
+    /// paths reported so far leads to it.
     Found {
-        /// Its path.
+        /// The path of the socket.
         path: Arc<Path>,
-        /// Which socket it is.
+        /// The identity of the socket.
         identity: Identity,
         /// Whether the path is a symbolic link.
         is_link: bool,
     },
-    /// Another path leads to a plugin socket that was reported: a hard link or a symbolic link.
+    /// Another path leads to a reported plugin socket: a hard link or a symbolic link.
     Alias {
         /// The other path.
         path: Arc<Path>,
-        /// Which socket it is.
+        /// The identity of the socket.
         identity: Identity,
         /// Whether the path is a symbolic link.
         is_link: bool,
     },
     /// A plugin socket, or another path of one, does not exist any more.
     Lost {
-        /// Its path.
+        /// The path of the socket.
         path: Arc<Path>,
     },
-    /// Something an operator should know; once per change.
+    /// A change that an operator should know; reported once.
     Report(Report),
 }
 
-/// Whose directory is to be scanned.
+/// The position of a directory that has to be scanned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// One that the user named: create it if it is missing; it may be reached through a symbolic
+    /// A directory that the user named: create it if it is missing; its path may contain a symbolic
     /// link.
     MissingRoot,
-    /// One that the user named, which was there a moment ago: leave a swap by its owner the time to
-    /// finish.
+    /// A directory that the user named and that existed a moment ago: if its owner is replacing it,
+    /// allow the replacement some time to finish.
     Root,
-    /// One below it: do not follow a symbolic link.
+    /// A directory below one of those: do not follow a symbolic link.
     Below,
 }
 
@@ -88,17 +88,17 @@ pub enum Report {
         /// What is wrong with it.
         problem: Problem,
     },
-    /// The directory's problem is over.
+    /// The problem of the directory is solved.
     Recovered {
         /// The directory.
         dir: Arc<Path>,
     },
-    /// The directory cannot be listed as a whole, so expected sockets below it
+    /// The directory cannot be listed completely, so expected sockets below it
     /// ([`super::Watch::expect`]) are neither found nor lost.
     Undecided {
         /// The directory.
         dir: Arc<Path>,
-        /// How many sockets.
+        /// The number of those sockets.
         sockets: usize,
     },
 }

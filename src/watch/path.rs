@@ -1,19 +1,19 @@
-//! A path, put together from a directory and a name, and taken apart into them again.
+//! Joining a directory and a name to a path, and splitting such a path again.
 //!
-//! Pure. As [`Path`] does it, for paths that are only that: none of them is read component by
-//! component, and all are put together in one place.
+//! Pure. The results are those of [`Path`], but only for paths of this form: they are not parsed
+//! component by component, and all are joined in one buffer.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The place where a path is put together before it gets one of its own.
+/// The buffer in which a path is joined before it is allocated.
 #[derive(Debug, Default)]
 pub(super) struct Joint(PathBuf);
 
 impl Joint {
-    /// The path of a name in a directory.
+    /// Returns the path of a name in a directory.
     pub(super) fn join(&mut self, dir: &Path, name: &OsStr) -> Arc<Path> {
         self.0.clear();
         self.0.push(dir);
@@ -22,11 +22,11 @@ impl Joint {
     }
 }
 
-/// The directory and the name of such a path.
+/// Returns the directory and the name of a path made by [`Joint::join`].
 pub(super) fn split(path: &Path) -> (&Path, &OsStr) {
     let octets = path.as_os_str().as_bytes();
     let slash = octets.iter().rposition(|&octet| octet == b'/');
-    // The slash belongs to neither, unless it is all that there is of the directory.
+    // The slash belongs to neither, unless the directory is the root directory.
     let (dir_end, name_at) = slash.map_or((0, 0), |slash| (slash.max(1), slash + 1));
     let dir = OsStr::from_bytes(&octets[..dir_end]);
     (Path::new(dir), OsStr::from_bytes(&octets[name_at..]))

@@ -1,8 +1,8 @@
-//! Paths that ask for work again and again, and the pauses between.
+//! Paths that request work repeatedly, and the pauses between two runs.
 //!
-//! Pure. The first time is at once. What is asked for during the pause after it is due when the
-//! pause ends, once, and the next pause is twice as long. A path that was left alone for a while
-//! begins anew.
+//! Pure. The first request is served at once. Requests during the pause that follows are served
+//! together when the pause ends, and the next pause is twice as long. A path without requests for a
+//! while starts with the shortest pause again.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,31 +17,32 @@ use crate::time::Time;
 pub(super) struct Pauses {
     rule: Rule,
     by_path: LiteMap<Arc<Path>, Pause>,
-    /// How many paths have asked during their pause.
+    /// The number of paths with a request during their pause.
     pending: usize,
 }
 
-/// How long pauses are.
+/// The lengths of the pauses.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rule {
-    /// The first one.
+    /// The first pause.
     pub(super) least: Duration,
-    /// The longest.
+    /// The longest pause.
     pub(super) most: Duration,
-    /// How long after its pause a path must be left alone to begin anew.
+    /// The time without requests after a pause, after which a path starts with the first pause
+    /// again.
     pub(super) calm: Duration,
-    /// How many paths are kept in mind.
+    /// The number of paths that are remembered.
     pub(super) paths: usize,
 }
 
 /// The pause of a path.
 #[derive(Clone, Copy, Debug)]
 struct Pause {
-    /// When it ends.
+    /// The end of the pause.
     end: Time,
-    /// How long it is.
+    /// The length of the pause.
     length: Duration,
-    /// Whether the path has asked again before the end.
+    /// Whether the path has requested work again before the end.
     is_pending: bool,
 }
 
@@ -54,7 +55,7 @@ impl Pauses {
         }
     }
 
-    /// A path asks. Returns true if its turn is now, else it is due later.
+    /// Requests work for a path. Returns `true` if it is to be done now; otherwise it is due later.
     pub(super) fn ask(&mut self, path: &Arc<Path>, now: Time) -> bool {
         let Rule {
             least, most, calm, ..
@@ -85,14 +86,14 @@ impl Pauses {
         if self.by_path.len() >= self.rule.paths {
             self.forget_calm(now);
         }
-        // With so many paths that none is calm, the pauses of further ones do not matter.
+        // With so many paths whose pauses are in use, the pauses of further paths do not matter.
         if self.by_path.len() < self.rule.paths {
             let pause = Pause::new(now, self.rule.least);
             self.by_path.insert(Arc::clone(path), pause);
         }
     }
 
-    /// What the path asked for took until `now`: its pause begins here.
+    /// Starts the pause of a path now, because its work took until `now`.
     pub(super) fn restart(&mut self, path: &Path, now: Time) {
         if let Some(pause) = self.by_path.get_mut(path) {
             pause.end = now + pause.length;
@@ -107,14 +108,14 @@ impl Pauses {
         }
     }
 
-    /// Forgets the paths that would begin anew.
+    /// Forgets the paths that would start with the first pause again.
     pub(super) fn forget_calm(&mut self, now: Time) {
         let calm = self.rule.calm;
         self.by_path
             .retain(|_, pause| pause.is_pending || now < pause.end + calm);
     }
 
-    /// Returns the next moment at which a path is due.
+    /// Returns the next time at which a path is due.
     pub(super) fn poll_timeout(&self) -> Option<Time> {
         if self.pending == 0 {
             return None;
@@ -123,7 +124,7 @@ impl Pauses {
         pending.map(|pause| pause.end).min()
     }
 
-    /// Takes paths that are due by `now`, at most so many.
+    /// Removes and returns at most `most` paths that are due by `now`.
     pub(super) fn take_due(&mut self, now: Time, most: usize) -> Vec<Arc<Path>> {
         let mut due = Vec::new();
         if self.pending > 0 {
@@ -148,7 +149,7 @@ impl Pause {
         }
     }
 
-    /// The pause after this one, which begins at `now`.
+    /// Returns the pause that follows this one and starts at `now`.
     fn after(self, now: Time, most: Duration) -> Self {
         Self::new(now, (self.length * 2).min(most))
     }
@@ -169,7 +170,7 @@ mod tests {
         Path::new(path).into()
     }
 
-    /// Has the path ask without pause until `end`. Returns when it was served, in ms.
+    /// Requests work for the path each millisecond until `end`. Returns when it was served, in ms.
     fn served(pauses: &mut Pauses, path: &Arc<Path>, begin: u64, end: u64) -> Vec<u64> {
         let mut served = Vec::new();
         for ms in begin..end {

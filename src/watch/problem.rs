@@ -1,4 +1,4 @@
-//! Why a directory is not watched as it should be, and what helps. Pure.
+//! The reasons why a directory is not watched properly, and the remedies. Pure.
 
 use std::fmt;
 use std::path::Path;
@@ -6,43 +6,43 @@ use std::sync::Arc;
 
 use crate::{config, escape};
 
-/// What is wrong with a directory.
+/// A problem with a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Problem {
-    /// It is not there.
+    /// It does not exist.
     Missing,
-    /// Something else has its name.
+    /// Another kind of file has its name.
     NotADirectory,
     /// It was missing and could not be created.
     NotCreated(Obstacle),
-    /// It cannot be listed: plugins that come into it unseen stay unknown.
+    /// It cannot be listed: plugins that are added to it while it is not watched stay unknown.
     NotRead(Obstacle),
     /// It cannot be watched: it is scanned on the tick instead.
     NotWatched(Obstacle),
-    /// It holds names that cannot be examined: it is scanned on the tick, until they can be.
+    /// It holds names that cannot be examined: it is scanned on the tick until they can be.
     NotExamined,
     /// Its file system, of this type, does not report all changes: it is scanned on the tick, too.
     NotReported(String),
-    /// It is on a file system of this type, which may not answer: it is not looked into.
+    /// Its file system has this type and may hang: the directory is not opened.
     MayNotAnswer(String),
-    /// It is the same directory as one that is watched already, under another path.
+    /// It is a directory that is already watched under this other path.
     SameAs(Arc<Path>),
-    /// Directories in it are nested too deep and are ignored.
+    /// It holds directories that are nested too deep; those are ignored.
     TooDeep,
-    /// There are too many plugin sockets in all; those in it that came last are ignored.
+    /// There are too many plugin sockets in total; the latest ones in it are ignored.
     TooManySockets,
-    /// There are more plugin sockets than this in its part of the tree: a root, or a directory
-    /// right below one with all that is below it. Those that came last are ignored.
+    /// There are more plugin sockets than this in its part of the tree, which is a root, or a
+    /// directory right below a root with everything below it. The latest ones are ignored.
     TooManySocketsBelow(usize),
-    /// Too many links lead to a socket in it; those that came last are ignored.
+    /// Too many links lead to a socket in it; the latest ones are ignored.
     TooManyLinks,
-    /// There are too many directories in all; those in it that came last are ignored.
+    /// There are too many directories in total; the latest ones in it are ignored.
     TooManyDirectories,
-    /// It holds too many names to look at all of them.
+    /// It holds too many names to examine all of them.
     TooManyNames,
 }
 
-/// What stood in the way of a system call.
+/// The reason why a system call failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Obstacle {
     /// `EACCES`, `EPERM`: the permission is missing.
@@ -55,12 +55,12 @@ pub enum Obstacle {
     InstancesUsedUp,
     /// `EMFILE`, `ENFILE`: the file descriptors are used up.
     DescriptorsUsedUp,
-    /// Anything else, in the system's words.
+    /// Another error, in the system's words.
     Other(String),
 }
 
 impl Problem {
-    /// Whether trying again later can help without anybody changing the tree.
+    /// Returns whether trying again later can help although the tree does not change.
     pub(super) fn is_worth_retrying(&self) -> bool {
         !matches!(
             self,
@@ -68,7 +68,7 @@ impl Problem {
         )
     }
 
-    /// Returns whether a limit is exceeded: that may last.
+    /// Returns whether a limit is exceeded, which may last.
     pub(super) fn is_limit(&self) -> bool {
         matches!(
             self,
@@ -80,7 +80,7 @@ impl Problem {
         )
     }
 
-    /// Whether the directory, and so everything in it, is no longer there.
+    /// Returns whether the directory, and so everything in it, does not exist any more.
     pub(super) fn means_gone(&self) -> bool {
         matches!(
             self,
@@ -88,9 +88,9 @@ impl Problem {
         )
     }
 
-    /// Whether a directory that the user named with this problem should keep a program from
-    /// starting: later it is reported and the rest goes on. One that can be read is scanned where
-    /// it cannot be watched.
+    /// Returns whether a directory that the user named should keep a program from starting if it
+    /// has this problem at the start. Later the problem is only reported, and the other directories
+    /// are still followed. A directory that can be read but not watched is scanned instead.
     pub fn prevents_start(&self) -> bool {
         match self {
             Self::Missing
@@ -111,7 +111,7 @@ impl Problem {
         }
     }
 
-    /// What an operator can do about it.
+    /// Returns what an operator can do about it.
     pub fn remedy(&self) -> &'static str {
         match self {
             Self::Missing => "it is created again in a moment",

@@ -1,9 +1,10 @@
-//! Rounds in which every directory is scanned: after events were lost, and once in a while.
+//! Rounds that scan every directory: after events were lost, and at long intervals.
 //!
-//! Pure. Lost events say nothing about any one directory: one directory that churns fills the queue
-//! for all. So a round does not count as something that happens to a directory, whose own pauses
-//! stay what they are (`pauses`). Rounds follow each other after a pause that is short and does not
-//! grow, and the directories that the user named, where plugins have their sockets, come first.
+//! Pure. Lost events are not evidence of a change in any one directory: one busy directory fills
+//! the queue for all. So a round does not count as a change of a directory, and does not affect the
+//! directory's own pauses (`pauses`). Rounds follow each other after a short pause that does not
+//! grow, and begin with the directories that the user named, because most plugins have their
+//! sockets there.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,27 +14,28 @@ use super::wanted::AT_ONCE;
 use crate::config;
 use crate::time::Time;
 
-/// The round that is under way, and whether there is to be another one.
+/// The current round, and whether another one follows.
 #[derive(Debug, Default)]
 pub(super) struct Rounds {
-    /// The directories that are still to be scanned, the next one last.
+    /// The directories that remain to be scanned, the next one last.
     left: Vec<Arc<Path>>,
     /// Whether another round is wanted.
     is_again: bool,
-    /// The directories that were being listed when the round came to them.
+    /// The directories that were being listed when the round reached them.
     late: Vec<Arc<Path>>,
-    /// When the pause after the last round ends.
+    /// The end of the pause after the last round.
     pause_end: Time,
 }
 
 impl Rounds {
-    /// A directory that the round met during its listing is scanned soon.
+    /// Adds a directory whose listing was in progress when the round reached it, to be scanned
+    /// soon.
     pub(super) fn add_late(&mut self, dir: Arc<Path>, now: Time) {
         self.late.push(dir);
         self.pause_end = self.pause_end.max(now + config::ROUND_PAUSE);
     }
 
-    /// Returns when [`Watch::go_on_with_round`] has something to do.
+    /// Returns when to call [`Watch::go_on_with_round`]; `None` if there is nothing to do.
     pub(super) fn poll_timeout(&self) -> Option<Time> {
         if !self.left.is_empty() {
             return Some(Time::ZERO);
@@ -44,14 +46,14 @@ impl Rounds {
 }
 
 impl Watch {
-    /// Has everything scanned again, some directories now and the others soon; all of it after a
-    /// moment, if that was so a moment ago.
+    /// Schedules a scan of every directory: some now and the others soon, or all after a pause if
+    /// the last round has just ended.
     pub(super) fn rescan_all(&mut self, now: Time) {
         self.rounds.is_again = true;
         self.go_on_with_round(now);
     }
 
-    /// Has some more directories scanned, if there is a round or it is time for the next one.
+    /// Scans some more directories of the current round, or starts the next round if it is due.
     pub(super) fn go_on_with_round(&mut self, now: Time) {
         let rounds = &mut self.rounds;
         if rounds.left.is_empty() && rounds.pause_end <= now {

@@ -1,14 +1,14 @@
-//! How many sockets are known, and which of them make room for others.
+//! Counts and limits of the known sockets, and the choice of the sockets that make room for others.
 //!
-//! Pure. The limits keep a plugin that can make sockets from taking all places:
+//! Pure. The limits keep a plugin that can create sockets from using up all of the room:
 //! - A socket counts once, however many links lead to it; [`config::MAX_LINKS`] in each part are
 //!   followed.
-//! - A directory right below a root, with all that is below it, has a part of the places, and so
-//!   have the sockets in the root itself.
-//! - A socket on which nothing listens gives its place to one that comes when all are taken: the
-//!   one that was refused first. That one comes back if there is room, but takes no other socket's
-//!   place until all had their turn: the order in which a directory is listed does not change, and
-//!   those listed first would change places for ever.
+//! - A directory right below a root, with everything below it, has a limit of its own, and so have
+//!   the sockets in the root itself.
+//! - If a limit is reached, a socket on which nothing listens makes room for a new one: the socket
+//!   that was refused first. It is added again if there is room, but does not replace another
+//!   socket until all have had their turn: the order of a directory's listing does not change, and
+//!   otherwise the sockets listed first would replace each other forever.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -17,39 +17,39 @@ use std::sync::Arc;
 use super::{Identity, Problem};
 use crate::config;
 
-/// The books on all known sockets.
+/// The counts of all known sockets.
 #[derive(Debug, Default)]
 pub(super) struct Sockets {
-    /// How many paths lead to each socket.
+    /// The number of paths that lead to each socket.
     links: BTreeMap<Identity, usize>,
-    /// How many paths there are in all.
+    /// The number of paths in total.
     paths: usize,
-    /// The parts that have any sockets, by the directory on top.
+    /// The parts of the tree that hold sockets, by their topmost directory.
     parts: BTreeMap<Arc<Path>, Part>,
-    /// The sockets on which nothing listens, by their turn: the longest first.
+    /// The sockets on which nothing listens, by turn number: the one refused first has the lowest.
     refused: BTreeMap<u64, Arc<Path>>,
-    /// The turn of each.
+    /// The turn number of each of those sockets.
     turns: BTreeMap<Arc<Path>, u64>,
     next_turn: u64,
-    /// The sockets that have made room.
+    /// The sockets that have made room for others.
     yielded: BTreeSet<Identity>,
-    /// Whether any other socket has found no room since these were last forgotten.
+    /// Whether any other socket has found no room since the last [`Sockets::forget_yielded`].
     is_any_waiting: bool,
 }
 
-/// What is known of a part of the tree.
+/// The counts of one part of the tree.
 #[derive(Debug, Default)]
 struct Part {
     paths: usize,
-    /// How many paths in it lead to a socket that was known already.
+    /// The number of further paths in it to each socket that was known already.
     links: BTreeMap<Identity, usize>,
-    /// The turns of the sockets in it on which nothing listens.
+    /// The turn numbers of its sockets on which nothing listens.
     refused: BTreeSet<u64>,
 }
 
 impl Sockets {
     /// Counts a socket in the part below `top`, which may be a root, if there is room. Returns
-    /// whether other paths lead to it.
+    /// whether other paths lead to the socket.
     pub(super) fn add(
         &mut self,
         top: &Arc<Path>,
@@ -91,7 +91,7 @@ impl Sockets {
         Ok(links > 0)
     }
 
-    /// Counts a path no longer.
+    /// Removes a path from the counts.
     pub(super) fn remove(&mut self, top: &Path, path: &Path, identity: Identity) {
         self.set_answering(top, path);
         unlink(&mut self.links, identity);
@@ -110,7 +110,7 @@ impl Sockets {
         !self.refused.is_empty()
     }
 
-    /// Notes that nothing listens on a socket, from now on unless it was so before.
+    /// Records that nothing listens on a socket. An earlier record keeps its turn number.
     pub(super) fn set_refused(&mut self, top: &Path, path: &Arc<Path>) {
         if self.turns.contains_key(path) {
             return;
@@ -124,7 +124,7 @@ impl Sockets {
         }
     }
 
-    /// Notes that something listens on a socket, or that it is another one.
+    /// Records that something listens on a socket, or that another socket is at its path.
     pub(super) fn set_answering(&mut self, top: &Path, path: &Path) {
         if let Some(turn) = self.turns.remove(path) {
             self.refused.remove(&turn);
@@ -134,7 +134,7 @@ impl Sockets {
         }
     }
 
-    /// Notes that a socket made room for another one.
+    /// Records that a socket made room for another one.
     pub(super) fn set_yielded(&mut self, identity: Identity) {
         if self.yielded.len() >= config::MAX_SOCKETS {
             self.yielded.clear();
@@ -142,15 +142,16 @@ impl Sockets {
         self.yielded.insert(identity);
     }
 
-    /// Has the sockets that made room take the places of others again, unless one that has not had
-    /// its turn has found no room since the last call.
+    /// Allows the sockets that made room to replace others again, unless since the last call a
+    /// socket that may replace others has found no room.
     pub(super) fn forget_yielded(&mut self) {
         if !std::mem::take(&mut self.is_any_waiting) {
             self.yielded.clear();
         }
     }
 
-    /// Returns the socket that makes room for `identity` in the part below `top`.
+    /// Returns the socket that makes room for `identity` in the part below `top` after this
+    /// problem.
     pub(super) fn victim(
         &mut self,
         top: &Path,
@@ -171,7 +172,7 @@ impl Sockets {
         victim
     }
 
-    /// Returns how many paths there are, and how many of them are refused.
+    /// Returns the number of paths, and how many of them are refused.
     #[cfg(test)]
     pub(super) fn counts(&self) -> (usize, usize) {
         let in_parts: usize = self.parts.values().map(|part| part.paths).sum();
@@ -185,14 +186,14 @@ impl Sockets {
         (self.paths, refused)
     }
 
-    /// Returns how many paths lead to a socket.
+    /// Returns the number of paths that lead to a socket.
     #[cfg(test)]
     pub(super) fn links(&self, identity: Identity) -> usize {
         self.links.get(&identity).copied().unwrap_or(0)
     }
 }
 
-/// Counts one link to a socket less.
+/// Removes one link to a socket from the counts.
 fn unlink(links: &mut BTreeMap<Identity, usize>, identity: Identity) {
     if let Some(count) = links.get_mut(&identity) {
         *count -= 1;
@@ -202,13 +203,13 @@ fn unlink(links: &mut BTreeMap<Identity, usize>, identity: Identity) {
     }
 }
 
-/// How many sockets there may be below one directory that is right below a root.
+/// The most sockets below one directory that is right below a root.
 const MOST_BELOW: usize = config::MAX_SOCKETS / 4;
 
-/// How many sockets there may be in a root itself, where most plugins have theirs: the rest is for
-/// those below it.
+/// The most sockets in a root itself, where most plugins have theirs: the rest is for the sockets
+/// below it.
 const MOST_IN_ROOT: usize = config::MAX_SOCKETS - MOST_BELOW;
 
-/// How many paths there may be in all: further links to known sockets do not count as sockets, but
-/// cost as much.
+/// The most paths in total: further links to known sockets do not count as sockets, but cost as
+/// much.
 const MOST_PATHS: usize = config::MAX_SOCKETS + MOST_BELOW;

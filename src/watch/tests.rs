@@ -1,4 +1,4 @@
-//! The watch, told as timelines: what happened, and what it wants done, silence included.
+//! Tests of the watch as timelines: what happens, and what the watch requests, silence included.
 
 mod exchange;
 mod limits;
@@ -9,14 +9,14 @@ mod trouble;
 
 use super::*;
 
-/// A watch, and a world that answers nothing by itself.
+/// A watch, and a file system that answers only as the test states.
 struct Timeline {
     watch: Watch,
     now: Time,
 }
 
 impl Timeline {
-    /// A new watch on `/p`, whose first request is still open.
+    /// Creates a watch on `/p` whose first request is still pending.
     fn new() -> Self {
         Self::on(&["/p"])
     }
@@ -28,7 +28,7 @@ impl Timeline {
         }
     }
 
-    /// A watch on `/p` that was scanned with watch 1 and held `entries`.
+    /// Creates a watch on `/p` that was scanned with watch 1 and held `entries`.
     fn scanned(entries: &[(&str, Kind)]) -> Self {
         let mut timeline = Self::new();
         timeline.expect(&["create and scan /p"]);
@@ -49,7 +49,7 @@ impl Timeline {
         });
     }
 
-    /// The usual answer: watched and listed.
+    /// Answers a scan as usual: the directory is watched and listed.
     fn scan_ok(&mut self, dir: &str, watch: i32, entries: &[(&str, Kind)]) {
         self.scan(dir, Ok(WatchId(watch)), Ok(listing(entries)));
     }
@@ -65,7 +65,7 @@ impl Timeline {
         });
     }
 
-    /// Nothing is at that path.
+    /// Answers a look: nothing exists at that path.
     fn look_gone(&mut self, path: &str) {
         self.look(path, Kind::Other);
     }
@@ -101,18 +101,18 @@ impl Timeline {
         self.watch.handle_input(input, self.now);
     }
 
-    /// Lets as much time pass as a directory needs to be scanned at once again.
+    /// Advances the time by enough for a directory to be scanned at once again.
     fn later(&mut self) {
         self.now += 8 * config::SCAN_PAUSE;
     }
 
-    /// Lets time pass to the next deadline and handles it.
+    /// Advances the time to the next deadline and handles it.
     fn tick(&mut self) {
         self.now = self.watch.poll_timeout().expect("a deadline is armed");
         self.watch.handle_timeout(self.now);
     }
 
-    /// Compares all that the watch wants done by now.
+    /// Compares all pending outputs of the watch.
     #[track_caller]
     fn expect(&mut self, outputs: &[&str]) {
         let mut seen = Vec::new();
@@ -127,7 +127,7 @@ impl Timeline {
         self.expect(&[]);
     }
 
-    /// Nothing is left to do until everything is scanned again.
+    /// Checks that nothing is left to do until everything is scanned again.
     #[track_caller]
     fn expect_rest(&self) {
         let next = self.watch.poll_timeout().expect("the resync is armed");
@@ -164,7 +164,7 @@ fn describe(output: &Output) -> String {
     }
 }
 
-/// The socket with that inode number.
+/// Returns a socket with that inode number.
 fn socket(inode: u64) -> Kind {
     Kind::Socket(Identity {
         device: 1,

@@ -1,8 +1,8 @@
-//! What is known of the directories: a tree of sockets and sub directories, and the watch of each
-//! directory. Pure.
+//! The known directories: a tree of sockets and subdirectories, and the watch of each directory.
+//! Pure.
 //!
-//! The tree keeps its own books straight (paths, watches, counts, limits) and decides nothing: what
-//! a change means is the business of [`super::Watch`].
+//! The tree keeps its paths, watches, counts and limits consistent and decides nothing:
+//! [`super::Watch`] decides what a change means.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -18,54 +18,55 @@ use super::{Identity, Place, Problem, WatchId};
 use crate::config;
 use crate::time::Time;
 
-/// All directories by path, all watches by number.
+/// The directories by path, and the watches by number.
 #[derive(Debug, Default)]
 pub(super) struct Tree {
-    /// Boxed, because a directory that is added moves those behind it.
+    /// Boxed, because inserting a directory moves those behind it.
     dirs: LiteMap<Arc<Path>, Box<Dir>>,
     watched: LiteMap<WatchId, Arc<Path>>,
     sockets: Sockets,
-    /// How many directories were found to be another one under another path.
+    /// The number of directories that were found to be another one under another path.
     same: usize,
 }
 
 /// A directory, whether or not it could be watched and listed.
 #[derive(Debug)]
 struct Dir {
-    /// How far below its root it is; a root has 0.
+    /// The number of levels below its root; 0 for a root.
     depth: usize,
-    /// The directory on top of the part of the tree that it belongs to: a root, which is a part
-    /// without what is below its directories, or the directory right below a root.
+    /// The topmost directory of its part of the tree: a root, which is a part without the contents
+    /// of its subdirectories, or a directory right below a root.
     top: Arc<Path>,
     watch: Option<WatchId>,
     problem: Option<Problem>,
-    /// When it is tried again, and the pause until then if that is to double.
+    /// The time of the next try. `retry_pause` is the pause before it if pauses are to double, else
+    /// 0.
     retry_at: Option<Time>,
     retry_pause: Duration,
-    /// Whether the problem was made known.
+    /// Whether the problem was reported.
     is_problem_told: bool,
     /// Whether it was listed before.
     is_listed: bool,
     /// Whether a scan of it is wanted that has not begun.
     is_scan_wanted: bool,
-    /// How many times in a row its watch was found to be that of another path.
+    /// The number of times in a row that its watch was found to be that of another path.
     disputes: u8,
     children: Children,
 }
 
-/// What a removal took away, a directory before what is below it.
+/// The contents of what was removed, a directory before those below it.
 #[derive(Debug, Default)]
 pub(super) struct Removed {
     pub(super) sockets: Vec<Arc<Path>>,
     pub(super) watches: Vec<WatchId>,
-    /// The directories themselves.
+    /// The removed directories themselves.
     pub(super) dirs: Vec<Arc<Path>>,
     /// Whether a scan of any of them was wanted that had not begun.
     pub(super) is_scan_wanted: bool,
 }
 
 impl Dir {
-    /// A directory of which nothing is known yet.
+    /// Creates a directory that was neither watched nor listed yet.
     fn new(path: &Path, depth: usize, top: Arc<Path>) -> Self {
         Self {
             depth,
@@ -93,7 +94,7 @@ impl Tree {
         self.dirs.contains_key(dir)
     }
 
-    /// Returns a directory's own path, if the directory is known.
+    /// Returns the tree's own copy of a directory's path, or `None` if the directory is not known.
     pub(super) fn known(&self, dir: &Path) -> Option<Arc<Path>> {
         let place = self.dirs.find_index(dir).ok()?;
         self.dirs
@@ -105,20 +106,20 @@ impl Tree {
         self.dirs.get(dir).is_some_and(|dir| dir.depth == 0)
     }
 
-    /// Every directory, one above before those below it.
+    /// Returns all directories, a directory before those below it.
     pub(super) fn paths(&self) -> Vec<Arc<Path>> {
         self.dirs.keys().map(Arc::clone).collect()
     }
 
-    /// Every directory, the roots before all others.
+    /// Returns all directories, the roots before all others.
     pub(super) fn paths_from_roots(&self) -> Vec<Arc<Path>> {
         let roots = self.dirs.iter().filter(|(_, dir)| dir.depth == 0);
         let others = self.dirs.iter().filter(|(_, dir)| dir.depth > 0);
         roots.chain(others).map(|(path, _)| path.clone()).collect()
     }
 
-    /// Takes directories that are to be tried again by `now`, at most so many, and how to look at
-    /// them.
+    /// Returns at most `most` directories that are to be tried again by `now`, each with its
+    /// position, and clears their retry times.
     pub(super) fn take_retries(&mut self, now: Time, most: usize) -> Vec<(Arc<Path>, Place)> {
         let mut due = Vec::new();
         for (path, dir) in self.dirs.iter_mut() {
@@ -139,8 +140,8 @@ impl Tree {
         self.dirs.values().filter_map(|dir| dir.retry_at).min()
     }
 
-    /// Notes that a directory is to be tried again: on the common tick, or, if a limit is exceeded
-    /// there, after a pause that doubles. Returns when.
+    /// Schedules another try of a directory: on the common tick, or, if a limit is exceeded there,
+    /// after a pause that doubles. Returns the time of the try.
     pub(super) fn retry(&mut self, dir: &Path, is_limited: bool, tick: Time, now: Time) -> Time {
         let Some(dir) = self.dirs.get_mut(dir) else {
             return tick;
@@ -152,7 +153,7 @@ impl Tree {
         at
     }
 
-    /// Notes that a directory need not be tried again.
+    /// Cancels the next try of a directory.
     pub(super) fn do_not_retry(&mut self, dir: &Path) {
         if let Some(dir) = self.dirs.get_mut(dir) {
             (dir.retry_at, dir.retry_pause) = (None, Duration::ZERO);
@@ -163,8 +164,8 @@ impl Tree {
         self.dirs.get(dir)?.problem.as_ref()
     }
 
-    /// Gives a directory another problem, or none, and says whether that is news: a problem that
-    /// the directory above has, too, is told there, and so is its end.
+    /// Sets or clears the problem of a directory. Returns whether that has to be reported: a
+    /// problem that the directory above has, too, is reported only there, and so is its end.
     pub(super) fn set_problem(&mut self, path: &Path, problem: Option<Problem>) -> bool {
         let above = path.parent().and_then(|above| self.problem(above));
         let is_shared = problem.is_some() && above == problem.as_ref();
@@ -198,24 +199,24 @@ impl Tree {
         }
     }
 
-    /// Returns how many times in a row that was so.
+    /// Returns the number of times in a row that [`Tree::dispute`] was called for a directory.
     pub(super) fn disputes(&self, dir: &Path) -> u8 {
         self.dirs.get(dir).map_or(0, |dir| dir.disputes)
     }
 
-    /// Notes that a directory has a watch of its own.
+    /// Records that a directory has a watch of its own.
     pub(super) fn settle(&mut self, dir: &Path) {
         if let Some(dir) = self.dirs.get_mut(dir) {
             dir.disputes = 0;
         }
     }
 
-    /// The directory that a watch belongs to; `None` for a watch that was given up.
+    /// Returns the directory that a watch belongs to, or `None` for a watch that was given up.
     pub(super) fn watched_by(&self, watch: WatchId) -> Option<Arc<Path>> {
         self.watched.get(&watch).map(Arc::clone)
     }
 
-    /// Gives a directory its watch, or none, and returns the one that it had.
+    /// Sets or clears the watch of a directory. Returns the previous one.
     pub(super) fn set_watch(&mut self, dir: &Path, watch: Option<WatchId>) -> Option<WatchId> {
         let place = self.dirs.find_index(dir).ok()?;
         let (path, _) = self.dirs.get_indexed(place)?;
@@ -233,14 +234,14 @@ impl Tree {
         old
     }
 
-    /// Notes whether a scan of a directory is wanted. Returns what was the case before.
+    /// Records whether a scan of a directory is wanted. Returns the previous value.
     pub(super) fn set_scan_wanted(&mut self, dir: &Path, is_wanted: bool) -> bool {
         let dir = self.dirs.get_mut(dir);
         dir.is_some_and(|dir| std::mem::replace(&mut dir.is_scan_wanted, is_wanted))
     }
 
-    /// Begins a listing of a directory, in which none of the known names has been seen yet. Returns
-    /// whether it is the first.
+    /// Starts a listing of a directory, in which none of the known names has been seen yet. Returns
+    /// whether it is the first listing.
     pub(super) fn begin_listing(&mut self, dir: &Path) -> bool {
         let Some(dir) = self.dirs.get_mut(dir) else {
             return false;
@@ -251,7 +252,7 @@ impl Tree {
         !std::mem::replace(&mut dir.is_listed, true)
     }
 
-    /// Notes that the listing of a directory holds a known name.
+    /// Records that the listing of a directory holds a known name.
     pub(super) fn set_listed(&mut self, dir: &Path, name: &OsStr) {
         let children = self.dirs.get_mut(dir).map(|dir| &mut dir.children);
         if let Some(child) = children.and_then(|children| children.get_mut(name)) {
@@ -266,13 +267,13 @@ impl Tree {
         unlisted.map(|child| Arc::clone(child.path())).collect()
     }
 
-    /// What is in a directory; `None` if there is no such directory.
+    /// Returns the children of a directory, or `None` if the directory is not known.
     pub(super) fn children(&self, dir: &Path) -> Option<&Children> {
         self.dirs.get(dir).map(|dir| &dir.children)
     }
 
-    /// Adds a socket at a path in a directory, which is free. Returns whether other paths lead to
-    /// the socket.
+    /// Adds a socket at a path that is not taken yet. Returns whether other paths lead to the
+    /// socket.
     pub(super) fn add_socket(
         &mut self,
         dir: &Path,
@@ -291,7 +292,7 @@ impl Tree {
         Ok(is_alias)
     }
 
-    /// Returns the directory on top of the part of the tree that a directory belongs to, and
+    /// Returns the topmost directory of the part of the tree that a directory belongs to, and
     /// whether the directory is a root.
     fn top_of(&self, dir: &Path) -> Option<(Arc<Path>, bool)> {
         let dir = self.dirs.get(dir)?;
@@ -314,12 +315,12 @@ impl Tree {
         Some(victim)
     }
 
-    /// Has the sockets that made room take the places of others again, if no other one waits.
+    /// Allows the sockets that made room to replace others again, unless another socket is waiting.
     pub(super) fn forget_yielded(&mut self) {
         self.sockets.forget_yielded();
     }
 
-    /// Notes whether nothing listens on a known socket.
+    /// Records whether nothing listens on a known socket.
     pub(super) fn set_refused(&mut self, path: &Arc<Path>, is_refused: bool) {
         if !is_refused && !self.sockets.is_any_refused() {
             return;
@@ -336,8 +337,8 @@ impl Tree {
         }
     }
 
-    /// Gives a known socket another identity. Returns whether other paths lead to that one. Fails
-    /// if too many do; the socket stays what it was.
+    /// Sets the identity of a known socket. Returns whether other paths lead to the new identity.
+    /// Fails if the new identity exceeds a limit; the socket then keeps the old one.
     pub(super) fn renew_socket(
         &mut self,
         dir: &Path,
@@ -359,7 +360,7 @@ impl Tree {
             is_alias = match self.sockets.add(&top, is_root, seen, is_link) {
                 Ok(is_alias) => is_alias,
                 Err(problem) => {
-                    // There was room for what was there before.
+                    // The previous socket had room.
                     self.sockets.add(&top, is_root, *identity, false)?;
                     return Err(problem);
                 }
@@ -369,7 +370,7 @@ impl Tree {
         Ok(is_alias)
     }
 
-    /// Adds an empty directory at a path in a directory, which is free.
+    /// Adds an empty directory at a path that is not taken yet.
     pub(super) fn add_directory(&mut self, dir: &Path, path: Arc<Path>) -> Result<(), Problem> {
         if self.dirs.len() >= config::MAX_DIRECTORIES {
             return Err(Problem::TooManyDirectories);
@@ -389,7 +390,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Forgets a name and all that is below it.
+    /// Removes a name and everything below it.
     pub(super) fn remove_child(&mut self, dir: &Path, name: &OsStr) -> Removed {
         let mut removed = Removed::default();
         let children = self.dirs.get_mut(dir).map(|dir| &mut dir.children);
@@ -406,7 +407,7 @@ impl Tree {
         removed
     }
 
-    /// Forgets a directory by its path, and all that is below it. A root cannot be forgotten.
+    /// Removes a directory by its path, and everything below it. A root cannot be removed.
     pub(super) fn remove_at(&mut self, path: &Path) -> Removed {
         match (path.parent(), path.file_name()) {
             (Some(dir), Some(name)) if !self.is_root(path) => self.remove_child(dir, name),
@@ -414,14 +415,14 @@ impl Tree {
         }
     }
 
-    /// Forgets a directory's watch and all that is below it, but not the directory.
+    /// Removes a directory's watch and everything below the directory, but not the directory.
     pub(super) fn clear(&mut self, dir: &Path) -> Removed {
         let mut removed = Removed::default();
         self.take(dir, true, &mut removed);
         removed
     }
 
-    /// Takes the directories at and below a path, in one go: there may be thousands.
+    /// Removes the directories at and below a path in one pass: there may be thousands.
     fn take(&mut self, top: &Path, is_top_kept: bool, removed: &mut Removed) {
         let Ok(start) = self.dirs.find_index(top) else {
             return;
@@ -432,7 +433,8 @@ impl Tree {
         let mut foreign = None::<Arc<Path>>;
         let dirs = self.dirs.iter_mut().skip(start);
         for (place, (path, dir)) in dirs.take(end - start).enumerate() {
-            // A root that begins like this one and is not reached from it: it is hidden.
+            // A root whose path begins like this one but that is not reached from it: its path is
+            // hidden.
             if dir.depth == 0 && place > 0 {
                 foreign = Some(Arc::clone(path));
             }
@@ -516,6 +518,6 @@ impl Tree {
     }
 }
 
-/// Up to how many watches are forgotten one by one: more than that, and it is cheaper to go through
-/// all of them once.
+/// The most watches that are removed one by one: for more it is cheaper to go through all watches
+/// once.
 const FEW: usize = 16;

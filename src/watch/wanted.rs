@@ -1,7 +1,7 @@
-//! Scans and looks that are wanted, each once and not too often.
+//! Requests for scans and looks, each made once and not too often.
 //!
-//! Pure. What happens again and again to the same path waits for pauses that double
-//! ([`super::pauses`]), and what concerns all directories is done for some at a time.
+//! Pure. Repeated changes of the same path wait for pauses that double ([`super::pauses`]), and
+//! what concerns all directories is done for some of them at a time.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,15 +25,14 @@ impl Watch {
         }
     }
 
-    /// Has a known path looked at, to which something happened: at once, unless that was so a
-    /// moment ago.
+    /// Looks at a known path that has changed: now, or after a pause if that was done a moment ago.
     pub(super) fn look_again(&mut self, path: Arc<Path>, now: Time) {
         if self.looks.ask(&path, now) {
             self.look(path);
         }
     }
 
-    /// Has a path looked at. A look that is still to come serves for all that has happened before.
+    /// Looks at a path. A look that is still pending also covers all changes before it.
     pub(super) fn look(&mut self, path: Arc<Path>) {
         let is_this = |output: &Output| matches!(output, Output::Look { path: it } if *it == path);
         if !self.outputs.iter().rev().take(LAST_LOOKS).any(is_this) {
@@ -41,8 +40,8 @@ impl Watch {
         }
     }
 
-    /// Has a directory scanned because something happened to it: at once, unless that was so a
-    /// moment ago, or it is being listed.
+    /// Scans a directory that has changed: now, after a pause if that was done a moment ago, or
+    /// again after its listing in progress.
     pub(super) fn scan(&mut self, dir: Arc<Path>, place: Place, now: Time) {
         if self.listings.is_open(&dir) {
             self.listings.repeat(&dir);
@@ -51,15 +50,15 @@ impl Watch {
         }
     }
 
-    /// Has a directory scanned, unless it is about to be, or is being listed.
+    /// Scans a directory, unless a scan is pending or its listing is in progress.
     pub(super) fn want_scan(&mut self, dir: Arc<Path>, place: Place) {
         if !self.listings.is_open(&dir) && !self.tree.set_scan_wanted(&dir, true) {
             self.outputs.push_back(Output::Scan { dir, place });
         }
     }
 
-    /// Drops the scans of directories that were given up: a directory that comes again under the
-    /// same path is scanned for itself, and must not be scanned twice.
+    /// Drops the scans of directories that were given up: a directory that is added again under the
+    /// same path gets a scan of its own, and must not be scanned twice.
     pub(super) fn drop_scans(&mut self) {
         let tree = &self.tree;
         let is_needed =
@@ -69,10 +68,10 @@ impl Watch {
     }
 }
 
-/// Paths whose identity is doubted. inotify reports names that come and go, not a change of the
-/// file behind a name: a link that leads to another socket than before, or, on a file system
-/// without birth times, a socket whose modification time is set. A dial notices, and the path is
-/// examined again.
+/// The rule for paths whose identity is doubted. inotify reports added and removed names, but not a
+/// change of the file behind a name: a link that now leads to another socket, or, on a file system
+/// without birth times, a socket whose modification time is set. A dial notices the change, and the
+/// path is examined again.
 pub(super) const DOUBTS: Rule = Rule {
     least: config::DOUBT_PAUSE,
     most: config::RESYNC_INTERVAL,
@@ -80,7 +79,7 @@ pub(super) const DOUBTS: Rule = Rule {
     paths: config::MAX_SOCKETS,
 };
 
-/// Directories that are scanned because something happens to them.
+/// The rule for directories that are scanned because of a change.
 pub(super) const SCANS: Rule = Rule {
     least: config::SCAN_PAUSE,
     most: config::MAX_SCAN_PAUSE,
@@ -88,7 +87,7 @@ pub(super) const SCANS: Rule = Rule {
     paths: 2 * config::MAX_DIRECTORIES,
 };
 
-/// Known names to which something happens: a look may have to wait for what renames them.
+/// The rule for known names that have changed: a rename may happen again before the look.
 pub(super) const LOOKS: Rule = Rule {
     least: config::LOOK_PAUSE,
     most: config::MAX_LOOK_PAUSE,
@@ -96,10 +95,10 @@ pub(super) const LOOKS: Rule = Rule {
     paths: config::MAX_DIRECTORIES,
 };
 
-/// How many directories are looked after at once when something concerns all: the others follow in
-/// the next turns.
+/// The number of directories handled at once when something concerns all: the others follow in the
+/// next turns.
 pub(super) const AT_ONCE: usize = config::LISTED_AT_ONCE;
 
-/// How many outputs are searched for a look at the same path, from the last one backwards: enough
-/// for a few names that come and go.
+/// The number of latest outputs that are searched for a look at the same path: enough for a few
+/// names that are added and removed repeatedly.
 const LAST_LOOKS: usize = 16;

@@ -1,10 +1,10 @@
-//! Names that change places, by `renameat2(RENAME_EXCHANGE)` or by renames in a circle.
+//! Names that are exchanged, by `renameat2(RENAME_EXCHANGE)` or by renames in a circle.
 
 use super::*;
 use crate::watch::listed::MAX_DISPUTES;
 
-/// A watch on `/p` with two directories of one socket each: `a` (watch 2) holds `x`, `b` (watch 3)
-/// holds `y`.
+/// Creates a watch on `/p` with two directories of one socket each: `a` (watch 2) holds `x`, `b`
+/// (watch 3) holds `y`.
 fn two_directories() -> Timeline {
     let mut timeline = Timeline::scanned(&[("a", Kind::Directory), ("b", Kind::Directory)]);
     timeline.scan_ok("/p/a", 2, &[("x", socket(1))]);
@@ -19,7 +19,7 @@ fn two_directories() -> Timeline {
     timeline
 }
 
-/// What the kernel reports when `a` and `b` in `/p` change places.
+/// Reports the events of the kernel when `a` and `b` in `/p` are exchanged.
 fn exchange_directories(timeline: &mut Timeline, a: i32, b: i32) {
     timeline.vanished(1, "a");
     timeline.dir_appeared(1, "b");
@@ -30,7 +30,7 @@ fn exchange_directories(timeline: &mut Timeline, a: i32, b: i32) {
 }
 
 impl Timeline {
-    /// What the watch wants done by now, in order.
+    /// Returns all pending outputs of the watch, in order.
     fn wants(&mut self) -> Vec<String> {
         let outputs = std::iter::from_fn(|| self.watch.poll_output());
         outputs.map(|output| describe(&output)).collect()
@@ -132,7 +132,7 @@ fn a_socket_renewed_and_renewed_back_is_found_each_time() {
 
 #[test]
 fn two_directories_that_change_places_keep_their_watches_and_their_sockets_change_paths() {
-    // The watches are seen at their new paths in one order or the other.
+    // The watches are seen at their new paths in either order.
     for first in ["/p/a", "/p/b"] {
         let mut t = two_directories();
         exchange_directories(&mut t, 2, 3);
@@ -255,7 +255,7 @@ fn a_directory_that_is_mounted_in_two_places_is_watched_in_one_and_the_other_is_
     assert!(scans <= 2 * usize::from(MAX_DISPUTES) + 2, "{scans}");
     t.expect_rest();
 
-    // The resync finds the same again, and the other one is scanned when the watch is free.
+    // The resync has the same result, and the other directory is scanned when the watch is free.
     t.tick();
     t.expect(&["scan root /p", "scan /p/a", "scan /p/b"]);
     t.scan_ok("/p/a", 2, &[("x", socket(1))]);

@@ -1,4 +1,4 @@
-//! What one neighbour can take of the places for sockets, and what makes room for others.
+//! The limits on the sockets of one part of the tree, and how dead sockets make room for others.
 
 use std::ops::RangeInclusive;
 
@@ -7,7 +7,7 @@ use super::*;
 const MOST_BELOW: u64 = config::MAX_SOCKETS as u64 / 4;
 const MOST_IN_ROOT: u64 = config::MAX_SOCKETS as u64 - MOST_BELOW;
 
-/// Sockets with these inode numbers, as a listing has them.
+/// Returns a listing of sockets with these inode numbers.
 fn sockets(inodes: RangeInclusive<u64>) -> Listing {
     let entry = |inode| Entry {
         name: format!("{inode:06}").into(),
@@ -20,7 +20,7 @@ fn sockets(inodes: RangeInclusive<u64>) -> Listing {
 }
 
 impl Timeline {
-    /// Forgets what the watch wants. Returns the sockets found and lost, counted.
+    /// Discards all pending outputs. Returns how many sockets they report as found and as lost.
     fn count(&mut self) -> (usize, usize) {
         let (mut found, mut lost) = (0, 0);
         while let Some(output) = self.watch.poll_output() {
@@ -46,7 +46,7 @@ impl Timeline {
     }
 }
 
-/// A watch on `/p`, whose directory `sub` holds as many sockets as it may: from 1 on.
+/// Creates a watch on `/p` whose directory `sub` holds the most sockets allowed, from 1 on.
 fn full_sub() -> Timeline {
     let mut t = Timeline::scanned(&[("sub", Kind::Directory)]);
     t.scan("/p/sub", Ok(WatchId(2)), Ok(sockets(1..=MOST_BELOW)));
@@ -76,7 +76,7 @@ fn of_many_links_to_one_socket_a_few_are_followed_and_the_others_take_no_places(
     t.look("/p/sub/later", socket(2));
     t.expect(&["look at /p/sub/later", "found /p/sub/later #2"]);
 
-    // One that goes makes room for the next.
+    // A socket that is removed makes room for the next one.
     t.vanished(2, "000000");
     t.look_gone("/p/sub/000000");
     t.expect(&["look at /p/sub/000000", "lost /p/sub/000000"]);
@@ -148,7 +148,7 @@ fn one_sub_directory_takes_no_more_than_its_part_of_the_places() {
     t.expect(&["found /p/beside #100003", "scan /p/other"]);
     t.scan_ok("/p/other", 3, &[("a", socket(100_004))]);
     t.expect(&["found /p/other/a #100004"]);
-    // A directory deeper down belongs to the part, and the part is gone with its directory.
+    // A deeper directory belongs to the same part, and the part ends with its topmost directory.
     t.dir_appeared(2, "deeper");
     t.scan_ok("/p/sub/deeper", 4, &[("b", socket(100_005))]);
     assert_eq!(t.count(), (0, 0));
@@ -200,7 +200,8 @@ fn sockets_that_made_room_do_not_take_the_places_of_those_that_are_listed_after_
     t.expect(&["scan /p/sub"]);
     let mut live = None;
     for _ in 0..200 {
-        // All are dead but the last one, and a few of those found are refused between two scans.
+        // All sockets but the last are dead, and a few of those found are refused between two
+        // scans.
         t.scan("/p/sub", Ok(WatchId(2)), Ok(sockets(1..=MOST_BELOW + 100)));
         let mut found = Vec::new();
         while let Some(output) = t.watch.poll_output() {
@@ -241,7 +242,7 @@ fn when_all_places_are_taken_a_refused_socket_makes_room_wherever_it_is() {
     t.expect(&["alias /p/link #1"]);
     t.refused("/p/c/008200", true);
     t.look("/p/late", socket(100_001));
-    // That it is scanned again, for the same reason as the directory above it, is told once.
+    // `/p/c` has the same problem as the directory above it, which is not reported again.
     t.expect(&["lost /p/c/008200", "found /p/late #100001"]);
     t.tick();
     t.expect(&["create and scan /p", "scan /p/c"]);

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 use super::pieces::piece;
 use super::*;
 
-/// A directory `/p` as the kernel has it: names come and go while it is listed one name at a time,
-/// and what happens is reported later.
+/// A directory `/p` as the kernel has it: names are added and removed while it is listed one name
+/// at a time, and events are reported later.
 struct World {
     entries: BTreeMap<&'static str, Kind>,
     /// The watch of each directory in it, by the directory's inode number.
@@ -14,13 +14,13 @@ struct World {
     /// The inode numbers of the directories.
     directories: BTreeMap<&'static str, u64>,
     events: VecDeque<Event>,
-    /// The rest of the listing: the kernel hands out many names at once, with their types, and what
-    /// it has handed out grows old.
+    /// The rest of the listing: the kernel returns many names at once, with their types, and the
+    /// returned names become outdated.
     buffer: VecDeque<(&'static str, bool)>,
     last_inode: u64,
     last_watch: i32,
     random: u64,
-    /// What was found and not lost.
+    /// The sockets that were found and not lost.
     found: BTreeMap<String, u64>,
 }
 
@@ -41,7 +41,7 @@ impl World {
         }
     }
 
-    /// A number below `count` (xorshift64).
+    /// Returns a number below `count` (xorshift64).
     fn pick(&mut self, count: u64) -> u64 {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
@@ -100,7 +100,7 @@ impl World {
         self.appeared(name);
     }
 
-    /// A hard link to what is at a name is made at another one.
+    /// Creates a hard link `to` to the socket at `from`.
     fn link(&mut self, from: &str, to: &'static str) {
         if let (Some(kind @ Kind::Socket(_)), false) = (
             self.entries.get(from).copied(),
@@ -111,7 +111,7 @@ impl World {
         }
     }
 
-    /// Two names change places; either may be missing.
+    /// Exchanges two names, either of which may be missing.
     fn exchange(&mut self, a: &'static str, b: &'static str) {
         let entries = (self.entries.remove(a), self.entries.remove(b));
         let directories = (self.directories.remove(a), self.directories.remove(b));
@@ -140,7 +140,7 @@ impl World {
         }
     }
 
-    /// Lists one name, with its type as it was when the buffer was filled.
+    /// Returns one listed name, with its type as it was when the buffer was filled.
     fn next_piece(&mut self) -> Listing {
         let next = self.buffer.pop_front();
         let kind = |name, was_directory| match self.entries.get(name) {
@@ -176,7 +176,7 @@ impl World {
             self.last_watch += 1;
             self.last_watch
         });
-        // What is below tells the directories apart.
+        // The contents distinguish the directories.
         let (watch, inside) = (*watch, socket(1000 + inode));
         t.scan_ok(dir, watch, &[("s", inside)]);
     }
@@ -192,7 +192,7 @@ impl World {
         }
     }
 
-    /// Carries out what the watch wants next. False when it wants nothing.
+    /// Carries out the next output of the watch. Returns `false` if there is none.
     fn follow(&mut self, t: &mut Timeline) -> bool {
         let Some(output) = t.watch.poll_output() else {
             return false;
@@ -233,7 +233,7 @@ impl World {
         true
     }
 
-    /// The sockets that there are.
+    /// Returns the sockets that exist.
     fn sockets(&self) -> BTreeMap<String, u64> {
         let direct = self.entries.iter().filter_map(|(name, kind)| match kind {
             Kind::Socket(identity) => Some((format!("/p/{name}"), identity.inode)),
@@ -273,7 +273,7 @@ fn whatever_happens_between_the_pieces_and_whenever_it_is_reported_all_is_found_
             t.now += config::SCAN_PAUSE / 4;
             t.watch.handle_timeout(t.now);
         }
-        // All is reported, and the resync is far away.
+        // All events are reported, and the resync is far away.
         let end = t.now + config::WATCH_RETRY;
         loop {
             while world.follow(&mut t) {}

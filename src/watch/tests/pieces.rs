@@ -1,10 +1,10 @@
-//! Directories that are listed in pieces, and how often that happens.
+//! Directories that are listed in pieces, and how often they are listed.
 
 use std::time::Duration;
 
 use super::*;
 
-/// A piece of a listing, after which others follow.
+/// Returns a piece of a listing that is not the last one.
 pub(super) fn piece(entries: &[(&str, Kind)]) -> Listing {
     Listing {
         rest: Rest::Follows,
@@ -13,7 +13,7 @@ pub(super) fn piece(entries: &[(&str, Kind)]) -> Listing {
 }
 
 impl Timeline {
-    /// The answer to a request for the next piece.
+    /// Answers a request for the next piece.
     pub(super) fn list(&mut self, dir: &str, entries: Listing) {
         self.input(Input::Listed {
             dir: Path::new(dir).into(),
@@ -21,7 +21,7 @@ impl Timeline {
         });
     }
 
-    /// A directory is watched, and listed in part.
+    /// Answers a scan: the directory is watched, and listed in part.
     fn scan_part(&mut self, dir: &str, watch: i32, entries: &[(&str, Kind)]) {
         self.scan(dir, Ok(WatchId(watch)), Ok(piece(entries)));
     }
@@ -49,7 +49,7 @@ fn an_older_listing_does_not_undo_what_was_seen_since() {
     let mut t = Timeline::new();
     t.scan_part("/p", 1, &[]);
     t.expect(&["create and scan /p", "list /p"]);
-    // It came after the listing had passed by, and so did the directory; the third changed.
+    // `after` and `sub` were added where the listing had already passed; `changed` changed.
     for (name, inode) in [("after", 1), ("changed", 2)] {
         t.appeared(1, name);
         t.look(&format!("/p/{name}"), socket(inode));
@@ -132,7 +132,7 @@ fn events_that_are_lost_all_the_time_make_no_directory_wait_longer_than_a_moment
         "{scans:?}"
     );
     assert!(scans.len() < 10_000 / 20 + 10, "{scans:?}");
-    // What happens to the directory itself is new.
+    // A change of the directory itself counts separately.
     while t.watch.poll_output().is_some() {}
     t.list("/p", listing(&[]));
     t.later();
@@ -220,7 +220,7 @@ fn few_directories_are_listed_at_a_time_and_a_small_one_waits_for_none_of_them()
     t.expect(&["close /p/d0"]);
 }
 
-/// Seven large directories: four are being listed, and `d4`, `d5` and `d6` wait.
+/// Creates a watch with seven large directories: four are being listed; `d4`, `d5` and `d6` wait.
 fn large_directories() -> Timeline {
     let names: Vec<String> = (0..7).map(|n| format!("d{n}")).collect();
     let dirs = names.iter().map(|it| (it.as_str(), Kind::Directory));
@@ -249,7 +249,7 @@ fn a_directory_that_turns_out_to_be_another_one_lets_the_next_large_one_begin() 
 
 #[test]
 fn a_directory_that_is_gone_when_it_could_be_listed_lets_the_next_large_one_begin() {
-    // While it is scanned, and before.
+    // First during its scan, then before.
     let mut t = large_directories();
     t.list("/p/d0", listing(&[]));
     t.expect(&["scan /p/d4"]);
@@ -277,7 +277,7 @@ fn a_directory_that_is_removed_and_made_again_before_its_scan_is_scanned_once() 
     t.later();
     t.vanished(1, "sub");
     t.event(Event::Moved { watch: WatchId(2) });
-    // The look is answered, and the scan is still to come.
+    // The look is answered, and the scan is still pending.
     let look = t.watch.poll_output().expect("a look");
     assert_eq!(describe(&look), "look at /p/sub");
     t.look_gone("/p/sub");

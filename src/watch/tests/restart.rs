@@ -3,7 +3,7 @@
 use super::*;
 use crate::watch::Obstacle;
 
-/// A watch on `/p`, whose first request is still open, that expects these sockets.
+/// Creates a watch on `/p` whose first request is still pending, and which expects these sockets.
 fn expecting(sockets: &[&str]) -> Timeline {
     let mut timeline = Timeline::new();
     let sockets = sockets.iter().map(|path| Path::new(path).into());
@@ -12,7 +12,7 @@ fn expecting(sockets: &[&str]) -> Timeline {
     timeline
 }
 
-/// The answer of a directory that must not be read.
+/// Returns the problem of a directory without read permission.
 fn denied() -> Problem {
     Problem::NotRead(Obstacle::Denied)
 }

@@ -1,5 +1,5 @@
-//! The watch in trouble: events that are lost, directories that fail or come again, roots in and
-//! beside each other, and limits.
+//! Problems of the watch: events that are lost, directories that fail or are created again, roots
+//! in and beside each other, and limits.
 
 use super::*;
 
@@ -158,7 +158,7 @@ fn what_nobody_tells_is_found_by_the_resync() {
     for (watch, inode) in [(2, 2), (3, 3)] {
         t.tick();
         t.expect(&["scan root /p"]);
-        // Another file system was mounted on top.
+        // Another file system was mounted over it.
         t.scan_ok("/p", watch, &[("a", socket(inode))]);
         t.expect(&[
             &format!("unwatch {}", watch - 1),
