@@ -1,20 +1,20 @@
-//! The handler that accepts any plugin, and records what it was told.
+//! A handler that accepts every plugin and records its calls.
 //!
-//! Pure. For types that need no work on this node, for trying things out, and for tests.
+//! Pure. For types that need no work on this node, for experiments, and for tests.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{Answer, Context, Plugin, PluginHandler};
 
-/// Accepts every plugin of the types it is given to.
+/// A handler that accepts every plugin of its types.
 #[derive(Debug, Default)]
 pub struct AcceptHandler {
     record: Record,
 }
 
 impl AcceptHandler {
-    /// Its record, which stays readable after the handler has been given away.
+    /// Returns the record, which stays readable after the handler has been given away.
     pub fn record(&self) -> Record {
         self.record.clone()
     }
@@ -37,7 +37,7 @@ impl PluginHandler for AcceptHandler {
     }
 }
 
-/// Something that a handler was told.
+/// One recorded call of a handler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Told {
     /// The plugin was to be validated.
@@ -48,12 +48,12 @@ pub enum Told {
     Deregister(Arc<Plugin>),
 }
 
-/// The last [`MAX_TOLD`] things that a handler was told. Clones show the same record.
+/// The last [`MAX_TOLD`] calls of a handler. Clones share one record.
 #[derive(Clone, Debug, Default)]
 pub struct Record(Arc<Mutex<VecDeque<Told>>>);
 
 impl Record {
-    /// Takes out what has been recorded, oldest first.
+    /// Removes and returns the recorded calls, oldest first.
     pub fn take(&self) -> Vec<Told> {
         self.0
             .lock()
@@ -71,5 +71,5 @@ impl Record {
     }
 }
 
-/// How much is remembered: a debugging aid must not grow with the number of plugins.
+/// The number of calls that are kept: a debugging aid must not grow with the number of plugins.
 pub const MAX_TOLD: usize = 64;

@@ -1,4 +1,4 @@
-//! The handlers that come with the program, in one table, and what they know.
+//! The table of the handlers that come with the program, and their inventory.
 //!
 //! Pure.
 
@@ -8,7 +8,7 @@ use super::dra::{self, DraHandler};
 use super::{GenericHandler, HandlerTable, Plugin, Store, Unknown};
 use crate::config::UnknownTypes;
 
-/// What the built-in handlers know of the registered plugins. Clones show the same plugins.
+/// The plugins that the built-in handlers have registered. Clones share the same data.
 #[derive(Clone, Debug, Default)]
 pub struct Inventory {
     /// The CSI drivers, by name.
@@ -21,7 +21,7 @@ pub struct Inventory {
     pub others: Store<Plugin>,
 }
 
-/// The built-in handlers for plugins of these types, and what they will know.
+/// Returns the built-in handlers for plugins of these types, and the inventory that they fill.
 pub fn built_in(types: &[String], unknown: UnknownTypes) -> (HandlerTable, Inventory) {
     let mut table = HandlerTable::new();
     let (csi, device, dra) = (

@@ -1,4 +1,4 @@
-//! What a handler may ask for while it works, and what comes of it.
+//! The effects that a handler may ask for, and the events that report their results.
 //!
 //! Pure: an effect is a value; the manager carries it out.
 
@@ -11,15 +11,17 @@ use super::{DialError, Plugin, Program, ProgramOutcome, Reason};
 use crate::grpc::CallError;
 use crate::time::Time;
 
-/// A question put to a handler. Never reused, so an answer that comes too late meets nobody.
+/// The number of a question to a handler. Never reused, so a late answer cannot be mistaken for the
+/// answer to another question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub(crate) u64);
 
-/// An effect that a handler asked for. Never reused, so late news of it is told apart.
+/// The number of an effect that a handler asked for. Never reused, so a late event cannot be
+/// mistaken for that of another effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EffectId(pub(crate) u64);
 
-/// Gives out [`EffectId`]s.
+/// The generator of [`EffectId`]s.
 #[derive(Debug, Default)]
 pub struct EffectIds(u64);
 
@@ -30,7 +32,7 @@ impl EffectIds {
     }
 }
 
-/// A handler's view of the world for the length of one call of one of its methods.
+/// The environment of a handler during one call of one of its methods.
 #[derive(Debug)]
 pub struct Context<'a> {
     now: Time,
@@ -42,7 +44,8 @@ pub struct Context<'a> {
 }
 
 impl<'a> Context<'a> {
-    /// A context at `now`, about the question `ticket` if there is one, that collects `effects`.
+    /// Creates a context at `now` that collects `effects`; `ticket` is the question being asked, if
+    /// any.
     pub fn new(
         now: Time,
         ticket: Option<Ticket>,
@@ -59,20 +62,21 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// This moment.
+    /// Returns the current time.
     pub fn now(&self) -> Time {
         self.now
     }
 
-    /// The question being asked: to be kept by a handler that says [`super::Answer::Pending`].
+    /// Returns the ticket of the question being asked. A handler that returns
+    /// [`super::Answer::Pending`] has to keep it.
     ///
-    /// There is none in [`super::PluginHandler::handle_event`].
+    /// It is `None` in [`super::PluginHandler::handle_event`].
     pub fn ticket(&self) -> Option<Ticket> {
         self.ticket
     }
 
-    /// Whether the plugin to be registered was registered with this daemon before a restart: what
-    /// was done for it then may still be there.
+    /// Returns whether the plugin to be registered was registered with this daemon before a
+    /// restart: results of that registration may still exist.
     pub fn is_known(&self) -> bool {
         self.is_known
     }
@@ -81,7 +85,7 @@ impl<'a> Context<'a> {
         self.is_known = is_known;
     }
 
-    /// Until when the endpoint of the plugin in question may not be ready.
+    /// Sets the time until which the endpoint of the plugin in question may not be ready.
     pub(crate) fn set_ready_by(&mut self, ready_by: Option<Time>) {
         self.ready_by = ready_by;
     }
@@ -91,7 +95,7 @@ impl<'a> Context<'a> {
         self.effects.push(Effect::Answer { ticket, result });
     }
 
-    /// Calls a method on a plugin's endpoint. The outcome comes as [`Event::Called`].
+    /// Calls a method on a plugin's endpoint. [`Event::Called`] reports the outcome.
     pub fn call(&mut self, call: Call) -> EffectId {
         let id = self.ids.next();
         let ready_by = self.ready_by.filter(|_| call.wait_for_ready);
@@ -99,32 +103,32 @@ impl<'a> Context<'a> {
         id
     }
 
-    /// Opens a stream of messages from a plugin's endpoint, which stays open until the plugin ends
-    /// it or it is cancelled. What comes on it comes as [`Event::StreamMessage`], and its end as
-    /// [`Event::StreamEnded`].
+    /// Opens a stream of messages from a plugin's endpoint. The stream stays open until the plugin
+    /// ends it or the handler cancels it. [`Event::StreamMessage`] reports each message, and
+    /// [`Event::StreamEnded`] the end.
     pub fn stream(&mut self, stream: Stream) -> EffectId {
         let id = self.ids.next();
         self.effects.push(Effect::Stream { id, stream });
         id
     }
 
-    /// Runs a program. Its end comes as [`Event::ProgramEnded`].
+    /// Runs a program. [`Event::ProgramEnded`] reports its end.
     pub fn spawn(&mut self, program: Program) -> EffectId {
         let id = self.ids.next();
         self.effects.push(Effect::Spawn { id, program });
         id
     }
 
-    /// Connects to a plugin's endpoint, to know whether somebody answers there. That somebody does
-    /// comes as [`Event::Connected`], and that nobody does or that the connection has broken as
-    /// [`Event::Disconnected`]: that is the last of it.
+    /// Connects to a plugin's endpoint to check that a server answers there. [`Event::Connected`]
+    /// reports that one does. [`Event::Disconnected`] reports that none does or that the connection
+    /// broke, and is the last event of the effect.
     pub fn connect(&mut self, endpoint: Arc<Path>) -> EffectId {
         let id = self.ids.next();
         self.effects.push(Effect::Connect { id, endpoint });
         id
     }
 
-    /// Sets a timer. Its end comes as [`Event::TimerFired`].
+    /// Sets a timer. [`Event::TimerFired`] reports that it has expired.
     pub fn set_timer(&mut self, after: Duration) -> EffectId {
         let id = self.ids.next();
         self.effects.push(Effect::SetTimer {
@@ -134,166 +138,168 @@ impl<'a> Context<'a> {
         id
     }
 
-    /// Records that this plugin has yet to be deregistered, although its operation may end: over a
-    /// restart, too ([`super::PluginHandler::resume_deregistration`]). Cancel it when that is done.
+    /// Records that this plugin has yet to be deregistered although its operation may end. The
+    /// record survives a restart ([`super::PluginHandler::resume_deregistration`]). Cancel it when
+    /// the plugin has been deregistered.
     pub fn owe(&mut self, plugin: Arc<Plugin>) -> EffectId {
         let id = self.ids.next();
         self.effects.push(Effect::Owe { id, plugin });
         id
     }
 
-    /// Takes an effect back: nothing more is heard of it. A program that runs is killed.
+    /// Cancels an effect: it has no further events. A running program is killed.
     pub fn cancel(&mut self, id: EffectId) {
         self.effects.push(Effect::Cancel { id });
     }
 }
 
-/// A unary call that a handler wants made.
+/// A unary call to a plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// Path of the unix socket to dial.
+    /// The path of the unix socket to dial.
     pub endpoint: Arc<Path>,
     /// `/<package>.<Service>/<Method>`.
     pub method: &'static str,
     /// The encoded request.
     pub request: Vec<u8>,
-    /// How long all of it may take, dialling included.
+    /// The time limit for the whole call, dialing included.
     pub timeout: Duration,
-    /// Whether it is made again while the plugin may not be ready (gRPC's wait-for-ready): for
+    /// Whether the call is repeated while the plugin may not be ready (gRPC's wait-for-ready): for
     /// [`READY_GRACE`](crate::config::READY_GRACE) after the plugin's registration socket was first
-    /// seen, an endpoint that does not exist, refuses the connection or answers UNAVAILABLE is
-    /// called again, with backoff. Its handler sees the last outcome only. Holds for calls that are
-    /// made when a question is asked.
+    /// seen, the call is repeated with backoff if the endpoint does not exist, refuses the
+    /// connection or answers UNAVAILABLE. The handler sees only the last outcome. Applies to calls
+    /// that are made when a question is asked.
     pub wait_for_ready: bool,
 }
 
-/// A server-streaming call that a handler wants made.
+/// A server-streaming call to a plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stream {
-    /// Path of the unix socket to dial.
+    /// The path of the unix socket to dial.
     pub endpoint: Arc<Path>,
     /// `/<package>.<Service>/<Method>`.
     pub method: &'static str,
     /// The encoded request.
     pub request: Vec<u8>,
-    /// How long dialling may take. Once the call is made it may take for ever: a plugin that is to
-    /// say something by some time wants a timer.
+    /// The time limit for dialing. The call itself has none: a handler that expects a message by
+    /// some time has to set a timer.
     pub dial_timeout: Duration,
 }
 
-/// What a handler asked for.
+/// A request of a handler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Answer an earlier question.
     Answer {
-        /// The question.
+        /// The ticket of the question.
         ticket: Ticket,
-        /// Yes, or why not.
+        /// `Ok` for yes, or the reason for a no.
         result: Result<(), Reason>,
     },
     /// Make a call.
     Call {
-        /// Names it in the event.
+        /// The number of the effect in the event.
         id: EffectId,
         /// The call.
         call: Call,
-        /// Until when it is made again if the endpoint is not ready; none: it is made once.
+        /// The time until which the call is repeated if the endpoint is not ready; `None`: a single
+        /// call.
         ready_by: Option<Time>,
     },
     /// Open a stream.
     Stream {
-        /// Names it in the events.
+        /// The number of the effect in the events.
         id: EffectId,
         /// The stream.
         stream: Stream,
     },
     /// Run a program.
     Spawn {
-        /// Names it in the event.
+        /// The number of the effect in the event.
         id: EffectId,
         /// The program.
         program: Program,
     },
     /// Connect to an endpoint and hold the connection.
     Connect {
-        /// Names it in the events.
+        /// The number of the effect in the events.
         id: EffectId,
-        /// Path of the unix socket to dial.
+        /// The path of the unix socket to dial.
         endpoint: Arc<Path>,
     },
-    /// Tell the handler when it is `at`.
+    /// Notify the handler at the time `at`.
     SetTimer {
-        /// Names it in the event.
+        /// The number of the effect in the event.
         id: EffectId,
-        /// When.
+        /// The time.
         at: Time,
     },
-    /// Keep in mind, over a restart, that a plugin has yet to be deregistered.
+    /// Remember, over a restart, that a plugin has yet to be deregistered.
     Owe {
-        /// Names it when it is cancelled, which is its only end.
+        /// The number of the effect, for cancelling it; it has no other end.
         id: EffectId,
         /// The plugin.
         plugin: Arc<Plugin>,
     },
-    /// Forget an earlier effect.
+    /// Cancel an earlier effect.
     Cancel {
-        /// Which.
+        /// The number of the effect.
         id: EffectId,
     },
 }
 
-/// What came of an effect.
+/// An event of an effect.
 #[derive(Debug)]
 pub enum Event {
     /// A call ended.
     Called {
-        /// Which.
+        /// The number of the effect.
         id: EffectId,
-        /// The encoded reply, or what went wrong.
+        /// The encoded reply, or the failure.
         result: Result<Vec<u8>, CallFailure>,
     },
-    /// A message came on a stream.
+    /// A message arrived on a stream.
     StreamMessage {
-        /// Which.
+        /// The number of the effect.
         id: EffectId,
         /// The encoded message.
         message: Vec<u8>,
     },
     /// A stream ended.
     StreamEnded {
-        /// Which.
+        /// The number of the effect.
         id: EffectId,
-        /// That the plugin had nothing more to say, or what went wrong.
+        /// `Ok` if the plugin ended the stream successfully, or the failure.
         result: Result<(), CallFailure>,
     },
     /// A program ended.
     ProgramEnded {
-        /// Which.
+        /// The number of the effect.
         id: EffectId,
-        /// How.
+        /// The way in which it ended.
         outcome: ProgramOutcome,
     },
-    /// A connection is there, and whoever is at its other end has answered.
+    /// A connection was established, and the peer has answered.
     Connected {
-        /// Which.
+        /// The number of the effect.
         id: EffectId,
     },
-    /// A connection is not to be had, or not there any more.
+    /// A connection cannot be established, or broke.
     Disconnected {
-        /// Which.
+        /// The number of the effect.
         id: EffectId,
-        /// Why it is not to be had; none: it was there and broke.
+        /// The reason why it cannot be established; `None`: it was established and broke.
         error: Option<DialError>,
     },
-    /// A timer's moment has come.
+    /// A timer expired.
     TimerFired {
-        /// Which.
+        /// The number of the effect.
         id: EffectId,
     },
 }
 
 impl Event {
-    /// The effect that it came of.
+    /// Returns the effect that the event belongs to.
     pub fn effect(&self) -> EffectId {
         match self {
             Self::Called { id, .. }
@@ -307,12 +313,12 @@ impl Event {
     }
 }
 
-/// Why a call has no reply, or why a stream ended before the plugin had said all.
+/// The reason why a call has no reply, or why a stream ended early.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallFailure {
-    /// There is no connection to the endpoint.
+    /// The endpoint could not be dialed.
     Dial(DialError),
-    /// There is one, and the call failed on it.
+    /// The endpoint was dialed, and the call failed.
     Call(CallError),
 }
 

@@ -1,4 +1,4 @@
-//! Why a unix socket can't be connected to.
+//! The errors of connecting to a unix socket.
 //!
 //! Pure.
 
@@ -6,29 +6,29 @@ use std::fmt;
 
 use crate::escape;
 
-/// Why there is no connection to a socket.
+/// The reason why a socket cannot be connected to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DialError {
-    /// Nobody listens on it (ECONNREFUSED).
+    /// Nothing listens on the socket (ECONNREFUSED).
     Refused,
-    /// Its listener does not accept fast enough (EAGAIN: the backlog is full).
+    /// The listener does not accept fast enough (EAGAIN: the backlog is full).
     Busy,
-    /// There is nothing at that path (ENOENT).
+    /// Nothing exists at that path (ENOENT).
     Gone,
-    /// What is there is no socket.
+    /// The file at that path is not a socket.
     NotASocket,
-    /// What is there is another socket than the one to be dialled.
+    /// The socket at that path is not the one to be dialed.
     Replaced,
-    /// This process may not connect to it (EACCES, EPERM).
+    /// This process may not connect to the socket (EACCES, EPERM).
     Denied,
-    /// The path leads to a file system of this type, which may not answer: a plugin must not have
-    /// everything wait for one.
+    /// The path leads to a file system of this type, which may hang: a plugin must not be able to
+    /// block the whole daemon.
     MayNotAnswer(String),
-    /// This process, or the system, has used up its descriptors (EMFILE, ENFILE).
+    /// The descriptors of this process, or of the system, are used up (EMFILE, ENFILE).
     NoDescriptors,
-    /// It took too long.
+    /// The time limit was exceeded.
     TimedOut,
-    /// Something else, in the system's words.
+    /// Another error, in the system's words.
     Other(String),
 }
 

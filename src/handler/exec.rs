@@ -1,30 +1,32 @@
-//! The handler that has a program do the work.
+//! A handler that runs a program for each plugin.
 //!
-//! Pure: it decides what is run and what its end means; the daemon runs it. The program is called
+//! Pure: this module decides which program is run and what its end means; the daemon runs it. The
+//! command line is
 //!
 //! ```text
 //! PROGRAM add|old|del TYPE NAME ENDPOINT
 //! ```
 //!
-//! `add` for a plugin that is registered, `del` for one that has gone, and `old` for one that the
-//! program may know already: it was registered before a restart of the daemon, or it is the one to
-//! use again because the plugins that were registered under its name after it have gone. The same
-//! is in its environment ([`environment`]), and all that the plugin said of itself is on its
-//! standard input, as JSON. Status 0 registers the plugin; anything else refuses it, with the first
-//! line of standard error as the reason.
+//! The verb is `add` for a plugin that is registered, `del` for one that is deregistered, and `old`
+//! for one that the program may know already: the plugin was registered before a restart of the
+//! daemon, or is current again because the newer plugins of its name are gone. The environment
+//! holds the same values ([`environment`]), and standard input holds all that the plugin reported,
+//! as JSON. Status 0 registers the plugin; any other end refuses it, with the first line of
+//! standard error that is not empty as the reason.
 //!
-//! What a program is given has a grammar (`exec/grammar.rs`): a plugin outside it is refused. One
-//! that an older version of this crate registered, and saved, may be outside it: its program is not
-//! run for it any more, and a warning names what is not undone.
+//! The values passed to a program have a grammar (`exec/grammar.rs`): a plugin outside it is
+//! refused. A plugin that an older version of this crate registered and saved may be outside it:
+//! its program is not run for it any more, and a warning names what is not undone.
 //!
-//! One program at a time runs for one plugin name, in the order of events: sockets of a name that
-//! the manager does not let wait for each other any longer wait here. An `add` or `old` that
-//! fails is trusted to have undone what it did; one that was killed is followed by a `del`.
+//! One program at a time runs for one plugin name, in the order of events: if the manager stops
+//! making the sockets of a name wait for each other, their programs wait here. An `add` or `old`
+//! that fails is trusted to have undone its changes; one that was killed is followed by a `del`.
 //!
-//! A `del` that ran has been run, whatever its end. One that cannot be started is tried again, and
-//! is owed until then, over a restart, too. What comes for its name meanwhile has it tried at once,
-//! and goes ahead when it has run; if it cannot be started then either, an `add` is refused, and so
-//! tried again by the manager: it never runs before the `del`, and never waits for it.
+//! A `del` that was started counts as run, whatever its end. A `del` that cannot be started is
+//! tried again, and is owed until then, over a restart, too. A new job for the same name tries the
+//! `del` at once, and proceeds after it has run. If the `del` cannot be started then either, an
+//! `add` is refused, and so tried again by the manager: an `add` never runs before the `del`, and
+//! never waits for it.
 
 mod grammar;
 mod owed;
@@ -46,16 +48,16 @@ use super::{
 use crate::config::{EXEC_TIMEOUT, MAX_OWED};
 use crate::escape;
 
-/// Runs a program for every plugin of the types it is given to.
+/// A handler that runs a program for every plugin of its types.
 #[derive(Debug)]
 pub struct ExecHandler {
     program: PathBuf,
     timeout: Duration,
-    /// What runs and what waits, a line for each plugin name.
+    /// The running and waiting jobs, one line for each plugin name.
     lines: Vec<Line>,
 }
 
-/// The programs for the plugins of one type and name.
+/// The jobs for the plugins of one type and name.
 #[derive(Debug)]
 struct Line {
     phase: Phase,
@@ -63,12 +65,12 @@ struct Line {
     waiting: VecDeque<Job>,
 }
 
-/// What the first job in a line waits for.
+/// The event that the first job in a line waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// For the end of its program.
+    /// The end of its program.
     Running(EffectId),
-    /// For the timer after which it is tried again: it is a `del` that could not be started.
+    /// The timer after which the job is tried again: the job is a `del` that could not be started.
     Pausing(EffectId),
 }
 
@@ -77,13 +79,13 @@ enum Phase {
 struct Job {
     verb: Verb,
     plugin: Arc<Plugin>,
-    /// The question that it answers; none: nobody waits for it.
+    /// The question that the job answers, or `None` if no answer is expected.
     ticket: Option<Ticket>,
-    /// For a `del`: until it has run.
+    /// The debt of a `del`, until the `del` has run.
     owed: Option<Owed>,
 }
 
-/// What the program is told.
+/// The first argument of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verb {
     Add,
@@ -92,7 +94,7 @@ enum Verb {
 }
 
 impl ExecHandler {
-    /// A handler that runs the program at this absolute path.
+    /// Creates a handler that runs the program at this absolute path.
     pub fn new(program: impl Into<PathBuf>) -> Self {
         Self {
             program: program.into(),
@@ -101,7 +103,7 @@ impl ExecHandler {
         }
     }
 
-    /// Lets the program run for so long, and no longer.
+    /// Sets the time limit for the program.
     #[must_use]
     pub fn with_timeout(self, timeout: Duration) -> Self {
         Self { timeout, ..self }
@@ -113,7 +115,7 @@ impl ExecHandler {
         Answer::Pending
     }
 
-    /// Runs the program as soon as it does not run for this plugin name any more.
+    /// Runs the program as soon as none runs for this plugin name.
     fn submit(
         &mut self,
         verb: Verb,
@@ -142,7 +144,7 @@ impl ExecHandler {
         }
     }
 
-    /// Runs what is first in a line once more.
+    /// Runs the first job in a line again.
     fn try_again(&mut self, line: usize, context: &mut Context<'_>) {
         let program = self.run_of(&self.lines[line].job);
         self.lines[line].phase = Phase::Running(context.spawn(program));
@@ -157,7 +159,8 @@ impl ExecHandler {
         });
     }
 
-    /// What runs in that line has ended: the next in it is started.
+    /// Removes the first job of a line, which has ended, and starts the next. Returns the ended
+    /// job.
     fn advance(&mut self, line: usize, context: &mut Context<'_>) -> Job {
         let Line {
             job, mut waiting, ..
@@ -168,8 +171,8 @@ impl ExecHandler {
         job
     }
 
-    /// The `del` that is first in a line could not be started. It is tried again later, and until
-    /// then nothing else runs for its name, so nothing else is left to wait; or it is given up.
+    /// Handles that the `del` that is first in a line could not be started. The `del` is tried
+    /// again later and the questions that wait behind it are refused, or the `del` is given up.
     fn not_started(&mut self, line: usize, outcome: &ProgramOutcome, context: &mut Context<'_>) {
         let Err(reason) = self.judge(outcome) else {
             return;
@@ -191,8 +194,8 @@ impl ExecHandler {
         }
     }
 
-    /// Answers what waits in a line behind a `del` that could not be started. Every `del` among it
-    /// stays.
+    /// Refuses the questions that wait in a line behind a `del` that could not be started. Each
+    /// waiting `del` stays, and so does each job without a question.
     fn refuse_waiting(&mut self, line: usize, reason: &Reason, context: &mut Context<'_>) {
         let first = "the plugin that had its name before has yet to be deregistered";
         self.lines[line].waiting.retain_mut(|job| {
@@ -205,7 +208,7 @@ impl ExecHandler {
         });
     }
 
-    /// How many programs have yet to be run because they could not be started, or wait for such.
+    /// Returns the number of jobs that could not be started or that wait behind such a job.
     fn count_owed(&self) -> usize {
         let pausing = |line: &&Line| matches!(line.phase, Phase::Pausing(_));
         let lines = self.lines.iter().filter(pausing);
@@ -226,7 +229,7 @@ impl ExecHandler {
         match (&result, ticket) {
             (Ok(()), _) if tries > 0 => log::info!("{shown}: has run after all"),
             (Ok(()), _) => log::debug!("{shown}: done"),
-            // Whoever asked makes it known.
+            // The caller logs the reason.
             (Err(reason), Some(_)) if verb != Verb::Del => {
                 log::debug!("{shown}: {}", escape::text(reason.as_str()));
             }
@@ -241,14 +244,14 @@ impl ExecHandler {
         }
     }
 
-    /// Whether what could not be started is a `del`, which is tried again.
+    /// Returns whether a `del` could not be started, and so is tried again.
     fn is_owed(&self, line: usize, outcome: &ProgramOutcome) -> bool {
         let is_del = self.lines[line].job.verb == Verb::Del;
         is_del && matches!(outcome.end, ProgramEnd::NotStarted(_))
     }
 
-    /// Returns the answer that a program's end stands for: status 0 registers, and any other end
-    /// refuses with the first line of standard error.
+    /// Returns the answer that follows from a program's end: status 0 registers, and any other end
+    /// refuses, with the first line of standard error that is not empty.
     fn judge(&self, outcome: &ProgramOutcome) -> Result<(), Reason> {
         if outcome.end == ProgramEnd::Exited(0) {
             return Ok(());
@@ -337,7 +340,7 @@ impl PluginHandler for ExecHandler {
         let is_meant = |job: &Job| job.ticket == Some(ticket);
         let jobs = self.lines.iter_mut().flat_map(Line::jobs);
         for del in jobs.filter(|job| is_meant(job) && job.verb == Verb::Del) {
-            del.ticket = None; // It is run all the same, and its own time ends it.
+            del.ticket = None; // It is run nevertheless, and its own time limit ends it.
         }
         for line in &mut self.lines {
             line.waiting.retain(|job| !is_meant(job));
@@ -359,7 +362,7 @@ impl PluginHandler for ExecHandler {
                     "{plugin}: what its program had set up before the restart is not undone: \
                      {reason}"
                 );
-                // Settled at once, so it is not saved any longer.
+                // Cancelled at once, so that the deregistration is not saved again.
                 let owed = context.owe(plugin.clone());
                 context.cancel(owed);
             }
@@ -369,7 +372,7 @@ impl PluginHandler for ExecHandler {
 }
 
 impl Line {
-    /// What runs, and what waits.
+    /// Returns the first job of the line and those that wait.
     fn jobs(&mut self) -> impl Iterator<Item = &mut Job> {
         iter::once(&mut self.job).chain(&mut self.waiting)
     }
@@ -385,14 +388,14 @@ impl Verb {
     }
 }
 
-/// Stops owing a job that has ended or is given up.
+/// Cancels the debt of a job that has ended or was given up.
 fn settle(job: &Job, context: &mut Context<'_>) {
     if let Some(owed) = &job.owed {
         context.cancel(owed.id);
     }
 }
 
-/// Logs that a `del` could not be started: the first time, and when it is given up.
+/// Logs that a `del` could not be started: a warning the first time, and when it is given up.
 fn log_not_started(job: &Job, reason: &Reason, pause: Option<Duration>) {
     let (plugin, reason) = (&job.plugin, escape::text(reason.as_str()));
     let tries = job.owed.as_ref().map_or(0, |owed| owed.tries);
@@ -407,12 +410,12 @@ fn log_not_started(job: &Job, reason: &Reason, pause: Option<Duration>) {
     }
 }
 
-/// Type and name of the plugin that it is about.
+/// Returns the type and the name of the job's plugin.
 fn name_of(job: &Job) -> (&str, &str) {
     (&job.plugin.kind, &job.plugin.name)
 }
 
-/// What the program finds in its environment.
+/// Returns the environment variables for the program.
 fn environment(verb: Verb, plugin: &Plugin) -> Vec<(&'static str, OsString)> {
     vec![
         ("PLUGIND_ACTION", verb.word().into()),
@@ -424,7 +427,7 @@ fn environment(verb: Verb, plugin: &Plugin) -> Vec<(&'static str, OsString)> {
     ]
 }
 
-/// What the program reads from its standard input.
+/// The object that the program reads from its standard input.
 #[derive(Debug, Serialize)]
 struct Registration<'a> {
     action: &'static str,
@@ -445,7 +448,7 @@ fn registration(verb: Verb, plugin: &Plugin) -> Vec<u8> {
         versions: &plugin.versions,
         socket: &text(&plugin.socket),
     };
-    // Strings only: there is nothing that JSON could refuse.
+    // Strings only: encoding them as JSON cannot fail.
     let mut line = serde_json::to_vec(&registration).unwrap_or_default();
     line.push(b'\n');
     line

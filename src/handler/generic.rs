@@ -1,4 +1,4 @@
-//! Plugins of a type of one's own: there is nothing to do for them but to know that they are there.
+//! Plugins of other types, which the user names: they are only registered and listed.
 //!
 //! Pure.
 
@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use super::{Answer, Context, Plugin, PluginHandler, Store};
 
-/// Registers every plugin that it is given, and knows which ones there are.
+/// A handler that accepts every plugin and keeps a list of the registered ones.
 #[derive(Debug, Default)]
 pub struct GenericHandler {
     plugins: Store<Plugin>,
 }
 
 impl GenericHandler {
-    /// The registered plugins, which stay readable after the handler has been given away.
+    /// Returns the registered plugins, which stay readable after the handler has been given away.
     pub fn plugins(&self) -> Store<Plugin> {
         self.plugins.clone()
     }

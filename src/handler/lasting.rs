@@ -1,5 +1,4 @@
-//! A stream or a connection that is to stay open for good: whenever it ends, it is opened again
-//! after a pause.
+//! A stream or a connection that is opened again after a pause whenever it ends.
 //!
 //! Pure.
 //!
@@ -9,12 +8,12 @@
 //!    |                                           ^
 //!    +--------- a connection was cut ------------+
 //!
-//! The pause doubles, up to a cap. What has lasted as long as the next pause would be makes that
-//! one short again, so something that never lasts is tried ever more rarely.
+//! The pause doubles, up to a cap. If the stream or connection lasted as long as the next pause
+//! would be, that pause is the shortest one again; if it never lasts, the tries become rarer.
 //!
-//! A connection that was up and is cut is dialled again at once, as gRPC does: the plugin may have
-//! been restarted in place. That is done once: again only after it was up for as long as the
-//! shortest pause.
+//! A connection that was up and breaks is dialed again at once, as gRPC does: the plugin may have
+//! been restarted in place. The next time needs a pause, unless the connection was up for at least
+//! the shortest pause.
 //! ```
 
 use std::path::Path;
@@ -25,22 +24,22 @@ use super::{Context, EffectId, Stream};
 use crate::config::{BACKOFF_CAP, BACKOFF_INITIAL};
 use crate::time::Time;
 
-/// What is to stay open, or the pause before it.
+/// A stream or connection that is kept open, or the pause before it is opened again.
 #[derive(Debug)]
 pub(super) struct Lasting {
     wanted: Wanted,
     state: State,
-    /// Since when it has been open, or was before the pause.
+    /// The time at which it was last opened.
     since: Time,
-    /// How long the next pause is.
+    /// The length of the next pause.
     pause: Duration,
-    /// Since when the server at the other end of a connection has been answering.
+    /// The time since which the server has been answering on the connection.
     up_since: Option<Time>,
-    /// Whether a connection that was up may be dialled again without a pause.
+    /// Whether a connection that was up may be dialed again without a pause.
     may_skip_pause: bool,
 }
 
-/// What is to stay open.
+/// The stream or connection to keep open.
 #[derive(Clone, Debug)]
 pub(super) enum Wanted {
     Stream(Stream),
@@ -55,7 +54,7 @@ enum State {
 }
 
 impl Lasting {
-    /// Opens it for the first time.
+    /// Opens the stream or connection for the first time.
     pub(super) fn open(wanted: Wanted, context: &mut Context<'_>) -> Self {
         let state = State::Open(wanted.open(context));
         Self {
@@ -68,19 +67,20 @@ impl Lasting {
         }
     }
 
-    /// The server at the other end of the connection has answered.
+    /// Records that the server has answered on the connection.
     pub(super) fn connected(&mut self, context: &Context<'_>) {
         self.up_since = Some(context.now());
     }
 
-    /// The effect that it waits for: what is open, or its timer.
+    /// Returns the pending effect: the open stream or connection, or the timer of the pause.
     pub(super) fn effect(&self) -> EffectId {
         match self.state {
             State::Open(id) | State::Pausing(id) => id,
         }
     }
 
-    /// What was open has ended, or is not wanted any more as it is.
+    /// Cancels the pending effect, because it has ended or is not wanted any more, and schedules
+    /// the next opening.
     pub(super) fn interrupted(&mut self, context: &mut Context<'_>) {
         context.cancel(self.effect());
         if self.is_cut(context.now()) {
@@ -93,7 +93,7 @@ impl Lasting {
         self.pause = (self.pause * 2).min(BACKOFF_CAP);
     }
 
-    /// The pause is over.
+    /// Opens the stream or connection again after the pause.
     pub(super) fn resume(&mut self, context: &mut Context<'_>) {
         if matches!(self.state, State::Pausing(_)) {
             self.open_again(context);
@@ -105,7 +105,7 @@ impl Lasting {
         self.since = context.now();
     }
 
-    /// Returns whether a connection that was up has ended that may be dialled again at once.
+    /// Returns whether a connection that was up has broken and may be dialed again at once.
     fn is_cut(&mut self, now: Time) -> bool {
         let Some(since) = self.up_since.take() else {
             return false;
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
     use crate::handler::{Effect, EffectIds};
 
-    /// How long the pause is when it is interrupted after `lasted`, again and again.
+    /// Returns the lengths of the pauses when each opening is interrupted after `lasted`.
     fn pauses(lasted: Duration) -> Vec<u128> {
         let (mut ids, mut effects) = (EffectIds::default(), Vec::new());
         let mut now = Time::ZERO;
@@ -165,8 +165,8 @@ mod tests {
         assert_eq!(pauses(Duration::ZERO), ladder);
     }
 
-    /// How long it takes until a connection is dialled again that is cut after it was up for
-    /// `lasted`, again and again.
+    /// Returns the times until a connection is dialed again that breaks each time after it was up
+    /// for `lasted`.
     fn pauses_of_connection(lasted: Duration) -> Vec<u128> {
         let (mut ids, mut effects) = (EffectIds::default(), Vec::new());
         let mut now = Time::ZERO;

@@ -1,13 +1,13 @@
-//! What is done with a plugin once it is known who it is.
+//! The handlers, which do the work for plugins once they are identified.
 //!
 //! Pure. A [`PluginHandler`] is asked three questions about a plugin of its type, always in the
-//! order validate, register, deregister, and as a rule never two at a time about one plugin name:
-//! only when an answer takes longer than [`STALLED_AFTER`](crate::config::STALLED_AFTER), questions
-//! about another socket of that name may overlap with it. It answers
-//! at once ([`Answer::Done`]) or later ([`Answer::Pending`]), and meanwhile may ask for effects
-//! through its [`Context`]: a call, a stream or a connection to the plugin's endpoint, a program, a
-//! timer. What comes of them reaches it as an [`Event`]. It never blocks, and never touches the
-//! system itself.
+//! order validate, register, deregister, and usually never two at a time about one plugin name:
+//! only if an answer takes longer than [`STALLED_AFTER`](crate::config::STALLED_AFTER), questions
+//! about another socket of that name may overlap with it. The handler answers at once
+//! ([`Answer::Done`]) or later ([`Answer::Pending`]), and meanwhile may ask for effects through its
+//! [`Context`]: a call, a stream or a connection to the plugin's endpoint, a program, a timer.
+//! Their results are passed to the handler as [`Event`]s. A handler never blocks, and never
+//! accesses the system itself.
 //!
 //! ```text
 //!               validate, register, deregister (Ticket)
@@ -24,8 +24,8 @@
 //!
 //! # Writing a handler
 //!
-//! Implement three methods of [`PluginHandler`], and give the handler to the
-//! [`HandlerTable::add`] of the table that the manager is made with:
+//! Implement three methods of [`PluginHandler`], and pass the handler to [`HandlerTable::add`] of
+//! the table from which the manager is created:
 //!
 //! ```
 //! use std::sync::Arc;
@@ -58,25 +58,27 @@
 //! table.add(["Toaster"], ToasterHandler);
 //! ```
 //!
-//! - **Answer at once** where that is possible. Where it takes a call, keep [`Context::ticket`],
-//!   say [`Answer::Pending`], and answer from [`PluginHandler::handle_event`]. The manager waits
-//!   for [`HANDLER_TIMEOUT`](crate::config::HANDLER_TIMEOUT); what is abandoned is cancelled.
+//! - **Answer at once** if possible. If a call is needed first, keep [`Context::ticket`], return
+//!   [`Answer::Pending`], and answer in [`PluginHandler::handle_event`]. The manager waits for
+//!   [`HANDLER_TIMEOUT`](crate::config::HANDLER_TIMEOUT), and then abandons the question: cancel
+//!   its effects.
 //! - **A no to validate is final** until something changes; a no to register is tried again with
-//!   backoff and leaves nothing behind. What deregister says only ends the wait for it.
-//! - **An effect ends with one event**, unless it is cancelled; a stream and a connection tell more
-//!   before that. Take back what a plugin's deregistration leaves without use: nobody else does.
+//!   backoff, and must leave nothing behind. Any answer to deregister only ends the wait for it.
+//! - **An effect ends with one event**, unless it is cancelled; a stream and a connection have more
+//!   events before that. Cancel the effects that a deregistered plugin does not need any more:
+//!   nothing else cancels them.
 //! - **Two plugins of one name** can be registered at a time, each through its own socket. The
-//!   newest is the one to use; [`PluginHandler::promoted`] tells when an older one is again.
-//! - **Share the plugin**: whoever keeps it keeps a clone of its `Arc`, which the manager holds.
-//! - **Believe nothing**: a plugin may be slow, silent or hostile. Every call has a deadline and no
-//!   reply is larger than [`MAX_REPLY`](crate::config::MAX_REPLY); limit what is kept of it, and
-//!   show text through [`crate::escape`].
-//! - **To be read from outside**, keep what is known in a [`Store`] or something like it, and hand
-//!   out a clone before the handler is given away.
+//!   newest is current; [`PluginHandler::promoted`] reports that an older one is current again.
+//! - **Share the plugin**: keep a clone of its `Arc`, which the manager holds anyway.
+//! - **Trust nothing**: a plugin may be slow, silent or hostile. Every call has a deadline, and
+//!   replies larger than [`MAX_REPLY`](crate::config::MAX_REPLY) are rejected; limit what is kept
+//!   of a reply, and show text through [`crate::escape`].
+//! - **To be readable from outside**, keep the known facts in a [`Store`] or a similar type, and
+//!   hand out a clone before the handler is given away.
 //!
-//! The examples `simple-handler` and `calling-handler` in `tests/examples/` are whole programs;
-//! [`csi`], [`device`] and [`dra`] are the built-in ones, from one that makes calls to one that
-//! holds connections.
+//! The examples `simple-handler` and `calling-handler` in `tests/examples/` are complete programs.
+//! The built-in handlers are [`csi`], [`device`] and [`dra`]: the first makes calls, the last keeps
+//! connections open.
 
 mod accept;
 mod built_in;
@@ -110,120 +112,119 @@ pub use program::{Program, ProgramEnd, ProgramOutcome};
 pub use store::Store;
 pub use table::{HandlerId, HandlerTable, Unknown};
 
-/// Does the work for plugins of one type.
+/// A handler for plugins of one type.
 ///
-/// The contract, per plugin name: validate, then register, then deregister, each only after the one
-/// before has been answered or given up. A second socket with the same name is validated and
+/// The contract for each plugin name: validate, then register, then deregister, each only after the
+/// previous question was answered or abandoned. A second socket with the same name is validated and
 /// registered while the first is still registered. A question that stays open for
-/// [`STALLED_AFTER`](crate::config::STALLED_AFTER) does not hold up the other sockets of the name:
-/// it stays open, and questions about another *socket* of the name may then overlap with it and
-/// with what follows it. About one socket there is never more than one question, so a handler that
-/// keeps what it does by socket notices nothing; one that must keep an order for each name queues
-/// what it does, as [`ExecHandler`] does.
+/// [`STALLED_AFTER`](crate::config::STALLED_AFTER) does not delay the other sockets of the name:
+/// the question stays open, and questions about another *socket* of the name may then overlap with
+/// it and with those that follow it. There is never more than one question about one socket at a
+/// time, so a handler that keeps its state by socket is not affected; a handler that must keep an
+/// order for each name needs a queue, as [`ExecHandler`] has.
 pub trait PluginHandler: Send {
-    /// Is this plugin acceptable? Nothing may be kept of it yet.
+    /// Answers whether the plugin is acceptable. The handler may not keep anything of it yet.
     fn validate(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer;
 
-    /// Makes the plugin usable. An error leaves nothing behind: deregister is not called for it.
+    /// Makes the plugin usable. An error leaves nothing behind: deregister is not called after it.
     fn register(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer;
 
-    /// The plugin has gone: whatever registering it did is undone. It can't be asked any more.
+    /// Reverts the registration of a plugin that is gone and cannot be called any more.
     fn deregister(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer;
 
-    /// Says what this handler needs a plugin's endpoint for. A dry run checks an endpoint that is
-    /// needed, and no other.
+    /// Returns what this handler uses a plugin's endpoint for. A dry run checks the endpoint unless
+    /// this is [`EndpointUse::None`].
     fn endpoint_use(&self) -> EndpointUse {
         EndpointUse::None
     }
 
-    /// Returns why a plugin is not registered if another plugin of its type and name is registered
-    /// with the same endpoint and is up. `None` if the two live side by side: then
+    /// Returns the reason for refusing a plugin if another plugin of its type and name is
+    /// registered with the same endpoint and is up; `None` to allow both: then
     /// [`PluginHandler::register`] is asked.
     fn endpoint_taken(&self, plugin: &Plugin) -> Option<Reason> {
         let _ = plugin;
         None
     }
 
-    /// Says what registering a plugin does that a dry run does not, for logs: `NodeGetInfo was not
-    /// called`. `None` when a dry run leaves nothing out.
+    /// Returns, for logs, the part of a registration that a dry run leaves out, such as
+    /// `NodeGetInfo was not called`; `None` if it leaves nothing out.
     fn not_checked(&self) -> Option<&'static str> {
         None
     }
 
-    /// The plugin has been told that it is registered: what was left for later can be done now.
+    /// Runs deferred work: called after the plugin was notified of its registration.
     fn registered(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) {
         let _ = (plugin, context);
     }
 
-    /// The plugins that were registered under this one's name after it have gone: it is the one to
-    /// use again.
+    /// Makes the plugin current again: the newer plugins of its name are gone.
     fn promoted(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) {
         let _ = (plugin, context);
     }
 
-    /// The process before this one ended while it still owed this plugin its deregistration
-    /// ([`Context::owe`]): it is to be done now, and nothing waits for it. Returns `false` if this
-    /// handler never owes one.
+    /// Deregisters a plugin whose deregistration was still owed ([`Context::owe`]) when the
+    /// previous process ended. An answer is not expected. Returns `false` if this handler never
+    /// owes a deregistration.
     fn resume_deregistration(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> bool {
         let _ = (plugin, context);
         false
     }
 
-    /// Something that an effect was asked for has come.
+    /// Handles an event of one of the handler's effects.
     fn handle_event(&mut self, event: Event, context: &mut Context<'_>) {
         let _ = (event, context);
     }
 
-    /// Nobody waits for the answer to `ticket` any longer: its deadline has passed or its plugin
-    /// has gone. An answer that comes all the same is dropped. A registration that is given up may
-    /// have taken hold, so its deregistration follows.
+    /// Abandons the question `ticket`: its deadline has passed or its plugin is gone. A later
+    /// answer is dropped. An abandoned registration may have taken effect, so its deregistration
+    /// follows.
     fn abandon(&mut self, ticket: Ticket, context: &mut Context<'_>) {
         let _ = (ticket, context);
     }
 }
 
-/// What a handler needs a plugin's endpoint for.
+/// The purpose for which a handler connects to a plugin's endpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EndpointUse {
-    /// For nothing: it never connects to it.
+    /// None: the handler never connects to it.
     #[default]
     None,
-    /// To register the plugin: one whose endpoint does not answer is refused.
+    /// Registering the plugin: a plugin whose endpoint does not answer is refused.
     Registering,
-    /// To use the plugin: it is registered at once, and connected to afterwards.
+    /// Using the plugin: it is registered at once, and connected to afterwards.
     Using,
 }
 
-/// What a handler says to a question.
+/// The answer of a handler to a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// The answer: yes, or why not.
+    /// The answer itself: `Ok` for yes, or the reason for a no.
     Done(Result<(), Reason>),
-    /// [`Context::answer`] will say it.
+    /// The answer follows by [`Context::answer`].
     Pending,
 }
 
 impl Answer {
-    /// Yes, at once.
+    /// An immediate yes.
     pub const YES: Self = Self::Done(Ok(()));
 
-    /// No, at once.
+    /// Returns an immediate no.
     pub fn no(reason: impl Into<String>) -> Self {
         Self::Done(Err(Reason::new(reason)))
     }
 }
 
-/// Why a handler says no, in words for the plugin's author; the plugin is told them.
+/// The reason of a handler for a no, in words for the plugin's author; it is sent to the plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reason(String);
 
 impl Reason {
-    /// The reason in these words.
+    /// Creates a reason from these words.
     pub fn new(words: impl Into<String>) -> Self {
         Self(words.into())
     }
 
-    /// The words, as the plugin is told them.
+    /// Returns the words, as they are sent to the plugin.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -1,7 +1,7 @@
-//! Which plugin an effect was asked for.
+//! The plugin for which each effect was asked for.
 //!
-//! Pure. For handlers that keep something going for every plugin: an event names its effect, and
-//! what is going on is kept by the plugins' registration sockets.
+//! Pure. For handlers that keep an effect pending for every plugin: an event names its effect, but
+//! the handler's state is kept by the plugins' registration sockets.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,42 +10,43 @@ use litemap::LiteMap;
 
 use super::{Context, EffectId};
 
-/// The effects that have not come to an end, each with its plugin's registration socket.
+/// The pending effects, each with its plugin's registration socket.
 #[derive(Debug, Default)]
 pub(super) struct Owners {
     sockets: LiteMap<EffectId, Arc<Path>>,
 }
 
-/// What is waited for because of one plugin.
+/// The effects that are pending for one plugin.
 pub(super) type Effects = [Option<EffectId>; 2];
 
 impl Owners {
-    /// Something has come of an effect: whose it is. Whoever goes on to wait for it says so anew.
+    /// Removes an effect that has an event. Returns its plugin's registration socket. If the effect
+    /// is still pending, [`Owners::set`] has to record it again.
     pub(super) fn take(&mut self, effect: EffectId) -> Option<Arc<Path>> {
         self.sockets.remove(&effect)
     }
 
-    /// The plugin behind that socket waits for these effects.
+    /// Records that these effects are pending for the plugin with that socket.
     pub(super) fn set(&mut self, effects: Effects, socket: &Arc<Path>) {
         for effect in effects.into_iter().flatten() {
             self.sockets.insert(effect, socket.clone());
         }
     }
 
-    /// What comes of these effects is nobody's any more, unless they are set anew.
+    /// Removes these effects: their events are ignored, unless the effects are recorded again.
     pub(super) fn forget(&mut self, effects: Effects) {
         for effect in effects.into_iter().flatten() {
             self.sockets.remove(&effect);
         }
     }
 
-    /// How many effects there are.
+    /// Returns the number of pending effects.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.sockets.len()
     }
 
-    /// Takes these effects back.
+    /// Removes and cancels these effects.
     pub(super) fn cancel(&mut self, effects: Effects, context: &mut Context<'_>) {
         self.forget(effects);
         for effect in effects.into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! A plugin as it described itself.
+//! A plugin as it describes itself.
 //!
 //! Pure.
 
@@ -14,18 +14,18 @@ use crate::config::{MAX_ENDPOINT, MAX_PLUGIN_NAME, MAX_VERSION, MAX_VERSIONS};
 use crate::escape;
 use crate::proto::pluginregistration::PluginInfo;
 
-/// A plugin: what it said of itself in `GetInfo`, and where it said it.
+/// A plugin: the contents of its `GetInfo` reply, and its registration socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plugin {
-    /// Its type, which selects the handler: `CSIPlugin`, `DevicePlugin`, `DRAPlugin` or another.
+    /// The type, which selects the handler: `CSIPlugin`, `DevicePlugin`, `DRAPlugin` or another.
     pub kind: String,
-    /// Its name: never empty and free of control characters, once a handler sees it.
+    /// The name: never empty and free of control characters, once a handler sees it.
     pub name: String,
-    /// Path of the socket that serves the plugin's own services; often the registration socket's.
+    /// The path of the socket that serves the plugin's own services; often the registration socket.
     pub endpoint: Arc<Path>,
-    /// The versions or services it supports, as its type spells them, in the plugin's order.
+    /// The supported versions or services, as the type spells them, in the plugin's order.
     pub versions: Vec<String>,
-    /// Path of its registration socket.
+    /// The path of the registration socket.
     pub socket: Arc<Path>,
 }
 
@@ -38,15 +38,15 @@ impl Plugin {
         Ok(plugin)
     }
 
-    /// Returns the plugin that described itself as `info` on `socket`, whatever that is worth:
-    /// kubelet looks for a handler of its type first, and so this is checked after that.
+    /// Returns the plugin that described itself as `info` on `socket`, without checking it: kubelet
+    /// looks for a handler of the type first, so the checks follow after that.
     pub(crate) fn unchecked(mut info: PluginInfo, socket: Arc<Path>) -> Self {
         let endpoint = if info.endpoint.is_empty() || *info.endpoint == *socket.as_os_str() {
             socket.clone()
         } else {
             PathBuf::from(info.endpoint).into()
         };
-        // It is kept for as long as the plugin is there: without room to grow.
+        // Kept for as long as the plugin exists: spare capacity would be wasted.
         info.supported_versions.shrink_to_fit();
         Self {
             kind: info.r#type,
@@ -57,7 +57,7 @@ impl Plugin {
         }
     }
 
-    /// Checks what must hold for a handler to be looked up: no handler has a type that is longer.
+    /// Checks the part that must be valid to look up a handler: types of handlers are not longer.
     pub(crate) fn check_type(&self) -> Result<(), InvalidPlugin> {
         if self.kind.len() > MAX_PLUGIN_NAME {
             return Err(InvalidPlugin::TypeTooLong);
@@ -65,7 +65,7 @@ impl Plugin {
         Ok(())
     }
 
-    /// Checks what else must hold for plugins of all types.
+    /// Checks the rest, which must be valid for plugins of all types.
     pub(crate) fn check(&self) -> Result<(), InvalidPlugin> {
         check_lengths(self)?;
         check_name(&self.name)?;
@@ -75,30 +75,29 @@ impl Plugin {
         Ok(())
     }
 
-    /// What plugins are sorted by where they are kept by type and name: the name comes first,
-    /// because it differs sooner.
+    /// Returns the key by which plugins are sorted: the name first, because it differs sooner.
     pub(crate) fn key(&self) -> (&str, &str) {
         (&self.name, &self.kind)
     }
 
-    /// Whether it has the same endpoint, however that is spelled: compared without a look at the
-    /// file system, so a symbolic link is another endpoint than what it leads to.
+    /// Returns whether both have the same endpoint, however it is spelled. The file system is not
+    /// consulted, so a symbolic link and its target are different endpoints.
     pub(crate) fn has_endpoint_of(&self, other: &Self) -> bool {
         let [a, b] = [self, other].map(|it| it.endpoint.as_os_str());
         let is_abstract = |name: &OsStr| name.as_bytes().starts_with(b"@");
         a == b || !is_abstract(a) && !is_abstract(b) && normalized(a) == normalized(b)
     }
 
-    /// Whether it is behind the same registration socket. One plugin has one name for it, so this
-    /// compares octets, where `Path` would compare part by part.
+    /// Returns whether both have the same registration socket. One plugin has one spelling of its
+    /// path, so this compares octets; `Path` would compare component by component.
     pub(crate) fn has_socket_of(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.socket, &other.socket)
             || self.socket.as_os_str() == other.socket.as_os_str()
     }
 }
 
-/// Where in a sorted list the plugins of one name are, or would be, by how each compares with it.
-/// As a rule there is one or none.
+/// Returns the range of a sorted list in which the plugins of one name are or would be inserted;
+/// `compare` compares a plugin with the name. There is usually one plugin or none.
 pub(crate) fn line<T>(sorted: &[T], compare: impl Fn(&T) -> Ordering) -> Range<usize> {
     let start = sorted.partition_point(|it| compare(it).is_lt());
     let from_there = &sorted[start..];
@@ -111,7 +110,8 @@ pub(crate) fn line<T>(sorted: &[T], compare: impl Fn(&T) -> Ordering) -> Range<u
     start..start + len
 }
 
-/// The path without `.`, `..` and repeated slashes, as components.
+/// Returns the components of a path without `.` and repeated slashes, and with `..` resolved where
+/// a component precedes it.
 fn normalized(path: &OsStr) -> Vec<Component<'_>> {
     let mut components = Vec::new();
     for component in Path::new(path).components() {
@@ -132,7 +132,7 @@ impl AsRef<Self> for Plugin {
     }
 }
 
-/// Type and name, escaped: `CSIPlugin hostpath.csi.k8s.io`.
+/// Shows type and name, escaped: `CSIPlugin hostpath.csi.k8s.io`.
 impl fmt::Display for Plugin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
@@ -144,7 +144,7 @@ impl fmt::Display for Plugin {
     }
 }
 
-/// What is kept of every plugin, and shown, has a limit.
+/// Checks the lengths of the texts that are kept of every plugin, and shown.
 fn check_lengths(plugin: &Plugin) -> Result<(), InvalidPlugin> {
     let is_own_socket = Arc::ptr_eq(&plugin.endpoint, &plugin.socket);
     if plugin.name.len() > MAX_PLUGIN_NAME {
@@ -170,14 +170,14 @@ fn check_name(name: &str) -> Result<(), InvalidPlugin> {
     }
 }
 
-/// What no plugin of any type may say of itself.
+/// The rule that a plugin's description of itself breaks, whatever its type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InvalidPlugin {
     /// It has no name.
     EmptyName,
-    /// Its name holds a control character, so no log and no file could name it.
+    /// Its name contains a control character, so it cannot be written to logs and files.
     ControlCharacterInName,
-    /// Its endpoint holds a NUL, so it can't be a path.
+    /// Its endpoint contains a NUL, so it cannot be a path.
     EndpointWithNul,
     /// Its type is longer than [`MAX_PLUGIN_NAME`].
     TypeTooLong,

@@ -1,6 +1,6 @@
-//! A program that a handler wants run, and how it ended.
+//! A program that a handler asks for, and its outcome.
 //!
-//! Pure: values only; the daemon starts it, watches it and kills it.
+//! Pure: values only; the daemon starts, supervises and kills the program.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -12,42 +12,42 @@ use crate::escape;
 /// A program to be run, directly and never through a shell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
-    /// Its absolute path.
+    /// The absolute path.
     pub path: PathBuf,
-    /// What it is given after its name.
+    /// The arguments after the program's name.
     pub arguments: Vec<OsString>,
-    /// Its environment, beside the daemon's PATH.
+    /// The environment, besides the daemon's PATH.
     pub environment: Vec<(&'static str, OsString)>,
-    /// What it can read from its standard input.
+    /// The contents of its standard input.
     pub input: Vec<u8>,
-    /// How long it may run before it is killed, with all that it has started.
+    /// The time after which it is killed, with all processes that it has started.
     pub timeout: Duration,
 }
 
-/// What came of a program.
+/// The outcome of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgramOutcome {
-    /// How it ended.
+    /// The way in which it ended.
     pub end: ProgramEnd,
-    /// The beginning of what it wrote to standard error.
+    /// The beginning of its output to standard error.
     pub errors: Vec<u8>,
 }
 
-/// How a program ended.
+/// The way in which a program ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProgramEnd {
-    /// By itself, with this status.
+    /// It exited with this status.
     Exited(i32),
-    /// By the signal of this number.
+    /// It was killed by the signal of this number.
     Killed(i32),
-    /// It was killed because its time was over.
+    /// It was killed because its time limit was exceeded.
     TimedOut,
-    /// It could not even be started, for the reason that the system gives.
+    /// It could not be started, for this reason in the system's words.
     NotStarted(String),
 }
 
 impl ProgramOutcome {
-    /// The outcome of a program that wrote nothing.
+    /// Returns the outcome of a program that wrote nothing.
     pub fn silent(end: ProgramEnd) -> Self {
         Self {
             end,
@@ -55,7 +55,7 @@ impl ProgramOutcome {
         }
     }
 
-    /// The first line with something in it that was written to standard error.
+    /// Returns the first line of standard error that is not blank, without surrounding white space.
     pub fn first_error(&self) -> Option<String> {
         let lines = self.errors.split(|&octet| octet == b'\n');
         let mut words = lines.map(|line| String::from_utf8_lossy(line).trim().to_owned());

@@ -1,4 +1,4 @@
-//! From what a call brought to a message, or to the reason that its plugin is told.
+//! Decoding of a call's result into a message, or into the reason that is sent to the plugin.
 //!
 //! Pure.
 
@@ -10,8 +10,8 @@ use prost::encoding::{DecodeContext, WireType, decode_key, skip_field};
 use super::{CallFailure, Reason, wording};
 use crate::grpc::Code;
 
-/// Decodes the reply to a call to `endpoint`, or returns why there is none, in grpc-go's words; a
-/// reply of more than `limit` octets is none.
+/// Decodes the reply to a call to `endpoint`, or returns the error in grpc-go's words. A reply of
+/// more than `limit` octets is an error.
 pub(super) fn read<M: Message + Default>(
     endpoint: &Path,
     result: Result<Vec<u8>, CallFailure>,
@@ -32,12 +32,12 @@ pub(super) fn read<M: Message + Default>(
     })
 }
 
-/// Returns how many fields a message has on its first level, or `None` if it is not a message.
+/// Returns the number of fields on the first level of a message, or `None` if it is not a message.
 ///
-/// An empty entry of a list costs its sender two octets and its reader a hundred: what may be large
-/// is counted before it is decoded.
+/// An empty entry of a list costs the sender two octets and the receiver a hundred: a message that
+/// may be large is counted before it is decoded.
 pub(super) fn count_fields(mut message: &[u8]) -> Option<usize> {
-    // By reference, as it is decoded: the same code serves.
+    // A reference, as in decoding: the same instance of the generic code is used.
     let mut message = &mut message;
     let mut count = 0;
     while !message.is_empty() {

@@ -1,22 +1,21 @@
-//! What a handler knows of its plugins, for whoever wants to look.
+//! The data that a handler keeps about its plugins, readable from outside.
 //!
 //! Pure. A handler is given away when it is put into its table; its store stays readable. Plugins
-//! of one name live side by side, told apart by their registration sockets: the newest is the one
-//! to use, the others are its fallback.
+//! of one name coexist, distinguished by their registration sockets: the newest is current, and the
+//! others are its fallback.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::plugin::{self, Plugin};
 
-/// What is known of each plugin: a `T` that says which plugin it is about. Clones of the store show
-/// the same plugins.
+/// The entries of plugins: a `T` for each, which names its plugin. Clones share the same entries.
 ///
-/// It holds at most one entry for each registered plugin, and what one entry may grow to is its
-/// handler's to limit. Whoever looks gets an entry as it is at that moment.
+/// The store holds at most one entry for each registered plugin; the handler has to limit the size
+/// of an entry. A reader receives an entry as it is at that moment.
 #[derive(Debug)]
 pub struct Store<T> {
-    /// By name, and of one name the oldest first.
+    /// Sorted by name; entries of one name are ordered from the oldest to the current one.
     plugins: Arc<Mutex<Vec<Arc<T>>>>,
 }
 
@@ -35,19 +34,19 @@ impl<T> Default for Store<T> {
 }
 
 impl<T: AsRef<Plugin>> Store<T> {
-    /// What is known of the plugin to use under that name.
+    /// Returns the entry of the current plugin of that name.
     pub fn get(&self, name: &str) -> Option<Arc<T>> {
         let plugins = self.lock();
         plugins[line(&plugins, name)].last().cloned()
     }
 
-    /// What is known of every plugin of that name, the one to use last.
+    /// Returns the entries of all plugins of that name, the current one last.
     pub fn all(&self, name: &str) -> Vec<Arc<T>> {
         let plugins = self.lock();
         plugins[line(&plugins, name)].to_vec()
     }
 
-    /// Every name that there is something to know about, sorted.
+    /// Returns the names of all entries, sorted.
     pub fn names(&self) -> Vec<String> {
         let plugins = self.lock();
         let mut names: Vec<_> = plugins.iter().map(name_of).collect();
@@ -55,7 +54,7 @@ impl<T: AsRef<Plugin>> Store<T> {
         names.into_iter().map(String::from).collect()
     }
 
-    /// From now on this is known of its plugin: a new one is the one to use under its name.
+    /// Sets the entry of its plugin. A new plugin becomes the current one of its name.
     pub fn set(&self, known: impl Into<Arc<T>>) {
         let known = known.into();
         let plugin = T::as_ref(&known);
@@ -68,7 +67,8 @@ impl<T: AsRef<Plugin>> Store<T> {
         }
     }
 
-    /// Looks at what is known of the plugin, or changes it.
+    /// Calls `look` with the entry of the plugin, which it may change. Returns its result, or
+    /// `None` if the plugin has none.
     pub fn with<R>(&self, plugin: &Plugin, look: impl FnOnce(&mut T) -> R) -> Option<R>
     where
         T: Clone,
@@ -78,14 +78,14 @@ impl<T: AsRef<Plugin>> Store<T> {
         Some(look(known))
     }
 
-    /// Nothing is known of the plugin any more.
+    /// Removes the entry of the plugin, and returns it.
     pub fn remove(&self, plugin: &Plugin) -> Option<Arc<T>> {
         let mut plugins = self.lock();
         let place = place(&plugins, plugin)?;
         Some(plugins.remove(place))
     }
 
-    /// The plugin is the one to use under its name from now on.
+    /// Makes the plugin the current one of its name.
     pub fn promote(&self, plugin: &Plugin) {
         let mut plugins = self.lock();
         let line = line(&plugins, &plugin.name);
@@ -99,7 +99,7 @@ impl<T: AsRef<Plugin>> Store<T> {
     }
 }
 
-/// What is known of this plugin, to be changed: whoever looked at it keeps what was seen.
+/// Returns the entry of the plugin, to be changed: copies that readers hold stay as they are.
 fn known_mut<'a, T>(plugins: &'a mut [Arc<T>], plugin: &Plugin) -> Option<&'a mut T>
 where
     T: AsRef<Plugin> + Clone,
@@ -108,7 +108,7 @@ where
     Some(Arc::make_mut(&mut plugins[place]))
 }
 
-/// Where what is known of this plugin is.
+/// Returns the index of the plugin's entry.
 fn place<T: AsRef<Plugin>>(plugins: &[Arc<T>], plugin: &Plugin) -> Option<usize> {
     place_in(line(plugins, &plugin.name), plugins, plugin)
 }
@@ -121,7 +121,7 @@ fn place_in<T: AsRef<Plugin>>(
     line.find(|&place| T::as_ref(&plugins[place]).has_socket_of(plugin))
 }
 
-/// Where the plugins of that name are, or would be.
+/// Returns the range in which the entries of that name are or would be inserted.
 fn line<T: AsRef<Plugin>>(plugins: &[Arc<T>], name: &str) -> Range<usize> {
     plugin::line(plugins, |it| name_of(it).cmp(name))
 }
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
     use crate::proto::pluginregistration::PluginInfo;
 
-    /// A plugin, and a number that is known of it.
+    /// A plugin, and a number as its entry.
     #[derive(Clone, Debug, PartialEq, Eq)]
     struct Known(Plugin, u32);
 
@@ -159,7 +159,7 @@ mod tests {
         Plugin::from_info(info, Path::new(socket).into()).expect("it has a name")
     }
 
-    /// What is known under the name, the one to use last.
+    /// Returns the numbers of that name, the current one last.
     fn numbers(store: &Store<Known>, name: &str) -> Vec<u32> {
         let all = store.all(name);
         assert_eq!(store.get(name), all.last().cloned());

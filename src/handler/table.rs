@@ -1,4 +1,4 @@
-//! Which handler does the work for which type.
+//! The assignment of handlers to plugin types.
 //!
 //! Pure.
 
@@ -8,7 +8,7 @@ use litemap::LiteMap;
 
 use super::{EndpointUse, Plugin, PluginHandler};
 
-/// The handlers, and the types that each is for.
+/// The handlers, and the types of each.
 #[derive(Default)]
 pub struct HandlerTable {
     handlers: Vec<Box<dyn PluginHandler>>,
@@ -16,30 +16,30 @@ pub struct HandlerTable {
     unknown: Unknown,
 }
 
-/// What becomes of plugins of a type that no handler was added for.
+/// The treatment of plugins of a type without a handler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unknown {
-    /// They are refused, and told so, as kubelet does.
+    /// They are refused and notified of that, as kubelet does.
     #[default]
     Refused,
-    /// They are left alone: nobody tells them anything.
+    /// They are ignored: nothing is sent to them.
     Ignored,
-    /// This handler gets them.
+    /// They are passed to this handler.
     GivenTo(HandlerId),
 }
 
-/// Names a handler of one [`HandlerTable`].
+/// The number of a handler in its [`HandlerTable`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HandlerId(usize);
 
 impl HandlerTable {
-    /// A table without handlers: every plugin is refused.
+    /// Creates a table without handlers: every plugin is refused.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Gives `handler` the plugins of these types, which no other handler gets any longer. Returns
-    /// how this table calls it.
+    /// Assigns plugins of these types to `handler`, instead of to an earlier handler. Returns its
+    /// number in this table.
     pub fn add<T: Into<String>>(
         &mut self,
         types: impl IntoIterator<Item = T>,
@@ -53,17 +53,17 @@ impl HandlerTable {
         id
     }
 
-    /// Says what becomes of plugins of a type that no handler was added for.
+    /// Sets the treatment of plugins of a type without a handler.
     pub fn set_unknown(&mut self, unknown: Unknown) {
         self.unknown = unknown;
     }
 
-    /// Whether plugins of a type that no handler is for are told nothing.
+    /// Returns whether plugins of a type without a handler are ignored.
     pub fn ignores_unknown(&self) -> bool {
         self.unknown == Unknown::Ignored
     }
 
-    /// The handler for plugins of type `kind`: the name must match to the letter.
+    /// Returns the handler for plugins of type `kind`, which must match exactly.
     pub fn find(&self, kind: &str) -> Option<HandlerId> {
         let known = self.by_type.get(kind).copied();
         known.or(match self.unknown {
@@ -72,18 +72,18 @@ impl HandlerTable {
         })
     }
 
-    /// The handler of that name.
+    /// Returns the handler with that number.
     pub fn get_mut(&mut self, id: HandlerId) -> &mut dyn PluginHandler {
         self.handlers[id.0].as_mut()
     }
 
-    /// Returns what the endpoint of a plugin of type `kind` is needed for.
+    /// Returns the purpose for which the endpoint of a plugin of type `kind` is needed.
     pub fn endpoint_use(&self, kind: &str) -> EndpointUse {
         self.get(kind)
             .map_or(EndpointUse::None, PluginHandler::endpoint_use)
     }
 
-    /// Returns what a dry run does not find out about a plugin that its handler accepts.
+    /// Returns what a dry run does not check of a plugin that its handler accepts.
     pub fn not_checked(&self, plugin: &Plugin) -> impl Iterator<Item = &'static str> + use<> {
         let has_endpoint = plugin.endpoint.as_os_str() != plugin.socket.as_os_str();
         let is_unused = self.endpoint_use(&plugin.kind) == EndpointUse::None;
@@ -93,18 +93,18 @@ impl HandlerTable {
         endpoint.into_iter().chain(rest)
     }
 
-    /// The handler for plugins of type `kind`.
+    /// Returns the handler for plugins of type `kind`.
     fn get(&self, kind: &str) -> Option<&dyn PluginHandler> {
         self.find(kind).map(|id| &*self.handlers[id.0])
     }
 
-    /// The types that there are handlers for, sorted.
+    /// Returns the types with a handler of their own, sorted.
     pub fn types(&self) -> impl Iterator<Item = &str> {
         self.by_type.keys().map(String::as_str)
     }
 }
 
-/// What is not checked of a plugin whose handler never connects to its endpoint.
+/// The note on a plugin whose handler never connects to its endpoint.
 const UNUSED_ENDPOINT: &str = "the endpoint was not connected to";
 
 impl fmt::Debug for HandlerTable {

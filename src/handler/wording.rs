@@ -1,8 +1,7 @@
-//! What plugins are told in kubelet's words: lists as Go prints them, and failed calls as grpc-go
-//! does.
+//! Texts for plugins in kubelet's words: lists as Go prints them, and failed calls as grpc-go does.
 //!
 //! Pure. Operators search for these sentences, and scripts match them. Nothing is escaped here: a
-//! plugin is told what it said itself.
+//! plugin receives its own text back.
 
 use std::fmt::{self, Write as _};
 use std::path::Path;
@@ -10,12 +9,12 @@ use std::path::Path;
 use super::{CallFailure, DialError};
 use crate::grpc::{CallError, Code};
 
-/// A list as Go's `%v` prints it: `[v1 v2]`.
+/// Returns a list as Go's `%v` prints it: `[v1 v2]`.
 pub(super) fn list(entries: &[String]) -> String {
     join(entries, |text, entry| text.push_str(entry))
 }
 
-/// A list as Go's `%q` prints it: `["v1" "v2"]`.
+/// Returns a list as Go's `%q` prints it: `["v1" "v2"]`.
 pub(super) fn quoted_list<T: fmt::Debug>(entries: &[T]) -> String {
     join(entries, |text, entry| {
         // Writing to a string cannot fail.
@@ -23,8 +22,8 @@ pub(super) fn quoted_list<T: fmt::Debug>(entries: &[T]) -> String {
     })
 }
 
-/// An error of a call to `endpoint`, as grpc-go prints it:
-/// `rpc error: code = Unavailable desc = not yet`.
+/// Returns the error of a call to `endpoint` as grpc-go prints it: `rpc error: code = Unavailable
+/// desc = not yet`.
 pub(super) fn rpc_error(failure: &CallFailure, endpoint: &Path) -> String {
     let (code, description) = match failure {
         CallFailure::Dial(DialError::TimedOut) => (Code::DeadlineExceeded, EXPIRED.to_owned()),
@@ -34,17 +33,17 @@ pub(super) fn rpc_error(failure: &CallFailure, endpoint: &Path) -> String {
     status(code, &description)
 }
 
-/// A status as grpc-go prints it.
+/// Returns a status as grpc-go prints it.
 pub(super) fn status(code: Code, description: &str) -> String {
     format!("rpc error: code = {} desc = {description}", go_name(code))
 }
 
-/// A connection to `endpoint` that could not be made, as grpc-go prints it.
+/// Returns the failure to connect to `endpoint` as grpc-go prints it.
 pub(super) fn connection_error(error: &DialError, endpoint: &Path) -> String {
     let endpoint = endpoint.display();
     let own_words = error.to_string();
     let dial = match error {
-        // strerror(3): what Go's net package shows.
+        // The texts of strerror(3), which Go's net package shows.
         DialError::Gone => "connect: no such file or directory",
         DialError::Refused | DialError::NotASocket => "connect: connection refused",
         DialError::Busy => "connect: resource temporarily unavailable",
@@ -59,7 +58,7 @@ pub(super) fn connection_error(error: &DialError, endpoint: &Path) -> String {
     format!("connection error: desc = {dial:?}")
 }
 
-/// What grpc-go says of a failed call, where it has words of its own.
+/// Returns the description of a failed call, in grpc-go's words if it has any.
 fn description(error: &CallError) -> String {
     match error {
         CallError::Status(status) => status.message.clone(),
@@ -70,12 +69,12 @@ fn description(error: &CallError) -> String {
     }
 }
 
-/// What grpc-go says of a message of so many octets.
+/// Returns grpc-go's words for a message of this length.
 pub(super) fn too_large(octets: u64, limit: usize) -> String {
     format!("grpc: received message larger than max ({octets} vs. {limit})")
 }
 
-/// The name of a code in Go's gRPC library.
+/// Returns the name of a code in Go's gRPC library.
 fn go_name(code: Code) -> String {
     match code {
         Code::Ok => "OK".to_owned(),
@@ -100,11 +99,11 @@ fn join<T>(entries: &[T], mut add: impl FnMut(&mut String, &T)) -> String {
     text
 }
 
-/// What grpc-go says of a call whose time is over.
+/// grpc-go's words for a call whose deadline has passed.
 const EXPIRED: &str = "context deadline exceeded";
 
-/// After how much of a list no further entry is shown (octets): honest plugins list three short
-/// ones, and a reason is kept and logged (kubelet: no limit).
+/// The length of a list in octets after which further entries are left out: honest plugins list
+/// three short ones, and a reason is kept and logged (kubelet: no limit).
 const MAX_LIST: usize = 1024;
 
 #[cfg(test)]

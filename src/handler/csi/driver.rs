@@ -1,4 +1,4 @@
-//! What there is to know about a CSI driver on this node.
+//! The known facts about a CSI driver on this node.
 //!
 //! Pure.
 
@@ -14,30 +14,30 @@ use crate::proto::csi_v1::{
     GetPluginInfoResponse, NodeGetCapabilitiesResponse, NodeGetInfoResponse,
 };
 
-/// Something that a driver can do on the node.
+/// A capability of a driver on the node.
 pub use crate::proto::csi_v1::node_service_capability::rpc::Type as Capability;
 
 /// A registered driver, as it describes itself and its node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Driver {
-    /// The plugin that it is; its endpoint serves CSI.
+    /// The plugin; its endpoint serves CSI.
     pub plugin: Arc<Plugin>,
-    /// The version of CSI to speak with it.
+    /// The CSI version to use with the driver.
     pub version: Version,
-    /// What it calls this node: never empty.
+    /// The driver's ID for this node: never empty.
     pub node_id: String,
-    /// How many of its volumes the node may have at a time; none: it does not say.
+    /// The most volumes of the driver on the node at a time; `None`: not stated.
     pub max_volumes: Option<u64>,
-    /// Where it says the node is: a value for each kind of place, such as a zone.
+    /// The driver's topology of the node: a value for each kind of segment, such as a zone.
     pub topology: BTreeMap<String, String>,
-    /// Its own version, in its vendor's spelling; none: it does not say.
+    /// The version of the driver itself, in its vendor's spelling; `None`: not stated.
     pub vendor_version: Option<String>,
-    /// What it can do on the node, as far as it says and the abilities are known, sorted.
+    /// The stated capabilities that are known, sorted.
     pub capabilities: Vec<Capability>,
 }
 
 impl Driver {
-    /// The driver behind a plugin that said this about its node.
+    /// Creates the driver of a plugin from the reply to its `NodeGetInfo` call.
     pub(super) fn new(
         plugin: &Arc<Plugin>,
         version: Version,
@@ -85,7 +85,7 @@ impl AsRef<Plugin> for Driver {
     }
 }
 
-/// What an operator wants to see, escaped: `node id "n1", topology zone=a, at most 16 volumes`.
+/// Shows the facts for an operator, escaped: `node id "n1", topology zone=a, at most 16 volumes`.
 impl fmt::Display for Driver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "node id \"{}\"", escape::text(&self.node_id))?;
@@ -107,10 +107,10 @@ impl fmt::Display for Driver {
     }
 }
 
-/// Why a driver without a node id is refused: kubelet's words.
+/// The reason for refusing a driver without a node ID: kubelet's words.
 const NO_NODE_ID: &str = "error adding CSI driver node info: driverNodeID must not be empty";
 
-/// How many topology segments are shown in one line: honest drivers have one to three.
+/// The number of topology segments shown in one line: honest drivers have one to three.
 const SHOWN_SEGMENTS: usize = 8;
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
-//! CSI drivers: what they call this node, and where they say it is.
+//! CSI drivers: the ID that they give this node, and its topology.
 //!
-//! Pure. A driver is acceptable when it speaks CSI 1 and no driver of its name is registered that
-//! speaks the same version or a higher one. Registering it calls NodeGetInfo, as kubelet does. The
-//! calls that kubelet does not make follow once the driver has been told that it is registered:
-//! their replies only add to what is known of it.
+//! Pure. A driver is acceptable if it supports CSI 1 and if none of the registered drivers of its
+//! name supports the same version or a higher one. Registering it calls NodeGetInfo, as kubelet
+//! does. The calls that kubelet does not make follow after the driver was notified of its
+//! registration: their replies only add details.
 //!
 //! ```text
 //!             NodeGetInfo              NotifyRegistrationStatus
@@ -33,13 +33,13 @@ use crate::proto::csi_v1::{
     GetPluginInfoRequest, NodeGetCapabilitiesRequest, NodeGetInfoRequest, identity, node,
 };
 
-/// Registers plugins of type [`TYPE`].
+/// The handler for plugins of type [`TYPE`].
 #[derive(Debug, Default)]
 pub struct CsiHandler {
     drivers: Store<Driver>,
-    /// The registrations that have not been answered: at most one for each operation that runs.
+    /// The registrations without an answer: at most one for each operation that runs.
     registrations: Vec<Registration>,
-    /// The calls by which registered drivers describe themselves: at most two for each.
+    /// The pending calls for details of registered drivers: at most two for each.
     descriptions: Vec<Description>,
 }
 
@@ -52,7 +52,7 @@ struct Registration {
     version: Version,
 }
 
-/// A call whose reply adds to what is known of a registered driver.
+/// A pending call for details of a registered driver.
 #[derive(Debug)]
 struct Description {
     plugin: Arc<Plugin>,
@@ -60,23 +60,24 @@ struct Description {
     method: Describes,
 }
 
-/// What a driver describes in the reply to a call.
+/// The subject of the details in a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Describes {
-    /// `GetPluginInfo`: the driver.
+    /// `GetPluginInfo`: the driver itself.
     Plugin,
-    /// `NodeGetCapabilities`: what it can do on the node.
+    /// `NodeGetCapabilities`: the driver's capabilities on the node.
     Capabilities,
 }
 
 impl CsiHandler {
-    /// The registered drivers, which stay readable after the handler has been given away.
+    /// Returns the registered drivers, which stay readable after the handler has been given away.
     pub fn drivers(&self) -> Store<Driver> {
         self.drivers.clone()
     }
 
-    /// Returns the version to speak with the plugin, or why there is none. "A CSI driver whose name
-    /// is registered with an equal or higher version is refused" ([R24](crate::guide::kubelet)).
+    /// Returns the CSI version to use with the plugin, or why the plugin is not acceptable. "A CSI
+    /// driver whose name is registered with an equal or higher version is refused"
+    /// ([R24](crate::guide::kubelet)).
     fn check(&self, plugin: &Plugin) -> Result<Version, Unacceptable> {
         let version =
             highest_supported(&plugin.versions).map_err(|unsupported| Unacceptable::Version {
@@ -90,7 +91,7 @@ impl CsiHandler {
         }
     }
 
-    /// Ends a registration with the driver's reply to `NodeGetInfo`.
+    /// Finishes a registration with the driver's reply to `NodeGetInfo`.
     fn node_replied(
         &mut self,
         registration: Registration,
@@ -105,7 +106,7 @@ impl CsiHandler {
         } = registration;
         let node = reply::read(&plugin.endpoint, result, MAX_CSI_REPLY);
         let driver = node.and_then(|node| Driver::new(&plugin, version, node));
-        // Another driver of the name may have been registered since the validation.
+        // Another driver of that name may have been registered since the validation.
         let driver = driver.and_then(|driver| match self.check(&plugin) {
             Ok(_) => Ok(driver),
             Err(taken) => Err(Reason::new(taken.words("RegisterPlugin", &plugin.name))),
@@ -119,7 +120,7 @@ impl CsiHandler {
         }
     }
 
-    /// Cancels the calls by which the driver behind that plugin describes itself.
+    /// Cancels the pending calls for details of the driver.
     fn cancel_descriptions(&mut self, plugin: &Plugin, context: &mut Context<'_>) {
         self.descriptions.retain(|description| {
             let is_of_it = description.plugin.has_socket_of(plugin);
@@ -222,7 +223,7 @@ impl PluginHandler for CsiHandler {
 }
 
 impl Description {
-    /// Adds the reply to what is known of the driver. A driver need not describe itself.
+    /// Adds the reply to the driver's details. Failures are only logged: the details are optional.
     fn replied(&self, result: Result<Vec<u8>, CallFailure>, drivers: &Store<Driver>) {
         let plugin = &self.plugin;
         let endpoint = &plugin.endpoint;
@@ -275,10 +276,10 @@ impl Describes {
     }
 }
 
-/// Why a driver is not acceptable.
+/// The reason why a driver is not acceptable.
 #[derive(Debug)]
 enum Unacceptable {
-    /// It lists no version that can be spoken.
+    /// It lists none of the supported versions.
     Version {
         unsupported: Unsupported,
         listed: Vec<String>,
@@ -288,7 +289,7 @@ enum Unacceptable {
 }
 
 impl Unacceptable {
-    /// Returns kubelet's words for it, in which its function of that name refuses the driver.
+    /// Returns the message of kubelet, in which its function of that name refuses the driver.
     fn words(&self, function: &str, name: &str) -> String {
         let why = match self {
             Self::Version {

@@ -1,4 +1,4 @@
-//! Which versions of CSI a driver says it speaks, and what follows from that.
+//! CSI versions: those that a driver lists, and the one to use.
 //!
 //! Pure.
 
@@ -7,9 +7,9 @@ use std::fmt;
 
 use crate::handler::wording;
 
-/// A version as drivers write them: `v1.2.3`, `1.0`, `1.2.3-rc1`.
+/// A version as drivers write it: `v1.2.3`, `1.0`, `1.2.3-rc1`.
 ///
-/// Zeros at the end make no difference: 1.0 and 1.0.0 are the same version.
+/// Trailing zeros do not matter: 1.0 and 1.0.0 are the same version.
 #[derive(Clone, Debug)]
 pub struct Version {
     /// The numbers, at least two.
@@ -17,14 +17,14 @@ pub struct Version {
 }
 
 impl Version {
-    /// Reads a version: "an optional leading `v`, at least two numbers with dots in between, no
+    /// Parses a version: "an optional leading `v`, at least two numbers with dots in between, no
     /// leading zero in the first, and any text after them" ([R22](crate::guide::kubelet)).
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim_start();
         let text = text.strip_prefix('v').unwrap_or(text);
         let is_part_of_it = |c: char| c.is_ascii_digit() || c == '.';
         let end = text.find(|c| !is_part_of_it(c)).unwrap_or(text.len());
-        // What is left over is trailing text, a dot without a number after it included.
+        // The rest is trailing text, including a dot without a number after it.
         let numbers = text[..end].split('.').take_while(|part| !part.is_empty());
         let numbers: Vec<&str> = numbers.collect();
         let first = *numbers.first()?;
@@ -36,12 +36,12 @@ impl Version {
         Some(Self { parts })
     }
 
-    /// The first number.
+    /// Returns the first number.
     pub fn major(&self) -> u64 {
         self.parts.first().copied().unwrap_or_default()
     }
 
-    /// The numbers without zeros at the end.
+    /// Returns the numbers without trailing zeros.
     fn significant(&self) -> &[u64] {
         let end = self.parts.iter().rposition(|part| *part != 0);
         &self.parts[..end.map_or(0, |last| last + 1)]
@@ -68,7 +68,7 @@ impl Ord for Version {
     }
 }
 
-/// All the numbers that its driver wrote, as kubelet shows them: `1.0.0`.
+/// Shows all numbers that the driver wrote, as kubelet does: `1.0.0`.
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, part) in self.parts.iter().enumerate() {
@@ -79,9 +79,9 @@ impl fmt::Display for Version {
     }
 }
 
-/// The version of CSI to speak with a driver that lists these.
+/// Returns the CSI version to use with a driver that lists these versions.
 ///
-/// Of what a driver lists, "what does not parse and what is above major version 1 is ignored; the
+/// Of the listed versions, "what does not parse and what is above major version 1 is ignored; the
 /// highest of the rest must have major version 1" ([R23](crate::guide::kubelet)).
 pub(super) fn highest_supported(listed: &[String]) -> Result<Version, Unsupported> {
     if listed.is_empty() {
@@ -102,7 +102,7 @@ pub(super) fn highest_supported(listed: &[String]) -> Result<Version, Unsupporte
     }
 }
 
-/// Returns why a text is not a version, in the words of kubelet's parser; `None` if it is one.
+/// Returns why a text is not a version, in the words of kubelet's parser, or `None` if it is one.
 fn why_unreadable(text: &str) -> Option<String> {
     if Version::parse(text).is_some() {
         return None;
@@ -125,23 +125,23 @@ fn why_unreadable(text: &str) -> Option<String> {
     })
 }
 
-/// Why there is no version to speak.
+/// The reason why none of the listed versions can be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unsupported {
     /// The driver lists no versions.
     NothingListed,
-    /// It lists only what is not a version, or is too new.
+    /// Every listed version is too new or does not parse.
     NothingKnown {
-        /// What it lists.
+        /// The listed versions.
         listed: String,
-        /// Why the first entry that cannot be read is not a version; none: all are too new.
+        /// The error of the first version that does not parse; `None`: all are too new.
         unreadable: Option<String>,
     },
-    /// The highest that could be spoken is this one, which is not spoken any more.
+    /// The highest version that is not too new is this one, which is not supported any more.
     TooOld(Version),
 }
 
-/// In kubelet's words.
+/// Shows kubelet's words.
 impl fmt::Display for Unsupported {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -164,10 +164,10 @@ impl fmt::Display for Unsupported {
 
 impl std::error::Error for Unsupported {}
 
-/// The digits that a number is written in.
+/// The digits of a number.
 const DIGITS: [char; 10] = ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9'];
 
-/// The first number of the versions that are spoken (kubelet: the same).
+/// The major version that is supported (kubelet: the same).
 const MAJOR: u64 = 1;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The devices of one plugin, and what has changed about them.
+//! The devices of one plugin, and the changes of their list.
 //!
 //! Pure.
 
@@ -14,49 +14,49 @@ use crate::handler::Plugin;
 use crate::handler::reply::count_fields;
 use crate::proto::v1beta1::{self, DevicePluginOptions, ListAndWatchResponse};
 
-/// A registered device plugin: what it wants, and which devices it has.
+/// A registered device plugin: its options and its devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DevicePlugin {
     /// The plugin, with its name and its endpoint.
     pub plugin: Arc<Plugin>,
-    /// Whether it wants to be told before a container with its devices starts.
+    /// Whether the plugin has to be called before a container with its devices starts.
     pub pre_start_required: bool,
-    /// Whether it can say which devices it would rather give away.
+    /// Whether the plugin can state which devices it prefers to allocate.
     pub preferred_allocation: bool,
-    /// Whether it lists its devices at the moment. When not, all of them are unhealthy.
+    /// Whether the plugin lists its devices at the moment. If not, all of them are unhealthy.
     pub is_connected: bool,
-    /// Its devices by their IDs, as it listed them last.
+    /// The devices by ID, as last listed.
     pub devices: BTreeMap<String, Device>,
 }
 
-/// One device.
+/// A device of a plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {
-    /// Whether it can be used.
+    /// Whether the device can be used.
     pub is_healthy: bool,
-    /// The NUMA nodes that it is near to.
+    /// The NUMA nodes that are close to the device.
     pub numa_nodes: Vec<i64>,
 }
 
-/// Why a list of devices is rejected.
+/// The reason why a list of devices is rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unlistable {
-    /// It is not a `ListAndWatchResponse`.
+    /// The message is not a `ListAndWatchResponse`.
     Undecodable,
-    /// It lists more than [`MAX_DEVICES`].
+    /// The list has more than [`MAX_DEVICES`] devices.
     TooMany {
-        /// How many it lists.
+        /// The number of listed devices.
         listed: usize,
     },
-    /// Its message is larger than [`MAX_REPLY`].
+    /// The message is larger than [`MAX_REPLY`].
     TooLarge {
-        /// How many octets the message has.
+        /// The length of the message in octets.
         octets: u32,
     },
 }
 
 impl DevicePlugin {
-    /// A plugin with these options that has not listed its devices yet.
+    /// Creates a plugin with these options that has not listed its devices yet.
     pub(super) fn new(plugin: &Arc<Plugin>, options: DevicePluginOptions) -> Self {
         Self {
             plugin: plugin.clone(),
@@ -67,7 +67,7 @@ impl DevicePlugin {
         }
     }
 
-    /// Takes in a message of the stream, which REPLACES all that was known of devices.
+    /// Applies a message of the stream, which REPLACES the whole previous list.
     pub(super) fn replace(&mut self, message: &[u8]) -> Result<Changes, Unlistable> {
         let devices = read(message)?;
         let before = std::mem::replace(&mut self.devices, devices);
@@ -75,7 +75,8 @@ impl DevicePlugin {
         Ok(Changes::between(&before, self, !was_connected))
     }
 
-    /// The stream has ended: nothing is known to be healthy. Answers whether that is news.
+    /// Marks all devices as unhealthy because the stream has ended. Returns whether the plugin was
+    /// connected until now.
     pub(super) fn disconnect(&mut self) -> bool {
         for device in self.devices.values_mut() {
             device.is_healthy = false;
@@ -83,7 +84,7 @@ impl DevicePlugin {
         std::mem::replace(&mut self.is_connected, false)
     }
 
-    /// How many of its devices can be used.
+    /// Returns the number of devices that can be used.
     pub fn healthy(&self) -> usize {
         let healthy = self.devices.values().filter(|device| device.is_healthy);
         healthy.count()
@@ -118,12 +119,12 @@ impl From<v1beta1::Device> for Device {
     }
 }
 
-/// What a message has changed, for the log.
+/// The changes by one message, for the log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Changes {
     total: usize,
     healthy: usize,
-    /// Whether it is the first message of its stream.
+    /// Whether the message is the first one of its stream.
     is_first: bool,
     now_unhealthy: Vec<String>,
     now_healthy: Vec<String>,
@@ -153,7 +154,7 @@ impl Changes {
         changes
     }
 
-    /// Whether there is anything that an operator does not know yet.
+    /// Returns whether the changes are to be logged.
     pub(super) fn are_news(&self) -> bool {
         let lists = [
             &self.now_unhealthy,
@@ -165,7 +166,7 @@ impl Changes {
     }
 }
 
-/// `2 devices, 1 healthy; now unhealthy: gpu-1`, escaped.
+/// Shows `2 devices, 1 healthy; now unhealthy: gpu-1`, escaped.
 impl fmt::Display for Changes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} devices, {} healthy", self.total, self.healthy)?;
@@ -213,7 +214,7 @@ impl fmt::Display for Unlistable {
 impl std::error::Error for Unlistable {}
 
 impl Unlistable {
-    /// Returns what the plugin's author has to do about it.
+    /// Returns what the plugin's author can do about it.
     pub(super) fn remedy(&self) -> &'static str {
         match self {
             Self::Undecodable => "make it send a v1beta1 ListAndWatchResponse",
@@ -222,13 +223,13 @@ impl Unlistable {
     }
 }
 
-/// The one word for a device that can be used; every other means that it can't (kubelet: the same).
+/// The health of a usable device; any other value means unhealthy (kubelet: the same).
 const HEALTHY: &str = "Healthy";
 
-/// How many device IDs of a kind are shown in one line.
+/// The number of device IDs of one kind that are shown in a line.
 const SHOWN_IDS: usize = 8;
 
-/// How much of a device ID is shown (octets): a UUID and some room.
+/// The number of octets of a device ID that are shown: a UUID and some room.
 const SHOWN_ID: usize = 64;
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! Device plugins: which devices there are, and whether they can be used.
+//! Device plugins: their devices, and whether these can be used.
 //!
-//! Pure. A plugin is acceptable when it speaks `v1beta1` and is named as an extended resource.
-//! Registering it asks for its options; from then on it lists its devices on a stream, and every
-//! message replaces all that was known of them:
+//! Pure. A plugin is acceptable if it supports `v1beta1` and is named as an extended resource.
+//! Registering the plugin asks for its options. After that, it lists its devices on a stream, and
+//! every message replaces the whole previous list:
 //!
 //! ```text
 //!             GetDevicePluginOptions        ListAndWatch
@@ -14,8 +14,8 @@
 //!                                              +-- deregister: all is forgotten
 //! ```
 //!
-//! kubelet does not open the stream again: there, a plugin that ends it has to register anew. Here
-//! that is so only for a plugin that answers UNIMPLEMENTED.
+//! kubelet does not open the stream again: there, a plugin that ends the stream has to register
+//! again. Here this applies only to a plugin that answers UNIMPLEMENTED.
 
 mod inventory;
 mod resource;
@@ -40,49 +40,49 @@ use crate::escape;
 use crate::grpc::{CallError, Code};
 use crate::proto::v1beta1::{DevicePluginOptions, Empty, device_plugin};
 
-/// Registers plugins of type [`TYPE`].
+/// The handler for plugins of type [`TYPE`].
 #[derive(Debug, Default)]
 pub struct DeviceHandler {
     plugins: Store<DevicePlugin>,
-    /// The plugins that are being registered or are, by their registration sockets.
+    /// The registered plugins and those being registered, by registration socket.
     clients: LiteMap<Arc<Path>, Client>,
     owners: Owners,
 }
 
-/// This side of one plugin.
+/// The handler's side of one plugin.
 #[derive(Debug)]
 struct Client {
     plugin: Arc<Plugin>,
     state: State,
 }
 
-/// What a client waits for.
+/// The state of a client, named after what the client waits for.
 #[derive(Debug)]
 enum State {
-    /// For the plugin's options.
+    /// Waits for the plugin's options.
     AskingOptions {
         call: EffectId,
         ticket: Option<Ticket>,
     },
-    /// For the next list of devices.
+    /// Waits for the next list of devices.
     Listing {
         options: DevicePluginOptions,
-        /// `None` when the plugin does not implement it.
+        /// The stream of lists; `None` if the plugin does not implement `ListAndWatch`.
         stream: Option<Lasting>,
-        /// The end of the time for which unhealthy devices are kept, while that runs.
+        /// The timer after which unhealthy devices are forgotten, while it runs.
         grace: Option<EffectId>,
-        /// Whether a warning was logged about a list, and none was accepted since.
+        /// Whether a warning about a list was logged and no list has been accepted since.
         is_warned: bool,
     },
 }
 
 impl DeviceHandler {
-    /// The registered plugins, which stay readable after the handler has been given away.
+    /// Returns the registered plugins, which stay readable after the handler has been given away.
     pub fn plugins(&self) -> Store<DevicePlugin> {
         self.plugins.clone()
     }
 
-    /// Ends all that is done for the plugin behind that socket.
+    /// Cancels all effects for the plugin with that socket, and forgets the plugin.
     fn drop_client(&mut self, socket: &Path, context: &mut Context<'_>) {
         let Some(client) = self.clients.remove(socket) else {
             return;
@@ -91,14 +91,14 @@ impl DeviceHandler {
         self.plugins.remove(&client.plugin);
     }
 
-    /// Keeps track of what the client behind that socket waits for.
+    /// Records the effects that the client with that socket waits for.
     fn follow(&mut self, socket: &Arc<Path>) {
         if let Some(client) = self.clients.get(socket) {
             self.owners.set(client.effects(), socket);
         }
     }
 
-    /// The plugin has told its options, or has not.
+    /// Finishes a registration with the reply that holds the plugin's options, or with its failure.
     fn called(
         &mut self,
         socket: &Path,
@@ -181,7 +181,8 @@ impl PluginHandler for DeviceHandler {
         if let Event::Called { result, .. } = event {
             self.called(&socket, result, context);
         } else if let Some(client) = self.clients.get_mut(&socket) {
-            // It may take back what it waits for: what it goes on to wait for is followed anew.
+            // The client may cancel some of its effects; those that it still waits for are recorded
+            // again.
             self.owners.forget(client.effects());
             client.handle_event(event, &self.plugins, context);
         }
@@ -201,7 +202,7 @@ impl PluginHandler for DeviceHandler {
 }
 
 impl Client {
-    /// The effects that it waits for.
+    /// Returns the effects that the client waits for.
     fn effects(&self) -> Effects {
         match &self.state {
             State::AskingOptions { call, .. } => [Some(*call), None],
@@ -236,11 +237,11 @@ impl Client {
                 ..
             } => self.lost(&failure.to_string(), store, context),
             Event::TimerFired { id } => self.timer_fired(id, store, context),
-            _ => {} // Nothing else was asked for.
+            _ => {} // Other effects are never asked for.
         }
     }
 
-    /// The plugin is used from now on: its devices will come on a stream.
+    /// Starts using the plugin: adds it to the store and opens the stream that lists its devices.
     fn list(
         &mut self,
         options: DevicePluginOptions,
@@ -262,7 +263,7 @@ impl Client {
         };
     }
 
-    /// A list of devices came.
+    /// Handles a list of devices.
     fn listed(&mut self, message: &[u8], store: &Store<DevicePlugin>, context: &mut Context<'_>) {
         let Self { plugin, state } = self;
         let State::Listing {
@@ -292,8 +293,8 @@ impl Client {
         }
     }
 
-    /// Rejects a list of devices, and logs a warning unless one was logged since a list was
-    /// accepted: the stream is opened again, and the next list is likely to be the same.
+    /// Rejects a list of devices, and logs a warning unless one was logged since the last accepted
+    /// list: the stream is opened again, and the next list is likely to be the same.
     fn rejected(
         &mut self,
         why: &Unlistable,
@@ -313,7 +314,7 @@ impl Client {
         self.lost(&why.to_string(), store, context);
     }
 
-    /// Gives the stream up: a plugin that does not implement it now will not do so later.
+    /// Gives up the stream: a plugin that does not implement it now will not do so later.
     fn unimplemented(
         &mut self,
         error: &CallError,
@@ -331,7 +332,7 @@ impl Client {
         self.lost(&error.to_string(), store, context);
     }
 
-    /// There is no stream any more: its devices may be in any state.
+    /// Handles the loss of the stream: the devices may be in any state.
     fn lost(&mut self, why: &str, store: &Store<DevicePlugin>, context: &mut Context<'_>) {
         let Self { plugin, state } = self;
         let State::Listing { stream, grace, .. } = state else {
@@ -352,7 +353,7 @@ impl Client {
         }
     }
 
-    /// It is time to open the stream again, or to forget the devices.
+    /// Opens the stream again, or forgets the devices, depending on the timer.
     fn timer_fired(
         &mut self,
         timer: EffectId,
@@ -375,7 +376,7 @@ impl Client {
     }
 }
 
-/// Returns the options that a plugin has stated, or why it has not, in kubelet's words.
+/// Returns the options that a plugin reported, or why it did not, in kubelet's words.
 fn options(
     plugin: &Plugin,
     result: Result<Vec<u8>, CallFailure>,
@@ -401,7 +402,7 @@ mod tests {
     use crate::proto::pluginregistration::PluginInfo;
     use crate::time::Time;
 
-    /// What the handler asks for meanwhile.
+    /// Returns the effects that the handler asks for during `act`.
     fn asked(
         handler: &mut DeviceHandler,
         ids: &mut EffectIds,
@@ -413,7 +414,7 @@ mod tests {
         effects
     }
 
-    /// What a plugin answers that lists its devices; the moments that are waited for come.
+    /// Returns the event by which a plugin that lists its devices answers; timers expire.
     fn answer(effect: &Effect) -> Option<Event> {
         let message = Vec::new();
         match *effect {
@@ -440,7 +441,7 @@ mod tests {
         });
         let mut lists = 0;
         while lists < 100 {
-            // Of two moments the first one, in which the stream is opened again.
+            // Of two timers the first one, after which the stream is opened again.
             let event = effects
                 .iter()
                 .find_map(answer)

@@ -1,37 +1,37 @@
-//! What a device plugin may call its devices, and which version it must speak.
+//! The valid names and versions of device plugins.
 //!
-//! Pure. The name is the one by which a pod asks for devices, `vendor.example/gpu`: Kubernetes
-//! calls it an extended resource.
+//! Pure. The name is the one by which a pod requests devices, such as `vendor.example/gpu`:
+//! Kubernetes calls it an extended resource.
 
 use std::fmt;
 
 use crate::handler::{Plugin, wording};
 
-/// Why a device plugin is not acceptable.
+/// The reason why a device plugin is not acceptable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unacceptable {
-    /// It does not list the one version that there is.
+    /// It does not list the only supported version.
     Version,
-    /// Its name is no name of an extended resource.
+    /// Its name is not that of an extended resource.
     Name(NotAResource),
 }
 
-/// Which rule a resource's name breaks.
+/// The rule that the name of a resource breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotAResource {
-    /// It has no `/`, so it has no vendor.
+    /// It has no `/`, and so no vendor.
     NoPrefix,
-    /// It holds `kubernetes.io/`, so its vendor is Kubernetes itself.
+    /// It contains `kubernetes.io/`, so its vendor is Kubernetes itself.
     Native,
-    /// It begins with `requests.`, as a quota does.
+    /// It begins with `requests.`, as in a quota.
     Quota,
-    /// What is before the `/` is no DNS subdomain, or too long.
+    /// The part before the `/` is not a DNS subdomain, or is too long.
     Prefix,
-    /// What is after the `/` is empty, too long or has other characters than a label's.
+    /// The part after the `/` is empty or too long, or has characters that a label may not have.
     Suffix,
 }
 
-/// Whether a plugin of that name that lists these versions is acceptable.
+/// Checks that a plugin of that name that lists these versions is acceptable.
 pub(super) fn check(name: &str, versions: &[String]) -> Result<(), Unacceptable> {
     if !versions.iter().any(|version| version == VERSION) {
         return Err(Unacceptable::Version);
@@ -39,8 +39,8 @@ pub(super) fn check(name: &str, versions: &[String]) -> Result<(), Unacceptable>
     check_name(name).map_err(Unacceptable::Name)
 }
 
-/// "A device plugin's name contains `/`, does not contain `kubernetes.io/`, does not begin with
-/// `requests.`, and is a qualified name with `requests.` in front of it"
+/// Checks a name: "A device plugin's name contains `/`, does not contain `kubernetes.io/`, does not
+/// begin with `requests.`, and is a qualified name with `requests.` in front of it"
 /// ([R27](crate::guide::kubelet)).
 fn check_name(name: &str) -> Result<(), NotAResource> {
     let (prefix, suffix) = name.split_once('/').ok_or(NotAResource::NoPrefix)?;
@@ -57,14 +57,15 @@ fn check_name(name: &str) -> Result<(), NotAResource> {
     }
 }
 
-/// Lower case letters, digits and, inside, hyphens.
+/// Returns whether a text consists of lower case letters, digits and, not at its ends, hyphens.
 fn is_dns_label(label: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     is_enclosed(label, is_plain) && label.chars().all(|c| is_plain(c) || c == '-')
 }
 
-/// "The part after the `/` has at most 63 characters and matches
-/// `[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?`" ([R28](crate::guide::kubelet)).
+/// Returns whether the second part of a name is valid: "The part after the `/` has at most 63
+/// characters and matches `[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?`"
+/// ([R28](crate::guide::kubelet)).
 fn is_qualified(name: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric();
     name.len() <= MAX_SUFFIX
@@ -72,13 +73,13 @@ fn is_qualified(name: &str) -> bool {
         && name.chars().all(|c| is_plain(c) || "-_.".contains(c))
 }
 
-/// Whether a text's first and last characters are plain.
+/// Returns whether a text's first and last characters are plain.
 fn is_enclosed(text: &str, is_plain: impl Fn(char) -> bool) -> bool {
     text.starts_with(&is_plain) && text.ends_with(&is_plain)
 }
 
 impl Unacceptable {
-    /// Returns kubelet's words for it.
+    /// Returns the message of kubelet.
     pub(super) fn words(&self, plugin: &Plugin) -> String {
         match self {
             Self::Version => format!(
@@ -93,7 +94,7 @@ impl Unacceptable {
     }
 }
 
-/// Which rule is broken, which kubelet does not say.
+/// Shows which rule is broken, which kubelet does not.
 impl fmt::Display for Unacceptable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -121,16 +122,16 @@ impl std::error::Error for NotAResource {}
 /// The version of the device plugin API (kubelet: the same).
 const VERSION: &str = "v1beta1";
 
-/// What stands before Kubernetes' own resources.
+/// The domain of Kubernetes' own resources.
 const NATIVE: &str = "kubernetes.io/";
 
-/// What stands before a resource's name in a quota.
+/// The prefix of a resource's name in a quota.
 const QUOTA: &str = "requests.";
 
-/// How long the part before the `/` may be in a quota: as long as a DNS name.
+/// The most octets before the `/` in a quota, its prefix included: as in a DNS name.
 const MAX_PREFIX: usize = 253;
 
-/// How long the part after the `/` may be: as long as a DNS label.
+/// The most octets after the `/`: as in a DNS label.
 const MAX_SUFFIX: usize = 63;
 
 #[cfg(test)]

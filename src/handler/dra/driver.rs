@@ -1,4 +1,4 @@
-//! What there is to know about the DRA drivers on this node.
+//! The known facts about the DRA drivers on this node.
 //!
 //! Pure.
 
@@ -14,42 +14,42 @@ use crate::handler::reply::count_fields;
 use crate::handler::{Plugin, Store};
 use crate::proto::v1alpha1::NodeWatchResourcesResponse;
 
-/// How a device is.
+/// The health of a device.
 pub use crate::proto::v1alpha1::HealthStatus as Health;
 
 /// A registered driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Driver {
-    /// The plugin that it is, with its name and its endpoint.
+    /// The plugin, with its name and its endpoint.
     pub plugin: Arc<Plugin>,
     /// The service to call at its endpoint.
     pub service: Service,
-    /// Whether somebody answers there at the moment.
+    /// Whether the driver is connected and answers at the moment.
     pub is_connected: bool,
-    /// How its devices are, by pool and name; empty when it does not say.
+    /// The health of its devices, by pool and name; empty if the driver does not report it.
     pub devices: BTreeMap<DeviceName, DeviceHealth>,
 }
 
-/// What a device is called: its pool, and its name in it.
+/// The full name of a device: its pool, and its name in the pool.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DeviceName {
     /// The pool.
     pub pool: String,
-    /// The name, which is another one for each device of a pool.
+    /// The name, which is unique in the pool.
     pub device: String,
 }
 
-/// How a device is, in its driver's words.
+/// The health of a device, as its driver reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceHealth {
-    /// How it is.
+    /// The health.
     pub health: Health,
-    /// What else there is to say; often empty.
+    /// Further details; often empty.
     pub message: String,
 }
 
 impl Driver {
-    /// The driver behind a plugin that is about to be connected to.
+    /// Creates a driver that is not connected yet.
     pub(super) fn new(plugin: &Arc<Plugin>, service: Service) -> Self {
         Self {
             plugin: plugin.clone(),
@@ -59,7 +59,7 @@ impl Driver {
         }
     }
 
-    /// Takes in how all its devices are: a message names all of them. Answers whether that is news.
+    /// Replaces the health of all devices: a message lists all of them. Returns whether it changed.
     pub(super) fn set_health(&mut self, message: &[u8]) -> Result<bool, NoHealth> {
         let count = count_fields(message).ok_or(NoHealth::Undecodable)?;
         if count > MAX_DEVICES {
@@ -81,14 +81,14 @@ impl Driver {
         Ok(before != self.devices)
     }
 
-    /// Nobody says any more how its devices are.
+    /// Sets the health of all devices to unknown because the driver does not report it any more.
     pub(super) fn forget_health(&mut self) {
         for device in self.devices.values_mut() {
             device.health = Health::Unknown;
         }
     }
 
-    /// How many of its devices are said to be healthy.
+    /// Returns the number of devices that were reported as healthy.
     pub fn healthy(&self) -> usize {
         let healthy = |device: &&DeviceHealth| device.health == Health::Healthy;
         self.devices.values().filter(healthy).count()
@@ -101,12 +101,12 @@ impl AsRef<Plugin> for Driver {
     }
 }
 
-/// Why a message does not tell how devices are.
+/// The reason why a message does not state the health of devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoHealth {
-    /// It is no `NodeWatchResourcesResponse`.
+    /// It is not a `NodeWatchResourcesResponse`.
     Undecodable,
-    /// It names more than [`MAX_DEVICES`].
+    /// It lists more than [`MAX_DEVICES`] devices.
     TooMany,
 }
 
@@ -121,7 +121,7 @@ impl fmt::Display for NoHealth {
 
 impl std::error::Error for NoHealth {}
 
-/// The registered drivers. Clones show the same ones.
+/// The registered drivers. Clones share the same data.
 #[derive(Clone, Debug, Default)]
 pub struct Drivers(pub(super) Store<Driver>);
 
@@ -137,12 +137,12 @@ impl Drivers {
         }
     }
 
-    /// Every driver of that name, the newest last.
+    /// Returns all drivers of that name, the newest last.
     pub fn all(&self, name: &str) -> Vec<Arc<Driver>> {
         self.0.all(name)
     }
 
-    /// The names of all drivers, sorted.
+    /// Returns the names of all drivers, sorted.
     pub fn names(&self) -> Vec<String> {
         self.0.names()
     }

@@ -1,8 +1,8 @@
-//! DRA drivers: which service each wants called, whether it answers, and how its devices are.
+//! DRA drivers: the service to call, the connection to each driver, and the health of its devices.
 //!
-//! Pure. A driver is acceptable when it lists a service that is known. Registering it takes no
-//! time: it is connected to afterwards, and held, so that it is known which of several instances of
-//! a driver answers. Where a driver says that it tells how its devices are, it is listened to:
+//! Pure. A driver is acceptable if it lists a known service. Registering it is immediate: the
+//! connection is opened afterwards and kept open, so that it is known which of several instances of
+//! a driver answers. If a driver lists a health service, its health stream is opened:
 //!
 //! ```text
 //! register --> connecting <----------------+        --> health stream <----------+
@@ -34,31 +34,32 @@ use crate::escape;
 use crate::grpc::Code;
 use crate::proto::v1alpha1::NodeWatchResourcesRequest;
 
-/// Registers plugins of type [`TYPE`].
+/// The handler for plugins of type [`TYPE`].
 #[derive(Debug, Default)]
 pub struct DraHandler {
     drivers: Drivers,
-    /// The registered drivers, by their registration sockets.
+    /// The registered drivers, by registration socket.
     clients: LiteMap<Arc<Path>, Client>,
     owners: Owners,
 }
 
-/// This side of one driver.
+/// The handler's side of one driver.
 #[derive(Debug)]
 struct Client {
     plugin: Arc<Plugin>,
     connection: Lasting,
-    /// None when the driver does not tell how its devices are.
+    /// The stream of health reports; `None` if the driver does not report the health of its
+    /// devices.
     health: Option<Lasting>,
 }
 
 impl DraHandler {
-    /// The registered drivers, which stay readable after the handler has been given away.
+    /// Returns the registered drivers, which stay readable after the handler has been given away.
     pub fn drivers(&self) -> Drivers {
         self.drivers.clone()
     }
 
-    /// Ends all that is done for the driver behind that socket.
+    /// Cancels all effects for the driver with that socket, and forgets the driver.
     fn drop_client(&mut self, socket: &Path, context: &mut Context<'_>) {
         let Some(client) = self.clients.remove(socket) else {
             return;
@@ -67,7 +68,7 @@ impl DraHandler {
         self.drivers.0.remove(&client.plugin);
     }
 
-    /// Keeps track of what the client behind that socket waits for.
+    /// Records the effects that the client with that socket waits for.
     fn follow(&mut self, socket: &Arc<Path>) {
         if let Some(client) = self.clients.get(socket) {
             self.owners.set(client.effects(), socket);
@@ -101,7 +102,7 @@ impl PluginHandler for DraHandler {
         EndpointUse::Using
     }
 
-    /// The words are kubelet's.
+    /// Returns the reason in kubelet's words.
     fn endpoint_taken(&self, plugin: &Plugin) -> Option<Reason> {
         let (endpoint, name) = (plugin.endpoint.display(), &plugin.name);
         let words = format!("endpoint {endpoint} already registered for DRA driver plugin {name}");
@@ -152,7 +153,7 @@ impl Client {
         }
     }
 
-    /// The effects that it waits for.
+    /// Returns the effects that the client waits for.
     fn effects(&self) -> Effects {
         let health = self.health.as_ref().map(Lasting::effect);
         [Some(self.connection.effect()), health]
@@ -185,7 +186,7 @@ impl Client {
         }
     }
 
-    /// The driver has told how its devices are.
+    /// Handles a health report of the driver.
     fn health_told(&mut self, message: &[u8], drivers: &Drivers, context: &mut Context<'_>) {
         let plugin = &self.plugin;
         let told = drivers.0.with(plugin, |driver| {
@@ -201,8 +202,8 @@ impl Client {
         }
     }
 
-    /// Asks again, unless the driver does not implement it: "UNIMPLEMENTED is final"
-    /// ([R34](crate::guide::kubelet)).
+    /// Opens the health stream again after a pause, unless the driver does not implement it:
+    /// "UNIMPLEMENTED is final" ([R34](crate::guide::kubelet)).
     fn health_ended(
         &mut self,
         result: Result<(), CallFailure>,

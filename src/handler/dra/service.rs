@@ -1,7 +1,7 @@
-//! Which of a DRA driver's services is called.
+//! The choice of the services of a DRA driver to call.
 //!
-//! Pure. A DRA driver lists the services that it serves where others list versions. The order is
-//! its own: the first one that is known is the one that it wants called.
+//! Pure. A DRA driver lists its services where other plugins list versions. The order is the
+//! driver's preference: the first known service is called.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ pub enum Service {
     V1Beta1,
 }
 
-/// A version of the service that tells how devices are.
+/// A version of the service that reports the health of devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HealthService {
     /// `v1.DRAResourceHealth`
@@ -27,7 +27,7 @@ pub enum HealthService {
 }
 
 impl Service {
-    /// As drivers list it.
+    /// Returns the name that drivers list.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::V1 => "v1.DRAPlugin",
@@ -35,8 +35,8 @@ impl Service {
         }
     }
 
-    /// "The first service of a DRA driver's list that is known is the one to call; a list without
-    /// one is refused" ([R31](crate::guide::kubelet)).
+    /// Returns the service to call. "The first service of a DRA driver's list that is known is the
+    /// one to call; a list without one is refused" ([R31](crate::guide::kubelet)).
     pub(super) fn choose(listed: &[String]) -> Result<Self, NoService> {
         if listed.is_empty() {
             return Err(NoService::NothingListed);
@@ -46,7 +46,7 @@ impl Service {
 }
 
 impl HealthService {
-    /// As drivers list it.
+    /// Returns the name that drivers list.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::V1 => "v1.DRAResourceHealth",
@@ -54,15 +54,15 @@ impl HealthService {
         }
     }
 
-    /// The first one that the driver lists, if it lists any.
+    /// Returns the first known health service in the list, or `None` if there is none.
     pub(super) fn choose(listed: &[String]) -> Option<Self> {
         first_known(listed, &[Self::V1, Self::V1Alpha1], Self::as_str)
     }
 
-    /// The path of the method that streams the health of all devices.
+    /// Returns the path of the method that streams the health of all devices.
     pub(super) const fn method(self) -> &'static str {
         match self {
-            // The messages are those of `v1alpha1`; the package's name is all that differs.
+            // The messages are those of `v1alpha1`; only the name of the package differs.
             Self::V1 => "/v1.DRAResourceHealth/NodeWatchResources",
             Self::V1Alpha1 => dra_resource_health::NODE_WATCH_RESOURCES,
         }
@@ -90,17 +90,17 @@ impl fmt::Display for HealthService {
     }
 }
 
-/// Why there is no service to call.
+/// The reason why none of the services can be called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoService {
-    /// The driver lists none.
+    /// The driver lists no services.
     NothingListed,
-    /// It lists none that is known.
+    /// None of the listed services is known.
     NothingKnown,
 }
 
 impl NoService {
-    /// Returns kubelet's words for it.
+    /// Returns the message of kubelet.
     pub(super) fn words(self, plugin: &Plugin) -> String {
         let why = match self {
             Self::NothingListed => {

@@ -1,10 +1,11 @@
-//! What a program may be given: the grammar of its arguments and of its environment.
+//! The grammar of the values that a program receives as arguments and in its environment.
 //!
 //! Pure. A plugin chooses its name, its endpoint and its versions, and the file name of its socket.
-//! A program is likely to be a script, which passes them on: to other programs, where a leading `-`
-//! is an option; into paths, where `..` leads elsewhere; into lists and files, where a newline or a
-//! comma begins the next entry; and to terminals. Quotes that were forgotten in the script would
-//! make more of it. So a program is given nothing of that: the plugin is refused instead.
+//! The program is likely to be a script that passes these values on: to other programs, where a
+//! leading `-` is an option; into paths, where `..` leads elsewhere; into lists and files, where a
+//! newline or a comma begins the next entry; and to terminals. If the script lacks quotes, more
+//! characters become special. So a program never receives such values: the plugin is refused
+//! instead.
 //!
 //! ```text
 //! type, version = word
@@ -15,15 +16,15 @@
 //! component     = letters, digits and . _ - + : @ = , % ~
 //! ```
 //!
-//! Letters and digits are those of ASCII. All names that Kubernetes accepts for drivers and
-//! resources are within it, and the paths that kubelet makes.
+//! Letters and digits are those of ASCII. The grammar covers all names that Kubernetes accepts for
+//! drivers and resources, and the paths that kubelet makes.
 
 use std::fmt;
 use std::path::Path;
 
 use crate::handler::{Plugin, Reason};
 
-/// Checks what a program would be given for this plugin. The reason names what is wrong with it.
+/// Checks the values of a plugin that a program would receive. The reason names the invalid one.
 pub(super) fn check(plugin: &Plugin) -> Result<(), Reason> {
     check_word("type", &plugin.kind)?;
     check_name(&plugin.name)?;
@@ -74,8 +75,8 @@ fn is_of_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || "._-+:".contains(c)
 }
 
-/// Returns the reason for a refusal. It is not escaped: it goes to the plugin that chose the text,
-/// and the log escapes it.
+/// Returns the reason for a refusal. The text is not escaped: the reason is sent to the plugin that
+/// chose the text, and the log escapes it.
 fn not_for_programs(what: &str, found: impl fmt::Display, expected: &str) -> Reason {
     Reason::new(format!(
         "its {what} \"{found}\" cannot be passed to a program, which takes {expected}"
@@ -86,7 +87,7 @@ fn not_for_programs(what: &str, found: impl fmt::Display, expected: &str) -> Rea
 mod tests {
     use super::*;
 
-    /// A plugin whose type, name, endpoint, socket and version are honest.
+    /// Returns a plugin whose type, name, endpoint, socket and version are valid.
     fn honest() -> Plugin {
         Plugin {
             kind: "CSIPlugin".into(),
@@ -111,7 +112,7 @@ mod tests {
         })
     }
 
-    /// What no word and no path may hold.
+    /// Texts that neither a word nor a path may contain.
     const HOSTILE: [&str; 16] = [
         "\n", "\r", "\0", "\x1b[2J", "\u{7f}", "\u{9b}", "\u{202e}", "\u{2066}", "\u{200b}",
         "\u{feff}", " ", "$(x)", "`x`", "*", "'", "\\",

@@ -1,8 +1,8 @@
-//! How often a `del` is tried that cannot be started.
+//! The retries of a `del` that cannot be started.
 //!
-//! Pure. The program may be missing for a moment, because it is being replaced, or there may be no
-//! memory or no process for it. What `add` did is still there then, so the `del` is owed: it is
-//! tried again after a pause that doubles, and given up in the end.
+//! Pure. The program may be missing for a moment because it is being replaced, or the system may
+//! lack memory or processes. The changes made by `add` still exist then, so the `del` is owed: it
+//! is tried again after a pause that doubles, and given up after some tries.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use crate::config::{BACKOFF_CAP, BACKOFF_INITIAL, MAX_DEL_TRIES};
 use crate::handler::EffectId;
 use crate::time::Time;
 
-/// A `del` that has not run yet.
+/// The debt of a `del` that has not run yet.
 #[derive(Debug)]
 pub(super) struct Owed {
-    /// What has it kept in mind over a restart.
+    /// The effect that keeps the debt over a restart.
     pub(super) id: EffectId,
-    /// How many tries have failed.
+    /// The number of failed tries.
     pub(super) tries: u32,
-    /// When the next one is due.
+    /// The time of the next try.
     due: Time,
 }
 
@@ -30,10 +30,11 @@ impl Owed {
         }
     }
 
-    /// A try has failed. Returns how long to wait for the next one, or `None` when there is none.
+    /// Counts a failed try. Returns the time until the next one, or `None` if the tries are used
+    /// up.
     ///
-    /// A try before its time, because the plugin's name is needed again, costs none of the others:
-    /// a plugin that comes back time after time must not use them up.
+    /// A try before `due`, made because the plugin's name is needed again, does not count: a plugin
+    /// that returns repeatedly must not use up the tries.
     pub(super) fn fail(&mut self, now: Time) -> Option<Duration> {
         if now >= self.due {
             self.tries += 1;
@@ -46,7 +47,7 @@ impl Owed {
     }
 }
 
-/// Returns the pause after so many tries.
+/// Returns the pause after this number of tries.
 fn pause(tries: u32) -> Duration {
     let doubled = 2_u32.saturating_pow(tries.saturating_sub(1));
     BACKOFF_INITIAL.saturating_mul(doubled).min(BACKOFF_CAP)
