@@ -1,7 +1,7 @@
 //! Every timeout, limit and path of `plugind`, each with its reason.
 //!
-//! Pure: constants, and what a user may choose. Where kubelet has the same thing under another
-//! value, the doc line says so. A section per layer, from the outermost to the innermost.
+//! Pure: constants, and the options of the user. If kubelet has another value, the documentation
+//! states it. There is one section per layer, from the outermost to the innermost.
 
 mod path_map;
 mod protocol;
@@ -15,22 +15,21 @@ pub use protocol::*;
 
 use crate::escape;
 
-/// The configuration of a plugin manager: where it works, and how. Which handlers it has is not
-/// part of it.
+/// The configuration of a plugin manager, except for its handlers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// The directories that are watched for plugin sockets.
     pub plugins_dirs: Vec<PathBuf>,
-    /// The file in which the registered plugins are kept over a restart; none: they are not.
+    /// The file that stores the registered plugins over a restart; `None`: they are not stored.
     pub state_file: Option<PathBuf>,
-    /// The directory with the locks that keep two plugin managers from one directory; none: the
-    /// default of the process's user (`/run/plugind` for root).
+    /// The directory of the lock files that keep two plugin managers from using one directory;
+    /// `None`: the default for the process's user (`/run/plugind` for root).
     pub run_dir: Option<PathBuf>,
-    /// What is done with the plugins that are found.
+    /// The treatment of the plugins that are found.
     pub mode: Mode,
-    /// What becomes of a registered plugin that is down.
+    /// The treatment of a registered plugin that is down.
     pub on_down: OnDown,
-    /// Where the endpoints are that plugins name by paths that mean something else here.
+    /// The mapping of endpoint paths that plugins report from their own mount namespaces.
     pub path_map: PathMap,
 }
 
@@ -40,7 +39,7 @@ pub struct Config {
 pub struct HandlerConfig {
     /// The plugin types that are accepted.
     pub types: Vec<String>,
-    /// What becomes of plugins of other types.
+    /// The treatment of plugins of other types.
     pub unknown_types: UnknownTypes,
     /// The programs that do the work for plugins of a type.
     pub exec: Vec<Exec>,
@@ -49,52 +48,52 @@ pub struct HandlerConfig {
 /// The configuration of the daemon: a plugin manager with the handlers that come with this crate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DaemonConfig {
-    /// Its plugin manager.
+    /// The configuration of the plugin manager.
     pub manager: Config,
-    /// Its handlers.
+    /// The configuration of the handlers.
     pub handlers: HandlerConfig,
 }
 
-/// What is done with the plugins that are found.
+/// The treatment of the plugins that are found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
     /// They are registered.
     #[default]
     Register,
-    /// They are asked who they are, and what would become of them is shown. They are told nothing,
-    /// and no handler is asked to do anything: for a directory that somebody else works on.
+    /// Dry run: GetInfo is called, the reply is validated and the outcome is logged. Plugins are
+    /// never notified or registered: for a directory that another plugin manager uses.
     Observe,
 }
 
-/// What becomes of plugins of a type that is not among those that are accepted.
+/// The treatment of plugins of a type that is not accepted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UnknownTypes {
-    /// They are refused, and told so (kubelet: the same).
+    /// They are refused and notified of that (kubelet: the same).
     #[default]
     Reject,
     /// They are registered.
     Accept,
-    /// They are told nothing.
+    /// They are ignored without a notification.
     Ignore,
 }
 
-/// A program that does the work for plugins of a type, instead of what is built in.
+/// A program that does the work for plugins of a type, instead of a built-in handler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exec {
     /// The plugin type.
     pub kind: String,
-    /// The program's absolute path.
+    /// The absolute path of the program.
     pub program: PathBuf,
 }
 
-/// What becomes of a registered plugin that does not answer any more, although its socket is there.
+/// The treatment of a registered plugin that does not answer any more, although its socket exists.
 /// kubelet does not notice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnDown {
     /// It stays registered, and is shown as down.
     #[default]
     Keep,
-    /// It is deregistered when it has been down for that long.
+    /// It is deregistered after it has been down for this time.
     Deregister(Duration),
 }
 
@@ -107,7 +106,7 @@ impl fmt::Display for Mode {
     }
 }
 
-/// As the option `--on-down` has it: `keep`, `deregister=30s`.
+/// Shows the value of the option `--on-down`: `keep`, `deregister=30s`.
 impl fmt::Display for OnDown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -117,7 +116,7 @@ impl fmt::Display for OnDown {
     }
 }
 
-/// As the option `--unknown-types` has it.
+/// Shows the value of the option `--unknown-types`.
 impl fmt::Display for UnknownTypes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -128,8 +127,8 @@ impl fmt::Display for UnknownTypes {
     }
 }
 
-/// The options in force, except for directories and programs: `types=CSIPlugin unknown-types=reject
-/// on-down=keep`.
+/// Shows the options in force, except for directories of plugins and programs: `types=CSIPlugin
+/// unknown-types=reject on-down=keep`.
 impl fmt::Display for DaemonConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let types = self.handlers.types.join(",");
@@ -171,177 +170,177 @@ impl Default for HandlerConfig {
 
 // --- The manager ---------------------------------------------------------------------------------
 
-/// Where plugins put their registration sockets unless told otherwise: [`PLUGINS_DIR`] in kubelet's
-/// default root directory.
+/// The default directory of registration sockets: [`PLUGINS_DIR`] in kubelet's default root
+/// directory.
 pub const DEFAULT_PLUGINS_DIR: &str = "/var/lib/kubelet/plugins_registry";
 
-/// The directory with the registration sockets, in kubelet's root directory.
+/// The directory of registration sockets, in kubelet's root directory.
 pub const PLUGINS_DIR: &str = "plugins_registry";
 
-/// How long a start waits for another daemon that works on the same directory: one that is about to
-/// end, or has ended while a child of it has not begun its own program (kubelet: has no lock).
+/// The time for which a start waits for another daemon that uses the same directory: that daemon
+/// may be about to end, or it has ended while one of its children has not yet started its own
+/// program (kubelet: has no lock).
 pub const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The plugin types that are accepted unless the user names others (kubelet: exactly these three).
 pub const DEFAULT_TYPES: [&str; 3] = ["CSIPlugin", "DevicePlugin", "DRAPlugin"];
 
-/// How long connecting to a socket may take, from the first dial to the server's SETTINGS (kubelet:
-/// `dialTimeoutDuration`, 10 s).
+/// The time limit for connecting to a socket, from the first dial to the server's SETTINGS
+/// (kubelet: `dialTimeoutDuration`, 10 s).
 pub const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long `GetInfo` may take once connected (kubelet: 1 s).
+/// The time limit for `GetInfo` once connected (kubelet: 1 s).
 pub const GET_INFO_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How long `NotifyRegistrationStatus` may take (kubelet: `notifyTimeoutDuration`, 5 s).
+/// The time limit for `NotifyRegistrationStatus` (kubelet: `notifyTimeoutDuration`, 5 s).
 pub const NOTIFY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The first pause when nobody listens on a new socket: it is bound a moment before it listens, so
-/// one in two plugins is met in between, and all that most of them need is that the processor is
-/// theirs again (kubelet: gRPC's own backoff, about 1 s).
+/// The first pause after a new socket has refused a connection: it is bound a moment before its
+/// plugin listens, so one in two plugins is dialed in between, and most of them only have to be
+/// scheduled again (kubelet: gRPC's own backoff, about 1 s).
 pub const LADDER_INITIAL: Duration = Duration::from_micros(5);
 
-/// The longest pause on that ladder, which doubles: a plugin that takes seconds to listen waits at
-/// most this long for us.
+/// The longest pause on that ladder, which doubles: a plugin that takes seconds to listen is dialed
+/// at most this much later.
 pub const LADDER_MAX: Duration = Duration::from_secs(1);
 
-/// The longest that a socket that exists and refuses connections is left alone for
-/// [`REDIAL_PATIENCE`]: a plugin that binds its socket and listens much later is met within this
-/// time (kubelet: [`BACKOFF_CAP`]).
+/// The longest backoff of a socket that exists and refuses connections, for [`REDIAL_PATIENCE`]: a
+/// plugin that binds its socket and listens much later is dialed within this time (kubelet:
+/// [`BACKOFF_CAP`]).
 pub const REDIAL_MAX: Duration = Duration::from_secs(3);
 
-/// For how long after a socket was first seen [`REDIAL_MAX`] holds: a plugin that does not listen
-/// after that has ended without removing its socket.
+/// The time after a socket was first seen for which [`REDIAL_MAX`] applies: a plugin that does not
+/// listen by then has ended without removing its socket.
 pub const REDIAL_PATIENCE: Duration = Duration::from_secs(600);
 
-/// How long after a dial of one socket that has refused connections another may be dialled again,
-/// so that thousands of dead sockets cost 20 dials a second.
+/// The least pause between two dials of sockets that have refused connections, all sockets
+/// together: thousands of dead sockets cost 20 dials a second.
 pub const REDIAL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// How long a socket is left alone after its first failure (kubelet: `initialDurationBeforeRetry`,
-/// 500 ms).
+/// The backoff of a socket after its first failure (kubelet: `initialDurationBeforeRetry`, 500 ms).
 pub const BACKOFF_INITIAL: Duration = Duration::from_millis(500);
 
-/// The longest that a socket is left alone after a failure (kubelet: `maxDurationBeforeRetry`,
-/// 2 m 2 s).
+/// The longest backoff of a socket (kubelet: `maxDurationBeforeRetry`, 2 m 2 s).
 pub const BACKOFF_CAP: Duration = Duration::from_secs(122);
 
-/// For how long after a socket was first seen every failure of its plugin is tried again with
-/// backoff: many plugins begin to listen before they are ready, and plugins are asked within a
-/// millisecond of that. Later, what cannot change by itself is tried again after [`BACKOFF_CAP`]
-/// (kubelet: the backoff for every failure at all times).
+/// The time after a socket was first seen for which every failure of its plugin is retried with
+/// backoff: many plugins begin to listen before they are ready, and are called within a millisecond
+/// of that. Later, a failure that cannot end by itself is retried after [`BACKOFF_CAP`] (kubelet:
+/// the backoff for every failure at all times).
 pub const FIRST_MINUTE: Duration = Duration::from_secs(60);
 
-/// How long a handler may take to answer: the longest work that is known, a CSI plugin's
-/// `NodeGetInfo` (2 min) with its dial (10 s), and some room (kubelet: no limit).
+/// The time limit for a handler's answer: the longest known work, a CSI plugin's `NodeGetInfo` (2
+/// min) with its dial (10 s), and some room (kubelet: no limit).
 pub const HANDLER_TIMEOUT: Duration = Duration::from_secs(150);
 
-/// How long a question to a handler may stay open before the next socket of the same plugin name
-/// goes ahead: more than a plugin needs that answers, and about what a plugin that waits behind one
-/// that never does can bear (kubelet: keeps no order between sockets).
+/// The time that a question to a handler may stay open before the next socket of the same plugin
+/// name proceeds: more than a plugin that answers needs, and about what a plugin that waits behind
+/// a stalled one can bear (kubelet: keeps no order between sockets).
 pub const STALLED_AFTER: Duration = Duration::from_secs(5);
 
-/// How long a program may take that does a handler's work, several times what one needs that waits
-/// for a device: well below [`HANDLER_TIMEOUT`], so that one may wait for another (kubelet: has no
-/// such programs).
+/// The time limit for a program that does a handler's work, several times the need of a program
+/// that waits for a device: well below [`HANDLER_TIMEOUT`], so that one program may wait for
+/// another (kubelet: has no such programs).
 pub const EXEC_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How often a `del` is tried that cannot be started, with pauses from [`BACKOFF_INITIAL`] to
-/// [`BACKOFF_CAP`]: for 16 minutes, which is longer than a package takes to be replaced.
+/// The number of tries of a `del` that cannot be started, with pauses from [`BACKOFF_INITIAL`] to
+/// [`BACKOFF_CAP`]: for 16 minutes, which is longer than the replacement of a package takes.
 pub const MAX_DEL_TRIES: u32 = 16;
 
-/// How many such programs are kept in mind for one type: each keeps what its plugin said of itself.
+/// The most such programs remembered for one type: each holds all that its plugin reported.
 pub const MAX_OWED: usize = 1024;
 
-/// How many programs run at once; more wait in line. Each is a process, on a node with few cores.
+/// The most programs that run at once; others wait. Each is a process, on a node with few cores.
 pub const MAX_PROGRAMS: usize = 16;
 
-/// How much is kept of what a program writes to its standard error (bytes): its first line is the
-/// reason that is shown.
+/// The length of a program's standard error that is kept (bytes): its first line is the reason that
+/// is shown.
 pub const MAX_PROGRAM_ERRORS: usize = 4 * 1024;
 
-/// How many operations wait at once for plugins that are expected to answer (kubelet: no limit): no
-/// more are needed to keep this process at work, and the memory that each needs stays with it.
+/// The most operations that wait at once for plugins that are expected to answer (kubelet: no
+/// limit): more do not keep this process busier, and the memory that each needs is never returned.
 pub const BRISK_OPERATIONS: usize = 16;
 
-/// How long an operation counts among these while other sockets wait: longer than a plugin needs
-/// that answers, and so short that hundreds that do not answer hold up the others for a moment.
+/// The time for which an operation counts towards that limit while other sockets wait: longer than
+/// a plugin that answers needs, and so short that hundreds of silent plugins delay the others only
+/// for a moment.
 pub const BRISK_TIME: Duration = Duration::from_millis(5);
 
-/// How long it is remembered that a path was renewed: its socket was removed or replaced. A second
-/// time within this period, the path is one that restarts all the time.
+/// The time for which a renewed path is remembered: its socket was removed or replaced. A path that
+/// is renewed again within this time is considered to restart all the time.
 pub const RENEWAL_PERIOD: Duration = Duration::from_secs(60);
 
-/// How many renewed paths are remembered: far more than plugins restart within a minute.
+/// The most renewed paths that are remembered: far more than plugins restart within a minute.
 pub const MAX_RENEWALS: usize = 1024;
 
-/// How many descriptors of the process's limit are kept for what is not a plugin's: the loop, the
+/// The part of the process's descriptor limit that is not used for plugins: for the loop, the
 /// watches, the log, files, and the start of a program (kubelet: no such limit).
 pub const DESCRIPTOR_RESERVE: usize = 32;
 
-/// How soon a shortage of descriptors is warned about again: it may last for days (kubelet: no such
-/// warning).
+/// The pause between two warnings about a shortage of descriptors, which may last for days
+/// (kubelet: no such warning).
 pub const SHORTAGE_WARNING_INTERVAL: Duration = Duration::from_secs(600);
 
-/// How often a registered plugin is asked whether it is there that has no descriptor to watch it by
+/// The pause between two checks of a registered plugin without a descriptor to watch it by
 /// (kubelet: does not notice).
 pub const SLOW_CHECK: Duration = Duration::from_secs(30);
 
-/// How much longer than [`SLOW_CHECK`] it takes for each plugin that has none: a hundred checks per
-/// second at most, however many there are.
+/// The addition to [`SLOW_CHECK`] for each plugin without a descriptor: at most a hundred checks
+/// per second, however many plugins there are.
 pub const SLOW_CHECK_SHARE: Duration = Duration::from_millis(10);
 
-/// How often every socket is looked at again although nothing happened: a safety net that should
+/// The pause between two examinations of every socket without an event: a safety net that should
 /// never catch anything (kubelet: every second).
 pub const RESYNC_INTERVAL: Duration = Duration::from_secs(300);
 
-/// How long a plugin may be down before it is deregistered, where that is wanted and no time is
-/// named: a container that is restarted in place is back well before.
+/// The time that a plugin may be down before it is deregistered, if the user wants that and names
+/// no time: a container that is restarted in place is up well before.
 pub const DOWN_GRACE: Duration = Duration::from_secs(30);
 
-/// How often a plugin is asked whether it is up that has closed its idle connection twice, if its
-/// process cannot be watched: the end of such a connection tells nothing (kubelet: does not ask).
+/// The pause between two checks of a plugin that has closed its idle connection twice, if its
+/// process cannot be watched: the end of such a connection is not a sign that the plugin is down
+/// (kubelet: does not ask).
 pub const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(30);
 
-/// How long a process may run on after its plugin's socket was removed before that is worth a
-/// warning: well above the time that a plugin takes to end (kubelet: does not notice).
+/// The time that a process may run after its plugin's socket was removed, before a warning is
+/// logged: well above the time that a plugin takes to end (kubelet: does not notice).
 pub const OUTLIVED_GRACE: Duration = Duration::from_secs(5);
 
-/// How many such processes are watched at once: each costs a descriptor, for a warning only.
+/// The most such processes watched at once: each costs a descriptor, for a warning only.
 pub const MAX_OUTLIVED: usize = 16;
 
-/// How long running operations may take to end when the daemon stops.
+/// The time limit for running operations when the daemon stops.
 pub const STOP_GRACE: Duration = Duration::from_secs(2);
 
-/// How long a plugin's type and name may be (bytes): four times the 253 of the longest names that
-/// Kubernetes has (kubelet: as much as fits a reply).
+/// The longest type or name of a plugin (bytes): four times the 253 of the longest names in
+/// Kubernetes (kubelet: as much as fits a reply).
 pub const MAX_PLUGIN_NAME: usize = 1024;
 
-/// How long a plugin's endpoint may be (bytes): what Linux takes as a path (kubelet: as much as
-/// fits a reply).
+/// The longest endpoint of a plugin (bytes): Linux's limit for a path (kubelet: as much as fits a
+/// reply).
 pub const MAX_ENDPOINT: usize = 4096;
 
-/// How many versions a plugin may report: a CSI driver reports one, a DRA driver a few (kubelet: as
-/// many as fit a reply).
+/// The most versions that a plugin may report: a CSI driver reports one, a DRA driver a few
+/// (kubelet: as many as fit a reply).
 pub const MAX_VERSIONS: usize = 64;
 
-/// How long one of a plugin's versions may be (octets): the longest known are service names such as
+/// The longest version of a plugin (octets): the longest known ones are service names such as
 /// `v1beta1.DRAPlugin` (kubelet: as much as fits a reply).
 pub const MAX_VERSION: usize = 256;
 
-/// How long after a change the state file is written: a burst of registrations is one write, and
-/// none of them waits for it (kubelet: keeps no such file).
+/// The pause between a change and the writing of the state file: a burst of registrations is one
+/// write, and none of them waits for it (kubelet: keeps no such file).
 pub const STATE_FILE_DELAY: Duration = Duration::from_secs(1);
 
 /// The longest pause between two tries to write a state file that cannot be written: the disk may
 /// be full for days.
 pub const STATE_FILE_RETRY: Duration = Duration::from_secs(60);
 
-/// How long a state file is at most (octets): 4 KiB for each of [`MAX_SOCKETS`] plugins, which is
-/// several times what one needs. One that describes itself at greater length is left out when the
-/// file is full.
+/// The longest state file (octets): 4 KiB for each of [`MAX_SOCKETS`] plugins, which is several
+/// times the usual need. A plugin with a longer entry is left out if the file is full.
 pub const MAX_STATE_FILE: usize = 64 * 1024 * 1024;
 
-/// How much of a state file is written in one turn (octets): a matter of a millisecond.
+/// The part of a state file that is written in one turn (octets), in about a millisecond.
 pub const STATE_FILE_PIECE: usize = 64 * 1024;
 
 /// The largest reply to `NotifyRegistrationStatus` (bytes): an empty message, with room for fields
@@ -350,51 +349,51 @@ pub const MAX_NOTIFY_REPLY: usize = 4 * 1024;
 
 // --- The handlers --------------------------------------------------------------------------------
 
-/// For how long after a plugin's registration socket was first seen its endpoint may not be ready:
-/// many plugins serve the endpoint a few hundred milliseconds later, or from another process
+/// The time after a plugin's registration socket was first seen for which its endpoint may not be
+/// ready: many plugins serve the endpoint a few hundred milliseconds later, or from another process
 /// (kubelet: no such time, but it looks once a second).
 pub const READY_GRACE: Duration = Duration::from_secs(2);
 
-/// The first pause before an endpoint is called again that was not ready; it doubles.
+/// The first pause before an endpoint that was not ready is called again; the pause doubles.
 pub const READY_RETRY_INITIAL: Duration = Duration::from_millis(50);
 
-/// How long a CSI driver may take to say what it calls the node (kubelet: 2 min).
+/// The time limit for a CSI driver's `NodeGetInfo` (kubelet: 2 min).
 pub const CSI_NODE_INFO_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// How long a CSI driver may take to describe itself once it is registered: nothing waits for it
+/// The time limit for each call for details of a registered CSI driver: nothing waits for the reply
 /// (kubelet: does not ask).
 pub const CSI_DESCRIBE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The largest reply of a CSI driver about itself or the node (octets): a hundred times what is
-/// known, because all of it is kept (kubelet: 4 MiB, the default of its gRPC library).
+/// The largest reply of a CSI driver about itself or the node (octets): a hundred times the known
+/// ones, because all of it is kept (kubelet: 4 MiB, the default of its gRPC library).
 pub const MAX_CSI_REPLY: usize = 64 * 1024;
 
-/// How long a device plugin may take to state its options, dialling included: many set up their
-/// devices first. As long as a CSI driver may take for the node, and within [`HANDLER_TIMEOUT`]
+/// The time limit for a device plugin to report its options, dialing included: many set up their
+/// devices first. As long as for a CSI driver's `NodeGetInfo`, and within [`HANDLER_TIMEOUT`]
 /// (kubelet: no limit after the dial, which has 10 s).
 pub const DEVICE_OPTIONS_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// How long a device plugin's devices are kept, all unhealthy, after its stream has ended
+/// The time for which the devices of a plugin are kept, all unhealthy, after its stream has ended
 /// (kubelet: `endpointStopGracePeriod`, 5 min).
 pub const DEVICE_GRACE: Duration = Duration::from_secs(300);
 
-/// How many devices one plugin may have: what a message of [`MAX_REPLY`] octets holds at 64 octets
+/// The most devices of one plugin: a message of [`MAX_REPLY`] octets holds as many at 64 octets
 /// each (kubelet: no other limit than that of the message).
 pub const MAX_DEVICES: usize = 65_536;
 
 // --- Queues --------------------------------------------------------------------------------------
 
-/// How many entries an empty queue keeps room for: what a burst took beyond that is given back.
+/// The capacity that an empty queue keeps (entries): the rest of a burst's memory is freed.
 pub const KEPT_QUEUE: usize = 16;
 
 // --- The log -------------------------------------------------------------------------------------
 
-/// How much one party may log.
+/// The log volume allowed for one source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogShare {
-    /// How much at once, after a silence (bytes).
+    /// The volume allowed at once, after a silence (bytes).
     pub burst: u32,
-    /// How much per second in the long run (bytes).
+    /// The volume allowed per second in the long run (bytes).
     pub rate: u32,
 }
 
@@ -419,100 +418,101 @@ pub const LOG_SHARE_OF_PLUGIN: LogShare = LogShare {
     rate: 256,
 };
 
-/// How long suppressed lines are counted before their number is logged.
+/// The time for which suppressed lines are counted before their number is logged.
 pub const LOG_REPORT_INTERVAL: Duration = Duration::from_secs(5);
 
-/// How many shares are remembered at a time: a share that nothing is missing from need not be.
+/// The most shares that are remembered: an unused share need not be.
 pub const MAX_LOG_SHARES: usize = 64;
 
-/// How much of the log is kept while standard error cannot be written (bytes). What does not fit is
-/// counted and dropped.
+/// The part of the log that is kept while standard error cannot be written (bytes). Lines that do
+/// not fit are counted and dropped.
 pub const LOG_BUFFER: usize = 64 * 1024;
 
-/// How much of [`LOG_BUFFER`] lines that peers cause may fill: the rest is for the daemon's own.
+/// The part of [`LOG_BUFFER`] for lines that peers cause: the rest is for the daemon's own lines.
 pub const LOG_BUFFER_OF_PEERS: usize = 48 * 1024;
 
 /// The first pause before standard error is tried again; the pause doubles up to
 /// [`LOG_RETRY_MAX`].
 pub const LOG_RETRY_INITIAL: Duration = Duration::from_millis(10);
 
-/// The longest pause before standard error is tried again: a reader may be away for days.
+/// The longest pause before standard error is tried again: its reader may be absent for days.
 pub const LOG_RETRY_MAX: Duration = Duration::from_secs(1);
 
 // --- The watch -----------------------------------------------------------------------------------
 
-/// How long a directory that cannot be watched or read is left alone (kubelet gives up on it; its
-/// tick is 1 s).
+/// The pause before a directory that cannot be watched or read is tried again (kubelet gives up on
+/// it; its tick is 1 s).
 pub const WATCH_RETRY: Duration = Duration::from_secs(1);
 
 /// The shortest pause between two looks at a path whose identity is doubted; the pause doubles up
 /// to [`RESYNC_INTERVAL`] (kubelet: looks at no path twice).
 pub const DOUBT_PAUSE: Duration = Duration::from_millis(100);
 
-/// How long after that pause a path must be left alone for its next doubt to be the first again.
+/// The time after that pause without a doubt, after which the path starts with the first pause
+/// again.
 pub const DOUBT_FORGOTTEN: Duration = Duration::from_secs(60);
 
-/// The shortest pause between two scans of a directory to which something happens all the time; the
-/// pause doubles up to [`MAX_SCAN_PAUSE`] (kubelet: scans no directory twice).
+/// The shortest pause between two scans of a directory that changes all the time; the pause doubles
+/// up to [`MAX_SCAN_PAUSE`] (kubelet: scans no directory twice).
 pub const SCAN_PAUSE: Duration = Duration::from_millis(10);
 
-/// The longest such pause: a plugin in a directory that is moved to and fro may wait as long.
+/// The longest such pause: a plugin in a directory that is renamed repeatedly may wait as long.
 pub const MAX_SCAN_PAUSE: Duration = Duration::from_secs(5);
 
-/// The pause after a round in which all directories are scanned because events were lost. It does
-/// not grow: plugins in all directories wait for it when one directory floods the queue (kubelet:
-/// does not notice lost events).
+/// The pause after a round in which all directories are scanned because events were lost. The pause
+/// does not grow: plugins in all directories wait for it if one directory floods the queue
+/// (kubelet: does not notice lost events).
 pub const ROUND_PAUSE: Duration = Duration::from_millis(20);
 
-/// How long after its pause nothing must happen to a directory for the next pause to be the first
+/// The time after its pause without a change, after which a directory starts with the first pause
 /// again.
 pub const SCAN_CALM: Duration = Duration::from_secs(60);
 
-/// The shortest pause between two looks at a known name to which something happens all the time;
-/// the pause doubles up to [`MAX_LOOK_PAUSE`] (kubelet: looks at no name twice). A plugin that
-/// starts again takes longer to bind its socket.
+/// The shortest pause between two looks at a known name that changes all the time; the pause
+/// doubles up to [`MAX_LOOK_PAUSE`] (kubelet: looks at no name twice). A plugin that restarts takes
+/// longer to bind its socket.
 pub const LOOK_PAUSE: Duration = Duration::from_millis(1);
 
 /// The longest such pause.
 pub const MAX_LOOK_PAUSE: Duration = Duration::from_secs(1);
 
-/// How long after its pause nothing must happen to a name for the next pause to be the first again.
+/// The time after its pause without a change, after which a name starts with the first pause again.
 pub const LOOK_CALM: Duration = Duration::from_secs(10);
 
-/// How long a further path must have led to a socket for the socket's plugin to stay registered
-/// when the first path is removed: what is seen at two paths for less was renamed (kubelet: every
-/// path is a plugin).
+/// The time for which a further path must have led to a socket for the socket's plugin to stay
+/// registered when the first path is removed: a socket seen at two paths for less was renamed
+/// (kubelet: every path is a plugin).
 pub const RENAME_TIME: Duration = Duration::from_secs(1);
 
-/// How many names of a directory are listed at once, so that a large directory does not keep
-/// plugins waiting: what takes a fraction of a millisecond.
+/// The number of names of a directory that are listed at once, in a fraction of a millisecond:
+/// plugins do not wait for a large directory.
 pub const LISTED_AT_ONCE: usize = 64;
 
-/// How many directories with more names than that are listed at a time: a descriptor each, or two
-/// while a mount may not answer.
+/// The most directories with more names than that that are listed at a time: each costs a
+/// descriptor, or two while a mount may hang.
 pub const MAX_OPEN_LISTINGS: usize = 4;
 
-/// How many levels of sub directories are watched (kubelet: no limit). Plugins use one.
+/// The number of levels of subdirectories that are watched (kubelet: no limit). Plugins use one.
 pub const MAX_TREE_DEPTH: usize = 16;
 
-/// How many plugin sockets are kept in mind (kubelet: no limit). A node has tens; whoever may write
-/// to the directory can make more.
+/// The most plugin sockets that are remembered (kubelet: no limit). A node has tens; any process
+/// that may write to the directory can create more.
 pub const MAX_SOCKETS: usize = 16_384;
 
-/// How many links to one socket are followed in a root, without its directories, and in each
+/// The most links to one socket that are followed in a root, without its directories, and in each
 /// directory right below it (kubelet: no limit): a plugin has one, or a few for several versions of
-/// its name. Those of a neighbour do not count against the plugin's own.
+/// its name. Links made by a neighbour do not count against the plugin's own.
 pub const MAX_LINKS: usize = 16;
 
 /// The longest pause between two scans of a directory that holds more than a limit allows; the
-/// first is [`WATCH_RETRY`], and it doubles.
+/// first is [`WATCH_RETRY`], and the pause doubles.
 pub const MAX_WATCH_RETRY: Duration = Duration::from_secs(60);
 
-/// How many directories are watched, a watch each (kubelet: no limit). The kernel's own limit per
-/// user is often 8,192.
+/// The most directories that are watched, each with a watch of its own (kubelet: no limit). The
+/// kernel's own limit per user is often 8,192.
 pub const MAX_DIRECTORIES: usize = 4_096;
 
-/// How many names of one directory are looked at (kubelet: no limit).
+/// The most names of one directory that are examined (kubelet: no limit).
 pub const MAX_NAMES: usize = 65_536;
 
 /// The shortest pause between two reads of the mount table: a pod that starts mounts several times
@@ -521,10 +521,10 @@ pub const MOUNTS_INTERVAL: Duration = Duration::from_secs(1);
 
 // --- The simulated plugin ------------------------------------------------------------------------
 
-/// How many connections a simulated plugin has at a time: several times what a node agent holds.
-/// More wait to be accepted, which the kernel limits.
+/// The most connections of a simulated plugin: several times the need of a node agent. Further ones
+/// wait to be accepted, which the kernel limits.
 pub const MAX_CLIENTS: usize = 32;
 
-/// The largest request that a simulated plugin takes (octets): four times the longest reason for a
-/// refusal, which names a path.
+/// The largest request that a simulated plugin accepts (octets): four times the longest reason for
+/// a refusal, which names a path.
 pub const MAX_SIMULATED_REQUEST: usize = 16 * 1024;

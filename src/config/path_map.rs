@@ -1,30 +1,31 @@
-//! Where a path that a plugin speaks of is, as this process sees it.
+//! The mapping of paths that plugins report to paths of this process.
 //!
-//! Pure. A plugin in a container, or one that was told of kubelet's usual directory on a node where
-//! that is elsewhere, names its endpoint by a path that means something else here.
+//! Pure. A plugin in a container, or one that was configured with kubelet's usual directory on a
+//! node that uses another one, reports its endpoint as a path that leads elsewhere in this
+//! process's mount namespace.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-/// Which directories are elsewhere.
+/// The directories that have another path in this process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PathMap {
     moved: Vec<(PathBuf, PathBuf)>,
 }
 
 impl PathMap {
-    /// What plugins call `from`, and all below it, is at `to`.
+    /// Maps the path `from` of plugins, and everything below it, to `to`.
     pub fn add(&mut self, from: impl Into<PathBuf>, to: impl Into<PathBuf>) {
         self.moved.push((from.into(), to.into()));
     }
 
-    /// Returns where the directories are that are elsewhere.
+    /// Returns the paths of the mapped directories in this process.
     pub fn targets(&self) -> impl Iterator<Item = &Path> {
         self.moved.iter().map(|(_, to)| to.as_path())
     }
 
-    /// Where `path` is. Of several directories that it is below, the innermost decides; a directory
-    /// is matched by whole names.
+    /// Returns the path of this process for `path`. Matching is by path component; the longest
+    /// `from` wins.
     pub fn find<'a>(&self, path: &'a Path) -> Cow<'a, Path> {
         let above = self
             .moved
