@@ -1,8 +1,8 @@
-//! The arguments of a command, and what is wrong with one of them.
+//! The arguments of a command, and the errors about them.
 //!
-//! Pure. The help text of a command is the list of its options: what it does not list is unknown,
-//! and an option that looks like one that it lists is suggested. Every error names the option, the
-//! value, what is accepted, and the help to read.
+//! Pure. The help text of a command is the list of its options: an option that is not listed is
+//! unknown, and a similar one that is listed is suggested. Every error names the option, the value,
+//! the accepted values, and the help to read.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -14,11 +14,11 @@ use lexopt::{Arg, Parser};
 
 use crate::escape;
 
-/// What is wrong with a command line.
+/// An error in a command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UsageError {
     problem: String,
-    /// The command whose help says more; empty for the program itself.
+    /// The command whose help explains more; empty for the program itself.
     command: &'static str,
 }
 
@@ -32,27 +32,27 @@ impl fmt::Display for UsageError {
 
 impl std::error::Error for UsageError {}
 
-/// The arguments that are left.
+/// The remaining arguments.
 #[derive(Debug)]
 pub(super) struct Arguments {
     parser: Parser,
     command: &'static str,
     help: &'static str,
-    /// The last option, as it was typed.
+    /// The last option, as typed.
     option: String,
 }
 
 /// One argument.
 #[derive(Debug)]
 pub(super) enum Argument {
-    /// An option by its long name, such as `--verbose`, however it was typed.
+    /// An option by its long name, such as `--verbose`, in whichever form it was typed.
     Option(&'static str),
-    /// Anything else.
+    /// Any other argument.
     Value(OsString),
 }
 
 impl Arguments {
-    /// Returns the arguments of the program itself.
+    /// Creates the arguments of the program itself.
     pub(super) fn new(parser: Parser, help: &'static str) -> Self {
         Self {
             parser,
@@ -62,7 +62,7 @@ impl Arguments {
         }
     }
 
-    /// Reads what follows as the arguments of a command, whose help text lists its options.
+    /// Treats the remaining arguments as those of a command, whose help text lists its options.
     pub(super) fn enter(&mut self, command: &'static str, help: &'static str) {
         (self.command, self.help) = (command, help);
     }
@@ -90,14 +90,14 @@ impl Arguments {
         }
     }
 
-    /// Returns the value of the option that came last.
+    /// Returns the value of the last option.
     pub(super) fn value(&mut self, expected: &str) -> Result<OsString, UsageError> {
         let missing = format!("missing value for {}, expected {expected}", self.option);
         let value = self.parser.value();
         value.map_err(|_| self.error(missing))
     }
 
-    /// Returns the value of the option that came last, as `parse` understands it.
+    /// Returns the value of the last option, parsed by `parse`.
     pub(super) fn parsed<T>(
         &mut self,
         expected: &str,
@@ -108,23 +108,23 @@ impl Arguments {
         parsed.ok_or_else(|| self.invalid(&value, expected))
     }
 
-    /// Returns the value of the option that came last, which must be text.
+    /// Returns the value of the last option, which must be text.
     pub(super) fn text(&mut self, expected: &str) -> Result<String, UsageError> {
         self.parsed(expected, |text| Some(text.to_owned()))
     }
 
-    /// Returns the value of the option that came last, as an absolute path.
+    /// Returns the value of the last option, as an absolute path.
     pub(super) fn path(&mut self) -> Result<PathBuf, UsageError> {
         let value = self.value("a path")?;
         absolute(&value).ok_or_else(|| self.invalid(&value, "a path"))
     }
 
-    /// Returns the value of the option that came last, as a duration.
+    /// Returns the value of the last option, as a duration.
     pub(super) fn duration(&mut self) -> Result<Duration, UsageError> {
         self.parsed(DURATION, duration)
     }
 
-    /// Returns the error about a value that the option that came last does not accept.
+    /// Returns the error about a value that the last option does not accept.
     pub(super) fn invalid(&self, value: &OsStr, expected: &str) -> UsageError {
         let (value, option) = (escape::bytes(value.as_bytes()), &self.option);
         self.error(format!(
@@ -173,8 +173,8 @@ pub(super) fn options(help: &'static str) -> impl Iterator<Item = (&'static str,
     })
 }
 
-/// Returns ` (did you mean NAME?)` with the known name that is closest to what was typed, or an
-/// empty text when none is close.
+/// Returns ` (did you mean NAME?)` with the known name that is closest to the typed one, or an
+/// empty text if none is close.
 pub(super) fn did_you_mean(typed: &str, known: impl Iterator<Item = &'static str>) -> String {
     let by_distance = known.map(|name| {
         let is_begun = typed.len() >= BEGUN && name.starts_with(typed);
@@ -189,8 +189,8 @@ pub(super) fn did_you_mean(typed: &str, known: impl Iterator<Item = &'static str
     }
 }
 
-/// Returns how many characters must be inserted, removed or replaced to make one text of the other
-/// (Levenshtein distance).
+/// Returns the number of characters that must be inserted, removed or replaced to turn one text
+/// into the other (Levenshtein distance).
 fn distance(one: &str, other: &str) -> usize {
     let mut row: Vec<usize> = (0..=other.chars().count()).collect();
     for (i, a) in one.chars().enumerate() {
@@ -204,20 +204,20 @@ fn distance(one: &str, other: &str) -> usize {
     row.last().copied().unwrap_or_default()
 }
 
-/// Returns a path as an absolute one, so that what is logged and what handlers are told is true
-/// wherever they are; `None` for the empty path.
+/// Returns the absolute form of a path, which is valid in logs and for handlers in any directory,
+/// or `None` for the empty path.
 pub(super) fn absolute(path: &OsStr) -> Option<PathBuf> {
     path::absolute(path).ok()
 }
 
-/// Returns the duration that a whole number and its unit are, such as `500ms`, `30s`, `5m` or `1h`.
-/// At most a year, which keeps every moment that is reckoned from it within what a clock can show.
+/// Parses a duration, which is a whole number and its unit, such as `500ms`, `30s`, `5m` or `1h`.
+/// The longest one is a year, so that sums with it stay within the range of a clock.
 pub(super) fn duration(words: &str) -> Option<Duration> {
     let duration = millis(words).map(Duration::from_millis);
     duration.filter(|duration| *duration <= LONGEST)
 }
 
-/// Returns how many milliseconds a number and its unit are.
+/// Parses a number and its unit, and returns the milliseconds.
 fn millis(words: &str) -> Option<u64> {
     let digits = words.find(|c: char| !c.is_ascii_digit())?;
     let (number, unit) = words.split_at(digits);
@@ -231,13 +231,13 @@ fn millis(words: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(millis)
 }
 
-/// What a duration looks like.
+/// The description of a duration.
 const DURATION: &str = "a duration such as 500ms, 30s, 5m or 1h";
 
 /// The longest duration that is accepted.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// How many characters of a name have to be there for the rest to be suggested.
+/// The number of characters of a name that have to be typed for the rest to be suggested.
 const BEGUN: usize = 4;
 
 #[cfg(test)]

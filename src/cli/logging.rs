@@ -1,4 +1,4 @@
-//! Which lines are logged. What a line looks like and where it goes is the daemon's part
+//! The log level. The format and the destination of log lines belong to the daemon
 //! ([`crate::daemon::Logger`]).
 
 use env_logger::{Builder, Env};
@@ -6,9 +6,9 @@ use log::LevelFilter;
 
 use crate::daemon::Logger;
 
-/// Starts to log, from this verbosity on unless the environment variable `RUST_LOG` says otherwise.
+/// Starts logging at this verbosity; the environment variable `RUST_LOG` overrides it.
 ///
-/// Returns `None` if something else logs already.
+/// Returns `None` if another logger is already installed.
 pub fn start(verbosity: u8) -> Option<&'static Logger> {
     let level = match verbosity {
         0 => LevelFilter::Info,

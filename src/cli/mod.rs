@@ -1,7 +1,7 @@
 //! The command line: one file per command.
 //!
-//! A command line comes in and a [`Command`] goes out. Wrong usage is told apart from a command
-//! that fails by its exit status, [`WRONG_USAGE`].
+//! A command line is parsed into a [`Command`]. Wrong usage has an exit status of its own,
+//! [`WRONG_USAGE`], which distinguishes it from a command that fails.
 
 mod arguments;
 pub mod logging;
@@ -17,7 +17,7 @@ use self::arguments::{Argument, Arguments, did_you_mean};
 use crate::escape;
 use crate::simulate::Profile;
 
-/// What is to be done.
+/// A parsed command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Run the daemon.
@@ -79,7 +79,7 @@ fn find(name: &str) -> Option<&'static Verb> {
     VERBS.iter().find(|verb| verb.name == name)
 }
 
-/// Returns the help text of the command that `help` is about, or the program's own.
+/// Returns the help text of the command that is named after `help`, or that of the program.
 fn help(arguments: &mut Arguments) -> Result<Command, UsageError> {
     let text = match arguments.next()? {
         None => HELP,
@@ -106,7 +106,7 @@ fn unknown_command(name: &str, arguments: &Arguments) -> UsageError {
     arguments.error(format!("unknown command {name:?}{hint}"))
 }
 
-/// Returns what the options do that every command and the program itself have.
+/// Returns the action of an option that the program and every command have, or `None` for others.
 fn standard(argument: &Argument, help: &'static str) -> Option<Command> {
     match argument {
         Argument::Option("--help") => Some(Command::Print(help)),

@@ -1,14 +1,14 @@
-//! The options that decide what becomes of a plugin: those of `run` that `probe` has, too.
+//! The options of `run` that decide about plugins, which `probe` has, too.
 
 use std::path::PathBuf;
 
 use super::arguments::{Arguments, UsageError, absolute};
 use crate::config::{DaemonConfig, Exec, PLUGINS_DIR, UnknownTypes};
 
-/// What the user chose so far.
+/// The user's choices so far.
 #[derive(Debug, Default)]
 pub(super) struct Chosen {
-    /// Everything that has one value, or a default that values are added to.
+    /// The options with a single value, and those whose values are added to a default.
     pub(super) config: DaemonConfig,
     /// The directories, which replace the default.
     pub(super) dirs: Vec<PathBuf>,
@@ -17,7 +17,7 @@ pub(super) struct Chosen {
 }
 
 impl Chosen {
-    /// Reads the value of `option`; `false` when it is not one of these options.
+    /// Reads the value of `option`. Returns `false` if it is not one of these options.
     pub(super) fn read(
         &mut self,
         option: &str,
@@ -43,7 +43,7 @@ impl Chosen {
         Ok(true)
     }
 
-    /// Adds a plugin type with a program, of which a type can have one.
+    /// Adds a plugin type with its program. A type can have only one.
     fn add_exec(&mut self, arguments: &mut Arguments) -> Result<(), UsageError> {
         let new = arguments.parsed("TYPE=PROGRAM", exec)?;
         let programs = &mut self.config.handlers.exec;
@@ -55,7 +55,7 @@ impl Chosen {
         Ok(())
     }
 
-    /// Returns the configuration, with the defaults of what was not chosen.
+    /// Returns the configuration, with the defaults for all options that were not given.
     pub(super) fn complete(self) -> DaemonConfig {
         let Self {
             mut config,
@@ -81,7 +81,7 @@ fn unknown_types(word: &str) -> Option<UnknownTypes> {
     }
 }
 
-/// Returns a plugin type and its program.
+/// Parses a plugin type and its program.
 fn exec(words: &str) -> Option<Exec> {
     let (kind, program) = words.split_once('=')?;
     (!kind.is_empty()).then_some(Exec {
@@ -90,7 +90,7 @@ fn exec(words: &str) -> Option<Exec> {
     })
 }
 
-/// Returns a directory as plugins name it, and where it is.
+/// Parses a directory's path for plugins, and its path in this process.
 fn from_to(words: &str) -> Option<(PathBuf, PathBuf)> {
     let (from, to) = words.split_once('=')?;
     let to = absolute(to.as_ref())?;

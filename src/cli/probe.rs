@@ -1,7 +1,7 @@
-//! `plugind probe`: what the daemon would make of one socket, or of those in a directory.
+//! `plugind probe`: what the daemon would do with one socket, or with those in a directory.
 //!
-//! Parses the arguments, has the sockets probed, and shows what was found: as a ladder for people,
-//! or as JSON. It never notifies a plugin, so it can be used on one that is in service.
+//! Parses the arguments, has the sockets probed, and shows the findings: as a ladder for people, or
+//! as JSON. It never notifies a plugin, so it can be used on a plugin that is in service.
 
 mod json;
 mod text;
@@ -19,29 +19,29 @@ use crate::config::DaemonConfig;
 use crate::daemon::probe::{Outcome, Prober, Report, Sockets, sockets_in};
 use crate::escape;
 
-/// What to probe, and how to show what was found.
+/// The socket to probe, and the format of the findings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// The socket, or the directory.
     pub path: PathBuf,
-    /// The daemon's configuration, as far as it decides what becomes of a plugin.
+    /// The daemon's configuration, as far as it decides about a plugin.
     pub config: DaemonConfig,
-    /// How long the probe of one socket may take, beside the daemon's own limits.
+    /// The time limit for the probe of one socket, besides the daemon's own limits.
     pub timeout: Option<Duration>,
-    /// How to show it.
+    /// The format of the findings.
     pub format: Format,
 }
 
-/// For whom it is shown.
+/// The format of the findings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// For people.
+    /// Text for people.
     Text,
-    /// For programs.
+    /// JSON for programs.
     Json,
 }
 
-/// Parses what comes after `probe`.
+/// Parses the arguments after `probe`.
 pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
     let mut chosen = Chosen::default();
     let (mut path, mut timeout, mut format) = (None, None, Format::Text);
@@ -74,7 +74,7 @@ fn named(name: &str) -> Option<Format> {
     }
 }
 
-/// Probes, shows what was found, and returns the exit status.
+/// Probes, shows the findings, and returns the exit status.
 pub fn run(options: &Options) -> Result<ExitCode, Box<dyn Error>> {
     let mut prober = Prober::new(&options.config, options.timeout)?;
     let status = match sockets_in(&options.path) {
@@ -84,7 +84,7 @@ pub fn run(options: &Options) -> Result<ExitCode, Box<dyn Error>> {
     Ok(ExitCode::from(status))
 }
 
-/// Probes one socket. Text is shown step by step, because one may take long.
+/// Probes one socket. Text is shown step by step, because a step may take long.
 fn probe(socket: &Path, prober: &mut Prober, format: Format) -> Report {
     match format {
         Format::Text => {
@@ -125,7 +125,7 @@ fn probe_all(sockets: &Sockets, dir: &Path, prober: &mut Prober, format: Format)
     statuses.chain([unread]).max().unwrap_or_default()
 }
 
-/// Says which directories were not read.
+/// Reports the directories that were not read.
 fn complain(sockets: &Sockets) {
     for (dir, problem) in &sockets.unread {
         let dir = escape::path(dir);
@@ -142,13 +142,13 @@ fn complain(sockets: &Sockets) {
     }
 }
 
-/// Prints to standard output at once. An output that is closed is not a failure of the probe.
+/// Prints to standard output at once. A closed output is not a failure of the probe.
 fn print(text: &str) {
     let mut out = io::stdout();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
-/// Returns what the process ends with.
+/// Returns the exit status of the process for an outcome.
 fn exit_status(outcome: Outcome) -> u8 {
     match outcome {
         Outcome::WouldRegister => 0,

@@ -1,20 +1,20 @@
-//! `plugind run`: what may be chosen for the daemon.
+//! `plugind run`: the options of the daemon.
 
 use super::arguments::{Argument, Arguments, UsageError, duration};
 use super::plugins::Chosen;
 use super::{Command, standard};
 use crate::config::{DOWN_GRACE, DaemonConfig, Mode, OnDown};
 
-/// How to run the daemon.
+/// The options of the daemon.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// What it works on.
+    /// The configuration of the daemon.
     pub config: DaemonConfig,
-    /// How often `-v` was given: the more, the more is logged.
+    /// The number of `-v` options: the higher, the more is logged.
     pub verbosity: u8,
 }
 
-/// Parses what comes after `run`.
+/// Parses the arguments after `run`.
 pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
     let mut chosen = Chosen::default();
     let mut verbosity = 0_u8;
@@ -42,7 +42,7 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
     }))
 }
 
-/// Returns the policy for a plugin that is down: `keep`, `deregister`, `deregister=30s`.
+/// Parses the policy for a plugin that is down: `keep`, `deregister`, `deregister=30s`.
 fn on_down(words: &str) -> Option<OnDown> {
     match words.split_once('=') {
         None if words == "keep" => Some(OnDown::Keep),

@@ -1,9 +1,8 @@
 //! A probe's report as JSON, for programs.
 //!
-//! Pure. Plain ASCII, so that a terminal can show it whatever a plugin calls itself; but what the
-//! plugin says of itself is escaped as JSON has it and in no other way, so that a program reads
-//! exactly that. A step of the ladder that was not reached is not there; one that failed has an
-//! `error`.
+//! Pure. The output is plain ASCII, so that a terminal can show it whatever the name of a plugin
+//! is. Texts of the plugin are escaped only as JSON requires, so that a program reads exactly those
+//! texts. A step of the ladder that was not reached is left out; a step that failed has an `error`.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -17,14 +16,14 @@ use crate::http2::Settings;
 use crate::manager::Verdict;
 use crate::proto::pluginregistration::PluginInfo;
 
-/// Shows a report.
+/// Returns a report as JSON.
 pub(super) fn show(report: &Report) -> String {
-    // Text and numbers only: there is nothing that JSON could refuse.
+    // Text and numbers only: encoding them as JSON cannot fail.
     let json = serde_json::to_string_pretty(&Shown(report)).unwrap_or_default();
     ascii(&json) + "\n"
 }
 
-/// A report as it is shown.
+/// The serialized form of a report.
 struct Shown<'a>(&'a Report);
 
 impl Serialize for Shown<'_> {
@@ -46,7 +45,7 @@ impl Serialize for Shown<'_> {
     }
 }
 
-/// A step, and how long it took.
+/// A step, and the time that it took.
 #[derive(serde::Serialize)]
 struct Timed<'a> {
     #[serde(flatten)]
@@ -54,7 +53,7 @@ struct Timed<'a> {
     took_us: u64,
 }
 
-/// What a step has found out.
+/// The findings of a step.
 #[derive(serde::Serialize)]
 #[serde(untagged)]
 enum Step<'a> {
@@ -96,7 +95,7 @@ enum Step<'a> {
         accepted: bool,
         decided: bool,
     },
-    /// A plugin that is refused, and what it would be told.
+    /// A plugin that is refused, and the error that would be sent to it.
     Refused {
         accepted: bool,
         decided: bool,
@@ -104,7 +103,7 @@ enum Step<'a> {
     },
 }
 
-/// What a probe comes to, in a word.
+/// Returns the name of an outcome.
 fn outcome(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::WouldRegister => "would_register",
@@ -116,7 +115,7 @@ fn outcome(outcome: Outcome) -> &'static str {
     }
 }
 
-/// The name of a step, and what it has found out.
+/// Returns the name of a step, and its findings.
 fn step<'a>(found: &'a Found, socket: &Path) -> (&'static str, Step<'a>) {
     match found {
         Found::File(Ok(file)) => ("file", describe_file(file)),
@@ -139,7 +138,7 @@ fn step<'a>(found: &'a Found, socket: &Path) -> (&'static str, Step<'a>) {
     }
 }
 
-/// What a step that failed has found out.
+/// Returns the findings of a step that failed.
 fn failed<'a>(why: &impl ToString) -> Step<'a> {
     let error = why.to_string();
     Step::Failed { error }
@@ -205,7 +204,8 @@ fn describe_verdict<'a>(verdict: &Verdict, socket: &Path) -> Step<'a> {
     }
 }
 
-/// The JSON with everything that is not visible ASCII, and so can only be in a string, escaped.
+/// Returns the JSON with all characters escaped that are not visible ASCII, which only occur in
+/// strings.
 fn ascii(json: &str) -> String {
     let mut plain = String::with_capacity(json.len());
     for c in json.chars() {

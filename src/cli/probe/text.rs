@@ -1,7 +1,7 @@
 //! A probe's report as a ladder that can be pasted into a bug report.
 //!
-//! Pure. A line for each rung, with the time it took in front of it, as soon as the rung is known;
-//! what came from outside is escaped.
+//! Pure. There is a line for each rung, with the time that it took in front, as soon as its result
+//! is known; text from outside is escaped.
 
 use std::fmt::{Display, Write as _};
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::http2::Settings;
 use crate::manager::{EndpointFailure, Verdict};
 use crate::proto::pluginregistration::PluginInfo;
 
-/// Returns the first line, before anything is known.
+/// Returns the first line, which precedes all results.
 pub(super) fn head(socket: &Path) -> String {
     let version = env!("CARGO_PKG_VERSION");
     format!("plugind {version} probes {}\n", escape::path(socket))
@@ -26,7 +26,7 @@ pub(super) fn rung(rung: &Rung, socket: &Path) -> String {
     ladder.text
 }
 
-/// Returns the lines behind the last rung.
+/// Returns the lines after the last rung.
 pub(super) fn end(report: &Report) -> String {
     let mut ladder = Ladder::default();
     for what in &report.not_checked {
@@ -37,7 +37,7 @@ pub(super) fn end(report: &Report) -> String {
     ladder.text
 }
 
-/// Returns the lines behind the last socket of a directory: how many came to what.
+/// Returns the lines after the last socket of a directory: the number of sockets for each outcome.
 pub(super) fn summary(dir: &Path, outcomes: &[Outcome]) -> String {
     let (count, dir) = (outcomes.len(), escape::path(dir));
     let sockets = if count == 1 { "socket" } else { "sockets" };
@@ -52,7 +52,7 @@ pub(super) fn summary(dir: &Path, outcomes: &[Outcome]) -> String {
     text
 }
 
-/// Returns what a probe comes to, and what to do about it.
+/// Returns the description of an outcome, and the advice for it.
 fn outcome(outcome: Outcome) -> (&'static str, &'static str) {
     match outcome {
         Outcome::WouldRegister => ("the plugin would be registered", ""),
@@ -102,7 +102,7 @@ impl Ladder {
         }
     }
 
-    /// Adds what the plugin says of itself.
+    /// Adds the contents of the plugin's `GetInfo` reply.
     fn info(&mut self, took: Option<Duration>, info: &PluginInfo) {
         self.line(took, "GetInfo", "OK");
         self.line(None, "  type", quoted(&info.r#type));
@@ -117,7 +117,7 @@ impl Ladder {
         }
     }
 
-    /// Adds what the daemon would say to the plugin.
+    /// Adds the daemon's verdict, and the notification that would be sent to the plugin.
     fn verdict(&mut self, took: Option<Duration>, verdict: &Verdict, socket: &Path) {
         match verdict {
             Verdict::Accepted(_) => self.line(took, "verdict", "accepted"),
@@ -148,7 +148,7 @@ impl Ladder {
         }
     }
 
-    /// Adds a rung that does not hold.
+    /// Adds a rung that failed.
     fn failed(&mut self, took: Option<Duration>, label: &str, why: impl Display) {
         self.line(took, label, format_args!("FAILED: {why}"));
     }
@@ -180,7 +180,7 @@ fn describe_file(file: &File) -> String {
     format!("{kind}, owner {uid}:{gid}, mode {mode:04o}{via}")
 }
 
-/// Returns which process listens.
+/// Returns the description of the listening process.
 fn describe_peer(peer: Option<&Peer>) -> String {
     let Some(Peer { pid, uid, name }) = peer else {
         return "OK, peer process unknown".to_owned();
@@ -194,7 +194,7 @@ fn describe_peer(peer: Option<&Peer>) -> String {
     }
 }
 
-/// Returns the peer's SETTINGS.
+/// Returns the description of the peer's SETTINGS.
 fn describe_settings(settings: &Settings) -> String {
     let limit =
         |limit: Option<u32>| limit.map_or_else(|| "unlimited".to_owned(), |n| n.to_string());
@@ -208,7 +208,7 @@ fn describe_settings(settings: &Settings) -> String {
     )
 }
 
-/// Text from the plugin: escaped, and in quotes so that its ends are seen.
+/// Returns a text of the plugin, escaped, and in quotes so that its ends are visible.
 fn quoted(text: &str) -> String {
     format!("{:?}", escape::text(text))
 }
