@@ -69,7 +69,8 @@ pub const MAX_FIELDS: usize = 256;
 pub const MAX_HEADER_BLOCK: usize = 64 * 1024;
 
 /// The most CONTINUATION frames that are accepted in one header block. A block of
-/// [`MAX_HEADER_BLOCK`] needs four at the initial frame size; empty ones would cost a peer nothing.
+/// [`MAX_HEADER_BLOCK`] fits four frames of the initial size; empty frames would cost a peer
+/// nothing.
 pub const MAX_CONTINUATIONS: u32 = 8;
 
 /// The dynamic table that a peer may use for its header blocks: the protocol's initial value,

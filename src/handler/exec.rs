@@ -20,7 +20,8 @@
 //!
 //! One program at a time runs for one plugin name, in the order of events: if the manager stops
 //! making the sockets of a name wait for each other, their programs wait here. An `add` or `old`
-//! that fails is trusted to have undone its changes; one that was killed is followed by a `del`.
+//! that fails is trusted to have undone its changes; if a registration's program was killed, a
+//! `del` follows.
 //!
 //! A `del` that was started counts as run, whatever its end. A `del` that cannot be started is
 //! tried again, and is owed until then, over a restart, too. A new job for the same name tries the

@@ -34,12 +34,12 @@
 //! - The work is bounded, however often something changes: one scan of a directory is wanted at a
 //!   time, and one that is wanted again soon waits for a pause that doubles (`pauses`). What
 //!   concerns all directories is done in rounds, after a pause that stays short (`rounds`). A large
-//!   directory is listed in pieces, and few directories are listed so at a time (`listed`). The
-//!   shell decides how many outputs it carries out in one turn; outputs of scans and other outputs
-//!   alternate.
-//! - A directory with a problem is reported once and tried again on the tick; the rest of the tree
-//!   is still followed. If no directory can be watched at all, all of them are followed by scans,
-//!   and only the root is reported, once.
+//!   directory is listed in pieces, a few directories at a time; pieces are requested in between
+//!   other outputs (`listed`). The shell decides how many outputs it carries out in one turn.
+//! - A directory with a problem is reported once. If time can help, it is tried again: on the tick,
+//!   or, if a limit is exceeded, after a pause that doubles. The rest of the tree is still
+//!   followed. If no directory can be watched at all, all of them are followed by scans, and only
+//!   the root is reported, once.
 //! - Once per [`config::RESYNC_INTERVAL`] everything is scanned: the kernel does not report some
 //!   changes, such as a symbolic link whose target becomes a socket.
 
@@ -274,7 +274,7 @@ impl Watch {
 
     fn on_appeared(&mut self, watch: WatchId, name: &OsStr, is_directory: bool, now: Time) {
         let Some(dir) = self.tree.watched_by(watch) else {
-            return; // News from a directory that has been given up meanwhile.
+            return; // The directory has been given up meanwhile.
         };
         if is_hidden(name) {
             let path = self.joint.join(&dir, name);
@@ -288,7 +288,7 @@ impl Watch {
                 self.look(path);
             }
         } else if self.tree.contains(&path) {
-            self.rescan(path, now); // Seen by a scan already, or another directory by now.
+            self.rescan(path, now); // A scan has already seen it, or it is another directory.
         } else {
             self.see_and_report(&path, Kind::Directory, now);
         }

@@ -60,7 +60,7 @@ impl Sockets {
         let links = self.links.get(&identity).copied().unwrap_or(0);
         let most = if is_root { MOST_IN_ROOT } else { MOST_BELOW };
         let most_links = if is_link {
-            config::MAX_LINKS / 2 // Any user can make them: they leave room for the socket itself.
+            config::MAX_LINKS / 2 // Any user can create links: leave room for the socket itself.
         } else {
             config::MAX_LINKS
         };

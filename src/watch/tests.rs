@@ -229,7 +229,7 @@ fn the_same_identity_seen_twice_changes_nothing() {
 fn another_identity_under_a_known_path_is_found_again() {
     let mut t = Timeline::scanned(&[("a", socket(1))]);
     t.expect(&["found /p/a #1"]);
-    t.appeared(1, "a"); // A rename on top of it tells of no removal.
+    t.appeared(1, "a"); // A rename over it does not report its removal.
     t.look("/p/a", socket(2));
     t.expect(&["look at /p/a", "found /p/a #2"]);
 }

@@ -166,7 +166,7 @@ impl Client {
             Event::StreamMessage { message, .. } => self.health_told(&message, drivers, context),
             Event::StreamEnded { result, .. } => self.health_ended(result, drivers, context),
             Event::TimerFired { id } => self.pause_over(id, context),
-            _ => {} // Nothing else was asked for.
+            _ => {} // Other effects are never asked for.
         }
     }
 

@@ -156,7 +156,7 @@ fn two_directories_that_change_places_keep_their_watches_and_their_sockets_chang
         t.look_gone("/p/b/y");
         let mut wanted = t.wants();
         for it in &mut wanted {
-            *it = it.replace("alias", "found"); // They are seen at both paths, or at the new one.
+            *it = it.replace("alias", "found"); // Seen at both paths, or at the new one.
         }
         for expected in [
             "found /p/a/y #2",
