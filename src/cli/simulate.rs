@@ -1,7 +1,7 @@
-//! `plugind simulate`: a plugin to try a node with.
+//! `plugind simulate`: a plugin to test a node with.
 //!
-//! Reads the arguments, has the plugin simulated, and prints what happens to it, a line for each
-//! thing with the plugin's name in front.
+//! Parses the arguments, has the plugin simulated, and prints its events, one line for each with
+//! the plugin's name in front.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -16,7 +16,7 @@ use crate::daemon::simulate::{Ending, Simulation};
 use crate::escape;
 use crate::simulate::{Faults, Kind, Profile};
 
-/// Parses what comes after `simulate`.
+/// Parses the arguments after `simulate`.
 pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
     let mut chosen = Chosen::default();
     let mut faults = Faults::default();
@@ -49,7 +49,7 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
     Ok(Command::Simulate(profile))
 }
 
-/// What the user chose. The type decides the rest.
+/// The user's choices. The type decides the rest.
 #[derive(Default)]
 struct Chosen {
     kind: Option<String>,
@@ -61,7 +61,8 @@ struct Chosen {
 }
 
 impl Chosen {
-    /// Returns the plugin, or what of the choice does not go together.
+    /// Returns the profile of the plugin, or the error if options are missing or contradict each
+    /// other.
     fn complete(self, faults: Faults) -> Result<Profile, &'static str> {
         let dir = self.dir.ok_or("missing option --dir")?;
         let kind = self.kind.unwrap_or_else(|| "CSIPlugin".to_owned());
@@ -87,8 +88,8 @@ impl Chosen {
     }
 }
 
-/// Is the plugin until it ends, and says what to end with. That nobody reads what happens to it is
-/// no failure.
+/// Runs the simulated plugin until it ends, and returns the exit status. Failures to print events
+/// are ignored.
 pub fn run(profile: &Profile) -> Result<ExitCode, Box<dyn StdError>> {
     let name = escape::text(&profile.name);
     let say = |what: &dyn fmt::Display| {
@@ -100,7 +101,8 @@ pub fn run(profile: &Profile) -> Result<ExitCode, Box<dyn StdError>> {
     })
 }
 
-/// The file of a registration socket, as plugins call it. A resource's name has a slash.
+/// Returns the file name of a registration socket, as plugins choose it. Names of resources contain
+/// a slash.
 fn file_name(name: &str) -> String {
     format!("{}-reg.sock", name.replace('/', "_"))
 }
@@ -115,8 +117,8 @@ fn endpoint(value: &str) -> Option<Option<String>> {
     path.into_string().ok().map(Some)
 }
 
-/// What the process ends with when it crashes: what shells make of SIGKILL. The process ends by
-/// itself, because the first one of a container cannot kill itself.
+/// The exit status of a simulated crash: the one that shells show for SIGKILL. The process exits
+/// instead, because the first process of a container cannot kill itself.
 const KILLED: u8 = 128 + 9;
 
 pub(super) const HELP: &str = "\

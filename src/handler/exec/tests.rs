@@ -1,4 +1,4 @@
-//! What is run, in which order, and what its end means.
+//! Tests of the programs that are run, their order, and the meaning of their ends.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,12 @@ use crate::handler::{Effect, EffectIds};
 use crate::proto::pluginregistration::PluginInfo;
 use crate::time::Time;
 
-/// A handler, and what it asked for.
+/// A handler, and the effects that it asked for.
 struct Bench {
     handler: ExecHandler,
     ids: EffectIds,
     effects: Vec<Effect>,
-    /// The plugins that it owes a deregistration.
+    /// The plugins whose deregistration is owed.
     owed: BTreeMap<EffectId, Arc<Plugin>>,
     last_ticket: u64,
     now: Time,
@@ -78,12 +78,12 @@ impl Bench {
         self.call(None, |handler, context| handler.promoted(plugin, context));
     }
 
-    /// The program of that id could not be started.
+    /// Reports that the program of that effect could not be started.
     fn not_started(&mut self, id: EffectId) {
         self.end(id, ProgramEnd::NotStarted("no memory".into()), b"");
     }
 
-    /// The one timer that was set since the last look, and for how long.
+    /// Returns the only timer among the new effects, and its length.
     fn timer(&mut self) -> (EffectId, Duration) {
         match self.take()[..] {
             [Effect::SetTimer { id, at }] => (id, at.saturating_since(self.now)),
@@ -91,7 +91,7 @@ impl Bench {
         }
     }
 
-    /// That timer ends, after its time.
+    /// Lets that timer expire, and advances the time by its length.
     fn fire(&mut self, (id, pause): (EffectId, Duration)) {
         self.now += pause;
         self.call(None, |handler, context| {
@@ -99,7 +99,7 @@ impl Bench {
         });
     }
 
-    /// The one program that was to be started since the last look.
+    /// Returns the only program among the new effects, which must be the only effect.
     fn spawned(&mut self) -> (EffectId, Program) {
         match &self.effects[..] {
             [Effect::Spawn { id, program }] => {
@@ -111,7 +111,7 @@ impl Bench {
         }
     }
 
-    /// The verb of that program.
+    /// Returns the verb of that program.
     fn spawned_verb(&mut self) -> (EffectId, String) {
         let (id, program) = self.spawned();
         (id, program.arguments[0].to_string_lossy().into_owned())
@@ -369,7 +369,7 @@ fn a_del_that_can_never_be_started_is_given_up_and_the_next_goes_ahead() {
     bench.not_started(id);
     bench.effects.remove(0);
     let timer = bench.timer();
-    // This has it tried at once, which costs none of the tries.
+    // The `del` is tried at once, which does not count as a try.
     bench.promoted(&plugin(""));
     let (id, verb) = last_spawned(&mut bench);
     assert_eq!(verb, "del");
@@ -386,7 +386,7 @@ fn a_del_that_can_never_be_started_is_given_up_and_the_next_goes_ahead() {
     assert_eq!(bench.owed.len(), 0);
 }
 
-/// The program that was to be started last; what was wanted before it is forgotten.
+/// Returns the last of the new effects, a program to be started, and discards the others.
 fn last_spawned(bench: &mut Bench) -> (EffectId, String) {
     let last = bench.effects.pop();
     bench.effects = last.into_iter().collect();
@@ -453,7 +453,7 @@ fn no_more_is_owed_than_the_limit() {
     assert_eq!(bench.owed.len(), MAX_OWED);
 }
 
-/// A plugin that no program is given today, as the state of an older version may have it.
+/// Returns a plugin outside the grammar, as the state of an older version may contain it.
 fn outside_the_grammar() -> Arc<Plugin> {
     let mut plugin = Plugin::clone(&plugin(""));
     plugin.versions.push("1\u{0}1".into());
