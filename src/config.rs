@@ -421,7 +421,7 @@ pub const LOG_SHARE_OF_PLUGIN: LogShare = LogShare {
 /// The time for which suppressed lines are counted before their number is logged.
 pub const LOG_REPORT_INTERVAL: Duration = Duration::from_secs(5);
 
-/// The most shares that are remembered: an unused share need not be.
+/// The most shares that are remembered: of more, the half that is least used is forgotten.
 pub const MAX_LOG_SHARES: usize = 64;
 
 /// The part of the log that is kept while standard error cannot be written (bytes). Lines that do

@@ -7,6 +7,7 @@
 //!  Open --------------> Pausing --------------> Open
 //!    |                                           ^
 //!    +--------- a connection was cut ------------+
+//! ```
 //!
 //! The pause doubles, up to a cap. If the stream or connection lasted as long as the next pause
 //! would be, that pause is the shortest one again; if it never lasts, the tries become rarer.
@@ -14,7 +15,6 @@
 //! A connection that was up and breaks is dialed again at once, as gRPC does: the plugin may have
 //! been restarted in place. The next time needs a pause, unless the connection was up for at least
 //! the shortest pause.
-//! ```
 
 use std::path::Path;
 use std::sync::Arc;

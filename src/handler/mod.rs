@@ -67,8 +67,8 @@
 //!   [`FIRST_MINUTE`](crate::config::FIRST_MINUTE) is over. A no to register must leave nothing
 //!   behind. Any answer to deregister only ends the wait for it.
 //! - **An effect ends with one event**, unless it is cancelled; a stream and a connection have more
-//!   events before that. Cancel the effects that a deregistered plugin does not need any more:
-//!   nothing else cancels them.
+//!   events before that, and a debt ([`Context::owe`]) ends only when it is cancelled. Cancel the
+//!   effects that a deregistered plugin does not need any more: nothing else cancels them.
 //! - **Two plugins of one name** can be registered at a time, each through its own socket. The
 //!   newest is current; [`PluginHandler::promoted`] reports that an older one is current again.
 //! - **Share the plugin**: keep a clone of its `Arc`, which the manager holds anyway.
