@@ -1,23 +1,24 @@
-//! A header block to fields.
+//! Decodes a header block into fields.
 //!
-//! Pure. Reads one complete block at a time and keeps the dynamic table from one block to the next.
-//! Both ends must have seen the same blocks for the table to mean anything, so the caller decodes
-//! every block of the connection, wanted or not, and closes the connection after an error.
+//! Pure. A decoder reads one complete block at a time and keeps the dynamic table between blocks.
+//! The table is correct only if both ends have processed the same blocks, so the caller decodes
+//! every block of the connection, needed or not, and closes the connection after an error.
 
 use std::fmt;
 
 use super::table::{Place, Table};
 use super::{Error, huffman, integer};
 
-/// The decoder of one direction of one connection.
+/// The HPACK decoder for one direction of one connection.
 pub struct Decoder {
     table: Table,
-    /// What we allow the peer to let the dynamic table grow to.
+    /// The largest size that we allow for the dynamic table.
     max_table_size: usize,
 }
 
 impl Decoder {
-    /// A decoder that allows the peer a dynamic table of `max_table_size`, as our SETTINGS do.
+    /// Returns a decoder that allows a dynamic table of `max_table_size`, as advertised in our
+    /// SETTINGS.
     pub const fn new(max_table_size: usize) -> Self {
         Self {
             table: Table::new(max_table_size),
@@ -25,11 +26,11 @@ impl Decoder {
         }
     }
 
-    /// Decodes a complete block and hands each name and value to `field`, in their order.
+    /// Decodes a complete block and passes each name and value to `field`, in order.
     ///
-    /// A field costs the peer as little as one octet, and many of them can refer to one large entry
-    /// of the table: what `field` keeps is for the caller to limit. The decoder itself keeps
-    /// nothing but the table.
+    /// A field costs the peer as little as one octet, and many fields can refer to the same large
+    /// entry of the table. The caller must limit what `field` keeps; the decoder itself keeps only
+    /// the table.
     pub fn decode(
         &mut self,
         block: &[u8],
@@ -40,24 +41,24 @@ impl Decoder {
         decoded
     }
 
-    /// Octets of memory that the decoder holds between blocks: at most twice the table size it
-    /// allows where that is the 4,096 octets of HTTP/2, and at most four times any other.
+    /// Returns the octets of memory that the decoder holds between blocks: at most twice the
+    /// allowed table size if that is the 4,096 octets of HTTP/2, and at most four times any other.
     pub fn mem_used(&self) -> usize {
         self.table.mem_used()
     }
 
-    /// The table, for tests that look behind a block.
+    /// Returns the table, for tests that inspect it after a block.
     #[cfg(test)]
     pub(super) const fn table(&self) -> &Table {
         &self.table
     }
 
-    /// Obeys the size updates that a block begins with.
+    /// Applies the size updates at the beginning of a block.
     ///
     /// RFC 7541 §4.2: "This dynamic table size update MUST occur at the beginning of the first
     /// header block following the change to the dynamic table size." There may be two, the smallest
-    /// size in between and the final one; more are harmless. We never lower what we allow, so none
-    /// is ever owed to us.
+    /// size in between and the final one; more are harmless. Since we never lower the allowed size,
+    /// a size update is never required.
     fn size_updates(&mut self, rest: &mut &[u8]) -> Result<(), Error> {
         while rest.first().map(|&first| Representation::of(first))
             == Some(Representation::SizeUpdate)
@@ -74,7 +75,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Decodes what a block consists of.
+    /// Decodes the size updates and fields of a block.
     fn fields(&mut self, block: &[u8], field: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Error> {
         let mut rest = block;
         self.size_updates(&mut rest)?;
@@ -103,8 +104,8 @@ impl Decoder {
         Ok(())
     }
 
-    /// Takes a literal off the front of `rest`, whose name's index has a prefix of `prefix_bits`,
-    /// and puts it together behind the table's entries.
+    /// Removes a literal field from the front of `rest` and appends its name and value to the
+    /// table's buffer, after the entries. The index of the name has a prefix of `prefix_bits`.
     fn literal(&mut self, rest: &mut &[u8], prefix_bits: u32) -> Result<Place, Error> {
         let begin = self.table.literal().len();
         match integer::decode(rest, prefix_bits)? {
@@ -128,17 +129,17 @@ impl fmt::Debug for Decoder {
     }
 }
 
-/// What a part of a block is, by the high bits of its first octet: RFC 7541 §6.
+/// The kind of a part of a block, given by the high bits of its first octet: RFC 7541 §6.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Representation {
-    /// `1`: a field that is in a table.
+    /// `1`: a field that is in one of the tables.
     Indexed,
-    /// `01`: a literal that enters the dynamic table.
+    /// `01`: a literal field that is added to the dynamic table.
     LiteralToIndex,
-    /// `001`: not a field.
+    /// `001`: a dynamic table size update.
     SizeUpdate,
-    /// `0000`, and `0001` for one that nobody on its way may index, which is all the same at its
-    /// end.
+    /// `0000`: a literal field without indexing; and `0001`: a literal field that intermediaries
+    /// must never index, which the final recipient decodes alike.
     Literal,
 }
 
@@ -153,7 +154,7 @@ impl Representation {
     }
 }
 
-/// Takes a string off the front of `rest` and appends it to `out`: RFC 7541 §5.2.
+/// Removes a string from the front of `rest` and appends it to `out`: RFC 7541 §5.2.
 fn string(rest: &mut &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
     let first = *rest.first().ok_or(Error::Truncated)?;
     let length = integer::decode(rest, 7)?;
@@ -166,14 +167,14 @@ fn string(rest: &mut &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The bit above a string's length that says that the string is Huffman-coded.
+/// The bit above a string length that is set if the string is Huffman-coded.
 const HUFFMAN: u8 = 0x80;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// What a decoder with a table of 4096 octets makes of `block`.
+    /// Decodes `block` with a table of 4096 octets.
     fn decoded(block: &[u8]) -> Result<Vec<(String, String)>, Error> {
         decoded_with(&mut Decoder::new(4096), block)
     }
@@ -404,7 +405,7 @@ mod tests {
             random ^= random << 17;
             usize::try_from(random % 0xffff_ffff).unwrap() % end
         };
-        // Fields of every representation, so that a change of one octet still means something.
+        // Fields of every representation, so that a block with one octet changed still has meaning.
         let honest = [
             &b"\x20\x3f\xe1\x01\x88\x40\x88\x25\xa8\x49\xe9\x5b\xa9\x7d\x7f\x03abc"[..],
             b"\xbe\x7e\x02de\x0f\x10\x10application/grpc\x10\x01n\x86\xa8\xeb\x10\x64\x9c\xbf",

@@ -1,11 +1,11 @@
-//! Fields that are the same in every block, encoded when the program is compiled.
+//! Fields that are the same in every block, encoded at compile time.
 //!
-//! Pure, and the same octets as [`Encoder`](super::Encoder)'s: a copy of them is all that is left
-//! to do when a block is written.
+//! Pure. The octets are those that [`Encoder`](super::Encoder) writes; writing a block only copies
+//! them.
 
 use super::{integer, table};
 
-/// Fields as [`Encoder::field`](super::Encoder::field) writes them.
+/// Fields, encoded as [`Encoder::field`](super::Encoder::field) encodes them.
 ///
 /// ```
 /// use plugind::hpack::{Encoded, Encoder};
@@ -24,8 +24,8 @@ pub struct Encoded {
 }
 
 impl Encoded {
-    /// Encodes a few short fields. More than fit here are a mistake that does not compile where
-    /// this is a constant, and panics elsewhere.
+    /// Encodes a few short fields. If they do not fit into `CAPACITY` octets, evaluation fails: at
+    /// compile time in a constant, with a panic elsewhere.
     pub const fn new(fields: &[(&str, &[u8])]) -> Self {
         let mut encoded = Self {
             octets: [0; CAPACITY],
@@ -41,12 +41,13 @@ impl Encoded {
         encoded
     }
 
-    /// What is to be written.
+    /// Returns the encoded fields.
     pub(super) fn octets(&self) -> &[u8] {
         &self.octets[..self.length]
     }
 
-    /// The size of the fields, as [`Encoder::list_size`](super::Encoder::list_size) counts it.
+    /// Returns the size of the fields, as counted by
+    /// [`Encoder::list_size`](super::Encoder::list_size).
     pub(super) fn list_size(&self) -> usize {
         self.list_size
     }
@@ -71,7 +72,7 @@ impl Encoded {
         }
     }
 
-    /// An integer with a prefix of so many bits, and at most one octet behind it.
+    /// Appends an integer with a prefix of `prefix_bits`, and at most one octet after the prefix.
     #[allow(clippy::cast_possible_truncation)] // What is cut is below 256.
     const fn integer(&mut self, value: usize, prefix_bits: u32) {
         let max_prefix = integer::max_prefix(prefix_bits);
@@ -90,7 +91,7 @@ impl Encoded {
     }
 }
 
-/// How many octets there can be: those that follow the path in a gRPC request, and some more.
+/// The number of octets that fit: the fields after the path of a gRPC request, and some spare.
 const CAPACITY: usize = 64;
 
 /// RFC 7541 §6.2.2: "A value 0 is used in place of the 4-bit index, followed by the header field
@@ -106,7 +107,7 @@ mod tests {
     fn what_is_encoded_before_is_what_the_encoder_writes() {
         let blocks: [&[(&str, &[u8])]; 6] = [
             &[],
-            // Its index, 15, is the first that does not fit the prefix.
+            // The index of the name, 15, is the first that does not fit the prefix.
             &[("accept-charset", b"")],
             &[(":method", b"POST"), (":scheme", b"http")],
             &[("te", b"trailers"), ("content-type", b"application/grpc")],

@@ -1,8 +1,8 @@
-//! Fields to a header block, without a state to keep.
+//! Encodes fields into a header block, without state between blocks.
 //!
-//! Pure. Every field is a literal that is not to be indexed, with the static table's index for its
-//! name where there is one and with plain strings: the subset of RFC 7541 that every decoder in the
-//! field reads alike.
+//! Pure. Every field is a literal without indexing. The name is an index into the static table if
+//! that contains the name; other strings are plain. All common decoders read this subset of
+//! RFC 7541 alike.
 
 use super::encoded::{Encoded, LITERAL_NAME};
 use super::{integer, table};
@@ -24,17 +24,17 @@ pub struct Encoder<'a> {
 
 impl<'a> Encoder<'a> {
     /// Begins a block at the end of `out`.
+    /// Begins a block at the end of `out`.
     ///
-    /// Each block says that we use no dynamic table. That is true at all times, so it also covers
-    /// what RFC 7541 §4.2 asks of an encoder: "A change in the maximum size of the dynamic table is
-    /// signaled via a dynamic table size update". Whatever size the peer's SETTINGS allow, 0 is
-    /// within it.
+    /// Each block starts with a dynamic table size update to 0. This always satisfies RFC 7541
+    /// §4.2: "A change in the maximum size of the dynamic table is signaled via a dynamic table
+    /// size update". Whatever size the peer's SETTINGS allow, 0 is within it.
     pub fn begin(out: &'a mut Vec<u8>) -> Self {
         integer::encode(0, 5, SIZE_UPDATE, out);
         Self { out, list_size: 0 }
     }
 
-    /// Appends a field. HTTP/2 wants the name in lower case; this is for the caller to see to.
+    /// Appends a field. The caller ensures that the name is in lower case, as HTTP/2 requires.
     pub fn field(&mut self, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> &mut Self {
         let (name, value) = (name.as_ref(), value.as_ref());
         let index = table::static_index(name);
@@ -47,15 +47,15 @@ impl<'a> Encoder<'a> {
         self
     }
 
-    /// Appends fields that are encoded already.
+    /// Appends fields that are already encoded.
     pub fn encoded(&mut self, fields: &Encoded) -> &mut Self {
         self.out.extend_from_slice(fields.octets());
         self.list_size += fields.list_size();
         self
     }
 
-    /// The size that the fields will have at the other end, in HTTP/2's way of counting (RFC 9113
-    /// §6.5.2), which is that of the tables.
+    /// Returns the size of the header list as HTTP/2 counts it (RFC 9113 §6.5.2), which is also how
+    /// the tables count.
     pub fn list_size(&self) -> usize {
         self.list_size
     }
@@ -73,7 +73,7 @@ const SIZE_UPDATE: u8 = 0b0010_0000;
 /// 4-bit pattern."
 const WITHOUT_INDEXING: u8 = 0;
 
-/// RFC 7541 §5.2: the bit above a string's length is not set when the string is not Huffman-coded.
+/// RFC 7541 §5.2: the bit above a string length is clear if the string is not Huffman-coded.
 const PLAIN: u8 = 0;
 
 #[cfg(test)]

@@ -2,11 +2,11 @@
 //!
 //! Pure, and decoding only: nothing that we send is long enough to be worth compressing.
 //!
-//! The code is canonical: among the codes of one length the numerical order is the order of the
-//! symbols, and a longer code is greater than every shorter one when both are aligned to the left.
-//! So the lengths alone are the whole table, and a code is found by comparing the next 32 bits with
-//! the last code of each length. There are 21 lengths, and everything printable that is common is
-//! among the first four: for these, the next eight bits are enough to look the symbol up.
+//! The code is canonical: among the codes of one length, the numerical order is the order of the
+//! symbols, and a longer code is greater than every shorter one if both are aligned to the left.
+//! The lengths alone therefore define the whole table, and a code is found by comparing the next 32
+//! bits with the last code of each length. There are 21 lengths, and all common printable symbols
+//! have one of the first four: these are looked up by the next eight bits.
 //!
 //! ```text
 //! bits     11111111000...   a window of 32, filled up with ones behind the end of the string
@@ -16,9 +16,9 @@
 
 use super::Error;
 
-/// Appends what `input` stands for to `out`.
+/// Decodes `input` and appends the result to `out`.
 pub(super) fn decode(input: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
-    // In proportion to octets that are here, not to a length that somebody announced.
+    // Proportional to the octets received, not to an announced length.
     out.reserve(input.len() * 8 / SHORTEST_CODE);
     let mut bits = Bits::new(input);
     while let Some(symbol) = bits.next_symbol() {
@@ -29,12 +29,12 @@ pub(super) fn decode(input: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
 
 /// A string of bits, read from its front.
 struct Bits<'a> {
-    /// The next bits, aligned to the left, with ones behind them, as if the padding went on for
-    /// ever.
+    /// The next bits, aligned to the left and followed by ones, as if the padding continued without
+    /// end.
     buffer: u64,
-    /// How many bits of `buffer` belong to the string.
+    /// The number of bits of `buffer` that belong to the string.
     count: u32,
-    /// What is not yet in `buffer`.
+    /// The octets that are not yet in `buffer`.
     octets: &'a [u8],
 }
 
@@ -47,7 +47,7 @@ impl<'a> Bits<'a> {
         }
     }
 
-    /// Takes the next symbol; `None` when what is left is too short for one.
+    /// Removes and returns the next symbol, or returns `None` if the rest is too short for one.
     fn next_symbol(&mut self) -> Option<Result<u8, Error>> {
         if self.count < LONGEST_CODE {
             self.refill();
@@ -60,14 +60,14 @@ impl<'a> Bits<'a> {
         Some(Ok(symbol))
     }
 
-    /// Takes the next symbol, whose code is longer than `SHORT_CODE`.
+    /// Removes and returns the next symbol, whose code is longer than `SHORT_CODE`.
     fn next_long(&mut self) -> Option<Result<u8, Error>> {
         if self.count <= SHORT_CODE {
-            return None; // Only padding is left, for which no code need be looked for.
+            return None; // Only padding is left; it contains no code.
         }
         let window = self.window();
-        // The last code of the last length is all ones, so there is always one that is not below
-        // the window.
+        // The last code of the greatest length is all ones, so one of them is never below the
+        // window.
         let length = LENGTHS.iter().find(|length| window <= length.last)?;
         self.take(length.bits)?;
         // RFC 7541 §5.2: "A Huffman-encoded string literal containing the EOS symbol MUST be
@@ -76,14 +76,14 @@ impl<'a> Bits<'a> {
         Some(symbol.ok_or(Error::HuffmanEos))
     }
 
-    /// Takes the next bits; `None` when there are not so many.
+    /// Removes the next bits; returns `None` if fewer are left.
     fn take(&mut self, bits: u32) -> Option<()> {
         self.count = self.count.checked_sub(bits)?;
         self.buffer = !(!self.buffer << bits);
         Some(())
     }
 
-    /// Takes in four octets while there are as many, and then what is left.
+    /// Moves four octets into `buffer`, or all that are left if they are fewer.
     fn refill(&mut self) {
         if let Some((four, rest)) = self.octets.split_first_chunk() {
             let four = u64::from(!u32::from_be_bytes(*four));
@@ -99,12 +99,12 @@ impl<'a> Bits<'a> {
         }
     }
 
-    /// The next 32 bits.
+    /// Returns the next 32 bits.
     fn window(&self) -> u32 {
         (self.buffer >> u32::BITS) as u32
     }
 
-    /// Checks what is left when it is too short for a symbol.
+    /// Checks that the rest, which is too short for a symbol, is valid padding.
     fn check_padding(&self) -> Result<(), Error> {
         // RFC 7541 §5.2: "A padding strictly longer than 7 bits MUST be treated as a decoding
         // error. A padding not corresponding to the most significant bits of the code for the EOS
@@ -121,32 +121,32 @@ impl<'a> Bits<'a> {
 
 /// All codes of one length.
 struct Length {
-    /// The length.
+    /// The length in bits.
     bits: u32,
     /// The first code, aligned to the left with zeros behind it.
     first: u32,
     /// The last code, aligned to the left with ones behind it.
     last: u32,
-    /// Where in `SYMBOLS` the symbol of the first code is.
+    /// The index in `SYMBOLS` of the symbol with the first code.
     symbol: usize,
 }
 
 impl Length {
-    /// Where in `SYMBOLS` the symbol is whose code `window`, which is between `first` and `last`,
-    /// starts with.
+    /// Returns the index in `SYMBOLS` of the symbol whose code `window` starts with; `window` is
+    /// between `first` and `last`.
     const fn index_of(&self, window: u32) -> usize {
         self.symbol + ((window - self.first) >> (u32::BITS - self.bits)) as usize
     }
 }
 
-/// The symbols in the order of their codes, without EOS, whose code is the very last.
+/// The symbols in the order of their codes, without EOS, which has the last code.
 static SYMBOLS: [u8; EOS] = symbols();
 
-/// The lengths that codes have, shortest first.
+/// The lengths that occur among the codes, shortest first.
 static LENGTHS: [Length; DISTINCT_LENGTHS] = lengths();
 
-/// The length and the symbol of the code that so many next bits start with; (0, 0) where it is
-/// longer than they are.
+/// The length and the symbol of the code at the start of each value of the next `SHORT_CODE` bits;
+/// (0, 0) if that code is longer.
 static SHORT: [(u8, u8); 1 << SHORT_CODE] = short();
 
 #[allow(clippy::cast_possible_truncation)] // a symbol below EOS is an octet
@@ -195,7 +195,7 @@ const fn lengths() -> [Length; DISTINCT_LENGTHS] {
         };
         filled += 1;
         symbol += codes as usize;
-        // Wraps behind the very last code, as it is all ones.
+        // Wraps after the last code of all, which is all ones.
         first = last.wrapping_add(1);
     }
     lengths
@@ -232,25 +232,25 @@ const fn codes_of_length(bits: u32) -> u32 {
     codes
 }
 
-/// The end-of-string symbol, which follows the 256 octets. Its code starts every padding and is
-/// never sent whole.
+/// The end-of-string symbol, which follows the 256 octets. Padding is a prefix of its code; the
+/// whole code is never sent.
 const EOS: usize = 256;
 
-/// The bits of the shortest code, which bounds how much longer a string can become.
+/// The bits of the shortest code, which bounds how much longer a decoded string can be.
 const SHORTEST_CODE: usize = 5;
 
 /// The bits of the codes that are looked up: those of all letters, digits and signs that header
-/// fields are mostly made of.
+/// fields mostly consist of.
 const SHORT_CODE: u32 = 8;
 
 /// The bits of the longest code.
 const LONGEST_CODE: u32 = 30;
 
-/// How many different lengths there are in `CODE_LENGTHS`.
+/// The number of distinct lengths in `CODE_LENGTHS`.
 const DISTINCT_LENGTHS: usize = 21;
 
-/// The bits of the code of each symbol: RFC 7541 appendix B, eight rows of printable and 24 of
-/// other octets, then EOS.
+/// The length in bits of the code of each symbol: RFC 7541 appendix B, eight rows of printable and
+/// 24 of other octets, then EOS.
 #[rustfmt::skip]
 const CODE_LENGTHS: [u8; EOS + 1] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, // 0x00
@@ -276,7 +276,8 @@ const CODE_LENGTHS: [u8; EOS + 1] = [
 mod tests {
     use super::*;
 
-    /// The code of `symbol`, aligned to the left with zeros behind it, and its bits.
+    /// Returns the code of `symbol`, aligned to the left and followed by zeros, and its length in
+    /// bits.
     fn code(symbol: usize) -> (u32, u32) {
         let bits = u32::from(CODE_LENGTHS[symbol]);
         let length = LENGTHS.iter().find(|length| length.bits == bits).unwrap();
@@ -287,7 +288,7 @@ mod tests {
         (length.first + (before << (u32::BITS - bits)), bits)
     }
 
-    /// The octets of these symbols' codes, the last one filled up with `padding` bits.
+    /// Encodes `symbols`, and fills up the last octet with `padding` bits.
     fn encode(symbols: &[usize], padding: char) -> Vec<u8> {
         let mut digits = String::new();
         for &symbol in symbols {
@@ -326,7 +327,7 @@ mod tests {
         assert_eq!(next, 1 << u32::BITS);
     }
 
-    /// The compiler runs these functions; when they run here, the count of lines sees them too.
+    /// The compiler evaluates these functions; calling them here makes them count in the coverage.
     #[test]
     fn the_tables_are_the_same_when_they_are_made_anew() {
         assert_eq!(symbols(), SYMBOLS);
@@ -383,16 +384,16 @@ mod tests {
 
     #[test]
     fn padding_is_at_most_seven_bits_and_all_ones() {
-        // "a" is 00011: three bits are left in its octet; "0" eight times fills five octets.
+        // "a" is 00011, which leaves three bits in its octet; eight times "0" fills five octets.
         assert_eq!(decoded(&[0b0001_1111]), Ok(b"a".to_vec()));
         assert_eq!(decoded(&[0b0001_1110]), Err(Error::HuffmanPadding));
         assert_eq!(decoded(&[0b0001_1000]), Err(Error::HuffmanPadding));
         assert_eq!(decoded(&[0; 5]), Ok(b"00000000".to_vec()));
-        // 8 and more ones, up to one less than the end-of-string symbol.
+        // Eight ones and more, up to one less than the end-of-string symbol has.
         assert_eq!(decoded(&[0xff]), Err(Error::HuffmanPadding));
         assert_eq!(decoded(&[0b0001_1111, 0xff]), Err(Error::HuffmanPadding));
         assert_eq!(decoded(&[0xff, 0xff, 0xff]), Err(Error::HuffmanPadding));
-        // "b" is 100011, then "X" is 11111100: seven bits of another symbol's code are no padding.
+        // "b" is 100011, then "X" is 11111100: seven bits of another symbol's code are not padding.
         assert_eq!(
             decoded(&[0b1000_1111, 0b1111_0000]),
             Err(Error::HuffmanPadding)

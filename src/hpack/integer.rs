@@ -1,12 +1,12 @@
 //! Integers with a prefix: RFC 7541 §5.1.
 //!
-//! Pure. An integer starts in the low bits of an octet whose high bits say what the integer is for,
-//! and goes on, seven bits at a time, in the octets that follow.
+//! Pure. An integer starts in the low bits of an octet, whose high bits identify what the integer
+//! is for, and continues in the following octets, seven bits at a time.
 
 use super::Error;
 
-/// Takes an integer with a prefix of `prefix_bits` (1 to 8) off the front of `input`; ignores the
-/// high bits of the first octet.
+/// Removes an integer with a prefix of `prefix_bits` (1 to 8) from the front of `input` and returns
+/// it. The high bits of the first octet are ignored.
 pub(super) fn decode(input: &mut &[u8], prefix_bits: u32) -> Result<usize, Error> {
     let max_prefix = max_prefix(prefix_bits);
     let prefix = usize::from(next(input)? & max_prefix);
@@ -28,8 +28,8 @@ pub(super) fn decode(input: &mut &[u8], prefix_bits: u32) -> Result<usize, Error
     Err(Error::IntegerTooLong)
 }
 
-/// Appends `value` with a prefix of `prefix_bits` (1 to 8); `high_bits` is what the first octet
-/// holds above the prefix.
+/// Appends `value` with a prefix of `prefix_bits` (1 to 8). The bits of the first octet above the
+/// prefix are set to `high_bits`.
 #[inline]
 pub(super) fn encode(value: usize, prefix_bits: u32, high_bits: u8, out: &mut Vec<u8>) {
     let max_prefix = max_prefix(prefix_bits);
@@ -46,7 +46,7 @@ pub(super) fn encode(value: usize, prefix_bits: u32, high_bits: u8, out: &mut Ve
     encode_rest(rest, out);
 }
 
-/// Appends what did not fit the prefix.
+/// Appends the part of a value that does not fit the prefix.
 fn encode_rest(mut rest: usize, out: &mut Vec<u8>) {
     while rest >= usize::from(CONTINUES) {
         out.push(CONTINUES | low_octet(rest));
@@ -55,7 +55,8 @@ fn encode_rest(mut rest: usize, out: &mut Vec<u8>) {
     out.push(low_octet(rest));
 }
 
-/// The largest value that a prefix can hold, which stands for "and more in the following octets".
+/// Returns the largest value that fits a prefix; it means that the integer continues in the
+/// following octets.
 pub(super) const fn max_prefix(prefix_bits: u32) -> u8 {
     u8::MAX >> (u8::BITS - prefix_bits)
 }
@@ -66,18 +67,18 @@ fn next(input: &mut &[u8]) -> Result<u8, Error> {
     Ok(first)
 }
 
-/// The low eight bits of `value`; cutting off the others is the point.
+/// Returns the low eight bits of `value`; the others are dropped on purpose.
 #[allow(clippy::cast_possible_truncation)]
 const fn low_octet(value: usize) -> u8 {
     value as u8
 }
 
-/// The bit of an octet after the prefix that says that another one follows.
+/// The bit of an octet after the prefix that is set if another octet follows.
 const CONTINUES: u8 = 0x80;
 
-/// How many octets may follow the prefix. With the first one that makes five, the usual limit:
-/// enough for 2^28, which is far above any block we take, and few enough that the sum cannot
-/// overflow 32 bits.
+/// The number of octets that may follow the prefix. Together with the prefix this makes five, the
+/// usual limit: enough for 2^28, which is far above any block that we accept, and few enough that
+/// the sum cannot overflow 32 bits.
 const MAX_CONTINUATION_OCTETS: u32 = 4;
 
 #[cfg(test)]

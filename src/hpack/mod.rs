@@ -1,9 +1,9 @@
 //! Header compression for HTTP/2: RFC 7541, both directions.
 //!
-//! Pure: octets in, fields out. It knows nothing of frames, and nothing of what a field means:
-//! upper case, pseudo-header order and limits on what is kept are the caller's. The caller puts the
-//! fragments of a header block together and limits their total size; [`Decoder::decode`] takes one
-//! complete block.
+//! Pure: octets in, fields out. The module does not know frames or the meaning of fields: upper
+//! case, the order of pseudo-headers and the limits on what is kept are up to the caller. The
+//! caller also joins the fragments of a header block and limits their total size;
+//! [`Decoder::decode`] takes one complete block.
 //!
 //! ```text
 //! block -> Decoder: representation -> integer, string (-> huffman) -> table -> field(name, value)
@@ -11,16 +11,17 @@
 //!              ^ Encoded: fields that are the same in every block
 //! ```
 //!
-//! The two directions are of unequal size on purpose. The decoder is complete, because the peer
-//! chooses what it sends. The encoder has no state at all: it adds nothing to the peer's dynamic
-//! table and compresses no string, because a request of eight short fields has nothing to gain from
-//! it and every table in two places has something to lose.
+//! The two directions differ in size on purpose. The decoder is complete, because the peer chooses
+//! what it sends. The encoder is stateless: it adds nothing to the peer's dynamic table and does
+//! not compress strings. A request of eight short fields would gain nothing from either, and a
+//! table that both ends must keep in step is a source of errors.
 //!
-//! # Taken alone
+//! # Used alone
 //!
-//! A connection has one [`Decoder`] for as long as it lives, and gives it every block that comes,
-//! in their order, also those that nobody wants any more: each may change the table that the next
-//! one refers to. After an [`Error`] there is no next one. An [`Encoder`] lives for one block.
+//! A connection has one [`Decoder`] for its whole life and passes every block to it in the order of
+//! arrival, including the blocks of cancelled streams: each may change the dynamic table that the
+//! next one refers to. After an [`Error`], the decoder cannot be used again. An [`Encoder`] lives
+//! for one block.
 //!
 //! ```
 //! use plugind::hpack::{Decoder, Encoder, Error};
@@ -66,27 +67,26 @@ pub use decoder::Decoder;
 pub use encoded::Encoded;
 pub use encoder::Encoder;
 
-/// How the peer broke RFC 7541 in a header block.
+/// A violation of RFC 7541 in a header block.
 ///
 /// RFC 9113 §4.3: "A decoding error in a field block MUST be treated as a connection error (Section
-/// 5.4.1) of type `COMPRESSION_ERROR`." There is no way on: after any of these the two dynamic
-/// tables no longer agree.
+/// 5.4.1) of type `COMPRESSION_ERROR`." The error is fatal: after any of these, the dynamic tables
+/// of the two ends may differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Error {
-    /// The block ends inside a field, or a string claims to be longer than what is left of the
-    /// block.
+    /// The block ends inside a field, or a string length exceeds the rest of the block.
     Truncated,
-    /// An integer is encoded in more octets than any honest value needs.
+    /// An integer is encoded in more octets than are accepted.
     IntegerTooLong,
-    /// An index is zero or beyond the end of the static and the dynamic table.
+    /// An index is zero, or beyond the end of the static and the dynamic table.
     Index,
     /// A Huffman-coded string contains the end-of-string symbol.
     HuffmanEos,
-    /// A Huffman-coded string ends in something else than at most seven one-bits.
+    /// A Huffman-coded string does not end in at most seven one-bits of padding.
     HuffmanPadding,
-    /// A dynamic table size update comes after the first field of the block.
+    /// A dynamic table size update follows the first field of the block.
     LateSizeUpdate,
-    /// A dynamic table size update asks for more than what we allow.
+    /// A dynamic table size update exceeds the size that we allow.
     SizeUpdateAboveLimit,
 }
 

@@ -1,11 +1,12 @@
-//! The examples of RFC 7541 appendix C, decoded block by block, with the dynamic table after each.
+//! The examples of RFC 7541 appendix C, decoded block by block; the dynamic table is checked after
+//! each block.
 //!
 //! The integers of C.1 are tested in `integer`.
 
 use super::{Decoder, Encoder};
 
-/// One step of an example: a block as the RFC prints it, its fields, and the table behind it,
-/// newest entry first.
+/// One step of an example: a block as printed in the RFC, its fields, and the dynamic table after
+/// the block, newest entry first.
 struct Step<'a> {
     block: &'a str,
     fields: &'a [(&'a str, &'a str)],
@@ -13,7 +14,7 @@ struct Step<'a> {
     size: usize,
 }
 
-/// Decodes the blocks in turn with one decoder whose table may grow to `max_table_size`.
+/// Decodes the blocks in order, with one decoder whose table may grow to `max_table_size`.
 fn run(max_table_size: usize, steps: &[Step<'_>]) {
     let mut decoder = Decoder::new(max_table_size);
     for (number, step) in steps.iter().enumerate() {
@@ -112,7 +113,7 @@ fn c_2_4_indexed_header_field() {
     );
 }
 
-/// C.3 and C.4 are the same three requests with other blocks.
+/// Runs the three requests that C.3 and C.4 encode in different blocks.
 fn run_requests(blocks: [&str; 3]) {
     let first_table = [(":authority", "www.example.com")];
     let second_table = [("cache-control", "no-cache"), first_table[0]];
@@ -181,8 +182,8 @@ fn c_4_requests_with_huffman_coding() {
     ]);
 }
 
-/// C.5 and C.6 are the same three responses with other blocks, and a table of 256 octets that
-/// evicts on the way.
+/// Runs the three responses that C.5 and C.6 encode in different blocks, with a table of 256 octets
+/// so that entries are evicted.
 fn run_responses(blocks: [&str; 3]) {
     let location = ("location", "https://www.example.com");
     let date_21 = ("date", "Mon, 21 Oct 2013 20:13:21 GMT");

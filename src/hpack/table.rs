@@ -1,9 +1,9 @@
 //! The tables that an index refers to: RFC 7541 §2.3, §4 and appendix A.
 //!
-//! Pure. The static table is the same for everybody; the dynamic table is filled by the peer,
-//! newest entry first, and forgets its oldest entries when it is full. Its names and values are in
-//! one buffer, which there is not before the first literal: that is put together behind the
-//! entries, and becomes one of them where it lies.
+//! Pure. The static table is fixed by the RFC; the dynamic table is filled by the peer, newest
+//! entry first, and evicts its oldest entries when it is full. All its names and values share one
+//! buffer, which is not allocated before the first literal. A literal is assembled behind the
+//! entries and, if it is inserted, becomes an entry where it lies.
 //!
 //! ```text
 //! octets: [ evicted | oldest entry | ... | newest entry | a literal that is being read ]
@@ -20,16 +20,16 @@ use std::collections::VecDeque;
 pub(super) struct Table {
     /// The names and values of the dynamic table, and of the literal that is being read.
     octets: Vec<u8>,
-    /// Where the entries of the dynamic table are in it, oldest first.
+    /// The positions of the dynamic table's entries in `octets`, oldest first.
     entries: VecDeque<Place>,
     /// The sum of the entries' sizes.
     size: usize,
-    /// What `size` may grow to.
+    /// The largest `size` allowed.
     max_size: usize,
 }
 
 impl Table {
-    /// The static table alone, and room for `max_size` of entries.
+    /// Returns a table with the static entries and room for `max_size` of dynamic ones.
     pub(super) const fn new(max_size: usize) -> Self {
         Self {
             octets: Vec::new(),
@@ -39,7 +39,7 @@ impl Table {
         }
     }
 
-    /// The name and the value at `index`; `None` for zero and for what is beyond the end.
+    /// Returns the name and the value at `index`, or `None` if it is zero or beyond the end.
     pub(super) fn get(&self, index: usize) -> Option<(&[u8], &[u8])> {
         // RFC 7541 §2.3.3: "The length of the static table is subtracted to find the index into the
         // dynamic table. Indices strictly greater than the sum of the lengths of both tables MUST
@@ -54,14 +54,14 @@ impl Table {
         }
     }
 
-    /// The name and the value at this place.
+    /// Returns the name and the value at `place`.
     pub(super) fn at(&self, place: Place) -> (&[u8], &[u8]) {
         let Place { begin, middle, end } = place;
         (&self.octets[begin..middle], &self.octets[middle..end])
     }
 
-    /// Where a literal's name and then its value are to be appended. What becomes of it is said
-    /// with [`insert`](Self::insert) or [`forget`](Self::forget).
+    /// Returns the buffer to which the name and then the value of a literal are appended. The
+    /// caller ends the literal with [`insert`](Self::insert) or [`forget`](Self::forget).
     pub(super) fn literal(&mut self) -> &mut Vec<u8> {
         if self.octets.capacity() == 0 {
             self.octets.reserve(LIKELY_OCTETS);
@@ -69,7 +69,7 @@ impl Table {
         &mut self.octets
     }
 
-    /// Appends the name at `index` to a literal; `None` where [`get`](Self::get) has none.
+    /// Appends the name at `index` to a literal; returns `None` if [`get`](Self::get) would.
     ///
     /// RFC 7541 §4.4: "A new entry can reference the name of an entry in the dynamic table that
     /// will be evicted when adding this new entry into the dynamic table. Implementations are
@@ -89,11 +89,11 @@ impl Table {
         Some(())
     }
 
-    /// Adds the literal at `place`, the last one, in front of all other entries.
+    /// Adds the literal at `place`, the last one in the buffer, as the newest entry.
     pub(super) fn insert(&mut self, place: Place) {
         // RFC 7541 §4.4: "It is not an error to attempt to add an entry that is larger than the
         // maximum size; an attempt to add an entry larger than the maximum size causes the table to
-        // be emptied of all existing entries". Its own octets are then behind none.
+        // be emptied of all existing entries". The octets of such a literal count as evicted.
         self.evict_down_to(self.max_size.saturating_sub(place.size()));
         if place.size() <= self.max_size {
             self.size += place.size();
@@ -104,19 +104,19 @@ impl Table {
         }
     }
 
-    /// Drops the literal at `place`, the last one.
+    /// Drops the literal at `place`, the last one in the buffer.
     pub(super) fn forget(&mut self, place: Place) {
         self.octets.truncate(place.begin);
     }
 
-    /// Changes the size that the dynamic table may grow to.
+    /// Sets the size that the dynamic table may grow to, and evicts entries until it fits.
     pub(super) fn set_max_size(&mut self, max_size: usize) {
         self.max_size = max_size;
         self.evict_down_to(max_size);
     }
 
-    /// Forgets a literal inside of which a block ended, and gives back the memory for octets above
-    /// `kept`, which is no less than the table may grow to.
+    /// Drops a literal that the block did not complete, and frees memory for octets above `kept`,
+    /// which is at least the size that the table may grow to.
     pub(super) fn shrink(&mut self, kept: usize) {
         let newest = self.entries.back();
         self.octets.truncate(newest.map_or(0, |newest| newest.end));
@@ -126,12 +126,12 @@ impl Table {
         }
     }
 
-    /// Octets of memory that the dynamic table holds.
+    /// Returns the octets of memory that the dynamic table holds.
     pub(super) fn mem_used(&self) -> usize {
         self.octets.capacity() + self.entries.capacity() * size_of::<Place>()
     }
 
-    /// Where the entry is that has this index in the dynamic table, counted from 0.
+    /// Returns the place of the entry with this index in the dynamic table, counted from 0.
     fn place(&self, index: usize) -> Option<Place> {
         let from_oldest = self.entries.len().checked_sub(index + 1)?;
         self.entries.get(from_oldest).copied()
@@ -146,13 +146,13 @@ impl Table {
         }
     }
 
-    /// How many octets of evicted entries there are in front of the others.
+    /// Returns the number of octets of evicted entries before the first entry.
     fn evicted(&self) -> usize {
         let oldest = self.entries.front();
         oldest.map_or(self.octets.len(), |oldest| oldest.begin)
     }
 
-    /// Moves the entries to the front of the buffer; no literal is being read.
+    /// Moves the entries to the front of the buffer. No literal may be in progress.
     fn compact(&mut self) {
         let evicted = self.evicted();
         self.octets.drain(..evicted);
@@ -163,25 +163,25 @@ impl Table {
         }
     }
 
-    /// The dynamic table's entries, newest first.
+    /// Returns the entries of the dynamic table, newest first.
     #[cfg(test)]
     pub(super) fn dynamic(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.entries.iter().rev().map(|place| self.at(*place))
     }
 
-    /// The dynamic table's size.
+    /// Returns the size of the dynamic table.
     #[cfg(test)]
     pub(super) const fn size(&self) -> usize {
         self.size
     }
 }
 
-/// Where a name, and the value behind it, are in the table's octets.
+/// The position of a name, and of the value that follows it, in the table's buffer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place {
     /// Where the name begins.
     pub(super) begin: usize,
-    /// Where it ends, and the value begins.
+    /// Where the name ends and the value begins.
     pub(super) middle: usize,
     /// Where the value ends.
     pub(super) end: usize,
@@ -195,12 +195,12 @@ impl Place {
     }
 }
 
-/// The size of a field as the tables count it.
+/// Returns the size of a field as the tables count it.
 pub(super) const fn size(name: &[u8], value: &[u8]) -> usize {
     name.len() + value.len() + ENTRY_OVERHEAD
 }
 
-/// The index of the first entry of the static table that has this name.
+/// Returns the index of the first entry of the static table with this name, if there is one.
 pub(super) const fn static_index(name: &[u8]) -> Option<usize> {
     if name.len() > LONGEST_NAME {
         return None;
@@ -216,7 +216,7 @@ pub(super) const fn static_index(name: &[u8]) -> Option<usize> {
     None
 }
 
-/// Whether two names of the same length are the same; `==` cannot be asked in constants.
+/// Returns whether two names of the same length are equal; `==` cannot be used in constants.
 const fn is_same(one: &[u8], other: &[u8]) -> bool {
     let mut index = 0;
     while index < one.len() && index < other.len() {
@@ -228,10 +228,10 @@ const fn is_same(one: &[u8], other: &[u8]) -> bool {
     true
 }
 
-/// Which entries of the static table have a name of a length: a bit for each of the entries.
+/// For each name length, the entries of the static table with a name of that length, one bit per
+/// entry.
 ///
-/// Most names that are looked up are not in the table, and a length leaves few entries to compare
-/// with.
+/// Most names that are looked up are not in the table, and few entries have the same length.
 static OF_LENGTH: [u64; LONGEST_NAME + 1] = {
     let mut entries = [0; LONGEST_NAME + 1];
     let mut position = 0;
@@ -245,10 +245,10 @@ static OF_LENGTH: [u64; LONGEST_NAME + 1] = {
 /// The longest name in the static table: `access-control-allow-origin`.
 const LONGEST_NAME: usize = 27;
 
-/// What RFC 7541 §4.1 counts for an entry besides its octets.
+/// The overhead that RFC 7541 §4.1 counts for each entry.
 const ENTRY_OVERHEAD: usize = 32;
 
-/// How many octets the fields have that a gRPC server adds to the dynamic table, more or less.
+/// A typical size in octets of the fields that a gRPC server adds to the dynamic table.
 const LIKELY_OCTETS: usize = 128;
 
 /// The static table: RFC 7541 appendix A. The first entry has the index 1.
@@ -321,7 +321,7 @@ static STATIC: [(&str, &str); 61] = [
 mod tests {
     use super::*;
 
-    /// Inserts an entry of this size, named by one letter.
+    /// Inserts an entry of this size whose name is one letter.
     fn insert(table: &mut Table, name: u8, size: usize) {
         let octets = table.literal();
         let begin = octets.len();
