@@ -1,8 +1,8 @@
-//! A header block that comes in fragments (RFC 9113 §4.3).
+//! A header block that arrives in fragments (RFC 9113 §4.3).
 //!
-//! Pure. A block in a single frame is decoded where it lies; only one that goes on in CONTINUATION
-//! frames is put together here, within limits, because an unfinished block holds up everything else
-//! on its connection.
+//! Pure. A block in a single frame is decoded in place. A block that continues in CONTINUATION
+//! frames is assembled here, within limits, because an unfinished block holds up everything else on
+//! its connection.
 
 use super::StreamId;
 use super::error::{Excess, Violation};
@@ -10,14 +10,14 @@ use super::frame::{Continuation, Headers};
 use crate::config;
 use crate::time::Time;
 
-/// A header block whose end has not come.
+/// A header block whose last fragment is still awaited.
 #[derive(Debug)]
 pub(super) struct Block {
-    /// The stream.
+    /// The stream of the block.
     pub(super) stream: StreamId,
-    /// Whether nothing follows the block on the stream.
+    /// Whether the block ends the peer's side of the stream.
     pub(super) end_stream: bool,
-    /// When it must be complete.
+    /// The time by which the block must be complete.
     pub(super) deadline: Time,
     octets: Vec<u8>,
     continuations: u32,
@@ -35,7 +35,7 @@ impl Block {
         }
     }
 
-    /// Adds a fragment; answers whether the block is complete.
+    /// Appends a fragment; returns whether the block is complete.
     ///
     /// RFC 9113 §6.10: "A CONTINUATION frame MUST be preceded by a HEADERS, PUSH_PROMISE or
     /// CONTINUATION frame without the END_HEADERS flag set"; §4.3: "with no interleaved frames of
@@ -57,7 +57,8 @@ impl Block {
         Ok(fragment.is_complete)
     }
 
-    /// Makes room for a block of `size` octets, and never for a larger one than is accepted.
+    /// Reserves memory for a block of `size` octets, never more than the largest accepted block
+    /// needs.
     fn make_room(&mut self, size: usize) {
         let capacity = self.octets.capacity();
         if size > capacity {
@@ -66,12 +67,12 @@ impl Block {
         }
     }
 
-    /// The fragments so far, as one.
+    /// Returns the fragments so far, joined.
     pub(super) fn octets(&self) -> &[u8] {
         &self.octets
     }
 
-    /// Octets of memory held.
+    /// Returns the octets of memory held.
     pub(super) fn mem_used(&self) -> usize {
         self.octets.capacity()
     }

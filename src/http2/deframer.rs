@@ -1,9 +1,9 @@
-//! What was received and not yet worked on, cut into frames.
+//! The receive buffer, cut into frames.
 //!
-//! Pure. One buffer, into which the caller reads and out of which frames are taken where they lie.
-//! It grows to what came, never to what a frame announces, and never beyond one frame of the size
-//! that we accept. A frame is looked at twice at most: its head as soon as that is there, its
-//! payload when it is complete; so a peer that sends one octet at a time makes us work no harder.
+//! Pure. The caller reads into one buffer, and frames are taken out of it without being copied. It
+//! grows with what was received, never to a length that a frame announces, and never beyond one
+//! frame of the size that we accept. Until a frame is complete, only its head is examined, so a
+//! peer that sends one octet at a time does not cause more work.
 
 use std::ops::Range;
 
@@ -12,18 +12,18 @@ use super::frame::{HEAD, Head, INITIAL_MAX_FRAME_SIZE};
 #[cfg(test)]
 use super::testing::work;
 
-/// The receive buffer.
+/// A buffer of received octets.
 #[derive(Debug)]
 pub(super) struct Deframer {
     octets: Vec<u8>,
     /// Where the octets begin that are not yet taken.
     start: usize,
-    /// Where they end; behind is room.
+    /// Where the received octets end and the free room begins.
     end: usize,
 }
 
 impl Deframer {
-    /// An empty buffer, without memory.
+    /// Returns an empty buffer, without memory.
     pub(super) fn new() -> Self {
         Self {
             octets: Vec::new(),
@@ -32,7 +32,8 @@ impl Deframer {
         }
     }
 
-    /// Room to read into; empty when a complete frame waits and there is none.
+    /// Returns the room to read into, which is empty if the buffer is full and holds a complete
+    /// frame.
     pub(super) fn room(&mut self) -> &mut [u8] {
         self.move_to_front();
         if self.end == self.octets.len() && !self.has_frame() {
@@ -48,10 +49,10 @@ impl Deframer {
         self.end = self.end.saturating_add(octets).min(self.octets.len());
     }
 
-    /// Takes the next frame, when it is complete: its head, and where its payload is.
+    /// Takes the next frame if it is complete; returns its head and the range of its payload.
     ///
     /// RFC 9113 §4.2: "An endpoint MUST send an error code of FRAME_SIZE_ERROR if a frame exceeds
-    /// the size defined in SETTINGS_MAX_FRAME_SIZE": the head tells, nobody waits for the payload.
+    /// the size defined in SETTINGS_MAX_FRAME_SIZE": the head is enough to return this error.
     pub(super) fn next(&mut self) -> Result<Option<(Head, Range<usize>)>, Violation> {
         let Some(head) = self.head() else {
             return Ok(None);
@@ -70,33 +71,33 @@ impl Deframer {
         Ok(Some((head, begin..end)))
     }
 
-    /// The payload of the frame that was taken last.
+    /// Returns the payload of the frame that was taken last.
     pub(super) fn payload(&self, range: Range<usize>) -> &[u8] {
         &self.octets[range]
     }
 
-    /// Takes octets that are no frame.
+    /// Skips octets that are not part of a frame.
     pub(super) fn skip(&mut self, octets: usize) {
         self.start = self.start.saturating_add(octets).min(self.end);
     }
 
-    /// What came and was not yet taken.
+    /// Returns the octets that were received and not yet taken.
     pub(super) fn waiting(&self) -> &[u8] {
         &self.octets[self.start..self.end]
     }
 
-    /// Forgets everything, and gives its memory back.
+    /// Drops everything and frees the memory.
     pub(super) fn clear(&mut self) {
         *self = Self::new();
     }
 
-    /// Octets of memory held.
+    /// Returns the octets of memory held.
     pub(super) fn mem_used(&self) -> usize {
         self.octets.capacity()
     }
 
-    /// Moves what waits to the front of the buffer, unless it is there: a frame that comes octet by
-    /// octet is not moved for each.
+    /// Moves the waiting octets to the front of the buffer, unless they are there already: a frame
+    /// that arrives octet by octet is not moved for each octet.
     fn move_to_front(&mut self) {
         if self.start > 0 {
             #[cfg(test)]
@@ -107,29 +108,29 @@ impl Deframer {
         }
     }
 
-    /// The head of the next frame, when it is complete.
+    /// Returns the head of the next frame, if it is complete.
     fn head(&self) -> Option<Head> {
         self.waiting().first_chunk().copied().map(Head::parse)
     }
 
-    /// Whether the next frame is complete, or never will be because it is too large.
+    /// Returns whether the next frame is complete, or too large to be accepted.
     fn has_frame(&self) -> bool {
         let head = self.head();
         head.is_some_and(|head| head.length > INITIAL_MAX_FRAME_SIZE || self.has_payload(head))
     }
 
-    /// Whether the payload behind the next frame's head is complete.
+    /// Returns whether the payload after the next frame's head is complete.
     fn has_payload(&self, head: Head) -> bool {
         self.waiting().len() - HEAD >= head.length as usize
     }
 }
 
-/// The first size of the buffer: a whole answer to a small call fits (octets). A little less than
-/// the power of two, because an allocator's own octets come beside it: musl's puts what is larger
-/// on pages for few such buffers, which it then maps and unmaps again and again.
+/// The first size of the buffer (octets): a whole response to a small call fits. A little less than
+/// a power of two, because the allocator adds octets of its own: musl places larger allocations on
+/// pages for few such buffers, which it then maps and unmaps again and again.
 const INITIAL: usize = 480;
 
-/// The last size of the buffer: one frame of the size that we accept (octets).
+/// The largest size of the buffer (octets): one frame of the size that we accept.
 const LARGEST: usize = HEAD + INITIAL_MAX_FRAME_SIZE as usize;
 
 #[cfg(test)]
@@ -143,7 +144,7 @@ mod tests {
         octets
     }
 
-    /// Puts as much of `octets` into the room as fits, and answers how much that is.
+    /// Copies as much of `octets` into the room as fits, and returns how much that is.
     fn feed(deframer: &mut Deframer, octets: &[u8]) -> usize {
         let room = deframer.room();
         let n = room.len().min(octets.len());

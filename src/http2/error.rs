@@ -1,8 +1,8 @@
-//! What goes wrong on a connection or a stream: who is wrong, and the code the wire has for it.
+//! Errors of connections and streams: which side broke which rule, and the code to send.
 //!
-//! Pure. RFC 9113 §5.4 knows two sizes of failure, and so do the types: a [`StreamError`] costs one
-//! stream (RST_STREAM), a [`ConnectionError`] costs the connection (GOAWAY, where the peer still
-//! listens).
+//! Pure. RFC 9113 §5.4 defines two scopes of errors, and so do the types: a [`StreamError`] ends
+//! one stream (RST_STREAM), a [`ConnectionError`] ends the connection (GOAWAY, if the peer can
+//! still receive it).
 
 use std::fmt;
 use std::time::Duration;
@@ -16,13 +16,13 @@ use crate::config::{
 use crate::escape;
 use crate::hpack;
 
-/// An error code as RST_STREAM and GOAWAY carry it (RFC 9113 §7).
+/// An error code of RST_STREAM and GOAWAY (RFC 9113 §7).
 ///
 /// "Unknown or unsupported error codes MUST NOT trigger any special behavior": any number fits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ErrorCode(pub u32);
 
-#[allow(missing_docs)] // The names are RFC 9113's; `Display` has a word on those it shows.
+#[allow(missing_docs)] // The names are those of RFC 9113.
 impl ErrorCode {
     pub const NO_ERROR: Self = Self(0x0);
     pub const PROTOCOL_ERROR: Self = Self(0x1);
@@ -40,7 +40,7 @@ impl ErrorCode {
     pub const HTTP_1_1_REQUIRED: Self = Self(0xd);
 }
 
-/// The names of the codes, by number.
+/// The names of the codes, indexed by number.
 const CODE_NAMES: [&str; 14] = [
     "NO_ERROR",
     "PROTOCOL_ERROR",
@@ -74,127 +74,127 @@ impl fmt::Debug for ErrorCode {
     }
 }
 
-/// Why a connection ended.
+/// The reason why a connection ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConnectionError {
-    /// The peer does not speak HTTP/2: what came instead of its preface.
+    /// The peer does not speak HTTP/2; contains what was received instead of its preface.
     NotHttp2(Preamble),
     /// The peer broke a rule.
     Violation(Violation),
     /// The peer was too slow.
     TimedOut(Awaited),
-    /// The peer closed the connection, or it broke.
+    /// The peer closed the connection, or the connection broke.
     Eof {
-        /// Whether it ended in the middle of a frame.
+        /// Whether the input ended in the middle of a frame.
         inside_frame: bool,
     },
-    /// The peer said goodbye, and the last stream it still served has ended.
+    /// The peer sent GOAWAY, and the last stream that it still served has ended.
     GoneAway(GoneAway),
-    /// We said goodbye, and the last stream has ended.
+    /// We sent GOAWAY, and the last stream has ended.
     ShutDown,
 }
 
-/// What a peer said in its last GOAWAY.
+/// The contents of the peer's last GOAWAY.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GoneAway {
-    /// Streams above this one were not looked at.
+    /// The last stream that the peer processed, or will process.
     pub last_stream: u32,
-    /// Why it goes.
+    /// The reason.
     pub code: ErrorCode,
-    /// What it adds for humans: the first octets of it, not yet escaped.
+    /// The first octets of the debug data, not yet escaped.
     pub debug: Vec<u8>,
 }
 
 impl GoneAway {
-    /// Whether it goes because of what it takes for an error.
+    /// Returns whether the peer closes the connection because of an error.
     pub fn is_error(&self) -> bool {
         self.code != ErrorCode::NO_ERROR
     }
 }
 
-/// What a peer did that the protocol, or our patience, does not allow on any stream.
+/// A breach of the protocol or of our limits that ends the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Violation {
-    /// A frame larger than we said we accept.
+    /// A frame larger than we accept.
     FrameTooLarge(u32),
-    /// A frame whose length its kind does not allow.
+    /// A frame of a length that its type does not allow.
     FrameLength(Kind),
-    /// A frame with more padding than payload.
+    /// A frame whose padding exceeds its payload.
     Padding(Kind),
-    /// A frame on stream 0 that belongs to a stream.
+    /// A frame on stream 0 that must be on a stream.
     NeedsStream(Kind),
-    /// A frame on a stream that belongs to the connection.
+    /// A frame on a stream that must be on stream 0, the connection.
     NeedsConnection(Kind),
-    /// A frame on a stream that nobody opened.
+    /// A frame on a stream that was never opened.
     IdleStream(Kind, u32),
-    /// A frame on a stream after the peer had ended it.
+    /// A frame on a stream after the peer ended it.
     ClosedStream(Kind, StreamId),
-    /// A request on a stream below one that was opened already.
+    /// A request on a stream below one that was already opened.
     StreamOrder(u32),
-    /// CONTINUATION without a header block to continue.
+    /// A CONTINUATION without a header block to continue.
     StrayContinuation,
     /// Another frame inside a header block.
     InterruptedBlock(Kind),
-    /// A push, which our SETTINGS forbid.
+    /// A PUSH_PROMISE: our SETTINGS forbid pushes by a server, and a client cannot push.
     Push,
-    /// A header block that does not decode.
+    /// A header block that cannot be decoded.
     Compression(hpack::Error),
-    /// A setting with a value that it must not have.
+    /// A setting with a value that is not allowed.
     SettingValue {
-        /// The setting's number.
+        /// The identifier of the setting.
         id: u16,
         /// The value.
         value: u32,
     },
-    /// An initial window so large that a stream's window overflows, or above 2^31-1.
+    /// An initial window above 2^31-1, or one that makes a stream's window exceed that.
     InitialWindow,
-    /// The connection's window was incremented by 0.
+    /// A connection window increment of 0.
     WindowZero,
-    /// The connection's window was incremented above 2^31-1.
+    /// A connection window increment that makes the window exceed 2^31-1.
     WindowOverflow,
     /// More data than the connection's window allowed.
     WindowExceeded,
-    /// A GOAWAY that names a stream we cannot have opened, or a higher one than the GOAWAY before.
+    /// A GOAWAY with a last stream that we cannot have opened, or above that of an earlier GOAWAY.
     GoAwayStream(u32),
-    /// More than we have patience for.
+    /// More of something than the limits allow.
     Excess(Excess),
 }
 
-/// What there was too much of.
+/// A limit that was exceeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Excess {
-    /// Octets in one header block, before it is decoded.
+    /// The octets of one header block, before it is decoded.
     HeaderBlock,
-    /// CONTINUATION frames in one header block.
+    /// The CONTINUATION frames of one header block.
     Continuations,
-    /// Octets in one decoded header list: so many that closing the stream is not enough.
+    /// The octets of one decoded header list, by so much that resetting the stream is not enough.
     HeaderList,
-    /// Entries in one SETTINGS frame.
+    /// The entries of one SETTINGS frame.
     SettingsEntries,
-    /// Frames that bring no call forward.
+    /// Frames that do not advance any call.
     Idling,
     /// DATA frames without data.
     EmptyData,
-    /// Requests that were taken back, or that broke a rule, before they were answered.
+    /// Requests that were cancelled, or that broke a rule, before they were answered.
     Cancelled,
 }
 
-/// What the peer had time for, and did not do.
+/// What the peer did not do in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Awaited {
     /// Sending its SETTINGS.
     Settings {
-        /// How long it had for them, from the moment that the connection was made.
+        /// The time allowed, from the moment that the connection was made.
         within: Duration,
     },
-    /// Finishing a header block.
+    /// Completing a header block.
     HeaderBlock,
     /// Reading what we write.
     Reading,
 }
 
 impl ConnectionError {
-    /// The code that a GOAWAY about this carries.
+    /// Returns the code to send in a GOAWAY for this error.
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::NotHttp2(_) => ErrorCode::PROTOCOL_ERROR,
@@ -207,7 +207,7 @@ impl ConnectionError {
 }
 
 impl Violation {
-    /// The code that RFC 9113 names where it forbids this.
+    /// Returns the code that RFC 9113 assigns to this breach.
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::FrameTooLarge(_) | Self::FrameLength(_) => ErrorCode::FRAME_SIZE_ERROR,
@@ -222,54 +222,54 @@ impl Violation {
     }
 }
 
-/// What a peer did that costs it one stream.
+/// A breach by the peer that ends one stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamError {
     /// The message is malformed (RFC 9113 §8.1.1).
     Malformed(Malformed),
-    /// A header list with more octets than we advertise.
+    /// A header list of more octets than we advertise.
     HeaderListTooLarge,
-    /// A header list with more fields than are accepted.
+    /// A header list of more fields than we accept.
     TooManyFields,
-    /// More 1xx answers than we have patience for.
+    /// More 1xx responses than we accept.
     TooManyInformational,
-    /// A frame after the peer had ended its side.
+    /// A frame after the peer ended its side.
     AfterEnd(Kind),
-    /// The stream's window was incremented by 0.
+    /// A stream window increment of 0.
     WindowZero,
-    /// The stream's window was incremented above 2^31-1.
+    /// A stream window increment that makes the window exceed 2^31-1.
     WindowOverflow,
     /// More data than the stream's window allowed.
     WindowExceeded,
 }
 
-/// What makes a message malformed.
+/// A reason why a message is malformed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Malformed {
-    /// A field name that is no lower-case token.
+    /// A field name that is not a lower-case token.
     FieldName,
-    /// A field value with a NUL, CR or LF in it, or with space around it.
+    /// A NUL, CR or LF in a field value, or also a space or control character in a pseudo-header.
     FieldValue,
     /// A field that only HTTP/1 connections have.
     ConnectionField,
     /// A pseudo-header that is unknown, repeated, late, or in trailers.
     PseudoHeader,
-    /// No `:status`, or none of three digits.
+    /// A missing or invalid `:status`.
     Status,
     /// A request without its method, scheme or path.
     Request,
-    /// A 1xx answer that ends the stream, or 101.
+    /// A 1xx response that ends the stream, or 101.
     Informational,
     /// Data before the headers.
     DataBeforeHeaders,
-    /// Headers after the headers that do not end the stream.
+    /// Trailers that do not end the stream.
     TrailersWithoutEnd,
-    /// Less or more data than `content-length` says, or a length that is no number.
+    /// Less or more data than `content-length` promises, or an invalid `content-length`.
     ContentLength,
 }
 
 impl StreamError {
-    /// The code that a RST_STREAM about this carries.
+    /// Returns the code to send in a RST_STREAM for this error.
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::Malformed(_) | Self::WindowZero => ErrorCode::PROTOCOL_ERROR,
@@ -409,7 +409,7 @@ impl fmt::Display for Malformed {
 mod tests {
     use super::*;
 
-    /// Every way in which a connection ends, one of each kind.
+    /// Returns one connection error of each kind.
     fn connection_errors() -> Vec<ConnectionError> {
         let gone = |code, debug: &[u8]| {
             ConnectionError::GoneAway(GoneAway {

@@ -2,14 +2,14 @@
 //!
 //! Pure arithmetic. The same two types serve a stream and the connection.
 
-/// The largest window there can be: 2^31-1.
+/// The largest window allowed: 2^31-1.
 pub(super) const MAX_WINDOW: u32 = 0x7fff_ffff;
 
-/// More than a window allows was sent, or a window was made larger than there can be.
+/// The error for more data than a window allows, and for a window above the maximum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct OutOfWindow;
 
-/// What we may still send.
+/// The window for what we send.
 ///
 /// Negative after the peer has lowered its INITIAL_WINDOW_SIZE below what was already sent: "A
 /// sender MUST track the negative flow-control window and MUST NOT send new flow-controlled frames
@@ -18,23 +18,23 @@ pub(super) struct OutOfWindow;
 pub(super) struct SendWindow(i64);
 
 impl SendWindow {
-    /// A window of this size.
+    /// Returns a window of this size.
     pub(super) fn new(size: u32) -> Self {
         Self(i64::from(size))
     }
 
-    /// How many octets may be sent now.
+    /// Returns how many octets may be sent now.
     pub(super) fn available(self) -> usize {
         usize::try_from(self.0).unwrap_or(0)
     }
 
-    /// Counts octets that are sent; never more than are available.
+    /// Counts octets that are sent, which must be available.
     pub(super) fn take(&mut self, octets: usize) {
         debug_assert!(octets <= self.available());
         self.0 -= i64::try_from(octets).unwrap_or(i64::MAX);
     }
 
-    /// Adds what the peer allowed, or what it changed INITIAL_WINDOW_SIZE by.
+    /// Adds a window increment, or the difference by which the peer changed INITIAL_WINDOW_SIZE.
     ///
     /// "A sender MUST NOT allow a flow-control window to exceed 2^31-1 octets."
     pub(super) fn shift(&mut self, by: i64) -> Result<(), OutOfWindow> {
@@ -47,19 +47,19 @@ impl SendWindow {
     }
 }
 
-/// What the peer may still send, and what we have not yet given back of what it sent.
+/// The window for what the peer sends, and what was consumed of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ReceiveWindow {
-    /// The window while nothing is under way.
+    /// The full size of the window.
     size: u32,
-    /// What the peer may still send.
+    /// How many octets the peer may still send.
     left: u32,
-    /// What is used up and not yet given back.
+    /// How many octets are consumed and not yet returned to the window.
     owed: u32,
 }
 
 impl ReceiveWindow {
-    /// A window of this size.
+    /// Returns a window of this size.
     pub(super) fn new(size: u32) -> Self {
         Self {
             size,
@@ -68,18 +68,19 @@ impl ReceiveWindow {
         }
     }
 
-    /// Counts octets that came.
+    /// Counts received octets.
     pub(super) fn receive(&mut self, octets: u32) -> Result<(), OutOfWindow> {
         self.left = self.left.checked_sub(octets).ok_or(OutOfWindow)?;
         Ok(())
     }
 
-    /// Counts octets that are used up, and answers by how much to increment the peer's window now.
+    /// Counts consumed octets; returns the increment to send in a WINDOW_UPDATE now, if any.
     ///
-    /// Half a window is given back at a time: each octet less would cost the peer a frame to read,
-    /// and the whole window would leave it nothing to send meanwhile. The answer is never 0.
+    /// Half a window is returned at a time: smaller increments would cost the peer more frames to
+    /// read, and waiting for the whole window would leave it nothing to send meanwhile. An
+    /// increment is never 0.
     pub(super) fn release(&mut self, octets: u32) -> Option<u32> {
-        // A caller that releases more than came must not give the peer more than the window.
+        // If a caller releases more than was received, the window must not grow beyond its size.
         self.owed = self
             .owed
             .saturating_add(octets)

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What a frame is for.
+/// The type of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)] // RFC 9113 §6 has a section on each.
 pub enum Kind {
@@ -16,11 +16,11 @@ pub enum Kind {
     GoAway,
     WindowUpdate,
     Continuation,
-    /// An extension's, or a future version's.
+    /// A type that an extension or a future version defines.
     Unknown(u8),
 }
 
-/// The kinds with their numbers on the wire and their names in the RFC.
+/// The types in the order of their numbers on the wire, with their names in the RFC.
 const KINDS: [(Kind, &str); 10] = [
     (Kind::Data, "DATA"),
     (Kind::Headers, "HEADERS"),
@@ -35,14 +35,14 @@ const KINDS: [(Kind, &str); 10] = [
 ];
 
 impl Kind {
-    /// The kind with this number.
+    /// Returns the type with this number.
     pub(super) fn from_wire(number: u8) -> Self {
         KINDS
             .get(usize::from(number))
             .map_or(Self::Unknown(number), |&(kind, _)| kind)
     }
 
-    /// The kind's number.
+    /// Returns the number of the type.
     pub(super) fn to_wire(self) -> u8 {
         match self {
             Self::Data => 0x0,

@@ -1,8 +1,8 @@
 //! HTTP/2 framing and connection management: RFC 9113, as a client and as a server.
 //!
-//! Pure: octets and moments come in as arguments, octets to write and events come out of buffers
-//! that have bounds. It never reads a clock, opens a socket, starts a thread, or knows what a
-//! message means.
+//! Pure: octets and moments are arguments, events and octets to write are taken out of bounded
+//! buffers. The module never reads a clock, opens a socket, starts a thread, or interprets a
+//! message.
 //!
 //! ```text
 //!  recv_buf(), received()                                     transmit(), sent()
@@ -15,46 +15,46 @@
 //!                      poll_event() --> Event      open(), send_headers(), send_data(), reset()
 //! ```
 //!
-//! There is no queue of events: [`Connection::poll_event`] takes one frame out of the buffer at a
-//! time, and only while there is room to answer it. A caller that does not ask stops the peer, not
-//! the process.
+//! Events are not queued: [`Connection::poll_event`] takes one frame out of the buffer at a time,
+//! and only while there is room to answer the frame. A caller that does not poll slows the peer
+//! down; memory does not grow.
 //!
 //! # Driving a connection
 //!
-//! Whoever has a stream of octets, a clock and a loop can drive a [`Connection`]; it needs nothing
-//! else. [`Time`](crate::time::Time) is how long it is since a moment of the caller's choice. What
-//! moves octets and lets time pass are the methods of [`Endpoint`], which gRPC's ends have, too. A
-//! turn of the loop is this:
+//! A [`Connection`] needs a stream of octets, a clock and a loop, and nothing else.
+//! [`Time`](crate::time::Time) counts from a moment of the caller's choice. The methods that move
+//! octets and pass the time are those of [`Endpoint`], which the two ends of gRPC also implement.
+//! One turn of the loop:
 //!
-//! 1. read into [`recv_buf`](Endpoint::recv_buf) and say [`received`](Endpoint::received); an
-//!    empty one means: not now. When the peer has closed the stream, or it broke, say
-//!    [`eof`](Endpoint::eof) instead;
-//! 2. take events with [`poll_event`](Connection::poll_event) until there are none;
-//! 3. write of [`transmit`](Endpoint::transmit) what the stream takes, and say
-//!    [`sent`](Endpoint::sent);
+//! 1. read into [`recv_buf`](Endpoint::recv_buf) and report the count with
+//!    [`received`](Endpoint::received); an empty buffer means not to read now. If the peer has
+//!    closed the stream, or the stream broke, call [`eof`](Endpoint::eof) instead;
+//! 2. take events with [`poll_event`](Connection::poll_event) until it returns `None`;
+//! 3. write as much of [`transmit`](Endpoint::transmit) as the stream accepts, and report the count
+//!    with [`sent`](Endpoint::sent);
 //! 4. wait for the stream, at most until [`poll_timeout`](Endpoint::poll_timeout), and then call
-//!    [`handle_timeout`](Endpoint::handle_timeout); early does no harm.
+//!    [`handle_timeout`](Endpoint::handle_timeout); an early call is harmless.
 //!
-//! The order does not matter, only that step 2 follows each of the others: any of them may lead to
-//! events, and an event to something to write.
+//! The order of the steps does not matter, as long as step 2 follows each of the others: any of
+//! them may lead to events, and handling an event may queue octets to write.
 //!
-//! An event names its stream; its fields and octets are borrowed until the next call. What is to
-//! happen is said at any time: [`open`](Connection::open) (clients),
+//! An event names its stream; its fields and octets are borrowed until the next call. These methods
+//! may be called at any time: [`open`](Connection::open) (clients),
 //! [`send_headers`](Connection::send_headers), [`send_data`](Connection::send_data),
-//! [`reset`](Connection::reset), [`shutdown`](Connection::shutdown). Of these, what does not fit
-//! now is not taken: the answer is `Later`, or how much was taken, and the rest is offered again
-//! after the next event or [`sent`](Endpoint::sent). The octets of [`Event::Data`] are given back
-//! with [`consume`](Connection::consume) when they are used up, or the peer can send no more.
+//! [`reset`](Connection::reset), [`shutdown`](Connection::shutdown). They do not queue what does
+//! not fit: they return `Later`, or how much was taken, and the caller offers the rest again after
+//! the next event or [`sent`](Endpoint::sent). The octets of [`Event::Data`] are released with
+//! [`consume`](Connection::consume) after use; otherwise the peer runs out of window.
 //!
-//! The last event is [`Event::Closed`]. Whatever goes wrong before it costs one stream
-//! ([`Event::Failed`]; it is reset already) or the connection, never the caller: nothing panics on
-//! what a peer does, and what a connection holds has the bounds that stand in
-//! [`config`](crate::config). What is in [`transmit`](Endpoint::transmit) after the end is the
-//! goodbye that tells the peer why.
+//! The last event is [`Event::Closed`]. A failure before it ends one stream ([`Event::Failed`]; the
+//! stream is already reset) or the connection. Nothing that a peer does causes a panic, and the
+//! memory of a connection is bounded by the limits in [`config`](crate::config). After the end,
+//! [`transmit`](Endpoint::transmit) returns the final bytes, whose GOAWAY gives the peer the
+//! reason.
 //!
 //! # Example
 //!
-//! A request and its answer, with both ends in one place and the octets carried by hand:
+//! A request and its response, with both ends in one program that carries the octets:
 //!
 //! ```
 //! use plugind::http2::{Connection, Event, carry};
@@ -108,11 +108,11 @@
 //!
 //! # Inside
 //!
-//! Read in this order: `endpoint` and [`connection`] (the verbs), `preface` (how it begins),
-//! `frame` (octets), `stream` (the states), `flow` (windows), `fields` (what a header may be),
-//! `patience` (what is too much), [`error`] (who is wrong).
+//! Read in this order: `endpoint` and [`connection`] (the methods), `preface` (the first octets),
+//! `frame` (octets to values), `stream` (the states), `flow` (windows), `fields` (what a header may
+//! contain), `patience` (flood limits), [`error`] (errors and their codes).
 
-// Frames, settings and codes are called what their specifications call them.
+// Frames, settings and codes have the names that their specifications give them.
 #![allow(clippy::doc_markdown)]
 
 pub mod connection;
@@ -148,5 +148,5 @@ pub use preamble::Preamble;
 pub use settings::Settings;
 pub use stream_id::StreamId;
 
-// With these a header block is written whose fields are always the same.
+// Used to write header blocks with fields that are always the same.
 pub(crate) use crate::hpack::{Encoded, Encoder};

@@ -1,9 +1,9 @@
-//! What is to be written and was not yet.
+//! The send buffer: what is to be written and was not yet.
 //!
 //! Pure. One buffer of whole frames. Answers (PING and SETTINGS acknowledgements, window updates)
-//! go ahead of frames that are queued and not begun, so that a peer gets its answer while a large
-//! message is under way; everything else keeps its order. How many frames that the peer caused are
-//! waiting is counted: a peer that asks and does not read is not listened to any longer.
+//! are inserted ahead of queued frames that are not begun, so that a peer gets its answer while a
+//! large message is being sent; all other frames keep their order. Waiting control frames are
+//! counted: if a peer does not read its answers, its next frames are not processed until it does.
 //!
 //! ```text
 //! octets: [ sent | rest of a frame | answers ahead of the queue | queued frames ... ]
@@ -15,26 +15,27 @@ use super::frame::{HEAD, Head, Id, SettingsFrame};
 use super::kind::Kind;
 use crate::config;
 
-/// The send buffer.
+/// A buffer of frames to send.
 #[derive(Debug)]
 pub(super) struct Outbox {
     octets: Vec<u8>,
-    /// How much of it is written.
+    /// The number of octets that are written.
     sent: usize,
     /// Where the first frame begins of which nothing is written.
     next_frame: usize,
-    /// Where the frames begin that answers may go ahead of.
+    /// Where the frames begin that answers are inserted ahead of.
     queue: usize,
-    /// How many of the frames not begun are there because of the peer.
+    /// The number of frames not begun that are neither HEADERS nor DATA.
     answers: u32,
-    /// The last stream whose HEADERS are begun; streams are opened in the order of their ids.
+    /// The last stream whose HEADERS are begun; streams are opened in the order of their
+    /// identifiers.
     begun: u32,
-    /// Nothing can be written any more.
+    /// Whether the buffer is closed: nothing can be written.
     closed: bool,
 }
 
 impl Outbox {
-    /// Our first words: the preface, if our role has one, and our SETTINGS.
+    /// Returns a send buffer with the preface, if the role has one, and our SETTINGS.
     ///
     /// RFC 9113 §3.4: "In HTTP/2, each endpoint is required to send a connection preface as a
     /// final confirmation of the protocol in use".
@@ -53,7 +54,7 @@ impl Outbox {
         }
     }
 
-    /// What to write next.
+    /// Returns the octets to write next.
     pub(super) fn transmit(&self) -> &[u8] {
         &self.octets[self.sent..]
     }
@@ -71,7 +72,7 @@ impl Outbox {
         self.check_invariants();
     }
 
-    /// Puts an answer ahead of what is queued and not begun.
+    /// Inserts an answer ahead of the queued frames that are not begun.
     pub(super) fn answer(&mut self, frame: &[u8]) {
         if self.closed {
             return;
@@ -84,13 +85,13 @@ impl Outbox {
         self.check_invariants();
     }
 
-    /// Puts a frame of a few octets behind everything else.
+    /// Appends a control frame, which counts like an answer.
     pub(super) fn push_control(&mut self, frame: &[u8]) {
         self.answers += 1;
         self.push(|octets| octets.extend_from_slice(frame));
     }
 
-    /// Puts a frame, which `write` writes whole, behind everything else.
+    /// Appends a frame, which `write` writes completely.
     pub(super) fn push(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         if self.closed {
             return;
@@ -100,17 +101,17 @@ impl Outbox {
         self.check_invariants();
     }
 
-    /// Whether the peer reads its answers well enough to be listened to.
+    /// Returns whether the peer reads its answers well enough for its next frame to be processed.
     pub(super) fn has_room_to_answer(&self) -> bool {
         self.answers < config::MAX_UNSENT_ANSWERS || self.closed
     }
 
-    /// Whether there is room for a message's headers and data.
+    /// Returns whether there is room for the headers and data of a message.
     pub(super) fn has_room(&self) -> bool {
         self.octets.len() - self.sent < config::UNSENT_OCTETS && !self.closed
     }
 
-    /// Whether the first octet of the stream's HEADERS, at least, was written.
+    /// Returns whether at least the first octet of the stream's HEADERS was written.
     pub(super) fn has_begun(&self, stream: StreamId) -> bool {
         stream.get() <= self.begun
     }
@@ -123,14 +124,14 @@ impl Outbox {
         self.check_invariants();
     }
 
-    /// Drops everything, for good: nobody reads it.
+    /// Drops everything and closes the buffer, because the peer cannot receive anything.
     pub(super) fn close(&mut self) {
         self.closed = true;
         self.octets = Vec::new();
         self.rewind();
     }
 
-    /// Octets of memory held.
+    /// Returns the octets of memory held.
     pub(super) fn mem_used(&self) -> usize {
         self.octets.capacity()
     }
@@ -147,14 +148,14 @@ impl Outbox {
         self.next_frame += HEAD + head.length as usize;
     }
 
-    /// Starts again with an empty buffer; one that had grown large gives its memory back.
+    /// Empties the buffer, and frees the memory of one that had grown large.
     fn rewind(&mut self) {
         self.octets.clear();
         self.octets.shrink_to(KEPT);
         (self.sent, self.next_frame, self.queue, self.answers) = (0, 0, 0, 0);
     }
 
-    /// Moves what is unsent to the front, once that is the smaller part.
+    /// Moves the unsent octets to the front if they are the smaller part of the buffer.
     fn compact(&mut self) {
         if self.sent < self.octets.len() - self.sent {
             return;
@@ -165,7 +166,7 @@ impl Outbox {
         self.sent = 0;
     }
 
-    /// Holds the order of the marks.
+    /// Checks the order of the positions.
     fn check_invariants(&self) {
         debug_assert!(self.sent <= self.next_frame || self.closed);
         debug_assert!(self.next_frame <= self.queue);
@@ -173,10 +174,10 @@ impl Outbox {
     }
 }
 
-/// The first size of the buffer: preface, SETTINGS and a small call fit (octets).
+/// The first size of the buffer (octets): the preface, SETTINGS and a small call fit.
 const INITIAL: usize = 384;
 
-/// What an idle connection keeps of a larger buffer (octets).
+/// The largest capacity that an idle connection keeps (octets).
 const KEPT: usize = 1024;
 
 #[cfg(test)]
@@ -198,7 +199,7 @@ mod tests {
         frame
     }
 
-    /// An outbox whose preface is written.
+    /// Returns a send buffer whose preface is written.
     fn outbox() -> Outbox {
         let mut outbox = Outbox::new(b"", &[]);
         outbox.sent(outbox.transmit().len());

@@ -1,39 +1,39 @@
-//! How much a peer may send that brings nothing forward.
+//! Limits on frames that do not advance any call: floods and rapid resets.
 //!
 //! Pure. PING, SETTINGS, PRIORITY, WINDOW_UPDATE, frames on streams that have ended, extensions:
-//! each is legal, cheap to send and not free to read, and so each is counted. Headers and data of a
-//! call that is under way, in either direction, set the counters back; so does the passing of time,
-//! because a connection may be open for days with nothing but a keepalive now and then.
+//! each is legal, cheap to send and not free to read, so each is counted. Headers and data of a
+//! call in progress, in either direction, reset these counters. So does the passing of time,
+//! because a connection may stay open for days with nothing but an occasional keepalive.
 //!
-//! Requests that are cancelled before they are answered are counted apart from that: each brings
-//! work and no result (CVE-2023-44487), and the data that comes with it does not excuse that. A
+//! Requests that are cancelled before they are answered are counted separately: each causes work
+//! without a result (CVE-2023-44487), and data sent with the request does not reset this counter. A
 //! stream that is reset after its complete response was queued is not counted.
 
 use super::error::{Excess, Violation};
 use crate::config;
 use crate::time::Time;
 
-/// The counters.
+/// The counters of one connection.
 #[derive(Debug, Default)]
 pub(super) struct Patience {
-    /// When the counting began.
+    /// When counting began.
     since: Time,
-    /// Frames that brought nothing forward.
+    /// Frames that did not advance a call.
     idling: u32,
     /// DATA frames without data.
     empty_data: u32,
-    /// Requests that were taken back, less those that were answered.
+    /// Requests that were cancelled, less those that were answered.
     cancelled: u32,
 }
 
 impl Patience {
-    /// A call went forward.
+    /// Resets the counters of frames because a call advanced.
     pub(super) fn progress(&mut self) {
         self.idling = 0;
         self.empty_data = 0;
     }
 
-    /// A frame came that brought nothing forward.
+    /// Counts a frame that did not advance a call; fails if there are too many.
     pub(super) fn idled(&mut self, now: Time) -> Result<(), Violation> {
         self.forgive(now);
         self.idling += 1;
@@ -43,7 +43,7 @@ impl Patience {
         Ok(())
     }
 
-    /// A DATA frame came that had no data and ended nothing.
+    /// Counts a DATA frame without data and END_STREAM; fails if there are too many.
     pub(super) fn empty_data(&mut self, now: Time) -> Result<(), Violation> {
         self.forgive(now);
         self.empty_data += 1;
@@ -53,12 +53,13 @@ impl Patience {
         Ok(())
     }
 
-    /// A request was answered.
+    /// Counts a request that was answered, which makes up for a cancelled one.
     pub(super) fn answered(&mut self) {
         self.cancelled = self.cancelled.saturating_sub(1);
     }
 
-    /// A request was taken back, or broke a rule, before it was answered.
+    /// Counts a request that was cancelled, or broke a rule, before it was answered; fails if there
+    /// are too many.
     pub(super) fn cancelled(&mut self, now: Time) -> Result<(), Violation> {
         self.forgive(now);
         self.cancelled += 1;
@@ -68,7 +69,7 @@ impl Patience {
         Ok(())
     }
 
-    /// Begins anew when enough time has passed.
+    /// Resets all counters if enough time has passed.
     fn forgive(&mut self, now: Time) {
         if now.saturating_since(self.since) >= config::IDLING_FORGIVEN {
             *self = Self {

@@ -1,4 +1,4 @@
-//! What a peer that does not speak HTTP/2 sends instead, so that errors can name it.
+//! What a peer sends instead of HTTP/2, so that errors can name the protocol.
 //!
 //! Pure.
 
@@ -6,18 +6,18 @@ use std::fmt;
 
 use crate::escape;
 
-/// What came instead of HTTP/2.
+/// What was received instead of HTTP/2.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Preamble {
     /// Nothing: the peer closed the connection.
     Nothing,
-    /// An answer in HTTP/1, with its status where that could be read.
+    /// An HTTP/1 response, with its status if that could be parsed.
     Http1(Option<u16>),
-    /// A request in HTTP/1.
+    /// An HTTP/1 request.
     Http1Request,
     /// TLS.
     Tls,
-    /// Something else; its first octets, as far as they had come when they were looked at.
+    /// Something else: the first octets that had been received when they were judged.
     Other(Vec<u8>),
 }
 

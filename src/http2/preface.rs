@@ -1,25 +1,27 @@
-//! The first octets that a peer sends, and what they are if they are not HTTP/2.
+//! Recognises the first octets that a peer sends: the HTTP/2 connection preface or another
+//! protocol.
 //!
 //! Pure. RFC 9113 §3.4: "The server connection preface consists of a potentially empty SETTINGS
-//! frame that MUST be the first frame the server sends in the HTTP/2 connection." A client's has 24
-//! octets in front of it. Other protocols are recognised here, so that errors can name them.
+//! frame that MUST be the first frame the server sends in the HTTP/2 connection." The preface of a
+//! client starts with 24 more octets. Other protocols are recognised here, so that errors can name
+//! them.
 
 use super::frame::{Head, INITIAL_MAX_FRAME_SIZE, flag};
 use super::kind::Kind;
 use super::preamble::Preamble;
 
-/// What the first octets are so far.
+/// The result of judging the first octets so far.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// The head of a SETTINGS frame.
+    /// The preface, up to the head of its SETTINGS frame.
     Http2,
-    /// Too few to tell.
+    /// Too few octets to decide.
     Unknown,
-    /// Something else.
+    /// Another protocol.
     Not(Preamble),
 }
 
-/// Judges the first octets of a server; `ended` when no more will come.
+/// Judges the first octets of a server; `ended` if there will not be more.
 pub(super) fn judge_server(octets: &[u8], ended: bool) -> Verdict {
     if octets.starts_with(HTTP1) {
         return judge_http1(octets, ended);
@@ -27,7 +29,7 @@ pub(super) fn judge_server(octets: &[u8], ended: bool) -> Verdict {
     judge_frame(octets, ended)
 }
 
-/// Judges the first octets of a client.
+/// Judges the first octets of a client; `ended` if there will not be more.
 ///
 /// RFC 9113 §3.4: "The client connection preface starts with a sequence of 24 octets [...]. This
 /// sequence MUST be followed by a SETTINGS frame, which MAY be empty."
@@ -48,7 +50,7 @@ fn judge_frame(octets: &[u8], ended: bool) -> Verdict {
     }
 }
 
-/// Whether a frame is one to begin with.
+/// Returns whether a connection may begin with a frame that has this head.
 fn is_settings(head: Head) -> bool {
     head.kind == Kind::Settings
         && !head.has(flag::ACK)
@@ -56,10 +58,10 @@ fn is_settings(head: Head) -> bool {
         && head.length <= INITIAL_MAX_FRAME_SIZE
 }
 
-/// Judges an HTTP/1 answer, whose status line may not be complete.
+/// Judges an HTTP/1 response, whose status line may be incomplete.
 fn judge_http1(octets: &[u8], ended: bool) -> Verdict {
     let mut answer = httparse::Response::new(&mut []);
-    // Only the status line is of interest: that the headers do not fit is not an error.
+    // Only the status line matters: the error for headers that do not fit is ignored.
     let _ = answer.parse(&octets[..octets.len().min(STATUS_LINE)]);
     let is_undecided = answer.code.is_none() && octets.len() < STATUS_LINE;
     if is_undecided && !ended {
@@ -68,7 +70,7 @@ fn judge_http1(octets: &[u8], ended: bool) -> Verdict {
     Verdict::Not(Preamble::Http1(answer.code))
 }
 
-/// Judges what may be an HTTP/1 request, whose first line may not be complete.
+/// Judges a possible HTTP/1 request, whose first line may be incomplete.
 fn judge_http1_request(octets: &[u8], ended: bool) -> Verdict {
     let mut request = httparse::Request::new(&mut []);
     let parsed = request.parse(&octets[..octets.len().min(STATUS_LINE)]);
@@ -83,7 +85,7 @@ fn judge_http1_request(octets: &[u8], ended: bool) -> Verdict {
     Verdict::Not(instead(octets))
 }
 
-/// Names what neither HTTP/2 nor HTTP/1 begins with.
+/// Names a beginning that is neither HTTP/2 nor HTTP/1.
 fn instead(octets: &[u8]) -> Preamble {
     match octets {
         [] => Preamble::Nothing,
@@ -93,19 +95,20 @@ fn instead(octets: &[u8]) -> Preamble {
     }
 }
 
-/// What a client sends before its first frame (RFC 9113 §3.4).
+/// The octets that a client sends before its first frame (RFC 9113 §3.4).
 pub(super) const CLIENT_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// What every answer in HTTP/1.0 and HTTP/1.1 begins with.
+/// The beginning of every response in HTTP/1.0 and HTTP/1.1.
 const HTTP1: &[u8] = b"HTTP/1.";
 
-/// How much of what looks like HTTP/1 may go by before its first line is given up on (octets).
+/// The number of octets within which the first line of HTTP/1 must be complete.
 const STATUS_LINE: usize = 64;
 
-/// How many octets tell TLS from anything else: the type of a record and its version.
+/// The number of octets that distinguish TLS from anything else: the type of a record and its
+/// version.
 const TLS_RECORD: usize = 3;
 
-/// How much is kept of what is neither: enough to recognise it, too little to fill a log (octets).
+/// The number of octets kept of an unknown protocol: enough to recognise it, too few to fill a log.
 const KEPT: usize = 32;
 
 #[cfg(test)]

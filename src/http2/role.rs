@@ -1,8 +1,8 @@
-//! Which end of a connection we are, and what follows from it.
+//! The role of this end of a connection, and what depends on it.
 //!
-//! Pure. HTTP/2 is the same at both ends but for a few rules: who speaks first, who opens streams
-//! and with which numbers, and what a header block has to say. Everything that asks for the role
-//! asks here.
+//! Pure. HTTP/2 is the same at both ends but for a few rules: which end sends the 24-octet preface,
+//! which end opens streams and with which numbers, and what a header block must contain. The
+//! differences in the preface, the stream numbers and the settings to send are defined here.
 
 use super::frame::Id;
 use super::preface::{self, CLIENT_PREFACE, Verdict};
@@ -11,14 +11,14 @@ use crate::config;
 /// An end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
-    /// Opens streams, sends requests.
+    /// Opens streams and sends requests.
     Client,
-    /// Takes streams, sends responses.
+    /// Accepts streams and sends responses.
     Server,
 }
 
 impl Role {
-    /// Whether streams with this number are ours to open.
+    /// Returns whether this end opens the streams with this number.
     ///
     /// RFC 9113 §5.1.1: "Streams initiated by a client MUST use odd-numbered stream identifiers;
     /// those initiated by the server MUST use even-numbered stream identifiers."
@@ -27,7 +27,7 @@ impl Role {
         is_odd == (self == Self::Client)
     }
 
-    /// What goes out before the first frame (RFC 9113 §3.4).
+    /// Returns what this end sends before its first frame (RFC 9113 §3.4).
     pub(super) fn preface(self) -> &'static [u8] {
         match self {
             Self::Client => CLIENT_PREFACE,
@@ -35,7 +35,7 @@ impl Role {
         }
     }
 
-    /// What has to come in before the first frame.
+    /// Returns what the peer must send before its first frame.
     pub(super) fn peer_preface(self) -> &'static [u8] {
         match self {
             Self::Client => b"",
@@ -43,7 +43,7 @@ impl Role {
         }
     }
 
-    /// Judges the first octets that came in; `ended` when no more will.
+    /// Judges the first octets of the peer; `ended` if there will not be more.
     pub(super) fn judge(self, octets: &[u8], ended: bool) -> Verdict {
         match self {
             Self::Client => preface::judge_server(octets, ended),
@@ -51,7 +51,7 @@ impl Role {
         }
     }
 
-    /// What we want of the peer.
+    /// Returns the settings that this end sends.
     pub(super) fn settings(self) -> &'static [(Id, u32)] {
         match self {
             Self::Client => &CLIENT_SETTINGS,
@@ -60,18 +60,18 @@ impl Role {
     }
 }
 
-/// What we want of a server: no pushes, and no more headers than we would keep. Everything else
-/// stays as the protocol has it initially, which is what every server knows best.
+/// The settings of a client: no pushes, and no larger header lists than are kept. All other
+/// settings keep their initial values, which every server supports best.
 const CLIENT_SETTINGS: [(Id, u32); 2] = [(Id::ENABLE_PUSH, 0), MAX_HEADER_LIST];
 
-/// What we want of a client: no more streams at a time than we work on, and no more headers than
-/// we would keep.
+/// The settings of a server: no more concurrent streams than it handles, and no larger header lists
+/// than are kept.
 const SERVER_SETTINGS: [(Id, u32); 2] = [
     (Id::MAX_CONCURRENT_STREAMS, config::MAX_STREAMS),
     MAX_HEADER_LIST,
 ];
 
-/// No more headers than we would keep.
+/// The limit on header lists: no more than is kept.
 #[allow(clippy::cast_possible_truncation)] // 64 KiB.
 const MAX_HEADER_LIST: (Id, u32) = (Id::MAX_HEADER_LIST_SIZE, config::MAX_HEADER_LIST as u32);
 

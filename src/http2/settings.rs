@@ -1,32 +1,32 @@
-//! What one side of a connection wants (RFC 9113 §6.5.2).
+//! The settings of one side of a connection (RFC 9113 §6.5.2).
 //!
-//! Pure. Ours are constants; the peer's begin at the values below and change with every SETTINGS
-//! frame.
+//! Pure. Ours are constants; the peer's begin with the initial values below and change with every
+//! SETTINGS frame.
 
 use super::error::Violation;
 use super::flow::MAX_WINDOW;
 use super::frame::{INITIAL_MAX_FRAME_SIZE, Id};
 use super::role::Role;
 
-/// A side's settings, in effect.
+/// The settings of one side that are in effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// How large a dynamic table it keeps for our header blocks; we use none of it.
+    /// The largest dynamic table that this side keeps for header blocks; ours do not use the table.
     pub header_table_size: u32,
-    /// Whether it takes pushes.
+    /// Whether this side accepts server pushes.
     pub enable_push: bool,
-    /// How many streams it lets us have open; `None` is no limit.
+    /// The number of streams that may be open; `None` means no limit.
     pub max_concurrent_streams: Option<u32>,
-    /// How much data it lets us send on a new stream.
+    /// The window of a new stream: how much data this side accepts on it at first.
     pub initial_window_size: u32,
-    /// The largest payload it takes in one frame.
+    /// The largest frame payload that this side accepts.
     pub max_frame_size: u32,
-    /// The largest header list it takes; `None` is no limit that we were told.
+    /// The largest header list that this side accepts; `None` means that no limit was advertised.
     pub max_header_list_size: Option<u32>,
 }
 
 impl Default for Settings {
-    /// The initial values, in effect until the first SETTINGS frame.
+    /// Returns the initial values, in effect until the first SETTINGS frame.
     fn default() -> Self {
         Self {
             header_table_size: 4096,
@@ -40,12 +40,12 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Puts one value of the peer's SETTINGS frame into effect; `role` is ours.
+    /// Applies one value of the peer's SETTINGS frame; `role` is ours.
     pub(super) fn apply(&mut self, id: Id, value: u32, role: Role) -> Result<(), Violation> {
         match id {
             Id::HEADER_TABLE_SIZE => self.header_table_size = value,
             // "A client MUST treat receipt of a SETTINGS frame with SETTINGS_ENABLE_PUSH set to 1
-            // as a connection error of type PROTOCOL_ERROR." Any other value than 0 or 1 is one
+            // as a connection error of type PROTOCOL_ERROR." A value other than 0 or 1 is an error
             // from either side.
             Id::ENABLE_PUSH if value == 0 => self.enable_push = false,
             Id::ENABLE_PUSH if value == 1 && role == Role::Server => self.enable_push = true,
@@ -71,10 +71,10 @@ impl Settings {
     }
 }
 
-/// A stream's or a connection's window before anybody said otherwise (RFC 9113 §6.9.2).
+/// The initial window of a stream and of the connection (RFC 9113 §6.9.2).
 pub(super) const INITIAL_WINDOW: u32 = 65_535;
 
-/// The largest payload that a frame's head can announce: 2^24-1.
+/// The largest payload that a frame head can announce: 2^24-1.
 const MAX_FRAME: u32 = 16_777_215;
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! One stream (RFC 9113 §5.1), from the moment it is open.
 //!
-//! Pure. An idle stream is one above the highest that was opened, a closed one is one that is no
-//! longer in the table ([`super::streams`]); neither takes memory, so both are states in the
-//! drawing only. Pushes are refused, so nothing is ever reserved.
+//! Pure. An idle stream is above the highest that was opened, and a closed one is removed from the
+//! table ([`super::streams`]); neither takes memory. Pushes are refused, so streams are never
+//! reserved.
 //!
 //! ```text
 //!     open(), accept()              END_STREAM sent
@@ -14,13 +14,13 @@
 //!                                  END_STREAM sent                 from any state
 //! ```
 //!
-//! What the peer sends on a stream is a message, and that has an order of its own:
+//! What the peer sends on a stream is a message, which has an order of its own:
 //!
 //! ```text
 //!   Head --(1xx)--> Head --(final headers)--> Content --(DATA)--> Content --(trailers)--> end
 //! ```
 //!
-//! A request begins with the headers that open its stream, so there only the content is awaited.
+//! On a server, a stream opens with the headers of the request, so only the content is awaited.
 
 use super::error::{Malformed, StreamError};
 use super::fields::Section;
@@ -31,31 +31,31 @@ use super::settings::INITIAL_WINDOW;
 use super::stream_id::StreamId;
 use crate::config;
 
-/// Who may still send.
+/// The state of a stream: which side may still send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
-    /// Both.
+    /// Both sides.
     Open,
     /// The peer.
     HalfClosedLocal,
-    /// We.
+    /// This side.
     HalfClosedRemote,
-    /// Nobody.
+    /// Neither side.
     Closed,
 }
 
 impl State {
-    /// Whether we may send.
+    /// Returns whether we may send.
     pub(super) fn can_send(self) -> bool {
         matches!(self, Self::Open | Self::HalfClosedRemote)
     }
 
-    /// Whether the peer may send.
+    /// Returns whether the peer may send.
     pub(super) fn can_receive(self) -> bool {
         matches!(self, Self::Open | Self::HalfClosedLocal)
     }
 
-    /// The state after END_STREAM was sent; sending it twice changes nothing.
+    /// Returns the state after END_STREAM was sent; sending it twice changes nothing.
     fn end_sent(self) -> Self {
         match self {
             Self::Open | Self::HalfClosedLocal => Self::HalfClosedLocal,
@@ -63,7 +63,7 @@ impl State {
         }
     }
 
-    /// The state after END_STREAM was received.
+    /// Returns the state after END_STREAM was received.
     ///
     /// RFC 9113 §5.1, half-closed (remote): "If an endpoint receives additional frames, other than
     /// WINDOW_UPDATE, PRIORITY, or RST_STREAM, for a stream that is in this state, it MUST respond
@@ -77,51 +77,51 @@ impl State {
     }
 }
 
-/// What the peer's message goes on with.
+/// The next part of the peer's message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Awaited {
-    /// Headers: final ones, or 1xx.
+    /// Headers: final or 1xx.
     Head {
-        /// How many 1xx answers came.
+        /// The number of 1xx responses received.
         informational: u8,
     },
     /// Data or trailers.
     Content {
-        /// How many octets of data are still to come, where `content-length` told.
+        /// The number of octets of data still to come, if there was a `content-length`.
         left: Option<u64>,
     },
 }
 
-/// What a header block turned out to be.
+/// What a header block contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Headers {
-    /// A 1xx answer: nothing that anybody needs to know.
+    /// The headers of a 1xx response, which callers do not need.
     Informational,
-    /// The headers of the final answer.
+    /// The headers of the final response.
     Head {
-        /// Its status.
+        /// The value of `:status`.
         status: u16,
     },
     /// The fields after the content.
     Trailers,
 }
 
-/// One stream that is open, in either or both directions.
+/// A stream that is open in one or both directions.
 #[derive(Debug)]
 pub(super) struct Stream {
-    /// Its number.
+    /// The stream's number.
     pub(super) id: StreamId,
-    /// Who may still send.
+    /// Which side may still send.
     pub(super) state: State,
-    /// What we may send.
+    /// The window for what we send.
     pub(super) send: SendWindow,
-    /// What the peer may send.
+    /// The window for what the peer sends.
     pub(super) receive: ReceiveWindow,
     awaited: Awaited,
 }
 
 impl Stream {
-    /// A stream that was just opened, with the window that the peer gives to new streams.
+    /// Returns a stream that was just opened; `send_window` is the peer's initial window.
     pub(super) fn open(id: StreamId, send_window: u32) -> Self {
         Self {
             id,
@@ -132,7 +132,7 @@ impl Stream {
         }
     }
 
-    /// A stream that a client opened with the headers of a request.
+    /// Returns a stream that a client opened with the headers of a request.
     pub(super) fn accept(
         id: StreamId,
         send_window: u32,
@@ -161,7 +161,7 @@ impl Stream {
         self.state = self.state.end_sent();
     }
 
-    /// Takes a DATA frame.
+    /// Processes a DATA frame.
     pub(super) fn receive_data(&mut self, data: &Data<'_>) -> Result<(), StreamError> {
         if !self.state.can_receive() {
             return Err(StreamError::AfterEnd(Kind::Data));
@@ -183,7 +183,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Takes a header block.
+    /// Processes a header block.
     pub(super) fn receive_headers(
         &mut self,
         section: &Section,
@@ -219,7 +219,7 @@ impl Stream {
         Ok(headers)
     }
 
-    /// Takes the headers that a message begins with.
+    /// Processes the headers of a response, final or 1xx.
     fn receive_head(
         &mut self,
         section: &Section,
@@ -241,7 +241,8 @@ impl Stream {
             }
             _ => {
                 let length = section.content_length().map_err(StreamError::Malformed)?;
-                // RFC 9110 §15.3.5, §15.4.5: these have no content, whatever length they name.
+                // RFC 9110 §15.3.5, §15.4.5: these have no content, whatever `content-length` is
+                // given.
                 let left = length.filter(|_| !matches!(status, 204 | 304));
                 self.awaited = Awaited::Content { left };
                 Ok(Headers::Head { status })
@@ -272,7 +273,7 @@ mod tests {
     fn every_state_meets_every_end() {
         use State::{Closed, HalfClosedLocal, HalfClosedRemote, Open};
         let after_end = Err(StreamError::AfterEnd(Kind::Data));
-        // The state, after sending END_STREAM, after receiving it, may send, may receive.
+        // State, state after sending END_STREAM, after receiving it, whether each side may send.
         let table = [
             (Open, HalfClosedLocal, Ok(HalfClosedRemote), true, true),
             (HalfClosedLocal, HalfClosedLocal, Ok(Closed), false, true),

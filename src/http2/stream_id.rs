@@ -3,7 +3,7 @@
 use std::fmt;
 use std::num::NonZeroU32;
 
-/// Names a stream on the wire: odd when the client opened it.
+/// The identifier of a stream on the wire, which is odd if the client opened the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId(NonZeroU32);
 
@@ -11,19 +11,19 @@ impl StreamId {
     /// The first stream that a client opens.
     pub const FIRST: Self = Self(NonZeroU32::MIN);
 
-    /// The stream with this number; none has 0, or more than 31 bits.
+    /// Returns the identifier with this number, or `None` if it is 0 or has more than 31 bits.
     pub(crate) fn new(number: u32) -> Option<Self> {
         NonZeroU32::new(number)
             .filter(|number| number.get() <= LAST)
             .map(Self)
     }
 
-    /// The number.
+    /// Returns the number.
     pub fn get(self) -> u32 {
         self.0.get()
     }
 
-    /// The next stream that the same side opens, if there are any left.
+    /// Returns the next stream that the same side opens, or `None` if the numbers have run out.
     pub(super) fn next(self) -> Option<Self> {
         Self::new(self.get().checked_add(2)?)
     }

@@ -1,9 +1,9 @@
 //! The streams of a connection: those that are open, and how the last few ended.
 //!
 //! Pure. Streams are opened in the order of their numbers, and all by the client, because pushes
-//! are refused: so one list holds them, and it needs no sorting. A stream that has ended is
-//! forgotten at once but for a short memory of who ended it, because late frames are natural on a
-//! stream that we ended and wrong on one that the peer ended.
+//! are refused: so they are kept in one list, which needs no sorting. Of a stream that has ended,
+//! only the side that ended it is remembered, for a short while: late frames are normal on a stream
+//! that we ended and an error on one that the peer ended.
 
 use super::error::Violation;
 use super::kind::Kind;
@@ -12,15 +12,15 @@ use super::stream::{State, Stream};
 use super::stream_id::StreamId;
 use crate::few::Few;
 
-/// The streams.
+/// The streams of one connection.
 #[derive(Debug)]
 pub(super) struct Streams {
-    /// Which end of the connection we are.
+    /// Which end of the connection this is.
     role: Role,
     open: Few<Stream>,
-    /// The highest stream that was opened, by the client: a server opens none, it does not push.
+    /// The highest stream that was opened, always by the client: a server does not push.
     highest: u32,
-    /// The last streams that ended, the latest first.
+    /// The last streams that ended, most recent first.
     ended: [Option<Ended>; REMEMBERED],
 }
 
@@ -28,23 +28,23 @@ pub(super) struct Streams {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Ended {
     stream: StreamId,
-    /// Whether by the peer's own END_STREAM or RST_STREAM.
+    /// Whether the peer ended the stream with END_STREAM or RST_STREAM.
     by_peer: bool,
 }
 
-/// A stream that a frame came on.
+/// The stream of a received frame.
 #[derive(Debug)]
 pub(super) enum Found<'a> {
-    /// It is open.
+    /// The stream is open.
     Open(&'a mut Stream),
-    /// It has ended, and a late frame on it is to be ignored.
+    /// The stream has ended, and the late frame is to be ignored.
     Ended,
-    /// It would be a new one, opened by HEADERS.
+    /// The stream is new: the frame is a client's HEADERS.
     New,
 }
 
 impl Streams {
-    /// No streams yet.
+    /// Returns an empty set of streams.
     pub(super) fn new(role: Role) -> Self {
         Self {
             role,
@@ -54,21 +54,21 @@ impl Streams {
         }
     }
 
-    /// Adds a stream, which is higher than all before.
+    /// Adds a stream, whose number must be higher than all before.
     pub(super) fn insert(&mut self, stream: Stream) {
         debug_assert!(stream.id.get() > self.highest);
         self.highest = stream.id.get();
         self.open.push(stream);
     }
 
-    /// Takes note of a stream that the peer opened and we do not take.
+    /// Records a stream that the peer opened and that is not accepted.
     pub(super) fn refuse(&mut self, id: StreamId) {
         debug_assert!(id.get() > self.highest);
         self.highest = id.get();
         self.remember(id, false);
     }
 
-    /// The number of the next stream that we open, if there are any left.
+    /// Returns the number of the next stream that this end opens, or `None` if it cannot open any.
     pub(super) fn next_id(&self) -> Option<StreamId> {
         if self.role == Role::Server {
             return None;
@@ -76,28 +76,28 @@ impl Streams {
         StreamId::new(self.highest).map_or(Some(StreamId::FIRST), StreamId::next)
     }
 
-    /// How many streams are open.
+    /// Returns how many streams are open.
     pub(super) fn count(&self) -> usize {
         self.open.len()
     }
 
-    /// The open stream with this number.
+    /// Returns the open stream with this number.
     pub(super) fn get(&mut self, id: StreamId) -> Option<&mut Stream> {
         let index = self.index(id)?;
         self.open.get_mut(index)
     }
 
-    /// The stream that a frame from the peer is on.
+    /// Finds the stream of a frame from the peer.
     ///
     /// RFC 9113 §5.1, idle: "Receiving any frame other than HEADERS or PRIORITY on a stream in this
-    /// state MUST be treated as a connection error of type PROTOCOL_ERROR." HEADERS open a stream
-    /// when a client sends them; a server could only after a push: §5.1.1: "An endpoint that
-    /// receives an unexpected stream identifier MUST respond with a connection error of type
+    /// state MUST be treated as a connection error of type PROTOCOL_ERROR." HEADERS from a client
+    /// open a stream; HEADERS from a server could do so only after a push: §5.1.1: "An endpoint
+    /// that receives an unexpected stream identifier MUST respond with a connection error of type
     /// PROTOCOL_ERROR."
     ///
     /// Closed: "An endpoint MAY treat receipt of any other type of frame on a closed stream as a
-    /// connection error of type STREAM_CLOSED, except as noted below", which is for WINDOW_UPDATE,
-    /// for RST_STREAM, and for anything at all on a stream that we reset.
+    /// connection error of type STREAM_CLOSED, except as noted below". The exceptions are
+    /// WINDOW_UPDATE, RST_STREAM, and any frame on a stream that we reset.
     pub(super) fn find(&mut self, kind: Kind, id: StreamId) -> Result<Found<'_>, Violation> {
         let is_opened_by_us = self.role.opens(id.get());
         let is_opened_by_client = is_opened_by_us == (self.role == Role::Client);
@@ -113,11 +113,11 @@ impl Streams {
         }
     }
 
-    /// What it means that a frame comes on a stream that has ended.
+    /// Decides whether a frame on a stream that has ended is ignored or an error.
     ///
     /// RFC 9113 §5.1.1: "The identifier of a newly established stream MUST be numerically greater
-    /// than all streams that the initiating endpoint has opened or reserved": HEADERS of a client
-    /// are late trailers where we ended the stream, and else a request that comes too late.
+    /// than all streams that the initiating endpoint has opened or reserved". HEADERS from a client
+    /// are late trailers if we ended the stream, and otherwise a request out of order.
     fn late(&self, kind: Kind, id: StreamId) -> Result<Found<'_>, Violation> {
         let mut ended = self.ended.iter().flatten();
         let by_peer = ended.find(|ended| ended.stream == id).map(|e| e.by_peer);
@@ -144,7 +144,7 @@ impl Streams {
         }
     }
 
-    /// Removes a stream on which nobody may send any longer.
+    /// Removes a stream if both sides have ended it.
     pub(super) fn remove_if_closed(&mut self, id: StreamId) {
         let state = self.get(id).map(|stream| stream.state);
         if state == Some(State::Closed) {
@@ -152,7 +152,7 @@ impl Streams {
         }
     }
 
-    /// Removes the streams of ours above `last`, which the peer has not looked at.
+    /// Removes the streams opened by this end above `last`, which the peer has not processed.
     pub(super) fn remove_above(&mut self, last: u32) {
         let role = self.role;
         let is_above = |stream: &Stream| stream.id.get() > last && role.opens(stream.id.get());
@@ -161,36 +161,36 @@ impl Streams {
         }
     }
 
-    /// The open streams.
+    /// Returns the open streams.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Stream> {
         self.open.iter_mut()
     }
 
-    /// Octets of memory held.
+    /// Returns the octets of memory held.
     pub(super) fn mem_used(&self) -> usize {
         self.open.mem_used()
     }
 
-    /// Where the stream with this number is.
+    /// Returns the index of the open stream with this number.
     fn index(&self, id: StreamId) -> Option<usize> {
         self.open.position(|stream| stream.id == id)
     }
 
-    /// Takes out the stream with this number.
+    /// Removes and returns the open stream with this number.
     fn remove(&mut self, id: StreamId) -> Option<Stream> {
         let index = self.index(id)?;
         self.open.remove(index)
     }
 
-    /// Remembers how a stream ended, and forgets the one before the last few.
+    /// Records how a stream ended, in place of the oldest record.
     fn remember(&mut self, stream: StreamId, by_peer: bool) {
         self.ended.rotate_right(1);
         self.ended[0] = Some(Ended { stream, by_peer });
     }
 }
 
-/// Of how many ended streams we remember who ended them: a peer that is confused about a stream is
-/// so soon after its end.
+/// The number of ended streams for which the side that ended them is remembered: a peer that
+/// confuses the state of a stream does so soon after its end.
 const REMEMBERED: usize = 8;
 
 #[cfg(test)]
@@ -201,7 +201,7 @@ mod tests {
         StreamId::new(number).expect("a valid number")
     }
 
-    /// Streams of which 1, 3 and 5 are open.
+    /// Returns streams of which 1, 3 and 5 are open.
     fn streams() -> Streams {
         let mut streams = Streams::new(Role::Client);
         for number in [1, 3, 5] {

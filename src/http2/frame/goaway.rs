@@ -4,19 +4,19 @@ use super::head::{HEAD, Head};
 use crate::http2::error::{ErrorCode, Violation};
 use crate::http2::kind::Kind;
 
-/// The beginning of a connection's end.
+/// The announcement that a connection ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::http2) struct GoAway<'a> {
-    /// The last stream that its sender did, or will, look at.
+    /// The last stream that the sender has processed or will process.
     pub(in crate::http2) last_stream: u32,
-    /// Why it goes.
+    /// The reason.
     pub(in crate::http2) code: ErrorCode,
-    /// Whatever it adds.
+    /// Additional debug data.
     pub(in crate::http2) debug: &'a [u8],
 }
 
 impl<'a> GoAway<'a> {
-    /// Reads the frame.
+    /// Parses the frame.
     pub(super) fn parse(head: Head, payload: &'a [u8]) -> Result<Self, Violation> {
         head.connection()?;
         let [s1, s2, s3, s4, c1, c2, c3, c4, debug @ ..] = payload else {
@@ -29,8 +29,8 @@ impl<'a> GoAway<'a> {
         })
     }
 
-    /// Writes the frame; ours carry no debug data, because a peer that is wrong is told by the
-    /// code and a human reads our log.
+    /// Encodes a frame without debug data: the code is enough for the peer, and our log has the
+    /// details.
     pub(in crate::http2) fn encode(last_stream: u32, code: ErrorCode) -> [u8; HEAD + 8] {
         let mut octets = [0; HEAD + 8];
         octets[..HEAD].copy_from_slice(&Head::new(Kind::GoAway, 0, 0, 8).encode());

@@ -4,18 +4,18 @@ use crate::http2::error::Violation;
 use crate::http2::kind::Kind;
 use crate::http2::stream_id::StreamId;
 
-/// How many octets a frame's head has.
+/// The length of a frame head in octets.
 pub(in crate::http2) const HEAD: usize = 9;
 
-/// The largest payload that every endpoint takes, and all that we take or send (2^14 octets): the
-/// initial value of SETTINGS_MAX_FRAME_SIZE (RFC 9113 §6.5.2).
+/// The largest payload that every endpoint accepts, and the largest that we accept or send (2^14
+/// octets): the initial value of SETTINGS_MAX_FRAME_SIZE (RFC 9113 §6.5.2).
 pub(in crate::http2) const INITIAL_MAX_FRAME_SIZE: u32 = 16_384;
 
-/// The flags, by the kinds of frame that have them.
+/// The flags, each with the frame types that define it.
 pub(in crate::http2) mod flag {
-    /// SETTINGS, PING: an answer.
+    /// SETTINGS, PING: the frame is an acknowledgement.
     pub(in crate::http2) const ACK: u8 = 0x1;
-    /// DATA, HEADERS: the sender's last words on the stream.
+    /// DATA, HEADERS: the sender ends its side of the stream.
     pub(in crate::http2) const END_STREAM: u8 = 0x1;
     /// HEADERS, CONTINUATION: the block is complete.
     pub(in crate::http2) const END_HEADERS: u8 = 0x4;
@@ -25,22 +25,22 @@ pub(in crate::http2) mod flag {
     pub(in crate::http2) const PRIORITY: u8 = 0x20;
 }
 
-/// A frame's head.
+/// A frame head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::http2) struct Head {
-    /// How many octets of payload follow.
+    /// The length of the payload in octets.
     pub(in crate::http2) length: u32,
-    /// What the frame is for.
+    /// The type of the frame.
     pub(in crate::http2) kind: Kind,
-    /// Flags; which ones there are depends on the kind.
+    /// The flags, whose meaning depends on the type.
     pub(in crate::http2) flags: u8,
     /// The stream, without the reserved bit; 0 is the connection.
     pub(in crate::http2) stream: u32,
 }
 
 impl Head {
-    /// The head of a frame with a payload of `length` octets (fewer than 2^24: no frame of ours
-    /// has more than 16,384).
+    /// Returns the head of a frame with a payload of `length` octets (fewer than 2^24: no frame of
+    /// ours has more than 16,384).
     pub(in crate::http2) fn new(kind: Kind, flags: u8, stream: u32, length: usize) -> Self {
         debug_assert!(length < 1 << 24);
         Self {
@@ -52,7 +52,7 @@ impl Head {
         }
     }
 
-    /// Reads a head.
+    /// Parses a head.
     ///
     /// RFC 9113 §4.1, on the reserved bit: it "MUST be ignored when receiving".
     pub(in crate::http2) fn parse(octets: [u8; HEAD]) -> Self {
@@ -65,24 +65,24 @@ impl Head {
         }
     }
 
-    /// Writes the head.
+    /// Encodes the head.
     pub(in crate::http2) fn encode(self) -> [u8; HEAD] {
         let [_, l1, l2, l3] = self.length.to_be_bytes();
         let [s1, s2, s3, s4] = self.stream.to_be_bytes();
         [l1, l2, l3, self.kind.to_wire(), self.flags, s1, s2, s3, s4]
     }
 
-    /// Whether all the bits of `flag` are set.
+    /// Returns whether all the bits of `flag` are set.
     pub(in crate::http2) fn has(self, flag: u8) -> bool {
         self.flags & flag == flag
     }
 
-    /// The stream that the frame is on, which must be one.
+    /// Returns the stream of the frame, or an error if the frame is on stream 0.
     pub(in crate::http2) fn stream(self) -> Result<StreamId, Violation> {
         StreamId::new(self.stream).ok_or(Violation::NeedsStream(self.kind))
     }
 
-    /// Holds a frame that belongs to the connection to that.
+    /// Checks that the frame is on stream 0, the connection.
     pub(in crate::http2) fn connection(self) -> Result<(), Violation> {
         if self.stream == 0 {
             Ok(())

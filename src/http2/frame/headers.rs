@@ -13,14 +13,14 @@ pub(in crate::http2) struct Headers<'a> {
     pub(in crate::http2) stream: StreamId,
     /// The fragment, without padding and priority.
     pub(in crate::http2) fragment: &'a [u8],
-    /// Whether nothing follows on the stream.
+    /// Whether END_STREAM is set.
     pub(in crate::http2) end_stream: bool,
     /// Whether the block is complete.
     pub(in crate::http2) is_complete: bool,
 }
 
 impl<'a> Headers<'a> {
-    /// Reads the frame: pad length, priority, fragment and padding, in this order.
+    /// Parses the frame: pad length, priority, fragment and padding, in this order.
     pub(super) fn parse(head: Head, payload: &'a [u8]) -> Result<Self, Violation> {
         let stream = head.stream()?;
         let unpadded = padding::strip(head, payload)?;
@@ -39,7 +39,7 @@ impl<'a> Headers<'a> {
         })
     }
 
-    /// The head of a HEADERS frame with a whole block of `length` octets.
+    /// Returns the head of a HEADERS frame with a whole block of `length` octets.
     pub(in crate::http2) fn head(stream: StreamId, length: usize, end_stream: bool) -> Head {
         let end = if end_stream { flag::END_STREAM } else { 0 };
         Head::new(Kind::Headers, flag::END_HEADERS | end, stream.get(), length)
@@ -58,7 +58,7 @@ pub(in crate::http2) struct Continuation<'a> {
 }
 
 impl<'a> Continuation<'a> {
-    /// Reads the frame.
+    /// Parses the frame.
     pub(super) fn parse(head: Head, payload: &'a [u8]) -> Result<Self, Violation> {
         Ok(Self {
             stream: head.stream()?,
@@ -68,7 +68,7 @@ impl<'a> Continuation<'a> {
     }
 }
 
-/// A stream dependency and a weight: four octets and one.
+/// The length of a priority: a stream dependency of four octets and a weight of one.
 const PRIORITY: usize = 5;
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! The frames of RFC 9113 §6: octets to values and back.
 //!
-//! Pure, and without memory: a frame is judged by itself here (its length, its padding, whether it
-//! may be on stream 0), never by what came before. One file per kind; [`head`] has the nine octets
-//! that all of them share.
+//! Pure and stateless: a frame is judged by itself here (its length, its padding, whether it may be
+//! on stream 0), never by earlier frames. There is one file per frame type; [`head`] has the nine
+//! octets that all of them share.
 
 mod data;
 mod goaway;
@@ -26,35 +26,35 @@ pub(super) use window_update::WindowUpdate;
 use super::error::Violation;
 use super::kind::Kind;
 
-/// A frame as it came, its payload still where it was received.
+/// A received frame that borrows its payload from the receive buffer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Frame<'a> {
-    /// Part of a message's content.
+    /// Part of the content of a message.
     Data(Data<'a>),
     /// A header block, or its first fragment.
     Headers(Headers<'a>),
     /// A further fragment of a header block.
     Continuation(Continuation<'a>),
-    /// The end of a stream, by force.
+    /// The abrupt end of a stream.
     Reset(Reset),
-    /// What the peer wants, or its acknowledgement of what we want.
+    /// Settings of the peer, or its acknowledgement of ours.
     Settings(SettingsFrame<'a>),
-    /// A question whether we are alive, or the answer to ours.
+    /// A liveness check, or the answer to ours.
     Ping(Ping),
-    /// The beginning of the connection's end.
+    /// The announcement that the connection ends.
     GoAway(GoAway<'a>),
     /// Permission to send more.
     WindowUpdate(WindowUpdate),
-    /// A push.
+    /// A server push.
     PushPromise,
-    /// What is to be ignored: priorities, extensions, whatever comes in future.
+    /// A frame to be ignored: a priority, an extension, a frame of a future version.
     ///
     /// RFC 9113 §4.1: "Implementations MUST ignore and discard frames of unknown types."
     Ignored(Kind),
 }
 
 impl<'a> Frame<'a> {
-    /// Reads a complete frame.
+    /// Parses a complete frame.
     pub(super) fn parse(head: Head, payload: &'a [u8]) -> Result<Self, Violation> {
         Ok(match head.kind {
             Kind::Data => Self::Data(Data::parse(head, payload)?),
@@ -71,7 +71,7 @@ impl<'a> Frame<'a> {
         })
     }
 
-    /// What the frame is for.
+    /// Returns the type of the frame.
     pub(super) fn kind(&self) -> Kind {
         match self {
             Self::Data(_) => Kind::Data,
@@ -88,11 +88,11 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// Looks at a PRIORITY frame as closely as its being ignored asks for.
+/// Checks a PRIORITY frame, which is otherwise ignored.
 ///
 /// RFC 9113 §6.3: "A PRIORITY frame with a length other than 5 octets MUST be treated as a stream
-/// error of type FRAME_SIZE_ERROR": a stream of which nothing is known may be idle, and an idle
-/// stream cannot be reset, so it costs the connection.
+/// error of type FRAME_SIZE_ERROR". A stream about which nothing is known may be idle, and an idle
+/// stream cannot be reset, so the error ends the connection.
 fn priority(head: Head) -> Result<Frame<'static>, Violation> {
     head.stream()?;
     if head.length != 5 {
@@ -105,7 +105,7 @@ fn priority(head: Head) -> Result<Frame<'static>, Violation> {
 mod tests {
     use super::*;
 
-    /// The payload is of a length that suits the kind; what is wrong is the stream.
+    /// The payload has a valid length for the type; only the stream is wrong.
     #[test]
     fn a_frame_on_the_wrong_kind_of_stream_is_a_connection_error() {
         let on_stream_zero = [

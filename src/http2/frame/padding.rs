@@ -1,9 +1,9 @@
-//! Padding, which DATA and HEADERS may have (RFC 9113 §6.1, §6.2).
+//! The padding that DATA and HEADERS may have (RFC 9113 §6.1, §6.2).
 
 use super::head::{Head, flag};
 use crate::http2::error::Violation;
 
-/// The payload without its padding.
+/// Returns the payload without its padding.
 ///
 /// "If the length of the padding is the length of the frame payload or greater, the recipient MUST
 /// treat this as a connection error of type PROTOCOL_ERROR."

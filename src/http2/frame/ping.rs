@@ -4,17 +4,17 @@ use super::head::{HEAD, Head, flag};
 use crate::http2::error::Violation;
 use crate::http2::kind::Kind;
 
-/// A question whether the other side is alive, or the answer.
+/// A liveness check, or the answer to one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::http2) struct Ping {
-    /// Whether it is an answer.
+    /// Whether the frame is an answer.
     pub(in crate::http2) ack: bool,
-    /// Eight octets that mean something to whoever asks.
+    /// Eight octets that only the sender interprets.
     pub(in crate::http2) opaque: [u8; 8],
 }
 
 impl Ping {
-    /// Reads the frame.
+    /// Parses the frame.
     ///
     /// "Receipt of a PING frame with a length field value other than 8 MUST be treated as a
     /// connection error of type FRAME_SIZE_ERROR."
@@ -29,7 +29,7 @@ impl Ping {
         })
     }
 
-    /// Writes the frame.
+    /// Encodes the frame.
     pub(in crate::http2) fn encode(self) -> [u8; HEAD + 8] {
         let flags = if self.ack { flag::ACK } else { 0 };
         let mut octets = [0; HEAD + 8];

@@ -5,17 +5,17 @@ use crate::http2::StreamId;
 use crate::http2::error::{ErrorCode, Violation};
 use crate::http2::kind::Kind;
 
-/// The end of a stream, by force.
+/// The abrupt end of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::http2) struct Reset {
     /// The stream.
     pub(in crate::http2) stream: StreamId,
-    /// Why.
+    /// The reason.
     pub(in crate::http2) code: ErrorCode,
 }
 
 impl Reset {
-    /// Reads the frame.
+    /// Parses the frame.
     ///
     /// "A RST_STREAM frame with a length other than 4 octets MUST be treated as a connection error
     /// of type FRAME_SIZE_ERROR."
@@ -30,7 +30,7 @@ impl Reset {
         })
     }
 
-    /// Writes the frame.
+    /// Encodes the frame.
     pub(in crate::http2) fn encode(self) -> [u8; HEAD + 4] {
         let mut octets = [0; HEAD + 4];
         octets[..HEAD].copy_from_slice(&Head::new(Kind::Reset, 0, self.stream.get(), 4).encode());

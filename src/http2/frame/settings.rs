@@ -1,4 +1,4 @@
-//! SETTINGS (RFC 9113 §6.5): the frame; what the values mean is [`Settings`]' business.
+//! SETTINGS (RFC 9113 §6.5): the frame. [`Settings`] interprets the values.
 //!
 //! [`Settings`]: crate::http2::Settings
 
@@ -6,7 +6,7 @@ use super::head::{HEAD, Head, flag};
 use crate::http2::error::Violation;
 use crate::http2::kind::Kind;
 
-/// The numbers of the settings that RFC 9113 §6.5.2 defines.
+/// The identifier of a setting, as defined in RFC 9113 §6.5.2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::http2) struct Id(pub(in crate::http2) u16);
 
@@ -22,14 +22,14 @@ impl Id {
 /// A SETTINGS frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::http2) enum SettingsFrame<'a> {
-    /// The peer has applied ours.
+    /// An acknowledgement: the peer has applied our settings.
     Ack,
-    /// What the peer wants.
+    /// Settings of the peer.
     Values(Entries<'a>),
 }
 
 impl<'a> SettingsFrame<'a> {
-    /// Reads the frame.
+    /// Parses the frame.
     ///
     /// "Receipt of a SETTINGS frame with the ACK flag set and a length field value other than 0
     /// MUST be treated as a connection error of type FRAME_SIZE_ERROR. [...] A SETTINGS frame with
@@ -44,12 +44,12 @@ impl<'a> SettingsFrame<'a> {
         }
     }
 
-    /// The frame that says that the peer's settings are applied.
+    /// Encodes the acknowledgement that the peer's settings are applied.
     pub(in crate::http2) fn ack() -> [u8; HEAD] {
         Head::new(Kind::Settings, flag::ACK, 0, 0).encode()
     }
 
-    /// Writes a frame with these values.
+    /// Encodes a frame with these values.
     pub(in crate::http2) fn encode(values: &[(Id, u32)], out: &mut Vec<u8>) {
         let length = values.len() * ENTRY;
         out.extend_from_slice(&Head::new(Kind::Settings, 0, 0, length).encode());
@@ -60,17 +60,17 @@ impl<'a> SettingsFrame<'a> {
     }
 }
 
-/// The values of a SETTINGS frame, in the order they came.
+/// The values of a SETTINGS frame, in their order on the wire.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::http2) struct Entries<'a>(&'a [u8]);
 
 impl Entries<'_> {
-    /// How many values there are.
+    /// Returns the number of values.
     pub(in crate::http2) fn count(&self) -> usize {
         self.0.len() / ENTRY
     }
 
-    /// The values.
+    /// Returns the values.
     pub(in crate::http2) fn iter(&self) -> impl Iterator<Item = (Id, u32)> {
         self.0.chunks_exact(ENTRY).map(|entry| {
             let id = u16::from_be_bytes([entry[0], entry[1]]);
@@ -80,7 +80,7 @@ impl Entries<'_> {
     }
 }
 
-/// A number of two octets and a value of four.
+/// The length of one entry: an identifier of two octets and a value of four.
 const ENTRY: usize = 6;
 
 #[cfg(test)]

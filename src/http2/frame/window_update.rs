@@ -8,14 +8,14 @@ use crate::http2::kind::Kind;
 /// Permission to send more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::http2) struct WindowUpdate {
-    /// On which stream; on the connection when on none.
+    /// The stream, or `None` for the connection.
     pub(in crate::http2) stream: Option<StreamId>,
-    /// How many octets more: 0 is an error whose size depends on the stream.
+    /// The number of octets to add. 0 is a stream error, or a connection error on the connection.
     pub(in crate::http2) increment: u32,
 }
 
 impl WindowUpdate {
-    /// Reads the frame.
+    /// Parses the frame.
     ///
     /// "A WINDOW_UPDATE frame with a length other than 4 octets MUST be treated as a connection
     /// error of type FRAME_SIZE_ERROR."
@@ -29,7 +29,7 @@ impl WindowUpdate {
         })
     }
 
-    /// Writes the frame.
+    /// Encodes the frame.
     pub(in crate::http2) fn encode(self) -> [u8; HEAD + 4] {
         let stream = self.stream.map_or(0, StreamId::get);
         let mut octets = [0; HEAD + 4];
