@@ -1,24 +1,24 @@
-//! Header fields: what is kept of a decoded block, and whether it is well formed.
+//! Header fields: what is kept of a decoded block, and whether the block is well formed.
 //!
-//! Pure. [`Fields`] is one buffer for all names and values of a block, used again for the next; it
-//! keeps no more than our limits, however much a block decodes to. [`Section`] is what the rules of
-//! RFC 9113 §8.2 and §8.3 say of the block as a whole; which rules apply depends on what the block
-//! is for, which only the stream knows.
+//! Pure. [`Fields`] is one buffer for all names and values of a block, which the next block reuses;
+//! it keeps no more than our limits, however much a block decodes to. [`Section`] applies the rules
+//! of RFC 9113 §8.2 and §8.3 to the block as a whole. Which rules apply depends on the purpose of
+//! the block, which only the stream knows.
 
 use super::error::{Malformed, StreamError};
 use crate::config;
 
-/// The fields of one header block, in their order.
+/// The fields of one header block, in order.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Fields {
-    /// Names and values, one behind the other.
+    /// Names and values, one after the other.
     octets: Vec<u8>,
-    /// Where each name, and then its value, ends.
+    /// The end of each name and of the value after it.
     ends: Vec<(usize, usize)>,
 }
 
 impl Fields {
-    /// The fields: name and value.
+    /// Returns all fields, as name and value.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let begins = std::iter::once(0).chain(self.ends.iter().map(|&(_, end)| end));
         begins
@@ -26,22 +26,22 @@ impl Fields {
             .map(|(begin, &(middle, end))| (&self.octets[begin..middle], &self.octets[middle..end]))
     }
 
-    /// The values of all fields with this name.
+    /// Returns the values of all fields with this name.
     pub fn all<'a>(&'a self, name: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
         self.iter()
             .filter(move |(other, _)| *other == name)
             .map(|(_, value)| value)
     }
 
-    /// The value of the first field with this name.
+    /// Returns the value of the first field with this name.
     pub fn get(&self, name: &[u8]) -> Option<&[u8]> {
         self.iter()
             .find(|(other, _)| *other == name)
             .map(|(_, value)| value)
     }
 
-    /// Forgets all fields, keeps the memory, and has enough of it for what a block of so many
-    /// octets is likely to decode to.
+    /// Removes all fields, and reserves memory for what a block of `block` octets is likely to
+    /// decode to.
     pub(super) fn begin(&mut self, block: usize) {
         self.octets.clear();
         self.ends.clear();
@@ -50,18 +50,18 @@ impl Fields {
         self.ends.reserve(LIKELY_FIELDS);
     }
 
-    /// Gives back the memory of a large header list, which no event borrows any longer.
+    /// Frees the memory of a large header list; called while no event borrows the fields.
     pub(super) fn shrink(&mut self) {
         if self.octets.capacity() > KEPT_OCTETS {
             *self = Self::default();
         }
     }
 
-    /// Adds a field.
+    /// Appends a field.
     fn push(&mut self, name: &[u8], value: &[u8]) {
         let size = self.octets.len() + name.len() + value.len();
         if size > self.octets.capacity() {
-            // No more than is accepted, although vectors like to double.
+            // Doubles the capacity as vectors do, but not beyond the accepted size.
             let doubled = (2 * self.octets.capacity()).clamp(size, config::MAX_HEADER_LIST);
             self.octets.reserve_exact(doubled - self.octets.len());
         }
@@ -71,24 +71,24 @@ impl Fields {
         self.ends.push((middle, self.octets.len()));
     }
 
-    /// Octets of memory held.
+    /// Returns the octets of memory held.
     pub(super) fn mem_used(&self) -> usize {
         self.octets.capacity() + self.ends.capacity() * size_of::<(usize, usize)>()
     }
 }
 
-/// What a block is, field by field as it is decoded.
+/// The properties of a block, collected field by field while it is decoded.
 #[derive(Debug, Default)]
 pub(super) struct Section {
-    /// The size of the list in RFC 9113's way of counting, kept or not.
+    /// The size of the list as RFC 9113 counts it, including fields that are not kept.
     size: usize,
-    /// How many fields there were, kept or not.
+    /// The number of fields, including those that are not kept.
     count: usize,
-    /// The first rule that a field broke.
+    /// The first breach of a rule.
     malformed: Option<Malformed>,
-    /// Whether a field that is no pseudo-header came.
+    /// Whether a regular field, not a pseudo-header, was seen.
     regular: bool,
-    /// Which pseudo-headers came: a bit for each of [`PSEUDO_HEADERS`].
+    /// The pseudo-headers that were seen: one bit for each of [`PSEUDO_HEADERS`].
     pseudo: u8,
     /// The value of `:status`.
     status: Option<u16>,
@@ -99,7 +99,7 @@ pub(super) struct Section {
 }
 
 impl Section {
-    /// Takes the next field, and keeps it while there is room.
+    /// Checks the next field, and keeps it if there is room.
     pub(super) fn field(&mut self, name: &[u8], value: &[u8], fields: &mut Fields) {
         // RFC 9113 §6.5.2: "The value is based on the uncompressed size of field lines, including
         // the length of the name and value in units of octets plus an overhead of 32 octets for
@@ -129,12 +129,12 @@ impl Section {
         }
     }
 
-    /// Whether there is so much more that the peer must mean harm.
+    /// Returns whether the list is so large that the connection must be closed.
     pub(super) fn is_bomb(&self) -> bool {
         self.size > config::MAX_DECODED_HEADERS
     }
 
-    /// Holds the block to the rules for a response's headers; answers with its status.
+    /// Checks the rules for the headers of a response; returns its status.
     pub(super) fn check_response(&self) -> Result<u16, Malformed> {
         self.malformed.map_or(Ok(()), Err)?;
         // RFC 9113 §8.3: "Pseudo-header fields defined for requests MUST NOT appear in responses".
@@ -146,11 +146,11 @@ impl Section {
         self.status.ok_or(Malformed::Status)
     }
 
-    /// Holds the block to the rules for a request's headers.
+    /// Checks the rules for the headers of a request.
     ///
     /// RFC 9113 §8.3.1: "All HTTP/2 requests MUST include exactly one valid value for the
     /// ":method", ":scheme", and ":path" pseudo-header fields, unless they are CONNECT requests".
-    /// Of those §8.5 says: "The ":scheme" and ":path" pseudo-header fields MUST be omitted."
+    /// For those, §8.5: "The ":scheme" and ":path" pseudo-header fields MUST be omitted."
     pub(super) fn check_request(&self) -> Result<(), Malformed> {
         self.malformed.map_or(Ok(()), Err)?;
         let required = if self.is_connect {
@@ -167,7 +167,7 @@ impl Section {
         Ok(())
     }
 
-    /// Holds the block to the rules for trailers.
+    /// Checks the rules for trailers.
     ///
     /// RFC 9113 §8.1: "Trailers MUST NOT include pseudo-header fields."
     pub(super) fn check_trailers(&self) -> Result<(), Malformed> {
@@ -178,13 +178,13 @@ impl Section {
         Ok(())
     }
 
-    /// How much data is to follow, where the block says so.
+    /// Returns the length of the content, if the block has a `content-length`.
     pub(super) fn content_length(&self) -> Result<Option<u64>, Malformed> {
         self.malformed.map_or(Ok(()), Err)?;
         Ok(self.content_length)
     }
 
-    /// Takes a pseudo-header.
+    /// Checks a pseudo-header.
     ///
     /// RFC 9113 §8.3: "Endpoints MUST treat a request or response that contains undefined or
     /// invalid pseudo-header fields as malformed. All pseudo-header fields MUST appear in a field
@@ -214,7 +214,7 @@ impl Section {
         Ok(())
     }
 
-    /// Takes a field that is no pseudo-header.
+    /// Checks a regular field.
     fn regular_field(&mut self, name: &[u8], value: &[u8]) -> Result<(), Malformed> {
         self.regular = true;
         if name.is_empty() || !name.iter().all(|&octet| IN_NAMES[usize::from(octet)]) {
@@ -222,8 +222,8 @@ impl Section {
         }
         // RFC 9113 §8.2.1: "A field value MUST NOT contain the zero value (ASCII NUL, 0x00), line
         // feed (ASCII LF, 0x0a), or carriage return (ASCII CR, 0x0d) at any position." It also
-        // forbids space around the value; a `grpc-message` that ends in a space is no reason to
-        // lose the status beside it, and a space harms nobody.
+        // forbids leading and trailing spaces. These are harmless and accepted: the status next to
+        // a `grpc-message` that ends in a space must not be lost.
         if value.iter().any(|octet| matches!(octet, 0 | b'\n' | b'\r')) {
             return Err(Malformed::FieldValue);
         }
@@ -244,7 +244,7 @@ impl Section {
     }
 }
 
-/// The pseudo-headers that there are (RFC 9113 §8.3.1, §8.3.2), and a bit for each.
+/// The defined pseudo-headers (RFC 9113 §8.3.1, §8.3.2), and a bit for each.
 const PSEUDO_HEADERS: [(&[u8], u8); 5] = [
     (b":status", STATUS),
     (b":method", METHOD),
@@ -259,7 +259,7 @@ const SCHEME: u8 = 1 << 2;
 const PATH: u8 = 1 << 3;
 const AUTHORITY: u8 = 1 << 4;
 
-/// A status code: three digits, the first of them not 0 (RFC 9110 §15).
+/// Parses a status code: three digits, the first of them not 0 (RFC 9110 §15).
 fn status(value: &[u8]) -> Option<u16> {
     match value {
         [b'1'..=b'9', b'0'..=b'9', b'0'..=b'9'] => Some(
@@ -271,7 +271,7 @@ fn status(value: &[u8]) -> Option<u16> {
     }
 }
 
-/// A decimal number of digits only.
+/// Parses a decimal number that consists of digits only.
 fn number(value: &[u8]) -> Option<u64> {
     if value.is_empty() {
         return None;
@@ -282,9 +282,10 @@ fn number(value: &[u8]) -> Option<u64> {
     })
 }
 
-/// Whether a name may contain an octet: a token of RFC 9110 §5.6.2 without upper case.
+/// For each octet, whether a field name may contain it: a token of RFC 9110 §5.6.2 without upper
+/// case.
 ///
-/// RFC 9113 §8.2.1 asks for less; what is no token is no field name in any version of HTTP.
+/// RFC 9113 §8.2.1 requires less; but in every version of HTTP, a field name is a token.
 static IN_NAMES: [bool; 256] = {
     let octets = b"!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz";
     let mut table = [false; 256];
@@ -306,13 +307,13 @@ const CONNECTION_FIELDS: [&[u8]; 5] = [
     b"upgrade",
 ];
 
-/// How many fields a gRPC server sends at a time, more or less.
+/// A typical number of fields in one header block of a gRPC server.
 const LIKELY_FIELDS: usize = 8;
 
-/// How many octets these have, more or less.
+/// A typical size of these fields in octets.
 const LIKELY_OCTETS: usize = 128;
 
-/// The most that is kept from one block to the next (octets): several times an ordinary answer.
+/// The most memory that is kept between blocks (octets): several times an ordinary response.
 const KEPT_OCTETS: usize = 1024;
 
 #[cfg(test)]

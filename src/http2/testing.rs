@@ -1,5 +1,4 @@
-//! A peer for tests, made of octets: what it says is written by hand, what it hears is told in
-//! words.
+//! A peer for tests that sends octets written by hand, and describes what it receives in words.
 
 pub(crate) use super::Endpoint;
 use super::error::ErrorCode;
@@ -27,7 +26,7 @@ pub(crate) const PADDED: u8 = 8;
 pub(crate) const ONE: u32 = 1;
 pub(crate) const THREE: u32 = 3;
 
-/// What a client says first.
+/// The first octets of a client.
 pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// The headers of a request.
@@ -38,7 +37,7 @@ pub(crate) const REQUEST: [(&str, &str); 4] = [
     (":authority", "localhost"),
 ];
 
-/// A frame.
+/// Returns a frame.
 pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).expect("a frame's length");
     let [_, l1, l2, l3] = length.to_be_bytes();
@@ -48,7 +47,7 @@ pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8>
     octets
 }
 
-/// A header block.
+/// Returns a header block.
 pub(crate) fn block(fields: &[(&str, &str)]) -> Vec<u8> {
     let mut block = Vec::new();
     let mut encoder = Encoder::begin(&mut block);
@@ -58,29 +57,29 @@ pub(crate) fn block(fields: &[(&str, &str)]) -> Vec<u8> {
     block
 }
 
-/// A whole header block in a HEADERS frame.
+/// Returns a HEADERS frame with a whole header block.
 pub(crate) fn headers(stream: u32, fields: &[(&str, &str)], end_stream: bool) -> Vec<u8> {
     let flags = END_HEADERS | u8::from(end_stream);
     frame(HEADERS, flags, stream, &block(fields))
 }
 
-/// The headers of a request, on a stream of its own.
+/// Returns the headers of a request on this stream.
 pub(crate) fn request(stream: u32, end_stream: bool) -> Vec<u8> {
     headers(stream, &REQUEST, end_stream)
 }
 
-/// The headers of an answer that goes on.
+/// Returns the headers of a response that continues.
 pub(crate) fn ok(stream: u32) -> Vec<u8> {
     let fields = [(":status", "200"), ("content-type", "application/grpc")];
     headers(stream, &fields, false)
 }
 
-/// A DATA frame.
+/// Returns a DATA frame.
 pub(crate) fn data(stream: u32, content: &[u8], end_stream: bool) -> Vec<u8> {
     frame(DATA, u8::from(end_stream), stream, content)
 }
 
-/// A SETTINGS frame.
+/// Returns a SETTINGS frame.
 pub(crate) fn settings(values: &[(u16, u32)]) -> Vec<u8> {
     let mut payload = Vec::new();
     for (id, value) in values {
@@ -109,7 +108,7 @@ pub(crate) fn goaway(last_stream: u32, code: u32, debug: &[u8]) -> Vec<u8> {
     frame(GOAWAY, 0, 0, &payload)
 }
 
-/// What was written, a line for each frame.
+/// Describes the octets that were written, one line per frame.
 pub(crate) fn heard(mut octets: &[u8]) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(rest) = octets.strip_prefix(PREFACE) {
@@ -127,7 +126,7 @@ pub(crate) fn heard(mut octets: &[u8]) -> Vec<String> {
     lines
 }
 
-/// The fields of the header blocks that were written, each in one HEADERS frame.
+/// Returns the fields of all header blocks that were written, each in one HEADERS frame.
 pub(crate) fn fields(mut octets: &[u8]) -> Vec<String> {
     let mut fields = Vec::new();
     while let [l1, l2, l3, kind, _, _, _, _, _, rest @ ..] = octets {
@@ -144,7 +143,7 @@ pub(crate) fn fields(mut octets: &[u8]) -> Vec<String> {
     fields
 }
 
-/// A frame in words.
+/// Describes a frame in words.
 fn line(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> String {
     let number = |at: usize| u32::from_be_bytes(payload[at..at + 4].try_into().expect("four"));
     let end = if flags & END_STREAM == 0 { "" } else { " end" };
@@ -161,7 +160,7 @@ fn line(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> String {
     }
 }
 
-/// An event in words.
+/// Describes an event in words.
 fn told(event: &Event<'_>) -> String {
     match event {
         Event::Request {
@@ -190,8 +189,8 @@ fn end(end_stream: bool) -> &'static str {
     if end_stream { " end" } else { "" }
 }
 
-/// How many octets were moved, taken or decoded, so that a test can tell whether a peer can make us
-/// look at the same ones again and again.
+/// A count of the octets that were moved, taken or decoded, with which a test checks that a peer
+/// cannot cause the same octets to be processed again and again.
 pub(crate) mod work {
     use std::cell::Cell;
 
@@ -203,24 +202,24 @@ pub(crate) mod work {
         DONE.set(DONE.get() + octets);
     }
 
-    /// What was done since the last time.
+    /// Returns the count since the last call.
     pub(crate) fn take() -> usize {
         DONE.take()
     }
 }
 
-/// A connection, and the peer that drives it.
+/// A connection under test, and the peer that drives it.
 pub(crate) struct Peer {
     pub(crate) machine: Connection,
     pub(crate) now: Time,
-    /// Whether what comes in DATA is given back at once.
+    /// Whether received DATA is consumed at once.
     pub(crate) consumes: bool,
-    /// The most memory that the client held after an event.
+    /// The most memory that the connection held after an event.
     pub(crate) peak: usize,
 }
 
 impl Peer {
-    /// A peer that a client has just connected to.
+    /// Returns a peer to which a client has just connected.
     pub(crate) fn connected() -> Self {
         let now = Time::ZERO;
         Self {
@@ -231,7 +230,8 @@ impl Peer {
         }
     }
 
-    /// A client that has just connected to a server, and has said its preface and what it wants.
+    /// Returns a client that has connected to a server, and has sent its preface and these
+    /// settings.
     pub(crate) fn calling(values: &[(u16, u32)]) -> Self {
         let mut peer = Self::connecting();
         let greeting = [PREFACE, &settings(values)].concat();
@@ -240,14 +240,14 @@ impl Peer {
         peer
     }
 
-    /// A client that has just connected to a server.
+    /// Returns a client that has just connected to a server.
     pub(crate) fn connecting() -> Self {
         let mut peer = Self::connected();
         peer.machine = Connection::server(peer.now);
         peer
     }
 
-    /// A peer that has heard the client's preface, and has said that it wants these settings.
+    /// Returns a peer that has received the client's preface and has sent these settings.
     pub(crate) fn greeted(values: &[(u16, u32)]) -> Self {
         let mut peer = Self::connected();
         assert!(peer.say(&settings(values)).is_empty());
@@ -259,7 +259,7 @@ impl Peer {
         peer
     }
 
-    /// A peer that has taken as many requests, whole and without content.
+    /// Returns a peer that has received this many complete requests without content.
     pub(crate) fn asked(requests: usize) -> Self {
         let mut peer = Self::greeted(&[]);
         for _ in 0..requests {
@@ -269,7 +269,7 @@ impl Peer {
         peer
     }
 
-    /// Lets the client open a stream.
+    /// Makes the client open a stream.
     pub(crate) fn open(&mut self, end_stream: bool) -> StreamId {
         let fields: [(&str, &[u8]); 1] = [(":method", b"POST")];
         self.machine
@@ -277,9 +277,9 @@ impl Peer {
             .expect("a stream can be opened")
     }
 
-    /// Says something; answers what the client made of it.
+    /// Sends octets to the connection; returns its events.
     ///
-    /// A client that does not want to read is not made to: what it leaves is lost.
+    /// Octets that the connection does not want to read are lost.
     pub(crate) fn say(&mut self, mut octets: &[u8]) -> Vec<String> {
         let mut events = Vec::new();
         loop {
@@ -293,7 +293,7 @@ impl Peer {
         }
     }
 
-    /// Says each of these, and hears what the client answers, a million times if need be.
+    /// Sends `octets` up to `times` times and reads what the connection writes, until it has ended.
     pub(crate) fn flood(&mut self, octets: &[u8], times: usize) -> Vec<String> {
         let mut events = Vec::new();
         for _ in 0..times {
@@ -306,20 +306,20 @@ impl Peer {
         events
     }
 
-    /// What the client writes, all of which is read.
+    /// Reads and describes everything that the connection writes.
     pub(crate) fn hear(&mut self) -> Vec<String> {
         let octets = self.machine.transmit().to_vec();
         self.machine.sent(octets.len(), self.now);
         heard(&octets)
     }
 
-    /// Closes the connection.
+    /// Closes the connection; returns its events.
     pub(crate) fn close(&mut self) -> Vec<String> {
         self.machine.eof(self.now);
         self.say(b"")
     }
 
-    /// Lets time pass.
+    /// Lets time pass; returns the events.
     pub(crate) fn wait(&mut self, millis: u64) -> Vec<String> {
         self.now += std::time::Duration::from_millis(millis);
         self.machine.handle_timeout(self.now);

@@ -1,8 +1,8 @@
-//! What is special about the streams that a client opens: they are requests.
+//! The streams that a client opens: requests.
 //!
-//! Pure. A request costs the server work, and the client one frame. So it is counted as a frame
-//! that brings nothing forward until an answer goes out, there are only so many at a time, and a
-//! client that takes its requests back is not served for ever.
+//! Pure. A request costs the server work, but the client only one frame. So a request counts as a
+//! frame without progress until a response is sent, the number of concurrent requests is limited,
+//! and so is the number of requests that a client cancels.
 
 use super::super::StreamId;
 use super::super::error::{ErrorCode, StreamError, Violation};
@@ -16,7 +16,7 @@ use super::core::Core;
 use crate::config;
 
 impl Core {
-    /// Takes the headers that open a stream.
+    /// Processes the headers that open a stream.
     pub(super) fn accept(
         &mut self,
         id: StreamId,
@@ -33,7 +33,8 @@ impl Core {
         }
         // RFC 9113 §5.1.2: "An endpoint that receives a HEADERS frame that causes its advertised
         // concurrent stream limit to be exceeded MUST treat this as a stream error of type
-        // PROTOCOL_ERROR or REFUSED_STREAM": the latter says that trying again is safe.
+        // PROTOCOL_ERROR or REFUSED_STREAM". With the latter, the client knows that a retry is
+        // safe.
         if self.streams.count() >= config::MAX_STREAMS as usize {
             self.refuse(id, ErrorCode::REFUSED_STREAM);
             return Ok(None);
@@ -58,7 +59,7 @@ impl Core {
     /// Counts a request that ended before its complete response, END_STREAM included, was queued.
     ///
     /// A response of which a part waits for a window counts as unanswered: the client decides how
-    /// long it waits, and the work was in vain.
+    /// long the response waits, and the work was in vain.
     pub(super) fn cancelled(&mut self) -> Result<(), Violation> {
         match self.role {
             Role::Server => self.patience.cancelled(self.now),
@@ -66,15 +67,15 @@ impl Core {
         }
     }
 
-    /// Refuses a request that breaks a rule: nobody gets to see it.
+    /// Refuses a request that breaks a rule, without an event.
     fn reject(&mut self, id: StreamId, error: StreamError) -> Result<Option<Happened>, Violation> {
         self.refuse(id, error.code());
         self.cancelled()?;
         Ok(None)
     }
 
-    /// Resets a stream that was not taken. Nothing is queued for it, so this may go ahead of what
-    /// is queued for others.
+    /// Refuses a stream with RST_STREAM. Nothing is queued for the stream, so the frame may be sent
+    /// ahead of frames that are queued for others.
     fn refuse(&mut self, stream: StreamId, code: ErrorCode) {
         self.streams.refuse(stream);
         self.outbox.answer(&Reset { stream, code }.encode());

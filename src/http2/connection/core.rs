@@ -1,4 +1,4 @@
-//! What a connection knows besides its input: streams, windows, what is to be written.
+//! The state of a connection apart from its input: streams, windows, the send buffer.
 
 use super::super::block::Block;
 use super::super::error::{ConnectionError, ErrorCode, GoneAway};
@@ -19,39 +19,39 @@ use crate::time::Time;
 pub(super) struct Core {
     /// Which end of the connection this is.
     pub(super) role: Role,
-    /// What is to be written.
+    /// The send buffer.
     pub(super) outbox: Outbox,
     /// The streams.
     pub(super) streams: Streams,
-    /// What we may send on all streams together.
+    /// The connection's window for what we send.
     pub(super) send: SendWindow,
-    /// What the peer may send on all streams together.
+    /// The connection's window for what the peer sends.
     pub(super) receive: ReceiveWindow,
-    /// What the peer wants, once it said so.
+    /// The peer's settings, or `None` before its first SETTINGS frame.
     pub(super) peer: Option<Settings>,
-    /// The peer's header blocks, over the whole life of the connection.
+    /// The decoder of the peer's header blocks, kept for the whole life of the connection.
     pub(super) decoder: Decoder,
     /// The fields of the last block.
     pub(super) fields: Fields,
-    /// A block whose end has not come: nothing else may come until then.
+    /// An unfinished header block: until it is complete, no other frames are allowed.
     pub(super) block: Option<Block>,
-    /// What the peer may still send without bringing anything forward.
+    /// The flood counters.
     pub(super) patience: Patience,
-    /// What the peer said when it began to go away.
+    /// The peer's last GOAWAY.
     pub(super) gone: Option<GoneAway>,
-    /// Whether we said that we go.
+    /// Whether we sent GOAWAY.
     pub(super) leaving: bool,
-    /// The last stream of the peer's that we looked at, or 0: a client looks at none, because it
-    /// refuses pushes.
+    /// The last stream opened by the peer that was accepted, or 0: on a client it stays 0, because
+    /// pushes are refused.
     pub(super) last_peer_stream: u32,
-    /// When the peer must have read something of what is to be written.
+    /// When the peer must have read some of what is to be written.
     pub(super) stalls_at: Option<Time>,
-    /// The latest moment that we were told of.
+    /// The latest time that a caller passed.
     pub(super) now: Time,
 }
 
 impl Core {
-    /// A connection that was just made.
+    /// Returns the state of a connection that was just made.
     pub(super) fn new(role: Role, now: Time) -> Self {
         Self {
             role,
@@ -72,7 +72,7 @@ impl Core {
         }
     }
 
-    /// Takes note of the time.
+    /// Advances the time, which never goes back.
     pub(super) fn at(&mut self, now: Time) {
         self.now = self.now.max(now);
     }
@@ -86,7 +86,7 @@ impl Core {
         self.watch_writing();
     }
 
-    /// Watches whether the peer reads, while there is something to be read.
+    /// Starts the deadline for the peer to read if there is something to be written, or clears it.
     pub(super) fn watch_writing(&mut self) {
         if self.outbox.transmit().is_empty() {
             self.stalls_at = None;
@@ -95,12 +95,12 @@ impl Core {
         }
     }
 
-    /// Whether somebody has said goodbye, so that no stream can be opened any more.
+    /// Returns whether GOAWAY was sent or received, so that no more streams can be opened.
     pub(super) fn is_closing(&self) -> bool {
         self.gone.is_some() || self.leaving
     }
 
-    /// Why no stream can be opened any more, once somebody has said goodbye.
+    /// Returns why no more streams can be opened, if GOAWAY was sent or received.
     pub(super) fn closing(&self) -> Option<ConnectionError> {
         match &self.gone {
             Some(gone) => Some(ConnectionError::GoneAway(gone.clone())),
@@ -108,7 +108,8 @@ impl Core {
         }
     }
 
-    /// Why the connection is over, once somebody has said goodbye and the last stream has ended.
+    /// Returns why the connection is over, if GOAWAY was sent or received and all streams have
+    /// ended.
     pub(super) fn drained(&self) -> Option<ConnectionError> {
         if self.streams.count() > 0 {
             return None;
@@ -116,7 +117,7 @@ impl Core {
         self.closing()
     }
 
-    /// Says GOAWAY as the last words: what is queued and not begun will not be needed any more.
+    /// Queues GOAWAY as the last frame, and drops the queued frames that are not begun.
     pub(super) fn say_goodbye(&mut self, code: ErrorCode) {
         self.outbox.drop_queue();
         self.outbox
@@ -124,19 +125,19 @@ impl Core {
         self.watch_writing();
     }
 
-    /// Drops what only a running connection needs.
+    /// Drops the state that only a running connection needs.
     pub(super) fn forget(&mut self) {
         self.streams = Streams::new(self.role);
         self.block = None;
         self.fields = Fields::default();
     }
 
-    /// Gives the peer back what was used up of a window.
+    /// Queues a WINDOW_UPDATE.
     pub(super) fn update_window(&mut self, update: WindowUpdate) {
         self.outbox.answer(&update.encode());
     }
 
-    /// Octets of memory held, beyond the value itself.
+    /// Returns the octets of memory held, beyond the value itself.
     pub(super) fn mem_used(&self) -> usize {
         self.outbox.mem_used()
             + self.streams.mem_used()

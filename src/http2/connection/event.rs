@@ -1,4 +1,4 @@
-//! What happens on a connection, as its owner sees it.
+//! The events of a connection, as its owner receives them.
 
 use std::ops::Range;
 
@@ -6,19 +6,20 @@ use super::super::StreamId;
 use super::super::error::{ConnectionError, ErrorCode, StreamError};
 use super::super::fields::Fields;
 
-/// What happened on the connection.
+/// An event on the connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event<'a> {
-    /// A client opened a stream: its request's headers. Only servers see this.
+    /// A client opened a stream with the headers of a request. Only servers get this event.
     Request {
         /// The stream.
         stream: StreamId,
-        /// All fields, `:method`, `:scheme`, `:path` and `:authority` among them.
+        /// All fields, including `:method`, `:scheme`, `:path` and `:authority`.
         fields: &'a Fields,
         /// Whether the request ends here.
         end_stream: bool,
     },
-    /// The headers of the final answer; 1xx answers are not shown. Only clients see this.
+    /// The headers of the final response; 1xx responses are not reported. Only clients get this
+    /// event.
     Head {
         /// The stream.
         stream: StreamId,
@@ -26,10 +27,10 @@ pub enum Event<'a> {
         status: u16,
         /// All fields.
         fields: &'a Fields,
-        /// Whether the answer ends here.
+        /// Whether the response ends here.
         end_stream: bool,
     },
-    /// Part of the content. Its octets are to be given back with [`Connection::consume`].
+    /// Part of the content. The caller must release its octets with [`Connection::consume`].
     ///
     /// [`Connection::consume`]: super::Connection::consume
     Data {
@@ -40,40 +41,40 @@ pub enum Event<'a> {
         /// Whether the message ends here.
         end_stream: bool,
     },
-    /// The fields behind the content; the message ends here.
+    /// The fields after the content; the message ends here.
     Trailers {
         /// The stream.
         stream: StreamId,
         /// All fields.
         fields: &'a Fields,
     },
-    /// The peer ended a stream by force.
+    /// The peer reset a stream.
     Reset {
         /// The stream.
         stream: StreamId,
-        /// Why.
+        /// The reason.
         code: ErrorCode,
     },
-    /// The peer broke a rule on a stream, which was reset therefore.
+    /// The peer broke a rule on a stream, and the stream was reset.
     Failed {
         /// The stream.
         stream: StreamId,
-        /// What it did.
+        /// The rule that was broken.
         error: StreamError,
     },
-    /// The peer is going away: streams of ours above `last_stream` are gone, it has not looked at
-    /// them.
+    /// The peer sent GOAWAY: our streams above `last_stream` are gone without having been
+    /// processed.
     GoAway {
-        /// The last stream that it will finish.
+        /// The last stream that the peer will finish.
         last_stream: u32,
-        /// Why it goes.
+        /// The reason.
         code: ErrorCode,
     },
-    /// The connection is over, and all streams with it. The last event.
+    /// The connection and all its streams have ended. This is the last event.
     Closed(ConnectionError),
 }
 
-/// What a frame led to: an [`Event`] that does not borrow yet.
+/// The result of a frame: an [`Event`] that does not borrow yet.
 #[derive(Debug)]
 pub(super) enum Happened {
     Request {
@@ -109,8 +110,8 @@ pub(super) enum Happened {
 }
 
 impl Happened {
-    /// The event, with the fields and the content it is about: `content` is where the octets of
-    /// [`Happened::Data`] are.
+    /// Returns the event with its fields and content; `content` returns the octets at a range of
+    /// [`Happened::Data`].
     pub(super) fn event<'a>(
         self,
         fields: &'a Fields,

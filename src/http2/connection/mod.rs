@@ -1,8 +1,8 @@
-//! The machine: one end of one connection, a client's or a server's.
+//! The state machine of one end of a connection, client or server.
 //!
-//! Pure. [`Connection`] has the verbs; behind it, `core` has the state, `receive` one function for
-//! each kind of frame, `accept` what is special about requests, and `send` what the caller wants
-//! done.
+//! Pure. [`Connection`] has the public methods. Behind it, `core` holds the state, `receive` has
+//! one function for each frame type, `accept` handles requests, and `send` does what the caller
+//! asks for.
 //!
 //! ```text
 //!                 preface                    SETTINGS           GOAWAY, shutdown()
@@ -14,8 +14,8 @@
 //!      Ended { error } <---------+-------------------------+------------------------+
 //! ```
 //!
-//! An ended connection reads nothing more. What it still has to write is the GOAWAY that tells the
-//! peer why.
+//! An ended connection reads nothing more. It still writes the GOAWAY that gives the peer the
+//! reason.
 
 mod accept;
 mod core;
@@ -49,42 +49,42 @@ pub struct Connection {
     phase: Phase,
 }
 
-/// How far the connection has come.
+/// The phase of a connection.
 #[derive(Debug)]
 enum Phase {
-    /// The peer has not yet shown that it speaks HTTP/2.
+    /// It is not yet known whether the peer speaks HTTP/2.
     AwaitingPreface {
-        /// The time for its SETTINGS.
+        /// The time allowed for the peer's SETTINGS.
         handshake: Handshake,
     },
-    /// It has; its first frame, which is SETTINGS, is not complete.
+    /// The peer speaks HTTP/2; its first frame, SETTINGS, is incomplete.
     AwaitingSettings {
-        /// The time for the rest of it.
+        /// The time allowed for the rest of the frame.
         handshake: Handshake,
     },
     /// Frames are exchanged.
     Running,
-    /// Over.
+    /// The connection has ended.
     Ended {
-        /// Why.
+        /// The reason.
         error: ConnectionError,
         /// Whether [`Event::Closed`] was delivered.
         told: bool,
     },
 }
 
-/// The time that a peer has for its SETTINGS.
+/// The time that the peer has for its SETTINGS.
 #[derive(Debug, Clone, Copy)]
 struct Handshake {
     /// When the connection was made.
     began: Time,
-    /// When its SETTINGS must have come.
+    /// When its SETTINGS must have been received.
     deadline: Time,
 }
 
 impl Handshake {
-    /// Returns how long the peer had, in tenths of a second: two attempts that differ by the time
-    /// that dialling took fail for the same reason.
+    /// Returns how long the peer had, rounded to tenths of a second: two attempts that differ only
+    /// in the time that dialling took then report the same failure.
     fn within(self) -> Duration {
         let millis = self.deadline.saturating_since(self.began).as_millis();
         let tenths = u64::try_from((millis + 50) / 100).unwrap_or(u64::MAX);
@@ -93,15 +93,15 @@ impl Handshake {
 }
 
 impl Connection {
-    /// A client's end of a connection that was just made. Its preface waits in
-    /// [`transmit`](Self::transmit), so that it can go out together with the first request. The
-    /// server has [`DIAL_TIMEOUT`](config::DIAL_TIMEOUT) for its SETTINGS, unless
-    /// [`set_handshake_deadline`](Self::set_handshake_deadline) says otherwise.
+    /// Returns the client's end of a connection that was just made. The preface is not written at
+    /// once but waits in [`transmit`](Self::transmit), to be written together with the first
+    /// request. The server has [`DIAL_TIMEOUT`](config::DIAL_TIMEOUT) for its SETTINGS, unless
+    /// [`set_handshake_deadline`](Self::set_handshake_deadline) changes that.
     pub fn client(now: Time) -> Self {
         Self::new(Role::Client, now, config::DIAL_TIMEOUT)
     }
 
-    /// A server's end of a connection that was just accepted.
+    /// Returns the server's end of a connection that was just accepted.
     pub fn server(now: Time) -> Self {
         Self::new(Role::Server, now, config::HANDSHAKE_TIMEOUT)
     }
@@ -120,7 +120,7 @@ impl Connection {
         }
     }
 
-    /// Sets when the peer's SETTINGS must have come; does nothing when they have.
+    /// Sets the deadline for the peer's SETTINGS; does nothing if they were received.
     pub fn set_handshake_deadline(&mut self, at: Time) {
         if let Phase::AwaitingPreface { handshake } | Phase::AwaitingSettings { handshake } =
             &mut self.phase
@@ -129,26 +129,26 @@ impl Connection {
         }
     }
 
-    /// The next event; `None` until something is received or written.
+    /// Returns the next event, or `None` until more is received or written.
     pub fn poll_event(&mut self, now: Time) -> Option<Event<'_>> {
         self.core.at(now);
         let happened = self.advance();
-        // Also when nothing happened that the caller has to know: it may have been answered.
+        // Also without an event: a frame may have been answered.
         self.core.watch_writing();
         Some(happened?.event(&self.core.fields, |at| self.input.payload(at)))
     }
 
-    /// Whether the connection is over.
+    /// Returns whether the connection has ended.
     pub fn is_ended(&self) -> bool {
         matches!(self.phase, Phase::Ended { .. })
     }
 
-    /// Whether no stream can be opened any more.
+    /// Returns whether no more streams can be opened.
     pub fn is_closing(&self) -> bool {
         self.is_ended() || self.core.is_closing()
     }
 
-    /// Why no stream can be opened any more, once that is so.
+    /// Returns why no more streams can be opened, or `None` if they can.
     pub fn closing(&self) -> Option<ConnectionError> {
         match &self.phase {
             Phase::Ended { error, .. } => Some(error.clone()),
@@ -156,12 +156,13 @@ impl Connection {
         }
     }
 
-    /// What the peer wants, once it said so.
+    /// Returns the peer's settings, or `None` before its first SETTINGS frame.
     pub fn peer_settings(&self) -> Option<&Settings> {
         self.core.peer.as_ref()
     }
 
-    /// Works on what was received until something happens that the caller has to know.
+    /// Processes the input until there is an event for the caller, or nothing more can be
+    /// processed.
     fn advance(&mut self) -> Option<Happened> {
         loop {
             if let Phase::Ended { error, told } = &mut self.phase {
@@ -181,7 +182,7 @@ impl Connection {
         }
     }
 
-    /// Takes one frame out of the input, if there is one and room to answer it.
+    /// Processes one frame of the input, if it is complete and can be answered.
     fn receive_frame(&mut self) -> Result<Progress, ConnectionError> {
         if !self.core.outbox.has_room_to_answer() {
             return Ok(Progress::Blocked);
@@ -207,12 +208,13 @@ impl Connection {
         Ok(happened.map_or(Progress::Silent, Progress::Happened))
     }
 
-    /// Says what it means that there is no complete frame.
+    /// Handles the lack of a complete frame, which is an error if the input has ended.
     fn starve(&self) -> Result<Progress, ConnectionError> {
         if !self.eof {
             return Ok(Progress::Blocked);
         }
-        // A peer that names an error and closes has said why it does; the end itself says less.
+        // If the peer closes after a GOAWAY with an error, that error explains more than the end of
+        // input.
         if let Some(gone) = self.core.gone.as_ref().filter(|gone| gone.is_error()) {
             return Err(ConnectionError::GoneAway(gone.clone()));
         }
@@ -220,8 +222,8 @@ impl Connection {
         Err(ConnectionError::Eof { inside_frame })
     }
 
-    /// Takes the peer's preface off the input, up to its SETTINGS; `false` while it cannot be told
-    /// whether that is what comes.
+    /// Removes the peer's preface from the input, up to its SETTINGS; returns `false` if too few
+    /// octets were received to recognise the preface.
     fn take_preface(&mut self) -> Result<bool, ConnectionError> {
         let role = self.core.role;
         match role.judge(self.input.waiting(), self.eof) {
@@ -234,7 +236,7 @@ impl Connection {
         }
     }
 
-    /// Ends the connection, and tells the peer why where that makes sense.
+    /// Ends the connection, and queues a GOAWAY if the peer may still process it.
     fn end(&mut self, error: ConnectionError) {
         match &error {
             // RFC 9113 §3.4: "A GOAWAY frame MAY be omitted in this case, since an invalid preface
@@ -250,7 +252,7 @@ impl Connection {
         self.phase = Phase::Ended { error, told: false };
     }
 
-    /// What the peer has to do, and until when.
+    /// Returns the active deadlines, and what the peer must do by each.
     fn timers(&self) -> impl Iterator<Item = (Time, Timer)> {
         let handshake = match self.phase {
             Phase::AwaitingPreface { handshake } | Phase::AwaitingSettings { handshake } => {
@@ -314,7 +316,7 @@ impl Endpoint for Connection {
     }
 }
 
-/// What the peer has to do until a deadline.
+/// What the peer must do before a deadline.
 #[derive(Debug, Clone, Copy)]
 enum Timer {
     Settings(Handshake),
@@ -323,7 +325,7 @@ enum Timer {
 }
 
 impl Timer {
-    /// Returns what the peer has not done.
+    /// Returns what the peer has failed to do.
     fn awaited(self) -> Awaited {
         match self {
             Self::Settings(handshake) => Awaited::Settings {
@@ -335,13 +337,13 @@ impl Timer {
     }
 }
 
-/// How far taking one frame got.
+/// The result of processing one frame.
 enum Progress {
-    /// Something happened.
+    /// There is an event.
     Happened(Happened),
-    /// Nothing that the caller needs to know; there may be another frame.
+    /// The frame was processed without an event; there may be another frame.
     Silent,
-    /// There is no frame, or no room to answer it.
+    /// The next frame is incomplete, or there is not enough room to answer it.
     Blocked,
 }
 

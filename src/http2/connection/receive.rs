@@ -1,7 +1,7 @@
-//! What each kind of frame does.
+//! The effect of each type of frame.
 //!
-//! One function each. A [`Violation`] ends the connection; a [`StreamError`] ends the stream, here,
-//! and is told as an event.
+//! One function for each type. A [`Violation`] ends the connection. A [`StreamError`] ends the
+//! stream, which happens here, and is reported as an event.
 
 use super::super::StreamId;
 use super::super::block::Block;
@@ -21,7 +21,7 @@ use super::core::Core;
 use crate::config;
 
 impl Core {
-    /// Takes a frame, whose payload begins at `payload` in the input.
+    /// Processes a frame, whose payload begins at `payload` in the input.
     pub(super) fn receive(
         &mut self,
         frame: Frame<'_>,
@@ -42,27 +42,28 @@ impl Core {
             // RFC 9113 §6.6: "PUSH_PROMISE MUST NOT be sent if the SETTINGS_ENABLE_PUSH setting of
             // the peer endpoint is set to 0."
             Frame::PushPromise => Err(Violation::Push),
-            // Old C-core acknowledges only together with its answer, so nothing waits for that.
+            // Old versions of C-core acknowledge only together with their response, so nothing
+            // waits for it.
             Frame::Settings(SettingsFrame::Ack) | Frame::Ignored(_) => self.idled(),
         }
     }
 
-    /// Takes a frame that brings nothing forward.
+    /// Counts a frame that does not advance any call.
     fn idled(&mut self) -> Result<Option<Happened>, Violation> {
         self.patience.idled(self.now)?;
         Ok(None)
     }
 
-    /// Takes content.
+    /// Processes DATA.
     fn receive_data(
         &mut self,
         data: &Data<'_>,
         payload: usize,
     ) -> Result<Option<Happened>, Violation> {
-        // The connection's window is given back whatever the stream's fate is: RFC 9113 §6.9: "A
-        // receiver that receives a flow-controlled frame MUST always account for its contribution
-        // against the connection flow-control window, unless the receiver treats this as a
-        // connection error."
+        // The octets are returned to the connection's window whatever happens to the stream. RFC
+        // 9113 §6.9: "A receiver that receives a flow-controlled frame MUST always account for its
+        // contribution against the connection flow-control window, unless the receiver treats this
+        // as a connection error."
         self.receive
             .receive(data.cost)
             .map_err(|_| Violation::WindowExceeded)?;
@@ -82,7 +83,7 @@ impl Core {
         if let Err(error) = stream.receive_data(data) {
             return self.fail(data.stream, error);
         }
-        // Nobody consumes padding, so it is given back at once.
+        // Callers do not consume padding, so it is released at once.
         let padding = data.cost - u32::try_from(data.content.len()).unwrap_or(data.cost);
         self.release(data.stream, padding);
         self.streams.remove_if_closed(data.stream);
@@ -98,20 +99,20 @@ impl Core {
         }))
     }
 
-    /// Takes a header block, or its beginning.
+    /// Processes a header block, or its first fragment.
     fn receive_headers(&mut self, headers: &Headers<'_>) -> Result<Option<Happened>, Violation> {
-        // Before its fragments are kept.
+        // Checked before fragments are kept.
         self.streams.find(Kind::Headers, headers.stream)?;
         if headers.is_complete {
             return self.receive_block(headers.stream, headers.end_stream, headers.fragment);
         }
-        // What an earlier block left is not held beside this one.
+        // The memory of an earlier block is not held in addition to this one's.
         self.fields.shrink();
         self.block = Some(Block::begin(headers, self.now));
         Ok(None)
     }
 
-    /// Takes a further fragment of a header block.
+    /// Processes a further fragment of a header block.
     fn receive_continuation(
         &mut self,
         fragment: &Continuation<'_>,
@@ -124,10 +125,10 @@ impl Core {
         self.receive_block(block.stream, block.end_stream, block.octets())
     }
 
-    /// Takes a complete header block.
+    /// Processes a complete header block.
     ///
-    /// It is decoded whatever became of its stream: the blocks that come after it depend on it
-    /// (grpc's CVE-2023-32731 was to skip one).
+    /// The block is decoded even if its stream has ended, because later blocks depend on it (grpc's
+    /// CVE-2023-32731 was caused by skipping one).
     fn receive_block(
         &mut self,
         id: StreamId,
@@ -178,10 +179,10 @@ impl Core {
         Ok(section)
     }
 
-    /// Takes the end of a stream.
+    /// Processes RST_STREAM.
     ///
-    /// One that has ended already is past caring: C-core resets with NO_ERROR after its answer,
-    /// java resets twice.
+    /// It is ignored on a stream that has already ended: C-core resets with NO_ERROR after its
+    /// response, java resets twice.
     fn receive_reset(&mut self, reset: Reset) -> Result<Option<Happened>, Violation> {
         self.patience.idled(self.now)?;
         let Found::Open(stream) = self.streams.find(Kind::Reset, reset.stream)? else {
@@ -198,7 +199,7 @@ impl Core {
         }))
     }
 
-    /// Takes what the peer wants, and acknowledges it after it is in effect.
+    /// Applies the peer's settings and acknowledges them.
     ///
     /// RFC 9113 §6.5.3: "The values in the SETTINGS frame MUST be processed in the order they
     /// appear, with no other frame processing between values. [...] Once all values have been
@@ -221,7 +222,7 @@ impl Core {
         Ok(None)
     }
 
-    /// Moves the windows of all open streams with INITIAL_WINDOW_SIZE.
+    /// Adjusts the windows of all open streams to a new INITIAL_WINDOW_SIZE.
     ///
     /// RFC 9113 §6.9.2: "a receiver MUST adjust the size of all stream flow-control windows that it
     /// maintains by the difference between the new value and the old value. [...] An endpoint MUST
@@ -238,7 +239,7 @@ impl Core {
         Ok(())
     }
 
-    /// Takes a PING: one that asks gets its octets back, ahead of everything that waits.
+    /// Processes a PING; one that is not an acknowledgement is answered ahead of queued frames.
     fn receive_ping(&mut self, ping: Ping) -> Result<Option<Happened>, Violation> {
         self.patience.idled(self.now)?;
         if !ping.ack {
@@ -247,11 +248,11 @@ impl Core {
         Ok(None)
     }
 
-    /// Takes the peer's goodbye, which may come more than once.
+    /// Processes GOAWAY, which the peer may send more than once.
     ///
     /// RFC 9113 §6.8: "Endpoints MUST NOT increase the value they send in the last stream
-    /// identifier". The streams are ours: a server that names one of its own is confused. A client
-    /// says something of pushes, which there are none of.
+    /// identifier". A server's GOAWAY refers to our streams, so an even identifier is an error. A
+    /// client's refers to pushes, which we never send.
     fn receive_goaway(&mut self, goaway: &GoAway<'_>) -> Result<Option<Happened>, Violation> {
         self.patience.idled(self.now)?;
         let last_stream = goaway.last_stream;
@@ -273,7 +274,7 @@ impl Core {
         }))
     }
 
-    /// Takes the permission to send more.
+    /// Processes WINDOW_UPDATE.
     fn receive_window_update(
         &mut self,
         update: WindowUpdate,

@@ -1,4 +1,4 @@
-//! What the caller wants done: streams opened, fed, given back, ended.
+//! The requests of the caller: to open a stream, send on it, release data, and reset it.
 
 use std::fmt;
 
@@ -16,36 +16,36 @@ use crate::config;
 use crate::hpack::Encoder;
 use crate::time::Time;
 
-/// Why a stream was not opened.
+/// The reason why a stream was not opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OpenError {
-    /// Not now: the peer allows no more streams, or does not read. Try again when an event came or
-    /// something was written.
+    /// Not now: the peer does not allow more streams, or does not read. Try again after the next
+    /// event or write.
     Later,
-    /// Never on this connection.
+    /// Never on this connection, which is closing or closed.
     Closing(ConnectionError),
-    /// Never with these fields: they are more than the peer accepts, or than we send.
+    /// Never with these fields: they exceed what the peer accepts or what we send.
     TooLarge,
-    /// Never on this connection: its stream numbers have run out.
+    /// Never on this connection: its stream numbers are exhausted.
     Exhausted,
 }
 
-/// Why headers were not sent on a stream that is open.
+/// The reason why headers were not sent on an open stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeadersError {
-    /// Not now: the peer does not read. Try again when something was written.
+    /// Not now: the peer does not read. Try again after the next write.
     Later,
-    /// Never: they are more than the peer accepts, or than we send.
+    /// Never: they exceed what the peer accepts or what we send.
     TooLarge,
 }
 
-/// How much of some data was taken.
+/// How much data was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Taken {
-    /// All, and the stream's end where that was asked for.
+    /// All, and the end of the stream if requested.
     All,
-    /// So many octets: the windows or the buffer are full. Try again with the rest when an event
-    /// came or something was written.
+    /// This many octets: a window or the buffer is full. Try again with the rest after the next
+    /// event or write.
     Some(usize),
 }
 
@@ -74,8 +74,8 @@ impl fmt::Display for HeadersError {
 impl std::error::Error for HeadersError {}
 
 impl Connection {
-    /// Opens a stream with a request's headers; `end_stream` when that is all of the request.
-    /// Servers open none: for them the numbers have run out from the start.
+    /// Opens a stream with the headers of a request; `end_stream` if they are the whole request. A
+    /// server cannot open streams: its stream numbers count as exhausted.
     pub fn open(
         &mut self,
         fields: &[(&str, &[u8])],
@@ -85,7 +85,8 @@ impl Connection {
         self.open_with(&mut |block| put(fields, block), end_stream, now)
     }
 
-    /// The same with headers that `write` puts into the block, which may be in part encoded before.
+    /// Opens a stream with headers that `write` adds to the block, which may be pre-encoded in
+    /// part.
     pub(crate) fn open_with(
         &mut self,
         write: &mut dyn FnMut(&mut Encoder<'_>),
@@ -101,9 +102,9 @@ impl Connection {
         opened
     }
 
-    /// Sends the headers of an answer on a stream, or its trailers with `end_stream`.
+    /// Sends the headers of a response, or its trailers with `end_stream`.
     ///
-    /// On a stream that has ended there is nothing left to do.
+    /// Does nothing on a stream that has ended.
     pub fn send_headers(
         &mut self,
         stream: StreamId,
@@ -117,9 +118,9 @@ impl Connection {
         sent
     }
 
-    /// Sends content on a stream: as much of it as the windows and the buffer allow.
+    /// Sends as much content on a stream as the windows and the buffer allow.
     ///
-    /// On a stream that has ended there is nothing left to do, so all is taken.
+    /// On a stream that has ended, all content is taken and dropped.
     pub fn send_data(
         &mut self,
         stream: StreamId,
@@ -133,8 +134,8 @@ impl Connection {
         taken
     }
 
-    /// Gives the peer back `octets` of a stream's window, after they came in [`Event::Data`] and
-    /// were used up.
+    /// Returns `octets` to a stream's window, after they were received in [`Event::Data`] and
+    /// consumed.
     ///
     /// [`Event::Data`]: super::Event::Data
     pub fn consume(&mut self, stream: StreamId, octets: usize, now: Time) {
@@ -144,17 +145,17 @@ impl Connection {
         self.core.watch_writing();
     }
 
-    /// Ends a stream by force; nothing when it has ended already.
+    /// Resets a stream, unless it has already ended.
     ///
-    /// Data that waits for a window does not hold this up.
+    /// The RST_STREAM does not wait for data that waits for a window.
     pub fn reset(&mut self, stream: StreamId, code: ErrorCode, now: Time) {
         self.core.at(now);
         self.core.reset(stream, code);
         self.core.watch_writing();
     }
 
-    /// Says goodbye: no stream can be opened any more, by either side, and the connection ends with
-    /// the last one. The peer is told up to which of its streams it will be answered.
+    /// Sends GOAWAY with the last stream that was accepted. Neither side can open streams from now
+    /// on, and the connection ends with the last open stream.
     pub fn shutdown(&mut self, now: Time) {
         self.core.at(now);
         if self.is_ended() || self.core.leaving {
@@ -166,7 +167,8 @@ impl Connection {
         self.core.watch_writing();
     }
 
-    /// Whether some of the stream's request was written, so that the peer may have seen it.
+    /// Returns whether some of the stream's headers were written, so that the peer may have seen
+    /// them.
     pub fn was_written(&self, stream: StreamId) -> bool {
         self.core.outbox.has_begun(stream)
     }
@@ -197,7 +199,7 @@ impl Core {
         Ok(id)
     }
 
-    /// Sends headers on a stream that is open.
+    /// Sends headers on an open stream.
     fn send_headers(
         &mut self,
         id: StreamId,
@@ -220,7 +222,7 @@ impl Core {
         Ok(())
     }
 
-    /// Counts our END_STREAM on a stream.
+    /// Records that END_STREAM was queued on a stream.
     fn end_sent(&mut self, id: StreamId) {
         if let Some(stream) = self.streams.get(id) {
             stream.end_sent();
@@ -231,8 +233,8 @@ impl Core {
         self.streams.remove_if_closed(id);
     }
 
-    /// Queues a HEADERS frame with the whole block; C-core and java refuse larger blocks than fit
-    /// one frame anyway, so we never send CONTINUATION.
+    /// Queues a HEADERS frame with the whole block. CONTINUATION is never sent: C-core and java
+    /// refuse blocks that do not fit one frame anyway.
     fn push_headers(
         &mut self,
         stream: StreamId,
@@ -260,7 +262,7 @@ impl Core {
         if fits { Ok(()) } else { Err(TooLarge) }
     }
 
-    /// Queues as many DATA frames as may be.
+    /// Queues as many DATA frames as the windows and the buffer allow.
     fn send_data(&mut self, id: StreamId, data: &[u8], end_stream: bool) -> Taken {
         let mut taken = 0;
         loop {
@@ -270,16 +272,17 @@ impl Core {
             };
             let rest = &data[taken..];
             // RFC 9113 §6.9.1: "The sender MUST NOT send a flow-controlled frame with a length that
-            // exceeds the space available in either of the flow-control windows". No peer may ask
-            // for smaller frames than INITIAL_MAX_FRAME_SIZE, and none of ours is larger.
+            // exceeds the space available in either of the flow-control windows". A peer cannot ask
+            // for frames smaller than INITIAL_MAX_FRAME_SIZE, and ours are never larger.
             let length = rest
                 .len()
                 .min(stream.send.available())
                 .min(connection)
                 .min(INITIAL_MAX_FRAME_SIZE as usize);
             let is_last = length == rest.len();
-            // "Frames with zero length with the END_STREAM flag set (that is, an empty DATA frame)
-            // MAY be sent if there is no available space in either flow-control window."
+            // The end of a stream does not need a window. RFC 9113 §6.9.1: "Frames with zero length
+            // with the END_STREAM flag set (that is, an empty DATA frame) MAY be sent if there is
+            // no available space in either flow-control window."
             if is_last && length == 0 && !end_stream {
                 return Taken::All;
             }
@@ -304,7 +307,7 @@ impl Core {
         }
     }
 
-    /// Gives the peer back a part of a stream's window, unless it sends nothing more there.
+    /// Returns octets to a stream's window, unless the peer has ended its side.
     pub(super) fn release(&mut self, id: StreamId, octets: u32) {
         let Some(stream) = self.streams.get(id).filter(|s| s.state.can_receive()) else {
             return;
@@ -317,7 +320,7 @@ impl Core {
         }
     }
 
-    /// Ends a stream by force, if it has not ended.
+    /// Resets a stream that is open.
     pub(super) fn reset(&mut self, stream: StreamId, code: ErrorCode) {
         if self.streams.get(stream).is_none() {
             return;
@@ -327,17 +330,17 @@ impl Core {
     }
 }
 
-/// Headers that are more than the peer accepts, or than we send.
+/// The error for headers that exceed what the peer accepts or what we send.
 struct TooLarge;
 
-/// Puts fields into a header block.
+/// Adds fields to a header block.
 fn put(fields: &[(&str, &[u8])], block: &mut Encoder<'_>) {
     for (name, value) in fields {
         block.field(name, value);
     }
 }
 
-/// Whether a number is above a limit of the peer's.
+/// Returns whether a number is above the peer's limit, if it has one.
 fn is_above(number: usize, limit: Option<u32>) -> bool {
     limit.is_some_and(|limit| u32::try_from(number).map_or(true, |number| number > limit))
 }
