@@ -1,14 +1,14 @@
-//! Metadata that is octets: fields whose name ends in `-bin`, in base64.
+//! Binary metadata: fields with a name that ends in `-bin`, and values in base64.
 //!
-//! Pure. A value that is no base64 is dropped, and those beside it are not: nothing that a peer
-//! puts there costs more than itself.
+//! Pure. A value that is not base64 is dropped without affecting the others. Decoding never needs
+//! more memory than the encoded value.
 
 use crate::http2::Fields;
 
-/// The octets of every good value of a field, in their order.
+/// Returns the octets of every valid value of a field, in order.
 ///
 /// gRPC: "Implementations MUST split Binary-Headers on "," before decoding the Base64-encoded
-/// values": a list may come in one field or in many.
+/// values": a list may be sent in one field or in many.
 pub(super) fn values<'a>(
     fields: &'a Fields,
     name: &'a [u8],
@@ -18,7 +18,7 @@ pub(super) fn values<'a>(
     values.filter_map(decode)
 }
 
-/// A value as it is sent.
+/// Encodes a value for sending.
 ///
 /// gRPC: "Implementations MUST accept padded and un-padded values and should emit un-padded
 /// values."
@@ -35,7 +35,7 @@ pub(super) fn encode(octets: &[u8]) -> Vec<u8> {
     encoded
 }
 
-/// What a value stands for, padded or not; `None` when it is no base64.
+/// Decodes a value, padded or not; returns `None` if it is not base64.
 fn decode(value: &[u8]) -> Option<Vec<u8>> {
     let digits = unpadded(value)?;
     let mut octets = Vec::with_capacity(digits.len() * 3 / 4);
@@ -50,7 +50,8 @@ fn decode(value: &[u8]) -> Option<Vec<u8>> {
     Some(octets)
 }
 
-/// The digits of a value; `None` when there cannot be so many, or so much padding.
+/// Removes the padding of a value; returns `None` if the number of digits or the padding is
+/// invalid.
 fn unpadded(value: &[u8]) -> Option<&[u8]> {
     let padding = value.iter().rev().take_while(|&&octet| octet == b'=');
     let digits = &value[..value.len() - padding.count()];
@@ -63,7 +64,7 @@ fn unpadded(value: &[u8]) -> Option<&[u8]> {
     fits.then_some(digits)
 }
 
-/// The number that a digit stands for.
+/// Returns the number that a digit stands for.
 fn number(digit: u8) -> Option<u32> {
     let number = match digit {
         b'A'..=b'Z' => digit - b'A',

@@ -1,6 +1,7 @@
-//! One call: a request on its way out and a reply, or a stream of messages, on its way in.
+//! One call on the client: a request that is sent, and a reply or a stream of messages that is
+//! received.
 //!
-//! Pure. The two go their ways independently of each other: a server may answer before it has read
+//! Pure. The two directions are independent of each other: a server may respond before it has read
 //! the request.
 //!
 //! ```text
@@ -19,9 +20,9 @@
 //!        +-----------------------+--------+----------------+------> outcome
 //! ```
 //!
-//! A unary call goes by way of `Reply`, a server-streaming one by way of `Messages`.
+//! A unary call passes through `Reply`, a server-streaming call through `Messages`.
 //!
-//! The outcome consumes the call: [`Client`](super::Client) drops it and tells it.
+//! The outcome ends the call: [`Client`](super::Client) drops the call and queues the event.
 
 use std::time::Duration;
 
@@ -34,38 +35,38 @@ use super::timeout::Timeout;
 use crate::http2::{Connection, Encoder, Fields, OpenError, StreamId, Taken};
 use crate::time::Time;
 
-/// What a call ends with: the reply's message, or none. A stream's messages were told before, so
-/// for it that is empty.
+/// The result of a call: the message of the reply, or an error. The messages of a stream were
+/// returned before, so its result is empty.
 pub(super) type Outcome = Result<Vec<u8>, CallError>;
 
-/// What kind of call it is.
+/// The type of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// One message back.
+    /// One message in response.
     Unary,
-    /// Any number of messages back.
+    /// Any number of messages in response.
     ServerStreaming,
 }
 
-/// A call under way.
+/// A call in progress.
 #[derive(Debug)]
 pub(super) struct Call {
-    /// Its name.
+    /// The identifier of the call.
     pub(super) id: CallId,
-    /// What kind of call it is.
+    /// The type of the call.
     pub(super) shape: Shape,
-    /// When it must have ended, if it must.
+    /// The time by which the call must have ended, if limited.
     pub(super) deadline: Option<Time>,
-    /// How long it was given, if that is limited.
+    /// The time that the call was given, if limited.
     timeout: Option<Duration>,
-    /// The largest message it accepts.
+    /// The largest message that the call accepts.
     max_message: usize,
-    /// What is called and, behind it, the message with its prefix; empty when all of it is sent and
-    /// the server has begun to answer. Until then it may be wanted once more.
+    /// The path, followed by the message with its prefix. Empty once all of it is sent and the
+    /// headers of the response are received; until then it may have to be sent again.
     request: Vec<u8>,
-    /// How long the path in it is, which goes out with the headers.
+    /// The length of the path in `request`, which is sent with the headers.
     path: usize,
-    /// How much of it is sent; the path counts from the start.
+    /// The number of octets of `request` that are sent, including the path from the start.
     sent: usize,
     /// Whether the server has refused the call before.
     is_second: bool,
@@ -77,31 +78,31 @@ pub(super) struct Call {
 enum Awaiting {
     /// A stream of its own.
     Stream,
-    /// The answer's headers.
+    /// The headers of the response.
     Head {
-        /// The call's stream.
+        /// The stream of the call.
         stream: StreamId,
     },
-    /// The answer's message, its status, or both.
+    /// The message of the response, its status, or both.
     Reply {
-        /// The call's stream.
+        /// The stream of the call.
         stream: StreamId,
-        /// The message as far as it came.
+        /// The message as far as it was received.
         assembler: Assembler,
         /// The message, once it is complete.
         reply: Option<Vec<u8>>,
     },
-    /// The answer's messages, or its status.
+    /// The messages of the response, or its status.
     Messages {
-        /// The call's stream.
+        /// The stream of the call.
         stream: StreamId,
-        /// The next message as far as it came.
+        /// The next message as far as it was received.
         assembler: Assembler,
     },
 }
 
 impl Call {
-    /// A call that is not on the wire yet.
+    /// Returns a call that is not yet on the wire.
     pub(super) fn new(
         id: CallId,
         shape: Shape,
@@ -125,8 +126,9 @@ impl Call {
         }
     }
 
-    /// Begins anew, in the time that is left, after the server said that it has not looked at the
-    /// call; answers whether that may be: once, and not when there is an answer already.
+    /// Rewinds the call to be sent again in the time that is left, after the server reported that
+    /// it has not processed the call. Returns whether that is allowed: only once, and not after the
+    /// headers of a response.
     ///
     /// RFC 9113 §8.7: "Any request that was sent on the reset stream can be safely retried."
     pub(super) fn begin_again(&mut self) -> bool {
@@ -139,12 +141,12 @@ impl Call {
         true
     }
 
-    /// Its time begins anew.
+    /// Restarts the call's time.
     pub(super) fn restart(&mut self, now: Time) {
         self.deadline = self.timeout.map(|timeout| now + timeout);
     }
 
-    /// The call's stream, once it has one.
+    /// Returns the stream of the call, once it has one.
     pub(super) fn stream(&self) -> Option<StreamId> {
         match self.awaiting {
             Awaiting::Stream => None,
@@ -154,12 +156,12 @@ impl Call {
         }
     }
 
-    /// Whether its messages are told one by one.
+    /// Returns whether messages are reported one by one.
     pub(super) fn is_streaming(&self) -> bool {
         matches!(self.awaiting, Awaiting::Messages { .. })
     }
 
-    /// Sends what can be sent now; an error is the call's end.
+    /// Sends what can be sent now; an error ends the call.
     pub(super) fn send(&mut self, http2: &mut Connection, now: Time) -> Result<(), CallError> {
         if self.stream().is_none() {
             self.open(http2, now)?;
@@ -170,7 +172,7 @@ impl Call {
         Ok(())
     }
 
-    /// Opens a stream for the call, if there can be one now.
+    /// Opens a stream for the call, if that is possible now.
     fn open(&mut self, http2: &mut Connection, now: Time) -> Result<(), CallError> {
         let path = &self.request[..self.path];
         let left = self.deadline.map(|deadline| deadline.saturating_since(now));
@@ -202,7 +204,7 @@ impl Call {
         self.forget_request();
     }
 
-    /// Drops the request when nobody will want it again.
+    /// Drops the request if it cannot be needed for a retry.
     fn forget_request(&mut self) {
         if self.has_head() && self.sent == self.request.len() {
             self.request = Vec::new();
@@ -210,12 +212,12 @@ impl Call {
         }
     }
 
-    /// Whether the answer's headers have come.
+    /// Returns whether the headers of the response were received.
     fn has_head(&self) -> bool {
         !matches!(self.awaiting, Awaiting::Stream | Awaiting::Head { .. })
     }
 
-    /// Takes the answer's headers.
+    /// Processes the headers of the response.
     pub(super) fn receive_head(
         &mut self,
         status: u16,
@@ -226,7 +228,7 @@ impl Call {
             return None;
         };
         // gRPC: "Trailers-Only → HTTP-Status Content-Type Trailers": a status in the first headers
-        // counts when they are the last, and only then.
+        // counts only if they are also the last.
         if end_stream && fields.get(b"grpc-status").is_some() {
             return Some(self.receive_trailers(fields));
         }
@@ -249,8 +251,8 @@ impl Call {
         None
     }
 
-    /// Takes a message of a stream off the front of `data`, or all of `data` if it has no complete
-    /// one.
+    /// Consumes `data` up to the end of a message and returns that, or all of `data` if it does not
+    /// complete a message.
     pub(super) fn receive_message(
         &mut self,
         data: &mut &[u8],
@@ -262,7 +264,7 @@ impl Call {
         Ok(None)
     }
 
-    /// Takes a part of a reply.
+    /// Processes a part of a reply.
     pub(super) fn receive_data(&mut self, mut data: &[u8], end_stream: bool) -> Option<Outcome> {
         let Awaiting::Reply {
             assembler, reply, ..
@@ -283,7 +285,7 @@ impl Call {
         end_stream.then(|| Err(self.cut()))
     }
 
-    /// Why the answer must not end with its content.
+    /// Returns the error for a response that ends with its content.
     pub(super) fn cut(&self) -> CallError {
         CallError::Broken(if self.is_inside_message() {
             Broken::CutMessage
@@ -292,7 +294,7 @@ impl Call {
         })
     }
 
-    /// Whether a message of the answer has begun and is not complete.
+    /// Returns whether a message of the response has begun and is incomplete.
     fn is_inside_message(&self) -> bool {
         match &self.awaiting {
             Awaiting::Stream | Awaiting::Head { .. } => false,
@@ -302,7 +304,7 @@ impl Call {
         }
     }
 
-    /// Takes the answer's end.
+    /// Processes the end of the response.
     pub(super) fn receive_trailers(&mut self, fields: &Fields) -> Outcome {
         if Code::from_fields(fields) != Some(Code::Ok) {
             let status = Status::from_fields(fields);
@@ -320,7 +322,7 @@ impl Call {
         reply.ok_or(CallError::Broken(Broken::NoMessage))
     }
 
-    /// Octets of memory held, beyond the value itself.
+    /// Returns the octets of memory held, beyond the value itself.
     pub(super) fn mem_used(&self) -> usize {
         let awaited = match &self.awaiting {
             Awaiting::Stream | Awaiting::Head { .. } => 0,

@@ -1,7 +1,7 @@
-//! The client's end of a gRPC connection: the verbs.
+//! The client's end of a gRPC connection: its public methods.
 //!
-//! Pure. Its driver, which uses it as an [`Endpoint`], owns socket and clock, and takes events out
-//! with [`Client::poll_event`] until there are none.
+//! Pure. The caller, which drives the client as an [`Endpoint`], owns the socket and the clock, and
+//! takes events with [`Client::poll_event`] until it returns `None`.
 
 use super::call::{Call, Outcome, Shape};
 use super::error::CallError;
@@ -11,12 +11,12 @@ use crate::few::Few;
 use crate::http2::{self, Connection, ConnectionError, Endpoint, ErrorCode, Settings, StreamId};
 use crate::time::Time;
 
-/// The rest of a DATA frame with messages of a stream.
+/// A DATA frame of a streaming call, of which some is not yet processed.
 #[derive(Debug)]
 struct Unread {
     stream: StreamId,
     octets: Vec<u8>,
-    /// How much of it was taken.
+    /// The number of octets that are processed.
     taken: usize,
     end_stream: bool,
 }
@@ -25,22 +25,21 @@ struct Unread {
 #[derive(Debug)]
 pub struct Client {
     http2: Connection,
-    /// The calls that have not ended, in the order they were made.
+    /// The calls that have not ended, in the order in which they were made.
     calls: Few<Call>,
-    /// What was not told yet: at most one event for each call that was made.
+    /// The events that are not yet returned.
     events: Few<Event>,
-    /// What was received and not looked at yet. Until it is, nothing else is taken from the
-    /// connection: so however many messages fit a frame, they cost no more memory than it.
+    /// A received DATA frame that is not yet processed. Until it is, nothing more is taken from the
+    /// connection: however many messages fit a frame, they never need more memory than the frame.
     unread: Option<Unread>,
-    /// The name of the next call.
+    /// The identifier of the next call.
     next: CallId,
-    /// Whether the deadlines of the calls start only when the server's SETTINGS have come, and they
-    /// have not.
+    /// Whether the deadlines of calls wait for the server's SETTINGS, which were not yet received.
     awaits_settings: bool,
 }
 
 impl Client {
-    /// A client on a connection that was just made.
+    /// Returns a client on a connection that was just made.
     pub fn new(now: Time) -> Self {
         Self {
             http2: Connection::client(now),
@@ -52,11 +51,11 @@ impl Client {
         }
     }
 
-    /// Makes a unary call: one message there, one message of at most `max_reply` octets back,
-    /// before `deadline`.
+    /// Starts a unary call: sends one message, and expects one message of at most `max_reply`
+    /// octets before `deadline`.
     ///
     /// A call always ends with one [`Event::Finished`], also on a connection that is closed. The
-    /// first call is written together with the connection's preface.
+    /// first call is written together with the connection preface.
     pub fn unary(
         &mut self,
         path: &str,
@@ -72,11 +71,11 @@ impl Client {
         self.call(call, now)
     }
 
-    /// Makes a server-streaming call: one message there, any number of messages of at most
-    /// `max_message` octets each back, as long as the server likes or until `deadline`.
+    /// Starts a server-streaming call: sends one message, and accepts any number of messages of at
+    /// most `max_message` octets each, until the server ends the stream or until `deadline`.
     ///
-    /// Each message comes as [`Event::Message`], and only while events are polled: a server that
-    /// sends faster than that is held up by flow control. A stream always ends with one
+    /// Each message is returned as an [`Event::Message`], and only while events are polled: flow
+    /// control holds up a server that sends faster. A stream always ends with one
     /// [`Event::Closed`]; [`cancel`](Self::cancel) ends it at any time.
     pub fn server_streaming(
         &mut self,
@@ -93,7 +92,7 @@ impl Client {
         self.call(call, now)
     }
 
-    /// Makes a call, if that is possible.
+    /// Starts a call, if that is possible.
     fn call(&mut self, call: impl FnOnce(CallId) -> Call, now: Time) -> CallId {
         let id = self.next;
         self.next = id.next();
@@ -109,27 +108,27 @@ impl Client {
         id
     }
 
-    /// Sets when the server's SETTINGS must have come: the connection, and every call on it, fails
-    /// if they have not. Does nothing when they have.
+    /// Sets the deadline for the server's SETTINGS: if it passes, the connection and every call on
+    /// it fail. Does nothing if the SETTINGS were received.
     pub fn set_handshake_deadline(&mut self, at: Time) {
         self.http2.set_handshake_deadline(at);
     }
 
-    /// Starts the deadlines of calls when the server is ready, which is when its SETTINGS have come
-    /// and must be at `until`: a server may listen some time before it serves.
+    /// Starts the deadlines of calls only when the server's SETTINGS are received, for which
+    /// `until` is the deadline: a server may listen some time before it serves.
     pub fn start_deadlines_when_ready(&mut self, until: Time) {
         self.set_handshake_deadline(until);
         self.awaits_settings = self.peer_settings().is_none();
     }
 
-    /// Ends a call, with [`CallError::Cancelled`] for a result; nothing when it has ended.
+    /// Ends a call with [`CallError::Cancelled`]; does nothing if the call has ended.
     pub fn cancel(&mut self, call: CallId, now: Time) {
         if let Some(index) = self.calls.position(|other| other.id == call) {
             self.finish(index, Err(CallError::Cancelled), ErrorCode::CANCEL, now);
         }
     }
 
-    /// The next event; `None` until something is received or written, or time passes.
+    /// Returns the next event, or `None` until more is received or written, or time passes.
     pub fn poll_event(&mut self, now: Time) -> Option<Event> {
         while self.events.is_empty() && (self.read_message(now) || self.receive(now)) {}
         self.start_deadlines(now);
@@ -137,7 +136,7 @@ impl Client {
         self.events.remove(0)
     }
 
-    /// Says goodbye: all calls are cancelled, and no more can be made.
+    /// Cancels all calls and sends GOAWAY; no more calls can be made.
     pub fn close(&mut self, now: Time) {
         while !self.calls.is_empty() {
             self.finish(0, Err(CallError::Cancelled), ErrorCode::CANCEL, now);
@@ -145,34 +144,34 @@ impl Client {
         self.http2.shutdown(now);
     }
 
-    /// Whether no more calls can be made.
+    /// Returns whether no more calls can be made.
     pub fn is_closed(&self) -> bool {
         self.http2.is_closing()
     }
 
-    /// Returns why no more calls can be made, once that is so.
+    /// Returns why no more calls can be made, or `None` if they can.
     pub fn closing(&self) -> Option<ConnectionError> {
         self.http2.closing()
     }
 
-    /// What the server wants of an HTTP/2 client, once it said so.
+    /// Returns the server's HTTP/2 settings, or `None` before its first SETTINGS frame.
     pub fn peer_settings(&self) -> Option<&Settings> {
         self.http2.peer_settings()
     }
 
-    /// A call that has taken too long.
+    /// Returns the index of a call whose deadline has passed.
     fn late(&self, now: Time) -> Option<usize> {
         let is_late = |call: &Call| self.due(call).is_some_and(|due| due <= now);
         self.calls.position(is_late)
     }
 
-    /// Returns a call's deadline, unless it has none or it has not started: then the connection has
-    /// a deadline for the server's SETTINGS.
+    /// Returns a call's deadline, or `None` if it has none or if it has not started. In the latter
+    /// case, the deadline for the server's SETTINGS applies.
     fn due(&self, call: &Call) -> Option<Time> {
         call.deadline.filter(|_| !self.awaits_settings)
     }
 
-    /// Starts the deadlines of the calls, once the server's SETTINGS have come.
+    /// Starts the deadlines of the calls once the server's SETTINGS are received.
     fn start_deadlines(&mut self, now: Time) {
         if self.awaits_settings && self.peer_settings().is_some() {
             self.awaits_settings = false;
@@ -182,8 +181,8 @@ impl Client {
         }
     }
 
-    /// Looks at a piece of what is unread, up to the end of a message; answers whether there was
-    /// any.
+    /// Processes the unread frame up to the end of a message; returns whether there was an unread
+    /// frame.
     fn read_message(&mut self, now: Time) -> bool {
         let Some(mut unread) = self.unread.take() else {
             return false;
@@ -194,8 +193,8 @@ impl Client {
         let mut rest = &unread.octets[unread.taken..];
         let message = call.receive_message(&mut rest);
         let taken = unread.octets.len() - rest.len();
-        // Also for the piece of a message that is not complete: one that is larger than the window
-        // would never be.
+        // Also for an incomplete message: one that is larger than the window would never be
+        // completed.
         self.http2.consume(unread.stream, taken - unread.taken, now);
         unread.taken = taken;
         let is_read = rest.is_empty();
@@ -218,7 +217,7 @@ impl Client {
         true
     }
 
-    /// Takes one event from the connection; answers whether there was one.
+    /// Processes one event of the connection; returns whether there was one.
     fn receive(&mut self, now: Time) -> bool {
         let Some(event) = self.http2.poll_event(now) else {
             return false;
@@ -273,7 +272,7 @@ impl Client {
             http2::Event::Failed { stream, error } => {
                 self.settle(stream, Some(Err(CallError::Stream(error))), true, now);
             }
-            // HTTP/2 shows requests to servers only.
+            // Only servers get requests.
             http2::Event::Request { .. } => {}
             http2::Event::GoAway { last_stream, .. } => self.refuse_above(last_stream, now),
             http2::Event::Closed(error) => self.lose(&error, now),
@@ -281,8 +280,8 @@ impl Client {
         true
     }
 
-    /// Ends the call on `stream`, if there is an outcome; `complete` when the server has nothing
-    /// more to say on it: then nobody waits for the rest of the request, and ending it is no error.
+    /// Ends the call on `stream`, if there is an outcome. If `complete`, the server has ended its
+    /// side and does not need the rest of the request, so the stream is reset without an error.
     fn settle(&mut self, stream: StreamId, outcome: Option<Outcome>, complete: bool, now: Time) {
         if let (Some(index), Some(outcome)) = (self.position(stream), outcome) {
             let code = if complete {
@@ -294,13 +293,13 @@ impl Client {
         }
     }
 
-    /// Where the call on `stream` is.
+    /// Returns the index of the call on `stream`.
     fn position(&self, stream: StreamId) -> Option<usize> {
         self.calls.position(|call| call.stream() == Some(stream))
     }
 
-    /// Makes a call that the server has not looked at once more, at once, if there can be another
-    /// stream for it; or else ends it.
+    /// Retries a call that the server has not processed, once and at once, if another stream can be
+    /// opened for it; otherwise ends the call.
     fn refuse(&mut self, index: usize, now: Time) {
         let call = self.calls.get_mut(index);
         let again = call.is_some_and(Call::begin_again);
@@ -310,7 +309,7 @@ impl Client {
         }
     }
 
-    /// Ends the calls that a server which goes away will not look at.
+    /// Retries or ends the calls that the server will not process after its GOAWAY.
     fn refuse_above(&mut self, last_stream: u32, now: Time) {
         let is_above = |call: &Call| call.stream().is_some_and(|id| id.get() > last_stream);
         while let Some(index) = self.calls.position(is_above) {
@@ -318,7 +317,7 @@ impl Client {
         }
     }
 
-    /// Ends all calls with their connection.
+    /// Ends all calls because the connection has ended.
     fn lose(&mut self, error: &ConnectionError, now: Time) {
         while let Some(call) = self.calls.get_mut(0) {
             let written = call.stream().is_some_and(|id| self.http2.was_written(id));
@@ -328,7 +327,7 @@ impl Client {
         }
     }
 
-    /// Sends what the calls have to send and the connection takes.
+    /// Sends as much of the calls as the connection takes.
     fn send(&mut self, now: Time) {
         let mut index = 0;
         while let Some(call) = self.calls.get_mut(index) {
@@ -339,7 +338,7 @@ impl Client {
         }
     }
 
-    /// Ends a call; its stream, where it is still open, is reset with `code`.
+    /// Ends a call; if its stream is still open, resets it with `code`.
     fn finish(&mut self, index: usize, outcome: Outcome, code: ErrorCode, now: Time) {
         let Some(call) = self.calls.remove(index) else {
             return;
@@ -350,7 +349,7 @@ impl Client {
         self.tell(&call, outcome);
     }
 
-    /// Queues the news of a call's end.
+    /// Queues the event for the end of a call.
     fn tell(&mut self, call: &Call, result: Outcome) {
         self.events.push(match call.shape {
             Shape::Unary => Event::Finished {
@@ -413,7 +412,7 @@ impl Endpoint for Client {
     }
 }
 
-/// The call on a stream.
+/// Returns the call on a stream.
 fn find(calls: &mut Few<Call>, stream: StreamId) -> Option<&mut Call> {
     calls.iter_mut().find(|call| call.stream() == Some(stream))
 }

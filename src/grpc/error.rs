@@ -1,7 +1,7 @@
-//! Why a call has no reply.
+//! Why a call failed.
 //!
-//! Pure. Every variant says who is wrong; `code` translates it into gRPC's codes, as any other gRPC
-//! client would have reported it; `retry` says whether trying again is safe.
+//! Pure. Every variant names the cause. `code` maps it to the gRPC code that other gRPC clients
+//! would report; `retry` returns whether a retry is safe.
 
 use std::fmt;
 
@@ -9,39 +9,39 @@ use super::status::{Code, Status};
 use crate::escape;
 use crate::http2::{ConnectionError, ErrorCode, StreamError};
 
-/// Why a call ended without a reply.
+/// The reason why a call ended without a reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CallError {
-    /// The server answered with an error status: it works, and it says no.
+    /// The server answered with an error status.
     Status(Status),
-    /// The server's answer is HTTP, but no gRPC answer.
+    /// The server's response is HTTP, but not gRPC.
     NotGrpc(NotGrpc),
-    /// The server's answer breaks the rules of gRPC.
+    /// The server's response breaks the rules of gRPC.
     Broken(Broken),
-    /// The server's message is larger than this call accepts.
+    /// The server's message is larger than the call accepts.
     TooLarge {
-        /// How many octets the message has, in its sender's words.
+        /// The size of the message in octets, as announced in its prefix.
         announced: u32,
-        /// How many this call accepts.
+        /// The number of octets that the call accepts.
         limit: usize,
     },
-    /// There are as many calls on the connection as it may have, or as its stream numbers allow.
+    /// The connection has its maximum number of calls, or its stream numbers are exhausted.
     TooManyCalls,
-    /// The call's headers are more than the server, or any server, accepts.
+    /// The headers of the call exceed what this server, or any server, accepts.
     RequestHeaders,
-    /// There was no answer in time.
+    /// The response was not received in time.
     DeadlineExceeded,
-    /// We ended the call ourselves.
+    /// The caller cancelled the call.
     Cancelled,
-    /// The server did not begin to work on the call: it refused it, or went away before it.
+    /// The server refused the call without processing it, or sent GOAWAY before.
     Refused {
-        /// Whether it may be made again, on another connection: it was made once, and the server
-        /// had not begun to answer. On the same connection it was made again already.
+        /// Whether the call may be retried on another connection: it was sent only once, and the
+        /// server had not begun to respond. On the same connection, the client retries by itself.
         again: bool,
     },
-    /// The server ended the call's stream.
+    /// The server reset the stream of the call.
     Reset(ErrorCode),
-    /// The server broke HTTP/2's rules on the call's stream.
+    /// The server broke the rules of HTTP/2 on the stream of the call.
     Stream(StreamError),
     /// The connection ended, and the call with it.
     Connection {
@@ -52,45 +52,45 @@ pub enum CallError {
     },
 }
 
-/// What came instead of a gRPC answer.
+/// What was received instead of a gRPC response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotGrpc {
     /// An HTTP status other than 200 and no `grpc-status`.
     HttpStatus(u16),
-    /// Content of another type; its first octets, or nothing when it had no type.
+    /// Content of another type: the first octets of the type, or empty if it is missing.
     ContentType(Vec<u8>),
 }
 
-/// Which of gRPC's rules an answer broke.
+/// The gRPC rule that a response broke.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Broken {
-    /// It ended without a status.
+    /// The response ended without a status.
     NoStatus,
-    /// It was successful and had no message.
+    /// The status was OK, but the response had no message.
     NoMessage,
-    /// It had more than one message.
+    /// The response had more than one message.
     SecondMessage,
-    /// It ended in the middle of a message.
+    /// The response ended in the middle of a message.
     CutMessage,
-    /// A message is compressed, although no compression was agreed on.
+    /// A message is compressed, although compression was not negotiated.
     Compressed,
-    /// A message begins with a flag that does not exist.
+    /// A message begins with an unknown flag.
     UnknownFlag(u8),
 }
 
-/// Whether a failed call may be made again at once, without asking what it does.
+/// Whether a failed call may be retried at once, whatever its method does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retry {
-    /// Not: the server may have acted on it, or has refused it twice.
+    /// Never: the server may have processed the call, or has refused it twice.
     Not,
-    /// The server says that it has not looked at it: once.
+    /// Once: the server reported that it has not processed the call.
     Once,
-    /// It never left this process: as long as its deadline allows.
+    /// Until the deadline: the call never left this process.
     Freely,
 }
 
 impl CallError {
-    /// The failure as a gRPC code.
+    /// Returns the gRPC code for this error.
     pub fn code(&self) -> Code {
         match self {
             Self::Status(status) => status.code,
@@ -112,7 +112,7 @@ impl CallError {
         }
     }
 
-    /// Returns whether the server closed the connection in the place of an answer.
+    /// Returns whether the server closed the connection instead of responding.
     pub fn is_eof(&self) -> bool {
         let Self::Connection { error, .. } = self else {
             return false;
@@ -120,7 +120,7 @@ impl CallError {
         matches!(error, ConnectionError::Eof { .. })
     }
 
-    /// Whether the call may be made again at once, and how often.
+    /// Returns whether the call may be retried at once, and how often.
     pub fn retry(&self) -> Retry {
         match self {
             Self::Refused { again: true } => Retry::Once,
@@ -129,7 +129,7 @@ impl CallError {
         }
     }
 
-    /// Whether the call may be made again at once.
+    /// Returns whether the call may be retried at once.
     pub fn may_retry(&self) -> bool {
         self.retry() != Retry::Not
     }

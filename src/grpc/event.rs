@@ -1,10 +1,10 @@
-//! What happens to calls, as whoever makes them sees it.
+//! The events of calls, as their caller receives them.
 //!
 //! Pure.
 
 use super::error::CallError;
 
-/// Names one call of one [`Client`](super::Client); never reused within it.
+/// The identifier of a call of one [`Client`](super::Client), which never reuses it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallId(u64);
 
@@ -12,34 +12,34 @@ impl CallId {
     /// The first call of a client.
     pub(super) const FIRST: Self = Self(0);
 
-    /// The call that is made after this one.
+    /// Returns the identifier of the next call.
     pub(super) fn next(self) -> Self {
         Self(self.0 + 1)
     }
 }
 
-/// What happened to a call.
+/// An event of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// A call ended: with the reply's message, or without one.
+    /// A unary call ended, with the reply or an error.
     Finished {
-        /// Which call.
+        /// The call.
         call: CallId,
-        /// The reply's octets, or why there is none.
+        /// The octets of the reply, or the error.
         result: Result<Vec<u8>, CallError>,
     },
-    /// A message came on a stream.
+    /// A message was received on a stream.
     Message {
-        /// Which stream.
+        /// The stream.
         call: CallId,
-        /// The message's octets.
+        /// The octets of the message.
         message: Vec<u8>,
     },
     /// A stream ended.
     Closed {
-        /// Which stream.
+        /// The stream.
         call: CallId,
-        /// That the server had nothing more to say, or why it ended otherwise.
+        /// `Ok` if the server ended the stream with success, or the error.
         result: Result<(), CallError>,
     },
 }

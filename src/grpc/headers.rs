@@ -1,4 +1,4 @@
-//! The headers that gRPC puts in front of its messages, on either side.
+//! The headers that gRPC sends before its messages, on either side.
 //!
 //! Pure.
 
@@ -6,11 +6,11 @@ use super::error::NotGrpc;
 use super::timeout::Timeout;
 use crate::http2::{Encoded, Encoder, Fields};
 
-/// Writes the headers of a call of the method at `path`, with as much time as there is, if it is
-/// limited: as every gRPC server likes them best.
+/// Writes the headers of a call of the method at `path`, with `timeout` if the time is limited, in
+/// the form that all gRPC servers accept.
 ///
-/// An `:authority` that is empty or a path is refused by grpc-js and tonic, and none at all by
-/// C-core; a `:scheme` other than `http` by C-core.
+/// An `:authority` that is empty or a path is refused by grpc-js and tonic, a missing one by
+/// C-core; a `:scheme` other than `http` is refused by C-core.
 pub(super) fn write_request(path: &[u8], timeout: Option<&Timeout>, block: &mut Encoder<'_>) {
     block
         .encoded(&METHOD_AND_SCHEME)
@@ -22,7 +22,7 @@ pub(super) fn write_request(path: &[u8], timeout: Option<&Timeout>, block: &mut 
     block.encoded(&REGULAR);
 }
 
-/// Whether an answer's headers are those of a gRPC answer.
+/// Checks that the headers of a response are those of gRPC.
 pub(super) fn check_answer(status: u16, fields: &Fields) -> Result<(), NotGrpc> {
     if status != 200 {
         return Err(NotGrpc::HttpStatus(status));
@@ -35,31 +35,31 @@ pub(super) fn check_answer(status: u16, fields: &Fields) -> Result<(), NotGrpc> 
     Err(NotGrpc::ContentType(content_type[..kept].to_vec()))
 }
 
-/// Whether a content type is gRPC's: "application/grpc", alone, with a "+" and the message's
-/// encoding, or with parameters.
+/// Returns whether a content type is gRPC: "application/grpc" alone, with a "+" and the encoding of
+/// the messages, or with parameters.
 pub(super) fn is_grpc(content_type: &[u8]) -> bool {
     let rest = content_type.strip_prefix(CONTENT_TYPE);
     rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';')))
 }
 
-/// What gRPC's requests and answers are made of.
+/// The content type of gRPC requests and responses.
 pub(super) const CONTENT_TYPE: &[u8] = b"application/grpc";
 
-/// What is in front of a request's path.
+/// The fields before `:path` in a request.
 static METHOD_AND_SCHEME: Encoded = Encoded::new(&[(":method", b"POST"), (":scheme", b"http")]);
 
-/// What follows it.
+/// The field after `:path`.
 static AUTHORITY: Encoded = Encoded::new(&[(":authority", b"localhost")]);
 
-/// What follows the time that there is.
+/// The fields after `grpc-timeout`.
 static REGULAR: Encoded = Encoded::new(&[
     ("te", b"trailers"),
     ("content-type", CONTENT_TYPE),
     ("user-agent", USER_AGENT.as_bytes()),
 ]);
 
-/// How we call ourselves.
+/// The name and version of this client.
 const USER_AGENT: &str = concat!("plugind/", env!("CARGO_PKG_VERSION"));
 
-/// How much is kept of another content type (octets).
+/// The number of octets kept of a content type that is not gRPC.
 const KEPT_CONTENT_TYPE: usize = 64;

@@ -1,17 +1,17 @@
 //! The length prefix in front of every gRPC message.
 //!
 //! Pure. "Length-Prefixed-Message → Compressed-Flag Message-Length Message": a flag of one octet, a
-//! length of four, and so many octets. DATA frames cut this stream anywhere, so that prefix and
-//! message are put together here. A message that is too large is refused on its prefix; memory
-//! grows with what came, never with what the prefix announces.
+//! length of four, and the message. DATA frames split this stream anywhere, so prefix and message
+//! are reassembled here. A message that is too large is rejected as soon as its prefix is complete;
+//! memory grows with what was received, never with what the prefix announces.
 
 use super::error::{Broken, CallError};
 
-/// How many octets precede a message.
+/// The length of the prefix in octets.
 const PREFIX: usize = 5;
 
-/// A message with its prefix, as it is sent, never compressed; in front of it what is called, so
-/// that a call needs one buffer.
+/// Encodes a message, uncompressed, with its prefix, and puts `path` in front, so that a call needs
+/// only one buffer.
 pub(super) fn encode_behind(path: &str, message: &[u8]) -> Vec<u8> {
     let mut octets = Vec::with_capacity(path.len() + PREFIX + message.len());
     octets.extend_from_slice(path.as_bytes());
@@ -21,8 +21,8 @@ pub(super) fn encode_behind(path: &str, message: &[u8]) -> Vec<u8> {
 
 /// Appends a message with its prefix.
 ///
-/// Nothing that is said here has 4 GiB; a longer message would be cut by its prefix, and refused by
-/// whoever reads it.
+/// Messages here are far below 4 GiB. The prefix of a longer message would be too small, and the
+/// receiver would reject the message.
 pub(super) fn encode(message: &[u8], out: &mut Vec<u8>) {
     let length = u32::try_from(message.len()).unwrap_or(u32::MAX);
     out.push(0);
@@ -30,7 +30,7 @@ pub(super) fn encode(message: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(message);
 }
 
-/// Puts messages together from the pieces they come in.
+/// Reassembles messages from the pieces in which they are received.
 #[derive(Debug)]
 pub(super) struct Assembler {
     /// The largest message that is accepted.
@@ -38,27 +38,27 @@ pub(super) struct Assembler {
     awaited: Awaited,
 }
 
-/// What comes next.
+/// What is to be received next.
 #[derive(Debug)]
 enum Awaited {
     /// The rest of a prefix.
     Prefix {
-        /// What came of it.
+        /// The octets received.
         octets: [u8; PREFIX],
-        /// How much that is.
+        /// The number of octets received.
         came: usize,
     },
     /// The rest of a message.
     Message {
-        /// What came of it.
+        /// The octets received.
         octets: Vec<u8>,
-        /// How much is still to come.
+        /// The number of octets still to be received.
         missing: usize,
     },
 }
 
 impl Awaited {
-    /// The beginning of a message.
+    /// The state before a message.
     const NOTHING: Self = Self::Prefix {
         octets: [0; PREFIX],
         came: 0,
@@ -66,7 +66,7 @@ impl Awaited {
 }
 
 impl Assembler {
-    /// An assembler for messages of at most `limit` octets.
+    /// Returns an assembler for messages of at most `limit` octets.
     pub(super) fn new(limit: usize) -> Self {
         Self {
             limit,
@@ -74,7 +74,8 @@ impl Assembler {
         }
     }
 
-    /// Takes octets off the front of `input` until a message is complete or they are used up.
+    /// Consumes `input` from its front until a message is complete or `input` is empty; returns the
+    /// complete message.
     pub(super) fn receive(&mut self, input: &mut &[u8]) -> Result<Option<Vec<u8>>, CallError> {
         if let Awaited::Prefix { octets, came } = &mut self.awaited {
             let piece = take(input, PREFIX - *came);
@@ -102,12 +103,12 @@ impl Assembler {
         Ok(None)
     }
 
-    /// Whether a message has begun and is not complete.
+    /// Returns whether a message has begun and is incomplete.
     pub(super) fn is_inside_message(&self) -> bool {
         !matches!(self.awaited, Awaited::Prefix { came: 0, .. })
     }
 
-    /// Octets of memory held.
+    /// Returns the octets of memory held.
     pub(super) fn mem_used(&self) -> usize {
         match &self.awaited {
             Awaited::Prefix { .. } => 0,
@@ -116,20 +117,20 @@ impl Assembler {
     }
 }
 
-/// Takes at most `octets` off the front of `input`.
+/// Removes at most `octets` from the front of `input` and returns them.
 fn take<'a>(input: &mut &'a [u8], octets: usize) -> &'a [u8] {
     let (piece, rest) = input.split_at(octets.min(input.len()));
     *input = rest;
     piece
 }
 
-/// The length that a prefix announces.
+/// Parses a prefix; returns the length of the message.
 fn length(prefix: [u8; PREFIX], limit: usize) -> Result<usize, CallError> {
     let [flag, l1, l2, l3, l4] = prefix;
     match flag {
         0 => {}
-        // "If the Message-Encoding header is omitted then the Compressed-Flag must be 0": and we
-        // accept no encoding.
+        // "If the Message-Encoding header is omitted then the Compressed-Flag must be 0": encodings
+        // are not accepted.
         1 => return Err(CallError::Broken(Broken::Compressed)),
         _ => return Err(CallError::Broken(Broken::UnknownFlag(flag))),
     }
@@ -148,7 +149,7 @@ mod tests {
         encode_behind("", message)
     }
 
-    /// All messages in `pieces`, with a limit of ten octets each.
+    /// Reassembles all messages in `pieces`, with a limit of ten octets each.
     fn assemble<'a>(
         pieces: impl IntoIterator<Item = &'a [u8]>,
     ) -> Result<(Vec<Vec<u8>>, bool), CallError> {

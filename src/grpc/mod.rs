@@ -1,9 +1,9 @@
 //! gRPC calls on an HTTP/2 connection: unary and server-streaming, as a client and as a server.
 //!
-//! Pure: bytes, moments and requests come in through the methods of [`Client`] and [`Server`];
-//! bytes to write and events come out. It never reads a clock, opens a socket, or decodes a
-//! message: a message is octets here. Compression is not offered, and no metadata is kept but the
-//! status and its details.
+//! Pure: octets, moments and requests are arguments of the methods of [`Client`] and [`Server`],
+//! which return octets to write and events. The module never reads a clock, opens a socket, or
+//! decodes a message: here, a message is octets. Compression is not offered, and the only metadata
+//! kept is the status with its details.
 //!
 //! ```text
 //! unary(), server_streaming() -> call ------> http2 ---> transmit(), sent()      bytes out
@@ -17,24 +17,23 @@
 //!
 //! # Driving calls
 //!
-//! A [`Client`] and a [`Server`] are driven as the connection under them is, by the methods of
-//! [`Endpoint`](crate::http2::Endpoint): [`http2`](crate::http2) says how. What differs is what
-//! happens and what is said:
+//! A [`Client`] and a [`Server`] are driven by the methods of [`Endpoint`](crate::http2::Endpoint),
+//! like the connection under them; see [`http2`](crate::http2). Their requests and events differ:
 //!
-//! - A client makes calls at any time, also before the server has said a word:
-//!   [`unary`](Client::unary) or [`server_streaming`](Client::server_streaming). Each ends exactly
-//!   once, with [`Event::Finished`] or [`Event::Closed`], at its deadline at the latest, and also
-//!   when the connection was closed before it began: so nobody has to look after a call.
-//!   [`CallError::retry`] says whether one that failed may be made again.
-//! - A server is told of a call when all of its request is there, and answers it at any time later:
-//!   [`reply`](Server::reply), or [`send`](Server::send) and [`finish`](Server::finish). What is
-//!   said of a call that nobody waits for any more changes nothing.
-//! - Windows are given back here: a stream's server is held up by a client that polls no events,
-//!   and a server that sends faster than its client reads is told so by [`Unread`].
+//! - A client starts calls at any time, also before the server has sent anything:
+//!   [`unary`](Client::unary) or [`server_streaming`](Client::server_streaming). Each call ends
+//!   exactly once, with [`Event::Finished`] or [`Event::Closed`], at its deadline at the latest,
+//!   and also if the connection was closed before: the caller need not watch over calls.
+//!   [`CallError::retry`] returns whether a failed call may be retried.
+//! - A server reports a call when its request is complete. The response can be sent at any time
+//!   later: [`reply`](Server::reply), or [`send`](Server::send) and [`finish`](Server::finish). On
+//!   a call that has ended, these do nothing.
+//! - Windows are updated here: a client that does not poll events holds up the server of a stream.
+//!   A server that sends faster than its client reads gets [`Unread`].
 //!
 //! # Example
 //!
-//! A call and its reply, with both ends in one place and the octets carried by hand:
+//! A call and its reply, with both ends in one program that carries the octets:
 //!
 //! ```
 //! use plugind::grpc::{CallError, Client, Event, Incoming, Server};
@@ -65,16 +64,16 @@
 //! # }
 //! ```
 //!
-//! The example `call` in `tests/examples/` is the same over any stream that can be read and
+//! The example `call` in `tests/examples/` does the same over any stream that can be read and
 //! written.
 //!
 //! # Inside
 //!
-//! Read in this order: [`client`] and [`server`] (the verbs), `call` and `served` (one call's
-//! states), `message` (the length prefix), [`status`] (codes), `binary` (`-bin` fields), `headers`,
-//! `timeout` (`grpc-timeout`), [`error`] (what goes wrong).
+//! Read in this order: [`client`] and [`server`] (the public methods), `call` and `served` (the
+//! states of a call), `message` (the length prefix), [`status`] (codes), `binary` (`-bin` fields),
+//! `headers`, `timeout` (`grpc-timeout`), [`error`] (errors).
 
-// Frames, settings and codes are called what their specifications call them.
+// Frames, settings and codes have the names that their specifications give them.
 #![allow(clippy::doc_markdown)]
 
 mod binary;

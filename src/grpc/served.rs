@@ -1,4 +1,4 @@
-//! One call, from the server's side: a request on its way in, and an answer on its way out.
+//! One call on the server: a request that is received, and a response that is sent.
 //!
 //! Pure.
 //!
@@ -20,58 +20,59 @@ use crate::config;
 use crate::http2::{Connection, ErrorCode, Fields, HeadersError, StreamId, Taken};
 use crate::time::Time;
 
-/// A call under way.
+/// A call in progress.
 #[derive(Debug)]
 pub(super) struct Served {
-    /// The call's stream, which names it.
+    /// The stream of the call, which identifies it.
     pub(super) stream: StreamId,
-    /// When the client gives up, if it said so.
+    /// The deadline from `grpc-timeout`, if the client sent one.
     deadline: Option<Time>,
     state: State,
-    /// The messages of the answer, each with its prefix, as far as they are not sent.
+    /// The queued messages of the response, each with its prefix.
     answer: Vec<u8>,
-    /// How much of them is sent.
+    /// The number of octets of `answer` that are sent.
     sent: usize,
-    /// Whether the answer's headers are sent.
+    /// Whether the headers of the response are sent.
     has_begun: bool,
 }
 
 /// What the call waits for.
 #[derive(Debug)]
 enum State {
-    /// The rest of its request.
+    /// The rest of the request.
     AwaitingRequest {
-        /// What was called.
+        /// The method that was called.
         method: &'static str,
-        /// The request's message as far as it came.
+        /// The request message as far as it was received.
         assembler: Assembler,
         /// The message, once it is complete.
         message: Option<Vec<u8>>,
-        /// When it must have come.
+        /// The time by which the request must be complete.
         until: Time,
     },
-    /// Its owner.
+    /// The owner of the server, which handles the call.
     Answering,
-    /// That its answer can be written.
+    /// Room to write the rest of the response.
     Ending {
-        /// What it ends with.
+        /// How the response ends.
         last: Last,
-        /// When it must have been written.
+        /// The time by which the response must be written.
         until: Time,
     },
 }
 
-/// The last words of an answer.
+/// The end of a response.
 #[derive(Debug)]
 enum Last {
     /// A gRPC status.
     Status(Status),
-    /// An HTTP status: the request was no gRPC.
+    /// An HTTP status: the request was not gRPC.
     Http(&'static [u8]),
 }
 
 impl Served {
-    /// A call that begins with these headers; one that can only be refused is ending already.
+    /// Creates the call that begins with these headers. A call that must be refused is `Ending` at
+    /// once.
     pub(super) fn begin(
         stream: StreamId,
         fields: &Fields,
@@ -102,12 +103,12 @@ impl Served {
         call
     }
 
-    /// Whether its owner knows it and has not finished it.
+    /// Returns whether the owner handles the call and has not finished it.
     pub(super) fn is_served(&self) -> bool {
         matches!(self.state, State::Answering)
     }
 
-    /// When its time is up, if it ever is.
+    /// Returns when the call's time is up, if it is limited.
     pub(super) fn due(&self) -> Option<Time> {
         match self.state {
             State::AwaitingRequest { until, .. } => {
@@ -118,8 +119,8 @@ impl Served {
         }
     }
 
-    /// Its time is up: the client is told, or, where it does not even listen, only that the stream
-    /// is to be reset, which is the answer.
+    /// Ends the call because its time is up, with DEADLINE_EXCEEDED. Returns `true` if the call was
+    /// already ending and could not be written in time: then the caller must reset the stream.
     pub(super) fn time_out(&mut self, now: Time) -> bool {
         if matches!(self.state, State::Ending { .. }) {
             return true;
@@ -133,7 +134,7 @@ impl Served {
         false
     }
 
-    /// Takes a part of the request.
+    /// Processes a part of the request.
     pub(super) fn receive(&mut self, mut data: &[u8], now: Time) {
         let State::AwaitingRequest {
             assembler, message, ..
@@ -154,7 +155,8 @@ impl Served {
         }
     }
 
-    /// Takes the end of the request; answers what was called, and with what.
+    /// Processes the end of the request; returns the method and the message if the call is
+    /// complete.
     pub(super) fn end_request(&mut self, now: Time) -> Option<(&'static str, Vec<u8>)> {
         let State::AwaitingRequest {
             method,
@@ -175,12 +177,12 @@ impl Served {
         called
     }
 
-    /// Whether so much is unsent that nothing more is to be sent.
+    /// Returns whether so much is unsent that further messages are refused.
     pub(super) fn is_full(&self) -> bool {
         self.answer.len() - self.sent >= config::UNSENT_MESSAGES
     }
 
-    /// Queues a message of the answer.
+    /// Queues a message of the response.
     pub(super) fn send(&mut self, message: &[u8]) {
         if self.is_served() {
             self.answer.drain(..self.sent);
@@ -189,7 +191,7 @@ impl Served {
         }
     }
 
-    /// Ends the answer.
+    /// Ends the response with a status.
     pub(super) fn finish(&mut self, status: Status, now: Time) {
         self.end(Last::Status(status), now);
     }
@@ -201,7 +203,8 @@ impl Served {
         }
     }
 
-    /// Writes as much of the answer as the connection takes; answers whether that was all of it.
+    /// Writes as much of the response as the connection takes. Returns whether the call is over:
+    /// all is written, or the stream was reset because its headers are too large.
     pub(super) fn write(&mut self, http2: &mut Connection, now: Time) -> bool {
         match self.try_write(http2, now) {
             Ok(is_written) => is_written,
@@ -242,7 +245,7 @@ impl Served {
         Ok(true)
     }
 
-    /// Octets of memory held, beyond the value itself.
+    /// Returns the octets of memory held, beyond the value itself.
     pub(super) fn mem_used(&self) -> usize {
         let request = match &self.state {
             State::AwaitingRequest {
@@ -254,7 +257,7 @@ impl Served {
     }
 }
 
-/// Sends the last words of an answer, which may be its first as well.
+/// Sends the end of a response, which may be its beginning as well.
 ///
 /// gRPC: "Response → (Response-Headers *Length-Prefixed-Message Trailers) / Trailers-Only".
 fn send_last(
@@ -288,7 +291,8 @@ fn send_last(
     http2.send_headers(stream, &fields[begin..end], true, now)
 }
 
-/// Whether a request is one that is served: what it calls, and when it gives up; or how to answer.
+/// Checks whether a request is to be served. Returns its method and deadline, or how the response
+/// must end.
 fn check(
     fields: &Fields,
     methods: &[&'static str],
@@ -317,7 +321,7 @@ fn check(
     }
 }
 
-/// How a request's message that cannot be taken is answered.
+/// Returns the status for a request whose message cannot be accepted.
 fn refusal(error: &CallError) -> Status {
     match error {
         CallError::TooLarge { announced, limit } => {
@@ -333,5 +337,5 @@ fn refusal(error: &CallError) -> Status {
     }
 }
 
-/// The headers of every answer that has messages.
+/// The headers of every response that has messages.
 const HEAD: [(&str, &[u8]); 2] = [(":status", b"200"), ("content-type", CONTENT_TYPE)];

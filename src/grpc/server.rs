@@ -1,7 +1,7 @@
-//! The server's end of a gRPC connection: the verbs.
+//! The server's end of a gRPC connection: its public methods.
 //!
-//! Pure. Its driver, which uses it as an [`Endpoint`], owns socket and clock, and takes events out
-//! with [`Server::poll_event`] until there are none.
+//! Pure. The caller, which drives the server as an [`Endpoint`], owns the socket and the clock, and
+//! takes events with [`Server::poll_event`] until it returns `None`.
 //!
 //! ```text
 //!        poll_event()                 send(), any number of times       finish()
@@ -12,9 +12,9 @@
 //!                        Ended(call)
 //! ```
 //!
-//! A call has one message there; a unary one is answered with one message and a status
-//! ([`Server::reply`]), a server-streaming one with any number of them. Calls of methods that are
-//! not served, and what is no gRPC, are answered here and never shown.
+//! A call has one request message. A unary call is answered with one message and a status
+//! ([`Server::reply`]), a server-streaming call with any number of messages. Calls of unknown
+//! methods, and requests that are not gRPC, are answered here and not reported.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -24,29 +24,29 @@ use super::status::Status;
 use crate::http2::{Connection, ConnectionError, Endpoint, ErrorCode, Event, StreamId};
 use crate::time::Time;
 
-/// What happened on a server's connection. A call is named by its stream, which is never reused on
+/// An event on a server's connection. A call is identified by its stream, which is never reused on
 /// a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Incoming {
-    /// A method was called: its whole request is there.
+    /// A method was called, and the request is complete.
     Called {
-        /// Names the call.
+        /// The identifier of the call.
         call: StreamId,
-        /// Which of the methods that are served.
+        /// The method, one of those that are served.
         method: &'static str,
-        /// The request's octets.
+        /// The octets of the request.
         message: Vec<u8>,
     },
-    /// Nobody waits for the answer to a call any more.
+    /// A call ended before its response was finished; anything more sent on it is dropped.
     Ended {
-        /// Which call.
+        /// The call.
         call: StreamId,
     },
-    /// The connection is over. The last event.
+    /// The connection has ended. This is the last event.
     Closed(ConnectionError),
 }
 
-/// The client does not read: there is so much unsent that a further message was not taken.
+/// The error for a client that does not read: so much is unsent that the message was not queued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unread;
 
@@ -64,15 +64,15 @@ pub struct Server {
     http2: Connection,
     methods: &'static [&'static str],
     max_request: usize,
-    /// The calls whose answers are not all written, in the order they came.
+    /// The calls whose responses are not completely written, in the order of arrival.
     pub(super) calls: Vec<Served>,
-    /// What was not told yet: at most one event for each call, and the last.
+    /// The events not yet returned: at most one for each call, and the last.
     events: VecDeque<Incoming>,
 }
 
 impl Server {
-    /// A server on a connection that was just accepted, with these methods
-    /// (`/<package>.<Service>/<Method>`), each of which takes at most `max_request` octets.
+    /// Returns a server on a connection that was just accepted. It serves these methods
+    /// (`/<package>.<Service>/<Method>`), with requests of at most `max_request` octets.
     pub fn new(methods: &'static [&'static str], max_request: usize, now: Time) -> Self {
         Self {
             http2: Connection::server(now),
@@ -83,14 +83,14 @@ impl Server {
         }
     }
 
-    /// The next event; `None` until something is received or written, or time passes.
+    /// Returns the next event, or `None` until more is received or written, or time passes.
     pub fn poll_event(&mut self, now: Time) -> Option<Incoming> {
         while self.events.is_empty() && self.receive(now) {}
         self.write(now);
         self.events.pop_front()
     }
 
-    /// Answers a call with one message, and success.
+    /// Answers a call with one message and the status OK.
     pub fn reply(&mut self, call: StreamId, message: &[u8], now: Time) {
         if let Some(call) = find(&mut self.calls, call) {
             call.send(message);
@@ -99,7 +99,7 @@ impl Server {
         self.write(now);
     }
 
-    /// Sends one of many messages, unless the client leaves too much unread.
+    /// Sends a message of a streaming call, unless too much is unsent.
     pub fn send(&mut self, call: StreamId, message: &[u8], now: Time) -> Result<(), Unread> {
         let Some(call) = find(&mut self.calls, call) else {
             return Ok(());
@@ -112,7 +112,7 @@ impl Server {
         Ok(())
     }
 
-    /// Ends the answer to a call, when what was sent before is written.
+    /// Ends the response to a call with a status, after the messages that were sent before.
     pub fn finish(&mut self, call: StreamId, status: Status, now: Time) {
         if let Some(call) = find(&mut self.calls, call) {
             call.finish(status, now);
@@ -120,18 +120,18 @@ impl Server {
         self.write(now);
     }
 
-    /// Says goodbye: no more calls are taken, and the connection ends with the last that runs.
+    /// Sends GOAWAY: new calls are not accepted, and the connection ends with the last open one.
     pub fn shutdown(&mut self, now: Time) {
         self.http2.shutdown(now);
     }
 
-    /// Whether the connection is over. What is left in [`transmit`](Self::transmit) are its last
-    /// words.
+    /// Returns whether the connection has ended. [`transmit`](Self::transmit) may still return its
+    /// final bytes.
     pub fn is_closed(&self) -> bool {
         self.http2.is_ended()
     }
 
-    /// Takes one event from the connection; answers whether there was one.
+    /// Processes one event of the connection; returns whether there was one.
     fn receive(&mut self, now: Time) -> bool {
         let Some(event) = self.http2.poll_event(now) else {
             return false;
@@ -166,13 +166,13 @@ impl Server {
                 }
                 self.events.push_back(Incoming::Closed(error));
             }
-            // A client that goes away still takes its answers; answers are shown to clients only.
+            // After its GOAWAY, a client still accepts responses. Only clients get responses.
             Event::GoAway { .. } | Event::Head { .. } => {}
         }
         true
     }
 
-    /// Shows a call whose request is complete.
+    /// Queues the event for a call whose request is complete.
     fn end_request(&mut self, stream: StreamId, is_end: bool, now: Time) {
         let call = find(&mut self.calls, stream).filter(|_| is_end);
         if let Some((method, message)) = call.and_then(|call| call.end_request(now)) {
@@ -184,7 +184,7 @@ impl Server {
         }
     }
 
-    /// Drops a call that the client does not wait for any more.
+    /// Drops a call that the client has abandoned.
     fn lose(&mut self, stream: StreamId) {
         if let Some(index) = self.calls.iter().position(|call| call.stream == stream) {
             if self.calls.remove(index).is_served() {
@@ -193,8 +193,8 @@ impl Server {
         }
     }
 
-    /// Writes as much of the answers as the connection takes, and drops those that are written; and
-    /// those that cannot be, because the client takes no such headers.
+    /// Writes as much of the responses as the connection takes. Drops those that are complete, and
+    /// those with headers that the client does not accept.
     fn write(&mut self, now: Time) {
         let (http2, events) = (&mut self.http2, &mut self.events);
         self.calls.retain_mut(|call| {
@@ -259,7 +259,7 @@ impl Endpoint for Server {
     }
 }
 
-/// The call on a stream.
+/// Returns the call on a stream.
 fn find(calls: &mut [Served], stream: StreamId) -> Option<&mut Served> {
     calls.iter_mut().find(|call| call.stream == stream)
 }

@@ -1,8 +1,8 @@
-//! What a server says about a call: a code, a message for humans, and details for programs.
+//! The status of a call: a code, a message for humans, and details for programs.
 //!
-//! Pure. Reads `grpc-status` and what stands beside it, and maps what is no gRPC answer (an HTTP
-//! status, a reset stream) to the code that the gRPC specification gives it. Reading never fails:
-//! whatever a peer sends becomes some status, and never `Ok` by accident.
+//! Pure. The module parses `grpc-status` and the related fields, and maps responses that are not
+//! gRPC (an HTTP status, a reset stream) to the code that the gRPC specification assigns. Parsing
+//! never fails: whatever a peer sends becomes some status, and never `Ok` by accident.
 
 use std::fmt;
 
@@ -11,9 +11,9 @@ use crate::config;
 use crate::escape;
 use crate::http2::{ErrorCode, Fields};
 
-/// How a call ended, in gRPC's seventeen codes.
+/// How a call ended: one of the seventeen codes of gRPC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[allow(missing_docs)] // Their meaning is gRPC's, and a sentence each would only repeat the name.
+#[allow(missing_docs)] // gRPC defines the meaning; docs would only repeat the names.
 pub enum Code {
     Ok = 0,
     Cancelled = 1,
@@ -34,7 +34,7 @@ pub enum Code {
     Unauthenticated = 16,
 }
 
-/// Every code with its name on the wire's other side, in the order of their numbers.
+/// Every code with its name in the gRPC specification, in the order of their numbers.
 const CODES: [(Code, &str); 17] = [
     (Code::Ok, "OK"),
     (Code::Cancelled, "CANCELLED"),
@@ -56,9 +56,9 @@ const CODES: [(Code, &str); 17] = [
 ];
 
 impl Code {
-    /// The code of a `grpc-status` value: decimal digits, nothing else.
+    /// Parses a `grpc-status` value, which consists of decimal digits only.
     ///
-    /// What cannot be read, and what is above 16, is `Unknown`.
+    /// A value that is invalid or above 16 is `Unknown`.
     pub fn parse(value: &[u8]) -> Self {
         let digits = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
         let number = value.iter().fold(0_usize, |number, digit| {
@@ -72,11 +72,11 @@ impl Code {
         }
     }
 
-    /// Reads the code from the last fields of an answer; `None` when there is no `grpc-status`.
+    /// Parses the code in the last fields of a response; returns `None` without a `grpc-status`.
     pub(super) fn from_fields(fields: &Fields) -> Option<Self> {
         let mut values = fields.all(b"grpc-status");
         let first = values.next()?;
-        // Two values that differ say nothing.
+        // Two different values are contradictory.
         Some(if values.all(|other| other == first) {
             Self::parse(first)
         } else {
@@ -84,9 +84,9 @@ impl Code {
         })
     }
 
-    /// The code for an answer that has an HTTP status and no `grpc-status`.
+    /// Returns the code for a response with an HTTP status and without a `grpc-status`.
     ///
-    /// The table of gRPC's "HTTP to gRPC Status Code Mapping".
+    /// The mapping is that of gRPC's "HTTP to gRPC Status Code Mapping".
     pub fn from_http_status(status: u16) -> Self {
         match status {
             400 => Self::Internal,
@@ -98,9 +98,9 @@ impl Code {
         }
     }
 
-    /// The code for a stream that the peer reset.
+    /// Returns the code for a stream that the peer reset.
     ///
-    /// The table of gRPC's "HTTP2 Transport Mapping", section "Errors".
+    /// The mapping is that of gRPC's "HTTP2 Transport Mapping", section "Errors".
     pub fn from_reset(code: ErrorCode) -> Self {
         match code {
             ErrorCode::REFUSED_STREAM => Self::Unavailable,
@@ -111,12 +111,12 @@ impl Code {
         }
     }
 
-    /// The number as `grpc-status` carries it.
+    /// Returns the number as encoded in `grpc-status`.
     pub(super) fn number(self) -> String {
         (self as u8).to_string()
     }
 
-    /// The name as gRPC writes it: `DEADLINE_EXCEEDED`.
+    /// Returns the name as gRPC spells it: `DEADLINE_EXCEEDED`.
     pub fn name(self) -> &'static str {
         CODES[self as usize].1
     }
@@ -128,25 +128,26 @@ impl fmt::Display for Code {
     }
 }
 
-/// What the server said at the end of a call.
+/// The status with which a server ends a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status {
-    /// How the call ended.
+    /// The code.
     pub code: Code,
-    /// Why, in the server's words: decoded, cut at a bound, not yet escaped (`Display` does that).
+    /// The message of the server: decoded, truncated at a limit, not yet escaped (`Display` escapes
+    /// it).
     pub message: String,
-    /// Why, for programs: a `google.rpc.Status` as octets, or nothing where there is none, where it
-    /// is no base64, and where it is too large to be kept.
+    /// Details for programs: a `google.rpc.Status` as octets. Empty if they are missing, not
+    /// base64, or too large to be kept.
     pub details: Vec<u8>,
 }
 
 impl Status {
-    /// Success.
+    /// Returns the status for success.
     pub fn ok() -> Self {
         Self::new(Code::Ok, "")
     }
 
-    /// A status with a message, which is cut at a bound when it is sent.
+    /// Returns a status with a message, which is truncated at a limit when it is sent.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self {
             code,
@@ -155,7 +156,7 @@ impl Status {
         }
     }
 
-    /// The message as `grpc-message` carries it.
+    /// Returns the message as encoded in `grpc-message`.
     ///
     /// "Percent-Encoded → 1*(Percent-Byte-Unencoded / Percent-Byte-Encoded);
     /// Percent-Byte-Unencoded → 1*( %x20-%x24 / %x26-%x7E )".
@@ -180,8 +181,8 @@ impl Status {
         encoded
     }
 
-    /// The details as `grpc-status-details-bin` carries them; nothing when there are none, or more
-    /// than anybody would keep.
+    /// Returns the details as encoded in `grpc-status-details-bin`; empty if there are none, or if
+    /// they exceed the limit.
     pub(super) fn encode_details(&self) -> Vec<u8> {
         if self.details.len() > config::MAX_STATUS_DETAILS {
             return Vec::new();
@@ -189,7 +190,7 @@ impl Status {
         binary::encode(&self.details)
     }
 
-    /// Reads the status from the last fields of an answer; `None` when there is no `grpc-status`.
+    /// Parses the status in the last fields of a response; returns `None` without a `grpc-status`.
     pub fn from_fields(fields: &Fields) -> Option<Self> {
         let code = Code::from_fields(fields)?;
         let message = fields.get(b"grpc-message").map(decode_message);
@@ -214,11 +215,10 @@ impl fmt::Display for Status {
     }
 }
 
-/// Undoes the percent-encoding of a `grpc-message`.
+/// Decodes the percent-encoding of a `grpc-message`.
 ///
 /// "When decoding invalid values, implementations MUST NOT error or throw away the message": a `%`
-/// that no two hexadecimal digits follow stays as it is, and what is no UTF-8 afterwards is
-/// replaced.
+/// without two hexadecimal digits after it is kept, and invalid UTF-8 is replaced.
 fn decode_message(encoded: &[u8]) -> String {
     let mut bytes = Vec::with_capacity(encoded.len().min(config::MAX_STATUS_MESSAGE));
     let mut rest = encoded;
@@ -240,12 +240,12 @@ fn decode_message(encoded: &[u8]) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Whether the octet is a hexadecimal digit.
+/// Returns whether the octet is a hexadecimal digit.
 fn is_hex(octet: u8) -> bool {
     octet.is_ascii_hexdigit()
 }
 
-/// The value of a hexadecimal digit.
+/// Returns the value of a hexadecimal digit.
 fn hex(digit: u8) -> u8 {
     match digit {
         b'0'..=b'9' => digit - b'0',
@@ -257,5 +257,5 @@ fn hex(digit: u8) -> u8 {
 /// The hexadecimal digits.
 const HEX: &[u8; 16] = b"0123456789ABCDEF";
 
-/// The field with a status' details.
+/// The name of the field with the details of a status.
 pub(super) const DETAILS: &str = "grpc-status-details-bin";

@@ -1,4 +1,4 @@
-//! What gRPC asks of a client, from the server's side of the wire.
+//! Tests of what gRPC requires, with a server that sends octets written by hand.
 
 mod answers;
 mod endings;
@@ -15,10 +15,10 @@ use crate::http2::Endpoint as _;
 use crate::http2::testing::{self as wire, ONE};
 use crate::time::Time;
 
-/// The path of the calls that are made here.
+/// The path of all calls here.
 const PATH: &str = "/pluginregistration.Registration/GetInfo";
 
-/// A client, and the server it talks to.
+/// A client, and the test server at its other end.
 struct Server {
     client: Client,
     now: Time,
@@ -27,7 +27,7 @@ struct Server {
 type Outcomes = Vec<(CallId, Result<Vec<u8>, CallError>)>;
 
 impl Server {
-    /// A server that has greeted the client.
+    /// Returns a server that has exchanged SETTINGS with the client.
     fn greeted(settings: &[(u16, u32)]) -> Self {
         let mut server = Self {
             client: Client::new(Time::ZERO),
@@ -38,7 +38,7 @@ impl Server {
         server
     }
 
-    /// A server that has got one request, on stream 1.
+    /// Returns a server that has received one request, on stream 1.
     fn asked() -> (Self, CallId) {
         let mut server = Self::greeted(&[]);
         let call = server.ask(b"request");
@@ -46,13 +46,13 @@ impl Server {
         (server, call)
     }
 
-    /// Lets the client make a call with a reply of at most 100 octets, within a second.
+    /// Makes the client start a call with a reply of at most 100 octets, within a second.
     fn ask(&mut self, message: &[u8]) -> CallId {
         let deadline = self.now + std::time::Duration::from_secs(1);
         self.client.unary(PATH, message, 100, deadline, self.now)
     }
 
-    /// Says something; answers what becomes of the calls.
+    /// Sends octets to the client; returns the calls that ended.
     fn say(&mut self, mut octets: &[u8]) -> Outcomes {
         let mut outcomes = Vec::new();
         loop {
@@ -64,7 +64,7 @@ impl Server {
         }
     }
 
-    /// Says as much as the client has room for; answers how much that is.
+    /// Sends as many octets as the client has room for; returns how many that are.
     fn feed(&mut self, octets: &[u8]) -> usize {
         self.client.receive_from(octets, self.now)
     }
@@ -90,7 +90,7 @@ impl Server {
     }
 }
 
-/// A message with its prefix.
+/// Returns a message with its prefix.
 fn message(content: &[u8]) -> Vec<u8> {
     let length = u32::try_from(content.len()).expect("short");
     [&[0][..], &length.to_be_bytes(), content].concat()
@@ -104,7 +104,7 @@ fn trailers(fields: &[(&str, &str)]) -> Vec<u8> {
     wire::headers(ONE, fields, true)
 }
 
-/// What becomes of a call that is answered like this.
+/// Returns the result of a call that gets this response.
 fn outcome(answer: &[Vec<u8>]) -> Result<Vec<u8>, CallError> {
     let (mut server, call) = Server::asked();
     let mut outcomes = server.say(&answer.concat());

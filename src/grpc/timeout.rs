@@ -1,4 +1,4 @@
-//! `grpc-timeout`: how long the server has, in the words of the wire.
+//! `grpc-timeout`: how long the server has, as it is encoded on the wire.
 //!
 //! Pure. gRPC's grammar: "Timeout → "grpc-timeout" TimeoutValue TimeoutUnit; TimeoutValue →
 //! {positive integer as ASCII string of at most 8 digits}". grpc-go resets a stream with nine.
@@ -8,18 +8,18 @@ use std::time::Duration;
 /// A value of `grpc-timeout`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Timeout {
-    /// The digits and the unit, at the end.
+    /// The digits, right-aligned, followed by the unit.
     octets: [u8; DIGITS + 1],
-    /// Where they begin.
+    /// Where the digits begin.
     begin: usize,
 }
 
 impl Timeout {
-    /// The least value that is not shorter than `duration`, in the finest unit that has room for
-    /// it: a server that gives up before we do would have its reason lost. Never 0, which is not
+    /// Returns the least value that is not shorter than `duration`, in the finest unit in which it
+    /// fits, so that the server does not give up before we do. Never 0, because the value must be
     /// positive.
     pub(super) fn at_least(duration: Duration) -> Self {
-        // More than 64 bits of nanoseconds are centuries.
+        // A duration of more than 64 bits of nanoseconds is centuries long.
         let Ok(nanos) = u64::try_from(duration.as_nanos().max(1)) else {
             return Self::new(LARGEST, b'H');
         };
@@ -31,12 +31,12 @@ impl Timeout {
         Self::new(value, unit)
     }
 
-    /// The value as it is written.
+    /// Returns the encoded value.
     pub(super) fn as_bytes(&self) -> &[u8] {
         &self.octets[self.begin..]
     }
 
-    /// Writes a number of at most eight digits, and its unit.
+    /// Encodes a number of at most eight digits and its unit.
     fn new(mut value: u64, unit: u8) -> Self {
         let mut octets = [unit; DIGITS + 1];
         let mut begin = DIGITS;
@@ -49,7 +49,7 @@ impl Timeout {
     }
 }
 
-/// Reads a value as a client writes it; `None` when it is none.
+/// Parses an encoded value; returns `None` if it is invalid.
 pub(super) fn parse(value: &[u8]) -> Option<Duration> {
     let (&unit, digits) = value.split_last()?;
     if !(1..=DIGITS).contains(&digits.len()) || !digits.iter().all(u8::is_ascii_digit) {
@@ -62,16 +62,16 @@ pub(super) fn parse(value: &[u8]) -> Option<Duration> {
     Some(Duration::from_nanos(nanos.saturating_mul(number)))
 }
 
-/// How many digits the value may have.
+/// The largest number of digits in a value.
 const DIGITS: usize = 8;
 
-/// The largest value of that many digits.
+/// The largest value with that many digits.
 const LARGEST: u64 = 99_999_999;
 
-/// The digits.
+/// The decimal digits.
 const DECIMAL: &[u8; 10] = b"0123456789";
 
-/// The units: how many nanoseconds each has, and its letter; the finest first.
+/// The units, finest first: the number of nanoseconds in each, and its letter.
 const UNITS: [(u64, u8); 6] = [
     (1, b'n'),
     (1_000, b'u'),
