@@ -1,4 +1,4 @@
-//! Answers: what is one, what is none, and what either says.
+//! Responses: which are gRPC, which are not, and the result of each.
 
 use super::{PATH, Server, code, message, outcome, reply, status, trailers};
 use crate::grpc::{Broken, CallError, Code, NotGrpc};

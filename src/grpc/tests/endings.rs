@@ -1,4 +1,4 @@
-//! How calls end that are not answered: deadlines, resets, lost connections.
+//! Calls that end without a response: deadlines, resets, lost connections.
 
 use super::{PATH, Server, code, message, outcome, reply, trailers};
 use crate::grpc::{CallError, CallId, Client, Code, Retry};

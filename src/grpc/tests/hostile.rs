@@ -1,5 +1,5 @@
-//! Servers that starve a call, drip, flood or shout: the call ends when it has to, and costs what
-//! it may.
+//! Servers that stall a call, send it octet by octet, or flood it: the call ends on time, at a
+//! bounded cost.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::http2::testing::{self as wire, Endpoint as _, ONE};
 use crate::http2::{Awaited, ConnectionError, StreamError};
 use crate::time::Time;
 
-/// No call with a reply of a few octets may make a client hold more than this.
+/// The most memory that a client may hold for a call with a reply of a few octets.
 const BOUND: usize = 64 * 1024;
 
 #[test]
@@ -32,31 +32,31 @@ fn a_server_that_gives_no_window_no_stream_or_no_answer_runs_into_the_deadline()
     }
 }
 
-/// An octet each 100 ms, of something that never ends before the time is up.
+/// One octet every 100 ms, of something that does not end before the time is up.
 #[test]
 fn a_drip_buys_no_time_whatever_it_is_a_drip_of() {
     let large = block(&"x".repeat(10_000));
     let table: [(Vec<u8>, Duration, CallError); 5] = [
         (
-            // Of the preface: SETTINGS of which the last octet is missing.
+            // The preface: an incomplete SETTINGS frame.
             wire::settings(&[(0xfe03, 1); 2_000])[..12_000].to_vec(),
             config::DIAL_TIMEOUT,
             timed_out(NO_SETTINGS),
         ),
         (
-            // Of a header block.
+            // A header block.
             [wire::settings(&[]), large].concat(),
             config::HEADER_BLOCK_TIMEOUT,
             timed_out(Awaited::HeaderBlock),
         ),
         (
-            // Of one frame.
+            // One frame.
             [wire::settings(&[]), wire::data(ONE, &[7; 10_000], false)].concat(),
             CALL,
             CallError::DeadlineExceeded,
         ),
         (
-            // Of a message, in frames that are complete.
+            // A message in complete frames.
             [
                 wire::settings(&[]),
                 wire::ok(ONE),
@@ -68,7 +68,7 @@ fn a_drip_buys_no_time_whatever_it_is_a_drip_of() {
             CallError::DeadlineExceeded,
         ),
         (
-            // Of frames that bring nothing forward, slowly.
+            // Frames that do not advance the call, below the flood limit.
             [wire::settings(&[]), wire::ping(1).repeat(1_000)].concat(),
             CALL,
             CallError::DeadlineExceeded,
@@ -89,7 +89,7 @@ fn a_drip_buys_no_time_whatever_it_is_a_drip_of() {
         }
         assert_eq!(outcomes[0].1, Err(expected));
         let took = server.now.saturating_since(Time::ZERO);
-        // What goes before it drips as well.
+        // The octets in front of the unfinished part also take time.
         assert!(
             (time..=time + Duration::from_secs(2)).contains(&took),
             "{took:?}"
@@ -98,10 +98,10 @@ fn a_drip_buys_no_time_whatever_it_is_a_drip_of() {
     }
 }
 
-/// How long a call has here: more than anything that a connection waits for.
+/// The time of a call here: longer than the deadlines of a connection.
 const CALL: Duration = Duration::from_secs(30);
 
-/// A header block in two frames, and more to come.
+/// Returns a header block in two frames, without its end.
 fn block(filler: &str) -> Vec<u8> {
     let fields = wire::block(&[(":status", "200"), ("filler", filler)]);
     let (first, rest) = fields.split_at(1);
@@ -109,7 +109,7 @@ fn block(filler: &str) -> Vec<u8> {
     [head, wire::frame(wire::CONTINUATION, 0, ONE, rest)].concat()
 }
 
-/// What a server has not done that had the whole dial budget.
+/// The cause of a timeout for a server that had the whole dial budget.
 const NO_SETTINGS: Awaited = Awaited::Settings {
     within: config::DIAL_TIMEOUT,
 };
@@ -157,7 +157,7 @@ fn trailers_that_are_too_large_fail_the_call_and_cost_no_memory() {
     assert!(server.client.mem_used() < BOUND);
 }
 
-/// What the server says is anything at all: it is kept in part, and shown without harm.
+/// The server's message may contain anything: it is truncated, and displayed escaped.
 #[test]
 fn a_grpc_message_is_lossy_escaped_and_cut_at_1_kib() {
     let (long, percent) = ("x".repeat(16_000), "%41".repeat(5_000));
@@ -185,8 +185,8 @@ fn a_grpc_message_is_lossy_escaped_and_cut_at_1_kib() {
     }
 }
 
-/// A client whose calls start when the server is ready, within so many milliseconds, and a call of
-/// a second.
+/// Returns the server of a client whose deadlines start when the server is ready, which must be
+/// within `until` milliseconds. One call was made, with a deadline of a second.
 fn starting_when_ready(until: u64) -> Server {
     let now = Time::ZERO;
     let mut client = Client::new(now);

@@ -1,4 +1,4 @@
-//! Every limit of a call, on either side: fine when it is reached, over when it is exceeded.
+//! Every limit of a call, on either side: accepted when reached, rejected when exceeded.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::config;
 use crate::grpc::{CallError, Code, Retry, Status, Unread};
 use crate::http2::testing::{self as wire, Endpoint as _, ONE};
 
-/// Lets a client call with a limit for the reply, and answers with so many octets.
+/// Makes a call with a limit for the reply, and answers it with `length` octets.
 fn replied(limit: usize, length: usize) -> (Result<usize, CallError>, Vec<String>) {
     let mut server = Server::greeted(&[]);
     let (now, deadline) = (server.now, server.now + Duration::from_secs(1));
@@ -63,7 +63,7 @@ fn a_client_may_have_so_many_calls_at_a_time_and_not_one_more() {
     assert_eq!(server.outcomes(), [(call, Err(error))]);
 }
 
-/// C-core and java refuse larger ones; a server may want still less.
+/// C-core and java refuse larger headers; a server may advertise an even lower limit.
 #[test]
 fn a_call_whose_headers_no_server_would_take_is_not_made() {
     let calls = [
@@ -120,7 +120,7 @@ fn messages_are_taken_until_64_kib_are_unsent_and_not_one_more() {
     let mut caller = Caller::calling_with(&[(4, 0)], WATCH);
     let most = vec![7; config::UNSENT_MESSAGES - 5 - 1];
     assert_eq!(caller.server.send(id(ONE), &most, caller.now), Ok(()));
-    // An octet less than the limit is unsent, and one message may exceed it.
+    // One octet less than the limit is unsent, so one more message is accepted.
     assert_eq!(caller.server.send(id(ONE), &most, caller.now), Ok(()));
     assert_eq!(caller.server.send(id(ONE), b"", caller.now), Err(Unread));
     assert!(caller.server.mem_used() < 5 * config::UNSENT_MESSAGES);

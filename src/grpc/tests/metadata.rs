@@ -1,19 +1,18 @@
-//! Metadata: as much of it as servers send is accepted, and an error names the limit that more of
-//! it exceeds.
+//! Metadata: as much as servers send is accepted. Beyond that, the error names the limit that was
+//! exceeded.
 
 use super::{outcome, reply, trailers};
 use crate::config::{MAX_CONTINUATIONS, MAX_HEADER_LIST};
 use crate::grpc::{CallError, Code};
 use crate::http2::testing::{self as wire, ONE};
 
-/// The first fields of an answer, which count 102 octets: 32 for each besides its own.
+/// The first fields of a response, which count 102 octets, including an overhead of 32 for each.
 const HEAD: [(&str, &str); 2] = [(":status", "200"), ("content-type", "application/grpc")];
 
 /// The fields of successful trailers, which count 44 octets.
 const END: [(&str, &str); 1] = [("grpc-status", "0")];
 
-/// A header block in a HEADERS frame and as many CONTINUATION frames as it takes with fragments of
-/// this size.
+/// Returns a header block in fragments of this size: a HEADERS frame and CONTINUATION frames.
 fn fragments(block: &[u8], size: usize, end_stream: bool) -> Vec<u8> {
     let mut pieces = block.chunks(size).peekable();
     let mut octets = Vec::new();
@@ -30,7 +29,7 @@ fn fragments(block: &[u8], size: usize, end_stream: bool) -> Vec<u8> {
     octets
 }
 
-/// A header list of so many octets: these fields and metadata.
+/// Returns a header list of this many octets: `fields` and metadata.
 fn list(fields: &[(&str, &str)], octets: usize) -> Vec<u8> {
     let counted = fields
         .iter()
@@ -39,7 +38,8 @@ fn list(fields: &[(&str, &str)], octets: usize) -> Vec<u8> {
     wire::block(&[fields, &[("x", &value)]].concat())
 }
 
-/// What becomes of a call whose answer has a header list of so many octets first, or last.
+/// Returns the results of a call with a header list of this size in its headers, or in its
+/// trailers.
 fn answered(octets: usize) -> [Result<Vec<u8>, CallError>; 2] {
     let first = fragments(&list(&HEAD, octets), 16_384, false);
     let last = fragments(&list(&END, octets), 16_384, true);
@@ -86,7 +86,7 @@ fn a_block_in_more_than_8_continuation_frames_is_refused_with_that_in_the_reason
     assert_eq!(error.to_string(), words);
 }
 
-/// A table entry that is referred to again and again makes a list that is larger than its block.
+/// Repeated references to one table entry make a list that is larger than its block.
 #[test]
 fn a_list_that_decodes_to_four_times_the_limit_is_refused_with_that_in_the_reason() {
     let entry = [

@@ -1,4 +1,4 @@
-//! Requests: what every server wants of them, and how they go out.
+//! Requests: what servers require, and how they are sent.
 
 use super::{PATH, Server, reply, status, trailers};
 use crate::grpc::{CallError, Client, Code};
@@ -28,13 +28,13 @@ fn a_request_pleases_every_server() {
         fields,
         [
             (":method", "POST"),
-            // Of "unix", C-core makes status 13.
+            // C-core responds to the scheme "unix" with status 13.
             (":scheme", "http"),
             (":path", PATH),
-            // Without one, C-core and grpc-js reset the stream; with a path in it, grpc-js and
-            // tonic do.
+            // Without an authority, C-core and grpc-js reset the stream; if it contains a path,
+            // grpc-js and tonic do.
             (":authority", "localhost"),
-            // Of nine digits, grpc-go and java reset the stream.
+            // If it has nine digits, grpc-go and java reset the stream.
             ("grpc-timeout", "1000000u"),
             // Without it, C-core resets the stream.
             ("te", "trailers"),

@@ -1,4 +1,4 @@
-//! Calls that the server has not looked at: made again once, at once, and no others.
+//! Calls that the server has not processed are retried at once and only once; others are not.
 
 use super::{PATH, Server, message, reply, trailers};
 use crate::grpc::{CallError, Code, Retry};
@@ -10,7 +10,7 @@ fn refusal(stream: u32) -> Vec<u8> {
     wire::reset(stream, 7)
 }
 
-/// A whole answer on stream 3.
+/// Returns a complete response on stream 3.
 fn answer() -> Vec<u8> {
     [
         wire::ok(THREE),
@@ -65,7 +65,7 @@ fn a_call_above_the_last_stream_may_be_made_once_more_on_another_connection() {
     let gone = Err(CallError::Refused { again: true });
     assert_eq!(server.say(&wire::goaway(0, 0, b"")), [(call, gone.clone())]);
     assert_eq!(gone.map_err(|error| error.retry()), Err(Retry::Once));
-    // The second time, wherever the first was, it is enough.
+    // The second refusal is final, even if both are on the same connection.
     let (mut server, call) = Server::asked();
     server.say(&refusal(ONE));
     server.hear();
@@ -75,7 +75,7 @@ fn a_call_above_the_last_stream_may_be_made_once_more_on_another_connection() {
 
 #[test]
 fn a_call_that_was_never_written_may_be_made_again_freely_within_its_deadline() {
-    // On the same connection it is written as soon as there is a stream for it.
+    // On the same connection, the call is written as soon as a stream can be opened for it.
     let mut server = Server::greeted(&[(3, 0)]);
     server.ask(b"request");
     for _ in 0..10 {
@@ -88,7 +88,7 @@ fn a_call_that_was_never_written_may_be_made_again_freely_within_its_deadline() 
         server.hear(),
         ["SETTINGS ack", "HEADERS 1", "DATA 1 12 end"]
     );
-    // For another connection that is up to whoever has one.
+    // On another connection, a retry is up to the caller.
     server.say(&wire::settings(&[(3, 1)]));
     let waiting = server.ask(b"request");
     let outcomes = server.say(&wire::goaway(ONE, 0, b""));

@@ -1,4 +1,4 @@
-//! What gRPC asks of a server, from the client's side of the wire.
+//! Tests of what gRPC requires of a server, from the client's side of the wire.
 
 use std::time::Duration;
 
@@ -12,17 +12,17 @@ pub(super) const UNARY: &str = "/a.B/Unary";
 pub(super) const WATCH: &str = "/a.B/Watch";
 const METHODS: &[&str] = &[UNARY, WATCH];
 
-/// How large a request may be here.
+/// The largest request here, in octets.
 pub(super) const LIMIT: usize = 100;
 
-/// A server, and the client that talks to it.
+/// A server, and the test client at its other end.
 pub(super) struct Caller {
     pub(super) server: Server,
     pub(super) now: Time,
 }
 
 impl Caller {
-    /// A client that has greeted the server.
+    /// Returns a client that has sent its preface to the server.
     pub(super) fn greeted(settings: &[(u16, u32)]) -> Self {
         let mut caller = Self {
             server: Server::new(METHODS, LIMIT, Time::ZERO),
@@ -34,12 +34,12 @@ impl Caller {
         caller
     }
 
-    /// A client that has called a method, on stream 1.
+    /// Returns a client that has called a method, on stream 1.
     pub(super) fn calling(method: &'static str) -> Self {
         Self::calling_with(&[], method)
     }
 
-    /// The same with these settings.
+    /// Returns a client that has sent these settings and called a method, on stream 1.
     pub(super) fn calling_with(settings: &[(u16, u32)], method: &'static str) -> Self {
         let mut caller = Self::greeted(settings);
         let call = [
@@ -76,7 +76,7 @@ impl Caller {
         self.say(b"")
     }
 
-    /// The fields of the header blocks that the server writes.
+    /// Returns the fields of the header blocks that the server writes.
     pub(super) fn fields(&mut self) -> Vec<String> {
         let octets = self.server.transmit().to_vec();
         self.server.sent(octets.len(), self.now);
@@ -107,7 +107,7 @@ pub(super) fn called(call: u32, method: &'static str, message: &[u8]) -> Incomin
     }
 }
 
-/// How a server answers a request with these fields and this content, without asking anybody.
+/// Returns the fields with which a server answers a request without reporting it to its owner.
 fn refused(fields: &[(&str, &str)], content: &[u8]) -> Vec<String> {
     let mut caller = Caller::greeted(&[]);
     let call = [
@@ -384,7 +384,7 @@ fn the_calls_end_with_their_connection() {
     assert_eq!(caller.say(b""), [Incoming::Ended { call: id(ONE) }, closed]);
 }
 
-/// Moves octets between both ends until neither has any.
+/// Moves octets between both ends until neither has any; returns the events of both.
 fn exchange(client: &mut Client, server: &mut Server) -> (Vec<Event>, Vec<Incoming>) {
     let (mut events, mut incoming) = (Vec::new(), Vec::new());
     let now = Time::ZERO;

@@ -1,4 +1,4 @@
-//! Server-streaming calls: many messages, for as long as the server likes.
+//! Server-streaming calls: many messages, for as long as the server keeps the stream open.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use crate::grpc::{Broken, CallError, CallId, Code, Event};
 use crate::http2::ErrorCode;
 use crate::http2::testing::{self as wire, Endpoint as _, ONE};
 
-/// How large a message may be here.
+/// The largest message here, in octets.
 const LIMIT: usize = 100_000;
 
-/// A server that is asked for a stream.
+/// Returns a server that has received a streaming call.
 fn watched() -> (Server, CallId) {
     let mut server = Server::greeted(&[]);
     let now = server.now;
@@ -21,14 +21,14 @@ fn watched() -> (Server, CallId) {
     (server, call)
 }
 
-/// A server that is asked for a stream, and has begun to answer.
+/// Returns a server that has received a streaming call and has sent the headers of its response.
 fn watching() -> (Server, CallId) {
     let (mut server, call) = watched();
     assert!(events(&mut server, &wire::ok(ONE)).is_empty());
     (server, call)
 }
 
-/// What the client makes of these octets.
+/// Sends octets to the client; returns its events.
 fn events(server: &mut Server, mut octets: &[u8]) -> Vec<Event> {
     let mut events = Vec::new();
     while !octets.is_empty() {
@@ -160,7 +160,7 @@ fn a_stream_can_be_silent_for_days() {
 #[test]
 fn the_window_is_given_back_as_messages_are_taken_and_no_sooner() {
     let (mut server, _) = watching();
-    // Four messages to a frame, and nine messages are more than half a window.
+    // A frame holds four messages, and nine messages are more than half a window.
     let frame = wire::data(ONE, &message(&[7; 4_000]).repeat(4), false);
     let mut rest = &frame.repeat(3)[..];
     let mut taken = 0;
@@ -176,8 +176,7 @@ fn the_window_is_given_back_as_messages_are_taken_and_no_sooner() {
     assert_eq!(taken, 12);
 }
 
-/// A peer's window is 65,535 octets: the rest of the message must be let in while it is put
-/// together.
+/// The window is 65,535 octets: the rest of the message must be accepted while it is reassembled.
 #[test]
 fn a_message_larger_than_the_window_comes_through() {
     let (mut server, call) = watching();
@@ -204,7 +203,8 @@ fn a_message_above_the_limit_ends_the_stream_on_its_prefix() {
     assert_eq!(server.hear(), ["RST_STREAM 1 CANCEL"]);
 }
 
-/// 3,000 messages fit one frame; they come one by one, and memory stays that of the frame.
+/// One frame holds 3,000 messages. They are returned one by one, and memory stays that of the
+/// frame.
 #[test]
 fn a_flood_of_empty_messages_costs_no_memory() {
     let (mut server, _) = watching();

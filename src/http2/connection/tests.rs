@@ -1,6 +1,6 @@
-//! The sentences of RFC 9113 that a connection obeys, from the peer's side of the wire.
+//! Tests of what RFC 9113 requires of a connection, from the peer's side of the wire.
 //!
-//! Six tests name themselves as of the six: what they ask, a client was seen to get wrong while it
+//! Six tests are marked as "of the six": they check behaviour that a client got wrong although it
 //! passed every case of a conformance suite.
 
 mod closing;

@@ -1,9 +1,9 @@
-//! How connections end: GOAWAY, EOF, shutting down.
+//! The end of a connection: GOAWAY, EOF, shutdown.
 
 use crate::http2::testing::*;
 use crate::http2::{ConnectionError, OpenError};
 
-/// The first of the six: the answer that comes after a graceful GOAWAY is not lost.
+/// The first of the six: a response after a graceful GOAWAY is not lost.
 #[test]
 fn a_graceful_drain_finishes_what_runs() {
     let mut peer = Peer::asked(1);

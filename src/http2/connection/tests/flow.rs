@@ -154,7 +154,8 @@ fn padding_is_paid_for_and_given_back_at_once() {
     payload.extend([0; 255]);
     let padding = frame(DATA, PADDED, ONE, &payload);
     let mut updates = Vec::new();
-    // Four windows' worth, a little content now and then so that it is no flood.
+    // Four windows of padding, with a little content now and then so that it does not count as a
+    // flood.
     for round in 0..1024 {
         if round % 64 == 0 {
             assert_eq!(peer.say(&data(ONE, b"x", false)), ["data 1 1"]);
@@ -188,7 +189,7 @@ fn the_65536th_octet_that_nobody_has_taken_ends_the_stream() {
     assert_eq!(peer.hear(), ["RST_STREAM 1 FLOW_CONTROL_ERROR"]);
 }
 
-/// The connection's window is never below half of itself, and two frames fit that.
+/// The connection's window never falls below half of its size, which fits two frames.
 #[test]
 fn no_frame_exceeds_the_connections_window_because_it_comes_back_on_receipt() {
     let mut peer = Peer::asked(8);
@@ -204,7 +205,7 @@ fn no_frame_exceeds_the_connections_window_because_it_comes_back_on_receipt() {
 
 #[test]
 fn discarded_data_is_given_back_to_the_connection() {
-    // Of a stream that we reset; of one above the last of a GOAWAY, theirs or ours.
+    // Data on a stream that we reset, and on one above the last of a GOAWAY, received or sent.
     let mut reset = Peer::asked(1);
     reset
         .machine

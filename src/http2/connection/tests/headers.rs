@@ -1,8 +1,8 @@
-//! Header blocks: how they come, and what they may say.
+//! Header blocks: how they are received, and what they may contain.
 
 use crate::http2::testing::*;
 
-/// What becomes of an answer that begins with these fields.
+/// Returns the events of a response that begins with these fields.
 fn answer(fields: &[(&str, &str)]) -> Vec<String> {
     Peer::asked(1).say(&headers(ONE, fields, false))
 }
@@ -54,7 +54,7 @@ fn a_block_has_ten_seconds_to_come() {
     );
 }
 
-/// C-core writes `:status` as a literal name, and indexes into a table of size 0.
+/// C-core writes `:status` with a literal name, for indexing in a table of size 0.
 #[test]
 fn a_status_with_a_literal_name_is_a_status() {
     let mut peer = Peer::asked(1);
@@ -88,7 +88,7 @@ fn every_block_is_decoded_also_that_of_a_stream_that_was_reset() {
         crate::http2::ErrorCode::CANCEL,
         peer.now,
     );
-    // The first block puts ":status: 200" under a new index, the second refers to it.
+    // The first block adds ":status: 200" to the table; the second refers to the entry.
     let entry = b"\x48\x03200\x40\x01a\x01b";
     assert!(
         peer.say(&frame(HEADERS, END_HEADERS, ONE, entry))
@@ -164,7 +164,7 @@ fn malformed_trailers_cost_their_stream() {
     }
 }
 
-/// The sixth of the six: a 103 is not the final answer.
+/// The sixth of the six: a 103 is not the final response.
 #[test]
 fn informational_answers_are_not_the_final_one() {
     let mut peer = Peer::asked(1);

@@ -1,9 +1,9 @@
-//! Peers that mean harm, or behave as if: each is stopped, and costs a bounded amount of memory.
+//! Malicious peers: each is stopped, at the cost of a bounded amount of memory.
 
 use crate::http2::testing::*;
 use crate::http2::{ErrorCode, StreamId};
 
-/// No peer may make a connection without unread messages hold more than this.
+/// The most memory that a connection without unread messages may hold.
 const BOUND: usize = 128 * 1024;
 
 #[track_caller]
@@ -36,7 +36,7 @@ fn a_million_pings_or_settings_to_a_client_that_cannot_write_are_backpressure_an
     }
 }
 
-/// CVE-2019-9514: a client that makes the server reset streams, and reads nothing.
+/// CVE-2019-9514: a client that causes the server to reset streams and reads nothing.
 #[test]
 fn a_flood_of_what_is_answered_by_resets_is_backpressure_too() {
     let mut peer = Peer::calling(&[]);
@@ -136,14 +136,14 @@ fn a_million_octets_in_as_many_frames_cost_no_memory() {
     assert!(peer.peak < BOUND, "{} octets", peer.peak);
 }
 
-/// What stops the floods must not stop an honest peer whose frames are small.
+/// The measures against floods must not stop a legitimate peer with small frames.
 #[test]
 fn ten_thousand_frames_of_600_octets_are_fine_read_and_unread() {
     let mut peer = Peer::asked(1);
     peer.say(&ok(ONE));
     let events = peer.flood(&data(ONE, &[7; 600], false), 10_000);
     assert_eq!(events.len(), 10_000);
-    // Unread: as many as the window allows, and the rest when they were read.
+    // Unread: as many as the window allows, and the rest after they are consumed.
     let mut peer = Peer::asked(1);
     peer.consumes = false;
     peer.say(&ok(ONE));
@@ -184,7 +184,7 @@ fn a_hundred_thousand_frames_that_bring_nothing_forward_are_too_many_of_any_kind
             .reset(StreamId::FIRST, ErrorCode::CANCEL, peer.now);
         peer.hear();
         if octets[3] == GOAWAY {
-            // A goodbye with no stream left ends the connection before it is a flood.
+            // On a connection without streams, a GOAWAY ends the connection before it is a flood.
             peer = Peer::asked(1);
         }
         let events = peer.flood(&octets, 100_000);
@@ -259,7 +259,7 @@ fn a_drip_of_single_octets_is_no_more_work_than_the_whole() {
         work::take()
     };
     let whole = work(octets.len());
-    // Each octet taken once, the block's decoded once.
+    // Each octet is taken once, and those of the block are also decoded once.
     assert!(whole >= octets.len() + fields.len());
     for size in [1, 2, 9, 100] {
         assert!(work(size) <= whole, "{size} at a time");
@@ -280,7 +280,7 @@ fn a_flood_of_increments_by_twice_the_largest_is_an_error_of_the_stream_or_of_th
 
 #[test]
 fn trailers_without_end_cost_their_stream_or_the_connection_and_no_memory() {
-    // Fields by the frame: too many for the list; too many for the block; for ever, one by one.
+    // Fields in one frame, too many for the list; too many for the block; endless single fields.
     let many = [("a", "b"); 257];
     let mut peer = Peer::asked(2);
     peer.say(&ok(ONE));

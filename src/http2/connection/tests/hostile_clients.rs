@@ -1,11 +1,11 @@
-//! Clients that mean harm: floods, and requests that cost the server work and them a frame.
+//! Malicious clients: floods, and requests that cost the server work and the client only a frame.
 
 use super::server::{answer, asking, assert_closed};
 use crate::http2::testing::*;
 use crate::http2::{StreamId, Taken};
 
-/// CVE-2023-44487: requests that are taken back at once, which `MAX_CONCURRENT_STREAMS` does not
-/// stop.
+/// CVE-2023-44487: requests that are cancelled at once, which `MAX_CONCURRENT_STREAMS` does not
+/// limit.
 #[test]
 fn a_rapid_reset_of_100_requests_is_fine_and_one_more_is_not() {
     let mut peer = Peer::calling(&[]);
@@ -20,7 +20,7 @@ fn a_rapid_reset_of_100_requests_is_fine_and_one_more_is_not() {
     assert!(peer.peak < 64 * 1024, "{} octets", peer.peak);
 }
 
-/// Cancels 100 requests before they are answered, and one more: only that one is too many.
+/// Cancels 101 requests before they are answered: only the last one is too many.
 fn assert_rapid_resets_are_stopped(mut peer: Peer, first: u32) {
     for request_number in 0..=100 {
         let stream = first + 2 * request_number;
@@ -75,7 +75,7 @@ fn an_answered_stream_on_which_the_client_breaks_a_rule_is_no_rapid_reset() {
     assert_rapid_resets_are_stopped(peer, 201);
 }
 
-/// The client keeps the window closed, so the rest of the answer, with its end, is not queued.
+/// The client keeps the window closed, so the rest of the response, with END_STREAM, is not queued.
 #[test]
 fn streams_that_are_reset_while_a_part_of_the_answer_waits_for_a_window_are_rapid_resets() {
     let mut peer = Peer::calling(&[(4, 1)]);
@@ -96,7 +96,7 @@ fn streams_that_are_reset_while_a_part_of_the_answer_waits_for_a_window_are_rapi
     assert!(peer.machine.is_ended());
 }
 
-/// CVE-2025-8671: a client that makes the server reset the streams, by breaking rules on them.
+/// CVE-2025-8671: a client that causes the server to reset streams by breaking rules on them.
 #[test]
 fn requests_that_break_rules_count_like_those_that_are_taken_back() {
     let breaches: [fn(u32) -> Vec<u8>; 2] = [
@@ -115,7 +115,7 @@ fn requests_that_break_rules_count_like_those_that_are_taken_back() {
     }
 }
 
-/// What ends a client's connection ends a server's: one machine serves both.
+/// The same floods end connections of clients and of servers, which share one state machine.
 #[test]
 fn a_server_is_no_easier_to_flood_than_a_client() {
     let floods: [(Vec<u8>, Vec<u8>); 12] = [
@@ -137,7 +137,7 @@ fn a_server_is_no_easier_to_flood_than_a_client() {
             frame(CONTINUATION, 0, THREE, b"\0"),
         ),
         (
-            // The entry is in the table, whatever becomes of the request that brought it.
+            // The entry is added to the table even if its request is malformed.
             frame(
                 HEADERS,
                 END_HEADERS,

@@ -1,5 +1,5 @@
-//! Every limit of a connection: fine when it is reached, over when it is exceeded, and told by its
-//! name.
+//! Every limit of a connection: accepted when it is reached, rejected when it is exceeded, and
+//! reported by name.
 
 use crate::config;
 use crate::hpack;
@@ -12,10 +12,10 @@ use crate::http2::{
 const INITIAL_WINDOW_SIZE: u16 = 4;
 const MAX_HEADER_LIST_SIZE: u16 = 6;
 
-/// A peer that has reached a limit, and is still welcome.
+/// A function that returns a peer which has reached a limit without exceeding it.
 type Reached = fn() -> Peer;
 
-/// A peer that has said this so many times, and has got no answer but acknowledgements.
+/// Sends the octets this many times, while the connection stays open; returns the peer.
 fn said(mut peer: Peer, octets: &[u8], times: u32) -> Peer {
     for _ in 0..times {
         let events = peer.say(octets);
@@ -25,7 +25,7 @@ fn said(mut peer: Peer, octets: &[u8], times: u32) -> Peer {
     peer
 }
 
-/// A string of HPACK, with its length.
+/// Returns an HPACK string with its length.
 fn string(length: usize) -> Vec<u8> {
     let rest = u16::try_from(length - 127).expect("a short string");
     let low = u8::try_from(rest & 127).expect("seven bits");
@@ -33,8 +33,8 @@ fn string(length: usize) -> Vec<u8> {
     [&[127, 128 | low, high][..], &vec![b'v'; length]].concat()
 }
 
-/// An answer's block that decodes to a list of so many octets: `:status`, which counts 42, one
-/// field of 4,033 again and again, and a field that fills up the rest.
+/// Returns the block of a response that decodes to a list of this many octets: `:status`, which
+/// counts 42, the same field of 4,033 repeatedly, and a field for the rest.
 fn list_of(octets: usize) -> Vec<u8> {
     let copies = (octets - 42 - 33 - 127) / 4033;
     let rest = octets - 42 - 4033 * copies - 33;
@@ -48,7 +48,7 @@ fn list_of(octets: usize) -> Vec<u8> {
     frame(HEADERS, END_HEADERS, ONE, &block.concat())
 }
 
-/// Holds a limit of the connection: what reaches it, what exceeds it, and what that is called.
+/// Checks limits of a connection: what reaches each, what exceeds it, and the resulting violation.
 fn hold(limits: impl IntoIterator<Item = (Reached, Vec<u8>, Violation)>) {
     for (reached, beyond, violation) in limits {
         let mut peer = reached();
@@ -106,7 +106,7 @@ fn a_header_block_costs_the_connection_beyond_each_limit_and_not_at_it() {
         ),
         (
             || said(Peer::asked(1), &list_of(config::MAX_DECODED_HEADERS), 1),
-            // The stream is reset; its blocks are decoded all the same.
+            // The stream is reset, but its blocks are still decoded.
             list_of(config::MAX_DECODED_HEADERS + 1),
             excess(Excess::HeaderList),
         ),
@@ -140,7 +140,7 @@ fn frames_cost_the_connection_beyond_each_limit_and_not_at_it() {
             excess(Excess::Idling),
         ),
         (
-            // Settings that nobody has acknowledged are answered, each, and count like the rest.
+            // Each SETTINGS frame is acknowledged, and counts like any other frame.
             || said(answered(), &settings(&[]), config::MAX_IDLING_FRAMES),
             settings(&[]),
             excess(Excess::Idling),
@@ -163,7 +163,7 @@ fn frames_cost_the_connection_beyond_each_limit_and_not_at_it() {
             excess(Excess::Cancelled),
         ),
         (
-            // To the last octet that the connection's window has.
+            // Up to the largest window that the connection may have.
             || {
                 said(
                     Peer::greeted(&[]),
@@ -178,12 +178,12 @@ fn frames_cost_the_connection_beyond_each_limit_and_not_at_it() {
     hold(limits);
 }
 
-/// A server that has begun to answer a request.
+/// Returns a server that has sent the headers of a response.
 fn answered() -> Peer {
     said(Peer::asked(1), &ok(ONE), 1)
 }
 
-/// A server that is in the middle of a header block, of which this much came.
+/// Returns a server in the middle of a header block, of which these octets were sent.
 fn interrupted(octets: &[u8]) -> Peer {
     said(Peer::asked(1), &frame(HEADERS, 0, ONE, octets), 1)
 }
@@ -343,7 +343,7 @@ fn a_peer_is_listened_to_until_64_answers_are_unsent() {
 
 #[test]
 fn our_own_header_blocks_have_8_kib_and_not_an_octet_more() {
-    // 0x20, the name's index, the value's length in three octets, and the value.
+    // 0x20, the index of the name, the length of the value in three octets, and the value.
     let fits = config::MAX_SENT_HEADER_BLOCK - 5;
     for (length, is_fine) in [(fits, true), (fits + 1, false)] {
         let value = vec![b'/'; length];

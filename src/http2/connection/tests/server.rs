@@ -1,4 +1,4 @@
-//! The server's end: what is different when it is the peer who opens streams.
+//! The server's end: what differs if the peer opens the streams.
 
 use crate::http2::testing::*;
 use crate::http2::{ErrorCode, HeadersError, OpenError, StreamId, Taken};
@@ -10,7 +10,7 @@ fn id(number: u32) -> StreamId {
     StreamId::new(number).expect("a stream's number")
 }
 
-/// A client whose requests with these numbers are open, their content still to come.
+/// Returns a client with open requests on these streams, whose content is still to be sent.
 pub(super) fn asking(streams: &[u32]) -> Peer {
     let mut peer = Peer::calling(&[]);
     for &stream in streams {
@@ -22,7 +22,7 @@ pub(super) fn asking(streams: &[u32]) -> Peer {
     peer
 }
 
-/// Answers a request, whole.
+/// Sends a complete response to a request.
 pub(super) fn answer(peer: &mut Peer, stream: u32) {
     let now = peer.now;
     let sent = peer.machine.send_headers(id(stream), &HEAD, false, now);
@@ -234,7 +234,7 @@ fn a_header_block_is_decoded_also_when_its_stream_is_refused() {
     for stream in 0..100 {
         peer.say(&request(1 + 2 * stream, true));
     }
-    // The refused one puts "a: b" under a new index, the next one refers to it.
+    // The refused request adds "a: b" to the table; the next request refers to the entry.
     let mut indexing = block(&REQUEST);
     indexing[0] = 0x3f;
     indexing.splice(1..1, [0xe1, 0x1f]);

@@ -1,4 +1,4 @@
-//! Preface, SETTINGS and PING.
+//! The preface, SETTINGS and PING.
 
 use crate::http2::testing::*;
 use crate::http2::{OpenError, Taken};
@@ -152,7 +152,7 @@ fn a_ping_is_answered_with_its_octets_ahead_of_queued_data() {
     assert_eq!(peer.hear(), ["PING ack 42", "HEADERS 1", "DATA 1 16384"]);
 }
 
-/// grpc-go, C-core and java end a connection with more than a few PINGs: they get none from us.
+/// grpc-go, C-core and java close a connection on more than a few PINGs: we never send any.
 #[test]
 fn a_connection_on_which_nothing_happens_says_nothing_for_days() {
     let mut peer = Peer::asked(1);
@@ -164,7 +164,7 @@ fn a_connection_on_which_nothing_happens_says_nothing_for_days() {
     assert_eq!(peer.say(&ok(ONE)), ["head 1 200"]);
 }
 
-/// C-core closes the connection after a padded frame, and resets a stream with one.
+/// C-core resets a stream with a padded frame, and closes the connection after such a frame.
 #[test]
 fn nothing_that_is_sent_is_padded_or_has_a_priority() {
     const PRIORITIZED: u8 = 0x20;

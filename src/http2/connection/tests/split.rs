@@ -1,8 +1,8 @@
-//! Whatever comes, however it is cut: the same events, the same answers, the same bound.
+//! Input cut into arbitrary pieces leads to the same events, the same answers and bounded memory.
 
 use crate::http2::testing::*;
 
-/// A pseudo-random number generator (xorshift), so that a failure can be run again.
+/// A pseudo-random number generator (xorshift), so that a failure can be reproduced.
 struct Random(u64);
 
 impl Random {
@@ -18,7 +18,7 @@ impl Random {
     }
 }
 
-/// An answer to two requests with something of everything in it.
+/// Returns the responses to two requests, with something of everything in them.
 fn answers() -> Vec<Vec<u8>> {
     let fields = [(":status", "200"), ("content-type", "application/grpc")];
     let fields = block(&fields);
@@ -51,7 +51,7 @@ fn answers() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Two requests, and a third that is malformed, with something of everything in it.
+/// Returns two requests, and a third that is malformed, with something of everything in them.
 fn requests() -> Vec<Vec<u8>> {
     let fields = block(&REQUEST);
     let (first, rest) = fields.split_at(7);
@@ -75,7 +75,7 @@ fn requests() -> Vec<Vec<u8>> {
     ]
 }
 
-/// A client that has made two requests.
+/// Returns a client that has made two requests.
 fn client() -> Peer {
     let mut peer = Peer::connected();
     peer.open(true);
@@ -83,7 +83,7 @@ fn client() -> Peer {
     peer
 }
 
-/// What either end makes of octets in these pieces, and then of their end.
+/// Feeds the pieces and then EOF to one end; returns its events and what it wrote.
 fn play<'a>(mut peer: Peer, pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<String>, Vec<String>) {
     let mut events = Vec::new();
     for piece in pieces {
@@ -91,7 +91,7 @@ fn play<'a>(mut peer: Peer, pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Stri
     }
     let heard = peer.hear();
     events.extend(peer.close());
-    // How much is told of what is no HTTP/2 depends on how much had come: it is for humans.
+    // How much an error quotes of another protocol depends on how much was received at that point.
     for event in &mut events {
         let told = event.find("it says").unwrap_or(event.len());
         event.truncate(told);
@@ -100,7 +100,7 @@ fn play<'a>(mut peer: Peer, pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Stri
     (events, heard)
 }
 
-/// An end of a connection, and what its peer says.
+/// An end of a connection, and the frames that its peer sends.
 type End = (fn() -> Peer, fn() -> Vec<Vec<u8>>);
 
 /// Both ends.
@@ -132,7 +132,7 @@ fn a_stream_of_octets_is_the_same_wherever_it_is_cut() {
     }
 }
 
-/// A script with frames left out, doubled and swapped, and octets changed.
+/// Returns a script with frames left out, doubled and swapped, and octets changed.
 fn mutated(mut frames: Vec<Vec<u8>>, random: &mut Random) -> Vec<u8> {
     for _ in 0..random.below(4) {
         let (one, other) = (random.below(frames.len()), random.below(frames.len()));
@@ -144,7 +144,7 @@ fn mutated(mut frames: Vec<Vec<u8>>, random: &mut Random) -> Vec<u8> {
     }
     let mut octets = frames.concat();
     for _ in 0..random.below(6) {
-        // The interesting octets are in the heads, and the heads are between short frames.
+        // Any octet may change; those in frame heads matter most.
         let at = random.below(octets.len());
         octets[at] = random.octet();
     }

@@ -1,4 +1,4 @@
-//! What may come on a stream, and when (RFC 9113 §5.1).
+//! What may be received on a stream, and when (RFC 9113 §5.1).
 
 use crate::http2::stream::Stream;
 use crate::http2::testing::*;
@@ -99,7 +99,7 @@ fn a_message_that_goes_on_after_its_end_is_an_error() {
         let events = peer.say(&late);
         assert!(events[0].starts_with("closed STREAM_CLOSED"), "{events:?}");
     }
-    // Half-closed: we are still sending.
+    // Half-closed: we may still send.
     for late in [data(ONE, b"x", false), headers(ONE, &[("a", "b")], true)] {
         let mut peer = Peer::greeted(&[]);
         peer.open(false);
