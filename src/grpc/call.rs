@@ -73,7 +73,7 @@ pub(super) struct Call {
     awaiting: Awaiting,
 }
 
-/// What the call waits for.
+/// The state of a call, named after what the call waits for.
 #[derive(Debug)]
 enum Awaiting {
     /// A stream of its own.

@@ -327,7 +327,7 @@ impl Client {
         }
     }
 
-    /// Sends as much of the calls as the connection takes.
+    /// Sends as much of the requests as the connection takes.
     fn send(&mut self, now: Time) {
         let mut index = 0;
         while let Some(call) = self.calls.get_mut(index) {

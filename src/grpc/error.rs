@@ -45,14 +45,14 @@ pub enum CallError {
     Stream(StreamError),
     /// The connection ended, and the call with it.
     Connection {
-        /// Why the connection ended.
+        /// The reason why the connection ended.
         error: ConnectionError,
         /// Whether some of the request may have reached the server.
         written: bool,
     },
 }
 
-/// What was received instead of a gRPC response.
+/// A response that is not gRPC.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotGrpc {
     /// An HTTP status other than 200 and no `grpc-status`.

@@ -38,7 +38,7 @@ pub(super) struct Assembler {
     awaited: Awaited,
 }
 
-/// What is to be received next.
+/// The part of the stream that is to be received next.
 #[derive(Debug)]
 enum Awaited {
     /// The rest of a prefix.

@@ -36,7 +36,7 @@ pub(super) struct Served {
     has_begun: bool,
 }
 
-/// What the call waits for.
+/// The state of a call, named after what the call waits for.
 #[derive(Debug)]
 enum State {
     /// The rest of the request.
@@ -54,7 +54,7 @@ enum State {
     Answering,
     /// Room to write the rest of the response.
     Ending {
-        /// How the response ends.
+        /// The end of the response.
         last: Last,
         /// The time by which the response must be written.
         until: Time,

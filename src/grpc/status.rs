@@ -11,7 +11,7 @@ use crate::config;
 use crate::escape;
 use crate::http2::{ErrorCode, Fields};
 
-/// How a call ended: one of the seventeen codes of gRPC.
+/// The result of a call as one of the seventeen codes of gRPC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(missing_docs)] // gRPC defines the meaning; docs would only repeat the names.
 pub enum Code {

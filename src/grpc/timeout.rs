@@ -10,7 +10,7 @@ use std::time::Duration;
 pub(super) struct Timeout {
     /// The digits, right-aligned, followed by the unit.
     octets: [u8; DIGITS + 1],
-    /// Where the digits begin.
+    /// The offset at which the digits begin.
     begin: usize,
 }
 

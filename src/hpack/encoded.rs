@@ -91,7 +91,7 @@ impl Encoded {
     }
 }
 
-/// The number of octets that fit: the fields after the path of a gRPC request, and some spare.
+/// The capacity in octets: enough for the fields after the path of a gRPC request, and some more.
 const CAPACITY: usize = 64;
 
 /// RFC 7541 §6.2.2: "A value 0 is used in place of the 4-bit index, followed by the header field

@@ -24,7 +24,6 @@ pub struct Encoder<'a> {
 
 impl<'a> Encoder<'a> {
     /// Begins a block at the end of `out`.
-    /// Begins a block at the end of `out`.
     ///
     /// Each block starts with a dynamic table size update to 0. This always satisfies RFC 7541
     /// §4.2: "A change in the maximum size of the dynamic table is signaled via a dynamic table

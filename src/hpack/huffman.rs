@@ -66,8 +66,8 @@ impl<'a> Bits<'a> {
             return None; // Only padding is left; it contains no code.
         }
         let window = self.window();
-        // The last code of the greatest length is all ones, so one of them is never below the
-        // window.
+        // The last code of the greatest length is all ones, so at least one last code is not below
+        // the window.
         let length = LENGTHS.iter().find(|length| window <= length.last)?;
         self.take(length.bits)?;
         // RFC 7541 §5.2: "A Huffman-encoded string literal containing the EOS symbol MUST be

@@ -179,11 +179,11 @@ impl Table {
 /// The position of a name, and of the value that follows it, in the table's buffer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place {
-    /// Where the name begins.
+    /// The offset at which the name begins.
     pub(super) begin: usize,
-    /// Where the name ends and the value begins.
+    /// The offset at which the name ends and the value begins.
     pub(super) middle: usize,
-    /// Where the value ends.
+    /// The offset at which the value ends.
     pub(super) end: usize,
 }
 

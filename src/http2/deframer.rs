@@ -16,9 +16,9 @@ use super::testing::work;
 #[derive(Debug)]
 pub(super) struct Deframer {
     octets: Vec<u8>,
-    /// Where the octets begin that are not yet taken.
+    /// The beginning of the octets that are not yet taken.
     start: usize,
-    /// Where the received octets end and the free room begins.
+    /// The end of the received octets, where the free room begins.
     end: usize,
 }
 

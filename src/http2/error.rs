@@ -179,7 +179,7 @@ pub enum Excess {
     Cancelled,
 }
 
-/// What the peer did not do in time.
+/// The obligation that the peer did not meet in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Awaited {
     /// Sending its SETTINGS.

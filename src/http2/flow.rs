@@ -52,9 +52,9 @@ impl SendWindow {
 pub(super) struct ReceiveWindow {
     /// The full size of the window.
     size: u32,
-    /// How many octets the peer may still send.
+    /// The number of octets that the peer may still send.
     left: u32,
-    /// How many octets are consumed and not yet returned to the window.
+    /// The number of octets that are consumed and not yet returned to the window.
     owed: u32,
 }
 

@@ -21,9 +21,9 @@ pub(super) struct Outbox {
     octets: Vec<u8>,
     /// The number of octets that are written.
     sent: usize,
-    /// Where the first frame begins of which nothing is written.
+    /// The beginning of the first frame of which nothing is written.
     next_frame: usize,
-    /// Where the frames begin that answers are inserted ahead of.
+    /// The beginning of the queue: answers are inserted here, ahead of the queued frames.
     queue: usize,
     /// The number of frames not begun that are neither HEADERS nor DATA.
     answers: u32,

@@ -16,7 +16,7 @@ use crate::time::Time;
 /// The counters of one connection.
 #[derive(Debug, Default)]
 pub(super) struct Patience {
-    /// When counting began.
+    /// The time at which counting began.
     since: Time,
     /// Frames that did not advance a call.
     idling: u32,

@@ -6,7 +6,7 @@ use std::fmt;
 
 use crate::escape;
 
-/// What was received instead of HTTP/2.
+/// The octets received instead of HTTP/2, by protocol.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Preamble {
     /// Nothing: the peer closed the connection.

@@ -10,18 +10,18 @@ use super::frame::{Head, INITIAL_MAX_FRAME_SIZE, flag};
 use super::kind::Kind;
 use super::preamble::Preamble;
 
-/// The result of judging the first octets so far.
+/// The protocol that the first octets indicate.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// The preface, up to the head of its SETTINGS frame.
+    /// HTTP/2: the preface up to the head of its SETTINGS frame was received.
     Http2,
-    /// Too few octets to decide.
+    /// Not known yet: more octets are needed.
     Unknown,
     /// Another protocol.
     Not(Preamble),
 }
 
-/// Judges the first octets of a server; `ended` if there will not be more.
+/// Detects the protocol from the first octets of a server; `ended` if the input has ended.
 pub(super) fn judge_server(octets: &[u8], ended: bool) -> Verdict {
     if octets.starts_with(HTTP1) {
         return judge_http1(octets, ended);
@@ -29,7 +29,7 @@ pub(super) fn judge_server(octets: &[u8], ended: bool) -> Verdict {
     judge_frame(octets, ended)
 }
 
-/// Judges the first octets of a client; `ended` if there will not be more.
+/// Detects the protocol from the first octets of a client; `ended` if the input has ended.
 ///
 /// RFC 9113 §3.4: "The client connection preface starts with a sequence of 24 octets [...]. This
 /// sequence MUST be followed by a SETTINGS frame, which MAY be empty."
@@ -41,7 +41,7 @@ pub(super) fn judge_client(octets: &[u8], ended: bool) -> Verdict {
     }
 }
 
-/// Judges what should be the head of the first frame.
+/// Checks what should be the head of a SETTINGS frame.
 fn judge_frame(octets: &[u8], ended: bool) -> Verdict {
     match octets.first_chunk() {
         Some(head) if is_settings(Head::parse(*head)) => Verdict::Http2,
@@ -58,7 +58,7 @@ fn is_settings(head: Head) -> bool {
         && head.length <= INITIAL_MAX_FRAME_SIZE
 }
 
-/// Judges an HTTP/1 response, whose status line may be incomplete.
+/// Detects the status of an HTTP/1 response, whose status line may be incomplete.
 fn judge_http1(octets: &[u8], ended: bool) -> Verdict {
     let mut answer = httparse::Response::new(&mut []);
     // Only the status line matters: the error for headers that do not fit is ignored.
@@ -70,7 +70,7 @@ fn judge_http1(octets: &[u8], ended: bool) -> Verdict {
     Verdict::Not(Preamble::Http1(answer.code))
 }
 
-/// Judges a possible HTTP/1 request, whose first line may be incomplete.
+/// Detects an HTTP/1 request, whose first line may be incomplete.
 fn judge_http1_request(octets: &[u8], ended: bool) -> Verdict {
     let mut request = httparse::Request::new(&mut []);
     let parsed = request.parse(&octets[..octets.len().min(STATUS_LINE)]);
@@ -85,7 +85,7 @@ fn judge_http1_request(octets: &[u8], ended: bool) -> Verdict {
     Verdict::Not(instead(octets))
 }
 
-/// Names a beginning that is neither HTTP/2 nor HTTP/1.
+/// Classifies a beginning that is neither HTTP/2 nor HTTP/1.
 fn instead(octets: &[u8]) -> Preamble {
     match octets {
         [] => Preamble::Nothing,

@@ -11,9 +11,9 @@ use crate::config;
 /// An end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
-    /// Opens streams and sends requests.
+    /// The end that opens streams and sends requests.
     Client,
-    /// Accepts streams and sends responses.
+    /// The end that accepts streams and sends responses.
     Server,
 }
 
@@ -43,7 +43,7 @@ impl Role {
         }
     }
 
-    /// Judges the first octets of the peer; `ended` if there will not be more.
+    /// Detects the protocol from the first octets of the peer; `ended` if the input has ended.
     pub(super) fn judge(self, octets: &[u8], ended: bool) -> Verdict {
         match self {
             Self::Client => preface::judge_server(octets, ended),

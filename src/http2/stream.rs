@@ -92,7 +92,7 @@ enum Awaited {
     },
 }
 
-/// What a header block contains.
+/// The content of a header block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Headers {
     /// The headers of a 1xx response, which callers do not need.

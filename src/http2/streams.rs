@@ -24,7 +24,7 @@ pub(super) struct Streams {
     ended: [Option<Ended>; REMEMBERED],
 }
 
-/// How a stream ended.
+/// A record of a stream that ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Ended {
     stream: StreamId,

@@ -279,7 +279,7 @@ impl Peer {
 
     /// Sends octets to the connection; returns its events.
     ///
-    /// Octets that the connection does not want to read are lost.
+    /// Octets for which the connection has no room are lost.
     pub(crate) fn say(&mut self, mut octets: &[u8]) -> Vec<String> {
         let mut events = Vec::new();
         loop {

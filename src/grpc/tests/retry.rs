@@ -5,7 +5,7 @@ use crate::grpc::{CallError, Code, Retry};
 use crate::http2::testing::{self as wire, Endpoint as _, ONE, THREE};
 use crate::time::Time;
 
-/// RST_STREAM with REFUSED_STREAM.
+/// Returns a RST_STREAM with REFUSED_STREAM.
 fn refusal(stream: u32) -> Vec<u8> {
     wire::reset(stream, 7)
 }

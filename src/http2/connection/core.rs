@@ -44,7 +44,7 @@ pub(super) struct Core {
     /// The last stream opened by the peer that was accepted, or 0: on a client it stays 0, because
     /// pushes are refused.
     pub(super) last_peer_stream: u32,
-    /// When the peer must have read some of what is to be written.
+    /// The time by which the peer must have read some of what is to be written.
     pub(super) stalls_at: Option<Time>,
     /// The latest time that a caller passed.
     pub(super) now: Time,
@@ -72,7 +72,7 @@ impl Core {
         }
     }
 
-    /// Advances the time, which never goes back.
+    /// Advances the time, which never decreases.
     pub(super) fn at(&mut self, now: Time) {
         self.now = self.now.max(now);
     }

@@ -76,9 +76,9 @@ enum Phase {
 /// The time that the peer has for its SETTINGS.
 #[derive(Debug, Clone, Copy)]
 struct Handshake {
-    /// When the connection was made.
+    /// The time at which the connection was made.
     began: Time,
-    /// When its SETTINGS must have been received.
+    /// The time by which the peer's SETTINGS must have been received.
     deadline: Time,
 }
 
@@ -316,7 +316,7 @@ impl Endpoint for Connection {
     }
 }
 
-/// What the peer must do before a deadline.
+/// An obligation of the peer that has a deadline.
 #[derive(Debug, Clone, Copy)]
 enum Timer {
     Settings(Handshake),

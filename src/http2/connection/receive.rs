@@ -43,7 +43,7 @@ impl Core {
             // the peer endpoint is set to 0."
             Frame::PushPromise => Err(Violation::Push),
             // Old versions of C-core acknowledge only together with their response, so nothing
-            // waits for it.
+            // waits for the acknowledgement.
             Frame::Settings(SettingsFrame::Ack) | Frame::Ignored(_) => self.idled(),
         }
     }
@@ -60,10 +60,10 @@ impl Core {
         data: &Data<'_>,
         payload: usize,
     ) -> Result<Option<Happened>, Violation> {
-        // The octets are returned to the connection's window whatever happens to the stream. RFC
-        // 9113 §6.9: "A receiver that receives a flow-controlled frame MUST always account for its
-        // contribution against the connection flow-control window, unless the receiver treats this
-        // as a connection error."
+        // The octets are returned to the connection's window whatever happens to the stream.
+        // RFC 9113 §6.9: "A receiver that receives a flow-controlled frame MUST always account for
+        // its contribution against the connection flow-control window, unless the receiver treats
+        // this as a connection error."
         self.receive
             .receive(data.cost)
             .map_err(|_| Violation::WindowExceeded)?;

@@ -39,7 +39,7 @@ pub enum HeadersError {
     TooLarge,
 }
 
-/// How much data was taken.
+/// The amount of data that was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Taken {
     /// All, and the end of the stream if requested.
