@@ -78,14 +78,14 @@ pub enum Broken {
     UnknownFlag(u8),
 }
 
-/// Whether a failed call may be retried at once, whatever its method does.
+/// The retries of a failed call that are safe at once, whatever the method does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retry {
-    /// Never: the server may have processed the call, or has refused it twice.
+    /// None: the server may have processed the call, or has refused it twice.
     Not,
-    /// Once: the server reported that it has not processed the call.
+    /// One: the server reported that it has not processed the call.
     Once,
-    /// Until the deadline: the call never left this process.
+    /// Any number until the deadline: the call never left this process.
     Freely,
 }
 

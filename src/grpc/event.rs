@@ -9,7 +9,7 @@ use super::error::CallError;
 pub struct CallId(u64);
 
 impl CallId {
-    /// The first call of a client.
+    /// The identifier of a client's first call.
     pub(super) const FIRST: Self = Self(0);
 
     /// Returns the identifier of the next call.

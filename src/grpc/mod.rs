@@ -1,6 +1,6 @@
 //! gRPC calls on an HTTP/2 connection: unary and server-streaming, as a client and as a server.
 //!
-//! Pure: octets, moments and requests are arguments of the methods of [`Client`] and [`Server`],
+//! Pure: octets, times and requests are arguments of the methods of [`Client`] and [`Server`],
 //! which return octets to write and events. The module never reads a clock, opens a socket, or
 //! decodes a message: here, a message is octets. Compression is not offered, and the only metadata
 //! kept is the status with its details.

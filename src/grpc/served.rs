@@ -204,7 +204,7 @@ impl Served {
     }
 
     /// Writes as much of the response as the connection takes. Returns whether the call is over:
-    /// all is written, or the stream was reset because its headers are too large.
+    /// all is written, or the stream was reset because the headers are too large.
     pub(super) fn write(&mut self, http2: &mut Connection, now: Time) -> bool {
         match self.try_write(http2, now) {
             Ok(is_written) => is_written,

@@ -32,7 +32,7 @@ pub enum Incoming {
     Called {
         /// The identifier of the call.
         call: StreamId,
-        /// The method, one of those that are served.
+        /// The method, as passed to [`Server::new`].
         method: &'static str,
         /// The octets of the request.
         message: Vec<u8>,
@@ -184,7 +184,7 @@ impl Server {
         }
     }
 
-    /// Drops a call that the client has abandoned.
+    /// Drops a call whose stream or connection has ended.
     fn lose(&mut self, stream: StreamId) {
         if let Some(index) = self.calls.iter().position(|call| call.stream == stream) {
             if self.calls.remove(index).is_served() {

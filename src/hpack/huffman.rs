@@ -123,9 +123,9 @@ impl<'a> Bits<'a> {
 struct Length {
     /// The length in bits.
     bits: u32,
-    /// The first code, aligned to the left with zeros behind it.
+    /// The first code, aligned to the left and followed by zeros.
     first: u32,
-    /// The last code, aligned to the left with ones behind it.
+    /// The last code, aligned to the left and followed by ones.
     last: u32,
     /// The index in `SYMBOLS` of the symbol with the first code.
     symbol: usize,

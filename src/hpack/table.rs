@@ -2,7 +2,7 @@
 //!
 //! Pure. The static table is fixed by the RFC; the dynamic table is filled by the peer, newest
 //! entry first, and evicts its oldest entries when it is full. All its names and values share one
-//! buffer, which is not allocated before the first literal. A literal is assembled behind the
+//! buffer, which is not allocated before the first literal. A literal is assembled after the
 //! entries and, if it is inserted, becomes an entry where it lies.
 //!
 //! ```text

@@ -77,8 +77,8 @@ impl ReceiveWindow {
     /// Counts consumed octets; returns the increment to send in a WINDOW_UPDATE now, if any.
     ///
     /// Half a window is returned at a time: smaller increments would cost the peer more frames to
-    /// read, and waiting for the whole window would leave it nothing to send meanwhile. An
-    /// increment is never 0.
+    /// read, and waiting for the whole window would stop the peer meanwhile. An increment is never
+    /// 0.
     pub(super) fn release(&mut self, octets: u32) -> Option<u32> {
         // If a caller releases more than was received, the window must not grow beyond its size.
         self.owed = self

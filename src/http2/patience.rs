@@ -43,7 +43,7 @@ impl Patience {
         Ok(())
     }
 
-    /// Counts a DATA frame without data and END_STREAM; fails if there are too many.
+    /// Counts a DATA frame with neither data nor END_STREAM; fails if there are too many.
     pub(super) fn empty_data(&mut self, now: Time) -> Result<(), Violation> {
         self.forgive(now);
         self.empty_data += 1;
