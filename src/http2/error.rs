@@ -392,7 +392,7 @@ impl fmt::Display for Malformed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::FieldName => "a header name that is no lower-case token",
-            Self::FieldValue => "a header value with control characters or space around it",
+            Self::FieldValue => "a header value with a forbidden character",
             Self::ConnectionField => "a header that HTTP/2 forbids",
             Self::PseudoHeader => "a misplaced, repeated or unknown pseudo-header",
             Self::Status => "headers without a valid :status",
