@@ -1,4 +1,4 @@
-//! The core in a poll loop: waits, and carries out what the core wants done.
+//! The core in a poll loop, which waits for events and carries out the core's outputs.
 
 mod watching;
 
@@ -36,41 +36,42 @@ use crate::watch::{self, Report, Watch};
 
 use self::watching::{START_BUDGET, WATCH_BUDGET};
 
-/// A plugin manager that is a part of somebody's loop.
+/// A plugin manager that can be embedded in another poll loop.
 ///
-/// Whoever embeds it waits until its descriptor is readable or [`PluginManager::poll_timeout`] has
-/// passed, and then calls [`PluginManager::turn`] with a timeout of zero. Whoever has no loop calls
-/// `turn(None)` for ever.
+/// A caller with its own loop waits until the descriptor of the plugin manager is readable or
+/// [`PluginManager::poll_timeout`] has passed, and then calls [`PluginManager::turn`] with a
+/// timeout of zero. A caller without a loop calls `turn(None)` forever.
 #[derive(Debug)]
 pub struct PluginManager {
     /// The directories that are watched.
     dirs: Vec<PathBuf>,
     poll: Poll,
-    /// What the last wait brought.
+    /// The events of the last wait.
     events: Events,
     clock: Clock,
     watch: Watch,
     inotify: Inotify,
     mounts: Mounts,
     listings: Listings,
-    /// Whether inotify has more reports than were read.
+    /// Whether inotify may have unread events.
     is_inotify_ready: bool,
     manager: Manager,
     connections: Connections,
     guards: Guards,
     programs: Programs,
-    /// The connections whose processes have ended, which the core has not been told yet.
+    /// The connections whose peer processes have ended, until the core is informed.
     ended: Vec<LinkId>,
     state_file: Option<StateFile>,
     longest_turn: Duration,
-    /// What keeps other daemons from the same directories.
+    /// The locks that keep other daemons from using the same directories.
     _locks: Locks,
 }
 
 impl PluginManager {
-    /// Starts to watch the directories of `config`, which are created if they are missing, and
-    /// gives the plugins that are found there to the handlers. If another plugin manager works on
-    /// one of them, waits up to [`LOCK_TIMEOUT`](crate::config::LOCK_TIMEOUT) for its end.
+    /// Starts to watch the directories of `config`, and hands the plugins that are found there to
+    /// `handlers`. Missing directories are created. If another plugin manager uses one of the
+    /// directories, waits up to [`LOCK_TIMEOUT`](crate::config::LOCK_TIMEOUT) for that plugin
+    /// manager to end.
     pub fn new(config: &Config, handlers: HandlerTable) -> Result<Self, SetupError> {
         let poll = Poll::new().map_err(SetupError::Loop)?;
         let registry = poll.registry().try_clone().map_err(SetupError::Loop)?;
@@ -98,7 +99,7 @@ impl PluginManager {
             guards: Guards::default(),
             programs: Programs::default(),
             ended: Vec::new(),
-            // What is only observed is nothing to remember, and nothing to deregister.
+            // In observe mode nothing is registered, so there is nothing to save or to deregister.
             state_file: config
                 .state_file
                 .as_deref()
@@ -131,13 +132,13 @@ impl PluginManager {
         Ok(plugins)
     }
 
-    /// Returns the directories that are watched: absolute, and each once.
+    /// Returns the watched directories: absolute, and without duplicates.
     pub fn directories(&self) -> &[PathBuf] {
         &self.dirs
     }
 
-    /// How long to wait at most before the next [`PluginManager::turn`]; `None`: until the
-    /// descriptor is readable.
+    /// Returns how long to wait at most before the next [`PluginManager::turn`], or `None` to wait
+    /// until the descriptor is readable.
     pub fn poll_timeout(&self) -> Option<Duration> {
         let is_any_ready = self.connections.count_ready() > 0 || self.programs.is_any_ready();
         let is_any_ready = is_any_ready || self.watch.has_output();
@@ -152,10 +153,10 @@ impl PluginManager {
         next.map(|at| self.clock.until(at))
     }
 
-    /// Waits until there is something to do, at most for `timeout`, and does it.
+    /// Waits for events, at most for `timeout`, and handles them.
     ///
-    /// Never takes long: a busy plugin and a busy directory have a budget, and what is left over
-    /// waits for the next turn.
+    /// A turn is short: busy plugins and busy directories have a budget, and work beyond the budget
+    /// is left to the next turn.
     pub fn turn(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.wait(timeout)?;
         let now = self.clock.now();
@@ -189,27 +190,31 @@ impl PluginManager {
         Ok(())
     }
 
-    /// Returns how long the longest turn took since the last call, without its wait.
+    /// Returns the duration of the longest turn since the last call of this method, without the
+    /// time spent waiting.
     pub fn take_longest_turn(&mut self) -> Duration {
         std::mem::take(&mut self.longest_turn)
     }
 
-    /// Has programs killed when the thread that takes turns ends, even if it is killed itself. Only
-    /// for a thread that does not end before its process: it is the one that starts them.
+    /// Makes the kernel kill programs when the thread that takes turns ends, for whatever reason.
+    /// Only for a thread that lives as long as its process: programs are children of the thread
+    /// that takes turns.
     pub fn kill_programs_with_thread(&mut self) {
         self.programs.set_die_with_thread();
     }
 
-    /// Ends a wait, too, whenever this descriptor becomes readable: for whoever has no other loop.
+    /// Adds a descriptor that ends waits when it becomes readable, for a caller without a loop of
+    /// its own.
     ///
-    /// That is reported once, so what there is to read must be read to its end.
+    /// Readiness is reported once per change, so the caller must read until nothing is left.
     pub(super) fn wake_on(&mut self, fd: RawFd) -> io::Result<()> {
         let registry = self.poll.registry();
         let token = Source::Wake.token();
         registry.register(&mut SourceFd(&fd), token, Interest::READABLE)
     }
 
-    /// Whether that descriptor had become readable in the last turn.
+    /// Returns whether the descriptor of [`PluginManager::wake_on`] became readable in the last
+    /// turn.
     pub(super) fn is_woken(&self) -> bool {
         let token = Source::Wake.token();
         self.events.iter().any(|event| event.token() == token)
@@ -220,30 +225,32 @@ impl PluginManager {
         self.tell(manager::Input::Answered { ticket, result });
     }
 
-    /// Ends the work: nothing new is begun, and what runs gets a moment to end.
+    /// Starts the shutdown: new operations are not started, and running ones have a short time to
+    /// finish.
     pub fn stop(&mut self) {
         self.tell(manager::Input::Stop);
     }
 
-    /// Writes down what is registered, for the next start, if there is a file for it.
+    /// Saves the registered plugins for the next start, if a state file is configured.
     pub fn save(&mut self) {
         if let Some(file) = &mut self.state_file {
             file.save(&self.manager, self.clock.now());
         }
     }
 
-    /// Sets how many descriptors the process may have: what is open because of plugins stays some
-    /// below that. Until then, the limit is only met when the system refuses one more.
+    /// Sets how many descriptors the process may have open; those for plugins stay somewhat below
+    /// that number. Without this call, the limit is noticed only when the system refuses a
+    /// descriptor.
     pub fn set_descriptor_limit(&mut self, limit: usize) {
         self.manager.set_descriptor_limit(limit);
     }
 
-    /// Whether [`PluginManager::stop`] has been followed to its end.
+    /// Returns whether the shutdown that [`PluginManager::stop`] started is complete.
     pub fn is_stopped(&self) -> bool {
         self.manager.is_stopped()
     }
 
-    /// What is known of sockets and plugins.
+    /// Returns the core, with the state of all sockets and plugins.
     pub fn manager(&self) -> &Manager {
         &self.manager
     }
@@ -266,7 +273,7 @@ impl PluginManager {
         for event in &self.events {
             match Source::of(event.token()) {
                 Source::Inotify => self.is_inotify_ready = true,
-                Source::Wake => {} // Whoever it is for asks by `is_woken`.
+                Source::Wake => {} // The caller checks `is_woken`.
                 Source::Connection(link) => self.connections.report(link, event),
                 Source::Guard(link) if self.guards.contains(link) => self.ended.push(link),
                 Source::Guard(_) => {}
@@ -277,9 +284,11 @@ impl PluginManager {
         Ok(())
     }
 
-    /// Waits if that is to be for less than a millisecond, and returns how long is left to wait.
+    /// Waits here if the wait is shorter than a millisecond. Returns how long is left for the loop
+    /// to wait.
     ///
-    /// The loop itself waits for whole milliseconds: an age for a plugin that is about to listen.
+    /// The loop itself waits for whole milliseconds, a long time for a plugin that is about to
+    /// listen.
     fn wait_briefly(&self, longest: Option<Duration>) -> io::Result<Option<Duration>> {
         let Some(brief) = longest.filter(|it| !it.is_zero() && *it < MILLISECOND) else {
             return Ok(longest);
@@ -291,12 +300,12 @@ impl PluginManager {
         }
     }
 
-    /// Whether the last wait brought as many events as it could: there may be more.
+    /// Returns whether the last wait returned as many events as one wait can: there may be more.
     fn is_crowded(&self) -> bool {
         self.events.iter().count() == EVENTS
     }
 
-    /// Does what the manager wants done.
+    /// Carries out the outputs of the manager, until none is left.
     fn follow_manager(&mut self, now: Time) {
         while let Some(output) = self.manager.poll_output() {
             match output {
@@ -358,7 +367,7 @@ impl PluginManager {
         }))
     }
 
-    /// Watches the process behind a connection if that is possible, else the connection.
+    /// Watches the peer process of a connection, or the connection itself if that is impossible.
     fn guard(&mut self, link: LinkId) -> manager::Guard {
         let Some(connection) = self.connections.get_mut(link) else {
             return manager::Guard::Connection;
@@ -372,8 +381,8 @@ impl PluginManager {
         }
     }
 
-    /// Serves the connections that have work to do, each once, and leaves to the next turn those
-    /// that the time is not enough for.
+    /// Serves each connection that has work to do, once. Those that the time is not enough for are
+    /// left to the next turn.
     fn serve_ready(&mut self, now: Time) {
         let count = self.connections.count_ready();
         let until = (now + SERVE_TIME).max(self.clock.now() + LEAST_SERVE_TIME);
@@ -391,13 +400,13 @@ impl PluginManager {
         }
     }
 
-    /// Writes what is left to write, and reads what is there, within the budget.
+    /// Writes pending output of a connection, and then reads input within the budget.
     fn serve(&mut self, Ready { link, is_busy }: Ready, now: Time) {
         self.write(link, now);
         self.read(link, is_busy, now);
     }
 
-    /// Writes once. The core asks again for what is left then.
+    /// Writes once. If output is left, the core emits another `Transmit`.
     fn write(&mut self, link: LinkId, now: Time) {
         let Some(connection) = self.connections.get_mut(link) else {
             return;
@@ -407,7 +416,7 @@ impl PluginManager {
         };
         match connection.write_from(end, now) {
             Moved::Bytes(_) => {
-                // Reading may have waited for room to answer.
+                // Reading may have waited for room for the replies.
                 if connection.is_readable() {
                     self.connections.set_ready(link, true);
                 }
@@ -427,8 +436,8 @@ impl PluginManager {
         }
     }
 
-    /// Reads a piece; of a busy connection, as many as its time is enough for. A connection with
-    /// more to read after that is busy.
+    /// Reads one piece, or, from a busy connection, as many pieces as fit in [`READ_TIME`]. A
+    /// connection that may have more to read afterwards is busy.
     fn read(&mut self, link: LinkId, is_busy: bool, now: Time) {
         let until = is_busy.then(|| self.clock.now() + READ_TIME);
         if is_busy {
@@ -476,7 +485,7 @@ impl PluginManager {
     }
 }
 
-/// Readable when there is something to do.
+/// The descriptor is readable when there is something to do.
 impl AsFd for PluginManager {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.poll.registry().as_fd()
@@ -489,29 +498,29 @@ impl AsRawFd for PluginManager {
     }
 }
 
-/// Returns the number of a process. unix(7) has zero for one in a namespace that is not visible
-/// here.
+/// Returns a process id, or `None` for zero: in unix(7), zero stands for a process in a PID
+/// namespace that is not visible here.
 fn pid(pid: i32) -> Option<u32> {
     u32::try_from(pid).ok().filter(|pid| *pid > 0)
 }
 
-/// The shortest that the loop itself can wait.
+/// The shortest time that the loop itself can wait.
 const MILLISECOND: Duration = Duration::from_millis(1);
 
-/// How many events one wait may bring: more come with the next one.
+/// The largest number of events that one wait returns. The next wait returns the rest.
 const EVENTS: usize = 256;
 
-/// How long after the beginning of a turn the connections that were not served yet are left to the
-/// next one.
+/// The time after the beginning of a turn at which connections that were not served yet are left to
+/// the next turn.
 const SERVE_TIME: Duration = Duration::from_millis(2);
 
-/// How much of that connections have in any case, after what the watch has used.
+/// The least time for serving connections in one turn, however much time the watch has used.
 const LEAST_SERVE_TIME: Duration = Duration::from_millis(1);
 
-/// For how long one connection is read in one turn, so that a busy plugin does not keep the others
-/// waiting.
+/// The time for reading one busy connection in one turn, so that the connection does not delay
+/// other plugins.
 const READ_TIME: Duration = Duration::from_millis(1);
 
-/// How much is read at once (bytes). A list of one device takes 20 bytes, and several microseconds
-/// if it is different every time.
+/// The size of the pieces in which connections are read (bytes). A list of one device takes 20
+/// bytes, and several microseconds if each list differs from the one before.
 const READ_PIECE: usize = 2 * 1024;

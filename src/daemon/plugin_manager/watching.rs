@@ -1,8 +1,8 @@
-//! What the watch wants done, within a budget for each turn.
+//! Carrying out the outputs of the watch, within a budget for each turn.
 //!
-//! A turn must not take long, whatever happens in the directories. So it reads a few events, and
-//! looks at a few names; what is left over waits for the next turn. While there is much of that,
-//! events are left to the kernel, which limits how many it keeps.
+//! A turn must not take long, whatever happens in the directories. So each turn reads a few events
+//! and examines a few names, and leaves the rest to the next turn. While the backlog is large,
+//! events stay in the kernel's queue, whose length is limited.
 
 use std::io;
 use std::path::Path;
@@ -18,8 +18,8 @@ use crate::time::Time;
 use crate::watch::{self, Listing, Place, Problem, Report, WatchId};
 
 impl PluginManager {
-    /// Reads a buffer of inotify reports, unless many have yet to be dealt with. It holds a few
-    /// hundred, which take a millisecond.
+    /// Reads a buffer of inotify events, unless the backlog is large. A buffer holds a few hundred
+    /// events at most, which take a millisecond.
     pub(super) fn read_inotify(&mut self, now: Time) -> io::Result<()> {
         if !self.is_inotify_ready || self.watch.backlog() > MAX_BACKLOG {
             return Ok(());
@@ -32,8 +32,8 @@ impl PluginManager {
         Ok(())
     }
 
-    /// Tells the watch whether anything listens on a socket, unless its plugin is registered: that
-    /// one keeps its place.
+    /// Informs the watch whether a socket has a listener. Without a listener, the socket makes room
+    /// for others when there are too many, unless its plugin is registered.
     pub(super) fn note_refusal(&mut self, path: &Arc<Path>, error: Option<&DialError>, now: Time) {
         let is_refused = match error {
             None => false,
@@ -45,8 +45,8 @@ impl PluginManager {
         self.watch.handle_input(refused, now);
     }
 
-    /// Does what the watch wants done, until that has used up the budget. Returns what there is to
-    /// report.
+    /// Carries out the outputs of the watch until the budget is used up. Returns the reports among
+    /// them.
     pub(super) fn follow_watch(&mut self, budget: Budget, now: Time) -> Vec<Report> {
         let until = budget.time.map(|time| Instant::now() + time);
         self.listings.set_until(until);
@@ -117,8 +117,8 @@ impl PluginManager {
         reports
     }
 
-    /// Watches a directory and then lists it or its first piece, in this order: what comes in
-    /// between is seen twice, and nothing is missed.
+    /// Watches a directory and then lists it, or its first piece. In this order nothing is missed:
+    /// a file that is created in between is found twice.
     fn scan(
         &mut self,
         dir: &Arc<Path>,
@@ -144,31 +144,31 @@ impl PluginManager {
     }
 }
 
-/// How much is done at once.
+/// An amount of work that may be done at once.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Budget {
-    /// How many names are looked at or opened to follow symbolic links, sockets found or lost, and
-    /// the like.
+    /// The number of names that are examined or opened to follow symbolic links, of sockets that
+    /// are found or lost, and the like.
     names: usize,
-    /// For how long: a file system may be slow, or locked by those who change it.
+    /// The time limit: a file system may be slow, or locked by the processes that change it.
     time: Option<Duration>,
 }
 
-/// How much is done in one turn: some pieces of a listing, which take a millisecond as a rule.
+/// The budget of one turn: some pieces of a listing, which usually take a millisecond.
 pub(super) const WATCH_BUDGET: Budget = Budget {
     names: 8 * config::LISTED_AT_ONCE,
     time: Some(Duration::from_millis(2)),
 };
 
-/// How much is done before the first turn, in which signals are read for the first time: enough for
-/// all sockets that may be there, and some ten milliseconds.
+/// The budget before the first turn, in which signals are read for the first time: enough for the
+/// largest number of sockets, which takes some ten milliseconds.
 pub(super) const START_BUDGET: Budget = Budget {
     names: config::MAX_SOCKETS,
     time: None,
 };
 
-/// What a scan costs beside the names: a few system calls.
+/// The cost of a scan besides its names: a few system calls.
 const SCAN_COST: usize = 7;
 
-/// With how much left to do no events are read: what two turns do.
+/// The backlog above which events are not read: the work of two turns.
 const MAX_BACKLOG: usize = 2 * WATCH_BUDGET.names;
