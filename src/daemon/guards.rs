@@ -1,4 +1,5 @@
-//! The processes of registered plugins, watched without asking them anything.
+//! The processes of registered plugins, watched by descriptors (pidfds) and without calls to the
+//! plugins.
 
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
@@ -13,22 +14,22 @@ use super::connection::Connection;
 use super::source::Source;
 use crate::manager::LinkId;
 
-/// The watched processes, by the connection behind which each was found.
+/// The watched processes, by the connection whose peer each of them is.
 ///
-/// One that serves several plugins is watched for each of them. That it is the same one could only
-/// be told by its number, and that may be a third one's by now: whoever called `listen` may have
-/// left the socket to another process, and ended.
+/// A process that serves several plugins is watched once for each of them. Only its id could show
+/// that two peers are the same process, and the id may belong to a third process by now: the
+/// process that called `listen` may have ended and left the socket to another one.
 #[derive(Debug, Default)]
 pub(super) struct Guards {
     by_link: LiteMap<LinkId, OwnedFd>,
 }
 
 impl Guards {
-    /// Watches the process at the other end of a connection, which is not needed for it any more.
+    /// Watches the peer process of a connection. The connection may be closed afterwards.
     ///
     /// pidfd_open(2): "the file descriptor can be monitored using poll(2) [...]. When the process
-    /// that it refers to terminates, [...] the file descriptor becomes readable." An error where
-    /// the kernel is older than Linux 6.5, or the process has ended already.
+    /// that it refers to terminates, [...] the file descriptor becomes readable." Fails if the
+    /// kernel is older than Linux 6.5, or if the process has already ended.
     pub(super) fn add(
         &mut self,
         link: LinkId,
@@ -37,7 +38,7 @@ impl Guards {
     ) -> io::Result<()> {
         let process = getsockopt(connection.stream(), sockopt::PeerPidfd)?;
         if has_ended(&process)? {
-            // Whoever called `listen` has left the socket to a child of its own.
+            // The process that called `listen` has left the socket to a child process.
             return Err(io::Error::other("it has ended, and somebody else answers"));
         }
         registry.register(
@@ -49,12 +50,13 @@ impl Guards {
         Ok(())
     }
 
-    /// Whether the process is watched that was found behind this connection.
+    /// Returns whether the peer process of this connection is watched.
     pub(super) fn contains(&self, link: LinkId) -> bool {
         self.by_link.contains_key(&link)
     }
 
-    /// Watches no longer; the loop forgets the descriptor when it is closed.
+    /// Stops watching the peer process of this connection. Closing the descriptor removes it from
+    /// the loop.
     pub(super) fn remove(&mut self, link: LinkId) {
         self.by_link.remove(&link);
     }

@@ -1,8 +1,8 @@
-//! The shell: everything that touches the system, and nothing that decides.
+//! The shell: all code that touches the system. Nothing is decided here.
 //!
-//! The only place with descriptors, the file system and a clock. It reads, writes, looks and waits,
-//! hands what came of it to the core ([`crate::watch`], [`crate::manager`]), and carries out what
-//! the core answers.
+//! This is the only module with descriptors, file system access and a clock. It reads, writes,
+//! examines files and waits, passes the results to the core ([`crate::watch`], [`crate::manager`])
+//! as inputs, and carries out the core's outputs.
 //!
 //! ```text
 //!   signalfd ------------------------------> Daemon -- stop() --+
@@ -15,8 +15,9 @@
 //!           --> Programs ---- ProgramEnded --+  <-- Spawn, Kill ---+
 //! ```
 //!
-//! One loop, one thread, one deadline: the earlier of the watch's and the manager's. When nothing
-//! happens, nothing wakes it.
+//! There is one loop on one thread, with one deadline: the earliest of those of the watch, the
+//! manager, the state file, the mount table and the log. Between deadlines, only an event wakes the
+//! loop.
 
 mod child;
 mod clock;
@@ -63,64 +64,64 @@ use self::signals::Signals;
 pub use self::time_of_day::TimeOfDay;
 pub use self::trust::ProgramProblem;
 
-/// Why there was no start.
+/// The reason why a start failed.
 #[derive(Debug)]
 pub enum SetupError {
-    /// The system gave no poll loop.
+    /// The poll loop cannot be created.
     Loop(io::Error),
-    /// The system gave no descriptor for signals.
+    /// The descriptor for signals cannot be created.
     Signals(io::Error),
-    /// A plugins directory is not as it must be.
+    /// A plugins directory cannot be used.
     Directory {
-        /// Which.
+        /// The directory.
         dir: Arc<Path>,
-        /// What is wrong with it.
+        /// The problem with the directory.
         problem: Problem,
     },
-    /// Another daemon works on a plugins directory, on one inside it or on one above it.
+    /// Another daemon uses a plugins directory, a directory inside it or one above it.
     Taken {
-        /// Which.
+        /// The plugins directory.
         dir: PathBuf,
-        /// The file that it has locked.
+        /// The lock file that the other daemon holds.
         lock: PathBuf,
-        /// Its process, if that is visible here.
+        /// The process id of the other daemon, if visible in this PID namespace.
         holder: Option<u32>,
     },
     /// The run directory cannot be used.
     RunDir {
-        /// Which.
+        /// The run directory.
         dir: PathBuf,
-        /// What is wrong with it.
+        /// The problem with the run directory.
         problem: RunDirProblem,
     },
-    /// A program is not to be run.
+    /// A handler program must not be run.
     Program {
-        /// Which.
+        /// The program.
         program: PathBuf,
-        /// What is wrong with it.
+        /// The problem with the program.
         problem: ProgramProblem,
     },
-    /// The state file can never be written.
+    /// The state file cannot be written, and a retry would not help.
     StateFile {
-        /// Which.
+        /// The state file.
         file: PathBuf,
-        /// Why not.
+        /// The error.
         error: io::Error,
     },
-    /// Others could put another file in the place of the state file.
+    /// Untrusted users could replace the state file.
     StateDirectory {
-        /// Which.
+        /// The state file.
         file: PathBuf,
-        /// What is wrong with a directory above it.
+        /// The problem with a directory above the file.
         problem: ProgramProblem,
     },
-    /// The system can't tell when a program ends.
+    /// The kernel cannot report the end of a program (before Linux 5.3).
     ProgramsUnwatched(io::Error),
     /// A simulated plugin cannot listen.
     Listen {
-        /// Where.
+        /// The path of the socket.
         socket: PathBuf,
-        /// Why not.
+        /// The error.
         error: io::Error,
     },
 }

@@ -1,4 +1,5 @@
-//! The directories that the user named, as the watch needs them: absolute, and each once.
+//! The directories that the user named, in the form that the watch needs: absolute, and without
+//! duplicates.
 
 use std::path::{self, Path, PathBuf};
 
@@ -6,13 +7,13 @@ use super::scan;
 use super::stat::Stat;
 use crate::escape;
 
-/// Returns the directories as absolute paths, without those that are another one of them under
-/// another name. They are created if they are missing, because only what exists can be compared.
+/// Returns the directories as absolute paths, each directory once even if several of the paths lead
+/// to it. Missing directories are created, because only directories that exist can be compared.
 pub(super) fn resolve(dirs: &[PathBuf]) -> Vec<PathBuf> {
     let mut resolved: Vec<(PathBuf, Option<(u64, u64)>)> = Vec::new();
     for dir in dirs {
         let dir = absolute(dir);
-        // The watch reports what is wrong with a directory.
+        // If the directory cannot be created, the watch reports why.
         let _ = scan::create(&dir);
         let inode = Stat::follow(&dir).ok();
         let inode = inode.map(|found| (found.identity.device, found.identity.inode));
@@ -31,7 +32,8 @@ pub(super) fn resolve(dirs: &[PathBuf]) -> Vec<PathBuf> {
     resolved.into_iter().map(|(dir, _)| dir).collect()
 }
 
-/// Returns a path that stays true wherever handlers and programs are told of it.
+/// Returns the absolute form of a path, which is valid for handlers and programs in any working
+/// directory.
 pub(super) fn absolute(path: &Path) -> PathBuf {
     path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }

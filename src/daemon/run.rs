@@ -1,4 +1,4 @@
-//! The daemon: a plugin manager, and the signals that end it.
+//! The daemon: a plugin manager that is controlled by signals.
 
 use std::ffi::c_ulong;
 use std::io;
@@ -13,7 +13,7 @@ use crate::config::{DaemonConfig, Exec, HandlerConfig};
 use crate::escape;
 use crate::handler::{ExecHandler, HandlerTable, Inventory, built_in};
 
-/// The plugin manager as a process of its own.
+/// A plugin manager that runs as a process of its own.
 #[derive(Debug)]
 pub struct Daemon {
     plugins: PluginManager,
@@ -22,7 +22,7 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Sets everything up; nothing that can fail at a start is left for later.
+    /// Sets up the daemon. Whatever can prevent a start fails here, not later.
     pub fn new(config: &DaemonConfig) -> Result<Self, SetupError> {
         log_start(config);
         let handled = [signals::ENDING, signals::ASKING].concat();
@@ -31,7 +31,7 @@ impl Daemon {
         let limit = descriptors::raise_limit();
         let mut plugins = PluginManager::new(&config.manager, handlers)?;
         plugins.set_descriptor_limit(limit);
-        // `run` takes the turns on the thread that it is called on: in `plugind`, the only one.
+        // `run` takes all turns on the thread that calls it, which is the only one in `plugind`.
         plugins.kill_programs_with_thread();
         let woken = plugins.wake_on(signals.as_raw_fd());
         woken.map_err(SetupError::Loop)?;
@@ -43,7 +43,8 @@ impl Daemon {
         })
     }
 
-    /// Looks after this logger, too: what it cannot write at once is written later.
+    /// Adds a logger that [`Daemon::run`] services: lines that cannot be written at once are
+    /// written later.
     #[must_use]
     pub fn with_log(self, log: &'static Logger) -> Self {
         Self {
@@ -52,9 +53,9 @@ impl Daemon {
         }
     }
 
-    /// Works until a signal asks for the end.
+    /// Runs until a signal asks for the end.
     ///
-    /// The first signal lets running operations end; a second one ends at once.
+    /// The first such signal lets running operations finish; a second one ends the daemon at once.
     pub fn run(mut self) -> io::Result<()> {
         wake_on_time();
         let mut asked = 0;
@@ -72,7 +73,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Does what the signals that came ask for. Returns how many asked for the end.
+    /// Handles the pending signals. Returns how many of them asked for the end.
     fn read_signals(&mut self) -> io::Result<usize> {
         let mut count = 0;
         while let Some(signal) = self.signals.read()? {
@@ -93,7 +94,7 @@ impl Daemon {
         Ok(count)
     }
 
-    /// Logs what there is, and how long the loop was busy at most since the last status.
+    /// Logs the status, and the duration of the longest turn since the last status.
     fn log_status(&mut self) {
         let longest = self.plugins.take_longest_turn().as_micros();
         let status = self.plugins.manager().status();
@@ -101,11 +102,12 @@ impl Daemon {
     }
 }
 
-/// Has this thread woken when it wants to be.
+/// Sets the timer slack of this thread to the minimum, so that waits end on time.
 ///
-/// PR_SET_TIMERSLACK(2const): a wait may take longer by as much, 50 µs by default, so that several
-/// may end together. This one has nothing to wake for at rest, and a plugin that is about to listen
-/// needs a tenth of that. Where it can't be had, such plugins wait a little longer.
+/// PR_SET_TIMERSLACK(2const): the kernel may prolong a wait by the slack, 50 µs by default, so that
+/// several waits end together. An idle daemon has nothing to wake up for, and the first retry for a
+/// plugin that is about to listen is due after a tenth of the default. If the slack cannot be set,
+/// such a plugin waits a little longer.
 fn wake_on_time() {
     if let Err(errno) = prctl::set_timerslack(LEAST_SLACK) {
         log::debug!(
@@ -115,13 +117,13 @@ fn wake_on_time() {
     }
 }
 
-/// Logs which program this is, and how it was started.
+/// Logs the version, the process id and the configuration.
 fn log_start(config: &DaemonConfig) {
     let version = env!("CARGO_PKG_VERSION");
     log::info!("plugind {version} starting pid={} {config}", process::id());
 }
 
-/// Logs what is done from now on.
+/// Logs the plugins directories, and the types whose plugins are handed to programs.
 fn log_ready(config: &DaemonConfig, dirs: &[PathBuf]) {
     for dir in dirs {
         log::info!("{} {}", config.manager.mode, escape::path(dir));
@@ -132,9 +134,9 @@ fn log_ready(config: &DaemonConfig, dirs: &[PathBuf]) {
     }
 }
 
-/// Makes the handlers that come with this crate, and returns what the built-in ones know, too.
+/// Returns the handlers that this crate provides, and the [`Inventory`] of the built-in ones.
 ///
-/// Fails if a program is not one that only root and this process's user can change, or the kernel
+/// Fails if users other than root and this process's user can change a program, or if the kernel
 /// cannot watch programs (before Linux 5.3).
 pub fn handlers(config: &HandlerConfig) -> Result<(HandlerTable, Inventory), SetupError> {
     let (mut handlers, inventory) = built_in(&config.types, config.unknown_types);
@@ -142,7 +144,7 @@ pub fn handlers(config: &HandlerConfig) -> Result<(HandlerTable, Inventory), Set
     Ok((handlers, inventory))
 }
 
-/// Gives the plugins of some types to programs, which must be trustworthy.
+/// Adds the handlers that run programs. Fails if a program cannot be trusted.
 fn add_programs(programs: &[Exec], handlers: &mut HandlerTable) -> Result<(), SetupError> {
     for Exec { kind, program } in programs {
         child::pidfd(process::id()).map_err(SetupError::ProgramsUnwatched)?;
@@ -155,8 +157,8 @@ fn add_programs(programs: &[Exec], handlers: &mut HandlerTable) -> Result<(), Se
     Ok(())
 }
 
-/// The least slack there is (nanoseconds): none at all would ask for the default.
+/// The smallest slack (nanoseconds): zero would select the default.
 const LEAST_SLACK: c_ulong = 1;
 
-/// How many times the end is asked for by somebody who does not want to wait for it.
+/// The number of signals after which the daemon ends without waiting for operations.
 const AT_ONCE: usize = 2;

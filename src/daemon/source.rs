@@ -1,29 +1,29 @@
-//! What an event of the loop is about.
+//! The sources of the loop's events, and their tokens.
 
 use mio::Token;
 
 use crate::handler::EffectId;
 use crate::manager::LinkId;
 
-/// What has a descriptor in the loop.
+/// A descriptor in the loop, by its purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
-    /// The directories.
+    /// The inotify instance that watches the directories.
     Inotify,
-    /// The descriptor of whoever has no other loop.
+    /// The descriptor that `PluginManager::wake_on` has added.
     Wake,
     /// A connection.
     Connection(LinkId),
-    /// The process that was found behind a connection.
+    /// The peer process of a connection.
     Guard(LinkId),
-    /// A program: its end, or what it writes to its standard error.
+    /// A program, which has ended or has written to its standard error.
     Program(EffectId),
     /// The mount table.
     Mounts,
 }
 
 impl Source {
-    /// The name by which the loop knows it. Ids are never reused, so neither are names.
+    /// Returns the token of this source. Ids are never reused, so tokens are not reused either.
     pub(super) fn token(self) -> Token {
         let (kind, id) = match self {
             Self::Inotify => (0, 0),
@@ -33,12 +33,12 @@ impl Source {
             Self::Program(EffectId(id)) => (4, id),
             Self::Mounts => (5, 0),
         };
-        // Where words are short, names come round again after half a thousand million.
+        // On 32-bit machines, tokens repeat after half a billion ids.
         let id = id % (usize::MAX / KINDS) as u64;
         Token(usize::try_from(id).unwrap_or_default() * KINDS + kind)
     }
 
-    /// What goes by this name.
+    /// Returns the source that a token stands for.
     pub(super) fn of(token: Token) -> Self {
         let id = (token.0 / KINDS) as u64;
         match token.0 % KINDS {
@@ -52,7 +52,8 @@ impl Source {
     }
 }
 
-/// From one name of a kind to the next of the same: a power of two, and more than there are kinds.
+/// The distance between the tokens of two successive ids: a power of two, greater than the number
+/// of kinds.
 const KINDS: usize = 8;
 
 #[cfg(test)]
