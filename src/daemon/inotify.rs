@@ -1,11 +1,11 @@
-//! The one inotify instance: places watches, and decodes what the kernel reports.
+//! The inotify instance: adds and removes watches, and decodes the kernel's events.
 //!
-//! What a report means is the business of [`crate::watch`].
+//! Events are interpreted in [`crate::watch`].
 //!
-//! A directory that is removed tells nothing of it while anybody has it open, and every process
-//! with a socket bound in it does. The directory above tells at once. So the directory above each
-//! root is watched, too, for the root's name; that it cannot be watched harms little, because
-//! everything is scanned now and then.
+//! The removal of a directory is not reported on its own watch while any process has the directory
+//! open or a socket bound in it. The watch of the parent directory reports the removal at once. So
+//! the parent of each root is watched, too, for the root's name. If the parent cannot be watched,
+//! little is lost, because everything is scanned periodically.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -26,15 +26,15 @@ use crate::watch::{Event, Obstacle, Place, Problem, WatchId};
 /// A directory that the user named.
 #[derive(Clone, Copy, Debug)]
 struct Root {
-    /// Its watch.
+    /// The watch of the directory.
     watch: WatchId,
-    /// The watch of the directory in which it has its name.
+    /// The watch of its parent directory.
     above: WatchId,
 }
 
 /// An inotify instance that is part of a poll loop.
 pub(super) struct Inotify {
-    /// `None` as long as the system refuses one; asked for again with the next watch.
+    /// `None` until the system provides an instance. Creation is retried with each new watch.
     instance: Option<inotify::Inotify>,
     descriptors: LiteMap<WatchId, WatchDescriptor>,
     /// The roots that are watched.
@@ -44,7 +44,7 @@ pub(super) struct Inotify {
 }
 
 impl Inotify {
-    /// Will tell the loop behind `registry` by `token` when there is something to read.
+    /// Returns an instance that reports readiness to the loop of `registry` with `token`.
     pub(super) fn new(registry: Registry, token: Token) -> Self {
         Self {
             instance: None,
@@ -55,7 +55,7 @@ impl Inotify {
         }
     }
 
-    /// Watches a directory. One that is watched already keeps its watch.
+    /// Watches a directory. A directory that is already watched keeps its watch.
     pub(super) fn watch(&mut self, dir: &Path, place: Place) -> Result<WatchId, Problem> {
         match place {
             Place::MissingRoot | Place::Root => {
@@ -67,11 +67,12 @@ impl Inotify {
         }
     }
 
-    /// Watches the directory above a root, whose watch is `watch`, for the root's name.
+    /// Watches the parent directory of a root for the root's name. `watch` is the watch of the
+    /// root.
     fn watch_name_of(&mut self, root: &Path, watch: WatchId) {
         let before = self.roots.remove(root).map(|root| root.above);
         let Some(dir) = root.parent() else {
-            return; // The root of everything has no name that it could lose.
+            return; // `/` has no name that it could lose.
         };
         match self.add(dir, INTERESTS) {
             Ok(above) => {
@@ -84,7 +85,7 @@ impl Inotify {
         }
     }
 
-    /// Whether this is the watch of a directory above a root.
+    /// Returns whether a watch is that of a root's parent directory.
     fn is_above(&self, watch: WatchId) -> bool {
         self.roots.values().any(|root| root.above == watch)
     }
@@ -98,7 +99,7 @@ impl Inotify {
         Ok(id)
     }
 
-    /// Ends a watch. That the kernel may have ended it already is no error.
+    /// Removes a watch. It is not an error if the kernel has already removed the watch.
     pub(super) fn unwatch(&mut self, id: WatchId) {
         let descriptor = self.descriptors.remove(&id);
         if let (Some(descriptor), Some(instance)) = (descriptor, &self.instance) {
@@ -108,10 +109,11 @@ impl Inotify {
         }
     }
 
-    /// Hands over the reports that fit one buffer, and says whether there may be more.
+    /// Passes the events that fit in one buffer to `report`. Returns whether there may be more.
     ///
-    /// The kernel adds one after the other until none is left or the next one does not fit. Where
-    /// any would have fitted, all have been read, and the loop tells when there are new ones.
+    /// The kernel fills the buffer until no event is left or the next one does not fit. If any
+    /// event would still have fitted, all events have been read, and the loop reports when there
+    /// are new ones.
     pub(super) fn read(&mut self, report: &mut dyn FnMut(Event)) -> io::Result<bool> {
         let Some(instance) = &mut self.instance else {
             return Ok(false);
@@ -133,7 +135,8 @@ impl Inotify {
         Ok(taken + at_most(LONGEST_NAME) > BUFFER)
     }
 
-    /// Hands over one report, after what it means for roots.
+    /// Passes an event to `report`, after the [`Event::Moved`] of each root whose name the event
+    /// concerns.
     fn hand_over(&mut self, event: Event, report: &mut dyn FnMut(Event)) {
         if let Event::Unwatched { watch } = event {
             self.descriptors.remove(&watch);
@@ -169,7 +172,8 @@ impl fmt::Debug for Inotify {
     }
 }
 
-/// The reports that matter. `None` for `IN_UNMOUNT`, which `IN_IGNORED` always follows.
+/// Decodes an event. Returns `None` for events that do not matter, and for `IN_UNMOUNT`, which is
+/// always followed by `IN_IGNORED`.
 fn decode(event: &inotify::Event<&OsStr>) -> Option<Event> {
     let watch = WatchId(event.wd.get_watch_descriptor_id());
     let name = || event.name.unwrap_or_default().to_owned();
@@ -196,8 +200,8 @@ fn decode(event: &inotify::Event<&OsStr>) -> Option<Event> {
     }
 }
 
-/// Whether an event tells that the name of a root may be another directory's by now, `above` being
-/// the watch of the directory in which the root has its name.
+/// Returns whether, after an event, the path of a root may lead to another directory. `above` is
+/// the watch of the root's parent directory.
 fn concerns(event: &Event, root: &Path, above: WatchId) -> bool {
     match event {
         Event::Appeared { watch, name, .. } | Event::Vanished { watch, name } => {
@@ -208,8 +212,8 @@ fn concerns(event: &Event, root: &Path, above: WatchId) -> bool {
     }
 }
 
-/// How much of the buffer a report takes at most if its name has so many bytes: the name is padded
-/// with zeros, of which there is one at least, to a multiple of the rest's size.
+/// Returns the largest size of an event whose name has `name` bytes: the kernel pads the name with
+/// zeros, at least one, to a multiple of the size of the rest.
 const fn at_most(name: usize) -> usize {
     REST_OF_REPORT + name + REST_OF_REPORT
 }
@@ -234,8 +238,8 @@ fn cannot_watch(error: &io::Error) -> Problem {
     }
 }
 
-/// What the kernel is asked to report. `IN_DELETE_SELF` is not among it: `IN_IGNORED`, which comes
-/// unasked, follows it.
+/// The events that are requested from the kernel. `IN_DELETE_SELF` is left out: it is followed by
+/// `IN_IGNORED`, which needs no request.
 const INTERESTS: WatchMask = WatchMask::CREATE
     .union(WatchMask::MOVED_TO)
     .union(WatchMask::DELETE)
@@ -243,14 +247,15 @@ const INTERESTS: WatchMask = WatchMask::CREATE
     .union(WatchMask::MOVE_SELF)
     .union(WatchMask::ONLYDIR);
 
-/// How much is read at once (bytes): a report with the longest name, and dozens with usual ones.
+/// The size of the read buffer (bytes): enough for an event with the longest name, or for more than
+/// a hundred events with usual names.
 const BUFFER: usize = 8192;
 
-/// What a report has beside the name (bytes).
+/// The size of an event without its name (bytes).
 const REST_OF_REPORT: usize = 16;
 
-/// The longest name that any file system has (bytes): since Linux 6.14, FUSE's may be as long as a
-/// path. Usually it is 255.
+/// The length of the longest name in any file system (bytes): since Linux 6.14, a name in FUSE may
+/// be as long as a path. Usually the limit is 255.
 const LONGEST_NAME: usize = 4095;
 
 #[cfg(test)]
@@ -282,7 +287,7 @@ mod tests {
         }
     }
 
-    /// The watches of roots that are reported as moved.
+    /// Returns the watches of the roots that are reported as moved.
     fn moved(inotify: &mut Inotify) -> Vec<WatchId> {
         let mut moved = Vec::new();
         let mut note = |event| {
@@ -306,7 +311,7 @@ mod tests {
         }
         let [_, of_b] = [&a, &b].map(|root| inotify.watch(root, Place::Root).unwrap());
         let shared = inotify.roots[&b].above;
-        // Scanned again, both are watched for their names as before.
+        // After another scan, both are watched for their names as before.
         inotify.watch(&a, Place::Root).unwrap();
         inotify.watch(&b, Place::Root).unwrap();
         assert_eq!(moved(&mut inotify), []);
@@ -315,7 +320,7 @@ mod tests {
         fs::rename(above.join("c"), &b).unwrap();
         moved(&mut inotify);
 
-        // One root is in another directory by now: the other one keeps the watch.
+        // One root has another parent directory by now: the other root keeps the watch.
         fs::rename(&above, &away).unwrap();
         fs::create_dir_all(&a).unwrap();
         inotify.watch(&a, Place::Root).unwrap();

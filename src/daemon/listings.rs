@@ -1,4 +1,4 @@
-//! The directories that are being listed, a piece at a time.
+//! The directories that are being listed, one piece at a time.
 
 use std::fs::File;
 use std::path::Path;
@@ -9,23 +9,25 @@ use super::mounts::Mounts;
 use super::scan::{self, Names};
 use crate::watch::{Listing, Problem, Rest};
 
-/// The listings that have not come to their end: few, because the watch asks for few.
+/// The unfinished listings: few, because the watch requests few.
 #[derive(Debug, Default)]
 pub(super) struct Listings {
     open: Vec<(Arc<Path>, Names)>,
-    /// How many names were read so far, and opened to follow symbolic links.
+    /// The number of names that were read, plus those opened to follow symbolic links, since the
+    /// last [`Listings::take_cost`].
     cost: usize,
-    /// Until when names are read.
+    /// The time at which reading stops.
     until: Option<Instant>,
 }
 
 impl Listings {
-    /// Sets until when names are read.
+    /// Sets the time at which reading stops.
     pub(super) fn set_until(&mut self, until: Option<Instant>) {
         self.until = until;
     }
 
-    /// Lists a directory from its beginning; through its descriptor, if it is open.
+    /// Starts to list a directory, through `held` if the directory is open already. Returns the
+    /// first piece.
     pub(super) fn begin(
         &mut self,
         dir: &Arc<Path>,
@@ -35,15 +37,15 @@ impl Listings {
         self.close(dir);
         let names = Names::open(dir, held)?;
         if self.until.is_some_and(|until| until <= Instant::now()) {
-            // To open it has taken all the time: the names are read in the next turn.
+            // Opening the directory has taken all the time: the names are read in the next turn.
             self.open.push((Arc::clone(dir), names));
             return Ok(scan::piece(Vec::new(), Rest::Follows));
         }
         self.read_piece(Arc::clone(dir), names, mounts)
     }
 
-    /// Goes on with a listing that had not come to its end. Returns `None` if there is none of this
-    /// directory, which says nothing about the directory itself.
+    /// Returns the next piece of an unfinished listing, or `None` if the directory has none. `None`
+    /// does not mean that anything is wrong with the directory.
     pub(super) fn go_on(
         &mut self,
         dir: &Path,
@@ -54,12 +56,13 @@ impl Listings {
         Some(self.read_piece(dir, names, mounts))
     }
 
-    /// Ends a listing early.
+    /// Drops the unfinished listing of a directory.
     pub(super) fn close(&mut self, dir: &Path) {
         self.open.retain(|(open, _)| **open != *dir);
     }
 
-    /// Returns how many names were read since the last call, and opened to follow symbolic links.
+    /// Returns how many names were read since the last call, plus those opened to follow symbolic
+    /// links.
     pub(super) fn take_cost(&mut self) -> usize {
         std::mem::take(&mut self.cost)
     }

@@ -1,15 +1,15 @@
-//! Log lines about how well directories can be watched.
+//! Log lines about directories that cannot be watched or listed as they should be.
 //!
-//! Lines about the directories that the user named are always admitted: no flood of lines about
-//! plugins may hide that nothing is watched. Any plugin may create and spoil directories below
-//! them, so lines about those count against the share of plugins.
+//! Lines about the directories that the user named are always logged, so that a flood of lines
+//! about plugins cannot hide that nothing is watched. Any plugin may create and spoil directories
+//! below them, so lines about subdirectories count against the share of plugins.
 
 use std::path::{Path, PathBuf};
 
 use crate::escape;
 use crate::watch::Report;
 
-/// Logs a report, where `roots` are the directories that the user named.
+/// Logs a report. `roots` are the directories that the user named.
 pub(super) fn log(report: &Report, roots: &[PathBuf]) {
     let target = target(report, roots);
     match report {
@@ -33,7 +33,8 @@ pub(super) fn log(report: &Report, roots: &[PathBuf]) {
     }
 }
 
-/// Returns the target of a report's line, by which the logger knows whether to limit it.
+/// Returns the target of a report's log line, by which the logger decides whether to limit the
+/// line.
 fn target(report: &Report, roots: &[PathBuf]) -> &'static str {
     let (Report::Trouble { dir, .. } | Report::Recovered { dir } | Report::Undecided { dir, .. }) =
         report;

@@ -1,6 +1,6 @@
-//! What is in a directory, and what is at a path.
+//! Lists directories and examines paths.
 //!
-//! Looks, and judges nothing: which names count is the business of [`crate::watch`].
+//! Does not judge what is found: [`crate::watch`] decides which names count.
 
 use std::fs::{self, DirBuilder, DirEntry, File, ReadDir};
 use std::io;
@@ -18,8 +18,8 @@ use super::stat::Stat;
 use crate::watch::{Entry, Kind, Listing, Obstacle, Place, Problem, Rest};
 use crate::{config, escape};
 
-/// Makes sure that a directory can be watched and listed. A root that is missing is created.
-/// Returns the directory held open if a file system may not answer.
+/// Prepares a directory for being watched and listed. A missing root is created. Returns the
+/// directory as an open file if a file system may not answer.
 pub(super) fn prepare(dir: &Path, place: Place, mounts: &Mounts) -> Result<Option<File>, Problem> {
     match place {
         Place::MissingRoot => create(dir).map(|()| None),
@@ -28,8 +28,8 @@ pub(super) fn prepare(dir: &Path, place: Place, mounts: &Mounts) -> Result<Optio
     }
 }
 
-/// Examines a path below a root: the socket behind a symbolic link included. Adds how many names
-/// were opened to follow the link to `steps`.
+/// Examines a path below a root; if it is a symbolic link, its target. Adds the number of names
+/// that were opened to follow the link to `steps`.
 pub(super) fn look(path: &Path, mounts: &Mounts, steps: &mut usize) -> Kind {
     match examine(path, mounts) {
         Ok(found) if found.file_type == FileType::Symlink => target_of(path, mounts, steps),
@@ -39,10 +39,10 @@ pub(super) fn look(path: &Path, mounts: &Mounts, steps: &mut usize) -> Kind {
     }
 }
 
-/// Examines a path below a root, which may be a symbolic link.
+/// Examines a path below a root without following a symbolic link at its end.
 ///
 /// A directory on the way may have been replaced by a symbolic link that the watch has not seen
-/// yet. That costs nothing while all file systems answer: the link is seen next.
+/// yet. That is harmless while all file systems answer: the watch sees the link next.
 fn examine(path: &Path, mounts: &Mounts) -> Result<Stat, HoldError> {
     if mounts.all_answer() {
         may_answer(path, mounts)?;
@@ -52,7 +52,7 @@ fn examine(path: &Path, mounts: &Mounts) -> Result<Stat, HoldError> {
 }
 
 /// Examines the target of a symbolic link. Only a socket counts: a link to a directory is not
-/// entered.
+/// followed.
 fn target_of(link: &Path, mounts: &Mounts, steps: &mut usize) -> Kind {
     if !mounts.is_known() {
         return target(link, Stat::follow(link));
@@ -72,14 +72,15 @@ fn target(link: &Path, examined: io::Result<Stat>) -> Kind {
     }
 }
 
-/// Logs why a path is not examined at all. It counts for nothing.
+/// Logs why a path is not examined. Returns [`Kind::Other`].
 fn refused(path: &Path, error: &HoldError) -> Kind {
     log::debug!("{}: {error}", escape::path(path));
     Kind::Other
 }
 
-/// Returns what an error makes of a path that cannot be examined: that nothing exists there is a
-/// fact, and any other error says nothing about the file.
+/// Returns the kind of a path that cannot be examined: [`Kind::Other`] if the error proves that
+/// there is nothing at the path, or [`Kind::Unknown`], because other errors do not show what the
+/// file is.
 fn unexamined(path: &Path, error: &io::Error) -> Kind {
     match Errno::from_raw(error.raw_os_error().unwrap_or(0)) {
         Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP | Errno::ENAMETOOLONG => Kind::Other,
@@ -91,7 +92,7 @@ fn unexamined(path: &Path, error: &io::Error) -> Kind {
     }
 }
 
-/// What stood in the way, for any system call that has no meaning of its own for the error.
+/// Returns the obstacle behind an error that does not have a special meaning for its system call.
 pub(super) fn obstacle(error: &io::Error) -> Obstacle {
     match Errno::from_raw(error.raw_os_error().unwrap_or(0)) {
         Errno::EACCES | Errno::EPERM => Obstacle::Denied,
@@ -102,13 +103,13 @@ pub(super) fn obstacle(error: &io::Error) -> Obstacle {
     }
 }
 
-/// Makes sure that the directory is there, and those above it.
+/// Creates a directory and those above it, unless they exist.
 pub(super) fn create(dir: &Path) -> Result<(), Problem> {
     let created = DirBuilder::new().recursive(true).mode(MODE).create(dir);
     created.map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => Problem::NotADirectory,
         _ if is_absent(dir) => Problem::NotCreated(obstacle(&error)),
-        // It may exist behind a directory that must not be searched now.
+        // The directory may exist below one that cannot be searched now.
         _ => Problem::NotRead(obstacle(&error)),
     })
 }
@@ -124,7 +125,7 @@ fn is_absent(path: &Path) -> bool {
     })
 }
 
-/// A symbolic link to a directory is no directory here.
+/// Checks that a path is a directory, and not a symbolic link to one.
 fn is_directory_itself(dir: &Path) -> Result<(), Problem> {
     match fs::symlink_metadata(dir) {
         Ok(found) if found.is_dir() => Ok(()),
@@ -133,9 +134,9 @@ fn is_directory_itself(dir: &Path) -> Result<(), Problem> {
     }
 }
 
-/// Makes sure that a directory below a root is one itself. It is held open if a file system may not
-/// answer, so that no symbolic link that takes its place, or that of a directory above it, is
-/// followed from now on.
+/// Checks that a path below a root is a directory itself. Returns the directory as an open file if
+/// a file system may not answer: then a symbolic link that replaces the directory, or one above it,
+/// is not followed from now on.
 fn hold_directory(dir: &Path, mounts: &Mounts) -> Result<Option<File>, Problem> {
     if mounts.all_answer() {
         may_answer(dir, mounts).map_err(|error| cannot_hold(&error))?;
@@ -160,7 +161,8 @@ fn cannot_hold(error: &HoldError) -> Problem {
     }
 }
 
-/// A path on a file system that may not answer is not touched.
+/// Fails if a path below a root is on a file system that may not answer. The path itself is not
+/// touched.
 fn may_answer(path: &Path, mounts: &Mounts) -> Result<(), HoldError> {
     match mounts.remote_below_root(path) {
         Some(file_system) => Err(HoldError::MayNotAnswer(file_system.to_owned())),
@@ -168,13 +170,13 @@ fn may_answer(path: &Path, mounts: &Mounts) -> Result<(), HoldError> {
     }
 }
 
-/// Returns a path of an open directory that leads to it wherever it is moved. It does not end in a
-/// symbolic link.
+/// Returns a path that leads to an open directory wherever the directory is moved. The path does
+/// not end in a symbolic link.
 pub(super) fn within(held: &File) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}/.", held.as_raw_fd()))
 }
 
-/// Lists a directory as a whole.
+/// Lists a whole directory.
 pub(super) fn list(dir: &Path, mounts: &Mounts) -> Result<Listing, Problem> {
     let mut names = Names::open(dir, None)?;
     let mut whole = names.next_piece(None, mounts)?;
@@ -186,24 +188,25 @@ pub(super) fn list(dir: &Path, mounts: &Mounts) -> Result<Listing, Problem> {
     Ok(whole)
 }
 
-/// The names of a directory, one piece after the other.
+/// The names in a directory, read piece by piece.
 #[derive(Debug)]
 pub(super) struct Names {
-    /// Where they are looked at: what `listed` was opened by may be a path on /proc.
+    /// The path of the directory; `listed` may have been opened by a path on /proc.
     dir: PathBuf,
-    /// The name that is looked at, in that directory.
+    /// The path of the name that is being examined, in `dir`.
     path: PathBuf,
     listed: ReadDir,
-    /// Keeps that path valid: of some file systems, the standard library asks by it for the type.
+    /// Keeps the path on /proc valid: for some file systems, the standard library uses it to find
+    /// the type of an entry.
     _held: Option<File>,
-    /// How many were read.
+    /// The number of names that were read.
     count: usize,
-    /// How many were opened to follow symbolic links.
+    /// The number of names that were opened to follow symbolic links.
     steps: usize,
 }
 
 impl Names {
-    /// Opens a directory; through its descriptor, if it is open.
+    /// Opens a directory, through `held` if the directory is open already.
     pub(super) fn open(dir: &Path, held: Option<File>) -> Result<Self, Problem> {
         let opened = match &held {
             Some(held) => fs::read_dir(within(held)),
@@ -219,13 +222,13 @@ impl Names {
         })
     }
 
-    /// Returns how many names were read, and opened to follow symbolic links.
+    /// Returns how many names were read, plus those opened to follow symbolic links.
     pub(super) fn cost(&self) -> usize {
         self.count + self.steps
     }
 
-    /// Reads and examines the next names: as many as are listed at once, or fewer if symbolic links
-    /// take many steps or the time is over, but at least one.
+    /// Reads and examines the next names: up to [`config::LISTED_AT_ONCE`], fewer if symbolic links
+    /// take many steps or `until` has passed, but at least one.
     pub(super) fn next_piece(
         &mut self,
         until: Option<Instant>,
@@ -234,7 +237,7 @@ impl Names {
         let mut entries = Vec::new();
         let start = self.cost();
         while self.cost() < start + config::LISTED_AT_ONCE {
-            // A single name may take as long as the lock of the directory is held by others.
+            // A single name may take as long as other processes hold the lock of the directory.
             let is_over = until.is_some_and(|until| until <= Instant::now());
             if is_over && self.cost() > start {
                 break;
@@ -251,7 +254,7 @@ impl Names {
             self.path.clone_from(&self.dir);
             self.path.push(&name);
             let kind = kind_of(&entry, &self.path, mounts, &mut self.steps);
-            // What does not count is of interest to the log only.
+            // Files that do not count matter only to the log.
             if kind != Kind::Other || log::log_enabled!(log::Level::Debug) {
                 entries.push(Entry { name, kind });
             }
@@ -269,7 +272,8 @@ pub(super) fn piece(entries: Vec<Entry>, rest: Rest) -> Listing {
     }
 }
 
-/// Asks the file system only about what may be a socket: the directory itself tells the rest.
+/// Returns the kind of a directory entry. The file system is asked only about possible sockets: the
+/// directory itself contains the type of each entry.
 fn kind_of(entry: &DirEntry, path: &Path, mounts: &Mounts, steps: &mut usize) -> Kind {
     match entry.file_type() {
         Ok(found) if found.is_dir() => Kind::Directory,
@@ -287,7 +291,7 @@ fn cannot_read(error: &io::Error) -> Problem {
     }
 }
 
-/// The mode of a plugins directory that had to be created (kubelet's root set-up: the same).
+/// The mode of a plugins directory that is created here (kubelet's root set-up: the same).
 const MODE: u32 = 0o750;
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
-//! What file is at a path: its type and its identity, by statx(2).
+//! The type and the identity of the file at a path, by statx(2).
 //!
-//! The standard library reads a birth time where the C library has `statx`, and musl's, which the
-//! static binary is linked with, has none. So the call is made here, in the same way everywhere.
+//! The standard library reads birth times only if the C library has `statx`, and musl, with which
+//! the static binary is linked, does not have it. So the system call is made here, in the same way
+//! everywhere.
 
 use std::fs;
 use std::io;
@@ -24,7 +25,7 @@ pub(super) struct Stat {
 }
 
 impl Stat {
-    /// Examines the file at `path`; of a symbolic link, the file that it leads to.
+    /// Examines the file at `path`, following symbolic links.
     pub(super) fn follow(path: &Path) -> io::Result<Self> {
         match statx(CWD, path, AtFlags::empty(), WANTED) {
             Ok(found) => Ok(Self::from(&found)),
@@ -33,7 +34,7 @@ impl Stat {
         }
     }
 
-    /// Examines the file at `path`, which may be a symbolic link.
+    /// Examines the file at `path` without following a symbolic link at its end.
     pub(super) fn no_follow(path: &Path) -> io::Result<Self> {
         match statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, WANTED) {
             Ok(found) => Ok(Self::from(&found)),
@@ -58,7 +59,7 @@ impl Stat {
         self.file_type == FileType::Socket
     }
 
-    /// Returns what the file is to the watch, to which a symbolic link itself counts for nothing.
+    /// Returns the kind of the file for the watch. A symbolic link itself is [`Kind::Other`].
     pub(super) fn kind(&self) -> Kind {
         match self.file_type {
             FileType::Socket => Kind::Socket(self.identity),
@@ -68,8 +69,8 @@ impl Stat {
     }
 }
 
-/// Returns whether the kernel (before Linux 4.11) has no statx, or a filter of system calls that is
-/// older than statx denies it.
+/// Returns whether statx is unavailable: the kernel is older than Linux 4.11, or a system call
+/// filter that predates statx denies the call.
 fn is_missing(errno: Errno) -> bool {
     matches!(errno, Errno::NOSYS | Errno::PERM)
 }
@@ -113,7 +114,7 @@ impl From<&fs::Metadata> for Stat {
     }
 }
 
-/// The fields that are asked of statx: those of type and identity.
+/// The fields that are requested from statx: those of type and identity.
 const WANTED: StatxFlags = StatxFlags::TYPE
     .union(StatxFlags::INO)
     .union(StatxFlags::MTIME)
@@ -153,7 +154,7 @@ mod tests {
         let path = dir.path().join("a.sock");
         let _listener = UnixListener::bind(&path).unwrap();
         if fs::metadata(&path).unwrap().created().is_err() {
-            return; // The file system has no birth times, so the modification time has to do.
+            return; // The file system has no birth times: the identity has a modification time.
         }
         let before = Stat::follow(&path).unwrap();
         let earlier = SystemTime::now() - Duration::from_secs(3600);
@@ -161,7 +162,7 @@ mod tests {
         assert_eq!(Stat::follow(&path).unwrap(), before);
     }
 
-    /// That moment as both times of a file.
+    /// Returns a moment as both times of a file.
     fn times(moment: SystemTime) -> rustix::fs::Timestamps {
         let since = moment.duration_since(UNIX_EPOCH).unwrap();
         let time = rustix::fs::Timespec {
