@@ -1,6 +1,6 @@
-//! Two things about child processes that neither the standard library nor nix does.
+//! Two functions for child processes that neither the standard library nor nix provides.
 //!
-//! The one module with unsafe code.
+//! This is the only module with unsafe code.
 
 #![allow(unsafe_code, reason = "pre_exec and pidfd_open have no safe form")]
 
@@ -19,14 +19,14 @@ use nix::unistd::{getpid, getppid};
 
 use super::descriptors;
 
-/// Starts a program with no signal blocked: the daemon's own mask, which keeps SIGTERM for its
-/// loop, would make the program and all that it starts deaf to it. Nor do its timers have the
-/// daemon's little slack, which programs hand down like the mask, nor its limit of descriptors.
+/// Starts a program with an empty signal mask, the default timer slack and the original limit of
+/// descriptors. The program and its children would inherit those of the daemon: a mask that blocks
+/// SIGTERM for the sake of the loop, a minimal slack and a raised limit.
 ///
-/// If the program is to die with this thread, the kernel kills it when the thread ends, however
-/// that happens. PR_SET_PDEATHSIG(2const): "the parent in this case is considered to be the thread
-/// that created this process", so this is only for a thread that lives as long as its process.
-/// What the program starts itself is not killed, nor is a program that is set-user-ID.
+/// With `dies_with_thread`, the kernel kills the program when this thread ends, for whatever
+/// reason. PR_SET_PDEATHSIG(2const): "the parent in this case is considered to be the thread that
+/// created this process", so this is only for a thread that lives as long as its process. Children
+/// of the program are not killed, nor is a set-user-ID program.
 pub(super) fn spawn(command: &mut Command, dies_with_thread: bool) -> io::Result<Child> {
     let parent = getpid();
     let limit = descriptors::limit_of_programs();
@@ -34,41 +34,41 @@ pub(super) fn spawn(command: &mut Command, dies_with_thread: bool) -> io::Result
         SigSet::empty().thread_set_mask()?;
         if dies_with_thread {
             prctl::set_pdeathsig(Signal::SIGKILL)?;
-            // It may have ended before the kernel knew.
+            // The parent may have ended before the call.
             if getppid() != parent {
                 return Err(Errno::ESRCH.into());
             }
         }
-        // Whoever can't have slack has none to lose.
+        // If this fails, the daemon could not reduce its slack either.
         let _ = prctl::set_timerslack(USUAL_SLACK);
         if let Some((soft, hard)) = limit {
             setrlimit(Resource::RLIMIT_NOFILE, soft, hard)?;
         }
         Ok(())
     };
-    // SAFETY: between fork and exec only async-signal-safe functions may be called, which
-    // signal-safety(7) lists. `prepare` fills a set on its stack and calls pthread_sigmask, which
-    // is one of them, as is getppid, and prctl(2) and setrlimit(2), which are system calls and
-    // nothing else; it neither allocates nor locks, also when it makes an errno an `io::Error`.
+    // SAFETY: between fork and exec only the async-signal-safe functions that signal-safety(7)
+    // lists may be called. `prepare` fills a set on its stack and calls pthread_sigmask and
+    // getppid, which are listed, and prctl(2) and setrlimit(2), which are plain system calls; it
+    // neither allocates nor locks, also when it converts an errno to an `io::Error`.
     unsafe { command.pre_exec(prepare) };
     command.spawn()
 }
 
-/// By how much waits may be longer on Linux, as long as nobody says otherwise (nanoseconds).
+/// The default timer slack on Linux (nanoseconds).
 const USUAL_SLACK: c_ulong = 50_000;
 
-/// A descriptor that becomes readable when the process of this id ends.
+/// Returns a descriptor that becomes readable when the process with this id ends.
 ///
-/// The id must be that of this process or of a child that has not been waited for, so that nobody
-/// else can have it.
+/// The id must be that of this process or of a child that has not been waited for, because other
+/// ids may have been reused.
 pub(super) fn pidfd(id: u32) -> io::Result<OwnedFd> {
     let no_flags = 0;
-    // SAFETY: pidfd_open(2) takes two integers and touches no memory of ours.
+    // SAFETY: pidfd_open(2) takes two integers and does not access memory of this process.
     let result = unsafe { libc::syscall(libc::SYS_pidfd_open, id, no_flags) };
     let fd = RawFd::try_from(result).unwrap_or(-1);
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel has just opened this descriptor for this call, so nobody else owns it.
+    // SAFETY: the kernel has just opened this descriptor for this call, so it has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }

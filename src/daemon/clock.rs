@@ -1,10 +1,10 @@
-//! The monotonic clock, read here and nowhere else.
+//! The monotonic clock, from which all times of the core are taken.
 //!
-//! `Instant` is CLOCK_MONOTONIC, by which epoll waits, too. It does not jump when the time of day
-//! is set, and it stands still while the machine is suspended: a plugin that had two seconds left
-//! to answer has two seconds left after that. By CLOCK_BOOTTIME every deadline would have passed on
-//! waking up, before any plugin could run: all operations would fail, and plugins that are down
-//! would be deregistered without the time that they were to have.
+//! `Instant` reads CLOCK_MONOTONIC, which epoll uses, too. This clock does not jump when the time
+//! of day is set, and stops while the machine is suspended: a plugin that had two seconds left to
+//! answer has two seconds left after that. With CLOCK_BOOTTIME every deadline would have passed at
+//! resume, before any plugin could run: all operations would fail, and plugins that are down would
+//! be deregistered too early.
 
 use std::time::{Duration, Instant};
 
@@ -27,7 +27,7 @@ impl Clock {
         Time::after_origin(self.origin.elapsed())
     }
 
-    /// How long it is until `at`: nothing if that is over.
+    /// Returns the time that is left until `at`, or zero if `at` has passed.
     pub(super) fn until(self, at: Time) -> Duration {
         at.saturating_since(self.now())
     }

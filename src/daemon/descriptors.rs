@@ -1,17 +1,17 @@
-//! How many descriptors this process may have.
+//! The limit on open descriptors (`RLIMIT_NOFILE`).
 //!
-//! Many systems start a daemon with 1,024, and allow it several hundred times as many if it asks.
-//! Programs that it starts get the old limit back: those that use select(2) fail with descriptors
-//! above 1,023.
+//! Many systems start a daemon with a limit of 1,024, and allow several hundred times as many on
+//! request. Programs that the daemon starts get the old limit back: those that use select(2) fail
+//! with descriptors above 1,023.
 
 use std::sync::OnceLock;
 
 use nix::sys::resource::{Resource, getrlimit, rlim_t, setrlimit};
 
-/// The soft and the hard limit before the soft one was raised.
+/// The soft and the hard limit before the soft limit was raised.
 static BEFORE: OnceLock<(rlim_t, rlim_t)> = OnceLock::new();
 
-/// Raises the soft limit to the hard one, for this process. Returns the limit in force.
+/// Raises the soft limit of this process to the hard limit. Returns the limit in force.
 pub(super) fn raise_limit() -> usize {
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else {
         return USUAL_LIMIT;
@@ -29,10 +29,11 @@ pub(super) fn raise_limit() -> usize {
     usize::try_from(limit).unwrap_or(usize::MAX)
 }
 
-/// Returns the soft and the hard limit that programs get, if it is not this process's.
+/// Returns the soft and the hard limit for programs, or `None` if they keep the limits of this
+/// process.
 pub(super) fn limit_of_programs() -> Option<(rlim_t, rlim_t)> {
     BEFORE.get().copied()
 }
 
-/// The limit on most systems, where it cannot be asked for.
+/// The limit on most systems, assumed if it cannot be read.
 const USUAL_LIMIT: usize = 1024;

@@ -1,4 +1,4 @@
-//! Signals as something to read.
+//! Signals that are read from a descriptor.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, RawFd};
@@ -6,19 +6,20 @@ use std::os::fd::{AsRawFd as _, RawFd};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 
-/// Signals that the program listens to.
+/// The signals that the program handles, as a signalfd.
 #[derive(Debug)]
 pub(super) struct Signals(SignalFd);
 
 /// The signals that ask the program to end.
 pub(super) const ENDING: [Signal; 2] = [Signal::SIGTERM, Signal::SIGINT];
 
-/// The signals that ask the daemon for something else: to read its configuration again, and to log
-/// its status.
+/// The other signals of the daemon: SIGHUP, by which other daemons reload their configuration, and
+/// SIGUSR1, which asks for the status.
 pub(super) const ASKING: [Signal; 2] = [Signal::SIGHUP, Signal::SIGUSR1];
 
 impl Signals {
-    /// Takes these signals away from their default, which is to end the process at once.
+    /// Blocks these signals, whose default is to end the process at once, and opens a descriptor to
+    /// read them from.
     pub(super) fn block(signals: &[Signal]) -> io::Result<Self> {
         let mut set = SigSet::empty();
         for &signal in signals {
@@ -29,7 +30,7 @@ impl Signals {
         Ok(Self(SignalFd::with_flags(&set, flags)?))
     }
 
-    /// The next signal that came, if one did.
+    /// Returns the next pending signal, or `None` if there is none.
     pub(super) fn read(&self) -> io::Result<Option<Signal>> {
         match self.0.read_signal() {
             Ok(Some(info)) => Ok(i32::try_from(info.ssi_signo)
