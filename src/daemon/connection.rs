@@ -1,6 +1,6 @@
-//! One connection to a plugin, on which nothing waits.
+//! A connection to a plugin, on which no call blocks.
 //!
-//! Holds no bytes: they are read into, and written from, the buffers of an [`Endpoint`].
+//! The connection has no buffers: bytes are read into, and written from, those of an [`Endpoint`].
 
 use std::io::{self, Read as _, Write as _};
 
@@ -10,33 +10,33 @@ use nix::sys::socket::{UnixCredentials, getsockopt, sockopt};
 use crate::http2::Endpoint;
 use crate::time::Time;
 
-/// A connected socket, and what the loop knows of it.
+/// A connected socket, and what the loop has reported about it.
 #[derive(Debug)]
 pub(super) struct Connection {
     stream: UnixStream,
-    /// Whether reading may yield something: readiness is reported once per change only.
+    /// Whether there may be something to read: readiness is reported once per change only.
     is_readable: bool,
-    /// Whether the loop has reported the end of what there will be to read.
+    /// Whether the loop has reported that the peer will not send more.
     is_ending: bool,
-    /// Whether writing has failed. The peer may have said something before it went.
+    /// Whether writing has failed. The peer may have sent data before it closed the connection.
     is_broken: bool,
 }
 
-/// What came of an attempt to move bytes.
+/// The result of an attempt to move bytes.
 #[derive(Debug)]
 pub(super) enum Moved {
-    /// So many bytes, at least one.
+    /// This many bytes were moved, at least one.
     Bytes(usize),
-    /// None: there is nothing to move, or no room for it.
+    /// Nothing was moved: there is nothing to move, or no room for it.
     Nothing,
-    /// None, until the loop reports readiness.
+    /// Nothing was moved, and nothing can be until the loop reports readiness.
     NotNow,
-    /// The peer has closed the connection, or it broke.
+    /// The peer has closed the connection, or the connection broke.
     Ended(Option<io::Error>),
 }
 
 impl Moved {
-    /// Returns whether there may be more to do without the loop reporting that.
+    /// Returns whether there may be more to do without another report of the loop.
     fn is_progress(&self) -> bool {
         matches!(self, Self::Bytes(_) | Self::Ended(_))
     }
@@ -52,32 +52,34 @@ impl Connection {
         }
     }
 
-    /// The socket itself.
+    /// Returns the socket.
     pub(super) fn stream(&self) -> &UnixStream {
         &self.stream
     }
 
-    /// The socket itself, to change what the loop reports of it.
+    /// Returns the socket, to change what the loop reports about it.
     pub(super) fn stream_mut(&mut self) -> &mut UnixStream {
         &mut self.stream
     }
 
-    /// The loop has reported that there is something to read.
+    /// Records that there may be something to read.
     pub(super) fn set_readable(&mut self) {
         self.is_readable = true;
     }
 
-    /// The loop has reported that the peer will write no more, or that the connection broke.
+    /// Records that the peer will not send more, or that the connection broke, as the loop has
+    /// reported.
     pub(super) fn set_ending(&mut self) {
         self.is_ending = true;
     }
 
-    /// Whether there may be something to read.
+    /// Returns whether there may be something to read.
     pub(super) fn is_readable(&self) -> bool {
         self.is_readable
     }
 
-    /// Writes once and reads once, where that is possible; returns whether it was.
+    /// Writes once and reads once. Returns whether there may be more to do without another report
+    /// of the loop.
     pub(super) fn pump(&mut self, end: &mut impl Endpoint, now: Time) -> bool {
         let is_written = self.write_from(end, now).is_progress();
         self.read_into(end, usize::MAX, now).is_progress() || is_written
@@ -85,8 +87,9 @@ impl Connection {
 
     /// Writes once what the endpoint has to write.
     ///
-    /// A connection that broke is not the end of it: reading tells when everything has come.
-    #[inline] // For the daemon, whose loop is where most calls are.
+    /// A failed write does not end the connection: reading returns the end, after all data that the
+    /// peer has sent.
+    #[inline] // Most calls are in the daemon's loop.
     pub(super) fn write_from(&mut self, end: &mut impl Endpoint, now: Time) -> Moved {
         let bytes = end.transmit();
         if bytes.is_empty() || self.is_broken {
@@ -99,8 +102,9 @@ impl Connection {
         moved
     }
 
-    /// Reads once, at most so many bytes, and tells the endpoint also of the end.
-    #[inline] // For the daemon, whose loop is where most calls are.
+    /// Reads once, at most `most` bytes, and passes the data or the end of the connection to the
+    /// endpoint.
+    #[inline] // Most calls are in the daemon's loop.
     pub(super) fn read_into(&mut self, end: &mut impl Endpoint, most: usize, now: Time) -> Moved {
         if !self.is_readable {
             return Moved::Nothing;
@@ -108,7 +112,7 @@ impl Connection {
         let room = end.recv_buf();
         let most = most.min(room.len());
         let moved = match most {
-            // What waits to be written comes first, unless the peer will never take it.
+            // Pending output must be written first, unless the peer can never receive it.
             0 if !self.is_broken => Moved::Nothing,
             0 => Moved::Ended(None),
             _ => self.read(&mut room[..most]),
@@ -121,16 +125,16 @@ impl Connection {
         moved
     }
 
-    /// Reads once. `buffer` is not empty.
+    /// Reads once. `buffer` must not be empty.
     fn read(&mut self, buffer: &mut [u8]) -> Moved {
         match retry(|| self.stream.read(buffer)) {
             Ok(0) => Moved::Ended(None),
             Ok(n) => {
                 // epoll(7): "the condition that the read/write I/O space is exhausted can also be
                 // detected by checking the amount of data read from [...] the target file
-                // descriptor." An end that was reported is still to be read. Descriptors that are
-                // sent along cut a read short, too, but gRPC has none: who sends them has what
-                // follows read when it says more.
+                // descriptor." An end that was reported has yet to be read. Passed descriptors cut
+                // a read short, too, but gRPC does not use any: what follows the bytes of a peer
+                // that passes them is read when the peer sends more.
                 let is_exhausted = n < buffer.len() && !self.is_ending && !self.is_broken;
                 self.is_readable = !is_exhausted;
                 Moved::Bytes(n)
@@ -147,7 +151,7 @@ impl Connection {
         }
     }
 
-    /// Writes once. `bytes` is not empty.
+    /// Writes once. `bytes` must not be empty.
     ///
     /// A connection that broke is still read to its end: the answer to what was written before may
     /// be waiting there.
@@ -163,11 +167,12 @@ impl Connection {
         }
     }
 
-    /// Writes the final bytes, with their GOAWAY, if that is possible at once, and closes.
+    /// Writes the final bytes, with their GOAWAY, if that is possible at once, and closes the
+    /// connection.
     ///
-    /// What the loop has reported is read first: a unix socket that is closed with unread bytes
-    /// gives its peer an error where it should see an end. Nothing is waited for after GOAWAY:
-    /// many peers answer it.
+    /// Data that the loop has reported is read first: if a unix socket is closed with unread bytes,
+    /// the peer gets an error instead of an end of file. Many peers answer GOAWAY; the answer is
+    /// not awaited.
     pub(super) fn hang_up(mut self, final_bytes: &[u8]) {
         let mut rest = [0; REST];
         for _ in 0..FINAL_READS {
@@ -181,12 +186,12 @@ impl Connection {
     }
 }
 
-/// Who is at the other end: the process that called `listen`.
+/// Returns the credentials of the peer: of the process that called `listen`.
 pub(super) fn peer(stream: &UnixStream) -> Option<UnixCredentials> {
     getsockopt(stream, sockopt::PeerCredentials).ok()
 }
 
-/// A signal that interrupts a system call is none of its caller's business.
+/// Repeats a system call until it is not interrupted by a signal.
 fn retry(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
     loop {
         match call() {
@@ -196,11 +201,12 @@ fn retry(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
     }
 }
 
-/// How much of what a peer has written is read at once while hanging up (bytes): more than the few
-/// small frames that are usually left.
+/// The size of the buffer for reading while hanging up (bytes): more than the few small frames that
+/// are usually left.
 const REST: usize = 256;
 
-/// How often that is read: 16 KiB in all are more than an honest peer has sent.
+/// The largest number of reads while hanging up: 16 KiB in all are more than an honest peer has
+/// sent.
 const FINAL_READS: usize = 64;
 
 #[cfg(test)]
@@ -210,7 +216,7 @@ mod tests {
     use super::*;
     use crate::grpc::{Client, Event, Incoming, Server};
 
-    /// Both ends of a connection, ours first.
+    /// Returns both ends of a connection, ours first.
     fn pair() -> (Connection, StdStream) {
         let (ours, theirs) = StdStream::pair().unwrap();
         (connection(ours), theirs)

@@ -1,7 +1,7 @@
-//! All connections: which link each serves, and which of them have work to do.
+//! All connections, by their links, and the queues of those that have work to do.
 //!
-//! Those that have little to say go before those that always have more: one of them that sends
-//! without end, or a hundred, keep no other plugin waiting for longer than a turn.
+//! Connections that send little are served before those that always have more to read: one
+//! connection that sends without end, or a hundred, delay other plugins by one turn at most.
 
 use std::collections::VecDeque;
 use std::io;
@@ -14,16 +14,16 @@ use super::connection::Connection;
 use super::source::Source;
 use crate::manager::{ByLink, LinkId};
 
-/// The connections that the core knows as links.
+/// The connections, by the link that the core knows each of them by.
 #[derive(Debug, Default)]
 pub(super) struct Connections {
     by_link: ByLink<Held>,
     /// Links with work to do, which the loop will not report again.
     ready: VecDeque<LinkId>,
-    /// The same of those that had unread data when their time was used up. They share what time
-    /// the others leave.
+    /// Links that had unread data when their time was used up. They share the time that the others
+    /// leave.
     busy: VecDeque<LinkId>,
-    /// Whether one of those goes first, because the others left no time for any.
+    /// Whether a busy link is served first, because the others left no time for any.
     is_busy_first: bool,
 }
 
@@ -31,26 +31,26 @@ pub(super) struct Connections {
 #[derive(Debug)]
 struct Held {
     connection: Connection,
-    /// Whether the loop reports that there is room to write.
+    /// Whether the loop reports room to write.
     is_room_reported: bool,
-    /// Whether its link is among those that have work to do.
+    /// Whether the link is in one of the queues.
     is_queued: bool,
 }
 
-/// A link whose turn it is.
+/// A link that is to be served next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ready {
     /// The link.
     pub(super) link: LinkId,
-    /// Whether it had unread data when its time was used up.
+    /// Whether the link had unread data when its time was used up.
     pub(super) is_busy: bool,
 }
 
 impl Connections {
     /// Adds a connection to the loop.
     ///
-    /// It is open already, so the loop has nothing to say about writing: readiness that nobody
-    /// waits for would be reported each time that the peer has read something.
+    /// The connection is open already, so room to write is not requested: without a need for it,
+    /// the loop would report room each time that the peer has read something.
     pub(super) fn add(
         &mut self,
         link: LinkId,
@@ -72,10 +72,11 @@ impl Connections {
         self.by_link.get_mut(link).map(|held| &mut held.connection)
     }
 
-    /// From now on the loop reports, too, that there is room to write.
+    /// Makes the loop report room to write from now on.
     ///
-    /// It is told once. Whenever it is, it reports anew what is there to read, and reading may be
-    /// what waits for room: told again each time, it would never come to rest.
+    /// The request is made only once. Each request makes the loop report again what there is to
+    /// read, and reading may be what waits for room: with repeated requests, the loop would never
+    /// rest.
     pub(super) fn await_room(&mut self, link: LinkId, registry: &Registry) -> io::Result<()> {
         let Some(held) = self.by_link.get_mut(link) else {
             return Ok(());
@@ -89,13 +90,13 @@ impl Connections {
         Ok(())
     }
 
-    /// Takes a connection out; the loop forgets it when it is dropped.
+    /// Removes a connection and returns it. Dropping the connection removes it from the loop.
     pub(super) fn remove(&mut self, link: LinkId) -> Option<Connection> {
         self.set_idle(link);
         Some(self.by_link.remove(link)?.connection)
     }
 
-    /// The loop has reported something about a connection.
+    /// Records an event that the loop has reported about a connection.
     pub(super) fn report(&mut self, link: LinkId, event: &Event) {
         let is_ending = event.is_read_closed() || event.is_error();
         if is_ending {
@@ -106,7 +107,7 @@ impl Connections {
         self.set_ready(link, event.is_readable() || is_ending);
     }
 
-    /// Remembers that a link has work to do: something to write, and perhaps something to read.
+    /// Queues a link that has something to write, and perhaps something to read.
     pub(super) fn set_ready(&mut self, link: LinkId, may_read: bool) {
         if let Some(held) = self.by_link.get_mut(link) {
             if may_read {
@@ -118,7 +119,7 @@ impl Connections {
         }
     }
 
-    /// Remembers that a link had more to do when its time was used up, even if its connection has
+    /// Queues a link that had more work than its time was enough for, even if its connection has
     /// ended.
     pub(super) fn set_busy(&mut self, link: LinkId) {
         self.set_idle(link);
@@ -128,7 +129,7 @@ impl Connections {
         self.busy.push_back(link);
     }
 
-    /// Forgets that a link has work to do.
+    /// Removes a link from the queues.
     pub(super) fn set_idle(&mut self, link: LinkId) {
         if let Some(held) = self.by_link.get_mut(link) {
             if std::mem::replace(&mut held.is_queued, false) {
@@ -138,8 +139,8 @@ impl Connections {
         }
     }
 
-    /// Takes out the link whose turn it is. A busy one comes after all others, unless one is to go
-    /// first.
+    /// Removes the next link from its queue and returns it. Busy links come after all others,
+    /// except after [`Connections::set_busy_first`].
     pub(super) fn next_ready(&mut self) -> Option<Ready> {
         let is_busy_first = std::mem::take(&mut self.is_busy_first) && !self.busy.is_empty();
         let ready = (!is_busy_first).then(|| self.ready.pop_front()).flatten();
@@ -151,7 +152,7 @@ impl Connections {
         Some(Ready { link, is_busy })
     }
 
-    /// Sets whether the next link is a busy one, if there is one.
+    /// Sets whether a busy link, if there is one, is next.
     pub(super) fn set_busy_first(&mut self, is_busy_first: bool) {
         self.is_busy_first = is_busy_first;
     }
@@ -173,7 +174,8 @@ mod tests {
     use super::*;
     use crate::daemon::connection::Moved;
 
-    /// Whether the loop has something to report of reading, and of writing.
+    /// Returns whether the loop reports something to read, and room to write, or `None` if there is
+    /// no event.
     fn reports(poll: &mut Poll) -> Option<(bool, bool)> {
         let mut events = Events::with_capacity(4);
         poll.poll(&mut events, Some(Duration::ZERO)).unwrap();

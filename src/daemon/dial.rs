@@ -1,5 +1,4 @@
-//! Making a connection to a socket: without waiting, and to no other socket than the one that was
-//! found.
+//! Connecting to a unix socket, without waiting, and only to the socket that was found.
 
 use std::fs::File;
 use std::io;
@@ -20,7 +19,8 @@ use super::stat::Stat;
 use crate::handler::DialError;
 use crate::watch::Identity;
 
-/// Connects to the socket at `path`, which must be the one that was found there.
+/// Connects to the socket at `path`, which must be the one that was found there. Without an
+/// expected identity, any socket will do, and a path that begins with `@` names an abstract socket.
 pub(super) fn dial(path: &Path, expected: Option<Identity>) -> Result<UnixStream, DialError> {
     if let (None, Some(name)) = (expected, abstract_name(path)) {
         return dial_abstract(name);
@@ -32,11 +32,11 @@ pub(super) fn dial(path: &Path, expected: Option<Identity>) -> Result<UnixStream
     }
 }
 
-/// Connects to the socket at a path that a plugin chose, without waiting for a file system that
-/// does not answer.
+/// Connects to the socket at a path that a plugin has chosen, without waiting for a file system
+/// that does not answer.
 ///
-/// A path that was just examined can lead elsewhere only by a race, and only to file systems that
-/// answer if all do. An endpoint was never examined.
+/// A path that was just examined can lead elsewhere only after a race, and, if all file systems
+/// answer, only to one that answers. An endpoint has never been examined.
 pub(super) fn dial_foreign(
     path: &Path,
     expected: Option<Identity>,
@@ -55,14 +55,14 @@ pub(super) fn dial_foreign(
     dial_file(&held, expected)
 }
 
-/// Returns the name of the abstract socket that a plugin means by an endpoint that begins with `@`,
-/// as Go's net package reads it; `None` for a path. No file has such a name, so no registration
-/// socket is abstract.
+/// Returns the name of the abstract socket that an endpoint stands for if it begins with `@`, as in
+/// Go's net package, or `None` for a path. Files do not have such names, so registration sockets
+/// are never abstract.
 fn abstract_name(endpoint: &Path) -> Option<&[u8]> {
     endpoint.as_os_str().as_bytes().strip_prefix(b"@")
 }
 
-/// Connects to an abstract socket, of this process's network namespace.
+/// Connects to an abstract socket in the network namespace of this process.
 fn dial_abstract(name: &[u8]) -> Result<UnixStream, DialError> {
     let connected =
         SocketAddr::from_abstract_name(name).and_then(|at| UnixStream::connect_addr(&at));
@@ -72,19 +72,20 @@ fn dial_abstract(name: &[u8]) -> Result<UnixStream, DialError> {
     })
 }
 
-/// Connects to a path, and then looks whether the socket that was found lies there.
+/// Connects to a path, and then checks that the expected socket is there.
 ///
-/// What answers is what lay at the path, and what was found lies there when it has answered. So
-/// only who has the path lead elsewhere and then back to the very same file, between one system
-/// call and the next, can have something else answer for it; who may do that may put any socket
-/// there anyway. A socket that has come to the path meanwhile sees a connection that ends at once.
+/// The connection leads to the socket that was at the path, and the expected socket is at the path
+/// afterwards. So another socket can answer only if the path leads to it and then back to the very
+/// same file between two system calls. A process that can arrange that can put any socket there
+/// anyway. A socket that has replaced the expected one sees a connection that ends at once.
 ///
-/// Those are two system calls fewer than [`dial_held`] takes, the path is short, and nothing is
-/// asked of `/proc`.
+/// This takes two system calls fewer than [`dial_held`], which is for long paths, and does not need
+/// `/proc`.
 fn dial_by_name(path: &Path, expected: Option<Identity>) -> Result<UnixStream, DialError> {
     let connected = UnixStream::connect(path);
     if connected.is_err() || expected.is_some() {
-        // connect(2) gives one error for a file that is no socket and for one without a listener.
+        // connect(2) fails with the same error for a file that is not a socket and for a socket
+        // without a listener.
         check(Stat::follow(path), expected)?;
     }
     connected.map_err(|error| dial_error(&error))
@@ -92,8 +93,8 @@ fn dial_by_name(path: &Path, expected: Option<Identity>) -> Result<UnixStream, D
 
 /// Connects to a path that is too long for the address of a unix socket.
 ///
-/// It is resolved once, into a descriptor; it is that file which is examined and connected to,
-/// through `/proc/self/fd`: nothing can take its place.
+/// The path is resolved once, to a descriptor. That file is examined, and connected to through
+/// `/proc/self/fd`, so that no other file can take its place.
 fn dial_held(path: &Path, expected: Option<Identity>) -> Result<UnixStream, DialError> {
     dial_file(&hold(path)?, expected)
 }
@@ -102,13 +103,13 @@ fn dial_file(held: &File, expected: Option<Identity>) -> Result<UnixStream, Dial
     check(Stat::of(held), expected)?;
     let address = format!("/proc/self/fd/{}", held.as_raw_fd());
     UnixStream::connect(address).map_err(|error| match error.kind() {
-        // The socket itself is held, so it is the way to it that is missing.
+        // The socket itself is open, so the path through /proc is what is missing.
         io::ErrorKind::NotFound => DialError::Other("/proc is not mounted".to_owned()),
         _ => dial_error(&error),
     })
 }
 
-/// Whether what was looked at is a socket, and the expected one if there is one.
+/// Checks that an examined file is a socket, and the expected one if `expected` is given.
 fn check(examined: io::Result<Stat>, expected: Option<Identity>) -> Result<(), DialError> {
     let found = examined.map_err(|error| dial_error(&error))?;
     if !found.is_socket() {
@@ -120,7 +121,7 @@ fn check(examined: io::Result<Stat>, expected: Option<Identity>) -> Result<(), D
     Ok(())
 }
 
-/// Opens whatever is at `path` without touching it.
+/// Opens the file at `path` with `O_PATH`, which does not touch the file itself.
 fn hold(path: &Path) -> Result<File, DialError> {
     let flags = OFlag::O_PATH | OFlag::O_CLOEXEC;
     let held = openat(AT_FDCWD, path, flags, Mode::empty());
@@ -131,8 +132,8 @@ fn hold(path: &Path) -> Result<File, DialError> {
 fn dial_error(error: &io::Error) -> DialError {
     match Errno::from_raw(error.raw_os_error().unwrap_or(0)) {
         Errno::ECONNREFUSED => DialError::Refused,
-        // unix(7), connect(2): a listener whose backlog is full answers EAGAIN to a socket that
-        // does not block, and there is nothing to wait for.
+        // unix(7), connect(2): if the listener's backlog is full, connecting a non-blocking socket
+        // fails with EAGAIN, and there is nothing to wait for.
         Errno::EAGAIN => DialError::Busy,
         Errno::ENOENT | Errno::ENOTDIR => DialError::Gone,
         Errno::EACCES | Errno::EPERM => DialError::Denied,
@@ -142,8 +143,8 @@ fn dial_error(error: &io::Error) -> DialError {
     }
 }
 
-/// The longest path that fits the address of a unix socket (bytes): of the 108 that unix(7) gives
-/// `sun_path`, the last one is zero.
+/// The length of the longest path that fits in the address of a unix socket (bytes): of the 108
+/// bytes that unix(7) gives `sun_path`, the last one is zero.
 const LONGEST_ADDRESS: usize = 107;
 
 #[cfg(test)]
@@ -160,7 +161,8 @@ mod tests {
 
     use super::*;
 
-    /// Paths in a directory: one that fits the address of a socket, and one that does not.
+    /// Returns two paths in a directory: one that fits in the address of a socket, and one that
+    /// does not.
     fn paths(dir: &Path) -> [PathBuf; 2] {
         let deep = dir.join("long".repeat(40));
         fs::create_dir(&deep).unwrap();
@@ -172,7 +174,7 @@ mod tests {
         paths
     }
 
-    /// Listens at a path, however long, in the place of whatever is there.
+    /// Listens at a path of any length, in the place of whatever is there.
     fn listen_at(path: &Path, dir: &Path) -> UnixListener {
         let elsewhere = dir.join("elsewhere");
         let listener = UnixListener::bind(&elsewhere).unwrap();

@@ -1,13 +1,12 @@
-//! Opening a file of which only the path is known, without ever waiting for a file system that does
-//! not answer.
+//! Opening files by path, without ever waiting for a file system that does not answer.
 //!
-//! A plugin may make a symbolic link to anything, and report any path as its endpoint. What the
-//! kernel resolves at once may meet a FUSE mount whose process hangs, or an NFS server that is
-//! down, and then the system call does not return. So a path that contains symbolic links is
-//! resolved here, name by name, and each path is looked up in the mount table before it is touched.
-//! The table may be older than a mount; so where one begins, it is looked at before it is entered.
-//! Links on /proc that are not what they read as (magic links) are refused: they lead to other
-//! mount namespaces, of whose mounts nothing is known.
+//! A plugin may create a symbolic link to any path, and report any path as its endpoint. If the
+//! kernel resolves such a path as a whole, it may reach a FUSE mount whose process hangs, or an NFS
+//! server that is down, and then the system call does not return. So a path that contains symbolic
+//! links is resolved here, name by name, and each path on the way is looked up in the mount table
+//! before it is touched. The table may be older than a mount, so a mount point is checked before it
+//! is entered. Links on /proc that do not lead to the path that they contain (magic links) are
+//! refused: they lead to other mount namespaces, whose mounts are not known.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -24,12 +23,12 @@ use rustix::io::Errno;
 use super::mounts::Mounts;
 use super::stat::Stat;
 
-/// Why a file is not opened.
+/// The reason why a file is not opened.
 #[derive(Debug)]
 pub(super) enum HoldError {
     /// The path leads to a file system of this type, which may not answer.
     MayNotAnswer(String),
-    /// The path leads through a link on /proc.
+    /// The path leads through a symbolic link on /proc.
     MagicLink,
     /// The system call failed.
     System(io::Error),
@@ -54,14 +53,15 @@ impl fmt::Display for HoldError {
     }
 }
 
-/// Opens the file at `path` with `O_PATH`; of a symbolic link, the file that it leads to.
+/// Opens the file at `path` with `O_PATH`, following symbolic links.
 ///
-/// A path without symbolic links takes two system calls, as a rule.
+/// A path without symbolic links usually takes two system calls.
 pub(super) fn hold(path: &Path, mounts: &Mounts) -> Result<File, HoldError> {
     hold_counting(path, mounts, &mut 0)
 }
 
-/// Does what [`hold`] does, and adds how many names were opened one by one to `steps`.
+/// Opens a file as [`hold`] does, and adds the number of names that were opened one by one to
+/// `steps`.
 pub(super) fn hold_counting(
     path: &Path,
     mounts: &Mounts,
@@ -73,9 +73,9 @@ pub(super) fn hold_counting(
     check(path, mounts)?;
     if !path.components().any(|it| it == Component::ParentDir) {
         let flags = FLAGS.difference(OFlags::NOFOLLOW);
-        // What the kernel finds in its cache it finds without waiting. The table that the path was
-        // looked up in must not be older than that. An error may be due to a symbolic link, to what
-        // is not in the cache, or to a kernel before Linux 5.12.
+        // What is in the kernel's cache is resolved without waiting. The mount table in which the
+        // path was looked up must still be current then. An error may be due to a symbolic link, to
+        // a name that is not in the cache, or to a kernel before Linux 5.12.
         if let Ok(held) = openat2(CWD, path, flags, Mode::empty(), CACHED) {
             if mounts.is_current() {
                 return Ok(File::from(held));
@@ -95,8 +95,9 @@ pub(super) fn hold_counting(
     finished.map(|()| File::from(walk.held))
 }
 
-/// Opens the file at a path below a root with `O_PATH`, and follows no symbolic link below it, not
-/// even at the end of the path: any directory on the way may just have been replaced by one.
+/// Opens the file at a path below a root with `O_PATH`. Symbolic links below the root are not
+/// followed, not even at the end of the path: any directory on the way may just have been replaced
+/// by one.
 pub(super) fn hold_below_root(path: &Path, mounts: &Mounts) -> Result<File, HoldError> {
     if let Some(file_system) = mounts.remote_below_root(path) {
         return Err(HoldError::MayNotAnswer(file_system.to_owned()));
@@ -119,14 +120,14 @@ pub(super) fn hold_below_root(path: &Path, mounts: &Mounts) -> Result<File, Hold
     Ok(File::from(held))
 }
 
-/// Opens a name in a directory that is open, and looks where that leads if a mount begins there.
+/// Opens a name in an open directory. If the name is a mount point, checks what is mounted there.
 ///
-/// To open the first file on a mount with `O_PATH` asks nothing of its file system.
+/// Opening the root of a mount with `O_PATH` does not access its file system.
 fn step(held: &OwnedFd, name: &OsStr, at: &Path, mounts: &Mounts) -> Result<OwnedFd, HoldError> {
     match openat2(held, name, FLAGS, Mode::empty(), STAYING) {
-        // A mount begins here.
+        // The name is a mount point.
         Err(Errno::XDEV) => {}
-        // A kernel before Linux 5.6, or a filter that does not know the call.
+        // The kernel is older than Linux 5.6, or a system call filter denies the call.
         Err(Errno::NOSYS | Errno::PERM) => {}
         found => return Ok(found?),
     }
@@ -150,9 +151,9 @@ fn check(path: &Path, mounts: &Mounts) -> Result<(), HoldError> {
 
 /// A path that is being resolved.
 struct Walk {
-    /// What is open.
+    /// The file up to which the path is resolved.
     held: OwnedFd,
-    /// Its path, free of symbolic links.
+    /// The path of that file, free of symbolic links.
     at: PathBuf,
     /// The names that are left, the next one last.
     rest: Vec<OsString>,
@@ -173,8 +174,8 @@ impl Walk {
         Ok(walk)
     }
 
-    /// Puts the names of a path before those that are left. More than are ever opened are not even
-    /// kept: a symbolic link may have thousands.
+    /// Puts the names of a path before those that are left. Fails if that makes more names than are
+    /// ever opened: a symbolic link may contain thousands.
     fn push(&mut self, path: &Path) -> Result<(), Errno> {
         let names = path.components().rev().filter_map(|it| match it {
             Component::Normal(name) => Some(name.to_owned()),
@@ -203,8 +204,8 @@ impl Walk {
         Ok(())
     }
 
-    /// Begins at `/` again, with the path above: the directory that is open may have been moved,
-    /// and then its `..` leads to a path that was not looked up in the mount table.
+    /// Resolves `..` by starting at `/` again, with the parent path: the open directory may have
+    /// been moved, and then its `..` leads to a path that was not looked up in the mount table.
     fn go_up(&mut self) -> Result<(), HoldError> {
         let mut above = std::mem::replace(&mut self.at, PathBuf::from("/"));
         above.pop();
@@ -217,7 +218,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Opens a name in the directory that is open, and follows it if it is a symbolic link.
+    /// Opens a name in the open directory, and follows it if it is a symbolic link.
     fn enter(&mut self, name: &OsStr, mounts: &Mounts) -> Result<(), HoldError> {
         self.at.push(name);
         if let Some(file_system) = mounts.remote_at(&self.at) {
@@ -253,23 +254,24 @@ impl From<io::Error> for HoldError {
     }
 }
 
-/// How each name is opened.
+/// The flags with which each name is opened.
 const FLAGS: OFlags = OFlags::PATH.union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW);
 
-/// How the kernel resolves a path that must be free of symbolic links.
+/// The flags for resolving a path that must be free of symbolic links.
 const NO_LINKS: ResolveFlags = ResolveFlags::NO_SYMLINKS.union(ResolveFlags::NO_MAGICLINKS);
 
-/// How the kernel resolves such a path without waiting for any file system.
+/// The flags for resolving such a path without waiting for any file system.
 const CACHED: ResolveFlags = NO_LINKS.union(ResolveFlags::CACHED);
 
-/// How the kernel resolves a path that must not lead onto another mount.
+/// The flags for resolving a path that must not lead onto another mount.
 const STAYING: ResolveFlags = ResolveFlags::NO_XDEV;
 
-/// How many symbolic links are followed: as many as the kernel does (path_resolution(7)).
+/// The largest number of symbolic links that are followed: the same as in the kernel
+/// (path_resolution(7)).
 const MAX_LINKS: usize = 40;
 
-/// How many names are opened for one path: several times what any plugin needs, and a fraction of a
-/// millisecond's work.
+/// The largest number of names that are opened for one path: several times what any plugin needs,
+/// and a fraction of a millisecond's work.
 const MAX_STEPS: usize = 64;
 
 #[cfg(test)]
@@ -287,7 +289,7 @@ mod tests {
         Mounts::new(&[], trusted.iter().copied(), registry, Time::ZERO)
     }
 
-    /// A directory without symbolic links in its path.
+    /// Returns a directory whose path is free of symbolic links.
     fn directory() -> (tempfile::TempDir, PathBuf) {
         let dir = tempfile::tempdir().unwrap();
         let real = dir.path().canonicalize().unwrap();
