@@ -1,15 +1,15 @@
-//! One daemon for one plugins directory.
+//! Locks that allow one daemon for each plugins directory.
 //!
 //! Two daemons on the same directory, or on one inside the other, would register the same plugins
-//! twice. So each directory has a lock file in the run directory ([`run_dir`]), where no other
-//! user can open it: a lock on the directory itself could be taken by every process that can read
-//! it. The file is named after the directory's device, inode and birth time, so all paths to it
-//! mean the same lock. A daemon holds the locks of its directories alone, and those of the
-//! directories above them together with others. A directory that is removed and created again is
-//! another one, which is not locked.
+//! twice. So each directory has a lock file in the run directory ([`run_dir`]), where no other user
+//! can open it: a lock on the directory itself could be taken by every process that can read the
+//! directory. The lock file is named after the directory's device, inode and birth time, so that
+//! all paths to the directory lead to the same lock. A daemon holds exclusive locks of its
+//! directories, and shared locks of the directories above them. A directory that is removed and
+//! created again is another directory, which is not locked.
 //!
-//! The kernel releases a lock when its holder ends, however it ends. A file is removed by the last
-//! holder that ends in order; one that is left behind is harmless.
+//! The kernel releases a lock when the process that holds it ends, for whatever reason. A lock file
+//! is removed by the last holder that ends in order; one that is left behind is harmless.
 
 use std::fs::{self, File};
 use std::io;
@@ -25,7 +25,7 @@ use rustix::io::Errno;
 use super::{SetupError, run_dir, scan};
 use crate::config;
 
-/// The locks on directories, released when this is dropped.
+/// The locks on directories, released on drop.
 #[derive(Debug, Default)]
 pub(super) struct Locks(Vec<Lock>);
 
@@ -36,12 +36,12 @@ struct Lock {
     file: File,
 }
 
-/// A directory by its device, its inode and its birth time, which is zero where the file system has
-/// none: an inode is used again when a directory has been removed.
+/// The device, inode and birth time of a directory. Inodes of removed directories are reused; the
+/// birth time tells such directories apart, and is zero if the file system does not record it.
 type Id = (u64, u64, (i64, u32));
 
-/// Locks the directories, which are created if they are missing. One that cannot be opened is left
-/// out: what is wrong with it is found when it is scanned.
+/// Locks the directories. Missing directories are created. A directory that cannot be opened is
+/// left out: the scan reports what is wrong with it.
 ///
 /// Waits for at most [`config::LOCK_TIMEOUT`], and only while another process holds a lock.
 pub(super) fn take(dirs: &[PathBuf], run_dir: Option<&Path>) -> Result<Locks, SetupError> {
@@ -81,21 +81,21 @@ pub(super) fn take(dirs: &[PathBuf], run_dir: Option<&Path>) -> Result<Locks, Se
 #[derive(Debug)]
 struct Wanted {
     id: Id,
-    /// The directory that the user named because of which it is locked.
+    /// The plugins directory because of which it is locked, as the user named it.
     dir: PathBuf,
-    /// Whether it is that directory, and not one above it.
+    /// Whether it is the plugins directory itself, not one above it.
     is_root: bool,
 }
 
-/// Returns what is to be locked for these directories, each once. The order is the same in every
-/// process, so that two that start at the same time do not wait for each other.
+/// Returns the directories to lock for these plugins directories, each once. The order is the same
+/// in every process, so that two processes that start at the same time do not wait for each other.
 fn wanted(dirs: &[PathBuf]) -> Vec<Wanted> {
     let mut wanted = Vec::new();
     for dir in dirs {
         let real = scan::create(dir)
             .ok()
             .and_then(|()| fs::canonicalize(dir).ok());
-        // Only one that can be searched can be watched.
+        // Only a directory that can be read can be watched.
         let Some(real) = real.filter(|real| File::open(real).is_ok_and(|it| is_dir(&it))) else {
             continue;
         };
@@ -109,7 +109,8 @@ fn wanted(dirs: &[PathBuf]) -> Vec<Wanted> {
             }
         }
     }
-    // Of several with one id, the first one stays: a root is locked as such.
+    // Of several entries with one id, the first one stays: that of a plugins directory, if there is
+    // one.
     wanted.sort_by_key(|it| (it.id, !it.is_root));
     wanted.dedup_by_key(|it| it.id);
     wanted
@@ -131,20 +132,22 @@ fn is_dir(file: &File) -> bool {
     file.metadata().is_ok_and(|found| found.is_dir())
 }
 
-/// Returns the name of a directory's lock file, as /proc/locks shows the directory itself.
+/// Returns the name of a directory's lock file: device and inode in the format of /proc/locks, and
+/// the birth time.
 fn name((device, inode, (seconds, nanoseconds)): Id) -> String {
     let (major, minor) = (major(device), minor(device));
     format!("{major:02x}:{minor:02x}:{inode}:{seconds}.{nanoseconds:09}")
 }
 
-/// Opens and locks a file, or returns `None` if another process holds it until the deadline.
+/// Opens and locks a file. Returns `None` if another process holds the lock until the deadline.
 fn acquire(path: &Path, operation: FlockOperation, deadline: Instant) -> io::Result<Option<File>> {
     loop {
         let mut options = File::options();
         let file = options.read(true).write(true).create(true).truncate(false);
         let file = file.mode(0o600).open(path)?;
         match flock(&file, operation) {
-            // Its last holder may have removed it meanwhile: then this lock keeps nothing apart.
+            // The last holder may have removed the file meanwhile: a lock on a removed file
+            // excludes nothing.
             Ok(()) if is_at(&file, path) => return Ok(Some(file)),
             Ok(()) | Err(Errno::INTR) => {}
             Err(Errno::WOULDBLOCK) if Instant::now() < deadline => pause(),
@@ -154,14 +157,14 @@ fn acquire(path: &Path, operation: FlockOperation, deadline: Instant) -> io::Res
     }
 }
 
-/// Lets some time pass. The kernel has no wait for a lock that ends by itself: only a signal would
-/// end it, and those belong to the caller.
+/// Waits for [`RETRY`]. The kernel does not offer a wait for a lock with a timeout: only a signal
+/// would end such a wait, and signals belong to the caller.
 fn pause() {
     let pause = TimeSpec::milliseconds(RETRY.as_millis().try_into().unwrap_or(1));
     let _ = ppoll(&mut [], Some(pause), None);
 }
 
-/// Returns whether this file still has its path.
+/// Returns whether a path still leads to this file.
 fn is_at(file: &File, path: &Path) -> bool {
     match (file.metadata(), fs::symlink_metadata(path)) {
         (Ok(held), Ok(found)) => (held.dev(), held.ino()) == (found.dev(), found.ino()),
@@ -169,7 +172,8 @@ fn is_at(file: &File, path: &Path) -> bool {
     }
 }
 
-/// Returns the process that holds the lock on a file, if that is visible here (proc_locks(5)):
+/// Returns the id of the process that holds the lock on a file, if visible in this PID namespace
+/// (proc_locks(5)):
 /// `1: FLOCK  ADVISORY  WRITE 1234 00:2d:567 0 EOF`.
 fn holder(path: &Path) -> Option<u32> {
     let found = fs::metadata(path).ok()?;
@@ -188,8 +192,8 @@ fn holder(path: &Path) -> Option<u32> {
     pids.find(|pid| *pid > 0)
 }
 
-/// Removes the file if no other process holds it. A process that has opened it and not locked it
-/// yet notices that it is gone.
+/// Removes the lock file if no other process holds the lock. A process that has opened the file and
+/// not locked it yet notices the removal.
 impl Drop for Lock {
     fn drop(&mut self) {
         let is_last = flock(&self.file, FlockOperation::NonBlockingLockExclusive).is_ok();
@@ -204,7 +208,7 @@ impl Drop for Lock {
 /// The directory of the lock files, in the run directory.
 const LOCKS: &str = "locks";
 
-/// The pause between two tries to take a lock that another process holds.
+/// The pause between two attempts to take a lock that another process holds.
 const RETRY: Duration = Duration::from_millis(5);
 
 #[cfg(test)]
@@ -216,7 +220,7 @@ mod tests {
 
     use super::*;
 
-    /// Directories that exist, and a run directory.
+    /// Returns a temporary directory, and a function that returns paths in it.
     fn world() -> (tempfile::TempDir, impl Fn(&str) -> PathBuf) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().to_owned();
@@ -305,7 +309,7 @@ mod tests {
         let held = lock(&[&dir], &run).unwrap();
         thread::scope(|scope| {
             let waiting = scope.spawn(|| lock(&[&dir], &run).is_ok());
-            // It is waiting when its file is opened a second time.
+            // The second start is waiting when the lock file is open a second time.
             let path = &held
                 .0
                 .iter()
@@ -322,7 +326,7 @@ mod tests {
         name(id(dir).unwrap())
     }
 
-    /// How often this process has a file open.
+    /// Returns how often this process has a file open.
     fn openings(path: &Path) -> usize {
         let descriptors = fs::read_dir("/proc/self/fd").unwrap();
         let targets = descriptors.filter_map(|it| fs::read_link(it.ok()?.path()).ok());

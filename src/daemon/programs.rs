@@ -1,9 +1,9 @@
-//! The programs that handlers have run: started, watched and killed, and never waited for.
+//! The programs that handlers run: started, watched and killed without blocking.
 //!
-//! A program is the leader of a process group of its own. Its standard input is a file in memory,
-//! so that nobody waits for it to be read; its standard output goes nowhere; of its standard error
-//! the beginning is kept, and the rest is read so that it never blocks on it. When it ends, or is
-//! to be killed, so is all that is left of its group.
+//! Each program leads a process group of its own. Standard input is a file in memory, so that the
+//! daemon does not wait for the program to read it. Standard output is discarded. The beginning of
+//! standard error is kept, and the rest is read so that the program never blocks on it. When a
+//! program ends, or is to be killed, whatever is left of its group is killed, too.
 
 use std::collections::VecDeque;
 use std::env;
@@ -29,24 +29,24 @@ use super::source::Source;
 use crate::config::MAX_PROGRAM_ERRORS;
 use crate::handler::{EffectId, Program, ProgramEnd, ProgramOutcome};
 
-/// The programs that run.
+/// The programs that run or are to be started.
 #[derive(Debug, Default)]
 pub(super) struct Programs {
     by_id: LiteMap<EffectId, Running>,
-    /// Those that may have ended or written something.
+    /// The programs that may have ended or written to standard error.
     ready: LiteMap<EffectId, ()>,
-    /// Those that have yet to be started, in this order.
+    /// The programs that have yet to be started, in this order.
     waiting: VecDeque<(EffectId, Program)>,
-    /// Whether they are killed when the thread that starts them ends.
+    /// Whether programs are killed when the thread that starts them ends.
     die_with_thread: bool,
 }
 
-/// A program that runs.
+/// A running program.
 #[derive(Debug)]
 struct Running {
     child: Child,
     pid: Pid,
-    /// Readable when the program has ended.
+    /// The descriptor that is readable when the program has ended.
     _end: OwnedFd,
     errors: Errors,
 }
@@ -59,30 +59,32 @@ struct Errors {
 }
 
 impl Programs {
-    /// Has every program killed that is started from now on when the thread that starts it ends.
+    /// Makes the kernel kill each program that is started from now on when the thread that starts
+    /// it ends.
     pub(super) fn set_die_with_thread(&mut self) {
         self.die_with_thread = true;
     }
 
-    /// Starts a program, in its turn.
+    /// Queues a program to be started.
     pub(super) fn start(&mut self, id: EffectId, program: Program) {
         self.waiting.push_back((id, program));
     }
 
-    /// The loop has reported something about a program.
+    /// Records that the loop has reported an event of a program.
     pub(super) fn report(&mut self, id: EffectId) {
         self.ready.insert(id, ());
     }
 
-    /// Whether there is something to do before the loop reports anything.
+    /// Returns whether there is something to do before the loop reports another event.
     pub(super) fn is_any_ready(&self) -> bool {
         !self.ready.is_empty() || !self.waiting.is_empty()
     }
 
-    /// Starts a program if one is to be started, reads what programs have written, and returns
-    /// those that have ended or could not be started.
+    /// Starts the next program, if one waits, reads the standard error of programs, and returns the
+    /// programs that have ended or could not be started.
     ///
-    /// One start takes a millisecond, so it is one in a turn, also when none of them succeeds.
+    /// Starting a program takes a millisecond, so one is started in each turn, even if the start
+    /// fails.
     pub(super) fn advance(&mut self, registry: &Registry) -> Vec<(EffectId, ProgramOutcome)> {
         let mut ended = Vec::new();
         if let Some((id, program)) = self.waiting.pop_front() {
@@ -112,7 +114,8 @@ impl Programs {
         ended
     }
 
-    /// Kills a program and all that it has started. It is still there until its end is reported.
+    /// Kills a program and its process group, or removes it from the queue. A killed program is
+    /// kept until its end is reported.
     pub(super) fn kill(&mut self, id: EffectId) {
         self.waiting.retain(|(waiting, _)| *waiting != id);
         if let Some(running) = self.by_id.get(&id) {
@@ -121,7 +124,7 @@ impl Programs {
     }
 }
 
-/// Nothing that was started outlives the daemon.
+/// Kills all running programs: none outlives the daemon.
 impl Drop for Programs {
     fn drop(&mut self) {
         for running in self.by_id.values() {
@@ -156,14 +159,15 @@ impl Running {
         }
     }
 
-    /// Whether the program has ended. It stays a zombie, so that its group's id remains its own.
+    /// Returns whether the program has ended. The program stays a zombie, so that the id of its
+    /// group is not reused.
     fn has_ended(&self) -> bool {
         let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
         let status = waitid(Id::Pid(self.pid), flags);
         !matches!(status, Ok(WaitStatus::StillAlive))
     }
 
-    /// Kills the program, wherever it has put itself, and what is in its group.
+    /// Kills the rest of the program's group, and the program even if it has left the group.
     fn kill(&self) {
         for killed in [
             killpg(self.pid, Signal::SIGKILL),
@@ -175,7 +179,7 @@ impl Running {
         }
     }
 
-    /// What came of a program that has ended, of which nothing is left after this.
+    /// Reaps a program that has ended, kills the rest of its group, and returns the outcome.
     fn bury(mut self) -> ProgramOutcome {
         self.kill();
         let end = match self.child.wait() {
@@ -190,7 +194,7 @@ impl Running {
 }
 
 impl Errors {
-    /// Reads what is there, within the budget: true when there may be more.
+    /// Reads what is available, at most [`READS`] times. Returns whether there may be more.
     fn read(&mut self) -> bool {
         let mut buffer = [0; 4096];
         for _ in 0..READS {
@@ -212,7 +216,7 @@ fn pid_of(child: &Child) -> Pid {
     Pid::from_raw(id.expect("std got it from the system as a pid_t"))
 }
 
-/// Has the loop report the end of a program and what it writes to its standard error.
+/// Makes the loop report the end of a program and what the program writes to standard error.
 fn watch(child: &mut Child, token: Token, registry: &Registry) -> io::Result<(OwnedFd, Errors)> {
     let end = child::pidfd(child.id())?;
     registry.register(&mut SourceFd(&end.as_raw_fd()), token, Interest::READABLE)?;
@@ -245,11 +249,11 @@ fn command(program: &Program) -> io::Result<Command> {
     Ok(command)
 }
 
-/// Whether the file is neither a binary nor a script that names its interpreter.
+/// Returns whether a file is neither a binary nor a script that names its interpreter.
 ///
 /// exec(3): "If the header of a file isn't recognized (the attempted execve(2) failed with the
 /// error ENOEXEC), these functions will execute the shell (/bin/sh) with the path of the file as
-/// its first argument." What can't be read, no shell can read either.
+/// its first argument." A file that cannot be read here cannot be read by a shell either.
 fn is_for_a_shell(program: &Path) -> bool {
     let mut head = [0; 4];
     let read = File::open(program).and_then(|mut file| file.read_exact(&mut head));
@@ -260,7 +264,7 @@ fn is_for_a_shell(program: &Path) -> bool {
     }
 }
 
-/// A file without a name that holds these bytes, to be read from its beginning.
+/// Returns a file without a name that contains these bytes, to be read from its beginning.
 fn in_memory(bytes: &[u8]) -> io::Result<File> {
     let mut file = File::from(memfd_create(c"plugind-stdin", MFdFlags::MFD_CLOEXEC)?);
     file.write_all(bytes)?;
@@ -275,9 +279,9 @@ fn end_of(status: ExitStatus) -> ProgramEnd {
     }
 }
 
-/// Where a program finds others when the daemon itself was not told.
+/// The `PATH` of programs if the daemon has none.
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// How often one program's standard error is read in one turn, so that one that floods it does not
-/// keep plugins waiting.
+/// The number of reads from one program's standard error in one turn, so that a program that floods
+/// it does not keep plugins waiting.
 const READS: usize = 16;
