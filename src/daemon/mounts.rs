@@ -1,17 +1,17 @@
-//! The mount table: read at the start and after changes, asked about paths.
+//! The mount table, read at the start and after changes.
 //!
 //! The kernel reports a change of the mounts on `/proc/self/mountinfo` as a priority event
-//! (proc_pid_mounts(5)). The table is read again then, at most once in
-//! [`config::MOUNTS_INTERVAL`], and not all at once if it is long. Between the event and the read,
-//! nothing is polled: a node that mounts all the time costs one wakeup and one read per interval,
-//! and one that does not costs nothing.
+//! (proc_pid_mounts(5)). The table is then read again, at most once in [`config::MOUNTS_INTERVAL`],
+//! and in pieces if it is long. Between the event and the read, changes are not polled: a node that
+//! mounts all the time causes one wakeup and one read per interval, and a node that does not mount
+//! causes none.
 //!
-//! The kernel reports a change once to each open file, to the first system call that polls it. That
-//! may be one that polls the loop's own descriptor, as a caller with another loop does, and it does
-//! not say what made the loop ready. So the file is open twice: such a system call stops at the
-//! first descriptor that is ready, and the second one is left for the loop. A third one is polled
-//! by hand when a path leads onto another mount ([`Mounts::check_entered`]): the table may be older
-//! than the mount, and a file system that does not answer must not be entered even so.
+//! The kernel reports a change once to each open file, in the first system call that polls the
+//! file. That may be a call on the loop's own descriptor, by a caller with another loop, which does
+//! not return what made the loop ready. So the file is open twice: such a call stops at the first
+//! descriptor that is ready, and leaves the second one to the loop. A third descriptor is polled
+//! directly when a path leads onto another mount ([`Mounts::check_entered`]): the table may be
+//! older than the mount, and even then a file system that does not answer must not be entered.
 
 mod now;
 mod table;
@@ -31,31 +31,32 @@ use super::source::Source;
 use crate::config;
 use crate::time::Time;
 
-/// The mounts that this process sees, as far as they matter. By default nothing is known of them.
+/// The mounts that are visible to this process, as far as they matter. By default none are known.
 #[derive(Debug, Default)]
 pub(super) struct Mounts {
     roots: Vec<Root>,
     /// Other directories that the user named.
     mapped: Vec<Root>,
     table: Table,
-    /// What reports changes; `None` if `/proc` is not mounted, or could not be opened yet.
+    /// The descriptors that report changes; `None` if `/proc` is not mounted, or could not be
+    /// opened yet.
     polled: Option<Polled>,
-    /// Where that is registered.
+    /// The registry of the loop for these descriptors.
     registry: Option<Registry>,
-    /// Whether the table was ever read.
+    /// Whether the table has ever been read.
     is_read: bool,
     /// Whether the table must be read again.
     is_changed: bool,
-    /// Whether the kernel has reported a change that the loop has yet to hear of.
+    /// Whether the kernel has reported a change that the loop has not reported yet.
     is_outdated: Cell<bool>,
-    /// Before which the table is not read again.
+    /// The time before which the table is not read again.
     read_after: Time,
-    /// What is being read.
+    /// The table that is being read, and the lines that are left.
     reading: Option<(Builder, BufReader<File>)>,
 }
 
 impl Mounts {
-    /// Reads the table for these roots; `mapped` are other directories that the user named.
+    /// Reads the table for these roots. `mapped` are other directories that the user named.
     pub(super) fn new<'a>(
         roots: &[PathBuf],
         mapped: impl Iterator<Item = &'a Path>,
@@ -81,7 +82,7 @@ impl Mounts {
         mounts
     }
 
-    /// Takes note that the kernel has reported a change.
+    /// Records that the kernel has reported a change.
     pub(super) fn report(&mut self) {
         self.is_changed = true;
         if let Some(polled) = &mut self.polled {
@@ -98,7 +99,7 @@ impl Mounts {
     }
 
     /// Reads the table, or a part of it, if that is due. Returns the roots to scan again, because a
-    /// mount above them, at them or below them came or went.
+    /// mount above, at or below them was added or removed.
     pub(super) fn advance(&mut self, now: Time) -> Vec<PathBuf> {
         if self.reading.is_none() && self.is_changed && self.read_after <= now {
             self.read_after = now + config::MOUNTS_INTERVAL;
@@ -106,7 +107,7 @@ impl Mounts {
                 Ok(reading) => self.reading = Some(reading),
                 Err(error) => {
                     log::debug!("mounts cannot be read: {error}");
-                    // Without /proc nothing is ever known; anything else may pass.
+                    // Without /proc the table can never be read; any other error may pass.
                     let is_missing = error.kind() == io::ErrorKind::NotFound;
                     self.is_changed = self.polled.is_some() || !is_missing;
                 }
@@ -129,7 +130,8 @@ impl Mounts {
         }
     }
 
-    /// Polls for changes again and opens the table then, in this order: nothing is missed.
+    /// Starts to poll for changes again and then opens the table, in this order, so that no change
+    /// is missed.
     fn begin(&mut self) -> io::Result<(Builder, BufReader<File>)> {
         if let (None, Some(registry)) = (&self.polled, &self.registry) {
             self.polled = Some(Polled::open(registry)?);
@@ -151,8 +153,8 @@ impl Mounts {
         differing.map(|at| self.roots[at].named.clone()).collect()
     }
 
-    /// Takes note that a directory is scanned. If it is a root, its symbolic links may lead
-    /// elsewhere by now.
+    /// Prepares for a scan of a directory. If it is a root, symbolic links in its path may lead
+    /// elsewhere by now, so the path is resolved again.
     pub(super) fn scanning(&mut self, dir: &Path) {
         let Some(root) = self.roots.iter_mut().find(|root| root.named == *dir) else {
             return;
@@ -164,15 +166,15 @@ impl Mounts {
         }
     }
 
-    /// Returns the type of the file system that a directory below a root is on, if that does not
-    /// report all changes. If nothing can be found out, a file system is taken for one that does.
+    /// Returns the type of the file system of a directory below a root, if that file system does
+    /// not report all changes to inotify. An unknown file system is assumed to report them.
     pub(super) fn unreported(&self, dir: &Path) -> Option<String> {
         let silent = self.table.unreported(dir, &self.roots);
         silent.map(str::to_owned)
     }
 
-    /// Returns the type of the first file system on the way to a path below a root that may not
-    /// answer. The way from the root to it must be free of symbolic links.
+    /// Returns the type of the innermost file system on the way to a path below a root that may not
+    /// answer. The way from the root to the path must be free of symbolic links.
     pub(super) fn remote_below_root(&self, path: &Path) -> Option<&str> {
         if self.table.is_empty() {
             return None;
@@ -181,29 +183,29 @@ impl Mounts {
         self.table.remote_on_the_way(&root.real_path(path)?)
     }
 
-    /// Returns the root that a path lies below, the longest if there are several, and the rest of
+    /// Returns the root that a path lies below (the longest if there are several), and the rest of
     /// the path.
     pub(super) fn root_of<'a>(&self, path: &'a Path) -> Option<(&Root, &'a Path)> {
         longest(self.roots.iter(), path)
     }
 
-    /// Returns the type of the first file system on the way to `path` that may not answer. The path
-    /// must be free of symbolic links and of `..`.
+    /// Returns the type of the innermost file system on the way to `path` that may not answer. The
+    /// path must be free of symbolic links and of `..`.
     pub(super) fn remote_on_the_way(&self, path: &Path) -> Option<&str> {
         self.table.remote_on_the_way(path)
     }
 
-    /// Returns the type of the file system that is mounted at `path`, if that may not answer. The
-    /// path must be free of symbolic links and of `..`.
+    /// Returns the type of the file system that is mounted at `path`, if that file system may not
+    /// answer. The path must be free of symbolic links and of `..`.
     pub(super) fn remote_at(&self, path: &Path) -> Option<&str> {
         self.table.remote_at(path)
     }
 
-    /// Returns the type of the file system of an open file if that may not answer: the file is the
-    /// first on its mount, at `path`, which must be free of symbolic links and of `..`. The file
-    /// system itself is not asked.
+    /// Returns the type of the file system of an open file, if that file system may not answer. The
+    /// file is the root of a mount, and `path` is its path, which must be free of symbolic links
+    /// and of `..`. The file system itself is not accessed.
     ///
-    /// While the table is older than a change, the kernel is asked what is mounted now. Fails with
+    /// If the table is older than a change, the kernel is asked what is mounted now. Fails with
     /// `EAGAIN` if that cannot be found out.
     pub(super) fn check_entered(&self, file: impl AsFd, path: &Path) -> io::Result<Option<String>> {
         if self.is_current() {
@@ -229,26 +231,25 @@ impl Mounts {
         self.polled.is_some() && is_due
     }
 
-    /// Returns whether a path that was examined a moment ago can be resolved by the kernel alone:
-    /// even if it leads elsewhere by now, all file systems answer.
+    /// Returns whether all file systems answer, so that the kernel may resolve a path that was
+    /// examined a moment ago: even if the path leads elsewhere by now, the system call returns.
     pub(super) fn all_answer(&self) -> bool {
         self.table.has_no_remote() && !self.is_outdated()
     }
 
-    /// Returns whether anything is known of mounts, or will be soon. Otherwise `/proc` is not
-    /// mounted.
+    /// Returns whether the table is known, or will be soon. If not, `/proc` is not mounted.
     pub(super) fn is_known(&self) -> bool {
         self.polled.is_some() || self.is_unread()
     }
 
-    /// Returns whether the table could not be read at the start, and is read soon. Until then, no
-    /// symbolic link is followed.
+    /// Returns whether the table could not be read at the start and will be read soon. Until then,
+    /// symbolic links are not followed.
     pub(super) fn is_unread(&self) -> bool {
         !self.is_read && (self.is_changed || self.reading.is_some())
     }
 
-    /// Returns the longest path that the user named and that `path` begins with, and the rest of
-    /// `path`. How such a path is reached is the user's decision.
+    /// Returns the longest directory that the user named and that `path` begins with, and the rest
+    /// of `path`. The way to such a directory is the user's decision.
     pub(super) fn trusted_part<'a>(&self, path: &'a Path) -> Option<(&Root, &'a Path)> {
         longest(self.roots.iter().chain(&self.mapped), path)
     }
@@ -267,7 +268,7 @@ fn longest<'m, 'p>(
 #[derive(Debug)]
 struct Polled {
     files: [File; 2],
-    /// Polled by hand.
+    /// The descriptor that is polled directly, not by the loop.
     asked: File,
     registry: Registry,
     is_registered: bool,
@@ -291,7 +292,7 @@ impl Polled {
                 .registry
                 .register(&mut source, token, Interest::PRIORITY);
             registered.or_else(|error| match error.kind() {
-                io::ErrorKind::AlreadyExists => Ok(()), // The last try got that far.
+                io::ErrorKind::AlreadyExists => Ok(()), // The last attempt got that far.
                 _ => Err(error),
             })?;
         }
@@ -299,8 +300,8 @@ impl Polled {
         Ok(())
     }
 
-    /// Returns whether the kernel reports a change since the last call. What cannot be polled may
-    /// have changed.
+    /// Returns whether the kernel reports a change since the last call. A failed poll counts as a
+    /// change.
     fn has_changed(&self) -> bool {
         let mut polled = [PollFd::new(self.asked.as_fd(), PollFlags::POLLPRI)];
         poll(&mut polled, PollTimeout::ZERO) != Ok(0)
@@ -317,7 +318,7 @@ impl Polled {
     }
 }
 
-/// Reads as many lines as one turn may take. Returns whether these were the last.
+/// Reads as many lines as one turn may take. Returns whether the last line has been read.
 fn read_some(builder: &mut Builder, lines: &mut BufReader<File>) -> io::Result<bool> {
     let mut line = Vec::new();
     for _ in 0..LINES {
@@ -330,14 +331,14 @@ fn read_some(builder: &mut Builder, lines: &mut BufReader<File>) -> io::Result<b
     Ok(false)
 }
 
-/// The kernel's list of the mounts that this process sees.
+/// The kernel's list of the mounts that are visible to this process.
 const MOUNTINFO: &str = "/proc/self/mountinfo";
 
-/// How much of the list one system call reads (bytes). The kernel writes at most a page at a time.
+/// The size of the read buffer (bytes). The kernel returns a page at most at a time.
 const BUFFER: usize = 4096;
 
-/// How many mounts are looked at in one turn: a millisecond's work. A node has tens, and some for
-/// each pod; the kernel allows 100,000 (`fs.mount-max`).
+/// The number of mounts that are read in one turn: a millisecond's work. A node has tens, and some
+/// for each pod; the kernel allows 100,000 (`fs.mount-max`).
 const LINES: usize = 512;
 
 #[cfg(test)]
@@ -385,7 +386,7 @@ mod tests {
     fn a_table_that_could_not_be_opened_at_the_start_is_opened_later() {
         let dir = tempfile::tempdir().unwrap();
         let mut mounts = mounts(dir.path());
-        // As a start leaves it that finds all descriptors used up.
+        // The state after a start with all descriptors used up.
         mounts.polled = None;
         (mounts.is_read, mounts.is_changed) = (false, true);
         let due = Time::ZERO + config::MOUNTS_INTERVAL;

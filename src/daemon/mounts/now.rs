@@ -1,7 +1,7 @@
-//! What is mounted at this moment: asked when a path leads onto another mount.
+//! The mounts of this moment, for a path that leads onto another mount.
 //!
-//! The table may be a second old, and the mount younger. So the kernel is asked for its line of
-//! mountinfo by its id, which is not given out again while the mount is held open.
+//! The table may be a second old, and the mount younger. So the line of mountinfo is looked up by
+//! the mount's id, which the kernel does not reuse while a file on the mount is open.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader};
@@ -13,10 +13,10 @@ use rustix::io::Errno;
 use super::table::{self, Root};
 use super::{BUFFER, MOUNTINFO};
 
-/// Returns the type of the file system that an open file is on, if that may not answer. `roots` lie
-/// where the user wants them to.
+/// Returns the type of the file system of an open file, if that file system may not answer and no
+/// root lies on it: the place of a root is the user's decision.
 ///
-/// Asks nothing of the file system itself. Fails with `EAGAIN` if nothing can be found out.
+/// The file system itself is not accessed. Fails with `EAGAIN` if its type cannot be found out.
 pub(super) fn remote(file: impl AsFd, roots: &[Root]) -> io::Result<Option<String>> {
     let id = mount_id(file)?;
     let mut lines = BufReader::with_capacity(BUFFER, File::open(MOUNTINFO)?);
@@ -24,7 +24,7 @@ pub(super) fn remote(file: impl AsFd, roots: &[Root]) -> io::Result<Option<Strin
     for _ in 0..MAX_LINES {
         line.clear();
         if lines.read_until(b'\n', &mut line)? == 0 {
-            break; // It was unmounted meanwhile.
+            break; // The mount was removed meanwhile.
         }
         if table::is_line_of(&line, id) {
             return Ok(table::remote_of(line.trim_ascii_end(), roots));
@@ -35,8 +35,8 @@ pub(super) fn remote(file: impl AsFd, roots: &[Root]) -> io::Result<Option<Strin
 
 /// Returns the id of the mount that an open file is on.
 ///
-/// statx(2): AT_STATX_DONT_SYNC "may mean that the information returned is approximate", and it is
-/// what keeps a remote file system from being asked. The id is known to the kernel itself.
+/// statx(2): AT_STATX_DONT_SYNC "may mean that the information returned is approximate", and it
+/// keeps a remote file system from being asked. The id is known to the kernel itself.
 fn mount_id(file: impl AsFd) -> io::Result<u64> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
     match statx(&file, c"", flags, StatxFlags::MNT_ID) {
@@ -45,8 +45,8 @@ fn mount_id(file: impl AsFd) -> io::Result<u64> {
     }
 }
 
-/// The same from proc_pid_fdinfo(5), which has "the ID of the mount containing this file" since
-/// Linux 3.15.
+/// Returns the same from proc_pid_fdinfo(5), which has "the ID of the mount containing this file"
+/// since Linux 3.15.
 fn mount_id_from_proc(file: impl AsFd) -> io::Result<u64> {
     let fd = file.as_fd().as_raw_fd();
     let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{fd}"))?;
@@ -55,8 +55,8 @@ fn mount_id_from_proc(file: impl AsFd) -> io::Result<u64> {
     id.ok_or_else(|| Errno::AGAIN.into())
 }
 
-/// How many lines are read for one path: some milliseconds at most. A node has tens, and some for
-/// each pod.
+/// The largest number of lines that are read for one path: some milliseconds at most. A node has
+/// tens, and some for each pod.
 const MAX_LINES: usize = 4096;
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! The mounts that matter, as mountinfo lists them (proc_pid_mountinfo(5)).
 //!
-//! Two questions are answered by path alone, because statfs(2) and stat(2) may wait for a server
-//! that does not answer: may a path lead to such a mount, and did a mount change at a root?
+//! The table answers two questions by path alone: whether a path may lead to a mount that does not
+//! answer, and whether a mount has changed at a root. statfs(2) and stat(2) may wait for a server
+//! that does not answer.
 
 use std::ffi::OsString;
 use std::fs;
@@ -10,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use litemap::LiteMap;
 
-/// What is known of the mounts that this process sees.
+/// The mounts that are visible to this process, as far as they matter.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     /// The mounts that may not answer, sorted by path, without those that a root lies on.
@@ -22,13 +23,14 @@ pub(super) struct Table {
 /// A mount, as one line of mountinfo describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Mount {
-    /// Unique among the mounts that exist at a time; given out again.
+    /// The id, unique among the mounts that exist at a time. The kernel reuses ids of removed
+    /// mounts.
     id: u32,
-    /// The mount in which the mount point lies.
+    /// The id of the mount in which the mount point lies.
     parent: u32,
-    /// `major:minor`. Not given out again while the file system lives.
+    /// The device as `major:minor`, which is not reused while the file system lives.
     device: String,
-    /// Which directory of the file system is mounted.
+    /// The directory of the file system that is mounted.
     root: String,
     /// The mount point.
     path: PathBuf,
@@ -39,14 +41,14 @@ struct Mount {
 /// A directory that the user named.
 #[derive(Clone, Debug)]
 pub(in crate::daemon) struct Root {
-    /// Its path, as the watch knows it.
+    /// The path as the watch knows it.
     pub(in crate::daemon) named: PathBuf,
-    /// Its path without symbolic links, as mountinfo knows it.
+    /// The path without symbolic links, as in mountinfo.
     pub(in crate::daemon) real: PathBuf,
 }
 
 impl Root {
-    /// Finds out where a directory is.
+    /// Returns a root with its symbolic links resolved, or with the path as it is if that fails.
     pub(super) fn new(named: &Path) -> Self {
         Self {
             named: named.to_owned(),
@@ -54,11 +56,12 @@ impl Root {
         }
     }
 
-    /// Returns the path without symbolic links of a directory below this root.
+    /// Returns the path of a directory below this root without the root's symbolic links, or `None`
+    /// if the directory is not below this root.
     pub(super) fn real_path(&self, dir: &Path) -> Option<PathBuf> {
         let rest = dir.strip_prefix(&self.named).ok()?;
         if rest.as_os_str().is_empty() {
-            return Some(self.real.clone()); // Joined with nothing, it would end in a slash.
+            return Some(self.real.clone()); // A path joined with nothing would end in a slash.
         }
         Some(self.real.join(rest))
     }
@@ -75,8 +78,8 @@ impl Root {
 }
 
 impl Table {
-    /// Returns the type of the first file system on the way to `path` that may not answer. The path
-    /// must be free of symbolic links and of `..`.
+    /// Returns the type of the innermost file system on the way to `path` that may not answer. The
+    /// path must be free of symbolic links and of `..`.
     pub(super) fn remote_on_the_way(&self, path: &Path) -> Option<&str> {
         if self.is_empty() {
             return None;
@@ -84,7 +87,8 @@ impl Table {
         path.ancestors().find_map(|it| self.remote_at(it))
     }
 
-    /// Returns the type of the file system that is mounted at `path`, if that may not answer.
+    /// Returns the type of the file system that is mounted at `path`, if that file system may not
+    /// answer.
     pub(super) fn remote_at(&self, path: &Path) -> Option<&str> {
         let at = self.remote.binary_search_by(|(at, _)| (**at).cmp(path));
         at.ok().map(|at| &*self.remote[at].1)
@@ -102,20 +106,20 @@ impl Table {
         self.remote.iter().all(|(path, _)| pseudo(path))
     }
 
-    /// Returns the type of the file system that a directory is on, if that does not report all
-    /// changes to inotify.
+    /// Returns the type of the file system that a directory is on, if that file system does not
+    /// report all changes to inotify.
     pub(super) fn unreported(&self, dir: &Path, roots: &[Root]) -> Option<&str> {
         let covering = roots.iter().zip(&self.near).find_map(|(root, near)| {
             let real = root.real_path(dir)?;
             let on_the_way = near.iter().filter(|it| real.starts_with(&it.path));
-            // Of several at one mount point, the last one is on top.
+            // Of several mounts at one mount point, the last one is on top.
             on_the_way.max_by_key(|it| it.path.as_os_str().len())
         });
         let file_system = &*covering?.file_system;
         is_silent(file_system).then_some(file_system)
     }
 
-    /// Returns the roots around which this table and `other` differ.
+    /// Returns the roots, by index, around which this table and `other` differ.
     pub(super) fn differing(&self, other: &Self) -> Vec<usize> {
         let count = self.near.len().max(other.near.len());
         let differs = |at: &usize| self.near.get(*at) != other.near.get(*at);
@@ -142,12 +146,13 @@ impl Builder {
         }
     }
 
-    /// Takes in a line of mountinfo.
+    /// Adds the mount that a line of mountinfo describes.
     pub(super) fn add(&mut self, line: &[u8]) {
         let Some(mount) = parse(line) else {
             return;
         };
-        // What is mounted on the root of a mount covers all of it, as an automount is covered.
+        // A mount on the root of another mount covers all of it; that is how an automount is
+        // covered.
         let covered = self.remote.get(&mount.parent);
         if covered.is_some_and(|(path, _)| *path == mount.path) {
             self.remote.remove(&mount.parent);
@@ -176,15 +181,15 @@ impl Builder {
     }
 }
 
-/// Returns whether a line of mountinfo is that of the mount with this id.
+/// Returns whether a line of mountinfo describes the mount with this id.
 pub(super) fn is_line_of(line: &[u8], id: u64) -> bool {
     let number = line.split(|&octet| octet == b' ').next();
     let number = number.and_then(|octets| std::str::from_utf8(octets).ok());
     number.is_some_and(|number| number.parse() == Ok(id))
 }
 
-/// Returns the type of the file system that a line describes, if that may not answer. A root on
-/// such a file system is the user's own decision.
+/// Returns the type of the file system that a line describes, if that file system may not answer. A
+/// root on such a file system is the user's own decision.
 pub(super) fn remote_of(line: &[u8], roots: &[Root]) -> Option<String> {
     let mount = parse(line)?;
     let is_wanted = roots.iter().any(|root| root.lies_below(&mount.path));
@@ -210,7 +215,7 @@ fn parse(line: &[u8]) -> Option<Mount> {
     })
 }
 
-/// Decodes a path in which the kernel has written space, tab, newline and backslash as a backslash
+/// Decodes a path in which the kernel has escaped space, tab, newline and backslash as a backslash
 /// and three octal digits.
 fn unescape(field: &[u8]) -> Vec<u8> {
     let mut decoded = Vec::with_capacity(field.len());
@@ -239,7 +244,7 @@ fn may_not_answer(file_system: &str) -> bool {
     is_fuse || REMOTE.contains(&file_system)
 }
 
-/// The local file systems that report no changes.
+/// The local file systems that do not report changes.
 const PSEUDO: [&str; 8] = [
     "cgroup",
     "cgroup2",
@@ -251,7 +256,7 @@ const PSEUDO: [&str; 8] = [
     "tracefs",
 ];
 
-/// The file systems that are served from elsewhere, beside all of FUSE: they report no changes that
+/// The file systems, besides FUSE, that are served from elsewhere: they do not report changes that
 /// are made there, and may not answer.
 const REMOTE: [&str; 20] = [
     "9p", "afs", "autofs", "beegfs", "ceph", "cifs", "coda", "gfs2", "gpfs", "lustre", "ncpfs",
