@@ -1,6 +1,7 @@
-//! The directory for what lives as long as the system runs: `/run/plugind`, or another user's.
+//! The run directory, for files that last until the next boot: `/run/plugind` for root, and another
+//! one for other users.
 //!
-//! It must belong to the daemon's user, and only that user may be able to change it.
+//! The directory must belong to the daemon's user, and only that user may be able to change it.
 
 use std::env;
 use std::fmt;
@@ -13,7 +14,7 @@ use nix::unistd::Uid;
 
 use crate::escape;
 
-/// Why a run directory cannot be used.
+/// The reason why a run directory cannot be used.
 #[derive(Debug)]
 pub enum RunDirProblem {
     /// It cannot be created, or used.
@@ -22,7 +23,7 @@ pub enum RunDirProblem {
     NotADirectory,
     /// It belongs to another user, with this id.
     Foreign(u32),
-    /// Other users can change it, or open what is in it; this is its mode.
+    /// Other users can change it, or open what is in it; the value is its mode.
     Open(u32),
 }
 
@@ -37,18 +38,18 @@ impl fmt::Display for RunDirProblem {
     }
 }
 
-/// A run directory that cannot be used, and why.
+/// A run directory that cannot be used, and the reason.
 pub(super) type Unusable = (PathBuf, RunDirProblem);
 
-/// Returns the run directory, which is created if it is missing: the one that is named, or the
-/// default of this user.
+/// Returns the run directory: `named` if it is given, else the default of this user. A missing
+/// directory is created.
 ///
 /// - root: `/run/plugind`
 /// - others: `plugind` in `$XDG_RUNTIME_DIR`, else in `/run/user/UID`, else `/tmp/plugind-UID`
 ///
-/// A process that is root only in its own user namespace, or may not write to `/run`, counts as one
-/// of the others. That a file system is read-only is an error: another directory would not keep
-/// two daemons apart.
+/// A process that is root only in its own user namespace, or may not write to `/run`, counts as
+/// another user. A read-only file system is an error: with another directory, two daemons would not
+/// exclude each other.
 pub(super) fn open(named: Option<&Path>) -> Result<PathBuf, Unusable> {
     if let Some(dir) = named {
         return prepare(dir, MODE);
@@ -70,19 +71,20 @@ fn is_denied(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::PermissionDenied
 }
 
-/// Returns the directory that the system made for this user, if it did.
+/// Returns the runtime directory that the system created for this user, if there is one.
 fn runtime_dir(uid: Uid) -> Option<PathBuf> {
     let named = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     let usual = PathBuf::from(format!("/run/user/{uid}"));
     let is_own = |dir: &PathBuf| {
-        // A variable that `su` or `sudo` has left names the directory of another user.
+        // A variable that `su` or `sudo` has kept names the directory of another user.
         let found = fs::metadata(dir);
         dir.is_absolute() && found.is_ok_and(|it| it.is_dir() && it.uid() == uid.as_raw())
     };
     named.into_iter().chain([usual]).find(is_own)
 }
 
-/// Makes sure that a directory exists, belongs to this user and can be changed by no other.
+/// Creates a directory if it is missing. Checks that it belongs to this user and that other users
+/// cannot change it.
 fn prepare(dir: &Path, mode: u32) -> Result<PathBuf, Unusable> {
     let fail = |problem| Err((dir.to_owned(), problem));
     match DirBuilder::new().mode(mode).create(dir) {
@@ -108,12 +110,12 @@ fn prepare(dir: &Path, mode: u32) -> Result<PathBuf, Unusable> {
     Ok(dir.to_owned())
 }
 
-/// Returns a directory in the run directory that no other user can search.
+/// Creates a directory in the run directory that other users cannot search. Returns its path.
 pub(super) fn private(run_dir: &Path, name: &str) -> Result<PathBuf, Unusable> {
     prepare(&run_dir.join(name), PRIVATE)
 }
 
-/// What can be done about a run directory that cannot be used.
+/// Returns what can be done about a run directory that cannot be used.
 pub(super) fn remedy(dir: &Path, problem: &RunDirProblem) -> String {
     let dir = escape::path(dir);
     match problem {
@@ -130,13 +132,13 @@ pub(super) fn remedy(dir: &Path, problem: &RunDirProblem) -> String {
 /// The run directory of root.
 const ROOT_DIR: &str = "/run/plugind";
 
-/// The run directory's name in a directory of the user's own.
+/// The name of the run directory in a directory of the user's own.
 const NAME: &str = "plugind";
 
-/// The mode of a run directory in which others may be given something to open.
+/// The mode of a run directory that other users may read and search.
 const MODE: u32 = 0o755;
 
-/// The mode of a directory that is for its owner alone.
+/// The mode of a directory that only its owner may use.
 const PRIVATE: u32 = 0o700;
 
 #[cfg(test)]

@@ -1,26 +1,27 @@
-//! The time of day, for people who read the log. Nothing is decided by it, and nothing else reads
-//! it: it may be set back at any moment, and it begins in 1970 on a machine without a battery.
+//! The time of day, for log lines and for the messages of simulated plugins. Nothing is decided by
+//! it, and no other module reads it: the clock may be set back at any moment, and begins in 1970 on
+//! a machine without a battery.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// A moment as people and log readers write it (RFC 3339, UTC, milliseconds).
+/// A moment, formatted as people and log readers expect it (RFC 3339, UTC, milliseconds).
 #[derive(Clone, Copy, Debug)]
 pub struct TimeOfDay(Duration);
 
 impl TimeOfDay {
-    /// What the system's clock says.
+    /// Returns the current time of the system's clock.
     pub fn now() -> Self {
         Self::at(SystemTime::now())
     }
 
-    /// What is shown of this moment. A clock that is before 1970 has not been set: it is shown as
-    /// 1970.
+    /// Returns the time of day at a moment. A clock that is before 1970 has not been set, and is
+    /// shown as 1970.
     fn at(moment: SystemTime) -> Self {
         let since_epoch = moment.duration_since(UNIX_EPOCH);
         Self(since_epoch.unwrap_or_default())
     }
 
-    /// Adds what is shown of this moment to a text.
+    /// Appends the formatted time to a text.
     pub(super) fn push_to(self, text: &mut Vec<u8>) {
         text.extend_from_slice(&self.shown());
     }
@@ -45,14 +46,14 @@ impl TimeOfDay {
         shown
     }
 
-    /// How long after the beginning of 1970 this is.
+    /// Returns the time since the beginning of 1970.
     pub(super) fn since_1970(self) -> Duration {
         self.0
     }
 }
 
-/// Writes as many of a number's last digits as there is room for: a quarter of the work that the
-/// standard library's formats make of it, and every line of the log has seven numbers.
+/// Writes the last digits of a number, as many as fit. This takes a quarter of the time of the
+/// standard library's formatting, and every log line has seven numbers.
 fn fill(digits: &mut [u8], number: u64) {
     let mut rest = number;
     for digit in digits.iter_mut().rev() {
@@ -61,10 +62,10 @@ fn fill(digits: &mut [u8], number: u64) {
     }
 }
 
-/// Year, month and day of the day with this number, 1 January 1970 being 0.
+/// Returns the year, month and day of the day with this number, where 1 January 1970 is 0.
 ///
-/// Counts in years that begin in March, so that the leap day is a year's last, and in eras of 400
-/// years, which all have the same number of days.
+/// Counts in years that begin in March, so that the leap day is the last day of a year, and in eras
+/// of 400 years, which all have the same number of days.
 fn date(days_since_1970: u64) -> (u64, u64, u64) {
     let days = days_since_1970 + DAYS_BEFORE_1970;
     let (era, day_of_era) = (days / DAYS_PER_ERA, days % DAYS_PER_ERA);
@@ -78,10 +79,10 @@ fn date(days_since_1970: u64) -> (u64, u64, u64) {
     (year, month, day)
 }
 
-/// Days in 400 years of the Gregorian calendar.
+/// The number of days in 400 years of the Gregorian calendar.
 const DAYS_PER_ERA: u64 = 146_097;
 
-/// Days from 1 March of the year 0 to 1 January 1970.
+/// The number of days from 1 March of the year 0 to 1 January 1970.
 const DAYS_BEFORE_1970: u64 = 719_468;
 
 #[cfg(test)]

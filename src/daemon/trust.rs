@@ -1,6 +1,7 @@
-//! Whether a program may be run in the daemon's name, and a file be written and believed.
+//! Permission checks: whether a program may be run with the rights of the daemon, and whether a
+//! file may be written and believed.
 //!
-//! Looked at once, at the start: who could change the answer later is somebody who is trusted.
+//! Files are checked once, at the start: only trusted users could change the result later.
 
 use std::fmt;
 use std::fs::{self, Metadata};
@@ -12,26 +13,26 @@ use nix::unistd::{AccessFlags, Uid, access};
 
 use crate::escape;
 
-/// Why a program is not run.
+/// The reason why a program or a file is not trusted.
 #[derive(Debug)]
 pub enum ProgramProblem {
-    /// There is no such file, or it can't be looked at.
+    /// The file does not exist, or cannot be examined.
     NotFound(io::Error),
-    /// It is not a file that this user may execute.
+    /// It is not a regular file that this user may execute.
     NotExecutable,
-    /// It, or a directory that it is in, belongs to somebody who is neither root nor this user.
+    /// The file, or a directory above it, belongs to a user other than root and this user.
     Foreign {
-        /// What is somebody else's.
+        /// The file or directory that belongs to the other user.
         path: PathBuf,
         /// The other user's id.
         uid: u32,
     },
-    /// It, or a directory that it is in, may be changed by others.
+    /// The file, or a directory above it, can be changed by other users.
     Writable(PathBuf),
 }
 
-/// The file behind `path`, free of links, when nobody but root and this user can put another
-/// program in its place.
+/// Returns the path of a program, free of symbolic links, if only root and this user can put
+/// another program in its place.
 pub(super) fn trusted(path: &Path) -> Result<PathBuf, ProgramProblem> {
     let program = fs::canonicalize(path).map_err(ProgramProblem::NotFound)?;
     let file = fs::metadata(&program).map_err(ProgramProblem::NotFound)?;
@@ -44,11 +45,11 @@ pub(super) fn trusted(path: &Path) -> Result<PathBuf, ProgramProblem> {
     Ok(program)
 }
 
-/// Returns the path of a file that need not exist, with its directory free of links, if only root
-/// and this user can put another file in its place.
+/// Returns the path of a file that need not exist, with its directory free of symbolic links, if
+/// only root and this user can put another file in its place.
 ///
-/// In a user namespace the root directory may belong to a user outside it, as may whatever was
-/// there before. That user could replace everything anyway, and is trusted here.
+/// In a user namespace `/` may belong to a user outside the namespace, as may other directories
+/// that existed before. That user could replace everything anyway, and is trusted here.
 pub(super) fn trusted_place(path: &Path) -> Result<PathBuf, ProgramProblem> {
     let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(ProgramProblem::NotFound(io::ErrorKind::IsADirectory.into()));
@@ -60,7 +61,7 @@ pub(super) fn trusted_place(path: &Path) -> Result<PathBuf, ProgramProblem> {
     Ok(place)
 }
 
-/// Checks every directory above a path without links.
+/// Checks every directory above a path that is free of symbolic links.
 fn check_directories(path: &Path, owners: &[u32]) -> Result<(), ProgramProblem> {
     for (level, dir) in path.ancestors().skip(1).enumerate() {
         let found = fs::metadata(dir).map_err(ProgramProblem::NotFound)?;
@@ -69,8 +70,8 @@ fn check_directories(path: &Path, owners: &[u32]) -> Result<(), ProgramProblem> 
     Ok(())
 }
 
-/// Above the file's own directory, others may add names as long as they can't take away what is
-/// somebody else's (as in /tmp).
+/// Checks the owner and the mode of a file or directory. If `may_be_shared`, other users may add
+/// names to a directory as long as they cannot remove files of others (as in /tmp).
 fn check(
     path: &Path,
     found: &Metadata,
@@ -89,7 +90,7 @@ fn check(
 }
 
 impl ProgramProblem {
-    /// What can be done about it.
+    /// Returns what can be done about the problem.
     pub fn remedy(&self) -> String {
         match self {
             Self::NotFound(_) => "name a program that is there".to_owned(),
@@ -114,13 +115,13 @@ impl fmt::Display for ProgramProblem {
     }
 }
 
-/// The user who may do everything anyway.
+/// The id of root, which may do everything anyway.
 const ROOT: u32 = 0;
 
-/// The mode bits of a file that its group or everybody may write to.
+/// The mode bits that let the group or all users write.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 
-/// The mode bit of a directory in which everybody can only remove what is their own.
+/// The mode bit of a directory in which users can remove only their own files.
 const STICKY: u32 = 0o1000;
 
 #[cfg(test)]
@@ -135,7 +136,7 @@ mod tests {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     }
 
-    /// A directory with a program that nothing is wrong with.
+    /// Returns a directory, and a trustworthy program in it.
     fn program() -> (tempfile::TempDir, PathBuf) {
         let dir = tempfile::tempdir().unwrap();
         let program = dir.path().canonicalize().unwrap().join("hook");
@@ -234,7 +235,8 @@ mod tests {
         let (_dir, program) = program();
         let nobody = 65_534;
         if std::os::unix::fs::chown(&program, Some(nobody), None).is_err() {
-            // Only root can give a file away. In a user namespace root's files have no owner.
+            // Only root can give a file away. In a user namespace, files of the real root have an
+            // unknown owner.
             let module = module_path!().trim_start_matches("plugind::");
             let test = format!("{module}::a_program_of_somebody_else_is_refused");
             return inside(&test, "true", || {
