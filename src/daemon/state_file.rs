@@ -1,8 +1,9 @@
-//! The file in which the registered plugins are kept over a restart.
+//! The state file, which keeps the registered plugins over a restart.
 //!
-//! Written beside its old version and renamed over it, so that there is a whole file at every
-//! moment; a while after the change, and a piece in each turn of the loop, so that no plugin waits
-//! for it. It is worth something during one boot only, so it is not forced onto the disk.
+//! Each version is written beside the old one and renamed over it, so that there is a complete file
+//! at every moment. Writing starts some time after a change, and one piece is written in each turn
+//! of the loop, so that plugins do not wait for it. The file is useful during one boot only, so it
+//! is not forced onto the disk.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -20,22 +21,22 @@ use crate::escape;
 use crate::manager::{Manager, Memory, Snapshot};
 use crate::time::Time;
 
-/// Where the registered plugins are kept.
+/// The state file, and the progress of writing it.
 #[derive(Debug)]
 pub(super) struct StateFile {
     path: PathBuf,
-    /// The current boot. `None` if that cannot be read: then the file is neither read nor written,
-    /// because nothing would tell it from one of an earlier boot.
+    /// The id of the current boot. `None` if the id cannot be read: then the file is neither read
+    /// nor written, because it could not be told from a file of an earlier boot.
     boot: Option<String>,
-    /// The manager's revision that was written last, or was there at the start.
+    /// The manager's revision in the last version, or after the start.
     written: u64,
-    /// When the next version is written.
+    /// The time at which the next version, or its next piece, is written.
     due: Option<Time>,
-    /// The pause before the next try, if the last version could not be written.
+    /// The pause before the next attempt, if the last version could not be written.
     pause: Option<Duration>,
-    /// The next version while it is being written.
+    /// The next version, while it is being written.
     writing: Option<Writing>,
-    /// Whether it was logged that plugins were left out.
+    /// Whether a warning was logged that plugins were left out.
     is_too_long: bool,
 }
 
@@ -43,13 +44,13 @@ pub(super) struct StateFile {
 #[derive(Debug)]
 struct Writing {
     snapshot: Snapshot,
-    /// The manager's revision that it shows.
+    /// The manager's revision that the snapshot shows.
     revision: u64,
     file: File,
 }
 
 impl StateFile {
-    /// The file at `path`, which need not exist.
+    /// Returns the state file at `path`, which need not exist.
     pub(super) fn new(path: PathBuf) -> Self {
         Self {
             boot: boot_id(&path),
@@ -62,8 +63,8 @@ impl StateFile {
         }
     }
 
-    /// Checks that only root and this user can put another file in its place, and that it can be
-    /// written.
+    /// Checks that only root and this user can put another file in the place of the state file, and
+    /// that the file can be written.
     pub(super) fn check(&mut self) -> Result<(), SetupError> {
         let file = self.path.clone();
         match trust::trusted_place(&self.path) {
@@ -77,8 +78,8 @@ impl StateFile {
             .map_err(|error| SetupError::StateFile { file, error })
     }
 
-    /// Checks that the file can be written, as far as that does not depend on the moment: a disk
-    /// that is full may have room later, and a directory that does not exist will not.
+    /// Checks that the file can be written, except for errors that may pass: a full disk may have
+    /// room later, but a missing directory will not appear.
     fn check_writable(&self) -> io::Result<()> {
         let beside = beside(&self.path);
         let opened = options().create_new(true).open(&beside);
@@ -98,8 +99,8 @@ impl StateFile {
         Ok(())
     }
 
-    /// Has the manager remember what the file says. A file that is of no use is reported and left
-    /// alone until the next version replaces it.
+    /// Restores the plugins of the file in the manager. A file that cannot be used is logged, and
+    /// stays until the next version replaces it.
     pub(super) fn restore(&mut self, manager: &mut Manager) {
         let path = escape::path(&self.path);
         let Some(boot) = &self.boot else { return };
@@ -129,22 +130,22 @@ impl StateFile {
         Memory::decode(&content, boot).map_err(io::Error::other)
     }
 
-    /// When [`StateFile::handle_timeout`] has something to do, as the manager is now.
+    /// Returns when [`StateFile::handle_timeout`] has something to do.
     pub(super) fn poll_timeout(&self) -> Option<Time> {
         self.due
     }
 
-    /// Looks whether there is something new to write down.
+    /// Schedules a write if the manager has changed since the last version.
     pub(super) fn notice(&mut self, manager: &Manager, now: Time) {
         if self.boot.is_none() {
-            return; // Nothing is ever written.
+            return; // The file is never written.
         }
         if self.due.is_none() && manager.revision() != self.written {
             self.due = Some(now + STATE_FILE_DELAY);
         }
     }
 
-    /// Writes a piece of the next version if its time has come.
+    /// Writes a piece of the next version if that is due.
     pub(super) fn handle_timeout(&mut self, manager: &Manager, now: Time) {
         if self.due.is_none_or(|due| due > now) {
             return;
@@ -158,7 +159,7 @@ impl StateFile {
         }
     }
 
-    /// Writes down what is new, now and as a whole.
+    /// Writes the next version now and as a whole, if the manager has changed.
     pub(super) fn save(&mut self, manager: &Manager, now: Time) {
         self.due = None;
         self.writing = None;
@@ -171,7 +172,7 @@ impl StateFile {
         }
     }
 
-    /// Begins to write what is new, unless that has begun.
+    /// Begins the next version if the manager has changed, unless a version is being written.
     fn begin(&mut self, manager: &Manager) -> io::Result<()> {
         let Some(boot) = &self.boot else {
             return Ok(());
@@ -187,7 +188,7 @@ impl StateFile {
         Ok(())
     }
 
-    /// Writes the next piece, and puts the file in its place after the last one. Returns whether
+    /// Writes the next piece; after the last one, renames the file to its place. Returns whether
     /// there is more to write.
     fn write_next(&mut self) -> io::Result<bool> {
         let Some(mut writing) = self.writing.take() else {
@@ -219,7 +220,7 @@ impl StateFile {
         self.is_too_long = count > 0;
     }
 
-    /// Tries again after a pause that doubles. The first failure is logged.
+    /// Schedules a retry after a pause that doubles each time. Logs only the first failure.
     fn failed(&mut self, error: &io::Error, now: Time) {
         if self.pause.is_none() {
             let path = escape::path(&self.path);
@@ -232,7 +233,8 @@ impl StateFile {
     }
 }
 
-/// Returns the id of this boot for the state file at `path`.
+/// Returns the id of the current boot. If it cannot be read, logs that the state file at `path` is
+/// not used.
 fn boot_id(path: &Path) -> Option<String> {
     let problem = match fs::read_to_string(BOOT_ID) {
         Ok(id) if !id.trim().is_empty() => return Some(id.trim().to_owned()),
@@ -247,7 +249,7 @@ fn boot_id(path: &Path) -> Option<String> {
     None
 }
 
-/// Whatever others can write, they could make this daemon deregister.
+/// Checks that other users cannot write to the file: they could make the daemon deregister plugins.
 fn check(file: &File) -> io::Result<()> {
     let found = file.metadata()?;
     let owner = found.uid();
@@ -262,8 +264,8 @@ fn check(file: &File) -> io::Result<()> {
     }
 }
 
-/// Creates the file at `path` in the place of what is there, which may be a pipe, or a link to
-/// another file.
+/// Creates the file at `path` in the place of what is there, which may be a pipe or a symbolic link
+/// to another file.
 fn create(path: &Path) -> io::Result<File> {
     if let Err(error) = fs::remove_file(path) {
         if error.kind() != io::ErrorKind::NotFound {
@@ -280,7 +282,7 @@ fn beside(path: &Path) -> PathBuf {
     beside.into()
 }
 
-/// Returns how a new file is opened that only its user may read.
+/// Returns the options for a new file that only its user may read.
 fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.write(true).mode(0o600);
@@ -291,10 +293,10 @@ fn errno(error: &io::Error) -> Errno {
     Errno::from_raw(error.raw_os_error().unwrap_or(0))
 }
 
-/// The kernel's name for the time since the machine was started (`random(4)`).
+/// The file with the kernel's id of the current boot (`random(4)`).
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
-/// The mode bits by which group and others may write.
+/// The mode bits that let group and others write.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 
 #[cfg(test)]
