@@ -1,4 +1,4 @@
-//! A socket that a simulated plugin listens on: how it comes, and how it goes.
+//! A socket that a simulated plugin listens on.
 
 use std::fs;
 use std::io;
@@ -13,20 +13,20 @@ use crate::daemon::dial::dial;
 use crate::handler::DialError;
 use crate::simulate::Socket;
 
-/// A socket that is listened on.
+/// A listening socket.
 #[derive(Debug)]
 pub(super) struct Door {
     path: PathBuf,
     listener: UnixListener,
-    /// The device and inode of the file: somebody else may have put another one in its place.
+    /// The device and inode of the socket's file, which may have been replaced by another one.
     file: (u64, u64),
     socket: Socket,
-    /// Whether somebody may wait: readiness is reported once per change only.
+    /// Whether a connection may be waiting: readiness is reported once per change only.
     is_ready: bool,
 }
 
 impl Door {
-    /// Listens at that path, in place of a socket that was left behind there, as plugins do.
+    /// Listens at `path`, in the place of a socket that was left behind there, as plugins do.
     pub(super) fn open(path: &Path, socket: Socket) -> Result<Self, SetupError> {
         let error = |error| SetupError::Listen {
             socket: path.to_owned(),
@@ -56,21 +56,22 @@ impl Door {
         &mut self.listener
     }
 
-    /// The loop has reported that somebody waits.
+    /// Records that a connection is waiting, as the loop has reported.
     pub(super) fn set_ready(&mut self) {
         self.is_ready = true;
     }
 
-    /// Lets somebody in, if somebody waits.
+    /// Accepts a connection, or returns `None` if no connection is waiting or no descriptor is
+    /// left.
     pub(super) fn accept(&mut self) -> io::Result<Option<UnixStream>> {
         while self.is_ready {
             match self.listener.accept() {
                 Ok((stream, _)) => return Ok(Some(stream)),
-                // Tried again in the next turn: another connection may have ended.
+                // Retried in the next turn: another connection may have ended by then.
                 Err(error) if is_out_of_descriptors(&error) => return Ok(None),
                 Err(error) => match error.kind() {
                     io::ErrorKind::WouldBlock => self.is_ready = false,
-                    // Whoever waited has gone, or a signal came.
+                    // The peer has closed the connection, or a signal has interrupted the call.
                     io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted => {}
                     _ => return Err(error),
                 },
@@ -79,7 +80,7 @@ impl Door {
         Ok(None)
     }
 
-    /// Removes the socket, if it is still this one.
+    /// Removes the socket's file, unless another file has replaced it.
     pub(super) fn remove(&self) {
         if file_at(&self.path).is_ok_and(|file| file == self.file) {
             let _ = fs::remove_file(&self.path);
@@ -87,9 +88,9 @@ impl Door {
     }
 }
 
-/// Removes a socket at that path on which nobody listens; anything else that is there is an error.
+/// Removes a socket without a listener at `path`. Fails if anything else is there.
 fn clear(path: &Path) -> io::Result<()> {
-    // It is a file, even if its name begins like that of an abstract socket.
+    // The path is that of a file, even if it begins like the name of an abstract socket.
     match dial(&Path::new(".").join(path), None) {
         Err(DialError::Gone) => Ok(()),
         Err(DialError::Refused) => fs::remove_file(path),
@@ -104,7 +105,7 @@ fn is_out_of_descriptors(error: &io::Error) -> bool {
     matches!(errno, Some(Errno::EMFILE | Errno::ENFILE))
 }
 
-/// Which file is at that path.
+/// Returns the device and inode of the file at `path`.
 fn file_at(path: &Path) -> io::Result<(u64, u64)> {
     let found = fs::symlink_metadata(path)?;
     Ok((found.dev(), found.ino()))

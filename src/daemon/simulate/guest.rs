@@ -1,4 +1,4 @@
-//! Somebody who was let in: a connection to a simulated plugin.
+//! A connection to a simulated plugin.
 
 use mio::Token;
 use mio::event::Event;
@@ -9,7 +9,7 @@ use crate::daemon::connection::Connection;
 use crate::http2::Endpoint as _;
 use crate::simulate::{LinkId, Plugin};
 
-/// A connection, and what the plugin knows it as.
+/// A connection, and the link by which the plugin knows it.
 #[derive(Debug)]
 pub(super) struct Guest {
     token: Token,
@@ -18,7 +18,7 @@ pub(super) struct Guest {
 }
 
 impl Guest {
-    /// A guest whom the loop knows by this token.
+    /// Returns a guest for an accepted connection, which the loop knows by this token.
     pub(super) fn new(token: Token, link: LinkId, stream: UnixStream) -> Self {
         Self {
             token,
@@ -31,12 +31,12 @@ impl Guest {
         self.token
     }
 
-    /// Whether there is nothing more to hear from or to say to it, but for a last word.
+    /// Returns whether the connection is over, except for its final bytes.
     pub(super) fn is_leaving(&self, plugin: &Plugin) -> bool {
         plugin.is_closed(self.link)
     }
 
-    /// Takes in what the loop has to report.
+    /// Records what the loop has reported about the connection.
     pub(super) fn report(&mut self, event: &Event) {
         let is_ending = event.is_read_closed() || event.is_error();
         if is_ending {
@@ -47,7 +47,8 @@ impl Guest {
         }
     }
 
-    /// Writes once and reads once, where that is possible; answers whether it was.
+    /// Writes once and reads once. Returns whether there may be more to do without another report
+    /// of the loop.
     pub(super) fn serve(&mut self, plugin: &mut Plugin, clock: Clock) -> bool {
         let now = clock.now();
         let end = plugin.endpoint(self.link);
@@ -58,7 +59,7 @@ impl Guest {
         has_moved
     }
 
-    /// Closes the connection, with the last words that there are.
+    /// Writes the final bytes and closes the connection.
     pub(super) fn leave(self, plugin: &mut Plugin) {
         let end = plugin.endpoint(self.link);
         let final_bytes = end.map_or(&[][..], |end| end.transmit());
@@ -105,7 +106,7 @@ mod tests {
             .unwrap();
         let link = plugin.accept(Socket::Common, clock.now());
         let mut guest = Guest::new(Token(0), link, stream);
-        // What the plugin says first is said: from here on it only listens.
+        // Sends the first bytes of the plugin. From here on the plugin only receives.
         while guest.serve(&mut plugin, clock) {}
 
         theirs.write_all(b"PRI").unwrap();

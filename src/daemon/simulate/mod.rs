@@ -1,4 +1,4 @@
-//! A simulated plugin as a process: its sockets, its loop, and the signals that it listens to.
+//! A simulated plugin as a process: its sockets, its loop and its signals.
 //!
 //! Shell. Moves octets between connections and the [`Plugin`], and decides nothing.
 //!
@@ -28,14 +28,14 @@ use super::{SetupError, TimeOfDay};
 use crate::escape;
 use crate::simulate::{Output, Plugin, Profile};
 
-/// A simulated plugin that is there.
+/// A running simulated plugin.
 #[derive(Debug)]
 pub struct Simulation {
     plugin: Plugin,
     doors: Vec<Door>,
     guests: Vec<Guest>,
     last_token: Token,
-    /// Whether its sockets stay when it is asked to end.
+    /// Whether the sockets are left behind when the plugin is asked to end.
     is_stale: bool,
     signals: Signals,
     poll: Poll,
@@ -45,19 +45,19 @@ pub struct Simulation {
 /// How a simulated plugin ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// It was asked to.
+    /// A signal asked the plugin to end.
     Asked,
-    /// As if it were killed.
+    /// The plugin crashed, as if it were killed.
     Crashed,
 }
 
-/// Hears what happens, a line for each thing.
+/// A function that is called for each event, with a line of text.
 pub type Say<'a> = &'a dyn Fn(&dyn fmt::Display);
 
 impl Simulation {
-    /// A plugin of that profile, which listens.
+    /// Starts a plugin with this profile, which listens on its sockets.
     pub fn new(profile: &Profile, say: Say<'_>) -> Result<Self, SetupError> {
-        // Its sockets are for this user only, from the moment that they are there.
+        // The sockets are for this user only, from the moment that they exist.
         umask(Mode::S_IRWXG | Mode::S_IRWXO);
         let wanted = [&signals::ENDING[..], &[Signal::SIGUSR1]].concat();
         let signals = Signals::block(&wanted).map_err(SetupError::Signals)?;
@@ -80,7 +80,7 @@ impl Simulation {
         Ok(simulation)
     }
 
-    /// Is a plugin until a signal or its profile ends it.
+    /// Runs the plugin until a signal or its profile ends it.
     pub fn run(mut self, say: Say<'_>) -> io::Result<Ending> {
         let mut events = Events::with_capacity(EVENTS);
         let mut has_moved = false;
@@ -117,8 +117,8 @@ impl Simulation {
         Ok(())
     }
 
-    /// Waits until there is something to do; not at all where something has just been done, because
-    /// there may be more of it without the loop reporting that.
+    /// Waits until there is something to do. Does not wait if bytes have just been moved: there may
+    /// be more to do that the loop does not report.
     fn wait(&mut self, events: &mut Events, has_moved: bool) -> io::Result<()> {
         let timeout = if has_moved {
             Some(Duration::ZERO)
@@ -136,7 +136,7 @@ impl Simulation {
             if let Some(guest) = guests.find(|guest| guest.token() == token) {
                 guest.report(event);
             } else if let Some(door) = token.0.checked_sub(FIRST_DOOR.0) {
-                // A guest that has left is none of the doors either.
+                // The token of a closed connection is not that of a socket either.
                 if let Some(door) = self.doors.get_mut(door) {
                     door.set_ready();
                 }
@@ -145,7 +145,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// Follows the signals that came; answers which of them asks for the end.
+    /// Handles the pending signals. Returns the first one that asks for the end.
     fn read_signals(&mut self) -> io::Result<Option<Signal>> {
         while let Some(signal) = self.signals.read()? {
             if signal != Signal::SIGUSR1 {
@@ -156,7 +156,7 @@ impl Simulation {
         Ok(None)
     }
 
-    /// Lets in who waits, as long as there is room.
+    /// Accepts the connections that are waiting, as long as there is room.
     fn let_in(&mut self) -> io::Result<()> {
         for door in &mut self.doors {
             while self.plugin.has_room() {
@@ -174,21 +174,22 @@ impl Simulation {
         Ok(())
     }
 
-    /// Moves what can be moved, a piece for each connection, and closes those that are over.
-    /// Answers whether there was any of either.
+    /// Moves the bytes that can be moved, a piece for each connection, and closes the connections
+    /// that are over. Returns whether there was any of either.
     fn serve(&mut self) -> bool {
         let mut has_moved = false;
         for at in (0..self.guests.len()).rev() {
             has_moved |= self.guests[at].serve(&mut self.plugin, self.clock);
             if self.guests[at].is_leaving(&self.plugin) {
                 self.guests.remove(at).leave(&mut self.plugin);
-                has_moved = true; // There may be room for another one.
+                has_moved = true; // There may be room for another connection.
             }
         }
         has_moved
     }
 
-    /// Goes as it was asked to: nobody finds it any more, and whoever is there is told.
+    /// Ends the plugin as a signal has asked: removes its sockets, unless they are to be left
+    /// behind, and closes its connections after their final bytes.
     fn end(mut self, signal: Signal, say: Say<'_>) {
         if !self.is_stale {
             self.doors.iter().for_each(Door::remove);
@@ -231,5 +232,5 @@ const SIGNALS: Token = Token(0);
 /// The token of the first socket that is listened on; connections come after the last.
 const FIRST_DOOR: Token = Token(1);
 
-/// How many events one wait may bring: more come with the next one.
+/// The largest number of events that one wait returns. The next wait returns the rest.
 const EVENTS: usize = 64;
