@@ -1,9 +1,10 @@
-//! One look at a socket: what it is, who serves it, and what the daemon would say to the plugin.
+//! One probe of a socket: what is at the path, which process serves it, and how the daemon would
+//! answer the plugin.
 //!
-//! Shell. Climbs the daemon's own ladder with the daemon's own limits, and stops at the first rung
-//! that does not hold. One connection and one `GetInfo`, and a connection to the plugin's endpoint
-//! on which nothing is called: the plugin is never told anything, so it can be done to a plugin in
-//! service. Blocks until the outcome is known.
+//! Shell. Takes the daemon's own steps with the daemon's own limits, and stops at the first step
+//! that fails. A probe makes one connection with one `GetInfo` call, and a connection without a
+//! call to the plugin's endpoint. The plugin is never notified, so a plugin in service can be
+//! probed. Blocks until the outcome is known.
 //!
 //! ```text
 //! file -> connect -> HTTP/2 -> GetInfo -> verdict -> endpoint
@@ -38,12 +39,13 @@ use crate::time::Time;
 pub struct Prober {
     handlers: HandlerTable,
     path_map: PathMap,
-    /// How long all of one socket may take, beside the daemon's own limits.
+    /// The time limit for the whole probe of a socket, beside the daemon's own limits.
     timeout: Option<Duration>,
 }
 
 impl Prober {
-    /// Makes the daemon's handlers. Programs are checked as the daemon checks them, and not run.
+    /// Creates a prober with the daemon's handlers. Programs are checked as the daemon checks them,
+    /// and not run.
     pub fn new(config: &DaemonConfig, timeout: Option<Duration>) -> Result<Self, SetupError> {
         let (handlers, _) = run::handlers(&config.handlers)?;
         Ok(Self {
@@ -53,7 +55,8 @@ impl Prober {
         })
     }
 
-    /// Probes the registration socket at that path, and shows each rung when it is left.
+    /// Probes the registration socket at that path. Each rung is passed to `show` as soon as it is
+    /// known.
     pub fn probe(&mut self, socket: &Path, show: &mut dyn FnMut(&Rung)) -> Report {
         let clock = Clock::start();
         let now = clock.now();
@@ -77,14 +80,14 @@ impl Prober {
     }
 }
 
-/// The way up the ladder. Each step leaves a rung, and ends the climb when that does not hold.
+/// A probe that is in progress. Each step adds a rung, and ends the probe if it fails.
 struct Climb<'a> {
     prober: &'a mut Prober,
     show: &'a mut dyn FnMut(&Rung),
     rungs: Vec<Rung>,
     not_checked: Vec<&'static str>,
     clock: Clock,
-    /// When the step that is being done began.
+    /// The time at which the current step began.
     since: Time,
     /// The deadline that the user set.
     until: Option<Time>,
@@ -101,7 +104,7 @@ impl Climb<'_> {
         Ok(Outcome::WouldRegister)
     }
 
-    /// Looks at what there is at the path.
+    /// Examines the file at the path.
     fn look(&mut self, socket: &Path) -> Result<(), Outcome> {
         let file = File::at(socket);
         let end = match &file {
@@ -123,7 +126,7 @@ impl Climb<'_> {
         Ok(call)
     }
 
-    /// Calls GetInfo, and keeps what the peer sends on the way.
+    /// Calls GetInfo. Records the SETTINGS of the peer, and then the reply.
     fn ask(&mut self, call: &mut Call) -> Result<PluginInfo, Outcome> {
         call.ask();
         let settings = call.settings().map_err(NoSettings);
@@ -150,7 +153,7 @@ impl Climb<'_> {
         said
     }
 
-    /// Asks the handlers what they would say.
+    /// Determines the verdict of the daemon and of its handlers.
     fn judge(&mut self, info: PluginInfo, socket: &Path) -> Result<Arc<Plugin>, Outcome> {
         let handlers = &mut self.prober.handlers;
         let verdict = verdict(handlers, info, Arc::from(socket), self.clock.now());
@@ -204,7 +207,7 @@ impl Climb<'_> {
         settings.map(drop).map_err(CallFailure::Call)
     }
 
-    /// Keeps and shows what a step has found out.
+    /// Records and shows the finding of a step.
     fn leave(&mut self, found: Found) {
         let now = self.clock.now();
         let took = now.saturating_since(self.since);
@@ -215,7 +218,8 @@ impl Climb<'_> {
     }
 }
 
-/// What a failed call says about the plugin: one that may work later is told from one that is none.
+/// Returns the outcome of a failed call, which depends on whether the call may succeed later or the
+/// peer is not a registration service.
 fn outcome_of(error: &CallError) -> Outcome {
     if is_foreign(error) {
         return Outcome::NotARegistrationService;
@@ -226,7 +230,7 @@ fn outcome_of(error: &CallError) -> Outcome {
     }
 }
 
-/// Whether the peer speaks something else than HTTP/2, or speaks it wrongly.
+/// Returns whether the peer speaks another protocol than HTTP/2, or violates HTTP/2.
 fn is_foreign(error: &CallError) -> bool {
     let CallError::Connection { error, .. } = error else {
         return false;

@@ -1,6 +1,6 @@
-//! One connection of its own, on which `GetInfo` is called or nothing, waited for.
+//! A connection for a probe, on which `GetInfo` is called or nothing.
 //!
-//! Shell. Does for one plugin, and with nothing else to do, what the daemon does for many at once.
+//! Shell. Does for one plugin, blocking, what the daemon does for many plugins at once.
 
 use std::fs;
 use std::io;
@@ -22,7 +22,7 @@ use crate::http2::{Endpoint as _, Settings};
 use crate::proto::pluginregistration::{InfoRequest, registration};
 use crate::time::Time;
 
-/// The call, if it is made, and the connection for it.
+/// A connection, and the call on it, if one is made.
 #[derive(Debug)]
 pub(super) struct Call {
     clock: Clock,
@@ -31,7 +31,7 @@ pub(super) struct Call {
     wait: Wait,
     connection: Connection,
     client: Client,
-    /// How the call ended, once it has.
+    /// The result of the call, once it has ended.
     result: Option<Result<Vec<u8>, CallError>>,
 }
 
@@ -61,7 +61,7 @@ impl Call {
         Ok((call, peer))
     }
 
-    /// Asks the plugin who it is.
+    /// Starts the `GetInfo` call.
     pub(super) fn ask(&mut self) {
         let now = self.clock.now();
         let request = InfoRequest {}.encode_to_vec();
@@ -74,7 +74,7 @@ impl Call {
             .unary(registration::GET_INFO, &request, limit, deadline, now);
     }
 
-    /// Waits until the peer has said how it wants HTTP/2 to be spoken.
+    /// Waits for the SETTINGS of the peer and returns them.
     pub(super) fn settings(&mut self) -> Result<Settings, CallError> {
         loop {
             if let Some(settings) = self.client.peer_settings() {
@@ -91,7 +91,8 @@ impl Call {
         }
     }
 
-    /// Waits until the call has ended: the octets of its reply, or why there is none.
+    /// Waits until the call has ended. Returns the octets of the reply, or the reason why there is
+    /// none.
     pub(super) fn reply(&mut self) -> Result<Vec<u8>, CallError> {
         loop {
             if let Some(result) = &self.result {
@@ -107,7 +108,8 @@ impl Call {
         self.connection.hang_up(self.client.transmit());
     }
 
-    /// Moves what can be moved; when there is nothing, waits until there is or a deadline passes.
+    /// Moves the bytes that can be moved. If there are none, waits until there are or a deadline
+    /// passes.
     fn advance(&mut self) {
         let moved = self.connection.pump(&mut self.client, self.clock.now());
         let now = self.clock.now();
@@ -131,9 +133,9 @@ impl Call {
     }
 }
 
-/// Connects, for as long as the daemon would try while the listener's backlog is full.
+/// Connects. While the listener's backlog is full, retries for as long as the daemon would.
 ///
-/// That nothing listens is an answer at once: a person can ask again, and wants to see it.
+/// A socket without a listener is an error at once: a user wants to see that, and can probe again.
 fn dial_patiently(
     path: &Path,
     wait: &mut Wait,
@@ -161,12 +163,12 @@ fn name_of(pid: i32) -> Option<Vec<u8>> {
     Some(name)
 }
 
-/// A failure of the system that has no name of its own among dial errors.
+/// Returns the dial error for a system error that does not have a variant of its own.
 fn other(error: &io::Error) -> DialError {
     DialError::Other(error.to_string())
 }
 
-/// Waits for one socket.
+/// A poll loop for one socket.
 #[derive(Debug)]
 struct Wait {
     poll: Poll,
@@ -186,7 +188,8 @@ impl Wait {
         self.poll.registry().register(stream, Token(0), interest)
     }
 
-    /// Waits until the socket is ready or the time is over; whether there may be something to read.
+    /// Waits until the socket is ready or the time is over. Returns whether there may be something
+    /// to read.
     fn for_readiness(&mut self, timeout: Option<Duration>) -> bool {
         match self.poll.poll(&mut self.events, timeout) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return false,

@@ -15,11 +15,12 @@ use crate::watch::{Kind, Problem, Rest, is_hidden};
 pub struct Sockets {
     /// The sockets, and the symbolic links to sockets, sorted.
     pub paths: Vec<PathBuf>,
-    /// The directories that could not be read, or not to the end.
+    /// The directories that could not be read, with the problem, or that were not read to the end
+    /// (`None`).
     pub unread: Vec<(PathBuf, Option<Problem>)>,
 }
 
-/// Returns the sockets that the daemon would find in `dir`; `None` when it is not a directory.
+/// Returns the sockets that the daemon would find in `dir`, or `None` if `dir` is not a directory.
 pub fn sockets_in(dir: &Path) -> Option<Sockets> {
     if !fs::metadata(dir).is_ok_and(|found| found.is_dir()) {
         return None;
@@ -43,7 +44,7 @@ impl Sockets {
             let path = dir.join(&entry.name);
             match entry.kind {
                 _ if is_hidden(&entry.name) => {}
-                // The probe says why it cannot be examined.
+                // The probe reports why it cannot be examined.
                 Kind::Socket(_) | Kind::Link(_) | Kind::Unknown => self.paths.push(path),
                 Kind::Directory if depth < MAX_TREE_DEPTH => self.add_from(&path, depth + 1),
                 Kind::Directory | Kind::Other => {}

@@ -1,6 +1,6 @@
-//! What a probe has found out.
+//! The findings of a probe.
 //!
-//! Values only, and how they are read from the file system.
+//! Plain values, and how they are read from the file system.
 
 use std::fmt;
 use std::fs;
@@ -21,15 +21,15 @@ use crate::proto::pluginregistration::PluginInfo;
 pub struct Report {
     /// The path that was probed.
     pub socket: PathBuf,
-    /// The ladder, as far as it went: only the last rung can be a failure.
+    /// The steps that were taken: only the last rung can be a failure.
     pub rungs: Vec<Rung>,
-    /// What the daemon would do for the plugin, or depends on, and the probe did not.
+    /// What the daemon would do for the plugin, or depends on, and the probe did not check.
     pub not_checked: Vec<&'static str>,
     /// The conclusion.
     pub outcome: Outcome,
 }
 
-/// One rung of the ladder.
+/// One step of a probe.
 #[derive(Debug)]
 pub struct Rung {
     /// The finding.
@@ -53,9 +53,9 @@ pub enum Found {
     Verdict(Verdict),
     /// Whether an HTTP/2 server answers at the plugin's endpoint.
     Endpoint {
-        /// Where that is here.
+        /// The path of the endpoint in this mount namespace.
         path: Arc<Path>,
-        /// Whether it does, or why not.
+        /// Success, or why no HTTP/2 server answers.
         answer: Result<(), EndpointFailure>,
     },
 }
@@ -63,13 +63,13 @@ pub enum Found {
 /// A file, as the system describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct File {
-    /// What kind of file it is.
+    /// The kind of the file.
     pub kind: FileKind,
-    /// Whether the path is a symbolic link to it.
+    /// Whether the path is a symbolic link to the file.
     pub is_link: bool,
-    /// The user that owns it.
+    /// The user that owns the file.
     pub uid: u32,
-    /// Which group's it is.
+    /// The group that owns the file.
     pub gid: u32,
     /// The permissions: the lower twelve bits of the mode.
     pub mode: u32,
@@ -91,15 +91,15 @@ pub enum FileKind {
 /// The process that listens on a socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Peer {
-    /// Its id; 0 when it is in a namespace that we do not see into.
+    /// The process id; 0 if the process is in a PID namespace that is not visible here.
     pub pid: i32,
-    /// Its user's id.
+    /// The id of the user that the process runs as.
     pub uid: u32,
-    /// What it calls itself, if the system tells us.
+    /// The name of the process, if the system provides it.
     pub name: Option<Vec<u8>>,
 }
 
-/// Why a peer has sent no SETTINGS.
+/// The reason why a peer has not sent SETTINGS.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoSettings(pub CallError);
 
@@ -128,7 +128,7 @@ impl fmt::Display for NoSettings {
 
 impl std::error::Error for NoSettings {}
 
-/// Why it is not known who the plugin is.
+/// The reason why there is no `PluginInfo`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NoInfo {
     /// The call failed.
@@ -153,7 +153,7 @@ impl std::error::Error for NoInfo {}
 pub enum Outcome {
     /// The daemon would register the plugin.
     WouldRegister,
-    /// The daemon would refuse the plugin, and tell it so.
+    /// The daemon would refuse the plugin, and send the reason to it.
     WouldRefuse,
     /// What answers is not a registration service.
     NotARegistrationService,
@@ -166,7 +166,7 @@ pub enum Outcome {
 }
 
 impl File {
-    /// Returns what the file at that path is, or the one that a symbolic link there leads to.
+    /// Returns the properties of the file at that path, following a symbolic link.
     pub(super) fn at(path: &Path) -> io::Result<Self> {
         let is_link = fs::symlink_metadata(path)?.is_symlink();
         let found = fs::metadata(path)?;
@@ -194,5 +194,5 @@ impl FileKind {
     }
 }
 
-/// The bits of a file's mode that are permissions, not its kind.
+/// The bits of a file's mode that are permissions, not the kind of the file.
 const PERMISSIONS: u32 = 0o7777;
