@@ -1,5 +1,5 @@
-//! Lines on their way to standard error: as many as fit while its reader does not keep up, and a
-//! count of those that do not.
+//! The buffer for lines that standard error does not take yet: keeps as many as fit while the
+//! reader does not keep up, and counts the others.
 
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -10,21 +10,21 @@ use super::sink::Sink;
 use crate::config::{LOG_BUFFER, LOG_BUFFER_OF_PEERS, LOG_RETRY_INITIAL, LOG_RETRY_MAX};
 use crate::time::Time;
 
-/// Whole lines, of which the first may have been written in part.
+/// Whole lines, the first of which may have been written in part.
 #[derive(Debug, Default)]
 pub(super) struct Buffer {
     bytes: Vec<u8>,
-    /// How many lines were dropped and not reported.
+    /// The number of lines that were dropped and not reported.
     lost: u64,
     /// Whether the last byte that was written is in the middle of a line.
     is_line_open: bool,
-    /// Whether the last attempt to write failed for another reason than want of room.
+    /// Whether the last attempt to write failed for a reason other than lack of room.
     is_broken: bool,
-    /// When to write again, and the pause before that.
+    /// The time of the next attempt to write, and the pause before it.
     retry: Option<(Time, Duration)>,
 }
 
-/// What may be dropped for want of room.
+/// The origin of a line, which determines how much of the buffer the line may fill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
     /// A line that a peer causes.
@@ -34,9 +34,10 @@ pub(super) enum Origin {
 }
 
 impl Buffer {
-    /// Returns the buffer, to which one line is to be added, and where the line begins.
+    /// Returns the buffer, to which one line is to be added, and the position where the line
+    /// begins.
     ///
-    /// [`Buffer::end_line`] or [`Buffer::take_back`] follows.
+    /// The caller ends the line with [`Buffer::end_line`] or [`Buffer::take_back`].
     pub(super) fn begin_line(&mut self) -> (&mut Vec<u8>, usize) {
         if self.bytes.is_empty() && self.is_line_open {
             self.bytes.push(b'\n'); // The rest of the line was lost.
@@ -50,7 +51,8 @@ impl Buffer {
         self.bytes.truncate(start);
     }
 
-    /// Writes what there is. If not all of it can be written, the new line is kept if it fits.
+    /// Writes the lines in the buffer. If they cannot all be written, the new line is kept if it
+    /// fits.
     pub(super) fn end_line<F: AsFd>(
         &mut self,
         start: usize,
@@ -69,7 +71,8 @@ impl Buffer {
         }
     }
 
-    /// Writes as much as there is room for. Returns how many bytes have left the buffer.
+    /// Writes as much as there is room for. Returns how many bytes have left the buffer, written or
+    /// lost.
     pub(super) fn flush<F: AsFd>(&mut self, sink: &Sink<F>, now: Time) -> usize {
         let mut written = 0;
         self.is_broken = false;
@@ -88,7 +91,7 @@ impl Buffer {
         }
         self.bytes.drain(..written);
         if self.is_broken {
-            // The reader has gone, or the disk is full: there is nothing to wait for.
+            // The reader has closed its end, or the disk is full: there is nothing to wait for.
             return written + self.lose_all();
         }
         let is_stalled = !self.bytes.is_empty();
@@ -104,7 +107,7 @@ impl Buffer {
         self.retry.map(|(at, _)| at)
     }
 
-    /// Returns how many lines were lost, once there is room again to report that.
+    /// Returns how many lines were lost, once there is room to report that.
     pub(super) fn take_lost(&mut self) -> Option<u64> {
         let is_due = self.lost > 0 && self.bytes.is_empty() && !self.is_broken;
         is_due.then(|| std::mem::take(&mut self.lost))
@@ -121,7 +124,7 @@ impl Buffer {
         }
     }
 
-    /// Drops everything. Returns how many bytes that was.
+    /// Drops all lines. Returns how many bytes they had.
     fn lose_all(&mut self) -> usize {
         let lines = self.bytes.split_inclusive(|byte| *byte == b'\n').count();
         self.lost += lines as u64;
@@ -130,7 +133,7 @@ impl Buffer {
     }
 }
 
-/// How much memory an empty buffer keeps (bytes): more than a usual line.
+/// The capacity that an empty buffer keeps (bytes): more than a usual line.
 const KEPT: usize = 1024;
 
 #[cfg(test)]
@@ -165,7 +168,8 @@ mod tests {
         lines - 1
     }
 
-    /// Reads from the pipe, and writes to it, until the buffer is empty.
+    /// Reads from the pipe, and writes the buffer to it, until the buffer is empty. Returns what
+    /// was read.
     fn drain(buffer: &mut Buffer, reader: &mut File, sink: &Sink<OwnedFd>) -> String {
         let mut all = Vec::new();
         let mut part = vec![0; 65_536];

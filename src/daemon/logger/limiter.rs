@@ -1,8 +1,8 @@
-//! How much of the log each peer may cause: a token bucket for each socket or plugin, one for the
-//! sockets of each directory, and one for all.
+//! The limits on the log lines that peers cause: a token bucket for each socket or plugin, one for
+//! the sockets of each directory, and one for all.
 //!
-//! Knows no clock and writes nothing: moments come in, verdicts and counts go out. A line belongs
-//! to its subject, which is what it begins with up to the first `": "`: the path of a socket or the
+//! Does not have a clock, and does not write: callers pass the time, and get decisions and counts.
+//! A line belongs to its subject, the text before the first `": "`: the path of a socket or the
 //! name of a plugin.
 
 use std::collections::BTreeMap;
@@ -15,23 +15,23 @@ use crate::config::{
 };
 use crate::time::Time;
 
-/// The buckets.
+/// The token buckets.
 #[derive(Debug)]
 pub(super) struct Limiter {
     all: Bucket,
-    /// All lines, counted against the share of one plugin.
+    /// The bucket of all lines together, with the share of one plugin.
     together: Bucket,
-    /// By the hash of what they belong to, whose key peers do not know.
+    /// The buckets of subjects and directories, by a hash whose key peers do not know.
     by_subject: BTreeMap<u64, Bucket>,
     hasher: RandomState,
-    /// When to report suppressed lines next.
+    /// The time of the next report of suppressed lines.
     next_report: Option<Time>,
 }
 
-/// How many lines were suppressed.
+/// A count of suppressed lines.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Suppressed {
-    /// The subject of the lines, or a directory with a slash at its end; `None`: any.
+    /// The subject of the lines, or a directory with a slash at its end; `None` for any.
     pub(super) subject: Option<Box<str>>,
     pub(super) count: u64,
 }
@@ -40,17 +40,17 @@ pub(super) struct Suppressed {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Owners([Option<u64>; 2]);
 
-/// One token bucket. Lines are admitted until it is empty, and one of them may take more than is
+/// A token bucket. Lines are admitted until it is empty, so the last one may take more than is
 /// left.
 #[derive(Debug)]
 struct Bucket {
     share: LogShare,
-    /// When it is full if nothing more is taken: all that there is to know about its content.
+    /// The time at which the bucket is full if nothing more is taken, which determines its content.
     full_at: Time,
     suppressed: Option<Box<Count>>,
 }
 
-/// Lines that were suppressed and not reported.
+/// Suppressed lines that have not been reported.
 #[derive(Debug)]
 struct Count {
     subject: Option<Box<str>>,
@@ -69,23 +69,24 @@ impl Limiter {
         }
     }
 
-    /// Returns whether lines are counted for each subject: from the moment that all together have
-    /// used the share of one, until that is full again. Before that, none can have used its share.
+    /// Returns whether lines are counted for each subject: from the moment when all lines together
+    /// have used the share of one plugin, until that share is full again. Before that, a single
+    /// subject cannot have used its share.
     pub(super) fn tells_apart(&mut self, now: Time) -> bool {
         if !self.by_subject.is_empty() && self.together.missing(now).is_zero() {
-            // Their own shares are full, too.
+            // The shares of the subjects are full, too.
             self.by_subject.retain(|_, it| it.suppressed.is_some());
         }
         !self.by_subject.is_empty() || !self.together.admits(false, now)
     }
 
-    /// Takes so many bytes for a line whose subject is not known.
+    /// Charges `bytes` for a line whose subject is not known.
     pub(super) fn charge_any(&mut self, bytes: usize, now: Time) {
         self.together.charge(bytes, now);
         self.all.charge(bytes, now);
     }
 
-    /// Returns whether any line is admitted now, whatever its subject. If not, the line counts as
+    /// Returns whether a line is admitted now, whatever its subject. If not, the line counts as
     /// suppressed.
     pub(super) fn admits_any(&mut self, is_detail: bool, now: Time) -> bool {
         let is_admitted = self.all.admits(is_detail, now);
@@ -96,11 +97,11 @@ impl Limiter {
         is_admitted
     }
 
-    /// Returns what a line about `subject` counts against if it is admitted, after
-    /// [`Limiter::admits_any`]. If it is not, it counts as suppressed.
+    /// Returns the buckets to charge for a line about `subject`, or `None` if the line is
+    /// suppressed, which is counted. Called after [`Limiter::admits_any`].
     ///
-    /// A detail is a line that is only logged on request: the last half of each share is kept for
-    /// the other lines.
+    /// A detail is a line that is logged only on request: half of each share is kept for the other
+    /// lines.
     pub(super) fn admits(&mut self, subject: &str, is_detail: bool, now: Time) -> Option<Owners> {
         let mut keys = [None; 2];
         for (key, (owner, share)) in keys.iter_mut().zip(owners(subject)) {
@@ -115,7 +116,7 @@ impl Limiter {
         Some(Owners(keys))
     }
 
-    /// Takes so many bytes from what an admitted line counts against.
+    /// Charges `bytes` to the buckets of an admitted line.
     pub(super) fn charge(&mut self, owners: Owners, bytes: usize, now: Time) {
         for key in owners.0.iter().flatten() {
             if let Some(bucket) = self.by_subject.get_mut(key) {
@@ -125,18 +126,19 @@ impl Limiter {
         self.charge_any(bytes, now);
     }
 
-    /// Returns when [`Limiter::take_report`] has something next.
+    /// Returns when [`Limiter::take_report`] has the next count, or `None` if nothing is
+    /// suppressed.
     pub(super) fn poll_timeout(&self) -> Option<Time> {
         self.next_report
     }
 
-    /// Returns a count of suppressed lines that is due.
+    /// Returns a count of suppressed lines that is due, if there is one.
     pub(super) fn take_report(&mut self, now: Time) -> Option<Suppressed> {
         self.next_report.filter(|at| *at <= now)?;
         self.take_first(now)
     }
 
-    /// Returns a count of suppressed lines, due or not: for the end of the log.
+    /// Returns a count of suppressed lines, due or not, for the end of the log.
     pub(super) fn take_any(&mut self) -> Option<Suppressed> {
         self.next_report?;
         self.take_first(Time::ZERO + Duration::MAX)
@@ -161,7 +163,7 @@ impl Limiter {
         self.next_report = Some(self.next_report.map_or(at, |next| next.min(at)));
     }
 
-    /// Returns the bucket of a subject or directory, which is full if it is not remembered.
+    /// Returns the bucket of a subject or directory. If it is missing, adds a full one.
     fn bucket(&mut self, key: u64, share: LogShare, now: Time) -> &mut Bucket {
         if self.by_subject.len() >= MAX_LOG_SHARES && !self.by_subject.contains_key(&key) {
             self.forget_some(now);
@@ -170,7 +172,7 @@ impl Limiter {
         self.by_subject.entry(key).or_insert_with(new)
     }
 
-    /// Forgets the fuller half of the buckets, so that this is seldom done.
+    /// Removes the fuller half of the buckets: half of them, so that this is seldom done.
     fn forget_some(&mut self, now: Time) {
         let mut moments: Vec<_> = self.by_subject.values().map(|it| it.full_at).collect();
         let middle = moments.len() / 2;
@@ -199,7 +201,7 @@ impl Bucket {
         }
     }
 
-    /// How long it takes until it is full.
+    /// Returns how long it takes until the bucket is full.
     fn missing(&self, now: Time) -> Duration {
         self.full_at.saturating_since(now)
     }
@@ -216,7 +218,7 @@ impl Bucket {
         self.full_at = self.full_at.max(now) + refill;
     }
 
-    /// Counts lines. Returns when to report the count.
+    /// Counts suppressed lines. Returns when to report the count.
     fn suppress(&mut self, subject: Option<&str>, lines: u64, now: Time) -> Time {
         let count = self.suppressed.get_or_insert_with(|| {
             Box::new(Count {
@@ -234,8 +236,8 @@ impl Bucket {
     }
 }
 
-/// Returns what has a share of its own in the lines about `subject`: itself, and the directory of a
-/// socket, with a slash at its end.
+/// Returns the owners of a line about `subject`, with their shares: the subject itself, and the
+/// directory of a socket, with a slash at its end.
 fn owners(subject: &str) -> impl Iterator<Item = (&str, LogShare)> {
     let directory = match subject.rfind('/') {
         Some(at) if subject.starts_with('/') => &subject[..=at],
@@ -255,7 +257,7 @@ mod tests {
 
     const LINE: usize = 100;
 
-    /// Logs a line about `subject` if it is admitted, as the logger does.
+    /// Logs a line about `subject` if it is admitted, as the logger does. Returns whether it was.
     fn log(limiter: &mut Limiter, subject: &str, is_detail: bool, now: Time) -> bool {
         if !limiter.admits_any(is_detail, now) {
             return false;
@@ -267,8 +269,8 @@ mod tests {
         owners.is_some()
     }
 
-    /// Returns how many bytes are admitted of a flood about subjects that are named by a number,
-    /// 10,000 lines in each second.
+    /// Logs 10,000 lines in each second, about the subjects that `name` makes of numbers. Returns
+    /// how many bytes are admitted in each second.
     fn flood(limiter: &mut Limiter, seconds: u64, name: impl Fn(u64) -> String) -> Vec<usize> {
         let mut bytes = vec![0; usize::try_from(seconds).unwrap()];
         for n in 0..seconds * 10_000 {

@@ -1,5 +1,5 @@
-//! The daemon's log: lines on standard error, of which no peer can cause too many, and which never
-//! wait for a reader.
+//! The daemon's log: lines on standard error, which peers cannot flood, and which are written
+//! without waiting for a reader.
 //!
 //! ```text
 //! 2026-01-31T12:00:00.250Z INFO  watching /var/lib/kubelet/plugins_registry
@@ -9,7 +9,7 @@
 //!             lines suppressed <-+           +-> lines lost
 //! ```
 //!
-//! A line that is about a socket or a plugin begins with its path or name and `": "`, and, unless
+//! A line about a socket or a plugin begins with the path or the name and `": "`, and, unless
 //! little is logged, counts against the share of that socket or plugin. Lines of the daemon about
 //! itself ([`OWN`]) are always admitted.
 
@@ -32,9 +32,9 @@ use super::clock::Clock;
 use super::time_of_day::TimeOfDay;
 use crate::time::Time;
 
-/// What `log::info!()` and its like end in once it is installed.
+/// The logger behind `log::info!()` and the other macros, once it is installed.
 ///
-/// Its owner calls [`Logger::handle_timeout`] when [`Logger::poll_timeout`] has passed, and
+/// The owner calls [`Logger::handle_timeout`] when [`Logger::poll_timeout`] has passed, and
 /// [`Logger::finish`] at the end.
 #[derive(Debug)]
 pub struct Logger {
@@ -44,7 +44,7 @@ pub struct Logger {
     state: Mutex<State>,
 }
 
-/// Knows which records are wanted, and is never given one.
+/// The logger that decides which records are wanted. It never receives a record.
 struct Filter(Box<dyn Log>);
 
 #[derive(Debug)]
@@ -58,7 +58,7 @@ struct State {
 impl Logger {
     /// Installs a logger for the records that `filter` is enabled for, and for panics.
     ///
-    /// Returns `None` if there is a logger already.
+    /// Returns `None` if a logger is already installed.
     pub fn install(filter: impl Log + 'static) -> Option<&'static Self> {
         let logger: &'static Self = Box::leak(Box::new(Self {
             filter: Filter(Box::new(filter)),
@@ -75,7 +75,7 @@ impl Logger {
         Some(logger)
     }
 
-    /// Writes a line as it is, after those that wait.
+    /// Writes a line as it is, after the lines in the buffer.
     pub fn print(&self, line: &str) {
         match self.state.try_lock() {
             Ok(state) => self.print_in_turn(state, line),
@@ -96,8 +96,8 @@ impl Logger {
             .end_line(start, Origin::Daemon, &self.sink, now);
     }
 
-    /// Returns how long to wait at most before [`Logger::handle_timeout`]; `None`: nothing is due
-    /// before the next record.
+    /// Returns how long to wait at most before [`Logger::handle_timeout`], or `None` if nothing is
+    /// due before the next record.
     pub fn poll_timeout(&self) -> Option<Duration> {
         let state = self.state();
         let retry = state.buffer.poll_timeout();
@@ -121,7 +121,7 @@ impl Logger {
         state.report_lost(&self.sink, now);
     }
 
-    /// Reports everything that was not logged, due or not, and tries once more to write what waits.
+    /// Reports all suppressed and lost lines, due or not, and tries once more to write the buffer.
     pub fn finish(&self) {
         let mut state = self.state();
         let now = self.clock.now();
@@ -190,7 +190,7 @@ impl State {
         self.report_lost(sink, now);
     }
 
-    /// Writes a line without asking the limiter. Returns how many bytes it has.
+    /// Writes a line without asking the limiter. Returns the length of the line in bytes.
     fn write(
         &mut self,
         level: Level,
@@ -233,20 +233,20 @@ impl State {
     }
 }
 
-/// A line that is being formatted. Formatting ends in an error as soon as the line's subject is
-/// known and has used up its share: what is suppressed costs little.
+/// A line that is being formatted. Formatting fails as soon as the line's subject is known and has
+/// used up its share, so that suppressed lines cost little.
 struct Line<'a> {
     level: Level,
     now: Time,
     limiter: &'a mut Limiter,
     beginning: &'a mut String,
-    /// What it counts against, once its subject is known.
+    /// The buckets to charge, once the subject of the line is known.
     owners: Option<Owners>,
     bytes: &'a mut Vec<u8>,
 }
 
 impl Line<'_> {
-    /// Returns what the line counts against; an error: it is suppressed.
+    /// Formats the line. Returns the buckets to charge, or an error if the line is suppressed.
     fn write(&mut self, args: &fmt::Arguments<'_>) -> Result<Owners, fmt::Error> {
         self.write_fmt(*args)?;
         let owners = match self.owners {
@@ -257,7 +257,8 @@ impl Line<'_> {
         Ok(owners)
     }
 
-    /// The first bytes of what is to be shown are the line's subject.
+    /// Starts the line, whose subject is the first `subject` bytes of the beginning. Fails if the
+    /// line is suppressed.
     fn begin(&mut self, subject: usize) -> Result<Owners, fmt::Error> {
         let is_detail = self.level >= Level::Debug;
         let name = &self.beginning[..subject];
@@ -306,8 +307,7 @@ impl fmt::Debug for Filter {
 }
 
 /// The modules whose lines are about the daemon itself: its start, its end, its signals, its files,
-/// its limits and the directories that the user named. Plugins can make them log only a line in a
-/// long while.
+/// its limits and the directories that the user named. Plugins can cause such lines only rarely.
 pub(super) const OWN: [&str; 5] = [
     "plugind::daemon::lock",
     "plugind::daemon::roots",
@@ -322,7 +322,7 @@ mod tests {
 
     use super::*;
 
-    /// Has a line formatted. Returns what it counts against, or `None` if it is suppressed.
+    /// Formats a line. Returns the buckets to charge, or `None` if the line is suppressed.
     fn owners(limiter: &mut Limiter, args: &fmt::Arguments<'_>) -> Option<Owners> {
         let (mut beginning, mut bytes) = (String::new(), Vec::new());
         let mut line = Line {

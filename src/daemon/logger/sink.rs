@@ -12,23 +12,23 @@ use nix::sys::socket::{MsgFlags, send};
 use nix::unistd::write;
 use rustix::fs::{FileType, fstat};
 
-/// A descriptor that others may share, so its flags are left alone.
+/// A descriptor that other processes may share, so its flags are left alone.
 #[derive(Debug)]
 pub(super) struct Sink<F> {
     fd: F,
     way: Way,
 }
 
-/// How to write without waiting.
+/// A way to write without waiting.
 #[derive(Debug)]
 enum Way {
-    /// A pipe was opened a second time: O_NONBLOCK belongs to that opening alone.
+    /// A pipe that was opened a second time: O_NONBLOCK applies to that open file alone.
     Reopened(File),
-    /// send(2) can be told not to wait.
+    /// A socket: send(2) has a flag for not waiting.
     Socket,
-    /// A regular file never waits for a reader.
+    /// A regular file, for which a write never waits for a reader.
     Regular,
-    /// poll(2) tells when there is room for [`PIPE_BUF`] bytes.
+    /// Another descriptor: poll(2) reports when there is room for [`PIPE_BUF`] bytes.
     Polled,
 }
 
@@ -38,8 +38,8 @@ impl<F: AsFd> Sink<F> {
         Self { fd, way }
     }
 
-    /// Writes the beginning of `bytes`, in one system call where the descriptor allows it. EAGAIN
-    /// if the pipe is full.
+    /// Writes the beginning of `bytes`, in one system call if the descriptor allows it. Returns how
+    /// many bytes were written, or EAGAIN if there is no room.
     pub(super) fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
         loop {
             let written = match &self.way {
@@ -66,8 +66,8 @@ impl<F: AsFd> Sink<F> {
     }
 }
 
-/// Returns how to write to a descriptor. Where its kind is unknown or a pipe cannot be opened again
-/// (no `/proc`, another user's pipe), it is polled.
+/// Returns the way to write to a descriptor. A descriptor of another kind, or a pipe that cannot be
+/// opened again (no `/proc`, another user's pipe), is polled.
 fn way(fd: &impl AsFd) -> Way {
     let Ok(stat) = fstat(fd) else {
         return Way::Polled;
