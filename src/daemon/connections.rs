@@ -14,7 +14,7 @@ use super::connection::Connection;
 use super::source::Source;
 use crate::manager::{ByLink, LinkId};
 
-/// The connections, by the link that the core knows each of them by.
+/// The connections, by the links that the core knows.
 #[derive(Debug, Default)]
 pub(super) struct Connections {
     by_link: ByLink<Held>,

@@ -1,12 +1,12 @@
 //! Locks that allow one daemon for each plugins directory.
 //!
 //! Two daemons on the same directory, or on one inside the other, would register the same plugins
-//! twice. So each directory has a lock file in the run directory ([`run_dir`]), where no other user
-//! can open it: a lock on the directory itself could be taken by every process that can read the
+//! twice. So each directory has a lock file in the run directory ([`run_dir`]), which other users
+//! cannot open; a lock on the directory itself could be taken by every process that can read the
 //! directory. The lock file is named after the directory's device, inode and birth time, so that
 //! all paths to the directory lead to the same lock. A daemon holds exclusive locks of its
 //! directories, and shared locks of the directories above them. A directory that is removed and
-//! created again is another directory, which is not locked.
+//! created again is a different directory, which is not locked.
 //!
 //! The kernel releases a lock when the process that holds it ends, for whatever reason. A lock file
 //! is removed by the last holder that ends in order; one that is left behind is harmless.

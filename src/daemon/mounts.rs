@@ -201,9 +201,9 @@ impl Mounts {
         self.table.remote_at(path)
     }
 
-    /// Returns the type of the file system of an open file, if that file system may not answer. The
-    /// file is the root of a mount, and `path` is its path, which must be free of symbolic links
-    /// and of `..`. The file system itself is not accessed.
+    /// Returns the type of the file system that was entered by opening a file at `path`, if that
+    /// file system may not answer. The path must be free of symbolic links and of `..`. The file
+    /// system itself is not accessed.
     ///
     /// If the table is older than a change, the kernel is asked what is mounted now. Fails with
     /// `EAGAIN` if that cannot be found out.
@@ -217,7 +217,7 @@ impl Mounts {
     /// Returns whether no mount has changed since the table was read. Takes one system call.
     pub(super) fn is_current(&self) -> bool {
         let Some(polled) = &self.polled else {
-            return true; // /proc is not mounted, so nothing is ever known.
+            return true; // Nothing is known of the mounts.
         };
         if !self.is_outdated() && polled.has_changed() {
             self.is_outdated.set(true);
@@ -232,7 +232,8 @@ impl Mounts {
     }
 
     /// Returns whether all file systems answer, so that the kernel may resolve a path that was
-    /// examined a moment ago: even if the path leads elsewhere by now, the system call returns.
+    /// examined a moment ago: even if the path leads elsewhere by now, the system call returns. If
+    /// nothing is known of the mounts, all are assumed to answer.
     pub(super) fn all_answer(&self) -> bool {
         self.table.has_no_remote() && !self.is_outdated()
     }

@@ -381,8 +381,8 @@ impl PluginManager {
         }
     }
 
-    /// Serves each connection that has work to do, once. Those that the time is not enough for are
-    /// left to the next turn.
+    /// Serves each connection that has work to do, once. Connections for which there is not enough
+    /// time are left to the next turn.
     fn serve_ready(&mut self, now: Time) {
         let count = self.connections.count_ready();
         let until = (now + SERVE_TIME).max(self.clock.now() + LEAST_SERVE_TIME);

@@ -218,8 +218,8 @@ impl Climb<'_> {
     }
 }
 
-/// Returns the outcome of a failed call, which depends on whether the call may succeed later or the
-/// peer is not a registration service.
+/// Returns the outcome for a failed call: [`Outcome::Unreachable`] if the call may succeed later,
+/// otherwise [`Outcome::NotARegistrationService`].
 fn outcome_of(error: &CallError) -> Outcome {
     if is_foreign(error) {
         return Outcome::NotARegistrationService;

@@ -47,7 +47,7 @@ pub(super) type Unusable = (PathBuf, RunDirProblem);
 /// - root: `/run/plugind`
 /// - others: `plugind` in `$XDG_RUNTIME_DIR`, else in `/run/user/UID`, else `/tmp/plugind-UID`
 ///
-/// A process that is root only in its own user namespace, or may not write to `/run`, counts as
+/// If root may not create `/run/plugind`, for example in a user namespace, the process counts as
 /// another user. A read-only file system is an error: with another directory, two daemons would not
 /// exclude each other.
 pub(super) fn open(named: Option<&Path>) -> Result<PathBuf, Unusable> {

@@ -30,7 +30,7 @@ impl Signals {
         Ok(Self(SignalFd::with_flags(&set, flags)?))
     }
 
-    /// Returns the next pending signal, or `None` if there is none.
+    /// Returns the next pending signal, or `None` if no signal is pending.
     pub(super) fn read(&self) -> io::Result<Option<Signal>> {
         match self.0.read_signal() {
             Ok(Some(info)) => Ok(i32::try_from(info.ssi_signo)

@@ -26,7 +26,7 @@ use crate::time::Time;
 pub(super) struct StateFile {
     path: PathBuf,
     /// The id of the current boot. `None` if the id cannot be read: then the file is neither read
-    /// nor written, because it could not be told from a file of an earlier boot.
+    /// nor written, because it could not be distinguished from a file of an earlier boot.
     boot: Option<String>,
     /// The manager's revision in the last version, or after the start.
     written: u64,

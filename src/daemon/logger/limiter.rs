@@ -126,8 +126,7 @@ impl Limiter {
         self.charge_any(bytes, now);
     }
 
-    /// Returns when [`Limiter::take_report`] has the next count, or `None` if nothing is
-    /// suppressed.
+    /// Returns when to call [`Limiter::take_report`], or `None` if there is nothing to report.
     pub(super) fn poll_timeout(&self) -> Option<Time> {
         self.next_report
     }
@@ -172,7 +171,8 @@ impl Limiter {
         self.by_subject.entry(key).or_insert_with(new)
     }
 
-    /// Removes the fuller half of the buckets: half of them, so that this is seldom done.
+    /// Removes the fuller half of the buckets, so that this is seldom done. Their suppressed lines
+    /// are counted in the bucket of all lines.
     fn forget_some(&mut self, now: Time) {
         let mut moments: Vec<_> = self.by_subject.values().map(|it| it.full_at).collect();
         let middle = moments.len() / 2;

@@ -39,7 +39,7 @@ impl<F: AsFd> Sink<F> {
     }
 
     /// Writes the beginning of `bytes`, in one system call if the descriptor allows it. Returns how
-    /// many bytes were written, or EAGAIN if there is no room.
+    /// many bytes were written, or EAGAIN if none could be.
     pub(super) fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
         loop {
             let written = match &self.way {

@@ -56,8 +56,8 @@ impl Root {
         }
     }
 
-    /// Returns the path of a directory below this root without the root's symbolic links, or `None`
-    /// if the directory is not below this root.
+    /// Returns the path of a directory below this root, with the root's symbolic links resolved, or
+    /// `None` if the directory is not below this root.
     pub(super) fn real_path(&self, dir: &Path) -> Option<PathBuf> {
         let rest = dir.strip_prefix(&self.named).ok()?;
         if rest.as_os_str().is_empty() {

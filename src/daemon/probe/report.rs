@@ -55,7 +55,7 @@ pub enum Found {
     Endpoint {
         /// The path of the endpoint in this mount namespace.
         path: Arc<Path>,
-        /// Success, or why no HTTP/2 server answers.
+        /// Success, or the reason why the endpoint does not answer.
         answer: Result<(), EndpointFailure>,
     },
 }

@@ -175,7 +175,7 @@ impl Simulation {
     }
 
     /// Moves the bytes that can be moved, a piece for each connection, and closes the connections
-    /// that are over. Returns whether there was any of either.
+    /// that are over. Returns whether anything was moved or closed.
     fn serve(&mut self) -> bool {
         let mut has_moved = false;
         for at in (0..self.guests.len()).rev() {
