@@ -74,7 +74,7 @@ fn named(name: &str) -> Option<Format> {
     }
 }
 
-/// Probes, shows the findings, and returns the exit status.
+/// Runs the probe, shows the findings, and returns the exit status.
 pub fn run(options: &Options) -> Result<ExitCode, Box<dyn Error>> {
     let mut prober = Prober::new(&options.config, options.timeout)?;
     let status = match sockets_in(&options.path) {

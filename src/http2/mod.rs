@@ -94,7 +94,7 @@
 //!                 client.consume(stream, octets, now);
 //!             }
 //!             Event::Head { stream, status, .. } => assert_eq!((stream, status), (asked, 200)),
-//!             other => panic!("{other:?} is no part of this answer"),
+//!             other => panic!("{other:?} is not part of this answer"),
 //!         }
 //!     }
 //! }

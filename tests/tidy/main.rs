@@ -10,6 +10,7 @@ mod mistakes;
 #[path = "../support/skip.rs"]
 mod skip;
 mod source;
+mod words;
 
 use std::path::Path;
 use std::process::Command;
