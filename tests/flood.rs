@@ -18,6 +18,7 @@ use bytes::Bytes;
 use h2::SendStream;
 use h2::server::SendResponse;
 use http::Response;
+use plugind::config::MAX_EVENTS_AT_ONCE;
 use plugind::daemon::PluginManager;
 use plugind::handler::{
     AcceptHandler, Answer, Context, Event, HandlerTable, Plugin as Registered, PluginHandler,
@@ -30,6 +31,10 @@ use self::server::{Server, accept_h2};
 
 /// The size of each message, with what HTTP/2 adds to it (octets).
 const MESSAGE: usize = 16_384;
+
+/// How many messages are in one frame: several times what is handled at once, and not too many to
+/// be read in one piece.
+const MESSAGES: usize = 5 * MAX_EVENTS_AT_ONCE;
 
 /// How much is heard meanwhile, so that it is a flood (octets).
 const ENOUGH: usize = 8 << 20;
@@ -64,6 +69,29 @@ fn a_plugin_that_never_stops_talking_is_heard_for_a_part_of_each_turn_and_holds_
         (told.is_some() && heard() > begin + ENOUGH).then_some(())
     });
     assert!(told.is_some_and(|told| told.plugin_registered));
+}
+
+#[test]
+fn messages_of_one_frame_are_all_heard_although_nothing_follows_them() {
+    let server = Server::run(async |listener| {
+        let mut connection = accept_h2(&listener).await;
+        let mut streams = Vec::new();
+        while let Some(Ok((_, mut respond))) = connection.accept().await {
+            let head = Response::builder().header("content-type", "application/grpc");
+            let head = head.body(()).expect("a good head");
+            let mut stream = respond.send_response(head, false).expect("a stream");
+            let frame = [&[0, 0, 0, 0, 1][..], &[7]].concat().repeat(MESSAGES);
+            stream.send_data(frame.into(), false).expect("it is open");
+            streams.push(stream);
+        }
+    });
+    let (mut node, counter) = listening_to(&server);
+    let plugin = Plugin::serve_type(&node.path("plugin.sock"), "DevicePlugin", "plugin");
+    node.until_registered(&plugin);
+    node.until("all is heard", |_| {
+        (counter.load(Ordering::Relaxed) == MESSAGES).then_some(())
+    });
+    node.until_quiet();
 }
 
 /// A plugin manager that listens to a server as soon as a device plugin is there; and how much it

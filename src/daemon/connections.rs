@@ -35,6 +35,8 @@ struct Held {
     is_room_reported: bool,
     /// Whether the link is in one of the queues.
     is_queued: bool,
+    /// Whether the core has messages of it that it did not handle yet.
+    has_messages: bool,
 }
 
 /// A link that is to be served next.
@@ -63,6 +65,7 @@ impl Connections {
             connection: Connection::new(stream),
             is_room_reported: false,
             is_queued: false,
+            has_messages: false,
         };
         self.by_link.insert(link, held);
         Ok(())
@@ -92,7 +95,7 @@ impl Connections {
 
     /// Removes a connection and returns it. Dropping the connection removes it from the loop.
     pub(super) fn remove(&mut self, link: LinkId) -> Option<Connection> {
-        self.set_idle(link);
+        self.unqueue(link);
         Some(self.by_link.remove(link)?.connection)
     }
 
@@ -119,18 +122,43 @@ impl Connections {
         }
     }
 
-    /// Queues a link that had more work than its time was enough for, even if its connection has
-    /// ended.
+    /// Queues a link that had unread data when its time was used up.
     pub(super) fn set_busy(&mut self, link: LinkId) {
-        self.set_idle(link);
+        self.unqueue(link);
         if let Some(held) = self.by_link.get_mut(link) {
             held.is_queued = true;
+            self.busy.push_back(link);
         }
-        self.busy.push_back(link);
     }
 
-    /// Removes a link from the queues.
+    /// Queues a link that was read and has messages that were not handled yet. Its connection may
+    /// have ended.
+    pub(super) fn resume(&mut self, link: LinkId) {
+        let is_queued = self.by_link.get_mut(link).is_some_and(|held| {
+            held.has_messages = true;
+            std::mem::replace(&mut held.is_queued, true)
+        });
+        if !is_queued {
+            self.busy.push_back(link);
+        }
+    }
+
+    /// Returns whether a link has messages that were not handled yet, and forgets it.
+    pub(super) fn take_has_messages(&mut self, link: LinkId) -> bool {
+        let held = self.by_link.get_mut(link);
+        held.is_none_or(|held| std::mem::take(&mut held.has_messages))
+    }
+
+    /// Removes a link without anything to read from the queues, unless it has messages that were
+    /// not handled yet.
     pub(super) fn set_idle(&mut self, link: LinkId) {
+        let held = self.by_link.get_mut(link);
+        if held.is_some_and(|held| !held.has_messages) {
+            self.unqueue(link);
+        }
+    }
+
+    fn unqueue(&mut self, link: LinkId) {
         if let Some(held) = self.by_link.get_mut(link) {
             if std::mem::replace(&mut held.is_queued, false) {
                 self.ready.retain(|ready| *ready != link);
@@ -244,6 +272,20 @@ mod tests {
         assert_eq!(next(&mut connections), Some((b, true)));
         connections.remove(a);
         assert_eq!(connections.count_ready(), 0);
+        connections.resume(b);
+        connections.resume(b);
+        connections.set_idle(b);
+        assert_eq!(next(&mut connections), Some((b, true)), "it has messages");
+        assert!(connections.take_has_messages(b) && !connections.take_has_messages(b));
+        connections.resume(b);
+        connections.remove(b);
+        connections.resume(b);
+        assert_eq!(
+            next(&mut connections),
+            Some((b, true)),
+            "and a link that ended"
+        );
+        assert!(connections.take_has_messages(b));
         assert_eq!(next(&mut connections), None);
     }
 }

@@ -323,7 +323,7 @@ impl PluginManager {
                     self.manager.handle_input(input, now);
                 }
                 manager::Output::Transmit { link } => self.write(link, now),
-                manager::Output::Resume { link } => self.connections.set_busy(link),
+                manager::Output::Resume { link } => self.connections.resume(link),
                 manager::Output::Guard { link } => {
                     let by = self.guard(link);
                     let guarded = manager::Input::Guarded { link, by };
@@ -440,8 +440,7 @@ impl PluginManager {
     /// connection that may have more to read afterwards is busy.
     fn read(&mut self, link: LinkId, is_busy: bool, now: Time) {
         let until = is_busy.then(|| self.clock.now() + READ_TIME);
-        if is_busy {
-            // Messages may be left of what was read before.
+        if self.connections.take_has_messages(link) {
             self.manager.moved(link, now);
             self.follow_manager(now);
         }
