@@ -105,8 +105,8 @@ impl<V> ByPath<V> {
 
 /// Returns a digest of the path's octets, the same in every process. Eight octets at a time are
 /// mixed in by a multiplication, after which each of them affects the high half; rotating the
-/// digest moves that half down for the next step. The last step takes the last eight octets, which
-/// may overlap those of the step before.
+/// digest moves that half down for the next step. The last octets are read together with those
+/// before them, which are masked out.
 fn digest(path: &Path) -> u64 {
     let mut octets = path.as_os_str().as_bytes();
     let length = octets.len() as u64;
@@ -118,14 +118,12 @@ fn digest(path: &Path) -> u64 {
         return add(length, short);
     };
     let mut digest = length;
-    while let Some((word, rest)) = octets
-        .split_first_chunk()
-        .filter(|(_, rest)| !rest.is_empty())
-    {
+    while let Some((word, rest)) = octets.split_first_chunk() {
         digest = add(digest, u64::from_le_bytes(*word));
         octets = rest;
     }
-    add(digest, u64::from_le_bytes(*last))
+    let mask = (1 << (8 * octets.len())) - 1;
+    add(digest, u64::from_be_bytes(*last) & mask)
 }
 
 /// Returns the index of a path among those with one digest as `Ok`, or the index to insert it at as
@@ -209,18 +207,30 @@ mod tests {
         assert!(map.is_empty());
     }
 
+    fn digests_of_ten_thousand(suffix: &str) -> Vec<u64> {
+        let name = |n| format!("/var/lib/kubelet/plugins_registry/driver-{n:05}{suffix}");
+        let digests = (0..10_000).map(|number| digest(Path::new(&name(number))));
+        digests.collect()
+    }
+
     #[test]
     fn names_that_differ_in_one_octet_have_digests_that_differ_all_over() {
-        let name =
-            |number| format!("/var/lib/kubelet/plugins_registry/driver-{number:05}-reg.sock");
-        let digests = (0..10_000).map(|number| digest(Path::new(&name(number))));
-        let digests: Vec<u64> = digests.collect();
+        let digests = digests_of_ten_thousand("-reg.sock");
         for part in [0, 2, 4, 6] {
             let octets = digests.iter().map(|digest| digest.to_le_bytes());
             let parts: BTreeSet<_> = octets.map(|it| (it[part], it[part + 1])).collect();
             let different = parts.len();
             // So many are expected of 10,000 random draws out of 65,536, give or take 30.
             assert!(different > 9200, "{different}");
+        }
+    }
+
+    #[test]
+    fn names_that_are_numbered_have_different_digests_wherever_the_number_ends() {
+        for suffix in ["", "-", "-r", "-re", "-reg", "-reg.", "-reg.s", "-reg.sock"] {
+            let digests = digests_of_ten_thousand(suffix);
+            let different: BTreeSet<_> = digests.iter().collect();
+            assert_eq!(different.len(), digests.len(), "{suffix:?}");
         }
     }
 }
