@@ -79,11 +79,22 @@ impl Manager {
         let mut wanted = Vec::new();
         let mut context = Context::new(now, ticket, &mut self.effects.ids, &mut wanted);
         let result = method(self.handlers.get_mut(id), &mut context);
-        let work = wanted
-            .into_iter()
-            .map(|effect| Work::Handler(HandlerWork::Do(id, effect)));
-        self.work.extend(work);
+        for effect in wanted {
+            if let Effect::Cancel { id } = effect {
+                self.drop_events(id);
+            }
+            self.work
+                .push_back(Work::Handler(HandlerWork::Do(id, effect)));
+        }
         result
+    }
+
+    /// Drops the events of an effect that were not delivered yet.
+    fn drop_events(&mut self, id: EffectId) {
+        self.work.retain(|work| match work {
+            Work::Handler(HandlerWork::Tell(_, event)) => event.effect() != id,
+            _ => true,
+        });
     }
 
     pub(super) fn handler_work(&mut self, work: HandlerWork, now: Time) {
@@ -348,6 +359,7 @@ impl Manager {
             }
         }
         self.outputs.push_back(Output::Resume { link: id });
+        self.pumped(id, now);
     }
 
     /// Reports an event of a call to its handler, and closes the connection if the call has ended.

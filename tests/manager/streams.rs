@@ -13,6 +13,8 @@ use crate::script::{Script, WATCH};
 use crate::world::World;
 
 const SOCKET: &str = "/plugins/a.sock";
+/// The message after which a handler cancels its stream.
+const STOP: &str = "stop";
 const ENDPOINT: &str = "/endpoints/a.sock";
 
 /// What a handler heard, in words.
@@ -47,13 +49,16 @@ impl PluginHandler for Listener {
         Answer::YES
     }
 
-    fn handle_event(&mut self, event: Event, _: &mut Context<'_>) {
+    fn handle_event(&mut self, event: Event, context: &mut Context<'_>) {
         let words = match event {
             Event::StreamMessage { message, .. } => String::from_utf8(message).expect("text"),
             Event::StreamEnded { result: Ok(()), .. } => "end".to_owned(),
             Event::StreamEnded { result: Err(e), .. } => e.to_string(),
             other => format!("{other:?}"),
         };
+        if words == STOP {
+            context.cancel(self.stream.take().expect("it is open"));
+        }
         self.heard.lock().expect("no panic").push(words);
     }
 }
@@ -126,6 +131,16 @@ fn many_messages_of_one_frame_are_handed_on_in_pieces_and_all_before_the_end() {
     assert_eq!(end.as_deref(), Some("the peer closed the connection"));
     assert_eq!(heard, messages);
     assert_eq!(world.resumed, 4);
+}
+
+#[test]
+fn a_stream_that_is_cancelled_has_no_further_events() {
+    let (mut world, heard) = listening(Some(endpoint()));
+    take(&heard);
+    let messages = ["a", STOP, "b", "c"].map(str::to_owned);
+    world.send_in_one_frame(link(&world), &messages);
+    world.run();
+    assert_eq!(take(&heard), ["a", STOP]);
 }
 
 #[test]
