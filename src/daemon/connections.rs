@@ -35,7 +35,7 @@ struct Held {
     is_room_reported: bool,
     /// Whether the link is in one of the queues.
     is_queued: bool,
-    /// Whether the core has messages of it that it did not handle yet.
+    /// Whether the core has unhandled messages of this connection.
     has_messages: bool,
 }
 
@@ -134,16 +134,14 @@ impl Connections {
     /// Queues a link that was read and has messages that were not handled yet. Its connection may
     /// have ended.
     pub(super) fn resume(&mut self, link: LinkId) {
-        let is_queued = self.by_link.get_mut(link).is_some_and(|held| {
-            held.has_messages = true;
-            std::mem::replace(&mut held.is_queued, true)
-        });
-        if !is_queued {
-            self.busy.push_back(link);
+        self.unqueue(link);
+        if let Some(held) = self.by_link.get_mut(link) {
+            (held.is_queued, held.has_messages) = (true, true);
         }
+        self.busy.push_back(link);
     }
 
-    /// Returns whether a link has messages that were not handled yet, and forgets it.
+    /// Returns whether a link has messages that were not handled yet, and clears the flag.
     pub(super) fn take_has_messages(&mut self, link: LinkId) -> bool {
         let held = self.by_link.get_mut(link);
         held.is_none_or(|held| std::mem::take(&mut held.has_messages))
