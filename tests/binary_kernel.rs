@@ -5,14 +5,20 @@
 mod binary;
 #[path = "support/daemon.rs"]
 mod daemon;
+#[path = "support/inside.rs"]
+mod inside;
 #[path = "support/plugin.rs"]
 mod plugin;
 #[path = "support/simulated.rs"]
 mod simulated;
+#[path = "support/skip.rs"]
+mod skip;
 
+use std::ffi::OsStr;
 use std::fs;
 
 use self::daemon::Daemon;
+use self::inside::inside;
 use self::plugin::Plugin;
 use self::simulated::Simulated;
 
@@ -63,6 +69,24 @@ fn a_socket_that_is_replaced_is_deregistered_before_its_successor_is_registered(
     until_deregistered(&mut daemon, "old");
     until_registered(&mut daemon, "new");
     assert!(new.until_told().plugin_registered);
+}
+
+#[test]
+fn a_state_file_is_written_when_a_full_disk_has_room_again() {
+    let name = "a_state_file_is_written_when_a_full_disk_has_room_again";
+    inside(name, "mount -t tmpfs -o size=8k,mode=755 none /mnt", || {
+        let dir = tempfile::tempdir().unwrap();
+        let options = ["--state-file=/mnt/state", "--plugins-dir"].map(OsStr::new);
+        let mut daemon = Daemon::start_with(&[&options[..], &[dir.path().as_os_str()]].concat());
+        assert!(fs::write("/mnt/filler", [0; 16 * 1024]).is_err());
+        let plugin = Plugin::serve(&dir.path().join("reg.sock"), "sample");
+        assert!(plugin.until_told().plugin_registered);
+        daemon.until_logged(": the state file cannot be written, retrying: ");
+        fs::remove_file("/mnt/filler").unwrap();
+        daemon.until_logged(": the state file is written again");
+        let saved = fs::read_to_string("/mnt/state").unwrap();
+        assert!(saved.contains("\"sample\""), "{saved}");
+    });
 }
 
 #[test]
