@@ -11,6 +11,7 @@ fn comments_name_roles_and_negate_verbs() {
             let words: Vec<String> = comment.split(is_between_words).map(lower).collect();
             let people = words.iter().filter(|word| PEOPLE.contains(&&***word));
             found.extend(people.map(|word| format!("{}:{number}: {word}", file.path)));
+            let words = [vec![String::new()], words].concat();
             if words.windows(3).any(is_negated_noun) {
                 found.push(format!("{}:{number}: {comment}", file.path));
             }
