@@ -57,7 +57,7 @@ test: ## Run all tests; the last line counts those that this machine cannot run
 	$(TEST)
 
 .PHONY: msrv
-msrv: ## Run all tests with the oldest Rust that Cargo.toml allows
+msrv: ## Run the tests with the oldest Rust that Cargo.toml allows, but attacks and soak
 	$(NEEDS)
 	CARGO="$(CARGO)" tests/tools/msrv.sh
 
