@@ -34,7 +34,8 @@ fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// One value for `cargo test`, another for `make soak`.
+/// One value for `cargo test`, another for `make soak`: that begins to measure when as many paths
+/// are remembered as ever are.
 fn short_or_long<T>(short: T, long: T) -> T {
     if env::var_os("PLUGIND_SOAK").is_some() {
         long
@@ -46,7 +47,7 @@ fn short_or_long<T>(short: T, long: T) -> T {
 #[test]
 fn plugins_that_come_and_go_leave_no_descriptor_and_no_memory_behind() {
     let _alone = alone();
-    let cycles = short_or_long(300, 10_000);
+    let (warm_up, cycles) = short_or_long((100, 200), (10_000, 10_000));
     let mut node = Node::start();
     // Each has a socket of its own: one that is renewed again and again is looked at less often.
     let cycle = |node: &mut Node, n: usize| {
@@ -56,12 +57,11 @@ fn plugins_that_come_and_go_leave_no_descriptor_and_no_memory_behind() {
         plugin.stop();
         node.until_handler_is_told(&format!("deregister {name}"));
     };
-    // What is allocated once is allocated now.
-    (0..WARM_UP).for_each(|n| cycle(&mut node, n));
+    (0..warm_up).for_each(|n| cycle(&mut node, n));
     // What closes last may be a moment behind.
     node.until_quiet();
     let before = (descriptors(), resident());
-    (WARM_UP..cycles).for_each(|n| cycle(&mut node, n));
+    (warm_up..warm_up + cycles).for_each(|n| cycle(&mut node, n));
     node.until_quiet();
     let after = (descriptors(), resident());
     println!("{cycles} cycles: descriptors, resident KiB: {before:?} -> {after:?}");
@@ -78,7 +78,7 @@ fn plugins_that_come_and_go_leave_a_daemon_no_descriptor_and_no_memory() {
     if !watches::are_enough_or_skip() {
         return;
     }
-    let cycles = short_or_long(300, 10_000);
+    let (warm_up, cycles) = short_or_long((100, 200), (10_000, 10_000));
     let dir = tempfile::tempdir().unwrap();
     let mut daemon = Daemon::start(dir.path());
     let cycle = |daemon: &mut Daemon, n: usize| {
@@ -100,9 +100,9 @@ fn plugins_that_come_and_go_leave_a_daemon_no_descriptor_and_no_memory() {
         while !daemon.is_silent_for(OUTLIVED_GRACE + Duration::from_secs(1)) {}
         (daemon.descriptors(), daemon.resident())
     };
-    (0..WARM_UP).for_each(|n| cycle(&mut daemon, n));
+    (0..warm_up).for_each(|n| cycle(&mut daemon, n));
     let before = used(&daemon);
-    (WARM_UP..cycles).for_each(|n| cycle(&mut daemon, n));
+    (warm_up..warm_up + cycles).for_each(|n| cycle(&mut daemon, n));
     let after = used(&daemon);
     println!("{cycles} cycles: descriptors, resident KiB: {before:?} -> {after:?}");
     assert_eq!(after.0, before.0, "descriptors");
@@ -152,9 +152,6 @@ fn descriptors() -> usize {
 fn resident() -> u64 {
     daemon::status("self", "VmRSS:")
 }
-
-/// After how many cycles everything has been allocated that stays.
-const WARM_UP: usize = 100;
 
 /// By how much the memory may grow meanwhile (KiB): what an allocator keeps now and then, and well
 /// under what a hundred octets a cycle would come to.
