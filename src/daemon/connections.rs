@@ -20,8 +20,8 @@ pub(super) struct Connections {
     by_link: ByLink<Held>,
     /// Links with work to do, which the loop will not report again.
     ready: VecDeque<LinkId>,
-    /// Links that had unread data when their time was used up. They share the time that the others
-    /// leave.
+    /// Links that had unread data or unhandled messages when their time was used up. They share the
+    /// time that the others leave.
     busy: VecDeque<LinkId>,
     /// Whether a busy link is served first, because the others left no time for any.
     is_busy_first: bool,
@@ -44,7 +44,7 @@ struct Held {
 pub(super) struct Ready {
     /// The link.
     pub(super) link: LinkId,
-    /// Whether the link had unread data when its time was used up.
+    /// Whether the link had unread data or unhandled messages when its time was used up.
     pub(super) is_busy: bool,
 }
 

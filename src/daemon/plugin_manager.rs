@@ -437,7 +437,8 @@ impl PluginManager {
     }
 
     /// Reads one piece, or, from a busy connection, as many pieces as fit in [`READ_TIME`]. A
-    /// connection that may have more to read afterwards is busy.
+    /// connection that may have more to read afterwards is busy. Messages that were left of an
+    /// earlier read are handled first.
     fn read(&mut self, link: LinkId, is_busy: bool, now: Time) {
         let until = is_busy.then(|| self.clock.now() + READ_TIME);
         if self.connections.take_has_messages(link) {
@@ -466,7 +467,7 @@ impl PluginManager {
                         budget = READ_PIECE;
                     }
                 }
-                Moved::Nothing => return, // The core has to write first.
+                Moved::Nothing => return, // The core has to write, or to handle messages, first.
                 Moved::NotNow => {}
                 Moved::Ended(error) => {
                     self.close(link, error.as_ref(), now);

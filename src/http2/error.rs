@@ -391,7 +391,7 @@ impl fmt::Display for StreamError {
 impl fmt::Display for Malformed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::FieldName => "a header name that is no lower-case token",
+            Self::FieldName => "a header name that is not a lower-case token",
             Self::FieldValue => "a header value with a forbidden character",
             Self::ConnectionField => "a header that HTTP/2 forbids",
             Self::PseudoHeader => "a misplaced, repeated or unknown pseudo-header",

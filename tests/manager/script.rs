@@ -175,15 +175,15 @@ impl Serving {
     /// Says one more thing to whoever watches.
     pub(crate) fn say(&self, message: &str) -> Vec<u8> {
         let mut out = Vec::new();
-        let stream = self.watching.expect("somebody watches");
+        let stream = self.watching.expect("the stream is open");
         frame(&mut out, DATA, 0, stream, &with_prefix(message.as_bytes()));
         out
     }
 
-    /// The same for several messages, in one frame.
+    /// Returns one DATA frame with several messages for the open stream.
     pub(crate) fn in_one_frame(&self, messages: &[String]) -> Vec<u8> {
         let mut out = Vec::new();
-        let stream = self.watching.expect("somebody watches");
+        let stream = self.watching.expect("the stream is open");
         let messages = messages.iter().map(|it| with_prefix(it.as_bytes()));
         let messages: Vec<u8> = messages.flatten().collect();
         frame(&mut out, DATA, 0, stream, &messages);
@@ -193,7 +193,7 @@ impl Serving {
     /// Ends what is said to whoever watches.
     pub(crate) fn stop(&mut self) -> Vec<u8> {
         let mut out = Vec::new();
-        let stream = self.watching.take().expect("somebody watches");
+        let stream = self.watching.take().expect("the stream is open");
         trailers(&mut out, stream, 0);
         out
     }

@@ -38,7 +38,7 @@ pub(crate) struct World {
     hung_up: BTreeSet<LinkId>,
     /// The connections that have more messages than were handled at once.
     to_resume: VecDeque<LinkId>,
-    /// How often there were any.
+    /// The number of times that the manager asked to be resumed.
     pub(crate) resumed: usize,
     dialled: Vec<(Identity, Time)>,
     /// The paths that the watch is to examine again.

@@ -262,7 +262,7 @@ const MAX_RESIDENT: u64 = 16 * 1024;
 /// How much is logged at most (octets in a second).
 const MAX_LOG_RATE: f64 = 64.0 * 1024.0;
 
-/// Over how long that is measured at least: a burst is allowed.
+/// The least time over which the log rate is measured: a burst is allowed.
 const LEAST_LOG_TIME: Duration = Duration::from_secs(2);
 
 /// How long one turn of the loop may take.

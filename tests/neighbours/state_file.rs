@@ -1,4 +1,4 @@
-//! The state file: what lies where it is written before it takes its place, and a full disk.
+//! The state file: another file at `FILE.new`, and a full disk.
 
 use std::ffi::OsString;
 use std::fs::{self, File};

@@ -29,7 +29,7 @@ pub(crate) const MISTAKES: [Mistake; 20] = [
         finder: Finder::Simulation { seed: 473 },
     },
     Mistake {
-        what: "a turn that is given back is nobody's",
+        what: "a turn that is given back is lost",
         file: "src/manager/turns.rs",
         right: "(left.place == Place::Held).then(|| self.next(line))?",
         wrong: "self.next(line).filter(|_| left.place != Place::Held)",
@@ -50,7 +50,7 @@ pub(crate) const MISTAKES: [Mistake; 20] = [
         finder: Finder::Simulation { seed: 1 },
     },
     Mistake {
-        what: "a handler is not told that nobody waits for its answer",
+        what: "a handler is not told that its question is abandoned",
         file: "src/manager/operation/steps.rs",
         right: ".extend([abandon, Command::Hangup, Command::LeaveActual]);",
         wrong: ".extend([Command::Hangup, Command::LeaveActual]);",
