@@ -19,7 +19,6 @@ use std::fs::{self, File};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use plugind::config::{Config, Exec, HandlerConfig, UnknownTypes};
@@ -94,7 +93,7 @@ fn pm21_a_path_that_is_created_again_with_another_plugin_stays_one_socket_each_n
         node.until_registered(&plugin);
         node.until_handler_is_told(&format!("register {name}"));
 
-        let desired: Vec<_> = node.plugins.manager().desired().iter().collect();
+        let desired: Vec<_> = node.plugins.manager().desired().collect();
         let [(path, found)] = desired[..] else {
             panic!("one socket, not {}", desired.len());
         };
@@ -189,8 +188,9 @@ fn registration_and_service_may_have_one_common_socket() {
     let socket = node.path("driver.sock");
     let plugin = Plugin::serve(&socket, "both");
     node.until_registered(&plugin);
-    let actual = node.plugins.manager().actual();
-    let registered = actual.get(&socket).expect("it is registered");
+    let known = node.plugins.manager().socket(&socket);
+    let registered = known.and_then(|it| it.registered());
+    let registered = registered.expect("it is registered");
     assert_eq!(*registered.plugin.endpoint, *socket);
     let mut service = Link::connect(&registered.plugin.endpoint);
     assert_eq!(service.unary(SERVICE, &InfoRequest {}), Ok(Vec::new()));
@@ -238,7 +238,6 @@ fn a_link_to_a_socket_counts_under_its_own_path() {
         node.plugins
             .manager()
             .desired()
-            .iter()
             .all(|(path, _)| **path == *link)
     );
     fs::remove_file(&link).unwrap();
@@ -269,9 +268,9 @@ fn a_directory_that_is_moved_takes_its_plugins_along() {
     node.until("the old path is given up", |node| {
         (node.registered() == 1).then_some(())
     });
-    let actual = node.plugins.manager().actual();
-    let moved: Arc<Path> = node.path("new/reg.sock").into();
-    assert!(actual.iter().all(|(path, _)| **path == *moved));
+    let mut registered = node.plugins.manager().registered();
+    let moved = node.path("new/reg.sock");
+    assert!(registered.all(|it| *it.plugin.socket == *moved));
 }
 
 #[test]

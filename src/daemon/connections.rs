@@ -3,7 +3,7 @@
 //! Connections that send little are served before those that always have more to read: one
 //! connection that sends without end, or a hundred, delay other plugins by one turn at most.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 
 use mio::event::Event;
@@ -12,12 +12,12 @@ use mio::{Interest, Registry};
 
 use super::connection::Connection;
 use super::source::Source;
-use crate::manager::{ByLink, LinkId};
+use crate::manager::LinkId;
 
 /// The connections, by the links that the core knows.
 #[derive(Debug, Default)]
 pub(super) struct Connections {
-    by_link: ByLink<Held>,
+    by_link: BTreeMap<LinkId, Held>,
     /// Links with work to do, which the loop will not report again.
     ready: VecDeque<LinkId>,
     /// Links that had unread data or unhandled messages when their time was used up. They share the
@@ -72,7 +72,7 @@ impl Connections {
     }
 
     pub(super) fn get_mut(&mut self, link: LinkId) -> Option<&mut Connection> {
-        self.by_link.get_mut(link).map(|held| &mut held.connection)
+        self.by_link.get_mut(&link).map(|held| &mut held.connection)
     }
 
     /// Makes the loop report room to write from now on.
@@ -81,7 +81,7 @@ impl Connections {
     /// read, and reading may be what waits for room: with repeated requests, the loop would never
     /// rest.
     pub(super) fn await_room(&mut self, link: LinkId, registry: &Registry) -> io::Result<()> {
-        let Some(held) = self.by_link.get_mut(link) else {
+        let Some(held) = self.by_link.get_mut(&link) else {
             return Ok(());
         };
         if !held.is_room_reported {
@@ -96,7 +96,7 @@ impl Connections {
     /// Removes a connection and returns it. Dropping the connection removes it from the loop.
     pub(super) fn remove(&mut self, link: LinkId) -> Option<Connection> {
         self.unqueue(link);
-        Some(self.by_link.remove(link)?.connection)
+        Some(self.by_link.remove(&link)?.connection)
     }
 
     /// Records an event that the loop has reported about a connection.
@@ -112,7 +112,7 @@ impl Connections {
 
     /// Queues a link that has something to write, and perhaps something to read.
     pub(super) fn set_ready(&mut self, link: LinkId, may_read: bool) {
-        if let Some(held) = self.by_link.get_mut(link) {
+        if let Some(held) = self.by_link.get_mut(&link) {
             if may_read {
                 held.connection.set_readable();
             }
@@ -125,7 +125,7 @@ impl Connections {
     /// Queues a link that had unread data when its time was used up.
     pub(super) fn set_busy(&mut self, link: LinkId) {
         self.unqueue(link);
-        if let Some(held) = self.by_link.get_mut(link) {
+        if let Some(held) = self.by_link.get_mut(&link) {
             held.is_queued = true;
             self.busy.push_back(link);
         }
@@ -135,7 +135,7 @@ impl Connections {
     /// have ended.
     pub(super) fn resume(&mut self, link: LinkId) {
         self.unqueue(link);
-        if let Some(held) = self.by_link.get_mut(link) {
+        if let Some(held) = self.by_link.get_mut(&link) {
             (held.is_queued, held.has_messages) = (true, true);
         }
         self.busy.push_back(link);
@@ -143,21 +143,21 @@ impl Connections {
 
     /// Returns whether a link has messages that were not handled yet, and clears the flag.
     pub(super) fn take_has_messages(&mut self, link: LinkId) -> bool {
-        let held = self.by_link.get_mut(link);
+        let held = self.by_link.get_mut(&link);
         held.is_none_or(|held| std::mem::take(&mut held.has_messages))
     }
 
     /// Removes a link without anything to read from the queues, unless it has messages that were
     /// not handled yet.
     pub(super) fn set_idle(&mut self, link: LinkId) {
-        let held = self.by_link.get_mut(link);
+        let held = self.by_link.get_mut(&link);
         if held.is_some_and(|held| !held.has_messages) {
             self.unqueue(link);
         }
     }
 
     fn unqueue(&mut self, link: LinkId) {
-        if let Some(held) = self.by_link.get_mut(link) {
+        if let Some(held) = self.by_link.get_mut(&link) {
             if std::mem::replace(&mut held.is_queued, false) {
                 self.ready.retain(|ready| *ready != link);
                 self.busy.retain(|busy| *busy != link);
@@ -172,7 +172,7 @@ impl Connections {
         let ready = (!is_busy_first).then(|| self.ready.pop_front()).flatten();
         let is_busy = ready.is_none();
         let link = ready.or_else(|| self.busy.pop_front())?;
-        if let Some(held) = self.by_link.get_mut(link) {
+        if let Some(held) = self.by_link.get_mut(&link) {
             held.is_queued = false;
         }
         Some(Ready { link, is_busy })

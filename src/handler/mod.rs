@@ -108,7 +108,7 @@ pub use context::{Call, CallFailure, Context, Effect, EffectId, EffectIds, Event
 pub use dial::DialError;
 pub use exec::ExecHandler;
 pub use generic::GenericHandler;
-pub(crate) use plugin::line;
+
 pub use plugin::{InvalidPlugin, Plugin};
 pub use program::{Program, ProgramEnd, ProgramOutcome};
 pub use store::Store;

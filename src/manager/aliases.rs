@@ -22,8 +22,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::Manager;
 use super::by_path::ByPath;
-use super::{Manager, Output};
+use super::desired::Desired;
+use super::messages::Output;
 use crate::config::RENAME_TIME;
 use crate::escape;
 use crate::handler::Plugin;
@@ -78,12 +80,25 @@ impl Aliases {
     }
 
     /// Returns the path that leads to a socket, if its key does not.
-    fn instead_of_key(&self, identity: Identity) -> Option<&Arc<Path>> {
+    pub(super) fn instead_of_key(&self, identity: Identity) -> Option<&Arc<Path>> {
         if self.is_empty() {
             return None;
         }
         let names = self.names.get(&identity).filter(|it| !it.is_at_key)?;
         names.aliases.first().map(|alias| &alias.path)
+    }
+
+    /// Returns the path that leads to the socket known under a path, if that path does not.
+    pub(super) fn instead_of(&self, key: &Path) -> Option<&Arc<Path>> {
+        let mut names = self.names.values();
+        let names = names.find(|it| !it.is_at_key && it.key.as_os_str() == key.as_os_str())?;
+        names.aliases.first().map(|alias| &alias.path)
+    }
+
+    /// Returns the path under which the socket is known to which an alias leads.
+    fn key_of_alias(&self, path: &Path) -> Option<&Arc<Path>> {
+        let identity = self.identities.get(path)?;
+        self.names.get(identity).map(|names| &names.key)
     }
 
     fn add(&mut self, identity: Identity, alias: Alias) {
@@ -126,129 +141,108 @@ impl Manager {
     /// Returns a path that leads to the socket known under `path`: `path` itself or, if it was
     /// removed, an alias. Returns `None` if no socket is known under `path`.
     pub fn place_of(&self, path: &Path) -> Option<Arc<Path>> {
-        let (path, socket) = self.desired.get_entry(path)?;
-        Some(self.place(path, socket.identity))
+        let socket = self.sockets.at(path)?;
+        let identity = socket.desired.as_ref()?.identity;
+        let place = self.context.aliases.instead_of_key(identity);
+        Some(place.unwrap_or(&socket.path).clone())
     }
 
     /// Returns whether a plugin is registered through the socket that is known under this path, or
     /// to which this path leads.
     pub fn is_registered_at(&self, path: &Path) -> bool {
-        let identity = self.aliases.identities.get(path);
-        let names = identity.and_then(|identity| self.aliases.names.get(identity));
-        let key = names.map_or(path, |names| &names.key);
-        self.actual.get(key).is_some()
-    }
-
-    /// Returns the path at which to dial the socket that is known under this path.
-    pub(super) fn place(&self, path: &Arc<Path>, identity: Identity) -> Arc<Path> {
-        let place = self.aliases.instead_of_key(identity);
-        place.unwrap_or(path).clone()
-    }
-
-    /// Returns the path at which to dial a plugin's endpoint, which may be a registration socket.
-    pub(super) fn endpoint_place(&self, endpoint: &Path) -> Arc<Path> {
-        if !self.aliases.is_empty() {
-            let socket = self.desired.get(endpoint);
-            let place = socket.and_then(|it| self.aliases.instead_of_key(it.identity));
-            if let Some(place) = place {
-                return place.clone();
-            }
-        }
-        self.path_map.find(endpoint).into()
+        let key = self.context.aliases.key_of_alias(path);
+        let socket = self.sockets.at(key.map_or(path, |key| key));
+        socket.is_some_and(|socket| socket.registered.is_some())
     }
 
     /// Processes a socket that was found, to which no other known path leads.
-    pub(super) fn found(&mut self, path: Arc<Path>, identity: Identity, is_link: bool, now: Time) {
-        if self.aliases.is_empty() {
-            return self.found_socket(path, identity, is_link, now);
+    pub(super) fn found(&mut self, path: &Arc<Path>, identity: Identity, is_link: bool) {
+        if self.context.aliases.is_empty() {
+            return self
+                .sockets
+                .found(path, identity, is_link, &mut self.context);
         }
-        self.lose_alias(&path, now);
-        let before = self.desired.get(&path).map(|socket| socket.identity);
-        self.found_socket(path, identity, is_link, now);
+        self.lose_alias(path);
+        let before = self.sockets.desired_at(path).map(|it| it.identity);
+        self.sockets
+            .found(path, identity, is_link, &mut self.context);
         if let Some(before) = before.filter(|before| *before != identity) {
-            self.leave_behind(before, now);
+            self.leave_behind(before);
         }
     }
 
     /// Processes another path to a socket that was found.
-    pub(super) fn found_alias(
-        &mut self,
-        path: Arc<Path>,
-        identity: Identity,
-        is_link: bool,
-        now: Time,
-    ) {
-        self.lose_alias(&path, now);
-        match self.desired.get(&path).map(|socket| socket.identity) {
+    pub(super) fn found_alias(&mut self, path: &Arc<Path>, identity: Identity, is_link: bool) {
+        self.lose_alias(path);
+        match self.sockets.desired_at(path).map(|it| it.identity) {
             Some(known) if known == identity => {
-                if let Some(names) = self.aliases.names.get_mut(&identity) {
+                if let Some(names) = self.context.aliases.names.get_mut(&identity) {
                     names.is_at_key = true;
                 }
                 return;
             }
-            Some(other) if self.aliases.instead_of_key(other).is_none() => self.lost(&path, now),
+            Some(other) if self.context.aliases.instead_of_key(other).is_none() => self.lost(path),
             _ => {}
         }
         let Some(key) = self.key_of(identity) else {
-            return self.found(path, identity, is_link, now);
+            return self.found(path, identity, is_link);
         };
         log::debug!(
             "{}: is another name for {}",
-            escape::path(&path),
+            escape::path(path),
             escape::path(&key)
         );
-        let before = self.restored.contains(&path);
-        let known = self.recall(&path, identity);
-        let is_free = self.desired.get(&path).is_none() && self.may_rename(&key, identity);
-        let alias = Alias::new(path, is_link, now);
+        let known = self.sockets.recall(path, identity, &mut self.context);
+        let is_free = self.sockets.desired_at(path).is_none() && self.may_rename(&key, identity);
+        let alias = Alias::new(path.clone(), is_link, self.context.now);
         if is_free && (known.is_some() || self.is_better(&alias, &key)) {
-            return self.rename(identity, &key, &alias, known, now);
+            return self.rename(identity, &key, &alias, known);
         }
-        let path = alias.path.clone();
-        self.aliases.add(identity, alias);
-        if before {
-            // Its plugin was registered through this path before a restart.
-            self.forget_known(known, identity);
-            self.touch(path);
+        self.context.aliases.add(identity, alias);
+        if let Some(known) = known {
+            // It was registered through this path before a restart.
+            let context = &mut self.context;
+            self.sockets.deregister_known(known, identity, context);
         }
     }
 
     /// Processes a path that does not lead to a socket any more.
-    pub(super) fn lost(&mut self, path: &Arc<Path>, now: Time) {
-        if self.aliases.is_empty() || !self.lose_name(path, now) {
-            self.lost_socket(path, now);
+    pub(super) fn lost(&mut self, path: &Arc<Path>) {
+        if self.context.aliases.is_empty() || !self.lose_name(path) {
+            self.sockets.lost(path, &mut self.context);
         }
     }
 
     /// Removes one of several paths of a socket. Returns false if the path is not one of several.
-    fn lose_name(&mut self, path: &Arc<Path>, now: Time) -> bool {
-        if self.lose_alias(path, now) {
+    fn lose_name(&mut self, path: &Arc<Path>) -> bool {
+        if self.lose_alias(path) {
             return true;
         }
-        let Some(identity) = self.desired.get(path).map(|socket| socket.identity) else {
+        let Some(identity) = self.sockets.desired_at(path).map(|it| it.identity) else {
             return false;
         };
-        let Some(names) = self.aliases.names.get_mut(&identity) else {
+        let Some(names) = self.context.aliases.names.get_mut(&identity) else {
             return false;
         };
         if !std::mem::replace(&mut names.is_at_key, false) {
             return true; // The key was removed before.
         }
         let Some(best) = names.aliases.first().cloned() else {
-            self.aliases.names.remove(&identity);
+            self.context.aliases.names.remove(&identity);
             return false;
         };
+        let now = self.context.now;
         let is_new = |alias: &Alias| now < alias.since + RENAME_TIME;
         let is_renamed = names.aliases.iter().all(is_new);
-        let registered = self.actual.get(path);
+        let registered = self.sockets.at(path).and_then(|it| it.registered.as_ref());
         let registered = registered.filter(|it| it.identity == identity);
         let is_up = registered.is_some_and(|it| it.health.down_since.is_none());
         if is_renamed || !is_up {
-            self.aliases.take_best(identity);
-            self.aliases.set_key(identity, best.path.clone());
-            self.lost_socket(path, now);
+            self.context.aliases.take_best(identity);
+            self.context.aliases.set_key(identity, best.path.clone());
+            self.sockets.lost(path, &mut self.context);
             self.examine_link(&best);
-            self.found(best.path, identity, best.is_link, now);
+            self.found(&best.path, identity, best.is_link);
             return true;
         }
         log::info!(
@@ -265,25 +259,23 @@ impl Manager {
     fn examine_link(&mut self, alias: &Alias) {
         if alias.is_link {
             let path = alias.path.clone();
-            self.outputs.push_back(Output::Examine { path });
+            self.context.outputs.push_back(Output::Examine { path });
         }
     }
 
     /// Removes a path if it is an alias, and its socket if that was the last path. Returns whether
     /// the path is an alias.
-    fn lose_alias(&mut self, path: &Path, now: Time) -> bool {
-        let Some(identity) = self.aliases.identities.get(path).copied() else {
+    fn lose_alias(&mut self, path: &Path) -> bool {
+        let Some(identity) = self.context.aliases.identities.get(path).copied() else {
             return false;
         };
-        let is_place = self
-            .aliases
-            .instead_of_key(identity)
-            .is_some_and(|it| **it == *path);
-        if let Some(key) = self.aliases.remove(path, identity) {
-            self.lost_socket(&key, now);
+        let place = self.context.aliases.instead_of_key(identity);
+        let is_place = place.is_some_and(|it| **it == *path);
+        if let Some(key) = self.context.aliases.remove(path, identity) {
+            self.sockets.lost(&key, &mut self.context);
         } else if is_place {
             // The next alias may lead to the path that was removed, too.
-            let names = self.aliases.names.get(&identity);
+            let names = self.context.aliases.names.get(&identity);
             if let Some(next) = names.and_then(|names| names.aliases.first()).cloned() {
                 self.examine_link(&next);
             }
@@ -293,84 +285,80 @@ impl Manager {
 
     /// Finds a socket again under its best alias, because another socket has taken its key or the
     /// key was given up.
-    fn leave_behind(&mut self, identity: Identity, now: Time) {
-        let Some(best) = self.aliases.take_best(identity) else {
-            self.aliases.names.remove(&identity);
+    fn leave_behind(&mut self, identity: Identity) {
+        let Some(best) = self.context.aliases.take_best(identity) else {
+            self.context.aliases.names.remove(&identity);
             return;
         };
         let path = best.path.clone();
-        self.aliases.set_key(identity, path.clone());
+        self.context.aliases.set_key(identity, path.clone());
         self.examine_link(&best);
-        self.found(path.clone(), identity, best.is_link, now);
-        if let Some(socket) = self.desired.get_mut(&path) {
-            socket.backoff.fail(now);
-        }
-    }
-
-    /// Returns whether the key of a socket was removed, or leads to another socket now.
-    pub(super) fn is_key_removed(&self, identity: Identity) -> bool {
-        self.aliases.instead_of_key(identity).is_some()
+        self.found(&path, identity, best.is_link);
+        self.sockets.back_off(&path, self.context.now);
     }
 
     /// Deregisters a plugin that has ended after its key was removed, and finds its socket again
     /// under the best alias.
-    pub(super) fn give_up_key(&mut self, key: &Arc<Path>, identity: Identity, now: Time) {
-        self.lost_socket(key, now);
-        self.leave_behind(identity, now);
+    pub(super) fn give_up_key(&mut self, key: &Arc<Path>, identity: Identity) {
+        self.sockets.lost(key, &mut self.context);
+        self.leave_behind(identity);
     }
 
     /// Asserts what must hold whenever the manager is at rest.
     pub(super) fn check_aliases(&self) {
         let mut count = 0;
-        for (identity, names) in &self.aliases.names {
-            let socket = self.desired.get(&names.key).map(|it| it.identity);
+        for (identity, names) in &self.context.aliases.names {
+            let socket = self.sockets.desired_at(&names.key).map(|it| it.identity);
             assert_eq!(socket, Some(*identity), "{names:?}");
             assert!(names.is_at_key || !names.aliases.is_empty(), "{names:?}");
             assert!(names.aliases.is_sorted(), "{names:?}");
             for alias in &names.aliases {
-                let of = self.aliases.identities.get(&alias.path);
+                let of = self.context.aliases.identities.get(&alias.path);
                 assert_eq!(of, Some(identity), "{alias:?}");
             }
             count += names.aliases.len();
         }
-        assert_eq!(count, self.aliases.identities.len());
+        assert_eq!(count, self.context.aliases.identities.len());
     }
 
     /// Returns the key of a socket, and starts to keep the names of the socket.
     fn key_of(&mut self, identity: Identity) -> Option<Arc<Path>> {
-        if let Some(names) = self.aliases.names.get(&identity) {
+        if let Some(names) = self.context.aliases.names.get(&identity) {
             return Some(names.key.clone());
         }
-        let mut sockets = self.desired.iter();
-        let (key, _) = sockets.find(|(_, socket)| socket.identity == identity)?;
-        let key = key.clone();
+        let has_identity = |desired: &Desired| desired.identity == identity;
+        let mut sockets = self.sockets.iter();
+        let socket = sockets.find(|it| it.desired.as_ref().is_some_and(has_identity))?;
+        let key = socket.path.clone();
         let names = Names {
             key: key.clone(),
             is_at_key: true,
             is_renamed: false,
             aliases: Vec::new(),
         };
-        self.aliases.names.insert(identity, names);
+        self.context.aliases.names.insert(identity, names);
         Some(key)
     }
 
     /// Returns whether a socket may get another key: no attempt on it has failed or is committed
     /// yet, and its key is the path under which it was found.
     fn may_rename(&self, key: &Path, identity: Identity) -> bool {
-        let names = self.aliases.names.get(&identity);
-        let socket = self.desired.get(key);
-        let is_new = socket.is_some_and(|socket| {
-            socket.attempts <= 1 && socket.last_failure.is_none() && socket.known.is_none()
-        });
-        let running = self.operations.at(key);
+        let names = self.context.aliases.names.get(&identity);
+        let Some(socket) = self.sockets.at(key) else {
+            return false;
+        };
+        let is_new = socket
+            .desired
+            .as_ref()
+            .is_some_and(|it| it.attempts <= 1 && it.last_failure.is_none() && it.known.is_none());
         is_new
             && names.is_some_and(|names| names.is_at_key && !names.is_renamed)
-            && running.is_none_or(|running| !running.operation.is_committed())
-            && self.actual.get(key).is_none()
+            && !socket.is_committed()
+            && socket.registered.is_none()
     }
 
     fn is_better(&self, alias: &Alias, key: &Arc<Path>) -> bool {
-        let is_link = self.desired.get(key).is_some_and(|socket| socket.is_link);
+        let is_link = self.sockets.desired_at(key).is_some_and(|it| it.is_link);
         *alias < Alias::new(key.clone(), is_link, alias.since)
     }
 
@@ -382,16 +370,17 @@ impl Manager {
         key: &Arc<Path>,
         alias: &Alias,
         known: Option<Arc<Plugin>>,
-        now: Time,
     ) {
-        let was_link = self.desired.get(key).is_some_and(|socket| socket.is_link);
-        self.lost_socket(key, now);
-        self.aliases.set_key(identity, alias.path.clone());
-        self.aliases
+        let now = self.context.now;
+        let was_link = self.sockets.desired_at(key).is_some_and(|it| it.is_link);
+        self.sockets.lost(key, &mut self.context);
+        self.context.aliases.set_key(identity, alias.path.clone());
+        self.context
+            .aliases
             .add(identity, Alias::new(key.clone(), was_link, now));
-        self.found_socket(alias.path.clone(), identity, alias.is_link, now);
-        if let Some(known) = known {
-            self.desired.set_known(&alias.path, known);
-        }
+        let context = &mut self.context;
+        self.sockets
+            .found(&alias.path, identity, alias.is_link, context);
+        self.sockets.set_known(&alias.path, known);
     }
 }

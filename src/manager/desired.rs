@@ -1,29 +1,19 @@
-//! The sockets that exist: the desired state of the world.
+//! A socket that exists: an entry of the desired state of the world.
 //!
-//! Pure. Contains no plugins: an operation finds out later which plugin listens on a socket.
+//! Pure. Contains no plugin: an operation finds out later which plugin listens on the socket.
 
-use std::fmt;
-use std::path::Path;
 use std::sync::Arc;
 
 use super::backoff::Backoff;
-use super::by_path::ByPath;
-use super::places::InLine;
-use super::{Failure, Refusal};
-use crate::config::FIRST_MINUTE;
+use super::failure::{Failure, Refusal};
+use crate::config::{FIRST_MINUTE, REDIAL_MAX, REDIAL_PATIENCE};
 use crate::handler::{DialError, Plugin};
 use crate::time::Time;
 use crate::watch::Identity;
 
-/// Every socket that exists, by path.
-#[derive(Debug, Default)]
-pub struct Desired {
-    sockets: ByPath<Socket>,
-}
-
 /// A socket that exists, and the progress of its plugin's registration.
 #[derive(Clone, Debug)]
-pub struct Socket {
+pub struct Desired {
     /// The identity of the socket: another one under the same path is another generation.
     pub identity: Identity,
     /// Whether the path is a symbolic link to the socket.
@@ -47,8 +37,10 @@ pub struct Socket {
     pub(super) predecessor: Option<(Arc<Plugin>, u32)>,
     /// The time reserved for its next dial, because it has refused the last connection.
     pub(super) redial_at: Option<Time>,
-    /// Its position in line while it waits for a place among the operations.
-    pub(super) in_line: Option<InLine>,
+    /// Whether it waits in line for a place among the operations.
+    pub(super) is_queued: bool,
+    /// Whether it is retried when another plugin of the name goes.
+    pub(super) is_blocked: bool,
 }
 
 /// A refusal, and the plugin that was refused, as it described itself.
@@ -58,11 +50,12 @@ pub(super) struct Told {
     pub(super) refusal: Refusal,
 }
 
-impl Socket {
-    fn new(identity: Identity, found: Time) -> Self {
+impl Desired {
+    /// Creates the entry of a socket that was found just now.
+    pub(super) fn new(identity: Identity, is_link: bool, found: Time) -> Self {
         Self {
             identity,
-            is_link: false,
+            is_link,
             found,
             backoff: Backoff::default(),
             last_failure: None,
@@ -72,12 +65,11 @@ impl Socket {
             known: None,
             predecessor: None,
             redial_at: None,
-            in_line: None,
+            is_queued: false,
+            is_blocked: false,
         }
     }
-}
 
-impl Socket {
     /// Returns whether the result of a dry run is final.
     pub(super) fn is_observed(&self, now: Time) -> bool {
         let observed = self.observed.as_deref();
@@ -88,139 +80,76 @@ impl Socket {
     pub(super) fn has_refused(&self) -> bool {
         self.last_failure.as_deref() == Some(&Failure::Dial(DialError::Refused))
     }
-}
 
-/// The change that adding a socket made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Added {
-    /// The path was not known.
-    New,
-    /// Another socket had that path: its state was dropped, including its backoff.
-    Replaced,
-    /// The same socket was known already: nothing changed.
-    Same,
-}
+    /// Returns whether this plugin was refused for the same reason before, and so is not notified
+    /// again.
+    pub(super) fn is_told(&self, plugin: Option<&Arc<Plugin>>, refusal: &Refusal) -> bool {
+        let told = self.told.as_deref();
+        refusal.is_told_once()
+            && told.is_some_and(|told| told.refusal == *refusal && Some(&told.plugin) == plugin)
+    }
 
-impl Desired {
-    /// Adds the socket `identity` at `path`. A socket that replaces another keeps the other's
-    /// position in line.
-    pub fn add(
+    /// Returns the time of the next attempt, if it waits for a time.
+    pub(super) fn retry_at(&self) -> Option<Time> {
+        let at = self.redial_at.or(self.backoff.until());
+        at.filter(|at| !self.is_queued && !self.is_observed(*at))
+    }
+
+    /// Has it retried at once, because the cause of its last failure may have gone.
+    pub(super) fn retry_now(&mut self) {
+        self.backoff.succeed();
+        self.observed = None;
+    }
+
+    /// Records that its plugin was registered. Returns the plugin that was at its path before, with
+    /// the user ID of that plugin's process.
+    pub(super) fn registered(&mut self) -> Option<(Arc<Plugin>, u32)> {
+        self.backoff.succeed();
+        self.last_failure = None;
+        self.told = None;
+        self.known = None;
+        self.is_blocked = false;
+        self.predecessor.take()
+    }
+
+    /// Records the failure of an attempt. `is_past` means that the cause of the failure has gone.
+    /// Returns whether the last attempt had another result.
+    pub(super) fn failed(
         &mut self,
-        path: Arc<Path>,
-        identity: Identity,
+        plugin: Option<&Arc<Plugin>>,
+        failure: &Failure,
+        is_past: bool,
         now: Time,
-    ) -> Result<Added, EmptyPath> {
-        self.replace(path, identity, now).map(|(added, _)| added)
-    }
-
-    /// Adds a socket as [`Desired::add`] does, and also returns the socket that it replaces.
-    pub(super) fn replace(
-        &mut self,
-        path: Arc<Path>,
-        identity: Identity,
-        now: Time,
-    ) -> Result<(Added, Option<Socket>), EmptyPath> {
-        if path.as_os_str().is_empty() {
-            return Err(EmptyPath);
+    ) -> bool {
+        let is_refused = *failure == Failure::Dial(DialError::Refused);
+        if is_past {
+            self.backoff.succeed();
+        } else if failure.is_terminal() && self.found + FIRST_MINUTE <= now {
+            self.backoff.fail_for_good(now);
+        } else if is_refused && now < self.found + REDIAL_PATIENCE {
+            self.backoff.fail_up_to(REDIAL_MAX, now);
+        } else {
+            self.backoff.fail(now);
         }
-        let socket = Socket::new(identity, now);
-        let Some(known) = self.sockets.get_mut(&path) else {
-            self.sockets.insert(path, socket);
-            return Ok((Added::New, None));
-        };
-        if known.identity == identity {
-            return Ok((Added::Same, None));
+        if let (Failure::Refused(refusal), Some(plugin)) = (failure, plugin) {
+            let (plugin, refusal) = (plugin.clone(), refusal.clone());
+            self.told = Some(Box::new(Told { plugin, refusal }));
         }
-        let in_line = known.in_line;
-        let before = std::mem::replace(known, Socket { in_line, ..socket });
-        Ok((Added::Replaced, Some(before)))
+        let is_news = self.last_failure.as_deref() != Some(failure);
+        self.last_failure = Some(Box::new(failure.clone()));
+        is_news
     }
 
-    /// Removes the socket at `path` and returns its state.
-    pub fn remove(&mut self, path: &Path) -> Option<Socket> {
-        self.sockets.remove(path)
-    }
-
-    /// Returns the socket at `path`.
-    pub fn get(&self, path: &Path) -> Option<&Socket> {
-        self.sockets.get(path)
-    }
-
-    /// Returns the socket at `path`, with its path.
-    pub(super) fn get_entry(&self, path: &Path) -> Option<(&Arc<Path>, &Socket)> {
-        self.sockets.get_entry(path)
-    }
-
-    pub(super) fn get_mut(&mut self, path: &Path) -> Option<&mut Socket> {
-        self.sockets.get_mut(path)
-    }
-
-    /// Marks the path as a symbolic link.
-    pub(super) fn set_link(&mut self, path: &Path) {
-        if let Some(socket) = self.sockets.get_mut(path) {
-            socket.is_link = true;
+    /// Records the result of a dry run. The plugin is asked again only if it is refused early,
+    /// because it may not be ready yet. Returns whether the result has changed.
+    pub(super) fn observed(&mut self, found: &Result<Arc<Plugin>, Refusal>, now: Time) -> bool {
+        if found.is_ok() {
+            self.backoff.succeed();
+        } else {
+            self.backoff.fail(now);
         }
-    }
-
-    /// Records that exactly this plugin was registered through the socket at `path` before a
-    /// restart.
-    pub(super) fn set_known(&mut self, path: &Path, known: Arc<Plugin>) {
-        if let Some(socket) = self.sockets.get_mut(path) {
-            socket.known = Some(known);
-        }
-    }
-
-    /// Returns every socket and its path, in unspecified order.
-    pub fn iter(&self) -> impl Iterator<Item = (&Arc<Path>, &Socket)> {
-        self.sockets.iter()
-    }
-
-    /// Returns the number of sockets.
-    pub fn len(&self) -> usize {
-        self.sockets.len()
-    }
-
-    /// Returns whether no socket exists.
-    pub fn is_empty(&self) -> bool {
-        self.sockets.is_empty()
-    }
-}
-
-/// The error of adding a socket without a path to the desired or the actual state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EmptyPath;
-
-impl fmt::Display for EmptyPath {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("socket path is empty")
-    }
-}
-
-impl std::error::Error for EmptyPath {}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::manager::places::Places;
-    use crate::time::Time;
-
-    #[test]
-    fn a_socket_that_takes_another_s_path_takes_its_place_in_line_and_nothing_else() {
-        let identity = |inode| Identity {
-            device: 1,
-            inode,
-            born: (0, 0),
-        };
-        let path: Arc<Path> = Path::new("/r/a.sock").into();
-        let place = Places::default().line_up(path.clone(), false);
-        let mut desired = Desired::default();
-        let add =
-            |desired: &mut Desired, inode| desired.add(path.clone(), identity(inode), Time::ZERO);
-        assert_eq!(add(&mut desired, 1), Ok(Added::New));
-        let socket = desired.get_mut(&path).unwrap();
-        (socket.in_line, socket.attempts) = (Some(place), 7);
-        assert_eq!(add(&mut desired, 2), Ok(Added::Replaced));
-        let socket = desired.get(&path).unwrap();
-        assert_eq!((socket.in_line, socket.attempts), (Some(place), 0));
+        self.last_failure = None;
+        let before = self.observed.replace(Box::new(found.clone()));
+        before.as_deref() != Some(found)
     }
 }

@@ -15,8 +15,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::Manager;
-use super::effects::HandlerWork;
-use super::execute::Work;
+use super::registered::{By, Compared, Registered};
 use crate::escape;
 use crate::handler::Plugin;
 use crate::watch::Identity;
@@ -48,15 +47,6 @@ pub(super) struct Remembered {
     /// Whether only device and inode of the socket are known.
     #[serde(default, skip_serializing_if = "is_false")]
     by_inode: bool,
-}
-
-/// How the socket of a restored plugin is recognised.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Compared {
-    /// By its whole identity.
-    Identity,
-    /// By device and inode: the file has [`FORMAT_1`].
-    Inode,
 }
 
 /// The reason why a file is rejected.
@@ -142,9 +132,7 @@ impl Manager {
     pub fn restore(&mut self, memory: Memory) {
         let is_format_1 = memory.format == FORMAT_1;
         for plugin in memory.owed.into_iter().map(Remembered::into_plugin) {
-            let handler = self.handlers.find(&plugin.kind);
-            let resume = HandlerWork::Resume(handler, Arc::new(plugin));
-            self.work.push_back(Work::Handler(resume));
+            self.host.resume(plugin);
         }
         for remembered in memory.plugins {
             let compared = if is_format_1 || remembered.by_inode {
@@ -154,69 +142,15 @@ impl Manager {
             };
             let identity = remembered.identity();
             let plugin = Arc::new(remembered.into_plugin());
-            let path = plugin.socket.clone();
-            if self.actual.add(plugin, identity).is_ok() {
-                self.restored.insert(path, compared);
-            }
-        }
-    }
-
-    /// Has a plugin deregistered that was registered before a restart and not since, because its
-    /// socket was removed or replaced.
-    pub(super) fn forget_known(&mut self, known: Option<Arc<Plugin>>, identity: Identity) {
-        if let Some(known) = known.filter(|known| self.actual.get(&known.socket).is_none()) {
-            // The path is not empty: it was in the desired state.
-            let _ = self.actual.add(known, identity);
+            let restored = Registered::new(plugin, identity, By::Awaited(compared));
+            self.sockets.restore(restored, &mut self.context);
         }
     }
 
     /// Returns the sockets of restored plugins that have been neither found nor lost yet.
     pub fn restored(&self) -> Vec<Arc<Path>> {
-        self.restored.iter().map(|(path, _)| path.clone()).collect()
-    }
-
-    /// Returns the plugin that was registered through this socket before a restart, when the socket
-    /// is found again. The plugin leaves the actual state until it is registered with the handlers
-    /// of this process.
-    pub(super) fn recall(&mut self, path: &Arc<Path>, identity: Identity) -> Option<Arc<Plugin>> {
-        let compared = self.restored.remove(path)?;
-        let known = self.actual.get(path)?.identity;
-        let is_it = match compared {
-            Compared::Identity => known == identity,
-            Compared::Inode => known.is_same_inode(&identity),
-        };
-        let registered = is_it.then(|| self.actual.remove(path))??;
-        Some(registered.plugin)
-    }
-
-    /// Forgets restored plugins with the type, name and endpoint of a plugin that is about to be
-    /// registered through another socket: to deregister them later would undo this registration.
-    pub(super) fn supersede(&mut self, plugin: &Plugin) {
-        let actual = &self.actual;
-        let is_same = |path: &Arc<Path>| {
-            let known = actual.get(path).map(|registered| &registered.plugin);
-            known.is_some_and(|known| {
-                (&known.kind, &known.name, &known.endpoint)
-                    == (&plugin.kind, &plugin.name, &plugin.endpoint)
-            })
-        };
-        let remembered = self.restored.iter().map(|(path, _)| path.clone());
-        let same: Vec<_> = remembered.filter(is_same).collect();
-        for path in same {
-            self.restored.remove(&path);
-            self.actual.remove(&path);
-        }
-    }
-
-    /// Has a restored plugin deregistered, because its socket has gone.
-    pub(super) fn lost_restored(&mut self, path: &Arc<Path>) {
-        if self.restored.remove(path).is_some() {
-            log::info!(
-                "{}: not found below the watched directories after the restart; deregistering",
-                escape::path(path)
-            );
-            self.touch(path.clone());
-        }
+        let awaited = self.sockets.awaited();
+        awaited.map(|socket| socket.path.clone()).collect()
     }
 }
 

@@ -4,12 +4,9 @@
 //! has happened, and from time to time for all of them. [`plan`] examines everything, in the order
 //! of kubelet's reconciler: unregistrations first.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::actual::Actual;
-use super::desired::Desired;
 use crate::watch::Identity;
 
 /// The action that a socket needs.
@@ -53,24 +50,18 @@ pub fn action(
 }
 
 /// Returns every action that would be taken if no operation ran: unregistrations, then
-/// registrations.
-pub fn plan(desired: &Desired, actual: &Actual) -> Vec<(Action, Arc<Path>)> {
-    let sockets = desired.iter().map(|(path, _)| path);
-    let plugins = actual.iter().map(|(path, _)| path);
-    let mut steps: Vec<_> = sockets
-        .chain(plugins)
-        .collect::<BTreeSet<_>>()
-        .into_iter()
-        .filter_map(|path| {
-            let desired = desired.get(path).map(|socket| socket.identity);
-            let actual = actual.get(path).map(|registered| registered.identity);
-            Some((action(desired, actual, None)?, path.clone()))
-        })
+/// registrations. An entry has the socket at a path, and the socket whose plugin a handler knows
+/// under that path.
+pub fn plan(
+    entries: impl IntoIterator<Item = (Arc<Path>, Option<Identity>, Option<Identity>)>,
+) -> Vec<(Action, Arc<Path>)> {
+    let entries = entries.into_iter();
+    let mut steps: Vec<_> = entries
+        .filter_map(|(path, desired, actual)| Some((action(desired, actual, None)?, path)))
         .collect();
     steps.sort();
     steps
 }
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::Manager;
-use super::memory::{Compared, FORMAT, Remembered};
+use super::memory::{FORMAT, Remembered};
+use super::registered::Compared;
 use crate::config::{MAX_SOCKETS, MAX_STATE_FILE};
 use crate::handler::Plugin;
 use crate::watch::Identity;
@@ -57,24 +58,24 @@ impl Manager {
     /// registered before the last restart and have not been registered again yet, and those that
     /// handlers have yet to deregister.
     pub fn snapshot(&self, boot: &str) -> Snapshot {
-        let actual = self.actual.iter().map(|(path, registered)| {
-            let compared = self.restored.get(path).copied();
-            Saved {
-                plugin: registered.plugin.clone(),
-                identity: registered.identity,
-                compared: compared.unwrap_or(Compared::Identity),
-            }
-        });
-        let known = self.desired.iter().filter_map(|(path, socket)| {
-            let plugin = socket.known.clone()?;
-            self.actual.get(path).is_none().then_some(Saved {
-                plugin,
-                identity: socket.identity,
-                compared: Compared::Identity,
-            })
-        });
-        let owed = self.effects.owed().cloned().collect();
-        Snapshot::new(boot, owed, actual.chain(known).collect(), MAX_LEN)
+        let saved =
+            self.sockets
+                .iter()
+                .filter_map(|socket| match (&socket.registered, &socket.desired) {
+                    (Some(registered), _) => Some(Saved {
+                        plugin: registered.plugin.clone(),
+                        identity: registered.identity,
+                        compared: registered.compared(),
+                    }),
+                    (None, Some(desired)) => Some(Saved {
+                        plugin: desired.known.clone()?,
+                        identity: desired.identity,
+                        compared: Compared::Identity,
+                    }),
+                    (None, None) => None,
+                });
+        let owed = self.host.owed().cloned().collect();
+        Snapshot::new(boot, owed, saved.collect(), MAX_LEN)
     }
 }
 

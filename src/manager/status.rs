@@ -4,10 +4,10 @@
 
 use std::fmt;
 
-use super::Manager;
+use super::{Manager, Socket};
 
 /// The numbers of sockets and plugins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Status {
     /// The sockets that exist.
     pub sockets: usize,
@@ -24,16 +24,21 @@ pub struct Status {
 impl Manager {
     /// Returns the current counts.
     pub fn status(&self) -> Status {
-        let plugins = self.actual.iter().map(|(_, registered)| registered);
-        let down = plugins.filter(|registered| registered.health.down_since.is_some());
-        let sockets = self.desired.iter().map(|(_, socket)| socket);
-        let failed = sockets.filter(|socket| socket.last_failure.is_some());
-        Status {
-            sockets: self.desired.len(),
-            registered: self.actual.len(),
-            down: down.count(),
-            failed: failed.count(),
-            operations: self.operations.iter().count(),
+        self.sockets().fold(Status::default(), Status::with)
+    }
+}
+
+impl Status {
+    fn with(self, socket: &Socket) -> Self {
+        let (desired, registered) = (socket.desired(), socket.registered());
+        let is_down = registered.is_some_and(|it| it.health.down_since.is_some());
+        let has_failed = desired.is_some_and(|it| it.last_failure.is_some());
+        Self {
+            sockets: self.sockets + usize::from(desired.is_some()),
+            registered: self.registered + usize::from(registered.is_some()),
+            down: self.down + usize::from(is_down),
+            failed: self.failed + usize::from(has_failed),
+            operations: self.operations + usize::from(socket.operation().is_some()),
         }
     }
 }

@@ -41,7 +41,10 @@ async fn serve(plugins: PluginManager) -> io::Result<()> {
             ready?.clear_ready();
         }
         plugins.get_mut().turn(Some(Duration::ZERO))?;
-        println!("{} plugins", plugins.get_ref().manager().actual().len());
+        println!(
+            "{} plugins",
+            plugins.get_ref().manager().registered().count()
+        );
     }
     Ok(())
 }

@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn error::Error>> {
     loop {
         wait(&plugins)?;
         plugins.turn(Some(Duration::ZERO))?;
-        println!("{} plugins", plugins.manager().actual().len());
+        println!("{} plugins", plugins.manager().registered().count());
     }
 }
 

@@ -19,9 +19,8 @@ fn exchange(a: &Path, b: &Path) {
 fn until_registered_at(node: &mut Node, paths: &[&str]) {
     let paths: Vec<_> = paths.iter().map(|path| node.path(path)).collect();
     node.until("the plugins are registered under their new paths", |node| {
-        let actual = node.plugins.manager().actual();
-        let are_there = paths.iter().all(|path| actual.get(path).is_some());
-        (are_there && actual.len() == paths.len()).then_some(())
+        let are_registered = paths.iter().all(|path| node.is_registered(path));
+        (are_registered && node.registered() == paths.len()).then_some(())
     });
 }
 
@@ -117,8 +116,10 @@ fn two_sockets_that_change_places_are_registered_again_under_each_other_s_path()
     node.until_registered(&a);
     node.until_registered(&b);
     until_registered_at(&mut node, &["a.sock", "b.sock"]);
-    let actual = node.plugins.manager().actual();
-    let name = |path: &str| actual.get(&node.path(path)).unwrap().plugin.name.clone();
+    let name = |path: &str| {
+        let socket = node.plugins.manager().socket(&node.path(path)).unwrap();
+        socket.registered().unwrap().plugin.name.clone()
+    };
     assert_eq!(
         (name("a.sock").as_str(), name("b.sock").as_str()),
         ("b", "a")

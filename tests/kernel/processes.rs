@@ -82,8 +82,8 @@ fn a_process_that_is_a_plugin() {
 }
 
 fn down(node: &Node) -> usize {
-    let actual = node.plugins.manager().actual().iter();
-    let down = actual.filter(|(_, registered)| registered.health.down_since.is_some());
+    let registered = node.plugins.manager().registered();
+    let down = registered.filter(|it| it.health.down_since.is_some());
     down.count()
 }
 

@@ -128,8 +128,8 @@ fn a_root_that_is_named_twice_and_relatively_is_watched_once() {
     let plugin = Plugin::serve(&real.join("reg.sock"), "once");
     node.until_registered(&plugin);
     node.until_desired(1);
-    let desired = node.plugins.manager().desired();
-    assert!(desired.iter().all(|(path, _)| path.is_absolute()));
+    let mut desired = node.plugins.manager().desired();
+    assert!(desired.all(|(path, _)| path.is_absolute()));
 }
 
 #[test]

@@ -40,7 +40,7 @@ fn dials(world: &World, path: &str) -> usize {
 }
 
 fn keys(world: &World) -> Vec<String> {
-    let sockets = world.manager.desired().iter();
+    let sockets = world.manager.desired();
     let mut keys: Vec<_> = sockets
         .map(|(path, _)| path.display().to_string())
         .collect();

@@ -30,7 +30,11 @@ fn crowded(descriptors: usize, plugins: usize) -> World {
 }
 
 fn is_down(world: &World, path: &str) -> bool {
-    let registered = world.manager.actual().get(Path::new(path)).unwrap();
+    let registered = world
+        .manager
+        .socket(Path::new(path))
+        .and_then(|it| it.registered())
+        .unwrap();
     registered.health.down_since.is_some()
 }
 

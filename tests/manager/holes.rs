@@ -44,8 +44,8 @@ fn a_plugin_does_not_wait_out_the_backoff_that_its_predecessor_s_stale_socket_bu
     world.advance(minutes(20));
     let backoff = world
         .manager
-        .desired()
-        .get(Path::new(A))
+        .socket(Path::new(A))
+        .and_then(|it| it.desired())
         .map(|it| it.backoff.delay());
     assert_eq!(backoff, Some(Some(BACKOFF_CAP)));
     world.appear(A, csi("a"));
@@ -242,7 +242,11 @@ fn the_removal_of_a_path_is_a_removal_only_of_what_is_registered_there() {
     node.bind(A, Some(csi("new")), false);
     while node.hear() {}
     let there = node.tree.sockets().map(|(_, identity)| identity).last();
-    let registered = node.world.manager.actual().get(Path::new(A));
+    let registered = node
+        .world
+        .manager
+        .socket(Path::new(A))
+        .and_then(|it| it.registered());
     assert_eq!(registered.map(|it| &*it.plugin.name), Some("new"));
     assert_eq!(registered.map(|it| it.identity), there);
 }
@@ -400,8 +404,8 @@ fn the_older_socket_s_removal_does_not_take_the_newer_one_s_registration() {
     assert_eq!(world.told(), "deregister a@/p/old.sock");
     let current = world
         .manager
-        .instances()
-        .current("CSIPlugin", "a")
+        .instances("CSIPlugin", "a")
+        .last()
         .map(|it| it.endpoint.clone());
     assert_eq!(current.as_deref(), Some(Path::new("/p/new.sock")));
 }
@@ -429,7 +433,7 @@ fn a_killed_plugin_comes_back_with_its_endpoint_through_another_socket() {
     world.told();
     world.vanish(A);
     assert_eq!(world.told(), "deregister a@/p/a.sock");
-    let current = world.manager.instances().current("CSIPlugin", "a");
+    let current = world.manager.instances("CSIPlugin", "a").last();
     assert_eq!(current.map(|it| &*it.socket), Some(Path::new(B)));
 }
 
@@ -596,7 +600,10 @@ fn a_failure_says_what_happened_and_never_that_sending_the_error_failed() {
         let mut world = World::new();
         world.handler.will_say([Say::no("bad version")]);
         world.appear(A, Script { notify, ..csi("a") });
-        let socket = world.manager.desired().get(Path::new(A));
+        let socket = world
+            .manager
+            .socket(Path::new(A))
+            .and_then(|it| it.desired());
         let failure = socket.and_then(|socket| socket.last_failure.clone());
         let words = failure.expect("it was refused").to_string();
         assert_eq!(words, "plugin refused: validation failed: bad version");
@@ -679,7 +686,10 @@ fn a_plugin_that_never_sends_settings_fails_when_the_dial_budget_ends_which_bega
         assert_eq!(world.manager.operation(Path::new(A)), Some("AskingInfo"));
         world.advance(Duration::from_millis(1));
         assert_eq!(world.manager.operation(Path::new(A)), None);
-        let socket = world.manager.desired().get(Path::new(A));
+        let socket = world
+            .manager
+            .socket(Path::new(A))
+            .and_then(|it| it.desired());
         let failure = socket.and_then(|it| it.last_failure.as_ref());
         let reason = failure.expect("it has failed").to_string();
         let words = format!("no SETTINGS within {left:.1?} of connecting: the HTTP/2 handshake");
@@ -691,7 +701,10 @@ fn a_plugin_that_never_sends_settings_fails_when_the_dial_budget_ends_which_bega
 // --- A plugin that is killed leaves its socket behind --------------------------------------------
 
 fn down_since(world: &World, path: &str) -> Option<plugind::time::Time> {
-    let registered = world.manager.actual().get(Path::new(path));
+    let registered = world
+        .manager
+        .socket(Path::new(path))
+        .and_then(|it| it.registered());
     registered.expect("it is registered").health.down_since
 }
 

@@ -58,5 +58,5 @@ fn a_socket_in_line_whose_obstacle_goes_is_registered_once_when_it_gets_a_place(
     world.advance(BRISK_TIME);
     assert_eq!(world.dials[second], 2);
     world.vanish("/r/second");
-    assert_eq!(world.manager.instances().current("CSIPlugin", "a"), None);
+    assert_eq!(world.manager.instances("CSIPlugin", "a").last(), None);
 }

@@ -33,14 +33,17 @@ fn csi() -> Script {
 
 /// The name of the plugin that would be registered, or why it would not be.
 fn observed(world: &World) -> Option<Result<String, Refusal>> {
-    let socket = world.manager.desired().get(Path::new(SOCKET))?;
+    let socket = world
+        .manager
+        .socket(Path::new(SOCKET))
+        .and_then(|it| it.desired())?;
     let found = *socket.observed.clone()?;
     Some(found.map(|plugin| plugin.name.clone()))
 }
 
 fn assert_untold(world: &World) {
     assert_eq!(world.told_by(SOCKET.as_ref()), None);
-    assert!(world.manager.actual().is_empty());
+    assert_eq!(world.manager.registered().count(), 0);
     assert!(world.open_links().is_empty(), "the connection is closed");
 }
 
@@ -149,7 +152,10 @@ fn with_endpoint(kind: &str, name: &str, version: &str) -> Script {
 
 /// Why the last attempt failed, as the log shows it.
 fn failure(world: &World) -> Option<String> {
-    let socket = world.manager.desired().get(Path::new(SOCKET))?;
+    let socket = world
+        .manager
+        .socket(Path::new(SOCKET))
+        .and_then(|it| it.desired())?;
     Some(socket.last_failure.as_deref()?.to_string())
 }
 

@@ -6,15 +6,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plugind::handler::{Answer as Say, Plugin, Reason};
+use plugind::handler::{Answer as Say, HandlerTable, Reason};
 use plugind::manager::reconcile::{Action, plan};
-use plugind::manager::{Actual, Added, Desired, EmptyPath, World as Which};
-use plugind::proto::pluginregistration::PluginInfo;
+use plugind::manager::{Input, Manager, Memory, World as Which};
 use plugind::time::Time;
 use plugind::watch::Identity;
 
 use crate::script::{Answer, Script};
-use crate::world::World;
+use crate::world::{World, world_plan};
 
 const A: &str = "/r/a-reg.sock";
 const B: &str = "/r/b-reg.sock";
@@ -31,12 +30,16 @@ fn identity(inode: u64) -> Identity {
     }
 }
 
-fn plugin(socket: &str) -> Arc<Plugin> {
-    let info = PluginInfo {
-        name: "a".into(),
-        ..PluginInfo::default()
-    };
-    Arc::new(Plugin::from_info(info, path(socket)).expect("it has a name"))
+/// Returns the identity of the socket at a path.
+fn desired(world: &World, path: &str) -> Option<Identity> {
+    let socket = world.manager.socket(Path::new(path))?;
+    socket.desired().map(|it| it.identity)
+}
+
+/// Returns the identity of the socket whose plugin a handler knows under a path.
+fn registered(world: &World, path: &str) -> Option<Identity> {
+    let socket = world.manager.socket(Path::new(path))?;
+    socket.registered().map(|it| it.identity)
 }
 
 fn csi(name: &str) -> Script {
@@ -63,94 +66,78 @@ fn pm1_a_plugin_at_any_depth_is_validated_and_registered_and_deregistered_when_i
 
 #[test]
 fn pm2_a_plugin_that_was_added_is_listed_and_matches_by_identity() {
-    let mut actual = Actual::default();
-    actual.add(plugin(A), identity(1)).expect("it has a path");
-    assert_eq!(actual.len(), 1);
-    assert_eq!(
-        actual.get(Path::new(A)).map(|it| it.identity),
-        Some(identity(1))
-    );
-    assert!(actual.holds(Path::new(A), identity(1)));
+    let mut world = World::new();
+    let identity = world.appear(A, csi("a"));
+    assert_eq!(world.manager.registered().count(), 1);
+    assert_eq!(registered(&world, A), Some(identity));
 }
 
 #[test]
 fn pm3_a_plugin_without_a_socket_path_is_not_stored() {
-    let mut actual = Actual::default();
-    let result = actual.add(plugin(""), identity(1));
-    assert_eq!(result.unwrap_err().to_string(), "socket path is empty");
-    assert!(actual.is_empty());
+    let mut manager = Manager::new(HandlerTable::new());
+    let file = r#"{"format":"plugind registered plugins 2","boot":"b","plugins":[
+        {"socket":"","device":1,"inode":1,"born":[0,0],"type":"CSIPlugin","name":"a",
+        "endpoint":"/p","versions":[]}]}"#;
+    manager.restore(Memory::decode(file.as_bytes(), "b").expect("it is valid"));
+    assert_eq!(manager.sockets().count(), 0);
 }
 
 #[test]
 fn pm4_a_plugin_that_was_removed_is_not_listed_and_does_not_match() {
-    let mut actual = Actual::default();
-    actual.add(plugin(A), identity(1)).expect("it has a path");
-    actual.remove(Path::new(A));
-    assert_eq!(actual.iter().count(), 0);
-    assert!(!actual.holds(Path::new(A), identity(1)));
+    let mut world = World::new();
+    world.appear(A, csi("a"));
+    world.vanish(A);
+    assert_eq!(world.manager.registered().count(), 0);
+    assert_eq!(registered(&world, A), None);
 }
 
 #[test]
 fn pm5_a_plugin_with_another_identity_under_the_same_path_does_not_match() {
-    let mut actual = Actual::default();
-    actual.add(plugin(A), identity(1)).expect("it has a path");
-    assert!(!actual.holds(Path::new(A), identity(2)));
+    let mut world = World::new();
+    let identity = world.appear(A, csi("a"));
+    world.handler.will_say([Say::Pending]);
+    world.appear(A, csi("a"));
+    assert_eq!(world.told(), "validate a, register a, deregister a");
+    assert_eq!(registered(&world, A), None);
+    assert_ne!(desired(&world, A), Some(identity));
 }
 
 #[test]
 fn pm6_a_socket_that_was_added_is_listed_and_exists() {
-    let mut desired = Desired::default();
-    assert_eq!(
-        desired.add(path(A), identity(1), Time::ZERO),
-        Ok(Added::New)
-    );
-    assert_eq!(
-        desired
-            .iter()
-            .map(|(path, _)| path.clone())
-            .collect::<Vec<_>>(),
-        [path(A)]
-    );
-    assert!(desired.get(Path::new(A)).is_some());
+    let mut world = World::new();
+    let identity = world.appear(A, csi("a"));
+    let paths: Vec<_> = world.manager.desired().map(|(path, _)| path).collect();
+    assert_eq!(paths, [&path(A)]);
+    assert_eq!(desired(&world, A), Some(identity));
 }
 
 #[test]
 fn pm7_a_second_add_keeps_one_entry_with_the_new_identity() {
-    let mut desired = Desired::default();
-    assert_eq!(
-        desired.add(path(A), identity(1), Time::ZERO),
-        Ok(Added::New)
-    );
-    assert_eq!(
-        desired.add(path(A), identity(2), Time::ZERO),
-        Ok(Added::Replaced)
-    );
-    assert_eq!(desired.len(), 1);
-    assert_eq!(
-        desired.get(Path::new(A)).map(|socket| socket.identity),
-        Some(identity(2))
-    );
+    let mut world = World::new();
+    world.appear(A, csi("a"));
+    let identity = world.appear(A, csi("a"));
+    assert_eq!(world.manager.desired().count(), 1);
+    assert_eq!(desired(&world, A), Some(identity));
 }
 
 #[test]
 fn pm8_a_socket_without_a_path_is_not_stored() {
-    let mut desired = Desired::default();
-    assert_eq!(
-        desired.add(path(""), identity(1), Time::ZERO),
-        Err(EmptyPath)
-    );
-    assert_eq!(EmptyPath.to_string(), "socket path is empty");
-    assert!(desired.is_empty());
+    let mut manager = Manager::new(HandlerTable::new());
+    let found = Input::Found {
+        path: path(""),
+        identity: identity(1),
+        is_link: false,
+    };
+    manager.handle_input(found, Time::ZERO);
+    assert_eq!(manager.sockets().count(), 0);
 }
 
 #[test]
 fn pm9_a_socket_that_was_removed_is_gone() {
-    let mut desired = Desired::default();
-    desired
-        .add(path(A), identity(1), Time::ZERO)
-        .expect("it has a path");
-    assert!(desired.remove(Path::new(A)).is_some());
-    assert!(desired.get(Path::new(A)).is_none() && desired.is_empty());
+    let mut world = World::new();
+    world.appear(A, csi("a"));
+    world.vanish(A);
+    assert!(world.manager.socket(Path::new(A)).is_none());
 }
 
 #[test]
@@ -229,7 +216,7 @@ fn pm15_empty_worlds_stay_empty() {
         None,
         "nothing is worth waking up for"
     );
-    assert_eq!(plan(world.manager.desired(), world.manager.actual()), []);
+    assert_eq!(world_plan(&world.manager), []);
 }
 
 #[test]
@@ -237,7 +224,7 @@ fn pm16_the_actual_world_gets_exactly_what_is_desired_with_the_same_identity() {
     let mut world = World::new();
     let identity = world.appear(A, csi("a"));
     assert_eq!(world.counts(), (1, 1));
-    assert!(world.manager.actual().holds(Path::new(A), identity));
+    assert_eq!(registered(&world, A), Some(identity));
 }
 
 #[test]
@@ -255,7 +242,7 @@ fn pm18_after_a_second_add_the_actual_world_has_one_entry_with_the_new_identity(
     let second = world.appear(A, csi("a"));
     assert_ne!(first, second);
     assert_eq!(world.counts(), (1, 1));
-    assert!(world.manager.actual().holds(Path::new(A), second));
+    assert_eq!(registered(&world, A), Some(second));
     assert_eq!(
         world.told(),
         "validate a, register a, deregister a, validate a, register a"
@@ -279,7 +266,7 @@ fn pm20_ten_sockets_with_one_plugin_name_are_ten_entries() {
     for i in 0..10 {
         world.appear(&format!("/r/{i}.sock"), csi("one"));
     }
-    assert_eq!(world.manager.desired().len(), 10);
+    assert_eq!(world.manager.desired().count(), 10);
 }
 
 #[test]
@@ -294,8 +281,8 @@ fn pm21_a_path_that_is_created_ten_times_is_one_entry_and_newer_each_time() {
     }
     let registered = world
         .manager
-        .actual()
-        .get(Path::new(A))
+        .socket(Path::new(A))
+        .and_then(|it| it.registered())
         .expect("it is registered");
     assert_eq!(registered.plugin.name, "plugin-9");
 }
@@ -330,8 +317,8 @@ fn pm23_a_plugin_that_can_not_be_told_of_its_registration_is_deregistered() {
         );
         let failure = world
             .manager
-            .desired()
-            .get(Path::new(A))
+            .socket(Path::new(A))
+            .and_then(|it| it.desired())
             .and_then(|it| it.last_failure.clone());
         let failure = failure.expect("it failed").to_string();
         assert!(
@@ -373,14 +360,12 @@ fn a_plugin_is_in_the_actual_world_before_its_handler_registers_it() {
 
 #[test]
 fn unregistrations_come_before_registrations() {
-    let mut desired = Desired::default();
-    let mut actual = Actual::default();
-    desired
-        .add(path(A), identity(1), Time::ZERO)
-        .expect("it has a path");
-    actual.add(plugin(B), identity(2)).expect("it has a path");
+    let entries = [
+        (path(A), Some(identity(1)), None),
+        (path(B), None, Some(identity(2))),
+    ];
     assert_eq!(
-        plan(&desired, &actual),
+        plan(entries),
         [(Action::Deregister, path(B)), (Action::Register, path(A))]
     );
 }
@@ -506,8 +491,8 @@ fn gm5_a_success_leaves_no_backoff() {
     world.advance(seconds(10));
     let socket = world
         .manager
-        .desired()
-        .get(Path::new(A))
+        .socket(Path::new(A))
+        .and_then(|it| it.desired())
         .expect("it is there");
     assert_eq!(
         (socket.backoff.until(), &socket.last_failure),
@@ -671,8 +656,8 @@ fn gm16_a_failed_operation_is_not_pending_although_its_backoff_is_remembered() {
     assert_eq!(world.manager.operation(Path::new(A)), None);
     let socket = world
         .manager
-        .desired()
-        .get(Path::new(A))
+        .socket(Path::new(A))
+        .and_then(|it| it.desired())
         .expect("it is there");
     assert_eq!(socket.backoff.delay(), Some(Duration::from_millis(500)));
 }

@@ -15,7 +15,6 @@ use plugind::config::{BACKOFF_CAP, DEFAULT_TYPES, HANDLER_TIMEOUT, OUTLIVED_GRAC
 use plugind::handler::{
     Answer as Say, Context, HandlerTable, Plugin, PluginHandler, Reason, Ticket,
 };
-use plugind::manager::reconcile::plan;
 use plugind::manager::{Guard, Input, Manager, OnDown};
 use plugind::time::Time;
 use plugind::watch::Identity;
@@ -23,6 +22,7 @@ use plugind::watch::Identity;
 use crate::node::{Node, ROOT};
 use crate::rng::Rng;
 use crate::script::{Answer, Script};
+use crate::world::world_plan;
 
 /// How many seeds every test run tries.
 const SEEDS: u64 = 1000;
@@ -400,10 +400,8 @@ impl Simulation {
 
     /// A plugin is killed, preferably one that is registered.
     fn kill(&mut self) {
-        let actual = self.node.world.manager.actual();
-        let registered = actual
-            .iter()
-            .filter_map(|(path, _)| path.to_str().map(str::to_owned));
+        let registered = self.node.world.manager.registered();
+        let registered = registered.filter_map(|it| it.plugin.socket.to_str().map(str::to_owned));
         let registered: Vec<_> = registered.collect();
         let path = match self.rng.pick(&registered) {
             Some(path) => path.clone(),
@@ -504,7 +502,8 @@ impl Simulation {
     fn check(&mut self) {
         let state = self.oracle.lock();
         let world = &mut self.node.world;
-        for (path, registered) in world.manager.actual().iter() {
+        for registered in world.manager.registered() {
+            let path = &registered.plugin.socket;
             let known = state
                 .phases
                 .get(path)
@@ -562,18 +561,18 @@ impl Simulation {
             .filter(|(path, _)| !is_hidden(path))
             .collect();
         let mut known = BTreeSet::new();
-        for (path, socket) in manager.desired().iter() {
+        for (path, socket) in manager.desired() {
             let place = manager.place_of(path).expect("it is desired");
             let at_place = there.get(&*place).copied();
             assert_eq!(at_place, Some(socket.identity), "{path:?} is at {place:?}");
             assert!(known.insert(socket.identity), "{path:?} is known once");
-            let plugin = manager.actual().get(path);
+            let plugin = manager.socket(path).and_then(|it| it.registered());
             let health = plugin.map(|it| it.health.down_since);
             assert_eq!(health, Some(None), "{path:?} is up");
         }
         let all: BTreeSet<Identity> = there.values().copied().collect();
         assert_eq!(known, all, "what is desired is what is there");
-        let left = plan(manager.desired(), manager.actual());
+        let left = world_plan(manager);
         assert_eq!(left, [], "nothing is left to do");
         for path in there.into_keys() {
             let told = self.node.world.told_by(path);
@@ -588,7 +587,7 @@ impl Simulation {
         self.node.hear_all();
         let world = &mut self.node.world;
         let manager = &world.manager;
-        assert!(manager.is_idle() && manager.desired().is_empty() && manager.actual().is_empty());
+        assert!(manager.is_idle() && manager.sockets().next().is_none());
         assert!(
             self.oracle.lock().phases.is_empty(),
             "everything was deregistered"

@@ -14,6 +14,7 @@ use plugind::handler::{
     Ticket,
 };
 use plugind::http2::Endpoint as _;
+use plugind::manager::reconcile::{Action, plan};
 use plugind::manager::{Guard, Input, LinkId, Manager, Output, Process};
 use plugind::time::Time;
 use plugind::watch::Identity;
@@ -604,7 +605,10 @@ impl World {
 
     /// How many sockets are there, and how many plugins handlers know.
     pub(crate) fn counts(&self) -> (usize, usize) {
-        (self.manager.desired().len(), self.manager.actual().len())
+        (
+            self.manager.desired().count(),
+            self.manager.registered().count(),
+        )
     }
 
     /// A handler answers a question that it left open.
@@ -613,6 +617,15 @@ impl World {
             .handle_input(Input::Answered { ticket, result }, self.now);
         self.run();
     }
+}
+
+/// Returns what the manager would do if no operation ran.
+pub(crate) fn world_plan(manager: &Manager) -> Vec<(Action, Arc<Path>)> {
+    plan(manager.sockets().map(|socket| {
+        let desired = socket.desired().map(|it| it.identity);
+        let registered = socket.registered().map(|it| it.identity);
+        (socket.path().clone(), desired, registered)
+    }))
 }
 
 /// What the recording handler was told and what it will say; clones share it.

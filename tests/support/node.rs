@@ -94,8 +94,7 @@ impl Node {
     #[track_caller]
     pub(crate) fn until_desired(&mut self, count: usize) {
         self.until("the number of sockets", |node| {
-            let desired = node.plugins.manager().desired();
-            (desired.iter().count() == count).then_some(())
+            (node.plugins.manager().desired().count() == count).then_some(())
         });
     }
 
@@ -110,7 +109,12 @@ impl Node {
     }
 
     pub(crate) fn registered(&self) -> usize {
-        self.plugins.manager().actual().iter().count()
+        self.plugins.manager().registered().count()
+    }
+
+    pub(crate) fn is_registered(&self, socket: &Path) -> bool {
+        let socket = self.plugins.manager().socket(socket);
+        socket.is_some_and(|socket| socket.registered().is_some())
     }
 }
 

@@ -313,7 +313,7 @@ pub(super) const OWN: [&str; 5] = [
     "plugind::daemon::roots",
     "plugind::daemon::run",
     "plugind::daemon::state_file",
-    "plugind::manager::shortage",
+    "plugind::manager::connections",
 ];
 
 #[cfg(test)]

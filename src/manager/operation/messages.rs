@@ -20,6 +20,10 @@ pub enum Event {
     DialFailed(DialError),
     /// The call has ended.
     Replied(Result<Vec<u8>, CallError>),
+    /// The connection on which to call was lost before the call.
+    ConnectionLost,
+    /// The plugin was notified of this refusal before, and is not notified again.
+    AlreadyTold,
     /// No other operation asks the handler about this plugin name now.
     TurnCame,
     /// The server at the plugin's endpoint has sent its SETTINGS, or the reason why it has not. An
@@ -122,6 +126,8 @@ impl Event {
             Self::Connected => "Connected",
             Self::DialFailed(_) => "DialFailed",
             Self::Replied(_) => "Replied",
+            Self::ConnectionLost => "ConnectionLost",
+            Self::AlreadyTold => "AlreadyTold",
             Self::TurnCame => "TurnCame",
             Self::EndpointChecked(_) => "EndpointChecked",
             Self::Answered(_) => "Answered",

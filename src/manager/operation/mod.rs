@@ -66,6 +66,7 @@ pub use messages::{Command, Event, Outcome, Question, Step, Unexpected};
 use self::steps::Steps;
 use super::failure::{Failure, Refusal};
 use crate::config::{DIAL_TIMEOUT, HANDLER_TIMEOUT, LADDER_INITIAL};
+use crate::grpc::CallError;
 use crate::handler::{CallFailure, DialError, Plugin};
 use crate::time::Time;
 
@@ -247,6 +248,9 @@ impl Operation {
                 steps.dial_again(ladder, goal)
             }
             (S::AskingInfo(goal), E::Replied(reply)) => steps.info_replied(goal, reply),
+            (S::AskingInfo(goal), E::ConnectionLost) => {
+                steps.info_replied(goal, Err(CallError::Cancelled))
+            }
             (S::AwaitingTurn(plugin, Purpose::Register), E::TurnCame) => steps.validate(plugin),
             (S::AwaitingTurn(plugin, Purpose::Observe), E::TurnCame) => steps.validate_only(plugin),
             (S::AwaitingTurn(plugin, Purpose::Deregister), E::TurnCame) => steps.deregister(plugin),
@@ -272,6 +276,12 @@ impl Operation {
             }
             (S::Notifying(verdict, budget), E::Replied(reply)) => {
                 steps.notified(verdict, budget, reply)
+            }
+            (S::Notifying(verdict, budget), E::ConnectionLost) => {
+                steps.notified(verdict, budget, Err(CallError::Cancelled))
+            }
+            (S::Notifying(Verdict::Refused(refusal), _), E::AlreadyTold) => {
+                steps.fail(Failure::Refused(refusal))
             }
             (S::Redialing(verdict, budget), E::Connected) => steps.tell_again(verdict, budget),
             (S::Redialing(verdict, _), E::DialFailed(error)) => {

@@ -1,0 +1,330 @@
+//! The connections to plugins: their owners, and the limit on file descriptors.
+//!
+//! Pure: a connection is a number that the daemon knows, and the gRPC client that decides what is
+//! written to it. The client belongs to the socket, the effect or the departed plugin that owns the
+//! connection; only the owner is kept here.
+//!
+//! The limit on descriptors is passed in as a number, and open descriptors are counted here. A
+//! plugin that wants to register comes first: the source of liveness of a registered plugin is
+//! given up for it, and that plugin is checked after [`SLOW_CHECK`](crate::config::SLOW_CHECK) or
+//! more instead. A slow check takes a descriptor for a moment only. The streams and connections
+//! that handlers keep open for registered plugins are never given up, so they get fewer than half
+//! of the descriptors.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::ids::{LinkId, SocketId};
+use super::messages::{Output, Process};
+use crate::config::{DESCRIPTOR_RESERVE, MAX_OUTLIVED, SHORTAGE_WARNING_INTERVAL};
+use crate::grpc::Client;
+use crate::handler::EffectId;
+use crate::http2::Endpoint as _;
+use crate::time::Time;
+
+/// The owner of a connection, and its use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// The running operation of a socket.
+    Operation(SocketId),
+    /// A handler's unary call, which ends soon.
+    Call(EffectId),
+    /// A handler's stream or connection, which stays open for as long as its plugin is registered.
+    Stream(EffectId),
+    /// A registered plugin: the end of the connection, or of the peer process, means that the
+    /// plugin may have gone.
+    Liveness(SocketId),
+    /// A plugin whose socket was removed, and whose process may still run.
+    Departed,
+}
+
+impl Owner {
+    fn usage(self) -> usize {
+        match self {
+            Self::Operation(_) => OPERATIONS,
+            Self::Call(_) => CALLS,
+            Self::Stream(_) => STREAMS,
+            Self::Liveness(_) => LIVENESS,
+            Self::Departed => DEPARTED,
+        }
+    }
+}
+
+const OPERATIONS: usize = 0;
+const CALLS: usize = 1;
+const STREAMS: usize = 2;
+const LIVENESS: usize = 3;
+const DEPARTED: usize = 4;
+
+/// What waits for a descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Waiting {
+    Plugins,
+    Call,
+    Stream,
+}
+
+/// The owner of every connection.
+#[derive(Debug)]
+pub(super) struct Connections {
+    owners: BTreeMap<LinkId, Owned>,
+    last: LinkId,
+    /// The number of connections for each use.
+    used: [usize; 5],
+    /// The number of connections that are dialled or open: a source of liveness need not be.
+    open: usize,
+    /// The number of programs that run.
+    programs: usize,
+    /// The number of descriptors that may be used for plugins.
+    limit: usize,
+    /// The sources of liveness that were given up, and that their sockets still have.
+    given_up: Vec<(SocketId, LinkId)>,
+    /// The time of the last warning about a shortage of descriptors.
+    warned_at: Option<Time>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Owned {
+    owner: Owner,
+    is_open: bool,
+}
+
+impl Default for Connections {
+    fn default() -> Self {
+        Self {
+            owners: BTreeMap::new(),
+            last: LinkId(0),
+            used: [0; 5],
+            open: 0,
+            programs: 0,
+            limit: usize::MAX,
+            given_up: Vec::new(),
+            warned_at: None,
+        }
+    }
+}
+
+impl Connections {
+    /// Adds a connection that is about to be dialled.
+    pub(super) fn add(&mut self, owner: Owner) -> LinkId {
+        self.last.0 += 1;
+        self.used[owner.usage()] += 1;
+        self.open += 1;
+        let is_open = true;
+        self.owners.insert(self.last, Owned { owner, is_open });
+        self.last
+    }
+
+    /// Returns the owner of a connection, or `None` if the connection has ended.
+    pub(super) fn owner(&self, link: LinkId) -> Option<Owner> {
+        self.owners.get(&link).map(|owned| owned.owner)
+    }
+
+    /// Returns whether a connection is dialled or open.
+    pub(super) fn is_open(&self, link: LinkId) -> bool {
+        self.owners.get(&link).is_some_and(|owned| owned.is_open)
+    }
+
+    /// Gives a connection to another owner.
+    pub(super) fn hand_over(&mut self, link: LinkId, owner: Owner) {
+        if let Some(owned) = self.owners.get_mut(&link) {
+            self.used[owned.owner.usage()] -= 1;
+            self.used[owner.usage()] += 1;
+            owned.owner = owner;
+        }
+    }
+
+    /// Records that a connection was closed, although its process is still watched.
+    pub(super) fn close(&mut self, link: LinkId) {
+        if let Some(owned) = self.owners.get_mut(&link) {
+            self.open -= usize::from(std::mem::replace(&mut owned.is_open, false));
+        }
+    }
+
+    /// Removes a connection that has ended.
+    pub(super) fn remove(&mut self, link: LinkId) {
+        if let Some(owned) = self.owners.remove(&link) {
+            self.used[owned.owner.usage()] -= 1;
+            self.open -= usize::from(owned.is_open);
+        }
+    }
+
+    /// Returns the number of connections, with those that are not open any more.
+    pub(super) fn len(&self) -> usize {
+        self.owners.len()
+    }
+
+    /// Sets the number of programs that run.
+    pub(super) fn set_programs(&mut self, programs: usize) {
+        self.programs = programs;
+    }
+
+    /// Sets the number of descriptors that the process may have.
+    pub(super) fn set_limit(&mut self, limit: usize) {
+        self.limit = limit.saturating_sub(DESCRIPTOR_RESERVE);
+    }
+
+    /// Returns the maximum number of descriptors in use for plugins. A program counts twice, and so
+    /// does a source of liveness that is a connection.
+    fn in_use(&self) -> usize {
+        self.open + self.used[LIVENESS] + self.used[DEPARTED] + 2 * self.programs
+    }
+
+    /// Returns the number of sources of liveness.
+    pub(super) fn liveness(&self) -> usize {
+        self.used[LIVENESS]
+    }
+
+    /// Returns the number of operations that may begin now, each with a call that a handler makes
+    /// for it. At most half of all descriptors are for operations: the others are for handlers'
+    /// connections and for liveness.
+    pub(super) fn room_for_operations(&self) -> usize {
+        let operations = self.used[OPERATIONS];
+        let by_operations = (self.limit / 2).saturating_sub(operations);
+        let kept = self.in_use() - self.used[LIVENESS];
+        let calls_to_come = operations.saturating_sub(self.used[CALLS]);
+        let free = self.limit.saturating_sub(kept + calls_to_come);
+        by_operations.min(free / 2)
+    }
+
+    /// Makes a descriptor available for an operation. Returns false if that fails.
+    pub(super) fn make_room_for_operation(&mut self, outputs: &mut VecDeque<Output>) -> bool {
+        self.room_for_operations() > 0 && self.make_room(outputs)
+    }
+
+    /// Makes a descriptor available for a handler's unary call. Returns false if that fails.
+    pub(super) fn make_room_for_call(&mut self, outputs: &mut VecDeque<Output>) -> bool {
+        self.make_room(outputs)
+    }
+
+    /// Makes a descriptor available for a handler's stream or connection. Returns false if that
+    /// fails. Such connections get fewer than half of all descriptors: that leaves one for an
+    /// operation, and one for the call that a handler makes for it.
+    pub(super) fn make_room_for_stream(&mut self, outputs: &mut VecDeque<Output>) -> bool {
+        self.used[STREAMS] < self.limit.saturating_sub(1) / 2 && self.make_room(outputs)
+    }
+
+    fn make_room(&mut self, outputs: &mut VecDeque<Output>) -> bool {
+        while self.in_use() >= self.limit {
+            if !self.give_up_liveness(outputs) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Returns whether there is a descriptor for the liveness of a plugin whose connection is open:
+    /// the last quarter of all descriptors is for what cannot do without one.
+    pub(super) fn may_guard(&self) -> bool {
+        self.in_use() < self.limit - self.limit / 4
+    }
+
+    /// Returns whether the process of another plugin whose socket was removed may be watched: at
+    /// most an eighth of all descriptors is used for that.
+    pub(super) fn may_depart(&self) -> bool {
+        self.used[DEPARTED] < MAX_OUTLIVED.min(self.limit / 8)
+    }
+
+    /// Gives up sources of liveness for the next attempts, because the kernel has refused a
+    /// descriptor.
+    pub(super) fn used_up(&mut self, outputs: &mut VecDeque<Output>) {
+        for _ in 0..GIVEN_UP_AT_ONCE {
+            self.give_up_liveness(outputs);
+        }
+    }
+
+    /// Gives up the oldest source of liveness. Returns false if there is none.
+    fn give_up_liveness(&mut self, outputs: &mut VecDeque<Output>) -> bool {
+        let mut owners = self.owners.iter();
+        let oldest = owners.find_map(|(link, owned)| match owned.owner {
+            Owner::Liveness(socket) => Some((socket, *link, owned.is_open)),
+            _ => None,
+        });
+        let Some((socket, link, is_open)) = oldest else {
+            return false;
+        };
+        self.remove(link);
+        self.given_up.push((socket, link));
+        if is_open {
+            outputs.push_back(Output::Hangup {
+                link,
+                final_bytes: Vec::new(),
+            });
+        }
+        outputs.push_back(Output::Unguard { link });
+        true
+    }
+
+    /// Removes and returns a source of liveness that was given up, and the socket that still has
+    /// it.
+    pub(super) fn poll_given_up(&mut self) -> Option<(SocketId, LinkId)> {
+        self.given_up.pop()
+    }
+
+    /// Warns that something waits for a descriptor, unless a recent warning exists.
+    ///
+    /// The log's limiter always admits this line: plugins can cause only one in each
+    /// [`SHORTAGE_WARNING_INTERVAL`].
+    pub(super) fn warn_of_shortage(&mut self, waiting: Waiting, now: Time) {
+        let is_recent = |at| now < at + SHORTAGE_WARNING_INTERVAL;
+        if self.warned_at.is_some_and(is_recent) {
+            return;
+        }
+        self.warned_at = Some(now);
+        let consequence = match waiting {
+            Waiting::Plugins => "plugins wait for others before they are asked",
+            Waiting::Call => "a call to a plugin is not made",
+            Waiting::Stream => "a stream or connection to a registered plugin is retried later",
+        };
+        log::warn!(
+            "file descriptors run short: {consequence}; raise the hard limit of open files \
+             (ulimit -Hn)"
+        );
+    }
+}
+
+/// A connection that is dialled or open.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) id: LinkId,
+    /// The peer process, once the connection is established and if the daemon can see the process.
+    pub(super) process: Option<Process>,
+    /// `None` until the connection is established.
+    pub(super) client: Option<Box<Client>>,
+}
+
+impl Connection {
+    /// Creates a connection that is dialled.
+    pub(super) fn dialling(id: LinkId) -> Self {
+        Self {
+            id,
+            process: None,
+            client: None,
+        }
+    }
+
+    /// Closes the connection, whatever its state. Returns the request to the daemon.
+    pub(super) fn hang_up(mut self, now: Time) -> Output {
+        Output::Hangup {
+            link: self.id,
+            final_bytes: self
+                .client
+                .as_mut()
+                .map_or_else(Vec::new, |it| close(it, now)),
+        }
+    }
+
+    /// Returns the deadline of the calls on the connection.
+    pub(super) fn deadline(&self) -> Option<Time> {
+        self.client.as_ref()?.poll_timeout()
+    }
+}
+
+/// Closes a client, and returns the bytes to write if that is possible without waiting.
+pub(super) fn close(client: &mut Client, now: Time) -> Vec<u8> {
+    client.close(now);
+    client.transmit().to_vec()
+}
+
+/// The number of sources of liveness that are given up when the kernel refuses a descriptor: enough
+/// for an operation and a handler's connections.
+const GIVEN_UP_AT_ONCE: usize = 4;

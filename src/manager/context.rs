@@ -1,0 +1,93 @@
+//! What sockets and the host of the handlers share.
+//!
+//! Pure.
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::aliases::Aliases;
+use super::connections::Connections;
+use super::messages::{Output, Process};
+use super::operation::{Command, Outcome, Question};
+use super::registered::Registered;
+use super::timers::Timers;
+use crate::config::{Mode, OnDown, PathMap, SLOW_CHECK, SLOW_CHECK_SHARE};
+use crate::handler::{Plugin, Ticket};
+use crate::time::Time;
+
+/// The environment of a step.
+#[derive(Debug, Default)]
+pub(super) struct Context {
+    /// The time of the step.
+    pub(super) now: Time,
+    pub(super) policy: Policy,
+    /// The paths that lead to sockets which are known under another path.
+    pub(super) aliases: Aliases,
+    pub(super) connections: Connections,
+    pub(super) timers: Timers,
+    /// The requests to the daemon.
+    pub(super) outputs: VecDeque<Output>,
+    /// The requests of the socket that takes a step, which are carried out next.
+    pub(super) requests: VecDeque<Request>,
+    /// The commands of the operation that takes a step; empty between steps.
+    pub(super) commands: Vec<Command>,
+    /// The number of plugins that handlers know.
+    pub(super) plugins: usize,
+    /// The number of changes to the plugins that handlers know.
+    pub(super) revision: u64,
+}
+
+/// What the caller has decided.
+#[derive(Debug, Default)]
+pub(super) struct Policy {
+    pub(super) mode: Mode,
+    pub(super) on_down: OnDown,
+    pub(super) path_map: PathMap,
+    /// Whether the daemon stops: no operation is started any more.
+    pub(super) is_stopping: bool,
+}
+
+/// What a socket cannot do by itself.
+#[derive(Debug)]
+pub(super) enum Request {
+    /// Connect to the socket.
+    Dial,
+    /// Connect to the plugin's endpoint if the handler uses it, and wait for the server's SETTINGS
+    /// until that time.
+    CheckEndpoint(Arc<Plugin>, Time),
+    /// Ask the plugin's handler.
+    Ask(Question, Arc<Plugin>),
+    /// Abandon a question to a handler.
+    Abandon(Ticket, Arc<Plugin>),
+    /// The question to the handler has been open for a while: let the next socket of the name pass.
+    Stalled,
+    /// The plugin has entered the actual state.
+    Entered(Arc<Plugin>),
+    /// The plugin has left the actual state.
+    Left(Box<Registered>),
+    /// The peer process is watched, and serves a plugin.
+    Watched(Option<Process>),
+    /// Check whether the registered plugin answers.
+    Check,
+    /// The operation has ended.
+    Ended(Outcome),
+}
+
+impl Context {
+    /// Returns the path at which to dial a plugin's endpoint, which may be a registration socket.
+    pub(super) fn endpoint_path(&self, endpoint: &Path) -> Arc<Path> {
+        match self.aliases.instead_of(endpoint) {
+            Some(path) => path.clone(),
+            None => self.policy.path_map.find(endpoint).into(),
+        }
+    }
+
+    /// Returns the time of the next check of a plugin that is not watched: the more of them there
+    /// are, the later.
+    pub(super) fn slow_check(&self) -> Time {
+        let unwatched = self.plugins.saturating_sub(self.connections.liveness());
+        let unwatched = u32::try_from(unwatched).unwrap_or(u32::MAX);
+        self.now + SLOW_CHECK + SLOW_CHECK_SHARE.saturating_mul(unwatched)
+    }
+}

@@ -1,0 +1,161 @@
+//! The processes of plugins whose sockets were removed.
+//!
+//! Pure. A plugin that stops removes its socket and ends a moment later. If the process still runs
+//! after [`OUTLIVED_GRACE`], another process has removed the socket, such as a predecessor that
+//! cleaned up late, and the plugin does not know. That is worth a warning, so the source of
+//! liveness is kept for that long after the deregistration.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use litemap::LiteMap;
+
+use super::connections::Owner;
+use super::context::Context;
+use super::ids::LinkId;
+use super::messages::{Output, Process};
+use super::registered::{Liveness, Registered};
+use super::timers::{Scheduled, Timer};
+use crate::config::OUTLIVED_GRACE;
+use crate::escape;
+use crate::grpc::Client;
+use crate::handler::Plugin;
+use crate::http2::Endpoint as _;
+
+/// The plugins that were deregistered recently because their sockets were removed.
+#[derive(Debug, Default)]
+pub(super) struct Departed {
+    by_link: LiteMap<LinkId, DepartedPlugin>,
+}
+
+/// A plugin whose process may still run.
+#[derive(Debug)]
+struct DepartedPlugin {
+    plugin: Arc<Plugin>,
+    process: Option<Process>,
+    liveness: Liveness,
+    deadline: Scheduled,
+}
+
+impl Departed {
+    /// Keeps the source of liveness of a plugin whose socket was removed. Returns false if there is
+    /// none or if too many are kept already.
+    pub(super) fn add(&mut self, left: &mut Registered, context: &mut Context) -> bool {
+        if !context.connections.may_depart() {
+            return false;
+        }
+        let Some(liveness) = left.health.liveness.take() else {
+            return false;
+        };
+        let link = liveness.link;
+        context.connections.hand_over(link, Owner::Departed);
+        let mut deadline = Scheduled::default();
+        let until = context.now + OUTLIVED_GRACE;
+        let timer = Timer::Departed(link);
+        context.timers.set(timer, &mut deadline, Some(until));
+        let departed = DepartedPlugin {
+            plugin: left.plugin.clone(),
+            process: left.health.process,
+            liveness,
+            deadline,
+        };
+        self.by_link.insert(link, departed);
+        true
+    }
+
+    /// Returns the client of a connection that is held open.
+    pub(super) fn client(&mut self, link: LinkId) -> Option<&mut Client> {
+        let departed = self.by_link.get_mut(&link)?;
+        departed.liveness.client.as_deref_mut()
+    }
+
+    /// Processes what a connection has received.
+    pub(super) fn poll(&mut self, link: LinkId, context: &mut Context) {
+        let Some(client) = self.client(link) else {
+            return;
+        };
+        while client.poll_event(context.now).is_some() {}
+        if client.is_closed() {
+            self.ended(link, context);
+        } else if !client.transmit().is_empty() {
+            context.outputs.push_back(Output::Transmit { link });
+        }
+    }
+
+    /// Closes the connection, because the process itself is watched.
+    pub(super) fn guarded_by_process(&mut self, link: LinkId, context: &mut Context) {
+        if let Some(departed) = self.by_link.get_mut(&link) {
+            departed.liveness.hang_up(context);
+            context.connections.close(link);
+        }
+    }
+
+    /// Stops waiting for a process that has ended, as it should.
+    pub(super) fn ended(&mut self, link: LinkId, context: &mut Context) {
+        if let Some(mut departed) = self.by_link.remove(&link) {
+            let timer = Timer::Departed(link);
+            context.timers.set(timer, &mut departed.deadline, None);
+            departed.liveness.hang_up(context);
+            context.connections.remove(link);
+        }
+    }
+
+    /// Stops waiting for the process of the plugin at a path where a socket exists again.
+    pub(super) fn forgive_path(&mut self, path: &Path, context: &mut Context) {
+        let is_it = |it: &DepartedPlugin| it.plugin.socket.as_os_str() == path.as_os_str();
+        self.forgive(is_it, context);
+    }
+
+    /// Stops waiting for a process that serves a plugin again.
+    pub(super) fn forgive_process(&mut self, process: Option<Process>, context: &mut Context) {
+        let is_it = |it: &DepartedPlugin| Process::is_same(process, it.process);
+        self.forgive(is_it, context);
+    }
+
+    fn forgive(&mut self, is_well: impl Fn(&DepartedPlugin) -> bool, context: &mut Context) {
+        let well = self.by_link.iter().filter(|(_, it)| is_well(it));
+        for link in well.map(|(link, _)| *link).collect::<Vec<_>>() {
+            self.drop(link, context);
+        }
+    }
+
+    /// Warns that a process still runs although its socket was removed, unless it serves one of the
+    /// registered plugins: then it may have removed the socket itself.
+    pub(super) fn timed_out<'a>(
+        &mut self,
+        link: LinkId,
+        mut registered: impl Iterator<Item = &'a Registered>,
+        context: &mut Context,
+    ) {
+        let Some(DepartedPlugin {
+            plugin, process, ..
+        }) = self.drop(link, context)
+        else {
+            return;
+        };
+        if registered.any(|it| Process::is_same(process, it.health.process)) {
+            return;
+        }
+        let pid = process.and_then(|process| process.pid);
+        let pid = pid.map(|pid| format!("; pid={pid}"));
+        log::warn!(
+            "{}: the socket of {plugin} was removed while the process is still running; \
+             restart the plugin to recreate the socket{}",
+            escape::path(&plugin.socket),
+            pid.unwrap_or_default()
+        );
+    }
+
+    fn drop(&mut self, link: LinkId, context: &mut Context) -> Option<DepartedPlugin> {
+        let mut departed = self.by_link.remove(&link)?;
+        let timer = Timer::Departed(link);
+        context.timers.set(timer, &mut departed.deadline, None);
+        departed.liveness.drop(context);
+        Some(departed)
+    }
+
+    /// Returns the number of plugins.
+    pub(super) fn len(&self) -> usize {
+        self.by_link.len()
+    }
+}

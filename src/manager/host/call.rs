@@ -1,0 +1,306 @@
+//! A call, stream or connection that a handler asked for.
+//!
+//! Pure. Plugins are called within a millisecond of listening on their registration sockets, and
+//! many serve their endpoints a moment later: a call may be repeated until its endpoint is ready
+//! (gRPC's wait-for-ready).
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::config::{DIAL_TIMEOUT, MAX_REPLY, READY_RETRY_INITIAL};
+use crate::grpc::{self, Client, Code};
+use crate::handler::{Call, CallFailure, DialError, EffectId, Event as HandlerEvent, Stream};
+use crate::http2::Endpoint as _;
+use crate::manager::connections::{Connection, Owner, Waiting};
+use crate::manager::context::Context;
+use crate::manager::messages::Output;
+use crate::time::Time;
+
+/// A call to a plugin's endpoint that has not ended.
+#[derive(Debug)]
+pub(super) struct EndpointCall {
+    id: EffectId,
+    /// `None` once the call has ended.
+    connection: Option<Connection>,
+    request: Request,
+    /// The time by which a call must have ended, or a stream or connection must be established.
+    deadline: Time,
+    wait: Option<WaitForReady>,
+    /// Whether the handler of a connection knows that it is established.
+    is_told: bool,
+}
+
+/// What a handler asked for.
+#[derive(Debug)]
+pub(super) enum Request {
+    /// One reply.
+    Call(Box<Call>),
+    /// Any number of replies; `None` once the stream is opened.
+    Stream(Option<Box<Stream>>),
+    /// That the connection is established, and that it is lost.
+    Connection,
+}
+
+/// The repetition of a call whose endpoint is not ready.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WaitForReady {
+    /// The time of the last repetition.
+    until: Time,
+    /// The length of the next pause.
+    pause: Duration,
+}
+
+/// What follows from a change of a call.
+#[derive(Debug)]
+pub(super) enum Progress {
+    /// An event for the handler.
+    Event(HandlerEvent),
+    /// The last event for the handler.
+    Ended(HandlerEvent),
+    /// The call is to be repeated at that time.
+    NotReady(Time),
+}
+
+impl EndpointCall {
+    /// Creates a unary call, which is repeated until `ready_by` if its endpoint is not ready.
+    pub(super) fn unary(id: EffectId, call: Call, ready_by: Option<Time>, now: Time) -> Self {
+        let deadline = now + call.timeout;
+        let until = ready_by.filter(|until| now < *until);
+        let wait = until.map(|until| WaitForReady {
+            until,
+            pause: READY_RETRY_INITIAL,
+        });
+        let request = Request::Call(Box::new(call));
+        Self {
+            wait,
+            ..Self::new(id, request, deadline)
+        }
+    }
+
+    /// Creates a stream.
+    pub(super) fn stream(id: EffectId, stream: Stream, now: Time) -> Self {
+        let deadline = now + stream.dial_timeout;
+        Self::new(id, Request::Stream(Some(Box::new(stream))), deadline)
+    }
+
+    /// Creates a connection on which no calls are made.
+    pub(super) fn connection(id: EffectId, now: Time) -> Self {
+        Self::new(id, Request::Connection, now + DIAL_TIMEOUT)
+    }
+
+    fn new(id: EffectId, request: Request, deadline: Time) -> Self {
+        Self {
+            id,
+            connection: None,
+            request,
+            deadline,
+            wait: None,
+            is_told: false,
+        }
+    }
+
+    /// Dials the endpoint. If no descriptor is left, returns what follows from that.
+    pub(super) fn dial(&mut self, endpoint: &Path, context: &mut Context) -> Option<Progress> {
+        let Context {
+            connections,
+            outputs,
+            ..
+        } = context;
+        let (owner, waiting, has_room) = match self.request {
+            Request::Call(_) => {
+                let has_room = connections.make_room_for_call(outputs);
+                (Owner::Call(self.id), Waiting::Call, has_room)
+            }
+            Request::Stream(_) | Request::Connection => {
+                let has_room = connections.make_room_for_stream(outputs);
+                (Owner::Stream(self.id), Waiting::Stream, has_room)
+            }
+        };
+        if !has_room {
+            connections.warn_of_shortage(waiting, context.now);
+            return Some(self.dial_failed(DialError::NoDescriptors, context.now));
+        }
+        let link = connections.add(owner);
+        self.connection = Some(Connection::dialling(link));
+        let path = context.endpoint_path(endpoint);
+        context.outputs.push_back(Output::Dial {
+            link,
+            path,
+            identity: None,
+        });
+        None
+    }
+
+    /// Returns the endpoint of a call that is repeated.
+    pub(super) fn endpoint(&self) -> Option<Arc<Path>> {
+        match &self.request {
+            Request::Call(call) => Some(call.endpoint.clone()),
+            Request::Stream(_) | Request::Connection => None,
+        }
+    }
+
+    /// Returns whether the call has a connection.
+    pub(super) fn is_open(&self) -> bool {
+        self.connection.is_some()
+    }
+
+    /// Returns the client of the connection, once it is established.
+    pub(super) fn client(&mut self) -> Option<&mut Client> {
+        self.connection.as_mut()?.client.as_deref_mut()
+    }
+
+    /// Makes the call on its connection, which is established.
+    pub(super) fn connected(&mut self, now: Time) {
+        let Some(connection) = &mut self.connection else {
+            return;
+        };
+        let mut client = Box::new(Client::new(now));
+        match &mut self.request {
+            Request::Call(call) => {
+                let (method, request) = (call.method, &call.request);
+                client.unary(method, request, MAX_REPLY, self.deadline, now);
+            }
+            Request::Stream(stream) => {
+                if let Some(stream) = stream.take() {
+                    let (method, request) = (stream.method, &stream.request);
+                    client.server_streaming(method, request, MAX_REPLY, None, now);
+                }
+            }
+            Request::Connection => {}
+        }
+        client.set_handshake_deadline(self.deadline);
+        connection.client = Some(client);
+    }
+
+    /// Returns what follows from a failed dial.
+    pub(super) fn dial_failed(&mut self, error: DialError, now: Time) -> Progress {
+        self.connection = None;
+        let id = self.id;
+        match self.request {
+            Request::Call(_) => self.ended(Err(CallFailure::Dial(error)), now),
+            Request::Stream(_) => Progress::Ended(HandlerEvent::StreamEnded {
+                id,
+                result: Err(CallFailure::Dial(error)),
+            }),
+            Request::Connection => Progress::Ended(HandlerEvent::Disconnected {
+                id,
+                error: Some(error),
+            }),
+        }
+    }
+
+    /// Returns what follows from a deadline that has passed.
+    pub(super) fn handle_timeout(&mut self, context: &mut Context) -> Option<Progress> {
+        let now = context.now;
+        if let Some(client) = self.client() {
+            client.handle_timeout(now);
+            return None;
+        }
+        if now < self.deadline {
+            return None;
+        }
+        self.hang_up(context);
+        Some(self.dial_failed(DialError::TimedOut, now))
+    }
+
+    /// Returns what follows next from what the connection has received; `None` once there is
+    /// nothing left.
+    pub(super) fn poll(&mut self, context: &mut Context) -> Option<Progress> {
+        let (id, now) = (self.id, context.now);
+        let client = self.connection.as_mut()?.client.as_deref_mut()?;
+        let progress = match client.poll_event(now) {
+            Some(grpc::Event::Message { message, .. }) => {
+                return Some(Progress::Event(HandlerEvent::StreamMessage { id, message }));
+            }
+            Some(grpc::Event::Finished { result, .. }) => {
+                self.hang_up(context);
+                return Some(self.ended(result.map_err(CallFailure::Call), now));
+            }
+            Some(grpc::Event::Closed { result, .. }) => {
+                let result = result.map_err(CallFailure::Call);
+                Progress::Ended(HandlerEvent::StreamEnded { id, result })
+            }
+            None if !matches!(self.request, Request::Connection) => return None,
+            None if client.is_closed() => {
+                Progress::Ended(HandlerEvent::Disconnected { id, error: None })
+            }
+            None if self.is_told || client.peer_settings().is_none() => return None,
+            None => {
+                self.is_told = true;
+                return Some(Progress::Event(HandlerEvent::Connected { id }));
+            }
+        };
+        self.hang_up(context);
+        Some(progress)
+    }
+
+    /// Requests that what the client has to write is written.
+    pub(super) fn flush(&mut self, context: &mut Context) {
+        let Some(Connection {
+            id: link, client, ..
+        }) = &mut self.connection
+        else {
+            return;
+        };
+        let link = *link;
+        if client.as_mut().is_some_and(|it| !it.transmit().is_empty()) {
+            context.outputs.push_back(Output::Transmit { link });
+        }
+    }
+
+    /// Has the connection polled again after others had their turn.
+    pub(super) fn resume(&self, context: &mut Context) {
+        if let Some(Connection { id: link, .. }) = self.connection {
+            context.outputs.push_back(Output::Resume { link });
+        }
+    }
+
+    /// Returns the next deadline.
+    pub(super) fn poll_timeout(&self) -> Option<Time> {
+        let connection = self.connection.as_ref()?;
+        match connection.client {
+            Some(_) => connection.deadline(),
+            None => Some(self.deadline),
+        }
+    }
+
+    /// Closes the connection, whatever its state.
+    pub(super) fn hang_up(&mut self, context: &mut Context) {
+        if let Some(connection) = self.connection.take() {
+            context.connections.remove(connection.id);
+            context.outputs.push_back(connection.hang_up(context.now));
+        }
+    }
+
+    /// Returns what follows from the result of a unary call: it is repeated, or its handler gets the
+    /// result.
+    fn ended(&mut self, result: Result<Vec<u8>, CallFailure>, now: Time) -> Progress {
+        let failure = result.as_ref().err().filter(|it| is_not_ready(it));
+        let deadline = self.deadline;
+        let wait = self.wait.as_mut().filter(|wait| now < wait.until);
+        if let (Some(wait), Some(_)) = (wait, failure) {
+            let at = (now + wait.pause).min(wait.until);
+            wait.pause *= 2;
+            if at < deadline {
+                return Progress::NotReady(at);
+            }
+        }
+        let id = self.id;
+        Progress::Ended(HandlerEvent::Called { id, result })
+    }
+}
+
+/// Returns whether a call failed in a way that may pass once its plugin is ready, or once there are
+/// descriptors.
+fn is_not_ready(failure: &CallFailure) -> bool {
+    match failure {
+        CallFailure::Dial(error) => {
+            matches!(
+                error,
+                DialError::Gone | DialError::Refused | DialError::Busy | DialError::NoDescriptors
+            )
+        }
+        CallFailure::Call(error) => error.code() == Code::Unavailable,
+    }
+}

@@ -1,0 +1,604 @@
+//! The host of the handlers: asks them, carries out the effects that they ask for, and reports the
+//! results of those.
+//!
+//! Pure. Nothing is re-entered: events for handlers are queued, and delivered one by one.
+
+mod call;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::Path;
+use std::sync::Arc;
+
+use litemap::LiteMap;
+
+use self::call::{EndpointCall, Progress};
+use super::context::Context;
+use super::failure::Refusal;
+use super::ids::{AttemptId, SocketId};
+use super::messages::Output;
+use super::operation::Question;
+use super::timers::{Scheduled, Timer};
+use super::verdict::find_handler;
+use crate::config::{MAX_EVENTS_AT_ONCE, MAX_PROGRAMS};
+use crate::grpc::Client;
+use crate::handler::{
+    Answer, Context as HandlerContext, DialError, Effect, EffectId, EffectIds, EndpointUse,
+    Event as HandlerEvent, HandlerId, HandlerTable, Plugin, PluginHandler, Program, ProgramEnd,
+    ProgramOutcome, Reason, Ticket,
+};
+use crate::http2::Endpoint as _;
+use crate::time::Time;
+
+/// The handlers, their open questions and their effects.
+#[derive(Debug)]
+pub(super) struct HandlerHost {
+    handlers: HandlerTable,
+    /// The questions that handlers have not answered yet.
+    tickets: LiteMap<Ticket, Asker>,
+    last_ticket: u64,
+    ids: EffectIds,
+    /// The effects that have not ended.
+    effects: BTreeMap<EffectId, OpenEffect>,
+    /// The programs that wait, in the order in which they were asked for.
+    waiting: VecDeque<(EffectId, Program)>,
+    /// The number of programs that run.
+    running: usize,
+    /// The plugins that handlers have yet to deregister.
+    owed: LiteMap<EffectId, Arc<Plugin>>,
+    /// The number of changes to `owed`.
+    owed_revision: u64,
+    /// What handlers are to be told.
+    events: VecDeque<Event>,
+    /// The answers to questions that were left open.
+    answers: VecDeque<(Ticket, Result<(), Reason>)>,
+}
+
+/// The run of an operation that has asked a question.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asker {
+    pub(super) socket: SocketId,
+    pub(super) attempt: AttemptId,
+}
+
+/// What a handler may know about a plugin that it is to register.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Hints {
+    /// Whether exactly this plugin was registered before a restart.
+    pub(super) is_known: bool,
+    /// The time until which the plugin's endpoint may not be ready.
+    pub(super) ready_by: Option<Time>,
+}
+
+/// An effect that has not ended.
+#[derive(Debug)]
+struct OpenEffect {
+    handler: HandlerId,
+    deadline: Scheduled,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Timer,
+    /// A call, stream or connection.
+    Call(Box<EndpointCall>),
+    /// A call that is repeated when its deadline comes, because its endpoint was not ready.
+    NotReady(Box<EndpointCall>),
+    /// A program that waits for others.
+    Waiting,
+    /// A program that runs.
+    Running,
+}
+
+/// What a handler is to be told.
+#[derive(Debug)]
+enum Event {
+    /// An event of one of its effects.
+    Effect(HandlerId, HandlerEvent),
+    /// A deregistration that the previous process owed is resumed, if there is a handler for it.
+    Resume(Option<HandlerId>, Arc<Plugin>),
+}
+
+impl HandlerHost {
+    /// Creates a host of these handlers.
+    pub(super) fn new(handlers: HandlerTable) -> Self {
+        Self {
+            handlers,
+            tickets: LiteMap::new(),
+            last_ticket: 0,
+            ids: EffectIds::default(),
+            effects: BTreeMap::new(),
+            waiting: VecDeque::new(),
+            running: 0,
+            owed: LiteMap::new(),
+            owed_revision: 0,
+            events: VecDeque::new(),
+            answers: VecDeque::new(),
+        }
+    }
+
+    /// Returns the handlers.
+    pub(super) fn handlers(&self) -> &HandlerTable {
+        &self.handlers
+    }
+
+    /// Returns the handlers.
+    pub(super) fn handlers_mut(&mut self) -> &mut HandlerTable {
+        &mut self.handlers
+    }
+
+    // --- Questions ---
+
+    /// Returns the handler to ask. "The handler is looked up by the exact type"
+    /// ([R12](crate::guide::kubelet)) when a plugin is validated; everything after that is asked of
+    /// the same handler. A plugin that was restored has none: the handler of its type is asked.
+    pub(super) fn find(
+        &self,
+        question: Question,
+        plugin: &Plugin,
+        pinned: Option<HandlerId>,
+    ) -> Result<HandlerId, Refusal> {
+        // A plugin that was validated is not checked again.
+        if question == Question::Validate {
+            return find_handler(&self.handlers, plugin);
+        }
+        let found = pinned.or_else(|| self.handlers.find(&plugin.kind));
+        found.ok_or_else(|| Refusal::without_handler(plugin.kind.clone(), &self.handlers))
+    }
+
+    /// Returns the handler's reason to refuse a plugin whose endpoint another plugin has: "An
+    /// endpoint of a DRA driver is registered once" ([R32](crate::guide::kubelet)).
+    pub(super) fn endpoint_taken(&mut self, handler: HandlerId, plugin: &Plugin) -> Option<Reason> {
+        self.handlers.get_mut(handler).endpoint_taken(plugin)
+    }
+
+    /// Returns what the handler of a plugin uses the plugin's endpoint for.
+    pub(super) fn endpoint_use(&self, plugin: &Plugin) -> EndpointUse {
+        self.handlers.endpoint_use(&plugin.kind)
+    }
+
+    /// Asks a handler. Returns its answer, or the ticket of the question if the answer follows.
+    pub(super) fn ask(
+        &mut self,
+        asker: Asker,
+        handler: HandlerId,
+        question: Question,
+        plugin: &Arc<Plugin>,
+        hints: Hints,
+        context: &mut Context,
+    ) -> Result<Result<(), Reason>, Ticket> {
+        self.last_ticket += 1;
+        let ticket = Ticket(self.last_ticket);
+        let answer = self.with_handler(handler, Some(ticket), context, |handler, context| {
+            context.set_known(hints.is_known);
+            context.set_ready_by(hints.ready_by);
+            match question {
+                Question::Validate => handler.validate(plugin, context),
+                Question::Register => handler.register(plugin, context),
+                Question::Deregister => handler.deregister(plugin, context),
+            }
+        });
+        match answer {
+            Answer::Done(result) => Ok(result),
+            Answer::Pending => {
+                self.tickets.insert(ticket, asker);
+                Err(ticket)
+            }
+        }
+    }
+
+    /// Reports to a handler that a question of its is abandoned.
+    pub(super) fn abandon(&mut self, handler: HandlerId, ticket: Ticket, context: &mut Context) {
+        self.tickets.remove(&ticket);
+        self.with_handler(handler, None, context, |handler, context| {
+            handler.abandon(ticket, context);
+        });
+    }
+
+    /// Forgets a question that cannot be abandoned, because no handler has the plugin's type.
+    pub(super) fn forget(&mut self, ticket: Ticket) {
+        self.tickets.remove(&ticket);
+    }
+
+    /// Reports to a handler that a plugin was notified of its registration.
+    pub(super) fn registered(
+        &mut self,
+        handler: HandlerId,
+        plugin: &Arc<Plugin>,
+        context: &mut Context,
+    ) {
+        self.with_handler(handler, None, context, |handler, context| {
+            handler.registered(plugin, context);
+        });
+    }
+
+    /// Reports to a handler which plugin of a name to use now.
+    pub(super) fn promoted(
+        &mut self,
+        handler: HandlerId,
+        plugin: &Arc<Plugin>,
+        context: &mut Context,
+    ) {
+        self.with_handler(handler, None, context, |handler, context| {
+            handler.promoted(plugin, context);
+        });
+    }
+
+    /// Resumes a deregistration that the previous process owed.
+    pub(super) fn resume(&mut self, plugin: Plugin) {
+        let handler = self.handlers.find(&plugin.kind);
+        let resume = Event::Resume(handler, Arc::new(plugin));
+        self.events.push_back(resume);
+    }
+
+    /// Returns whether handlers are to be told something.
+    pub(super) fn is_any_event(&self) -> bool {
+        !self.events.is_empty()
+    }
+
+    /// Delivers the oldest event. Returns false if there is none.
+    pub(super) fn deliver_event(&mut self, context: &mut Context) -> bool {
+        match self.events.pop_front() {
+            None => return false,
+            Some(Event::Effect(handler, event)) => {
+                self.with_handler(handler, None, context, |handler, context| {
+                    handler.handle_event(event, context);
+                });
+            }
+            Some(Event::Resume(handler, plugin)) => {
+                let is_resumed = handler.is_some_and(|handler| {
+                    self.with_handler(handler, None, context, |handler, context| {
+                        handler.resume_deregistration(&plugin, context)
+                    })
+                });
+                if !is_resumed {
+                    self.owed_revision += 1; // The snapshot leaves it out from now on.
+                    log_not_resumed(&plugin);
+                }
+            }
+        }
+        true
+    }
+
+    /// Returns the oldest answer to a question that was left open, and the operation that asked.
+    /// `None` if there is none.
+    pub(super) fn poll_answer(&mut self) -> Option<(Asker, Ticket, Result<(), Reason>)> {
+        loop {
+            let (ticket, result) = self.answers.pop_front()?;
+            if let Some(asker) = self.tickets.remove(&ticket) {
+                return Some((asker, ticket, result));
+            }
+        }
+    }
+
+    /// Accepts an answer to a question that was left open.
+    pub(super) fn answered(&mut self, ticket: Ticket, result: Result<(), Reason>) {
+        self.answers.push_back((ticket, result));
+    }
+
+    /// Drops everything that was not delivered, because the daemon stops.
+    pub(super) fn stop(&mut self) {
+        self.events.clear();
+        self.answers.clear();
+    }
+
+    /// Calls one method of a handler, and carries out the effects that the method asks for.
+    fn with_handler<T>(
+        &mut self,
+        id: HandlerId,
+        ticket: Option<Ticket>,
+        context: &mut Context,
+        method: impl FnOnce(&mut dyn PluginHandler, &mut HandlerContext<'_>) -> T,
+    ) -> T {
+        let mut wanted = Vec::new();
+        let now = context.now;
+        let mut handler_context = HandlerContext::new(now, ticket, &mut self.ids, &mut wanted);
+        let result = method(self.handlers.get_mut(id), &mut handler_context);
+        for effect in wanted {
+            self.carry_out(id, effect, context);
+        }
+        result
+    }
+
+    // --- Effects ---
+
+    fn carry_out(&mut self, handler: HandlerId, effect: Effect, context: &mut Context) {
+        let now = context.now;
+        match effect {
+            Effect::Answer { ticket, result } => self.answered(ticket, result),
+            Effect::Call { id, call, ready_by } => {
+                let endpoint = call.endpoint.clone();
+                let call = EndpointCall::unary(id, call, ready_by, now);
+                self.dial(id, handler, Box::new(call), &endpoint, context);
+            }
+            Effect::Stream { id, stream } => {
+                let endpoint = stream.endpoint.clone();
+                let call = EndpointCall::stream(id, stream, now);
+                self.dial(id, handler, Box::new(call), &endpoint, context);
+            }
+            Effect::Connect { id, endpoint } => {
+                let call = EndpointCall::connection(id, now);
+                self.dial(id, handler, Box::new(call), &endpoint, context);
+            }
+            Effect::Spawn { id, program } => {
+                self.open(id, handler, State::Waiting, None, context);
+                self.waiting.push_back((id, program));
+                self.start_programs(context);
+            }
+            Effect::SetTimer { id, at } => self.open(id, handler, State::Timer, Some(at), context),
+            Effect::Owe { id, plugin } => {
+                self.owed.insert(id, plugin);
+                self.owed_revision += 1;
+            }
+            Effect::Cancel { id } => self.cancel(id, context),
+        }
+    }
+
+    fn open(
+        &mut self,
+        id: EffectId,
+        handler: HandlerId,
+        state: State,
+        at: Option<Time>,
+        context: &mut Context,
+    ) {
+        let mut deadline = Scheduled::default();
+        context.timers.set(Timer::Effect(id), &mut deadline, at);
+        let effect = OpenEffect {
+            handler,
+            deadline,
+            state,
+        };
+        self.effects.insert(id, effect);
+    }
+
+    /// Removes an effect that has ended. Returns its handler.
+    fn close(&mut self, id: EffectId, context: &mut Context) -> Option<HandlerId> {
+        let mut effect = self.effects.remove(&id)?;
+        let timer = Timer::Effect(id);
+        context.timers.set(timer, &mut effect.deadline, None);
+        Some(effect.handler)
+    }
+
+    /// Cancels an effect: drops its events that were not delivered yet, too.
+    fn cancel(&mut self, id: EffectId, context: &mut Context) {
+        self.events.retain(|event| match event {
+            Event::Effect(_, event) => event.effect() != id,
+            Event::Resume(..) => true,
+        });
+        if self.owed.remove(&id).is_some() {
+            self.owed_revision += 1;
+        }
+        let Some(OpenEffect { state, .. }) = self.effects.get_mut(&id) else {
+            return;
+        };
+        match state {
+            State::Timer | State::NotReady(_) => {}
+            State::Call(call) => call.hang_up(context),
+            State::Waiting => self.waiting.retain(|(waiting, _)| *waiting != id),
+            State::Running => {
+                context.outputs.push_back(Output::Kill { id });
+                self.running -= 1;
+                self.close(id, context);
+                return self.start_programs(context);
+            }
+        }
+        self.close(id, context);
+    }
+
+    /// Does what is due for an effect.
+    pub(super) fn handle_timeout(&mut self, id: EffectId, context: &mut Context) {
+        let Some(effect) = self.effects.get_mut(&id) else {
+            return;
+        };
+        effect.deadline = Scheduled::default();
+        let handler = effect.handler;
+        match &mut effect.state {
+            State::Timer => {
+                self.close(id, context);
+                let fired = HandlerEvent::TimerFired { id };
+                self.events.push_back(Event::Effect(handler, fired));
+            }
+            State::Call(call) => {
+                let progress = call.handle_timeout(context);
+                self.progress(id, progress, context);
+            }
+            State::NotReady(_) => {
+                if let Some(OpenEffect {
+                    state: State::NotReady(call),
+                    ..
+                }) = self.effects.remove(&id)
+                {
+                    if let Some(endpoint) = call.endpoint() {
+                        self.dial(id, handler, call, &endpoint, context);
+                    }
+                }
+            }
+            State::Waiting => {}
+            State::Running => {
+                context.outputs.push_back(Output::Kill { id });
+                let late = ProgramOutcome::silent(ProgramEnd::TimedOut);
+                self.program_ended(id, late, context);
+            }
+        }
+    }
+
+    // --- Calls ---
+
+    fn dial(
+        &mut self,
+        id: EffectId,
+        handler: HandlerId,
+        mut call: Box<EndpointCall>,
+        endpoint: &Path,
+        context: &mut Context,
+    ) {
+        let progress = call.dial(endpoint, context);
+        self.open(id, handler, State::Call(call), None, context);
+        self.progress(id, progress, context);
+    }
+
+    fn call(&mut self, id: EffectId) -> Option<&mut EndpointCall> {
+        match &mut self.effects.get_mut(&id)?.state {
+            State::Call(call) => Some(call),
+            _ => None,
+        }
+    }
+
+    /// Returns the client of an effect's connection.
+    pub(super) fn client(&mut self, id: EffectId) -> Option<&mut Client> {
+        self.call(id)?.client()
+    }
+
+    /// Processes a connection that was established.
+    pub(super) fn connected(&mut self, id: EffectId, context: &mut Context) {
+        if let Some(call) = self.call(id) {
+            call.connected(context.now);
+            self.progress(id, None, context);
+        }
+    }
+
+    /// Processes a connection that could not be established.
+    pub(super) fn dial_failed(&mut self, id: EffectId, error: DialError, context: &mut Context) {
+        if let Some(call) = self.call(id) {
+            let progress = call.dial_failed(error, context.now);
+            self.progress(id, Some(progress), context);
+        }
+    }
+
+    /// Processes the end of a connection.
+    pub(super) fn closed(&mut self, id: EffectId, context: &mut Context) {
+        if let Some(client) = self.client(id) {
+            client.eof(context.now);
+            self.progress(id, None, context);
+        }
+    }
+
+    /// Processes what a connection has received.
+    pub(super) fn poll(&mut self, id: EffectId, context: &mut Context) {
+        self.progress(id, None, context);
+    }
+
+    /// Processes what follows from a change of a call. If it has more than [`MAX_EVENTS_AT_ONCE`]
+    /// events, asks to be polled again.
+    fn progress(&mut self, id: EffectId, mut progress: Option<Progress>, context: &mut Context) {
+        for _ in 0..=MAX_EVENTS_AT_ONCE {
+            let Some(effect) = self.effects.get_mut(&id) else {
+                return;
+            };
+            let State::Call(call) = &mut effect.state else {
+                return;
+            };
+            let handler = effect.handler;
+            let Some(next) = progress.take().or_else(|| call.poll(context)) else {
+                call.flush(context);
+                let (timer, at) = (Timer::Effect(id), call.poll_timeout());
+                let deadline = &mut effect.deadline;
+                return context.timers.set_or_earlier(timer, deadline, at);
+            };
+            match next {
+                Progress::Event(event) => self.events.push_back(Event::Effect(handler, event)),
+                Progress::Ended(event) => {
+                    self.close(id, context);
+                    self.events.push_back(Event::Effect(handler, event));
+                }
+                Progress::NotReady(at) => {
+                    let before = std::mem::replace(&mut effect.state, State::Timer);
+                    if let State::Call(call) = before {
+                        effect.state = State::NotReady(call);
+                    }
+                    let (timer, deadline) = (Timer::Effect(id), &mut effect.deadline);
+                    context.timers.set(timer, deadline, Some(at));
+                }
+            }
+        }
+        if let Some(call) = self.call(id) {
+            call.flush(context);
+            call.resume(context);
+        }
+    }
+
+    // --- Programs ---
+
+    /// Starts programs that wait, up to [`MAX_PROGRAMS`] at a time. A program counts as running
+    /// until the daemon reports its end or its time is over; a late report is ignored.
+    fn start_programs(&mut self, context: &mut Context) {
+        while self.running < MAX_PROGRAMS {
+            let Some((id, program)) = self.waiting.pop_front() else {
+                break;
+            };
+            if let Some(effect) = self.effects.get_mut(&id) {
+                self.running += 1;
+                effect.state = State::Running;
+                let (timer, deadline) = (Timer::Effect(id), &mut effect.deadline);
+                let at = context.now + program.timeout;
+                context.timers.set(timer, deadline, Some(at));
+                context.outputs.push_back(Output::Spawn { id, program });
+            }
+        }
+        context.connections.set_programs(self.running);
+    }
+
+    /// Processes the end of a program.
+    pub(super) fn program_ended(
+        &mut self,
+        id: EffectId,
+        outcome: ProgramOutcome,
+        context: &mut Context,
+    ) {
+        let effect = self.effects.get(&id);
+        if effect.is_none_or(|effect| !matches!(effect.state, State::Running)) {
+            return;
+        }
+        if let Some(handler) = self.close(id, context) {
+            let ended = HandlerEvent::ProgramEnded { id, outcome };
+            self.events.push_back(Event::Effect(handler, ended));
+        }
+        self.running -= 1;
+        self.start_programs(context);
+    }
+
+    // --- State ---
+
+    /// Returns the plugins that handlers have yet to deregister.
+    pub(super) fn owed(&self) -> impl Iterator<Item = &Arc<Plugin>> {
+        self.owed.values()
+    }
+
+    /// Returns a number that changes whenever the plugins that are owed change.
+    pub(super) fn owed_revision(&self) -> u64 {
+        self.owed_revision
+    }
+
+    /// Closes every connection.
+    pub(super) fn hang_up_all(&mut self, context: &mut Context) {
+        let ids: Vec<_> = self.effects.keys().copied().collect();
+        for id in ids {
+            if let Some(call) = self.call(id) {
+                call.hang_up(context);
+                self.close(id, context);
+            }
+        }
+    }
+
+    /// Returns the number of connections.
+    pub(super) fn connections(&self) -> usize {
+        let effects = self.effects.values();
+        let has_connection = |state: &State| matches!(state, State::Call(call) if call.is_open());
+        effects.filter(|it| has_connection(&it.state)).count()
+    }
+
+    /// Returns the number of deadlines that are set.
+    pub(super) fn deadlines(&self) -> usize {
+        let effects = self.effects.values();
+        effects.filter(|it| it.deadline.at().is_some()).count()
+    }
+}
+
+/// Logs that a deregistration that was owed before a restart will not be carried out.
+fn log_not_resumed(plugin: &Plugin) {
+    log::warn!(
+        "{plugin}: what its program had set up before the restart is not undone, because plugins \
+         of its type have no program now"
+    );
+}

@@ -1,0 +1,278 @@
+//! The limit on operations that wait for plugins to answer, and the queue of sockets that wait for
+//! one of its places.
+//!
+//! Pure. The memory that operations need at the same time is never returned to the kernel, so only
+//! [`BRISK_OPERATIONS`] call their plugins at the same time. A plugin that answers needs its place
+//! for a moment. An operation that has waited for its peer for [`BRISK_TIME`] gives its place to
+//! the next socket and continues without one: from then on it costs only a descriptor, and so does
+//! an operation that waits for a handler, for a program or for its turn on a plugin name.
+//!
+//! Places are given round-robin over the directories of the sockets, so that one directory with
+//! thousands of sockets holds up no other; sockets whose path is renewed all the time come last.
+//!
+//! A socket that exists and refuses connections is dialled every few seconds, because its plugin may
+//! begin to listen at any moment. There may be thousands of such sockets, so each dial after the
+//! first attempt has a time of its own, at least [`REDIAL_INTERVAL`] after the one before it.
+
+use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+use litemap::LiteMap;
+
+use super::ids::SocketId;
+use super::timers::{Scheduled, Timer, Timers};
+use crate::config::{BRISK_OPERATIONS, BRISK_TIME, REDIAL_INTERVAL};
+use crate::time::Time;
+
+/// The places, and the sockets in line for one.
+#[derive(Debug, Default)]
+pub(super) struct Limiter {
+    /// The sockets whose operations hold a place, and the time at which each got it.
+    held: LiteMap<SocketId, Time>,
+    queue: BTreeMap<Position, SocketId>,
+    /// For each directory in line, the round in which its last socket gets a place.
+    rounds: Rounds,
+    /// The same for sockets whose path is renewed all the time.
+    renewed_rounds: Rounds,
+    /// The round in which the last socket got a place.
+    round: u64,
+    last: u64,
+    /// The time at which a place should be released.
+    deadline: Scheduled,
+    /// The time at which the next socket that has refused a connection may be dialled.
+    next_redial: Time,
+}
+
+/// Rounds by directory, which is a prefix of the paths of its sockets.
+type Rounds = BTreeMap<Box<[u8]>, u64>;
+
+/// The position of a socket in line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Position {
+    is_renewed: bool,
+    /// In each round, every directory gets one place.
+    round: u64,
+    number: u64,
+}
+
+impl Limiter {
+    /// Returns whether a place is free.
+    pub(super) fn is_any_free(&self) -> bool {
+        self.held.len() < BRISK_OPERATIONS
+    }
+
+    /// Adds a socket to the queue, behind the others of its directory.
+    pub(super) fn enqueue(&mut self, socket: SocketId, path: &Path, is_renewed: bool) -> Position {
+        let rounds = if is_renewed {
+            &mut self.renewed_rounds
+        } else {
+            &mut self.rounds
+        };
+        let directory = directory_of(path);
+        let round = if let Some(last) = rounds.get_mut(directory) {
+            *last = self.round.max(*last + 1);
+            *last
+        } else {
+            rounds.insert(directory.into(), self.round);
+            self.round
+        };
+        self.last += 1;
+        let position = Position {
+            is_renewed,
+            round,
+            number: self.last,
+        };
+        self.queue.insert(position, socket);
+        position
+    }
+
+    /// Removes and returns the sockets at the head of the queue: as many as there are free places,
+    /// but at most `room`.
+    ///
+    /// Not more of them, because a socket that finds no free place is queued again at the end.
+    pub(super) fn dequeue_ready(&mut self, room: usize) -> Vec<SocketId> {
+        let free = BRISK_OPERATIONS.saturating_sub(self.held.len()).min(room);
+        let mut ready = Vec::new();
+        while ready.len() < free {
+            let Some((position, socket)) = self.queue.pop_first() else {
+                break;
+            };
+            if !position.is_renewed {
+                self.round = position.round;
+            }
+            ready.push(socket);
+        }
+        self.tidy_rounds();
+        ready
+    }
+
+    /// Removes the socket with that position from the queue.
+    pub(super) fn forget(&mut self, position: Position) {
+        self.queue.remove(&position);
+        self.tidy_rounds();
+    }
+
+    /// Clears the rounds once the queue is empty, so that all directories start equal.
+    fn tidy_rounds(&mut self) {
+        let is_any = !self.rounds.is_empty() || !self.renewed_rounds.is_empty();
+        if is_any && self.queue.is_empty() {
+            self.rounds.clear();
+            self.renewed_rounds.clear();
+        }
+    }
+
+    /// Records that the operation of a socket takes a place.
+    pub(super) fn take(&mut self, socket: SocketId, now: Time) {
+        self.held.insert(socket, now);
+    }
+
+    /// Records that the operation of a socket needs its place no more.
+    pub(super) fn release(&mut self, socket: SocketId) {
+        self.held.remove(&socket);
+    }
+
+    /// Returns when the next operation has had its place for long enough; `None` if the queue
+    /// is empty.
+    fn next_release(&self) -> Option<Time> {
+        if self.queue.is_empty() {
+            return None;
+        }
+        self.held.values().min().map(|since| *since + BRISK_TIME)
+    }
+
+    /// Releases every place that an operation has held for long enough.
+    fn release_slow(&mut self, now: Time) {
+        self.held.retain(|_, since| now < *since + BRISK_TIME);
+    }
+
+    /// Schedules the release of a place if sockets are in the queue. To be called after the queue
+    /// has changed.
+    pub(super) fn schedule(&mut self, timers: &mut Timers) {
+        let at = self.next_release();
+        // A deadline that is too early, because that place was released before, is set again then.
+        timers.set_or_earlier(Timer::Limiter, &mut self.deadline, at);
+    }
+
+    /// Releases the places that are due, and schedules the next release.
+    pub(super) fn handle_timeout(&mut self, now: Time, timers: &mut Timers) {
+        self.deadline = Scheduled::default();
+        self.release_slow(now);
+        self.schedule(timers);
+    }
+
+    /// Reserves the next free time for dialling a socket that has refused a connection, and returns
+    /// it.
+    pub(super) fn reserve_redial(&mut self, now: Time) -> Time {
+        let at = self.next_redial.max(now);
+        self.next_redial = at + REDIAL_INTERVAL;
+        at
+    }
+
+    /// Returns whether the operation of a socket holds a place.
+    pub(super) fn is_held(&self, socket: SocketId) -> bool {
+        self.held.contains_key(&socket)
+    }
+
+    /// Returns the number of places that are held.
+    pub(super) fn held(&self) -> usize {
+        self.held.len()
+    }
+
+    /// Returns the number of sockets in the queue.
+    pub(super) fn queued(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Returns the time at which a place should be released for a socket in the queue.
+    pub(super) fn deadline(&self) -> Scheduled {
+        self.deadline
+    }
+}
+
+/// Returns the part of a path before its last component, as bytes, which are compared faster than
+/// components.
+fn directory_of(path: &Path) -> &[u8] {
+    let path = path.as_os_str().as_bytes();
+    let name = path.rsplit(|byte| *byte == b'/').next();
+    &path[..path.len() - name.map_or(0, <[u8]>::len)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns a limiter of which so many places are held.
+    fn held(count: usize) -> Limiter {
+        let mut limiter = Limiter::default();
+        for n in 0..count {
+            assert!(limiter.is_any_free());
+            limiter.take(SocketId(n.try_into().unwrap()), Time::ZERO);
+        }
+        limiter
+    }
+
+    /// Adds a socket to the queue; its number is the last character of its path.
+    fn enqueue(limiter: &mut Limiter, path: &str, is_renewed: bool) -> Position {
+        let number = path.bytes().last().expect("it is not empty");
+        limiter.enqueue(SocketId(number.into()), Path::new(path), is_renewed)
+    }
+
+    /// Removes what is ready, and returns the last characters of the paths.
+    fn ready(limiter: &mut Limiter, room: usize) -> String {
+        let ready = limiter.dequeue_ready(room).into_iter();
+        ready
+            .map(|SocketId(number)| char::from(u8::try_from(number).unwrap()))
+            .collect()
+    }
+
+    #[test]
+    fn of_one_directory_the_socket_that_came_first_gets_the_place_that_comes_free() {
+        let mut limiter = held(BRISK_OPERATIONS);
+        assert!(!limiter.is_any_free());
+        let [_, a, _] = ["/c", "/a", "/b"].map(|path| enqueue(&mut limiter, path, false));
+        limiter.forget(a);
+        assert_eq!(ready(&mut limiter, usize::MAX), "");
+        limiter.release(SocketId(0));
+        assert_eq!(ready(&mut limiter, usize::MAX), "c");
+        limiter.release(SocketId(1));
+        assert_eq!(ready(&mut limiter, usize::MAX), "b");
+    }
+
+    #[test]
+    fn directories_take_turns_and_paths_that_are_renewed_all_the_time_come_last() {
+        let mut limiter = Limiter::default();
+        for path in ["/r/X", "/d/Y"] {
+            enqueue(&mut limiter, path, true);
+        }
+        for path in ["/r/1", "/r/2", "/r/3", "/d/4", "/d/5", "/e/6"] {
+            enqueue(&mut limiter, path, false);
+        }
+        assert_eq!(ready(&mut limiter, 2), "14");
+        enqueue(&mut limiter, "/late/7", false);
+        assert_eq!(ready(&mut limiter, usize::MAX), "67253XY");
+    }
+
+    #[test]
+    fn an_operation_that_waits_for_its_peer_gives_its_place_to_a_socket_in_the_queue() {
+        let mut limiter = held(BRISK_OPERATIONS);
+        assert_eq!(limiter.next_release(), None, "none is wanted");
+        enqueue(&mut limiter, "/a", false);
+        let at = Time::ZERO + BRISK_TIME;
+        assert_eq!(limiter.next_release(), Some(at));
+        limiter.release_slow(at);
+        assert_eq!((limiter.held(), limiter.next_release()), (0, None));
+        limiter.release(SocketId(0));
+        assert_eq!(ready(&mut limiter, usize::MAX), "a");
+    }
+
+    #[test]
+    fn no_more_sockets_are_ready_than_there_is_room_for_their_connections() {
+        let mut limiter = held(BRISK_OPERATIONS - 3);
+        for path in ["/a", "/b", "/c"] {
+            enqueue(&mut limiter, path, false);
+        }
+        assert_eq!(ready(&mut limiter, 0), "");
+        assert_eq!(ready(&mut limiter, 2), "ab");
+    }
+}

@@ -1,0 +1,206 @@
+//! The events that the manager processes, and its requests to the daemon.
+//!
+//! Pure: values only.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+#[cfg(doc)]
+use super::Manager;
+use super::ids::LinkId;
+#[cfg(doc)]
+use crate::config::STOP_GRACE;
+use crate::handler::{DialError, EffectId, Program, ProgramOutcome, Reason, Ticket};
+use crate::watch::Identity;
+
+/// An event for the manager.
+#[derive(Debug)]
+pub enum Input {
+    /// A socket exists.
+    Found {
+        /// The path of the socket.
+        path: Arc<Path>,
+        /// The identity of the socket.
+        identity: Identity,
+        /// Whether the path is a symbolic link to the socket.
+        is_link: bool,
+    },
+    /// Another path leads to a socket that was found.
+    Alias {
+        /// The other path.
+        path: Arc<Path>,
+        /// The identity of the socket.
+        identity: Identity,
+        /// Whether the path is a symbolic link to the socket.
+        is_link: bool,
+    },
+    /// The socket was removed, or a restored socket ([`Manager::restored`]) does not exist.
+    Lost {
+        /// The path of the socket.
+        path: Arc<Path>,
+    },
+    /// A connection requested by [`Output::Dial`] is established.
+    Connected {
+        /// The connection.
+        link: LinkId,
+        /// The peer process, if the daemon can see it.
+        process: Option<Process>,
+    },
+    /// A connection requested by [`Output::Dial`] could not be established.
+    DialFailed {
+        /// The connection.
+        link: LinkId,
+        /// The reason.
+        error: DialError,
+    },
+    /// A connection has ended: the peer closed it, or reading or writing failed.
+    Closed {
+        /// The connection.
+        link: LinkId,
+    },
+    /// The peer of a connection is watched from now on, as [`Output::Guard`] requested.
+    Guarded {
+        /// The connection.
+        link: LinkId,
+        /// How the peer is watched.
+        by: Guard,
+    },
+    /// The watched process has ended.
+    ProcessEnded {
+        /// The connection to that process.
+        link: LinkId,
+    },
+    /// A program requested by [`Output::Spawn`] has ended, or could not be started.
+    ProgramEnded {
+        /// The program.
+        id: EffectId,
+        /// How it ended.
+        outcome: ProgramOutcome,
+    },
+    /// The owner of a handler answers a question on the handler's behalf.
+    Answered {
+        /// The question.
+        ticket: Ticket,
+        /// Yes, or the reason for no.
+        result: Result<(), Reason>,
+    },
+    /// The handlers or the configuration have changed: what failed because of the old ones is
+    /// retried at once.
+    Reconsider,
+    /// The daemon stops: starts no new operations and gives running ones [`STOP_GRACE`].
+    Stop,
+}
+
+/// A request to the daemon.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Connect to a Unix socket, then send [`Input::Connected`] or [`Input::DialFailed`].
+    Dial {
+        /// The name of the connection from now on.
+        link: LinkId,
+        /// The path of the socket.
+        path: Arc<Path>,
+        /// The identity that the socket must have; `None` accepts any socket.
+        identity: Option<Identity>,
+    },
+    /// [`Manager::endpoint`] has bytes for this connection.
+    Transmit {
+        /// The connection.
+        link: LinkId,
+    },
+    /// Call [`Manager::moved`] for this connection again, after others had their turn: it has more
+    /// messages than are handled at once. It may have ended meanwhile.
+    Resume {
+        /// The connection.
+        link: LinkId,
+    },
+    /// Close this connection or stop dialling it; no further events of it are wanted.
+    Hangup {
+        /// The connection.
+        link: LinkId,
+        /// The bytes to write if that is possible without waiting.
+        final_bytes: Vec<u8>,
+    },
+    /// Watch the process at the other end of this connection or, if that is impossible, report the
+    /// end of the connection; then send [`Input::Guarded`].
+    Guard {
+        /// The connection.
+        link: LinkId,
+    },
+    /// Stop watching the process at the other end of this connection.
+    Unguard {
+        /// The connection.
+        link: LinkId,
+    },
+    /// Examine this path again: it may lead to another socket than the one that was found.
+    Examine {
+        /// The path.
+        path: Arc<Path>,
+    },
+    /// Run a program, then send [`Input::ProgramEnded`].
+    Spawn {
+        /// The name of the program from now on.
+        id: EffectId,
+        /// The program.
+        program: Program,
+    },
+    /// Kill this program and all that it has started; no further events of it are wanted.
+    Kill {
+        /// The program.
+        id: EffectId,
+    },
+}
+
+/// The state of the world that an entry of [`Manager::total_plugins`] belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum World {
+    /// The socket exists.
+    Desired,
+    /// A handler knows its plugin.
+    Actual,
+}
+
+impl World {
+    /// Returns the value of the label `state` in kubelet's metric `plugin_manager_total_plugins`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Desired => "desired_state_of_world",
+            Self::Actual => "actual_state_of_world",
+        }
+    }
+}
+
+/// The means by which the daemon watches a plugin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Guard {
+    /// The process is watched: the connection is not needed any more.
+    Process,
+    /// The connection is watched, and has to stay open.
+    Connection,
+}
+
+/// The process at the other end of a connection: the one that called `listen`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Process {
+    /// The process ID; `None` if the process is in a PID namespace that is not visible here.
+    pub pid: Option<u32>,
+    /// The user ID of the process when it called `listen`.
+    pub uid: u32,
+}
+
+impl Process {
+    /// Returns whether both are known to be the same process.
+    pub(super) fn is_same(a: Option<Self>, b: Option<Self>) -> bool {
+        a == b && a.is_some_and(|process| process.pid.is_some())
+    }
+}
+
+impl fmt::Display for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.pid {
+            Some(pid) => write!(f, "process {pid}"),
+            None => write!(f, "a process of user {}", self.uid),
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! Plugin names: which operation may ask a handler about a name, and which plugin of the name to
+//! use.
+//!
+//! Pure: names keep numbers of sockets, and never touch a socket.
+//!
+//! The handler's contract holds per plugin name, whatever sockets the plugins of that name have: an
+//! operation acquires the name before its first question and keeps it until it ends. A question
+//! that stays open for [`STALLED_AFTER`](crate::config::STALLED_AFTER) holds up no other socket:
+//! the next operation in line acquires the name, too, and the stalled one continues when its answer
+//! arrives.
+//!
+//! A rolling update runs the new plugin beside the old one for a while, each with its own sockets.
+//! The newest registered plugin is the one to use; the others are its fallbacks, in reverse order
+//! of registration. A plugin that goes removes only itself.
+
+use std::sync::Arc;
+
+use super::ids::SocketId;
+use crate::handler::Plugin;
+
+/// Every plugin name that an operation has acquired or waits for, or that is registered.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    /// Sorted by name and type.
+    names: Vec<Name>,
+}
+
+/// One name of one plugin type.
+#[derive(Debug)]
+struct Name {
+    /// A plugin of that name.
+    key: Arc<Plugin>,
+    /// The sockets whose operations have acquired the name or wait for it, in the order of arrival.
+    /// At most one is [`Lock::Held`]; if none is, none is [`Lock::Awaited`].
+    queue: Vec<(SocketId, Lock)>,
+    /// The registered plugins, oldest first.
+    instances: Vec<Instance>,
+    /// The sockets to retry when another plugin goes, each with the socket of that plugin.
+    blocked: Vec<(SocketId, SocketId)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lock {
+    /// The operation waits for the name.
+    Awaited,
+    /// The operation has acquired the name, and the others wait for it.
+    Held,
+    /// The operation has acquired the name, and the others do not wait for it.
+    Stalled,
+}
+
+/// A registered plugin.
+#[derive(Clone, Debug)]
+pub(super) struct Instance {
+    pub(super) plugin: Arc<Plugin>,
+    pub(super) socket: SocketId,
+    /// The user ID of its process, if the daemon can see the process.
+    pub(super) uid: Option<u32>,
+    /// Whether it is not known to be down.
+    pub(super) is_up: bool,
+}
+
+/// The consequences of removing a registered plugin.
+#[derive(Debug, Default)]
+pub(super) struct Removed {
+    /// The plugin to use from now on, if that has changed.
+    pub(super) promoted: Option<Arc<Plugin>>,
+    /// The sockets to retry because the plugin has gone.
+    pub(super) unblocked: Vec<SocketId>,
+}
+
+impl Names {
+    /// Adds a socket to the queue for a name. Returns whether it has acquired the name at once.
+    pub(super) fn acquire(&mut self, plugin: &Arc<Plugin>, socket: SocketId) -> bool {
+        let queue = &mut self.name(plugin).queue;
+        let is_free = queue.iter().all(|(_, lock)| *lock == Lock::Stalled);
+        let lock = if is_free { Lock::Held } else { Lock::Awaited };
+        queue.push((socket, lock));
+        is_free
+    }
+
+    /// Removes a socket from the queue for a name. Returns the socket that acquires the name because
+    /// of that.
+    pub(super) fn release(&mut self, plugin: &Plugin, socket: SocketId) -> Option<SocketId> {
+        let at = self.find(plugin).ok()?;
+        let name = &mut self.names[at];
+        let place = name.queue.iter().position(|(it, _)| *it == socket)?;
+        let (_, lock) = name.queue.remove(place);
+        let next = (lock == Lock::Held).then(|| name.next()).flatten();
+        self.tidy(at);
+        next
+    }
+
+    /// Lets the others pass a socket whose question is stalled. Returns the one that acquires the
+    /// name because of that.
+    pub(super) fn stall(&mut self, plugin: &Plugin, socket: SocketId) -> Option<SocketId> {
+        let at = self.find(plugin).ok()?;
+        let name = &mut self.names[at];
+        let lock = name.queue.iter_mut().find(|(it, _)| *it == socket);
+        let (_, lock) = lock.filter(|(_, lock)| *lock == Lock::Held)?;
+        *lock = Lock::Stalled;
+        name.next()
+    }
+
+    /// Returns whether a socket has acquired a name.
+    pub(super) fn is_held(&self, plugin: &Plugin, socket: SocketId) -> bool {
+        let name = self.get(plugin);
+        let mut queue = name.iter().flat_map(|name| &name.queue);
+        queue.any(|(it, lock)| *it == socket && *lock != Lock::Awaited)
+    }
+
+    /// Returns the number of operations that have acquired a name or wait for one.
+    pub(super) fn queued(&self) -> usize {
+        self.names.iter().map(|name| name.queue.len()).sum()
+    }
+
+    /// Returns the registered plugins of a name, oldest first; the last one is the one to use.
+    pub(super) fn instances(&self, kind: &str, name: &str) -> &[Instance] {
+        let found = self.search(name, kind).ok();
+        found.map_or(&[], |at| &self.names[at].instances)
+    }
+
+    /// Returns the plugin to use for a name: the newest.
+    pub(super) fn current(&self, plugin: &Plugin) -> Option<&Instance> {
+        self.instances(&plugin.kind, &plugin.name).last()
+    }
+
+    /// Adds a registered plugin as the newest of its name.
+    pub(super) fn add(&mut self, instance: Instance) {
+        let plugin = instance.plugin.clone();
+        let instances = &mut self.name(&plugin).instances;
+        instances.reserve_exact(1);
+        instances.push(instance);
+    }
+
+    /// Removes a plugin that is not registered any more.
+    pub(super) fn remove(&mut self, plugin: &Plugin, socket: SocketId) -> Removed {
+        let Ok(at) = self.find(plugin) else {
+            return Removed::default();
+        };
+        let name = &mut self.names[at];
+        let Some(place) = name.instances.iter().position(|it| it.socket == socket) else {
+            return Removed::default();
+        };
+        name.instances.remove(place);
+        let was_current = place == name.instances.len();
+        let promoted = name.instances.last().filter(|_| was_current);
+        let promoted = promoted.map(|instance| instance.plugin.clone());
+        let unblocked = name.unblock(socket);
+        self.tidy(at);
+        Removed {
+            promoted,
+            unblocked,
+        }
+    }
+
+    /// Returns the registered plugin that is up and has the same name and endpoint as this one, but
+    /// another socket.
+    pub(super) fn holder_of_endpoint(&self, plugin: &Plugin, own: SocketId) -> Option<&Instance> {
+        let mut instances = self.instances(&plugin.kind, &plugin.name).iter();
+        instances.find(|it| it.is_up && it.socket != own && it.plugin.has_endpoint_of(plugin))
+    }
+
+    /// Has a socket retried when the plugin behind the socket `holder` goes or is down.
+    pub(super) fn block(&mut self, plugin: &Arc<Plugin>, socket: SocketId, holder: SocketId) {
+        self.name(plugin).blocked.push((socket, holder));
+    }
+
+    /// Records that a socket is not to be retried because of a name any more.
+    pub(super) fn unblock(&mut self, plugin: &Plugin, socket: SocketId) {
+        if let Ok(at) = self.find(plugin) {
+            self.names[at].blocked.retain(|(it, _)| *it != socket);
+            self.tidy(at);
+        }
+    }
+
+    /// Records that a registered plugin is down. Returns the sockets to retry because of that.
+    pub(super) fn down(&mut self, plugin: &Plugin, socket: SocketId) -> Vec<SocketId> {
+        let Ok(at) = self.find(plugin) else {
+            return Vec::new();
+        };
+        self.names[at].set_up(socket, false);
+        self.names[at].unblock(socket)
+    }
+
+    /// Records that a registered plugin is up, or is not but must be deregistered.
+    pub(super) fn set_up(&mut self, plugin: &Plugin, socket: SocketId, is_up: bool) {
+        if let Ok(at) = self.find(plugin) {
+            self.names[at].set_up(socket, is_up);
+        }
+    }
+
+    fn get(&self, plugin: &Plugin) -> Option<&Name> {
+        self.find(plugin).ok().map(|at| &self.names[at])
+    }
+
+    /// Returns the name of a plugin, which is added if it is new.
+    fn name(&mut self, plugin: &Arc<Plugin>) -> &mut Name {
+        let (Ok(at) | Err(at)) = self.find(plugin).inspect_err(|at| {
+            let name = Name {
+                key: plugin.clone(),
+                queue: Vec::new(),
+                instances: Vec::new(),
+                blocked: Vec::new(),
+            };
+            self.names.insert(*at, name);
+        });
+        &mut self.names[at]
+    }
+
+    fn find(&self, plugin: &Plugin) -> Result<usize, usize> {
+        self.search(&plugin.name, &plugin.kind)
+    }
+
+    /// Returns the index of a name as `Ok`, or the index to insert it at as `Err`.
+    fn search(&self, name: &str, kind: &str) -> Result<usize, usize> {
+        self.names
+            .binary_search_by(|it| it.key.key().cmp(&(name, kind)))
+    }
+
+    /// Returns the memory that a name does not need any more.
+    fn tidy(&mut self, at: usize) {
+        let name = &mut self.names[at];
+        if name.queue.is_empty() {
+            name.queue = Vec::new();
+        }
+        if name.blocked.is_empty() {
+            name.blocked = Vec::new();
+        }
+        if name.queue.is_empty() && name.instances.is_empty() && name.blocked.is_empty() {
+            self.names.remove(at);
+        }
+    }
+}
+
+impl Name {
+    /// Gives the name to the operation that has waited for it longest, and returns its socket.
+    fn next(&mut self) -> Option<SocketId> {
+        let mut queue = self.queue.iter_mut();
+        let (socket, lock) = queue.find(|(_, lock)| *lock == Lock::Awaited)?;
+        *lock = Lock::Held;
+        Some(*socket)
+    }
+
+    fn set_up(&mut self, socket: SocketId, is_up: bool) {
+        let mut instances = self.instances.iter_mut();
+        if let Some(instance) = instances.find(|it| it.socket == socket) {
+            instance.is_up = is_up;
+        }
+    }
+
+    /// Removes and returns the sockets to retry when the plugin behind the socket `holder` goes.
+    fn unblock(&mut self, holder: SocketId) -> Vec<SocketId> {
+        let mut unblocked = Vec::new();
+        self.blocked.retain(|(socket, by)| {
+            let is_unblocked = *by == holder;
+            if is_unblocked {
+                unblocked.push(*socket);
+            }
+            !is_unblocked
+        });
+        unblocked
+    }
+}

@@ -1,0 +1,285 @@
+//! The outcomes of operations: what they mean for the socket, for other sockets of the name and for
+//! handlers.
+//!
+//! Pure.
+
+use std::sync::Arc;
+
+use log::Level;
+
+use super::Manager;
+use super::failure::{EndpointFailure, Failure, Refusal};
+use super::messages::Output;
+use super::names::Instance;
+use super::operation::Outcome;
+use super::reconcile::Target;
+use super::registered::By;
+use super::socket::{Active, Socket};
+use crate::config::OnDown;
+use crate::escape;
+use crate::handler::{CallFailure, DialError, EndpointUse, Plugin};
+
+impl Manager {
+    /// Records the outcome of an operation, and has its socket examined, unless the plugin was
+    /// registered and the socket still exists.
+    pub(super) fn ended(&mut self, socket: &mut Socket, outcome: Outcome) {
+        let Some(active) = socket.active.take() else {
+            return;
+        };
+        socket.is_dirty = true;
+        match outcome {
+            Outcome::Registered(plugin) => self.was_registered(socket, &active, plugin),
+            Outcome::Deregistered(plugin, answer) => {
+                log_deregistered(socket, &active, &plugin, answer);
+            }
+            Outcome::Observed(found) => self.was_observed(socket, &active, found),
+            Outcome::EndpointFailed(plugin, error) => {
+                let failure = self.endpoint_failure(&plugin, error);
+                self.failed(socket, &active, &Failure::Endpoint(failure));
+            }
+            Outcome::Alive(plugin) => self.alive(socket, &plugin),
+            Outcome::Changed(plugin) => {
+                log::warn!(
+                    "{}: another plugin answers in the place of {plugin}",
+                    socket.label(0)
+                );
+                self.names.set_up(&plugin, socket.id, false);
+                if let Some(registered) = &mut socket.registered {
+                    registered.health.is_condemned = true;
+                }
+            }
+            Outcome::Failed(failure) if matches!(active.target, Target::Checked(_)) => {
+                self.check_failed(socket, &failure);
+            }
+            Outcome::Cancelled => log::debug!("{}: cancelled", socket.label(active.number)),
+            Outcome::Failed(failure) => self.failed(socket, &active, &failure),
+        }
+        if let Some(promoted) = active.promoted {
+            self.announce_promoted(socket, &promoted);
+        }
+    }
+
+    fn was_registered(&mut self, socket: &mut Socket, active: &Active, plugin: Arc<Plugin>) {
+        log::info!(
+            "{}: registered {plugin} at {}",
+            socket.label(active.number),
+            escape::path(&plugin.endpoint)
+        );
+        let mut predecessor = None;
+        if let Some(desired) = socket.desired_of(active) {
+            predecessor = desired.registered();
+            socket.is_dirty = false;
+        }
+        let process = socket.registered.as_ref().and_then(|it| it.health.process);
+        let instance = Instance {
+            plugin: plugin.clone(),
+            socket: socket.id,
+            uid: process.map(|process| process.uid),
+            is_up: true,
+        };
+        self.warn_of_takeover(&instance, predecessor);
+        self.names.add(instance);
+        if let Some(handler) = active.handler {
+            self.host.registered(handler, &plugin, &mut self.context);
+        }
+    }
+
+    /// Warns if a plugin that was registered runs as another user than the plugin that had its
+    /// name: the newest of that name or else `predecessor`, which was at the same path.
+    ///
+    /// Every process that may create sockets in a watched directory may register under any name,
+    /// and the newest plugin of a name is the one to use. In a rolling update the old and the new
+    /// plugin run as the same user, so another user is worth a warning.
+    fn warn_of_takeover(&self, new: &Instance, predecessor: Option<(Arc<Plugin>, u32)>) {
+        let current = self.names.current(&new.plugin);
+        let current = current.and_then(|it| Some((it.plugin.clone(), it.uid?)));
+        let at_path = predecessor.filter(|(before, _)| before.key() == new.plugin.key());
+        let (Some((before, old)), Some(uid)) = (current.or(at_path), new.uid) else {
+            return;
+        };
+        if old != uid {
+            log::warn!(
+                "{}: {} takes the place of a plugin of another user; \
+                 uid={uid} previous-uid={old} previous-socket={}",
+                escape::path(&new.plugin.socket),
+                new.plugin,
+                escape::path(&before.socket)
+            );
+        }
+    }
+
+    /// Reports to the handler which plugin of a name to use now, unless that plugin has gone, too.
+    fn announce_promoted(&mut self, socket: &Socket, plugin: &Arc<Plugin>) {
+        let current = self.names.current(plugin);
+        let Some(current) = current.filter(|it| it.plugin == *plugin) else {
+            return;
+        };
+        log::info!(
+            "{}: {plugin} is the one to use now",
+            escape::path(&plugin.socket)
+        );
+        let of = if current.socket == socket.id {
+            socket.registered.as_ref()
+        } else {
+            let socket = self.sockets.get(current.socket);
+            socket.and_then(|socket| socket.registered.as_ref())
+        };
+        if let Some(By::Handler(handler)) = of.map(|registered| registered.by) {
+            self.host.promoted(handler, plugin, &mut self.context);
+        }
+    }
+
+    /// Records the outcome of a dry run.
+    fn was_observed(
+        &mut self,
+        socket: &mut Socket,
+        active: &Active,
+        found: Result<Arc<Plugin>, Refusal>,
+    ) {
+        let now = self.context.now;
+        let desired = socket.desired_of(active);
+        if !desired.is_some_and(|desired| desired.observed(&found, now)) {
+            return;
+        }
+        let label = socket.label(active.number);
+        match found {
+            Ok(plugin) => {
+                let endpoint = escape::path(&plugin.endpoint);
+                let mut line = format!("would register {plugin} at {endpoint}");
+                for what in self.host.handlers().not_checked(&plugin) {
+                    line.extend(["; ", what]);
+                }
+                log::info!("{label}: {line}");
+            }
+            Err(refusal) => log::info!("{label}: would refuse the plugin: {refusal}"),
+        }
+    }
+
+    /// Returns the failure of a plugin at whose endpoint nothing can be called.
+    fn endpoint_failure(&self, plugin: &Plugin, error: CallFailure) -> EndpointFailure {
+        EndpointFailure {
+            is_registered: self.host.endpoint_use(plugin) != EndpointUse::Registering,
+            endpoint: plugin.endpoint.clone(),
+            path: self.context.policy.path_map.find(&plugin.endpoint).into(),
+            error,
+        }
+    }
+
+    fn failed(&mut self, socket: &mut Socket, active: &Active, failure: &Failure) {
+        self.examine_replaced(socket, failure);
+        let is_past = self.is_past(failure);
+        let now = self.context.now;
+        let Some(desired) = socket.desired_of(active) else {
+            return;
+        };
+        // One line per change: the same failure again is not worth an operator's time.
+        let is_news = desired.failed(active.plugin.as_ref(), failure, is_past, now);
+        let level = match (is_news, failure.is_wanted(), failure.is_overtaken()) {
+            (true, true, _) => Level::Info,
+            (true, false, false) => Level::Warn,
+            _ => Level::Debug,
+        };
+        let delay = desired.backoff.delay().unwrap_or_default();
+        let label = socket.label(active.number);
+        log::log!(level, "{label}: {failure}; next try in {delay:?}");
+    }
+
+    /// Has the path examined again if another socket exists there than the watch has found: for a
+    /// link, or on a file system without birth times, the kernel does not report such a change.
+    fn examine_replaced(&mut self, socket: &Socket, failure: &Failure) {
+        if *failure == Failure::Dial(DialError::Replaced) {
+            let identity = socket.desired.as_ref().map(|it| it.identity);
+            let aliases = &self.context.aliases;
+            let place = identity.and_then(|identity| aliases.instead_of_key(identity));
+            let path = place.unwrap_or(&socket.path).clone();
+            self.context.outputs.push_back(Output::Examine { path });
+        }
+    }
+
+    /// Returns whether the cause of a failure has gone while the plugin was being notified.
+    fn is_past(&self, failure: &Failure) -> bool {
+        match failure {
+            Failure::Refused(Refusal::EndpointTaken { holder, .. }) => {
+                let registered = self.sockets.at(holder).and_then(Socket::registered);
+                let health = registered.map(|registered| &registered.health);
+                health.is_none_or(|it| it.down_since.is_some() || it.is_condemned)
+            }
+            _ => false,
+        }
+    }
+
+    /// Records that a registered plugin answered.
+    fn alive(&mut self, socket: &mut Socket, plugin: &Arc<Plugin>) {
+        let Some(registered) = &mut socket.registered else {
+            return;
+        };
+        let was_down = registered.health.answered(self.context.now);
+        self.names.set_up(plugin, socket.id, true);
+        if was_down {
+            log::info!("{}: {plugin} is up again", socket.label(0));
+        }
+    }
+
+    /// Records that a registered plugin did not answer.
+    fn check_failed(&mut self, socket: &mut Socket, failure: &Failure) {
+        self.examine_replaced(socket, failure);
+        let now = self.context.now;
+        let slow_check = self.context.slow_check();
+        let Some(registered) = &mut socket.registered else {
+            return;
+        };
+        let health = &mut registered.health;
+        if *failure == Failure::Dial(DialError::NoDescriptors) {
+            health.check_at = Some(slow_check); // The plugin may well be up.
+            return;
+        }
+        if !health.not_answered(failure.is_overtaken(), now) {
+            return;
+        }
+        let identity = registered.identity;
+        let is_removed = self.context.aliases.instead_of_key(identity).is_some();
+        let next = match self.context.policy.on_down {
+            _ if is_removed => "its socket was removed, and it is deregistered".to_owned(),
+            OnDown::Keep => "it stays registered".to_owned(),
+            OnDown::Deregister(grace) if grace.is_zero() => {
+                health.is_condemned = true;
+                "it is deregistered".to_owned()
+            }
+            OnDown::Deregister(grace) => {
+                health.grace_until = Some(now + grace);
+                format!("it is deregistered in {grace:?}")
+            }
+        };
+        let plugin = &registered.plugin;
+        let process = health.process.map(|process| format!(" ({process})"));
+        let process = process.unwrap_or_default();
+        let path = &socket.path;
+        let shown = escape::path(path);
+        log::warn!("{shown}: {plugin}{process} is down: {failure}; {next}");
+        for id in self.names.down(plugin, socket.id) {
+            self.sockets.retry_now(id);
+        }
+        if is_removed {
+            self.given_up.push((path.clone(), identity));
+        }
+    }
+}
+
+/// Logs that a plugin was deregistered, and why its handler did not undo the registration, if so.
+fn log_deregistered(
+    socket: &Socket,
+    active: &Active,
+    plugin: &Plugin,
+    answer: Result<(), Refusal>,
+) {
+    let label = socket.label(active.number);
+    let Err(refusal) = answer else {
+        return log::info!("{label}: deregistered {plugin}");
+    };
+    let why = refusal.why_not_undone();
+    log::warn!(
+        "{label}: {plugin} has gone, but what its registration set up was not undone: {why}; \
+         endpoint={}",
+        escape::path(&plugin.endpoint)
+    );
+}

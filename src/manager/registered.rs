@@ -1,0 +1,185 @@
+//! A plugin that a handler knows about: an entry of the actual state of the world.
+//!
+//! Pure. A plugin enters the actual state before its handler registers it, so that a removal in the
+//! meantime becomes a deregistration, and leaves it before its handler deregisters it.
+//!
+//! A plugin that is killed leaves its socket behind, so its directory does not show that it has
+//! gone. Once the plugin is registered, the connection on which it was notified becomes its source
+//! of liveness: the daemon watches the peer process or, if the system cannot do that, holds the
+//! connection open. When that is lost, the plugin is asked for its description once more. If it
+//! answers, only the source of liveness has gone. If it does not, the plugin is down: it is asked
+//! again with backoff until it answers or its socket is removed.
+//!
+//! ```text
+//!             liveness lost          no answer
+//!   watched ---------------> checked -----------> down --+
+//!      ^                        |                  |  ^  | backoff
+//!      +------------------------+                  +--+--+
+//!      |        answers                               |
+//!      +----------------------------------------------+
+//! ```
+//!
+//! The end of a connection that is held open means nothing if the server closes idle connections:
+//! after the second time, the plugin is asked every [`IDLE_CHECK_INTERVAL`] at most.
+
+use std::sync::Arc;
+
+use super::backoff::Backoff;
+use super::ids::LinkId;
+use super::messages::Process;
+use crate::config::{BACKOFF_INITIAL, IDLE_CHECK_INTERVAL};
+use crate::grpc::Client;
+use crate::handler::{HandlerId, Plugin};
+use crate::time::Time;
+use crate::watch::Identity;
+
+/// A plugin that a handler knows about.
+#[derive(Debug)]
+pub struct Registered {
+    /// The socket on which the plugin described itself.
+    pub identity: Identity,
+    /// The plugin, as it described itself.
+    pub plugin: Arc<Plugin>,
+    /// The handler that knows the plugin.
+    pub(super) by: By,
+    /// Whether the plugin is up, as far as is known.
+    pub health: Health,
+}
+
+/// The handler that knows a plugin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum By {
+    /// A handler of this process, which validated the plugin.
+    Handler(HandlerId),
+    /// A handler of the process before a restart. It is not known yet whether the plugin's socket
+    /// exists; the comparison tells that when a socket is found at its path.
+    Awaited(Compared),
+    /// A handler of the process before a restart. The socket was removed or replaced.
+    Predecessor,
+}
+
+/// How the socket of a restored plugin is recognised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Compared {
+    /// By its whole identity.
+    Identity,
+    /// By device and inode: the state file has the first format.
+    Inode,
+}
+
+/// The state of a registered plugin, as far as it is known.
+#[derive(Debug, Default)]
+pub struct Health {
+    /// The time since which it has not answered; `None` if it is up.
+    pub down_since: Option<Time>,
+    /// The means by which its end is noticed.
+    pub(super) liveness: Option<Liveness>,
+    /// The peer process, if the daemon can see it.
+    pub(super) process: Option<Process>,
+    /// The pause before the next check.
+    checks: Backoff,
+    /// The time of the next check.
+    pub(super) check_at: Option<Time>,
+    /// The time at which it is deregistered if it is still down.
+    pub(super) grace_until: Option<Time>,
+    /// The number of held connections that have ended although it was up.
+    idle_ends: u8,
+    /// Whether it is to be deregistered although its socket exists.
+    pub(super) is_condemned: bool,
+}
+
+/// The means by which the end of a plugin is noticed.
+#[derive(Debug)]
+pub(super) struct Liveness {
+    /// The connection that is held open, or was until the peer process was watched.
+    pub(super) link: LinkId,
+    /// The client of that connection while it is held open.
+    pub(super) client: Option<Box<Client>>,
+}
+
+/// The number of ends of held connections after which a server is taken to close idle connections.
+const IDLE_ENDS: u8 = 2;
+
+impl Registered {
+    /// Creates the entry of a plugin.
+    pub(super) fn new(plugin: Arc<Plugin>, identity: Identity, by: By) -> Self {
+        Self {
+            identity,
+            plugin,
+            by,
+            health: Health::default(),
+        }
+    }
+
+    /// Returns whether it is not known yet whether the plugin's socket exists.
+    pub(super) fn is_awaited(&self) -> bool {
+        matches!(self.by, By::Awaited(_))
+    }
+
+    /// Returns how the plugin's socket is recognised after another restart.
+    pub(super) fn compared(&self) -> Compared {
+        match self.by {
+            By::Awaited(compared) => compared,
+            By::Handler(_) | By::Predecessor => Compared::Identity,
+        }
+    }
+
+    /// Returns whether a socket is the one of the plugin.
+    pub(super) fn has_identity(&self, identity: Identity) -> bool {
+        match self.by {
+            By::Awaited(Compared::Inode) => self.identity.is_same_inode(&identity),
+            _ => self.identity == identity,
+        }
+    }
+}
+
+impl Health {
+    /// Records that the source of liveness was lost. Returns whether to check the plugin at once;
+    /// otherwise the time of the check is set.
+    pub(super) fn liveness_lost(&mut self, was_connection: bool, now: Time) -> bool {
+        self.liveness = None;
+        if was_connection {
+            self.idle_ends = self.idle_ends.saturating_add(1);
+        }
+        let until = self.checks.until().filter(|until| now < *until);
+        if until.is_some() {
+            // It was watched for a moment only: the server closes idle connections.
+            self.check_at = until;
+        } else {
+            self.checks.succeed();
+        }
+        until.is_none()
+    }
+
+    /// Records that the plugin answered. If its source of liveness is lost again at once, the next
+    /// check waits. Returns whether the plugin was down.
+    pub(super) fn answered(&mut self, now: Time) -> bool {
+        self.is_condemned = false;
+        self.grace_until = None;
+        if self.liveness.is_none() {
+            self.checks.succeed(); // It is checked slowly anyway.
+        } else if self.idle_ends < IDLE_ENDS {
+            self.checks.fail(now);
+        } else {
+            self.checks.pause(now, IDLE_CHECK_INTERVAL);
+        }
+        self.down_since.take().is_some()
+    }
+
+    /// Records that the plugin did not answer, and sets the time of the next check. Returns whether
+    /// it is down from now on: a failure that the watch will explain in a moment counts from the
+    /// second time.
+    pub(super) fn not_answered(&mut self, is_overtaken: bool, now: Time) -> bool {
+        if std::mem::take(&mut self.idle_ends) >= IDLE_ENDS {
+            self.checks.succeed();
+        }
+        self.checks.fail(now);
+        self.check_at = self.checks.until();
+        let is_first = self.checks.delay() == Some(BACKOFF_INITIAL);
+        if self.down_since.is_some() || (is_first && is_overtaken) {
+            return false;
+        }
+        self.down_since = Some(now);
+        true
+    }
+}

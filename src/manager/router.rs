@@ -1,0 +1,725 @@
+//! The router: delivers events to the sockets and the host of the handlers, and carries out what
+//! sockets ask for, until nothing is left to do.
+//!
+//! Pure. A socket is taken out of the table while it takes a step, so a step never touches another
+//! socket: what it means for others is queued. Dirty sockets are examined in two phases: first what
+//! must be cancelled or deregistered, then what may be registered.
+
+use std::sync::Arc;
+
+use super::connections::{Owner, Waiting};
+use super::context::{Context, Request};
+use super::failure::Refusal;
+use super::host::{Asker, Hints};
+use super::ids::{AttemptId, LinkId, SocketId};
+use super::messages::{Guard, Process};
+use super::operation::{Event, Operation, Question};
+use super::reconcile::{Action, Target};
+use super::registered::{By, Registered};
+use super::socket::{Active, Pending, Place, Socket};
+use super::timers::{Scheduled, Timer};
+use super::{DialError, Manager};
+use crate::config::{Mode, READY_GRACE, RESYNC_INTERVAL, STALLED_AFTER, STOP_GRACE};
+use crate::handler::{EndpointUse, HandlerId, Plugin, Reason, Ticket};
+
+impl Manager {
+    /// Does everything that can be done now.
+    pub(super) fn run_until_idle(&mut self) {
+        loop {
+            if let Some((id, attempt, event)) = self.events.pop_front() {
+                self.deliver(id, attempt, event);
+            } else if self.host.deliver_event(&mut self.context) {
+                // The next event follows.
+            } else if let Some((asker, ticket, result)) = self.host.poll_answer() {
+                self.answered(asker, ticket, result);
+            } else if let Some((key, identity)) = self.given_up.pop() {
+                self.give_up_key(&key, identity);
+            } else if let Some((id, link)) = self.context.connections.poll_given_up() {
+                self.with_socket(id, |socket, context| {
+                    socket.liveness_given_up(link, context);
+                    None
+                });
+            } else if !self.reconcile_dirty() {
+                break;
+            }
+        }
+        self.schedule_resync();
+        self.check_invariants();
+    }
+
+    // --- Reconciliation ---
+
+    /// Examines the sockets for which there is a place now, in the order in which they came, and
+    /// then every dirty socket. Returns whether there were any.
+    fn reconcile_dirty(&mut self) -> bool {
+        let room = self.context.connections.room_for_operations();
+        let mut ids = self.limiter.dequeue_ready(room);
+        let is_any_ready = !ids.is_empty();
+        for id in &ids {
+            if let Some(socket) = self.sockets.get_mut(*id) {
+                socket.dequeued();
+            }
+        }
+        ids.append(&mut self.sockets.take_dirty());
+        let is_any = !ids.is_empty();
+        ids.retain(|id| self.is_to_register(*id));
+        for id in ids {
+            self.start_register(id);
+        }
+        if is_any_ready {
+            // The operations that have just started hold the places now.
+            self.limiter.schedule(&mut self.context.timers);
+        }
+        is_any
+    }
+
+    /// Examines a dirty socket: cancels its operation or deregisters its plugin if that is needed.
+    /// Returns whether its plugin may be registered.
+    fn is_to_register(&mut self, id: SocketId) -> bool {
+        let Some(mut socket) = self.sockets.take_out(id) else {
+            return false;
+        };
+        let is_dirty = std::mem::take(&mut socket.is_dirty);
+        let action = socket.action().filter(|_| is_dirty);
+        let mut event = None;
+        match action {
+            Some(Action::Register) => {
+                self.sockets.put_back(socket);
+                return true;
+            }
+            Some(Action::Cancel) => {
+                if let Some(active) = &mut socket.active {
+                    active.target = Target::Gone;
+                    self.events.push_back((id, active.id, Event::Cancelled));
+                }
+            }
+            Some(Action::Deregister) => event = self.deregister(&mut socket),
+            None => {}
+        }
+        self.run(socket, event);
+        false
+    }
+
+    fn start_register(&mut self, id: SocketId) {
+        if let Some(mut socket) = self.sockets.take_out(id) {
+            let event = self.register(&mut socket);
+            self.run(socket, event);
+        }
+    }
+
+    fn deregister(&mut self, socket: &mut Socket) -> Option<Event> {
+        let Registered {
+            identity,
+            plugin,
+            by,
+            ..
+        } = socket.registered.as_ref()?;
+        let commands = &mut self.context.commands;
+        let operation = Operation::deregister(plugin.clone(), commands);
+        let mut active = self.active(operation, Target::Gone, *identity, 0);
+        if let By::Handler(handler) = by {
+            active.handler = Some(*handler);
+        }
+        socket.begin(active, &mut self.context)
+    }
+
+    /// Starts to register a plugin, unless its socket has to wait for its backoff, its redial or a
+    /// place.
+    fn register(&mut self, socket: &mut Socket) -> Option<Event> {
+        let is_free = socket.active.is_none() && socket.registered.is_none();
+        let desired = socket.desired.as_mut().filter(|_| is_free)?;
+        let Context {
+            now,
+            policy,
+            connections,
+            timers,
+            ..
+        } = &mut self.context;
+        let now = *now;
+        if policy.is_stopping || desired.is_observed(now) {
+            return None;
+        }
+        let is_backing_off = desired.backoff.until().is_some_and(|until| now < until);
+        if is_backing_off {
+            return None;
+        }
+        if desired.has_refused() {
+            let limiter = &mut self.limiter;
+            let at = desired
+                .redial_at
+                .get_or_insert_with(|| limiter.reserve_redial(now));
+            if now < *at {
+                return None;
+            }
+        }
+        let has_descriptors = connections.room_for_operations() > 0;
+        if !has_descriptors || !self.limiter.is_any_free() {
+            if !desired.is_queued {
+                desired.is_queued = true;
+                let is_renewed = self.sockets.is_renewed(&socket.path, now);
+                let position = self.limiter.enqueue(socket.id, &socket.path, is_renewed);
+                socket.applied.place = Place::Queued(position);
+            }
+            if !has_descriptors {
+                connections.warn_of_shortage(Waiting::Plugins, now);
+            }
+            self.limiter.schedule(timers);
+            return None;
+        }
+        let identity = desired.identity;
+        desired.redial_at = None;
+        let is_new = desired.attempts == 0;
+        desired.attempts = desired.attempts.saturating_add(1);
+        let number = desired.attempts;
+        let begin = match policy.mode {
+            Mode::Register => Operation::register,
+            Mode::Observe => Operation::observe,
+        };
+        let path = socket.path.clone();
+        let operation = begin(path, is_new, now, &mut self.context.commands);
+        let active = self.active(operation, Target::Registered(identity), identity, number);
+        socket.begin(active, &mut self.context)
+    }
+
+    /// Starts to check whether a registered plugin answers, unless it is being deregistered.
+    fn check(&mut self, socket: &mut Socket) -> Option<Event> {
+        if self.context.policy.is_stopping || socket.active.is_some() {
+            return None;
+        }
+        let registered = socket.registered.as_ref()?;
+        let identity = registered.identity;
+        let (now, plugin) = (self.context.now, registered.plugin.clone());
+        let operation = Operation::check(plugin, now, &mut self.context.commands);
+        let active = self.active(operation, Target::Checked(identity), identity, 0);
+        socket.begin(active, &mut self.context)
+    }
+
+    fn active(
+        &mut self,
+        operation: Operation,
+        target: Target,
+        identity: crate::watch::Identity,
+        number: u32,
+    ) -> Active {
+        self.last_attempt.0 += 1;
+        Active::new(self.last_attempt, operation, target, identity, number)
+    }
+
+    // --- Steps ---
+
+    /// Delivers an event to the operation of that attempt, unless the operation has ended.
+    fn deliver(&mut self, id: SocketId, attempt: AttemptId, event: Event) {
+        self.with_socket(id, |socket, _| {
+            let active = socket.active.as_ref();
+            active.is_some_and(|it| it.id == attempt).then_some(event)
+        });
+    }
+
+    /// Has a socket process an event. `process` returns the event for the socket's operation.
+    fn with_socket(
+        &mut self,
+        id: SocketId,
+        process: impl FnOnce(&mut Socket, &mut Context) -> Option<Event>,
+    ) {
+        if let Some(mut socket) = self.sockets.take_out(id) {
+            let event = process(&mut socket, &mut self.context);
+            self.run(socket, event);
+        }
+    }
+
+    /// Carries out what a socket asks for, applies its claims and passes events to its operation
+    /// until none follows, and puts it back.
+    fn run(&mut self, mut socket: Box<Socket>, mut event: Option<Event>) {
+        loop {
+            while let Some(request) = self.context.requests.pop_front() {
+                let answer = self.carry_out(&mut socket, request);
+                debug_assert!(event.is_none() || answer.is_none(), "{event:?} {answer:?}");
+                event = event.or(answer);
+            }
+            let acquired = self.apply_claims(&mut socket);
+            debug_assert!(event.is_none() || acquired.is_none(), "{event:?}");
+            let Some(next) = event.take().or(acquired) else {
+                break;
+            };
+            event = socket.step(next, &mut self.context);
+        }
+        let at = socket.deadline(&self.context);
+        let (timer, deadline) = (Timer::Socket(socket.id), &mut socket.applied.deadline);
+        // A socket at rest is woken at the exact time, an active one perhaps too early.
+        match socket.active {
+            Some(_) => self.context.timers.set_or_earlier(timer, deadline, at),
+            None => self.context.timers.set(timer, deadline, at),
+        }
+        socket.flush(&mut self.context.outputs);
+        self.sockets.put_back(socket);
+    }
+
+    /// Compares what a socket claims with the claims in force, and applies the difference. Returns
+    /// the event for its operation, if that acquires its name at once.
+    fn apply_claims(&mut self, socket: &mut Socket) -> Option<Event> {
+        let id = socket.id;
+        let is_queued = socket.desired.as_ref().is_some_and(|it| it.is_queued);
+        match (socket.applied.place, socket.claims_place()) {
+            (Place::None, true) => {
+                self.limiter.take(id, self.context.now);
+                socket.applied.place = Place::Held;
+            }
+            (Place::Held, false) => {
+                self.limiter.release(id);
+                socket.applied.place = Place::None;
+            }
+            (Place::Queued(position), _) if !is_queued => {
+                self.limiter.forget(position);
+                self.limiter.schedule(&mut self.context.timers);
+                socket.applied.place = Place::None;
+            }
+            _ => {}
+        }
+        if !socket.claims_block() {
+            if let Some(plugin) = socket.applied.blocked.take() {
+                self.names.unblock(&plugin, id);
+            }
+        }
+        let claimed = socket.claims_name();
+        let is_same = match (claimed, &socket.applied.name) {
+            (Some(a), Some(b)) => Arc::ptr_eq(a, b) || a.key() == b.key(),
+            (None, None) => true,
+            _ => false,
+        };
+        if is_same {
+            return None;
+        }
+        let claimed = claimed.cloned();
+        let before = std::mem::replace(&mut socket.applied.name, claimed);
+        let next = before.and_then(|before| self.names.release(&before, id));
+        self.acquired(next);
+        let plugin = socket.applied.name.as_ref()?;
+        self.names.acquire(plugin, id).then_some(Event::TurnCame)
+    }
+
+    /// Queues the event for a socket that has acquired its name.
+    fn acquired(&mut self, next: Option<SocketId>) {
+        let Some(socket) = next.and_then(|id| self.sockets.get(id)) else {
+            return;
+        };
+        if let Some(active) = &socket.active {
+            let event = (socket.id, active.id, Event::TurnCame);
+            self.events.push_back(event);
+        }
+    }
+
+    /// Carries out what a socket asks for. Returns the event for its operation, if that follows at
+    /// once.
+    fn carry_out(&mut self, socket: &mut Socket, request: Request) -> Option<Event> {
+        let context = &mut self.context;
+        match request {
+            Request::Dial => {
+                let (connections, outputs) = (&mut context.connections, &mut context.outputs);
+                if !connections.make_room_for_operation(outputs) {
+                    connections.warn_of_shortage(Waiting::Plugins, context.now);
+                    return Some(Event::DialFailed(DialError::NoDescriptors));
+                }
+                let identity = socket.active.as_ref()?.identity;
+                let path = context.aliases.instead_of_key(identity);
+                let path = path.unwrap_or(&socket.path).clone();
+                socket.dial(path, None, context);
+            }
+            Request::CheckEndpoint(plugin, until) => {
+                if self.host.endpoint_use(&plugin) == EndpointUse::None {
+                    return Some(Event::EndpointChecked(Ok(())));
+                }
+                let path = context.endpoint_path(&plugin.endpoint);
+                socket.dial(path, Some(until), context);
+            }
+            Request::Ask(question, plugin) => return self.ask(socket, question, &plugin),
+            Request::Abandon(ticket, plugin) => {
+                let pinned = socket.active.as_ref().and_then(|it| it.handler);
+                match pinned.or_else(|| self.host.handlers().find(&plugin.kind)) {
+                    Some(handler) => self.host.abandon(handler, ticket, context),
+                    None => self.host.forget(ticket),
+                }
+            }
+            Request::Stalled => {
+                let plugin = socket.applied.name.as_ref()?;
+                let next = self.names.stall(plugin, socket.id);
+                if let (Some(_), Some(active)) = (next, &socket.active) {
+                    log::info!(
+                        "{}: the handler has not answered for {STALLED_AFTER:?}; \
+                         another socket of the same plugin name goes ahead",
+                        socket.label(active.number)
+                    );
+                }
+                self.acquired(next);
+            }
+            Request::Entered(plugin) => self.sockets.supersede(&plugin, context),
+            Request::Left(left) => self.left(socket, *left),
+            Request::Watched(process) => self.departed.forgive_process(process, context),
+            Request::Check => return self.check(socket),
+            Request::Ended(outcome) => self.ended(socket, outcome),
+        }
+        None
+    }
+
+    /// Processes that a plugin has left the actual state.
+    fn left(&mut self, socket: &mut Socket, mut left: Registered) {
+        let context = &mut self.context;
+        let process = left.health.process;
+        // A plugin whose socket was removed is expected to end now.
+        let is_removed = socket.desired.is_none() && !context.policy.is_stopping;
+        let is_expected = is_removed && left.health.down_since.is_none();
+        let is_kept = is_expected && self.departed.add(&mut left, context);
+        if let Some(liveness) = left.health.liveness.as_mut().filter(|_| !is_kept) {
+            liveness.drop(context);
+        }
+        if let (Some(desired), Some(process)) = (&mut socket.desired, process) {
+            desired.predecessor = Some((left.plugin.clone(), process.uid));
+        }
+        let removed = self.names.remove(&left.plugin, socket.id);
+        if let Some(active) = &mut socket.active {
+            active.promoted = removed.promoted;
+        }
+        for id in removed.unblocked {
+            self.sockets.retry_now(id);
+        }
+    }
+
+    // --- Questions ---
+
+    fn ask(
+        &mut self,
+        socket: &mut Socket,
+        question: Question,
+        plugin: &Arc<Plugin>,
+    ) -> Option<Event> {
+        let (id, now) = (socket.id, self.context.now);
+        let active = socket.active.as_mut()?;
+        let attempt = active.id;
+        let handler = match self.host.find(question, plugin, active.handler) {
+            Ok(handler) => handler,
+            Err(refusal) => return Some(Event::Answered(Err(refusal))),
+        };
+        active.handler = Some(handler);
+        let mut hints = Hints::default();
+        if question == Question::Register {
+            if let Some(refusal) = self.endpoint_taken(socket, handler, plugin) {
+                return Some(Event::Answered(Err(refusal)));
+            }
+            if let Some(desired) = &socket.desired {
+                hints.is_known = desired.known.as_ref() == Some(plugin);
+                hints.ready_by = Some(desired.found + READY_GRACE);
+            }
+        }
+        let asker = Asker {
+            socket: id,
+            attempt,
+        };
+        let context = &mut self.context;
+        let asked = self
+            .host
+            .ask(asker, handler, question, plugin, hints, context);
+        match asked {
+            Ok(result) => Some(self.answer(socket, question, plugin, result)),
+            Err(ticket) => {
+                let stalls_at = Some(now + STALLED_AFTER);
+                let pending = Pending {
+                    ticket,
+                    question,
+                    stalls_at,
+                };
+                socket.active.as_mut()?.question = Some(pending);
+                None
+            }
+        }
+    }
+
+    /// Returns the refusal of a plugin whose endpoint another plugin has. The handler decides for
+    /// which types. The first plugin keeps the endpoint for as long as it is up; then the refused
+    /// one is retried.
+    fn endpoint_taken(
+        &mut self,
+        socket: &mut Socket,
+        handler: HandlerId,
+        plugin: &Arc<Plugin>,
+    ) -> Option<Refusal> {
+        let holder = self.names.holder_of_endpoint(plugin, socket.id)?;
+        let (id, holder) = (holder.socket, holder.plugin.socket.clone());
+        let reason = self.host.endpoint_taken(handler, plugin)?;
+        self.block(socket, plugin, id);
+        Some(Refusal::EndpointTaken { holder, reason })
+    }
+
+    /// Has a socket retried when the plugin behind another one goes.
+    fn block(&mut self, socket: &mut Socket, plugin: &Arc<Plugin>, holder: SocketId) {
+        let Some(desired) = &mut socket.desired else {
+            return;
+        };
+        desired.is_blocked = true;
+        let before = socket.applied.blocked.replace(plugin.clone());
+        if let Some(before) = before {
+            self.names.unblock(&before, socket.id);
+        }
+        self.names.block(plugin, socket.id, holder);
+    }
+
+    /// Accepts the answer to a pending question, or drops it if the operation does not wait any
+    /// more.
+    fn answered(&mut self, asker: Asker, ticket: Ticket, result: Result<(), Reason>) {
+        let Some(mut socket) = self.sockets.take_out(asker.socket) else {
+            return;
+        };
+        let active = socket.active.as_mut().filter(|it| it.id == asker.attempt);
+        let pending = active.and_then(|it| it.question.take_if(|it| it.ticket == ticket));
+        let plugin = socket.claims_name().cloned();
+        let event = match (pending, plugin) {
+            (Some(Pending { question, .. }), Some(plugin)) => {
+                Some(self.answer(&mut socket, question, &plugin, result))
+            }
+            _ => None,
+        };
+        self.run(socket, event);
+    }
+
+    /// Returns the event of a handler's answer. A refused plugin is retried when the plugin that is
+    /// registered under its name goes, because that may be why the handler refused it, as for CSI
+    /// drivers.
+    fn answer(
+        &mut self,
+        socket: &mut Socket,
+        question: Question,
+        plugin: &Arc<Plugin>,
+        result: Result<(), Reason>,
+    ) -> Event {
+        if question == Question::Validate && result.is_err() {
+            let holder = self.names.current(plugin).map(|current| current.socket);
+            if let Some(holder) = holder {
+                self.block(socket, plugin, holder);
+            }
+        }
+        Event::Answered(result.map_err(|reason| question.refusal(reason)))
+    }
+
+    // --- Connections ---
+
+    pub(super) fn connected(&mut self, link: LinkId, process: Option<Process>) {
+        match self.context.connections.owner(link) {
+            Some(Owner::Operation(id)) => {
+                self.with_socket(id, |socket, context| socket.connected(process, context));
+            }
+            Some(Owner::Call(id) | Owner::Stream(id)) => {
+                self.host.connected(id, &mut self.context);
+            }
+            Some(Owner::Liveness(_) | Owner::Departed) | None => {}
+        }
+    }
+
+    pub(super) fn dial_failed(&mut self, link: LinkId, error: DialError) {
+        let context = &mut self.context;
+        if error == DialError::NoDescriptors {
+            context.connections.used_up(&mut context.outputs);
+        }
+        let owner = context.connections.owner(link);
+        context.connections.remove(link);
+        match owner {
+            Some(Owner::Operation(id)) => {
+                self.with_socket(id, |socket, _| socket.dial_failed(error));
+            }
+            Some(Owner::Call(id) | Owner::Stream(id)) => {
+                self.host.dial_failed(id, error, &mut self.context);
+            }
+            Some(Owner::Liveness(_) | Owner::Departed) | None => {}
+        }
+    }
+
+    pub(super) fn closed(&mut self, link: LinkId) {
+        // A connection that was closed because its process is watched may still report its end.
+        if !self.context.connections.is_open(link) {
+            return;
+        }
+        match self.context.connections.owner(link) {
+            Some(Owner::Operation(id)) => self.with_socket(id, Socket::closed),
+            Some(Owner::Call(id) | Owner::Stream(id)) => self.host.closed(id, &mut self.context),
+            Some(Owner::Liveness(_) | Owner::Departed) => self.process_ended(link),
+            None => {}
+        }
+    }
+
+    pub(super) fn process_ended(&mut self, link: LinkId) {
+        match self.context.connections.owner(link) {
+            Some(Owner::Liveness(id)) => self.with_socket(id, |socket, context| {
+                socket.liveness_lost(context);
+                None
+            }),
+            Some(Owner::Departed) => self.departed.ended(link, &mut self.context),
+            _ => {}
+        }
+    }
+
+    pub(super) fn guarded(&mut self, link: LinkId, by: Guard) {
+        match self.context.connections.owner(link) {
+            Some(Owner::Liveness(id)) => self.with_socket(id, |socket, context| {
+                socket.guarded(by, context);
+                None
+            }),
+            Some(Owner::Departed) if by == Guard::Process => {
+                self.departed.guarded_by_process(link, &mut self.context);
+            }
+            _ => {}
+        }
+    }
+
+    /// Processes what a connection has received.
+    pub(super) fn poll_connection(&mut self, link: LinkId) {
+        match self.context.connections.owner(link) {
+            Some(Owner::Operation(id)) => self.with_socket(id, Socket::poll_connection),
+            Some(Owner::Liveness(id)) => self.with_socket(id, |socket, context| {
+                socket.poll_liveness(context);
+                None
+            }),
+            Some(Owner::Call(id) | Owner::Stream(id)) => self.host.poll(id, &mut self.context),
+            Some(Owner::Departed) => self.departed.poll(link, &mut self.context),
+            None => {}
+        }
+    }
+
+    // --- Time, and the end ---
+
+    pub(super) fn socket_timeout(&mut self, id: SocketId) {
+        self.with_socket(id, |socket, context| {
+            socket.applied.deadline = Scheduled::default();
+            socket.handle_timeout(context)
+        });
+    }
+
+    pub(super) fn resync(&mut self) {
+        self.resync = Scheduled::default();
+        self.sockets.mark_all_dirty();
+    }
+
+    /// Schedules the next resync if sockets exist.
+    fn schedule_resync(&mut self) {
+        if self.resync.at().is_none() && self.sockets.existing() > 0 {
+            let at = Some(self.context.now + RESYNC_INTERVAL);
+            self.context.timers.set(Timer::Resync, &mut self.resync, at);
+        }
+    }
+
+    /// Has everything retried that failed, because handlers or the configuration have changed.
+    pub(super) fn reconsider(&mut self) {
+        let failed = self.sockets.iter().filter(|socket| {
+            let desired = socket.desired.as_ref();
+            desired.is_some_and(|it| it.last_failure.is_some() || it.observed.is_some())
+        });
+        for id in failed.map(|socket| socket.id).collect::<Vec<_>>() {
+            self.sockets.retry_now(id);
+        }
+    }
+
+    /// Starts no operation any more, and cancels those whose end neither a plugin nor a handler
+    /// would notice.
+    pub(super) fn stop(&mut self) {
+        let Context {
+            now,
+            policy,
+            timers,
+            ..
+        } = &mut self.context;
+        if std::mem::replace(&mut policy.is_stopping, true) {
+            return;
+        }
+        timers.set(Timer::Stop, &mut self.stop, Some(*now + STOP_GRACE));
+        for socket in self.sockets.iter_mut() {
+            let is_committed = socket.is_committed();
+            if let Some(active) = socket.active.as_mut().filter(|_| !is_committed) {
+                active.target = Target::Gone;
+                let cancel = (socket.id, active.id, Event::Cancelled);
+                self.events.push_back(cancel);
+            }
+        }
+        self.sockets.mark_all_dirty(); // Their deadlines may depend on it.
+    }
+
+    /// Drops everything that still runs, because [`STOP_GRACE`] is over.
+    pub(super) fn stop_at_once(&mut self) {
+        self.stop = Scheduled::default();
+        let ids: Vec<_> = self.sockets.iter().map(|socket| socket.id).collect();
+        for id in ids {
+            self.with_socket(id, |socket, context| {
+                socket.drop_operation(context);
+                None
+            });
+        }
+        self.host.hang_up_all(&mut self.context);
+        self.host.stop();
+        self.events.clear();
+    }
+
+    /// Asserts what must hold whenever the manager is at rest.
+    fn check_invariants(&self) {
+        if !cfg!(debug_assertions) {
+            return;
+        }
+        let Context {
+            timers,
+            connections,
+            requests,
+            commands,
+            plugins,
+            ..
+        } = &self.context;
+        assert!(self.events.is_empty() && requests.is_empty() && commands.is_empty());
+        assert!(!self.sockets.is_any_dirty(), "sockets are still dirty");
+        let mut deadlines = self.host.deadlines() + self.departed.len();
+        let singles = [self.limiter.deadline(), self.resync, self.stop];
+        deadlines += singles.iter().filter(|it| it.at().is_some()).count();
+        let (mut held, mut queued, mut names, mut known) = (0, 0, 0, 0);
+        for socket in self.sockets.iter() {
+            let (id, applied) = (socket.id, &socket.applied);
+            assert!(!socket.is_empty(), "{:?}", socket.path);
+            assert_eq!(applied.place == Place::Held, socket.claims_place());
+            held += usize::from(self.limiter.is_held(id));
+            assert!(!self.limiter.is_held(id) || applied.place == Place::Held);
+            let is_queued = socket.desired.as_ref().is_some_and(|it| it.is_queued);
+            assert_eq!(matches!(applied.place, Place::Queued(_)), is_queued);
+            queued += usize::from(is_queued);
+            assert_eq!(applied.name.as_ref(), socket.claims_name());
+            names += usize::from(applied.name.is_some());
+            if let Some(plugin) = socket.plugin_in_question() {
+                assert!(self.names.is_held(plugin, id), "{plugin}");
+            }
+            known += usize::from(socket.registered.is_some());
+            let deadline = applied.deadline;
+            let is_in_time = match (deadline.at(), socket.deadline(&self.context)) {
+                (Some(at), Some(derived)) => {
+                    at == derived || at < derived && socket.active.is_some()
+                }
+                (None, None) => true,
+                _ => false,
+            };
+            assert!(is_in_time, "{:?}: {deadline:?}", socket.path);
+            if deadline.at().is_some() {
+                assert!(timers.has(Timer::Socket(id), deadline));
+                deadlines += 1;
+            }
+        }
+        assert_eq!(held, self.limiter.held());
+        assert_eq!(queued, self.limiter.queued());
+        assert_eq!(names, self.names.queued());
+        assert_eq!(known, *plugins);
+        assert_eq!(deadlines, timers.len(), "a deadline has no owner");
+        let owned = self.sockets.iter().map(Socket::connections).sum::<usize>();
+        let owned = owned + self.host.connections() + self.departed.len();
+        assert_eq!(owned, connections.len(), "a connection has no owner");
+        self.check_aliases();
+    }
+}
+
+impl Question {
+    /// Returns the refusal for a handler's rejection. Plugins are not notified of a failed
+    /// deregistration.
+    fn refusal(self, reason: Reason) -> Refusal {
+        match self {
+            Self::Validate => Refusal::Validation(reason),
+            Self::Register | Self::Deregister => Refusal::Registration(reason),
+        }
+    }
+}

@@ -1,0 +1,784 @@
+//! All that is known about one path.
+//!
+//! Pure. A socket takes an event and the [`Context`], and derives its next deadline from its state.
+//! It interprets the commands of its operation; what it cannot do by itself, it asks of the manager
+//! by a [`Request`]. An answer that is there at once is the next event of the same operation.
+//!
+//! After each step the manager compares what the socket claims (a place among the operations, a
+//! plugin name, a deadline) with the claims that are in force, and applies the difference. So no
+//! state releases anything by hand.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use prost::Message as _;
+
+use super::connections::{Connection, Owner, close};
+use super::context::{Context, Request};
+use super::desired::Desired;
+use super::failure::Refusal;
+use super::ids::{AttemptId, LinkId, SocketId};
+use super::limiter::Position;
+use super::messages::{Guard, Output, Process};
+use super::operation::{Command, Event, Operation, Question, Step};
+use super::reconcile::{Action, Target, action};
+use super::registered::{By, Liveness, Registered};
+use super::timers::Scheduled;
+use crate::config::{GET_INFO_TIMEOUT, MAX_GET_INFO_REPLY, MAX_NOTIFY_REPLY};
+use crate::escape;
+use crate::grpc::{self, CallError, Client};
+use crate::handler::{CallFailure, DialError, HandlerId, Plugin, Ticket};
+use crate::http2::Endpoint as _;
+use crate::proto::pluginregistration::{InfoRequest, RegistrationStatus, registration};
+use crate::time::Time;
+use crate::watch::Identity;
+
+/// A path at which a socket exists or a plugin is registered.
+#[derive(Debug)]
+pub struct Socket {
+    pub(super) id: SocketId,
+    pub(super) path: Arc<Path>,
+    /// The socket that the watch has found there.
+    pub(super) desired: Option<Desired>,
+    /// The plugin that a handler knows under that path.
+    pub(super) registered: Option<Registered>,
+    /// The operation that runs.
+    pub(super) active: Option<Box<Active>>,
+    /// The claims that are in force.
+    pub(super) applied: Claims,
+    /// Whether it is to be examined in the next pass.
+    pub(super) is_dirty: bool,
+}
+
+/// What a socket has of what all sockets share.
+#[derive(Debug, Default)]
+pub(super) struct Claims {
+    pub(super) place: Place,
+    /// The plugin for whose name its operation holds or awaits the lock.
+    pub(super) name: Option<Arc<Plugin>>,
+    /// The plugin for whose name it is retried when another plugin goes.
+    pub(super) blocked: Option<Arc<Plugin>>,
+    pub(super) deadline: Scheduled,
+}
+
+/// A place among the operations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Place {
+    #[default]
+    None,
+    Queued(Position),
+    Held,
+}
+
+/// An operation that runs, and what it holds.
+#[derive(Debug)]
+pub(super) struct Active {
+    pub(super) id: AttemptId,
+    /// `None` once the operation has ended, until that is processed.
+    pub(super) operation: Option<Operation>,
+    /// The number of attempts to register this socket's plugin, this one included; 0 if the
+    /// operation does not register.
+    pub(super) number: u32,
+    pub(super) target: Target,
+    /// The socket that the operation is about.
+    pub(super) identity: Identity,
+    /// The plugin behind the socket, once it has described itself.
+    pub(super) plugin: Option<Arc<Plugin>>,
+    /// The handler that has validated the plugin, which is asked everything after that.
+    pub(super) handler: Option<HandlerId>,
+    connection: Option<Connection>,
+    /// The deadline of the connection, if it is a connection to the plugin's endpoint, on which no
+    /// calls are made.
+    endpoint_until: Option<Time>,
+    /// The question that a handler has not answered yet, and when its name is passed on.
+    pub(super) question: Option<Pending>,
+    /// The plugin that took over when this one left the actual state.
+    pub(super) promoted: Option<Arc<Plugin>>,
+}
+
+/// A question that a handler has not answered yet.
+#[derive(Debug)]
+pub(super) struct Pending {
+    pub(super) ticket: Ticket,
+    pub(super) question: Question,
+    /// The time at which others of the name are let pass; `None` once they were.
+    pub(super) stalls_at: Option<Time>,
+}
+
+/// Shows the socket, escaped, and the number of the attempt to register its plugin, if it has one:
+/// `/r/a.sock: attempt 3`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Label<'a> {
+    path: &'a Path,
+    number: u32,
+}
+
+impl fmt::Display for Label<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = escape::path(self.path);
+        match self.number {
+            0 => path.fmt(f),
+            number => write!(f, "{path}: attempt {number}"),
+        }
+    }
+}
+
+impl Socket {
+    /// Creates a path of which nothing is known yet.
+    pub(super) fn new(id: SocketId, path: Arc<Path>) -> Self {
+        Self {
+            id,
+            path,
+            desired: None,
+            registered: None,
+            active: None,
+            applied: Claims::default(),
+            is_dirty: false,
+        }
+    }
+
+    /// Returns the path.
+    pub fn path(&self) -> &Arc<Path> {
+        &self.path
+    }
+
+    /// Returns the socket at the path, if one exists.
+    pub fn desired(&self) -> Option<&Desired> {
+        self.desired.as_ref()
+    }
+
+    /// Returns the plugin that a handler knows under the path.
+    pub fn registered(&self) -> Option<&Registered> {
+        self.registered.as_ref()
+    }
+
+    /// Returns the name of the state of the operation, if one runs.
+    pub fn operation(&self) -> Option<&'static str> {
+        self.running().map(Operation::state)
+    }
+
+    /// Returns whether nothing is known about the path any more.
+    pub(super) fn is_empty(&self) -> bool {
+        self.desired.is_none() && self.registered.is_none() && self.active.is_none()
+    }
+
+    fn running(&self) -> Option<&Operation> {
+        self.active.as_ref()?.operation.as_ref()
+    }
+
+    /// Returns whether a plugin or a handler would notice the end of the operation.
+    pub(super) fn is_committed(&self) -> bool {
+        self.running().is_some_and(Operation::is_committed)
+    }
+
+    /// Returns the action that the path needs; `None` while it is not known whether the socket of a
+    /// restored plugin exists.
+    pub(super) fn action(&self) -> Option<Action> {
+        let registered = self.registered.as_ref();
+        if registered.is_some_and(Registered::is_awaited) {
+            return None;
+        }
+        let is_condemned = registered.is_some_and(|it| it.health.is_condemned);
+        let desired = self.desired.as_ref().filter(|_| !is_condemned);
+        action(
+            desired.map(|it| it.identity),
+            registered.map(|it| it.identity),
+            self.active.as_ref().map(|active| active.target),
+        )
+    }
+
+    /// Returns the socket that an operation is about, if it still exists.
+    pub(super) fn desired_of(&mut self, active: &Active) -> Option<&mut Desired> {
+        let identity = active.identity;
+        self.desired.as_mut().filter(|it| it.identity == identity)
+    }
+
+    /// Returns the words that log lines of an operation begin with.
+    pub(super) fn label(&self, number: u32) -> Label<'_> {
+        let path = &self.path;
+        Label { path, number }
+    }
+
+    // --- Claims ---
+
+    /// Returns whether the operation takes a place in its state.
+    pub(super) fn claims_place(&self) -> bool {
+        self.running().is_some_and(Operation::holds_place)
+    }
+
+    /// Returns the plugin for whose name the operation holds or awaits the lock.
+    pub(super) fn claims_name(&self) -> Option<&Arc<Plugin>> {
+        self.running()?.plugin()
+    }
+
+    /// Returns the plugin about whose name the operation may ask a handler.
+    pub(super) fn plugin_in_question(&self) -> Option<&Arc<Plugin>> {
+        self.running()?.plugin_in_question()
+    }
+
+    /// Returns whether the socket is retried when another plugin goes.
+    pub(super) fn claims_block(&self) -> bool {
+        self.desired.as_ref().is_some_and(|it| it.is_blocked)
+    }
+
+    /// Returns the next deadline.
+    pub(super) fn deadline(&self, context: &Context) -> Option<Time> {
+        let is_stopping = context.policy.is_stopping;
+        let mut deadlines = [None; 5];
+        if let Some(active) = &self.active {
+            deadlines[0] = active.operation.as_ref().and_then(Operation::deadline);
+            deadlines[1] = active.question.as_ref().and_then(|it| it.stalls_at);
+            deadlines[2] = active.connection_deadline();
+        } else if let Some(desired) = self.desired.as_ref().filter(|_| !is_stopping) {
+            deadlines[0] = desired.retry_at();
+        }
+        if let Some(Registered { health, .. }) = &self.registered {
+            deadlines[3] = health.grace_until;
+            let held = health.liveness.as_ref().and_then(|it| it.client.as_deref());
+            deadlines[4] = held.and_then(Client::poll_timeout);
+            if self.active.is_none() {
+                deadlines[0] = health.check_at.filter(|_| !is_stopping);
+            }
+        }
+        deadlines.into_iter().flatten().min()
+    }
+
+    // --- Events ---
+
+    /// Processes a connection of the operation that was established.
+    pub(super) fn connected(
+        &mut self,
+        process: Option<Process>,
+        context: &mut Context,
+    ) -> Option<Event> {
+        let active = self.active.as_mut()?;
+        let connection = active.connection.as_mut()?;
+        let mut client = Box::new(Client::new(context.now));
+        let is_endpoint = active.endpoint_until.is_some();
+        if let Some(until) = active.endpoint_until {
+            client.set_handshake_deadline(until);
+        } else if let Some(until) = active.operation.as_ref()?.deadline() {
+            // kubelet's dial waits for the server's SETTINGS, and the one second for GetInfo starts
+            // then. The operation's deadline is still that of its dial, which began with the first
+            // attempt.
+            client.start_deadlines_when_ready(until);
+        }
+        connection.client = Some(client);
+        connection.process = process;
+        if is_endpoint {
+            return self.poll_connection(context);
+        }
+        Some(Event::Connected)
+    }
+
+    /// Processes a connection of the operation that could not be established.
+    pub(super) fn dial_failed(&mut self, error: DialError) -> Option<Event> {
+        let active = self.active.as_mut()?;
+        active.connection = None;
+        if active.endpoint_until.take().is_some() {
+            return Some(Event::EndpointChecked(Err(CallFailure::Dial(error))));
+        }
+        Some(Event::DialFailed(error))
+    }
+
+    /// Processes the end of the operation's connection.
+    pub(super) fn closed(&mut self, context: &mut Context) -> Option<Event> {
+        self.operation_client()?.eof(context.now);
+        self.poll_connection(context)
+    }
+
+    /// Returns the event that the operation's connection has for it, after anything that may have
+    /// changed the connection.
+    pub(super) fn poll_connection(&mut self, context: &mut Context) -> Option<Event> {
+        let active = self.active.as_mut()?;
+        let client = active.connection.as_mut()?.client.as_deref_mut()?;
+        let mut reply = None;
+        while let Some(event) = client.poll_event(context.now) {
+            if let grpc::Event::Finished { result, .. } = event {
+                reply = Some(Event::Replied(result));
+            }
+        }
+        if active.endpoint_until.is_some() {
+            reply = endpoint_result(client).map(Event::EndpointChecked);
+        }
+        reply
+    }
+
+    /// Processes what the connection of the plugin's liveness has received.
+    pub(super) fn poll_liveness(&mut self, context: &mut Context) {
+        let client = self.liveness_client();
+        let is_closed = client.is_some_and(|client| {
+            while client.poll_event(context.now).is_some() {}
+            client.is_closed()
+        });
+        if is_closed {
+            self.liveness_lost(context);
+        }
+    }
+
+    /// Has the plugin checked whose process or connection was watched and has ended.
+    pub(super) fn liveness_lost(&mut self, context: &mut Context) {
+        let Some(Registered { health, .. }) = &mut self.registered else {
+            return;
+        };
+        let Some(mut lost) = health.liveness.take() else {
+            return;
+        };
+        let was_connection = lost.client.is_some();
+        lost.hang_up(context);
+        context.connections.remove(lost.link);
+        if health.liveness_lost(was_connection, context.now) {
+            context.requests.push_back(Request::Check);
+        }
+    }
+
+    /// Has the plugin checked slowly, because its source of liveness was given up.
+    pub(super) fn liveness_given_up(&mut self, link: LinkId, context: &Context) {
+        if let Some(Registered { health, .. }) = &mut self.registered {
+            if health.liveness.take_if(|it| it.link == link).is_some() {
+                log::debug!(
+                    "{}: its process is not watched any more: descriptors run short",
+                    escape::path(&self.path)
+                );
+                health.check_at = Some(context.slow_check());
+            }
+        }
+    }
+
+    /// Records how the daemon watches the plugin.
+    pub(super) fn guarded(&mut self, by: Guard, context: &mut Context) {
+        let registered = self.registered.as_mut();
+        let liveness = registered.and_then(|it| it.health.liveness.as_mut());
+        if let (Guard::Process, Some(liveness)) = (by, liveness) {
+            liveness.hang_up(context);
+            context.connections.close(liveness.link);
+        }
+    }
+
+    /// Does what is due. Returns the event for the operation.
+    pub(super) fn handle_timeout(&mut self, context: &mut Context) -> Option<Event> {
+        let now = context.now;
+        let is_due = |at: Option<Time>| at.is_some_and(|at| at <= now);
+        if let Some(Registered { health, .. }) = &mut self.registered {
+            if is_due(health.grace_until) {
+                health.grace_until = None;
+                health.is_condemned = true;
+                self.is_dirty = true;
+            }
+            if is_due(health.check_at) && self.active.is_none() {
+                health.check_at = None;
+                context.requests.push_back(Request::Check);
+            }
+        } else {
+            self.is_dirty |= self.active.is_none();
+        }
+        if let Some(client) = self.liveness_client() {
+            if is_due(client.poll_timeout()) {
+                client.handle_timeout(now);
+                self.poll_liveness(context);
+            }
+        }
+        let active = self.active.as_mut()?;
+        if let Some(pending) = &mut active.question {
+            if is_due(pending.stalls_at) {
+                pending.stalls_at = None;
+                context.requests.push_back(Request::Stalled);
+            }
+        }
+        if is_due(active.connection_deadline()) {
+            let Some(client) = self.operation_client() else {
+                let late = CallFailure::Dial(DialError::TimedOut);
+                return Some(Event::EndpointChecked(Err(late)));
+            };
+            client.handle_timeout(now);
+            let event = self.poll_connection(context);
+            if event.is_some() {
+                return event;
+            }
+        }
+        is_due(self.running()?.deadline()).then_some(Event::Timeout)
+    }
+
+    /// Processes an event of the operation, and carries out its commands. Returns the next event of
+    /// the operation, if that follows at once.
+    pub(super) fn step(&mut self, event: Event, context: &mut Context) -> Option<Event> {
+        let active = self.active.as_mut()?;
+        let operation = active.operation.take()?;
+        let number = active.number;
+        let outcome = match operation.handle(event, context.now, &mut context.commands) {
+            Step::Goes(operation) => {
+                active.operation = Some(operation);
+                None
+            }
+            Step::Ignores(operation, unexpected) => {
+                active.operation = Some(operation);
+                log::debug!("{}: {unexpected}", self.label(number));
+                None
+            }
+            Step::Ends(outcome) => Some(outcome),
+        };
+        let next = self.execute_commands(context);
+        let ended = outcome.map(Request::Ended);
+        context.requests.extend(ended);
+        next
+    }
+
+    /// Begins an operation, and carries out its first commands. Returns the first event, if that
+    /// follows at once.
+    pub(super) fn begin(&mut self, active: Active, context: &mut Context) -> Option<Event> {
+        self.active = Some(Box::new(active));
+        self.execute_commands(context)
+    }
+
+    /// Carries out the commands of the operation.
+    fn execute_commands(&mut self, context: &mut Context) -> Option<Event> {
+        let mut commands = std::mem::take(&mut context.commands);
+        let mut next = None;
+        for command in commands.drain(..) {
+            self.log_command(&command);
+            next = self.execute(command, context);
+        }
+        context.commands = commands;
+        next
+    }
+
+    fn execute(&mut self, command: Command, context: &mut Context) -> Option<Event> {
+        let active = self.active.as_mut()?;
+        match command {
+            Command::Dial => context.requests.push_back(Request::Dial),
+            Command::CheckEndpoint(plugin, until) => {
+                let check = Request::CheckEndpoint(plugin, until);
+                context.requests.push_back(check);
+            }
+            Command::GetInfo => return self.get_info(context),
+            Command::Notify(result, until) => return self.notify(result, until, context),
+            Command::Hangup => {
+                active.endpoint_until = None;
+                if let Some(connection) = active.connection.take() {
+                    hang_up(connection, context);
+                }
+            }
+            Command::Guard => self.guard(context),
+            Command::TakeTurn(plugin) => active.plugin = Some(plugin),
+            Command::Ask(question, plugin) => {
+                context.requests.push_back(Request::Ask(question, plugin));
+            }
+            Command::Abandon(plugin) => {
+                if let Some(pending) = active.question.take() {
+                    let abandon = Request::Abandon(pending.ticket, plugin);
+                    context.requests.push_back(abandon);
+                }
+            }
+            Command::EnterActual(plugin) => {
+                let by = active.handler.map_or(By::Predecessor, By::Handler);
+                let registered = Registered::new(plugin.clone(), active.identity, by);
+                self.set_registered(registered, context);
+                context.requests.push_back(Request::Entered(plugin));
+            }
+            Command::LeaveActual => {
+                if let Some(left) = self.take_registered(context) {
+                    context.requests.push_back(Request::Left(Box::new(left)));
+                }
+            }
+        }
+        None
+    }
+
+    /// Dials the socket itself at `path` or, if `endpoint_until` is set, the plugin's endpoint.
+    pub(super) fn dial(
+        &mut self,
+        path: Arc<Path>,
+        endpoint_until: Option<Time>,
+        context: &mut Context,
+    ) {
+        let Some(active) = &mut self.active else {
+            return;
+        };
+        let link = context.connections.add(Owner::Operation(self.id));
+        active.connection = Some(Connection::dialling(link));
+        active.endpoint_until = endpoint_until;
+        let identity = endpoint_until.is_none().then_some(active.identity);
+        let dial = Output::Dial {
+            link,
+            path,
+            identity,
+        };
+        context.outputs.push_back(dial);
+    }
+
+    fn get_info(&mut self, context: &mut Context) -> Option<Event> {
+        let request = InfoRequest {}.encode_to_vec();
+        let deadline = context.now + GET_INFO_TIMEOUT;
+        let method = registration::GET_INFO;
+        self.call(method, &request, MAX_GET_INFO_REPLY, deadline, context)
+    }
+
+    fn notify(
+        &mut self,
+        result: Result<(), Refusal>,
+        deadline: Time,
+        context: &mut Context,
+    ) -> Option<Event> {
+        if let (Err(refusal), Some(active)) = (&result, &self.active) {
+            let desired = self.desired.as_ref();
+            let desired = desired.filter(|it| it.identity == active.identity);
+            if desired.is_some_and(|it| it.is_told(active.plugin.as_ref(), refusal)) {
+                return Some(Event::AlreadyTold);
+            }
+        }
+        let status = RegistrationStatus {
+            plugin_registered: result.is_ok(),
+            error: result
+                .err()
+                .and_then(|why| why.status_error(&self.path))
+                .unwrap_or_default(),
+        };
+        let method = registration::NOTIFY_REGISTRATION_STATUS;
+        let request = status.encode_to_vec();
+        self.call(method, &request, MAX_NOTIFY_REPLY, deadline, context)
+    }
+
+    fn call(
+        &mut self,
+        method: &str,
+        request: &[u8],
+        max_reply: usize,
+        deadline: Time,
+        context: &mut Context,
+    ) -> Option<Event> {
+        let Some(client) = self.operation_client() else {
+            return Some(Event::ConnectionLost);
+        };
+        client.unary(method, request, max_reply, deadline, context.now);
+        self.poll_connection(context)
+    }
+
+    /// Makes the connection of the operation, which has registered or checked the plugin, the
+    /// plugin's source of liveness.
+    fn guard(&mut self, context: &mut Context) {
+        let connection = self.active.as_mut().and_then(|it| it.connection.take());
+        let Some(connection) = connection else {
+            return;
+        };
+        let Some(Registered { health, .. }) = &mut self.registered else {
+            return hang_up(connection, context);
+        };
+        health.process = connection.process;
+        if !context.connections.may_guard() {
+            hang_up(connection, context);
+            health.check_at = Some(context.slow_check());
+            return;
+        }
+        let (link, client) = (connection.id, connection.client);
+        let before = health.liveness.replace(Liveness { link, client });
+        health.check_at = None;
+        let watched = Request::Watched(health.process);
+        if let Some(mut before) = before {
+            before.drop(context);
+        }
+        let owner = Owner::Liveness(self.id);
+        context.connections.hand_over(link, owner);
+        context.outputs.push_back(Output::Guard { link });
+        context.requests.push_back(watched);
+    }
+
+    /// Records that the socket has left the queue for a place, and has it examined.
+    pub(super) fn dequeued(&mut self) {
+        self.applied.place = Place::None;
+        self.is_dirty = true;
+        if let Some(desired) = &mut self.desired {
+            desired.is_queued = false;
+        }
+    }
+
+    /// Drops the operation and the source of liveness, because the daemon stops.
+    pub(super) fn drop_operation(&mut self, context: &mut Context) {
+        if let Some(Registered { health, .. }) = &mut self.registered {
+            if let Some(mut liveness) = health.liveness.take() {
+                liveness.hang_up(context);
+                context.connections.remove(liveness.link);
+            }
+        }
+        let Some(mut active) = self.active.take() else {
+            return;
+        };
+        let state = active.operation.as_ref().map_or("", Operation::state);
+        let label = self.label(active.number);
+        log::warn!("{label}: dropped while {state}, because the daemon stops");
+        if let Some(connection) = active.connection.take() {
+            hang_up(connection, context);
+        }
+    }
+
+    // --- What belongs to the socket ---
+
+    /// Returns the number of connections that the socket owns.
+    pub(super) fn connections(&self) -> usize {
+        let active = self.active.as_ref().and_then(|it| it.connection.as_ref());
+        let registered = self.registered.as_ref();
+        let liveness = registered.and_then(|it| it.health.liveness.as_ref());
+        usize::from(active.is_some()) + usize::from(liveness.is_some())
+    }
+
+    /// Records a plugin that a handler knows, or is about to.
+    pub(super) fn set_registered(&mut self, registered: Registered, context: &mut Context) {
+        context.revision += 1;
+        context.plugins += usize::from(self.registered.is_none());
+        self.registered = Some(registered);
+    }
+
+    /// Removes and returns the plugin that a handler knows.
+    pub(super) fn take_registered(&mut self, context: &mut Context) -> Option<Registered> {
+        let registered = self.registered.take()?;
+        context.revision += 1;
+        context.plugins -= 1;
+        Some(registered)
+    }
+
+    /// Has a plugin deregistered that was registered before a restart and not since, because its
+    /// socket was removed or replaced.
+    pub(super) fn deregister_known(
+        &mut self,
+        known: Arc<Plugin>,
+        identity: Identity,
+        context: &mut Context,
+    ) {
+        if self.registered.is_none() {
+            let registered = Registered::new(known, identity, By::Predecessor);
+            self.set_registered(registered, context);
+        }
+        self.is_dirty = true;
+    }
+
+    /// Returns the client of a connection that the socket owns.
+    pub(super) fn client(&mut self, owner: Owner) -> Option<&mut Client> {
+        match owner {
+            Owner::Operation(_) => self.operation_client(),
+            Owner::Liveness(_) => self.liveness_client(),
+            _ => None,
+        }
+    }
+
+    fn operation_client(&mut self) -> Option<&mut Client> {
+        let connection = self.active.as_mut()?.connection.as_mut()?;
+        connection.client.as_deref_mut()
+    }
+
+    fn liveness_client(&mut self) -> Option<&mut Client> {
+        let liveness = self.registered.as_mut()?.health.liveness.as_mut()?;
+        liveness.client.as_deref_mut()
+    }
+
+    /// Requests that what the clients have to write is written.
+    pub(super) fn flush(&mut self, outputs: &mut VecDeque<Output>) {
+        let connection = self.active.as_mut().and_then(|it| it.connection.as_mut());
+        let operation = connection.and_then(|it| Some((it.id, it.client.as_deref_mut()?)));
+        let liveness = self
+            .registered
+            .as_mut()
+            .and_then(|it| it.health.liveness.as_mut());
+        let liveness = liveness.and_then(|it| Some((it.link, it.client.as_deref_mut()?)));
+        for (link, client) in [operation, liveness].into_iter().flatten() {
+            if !client.transmit().is_empty() {
+                outputs.push_back(Output::Transmit { link });
+            }
+        }
+    }
+
+    /// Logs a command whose effect a plugin or its handler sees.
+    fn log_command(&self, command: &Command) {
+        let Some(active) = &self.active else {
+            return;
+        };
+        let label = self.label(active.number);
+        match command {
+            Command::Dial => log::debug!("{label}: connecting"),
+            Command::GetInfo => log::debug!("{label}: calling GetInfo"),
+            Command::TakeTurn(plugin) if active.target != Target::Gone => log::debug!(
+                "{label}: the plugin is {plugin}; endpoint={} versions={}",
+                escape::path(&plugin.endpoint),
+                escape::text(&plugin.versions.join(","))
+            ),
+            Command::Ask(question, plugin) => {
+                log::debug!("{label}: asking the handler to {question} {plugin}");
+            }
+            Command::Notify(result, _) => log::debug!(
+                "{label}: calling NotifyRegistrationStatus; plugin_registered={}",
+                result.is_ok()
+            ),
+            _ => {}
+        }
+    }
+}
+
+impl Active {
+    /// Creates a run of an operation.
+    pub(super) fn new(
+        id: AttemptId,
+        operation: Operation,
+        target: Target,
+        identity: Identity,
+        number: u32,
+    ) -> Self {
+        Self {
+            id,
+            operation: Some(operation),
+            number,
+            target,
+            identity,
+            plugin: None,
+            handler: None,
+            connection: None,
+            endpoint_until: None,
+            question: None,
+            promoted: None,
+        }
+    }
+
+    fn connection_deadline(&self) -> Option<Time> {
+        let connection = self.connection.as_ref()?;
+        match connection.client {
+            Some(_) => connection.deadline(),
+            None => self.endpoint_until,
+        }
+    }
+}
+
+impl Liveness {
+    /// Closes the connection, if it is open. The process may still be watched.
+    pub(super) fn hang_up(&mut self, context: &mut Context) {
+        if let Some(mut client) = self.client.take() {
+            let (link, final_bytes) = (self.link, close(&mut client, context.now));
+            context
+                .outputs
+                .push_back(Output::Hangup { link, final_bytes });
+        }
+    }
+
+    /// Gives up the source of liveness.
+    pub(super) fn drop(&mut self, context: &mut Context) {
+        self.hang_up(context);
+        context.connections.remove(self.link);
+        let link = self.link;
+        context.outputs.push_back(Output::Unguard { link });
+    }
+}
+
+/// Closes a connection, whatever its state.
+pub(super) fn hang_up(connection: Connection, context: &mut Context) {
+    context.connections.remove(connection.id);
+    context.outputs.push_back(connection.hang_up(context.now));
+}
+
+/// Returns whether an endpoint's server speaks HTTP/2, once its SETTINGS or an error decide that.
+fn endpoint_result(client: &Client) -> Option<Result<(), CallFailure>> {
+    if client.peer_settings().is_some() {
+        return Some(Ok(()));
+    }
+    let written = false;
+    let error = client.closing()?;
+    let error = CallError::Connection { error, written };
+    Some(Err(CallFailure::Call(error)))
+}

@@ -1,0 +1,329 @@
+//! The sockets, by number and by path.
+//!
+//! Pure.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::by_path::ByPath;
+use super::context::Context;
+use super::desired::Desired;
+use super::ids::SocketId;
+use super::registered::{By, Registered};
+use super::renewals::Renewals;
+use super::socket::Socket;
+use crate::escape;
+use crate::handler::Plugin;
+use crate::time::Time;
+use crate::watch::Identity;
+
+/// Every path at which a socket exists or a plugin is registered.
+#[derive(Debug, Default)]
+pub(super) struct Sockets {
+    /// `None` while the socket takes a step: no other may look at it then. Boxed, because the map
+    /// moves its values.
+    by_id: BTreeMap<SocketId, Option<Box<Socket>>>,
+    by_path: ByPath<SocketId>,
+    last: SocketId,
+    /// The sockets to examine in the next pass. May hold duplicates.
+    dirty: Vec<SocketId>,
+    renewals: Renewals,
+    /// The number of restored plugins whose sockets have been neither found nor lost yet.
+    awaited: usize,
+    /// The number of sockets that exist.
+    existing: usize,
+}
+
+impl Sockets {
+    /// Returns the number of the path, which is added if it is new.
+    fn id_of(&mut self, path: &Arc<Path>) -> SocketId {
+        if let Some(id) = self.by_path.get(path) {
+            return *id;
+        }
+        self.last.0 += 1;
+        let id = self.last;
+        self.by_path.insert(path.clone(), id);
+        let socket = Socket::new(id, path.clone());
+        self.by_id.insert(id, Some(Box::new(socket)));
+        id
+    }
+
+    fn entry(&mut self, path: &Arc<Path>) -> Option<&mut Socket> {
+        let id = self.id_of(path);
+        self.get_mut(id)
+    }
+
+    /// Returns the socket with that path.
+    pub(super) fn at(&self, path: &Path) -> Option<&Socket> {
+        self.get(*self.by_path.get(path)?)
+    }
+
+    fn at_mut(&mut self, path: &Path) -> Option<&mut Socket> {
+        let id = *self.by_path.get(path)?;
+        self.get_mut(id)
+    }
+
+    /// Returns the socket that exists at that path.
+    pub(super) fn desired_at(&self, path: &Path) -> Option<&Desired> {
+        self.at(path)?.desired.as_ref()
+    }
+
+    /// Returns the socket with that number, unless it takes a step.
+    pub(super) fn get(&self, id: SocketId) -> Option<&Socket> {
+        self.by_id.get(&id)?.as_deref()
+    }
+
+    /// Returns the socket with that number, unless it takes a step.
+    pub(super) fn get_mut(&mut self, id: SocketId) -> Option<&mut Socket> {
+        self.by_id.get_mut(&id)?.as_deref_mut()
+    }
+
+    /// Takes out a socket for a step: the caller puts it back.
+    pub(super) fn take_out(&mut self, id: SocketId) -> Option<Box<Socket>> {
+        self.by_id.get_mut(&id)?.take()
+    }
+
+    /// Puts back a socket that was taken out. Removes it if nothing is known about it any more.
+    pub(super) fn put_back(&mut self, socket: Box<Socket>) {
+        let id = socket.id;
+        if socket.is_dirty {
+            self.dirty.push(id);
+        } else if socket.is_empty() {
+            self.by_path.remove(&socket.path);
+            self.by_id.remove(&id);
+            return;
+        }
+        if let Some(place) = self.by_id.get_mut(&id) {
+            *place = Some(socket);
+        }
+    }
+
+    /// Returns every socket, in the order in which their paths were first seen.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Socket> {
+        self.by_id.values().filter_map(Option::as_deref)
+    }
+
+    /// Returns every socket, in the order in which their paths were first seen.
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Socket> {
+        self.by_id.values_mut().filter_map(Option::as_deref_mut)
+    }
+
+    /// Returns the number of sockets that exist.
+    pub(super) fn existing(&self) -> usize {
+        self.existing
+    }
+
+    /// Has a socket examined in the next pass.
+    pub(super) fn mark_dirty(&mut self, id: SocketId) {
+        if let Some(socket) = self.get_mut(id) {
+            socket.is_dirty = true;
+            self.dirty.push(id);
+        }
+    }
+
+    /// Has every socket examined in the next pass.
+    pub(super) fn mark_all_dirty(&mut self) {
+        for socket in self.by_id.values_mut().flatten() {
+            socket.is_dirty = true;
+            self.dirty.push(socket.id);
+        }
+    }
+
+    /// Removes and returns the sockets to examine.
+    pub(super) fn take_dirty(&mut self) -> Vec<SocketId> {
+        std::mem::take(&mut self.dirty)
+    }
+
+    /// Returns whether sockets are to be examined.
+    pub(super) fn is_any_dirty(&self) -> bool {
+        !self.dirty.is_empty()
+    }
+
+    /// Has a socket retried at once, because the cause of its last failure may have gone.
+    pub(super) fn retry_now(&mut self, id: SocketId) {
+        let socket = self.get_mut(id);
+        if let Some(desired) = socket.and_then(|socket| socket.desired.as_mut()) {
+            desired.retry_now();
+            desired.is_blocked = false;
+            self.mark_dirty(id);
+        }
+    }
+
+    /// Returns whether the path was renewed twice recently.
+    pub(super) fn is_renewed(&self, path: &Path, now: Time) -> bool {
+        self.renewals.is_frequent(path, now)
+    }
+
+    // --- Sockets that are found and lost ---
+
+    /// Records that a socket exists.
+    pub(super) fn found(
+        &mut self,
+        path: &Arc<Path>,
+        identity: Identity,
+        is_link: bool,
+        context: &mut Context,
+    ) {
+        if path.as_os_str().is_empty() {
+            return log::debug!("a socket was reported, but its path is empty");
+        }
+        let known = self.recall(path, identity, context);
+        let now = context.now;
+        let Some(socket) = self.entry(path) else {
+            return;
+        };
+        let before = socket.desired.take_if(|before| before.identity != identity);
+        if socket.desired.is_some() {
+            return;
+        }
+        let shown = escape::path(path);
+        let mut desired = Desired::new(identity, is_link, now);
+        desired.known = known;
+        socket.is_dirty = true;
+        if let Some(before) = before {
+            log::debug!("{shown}: another socket has replaced the one before");
+            desired.is_queued = before.is_queued;
+            socket.desired = Some(desired);
+            if let Some(known) = before.known {
+                socket.deregister_known(known, before.identity, context);
+            }
+            self.renewals.add(path, now);
+        } else {
+            log::debug!("{shown}: found a socket");
+            socket.desired = Some(desired);
+            self.existing += 1;
+        }
+        let id = self.id_of(path);
+        self.dirty.push(id);
+    }
+
+    /// Records that a socket does not exist any more.
+    pub(super) fn lost(&mut self, path: &Arc<Path>, context: &mut Context) {
+        let Some(socket) = self.at_mut(path) else {
+            return;
+        };
+        if let Some(registered) = socket.registered.as_mut().filter(|it| it.is_awaited()) {
+            registered.by = By::Predecessor;
+            socket.is_dirty = true;
+            self.awaited -= 1;
+            log::info!(
+                "{}: not found below the watched directories after the restart; deregistering",
+                escape::path(path)
+            );
+        }
+        let Some(socket) = self.at_mut(path) else {
+            return;
+        };
+        if let Some(gone) = socket.desired.take() {
+            log::debug!("{}: the socket was removed", escape::path(path));
+            socket.is_dirty = true;
+            if let Some(known) = gone.known {
+                socket.deregister_known(known, gone.identity, context);
+            }
+            self.existing -= 1;
+            self.renewals.add(path, context.now);
+        }
+        let id = self.id_of(path);
+        self.dirty.push(id);
+    }
+
+    /// Has the first attempt on a socket wait for its backoff.
+    pub(super) fn back_off(&mut self, path: &Path, now: Time) {
+        let socket = self.at_mut(path);
+        if let Some(desired) = socket.and_then(|socket| socket.desired.as_mut()) {
+            desired.backoff.fail(now);
+        }
+    }
+
+    // --- Plugins that were registered before a restart ---
+
+    /// Records which plugin was registered through a socket before a restart.
+    pub(super) fn set_known(&mut self, path: &Path, known: Option<Arc<Plugin>>) {
+        let socket = self.at_mut(path);
+        if let Some(desired) = socket.and_then(|socket| socket.desired.as_mut()) {
+            desired.known = known;
+        }
+    }
+
+    /// Restores a plugin that was registered before a restart.
+    pub(super) fn restore(&mut self, registered: Registered, context: &mut Context) {
+        let path = registered.plugin.socket.clone();
+        if path.as_os_str().is_empty() {
+            return;
+        }
+        if let Some(socket) = self.entry(&path) {
+            let is_new = socket.registered.is_none();
+            socket.set_registered(registered, context);
+            self.awaited += usize::from(is_new);
+        }
+    }
+
+    /// Returns the sockets of restored plugins that have been neither found nor lost yet.
+    pub(super) fn awaited(&self) -> impl Iterator<Item = &Socket> {
+        let is_awaited = |socket: &&Socket| {
+            let registered = socket.registered.as_ref();
+            registered.is_some_and(Registered::is_awaited)
+        };
+        self.iter().filter(is_awaited)
+    }
+
+    /// Returns the plugin that was registered through this socket before a restart, when the socket
+    /// is found again. The plugin leaves the actual state until it is registered with the handlers
+    /// of this process.
+    pub(super) fn recall(
+        &mut self,
+        path: &Arc<Path>,
+        identity: Identity,
+        context: &mut Context,
+    ) -> Option<Arc<Plugin>> {
+        if self.awaited == 0 {
+            return None;
+        }
+        let socket = self.at_mut(path)?;
+        let registered = socket.registered.as_mut().filter(|it| it.is_awaited())?;
+        let is_it = registered.has_identity(identity);
+        registered.by = By::Predecessor;
+        let known = is_it.then(|| socket.take_registered(context)).flatten();
+        let id = socket.id;
+        self.awaited -= 1;
+        self.mark_dirty(id);
+        known.map(|registered| registered.plugin)
+    }
+
+    /// Has a plugin deregistered that was registered at a path before a restart and not since.
+    pub(super) fn deregister_known(
+        &mut self,
+        known: Arc<Plugin>,
+        identity: Identity,
+        context: &mut Context,
+    ) {
+        let path = known.socket.clone();
+        if let Some(socket) = self.entry(&path) {
+            socket.deregister_known(known, identity, context);
+            let id = socket.id;
+            self.dirty.push(id);
+        }
+    }
+
+    /// Forgets restored plugins with the type, name and endpoint of a plugin that is about to be
+    /// registered through another socket: to deregister them later would undo this registration.
+    pub(super) fn supersede(&mut self, plugin: &Plugin, context: &mut Context) {
+        if self.awaited == 0 {
+            return;
+        }
+        let is_same = |known: &Registered| {
+            let known = &known.plugin;
+            known.key() == plugin.key() && known.endpoint == plugin.endpoint
+        };
+        for socket in self.by_id.values_mut().filter_map(Option::as_deref_mut) {
+            let registered = socket.registered.as_ref();
+            if registered.is_some_and(|it| it.is_awaited() && is_same(it)) {
+                socket.take_registered(context);
+                socket.is_dirty = true;
+                self.dirty.push(socket.id);
+                self.awaited -= 1;
+            }
+        }
+    }
+}

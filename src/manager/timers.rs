@@ -1,0 +1,145 @@
+//! The deadlines of everything in the manager, in one index.
+//!
+//! Pure. A deadline is derived from the state of its owner. The owner keeps what the index knows of
+//! it, so a change costs no search by owner, and the earliest deadline of all is known without one.
+
+use std::collections::BTreeMap;
+
+use super::ids::{LinkId, SocketId};
+use crate::handler::EffectId;
+use crate::time::Time;
+
+/// The owner of a deadline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timer {
+    /// A socket: its operation, its backoff, or the liveness of its plugin.
+    Socket(SocketId),
+    /// An effect of a handler.
+    Effect(EffectId),
+    /// A plugin whose socket was removed: its process should have ended by then.
+    Departed(LinkId),
+    /// The sockets that wait for a place, and the operations that may have held theirs for long
+    /// enough.
+    Limiter,
+    /// The examination of every socket.
+    Resync,
+    /// The end of the grace period of running operations, because the daemon stops.
+    Stop,
+}
+
+/// The index.
+#[derive(Debug, Default)]
+pub(super) struct Timers {
+    by_time: BTreeMap<Entry, Timer>,
+    last: u64,
+}
+
+/// A deadline with a unique number.
+type Entry = (Time, u64);
+
+/// A deadline, as the index knows it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Scheduled(Option<Entry>);
+
+impl Scheduled {
+    /// Returns the time of the deadline, or `None` if it is not set.
+    pub(super) fn at(self) -> Option<Time> {
+        self.0.map(|(at, _)| at)
+    }
+}
+
+impl Timers {
+    /// Sets or removes a deadline. When it is popped, its owner must clear `scheduled`.
+    pub(super) fn set(&mut self, timer: Timer, scheduled: &mut Scheduled, at: Option<Time>) {
+        if scheduled.at() == at {
+            return;
+        }
+        if let Some(before) = scheduled.0 {
+            self.by_time.remove(&before);
+        }
+        scheduled.0 = at.map(|at| {
+            self.last += 1;
+            (at, self.last)
+        });
+        if let Some(entry) = scheduled.0 {
+            self.by_time.insert(entry, timer);
+        }
+    }
+
+    /// Sets a deadline whose owner checks the time again when it is popped: a later `at` does not
+    /// move the deadline, which is then popped early.
+    pub(super) fn set_or_earlier(
+        &mut self,
+        timer: Timer,
+        scheduled: &mut Scheduled,
+        at: Option<Time>,
+    ) {
+        let is_put_off = scheduled
+            .at()
+            .is_some_and(|before| at.is_some_and(|at| before <= at));
+        if !is_put_off {
+            self.set(timer, scheduled, at);
+        }
+    }
+
+    /// Returns the earliest deadline.
+    pub(super) fn first(&self) -> Option<(Time, Timer)> {
+        let ((at, _), timer) = self.by_time.first_key_value()?;
+        Some((*at, *timer))
+    }
+
+    /// Removes the earliest deadline and returns its owner, if it is due by `now`.
+    pub(super) fn pop_due(&mut self, now: Time) -> Option<Timer> {
+        let (at, _) = self.first()?;
+        if at > now {
+            return None;
+        }
+        self.by_time.pop_first().map(|(_, timer)| timer)
+    }
+
+    /// Returns whether a deadline is in the index as its owner keeps it.
+    pub(super) fn has(&self, timer: Timer, scheduled: Scheduled) -> bool {
+        scheduled.0.and_then(|entry| self.by_time.get(&entry)) == Some(&timer)
+    }
+
+    /// Returns the number of deadlines.
+    pub(super) fn len(&self) -> usize {
+        self.by_time.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_earliest_deadline_comes_first_and_an_owner_has_one() {
+        let [early, middle, late] = [3, 5, 7].map(Time::from_millis);
+        let (mut timers, mut a, mut b) = <(Timers, Scheduled, Scheduled)>::default();
+        timers.set(Timer::Resync, &mut a, Some(middle));
+        timers.set(Timer::Stop, &mut b, Some(late));
+        assert_eq!(timers.first(), Some((middle, Timer::Resync)));
+        let before = b;
+        timers.set(Timer::Stop, &mut b, Some(early));
+        assert!(timers.has(Timer::Stop, b) && !timers.has(Timer::Stop, before));
+        assert_eq!(timers.len(), 2);
+        assert_eq!(timers.pop_due(Time::from_millis(2)), None);
+        assert_eq!(timers.pop_due(early), Some(Timer::Stop));
+        timers.set(Timer::Resync, &mut a, None);
+        assert_eq!((timers.first(), timers.pop_due(late)), (None, None));
+    }
+
+    #[test]
+    fn a_deadline_that_is_put_off_may_be_popped_early() {
+        let [early, late] = [3, 7].map(Time::from_millis);
+        let (mut timers, mut scheduled) = <(Timers, Scheduled)>::default();
+        timers.set_or_earlier(Timer::Stop, &mut scheduled, Some(early));
+        timers.set_or_earlier(Timer::Stop, &mut scheduled, Some(late));
+        assert_eq!(scheduled.at(), Some(early));
+        timers.set_or_earlier(Timer::Stop, &mut scheduled, None);
+        assert_eq!(timers.first(), None);
+        timers.set_or_earlier(Timer::Stop, &mut scheduled, Some(late));
+        timers.set_or_earlier(Timer::Stop, &mut scheduled, Some(early));
+        assert_eq!(scheduled.at(), Some(early));
+    }
+}
