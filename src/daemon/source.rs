@@ -28,8 +28,8 @@ impl Source {
         let (kind, id) = match self {
             Self::Inotify => (0, 0),
             Self::Wake => (1, 0),
-            Self::Connection(LinkId(id)) => (2, id),
-            Self::Guard(LinkId(id)) => (3, id),
+            Self::Connection(LinkId(id)) => (2, u64::from(id)),
+            Self::Guard(LinkId(id)) => (3, u64::from(id)),
             Self::Program(EffectId(id)) => (4, id),
             Self::Mounts => (5, 0),
         };
@@ -44,12 +44,16 @@ impl Source {
         match token.0 % KINDS {
             0 => Self::Inotify,
             1 => Self::Wake,
-            2 => Self::Connection(LinkId(id)),
-            3 => Self::Guard(LinkId(id)),
+            2 => Self::Connection(link(id)),
+            3 => Self::Guard(link(id)),
             4 => Self::Program(EffectId(id)),
             _ => Self::Mounts,
         }
     }
+}
+
+fn link(id: u64) -> LinkId {
+    LinkId(u32::try_from(id).unwrap_or(u32::MAX))
 }
 
 /// The distance between the tokens of two successive ids: a power of two, greater than the number
@@ -68,7 +72,7 @@ mod tests {
         for id in [1, 2, 7, 8, 1 << 28] {
             sources.push(Source::Connection(LinkId(id)));
             sources.push(Source::Guard(LinkId(id)));
-            sources.push(Source::Program(EffectId(id)));
+            sources.push(Source::Program(EffectId(id.into())));
         }
         for source in &sources {
             assert_eq!(Source::of(source.token()), *source);

@@ -23,7 +23,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::Manager;
-use super::by_path::ByPath;
+use super::by_path::{ByPath, Octets, octets};
 use super::desired::Desired;
 use super::messages::Output;
 use crate::config::RENAME_TIME;
@@ -97,7 +97,7 @@ impl Aliases {
 
     /// Returns the path under which the socket is known to which an alias leads.
     fn key_of_alias(&self, path: &Path) -> Option<&Arc<Path>> {
-        let identity = self.identities.get(path)?;
+        let identity = self.identities.get(octets(path))?;
         self.names.get(identity).map(|names| &names.key)
     }
 
@@ -105,14 +105,14 @@ impl Aliases {
         let Some(names) = self.names.get_mut(&identity) else {
             return;
         };
-        self.identities.insert(alias.path.clone(), identity);
+        self.identities.insert(Octets(alias.path.clone()), identity);
         let place = names.aliases.partition_point(|it| *it < alias);
         names.aliases.insert(place, alias);
     }
 
     /// Removes an alias. Returns the key of its socket if it was the last path to that socket.
     fn remove(&mut self, path: &Path, identity: Identity) -> Option<Arc<Path>> {
-        self.identities.remove(path);
+        self.identities.remove(octets(path));
         let names = self.names.get_mut(&identity)?;
         let is_this = |it: &Alias| it.path.as_os_str() == path.as_os_str();
         names.aliases.retain(|it| !is_this(it));
@@ -126,7 +126,7 @@ impl Aliases {
     fn take_best(&mut self, identity: Identity) -> Option<Alias> {
         let names = self.names.get_mut(&identity)?;
         let best = (!names.aliases.is_empty()).then(|| names.aliases.remove(0))?;
-        self.identities.remove(&best.path);
+        self.identities.remove(octets(&best.path));
         Some(best)
     }
 
@@ -266,7 +266,7 @@ impl Manager {
     /// Removes a path if it is an alias, and its socket if that was the last path. Returns whether
     /// the path is an alias.
     fn lose_alias(&mut self, path: &Path) -> bool {
-        let Some(identity) = self.context.aliases.identities.get(path).copied() else {
+        let Some(identity) = self.context.aliases.identities.get(octets(path)).copied() else {
             return false;
         };
         let place = self.context.aliases.instead_of_key(identity);
@@ -313,7 +313,7 @@ impl Manager {
             assert!(names.is_at_key || !names.aliases.is_empty(), "{names:?}");
             assert!(names.aliases.is_sorted(), "{names:?}");
             for alias in &names.aliases {
-                let of = self.context.aliases.identities.get(&alias.path);
+                let of = self.context.aliases.identities.get(octets(&alias.path));
                 assert_eq!(of, Some(identity), "{alias:?}");
             }
             count += names.aliases.len();

@@ -11,7 +11,9 @@
 //! that handlers keep open for registered plugins are never given up, so they get fewer than half
 //! of the descriptors.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
+
+use slab::Slab;
 
 use super::ids::{LinkId, SocketId};
 use super::messages::{Output, Process};
@@ -66,8 +68,9 @@ pub(super) enum Waiting {
 /// The owner of every connection.
 #[derive(Debug)]
 pub(super) struct Connections {
-    owners: BTreeMap<LinkId, Owned>,
-    last: LinkId,
+    owners: Slab<Owned>,
+    /// The number of connections so far.
+    count: u64,
     /// The number of connections for each use.
     used: [usize; 5],
     /// The number of connections that are dialled or open: a source of liveness need not be.
@@ -84,6 +87,9 @@ pub(super) struct Connections {
 
 #[derive(Clone, Copy, Debug)]
 struct Owned {
+    /// The number of connections before this one.
+    age: u64,
+    link: LinkId,
     owner: Owner,
     is_open: bool,
 }
@@ -91,8 +97,8 @@ struct Owned {
 impl Default for Connections {
     fn default() -> Self {
         Self {
-            owners: BTreeMap::new(),
-            last: LinkId(0),
+            owners: Slab::new(),
+            count: 0,
             used: [0; 5],
             open: 0,
             programs: 0,
@@ -106,45 +112,64 @@ impl Default for Connections {
 impl Connections {
     /// Adds a connection that is about to be dialled.
     pub(super) fn add(&mut self, owner: Owner) -> LinkId {
-        self.last.0 += 1;
+        self.count += 1;
         self.used[owner.usage()] += 1;
         self.open += 1;
-        let is_open = true;
-        self.owners.insert(self.last, Owned { owner, is_open });
-        self.last
+        let place = self.owners.vacant_entry();
+        let generation = self.count as u32; // Only the lowest bits are needed.
+        let link = LinkId::new(generation, place.key());
+        place.insert(Owned {
+            age: self.count,
+            link,
+            owner,
+            is_open: true,
+        });
+        link
+    }
+
+    fn get(&self, link: LinkId) -> Option<&Owned> {
+        let owned = self.owners.get(link.index());
+        owned.filter(|owned| owned.link == link)
+    }
+
+    fn get_mut(&mut self, link: LinkId) -> Option<&mut Owned> {
+        let owned = self.owners.get_mut(link.index());
+        owned.filter(|owned| owned.link == link)
     }
 
     /// Returns the owner of a connection, or `None` if the connection has ended.
     pub(super) fn owner(&self, link: LinkId) -> Option<Owner> {
-        self.owners.get(&link).map(|owned| owned.owner)
+        self.get(link).map(|owned| owned.owner)
     }
 
     /// Returns whether a connection is dialled or open.
     pub(super) fn is_open(&self, link: LinkId) -> bool {
-        self.owners.get(&link).is_some_and(|owned| owned.is_open)
+        self.get(link).is_some_and(|owned| owned.is_open)
     }
 
     /// Gives a connection to another owner.
     pub(super) fn hand_over(&mut self, link: LinkId, owner: Owner) {
-        if let Some(owned) = self.owners.get_mut(&link) {
-            self.used[owned.owner.usage()] -= 1;
+        if let Some(owned) = self.get_mut(link) {
+            let before = std::mem::replace(&mut owned.owner, owner);
+            self.used[before.usage()] -= 1;
             self.used[owner.usage()] += 1;
-            owned.owner = owner;
         }
     }
 
     /// Records that a connection was closed, although its process is still watched.
     pub(super) fn close(&mut self, link: LinkId) {
-        if let Some(owned) = self.owners.get_mut(&link) {
-            self.open -= usize::from(std::mem::replace(&mut owned.is_open, false));
+        if let Some(owned) = self.get_mut(link) {
+            let was_open = std::mem::replace(&mut owned.is_open, false);
+            self.open -= usize::from(was_open);
         }
     }
 
     /// Removes a connection that has ended.
     pub(super) fn remove(&mut self, link: LinkId) {
-        if let Some(owned) = self.owners.remove(&link) {
-            self.used[owned.owner.usage()] -= 1;
-            self.open -= usize::from(owned.is_open);
+        if let Some(Owned { owner, is_open, .. }) = self.get(link).copied() {
+            self.owners.remove(link.index());
+            self.used[owner.usage()] -= 1;
+            self.open -= usize::from(is_open);
         }
     }
 
@@ -204,7 +229,8 @@ impl Connections {
     }
 
     fn make_room(&mut self, outputs: &mut VecDeque<Output>) -> bool {
-        while self.in_use() >= self.limit {
+        let limit = self.limit.min(LinkId::PLACES);
+        while self.in_use() >= limit || self.owners.len() >= limit {
             if !self.give_up_liveness(outputs) {
                 return false;
             }
@@ -234,12 +260,12 @@ impl Connections {
 
     /// Gives up the oldest source of liveness. Returns false if there is none.
     fn give_up_liveness(&mut self, outputs: &mut VecDeque<Output>) -> bool {
-        let mut owners = self.owners.iter();
-        let oldest = owners.find_map(|(link, owned)| match owned.owner {
-            Owner::Liveness(socket) => Some((socket, *link, owned.is_open)),
+        let owners = self.owners.iter().map(|(_, owned)| *owned);
+        let liveness = owners.filter_map(|owned| match owned.owner {
+            Owner::Liveness(socket) => Some((owned.age, owned.link, socket, owned.is_open)),
             _ => None,
         });
-        let Some((socket, link, is_open)) = oldest else {
+        let Some((_, link, socket, is_open)) = liveness.min() else {
             return false;
         };
         self.remove(link);

@@ -202,27 +202,32 @@ fn directory_of(path: &Path) -> &[u8] {
 mod tests {
     use super::*;
 
+    fn number(index: u32) -> SocketId {
+        let generation = 0;
+        SocketId { index, generation }
+    }
+
     /// Returns a limiter of which so many places are held.
     fn held(count: usize) -> Limiter {
         let mut limiter = Limiter::default();
         for n in 0..count {
             assert!(limiter.is_any_free());
-            limiter.take(SocketId(n.try_into().unwrap()), Time::ZERO);
+            limiter.take(number(n.try_into().unwrap()), Time::ZERO);
         }
         limiter
     }
 
     /// Adds a socket to the queue; its number is the last character of its path.
     fn enqueue(limiter: &mut Limiter, path: &str, is_renewed: bool) -> Position {
-        let number = path.bytes().last().expect("it is not empty");
-        limiter.enqueue(SocketId(number.into()), Path::new(path), is_renewed)
+        let last = path.bytes().last().expect("it is not empty");
+        limiter.enqueue(number(last.into()), Path::new(path), is_renewed)
     }
 
     /// Removes what is ready, and returns the last characters of the paths.
     fn ready(limiter: &mut Limiter, room: usize) -> String {
         let ready = limiter.dequeue_ready(room).into_iter();
         ready
-            .map(|SocketId(number)| char::from(u8::try_from(number).unwrap()))
+            .map(|socket| char::from(u8::try_from(socket.index).unwrap()))
             .collect()
     }
 
@@ -233,9 +238,9 @@ mod tests {
         let [_, a, _] = ["/c", "/a", "/b"].map(|path| enqueue(&mut limiter, path, false));
         limiter.forget(a);
         assert_eq!(ready(&mut limiter, usize::MAX), "");
-        limiter.release(SocketId(0));
+        limiter.release(number(0));
         assert_eq!(ready(&mut limiter, usize::MAX), "c");
-        limiter.release(SocketId(1));
+        limiter.release(number(1));
         assert_eq!(ready(&mut limiter, usize::MAX), "b");
     }
 
@@ -262,7 +267,7 @@ mod tests {
         assert_eq!(limiter.next_release(), Some(at));
         limiter.release_slow(at);
         assert_eq!((limiter.held(), limiter.next_release()), (0, None));
-        limiter.release(SocketId(0));
+        limiter.release(number(0));
         assert_eq!(ready(&mut limiter, usize::MAX), "a");
     }
 

@@ -227,8 +227,7 @@ impl Manager {
         self.run_until_idle();
     }
 
-    /// Returns every path at which a socket exists or a plugin is registered, in the order in which
-    /// the paths were first seen.
+    /// Returns every path at which a socket exists or a plugin is registered, in unspecified order.
     pub fn sockets(&self) -> impl Iterator<Item = &Socket> {
         self.sockets.iter()
     }
@@ -238,15 +237,13 @@ impl Manager {
         self.sockets.at(path)
     }
 
-    /// Returns every socket that exists and its path, in the order in which the paths were first
-    /// seen.
+    /// Returns every socket that exists and its path, in unspecified order.
     pub fn desired(&self) -> impl Iterator<Item = (&Arc<Path>, &Desired)> {
         let sockets = self.sockets();
         sockets.filter_map(|socket| Some((socket.path(), socket.desired()?)))
     }
 
-    /// Returns every plugin that a handler knows, in the order in which their paths were first
-    /// seen.
+    /// Returns every plugin that a handler knows, in unspecified order.
     pub fn registered(&self) -> impl Iterator<Item = &Registered> {
         self.sockets().filter_map(Socket::registered)
     }

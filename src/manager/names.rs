@@ -125,12 +125,14 @@ impl Names {
         self.instances(&plugin.kind, &plugin.name).last()
     }
 
-    /// Adds a registered plugin as the newest of its name.
-    pub(super) fn add(&mut self, instance: Instance) {
-        let plugin = instance.plugin.clone();
-        let instances = &mut self.name(&plugin).instances;
+    /// Adds a registered plugin as the newest of its name. Returns the one that was the newest
+    /// before.
+    pub(super) fn add(&mut self, instance: Instance) -> Option<&Instance> {
+        let instances = &mut self.name(&instance.plugin).instances;
         instances.reserve_exact(1);
         instances.push(instance);
+        let before = instances.len().checked_sub(2)?;
+        instances.get(before)
     }
 
     /// Removes a plugin that is not registered any more.

@@ -71,40 +71,16 @@ impl Manager {
             socket.is_dirty = false;
         }
         let process = socket.registered.as_ref().and_then(|it| it.health.process);
-        let instance = Instance {
+        let uid = process.map(|process| process.uid);
+        let current = self.names.add(Instance {
             plugin: plugin.clone(),
             socket: socket.id,
-            uid: process.map(|process| process.uid),
+            uid,
             is_up: true,
-        };
-        self.warn_of_takeover(&instance, predecessor);
-        self.names.add(instance);
+        });
+        warn_of_takeover(&plugin, uid, current, predecessor);
         if let Some(handler) = active.handler {
             self.host.registered(handler, &plugin, &mut self.context);
-        }
-    }
-
-    /// Warns if a plugin that was registered runs as another user than the plugin that had its
-    /// name: the newest of that name or else `predecessor`, which was at the same path.
-    ///
-    /// Every process that may create sockets in a watched directory may register under any name,
-    /// and the newest plugin of a name is the one to use. In a rolling update the old and the new
-    /// plugin run as the same user, so another user is worth a warning.
-    fn warn_of_takeover(&self, new: &Instance, predecessor: Option<(Arc<Plugin>, u32)>) {
-        let current = self.names.current(&new.plugin);
-        let current = current.and_then(|it| Some((it.plugin.clone(), it.uid?)));
-        let at_path = predecessor.filter(|(before, _)| before.key() == new.plugin.key());
-        let (Some((before, old)), Some(uid)) = (current.or(at_path), new.uid) else {
-            return;
-        };
-        if old != uid {
-            log::warn!(
-                "{}: {} takes the place of a plugin of another user; \
-                 uid={uid} previous-uid={old} previous-socket={}",
-                escape::path(&new.plugin.socket),
-                new.plugin,
-                escape::path(&before.socket)
-            );
         }
     }
 
@@ -262,6 +238,33 @@ impl Manager {
         if is_removed {
             self.given_up.push((path.clone(), identity));
         }
+    }
+}
+
+/// Warns if a plugin that was registered runs as another user than the plugin that had its name:
+/// the newest of that name or else `predecessor`, which was at the same path.
+///
+/// Every process that may create sockets in a watched directory may register under any name, and
+/// the newest plugin of a name is the one to use. In a rolling update the old and the new plugin
+/// run as the same user, so another user is worth a warning.
+fn warn_of_takeover(
+    plugin: &Plugin,
+    uid: Option<u32>,
+    current: Option<&Instance>,
+    predecessor: Option<(Arc<Plugin>, u32)>,
+) {
+    let current = current.and_then(|it| Some((it.plugin.clone(), it.uid?)));
+    let at_path = predecessor.filter(|(before, _)| before.key() == plugin.key());
+    let (Some((before, old)), Some(uid)) = (current.or(at_path), uid) else {
+        return;
+    };
+    if old != uid {
+        log::warn!(
+            "{}: {plugin} takes the place of a plugin of another user; \
+             uid={uid} previous-uid={old} previous-socket={}",
+            escape::path(&plugin.socket),
+            escape::path(&before.socket)
+        );
     }
 }
 

@@ -2,11 +2,12 @@
 //!
 //! Pure.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::by_path::ByPath;
+use slab::Slab;
+
+use super::by_path::{ByPath, Octets, octets};
 use super::context::Context;
 use super::desired::Desired;
 use super::ids::SocketId;
@@ -21,11 +22,12 @@ use crate::watch::Identity;
 /// Every path at which a socket exists or a plugin is registered.
 #[derive(Debug, Default)]
 pub(super) struct Sockets {
-    /// `None` while the socket takes a step: no other may look at it then. Boxed, because the map
-    /// moves its values.
-    by_id: BTreeMap<SocketId, Option<Box<Socket>>>,
+    /// `None` while the socket takes a step: no other may look at it then. Boxed, because most of
+    /// the table may be unused.
+    by_index: Slab<Option<Box<Socket>>>,
     by_path: ByPath<SocketId>,
-    last: SocketId,
+    /// The generation of the next path that is added.
+    generation: u32,
     /// The sockets to examine in the next pass. May hold duplicates.
     dirty: Vec<SocketId>,
     renewals: Renewals,
@@ -38,14 +40,17 @@ pub(super) struct Sockets {
 impl Sockets {
     /// Returns the number of the path, which is added if it is new.
     fn id_of(&mut self, path: &Arc<Path>) -> SocketId {
-        if let Some(id) = self.by_path.get(path) {
+        if let Some(id) = self.by_path.get(octets(path)) {
             return *id;
         }
-        self.last.0 += 1;
-        let id = self.last;
-        self.by_path.insert(path.clone(), id);
-        let socket = Socket::new(id, path.clone());
-        self.by_id.insert(id, Some(Box::new(socket)));
+        let vacant = self.by_index.vacant_entry();
+        let id = SocketId {
+            index: u32::try_from(vacant.key()).unwrap_or(u32::MAX),
+            generation: self.generation,
+        };
+        self.generation = self.generation.wrapping_add(1);
+        vacant.insert(Some(Box::new(Socket::new(id, path.clone()))));
+        self.by_path.insert(Octets(path.clone()), id);
         id
     }
 
@@ -56,11 +61,11 @@ impl Sockets {
 
     /// Returns the socket with that path.
     pub(super) fn at(&self, path: &Path) -> Option<&Socket> {
-        self.get(*self.by_path.get(path)?)
+        self.get(*self.by_path.get(octets(path))?)
     }
 
     fn at_mut(&mut self, path: &Path) -> Option<&mut Socket> {
-        let id = *self.by_path.get(path)?;
+        let id = *self.by_path.get(octets(path))?;
         self.get_mut(id)
     }
 
@@ -71,42 +76,48 @@ impl Sockets {
 
     /// Returns the socket with that number, unless it takes a step.
     pub(super) fn get(&self, id: SocketId) -> Option<&Socket> {
-        self.by_id.get(&id)?.as_deref()
+        let socket = self.by_index.get(id.index as usize)?.as_deref()?;
+        (socket.id == id).then_some(socket)
     }
 
     /// Returns the socket with that number, unless it takes a step.
     pub(super) fn get_mut(&mut self, id: SocketId) -> Option<&mut Socket> {
-        self.by_id.get_mut(&id)?.as_deref_mut()
+        let socket = self.by_index.get_mut(id.index as usize)?.as_deref_mut()?;
+        (socket.id == id).then_some(socket)
     }
 
     /// Takes out a socket for a step: the caller puts it back.
     pub(super) fn take_out(&mut self, id: SocketId) -> Option<Box<Socket>> {
-        self.by_id.get_mut(&id)?.take()
+        let place = self.by_index.get_mut(id.index as usize)?;
+        place.take_if(|socket| socket.id == id)
     }
 
     /// Puts back a socket that was taken out. Removes it if nothing is known about it any more.
     pub(super) fn put_back(&mut self, socket: Box<Socket>) {
-        let id = socket.id;
+        let index = socket.id.index as usize;
         if socket.is_dirty {
-            self.dirty.push(id);
+            self.dirty.push(socket.id);
         } else if socket.is_empty() {
-            self.by_path.remove(&socket.path);
-            self.by_id.remove(&id);
+            self.by_path.remove(octets(&socket.path));
+            self.by_index.remove(index);
             return;
         }
-        if let Some(place) = self.by_id.get_mut(&id) {
+        if let Some(place) = self.by_index.get_mut(index) {
             *place = Some(socket);
         }
     }
 
-    /// Returns every socket, in the order in which their paths were first seen.
+    /// Returns every socket, in unspecified order.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Socket> {
-        self.by_id.values().filter_map(Option::as_deref)
+        self.by_index
+            .iter()
+            .filter_map(|(_, socket)| socket.as_deref())
     }
 
-    /// Returns every socket, in the order in which their paths were first seen.
+    /// Returns every socket, in unspecified order.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Socket> {
-        self.by_id.values_mut().filter_map(Option::as_deref_mut)
+        let sockets = self.by_index.iter_mut();
+        sockets.filter_map(|(_, socket)| socket.as_deref_mut())
     }
 
     /// Returns the number of sockets that exist.
@@ -124,7 +135,10 @@ impl Sockets {
 
     /// Has every socket examined in the next pass.
     pub(super) fn mark_all_dirty(&mut self) {
-        for socket in self.by_id.values_mut().flatten() {
+        for (_, socket) in &mut self.by_index {
+            let Some(socket) = socket else {
+                continue;
+            };
             socket.is_dirty = true;
             self.dirty.push(socket.id);
         }
@@ -177,54 +191,53 @@ impl Sockets {
         if socket.desired.is_some() {
             return;
         }
-        let shown = escape::path(path);
         let mut desired = Desired::new(identity, is_link, now);
         desired.known = known;
+        desired.is_queued = before.as_ref().is_some_and(|before| before.is_queued);
+        socket.desired = Some(desired);
         socket.is_dirty = true;
+        let (id, shown) = (socket.id, escape::path(path));
         if let Some(before) = before {
             log::debug!("{shown}: another socket has replaced the one before");
-            desired.is_queued = before.is_queued;
-            socket.desired = Some(desired);
             if let Some(known) = before.known {
                 socket.deregister_known(known, before.identity, context);
             }
             self.renewals.add(path, now);
         } else {
             log::debug!("{shown}: found a socket");
-            socket.desired = Some(desired);
             self.existing += 1;
         }
-        let id = self.id_of(path);
         self.dirty.push(id);
     }
 
     /// Records that a socket does not exist any more.
     pub(super) fn lost(&mut self, path: &Arc<Path>, context: &mut Context) {
-        let Some(socket) = self.at_mut(path) else {
+        let Some(id) = self.by_path.get(octets(path)).copied() else {
             return;
         };
-        if let Some(registered) = socket.registered.as_mut().filter(|it| it.is_awaited()) {
+        let Some(socket) = self.get_mut(id) else {
+            return;
+        };
+        socket.is_dirty = true;
+        let gone = socket.desired.take();
+        let shown = escape::path(path);
+        let awaited = socket.registered.as_mut().filter(|it| it.is_awaited());
+        let was_awaited = awaited.is_some();
+        if let Some(registered) = awaited {
             registered.by = By::Predecessor;
-            socket.is_dirty = true;
-            self.awaited -= 1;
             log::info!(
-                "{}: not found below the watched directories after the restart; deregistering",
-                escape::path(path)
+                "{shown}: not found below the watched directories after the restart; deregistering"
             );
         }
-        let Some(socket) = self.at_mut(path) else {
-            return;
-        };
-        if let Some(gone) = socket.desired.take() {
-            log::debug!("{}: the socket was removed", escape::path(path));
-            socket.is_dirty = true;
+        if let Some(gone) = gone {
+            log::debug!("{shown}: the socket was removed");
             if let Some(known) = gone.known {
                 socket.deregister_known(known, gone.identity, context);
             }
             self.existing -= 1;
             self.renewals.add(path, context.now);
         }
-        let id = self.id_of(path);
+        self.awaited -= usize::from(was_awaited);
         self.dirty.push(id);
     }
 
@@ -316,7 +329,8 @@ impl Sockets {
             let known = &known.plugin;
             known.key() == plugin.key() && known.endpoint == plugin.endpoint
         };
-        for socket in self.by_id.values_mut().filter_map(Option::as_deref_mut) {
+        let sockets = self.by_index.iter_mut();
+        for socket in sockets.filter_map(|(_, socket)| socket.as_deref_mut()) {
             let registered = socket.registered.as_ref();
             if registered.is_some_and(|it| it.is_awaited() && is_same(it)) {
                 socket.take_registered(context);
