@@ -21,7 +21,7 @@ const REG: &str = "/r/disk-reg.sock";
 const CSI: &str = "/p/disk.sock";
 const FAILED: &str = "plugin registration failed with err: ";
 
-/// A service that calls the node so.
+/// Returns a service whose `NodeGetInfo` replies with this node ID.
 pub(crate) fn knows_node(node_id: &str) -> (&'static str, Answer) {
     let info = NodeGetInfoResponse {
         node_id: node_id.into(),
@@ -30,7 +30,7 @@ pub(crate) fn knows_node(node_id: &str) -> (&'static str, Answer) {
     (node::NODE_GET_INFO, Answer::Octets(info.encode_to_vec()))
 }
 
-/// A registrar that says so of a driver whose service is at [`CSI`].
+/// Returns a registrar that reports these versions of a driver whose service is at [`CSI`].
 fn registrar(versions: &[&str]) -> Script {
     let mut script = Script::good("CSIPlugin", "disk.example");
     script.info.endpoint = CSI.into();
@@ -38,7 +38,7 @@ fn registrar(versions: &[&str]) -> Script {
     script
 }
 
-/// A node with a driver that serves this, whose registrar has just appeared.
+/// Returns a node on which the registrar of a driver with these services has just appeared.
 fn with_driver<const N: usize>(services: [(&'static str, Answer); N]) -> Node {
     let mut node = Node::new();
     node.world.create(CSI, Script::serving(services));
@@ -227,7 +227,7 @@ fn a_driver_whose_endpoint_is_dead_is_refused_and_registered_once_it_lives() {
     assert_eq!(node.told(REG), Ok(()));
 }
 
-/// How a driver's service is before it is ready.
+/// Returns the states of a driver's service before it is ready, by name.
 fn unready() -> [(&'static str, Option<Script>); 3] {
     let unavailable = Answer::Status(14, "not yet");
     let early = Script::serving([(node::NODE_GET_INFO, unavailable)]);
@@ -238,7 +238,7 @@ fn unready() -> [(&'static str, Option<Script>); 3] {
     ]
 }
 
-/// A node with a registrar whose driver is not ready yet.
+/// Returns a node with a registrar whose driver is not ready yet.
 fn with_unready_driver(how: &str, early: Option<Script>) -> Node {
     let mut node = Node::new();
     if how != "absent" {
@@ -274,7 +274,7 @@ fn a_driver_that_is_not_ready_after_two_seconds_is_refused_and_told_the_last_fai
         assert_eq!(node.told(REG), Err("told nothing"), "{how}");
         node.world.advance(Duration::from_millis(1));
         assert!(node.told(REG).unwrap_err().starts_with(FAILED), "{how}");
-        // At 0, 50, 150, 350, 750 and 1550 ms, and at the end.
+        // Dialed at 0, 50, 150, 350, 750 and 1550 ms, and at the end.
         assert_eq!(node.world.dials[Path::new(CSI)], 7, "{how}");
         node.world.advance(seconds(1));
         assert_eq!(node.world.plugin(REG).asked, 2, "{how}");
@@ -324,7 +324,7 @@ fn a_driver_that_goes_while_it_is_asked_leaves_nothing_behind() {
     assert_eq!(node.knows.csi_drivers.get("disk.example"), None);
 }
 
-/// Why a driver is not acceptable, in kubelet's words.
+/// Returns the error for a driver that is not acceptable, in kubelet's words.
 fn invalid(endpoint: &str, why: &str) -> String {
     format!(
         "plugin validation failed with err: validation failed for CSI Driver disk.example at \
@@ -351,7 +351,7 @@ fn sockets_that_never_answer_hold_up_the_driver_of_their_name_for_five_seconds_e
     node.world.advance(2 * STALLED_AFTER);
     assert_eq!(node.told(REG), Ok(()));
 
-    // One that answers after all is too late.
+    // A driver that replies after all is too late.
     let Answer::Octets(reply) = knows_node("node-2").1 else {
         panic!("a reply");
     };

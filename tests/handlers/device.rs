@@ -17,7 +17,7 @@ const REG: &str = "/r/gpu-reg.sock";
 const GPU: &str = "/p/gpu.sock";
 const RESOURCE: &str = "example.com/gpu";
 
-/// A list of healthy devices; one whose name ends in `!` is unhealthy.
+/// Returns a list of healthy devices; one whose name ends in `!` is unhealthy.
 fn list(ids: &[&str]) -> Vec<u8> {
     let devices = ids.iter().map(|id| Device {
         id: id.trim_end_matches('!').into(),
@@ -33,7 +33,7 @@ fn list(ids: &[&str]) -> Vec<u8> {
     ListAndWatchResponse { devices }.encode_to_vec()
 }
 
-/// Somebody who serves this as the list of devices.
+/// Returns a device plugin that answers `ListAndWatch` with this.
 fn lists(answer: Answer) -> Script {
     let options = DevicePluginOptions {
         pre_start_required: true,
@@ -55,7 +55,7 @@ fn registrar(endpoint: &str) -> Script {
     script
 }
 
-/// A node with a plugin that serves that, and has just registered.
+/// Returns a node on which a plugin with this service has just registered.
 fn with_plugin(service: Script) -> Node {
     let mut node = Node::new();
     node.world.create(GPU, service);
@@ -67,7 +67,8 @@ fn with_devices(ids: &[&str]) -> Node {
     with_plugin(lists(Answer::Stream(vec![list(ids)])))
 }
 
-/// The devices of the resource, the unhealthy ones with a `!`; none when it is not known.
+/// Returns the devices of the resource, the unhealthy ones with a `!`, or `None` if the resource is
+/// not known.
 fn devices(node: &Node) -> Option<String> {
     let plugin = node.knows.device_plugins.get(RESOURCE)?;
     let devices = plugin.devices.iter();
@@ -366,7 +367,7 @@ fn a_plugin_that_is_no_extended_resource_is_refused_and_told_why() {
     );
 }
 
-/// The warning about a list that is rejected for this reason.
+/// Returns the warning about a list that is rejected for this reason.
 fn warning(why: &str) -> String {
     format!(
         "DevicePlugin {RESOURCE}: rejected its device list: {why}; \

@@ -26,7 +26,7 @@ fn registrar(endpoint: &str, services: &[&str]) -> Script {
     script
 }
 
-/// A node on which a driver has registered that lists these services, and really serves that.
+/// Returns a node on which a driver has registered that reports `services` and serves `service`.
 fn with_driver(services: &[&str], service: Script) -> Node {
     let mut node = Node::new();
     node.world.create(NIC, service);
@@ -34,7 +34,7 @@ fn with_driver(services: &[&str], service: Script) -> Node {
     node
 }
 
-/// How the device `nic-0` is.
+/// Returns a report of the health of the device `nic-0`.
 fn health(health: Health) -> Vec<u8> {
     let device = DeviceHealth {
         device: Some(DeviceIdentifier {
@@ -52,14 +52,14 @@ fn watch(answer: Answer) -> Script {
     Script::serving([(dra_resource_health::NODE_WATCH_RESOURCES, answer)])
 }
 
-/// What is known of the one device, if anything is.
+/// Returns the known health of the only device, if any.
 fn known_health(node: &Node) -> Option<Health> {
     let driver = node.knows.dra_drivers.get(DRIVER)?;
     let device = driver.devices.values().next();
     device.map(|device| device.health)
 }
 
-/// The endpoint of the driver to use.
+/// Returns the endpoint of the driver to use.
 fn current(node: &Node) -> Option<String> {
     let driver = node.knows.dra_drivers.get(DRIVER)?;
     Some(driver.plugin.endpoint.display().to_string())
@@ -102,7 +102,7 @@ fn dra2_the_first_service_that_is_known_is_chosen() {
     }
 }
 
-/// What a second plugin is told that has the driver's endpoint.
+/// The error for a second plugin that has the driver's endpoint.
 const TAKEN: &str = "plugin registration failed with err: \
                      endpoint /p/nic.sock already registered for DRA driver plugin nic.example";
 

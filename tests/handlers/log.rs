@@ -1,4 +1,4 @@
-//! The warnings that are logged, by thread: each test has one of its own.
+//! Collects the warnings that are logged, by thread: each test has a thread of its own.
 
 use std::cell::RefCell;
 
@@ -26,12 +26,12 @@ impl Log for Collector {
 
 /// Collects warnings from now on.
 pub(crate) fn collect() {
-    // Another test may have set it already.
+    // Another test may have set the logger already.
     let _ = log::set_logger(&Collector);
     log::set_max_level(LevelFilter::Warn);
 }
 
-/// Returns the warnings that this thread has logged since the last time.
+/// Returns the warnings that this thread has logged since the last call.
 pub(crate) fn take() -> Vec<String> {
     WARNINGS.take()
 }

@@ -1,6 +1,6 @@
-//! The built-in handlers in virtual time, behind a real manager: what they know of plugins that
-//! behave, and what becomes of those that are slow, silent, wrong, too large or gone. Rows of
-//! kubelet's own tests carry their names.
+//! The built-in handlers in virtual time, behind a real manager: their inventory of plugins that
+//! behave, and how they treat plugins that are slow, silent, wrong, too large or gone. Tests of
+//! kubelet's own rows are named after them.
 
 mod csi;
 mod device;

@@ -10,19 +10,19 @@ use plugind::manager::Manager;
 use crate::script::Script;
 use crate::world::World;
 
-/// A world around the built-in handlers, and what they know.
+/// A world around the built-in handlers, and their inventory.
 pub(crate) struct Node {
     pub(crate) world: World,
     pub(crate) knows: Inventory,
 }
 
 impl Node {
-    /// A node that takes the three types of kubelet.
+    /// Returns a node that accepts kubelet's three types.
     pub(crate) fn new() -> Self {
         Self::with(&DEFAULT_TYPES, UnknownTypes::Reject)
     }
 
-    /// A node that takes these types, and does that with plugins of others.
+    /// Returns a node that accepts these types, and treats plugins of other types as `unknown`.
     pub(crate) fn with(types: &[&str], unknown: UnknownTypes) -> Self {
         let types: Vec<String> = types.iter().map(|&kind| kind.to_owned()).collect();
         let (handlers, knows) = built_in(&types, unknown);
@@ -30,7 +30,7 @@ impl Node {
         Self { world, knows }
     }
 
-    /// Whether the plugin behind that socket was told last that it is registered, or why not.
+    /// Returns the last status sent to the plugin behind the socket: registered, or the error.
     #[track_caller]
     pub(crate) fn told(&self, socket: &str) -> Result<(), &str> {
         match self.world.told_by(Path::new(socket)) {
@@ -40,7 +40,7 @@ impl Node {
         }
     }
 
-    /// Another plugin registers at this moment: whatever is going on, the node has time for it.
+    /// Asserts that another plugin registers at this moment, whatever else is going on.
     #[track_caller]
     pub(crate) fn has_time_for_others(&mut self) {
         let now = self.world.now;
@@ -59,7 +59,7 @@ impl Node {
     }
 }
 
-/// That many seconds.
+/// Returns a duration of that many seconds.
 pub(crate) fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }

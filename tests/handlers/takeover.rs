@@ -1,4 +1,4 @@
-//! Plugins that take a name over from a plugin of another user.
+//! Plugins that take over a name from a plugin of another user.
 
 use crate::log;
 use crate::node::Node;
@@ -7,14 +7,15 @@ use crate::script::Script;
 const OLD: &str = "/r/old-reg.sock";
 const NEW: &str = "/r/new-reg.sock";
 
-/// A DRA driver that runs as this user.
+/// Returns a DRA driver that runs as this user.
 fn driver(name: &str, uid: u32) -> Script {
     let mut script = Script::good("DRAPlugin", name);
     script.info.supported_versions = vec!["v1.DRAPlugin".to_owned()];
     Script { uid, ..script }
 }
 
-/// The warnings when a plugin of user 0 is registered at [`OLD`], and then this one at that socket.
+/// Returns the warnings when this plugin registers at `socket` while one of user 0 is registered at
+/// [`OLD`].
 fn warnings(socket: &str, plugin: Script) -> Vec<String> {
     log::collect();
     let mut node = Node::new();

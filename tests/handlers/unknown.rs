@@ -1,4 +1,4 @@
-//! Plugins of types that nobody has heard of, and of types of one's own.
+//! Plugins of unknown types, and of types with a handler of their own.
 
 use plugind::config::{BACKOFF_CAP, UnknownTypes};
 

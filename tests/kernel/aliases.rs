@@ -12,15 +12,15 @@ use crate::plugin::Plugin;
 
 type Link = fn(&Path, &Path) -> std::io::Result<()>;
 
-/// Both ways to make another name.
+/// The two ways to make another name for a socket.
 const LINKS: [(&str, Link); 2] = [
     ("hard", |socket, link| fs::hard_link(socket, link)),
     ("symbolic", |socket, link| symlink(socket, link)),
 ];
 
 impl Node {
-    /// Takes turns until all that has happened in the directories so far is known: a plugin that
-    /// comes after it is registered.
+    /// Takes turns until all earlier changes in the directories have been seen: a plugin that
+    /// appears after them is registered.
     #[track_caller]
     fn until_all_is_seen(&mut self, name: &str) {
         let marker = Plugin::serve(&self.path(name), name);
@@ -31,7 +31,7 @@ impl Node {
         });
     }
 
-    /// Returns what the handler was told of the plugin of that name.
+    /// Returns what the handler was told about the plugin with this name.
     fn told_of(&self, name: &str) -> Vec<String> {
         let told = self.record.take();
         let told = told.iter().map(describe);

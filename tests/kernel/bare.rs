@@ -1,4 +1,4 @@
-//! A mount namespace in which something is missing that is there nearly everywhere.
+//! Mount namespaces without something that nearly every system has.
 
 use std::fs;
 use std::path::Path;
@@ -50,7 +50,7 @@ fn a_state_file_is_not_used_where_the_boot_id_cannot_be_read() {
 #[test]
 fn a_socket_whose_times_change_between_bind_and_listen_is_registered_without_birth_times() {
     let name = "bare::a_socket_whose_times_change_between_bind_and_listen_is_registered_without_birth_times";
-    // ramfs keeps no birth times, as tmpfs does not before Linux 5.18.
+    // ramfs keeps no birth times, and neither does tmpfs before Linux 5.18.
     inside(name, "mount -t ramfs none /mnt", || {
         let dir = tempfile::tempdir_in("/mnt").unwrap();
         assert!(fs::metadata(dir.path()).unwrap().created().is_err());

@@ -1,4 +1,4 @@
-//! More sockets than there are places for.
+//! More sockets than can be handled in one turn.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -43,17 +43,17 @@ fn a_storm_of_new_names_is_spread_over_turns_of_which_none_is_long() {
         honest.try_told()
     });
     assert!(told.plugin_registered);
-    // Each name costs a look at a file and at what its link leads to.
+    // For each name, a file and the target of its link are examined.
     assert!(turns > NAMES / MOST_EVENTS, "{turns} turns");
     let longest = node.plugins.take_longest_turn();
     assert!(longest < LONG, "{longest:?}");
 }
 
-/// How many names come at once: fewer than inotify keeps reports of.
+/// The number of names that appear at once: fewer than the events that inotify queues.
 const NAMES: usize = 10_000;
 
-/// How many reports a turn reads at most: 8 KiB of the shortest.
+/// The most events that one turn reads: 8 KiB of the shortest.
 const MOST_EVENTS: usize = 8192 / 32;
 
-/// What no turn may take on any machine: many times what it does.
+/// The limit for a turn on any machine, many times what one takes.
 const LONG: Duration = Duration::from_millis(100);

@@ -1,4 +1,4 @@
-//! Names that change places in one step: `renameat2(RENAME_EXCHANGE)`.
+//! Names that are exchanged in one step: `renameat2(RENAME_EXCHANGE)`.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use crate::node::Node;
 use crate::plugin::Plugin;
 use crate::watches;
 
-/// The two paths change places.
+/// Exchanges the two paths.
 fn exchange(a: &Path, b: &Path) {
     renameat_with(CWD, a, CWD, b, RenameFlags::EXCHANGE).unwrap();
 }
@@ -125,7 +125,7 @@ fn two_sockets_that_change_places_are_registered_again_under_each_other_s_path()
         ("b", "a")
     );
 
-    // A socket and a file: the plugin is at the other path then.
+    // The socket is exchanged with a file: afterwards the plugin is at the other path.
     fs::write(node.path("file"), "").unwrap();
     exchange(&node.path("a.sock"), &node.path("file"));
     until_registered_at(&mut node, &["b.sock", "file"]);

@@ -11,14 +11,14 @@ use crate::plugin::Plugin;
 use crate::skip::skip;
 use crate::watches;
 
-/// Runs a test with limits of its own, which can only be lower than those that hold outside.
+/// Runs a test with limits of its own, which can only be lower than those outside.
 fn limited(test: &str, prepare: &str, body: impl FnOnce()) {
     if is_inside(test) || watches::are_enough_or_skip() {
         inside(test, prepare, body);
     }
 }
 
-/// Whether the loop will look at something again within the tick.
+/// Returns whether the loop will examine something again within the tick.
 pub(crate) fn is_scanning(node: &Node) -> bool {
     let next = node.plugins.poll_timeout();
     next.is_some_and(|next| next <= Duration::from_secs(1))
@@ -75,7 +75,7 @@ fn what_went_while_the_daemon_was_down_is_deregistered_although_nothing_can_be_w
 
 #[test]
 fn a_directory_for_which_no_watch_is_left_is_scanned_on_the_tick_until_there_is_one() {
-    // The root, the directory above it, and one below it.
+    // Three watches: the root, the directory above it, and one below it.
     let name =
         "limits::a_directory_for_which_no_watch_is_left_is_scanned_on_the_tick_until_there_is_one";
     limited(name, &format!("echo 3 > {MAX_WATCHES}"), || {
@@ -99,8 +99,8 @@ fn a_directory_for_which_no_watch_is_left_is_scanned_on_the_tick_until_there_is_
     });
 }
 
-/// The queue is filled to its limit as it is, instead of lowering the limit: that is the whole
-/// machine's.
+/// The queue is filled up to its limit; the limit is not lowered, because it applies to the whole
+/// machine.
 #[test]
 fn what_happens_while_the_queue_overflows_is_found_by_a_scan() {
     let limit = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap();
@@ -139,11 +139,11 @@ fn what_happens_while_the_queue_overflows_is_found_by_a_scan() {
     assert_eq!(stays.try_told(), None, "it was left alone");
 }
 
-/// How many inotify instances a user of this namespace may have.
+/// The limit on inotify instances per user of this namespace.
 const MAX_INSTANCES: &str = "/proc/sys/user/max_inotify_instances";
 
-/// How many inotify watches a user of this namespace may have.
+/// The limit on inotify watches per user of this namespace.
 const MAX_WATCHES: &str = "/proc/sys/user/max_inotify_watches";
 
-/// How long a queue this test fills: what takes a second.
+/// The longest queue that this test fills, which takes a second.
 const MOST_EVENTS: usize = 200_000;

@@ -1,4 +1,4 @@
-//! The locks that keep two plugin managers from one directory, on an unusual system.
+//! The locks that allow only one plugin manager per directory, on an unusual system.
 
 use std::path::{Path, PathBuf};
 

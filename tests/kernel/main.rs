@@ -1,8 +1,8 @@
-//! What only a real kernel can show: directories that move, vanish and are covered by others;
-//! inotify that overflows, runs out of watches, or is not to be had; processes that are killed.
+//! What only a real kernel can show: directories that are moved, removed and covered by others;
+//! inotify that overflows, runs out of watches, or is not available; processes that are killed.
 //!
 //! Limits and mounts belong to the whole machine, so the tests that change them run in namespaces
-//! of their own ([`inside`]): no privilege is needed, and nobody else notices. Where the system
+//! of their own ([`inside`]): they need no privileges and disturb nothing else. Where the system
 //! does not allow that, they are reported as skipped.
 
 #[path = "../support/inside.rs"]

@@ -1,4 +1,4 @@
-//! Mounts that come and go above a root, at it and below it.
+//! Mounts that appear and disappear above a root, at it and below it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,12 +15,12 @@ fn run(program: &str, options: &[&str], dir: &Path) {
     assert!(status.unwrap().success());
 }
 
-/// Mounts an empty file system.
+/// Mounts an empty file system on `dir`.
 fn cover(dir: &Path) {
     run("mount", &["-t", "tmpfs", "none"], dir);
 }
 
-/// A node on a directory, which `prepare` gets first, in a directory of its own.
+/// Returns a node whose root, prepared by `prepare`, lies in a directory of its own.
 fn node_below(prepare: impl FnOnce(&Path)) -> (Node, PathBuf) {
     let above = tempfile::tempdir().unwrap();
     let root = above.path().join("node/registry");
@@ -110,7 +110,8 @@ fn mounts_elsewhere_wake_the_loop_at_most_twice_a_second() {
             }
         }
         assert!(mounted > 20, "only {mounted} mounts");
-        // An event each, and a read each: at once, after one second and after two.
+        // Each change is an event, but the mount table is read at once, after one second and after
+        // two.
         assert!(
             (2..=6).contains(&turns),
             "{turns} turns for {mounted} mounts"

@@ -71,7 +71,7 @@ fn a_directory_that_is_moved_in_brings_its_plugins_and_takes_them_along_when_it_
         (node.registered() == 0).then_some(())
     });
 
-    // What happens in it now is none of our business; what comes to its old place is.
+    // Changes in the moved directory do not matter now; those at its old place do.
     let stranger = Plugin::serve(&outside.join("deeper/stranger.sock"), "stranger");
     fs::create_dir(&within).unwrap();
     let new = Plugin::serve(&within.join("reg.sock"), "new");
@@ -106,7 +106,7 @@ fn a_link_that_leads_to_another_socket_than_before_is_noticed_when_the_plugin_is
     let bound = bind(&target);
     fs::rename(node.path("link.sock"), node.path("again.sock")).unwrap();
     node.until_desired(1);
-    // The link stays what it is, so the kernel reports nothing.
+    // The link itself does not change, so the kernel reports nothing.
     drop(bound);
     fs::remove_file(&target).unwrap();
     let plugin = Plugin::serve(&target, "linked");

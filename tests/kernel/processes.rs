@@ -14,11 +14,11 @@ use crate::node::{Node, watching};
 use crate::plugin::{Plugin, bind};
 use crate::watches;
 
-/// A plugin in a process of its own: this test binary, told to be one.
+/// A plugin in a process of its own: this test binary, run as one.
 struct Process(Child);
 
 impl Process {
-    /// A process that serves the plugin of that name on a socket that is there already.
+    /// Starts a process that serves the plugin with this name on a socket that is bound already.
     fn serve(socket: OwnedFd, name: &str) -> Self {
         Self::spawn(
             Command::new(env::current_exe().unwrap()).env(NAME, name),
@@ -26,7 +26,7 @@ impl Process {
         )
     }
 
-    /// A process that serves two plugins, the second one on a new socket, too.
+    /// Starts a process that serves two plugins, the second one on a new socket as well.
     fn serve_two([first, second]: [&Path; 2], [name, another]: [&str; 2]) -> Self {
         let mut command = Command::new(env::current_exe().unwrap());
         command.env(NAME, name);
@@ -37,7 +37,8 @@ impl Process {
     fn spawn(command: &mut Command, socket: OwnedFd) -> Self {
         const TEST: &str = "processes::a_process_that_is_a_plugin";
         if cfg!(panic = "abort") {
-            // The test runner would have a process of its own run the test, without standard input.
+            // Otherwise the test runner would run the test in another process, without standard
+            // input.
             command.env("__RUST_TEST_INVOKE", TEST);
         }
         let child = command
@@ -48,7 +49,7 @@ impl Process {
         Self(child.unwrap())
     }
 
-    /// A process that serves the plugin of that name on a new socket.
+    /// Starts a process that serves the plugin with this name on a new socket.
     fn serve_at(socket: &Path, name: &str) -> Self {
         Self::serve(bind(socket), name)
     }
@@ -66,7 +67,7 @@ impl Drop for Process {
     }
 }
 
-/// Not a test by itself: what the binary does as a [`Process`]. Standard input is the socket.
+/// Not a test by itself: the body of a [`Process`]. Standard input is the socket.
 #[test]
 fn a_process_that_is_a_plugin() {
     let Ok(name) = env::var(NAME) else { return };
@@ -108,7 +109,7 @@ fn a_plugin_that_is_killed_is_down_within_milliseconds_and_registered_again_when
     assert!(killed.elapsed() < SOON, "{:?}", killed.elapsed());
     assert_eq!(node.registered(), 1, "it is kept");
 
-    // As its container is started again: the old socket makes way for a new one.
+    // As when its container is restarted: a new socket replaces the old one.
     fs::remove_file(&socket).unwrap();
     let _process = Process::serve_at(&socket, "mortal");
     assert_eq!(
@@ -151,7 +152,7 @@ fn a_plugin_that_answers_again_on_the_same_socket_is_up_again_without_an_event()
     }
     let mut node = Node::start();
     let socket = node.path("reg.sock");
-    // Somebody keeps the socket open over a restart, as systemd does.
+    // The socket stays open across a restart, as with systemd.
     let held = bind(&socket);
     let mut process = Process::serve(held.try_clone().unwrap(), "supervised");
     node.until_handler_is_told("register supervised");
@@ -182,12 +183,13 @@ fn a_plugin_that_is_killed_is_deregistered_after_the_time_that_the_user_named() 
     assert_eq!(node.registered(), 0);
 }
 
-/// How soon the end of a process is noticed: milliseconds, and room for a machine that is busy.
+/// The time within which the end of a process is noticed: milliseconds, with a margin for a busy
+/// machine.
 const SOON: Duration = Duration::from_millis(500);
 
-/// The environment variable that makes this binary a plugin of that name.
+/// The environment variable that makes this binary serve the plugin with this name.
 const NAME: &str = "PLUGIND_TEST_PLUGIN";
 
-/// Those that make it serve a second plugin: that one's name, and its new socket.
+/// The environment variables that make it serve a second plugin: its name and its new socket.
 const SECOND_NAME: &str = "PLUGIND_TEST_SECOND_PLUGIN";
 const SECOND_SOCKET: &str = "PLUGIND_TEST_SECOND_SOCKET";

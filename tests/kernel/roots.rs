@@ -13,7 +13,7 @@ use crate::limits::is_scanning;
 use crate::node::{Node, watching};
 use crate::plugin::Plugin;
 
-/// A node on a directory that may go, because another one above it stays.
+/// Returns a node on a directory that may be removed, because the one above it stays.
 fn node_below() -> (Node, PathBuf) {
     let above = tempfile::tempdir().unwrap();
     let root = above.path().join("registry");

@@ -18,7 +18,7 @@ use crate::node::{Node, watching};
 use crate::plugin::Plugin;
 use crate::skip::fuse_can_be_opened_or_skip;
 
-/// A node with the built-in handlers, which ask plugins by their endpoints.
+/// Returns a node with the built-in handlers, which call plugins at their endpoints.
 fn node_that_asks_endpoints() -> Node {
     let dir = tempfile::tempdir().unwrap();
     let (table, _) = handlers(&HandlerConfig::default()).unwrap();
@@ -31,17 +31,17 @@ fn node_that_asks_endpoints() -> Node {
     }
 }
 
-/// Runs a test that may use these directories, each of which is to be a mount that does not answer.
+/// Runs a test with an unresponsive mount on `/mnt` and a descriptor for another one.
 #[track_caller]
 fn stalled(test: &str, body: impl FnOnce()) {
     if !fuse_can_be_opened_or_skip() {
         return;
     }
-    // The mount answers with an error when the last descriptor of its connection is closed, so it
-    // is left to the test. The other one is for a mount that the test makes.
+    // The mount returns an error once the last descriptor of its connection is closed, so the
+    // descriptor stays open in the test. The other descriptor is for a mount that the test makes.
     let prepare = format!("exec 3<>/dev/fuse 4<>/dev/fuse && {}", mount(3, "/mnt"));
     inside(test, &prepare, || {
-        // A system call that waits for such a mount returns for nothing but the end of the process.
+        // A system call that waits for such a mount returns only when the process ends.
         let (ended, end) = mpsc::channel::<()>();
         thread::spawn(move || {
             if end.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
@@ -53,13 +53,13 @@ fn stalled(test: &str, body: impl FnOnce()) {
     });
 }
 
-/// The command that mounts the connection behind a descriptor.
+/// Returns the command that mounts the FUSE connection of a descriptor.
 fn mount(descriptor: u8, dir: &str) -> String {
     let options = format!("fd={descriptor},rootmode=40000,user_id=0,group_id=0");
     format!("mount -i -t fuse -o {options} stalled {dir}")
 }
 
-/// Takes a mount away that cannot be asked about anything.
+/// Unmounts a directory without examining it.
 fn unmount(dir: &Path) {
     run(&format!("umount -c -i -l {}", dir.to_str().unwrap()));
 }
@@ -151,7 +151,7 @@ fn a_sub_directory_on_a_mount_that_does_not_answer_is_not_looked_into() {
     });
 }
 
-/// Has the directory `a` and a symbolic link to the mount change places.
+/// Exchanges the directory `a` and a symbolic link to the mount.
 fn exchange(dir: &Path) {
     let [a, away, link] = ["a", ".away", ".link"].map(|name| dir.join(name));
     symlink("/mnt", &link).unwrap();
@@ -233,8 +233,8 @@ fn a_mount_that_does_not_answer_and_comes_later_is_noticed() {
     });
 }
 
-/// Makes a mount that does not answer and is younger than what a node knows of mounts that has just
-/// been started: it reads the table again after a second.
+/// Makes an unresponsive mount that a node started just now does not know yet: the node reads the
+/// mount table again after a second.
 fn young_mount(dir: &Path) {
     run(&mount(4, dir.to_str().unwrap()));
 }
@@ -281,7 +281,7 @@ fn a_name_below_a_dead_mount_that_was_made_a_moment_ago_delays_nothing() {
         fs::create_dir(&sub).unwrap();
         let within = Plugin::serve(&sub.join("within.sock"), "within");
         node.until_registered(&within);
-        // A mount hides the names in a directory, and not what happens there by way of a
+        // A mount hides the names in a directory, but not changes that are made through a
         // descriptor.
         let below = fs::File::open(&sub).unwrap();
         young_mount(&sub);
@@ -316,8 +316,8 @@ fn thousands_of_links_that_take_many_steps_make_no_turn_long() {
     });
 }
 
-/// What no turn may take on any machine: many times what it does.
+/// The limit for a turn on any machine, many times what one takes.
 const LONG: Duration = Duration::from_millis(100);
 
-/// How long a test may take: many times what it does.
+/// The limit for a test, many times what one takes.
 const PATIENCE: Duration = Duration::from_secs(30);

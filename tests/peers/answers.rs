@@ -1,4 +1,4 @@
-//! Servers that answer, well or not: what they say arrives, and the connection goes on.
+//! Servers that answer, well or not: their answers arrive, and the connection stays usable.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -89,7 +89,7 @@ fn calls_that_run_at_once_get_their_own_answers() {
         let mut waiting = waiting.lock().unwrap();
         waiting.push(call);
         if waiting.len() == 10 {
-            // The last one asked is the first one answered.
+            // Calls are answered in reverse order.
             for call in waiting.drain(..).rev() {
                 let path = call.path.clone();
                 call.reply(path.as_bytes());
@@ -112,7 +112,7 @@ fn a_reply_of_any_size_arrives_whole() {
         call.reply(&pattern(size));
     });
     let mut link = Link::connect(server.socket());
-    // Around a frame, around the first window, and many windows.
+    // Sizes around a frame, around the first window, and of many windows.
     for size in [0, 1, 16_379, 16_380, 40_000, 65_530, 65_531, 2_000_000] {
         let reply = link.unary(&format!("/{size}"), &InfoRequest {}).unwrap();
         assert!(reply == pattern(size), "{size} octets");
@@ -247,7 +247,7 @@ fn a_call_that_is_not_answered_ends_at_its_deadline_and_the_connection_goes_on()
     );
 }
 
-/// Octets that are not all the same, so that a missing part is noticed.
+/// Returns octets that are not all the same, so that a missing part is noticed.
 fn pattern(size: usize) -> Vec<u8> {
     (0..=250).cycle().take(size).collect()
 }

@@ -1,4 +1,4 @@
-//! Servers that go away in the middle of a call, in peace or not.
+//! Servers that close the connection in the middle of a call, gracefully or not.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ use crate::link::{Link, PATIENCE};
 use crate::server::{Call, Server, Then, accept_h2};
 use crate::{h2_plugin, info};
 
-/// What an `h2` server says in the course of one `GetInfo`.
+/// Returns what an `h2` server sends in the course of one `GetInfo`.
 fn recording() -> Vec<u8> {
     let server = h2_plugin();
     let mut link = Link::connect(server.socket());
@@ -23,7 +23,7 @@ fn recording() -> Vec<u8> {
     link.received.concat()
 }
 
-/// Where in `octets` the first frame of this kind begins and how long its payload is.
+/// Returns the position of the first frame of this type in `octets`, and the length of its payload.
 fn find(octets: &[u8], kind: u8) -> (usize, usize) {
     let mut rest = octets.to_vec();
     loop {
@@ -35,7 +35,8 @@ fn find(octets: &[u8], kind: u8) -> (usize, usize) {
     }
 }
 
-/// How `GetInfo` ends when the server says this and closes the connection.
+/// Returns the error of a `GetInfo` after which the server sends these octets and closes the
+/// connection.
 fn after(octets: &[u8]) -> CallError {
     let server = Server::saying(octets, Then::Close);
     let mut link = Link::connect(server.socket());
@@ -85,7 +86,7 @@ fn a_server_that_drains_still_answers_the_call_that_it_has() {
     });
     let mut link = Link::connect(server.socket());
     let call = link.begin(registration::GET_INFO, &InfoRequest {}, 1000, PATIENCE);
-    // The first GOAWAY announces the drain, the second names the last stream.
+    // The first GOAWAY announces the shutdown, the second one holds the last stream ID.
     link.run_until(|link| goaways(link) == 2);
     let late = link.begin(registration::GET_INFO, &InfoRequest {}, 1000, PATIENCE);
     let late = link.end(late).unwrap_err();
@@ -163,7 +164,7 @@ fn a_server_that_refuses_a_call_is_asked_once_more() {
     assert_eq!(next, Ok(b"answered".to_vec()), "the connection goes on");
 }
 
-/// Refuses so many calls, and answers those that follow.
+/// Refuses the first `calls` calls, and answers those that follow.
 fn refusing(calls: usize) -> impl Fn(Call) + Clone + Send + 'static {
     let seen = Arc::new(AtomicUsize::new(0));
     move |call| {

@@ -1,4 +1,4 @@
-//! Just enough of a gRPC server on the `h2` crate: unary calls, one connection at a time.
+//! A minimal gRPC server on the `h2` crate: unary calls, one connection at a time.
 
 use std::sync::Arc;
 
@@ -8,26 +8,26 @@ use h2::{Reason, RecvStream};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
 use tokio::net::UnixStream;
 
-/// Something that answers calls.
+/// A service that answers calls.
 pub(crate) trait Service: Send + Sync + 'static {
-    /// Answers one call: the message of the reply, or the status that refuses it.
+    /// Answers one call with the reply message, or with an error status.
     fn call(&self, path: &str, message: &[u8]) -> Result<Vec<u8>, Status>;
 }
 
-/// A gRPC status, as the trailers `grpc-status` and `grpc-message` have it.
+/// A gRPC status, as in the trailers `grpc-status` and `grpc-message`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Status(pub(crate) u16, pub(crate) &'static str);
 
-/// The call did what it is for.
+/// The call succeeded.
 const OK: Status = Status(0, "");
 
-/// The request is not what the method takes.
+/// The request is not valid for the method.
 pub(crate) const INVALID_ARGUMENT: Status = Status(3, "");
 
-/// There is no such method here.
+/// The method does not exist.
 pub(crate) const UNIMPLEMENTED: Status = Status(12, "");
 
-/// Serves one connection until it ends. A caller that breaks the rules harms nobody but itself.
+/// Serves one connection until it ends. A caller that breaks the rules harms only itself.
 pub(crate) async fn serve<S: Service>(service: Arc<S>, stream: UnixStream) {
     let Ok(mut connection) = h2::server::handshake(stream).await else {
         return;
@@ -67,7 +67,7 @@ async fn answer<S: Service>(
     stream.send_trailers(trailers(status))
 }
 
-/// Receives a whole request, giving the room for more back as it comes.
+/// Receives a whole request and releases flow-control capacity as the data arrives.
 async fn read_to_end(mut body: RecvStream) -> Result<Vec<u8>, h2::Error> {
     let mut whole = Vec::new();
     while let Some(part) = body.data().await {
@@ -81,14 +81,15 @@ async fn read_to_end(mut body: RecvStream) -> Result<Vec<u8>, h2::Error> {
     Ok(whole)
 }
 
-/// The message in a body that is one gRPC message: a zero octet, its length in four, itself.
+/// Returns the message in a body that is one gRPC message: a zero octet, four octets of length, the
+/// message.
 fn unframe(body: &[u8]) -> Option<&[u8]> {
     let (prefix, message) = body.split_at_checked(5)?;
     let length = u32::from_be_bytes(prefix[1..].try_into().ok()?);
     (prefix[0] == 0 && u32::try_from(message.len()) == Ok(length)).then_some(message)
 }
 
-/// The message as the body of a gRPC reply.
+/// Returns the message as the body of a gRPC reply.
 fn frame(message: &[u8]) -> Bytes {
     let length = u32::try_from(message.len()).expect("a reply is short");
     let mut framed = BytesMut::with_capacity(5 + message.len());
@@ -98,7 +99,7 @@ fn frame(message: &[u8]) -> Bytes {
     framed.freeze()
 }
 
-/// The trailers that end a reply.
+/// Returns the trailers that end a reply.
 fn trailers(Status(code, message): Status) -> HeaderMap {
     let code = (HeaderName::from_static("grpc-status"), code.into());
     let message = (
@@ -108,5 +109,5 @@ fn trailers(Status(code, message): Status) -> HeaderMap {
     HeaderMap::from_iter([code, message])
 }
 
-/// The most that a request may hold: a plugin's methods take far less (bytes).
+/// The maximum size of a request (octets): the methods of a plugin need far less.
 const MAX_REQUEST: usize = 64 * 1024;

@@ -1,7 +1,8 @@
-//! The gRPC client against peers that are not ours, over real unix sockets.
+//! The gRPC client against peers of other implementations, over real unix sockets.
 //!
-//! One file per kind of peer: those that answer, those that go away, those that are something else.
-//! `replay` feeds what a real server has said to a client in memory, cut in every way.
+//! One file per kind of peer: those that answer, those that disconnect, those that are not gRPC
+//! servers. `replay` feeds the recorded octets of a real server to a client in memory, split in
+//! every way.
 
 mod answers;
 mod departures;
@@ -21,7 +22,7 @@ use plugind::proto::pluginregistration::{PluginInfo, RegistrationStatusResponse,
 use prost::Message as _;
 use server::{Call, Server};
 
-/// What the plugins here say of themselves.
+/// Returns the info that the plugins here report.
 fn info() -> PluginInfo {
     PluginInfo {
         r#type: "CSIPlugin".to_owned(),
@@ -31,7 +32,7 @@ fn info() -> PluginInfo {
     }
 }
 
-/// A plugin on the `h2` crate that answers as it should.
+/// Returns a plugin on the `h2` crate that answers correctly.
 fn h2_plugin() -> Server {
     Server::h2(|call: Call| match &*call.path {
         registration::GET_INFO => call.reply(&info().encode_to_vec()),

@@ -1,5 +1,5 @@
-//! What a real server has said, fed to a client in memory in parts of every size: how the octets
-//! were cut must not make a difference.
+//! Recorded octets of real servers, fed to a client in memory in parts of every size: how the
+//! octets were split must not make a difference.
 
 use plugind::grpc::{Client, Code, Event};
 use plugind::http2::Endpoint as _;
@@ -13,7 +13,7 @@ use crate::server::{Call, Server};
 use crate::tonic_plugin::Plugin;
 use crate::{h2_plugin, info};
 
-/// What a client makes of a server's octets.
+/// The outcome of feeding a server's octets to a client.
 #[derive(Debug, PartialEq, Eq)]
 struct Replay {
     outcomes: Vec<Outcome>,
@@ -21,12 +21,12 @@ struct Replay {
 }
 
 impl Replay {
-    /// Feeds these parts, one after the other, to a client that calls `GetInfo`.
+    /// Feeds these parts in order to a client that calls `GetInfo`.
     fn of<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Self {
         Self::run(parts, false)
     }
 
-    /// The same, and then the connection ends.
+    /// Feeds these octets in one part, and then ends the connection.
     fn to_the_end(octets: &[u8]) -> Self {
         Self::run([octets], true)
     }
@@ -62,7 +62,7 @@ impl Replay {
         replay
     }
 
-    /// Lets the client send all it has and say all it knows.
+    /// Takes everything that the client has to send, and its events.
     fn settle(&mut self, client: &mut Client) {
         while let Some(Event::Finished { result, .. }) = client.poll_event(Time::ZERO) {
             self.outcomes.push(result);
@@ -73,14 +73,14 @@ impl Replay {
     }
 }
 
-/// What the server says in the course of one `GetInfo`.
+/// Returns what the server sends in the course of one `GetInfo`.
 fn recorded(server: &Server) -> Vec<u8> {
     let mut link = Link::connect(server.socket());
     let _ = link.get_info();
     link.received.concat()
 }
 
-/// What real servers say: replies, a status behind headers, a status alone, many frames.
+/// Returns what real servers send: replies, a status behind headers, a status alone, many frames.
 fn recordings() -> Vec<Vec<u8>> {
     let unavailable = tonic::Status::unavailable("not now: 100 %");
     [
@@ -152,7 +152,7 @@ fn a_reply_cut_off_at_any_octet_is_unavailable_until_its_last_one() {
     }
 }
 
-/// Where the call's last frame ends.
+/// Returns the position where the call's last frame ends.
 fn trailers_end(octets: &[u8]) -> usize {
     let mut rest = octets.to_vec();
     let mut end = 0;

@@ -1,4 +1,4 @@
-//! Peers that are no gRPC servers at all: each is named for what it is, and nothing hangs.
+//! Peers that are not gRPC servers: each is named for what it is, and nothing hangs.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use crate::frames::{DATA, END_HEADERS, END_STREAM, Frame, HEADERS, SETTINGS};
 use crate::link::Link;
 use crate::server::{Server, Then, accept};
 
-/// How `GetInfo` ends when the peer says this.
+/// Returns the error of a `GetInfo` to which the peer responds with these octets.
 fn told(octets: impl Into<Vec<u8>>, then: Then) -> CallError {
     let server = Server::saying(octets, then);
     Link::connect(server.socket()).get_info().unwrap_err()
 }
 
-/// Why the connection ends when the peer says this.
+/// Returns the connection error when the peer sends these octets.
 fn connection_error(octets: impl Into<Vec<u8>>, then: Then) -> ConnectionError {
     match told(octets, then) {
         CallError::Connection { error, .. } => error,
@@ -35,11 +35,11 @@ fn an_http_1_server_is_recognized_whether_it_closes_or_waits() {
 
 #[test]
 fn a_tls_server_is_recognized_whether_it_closes_or_waits() {
-    // An alert: fatal, unexpected message.
+    // A TLS alert: fatal, unexpected message.
     let alert = b"\x15\x03\x03\x00\x02\x02\x0a";
     let error = connection_error(alert, Then::Close);
     assert_eq!(error, ConnectionError::NotHttp2(Preamble::Tls));
-    // The beginning of a handshake record.
+    // The beginning of a TLS handshake record.
     let handshake = b"\x16\x03\x03\x00\x7a\x02\x00\x00\x76\x03\x03";
     let error = connection_error(handshake, Then::Wait);
     assert_eq!(error, ConnectionError::NotHttp2(Preamble::Tls));

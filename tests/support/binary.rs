@@ -1,9 +1,9 @@
-//! The built binary: cargo's, or the one that the environment variable `PLUGIND_BINARY` names, so
-//! that the same tests try the static one.
+//! The built binary: cargo's, or the one named by the environment variable `PLUGIND_BINARY`, so
+//! that the same tests can test the static one.
 
 use std::ffi::OsString;
 
-/// The path of the binary to try.
+/// Returns the path of the binary to test.
 pub(crate) fn binary() -> OsString {
     let named = std::env::var_os("PLUGIND_BINARY");
     named.unwrap_or_else(|| env!("CARGO_BIN_EXE_plugind").into())

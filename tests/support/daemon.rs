@@ -1,4 +1,4 @@
-//! The built binary as a daemon that runs, and its log.
+//! The built binary as a running daemon, and its log.
 
 #![allow(dead_code, reason = "each test needs a part of it")]
 
@@ -19,17 +19,17 @@ pub(crate) mod process;
 /// A running daemon and its log.
 pub(crate) struct Daemon {
     process: Process,
-    /// What was logged before it watched.
+    /// The lines that were logged before the daemon watched its directories.
     seen: Vec<String>,
 }
 
 impl Daemon {
-    /// A daemon on `dir`, which it watches when this returns.
+    /// Starts a daemon that watches `dir` when this returns.
     pub(crate) fn start(dir: &Path) -> Self {
         Self::start_with(&["--plugins-dir".as_ref(), dir.as_os_str()])
     }
 
-    /// A daemon with these options, which watches when this returns.
+    /// Starts a daemon with these options, which watches its directories when this returns.
     pub(crate) fn start_with(options: &[&OsStr]) -> Self {
         let mut command = Process::command();
         command.arg("run").args(options).stderr(Stdio::piped());
@@ -38,7 +38,7 @@ impl Daemon {
         Self { process, seen }
     }
 
-    /// The lines that hold `words` and were logged before it watched.
+    /// Returns the lines that hold `words` and were logged before the daemon watched.
     pub(crate) fn seen_with(&self, words: &str) -> Vec<String> {
         let lines = self.seen.iter().filter(|line| line.contains(words));
         lines.cloned().collect()
@@ -61,35 +61,35 @@ impl Daemon {
         self.process.lines_until(words)
     }
 
-    /// Waits for a line of the log that should not come; answers whether there was none.
+    /// Returns whether the daemon logs nothing for `time`.
     pub(crate) fn is_silent_for(&self, time: Duration) -> bool {
         self.process.lines.recv_timeout(time) == Err(RecvTimeoutError::Timeout)
     }
 
-    /// How often the daemon has gone to sleep so far, and so has been woken.
+    /// Returns how often the daemon has gone to sleep so far, which is how often it was woken.
     pub(crate) fn wakeups(&self) -> u64 {
         status(&self.process.id().to_string(), "voluntary_ctxt_switches:")
     }
 
-    /// How many descriptors the daemon has open.
+    /// Returns the number of descriptors that the daemon has open.
     pub(crate) fn descriptors(&self) -> usize {
         let open = format!("/proc/{}/fd", self.process.id());
         fs::read_dir(open).unwrap().count()
     }
 
-    /// How much of the daemon is in memory (KiB).
+    /// Returns the resident memory of the daemon (KiB).
     pub(crate) fn resident(&self) -> u64 {
         status(&self.process.id().to_string(), "VmRSS:")
     }
 
-    /// Sends a signal and waits for the end: its status, and how long it took.
+    /// Sends a signal and waits for the end. Returns the exit status, and how long it took.
     pub(crate) fn end_with(self, signal: Signal) -> (ExitStatus, Duration) {
         self.process.signal(signal);
         self.process.end()
     }
 }
 
-/// The number behind this word in the status of a process.
+/// Returns the number behind `word` in the status of a process.
 pub(crate) fn status(process: &str, word: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let mut lines = status.lines();

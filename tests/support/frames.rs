@@ -1,10 +1,10 @@
-//! HTTP/2 frames by hand, for tests that play a peer without the help of an implementation.
+//! HTTP/2 frames made by hand, for tests that act as a peer without an HTTP/2 implementation.
 //!
-//! Nothing here checks a rule: a test that wants to break one can.
+//! Nothing is validated here, so tests can break rules.
 
-#![allow(dead_code)] // Every test takes what it needs.
+#![allow(dead_code)] // Every test uses a part of it.
 
-/// What a client sends before its first frame (RFC 9113 §3.4).
+/// The client connection preface (RFC 9113 §3.4).
 pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 pub(crate) const DATA: u8 = 0x0;
@@ -13,14 +13,14 @@ pub(crate) const SETTINGS: u8 = 0x4;
 pub(crate) const GOAWAY: u8 = 0x7;
 pub(crate) const CONTINUATION: u8 = 0x9;
 
-/// Of SETTINGS.
+/// The flag of SETTINGS frames.
 pub(crate) const ACK: u8 = 0x1;
-/// Of HEADERS and DATA.
+/// The flag of HEADERS and DATA frames.
 pub(crate) const END_STREAM: u8 = 0x1;
-/// Of HEADERS and CONTINUATION.
+/// The flag of HEADERS and CONTINUATION frames.
 pub(crate) const END_HEADERS: u8 = 0x4;
 
-/// A frame as it stands on the wire (RFC 9113 §4.1).
+/// A frame as it is sent (RFC 9113 §4.1).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Frame {
     pub(crate) kind: u8,
@@ -39,7 +39,7 @@ impl Frame {
         }
     }
 
-    /// A SETTINGS frame with these identifiers and values.
+    /// Returns a SETTINGS frame with these identifiers and values.
     pub(crate) fn settings(entries: &[(u16, u32)]) -> Self {
         let entry =
             |(id, value): &(u16, u32)| [&id.to_be_bytes()[..], &value.to_be_bytes()].concat();
@@ -60,7 +60,7 @@ impl Frame {
         octets
     }
 
-    /// Takes the first frame off `octets`, if it is there as a whole.
+    /// Removes and returns the first frame in `octets`, or returns `None` if it is incomplete.
     pub(crate) fn take(octets: &mut Vec<u8>) -> Option<Self> {
         let head: [u8; 9] = octets.get(..9)?.try_into().expect("nine octets");
         let length =

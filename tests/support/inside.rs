@@ -5,8 +5,8 @@ use std::process::Command;
 
 use crate::skip::skip;
 
-/// Runs the test of that name in namespaces of its own: `prepare` is run there by a shell, and then
-/// this binary again, to run the same test, which calls this function again and gets to `body`.
+/// Runs the test with this name in namespaces of its own: there, a shell runs `prepare`, and then
+/// this binary, which runs the same test; that one calls this function again, which runs `body`.
 #[track_caller]
 pub(crate) fn inside(test: &str, prepare: &str, body: impl FnOnce()) {
     if is_inside(test) {
@@ -27,7 +27,7 @@ pub(crate) fn inside(test: &str, prepare: &str, body: impl FnOnce()) {
         let said = String::from_utf8_lossy(&said);
         assert!(output.status.success(), "{said}");
         assert!(said.contains("1 passed"), "no such test: {said}");
-        print!("{said}"); // It may have measured something.
+        print!("{said}"); // The test may print a measurement.
     }
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn is_inside(test: &str) -> bool {
     env::var(INSIDE).as_deref() == Ok(test)
 }
 
-/// Whether a shell in namespaces of its own can do this.
+/// Returns whether a shell in namespaces of its own can run this script.
 fn run(script: &str) -> bool {
     let output = namespaces(script).output();
     output.is_ok_and(|output| output.status.success())

@@ -1,5 +1,5 @@
-//! A gRPC client on a real unix socket, driven as the simplest program would: write what is to be
-//! written, read with a timeout, look what happened.
+//! A gRPC client on a real unix socket, driven as the simplest program would: write pending octets,
+//! read with a timeout, poll events.
 
 #![allow(dead_code, reason = "each test needs a part of it")]
 
@@ -16,7 +16,7 @@ use plugind::proto::pluginregistration::{
 use plugind::time::Time;
 use prost::Message;
 
-/// How one call ended.
+/// The outcome of a call.
 pub(crate) type Outcome = Result<Vec<u8>, CallError>;
 
 /// A client and its socket.
@@ -24,9 +24,9 @@ pub(crate) struct Link {
     pub(crate) client: Client,
     stream: UnixStream,
     start: Instant,
-    /// Everything that came from the peer, in the parts in which it came.
+    /// Everything that was received from the peer, one element per read.
     pub(crate) received: Vec<Vec<u8>>,
-    /// Whether the peer still takes what we write. When not, it may still have written something.
+    /// Whether the peer still reads. If not, it may still have written something.
     is_writable: bool,
     finished: Vec<(CallId, Outcome)>,
 }
@@ -45,13 +45,13 @@ impl Link {
         }
     }
 
-    /// Asks the peer who it is.
+    /// Calls `GetInfo`.
     pub(crate) fn get_info(&mut self) -> Result<PluginInfo, CallError> {
         let reply = self.unary(registration::GET_INFO, &InfoRequest {})?;
         Ok(PluginInfo::decode(&*reply).expect("a PluginInfo"))
     }
 
-    /// Tells the peer that it is registered.
+    /// Notifies the peer that it is registered.
     pub(crate) fn notify(&mut self) -> Result<RegistrationStatusResponse, CallError> {
         let status = RegistrationStatus {
             plugin_registered: true,
@@ -61,7 +61,7 @@ impl Link {
         Ok(RegistrationStatusResponse::decode(&*reply).expect("a RegistrationStatusResponse"))
     }
 
-    /// Makes a call with all the room and time that it can need.
+    /// Makes a call with generous limits for its reply and its time.
     pub(crate) fn unary(&mut self, path: &str, message: &impl Message) -> Outcome {
         let call = self.begin(path, message, 4 << 20, PATIENCE);
         self.end(call)
@@ -81,7 +81,7 @@ impl Link {
             .unary(path, &message, max_reply, now + timeout, now)
     }
 
-    /// Waits for the end of a call.
+    /// Waits for the outcome of a call.
     pub(crate) fn end(&mut self, call: CallId) -> Outcome {
         self.run_until(|link| link.finished.iter().any(|(finished, _)| *finished == call));
         let mut finished = self.finished.iter();
@@ -89,7 +89,7 @@ impl Link {
         self.finished.remove(at.expect("it has just been found")).1
     }
 
-    /// Moves octets until `is_over`.
+    /// Moves octets until `is_over` returns `true`.
     pub(crate) fn run_until(&mut self, mut is_over: impl FnMut(&Self) -> bool) {
         loop {
             self.write();
@@ -99,7 +99,7 @@ impl Link {
                 }
             }
             if is_over(self) {
-                // What the last event has queued, a window update for example.
+                // The last event may have queued something, a WINDOW_UPDATE for example.
                 return self.write();
             }
             if self.client.transmit().is_empty() || !self.is_writable {
@@ -121,7 +121,7 @@ impl Link {
         }
     }
 
-    /// Reads once, or lets a deadline pass.
+    /// Reads once, or waits until a deadline expires.
     fn read(&mut self) {
         let now = self.now();
         let deadline = self.client.poll_timeout();
@@ -149,5 +149,5 @@ fn is_timeout(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
 
-/// Longer than anything takes that these tests wait for, even on a busy machine.
+/// The time limit for everything that these tests wait for, generous even for a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);

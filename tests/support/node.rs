@@ -1,5 +1,5 @@
-//! A plugin manager in the loop of a test, on a real directory. Nothing sleeps: every wait is for
-//! an event, with a bound.
+//! A plugin manager in the loop of a test, on a real directory. Nothing sleeps: each wait is for an
+//! event, with a bound.
 
 #![allow(dead_code, reason = "each test needs a part of it")]
 
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::plugin::Plugin;
 
-/// What there is to say about a daemon that watches `dir`.
+/// Returns the configuration of a daemon that watches `dir`.
 pub(crate) fn watching(dir: &Path) -> Config {
     Config {
         plugins_dirs: vec![dir.to_owned()],
@@ -21,7 +21,7 @@ pub(crate) fn watching(dir: &Path) -> Config {
     }
 }
 
-/// A plugin manager on a fresh directory, with a handler that records what it is told.
+/// A plugin manager on a new directory, with a handler that records its calls.
 pub(crate) struct Node {
     pub(crate) dir: TempDir,
     pub(crate) plugins: PluginManager,
@@ -55,7 +55,7 @@ impl Node {
         self.dir.path().join(name)
     }
 
-    /// Takes turns until there is an answer.
+    /// Takes turns until `answer` returns a value.
     #[track_caller]
     pub(crate) fn until<T>(
         &mut self,
@@ -69,19 +69,19 @@ impl Node {
             }
             let left = end.saturating_duration_since(Instant::now());
             assert!(!left.is_zero(), "in vain: {what}");
-            // A plugin's thread may have the answer without anything coming to this loop.
+            // A plugin's thread may have the answer without any event for this loop.
             self.plugins.turn(Some(left.min(LOOK_AGAIN))).unwrap();
         }
     }
 
-    /// Takes turns until the plugin was told that it is registered.
+    /// Takes turns until the plugin was notified that it is registered.
     #[track_caller]
     pub(crate) fn until_registered(&mut self, plugin: &Plugin) {
         let told = self.until("the plugin is told", |_| plugin.try_told());
         assert!(told.plugin_registered, "{told:?}");
     }
 
-    /// Takes turns until the handler was told something, and returns all of it as words.
+    /// Takes turns until `last` is the last call to the handler. Returns descriptions of all calls.
     #[track_caller]
     pub(crate) fn until_handler_is_told(&mut self, last: &str) -> Vec<String> {
         let mut words = Vec::new();
@@ -98,7 +98,7 @@ impl Node {
         });
     }
 
-    /// Takes turns until the loop has nothing to do, and nothing to be woken for in a minute.
+    /// Takes turns until the loop has nothing to do and no deadline within a minute.
     #[track_caller]
     pub(crate) fn until_quiet(&mut self) {
         self.until("the loop has nothing to do", |node| {
@@ -126,8 +126,8 @@ pub(crate) fn describe(told: &Told) -> String {
     }
 }
 
-/// How long anything may take here: a hundred times what it does, on a machine that is busy.
+/// The time limit for every wait here, a hundred times what it takes, for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How long to wait for this loop before looking at what happened elsewhere.
+/// The longest wait for this loop before `answer` is called again.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);

@@ -1,4 +1,4 @@
-//! A pipe that nothing fits into.
+//! Pipes, empty ones and full ones.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -11,7 +11,7 @@ pub(crate) fn pipe() -> (File, File) {
     (reader.into(), writer.into())
 }
 
-/// Returns both ends of a pipe that has been filled, and of which writes wait.
+/// Returns both ends of a pipe that is full, so that writes to it block.
 pub(crate) fn full_pipe() -> (File, File) {
     let (reader, mut writer) = pipe();
     fcntl(&writer, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).unwrap();
@@ -20,5 +20,5 @@ pub(crate) fn full_pipe() -> (File, File) {
     (reader, writer)
 }
 
-/// What the pipe is filled with: a line whose length divides any pipe's.
+/// The line that fills the pipe, whose length divides the size of any pipe.
 pub(crate) const FILLER: &str = "filler of a pipe: sixteen bytes\n";

@@ -1,4 +1,4 @@
-//! A plugin on a thread of its own, for tests against real sockets. Its HTTP/2 is the `h2` crate's.
+//! A plugin on a thread of its own, for tests with real sockets. Its HTTP/2 is the `h2` crate's.
 
 #![allow(dead_code, reason = "each test needs a part of it")]
 
@@ -36,51 +36,51 @@ pub(crate) struct Plugin {
     asked: Receiver<String>,
     told: Receiver<RegistrationStatus>,
     stop: oneshot::Sender<()>,
-    /// Its end ends every call that is not answered.
+    /// When this is dropped, every unanswered call ends.
     patience: Sender<()>,
     thread: JoinHandle<()>,
 }
 
-/// What is wrong with a plugin.
+/// A flaw of a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flaw {
-    /// It refuses the first call of this method.
+    /// The plugin refuses the first call of this method.
     Refuses(&'static str),
-    /// It never answers a call of this method.
+    /// The plugin never answers calls of this method.
     Ignores(&'static str),
 }
 
 impl Plugin {
-    /// A CSI plugin of that name, which listens when this returns.
+    /// Serves a CSI plugin with this name, which listens when this returns.
     pub(crate) fn serve(socket: &Path, name: &str) -> Self {
         Self::serve_type(socket, "CSIPlugin", name)
     }
 
-    /// A plugin of that type and name, which listens when this returns.
+    /// Serves a plugin with this type and name, which listens when this returns.
     pub(crate) fn serve_type(socket: &Path, kind: &str, name: &str) -> Self {
         let listener = UnixListener::bind(socket).unwrap();
         Self::serve_on(listener, socket, (kind, name), None)
     }
 
-    /// A plugin that says this of itself, which listens when this returns.
+    /// Serves a plugin that reports this info, which listens when this returns.
     pub(crate) fn serve_info(socket: &Path, info: PluginInfo) -> Self {
         let listener = UnixListener::bind(socket).unwrap();
         Self::serve_with(listener, socket, info, None)
     }
 
-    /// A CSI plugin with a flaw.
+    /// Serves a CSI plugin with a flaw.
     pub(crate) fn serve_flawed(socket: &Path, name: &str, flaw: Flaw) -> Self {
         let listener = UnixListener::bind(socket).unwrap();
         Self::serve_on(listener, socket, ("CSIPlugin", name), Some(flaw))
     }
 
-    /// A CSI plugin on a socket that is bound, and begins to listen here.
+    /// Serves a CSI plugin on a bound socket, on which it begins to listen here.
     pub(crate) fn listen_on(bound: OwnedFd, socket: &Path, name: &str) -> Self {
         listen(&bound, Backlog::MAXALLOWABLE).unwrap();
         Self::serve_on(bound.into(), socket, ("CSIPlugin", name), None)
     }
 
-    /// A CSI plugin that reports this endpoint.
+    /// Serves a CSI plugin that reports this endpoint.
     pub(crate) fn serve_elsewhere(socket: &Path, name: &str, endpoint: &Path) -> Self {
         let listener = UnixListener::bind(socket).unwrap();
         let info = PluginInfo {
@@ -90,7 +90,7 @@ impl Plugin {
         Self::serve_with(listener, socket, info, None)
     }
 
-    /// A plugin of that type and name on a socket that is there already.
+    /// Serves a plugin with this type and name on an existing listener.
     pub(crate) fn serve_on(
         listener: UnixListener,
         socket: &Path,
@@ -129,34 +129,34 @@ impl Plugin {
         }
     }
 
-    /// What the plugin was told next of its registration, if it was told something already.
+    /// Returns the next status that the plugin was notified of, or `None` if there is none yet.
     pub(crate) fn try_told(&self) -> Option<RegistrationStatus> {
         self.told.try_recv().ok()
     }
 
-    /// What the plugin is told next of its registration.
+    /// Waits for the next status that the plugin is notified of.
     pub(crate) fn until_told(&self) -> RegistrationStatus {
         let told = self.told.recv_timeout(PATIENCE);
         told.expect("the plugin is told how its registration ended")
     }
 
-    /// The method that was called next, if one was called already.
+    /// Returns the method of the next call, or `None` if there is none yet.
     pub(crate) fn try_asked(&self) -> Option<String> {
         self.asked.try_recv().ok()
     }
 
-    /// Waits until somebody calls this method.
+    /// Waits for a call of this method.
     pub(crate) fn until_asked(&self, method: &str) {
         while self.asked.recv_timeout(PATIENCE).expect("a call") != method {}
     }
 
-    /// Ends as a plugin does that is asked to: the socket is removed, then nobody listens.
+    /// Ends the plugin as on a regular stop: the socket is removed before it is closed.
     pub(crate) fn stop(self) {
         fs::remove_file(&self.socket).unwrap();
         self.leave();
     }
 
-    /// Ends and leaves its socket behind.
+    /// Ends the plugin, which leaves its socket behind.
     pub(crate) fn leave(self) {
         drop(self.stop);
         drop(self.patience);
@@ -180,7 +180,7 @@ pub(crate) fn set_times(path: &Path) {
     utimensat(AT_FDCWD, path, &time, &time, UtimensatFlags::FollowSymlink).unwrap();
 }
 
-/// What a plugin of that type and name says of itself.
+/// Returns the info that a plugin with this type and name reports.
 fn info((kind, name): (&str, &str)) -> PluginInfo {
     PluginInfo {
         r#type: kind.to_owned(),
@@ -190,7 +190,7 @@ fn info((kind, name): (&str, &str)) -> PluginInfo {
     }
 }
 
-/// What the plugin says when it is called.
+/// The answers of the plugin to calls.
 struct Answers {
     info: PluginInfo,
     asked: Sender<String>,
@@ -232,13 +232,13 @@ impl Service for Answers {
     }
 }
 
-/// A method of the service for which the plugin is there, on the same socket.
+/// A method of the plugin's own service, on the same socket.
 pub(crate) const SERVICE: &str = "/csi.v1.Identity/GetPluginInfo";
 
 /// The plugin cannot answer now.
 const UNAVAILABLE: Status = Status(14, "not now");
 
-/// Serves every connection until `stopped` resolves, which it does when its sender is dropped.
+/// Serves every connection until `stopped` resolves, which happens when its sender is dropped.
 fn serve(listener: UnixListener, answers: Answers, mut stopped: oneshot::Receiver<()>) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -259,5 +259,5 @@ fn serve(listener: UnixListener, answers: Answers, mut stopped: oneshot::Receive
     });
 }
 
-/// How long a plugin waits to be told something: a hundred times what it takes.
+/// The time limit for what a plugin waits for, a hundred times what it takes.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -1,4 +1,4 @@
-//! The built binary as a process that runs, and the lines that it writes.
+//! The built binary as a running process, and the lines that it writes.
 
 #![allow(dead_code, reason = "each test needs a part of it")]
 
@@ -23,21 +23,21 @@ impl Drop for Running {
     }
 }
 
-/// A running process, and the lines that it has written and nobody has looked at.
+/// A running process, and the lines it has written that were not read yet.
 pub(crate) struct Process {
     child: Running,
     pub(crate) lines: Receiver<String>,
 }
 
 impl Process {
-    /// The binary as a command.
+    /// Returns a command that runs the binary.
     pub(crate) fn command() -> Command {
         let mut command = Command::new(binary());
         command.env_remove("RUST_LOG");
         command
     }
 
-    /// Starts the command, whose output is to be read where `output` takes it from.
+    /// Starts the command, and reads the output that `output` takes from the child.
     pub(crate) fn start<R: Read + Send + 'static>(
         command: &mut Command,
         output: impl FnOnce(&mut Child) -> Option<R>,
@@ -89,7 +89,7 @@ impl Process {
         kill(pid, signal).unwrap();
     }
 
-    /// Waits for the end: its status, and how long it took.
+    /// Waits for the end. Returns the exit status, and how long it took.
     pub(crate) fn end(mut self) -> (ExitStatus, Duration) {
         let start = Instant::now();
         let (ended, end) = mpsc::channel();
@@ -101,5 +101,5 @@ impl Process {
     }
 }
 
-/// How long anything may take here: a hundred times what it does, on a machine that is busy.
+/// The time limit for every wait here, a hundred times what it takes, for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);

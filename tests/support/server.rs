@@ -1,5 +1,5 @@
-//! Servers on unix sockets of their own, each in a thread with a runtime of its own, gone with the
-//! value that stands for it.
+//! Servers on unix sockets, each in a thread with its own runtime, which end when their [`Server`]
+//! is dropped.
 
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -56,7 +56,7 @@ impl Server {
         }
     }
 
-    /// An `h2` server that hands each call, with its message complete, to `answer`.
+    /// Runs an `h2` server that passes each call, with its complete message, to `answer`.
     pub(crate) fn h2<A>(answer: A) -> Self
     where
         A: Fn(Call) + Clone + Send + 'static,
@@ -78,7 +78,7 @@ impl Server {
         })
     }
 
-    /// A peer that says this, whatever it is asked, as soon as it is asked anything.
+    /// Runs a peer that sends these octets as soon as it receives anything.
     pub(crate) fn saying(octets: impl Into<Vec<u8>>, then: Then) -> Self {
         let octets = octets.into();
         Self::run(async move |listener| {
@@ -92,7 +92,7 @@ impl Server {
         })
     }
 
-    /// Where it listens.
+    /// Returns the path of the socket.
     pub(crate) fn socket(&self) -> &Path {
         &self.socket
     }
@@ -110,16 +110,16 @@ impl Drop for Server {
     }
 }
 
-/// What a peer does when it has said everything.
+/// What a peer does after it has sent everything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Then {
-    /// It closes the connection.
+    /// The peer closes the connection.
     Close,
-    /// It waits for the client to close the connection.
+    /// The peer waits for the client to close the connection.
     Wait,
 }
 
-/// A call that has arrived as a whole and waits for its answer.
+/// A call that was received as a whole and is not answered yet.
 pub(crate) struct Call {
     pub(crate) path: String,
     /// The message, without its length prefix.
@@ -129,7 +129,7 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// Waits for the whole message. Somebody has to move the connection meanwhile.
+    /// Receives the whole message. The connection has to be polled meanwhile.
     pub(crate) async fn read(request: Request<RecvStream>, respond: SendResponse<Bytes>) -> Self {
         let (head, mut body) = request.into_parts();
         let mut message = Vec::new();
@@ -154,7 +154,7 @@ impl Call {
         self.answer(Some(message), 0, None);
     }
 
-    /// Answers with headers and, in trailers behind them, a status.
+    /// Answers with headers, and a status in trailers.
     pub(crate) fn fail(self, status: u8, message: &'static str) {
         self.answer(None, status, Some(message));
     }
@@ -168,7 +168,7 @@ impl Call {
             .expect("the stream is open");
     }
 
-    /// Answers with the end of the stream and nothing else.
+    /// Answers with RST_STREAM and nothing else.
     pub(crate) fn reset(mut self, reason: Reason) {
         self.respond.send_reset(reason);
     }
@@ -218,7 +218,7 @@ fn status_value(status: u8) -> HeaderValue {
     HeaderValue::from(u16::from(status))
 }
 
-/// A message behind its length, as gRPC sends it.
+/// Returns a message behind its length, as gRPC sends it.
 fn prefixed(message: &[u8]) -> Bytes {
     let length = u32::try_from(message.len()).expect("a test's message is short");
     let mut octets = vec![0];
@@ -227,5 +227,5 @@ fn prefixed(message: &[u8]) -> Bytes {
     octets.into()
 }
 
-/// The octets in front of a message: whether it is compressed, and its length.
+/// The size of the prefix of a message: whether it is compressed, and its length.
 const PREFIX: usize = 5;

@@ -1,4 +1,4 @@
-//! The built binary as a plugin that runs, and what it says.
+//! The built binary as a simulated plugin, and the lines that it prints.
 
 #![allow(dead_code, reason = "each test needs a part of it")]
 
@@ -16,8 +16,7 @@ pub(crate) struct Simulated {
 }
 
 impl Simulated {
-    /// A plugin in `dir` that is called `name`, with these options, which listens when this
-    /// returns.
+    /// Starts a plugin with these options and this name in `dir`, which listens when this returns.
     pub(crate) fn start(dir: &Path, kind: &str, name: &str, options: &[&str]) -> Self {
         let mut command = Process::command();
         command.arg("simulate").arg("--dir").arg(dir);
@@ -34,7 +33,7 @@ impl Simulated {
         plugin
     }
 
-    /// Its registration socket.
+    /// Returns the path of its registration socket.
     pub(crate) fn socket(&self) -> &Path {
         &self.socket
     }
@@ -45,22 +44,22 @@ impl Simulated {
         self.process.until_line(words)
     }
 
-    /// The next line, if there is one already.
+    /// Returns the next line, or `None` if there is none yet.
     pub(crate) fn try_said(&self) -> Option<String> {
         self.process.lines.try_recv().ok()
     }
 
-    /// Breaks a device, or repairs it.
+    /// Makes a device unhealthy, or healthy again.
     pub(crate) fn hit(&self) {
         self.process.signal(Signal::SIGUSR1);
     }
 
-    /// Kills it, so that it leaves its socket behind.
+    /// Kills the plugin, so that it leaves its socket behind.
     pub(crate) fn kill(&self) {
         self.process.signal(Signal::SIGKILL);
     }
 
-    /// Asks it to end, and waits until it has, with these as its last words.
+    /// Ends the plugin with SIGTERM and waits for a line that holds `words` and for the exit.
     #[track_caller]
     pub(crate) fn end_saying(self, words: &str) -> ExitStatus {
         self.process.signal(Signal::SIGTERM);
@@ -68,7 +67,7 @@ impl Simulated {
         self.until_ended()
     }
 
-    /// Waits until it has ended.
+    /// Waits until the plugin has ended.
     #[track_caller]
     pub(crate) fn until_ended(self) -> ExitStatus {
         self.process.end().0

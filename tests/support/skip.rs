@@ -19,7 +19,7 @@ pub(crate) fn skip(reason: &str) {
     let Some(list) = env::var_os(LIST) else {
         return;
     };
-    // One write, because other tests append to the list meanwhile.
+    // One write, because other tests append to the list at the same time.
     let line = format!("{test}\t{reason}\n");
     let list = File::options().append(true).create(true).open(list);
     let written = list.and_then(|mut list| list.write_all(line.as_bytes()));

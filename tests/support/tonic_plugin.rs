@@ -1,6 +1,6 @@
 //! A plugin's registration service as a `tonic` server.
 //!
-//! Written by hand where `tonic-build` would generate it, which needs `protoc`.
+//! Written by hand, because `tonic-build`, which would generate it, needs `protoc`.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
@@ -18,7 +18,7 @@ use tonic_prost::ProstCodec;
 
 use super::server::Server;
 
-/// What the plugin answers, and what it was told.
+/// The answer to `GetInfo`, and the statuses that were received.
 #[derive(Debug, Clone)]
 pub(crate) struct Plugin {
     pub(crate) info: Result<PluginInfo, Status>,
@@ -26,7 +26,7 @@ pub(crate) struct Plugin {
 }
 
 impl Plugin {
-    /// A plugin that answers `GetInfo` like this.
+    /// Returns a plugin that answers `GetInfo` with `info`.
     pub(crate) fn answering(info: Result<PluginInfo, Status>) -> Self {
         Self {
             info,

@@ -1,8 +1,8 @@
 //! Whether inotify has room for tests that rely on it to be quick.
 //!
-//! The kernel limits inotify per user, and everything that the user runs shares the limits. Without
-//! an instance or a watch the daemon scans on a tick: it still works, but it is not quick, and it
-//! wakes up. What is to be shown of inotify can be shown only where there is enough of it.
+//! The kernel limits inotify per user, and all processes of the user share the limits. Without an
+//! instance or a watch the daemon scans on a tick: it still works, but it is not quick, and it
+//! wakes up. What inotify achieves can be shown only where there is enough of it.
 
 #![allow(dead_code, reason = "each test needs a part of it")]
 
@@ -25,14 +25,14 @@ pub(crate) fn are_enough_or_skip() -> bool {
 
 /// Returns whether inotify has room for all tests that run at once.
 ///
-/// The first call tries it and the others wait for its result. Tests call this before they start
-/// what watches, so that the trial takes nothing from them.
+/// The first call tries it, and the others wait for its result. Tests call this before they start
+/// watching, so that the trial does not compete with them.
 pub(crate) fn are_enough() -> bool {
     static ENOUGH: OnceLock<bool> = OnceLock::new();
     *ENOUGH.get_or_init(|| try_all().is_ok())
 }
 
-/// Takes what all tests that run at once may take together, and gives it back.
+/// Takes as much as all tests that run at once may take together, and releases it.
 fn try_all() -> std::io::Result<()> {
     let mut instances = Vec::new();
     for _ in 0..tests_at_once() * INSTANCES {
@@ -47,15 +47,15 @@ fn try_all() -> std::io::Result<()> {
     Ok(())
 }
 
-/// How many tests the test runner runs at once.
+/// Returns how many tests the test runner runs at once.
 fn tests_at_once() -> usize {
     let named = env::var("RUST_TEST_THREADS").ok();
     let named = named.and_then(|count| count.parse().ok());
     named.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from))
 }
 
-/// How many inotify instances one test has at once: two daemons, and one that is just ending.
+/// The most inotify instances of one test: two daemons, and one that is just ending.
 const INSTANCES: usize = 3;
 
-/// How many watches one test has at once: those of a tree that is three deep, and of what is above.
+/// The most watches of one test: those of a tree of depth three, and of the directories above.
 const WATCHES: usize = 16;
