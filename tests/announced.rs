@@ -1,9 +1,9 @@
 //! Nothing is allocated in proportion to what a peer merely announces.
 //!
-//! The allocator counts, so nothing can be forgotten: neither what is held, nor what was needed for
-//! a moment only. Each announcement is of megabytes, or more, in a few octets.
+//! The allocator counts, so nothing can be missed: neither what is held, nor what was needed only
+//! for a moment. Each announcement is of kilobytes, megabytes or more, in a few octets.
 
-#![allow(unsafe_code)] // An allocator is one.
+#![allow(unsafe_code)] // An allocator is unsafe.
 
 #[path = "support/frames.rs"]
 mod frames;
@@ -17,10 +17,10 @@ use plugind::hpack::Decoder;
 use plugind::http2::{Connection, Endpoint as _, Event as Happened};
 use plugind::time::Time;
 
-/// What is announced, and its octets.
+/// A description of an announcement, and its octets.
 type Announcement = (&'static str, fn() -> Vec<u8>);
 
-/// What either side may announce, in frames or in parts of one.
+/// The announcements that either side may make, in whole frames or in parts of one.
 const ANNOUNCEMENTS: [Announcement; 9] = [
     ("a frame of 16 KiB", || head(16_384, DATA, 1)),
     ("a frame of 16 MiB", || head(0xff_ffff, DATA, 1)),
@@ -45,7 +45,7 @@ const ANNOUNCEMENTS: [Announcement; 9] = [
     }),
 ];
 
-/// The lengths of messages that are announced: as large as most programs accept, and as we do here.
+/// The announced lengths of messages: the limit of most programs, and ours.
 const MESSAGES: [u32; 2] = [4 << 20, 16 << 20];
 
 #[test]
@@ -69,7 +69,8 @@ fn a_client_allocates_nothing_for_what_a_server_announces() {
 
 #[test]
 fn a_server_allocates_nothing_for_what_a_client_announces() {
-    // `:method POST`, `:scheme http`, `:path /a.B/C`, `content-type`, and time for ever.
+    // `:method POST`, `:scheme http`, `:path /a.B/C`, `content-type`, and a timeout that never
+    // expires.
     let request = b"\x83\x86\x04\x06/a.B/C\x0f\x10\x10application/grpc\
                     \x00\x0cgrpc-timeout\x0999999999H";
     let frames = ANNOUNCEMENTS.map(|(what, octets)| (what, octets()));
@@ -109,7 +110,8 @@ fn a_decoder_allocates_nothing_for_what_a_block_announces() {
     }
 }
 
-/// A message of 4 MiB that comes: what is held doubles as it comes, and is let go with it.
+/// A message of 4 MiB arrives in pieces: the memory held for it doubles as it grows, and is freed
+/// with the message.
 #[test]
 fn what_comes_is_held_and_no_more_than_twice() {
     let mut client = Client::new(Time::ZERO);
@@ -139,7 +141,7 @@ fn what_comes_is_held_and_no_more_than_twice() {
     assert!(held < BOUND, "{held} octets");
 }
 
-/// `mem_used` is asserted everywhere: here it is held to what the allocator says.
+/// `mem_used` is asserted everywhere: here it is compared with the allocator's count.
 #[test]
 fn the_memory_that_a_connection_says_it_holds_is_what_it_holds() {
     let before = LIVE.get();
@@ -158,7 +160,8 @@ fn the_memory_that_a_connection_says_it_holds_is_what_it_holds() {
     assert_eq!(i64::try_from(connection.mem_used()), Ok(held));
 }
 
-/// A block of 64 KiB is held once as it comes; its fields, and each of them on its way, beside it.
+/// A block of 64 KiB is held once while it arrives; beside it are its fields, and each field while
+/// it is decoded.
 #[test]
 fn the_largest_header_blocks_cost_a_small_multiple_of_their_size_and_leave_nothing_behind() {
     // A literal that Huffman codes expand most: five bits for each `0`.
@@ -199,30 +202,30 @@ fn the_largest_header_blocks_cost_a_small_multiple_of_their_size_and_leave_nothi
     }
 }
 
-/// The head of a frame with a payload of this length, none of which comes.
+/// Returns the header of a frame with a payload of this length, none of which is sent.
 fn head(length: u32, kind: u8, stream: u32) -> Vec<u8> {
     let [_, l1, l2, l3] = length.to_be_bytes();
     let [s1, s2, s3, s4] = stream.to_be_bytes();
     vec![l1, l2, l3, kind, 0, s1, s2, s3, s4]
 }
 
-/// A header block on stream 1, whole as far as frames go.
+/// Returns a HEADERS frame with a complete header block on stream 1.
 fn block(octets: &[u8]) -> Vec<u8> {
     Frame::new(HEADERS, END_HEADERS, 1, octets).octets()
 }
 
-/// The headers of an answer.
+/// Returns the headers of an answer.
 fn answer() -> Vec<u8> {
     block(b"\x88\x0f\x10\x10application/grpc")
 }
 
-/// The prefix of a message, which itself does not come.
+/// Returns the prefix of a message that is not sent itself.
 fn message(length: u32) -> Vec<u8> {
     let [l1, l2, l3, l4] = length.to_be_bytes();
     Frame::new(DATA, 0, 1, [0, l1, l2, l3, l4]).octets()
 }
 
-/// How many octets were allocated at a time, at most, beyond what was before.
+/// Returns the most octets that were allocated at the same time, beyond those before `work`.
 fn peak_of(work: impl FnOnce()) -> usize {
     let before = LIVE.get();
     PEAK.set(before);
@@ -230,14 +233,14 @@ fn peak_of(work: impl FnOnce()) -> usize {
     usize::try_from(PEAK.get() - before).unwrap_or_default()
 }
 
-/// Passes everything on, and counts it for each thread.
+/// An allocator that passes every call on, and counts per thread.
 struct Counting;
 
-// SAFETY: what the system's allocator promises is passed on as it is.
+// SAFETY: every call is passed on to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size(), 0);
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller gives the same guarantees.
         unsafe { System.alloc(layout) }
     }
 
@@ -248,7 +251,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Counts what is allocated and what is given back.
+/// Counts octets that are allocated and freed.
 fn count(allocated: usize, freed: usize) {
     let by = |octets| i64::try_from(octets).unwrap_or(i64::MAX);
     LIVE.set(LIVE.get() + by(allocated) - by(freed));
@@ -256,17 +259,17 @@ fn count(allocated: usize, freed: usize) {
 }
 
 thread_local! {
-    /// What is allocated; what other threads give back may make it negative.
+    /// The allocated octets; negative if this thread freed more than it allocated.
     static LIVE: Cell<i64> = const { Cell::new(0) };
-    /// The most that was.
+    /// The maximum of `LIVE`.
     static PEAK: Cell<i64> = const { Cell::new(0) };
 }
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// How large a message is accepted (octets).
+/// The largest message that is accepted (octets).
 const LIMIT: usize = 16 << 20;
 
-/// What an announcement may cost: the buffers that any peer costs (octets).
+/// The most that an announcement may cost: the buffers that any peer costs (octets).
 const BOUND: usize = 8 * 1024;

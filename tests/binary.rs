@@ -1,4 +1,4 @@
-//! The built binary, as a user meets it.
+//! The built binary, from a user's point of view.
 
 #[path = "support/binary.rs"]
 mod binary;
@@ -40,7 +40,7 @@ fn stderr(output: &Output) -> &str {
     std::str::from_utf8(&output.stderr).unwrap()
 }
 
-/// What was written to standard error behind the log line that names the program.
+/// Returns standard error without its first line, which names the program and its version.
 #[track_caller]
 fn error_of(output: &Output) -> &str {
     let (first, rest) = stderr(output).split_once('\n').unwrap();
@@ -330,7 +330,7 @@ fn a_socket_whose_times_change_between_bind_and_listen_is_registered() {
     assert!(plugin.until_told().plugin_registered);
 }
 
-/// The daemon ends well and within the time that running operations have.
+/// Asserts that the daemon ends successfully, within the grace period for running operations.
 #[track_caller]
 fn assert_ends_in_time(daemon: Daemon) {
     let (status, took) = daemon.end_with(Signal::SIGTERM);
@@ -591,5 +591,5 @@ fn help_and_version_are_printed_and_succeed() {
     }
 }
 
-/// How much longer than it should anything may take, on a machine that is busy.
+/// The time that anything may take beyond its limit, on a busy machine.
 const BUSY: Duration = Duration::from_secs(1);

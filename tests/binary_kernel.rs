@@ -1,5 +1,6 @@
 //! The built binary, for what only a real kernel can show: plugins that are killed, sockets that
-//! are moved and replaced, a root that is removed. `tests/kernel` shows more of it in the library.
+//! are moved and replaced, a root that is removed. `tests/kernel` tests more of it with the
+//! library.
 
 #[path = "support/binary.rs"]
 mod binary;

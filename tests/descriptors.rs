@@ -1,4 +1,4 @@
-//! The built binary with few descriptors.
+//! The built binary with a low limit on descriptors.
 
 #[path = "support/binary.rs"]
 mod binary;

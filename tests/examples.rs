@@ -1,9 +1,9 @@
-//! The examples of HTTP/2 and gRPC do what they say: the programs themselves, against real sockets.
+//! The HTTP/2 and gRPC examples, run as programs with real sockets.
 
 #[path = "support/frames.rs"]
 mod frames;
 #[path = "support/server.rs"]
-#[allow(dead_code)] // Other tests ask more of it.
+#[allow(dead_code)] // Other tests use more of it.
 mod server;
 
 use std::io::{BufRead as _, BufReader};
@@ -130,7 +130,7 @@ fn arguments_that_make_no_request_are_wrong_usage() {
     );
 }
 
-/// A program that has ended.
+/// The result of a program that has ended.
 struct Ran {
     status: i32,
     out: String,
@@ -154,7 +154,7 @@ impl Ran {
     }
 }
 
-/// The example server, gone with the value.
+/// The running example server, which is killed when this is dropped.
 struct Serve(Child);
 
 impl Serve {
@@ -163,7 +163,7 @@ impl Serve {
         Self(program.stdout(Stdio::piped()).spawn().unwrap())
     }
 
-    /// Where it listens, as it says itself.
+    /// Returns the address that the server prints.
     fn address(&mut self) -> String {
         let out = self.0.stdout.take().expect("it is asked once");
         let mut line = String::new();
@@ -178,7 +178,7 @@ impl Drop for Serve {
     }
 }
 
-/// An example, built: `cargo test --test examples` alone would build none.
+/// Builds an example, which `cargo test --test examples` alone does not, and returns its command.
 fn program(name: &str) -> Command {
     let cargo = ["build", "--locked", "--offline", "--message-format", "json"];
     let built = Command::new(env!("CARGO"))

@@ -1,5 +1,5 @@
-//! Programs that do a handler's work, for real: ones that succeed, fail, hang, flood, leave others
-//! behind and cannot be run. In each test the loop goes on meanwhile.
+//! Real programs as handlers: programs that succeed, fail, hang, flood their output, leave
+//! processes behind and cannot be run. In each test the loop keeps running meanwhile.
 
 #[path = "support/plugin.rs"]
 mod plugin;
@@ -21,7 +21,7 @@ use tempfile::TempDir;
 
 use self::plugin::Plugin;
 
-/// A plugin manager with a program for the type `Hooked`, and a place for what that leaves.
+/// A plugin manager with a program for the type `Hooked`, and a directory for the program's files.
 struct Node {
     registry: TempDir,
     scratch: TempDir,
@@ -29,12 +29,12 @@ struct Node {
 }
 
 impl Node {
-    /// A node on which the program is this script, in which `$OUT` is a directory of its own.
+    /// Starts a node whose program is this script, in which `$OUT` is a directory of its own.
     fn start(script: &str) -> Self {
         Self::start_with(script, Duration::from_secs(60))
     }
 
-    /// A node on which the program may run for so long.
+    /// Starts a node whose program may run for `timeout`.
     fn start_with(script: &str, timeout: Duration) -> Self {
         let scratch = tempfile::tempdir().unwrap();
         let program = scratch.path().join("hook");
@@ -75,7 +75,7 @@ impl Node {
         }
     }
 
-    /// A plugin of the type that the program is for.
+    /// Serves a plugin of the type that the program handles.
     fn serve(&self) -> Plugin {
         Plugin::serve_type(
             &self.registry.path().join("hook-reg.sock"),
@@ -84,7 +84,7 @@ impl Node {
         )
     }
 
-    /// Takes turns until there is an answer.
+    /// Takes turns until `answer` returns a value.
     #[track_caller]
     fn until<T>(&mut self, what: &str, mut answer: impl FnMut(&mut Self) -> Option<T>) -> T {
         let end = Instant::now() + PATIENCE;
@@ -98,7 +98,7 @@ impl Node {
         }
     }
 
-    /// Renames the program: as long as it is not called `hook`, it cannot be started.
+    /// Renames the program: it can be started only under the name `hook`.
     fn rename_program(&self, from: &str, to: &str) {
         let scratch = self.scratch.path();
         fs::rename(scratch.join(from), scratch.join(to)).unwrap();
@@ -109,7 +109,7 @@ impl Node {
         self.until("the plugin is told", |_| plugin.try_told())
     }
 
-    /// Takes turns until the program has written a line to that file.
+    /// Takes turns until the program has written a line to the file with this name, and returns it.
     #[track_caller]
     fn until_written(&mut self, name: &str) -> String {
         let path = self.scratch.path().join(name);
@@ -120,7 +120,7 @@ impl Node {
         })
     }
 
-    /// Registers a plugin of another type from beginning to end, which nothing may hold up.
+    /// Asserts that a plugin of another type registers, which nothing may delay.
     #[track_caller]
     fn register_another(&mut self) {
         let socket = self.registry.path().join("other-reg.sock");
@@ -129,7 +129,7 @@ impl Node {
         assert!(told.plugin_registered);
     }
 
-    /// Takes turns until the process of that id is gone.
+    /// Takes turns until the process with this ID has ended.
     #[track_caller]
     fn until_gone(&mut self, id: &str) {
         let pid = Pid::from_raw(id.trim().parse().unwrap());
@@ -138,7 +138,7 @@ impl Node {
     }
 }
 
-/// A plugin manager that keeps what is registered in the scratch directory.
+/// Returns a plugin manager whose state file is in the scratch directory.
 fn manage(registry: &TempDir, scratch: &TempDir, handlers: HandlerTable) -> PluginManager {
     let config = Config {
         plugins_dirs: vec![registry.path().to_owned()],
@@ -148,13 +148,13 @@ fn manage(registry: &TempDir, scratch: &TempDir, handlers: HandlerTable) -> Plug
     PluginManager::new(&config, handlers).unwrap()
 }
 
-/// Whether there is no such process, or one that nobody has buried yet.
+/// Returns whether the process does not exist, or is a zombie.
 fn is_gone(pid: Pid) -> bool {
     let status = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     kill(pid, None) == Err(Errno::ESRCH) || status.contains(") Z ")
 }
 
-/// Writes a script by way of another process: while this one has it open, it could not be run.
+/// Writes a script through another process: while this process has it open, it cannot be run.
 fn install(path: &Path, script: &str) {
     let written = Command::new("sh")
         .args(["-c", "printf %s \"$1\" > \"$2\" && chmod 755 \"$2\"", "sh"])
@@ -371,7 +371,7 @@ fn a_program_that_is_missing_until_after_a_restart_is_run_then() {
     assert_eq!(node.until_written("del"), "disk\n");
 }
 
-/// What a plugin is told that the program refused for this reason.
+/// Returns the status for a plugin that the program rejected for this reason.
 fn refused(reason: &str) -> RegistrationStatus {
     RegistrationStatus {
         plugin_registered: false,
@@ -379,8 +379,8 @@ fn refused(reason: &str) -> RegistrationStatus {
     }
 }
 
-/// How long anything may take here: a hundred times what it does, on a machine that is busy.
+/// The time limit for every wait here, a hundred times what it takes, for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How long to wait for this loop before looking at what happened elsewhere.
+/// The longest wait for this loop before `answer` is called again.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);

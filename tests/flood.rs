@@ -1,4 +1,4 @@
-//! A plugin that never stops talking, in a loop with others: it keeps nobody waiting.
+//! A plugin that never stops sending, in a loop with others, which it does not delay.
 
 #[path = "support/node.rs"]
 mod node;
@@ -29,18 +29,18 @@ use self::node::{Node, watching};
 use self::plugin::Plugin;
 use self::server::{Server, accept_h2};
 
-/// The size of each message, with what HTTP/2 adds to it (octets).
+/// The size of each message, with HTTP/2's overhead (octets).
 const MESSAGE: usize = 16_384;
 
-/// How many messages are in one frame: several times what is handled at once, and not too many to
-/// be read in one piece.
+/// The number of messages in one frame: several times what is handled at once, and few enough to be
+/// read in one piece.
 const MESSAGES: usize = 5 * MAX_EVENTS_AT_ONCE;
 
-/// How much is heard meanwhile, so that it is a flood (octets).
+/// The amount that is received meanwhile, enough for a flood (octets).
 const ENOUGH: usize = 8 << 20;
 
-/// How much is heard in one turn at most (octets). A talker that is busy is read for a time, and
-/// without that limit for ever.
+/// The most that is received in one turn (octets). A server that never stops sending is read for a
+/// limited time; without that limit a turn would never end.
 const MOST_IN_A_TURN: usize = ENOUGH / 4;
 
 #[test]
@@ -94,8 +94,8 @@ fn messages_of_one_frame_are_all_heard_although_nothing_follows_them() {
     node.until_quiet();
 }
 
-/// A plugin manager that listens to a server as soon as a device plugin is there; and how much it
-/// has heard.
+/// Returns a plugin manager that subscribes to a stream of `server` once a device plugin has
+/// registered, and the number of messages it has received.
 fn listening_to(server: &Server) -> (Node, Arc<AtomicUsize>) {
     let heard = Arc::new(AtomicUsize::new(0));
     let listener = Listener {
@@ -118,7 +118,7 @@ fn listening_to(server: &Server) -> (Node, Arc<AtomicUsize>) {
     (node, heard)
 }
 
-/// Sends messages, for as long as they are taken.
+/// Sends messages for as long as the client accepts them.
 async fn talk(mut respond: SendResponse<Bytes>) {
     let head = Response::builder().header("content-type", "application/grpc");
     let head = head.body(()).expect("a good head");
@@ -139,7 +139,7 @@ async fn talk(mut respond: SendResponse<Bytes>) {
     }
 }
 
-/// Listens to a stream of messages, whoever is registered.
+/// Subscribes to a stream of messages, whichever plugin registers.
 #[derive(Debug)]
 struct Listener {
     endpoint: Arc<Path>,

@@ -12,7 +12,7 @@ use plugind::http2::{ConnectionError, Endpoint as _};
 use plugind::time::Time;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
 
-/// When every call here must have ended; time does not pass.
+/// The deadline of every call here; time does not pass.
 const DEADLINE: Time = Time::from_millis(1000);
 
 #[tokio::test]
@@ -45,7 +45,7 @@ async fn calls_wait_for_a_server_that_takes_one_at_a_time() {
     let mut client = Client::new(Time::ZERO);
     let (mut ours, theirs) = duplex(1 << 16);
     let serving = tokio::spawn(serve(theirs, server, echo));
-    // Before its SETTINGS come, the server's limit is not known: the first call is alone.
+    // Until the server's SETTINGS arrive, its limit is not known: the first call is made alone.
     for numbers in [0..1, 1..6] {
         let calls = numbers.len();
         let expected: Outcomes = numbers
@@ -93,7 +93,7 @@ async fn headers_that_fill_a_frame_are_read() {
     assert_eq!(outcomes, [(call, Err(CallError::Status(status)))]);
 }
 
-/// The server cuts a block that does not fit a frame into CONTINUATION frames.
+/// The server splits a block that does not fit in a frame into CONTINUATION frames.
 #[tokio::test]
 async fn a_reply_with_20_kib_of_metadata_in_its_headers_or_trailers_is_accepted() {
     for (first, last) in [(20_000, 0), (0, 20_000), (20_000, 20_000), (65_000, 65_000)] {
@@ -179,7 +179,7 @@ fn ask(client: &mut Client, message: &[u8]) -> CallId {
     client.unary(path, message, config::MAX_REPLY, DEADLINE, Time::ZERO)
 }
 
-/// Lets the client talk to a server that answers every request with `answer`, for one outcome.
+/// Connects the client to a server that answers every request with `answer`, until one call ends.
 async fn talk<A, F>(client: &mut Client, server: h2::server::Builder, answer: A) -> Outcomes
 where
     A: Fn(Request<RecvStream>, SendResponse<Bytes>) -> F + Send + 'static,
@@ -194,7 +194,7 @@ where
     outcomes
 }
 
-/// Serves requests until the client goes.
+/// Serves requests until the client disconnects.
 async fn serve<A, F>(io: DuplexStream, builder: h2::server::Builder, answer: A)
 where
     A: Fn(Request<RecvStream>, SendResponse<Bytes>) -> F + Send + 'static,
@@ -206,7 +206,7 @@ where
     }
 }
 
-/// Answers with what it was sent, and success.
+/// Answers with the request's message and status OK.
 async fn echo(request: Request<RecvStream>, mut respond: SendResponse<Bytes>) {
     let mut response = Response::new(());
     let content_type = HeaderValue::from_static("application/grpc");
@@ -225,7 +225,7 @@ async fn echo(request: Request<RecvStream>, mut respond: SendResponse<Bytes>) {
     send.send_trailers(trailers).unwrap();
 }
 
-/// Answers successfully, with so many octets of metadata in the headers and in the trailers.
+/// Answers with status OK and metadata of these sizes in the headers and in the trailers.
 fn answer_with(mut respond: SendResponse<Bytes>, first: usize, last: usize) {
     let metadata = |octets| HeaderValue::from_bytes(&vec![b'v'; octets]).expect("it is text");
     let mut response = Response::new(());
@@ -241,7 +241,7 @@ fn answer_with(mut respond: SendResponse<Bytes>, first: usize, last: usize) {
     send.send_trailers(trailers).unwrap();
 }
 
-/// Drives the client over `io` until so many calls have ended.
+/// Drives the client over `io` until this many calls have ended.
 async fn exchange(client: &mut Client, io: &mut DuplexStream, calls: usize) -> Outcomes {
     let mut outcomes = Vec::new();
     loop {
@@ -267,7 +267,7 @@ async fn exchange(client: &mut Client, io: &mut DuplexStream, calls: usize) -> O
     }
 }
 
-/// So many octets without a pattern.
+/// Returns octets without a pattern.
 fn random(length: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_u32;
     let octets = std::iter::repeat_with(|| {

@@ -73,8 +73,8 @@ async fn we_follow_a_table_that_shrinks_and_grows_between_requests() {
     }
 }
 
-/// Sends requests with these fields, encoded by us, to an `h2` server; returns what it read,
-/// sorted.
+/// Sends requests with these fields, encoded by us, to an `h2` server. Returns the fields that the
+/// server read, sorted.
 async fn read_by_h2(requests: &[Fields]) -> Vec<Fields> {
     let (mut ours, theirs) = duplex(1 << 20);
     let mut octets = PREFACE.to_vec();
@@ -91,25 +91,25 @@ async fn read_by_h2(requests: &[Fields]) -> Vec<Fields> {
     let mut server = h2::server::handshake(theirs).await.unwrap();
     let mut read = Vec::new();
     while read.len() < requests.len() {
-        // The answer is dropped, and with it the stream: this is about headers only.
+        // The answer is dropped, and with it the stream: this test is only about headers.
         let (request, _) = server.accept().await.unwrap().unwrap();
         read.push(fields_of(&request));
     }
     read
 }
 
-/// The far end of an `h2` client: reads its frames and answers nothing but what is told.
+/// The peer of an `h2` client: reads frames and sends only what a test asks for.
 struct Peer {
     client: h2::client::SendRequest<bytes::Bytes>,
     io: DuplexStream,
     unread: Vec<u8>,
     decoder: Decoder,
-    /// The first header block that came.
+    /// The first header block that was received.
     first_block: Vec<u8>,
 }
 
 impl Peer {
-    /// A client that has seen and acknowledged these settings.
+    /// Returns the peer of a client that has received and acknowledged these settings.
     async fn new(settings: &[(u16, u32)]) -> Self {
         let (io, theirs) = duplex(1 << 20);
         let (client, connection) = h2::client::handshake(theirs).await.unwrap();
@@ -127,7 +127,7 @@ impl Peer {
         peer
     }
 
-    /// Sends settings and waits until they are acknowledged, and so in force.
+    /// Sends settings and waits until they are acknowledged, and so in effect.
     async fn settings(&mut self, settings: &[(u16, u32)]) {
         let octets = Frame::settings(settings).octets();
         self.io.write_all(&octets).await.unwrap();
@@ -139,7 +139,7 @@ impl Peer {
         }
     }
 
-    /// Lets the client send requests with these fields and asserts that we decode each.
+    /// Has the client send requests with these fields, and asserts that we decode each.
     async fn is_sent(&mut self, requests: &[Fields]) {
         for fields in requests {
             let (_, _) = self.client.send_request(request(fields), true).unwrap();
@@ -157,7 +157,7 @@ impl Peer {
         }
     }
 
-    /// The next complete header block.
+    /// Returns the next complete header block.
     async fn header_block(&mut self) -> Vec<u8> {
         let mut block = Vec::new();
         loop {
@@ -184,7 +184,7 @@ impl Peer {
     }
 }
 
-/// Numbers that are the same in every run: xorshift.
+/// A generator of numbers that are the same in every run: xorshift.
 struct Random(u64);
 
 impl Random {
@@ -199,7 +199,7 @@ impl Random {
         usize::try_from(self.next() % u64::try_from(end).unwrap()).unwrap()
     }
 
-    /// The fields of a request: some that every request has, some that come again, some new ones.
+    /// Returns the fields of a request: some that every request has, some repeated, some new.
     fn request(&mut self) -> Fields {
         let mut fields = pseudo_fields();
         for _ in 0..self.below(12) {
@@ -218,7 +218,7 @@ impl Random {
         fields
     }
 
-    /// An octet that a field value may hold anywhere.
+    /// Returns an octet that is allowed anywhere in a field value.
     fn visible(&mut self) -> u8 {
         match u8::try_from(0x21 + self.below(0xdf)).unwrap() {
             0x7f => b'~',
@@ -227,7 +227,7 @@ impl Random {
     }
 }
 
-/// Names of the static table that say nothing about the connection or the length of the body.
+/// Names of the static table that do not concern the connection or the length of the body.
 const STATIC_NAMES: [&str; 10] = [
     "accept",
     "age",
@@ -244,7 +244,7 @@ const STATIC_NAMES: [&str; 10] = [
 /// RFC 9113 §6.5.2.
 const HEADER_TABLE_SIZE: u16 = 0x1;
 
-/// The table size that holds while no setting says another (RFC 9113 §6.5.2).
+/// The table size until a setting changes it (RFC 9113 §6.5.2).
 const DEFAULT_TABLE: usize = 4096;
 
 fn pseudo_fields() -> Fields {
@@ -258,7 +258,7 @@ fn pseudo_fields() -> Fields {
     .to_vec()
 }
 
-/// A request with these fields, the first four of which are its pseudo-header fields.
+/// Returns a request with these fields, the first four of which are its pseudo-header fields.
 fn request(fields: &Fields) -> Request<()> {
     let mut request = Request::post("http://localhost/pluginregistration.Registration/GetInfo")
         .body(())
@@ -273,7 +273,7 @@ fn request(fields: &Fields) -> Request<()> {
     request
 }
 
-/// The fields of a request as `h2` read it, sorted.
+/// Returns the fields of a request as `h2` read it, sorted.
 fn fields_of<T>(request: &Request<T>) -> Fields {
     let uri = request.uri();
     let mut fields: Fields = vec![
@@ -291,7 +291,7 @@ fn fields_of<T>(request: &Request<T>) -> Fields {
     sorted(&fields)
 }
 
-/// The same fields in the order of their names: the order within a request is `h2`'s affair.
+/// Returns the fields sorted by name: their order in a request is up to `h2`.
 fn sorted(fields: &Fields) -> Fields {
     let mut fields = fields.clone();
     fields.sort_unstable();

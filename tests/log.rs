@@ -1,4 +1,4 @@
-//! The log of the built binary: it never waits for its reader, and no plugin fills it.
+//! The log of the built binary: the daemon never waits for its reader, and plugins cannot fill it.
 
 #[path = "support/binary.rs"]
 mod binary;
@@ -28,7 +28,7 @@ use self::daemon::{Daemon, status};
 use self::pipe::{FILLER, full_pipe, pipe};
 use self::plugin::{Plugin, bind};
 
-/// A daemon that writes its log where the test says, and does not outlive it.
+/// A daemon whose log goes where the test chooses, and which does not outlive the test.
 struct Running(Child);
 
 impl Running {
@@ -59,7 +59,7 @@ impl Drop for Running {
     }
 }
 
-/// A socket pair of which the writing end is full.
+/// Returns a socket pair whose writing end is full.
 fn full_socket() -> (UnixStream, UnixStream) {
     let (reader, mut writer) = UnixStream::pair().unwrap();
     writer.set_nonblocking(true).unwrap();
@@ -102,7 +102,7 @@ fn a_log_that_is_read_late_has_the_first_lines_and_says_how_many_are_missing() {
     let dir = tempfile::tempdir().unwrap();
     let (reader, stderr) = full_pipe();
     let daemon = Running::start(dir.path(), &["-vv"], stderr);
-    // Several sockets, because each has its share of the log: more than is kept.
+    // Several sockets, because each has a share of the log: together, more than the buffer holds.
     for n in 0..60 {
         let socket = dir.path().join(n.to_string()).join("reg.sock");
         fs::create_dir(socket.parent().unwrap()).unwrap();
@@ -144,7 +144,7 @@ fn a_log_whose_reader_has_gone_ends_nothing_and_wakes_nothing() {
     assert!(status.success(), "{status}");
 }
 
-/// Waits until nothing wakes the daemon for a second.
+/// Waits until the daemon is not woken for a second.
 #[track_caller]
 fn until_quiet(wakeups: impl Fn() -> u64) {
     let (_quiet, nothing) = mpsc::channel::<()>();
@@ -174,7 +174,8 @@ fn a_socket_that_is_renewed_for_ever_is_logged_a_while_and_then_counted() {
     let mut lines = daemon.lines_until("evil.sock: ");
     let first = lines.last().unwrap();
     assert!(!first.contains("suppressed"), "{first}");
-    // Until its share is used up, and the interval after which suppressed lines are reported.
+    // Until its share is used up and the interval after which suppressed lines are reported has
+    // passed.
     let report = loop {
         let last = lines.last().unwrap();
         if last.contains(" lines suppressed, because there are too many") {

@@ -1,4 +1,4 @@
-//! `plugind probe` against a real socket of each kind: what it says, and what it ends with.
+//! `plugind probe` with a real socket of each kind: its output, and its exit code.
 
 #[path = "support/binary.rs"]
 mod binary;
@@ -470,7 +470,7 @@ fn wrong_arguments_are_one_line_and_status_2() {
     }
 }
 
-/// Where a socket is, or may be.
+/// The place of a socket that exists, or does not.
 struct Place {
     home: TempDir,
     dir: PathBuf,
@@ -481,7 +481,7 @@ impl Place {
         Self::below("plugins")
     }
 
-    /// A place in a directory of that name.
+    /// Returns a place in a directory with this name.
     fn below(name: &str) -> Self {
         let home = tempfile::tempdir().unwrap();
         let dir = home.path().join(name);
@@ -489,7 +489,7 @@ impl Place {
         Self { home, dir }
     }
 
-    /// A place in that directory, which is created.
+    /// Creates the directory, and returns a place in it.
     fn at(dir: PathBuf) -> Self {
         fs::create_dir_all(&dir).unwrap();
         let home = tempfile::tempdir().unwrap();
@@ -500,20 +500,20 @@ impl Place {
         self.dir.join("a-reg.sock")
     }
 
-    /// Listens on the socket, by way of a descriptor: its path may be too long for an address.
+    /// Listens on the socket through a descriptor: its path may be too long for an address.
     fn listen(&self) -> UnixListener {
         let dir = File::open(&self.dir).unwrap();
         let address = format!("/proc/self/fd/{}/a-reg.sock", dir.as_raw_fd());
         UnixListener::bind(address).unwrap()
     }
 
-    /// Has every connection met by `behave`, for as long as the test runs.
+    /// Accepts connections and passes each to `behave`, for as long as the test runs.
     fn peer(&self, behave: impl Fn(UnixStream) + Send + 'static) {
         let listener = self.listen();
         thread::spawn(move || listener.incoming().map_while(Result::ok).for_each(behave));
     }
 
-    /// Has every call answered by `answer`, which is given its path.
+    /// Answers every call with `answer`, which is given its path. Returns the paths of the calls.
     fn service(
         &self,
         answer: impl Fn(&str) -> Result<Vec<u8>, Status> + Send + Sync + 'static,
@@ -537,7 +537,7 @@ impl Place {
         called
     }
 
-    /// A plugin that says this of itself; what it gives back are the paths of the calls to it.
+    /// Serves a plugin that reports this info. Returns the paths of the calls.
     fn plugin(&self, info: PluginInfo) -> Receiver<String> {
         self.service(move |path| {
             assert_eq!(path, registration::GET_INFO);
@@ -550,7 +550,7 @@ impl Place {
     }
 }
 
-/// A service that remembers what it was called for.
+/// A service that records the paths of its calls.
 struct Calls<F> {
     calls: Mutex<Sender<String>>,
     answer: F,
@@ -566,7 +566,7 @@ where
     }
 }
 
-/// What a plugin says of itself.
+/// Returns the info that a plugin with this type and name reports.
 fn info(kind: &str, name: &str) -> PluginInfo {
     PluginInfo {
         r#type: kind.to_owned(),
@@ -576,7 +576,7 @@ fn info(kind: &str, name: &str) -> PluginInfo {
     }
 }
 
-/// What a plugin with a socket of its own for its service says of itself.
+/// Returns the info of a plugin whose service has a socket of its own.
 fn info_with_endpoint(kind: &str, version: &str, endpoint: &Path) -> PluginInfo {
     PluginInfo {
         endpoint: endpoint.to_str().unwrap().to_owned(),
@@ -585,7 +585,7 @@ fn info_with_endpoint(kind: &str, version: &str, endpoint: &Path) -> PluginInfo 
     }
 }
 
-/// What a probe printed, and what it ended with.
+/// The output of a probe, and its exit code.
 struct Probed {
     status: i32,
     out: String,
@@ -611,7 +611,7 @@ fn probe(socket: &Path, options: &[&str]) -> Probed {
     }
 }
 
-/// The built binary, about to probe.
+/// Returns a command that runs the probe of the built binary.
 fn plugind() -> Command {
     let mut command = Command::new(binary());
     command.arg("probe");

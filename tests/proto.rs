@@ -1,8 +1,8 @@
-//! The messages in `src/proto/` are what `proto/*.proto` says.
+//! The messages in `src/proto/` match `proto/*.proto`.
 //!
 //! The generated code is checked in, so that building needs neither `protoc` nor a build script.
-//! This test generates it again with `protox` and `prost-build` and compares. With
-//! `PLUGIND_WRITE_PROTO` set, as `make proto` does, it writes what it generated first.
+//! This test generates it again with `protox` and `prost-build` and compares. If
+//! `PLUGIND_WRITE_PROTO` is set, as `make proto` does, the test writes the generated code first.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -45,7 +45,7 @@ fn names_are_written_in_the_case_of_rust() {
     assert_eq!(snake_case("ListAndWatch"), "list_and_watch");
 }
 
-/// The code of every package in `proto/`, by the name of its file.
+/// Generates the code of every package in `proto/`. Returns it by the name of its file.
 fn generate() -> BTreeMap<String, String> {
     let folder = in_crate(DEFINITIONS);
     let definitions = protox::compile(files_in(&folder, "proto"), [&folder]).unwrap();
@@ -60,14 +60,15 @@ fn generate() -> BTreeMap<String, String> {
     packages.iter().map(|path| module(path)).collect()
 }
 
-/// The file name and the code of one package: dots in its name would not do for a module.
+/// Returns the file name and the code of one package: a module name cannot contain dots.
 fn module(generated: &Path) -> (String, String) {
     let package = generated.file_stem().unwrap().to_str().unwrap();
     let code = fs::read_to_string(generated).unwrap();
     (format!("{}.rs", package.replace('.', "_")), code)
 }
 
-/// Generates a module of method paths for every service. The calls themselves are written by hand.
+/// A generator of a module of method paths for every service. The calls themselves are written by
+/// hand.
 struct MethodPaths;
 
 impl ServiceGenerator for MethodPaths {
@@ -83,7 +84,7 @@ impl ServiceGenerator for MethodPaths {
     }
 }
 
-/// Writes one method's path as a constant, documented in the definition's own words.
+/// Writes one method's path as a constant, with the comment of the definition as its doc.
 fn write_path(service: &str, method: &Method, code: &mut String) {
     for line in &method.comments.leading {
         writeln!(code, "///{line}").unwrap();
@@ -93,7 +94,7 @@ fn write_path(service: &str, method: &Method, code: &mut String) {
     writeln!(code, "pub const {constant}: &str = {path:?};").unwrap();
 }
 
-/// `GetInfo` as `get_info`. A run of capitals stays together: `DRAPlugin` is `dra_plugin`.
+/// Returns `GetInfo` as `get_info`. A run of capitals stays together: `DRAPlugin` is `dra_plugin`.
 fn snake_case(name: &str) -> String {
     let chars: Vec<char> = name.chars().collect();
     let starts_word = |at: usize| {
@@ -111,7 +112,7 @@ fn snake_case(name: &str) -> String {
     snake
 }
 
-/// The files with that extension in a folder, sorted.
+/// Returns the files with this extension in a folder, sorted.
 fn files_in(folder: &Path, extension: &str) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = fs::read_dir(folder)
         .unwrap()
@@ -122,16 +123,16 @@ fn files_in(folder: &Path, extension: &str) -> Vec<PathBuf> {
     files
 }
 
-/// Where something of this crate is.
+/// Returns the absolute path of a path in this crate.
 fn in_crate(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-/// Where the definitions are.
+/// The folder of the definitions.
 const DEFINITIONS: &str = "proto";
 
-/// Where the code that is generated from them is checked in.
+/// The folder of the code that is generated from them.
 const GENERATED: &str = "src/proto";
 
-/// The variable that asks for the code to be written before it is compared.
+/// The environment variable that makes the test write the code before it is compared.
 const WRITE: &str = "PLUGIND_WRITE_PROTO";

@@ -1,8 +1,7 @@
-//! The plugin manager in a loop of its own, against real directories, sockets and plugins.
+//! The plugin manager in a loop of its own, with real directories, sockets and plugins.
 //!
 //! Rows PM1 and PM19 to PM22 of kubelet's own tests, its end-to-end rows, and what concerns the
-//! kernel. Nothing sleeps:
-//! every wait is for an event, with a bound.
+//! kernel. Nothing sleeps: each wait is for an event, with a bound.
 
 #[path = "support/link.rs"]
 mod link;
@@ -214,7 +213,8 @@ fn a_path_that_fits_no_socket_address_is_connected_to_all_the_same() {
     let mut node = Node::start();
     let dir = node.path(&"long".repeat(40));
     fs::create_dir(&dir).unwrap();
-    // The plugin has the same trouble, and the same way out.
+    // The path is too long for the plugin's own address as well, which goes through a descriptor,
+    // too.
     let held = File::open(&dir).unwrap();
     let through = format!("/proc/self/fd/{}/reg.sock", held.as_raw_fd());
     let plugin = Plugin::serve(Path::new(&through), "far-away");

@@ -1,5 +1,5 @@
-//! `plugind simulate` against `plugind run`, and against those who call it in other ways: the built
-//! binary, as a user meets it.
+//! `plugind simulate` with `plugind run`, and with other clients: the built binary, from a user's
+//! point of view.
 
 #[path = "support/binary.rs"]
 mod binary;
@@ -34,7 +34,7 @@ use self::daemon::Daemon;
 use self::link::{Link, PATIENCE};
 use self::simulated::Simulated;
 
-/// A directory, and the daemon that watches it.
+/// Returns a directory, and the daemon that watches it.
 fn node() -> (TempDir, Daemon) {
     let dir = tempfile::tempdir().unwrap();
     let daemon = Daemon::start(dir.path());
@@ -241,7 +241,7 @@ fn a_second_plugin_on_one_socket_is_one_line_and_status_1() {
     assert_refused(&dir.path().join("missing"), "No such file");
 }
 
-/// A plugin cannot listen in that directory, and says why; nothing is left of its other socket.
+/// Asserts that a plugin cannot listen in `dir`, reports why, and leaves no other socket behind.
 #[track_caller]
 fn assert_refused(dir: &Path, why: &str) {
     let services = tempfile::tempdir().unwrap();
@@ -290,7 +290,7 @@ fn who_is_one_too_many_waits_until_another_goes() {
     let mut waiting = Link::connect(plugin.socket());
     let call = waiting.begin(registration::GET_INFO, &InfoRequest {}, 1 << 16, PATIENCE);
     waiting.run_until(|link| link.client.transmit().is_empty());
-    // The others are served all the same, so it is not for lack of time that this one is not.
+    // The other clients are still served, so it is not for lack of time that this one is not.
     links[1].get_info().expect("an answer");
     for _ in 0..=MAX_CLIENTS {
         plugin.until_said("asked who it is");
@@ -343,7 +343,7 @@ async fn an_h2_client_hears_of_every_change_on_a_stream() {
     }
 }
 
-/// An `h2` client that is connected.
+/// Connects an `h2` client.
 async fn h2_client(socket: &Path) -> SendRequest<Bytes> {
     let stream = tokio::net::UnixStream::connect(socket).await.unwrap();
     let (client, connection) = h2::client::handshake(stream).await.unwrap();
@@ -351,7 +351,7 @@ async fn h2_client(socket: &Path) -> SendRequest<Bytes> {
     client.ready().await.unwrap()
 }
 
-/// Calls a method with an empty message; answers when the headers of the response are there.
+/// Calls a method with an empty message. Returns once the headers of the response have arrived.
 async fn h2_send(client: &mut SendRequest<Bytes>, path: &str) -> http::Response<h2::RecvStream> {
     let request = http::Request::post(format!("http://localhost{path}"))
         .header("content-type", "application/grpc")
@@ -362,7 +362,7 @@ async fn h2_send(client: &mut SendRequest<Bytes>, path: &str) -> http::Response<
     response.await.unwrap()
 }
 
-/// What a call is answered with: its messages, and its status.
+/// Calls a method. Returns the messages of the answer, and its status.
 async fn h2_call(client: &mut SendRequest<Bytes>, path: &str) -> (Vec<u8>, String) {
     let response = h2_send(client, path).await;
     let mut status = response.headers().get("grpc-status").cloned();
@@ -378,7 +378,7 @@ async fn h2_call(client: &mut SendRequest<Bytes>, path: &str) -> (Vec<u8>, Strin
     (messages, status.to_str().unwrap().to_owned())
 }
 
-/// The code of a failed call.
+/// Replaces the error of a failed call by its code.
 fn code<T>(result: Result<T, CallError>) -> Result<T, Code> {
     result.map_err(|error| error.code())
 }

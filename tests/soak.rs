@@ -1,6 +1,6 @@
-//! Plugins for a long time: many that come and go, and many that do nothing.
+//! Plugins for a long time: many that register and end, and many that do nothing.
 //!
-//! Short in `cargo test`; as long as it takes to be sure with `make soak`.
+//! Short in `cargo test`; with `make soak`, as long as it takes to be sure.
 
 #[path = "support/binary.rs"]
 mod binary;
@@ -28,14 +28,14 @@ use self::daemon::Daemon;
 use self::node::Node;
 use self::plugin::Plugin;
 
-/// What belongs to the whole process is measured by one test at a time.
+/// Waits for other tests to end: what belongs to the whole process is measured by one at a time.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// One value for `cargo test`, another for `make soak`: that begins to measure when as many paths
-/// are remembered as ever are.
+/// Returns `short` in `cargo test`, and `long` in `make soak`: the latter begins to measure once as
+/// many paths are remembered as ever are.
 fn short_or_long<T>(short: T, long: T) -> T {
     if env::var_os("PLUGIND_SOAK").is_some() {
         long
@@ -49,7 +49,8 @@ fn plugins_that_come_and_go_leave_no_descriptor_and_no_memory_behind() {
     let _alone = alone();
     let (warm_up, cycles) = short_or_long((100, 200), (10_000, 10_000));
     let mut node = Node::start();
-    // Each has a socket of its own: one that is renewed again and again is looked at less often.
+    // Each plugin has its own socket: a socket that is renewed again and again is examined less
+    // often.
     let cycle = |node: &mut Node, n: usize| {
         let name = format!("plugin-{n}");
         let plugin = Plugin::serve(&node.path(&format!("{n}.sock")), &name);
@@ -58,7 +59,7 @@ fn plugins_that_come_and_go_leave_no_descriptor_and_no_memory_behind() {
         node.until_handler_is_told(&format!("deregister {name}"));
     };
     (0..warm_up).for_each(|n| cycle(&mut node, n));
-    // What closes last may be a moment behind.
+    // The last descriptors may be closed a moment later.
     node.until_quiet();
     let before = (descriptors(), resident());
     (warm_up..warm_up + cycles).for_each(|n| cycle(&mut node, n));
@@ -86,7 +87,7 @@ fn plugins_that_come_and_go_leave_a_daemon_no_descriptor_and_no_memory() {
         let plugin = Plugin::serve(&dir.path().join(format!("{n}.sock")), &name);
         assert!(plugin.until_told().plugin_registered);
         plugin.stop();
-        // One socket may not fill the log, but a status is always logged.
+        // The log of one socket is limited, but a status is always logged.
         loop {
             daemon.signal(Signal::SIGUSR1);
             if daemon.until_logged("status ").contains("registered=0 ") {
@@ -94,8 +95,8 @@ fn plugins_that_come_and_go_leave_a_daemon_no_descriptor_and_no_memory() {
             }
         }
     };
-    // Processes are watched for a while after their sockets have gone, and lines that were
-    // suppressed may be reported.
+    // Processes are watched for a while after their sockets are removed, and suppressed lines may
+    // be reported.
     let used = |daemon: &Daemon| {
         while !daemon.is_silent_for(OUTLIVED_GRACE + Duration::from_secs(1)) {}
         (daemon.descriptors(), daemon.resident())
@@ -119,7 +120,7 @@ fn a_hundred_registered_plugins_wake_nobody() {
         return;
     }
     let quiet = Duration::from_secs(short_or_long(3, 60));
-    // What happens beside the directory is none of its business, but is looked at.
+    // Changes beside the watched directory do not concern the daemon, but they wake it.
     let dir = tempfile::tempdir().unwrap();
     let registry = dir.path().join("registry");
     let mut daemon = Daemon::start(&registry);
@@ -143,19 +144,19 @@ fn a_hundred_registered_plugins_wake_nobody() {
     assert_eq!(woken, 0);
 }
 
-/// How many descriptors this process has open.
+/// Returns the number of descriptors that this process has open.
 fn descriptors() -> usize {
     fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
-/// How much of this process is in memory (KiB).
+/// Returns the resident memory of this process (KiB).
 fn resident() -> u64 {
     daemon::status("self", "VmRSS:")
 }
 
-/// By how much the memory may grow meanwhile (KiB): what an allocator keeps now and then, and well
-/// under what a hundred octets a cycle would come to.
+/// The limit on the growth of memory meanwhile (KiB): what an allocator keeps now and then, and
+/// well below what a hundred octets per cycle would add up to.
 const SLACK: u64 = 512;
 
-/// How many plugins are registered and do nothing: more than a node has.
+/// The number of plugins that are registered and do nothing: more than a node has.
 const REGISTERED: usize = 100;

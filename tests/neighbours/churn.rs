@@ -113,8 +113,9 @@ fn an_attack_that_fails_from_the_start_is_not_a_row() {
     });
 }
 
-/// Does something every [`INTERVAL`] until it is over, or the directory has gone with the daemon;
-/// at least [`LEAST_ACTS`] times, or it was no attack.
+/// Calls `act` every [`INTERVAL`] until the attack is over, or the directory was removed with the
+/// daemon. Asserts that there were at least [`LEAST_ACTS`] calls, without which it was not an
+/// attack.
 pub(crate) fn until(over: &AtomicBool, mut act: impl FnMut() -> io::Result<()>) {
     let clock = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC).unwrap();
     let every = Expiration::Interval(TimeSpec::from_duration(INTERVAL));
@@ -133,10 +134,11 @@ pub(crate) fn until(over: &AtomicBool, mut act: impl FnMut() -> io::Result<()>) 
     assert!(acts >= LEAST_ACTS, "too few acts: {acts}, {failure:?}");
 }
 
-/// How often an attacker acts at least: a small part of what [`INTERVAL`] allows while a row is
+/// The least number of an attacker's acts: a small part of what [`INTERVAL`] allows while a row is
 /// measured, because the attacker leaves the processor to others.
 const LEAST_ACTS: usize = 20;
 
-/// From one change to the next. Without a pause, the attacker holds the kernel's lock of the
-/// directory nearly all the time, and what is measured is how long a look waits for that lock.
+/// The time from one change to the next. Without a pause, the attacker would hold the kernel's lock
+/// of the directory nearly all the time, and the row would measure how long a look waits for that
+/// lock.
 const INTERVAL: Duration = Duration::from_micros(200);

@@ -1,4 +1,4 @@
-//! A terminal that hangs up, and clocks that are far from what is usual.
+//! A terminal that hangs up, and clocks with unusual values.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -77,7 +77,7 @@ fn a_daemon_whose_terminal_hangs_up_goes_on_at_rest_and_ends_when_it_is_asked_to
     assert!(status.success(), "{status}");
 }
 
-/// How much of a processor a process has used (ticks of 10 ms).
+/// Returns how much processor time a process has used (ticks of 10 ms).
 fn processor_time(pid: Pid) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     let (_, fields) = stat.rsplit_once(')').unwrap();
@@ -98,8 +98,8 @@ fn deadlines_hold_soon_after_the_boot_and_a_hundred_years_after_it() {
     }
 }
 
-/// Has a daemon whose monotonic clocks differ by so many seconds register a plugin and save it,
-/// which it does a second later. Returns `false` where that cannot be.
+/// Asserts that a daemon whose monotonic clocks are shifted by `offset` seconds registers a plugin
+/// and saves it, a second later. Returns `false` if the clocks cannot be shifted.
 fn a_daemon_works_by_clocks_at(offset: i64) -> bool {
     let namespaces = || {
         let mut command = Command::new("unshare");

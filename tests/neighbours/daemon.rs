@@ -1,4 +1,4 @@
-//! The built binary as a daemon whose log is read, and what is measured of it.
+//! The built binary as a daemon whose log is read, and measurements of it.
 
 use std::ffi::OsString;
 use std::fs;
@@ -22,7 +22,7 @@ use crate::binary::binary;
 pub(crate) struct Daemon {
     child: Child,
     root: TempDir,
-    /// How long the log is (octets).
+    /// The length of the log (octets).
     log_len: Arc<AtomicU64>,
     lines: Receiver<String>,
 }
@@ -33,7 +33,7 @@ impl Daemon {
         Self::start_after("true", options)
     }
 
-    /// The same from a shell that has run a command before.
+    /// Starts a daemon with these options from a shell that has run `before`.
     pub(crate) fn start_after(before: &str, options: &[OsString]) -> Self {
         let root = tempfile::tempdir().unwrap();
         let mut command = Command::new("sh");
@@ -56,7 +56,7 @@ impl Daemon {
         thread::spawn(move || {
             for line in log.lines().map_while(Result::ok) {
                 octets.fetch_add(line.len() as u64 + 1, Ordering::Relaxed);
-                // A line that does not fit is counted: this must not hold up the daemon.
+                // A line that does not fit is only counted: this thread must not delay the daemon.
                 let _ = writer.try_send(line);
             }
         });
@@ -73,7 +73,7 @@ impl Daemon {
         daemon
     }
 
-    /// The directory that is watched.
+    /// Returns the watched directory.
     pub(crate) fn root(&self) -> &Path {
         self.root.path()
     }
@@ -86,12 +86,12 @@ impl Daemon {
         kill(self.pid(), signal).unwrap();
     }
 
-    /// How long the log is (octets).
+    /// Returns the length of the log (octets).
     pub(crate) fn log_len(&self) -> u64 {
         self.log_len.load(Ordering::Relaxed)
     }
 
-    /// Forgets the lines that were logged before.
+    /// Drops the lines that were logged before.
     pub(crate) fn forget_lines(&self) {
         while self.lines.try_recv().is_ok() {}
     }
@@ -110,7 +110,7 @@ impl Daemon {
         }
     }
 
-    /// The longest turn since the last call, which a signal asks for.
+    /// Returns the longest turn since the last call, which the daemon logs on a signal.
     #[track_caller]
     pub(crate) fn longest_turn(&self) -> Duration {
         self.forget_lines();
@@ -120,8 +120,8 @@ impl Daemon {
         Duration::from_micros(time.trim().parse().unwrap())
     }
 
-    /// For how long the daemon was kept from work so far: it waited for its processor, or the
-    /// processor itself for that of the machine which this one is a guest of.
+    /// Returns how long the daemon was kept from running so far: it waited for its processor, or
+    /// this virtual machine waited for a processor of its host.
     pub(crate) fn delay(&self) -> Duration {
         let path = format!("/proc/{}/schedstat", self.child.id());
         // A kernel may be built without it.
@@ -130,8 +130,8 @@ impl Daemon {
         Duration::from_nanos(delay.parse().unwrap()) + stolen()
     }
 
-    /// Has the daemon run before every other process that wants its processor, if that is allowed:
-    /// what a turn takes is to be measured, and not what the machine does beside.
+    /// Gives the daemon priority over all other processes on its processor, if that is allowed: a
+    /// measurement of its turns should not include what else the machine does.
     pub(crate) fn run_before_all_others(&self) {
         let mut command = Command::new("chrt");
         command.args(["--reset-on-fork", "--fifo", "--pid", "1"]);
@@ -141,7 +141,7 @@ impl Daemon {
             .status();
     }
 
-    /// How much of the daemon is in memory (KiB).
+    /// Returns the resident memory of the daemon (KiB).
     pub(crate) fn resident(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -152,8 +152,8 @@ impl Daemon {
             .unwrap()
     }
 
-    /// Sends a signal that ends the daemon. Returns how long it took until the log mentioned it and
-    /// until the process had ended. The directory stays: the attack goes on in it.
+    /// Sends a signal that ends the daemon. Returns how long it took until the log mentioned the
+    /// signal and until the process had ended. The directory stays: the attack continues in it.
     #[track_caller]
     pub(crate) fn end_with(&mut self, signal: Signal) -> (Duration, Duration) {
         self.forget_lines();
@@ -174,15 +174,15 @@ impl Drop for Daemon {
     }
 }
 
-/// Leaves the first processor to the daemon, if there are two: what is measured of it is not to be
-/// the time that it waited for the attacker and for the honest plugin.
+/// Leaves the first processor to the daemon, if there are two: measurements of the daemon should
+/// not include its waits for the attacker and for the honest plugin.
 pub(crate) fn share_processors() {
     if let Some([_, others]) = processors() {
         sched_setaffinity(Pid::from_raw(0), &others).unwrap();
     }
 }
 
-/// Has this thread use every processor that this process may use.
+/// Makes this thread use every processor that this process may use.
 pub(crate) fn use_all_processors() {
     sched_setaffinity(Pid::from_raw(0), &allowed()).unwrap();
 }
@@ -191,7 +191,7 @@ fn allowed() -> CpuSet {
     sched_getaffinity(Pid::from_raw(i32::try_from(std::process::id()).unwrap())).unwrap()
 }
 
-/// For how long the first of the processors was given to other guests of its machine.
+/// Returns how long the first processor was given to other guests of its host.
 fn stolen() -> Duration {
     let allowed = allowed();
     let first = (0..CpuSet::count()).find(|&n| allowed.is_set(n).unwrap());
@@ -203,7 +203,7 @@ fn stolen() -> Duration {
     TICK * steal.map_or(0, |steal| steal.parse().unwrap())
 }
 
-/// The first of the processors that this process may use, and the others.
+/// Returns the first of the processors that this process may use, and the others.
 fn processors() -> Option<[CpuSet; 2]> {
     let allowed = allowed();
     let mut numbers = (0..CpuSet::count()).filter(|&n| allowed.is_set(n).unwrap());
@@ -215,14 +215,14 @@ fn processors() -> Option<[CpuSet; 2]> {
     Some([first, others])
 }
 
-/// What stands before the longest turn (µs) in the line that SIGUSR1 asks for.
+/// The text before the longest turn (µs) in the line that is logged on SIGUSR1.
 const LONGEST_TURN: &str = "longest_turn_us=";
 
-/// In what `/proc/stat` counts: USER_HZ is 100 on all architectures that Rust knows.
+/// The unit of `/proc/stat`: USER_HZ is 100 on all architectures that Rust supports.
 const TICK: Duration = Duration::from_millis(10);
 
-/// How many lines of the log are kept until they are looked at.
+/// The most lines of the log that are kept until they are read.
 const KEPT_LINES: usize = 4096;
 
-/// How long anything may take here.
+/// The time limit for every wait here.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -23,5 +23,5 @@ fn more_plugins_than_descriptors_keep_no_other_from_registering() {
     });
 }
 
-/// How many there are beside the honest one: each takes six descriptors of the test.
+/// The number of plugins beside the honest one: each takes six descriptors of the test.
 const PLUGINS: usize = 80;

@@ -1,4 +1,4 @@
-//! An honest plugin that registers time after time.
+//! An honest plugin that registers again and again.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFl
 
 use crate::plugin::Plugin;
 
-/// How long registrations took: from before the socket is bound until the plugin is told.
+/// The durations of registrations: from before the socket is bound until the plugin is notified.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Times {
     pub(crate) p99: Duration,
@@ -31,7 +31,7 @@ impl Times {
     }
 }
 
-/// Registers a plugin, stops it, and returns how long it took until it was told.
+/// Registers a plugin and stops it. Returns how long it took until the plugin was notified.
 pub(crate) fn register(dir: &Path, name: &str) -> Duration {
     let socket = dir.join(format!("{name}.sock"));
     let start = Instant::now();
@@ -43,5 +43,6 @@ pub(crate) fn register(dir: &Path, name: &str) -> Duration {
     time
 }
 
-/// From one registration to the next: three lines of the log each, which are not to fill it.
+/// The time from one registration to the next: each logs three lines, which should not fill the
+/// log.
 const INTERVAL: Duration = Duration::from_millis(20);

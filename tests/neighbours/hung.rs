@@ -1,4 +1,4 @@
-//! Crowds of plugins that do not answer, or whose program does not.
+//! Many plugins that do not answer, or whose program does not.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -64,7 +64,7 @@ fn sockets_in_the_honest_plugin_s_directory_that_accept_and_say_nothing() {
         .withstand(|dir, over| be_silent(dir.parent().unwrap(), over));
 }
 
-/// Listens on many sockets, accepts every connection and keeps it, until it is over.
+/// Listens on many sockets, accepts every connection and keeps it, until the attack is over.
 fn be_silent(dir: &Path, over: &AtomicBool) {
     let bind = |n| {
         let listener = UnixListener::bind(dir.join(format!("silent-{n}"))).unwrap();
@@ -77,7 +77,7 @@ fn be_silent(dir: &Path, over: &AtomicBool) {
     while steps.next() {
         for (listener, accepted) in listeners.iter().zip(&mut accepted) {
             match listener.accept() {
-                // The one before was given up by the daemon.
+                // The daemon has given up the previous connection.
                 Ok((stream, _)) => *accepted = Some(stream),
                 Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
             }
@@ -107,7 +107,7 @@ fn plugins_of_a_program_that_is_slow() {
     });
 }
 
-/// Not a row: what one plugin waits for that comes behind all silent sockets is measured.
+/// Not a row: measures how long one plugin waits that appears behind all silent sockets.
 #[test]
 fn a_plugin_that_comes_behind_silent_sockets_waits_for_those_of_its_own_directory_alone() {
     if !descriptors_are_enough_or_skip(2 * SILENT) {
@@ -138,7 +138,7 @@ fn a_plugin_that_comes_behind_silent_sockets_waits_for_those_of_its_own_director
     assert!(elsewhere.max(beside) < most, "{elsewhere:?}, {beside:?}");
 }
 
-/// Not a row: the limits of those are for a plugin that shares nothing with the attacker.
+/// Not a row: the limits of rows are for a plugin that shares nothing with the attacker.
 #[test]
 fn a_plugin_whose_name_two_silent_ones_have_taken_waits_for_both_and_is_registered() {
     let _alone = alone();
@@ -146,7 +146,7 @@ fn a_plugin_whose_name_two_silent_ones_have_taken_waits_for_both_and_is_register
     let flaw = Flaw::Ignores(node::NODE_GET_INFO);
     let silent = ["a", "b"].map(|socket| {
         let plugin = Plugin::serve_flawed(&daemon.root().join(socket), "disk", flaw);
-        register(daemon.root(), &format!("beside-{socket}")); // It has been asked by now.
+        register(daemon.root(), &format!("beside-{socket}")); // The plugin has been called by now.
         plugin
     });
     let start = Instant::now();
@@ -164,7 +164,7 @@ fn a_plugin_whose_name_two_silent_ones_have_taken_waits_for_both_and_is_register
     silent.into_iter().for_each(Plugin::leave);
 }
 
-/// Returns whether this process may have so many descriptors.
+/// Returns whether this process may have `count` descriptors.
 fn descriptors_are_enough_or_skip(count: usize) -> bool {
     let (limit, _) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
     let are_enough = limit >= (count + 100) as u64;
@@ -174,15 +174,16 @@ fn descriptors_are_enough_or_skip(count: usize) -> bool {
     are_enough
 }
 
-/// How long a plugin may wait behind [`SILENT`] sockets of its own directory, each of which is
-/// given [`BRISK_TIME`](plugind::config::BRISK_TIME): 200 ms on a machine that does nothing else.
+/// The longest wait of a plugin behind [`SILENT`] sockets of its own directory, each of which gets
+/// [`BRISK_TIME`](plugind::config::BRISK_TIME): 200 ms on a machine that does nothing else.
 const MOST_WAITED: Duration = Duration::from_millis(500);
 
-/// How many silent sockets there are.
+/// The number of silent sockets.
 const SILENT: usize = 640;
 
-/// More connections than there are operations at a time that are expected to be answered at once.
+/// The number of operations at a time that are expected to be answered at once; there must be more
+/// connections than that.
 const BRISK: usize = plugind::config::BRISK_OPERATIONS;
 
-/// How many descriptors a plugin takes.
+/// The number of descriptors that a plugin takes.
 const OF_PLUGIN: usize = 8;

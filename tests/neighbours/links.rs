@@ -1,4 +1,4 @@
-//! A neighbour that makes links to other plugins' sockets in its own directory.
+//! A plugin that makes links to other plugins' sockets in its own directory.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -43,7 +43,7 @@ fn links_to_other_plugins_sockets_that_are_made_again_and_again() {
     });
 }
 
-/// The sockets in a directory.
+/// Returns the sockets in a directory.
 fn sockets(dir: &Path) -> io::Result<Vec<PathBuf>> {
     let paths = fs::read_dir(dir)?.map(|entry| entry.map(|entry| entry.path()));
     let is_socket = |path: &PathBuf| path.extension() == Some(OsStr::new("sock"));
@@ -65,5 +65,5 @@ fn missing_is_well(done: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// How many links there are at most before all are removed.
+/// The most links before all are removed.
 const MOST_LINKS: usize = 400;

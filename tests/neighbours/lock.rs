@@ -13,7 +13,7 @@ use crate::row::Row;
 fn a_reader_that_locks_the_directory_keeps_no_daemon_from_it() {
     let row = Row::new("a reader locks the directory", "the next start fails");
     row.withstand(|attacker, _| {
-        // A daemon on a directory of its own, which is locked from the beginning.
+        // Another daemon, on a directory of its own that is locked from the beginning.
         let root = tempfile::tempdir().unwrap();
         let locked = [root.path(), attacker, attacker.parent().unwrap()].map(|dir| {
             let dir = File::open(dir).unwrap();

@@ -1,4 +1,5 @@
-//! Rows about the log: plugins that cause as much of it as they can, and a reader that is away.
+//! Rows about the log: plugins that cause as much of it as they can, and a reader that does not
+//! read.
 
 use std::fs;
 use std::future::poll_fn;
@@ -99,8 +100,8 @@ impl Drop for Ending {
     }
 }
 
-/// Creates a socket on which nothing listens, and removes it, until it is over or the directory has
-/// gone.
+/// Creates a socket on which nothing listens, and removes it, until the attack is over or the
+/// directory was removed.
 fn renew(dir: &Path, over: &AtomicBool, name: impl Fn(u64) -> String) {
     let mut n = 0;
     while !over.load(Ordering::Relaxed) {
@@ -115,8 +116,8 @@ fn renew(dir: &Path, over: &AtomicBool, name: impl Fn(u64) -> String) {
     }
 }
 
-/// Serves this many device plugins, which send lists of one device, healthy in every other one, as
-/// fast as they are taken.
+/// Serves device plugins that send lists of one device, alternately healthy and unhealthy, as fast
+/// as they are received.
 fn flip(dir: &Path, over: &AtomicBool, plugins: usize) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -135,7 +136,7 @@ fn flip(dir: &Path, over: &AtomicBool, plugins: usize) {
     });
 }
 
-/// Serves every connection to a plugin. Ends with the runtime.
+/// Serves every connection to a plugin, until the runtime ends.
 async fn accept(listener: tokio::net::UnixListener, n: usize, lists: Arc<Bytes>) {
     while let Ok((stream, _)) = listener.accept().await {
         tokio::spawn(serve(stream, n, lists.clone()));
@@ -157,7 +158,7 @@ async fn serve(stream: tokio::net::UnixStream, n: usize, lists: Arc<Bytes>) {
     }
 }
 
-/// Sends the lists again and again. Ends with the connection.
+/// Sends the lists again and again, until the connection ends.
 async fn stream_lists(mut respond: SendResponse<Bytes>, lists: Arc<Bytes>) -> Option<()> {
     let mut stream: SendStream<Bytes> = respond.send_response(head(), false).ok()?;
     loop {
@@ -194,7 +195,7 @@ fn info(n: usize) -> Bytes {
     })
 }
 
-/// As many lists as fit into 16 KiB: healthy, unhealthy, and so on.
+/// Returns as many lists as fit in 16 KiB: healthy, unhealthy, and so on.
 fn lists() -> Bytes {
     let list = |health: &str| {
         framed(&ListAndWatchResponse {
@@ -209,13 +210,13 @@ fn lists() -> Bytes {
     two.repeat(16_384 / two.len()).into()
 }
 
-/// A message behind its length, as gRPC sends it.
+/// Returns a message behind its length, as gRPC sends it.
 fn framed(message: &impl Message) -> Bytes {
     let message = message.encode_to_vec();
     let length = u32::try_from(message.len()).unwrap();
     [&[0][..], &length.to_be_bytes(), &message].concat().into()
 }
 
-/// How often the honest plugin registers while the log is not read: enough for several times what
-/// the pipe and the daemon's buffer hold.
+/// The number of registrations of the honest plugin while the log is not read: enough for several
+/// times what the pipe and the daemon's buffer hold.
 const ROUNDS: usize = 300;

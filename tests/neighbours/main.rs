@@ -1,13 +1,11 @@
-//! What a neighbour can do to the loop: the built binary under attack, with an honest plugin beside
-//! the attacker.
+//! The loop under attack: the built binary, an attacker, and an honest plugin beside it.
 //!
-//! The attacker is a plugin container that may write to its own part of the watched directory, or
-//! a node in trouble. Each row is a test: the honest plugin registers time after time, first in
-//! peace and then under attack, and the daemon is asked to end while the attack goes on.
-//! `make neighbours` prints the rows as a table, beside what was measured before the daemon
-//! withstood them.
+//! The attacker is a plugin container that may write to its own part of the watched directory, or a
+//! node in trouble. Each row is a test: the honest plugin registers again and again, first in peace
+//! and then under attack, and the daemon is stopped while the attack continues. `make neighbours`
+//! prints the rows as a table, beside what was measured before the daemon withstood them.
 //!
-//! The rows take turns, and the daemon has a processor of its own where there is more than one.
+//! The rows run one at a time, and the daemon has a processor of its own if there is more than one.
 
 #[path = "../support/binary.rs"]
 mod binary;

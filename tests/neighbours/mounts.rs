@@ -1,4 +1,4 @@
-//! Mounts: many that come and go, and one that does not answer.
+//! Mounts: many that appear and disappear, and one that does not answer.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -67,5 +67,5 @@ fn run(program: &str, options: &[&str], dir: &Path) -> bool {
     output.unwrap().status.success()
 }
 
-/// How many links are made: what the loop does about a flood of them is another row.
+/// The number of links: how the loop copes with a flood of them is another row.
 const LINKS: usize = 300;

@@ -1,5 +1,5 @@
 //! Programs of `--exec`: one that is missing for a moment, one that runs when the daemon is killed,
-//! and what hostile plugins would have them called with.
+//! and the arguments that hostile plugins would cause.
 
 use std::ffi::OsString;
 use std::fs;
@@ -25,11 +25,11 @@ use crate::until::Steps;
 pub(crate) struct Hook(TempDir);
 
 impl Hook {
-    /// The program is this script, in which `$OUT` is its directory.
+    /// Installs this script, in which `$OUT` is its directory, as the program.
     pub(crate) fn new(script: &str) -> Self {
         let hook = Self(tempfile::tempdir().unwrap());
         let script = format!("#!/bin/sh\nOUT={}\n{script}\n", hook.0.path().display());
-        // By way of another process: while this one has it open, it could not be run.
+        // Through another process: while this process has it open, it cannot be run.
         let written = Command::new("sh")
             .args(["-c", "printf %s \"$1\" > \"$2\" && chmod 755 \"$2\"", "sh"])
             .args([script.as_ref(), hook.program().as_os_str()])
@@ -49,17 +49,17 @@ impl Hook {
         ]
     }
 
-    /// Takes the program away.
+    /// Moves the program away.
     fn hide(&self) {
         fs::rename(self.program(), self.0.path().join("hidden")).unwrap();
     }
 
-    /// Puts the program back.
+    /// Moves the program back.
     fn show(&self) {
         fs::rename(self.0.path().join("hidden"), self.program()).unwrap();
     }
 
-    /// What the program has written to a file of that name.
+    /// Returns what the program has written to the file with this name.
     fn written(&self, name: &str) -> String {
         fs::read_to_string(self.0.path().join(name)).unwrap_or_default()
     }
@@ -77,8 +77,8 @@ fn programs_that_are_missing_when_their_plugins_go_are_run_before_the_next_of_th
     let never = AtomicBool::new(false);
     let steps = Steps::new(&never);
     let mut expected = "add\n".to_owned();
-    // Not measured as a row: the loop waits for each program to begin, which takes as long as a
-    // busy machine lets it wait for a processor.
+    // Not measured as a row: the loop waits for each program to start, which takes as long as the
+    // program waits for a processor on a busy machine.
     for round in 0..ROUNDS {
         let serve = |name: &String| Plugin::serve_type(&daemon.root().join(name), "Hooked", name);
         let plugins: Vec<_> = names.iter().map(serve).collect();
@@ -123,7 +123,7 @@ fn plugins_that_a_program_cannot_be_given_are_refused() {
     assert_eq!(hook.written("calls"), "");
 }
 
-/// A plugin that describes itself in a way that no program should meet.
+/// Returns the info of a plugin with a value that programs must never be called with.
 fn hostile(n: usize) -> PluginInfo {
     let strange = [
         "-rf",
@@ -178,11 +178,11 @@ fn is_gone(pid: Pid) -> bool {
     kill(pid, None) == Err(Errno::ESRCH) || stat.contains(") Z ")
 }
 
-/// How often they come and go.
+/// The number of rounds in which the plugins appear and disappear.
 const ROUNDS: usize = 5;
 
-/// How many plugins go at a time.
+/// The number of plugins that disappear at a time.
 const PLUGINS: usize = 8;
 
-/// How long a program may take to start or to end.
+/// The time limit for a program's start and end.
 const PATIENCE: Duration = Duration::from_secs(20);

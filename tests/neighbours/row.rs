@@ -1,4 +1,4 @@
-//! One row: an attack, what it did before, and what the daemon has to withstand.
+//! One row: an attack, its former effect, and the limits that the daemon has to keep.
 
 use std::env;
 use std::ffi::OsString;
@@ -15,38 +15,38 @@ use rustix::process::setpriority_process;
 use crate::daemon::{Daemon, share_processors, use_all_processors};
 use crate::honest::Times;
 
-/// An attack by its name, and what is said of it.
+/// An attack, with its name and its settings.
 pub(crate) struct Row {
     name: &'static str,
-    /// What it did to the daemon before it was withstood.
+    /// The effect on the daemon before it withstood the attack.
     before: &'static str,
     options: Vec<OsString>,
-    /// What the daemon's shell runs first.
+    /// The command that the daemon's shell runs first.
     after: &'static str,
-    /// What the attacker's directory holds before anything is measured.
+    /// Prepares the attacker's directory before anything is measured.
     prepare: fn(&Path),
-    /// How often the honest plugin registers in peace, and how often under attack.
+    /// The number of registrations of the honest plugin in peace, and again under attack.
     rounds: usize,
-    /// Whether the attacker has all processors, and leaves them to others like any process.
+    /// Whether the attacker uses all processors, with the priority of any other process.
     is_greedy: bool,
 }
 
-/// What was measured during an attack.
+/// The measurements of an attack.
 #[derive(Clone, Copy, Debug)]
 struct Measured {
     peace: Times,
     attacked: Times,
-    /// From SIGTERM until the log says so.
+    /// The time from SIGTERM until the log mentions it.
     heard: Duration,
-    /// From SIGTERM until the end of the process.
+    /// The time from SIGTERM until the end of the process.
     ended: Duration,
-    /// KiB.
+    /// The resident memory (KiB).
     resident: u64,
-    /// Octets in a second.
+    /// The growth of the log (octets per second).
     log_rate: f64,
     longest_turn: Duration,
-    /// How much of the time the daemon was kept from work by others. Each turn and each plugin may
-    /// have had to wait for as long as all of these waits together.
+    /// The time for which others kept the daemon from running. Each turn and each plugin may have
+    /// had to wait for as long as all of these waits together.
     delay: Duration,
 }
 
@@ -63,7 +63,7 @@ impl Row {
         }
     }
 
-    /// Has the daemon run with these options, too.
+    /// Adds options for the daemon.
     #[allow(dead_code, reason = "not every row needs it")]
     pub(crate) fn options<S: Into<OsString>>(
         mut self,
@@ -73,20 +73,20 @@ impl Row {
         self
     }
 
-    /// Has the daemon started from a shell that has run this command.
+    /// Starts the daemon from a shell that has run this command.
     pub(crate) fn after(mut self, command: &'static str) -> Self {
         self.after = command;
         self
     }
 
-    /// Has the attacker's directory prepared before anything is measured.
+    /// Prepares the attacker's directory before anything is measured.
     #[allow(dead_code, reason = "not every row needs it")]
     pub(crate) fn prepared(mut self, prepare: fn(&Path)) -> Self {
         self.prepare = prepare;
         self
     }
 
-    /// Has the attack last as long as when it is measured, because it takes time to begin.
+    /// Makes the attack as long as when it is measured, because it takes time to begin.
     pub(crate) fn long(self) -> Self {
         Self {
             rounds: ROUNDS,
@@ -94,12 +94,12 @@ impl Row {
         }
     }
 
-    /// Has the attacker use all processors, that of the daemon too, as the scheduler lets it.
+    /// Lets the attacker use all processors, the daemon's too, as the scheduler allows.
     ///
-    /// The limits of time are [`GREED`] times the usual ones then, and waits for a processor count.
-    /// The daemon gets its share of one only, and a change that is interrupted holds the lock of
-    /// its directory while other processes have their share, which is some milliseconds for each: a
-    /// look waits for that, and the daemon cannot help it.
+    /// The time limits are then [`GREED`] times the usual ones, and waits for a processor count.
+    /// The daemon gets only its share of one processor. A change that is preempted holds the lock
+    /// of its directory while other processes use their shares, some milliseconds each; a look has
+    /// to wait for that lock.
     pub(crate) fn greedy(self) -> Self {
         Self {
             is_greedy: true,
@@ -107,10 +107,10 @@ impl Row {
         }
     }
 
-    /// Attacks a daemon, and checks that it holds what it promises.
+    /// Attacks a daemon, and checks that it keeps its limits.
     ///
     /// `attack` is called on a thread of its own, with the attacker's directory, which lies in the
-    /// watched directory, and goes on until the flag is set. It may return earlier.
+    /// watched directory. It runs until the flag is set, but may return earlier.
     ///
     /// A machine that is busy with something else looks like an attack that succeeds, so there are
     /// [`ATTEMPTS`].
@@ -172,7 +172,7 @@ impl Row {
         })
     }
 
-    /// The row of the table.
+    /// Returns the row of the table.
     fn line(&self, measured: &Measured) -> String {
         let Self { name, before, .. } = self;
         let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
@@ -193,7 +193,7 @@ impl Row {
 }
 
 impl Measured {
-    /// What exceeds its limit.
+    /// Returns the limits that were exceeded.
     fn failures(&self, is_greedy: bool) -> Vec<String> {
         let (factor, excused) = if is_greedy {
             (GREED, Duration::ZERO)
@@ -222,13 +222,13 @@ impl Measured {
     }
 }
 
-/// Leaves the processor to the honest plugin whenever that needs it: not the time that it waits for
-/// the attacker is to be measured, but the time that it waits for the daemon.
+/// Leaves the processor to the honest plugin whenever that needs it: its measured time should
+/// include its waits for the daemon, but not those for the attacker.
 fn give_way() {
     setpriority_process(None, LEAST_PRIORITY).unwrap();
 }
 
-/// Rows take turns: what one measures, another one would disturb.
+/// Waits for other rows to end: they would disturb the measurement.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -237,42 +237,42 @@ pub(crate) fn alone() -> MutexGuard<'static, ()> {
 /// The niceness of the attacker.
 const LEAST_PRIORITY: i32 = 19;
 
-/// How many times as long as usual turns and plugins may take beside a greedy attacker: 50 ms and
-/// 200 ms.
+/// The factor on the time limits for turns and plugins beside a greedy attacker: they become 50 ms
+/// and 200 ms.
 const GREED: u32 = 10;
 
-/// How often the honest plugin registers in peace, and then under attack.
+/// The number of registrations of the honest plugin in peace, and again under attack.
 const ROUNDS: usize = 100;
 
-/// How often a row is tried.
+/// The number of times that a row is tried.
 const ATTEMPTS: usize = 3;
 
-/// How much later than in peace the honest plugin may be told.
+/// The most by which the honest plugin may be notified later than in peace.
 const MAX_DELAY: Duration = Duration::from_millis(20);
 
-/// How soon the log mentions a signal.
+/// The time limit until the log mentions a signal.
 const MAX_HEARD: Duration = Duration::from_millis(100);
 
-/// How much longer than [`STOP_GRACE`] the end may take.
+/// The time by which the end may exceed [`STOP_GRACE`].
 const MAX_ENDED: Duration = Duration::from_secs(1);
 
-/// How much of the daemon may be in memory (KiB).
+/// The limit on the daemon's resident memory (KiB).
 const MAX_RESIDENT: u64 = 16 * 1024;
 
-/// How much is logged at most (octets in a second).
+/// The limit on the log (octets per second).
 const MAX_LOG_RATE: f64 = 64.0 * 1024.0;
 
 /// The least time over which the log rate is measured: a burst is allowed.
 const LEAST_LOG_TIME: Duration = Duration::from_secs(2);
 
-/// How long one turn of the loop may take.
+/// The time limit for one turn of the loop.
 const MAX_TURN: Duration = Duration::from_millis(5);
 
-/// How many times as long as the limits say turns and plugins may take.
+/// Returns the factor on the time limits of turns and plugins.
 ///
-/// `make neighbours` holds the binary that ships to the limits, on a machine that does nothing
-/// else. Everywhere else a machine that hesitates is not to be taken for a daemon that does: there,
-/// these tests notice what makes the daemon deaf, which was a matter of seconds.
+/// `make neighbours` holds the release binary to the limits, on a machine that does nothing else.
+/// Elsewhere, a slow machine should not be taken for a slow daemon: there, these tests notice
+/// attacks that make the daemon unresponsive, which was a matter of seconds.
 pub(crate) fn leniency() -> u32 {
     let is_shipped = env::var_os("PLUGIND_BINARY").is_some() || !cfg!(debug_assertions);
     match (is_measured(), is_shipped) {
@@ -282,7 +282,7 @@ pub(crate) fn leniency() -> u32 {
     }
 }
 
-/// Returns whether the limits are held to the letter.
+/// Returns whether the limits apply exactly.
 fn is_measured() -> bool {
     env::var_os("PLUGIND_NEIGHBOURS").is_some()
 }

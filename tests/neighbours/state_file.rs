@@ -68,7 +68,7 @@ fn a_disk_that_is_full_and_has_room_again_is_withstood() {
                     }
                 });
             let _ = fs::remove_file("/mnt/filler");
-            // If there was never any room while it was written, it does not exist.
+            // The file does not exist if the disk was full whenever it was written.
             if let Ok(saved) = fs::read_to_string("/mnt/state") {
                 let saved: serde_json::Value = serde_json::from_str(&saved).unwrap();
                 assert!(saved["plugins"].is_array(), "{saved}");

@@ -1,4 +1,4 @@
-//! Waits for what an attacker causes, for as long as there is a daemon to attack.
+//! Waits for an attacker's conditions, for as long as there is a daemon to attack.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -16,7 +16,7 @@ pub(crate) struct Steps<'a> {
 }
 
 impl<'a> Steps<'a> {
-    /// Steps until the attack is over.
+    /// Returns steps that last until the attack is over.
     pub(crate) fn new(over: &'a AtomicBool) -> Self {
         let clock = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC).unwrap();
         let every = Expiration::Interval(TimeSpec::from_duration(PAUSE));
@@ -24,13 +24,13 @@ impl<'a> Steps<'a> {
         Self { over, clock }
     }
 
-    /// Waits for the next step. Returns `false` when the attack is over.
+    /// Waits for the next step. Returns `false` once the attack is over.
     pub(crate) fn next(&self) -> bool {
         self.clock.wait().unwrap();
         !self.over.load(Ordering::Relaxed)
     }
 
-    /// Waits until there is an answer. Returns `None` when the attack is over before.
+    /// Waits until `answer` returns a value. Returns `None` if the attack is over before that.
     pub(crate) fn until<T>(&self, mut answer: impl FnMut() -> Option<T>) -> Option<T> {
         while self.next() {
             if let Some(answer) = answer() {
@@ -40,17 +40,18 @@ impl<'a> Steps<'a> {
         None
     }
 
-    /// Waits until the plugin is told how its registration ended, unless the attack is over before.
+    /// Waits until the plugin is notified of a status, unless the attack is over before that.
     pub(crate) fn until_told(&self, plugin: &Plugin) -> Option<RegistrationStatus> {
         self.until(|| plugin.try_told())
     }
 
-    /// Waits until the plugin is told that it is registered, unless the attack is over before.
+    /// Waits until the plugin is notified that it is registered, unless the attack is over before
+    /// that.
     pub(crate) fn until_registered(&self, plugin: &Plugin) -> Option<()> {
         let is_registered = |status: RegistrationStatus| status.plugin_registered.then_some(());
         self.until(|| plugin.try_told().and_then(is_registered))
     }
 }
 
-/// From one step to the next.
+/// The time from one step to the next.
 const PAUSE: Duration = Duration::from_millis(10);

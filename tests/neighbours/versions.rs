@@ -13,7 +13,7 @@ use crate::plugin::Plugin;
 use crate::row::alone;
 use crate::until::Steps;
 
-/// A plugin with so many versions, each of the greatest length.
+/// Returns the info of a plugin with this many versions, each of the greatest length.
 fn info(name: &str, versions: usize) -> PluginInfo {
     PluginInfo {
         r#type: "Wide".into(),
@@ -57,5 +57,5 @@ fn plugins_with_as_many_versions_as_they_can_have_are_saved_and_one_with_more_is
     assert_eq!(saved.iter().filter(is_wide).count(), PLUGINS);
 }
 
-/// How many of them are registered: each takes six descriptors of the test.
+/// The number of registered plugins: each takes six descriptors of the test.
 const PLUGINS: usize = 100;

@@ -1,9 +1,9 @@
-//! The same scenarios against kubelet's own plugin manager and against this one: what plugins are
-//! told and what handlers are asked has to be equal, apart from the times.
+//! The same scenarios with kubelet's own plugin manager and with this one: the statuses sent to
+//! plugins and the calls of handlers have to be equal, apart from their times.
 //!
-//! What differs on purpose is a row of the README's table "What a plugin can notice", and a
-//! scenario names its row; one that does not differ although it names a row fails, too.
-//! `make parity` builds kubelet's plugin manager and runs this.
+//! Intended differences are rows of the README's table "What a plugin can notice", and a scenario
+//! names its row. A scenario that names a row but does not differ fails, too. `make parity` builds
+//! kubelet's plugin manager and runs this.
 
 mod plugin;
 mod scenarios;
@@ -47,7 +47,7 @@ fn plugins_and_handlers_see_what_they_see_with_kubelet() {
     assert!(differences.is_empty(), "{}", differences.join("\n\n"));
 }
 
-/// Plays a scenario against both. Returns how they differ, unless that is on purpose.
+/// Plays a scenario with both. Returns how they differ, unless that is intended.
 fn compare(scenario: &Scenario, kubelet: &std::path::Path) -> Option<String> {
     let [theirs, ours] = thread::scope(|scope| {
         let subjects = [Which::Kubelet(kubelet), Which::Plugind];
@@ -70,12 +70,12 @@ fn play(scenario: &Scenario, subject: Which<'_>) -> Seen {
     stage.end()
 }
 
-/// Whether the README's table has a row that begins with these words.
+/// Returns whether the README's table has a row that begins with these words.
 fn is_row(words: &str) -> bool {
     let readme = include_str!("../../README.md");
     let row = format!("| {words} |");
     readme.lines().any(|line| line.starts_with(&row))
 }
 
-/// How many scenarios are played at a time, each with a kubelet of its own.
+/// The number of scenarios that run at a time, each with a kubelet of its own.
 const AT_ONCE: usize = 16;

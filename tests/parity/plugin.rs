@@ -17,14 +17,14 @@ use tokio::sync::oneshot;
 use crate::grpc::{self, INVALID_ARGUMENT, Service, Status, UNIMPLEMENTED};
 use crate::subject::TYPE;
 
-/// What a plugin answers.
+/// The answers of a plugin.
 #[derive(Clone, Debug)]
 pub(crate) struct Script {
-    /// To GetInfo, one after the other; the last one again and again.
+    /// The replies to GetInfo, in order; the last one is repeated.
     info: Vec<Reply>,
-    /// To NotifyRegistrationStatus.
+    /// The reply to NotifyRegistrationStatus.
     notify: Result<(), Status>,
-    /// What it does with a connection in place of gRPC.
+    /// What the plugin does with a connection instead of gRPC.
     raw: Option<Raw>,
 }
 
@@ -32,22 +32,22 @@ pub(crate) struct Script {
 pub(crate) enum Reply {
     Message(Vec<u8>),
     Status(Status),
-    /// None, until the plugin ends.
+    /// Does not reply until the plugin ends.
     Never,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Raw {
-    /// Closes it.
+    /// Closes the connection.
     Close,
-    /// Says nothing.
+    /// Sends nothing.
     Mute,
-    /// Says these octets.
+    /// Sends these octets.
     Say(&'static [u8]),
 }
 
 impl Script {
-    /// A plugin that is registered.
+    /// Returns the script of a plugin that is registered.
     pub(crate) fn named(name: &str) -> Self {
         Self::info(&info(TYPE, name))
     }
@@ -71,25 +71,25 @@ impl Script {
         }
     }
 
-    /// The same, after this reply.
+    /// Adds a reply before the others.
     pub(crate) fn after(mut self, first: Reply) -> Self {
         self.info.insert(0, first);
         self
     }
 
-    /// The first reply.
+    /// Returns the first reply.
     pub(crate) fn first(&self) -> Reply {
         self.info[0].clone()
     }
 
-    /// The same, but it does not take what it is told.
+    /// Makes the plugin answer NotifyRegistrationStatus with an error.
     pub(crate) fn refusing_notify(mut self, status: Status) -> Self {
         self.notify = Err(status);
         self
     }
 }
 
-/// What a plugin of that type and name says of itself.
+/// Returns the info that a plugin with this type and name reports.
 pub(crate) fn info(kind: &str, name: &str) -> PluginInfo {
     PluginInfo {
         r#type: kind.to_owned(),
@@ -129,7 +129,7 @@ impl ScriptedPlugin {
         }
     }
 
-    /// What it was told of its registration so far.
+    /// Returns the statuses that the plugin was notified of so far.
     pub(crate) fn told(&self) -> Vec<String> {
         self.told.lock().unwrap().clone()
     }
@@ -204,7 +204,7 @@ fn serve(listener: UnixListener, answers: Answers, mut stopped: oneshot::Receive
     });
 }
 
-/// Does with a connection what no gRPC server does. Returns it if it is to stay open.
+/// Handles a connection without gRPC. Returns the connection if it stays open.
 async fn misbehave(raw: Raw, mut stream: UnixStream) -> Option<UnixStream> {
     match raw {
         Raw::Close => None,

@@ -12,15 +12,15 @@ use crate::plugin::{Raw, Reply, Script, info};
 use crate::stage::Stage;
 use crate::subject::TYPE;
 
-/// A plugin's life, or several.
+/// A scenario: the life of one plugin, or of several.
 pub(crate) struct Scenario {
     pub(crate) name: &'static str,
-    /// The row of the README's table that says how it differs.
+    /// The row of the README's table that describes the difference.
     pub(crate) differs: Option<&'static str>,
     pub(crate) play: fn(&mut Stage<'_>),
 }
 
-/// A scenario that is the same with both.
+/// Returns a scenario that is the same with both.
 const fn same(name: &'static str, play: fn(&mut Stage<'_>)) -> Scenario {
     Scenario {
         name,
@@ -29,7 +29,7 @@ const fn same(name: &'static str, play: fn(&mut Stage<'_>)) -> Scenario {
     }
 }
 
-/// A scenario that differs by a row of the README's table.
+/// Returns a scenario that differs as a row of the README's table describes.
 const fn differs(row: &'static str, name: &'static str, play: fn(&mut Stage<'_>)) -> Scenario {
     Scenario {
         name,
@@ -39,7 +39,7 @@ const fn differs(row: &'static str, name: &'static str, play: fn(&mut Stage<'_>)
 }
 
 pub(crate) const SCENARIOS: &[Scenario] = &[
-    // Where sockets are.
+    // The places of sockets.
     same("a plugin appears", |stage| {
         one(stage, "a.sock", Script::named("a"));
     }),
@@ -143,7 +143,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         stage.plugin("../one/a.sock", Script::named("a"));
         stage.link("../one", "one");
     }),
-    // Coming and going.
+    // Plugins that appear and disappear.
     same("a plugin stops", |stage| {
         one(stage, "a.sock", Script::named("a"));
         stage.stop("a.sock");
@@ -259,7 +259,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         one(stage, "a.sock", endpoint("a", "/run/csi.sock"));
         stage.plugin("b.sock", endpoint("b", "/run/csi.sock"));
     }),
-    // What a plugin says of itself.
+    // The info that a plugin reports.
     same("an endpoint elsewhere", |stage| {
         one(stage, "a.sock", endpoint("a", "/run/csi.sock"));
     }),
@@ -341,7 +341,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         one(stage, "a.sock", Script::named("a").after(invalid));
         stage.until_told("a.sock", 2);
     }),
-    // What a handler says.
+    // The decisions of a handler.
     same("a plugin that is not acceptable", |stage| {
         one(stage, "a.sock", Script::named("invalid"));
     }),
@@ -360,7 +360,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         one(stage, "a.sock", Script::named("once"));
         stage.until_told("a.sock", 2);
     }),
-    // What a plugin answers.
+    // The answers of a plugin.
     same("not implemented at first", |stage| {
         one(
             stage,
@@ -417,7 +417,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
             Script::named("invalid").refusing_notify(UNIMPLEMENTED),
         );
     }),
-    // What listens on a socket.
+    // Other listeners on a socket.
     same("nothing listens", |stage| {
         stage.watch();
         drop(UnixListener::bind(stage.path("a.sock")).unwrap());
@@ -449,7 +449,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     }),
 ];
 
-/// Watches, and then has one plugin appear.
+/// Starts watching, and then has one plugin appear.
 fn one(stage: &mut Stage<'_>, socket: &str, script: Script) {
     stage.watch();
     stage.plugin(socket, script);

@@ -1,4 +1,4 @@
-//! Where a scenario plays: a directory that one of the plugin managers watches, and its plugins.
+//! The stage of a scenario: a directory that one of the plugin managers watches, and its plugins.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,20 +17,20 @@ use tempfile::TempDir;
 use crate::plugin::{Script, ScriptedPlugin};
 use crate::subject::{Subject, Which};
 
-/// A directory, who watches it, and who is in it.
+/// A directory, the plugin manager that watches it, and its plugins.
 pub(crate) struct Stage<'a> {
     dir: TempDir,
     which: Which<'a>,
     subject: Option<Subject>,
-    /// The plugin that tells when watching has begun.
+    /// The plugin whose registration shows that watching has begun.
     first: Option<ScriptedPlugin>,
     plugins: BTreeMap<String, ScriptedPlugin>,
     bound: BTreeMap<String, OwnedFd>,
-    /// What plugins were told that have gone.
+    /// The statuses that ended plugins were notified of.
     told: Vec<(String, Vec<String>)>,
 }
 
-/// What plugins were told, and what the handler was asked.
+/// The statuses that plugins were notified of, and the calls of the handler.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     told: BTreeMap<String, Vec<String>>,
@@ -51,7 +51,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Begins to watch. A plugin of its own tells when that has begun.
+    /// Starts watching, and waits until a plugin for that purpose has been notified.
     pub(crate) fn watch(&mut self) {
         let root = self.beside(REGISTRY);
         fs::create_dir_all(&root).unwrap();
@@ -66,12 +66,12 @@ impl<'a> Stage<'a> {
         self.settle();
     }
 
-    /// A path below the directory that is watched.
+    /// Returns a path below the watched directory.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(REGISTRY).join(name)
     }
 
-    /// A path beside the directory that is watched.
+    /// Returns a path beside the watched directory.
     pub(crate) fn beside(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
@@ -80,7 +80,7 @@ impl<'a> Stage<'a> {
         fs::create_dir_all(self.path(name)).unwrap();
     }
 
-    /// Begins to serve a plugin on a socket of that name.
+    /// Begins to serve a plugin on a socket with this name.
     pub(crate) fn plugin(&mut self, name: &str, script: Script) {
         let plugin = ScriptedPlugin::serve(&self.path(name), script);
         self.add(name, plugin);
@@ -101,7 +101,7 @@ impl<'a> Stage<'a> {
         self.bound.insert(name.to_owned(), bound);
     }
 
-    /// Begins to listen on a socket that is bound.
+    /// Begins to listen on a bound socket.
     pub(crate) fn listen(&mut self, name: &str, script: Script) {
         let bound = self.bound.remove(name).unwrap();
         listen(&bound, Backlog::MAXALLOWABLE).unwrap();
@@ -133,7 +133,7 @@ impl<'a> Stage<'a> {
         symlink(target, self.path(link)).unwrap();
     }
 
-    /// Waits until nothing more happens for [`QUIET`].
+    /// Waits until nothing has happened for [`QUIET`].
     pub(crate) fn settle(&self) {
         let (mut before, mut since) = (self.events(), Instant::now());
         while since.elapsed() < QUIET {
@@ -148,7 +148,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Waits until the plugin was told something as often as this, for [`PATIENCE`] at most.
+    /// Waits until the plugin was notified `count` times, for [`PATIENCE`] at most.
     pub(crate) fn until_told(&self, name: &str, count: usize) {
         let end = Instant::now() + PATIENCE;
         while self.plugins[name].told().len() < count && Instant::now() < end {
@@ -157,13 +157,13 @@ impl<'a> Stage<'a> {
         self.settle();
     }
 
-    /// How much has happened.
+    /// Returns the number of statuses and calls so far.
     fn events(&self) -> usize {
         let told: usize = self.plugins.values().map(|it| it.told().len()).sum();
         told + self.subject.as_ref().map_or(0, |it| it.calls().len())
     }
 
-    /// Ends it. Returns what was seen, without what is repeated.
+    /// Ends the scenario. Returns what was seen, without repetitions.
     pub(crate) fn end(mut self) -> Seen {
         self.settle();
         let place = format!("{}/", self.dir.path().display());
@@ -194,7 +194,7 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// Leaves one of what is repeated: one element after the other, or two or three together.
+/// Removes repetitions of one element, or of two or three together.
 fn collapse(words: &mut Vec<String>) {
     for length in 1..=3 {
         let mut at = 0;
@@ -208,26 +208,27 @@ fn collapse(words: &mut Vec<String>) {
     }
 }
 
-/// Waits for something that never comes.
+/// Waits for this long, on a channel on which nothing is sent.
 fn pause(time: Duration) {
     let (_sender, never) = mpsc::channel::<()>();
     let _ = never.recv_timeout(time);
 }
 
-/// For how long nothing may happen: kubelet looks once a second, and tries again after 1, 3 and 6.
+/// The time for which nothing may happen: kubelet looks once a second, and retries after 1, 3 and
+/// 6.
 const QUIET: Duration = Duration::from_secs(4);
 
-/// What the directory is called that is watched.
+/// The name of the watched directory.
 ///
-/// Kubelet says the path of the socket as `:authority`, percent-encoded, and `h2` refuses that. In
-/// front of a path that begins like this its gRPC sees a scheme, and says `localhost`.
+/// Kubelet sends the path of the socket as `:authority`, percent-encoded, which `h2` refuses. If
+/// the path begins like this, its gRPC takes that for a scheme and sends `localhost`.
 const REGISTRY: &str = "unix:registry";
 
-/// The name of the plugin that tells when watching has begun.
+/// The name of the plugin whose registration shows that watching has begun.
 const FIRST: &str = "first-of-all";
 
-/// Between two looks.
+/// The time between two looks.
 const GLANCE: Duration = Duration::from_millis(20);
 
-/// How long anything may take.
+/// The time limit for every wait.
 const PATIENCE: Duration = Duration::from_secs(60);

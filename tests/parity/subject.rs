@@ -1,4 +1,4 @@
-//! The two plugin managers, each with a handler that says the same.
+//! The two plugin managers, each with a handler that decides in the same way.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
@@ -13,7 +13,7 @@ use plugind::config::Config;
 use plugind::daemon::PluginManager;
 use plugind::handler::{Answer, Context, HandlerTable, Plugin, PluginHandler};
 
-/// One of the two.
+/// One of the two plugin managers.
 #[derive(Clone, Copy)]
 pub(crate) enum Which<'a> {
     /// Kubelet's, in the program at this path.
@@ -21,7 +21,7 @@ pub(crate) enum Which<'a> {
     Plugind,
 }
 
-/// A plugin manager that runs, and what its handler was asked.
+/// A running plugin manager, and the calls of its handler.
 pub(crate) struct Subject {
     calls: Arc<Mutex<Vec<String>>>,
     running: Running,
@@ -42,7 +42,7 @@ impl Subject {
         Self { calls, running }
     }
 
-    /// What the handler was asked so far.
+    /// Returns the calls of the handler so far.
     pub(crate) fn calls(&self) -> Vec<String> {
         self.calls.lock().unwrap().clone()
     }
@@ -65,7 +65,7 @@ impl Drop for Subject {
 
 fn kubelet(program: &Path, dir: &Path, calls: &Arc<Mutex<Vec<String>>>) -> Child {
     let mut command = Command::new(program);
-    // It is to see a path that begins with the directory's own name.
+    // The path that the program is given has to begin with the directory's own name.
     command.current_dir(dir.parent().unwrap());
     command.args(dir.file_name()).args([TYPE, "record"]);
     let mut child = command
@@ -105,7 +105,7 @@ fn plugind(dir: &Path, calls: &Arc<Mutex<Vec<String>>>) -> Running {
     Running::Plugind(over, Some(thread))
 }
 
-/// A handler that writes down what it is asked. `tests/peers/kubelet` has the same.
+/// A handler that records its calls. `tests/peers/kubelet` has the same.
 struct Recorder {
     calls: Arc<Mutex<Vec<String>>>,
     /// The names that were refused once.
@@ -148,8 +148,8 @@ impl PluginHandler for Recorder {
     }
 }
 
-/// The type of all plugins that are to be registered.
+/// The type of all plugins that should be registered.
 pub(crate) const TYPE: &str = "CSIPlugin";
 
-/// How long one turn waits at most.
+/// The longest wait of one turn.
 const TURN: Duration = Duration::from_millis(50);

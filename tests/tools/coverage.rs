@@ -1,14 +1,14 @@
-//! Which lines of the protocol do the tests run? `make coverage`.
+//! Measures which lines of the protocol folders the tests run: `make coverage`.
 //!
 //! The compiler's own instrumentation counts, in the tests that drive the protocol: those in the
-//! library, those against the `h2` crate and other peers, and the replay of what the fuzzer kept.
-//! What counts is a line of code that ships: lines of tests, which run by their nature, do not.
+//! library, those with the `h2` crate and other peers, and the replay of the fuzzing corpus. Only
+//! lines of shipped code count: lines of tests always run.
 //!
-//! LLVM's tools must be of the compiler's version: rustup's component `llvm-tools`, which is
+//! LLVM's tools must have the compiler's version: rustup's component `llvm-tools`, which is
 //! installed here if rustup can, or else Debian's package `llvm-22` for an LLVM 22.
 
 #[path = "../tidy/source.rs"]
-#[allow(dead_code)] // The tidy tests ask more of it.
+#[allow(dead_code)] // The tidy tests use more of it.
 mod source;
 
 use std::collections::BTreeMap;
@@ -21,13 +21,13 @@ use source::Source;
 /// The folders that are measured.
 const FOLDERS: [&str; 3] = ["hpack", "http2", "grpc"];
 
-/// How much of each must be run (percent).
+/// The part of each folder that has to run (percent).
 const WANTED: f64 = 95.0;
 
 /// The tests that are run, beside those in the library.
 const TESTS: [&str; 4] = ["fuzz_replay", "grpc_h2", "hpack_h2", "peers"];
 
-/// How often each line of each file was run, as far as it has code.
+/// How often each line of each file has run, for lines with code.
 type Counts = BTreeMap<String, BTreeMap<usize, u64>>;
 
 fn main() -> ExitCode {
@@ -47,7 +47,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Builds the tests with instrumentation; answers where they are.
+/// Builds the tests with instrumentation. Returns their paths.
 fn build(folder: &Path) -> Vec<PathBuf> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
@@ -56,7 +56,7 @@ fn build(folder: &Path) -> Vec<PathBuf> {
     command.args(TESTS.iter().flat_map(|test| ["--test", test]));
     command.arg("--target-dir").arg(folder);
     command.env("RUSTFLAGS", "-C instrument-coverage");
-    // What runs during the build counts, too, and would do so wherever it runs.
+    // Code that runs during the build is counted as well, and needs a place for its counts.
     command.env("LLVM_PROFILE_FILE", folder.join("build/%m.profraw"));
     let messages = output(&mut command);
     let executable = |line: &str| {
@@ -68,7 +68,7 @@ fn build(folder: &Path) -> Vec<PathBuf> {
     messages.lines().filter_map(executable).collect()
 }
 
-/// Runs the tests; answers where the sum of their counts is.
+/// Runs the tests. Returns the path of the merged counts.
 fn run(programs: &[PathBuf], folder: &Path, tools: &Tools) -> PathBuf {
     let (counts, sum) = (folder.join("counts"), folder.join("sum.profdata"));
     let _there_may_be_none = fs::remove_dir_all(&counts);
@@ -89,7 +89,7 @@ fn run(programs: &[PathBuf], folder: &Path, tools: &Tools) -> PathBuf {
     sum
 }
 
-/// LLVM's tools.
+/// The paths of LLVM's tools.
 struct Tools {
     profdata: PathBuf,
     cov: PathBuf,
@@ -124,7 +124,7 @@ impl Tools {
         }
     }
 
-    /// Reads how often each line was run.
+    /// Reads how often each line has run.
     fn counts(&self, programs: &[PathBuf], profile: &Path) -> Counts {
         let mut export = Command::new(&self.cov);
         export.args(["export", "--format=lcov", "--instr-profile"]);
@@ -155,7 +155,7 @@ impl Tools {
     }
 }
 
-/// Prints how much of a folder was run, and what was not; answers whether it is enough.
+/// Prints how much of a folder has run, and what has not. Returns whether it is enough.
 #[allow(clippy::cast_precision_loss)] // No folder has so many lines.
 fn report(folder: &str, counts: &Counts) -> bool {
     let (mut all, mut missed) = (0, Vec::new());
@@ -185,7 +185,7 @@ fn report(folder: &str, counts: &Counts) -> bool {
     percent > WANTED
 }
 
-/// Runs a program to its end, which must be a good one; answers what it prints.
+/// Runs a program, which must succeed. Returns its output.
 fn output(command: &mut Command) -> String {
     let output = command
         .output()

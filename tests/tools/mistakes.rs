@@ -1,8 +1,7 @@
-//! Are the simulation and the fuzz targets worth anything? Plants one mistake after the other in a
-//! copy of the source, and sees whether the tests that are meant to find it do: `make mistakes`.
+//! Checks that the simulation and the fuzz targets find mistakes: `make mistakes`. Plants one
+//! mistake at a time in a copy of the source, and runs the tests that should find it.
 //!
-//! With each mistake that the simulation is to find stands the seed that found it when it was
-//! planted first.
+//! Each mistake for the simulation is listed with the seed that found it when it was planted first.
 
 #[path = "mistakes/list.rs"]
 mod list;
@@ -13,7 +12,7 @@ use std::process::{Command, ExitCode, Stdio};
 
 use list::{Finder, MISTAKES};
 
-/// Where the copy is made, and built.
+/// The folder in which the copy is made and built.
 const COPY: &str = "target/mistakes/tree";
 const BUILD: &str = "target/mistakes/build";
 
@@ -75,7 +74,8 @@ fn copy() {
     );
 }
 
-/// What finds a mistake in the copy: a seed of the simulation, among all or this one alone.
+/// Runs the simulation on the copy, with this seed or with all. Returns the seed that finds a
+/// mistake.
 fn simulation(seed: Option<u64>) -> Option<String> {
     let variable = seed.map(|seed| ("SEED", seed.to_string()));
     let said = failure(&["--test", "manager", "simulation"], variable)?;
@@ -85,7 +85,7 @@ fn simulation(seed: Option<u64>) -> Option<String> {
     seed.map(|seed| format!("seed {seed}"))
 }
 
-/// What finds a mistake in the copy: a fuzz target.
+/// Runs the fuzz targets on the copy. Returns the target that finds a mistake.
 fn fuzz_targets() -> Option<String> {
     let said = failure(&["--test", "fuzz_replay"], None)?;
     let target = said.lines().find_map(|line| {
@@ -95,7 +95,7 @@ fn fuzz_targets() -> Option<String> {
     Some(target.unwrap_or("a fuzz target").to_owned())
 }
 
-/// Runs tests on the copy. Returns what they said if they failed.
+/// Runs tests on the copy. Returns their output if they fail.
 fn failure(tests: &[&str], variable: Option<(&str, String)>) -> Option<String> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo

@@ -1,8 +1,8 @@
-//! The mistakes that `make mistakes` plants. `tests/tidy` holds that each fits the source.
+//! The mistakes that `make mistakes` plants. `tests/tidy` checks that each fits the source.
 
 #![allow(dead_code, reason = "each user needs a part of it")]
 
-/// A replacement in one file, which must fit exactly once.
+/// A replacement in one file, which must match exactly once.
 pub(crate) struct Mistake {
     pub(crate) what: &'static str,
     pub(crate) file: &'static str,
@@ -11,10 +11,10 @@ pub(crate) struct Mistake {
     pub(crate) finder: Finder,
 }
 
-/// The tests that are meant to find a mistake.
+/// The tests that should find a mistake.
 #[derive(Clone, Copy)]
 pub(crate) enum Finder {
-    /// The simulation: this seed did.
+    /// The simulation, which found it with this seed.
     Simulation { seed: u64 },
     /// The fuzz targets, on their corpus and its mutations.
     FuzzTargets,
