@@ -1,6 +1,6 @@
-//! What is asked of `plugind`, and what was measured.
+//! The goals for `plugind`, and the measurements.
 //!
-//! Nothing fails here: a time on a busy machine proves nothing, and a ratio of two of them little.
+//! Nothing fails here: a time on a busy machine proves nothing, and a ratio of two times little.
 
 use std::fs;
 
@@ -15,7 +15,7 @@ use super::rest::Rest;
 use super::spread::ratio;
 use super::subject::{Subject, plugind};
 
-/// Everything that was measured.
+/// All measurements.
 pub(crate) struct Measured {
     pub(crate) one_by_one: OneByOne,
     pub(crate) at_once: AtOnce,
@@ -24,14 +24,14 @@ pub(crate) struct Measured {
     pub(crate) instructions: Instructions,
 }
 
-/// What a figure should be.
+/// The bound of a figure.
 enum Bound {
     AtMost(f64),
     AtLeast(f64),
 }
 
 impl Measured {
-    /// A row for everything that is asked; without a figure where it could not be measured.
+    /// Returns a row for each goal, without a figure if it could not be measured.
     pub(crate) fn table(&self) -> Table {
         use Bound::{AtLeast, AtMost};
         use Subject::{H2, Kubelet, Plugind};
@@ -86,13 +86,13 @@ impl Measured {
         }
     }
 
-    /// How the wall time of 1,000 at once compares.
+    /// Returns the ratio of the wall times of 1,000 plugins at once.
     fn wall(&self, one: Subject, other: Subject) -> Option<f64> {
         let of = |subject| self.at_once.of(subject, MANY);
         Some(ratio(of(one)?.wall, of(other)?.wall))
     }
 
-    /// How the CPU time of 1,000 at once compares.
+    /// Returns the ratio of the CPU times of 1,000 plugins at once.
     fn cpu(&self, one: Subject, other: Subject) -> Option<f64> {
         let of = |subject| self.at_once.of(subject, MANY);
         Some(ratio(of(one)?.cpu, of(other)?.cpu))
@@ -108,16 +108,16 @@ fn row((what, bound, measured): (&str, Bound, Option<f64>)) -> Vec<Value> {
     vec![json!(what), json!(words), json!(measured), json!(met)]
 }
 
-/// The size of the binary that was measured.
+/// Returns the size of the measured binary.
 fn size() -> Option<f64> {
     Some(figure(fs::metadata(plugind()).ok()?.len()))
 }
 
-/// A count as a figure; none of these is beyond what that holds exactly.
+/// Returns a count as a figure, which is exact for all of these.
 #[allow(clippy::cast_precision_loss, reason = "it is less than 2^53")]
 fn figure(count: u64) -> f64 {
     count as f64
 }
 
-/// How many are many.
+/// The number of plugins that counts as many.
 const MANY: usize = 1000;

@@ -1,8 +1,9 @@
-//! How long many plugins wait that come at once, and what it costs to register them.
+//! How long many plugins wait that appear at once, and what it costs to register them.
 //!
 //! All are plugins of one process, which binds one socket after the other and then serves them all:
-//! what it needs for that is in everybody's wall time. Who watches the directory sees each socket
-//! come; the clients are told of each when it listens, and register all of them concurrently.
+//! its own work is in the wall time of every subject. Subjects that watch the directory see each
+//! socket appear; the clients are told of each when it listens, and register all of them
+//! concurrently.
 
 use std::error::Error;
 use std::time::Duration;
@@ -15,22 +16,22 @@ use super::report::{Table, millis};
 use super::spread::{Spread, ratio};
 use super::subject::Subject;
 
-/// What came of it.
+/// The outcomes.
 pub(crate) struct AtOnce(Vec<Outcome>);
 
-/// So many plugins at once, with one subject.
+/// The outcome of one subject with this many plugins at once.
 pub(crate) struct Outcome {
     pub(crate) subject: Subject,
     pub(crate) plugins: usize,
-    /// From the first that listened until the last was told.
+    /// The time from the first plugin that listened until the last one was notified.
     pub(crate) wall: Duration,
-    /// For how long the subject ran.
+    /// The CPU time of the subject.
     pub(crate) cpu: Duration,
-    /// The most that it had in memory (KiB).
+    /// The peak of its resident memory (KiB).
     pub(crate) peak: u64,
 }
 
-/// Lets plugins come at once to every subject in turn, several times; of each the median counts.
+/// Has plugins appear at once for every subject in turn, several times. Keeps the medians.
 pub(crate) fn measure(subjects: &[Subject]) -> Result<AtOnce, Box<dyn Error>> {
     let mut outcomes = Vec::new();
     for plugins in PLUGINS {
@@ -59,7 +60,7 @@ fn run(subject: Subject, plugins: usize) -> Result<Outcome, Box<dyn Error>> {
     })
 }
 
-/// The median of each figure.
+/// Returns the median of each figure.
 fn median(runs: &[Outcome]) -> Option<Outcome> {
     let of = |figure: fn(&Outcome) -> Duration| Spread::new(runs.iter().map(figure).collect());
     let first = runs.first()?;
@@ -111,8 +112,8 @@ impl AtOnce {
     }
 }
 
-/// How many plugins come at once.
+/// The numbers of plugins that appear at once.
 const PLUGINS: [usize; 3] = [1, 100, 1000];
 
-/// How often.
+/// The number of runs for each.
 const ROUNDS: usize = 7;

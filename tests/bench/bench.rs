@@ -1,9 +1,10 @@
 //! How long plugins wait until they are registered, and what registering them costs a node:
-//! `plugind`, and beside it in the same run what anybody needs who makes the same two calls.
+//! `plugind`, and beside it in the same run what any program needs that makes the same two calls.
 //!
-//! This program is several processes. Without an argument it measures, and prints. `plugins` makes
-//! it the plugins that are registered, `client h2` and `client tonic` a client that registers what
-//! it is told of: the floor. What is measured is therefore never in one process with what measures.
+//! This program runs as several processes. Without an argument it measures, and prints. `plugins`
+//! makes it the plugins that are registered, `client h2` and `client tonic` a client that registers
+//! the plugins it is told of: the floor. What is measured is therefore never in one process with
+//! what measures.
 //!
 //! ```text
 //!            orders                        sockets, or their paths
@@ -12,7 +13,7 @@
 //!            answers   and when it was told                       NotifyRegistrationStatus
 //! ```
 //!
-//! It judges nothing: what is asked for and what came out stand beside each other at the end.
+//! It does not judge: goals and results stand beside each other at the end.
 
 mod asked;
 mod at_once;
@@ -51,7 +52,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ["plugins", dir] => plugins::run(dir.into()),
         ["client", "h2"] => h2_client::run(),
         ["client", "tonic"] => tonic_client::run(),
-        // What `cargo bench` adds of its own accord.
+        // The arguments that `cargo bench` adds by itself.
         _ => benchmark(),
     }
 }

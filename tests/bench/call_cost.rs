@@ -1,12 +1,12 @@
-//! Makes calls in memory, with nothing around them: for those who count the instructions.
+//! Makes calls in memory, with nothing around them, so that their instructions can be counted.
 //!
 //!     call-cost CONNECTIONS CALLS
 //!
-//! So many connections one after the other, and on each so many calls of GetInfo. It is all that a
-//! daemon does for them without a system call: a client is set up, each request encoded - the first
-//! with the preface and SETTINGS - and taken, the whole reply handed in and decoded down to the
-//! `PluginInfo`, and the client dropped. The replies are what a server on the `h2` crate said once,
-//! at the start.
+//! This many connections one after the other, with this many calls of GetInfo on each. It is all
+//! that a daemon does for them without a system call: a client is created, each request is encoded
+//! - the first with the preface and SETTINGS - and taken, the whole reply is passed in and decoded
+//! down to the `PluginInfo`, and the client is dropped. The replies are recorded from a server on
+//! the `h2` crate, once, at the start.
 
 #[path = "../support/link.rs"]
 mod link;
@@ -43,7 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Everything that a real plugin says when it is asked so many times who it is, by call.
+/// Records everything that a real plugin sends for this many calls of GetInfo, by call.
 fn record(calls: usize) -> Result<Vec<Vec<u8>>, Box<dyn Error>> {
     let dir = tempfile::tempdir()?;
     let socket = dir.path().join("reg.sock");
@@ -58,7 +58,7 @@ fn record(calls: usize) -> Result<Vec<Vec<u8>>, Box<dyn Error>> {
     Ok(replies)
 }
 
-/// One call, answered with these octets.
+/// Makes one call, which is answered with these octets.
 fn call(client: &mut Client, reply: &[u8]) -> Result<PluginInfo, Box<dyn Error>> {
     let request = InfoRequest {}.encode_to_vec();
     let method = registration::GET_INFO;
@@ -80,11 +80,11 @@ fn call(client: &mut Client, reply: &[u8]) -> Result<PluginInfo, Box<dyn Error>>
     Err("the reply is not whole".into())
 }
 
-/// When everything happens: nothing here takes time.
+/// The time of everything here, because nothing takes time.
 const NOW: Time = Time::ZERO;
 
-/// The most that a reply may hold (bytes): what the daemon accepts.
+/// The largest reply: what the daemon accepts (octets).
 const MAX_REPLY: usize = 64 * 1024;
 
-/// How long the call may take: what the daemon gives it.
+/// The timeout of a call: what the daemon allows.
 const PATIENCE: Duration = Duration::from_secs(1);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use nix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-/// A moment, the same one in every process.
+/// A point in time, comparable between processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Moment(Duration);
 
@@ -15,7 +15,7 @@ impl Moment {
         Self(now.into())
     }
 
-    /// How long after another one; nothing if it was before.
+    /// Returns the time since an earlier moment, or zero if that moment is later.
     pub(crate) fn since(self, earlier: Self) -> Duration {
         self.0.saturating_sub(earlier.0)
     }

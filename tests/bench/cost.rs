@@ -1,10 +1,11 @@
-//! What one more plugin costs the manager when ten are registered, and when ten thousand are: in
+//! The manager's cost of one more plugin when ten are registered, and when ten thousand are: in
 //! instructions, which do not depend on how busy the machine is.
 //!
 //! Runs itself under `valgrind --tool=callgrind`, which counts while the manager works, and takes
-//! the difference between a run with [`MORE`] plugins more and one without. Says so and ends well
-//! where there is no valgrind; fails when ten thousand cost more than [`MOST`] thousandths of what
-//! ten do. `make cost` builds it with its names and its functions apart, by which they are found.
+//! the difference between a run with [`MORE`] additional plugins and one without. Without valgrind,
+//! prints that and succeeds. Fails if the cost with ten thousand exceeds [`MOST`] thousandths of
+//! the cost with ten. `make cost` builds it with symbols and without merging functions, which are
+//! found by name.
 
 #[path = "../manager/script.rs"]
 mod script;
@@ -40,7 +41,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Registers so many plugins, and then so many more that are spread over all the others.
+/// Registers `registered` plugins, and then `more` that are spread over all the others.
 fn work(registered: usize, more: usize) {
     let mut world = World::new();
     for n in 0..registered {
@@ -54,7 +55,7 @@ fn work(registered: usize, more: usize) {
     assert_eq!(world.counts(), (all, all));
 }
 
-/// A plugin of a name of its own appears, and is registered.
+/// Registers a plugin whose name is its socket.
 fn appear(world: &mut World, socket: &str) {
     world.appear(socket, Script::good("CSIPlugin", socket));
     world.handler.take();
@@ -64,13 +65,13 @@ fn socket(n: usize) -> String {
     format!("/var/lib/kubelet/plugins_registry/{n:05}.csi.example.com-reg.sock")
 }
 
-/// The instructions for one more plugin; none if they cannot be counted.
+/// Returns the instructions for one more plugin, or `None` if they cannot be counted.
 fn cost_of_one(registered: usize) -> Option<u64> {
     let more = u64::try_from(MORE).ok()?;
     Some((count(registered, MORE)? - count(registered, 0)?) / more)
 }
 
-/// The manager's instructions in a run of [`work`]; none if they cannot be counted.
+/// Returns the manager's instructions in a run of [`work`], or `None` if they cannot be counted.
 fn count(registered: usize, more: usize) -> Option<u64> {
     let mut command = Command::new("valgrind");
     command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
@@ -98,23 +99,24 @@ fn number(variable: &str) -> Option<usize> {
     env::var(variable).ok()?.parse().ok()
 }
 
-/// The manager's verbs, none of which calls another: what is counted.
+/// The manager's methods that are counted, none of which calls another.
 const VERBS: [&str; 4] = ["handle_input", "handle_timeout", "received", "sent"];
 
-/// How many are registered when there are few.
+/// The number of plugins when few are registered.
 const FEW: usize = 10;
 
-/// How many are registered when there are many.
+/// The number of plugins when many are registered.
 const MANY: usize = 10_000;
 
-/// Over how many plugins the cost of one is averaged.
+/// The number of plugins over which the cost of one is averaged.
 const MORE: usize = 10;
 
-/// The most that the ratio may be, in thousandths.
+/// The limit of the ratio, in thousandths.
 const MOST: u64 = 1200;
 
-/// The environment variable that says how many are registered: it makes this the counted process.
+/// The environment variable for the number of registered plugins: it makes this the counted
+/// process.
 const REGISTERED: &str = "PLUGIND_BENCH_REGISTERED";
 
-/// The environment variable that says how many more follow.
+/// The environment variable for the number of further plugins.
 const AND_MORE: &str = "PLUGIND_BENCH_MORE";

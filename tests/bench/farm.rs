@@ -1,4 +1,4 @@
-//! The process with the plugins, as the benchmark holds it.
+//! The process with the plugins, from the benchmark's side.
 
 use std::env;
 use std::error::Error;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::order::{Answer, Life, Order};
 
-/// Plugins in a process of their own, for as long as this value lives.
+/// Plugins in a process of their own, which ends when this is dropped.
 pub(crate) struct Farm {
     child: Child,
     orders: UnixStream,
@@ -19,7 +19,8 @@ pub(crate) struct Farm {
 }
 
 impl Farm {
-    /// Plugins with their sockets in `dir`, which write each path that listens to `announcements`.
+    /// Starts plugins with their sockets in `dir`, which write the path of each listening socket to
+    /// `announcements`.
     pub(crate) fn start(dir: &Path, announcements: Stdio) -> Result<Self, Box<dyn Error>> {
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_read_timeout(Some(PATIENCE))?;
@@ -36,7 +37,7 @@ impl Farm {
         })
     }
 
-    /// Has plugins come one after the other, each after its pause, and go.
+    /// Has plugins appear one after the other, each after its pause, and end when registered.
     pub(crate) fn one_by_one(
         &mut self,
         pauses: Vec<Duration>,
@@ -45,13 +46,13 @@ impl Farm {
         self.told()
     }
 
-    /// Has so many plugins come at once, and stay.
+    /// Has plugins appear at once, and stay.
     pub(crate) fn at_once(&mut self, live: usize) -> Result<Vec<Life>, Box<dyn Error>> {
         self.listen(live, 0)?;
         self.told()
     }
 
-    /// Has plugins listen, and leaves dead sockets beside them.
+    /// Has plugins listen, beside sockets on which nothing listens.
     pub(crate) fn listen(&mut self, live: usize, dead: usize) -> Result<(), Box<dyn Error>> {
         self.order(&Order::AtOnce { live, dead })?;
         match self.answer()? {
@@ -60,7 +61,7 @@ impl Farm {
         }
     }
 
-    /// Waits until every plugin that came has been told that it is registered.
+    /// Waits until every plugin that appeared has been notified that it is registered.
     pub(crate) fn told(&mut self) -> Result<Vec<Life>, Box<dyn Error>> {
         match self.answer()? {
             Answer::Told(lives) => Ok(lives),
@@ -88,5 +89,5 @@ impl Drop for Farm {
     }
 }
 
-/// How long the plugins may take to do as they are told: twice what kubelet needs for the longest.
+/// The time limit for an order: twice what kubelet needs for the longest.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -1,4 +1,4 @@
-//! A directory of its own, plugins in it, and somebody who registers them.
+//! A directory of its own, plugins in it, and the subject that registers them.
 
 use std::error::Error;
 use std::fs;
@@ -15,19 +15,19 @@ use super::farm::Farm;
 use super::process::Process;
 use super::subject::Subject;
 
-/// Where a subject is measured.
+/// The place where a subject is measured.
 pub(crate) struct Field {
     pub(crate) subject: Subject,
     pub(crate) farm: Farm,
-    /// Where the plugins say at once which socket listens, to a subject that does not watch: it
-    /// learns of each as early as the others can.
+    /// The socket from which a subject that does not watch reads each path as soon as the plugin
+    /// listens: as early as the others can see it.
     announcements: Option<UnixStream>,
     registry: PathBuf,
     _dir: TempDir,
 }
 
 impl Field {
-    /// Plugins that wait for orders; nobody registers them yet.
+    /// Starts the process of the plugins, without a subject that registers them.
     pub(crate) fn new(subject: Subject) -> Result<Self, Box<dyn Error>> {
         let dir = new_dir()?;
         let registry = dir.path().join(REGISTRY);
@@ -53,7 +53,7 @@ impl Field {
         self.spawn(command)
     }
 
-    /// Starts the subject as the program of a command that runs another.
+    /// Starts the subject through a command that runs another program.
     pub(crate) fn start_under(&mut self, mut outer: Command) -> Result<Process, Box<dyn Error>> {
         let command = self.subject.command(&self.registry)?;
         outer.arg(command.get_program()).args(command.get_args());
@@ -68,7 +68,7 @@ impl Field {
         Ok(Process::new(command.spawn()?))
     }
 
-    /// Plugins and a subject that has started, and has registered one plugin already.
+    /// Starts plugins and a subject, and waits until that has registered one plugin.
     pub(crate) fn with_subject(subject: Subject) -> Result<(Self, Process), Box<dyn Error>> {
         let mut field = Self::new(subject)?;
         let process = field.start()?;
@@ -78,17 +78,17 @@ impl Field {
     }
 }
 
-/// A directory in memory where there is one: a disk has whoever makes and removes thousands of
-/// sockets wait for its journal, and whoever connects to them, and that is no subject's doing.
+/// Creates a directory in memory if possible: on a disk, creating, removing and connecting to
+/// thousands of sockets waits for the journal, which does not depend on the subject.
 pub(crate) fn new_dir() -> io::Result<TempDir> {
     tempfile::tempdir_in(MEMORY).or_else(|_| tempfile::tempdir())
 }
 
-/// Where Linux has files in memory.
+/// The directory in which Linux keeps files in memory.
 const MEMORY: &str = "/dev/shm";
 
-/// What the directory with the sockets is called.
+/// The name of the directory with the sockets.
 ///
-/// kubelet says the path of the socket as `:authority`, percent-encoded, and `h2` refuses that. In
-/// front of a path that begins like this its gRPC sees a scheme, and says `localhost`.
+/// kubelet sends the path of the socket as `:authority`, percent-encoded, which `h2` refuses. If
+/// the path begins like this, its gRPC takes that for a scheme and sends `localhost`.
 const REGISTRY: &str = "unix:registry";

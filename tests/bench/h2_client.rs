@@ -1,4 +1,4 @@
-//! The floor: a client that does nothing but make the two calls, on the `h2` crate and one thread.
+//! The floor: a client that only makes the two calls, on the `h2` crate and one thread.
 
 use std::error::Error;
 use std::io;
@@ -15,7 +15,7 @@ use prost::Message;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::net::UnixStream;
 
-/// Registers every plugin whose path comes in, all of them at once, until no more come.
+/// Registers every plugin whose path is read from standard input, concurrently, until its end.
 pub(crate) fn run() -> Result<(), Box<dyn Error>> {
     until_no_more_come(|socket| async move {
         let registered = register(&socket).await;
@@ -23,7 +23,7 @@ pub(crate) fn run() -> Result<(), Box<dyn Error>> {
     })
 }
 
-/// Runs `register` with each path that standard input says, until it ends.
+/// Runs `register` with each path from standard input, until its end.
 pub(crate) fn until_no_more_come<F: Future<Output = ()> + 'static>(
     register: impl Fn(PathBuf) -> F,
 ) -> Result<(), Box<dyn Error>> {
@@ -42,7 +42,7 @@ pub(crate) fn until_no_more_come<F: Future<Output = ()> + 'static>(
     })
 }
 
-/// Asks a plugin who it is, and tells it that it is registered.
+/// Calls `GetInfo`, and notifies the plugin that it is registered.
 async fn register(socket: &Path) -> Result<PluginInfo, Box<dyn Error>> {
     let stream = UnixStream::connect(socket).await?;
     let (mut client, connection) = h2::client::handshake(stream).await?;
@@ -57,7 +57,7 @@ async fn register(socket: &Path) -> Result<PluginInfo, Box<dyn Error>> {
     Ok(info)
 }
 
-/// One unary call.
+/// Makes one unary call.
 async fn call<Q: Message, R: Message + Default>(
     client: &mut SendRequest<Bytes>,
     method: &str,
@@ -84,7 +84,7 @@ async fn call<Q: Message, R: Message + Default>(
     Ok(R::decode(message)?)
 }
 
-/// A message behind its length, as gRPC sends it.
+/// Returns a message behind its length, as gRPC sends it.
 fn frame(message: &impl Message) -> Result<Bytes, Box<dyn Error>> {
     let length = message.encoded_len();
     let mut octets = BytesMut::with_capacity(PREFIX + length);
@@ -94,5 +94,5 @@ fn frame(message: &impl Message) -> Result<Bytes, Box<dyn Error>> {
     Ok(octets.freeze())
 }
 
-/// The octets in front of a message: whether it is compressed, and its length.
+/// The size of the prefix of a message: whether it is compressed, and its length.
 const PREFIX: usize = 5;

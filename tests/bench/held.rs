@@ -1,4 +1,4 @@
-//! What registered plugins hold: memory and descriptors of whoever keeps them.
+//! The memory and the descriptors that a subject holds for registered plugins.
 
 use std::error::Error;
 
@@ -9,10 +9,10 @@ use super::process::Memory;
 use super::report::Table;
 use super::subject::Subject;
 
-/// What is held, by whom and for how many plugins.
+/// The holdings, by subject and number of plugins.
 pub(crate) struct Held(Vec<Holding>);
 
-/// What one subject holds when so many plugins are registered and nothing happens.
+/// The holdings of one subject when this many plugins are registered and nothing happens.
 struct Holding {
     subject: Subject,
     plugins: usize,
@@ -20,7 +20,7 @@ struct Holding {
     descriptors: usize,
 }
 
-/// Registers plugins that stay, with every subject that keeps them, and looks when all is quiet.
+/// Registers plugins that stay, with every subject that keeps them, and measures at rest.
 pub(crate) fn measure(subjects: &[Subject]) -> Result<Held, Box<dyn Error>> {
     let mut all = Vec::new();
     for &subject in subjects.iter().filter(|subject| subject.watches()) {
@@ -51,13 +51,14 @@ impl Held {
         all.find(|holding| holding.subject == subject && holding.plugins == plugins)
     }
 
-    /// What is resident with so many plugins (KiB).
+    /// Returns the resident memory with this many plugins (KiB).
     pub(crate) fn resident(&self, subject: Subject, plugins: usize) -> Option<f64> {
         let resident = self.of(subject, plugins)?.memory.resident;
         Some(f64::from(u32::try_from(resident).ok()?))
     }
 
-    /// By how much each plugin between the two counts makes more resident (KiB).
+    /// Returns the growth of the resident memory per plugin, between the two numbers of plugins
+    /// (KiB).
     pub(crate) fn per_plugin(&self, subject: Subject, few: usize, many: usize) -> Option<f64> {
         let more = self.resident(subject, many)? - self.resident(subject, few)?;
         Some(more / f64::from(u32::try_from(many - few).ok()?))
@@ -102,5 +103,5 @@ impl Held {
     }
 }
 
-/// How many plugins are registered.
+/// The numbers of registered plugins.
 const PLUGINS: [usize; 3] = [0, 100, 1000];

@@ -1,8 +1,8 @@
-//! What a registration costs in instructions, which do not depend on how busy the machine is.
+//! The cost of a registration in instructions, which do not depend on how busy the machine is.
 //!
-//! `valgrind --tool=callgrind` counts them, of the program without the kernel, because the counters
-//! of the processor are not there in most virtual machines. Everything is counted that a process
-//! does; the difference between two runs, one with more plugins, is what those plugins cost.
+//! `valgrind --tool=callgrind` counts those of the program without the kernel, because most virtual
+//! machines do not offer the counters of the processor. All that a process does is counted; the
+//! difference between two runs, one with more plugins, is the cost of those plugins.
 
 use std::env;
 use std::error::Error;
@@ -17,11 +17,11 @@ use super::field::Field;
 use super::report::Table;
 use super::subject::Subject;
 
-/// How many instructions things take; none where there is no valgrind.
+/// The numbers of instructions; empty without valgrind.
 pub(crate) struct Instructions {
     registrations: Vec<(Subject, u64)>,
-    /// GetInfo in memory, without any socket: as the first call of a connection, which is set up
-    /// for it, and as a further one.
+    /// GetInfo in memory, without a socket: as the first call of a connection, which is created for
+    /// it, and as a further one.
     calls: Option<(u64, u64)>,
 }
 
@@ -29,7 +29,7 @@ pub(crate) fn measure(subjects: &[Subject]) -> Result<Instructions, Box<dyn Erro
     let mut registrations = Vec::new();
     let mut calls = None;
     if has_valgrind()? {
-        // kubelet's runtime is not for valgrind.
+        // kubelet's runtime does not work with valgrind.
         for &subject in subjects.iter().filter(|&&it| it != Subject::Kubelet) {
             let more = registering(subject, FEW + MORE)? - registering(subject, FEW)?;
             registrations.push((subject, more / u64::try_from(MORE)?));
@@ -58,7 +58,8 @@ fn has_valgrind() -> Result<bool, Box<dyn Error>> {
     }
 }
 
-/// The instructions of a subject that registers so many plugins, from its start to its end.
+/// Returns the instructions of a subject that registers this many plugins, from its start to its
+/// end.
 fn registering(subject: Subject, plugins: usize) -> Result<u64, Box<dyn Error>> {
     let dir = tempfile::tempdir()?;
     let log = dir.path().join("log");
@@ -70,7 +71,7 @@ fn registering(subject: Subject, plugins: usize) -> Result<u64, Box<dyn Error>> 
     collected(&log)
 }
 
-/// The instructions of one connection with so many calls, in memory.
+/// Returns the instructions of one connection with this many calls, in memory.
 fn calling(program: &Path, calls: usize) -> Result<u64, Box<dyn Error>> {
     let of = |connections: usize| {
         let dir = tempfile::tempdir()?;
@@ -86,7 +87,7 @@ fn calling(program: &Path, calls: usize) -> Result<u64, Box<dyn Error>> {
     Ok((of(FEW + MORE)? - of(FEW)?) / u64::try_from(MORE)?)
 }
 
-/// What counts the instructions of the program behind it.
+/// Returns a command that counts the instructions of the program behind it.
 fn counting(log: &Path) -> Command {
     let mut command = Command::new("valgrind");
     command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
@@ -94,7 +95,7 @@ fn counting(log: &Path) -> Command {
     command
 }
 
-/// What was counted.
+/// Returns the number of counted instructions.
 fn collected(log: &Path) -> Result<u64, Box<dyn Error>> {
     let log = fs::read_to_string(log)?;
     let count = log.lines().find_map(|line| line.split_once("Collected :"));
@@ -102,8 +103,8 @@ fn collected(log: &Path) -> Result<u64, Box<dyn Error>> {
 }
 
 impl Instructions {
-    /// What encoding GetInfo's request and decoding its reply takes, with everything that comes
-    /// with them in the first call of a connection.
+    /// Returns the cost of encoding GetInfo's request and decoding its reply, with everything else
+    /// that belongs to the first call of a connection.
     pub(crate) fn get_info(&self) -> Option<u64> {
         self.calls.map(|(first, _)| first)
     }
@@ -132,10 +133,10 @@ impl Instructions {
     }
 }
 
-/// How many plugins, or connections, a run has at least: what is done once is done then.
+/// The number of plugins or connections in the smaller run, in which one-time work is done as well.
 const FEW: usize = 20;
 
-/// How many more the other run has.
+/// The number of additional ones in the other run.
 const MORE: usize = 100;
 
 /// The environment variable that names the program `call-cost`.

@@ -1,4 +1,4 @@
-//! On what was measured.
+//! The machine on which figures were measured.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use super::field::new_dir;
 use super::report::Table;
 use super::subject::plugind;
 
-/// What a figure means nothing without.
+/// Returns the facts without which figures mean nothing.
 pub(crate) fn table() -> Table {
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
@@ -37,7 +37,7 @@ pub(crate) fn table() -> Table {
     }
 }
 
-/// How many processors there are, and of which kind.
+/// Returns the number of processors, and their model.
 fn processors() -> String {
     let count = thread::available_parallelism().map_or(1, usize::from);
     let known = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -49,14 +49,14 @@ fn processors() -> String {
     format!("{count} x {model}")
 }
 
-/// In what the directories with the sockets are.
+/// Returns the directory in which directories with sockets are created.
 fn sockets() -> String {
     let dir = new_dir().ok();
     let above = dir.as_ref().and_then(|dir| dir.path().parent());
     above.unwrap_or_else(|| Path::new("")).display().to_string()
 }
 
-/// The binary that is measured, and its size.
+/// Returns the measured binary, and its size.
 fn binary() -> String {
     let path = plugind();
     let size = fs::metadata(&path).map_or(0, |file| file.len());

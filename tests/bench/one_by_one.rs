@@ -1,5 +1,5 @@
-//! How long one plugin waits from `listen` until it is told that it is registered, when it comes
-//! alone.
+//! How long one plugin waits from `listen` until it is notified that it is registered, when it
+//! appears alone.
 
 use std::error::Error;
 use std::time::Duration;
@@ -12,11 +12,11 @@ use super::report::{Table, millis};
 use super::spread::{Spread, ratio};
 use super::subject::Subject;
 
-/// How long plugins waited.
+/// The times that plugins waited.
 pub(crate) struct OneByOne(Vec<(Subject, Spread)>);
 
-/// Lets plugins come to every subject in turn, so that whatever else runs on the machine meets all
-/// of them.
+/// Has plugins appear for every subject in turn, so that whatever else runs on the machine affects
+/// all of them.
 pub(crate) fn measure(subjects: &[Subject]) -> Result<OneByOne, Box<dyn Error>> {
     let mut fields = Vec::new();
     for &subject in subjects {
@@ -33,9 +33,9 @@ pub(crate) fn measure(subjects: &[Subject]) -> Result<OneByOne, Box<dyn Error>> 
     Ok(OneByOne(fields.into_iter().map(spread).collect()))
 }
 
-/// How long the plugins of a round pause before they come.
+/// Returns the pauses of a round before each plugin appears.
 ///
-/// kubelet looks once a second: plugins come to it evenly spread over that second, and not as many.
+/// kubelet looks once a second: its plugins are spread evenly over that second, and fewer.
 fn pauses(subject: Subject, round: u32) -> Vec<Duration> {
     match subject {
         Subject::Kubelet => {
@@ -47,13 +47,13 @@ fn pauses(subject: Subject, round: u32) -> Vec<Duration> {
 }
 
 impl OneByOne {
-    /// The times of one subject.
+    /// Returns the times of one subject.
     pub(crate) fn of(&self, wanted: Subject) -> Option<&Spread> {
         let mut all = self.0.iter();
         all.find_map(|(subject, spread)| (*subject == wanted).then_some(spread))
     }
 
-    /// How many times the median of another a subject's median is.
+    /// Returns the ratio of the medians of two subjects.
     pub(crate) fn ratio(&self, one: Subject, other: Subject) -> Option<f64> {
         Some(ratio(self.of(one)?.median(), self.of(other)?.median()))
     }
@@ -76,17 +76,17 @@ impl OneByOne {
     }
 }
 
-/// How often each subject has its turn.
+/// The number of rounds for each subject.
 const ROUNDS: u32 = 10;
 
-/// How many plugins come in a turn.
+/// The number of plugins in a round.
 const BATCH: usize = 50;
 
-/// How long nothing happens before a plugin comes: long enough for the one before it to be gone.
+/// The pause before a plugin appears: long enough for the previous one to be deregistered.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// How many plugins come to kubelet in a turn.
+/// The number of plugins in a round of kubelet.
 const KUBELETS_BATCH: u32 = 4;
 
-/// How often kubelet looks.
+/// The interval at which kubelet looks.
 const KUBELETS_TICK: Duration = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! What the benchmark and its plugins say to each other: a line of JSON each.
+//! The messages between the benchmark and its plugins: a line of JSON each.
 
 use std::time::Duration;
 
@@ -6,43 +6,43 @@ use serde::{Deserialize, Serialize};
 
 use super::clock::Moment;
 
-/// What the plugins are to do.
+/// An order to the plugins.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Order {
-    /// So many come one after the other, each after its pause; each goes when it has been told that
-    /// it is registered. Answered by [`Answer::Told`].
+    /// Plugins appear one after the other, each after its pause; each ends when it has been
+    /// notified that it is registered. Answered by [`Answer::Told`].
     OneByOne { pauses: Vec<Duration> },
-    /// So many come as fast as they can, and stay; beside them so many sockets on which nobody
-    /// listens any more. Answered by [`Answer::Listening`], then by [`Answer::Told`].
+    /// `live` plugins appear as fast as they can, and stay, beside `dead` sockets on which nothing
+    /// listens. Answered by [`Answer::Listening`], then by [`Answer::Told`].
     AtOnce { live: usize, dead: usize },
 }
 
-/// What the plugins say.
+/// An answer of the plugins.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Answer {
-    /// All sockets are there.
+    /// All sockets exist.
     Listening,
-    /// All plugins that came have been told that they are registered.
+    /// All plugins that appeared have been notified that they are registered.
     Told(Vec<Life>),
 }
 
-/// What one plugin has seen.
+/// The times of one plugin.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Life {
-    /// When it began to listen.
+    /// The time at which it began to listen.
     pub(crate) listened: Moment,
-    /// When NotifyRegistrationStatus reached it.
+    /// The time at which NotifyRegistrationStatus arrived.
     pub(crate) told: Moment,
 }
 
 impl Life {
-    /// How long the plugin waited.
+    /// Returns how long the plugin waited.
     pub(crate) fn wait(&self) -> Duration {
         self.told.since(self.listened)
     }
 }
 
-/// From the first plugin that listened until the last one was told.
+/// Returns the time from the first plugin that listened until the last one was notified.
 pub(crate) fn wall(lives: &[Life]) -> Duration {
     let first = lives.iter().map(|life| life.listened).min();
     let last = lives.iter().map(|life| life.told).max();

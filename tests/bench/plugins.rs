@@ -1,8 +1,9 @@
 //! The plugins, in a process of their own: sockets in one directory, each a server on the `h2`
 //! crate, all on one thread.
 //!
-//! Standard input is the benchmark, standard output whoever is to be told of each socket that
-//! listens. A plugin knows when it began to listen and when it was told that it is registered.
+//! Standard input is the benchmark; standard output goes to the subject that needs the path of each
+//! listening socket. A plugin records when it began to listen and when it was notified that it is
+//! registered.
 
 use std::error::Error;
 use std::io::{self, Write as _};
@@ -27,7 +28,7 @@ use super::grpc::{self, INVALID_ARGUMENT, Service, Status, UNIMPLEMENTED};
 use super::order::{Answer, Life, Order};
 use super::subject::TYPE;
 
-/// Obeys orders until there are no more.
+/// Carries out orders until the benchmark closes its end.
 pub(crate) fn run(dir: PathBuf) -> Result<(), Box<dyn Error>> {
     let orders = std::os::unix::net::UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     orders.set_nonblocking(true)?;
@@ -40,12 +41,12 @@ pub(crate) fn run(dir: PathBuf) -> Result<(), Box<dyn Error>> {
     })
 }
 
-/// The plugins that are there.
+/// The running plugins.
 struct Plugins {
     dir: PathBuf,
-    /// How many have been there so far: no two have the same name.
+    /// The number of plugins so far: no two have the same name.
     born: usize,
-    /// Those that stay.
+    /// The plugins that stay.
     staying: Vec<Plugin>,
     tell: UnboundedSender<Told>,
     told: UnboundedReceiver<Told>,
@@ -71,7 +72,7 @@ impl Plugins {
                 Order::OneByOne { pauses } => {
                     let mut lives = Vec::new();
                     for pause in pauses {
-                        // Nothing comes meanwhile; connections are served.
+                        // Only connections are served meanwhile.
                         let _ = timeout(pause, future::pending::<()>()).await;
                         lives.push(self.come_and_go().await?);
                     }
@@ -88,7 +89,7 @@ impl Plugins {
         Ok(())
     }
 
-    /// One plugin comes, is told that it is registered, and goes.
+    /// Runs one plugin from its start until it is registered and has ended.
     async fn come_and_go(&mut self) -> io::Result<Life> {
         let plugin = self.listen()?;
         let life = self.until_told(&[(plugin.number, plugin.listened)]).await;
@@ -96,7 +97,8 @@ impl Plugins {
         Ok(life[0])
     }
 
-    /// So many plugins come as fast as they can, and stay, among so many that have died.
+    /// Starts `live` plugins as fast as possible, which stay, beside `dead` sockets without a
+    /// listener.
     fn come(&mut self, live: usize, dead: usize) -> io::Result<Vec<(usize, Moment)>> {
         for _ in 0..dead {
             let socket = self.next_socket();
@@ -116,7 +118,7 @@ impl Plugins {
         self.dir.join(format!("{}-reg.sock", name(self.born)))
     }
 
-    /// One more plugin, which listens when this returns.
+    /// Starts one more plugin, which listens when this returns.
     fn listen(&mut self) -> io::Result<Plugin> {
         let socket = self.next_socket();
         let listener = UnixListener::bind(&socket)?;
@@ -136,7 +138,7 @@ impl Plugins {
         })
     }
 
-    /// Waits until each of these has been told.
+    /// Waits until each of these plugins has been notified.
     async fn until_told(&mut self, listened: &[(usize, Moment)]) -> Vec<Life> {
         let first = listened.first().map_or(0, |(number, _)| *number);
         let mut told = vec![None; listened.len()];
@@ -155,7 +157,7 @@ impl Plugins {
     }
 }
 
-/// One plugin that is there.
+/// One running plugin.
 struct Plugin {
     number: usize,
     socket: PathBuf,
@@ -164,7 +166,7 @@ struct Plugin {
 }
 
 impl Plugin {
-    /// Ends as a plugin does that is asked to: the socket is removed, then nobody listens.
+    /// Ends the plugin as on a regular stop: the socket is removed before it is closed.
     fn go(self) -> io::Result<()> {
         fs::remove_file(&self.socket)?;
         self.serving.abort();
@@ -172,13 +174,13 @@ impl Plugin {
     }
 }
 
-/// The news that a plugin was told that it is registered.
+/// The report that a plugin was notified that it is registered.
 struct Told {
     number: usize,
     at: Moment,
 }
 
-/// What a plugin says when it is called.
+/// The answers of a plugin to calls.
 struct Answers {
     number: usize,
     told: UnboundedSender<Told>,
@@ -203,14 +205,14 @@ impl Service for Answers {
     }
 }
 
-/// Accepts connections for ever.
+/// Accepts connections forever.
 async fn serve(listener: tokio::net::UnixListener, answers: Arc<Answers>) {
     while let Ok((stream, _)) = listener.accept().await {
         tokio::spawn(grpc::serve(Arc::clone(&answers), stream));
     }
 }
 
-/// What plugin `number` says of itself.
+/// Returns the info that plugin `number` reports.
 fn info(number: usize) -> PluginInfo {
     PluginInfo {
         r#type: TYPE.to_owned(),
@@ -224,7 +226,7 @@ fn name(number: usize) -> String {
     format!("driver-{number:05}.csi.example.com")
 }
 
-/// Tells whoever wants to know that this socket listens.
+/// Prints the path of a socket that listens.
 fn announce(socket: &Path) -> io::Result<()> {
     writeln!(io::stdout(), "{}", socket.display())
 }

@@ -1,4 +1,4 @@
-//! What the kernel knows of a process.
+//! The kernel's figures of a process.
 
 use std::error::Error;
 use std::fs;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// A process that is measured, for as long as this value lives.
+/// A measured process, which ends when this is dropped.
 pub(crate) struct Process(Child);
 
 impl Process {
@@ -18,7 +18,7 @@ impl Process {
         Self(child)
     }
 
-    /// For how long its threads have run so far.
+    /// Returns the CPU time of its threads so far.
     pub(crate) fn cpu(&self) -> io::Result<Duration> {
         let mut sum = 0;
         for text in self.of_threads("schedstat")? {
@@ -28,8 +28,8 @@ impl Process {
         Ok(Duration::from_nanos(sum))
     }
 
-    /// How often its threads have stopped running so far, by their will or not: in a process at
-    /// rest, how often it was woken.
+    /// Returns how often its threads have stopped running so far, voluntarily or not: in a process
+    /// at rest, how often it was woken.
     pub(crate) fn switches(&self) -> io::Result<u64> {
         let mut sum = 0;
         for text in self.of_threads("status")? {
@@ -39,12 +39,12 @@ impl Process {
         Ok(sum)
     }
 
-    /// The most that has been resident so far (KiB).
+    /// Returns the peak of its resident memory so far (KiB).
     pub(crate) fn peak(&self) -> io::Result<u64> {
         Ok(number(&self.file("status")?, "VmHWM:"))
     }
 
-    /// What is resident now.
+    /// Returns its memory now.
     pub(crate) fn memory(&self) -> io::Result<Memory> {
         let text = self.file("smaps_rollup")?;
         Ok(Memory {
@@ -54,12 +54,12 @@ impl Process {
         })
     }
 
-    /// How many descriptors it has open.
+    /// Returns the number of descriptors that it has open.
     pub(crate) fn descriptors(&self) -> io::Result<usize> {
         Ok(fs::read_dir(format!("/proc/{}/fd", self.0.id()))?.count())
     }
 
-    /// Waits until it has nothing more to do; not for ever if it always has.
+    /// Waits until it has nothing more to do, for a limited time.
     pub(crate) fn until_quiet(&self) -> io::Result<()> {
         let start = Instant::now();
         let mut before = None;
@@ -74,7 +74,7 @@ impl Process {
         Ok(())
     }
 
-    /// Asks it to end, and waits until it has.
+    /// Ends the process with SIGTERM, and waits for the end.
     pub(crate) fn end(mut self) -> Result<(), Box<dyn Error>> {
         let pid = Pid::from_raw(i32::try_from(self.0.id())?);
         kill(pid, Signal::SIGTERM)?;
@@ -86,7 +86,7 @@ impl Process {
         fs::read_to_string(format!("/proc/{}/{name}", self.0.id()))
     }
 
-    /// This file of each of its threads.
+    /// Returns this file of each of its threads.
     fn of_threads(&self, name: &str) -> io::Result<Vec<String>> {
         let mut files = Vec::new();
         for thread in fs::read_dir(format!("/proc/{}/task", self.0.id()))? {
@@ -103,18 +103,18 @@ impl Drop for Process {
     }
 }
 
-/// What of a process is in memory (KiB).
+/// The memory of a process (KiB).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Memory {
-    /// All of it: its own, and what it has mapped from files.
+    /// All resident memory: its own, and mapped files.
     pub(crate) resident: u64,
-    /// What is this process's alone, and would have to be written somewhere to be freed.
+    /// The memory that is not shared, and would have to be written somewhere to be freed.
     pub(crate) private_dirty: u64,
-    /// What comes from no file: heap, stack, and data that was written to.
+    /// The memory that is not from a file: heap, stack, and data that was written to.
     pub(crate) anonymous: u64,
 }
 
-/// The number behind this word at the start of a line; nothing is none.
+/// Returns the number behind `word` at the start of a line, or 0 without such a line.
 fn number(text: &str, word: &str) -> u64 {
     let mut lines = text.lines();
     let line = lines.find_map(|line| line.strip_prefix(word));
@@ -122,8 +122,8 @@ fn number(text: &str, word: &str) -> u64 {
     digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)
 }
 
-/// For how long a process must do nothing to be at rest.
+/// The time for which a process must do nothing to be at rest.
 const REST: Duration = Duration::from_millis(100);
 
-/// How long to wait for that.
+/// The longest wait until a process is at rest.
 const MOST_UNREST: Duration = Duration::from_secs(3);

@@ -1,4 +1,4 @@
-//! What was measured, as tables for people and as JSON for programs: the same figures in both.
+//! The measurements, as tables for readers and as JSON for programs: the same figures in both.
 
 use std::error::Error;
 use std::fs;
@@ -12,11 +12,11 @@ pub(crate) struct Report(Vec<Table>);
 
 /// One table.
 pub(crate) struct Table {
-    /// What it shows, for people.
+    /// The title, for readers.
     pub(crate) title: String,
-    /// What it is called in JSON.
+    /// The name in JSON.
     pub(crate) name: &'static str,
-    /// What stands over the columns, with the unit last.
+    /// The heads of the columns, each with its unit last.
     pub(crate) columns: Vec<&'static str>,
     pub(crate) rows: Vec<Vec<Value>>,
 }
@@ -28,7 +28,7 @@ impl Report {
         self.0.push(table);
     }
 
-    /// Writes everything into a file, and says where.
+    /// Writes everything to a file, and prints its path.
     pub(crate) fn save(&self) -> Result<(), Box<dyn Error>> {
         let tables = self
             .0
@@ -55,7 +55,7 @@ impl Table {
         }
     }
 
-    /// A column with its head, for people: words stand on its left, figures on its right.
+    /// Returns a column with its head: words are aligned to the left, figures to the right.
     fn column(&self, column: usize) -> Vec<String> {
         let cells = self.rows.iter().map(|row| &row[column]);
         let are_words = cells.clone().all(Value::is_string);
@@ -72,7 +72,7 @@ impl Table {
         cells.iter().map(wide).collect()
     }
 
-    /// One object per row, its keys made of the columns' heads.
+    /// Returns one object per row, whose keys are made of the columns' heads.
     fn json(&self) -> Value {
         let keys: Vec<String> = self.columns.iter().map(|head| key(head)).collect();
         let row = |row: &Vec<Value>| {
@@ -83,7 +83,7 @@ impl Table {
     }
 }
 
-/// A cell for people.
+/// Returns a cell for readers.
 fn text(cell: &Value) -> String {
     match cell {
         Value::String(text) => text.clone(),
@@ -100,12 +100,12 @@ fn text(cell: &Value) -> String {
     }
 }
 
-/// `p50 ms` as a key: `p50_ms`.
+/// Returns `p50 ms` as a key: `p50_ms`.
 fn key(head: &str) -> String {
     head.replace(|c: char| !c.is_alphanumeric(), "_")
 }
 
-/// A time in milliseconds.
+/// Returns a time in milliseconds.
 pub(crate) fn millis(time: std::time::Duration) -> Value {
     json!(time.as_secs_f64() * 1000.0)
 }

@@ -1,4 +1,4 @@
-//! What registered plugins cost when nothing happens: how often somebody wakes up for them.
+//! The cost of registered plugins when nothing happens: how often a subject wakes up for them.
 
 use std::env;
 use std::error::Error;
@@ -17,14 +17,14 @@ pub(crate) struct Rest {
     all: Vec<Unrest>,
 }
 
-/// What one subject did.
+/// The wakeups of one subject.
 struct Unrest {
     subject: Subject,
     wakeups: u64,
     cpu: Duration,
 }
 
-/// Lets everybody who keeps plugins rest, all at the same time.
+/// Measures every subject that keeps plugins at rest, all at the same time.
 pub(crate) fn measure(subjects: &[Subject]) -> Result<Rest, Box<dyn Error>> {
     let time = Duration::from_secs(seconds());
     let mut resting = Vec::new();
@@ -53,7 +53,7 @@ pub(crate) fn measure(subjects: &[Subject]) -> Result<Rest, Box<dyn Error>> {
     Ok(Rest { time, all })
 }
 
-/// For how long, unless the environment says otherwise.
+/// Returns the time to measure, which the environment may set.
 fn seconds() -> u64 {
     let named = env::var("PLUGIND_BENCH_REST").ok();
     named.and_then(|seconds| seconds.parse().ok()).unwrap_or(60)
@@ -76,5 +76,5 @@ impl Rest {
     }
 }
 
-/// How many plugins are registered: more than a node has.
+/// The number of registered plugins: more than a node has.
 const PLUGINS: usize = 100;

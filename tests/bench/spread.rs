@@ -1,4 +1,4 @@
-//! What many measurements of one thing come to.
+//! The distribution of many measurements of one thing.
 
 use std::time::Duration;
 
@@ -16,14 +16,14 @@ impl Spread {
         self.percentile(50)
     }
 
-    /// What so many of a hundred do not exceed.
+    /// Returns the value that `percent` percent of the measurements do not exceed.
     pub(crate) fn percentile(&self, percent: usize) -> Duration {
         let place = (self.0.len() * percent).div_ceil(100).max(1) - 1;
         self.0.get(place).copied().unwrap_or_default()
     }
 }
 
-/// How many times the other one it is.
+/// Returns `one` as a multiple of `other`.
 pub(crate) fn ratio(one: Duration, other: Duration) -> f64 {
     one.as_secs_f64() / other.as_secs_f64()
 }

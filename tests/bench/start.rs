@@ -1,4 +1,4 @@
-//! How long plugins wait that were there before, among sockets that nobody listens on any more.
+//! How long plugins wait that exist before the start, beside sockets on which nothing listens.
 
 use std::error::Error;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::report::{Table, millis};
 use super::spread::Spread;
 use super::subject::Subject;
 
-/// From the start of each subject until the last plugin was told.
+/// The times from the start of each subject until the last plugin was notified.
 pub(crate) struct Start(Vec<(Subject, Spread)>);
 
 pub(crate) fn measure(subjects: &[Subject]) -> Result<Start, Box<dyn Error>> {
@@ -58,11 +58,11 @@ impl Start {
     }
 }
 
-/// How many plugins are there before the start.
+/// The number of plugins that exist before the start.
 const LIVE: usize = 50;
 
-/// How many sockets are there on which nobody listens: after a reboot, half of them is not rare.
+/// The number of sockets on which nothing listens: after a reboot, half of them is not rare.
 const DEAD: usize = 50;
 
-/// How often.
+/// The number of runs for each subject.
 const ROUNDS: usize = 7;

@@ -1,4 +1,4 @@
-//! Who is measured.
+//! The subjects that are measured.
 
 use std::env;
 use std::ffi::OsString;
@@ -6,21 +6,21 @@ use std::io;
 use std::path::Path;
 use std::process::Command;
 
-/// Something that registers plugins.
+/// A program that registers plugins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
-    /// What this project is about.
+    /// The daemon of this project.
     Plugind,
-    /// A client on the `h2` crate that is told the path: the least that anybody can do.
+    /// A client on the `h2` crate that is told the paths: the least that a program can do.
     H2,
-    /// The same on `tonic`.
+    /// The same client on `tonic`.
     Tonic,
     /// kubelet's own plugin manager in a program around it.
     Kubelet,
 }
 
 impl Subject {
-    /// Everybody who is there.
+    /// Returns all available subjects.
     pub(crate) fn all() -> Vec<Self> {
         let mut all = vec![Self::Plugind, Self::H2, Self::Tonic];
         if env::var_os(KUBELET).is_some() {
@@ -38,12 +38,13 @@ impl Subject {
         }
     }
 
-    /// Whether it finds the sockets itself. Who does not is told each path, by standard input.
+    /// Returns whether it finds the sockets itself. Otherwise it reads each path from standard
+    /// input.
     pub(crate) fn watches(self) -> bool {
         matches!(self, Self::Plugind | Self::Kubelet)
     }
 
-    /// The program, for plugins in `dir`.
+    /// Returns the command of the program, for plugins in `dir`.
     pub(crate) fn command(self, dir: &Path) -> io::Result<Command> {
         let mut command = match self {
             Self::Plugind => Command::new(plugind()),
@@ -54,7 +55,7 @@ impl Subject {
             Self::Plugind => command
                 .args(["run", "--type", TYPE, "--plugins-dir"])
                 .arg(dir),
-            // It is to see a path that begins with the directory's own name.
+            // The path that the program is given has to begin with the directory's own name.
             Self::Kubelet => command
                 .current_dir(dir.parent().unwrap_or(dir))
                 .args(dir.file_name())
@@ -67,13 +68,13 @@ impl Subject {
     }
 }
 
-/// The binary that is measured: the static one under `make bench`, else cargo's.
+/// Returns the measured binary: the static one under `make bench`, otherwise cargo's.
 pub(crate) fn plugind() -> OsString {
     let named = env::var_os("PLUGIND_BINARY");
     named.unwrap_or_else(|| env!("CARGO_BIN_EXE_plugind").into())
 }
 
-/// The type of the plugins: one for which a registration is two calls, and nothing else is asked.
+/// The type of the plugins: one whose registration is two calls and nothing else.
 pub(crate) const TYPE: &str = "SamplePlugin";
 
 /// The environment variable that names the program around kubelet's plugin manager.

@@ -1,4 +1,4 @@
-//! The same as the client on `h2`, on `tonic`: what a program would be that uses what there is.
+//! The client on `h2`, written on `tonic` instead: a program made of existing crates.
 
 use std::error::Error;
 use std::path::Path;
@@ -15,7 +15,7 @@ use tonic_prost::ProstCodec;
 
 use super::h2_client::until_no_more_come;
 
-/// Registers every plugin whose path comes in, all of them at once, until no more come.
+/// Registers every plugin whose path is read from standard input, concurrently, until its end.
 pub(crate) fn run() -> Result<(), Box<dyn Error>> {
     until_no_more_come(|socket| async move {
         let registered = register(&socket).await;
@@ -23,7 +23,7 @@ pub(crate) fn run() -> Result<(), Box<dyn Error>> {
     })
 }
 
-/// Asks a plugin who it is, and tells it that it is registered.
+/// Calls `GetInfo`, and notifies the plugin that it is registered.
 async fn register(socket: &Path) -> Result<PluginInfo, Box<dyn Error>> {
     let endpoint = Endpoint::from_shared(format!("unix:{}", socket.display()))?;
     let mut client = Grpc::new(endpoint.connect().await?);
@@ -37,7 +37,7 @@ async fn register(socket: &Path) -> Result<PluginInfo, Box<dyn Error>> {
     Ok(info)
 }
 
-/// One unary call.
+/// Makes one unary call.
 async fn call<Q, R>(
     client: &mut Grpc<Channel>,
     method: &'static str,

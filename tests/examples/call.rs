@@ -1,8 +1,8 @@
-//! A gRPC call over any stream of octets: what stands around a client and a server that know no
-//! socket and no clock.
+//! A gRPC call over any stream of octets: the code around a client and a server that use neither
+//! sockets nor clocks.
 //!
 //! `cargo run --example call` makes the call twice: over two queues in memory, and over a pair of
-//! unix sockets. Nothing but the stream differs.
+//! unix sockets. Only the stream differs.
 
 use std::error::Error;
 use std::io::{self, ErrorKind, Read, Write};
@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Has a thread serve at one end of a stream, and asks it at the other.
+/// Serves one end of a stream in a thread, and makes a call at the other end.
 fn ask<S: Read + Write + Send + 'static>(
     ours: S,
     theirs: S,
@@ -39,7 +39,7 @@ fn ask<S: Read + Write + Send + 'static>(
     Ok(String::from_utf8(reply)?)
 }
 
-/// The client: makes one call and goes.
+/// Makes one call, as the client, and returns its reply.
 fn call(mut stream: impl Read + Write, message: &[u8]) -> Result<Vec<u8>, CallError> {
     let start = Instant::now();
     let now = || Time::after_origin(start.elapsed());
@@ -59,7 +59,7 @@ fn call(mut stream: impl Read + Write, message: &[u8]) -> Result<Vec<u8>, CallEr
     }
 }
 
-/// The server: answers calls until the client has gone.
+/// Answers calls, as the server, until the client has disconnected.
 fn serve(mut stream: impl Read + Write) {
     let start = Instant::now();
     let now = || Time::after_origin(start.elapsed());
@@ -81,7 +81,7 @@ fn serve(mut stream: impl Read + Write) {
     }
 }
 
-/// Writes what is to be written, or else reads: the same for both ends.
+/// Writes pending octets, or else reads: the same for both ends.
 fn exchange(end: &mut impl Endpoint, stream: &mut (impl Read + Write), now: impl Fn() -> Time) {
     if end.transmit().is_empty() {
         match stream.read(end.recv_buf()) {
@@ -98,13 +98,13 @@ fn exchange(end: &mut impl Endpoint, stream: &mut (impl Read + Write), now: impl
     }
 }
 
-/// Whether the stream goes on after the error: it only was not to wait any longer.
+/// Returns whether the stream is still usable after the error: only its timeout has expired.
 fn is_no_end(error: &io::Error) -> bool {
     use ErrorKind::{Interrupted, TimedOut, WouldBlock};
     matches!(error.kind(), Interrupted | TimedOut | WouldBlock)
 }
 
-/// One end of a stream that is in memory: two queues of pieces.
+/// One end of a stream in memory: two queues of pieces.
 struct InMemory {
     to: Sender<Vec<u8>>,
     from: Receiver<Vec<u8>>,
@@ -154,11 +154,11 @@ impl Write for InMemory {
 /// The method that is called.
 const GREET: &str = "/hello.Greeter/Greet";
 
-/// How long a message may be (octets).
+/// The maximum length of a message (octets).
 const LARGEST: usize = 1024;
 
-/// How long the client waits for its reply.
+/// The time that the client waits for its reply.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long a read waits before the time is looked at: how late a deadline may be kept.
+/// The longest read before deadlines are checked: the most by which one can be late.
 const LONGEST_WAIT: Duration = Duration::from_millis(100);

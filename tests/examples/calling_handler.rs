@@ -1,7 +1,6 @@
-//! A handler of one's own that makes a call: a CSI driver is registered once it says that it is
-//! ready.
+//! A custom handler that makes a call: a CSI driver is registered once it reports that it is ready.
 //!
-//! `cargo run --example calling-handler -- DIRECTORY` works until it is killed.
+//! `cargo run --example calling-handler -- DIRECTORY` runs until it is killed.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -21,7 +20,7 @@ use prost::Message as _;
 /// Asks every driver whether it is ready.
 #[derive(Default)]
 struct ReadyHandler {
-    /// The question that each call is to answer.
+    /// The question that each call answers.
     asking: BTreeMap<EffectId, Ticket>,
 }
 
@@ -30,7 +29,7 @@ impl PluginHandler for ReadyHandler {
         Answer::YES
     }
 
-    /// The answer takes a call, so it comes later: the ticket says to which question.
+    /// The answer takes a call, so it is given later: the ticket names its question.
     fn register(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer {
         let Some(ticket) = context.ticket() else {
             return Answer::no("nobody asks");
@@ -60,7 +59,8 @@ impl PluginHandler for ReadyHandler {
         }
     }
 
-    /// The plugin has gone meanwhile, or the manager's patience has ended: nobody waits any more.
+    /// The plugin has gone meanwhile, or the manager's timeout has expired: the answer is not
+    /// needed.
     fn abandon(&mut self, ticket: Ticket, context: &mut Context<'_>) {
         self.asking.retain(|call, asked| {
             if *asked == ticket {
@@ -71,7 +71,7 @@ impl PluginHandler for ReadyHandler {
     }
 }
 
-/// What a driver said is never trusted to be what it should be.
+/// A driver's reply is never trusted to be what it should be.
 fn is_ready(result: Result<Vec<u8>, CallFailure>) -> Result<(), Reason> {
     let reply = result.map_err(|failure| Reason::new(format!("Probe failed: {failure}")))?;
     match ProbeResponse::decode(&*reply) {

@@ -30,14 +30,14 @@ async fn main() -> Result<(), Box<dyn error::Error>> {
     Ok(())
 }
 
-/// Gives the plugin manager its turns, until stopping it has been followed to its end.
+/// Runs the plugin manager's turns until it has stopped.
 async fn serve(plugins: PluginManager) -> io::Result<()> {
     let mut plugins = register(plugins)?;
     while !plugins.get_ref().is_stopped() {
         let longest = plugins.get_ref().poll_timeout().unwrap_or(Duration::MAX);
-        // Whether it was the descriptor or the time: a turn finds out what there is to do.
+        // Either the descriptor is ready or the time is up: a turn finds out what there is to do.
         if let Ok(ready) = timeout(longest, plugins.readable_mut()).await {
-            // The turn below takes all that made it readable, or leaves a timeout of zero.
+            // The turn below reads all that made it readable, or leaves a timeout of zero.
             ready?.clear_ready();
         }
         plugins.get_mut().turn(Some(Duration::ZERO))?;
@@ -49,7 +49,7 @@ async fn serve(plugins: PluginManager) -> io::Result<()> {
     Ok(())
 }
 
-/// Has tokio watch the plugin manager's one descriptor.
+/// Registers the plugin manager's only descriptor with tokio.
 #[allow(unsafe_code, reason = "tokio has no safe way to watch a descriptor")]
 fn register(plugins: PluginManager) -> io::Result<AsyncFd<PluginManager>> {
     // SAFETY: a plugin manager keeps its descriptor open for as long as it lives, never has another

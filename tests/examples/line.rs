@@ -1,5 +1,4 @@
-//! A connection's octets and moments on a stream that blocks: all that a program of one connection
-//! needs of the system.
+//! A connection on a blocking stream: all that a program with one connection needs of the system.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -9,12 +8,12 @@ use std::time::{Duration, Instant};
 use plugind::http2::{Connection, Endpoint as _};
 use plugind::time::Time;
 
-/// A stream of octets that is not waited for for ever.
+/// A stream of octets with timeouts.
 pub(crate) trait Stream: Read + Write {
-    /// Lets reading and writing wait no longer than this.
+    /// Sets the timeout for reading and writing.
     fn wait_at_most(&self, time: Duration) -> io::Result<()>;
 
-    /// Says that nothing more will be written.
+    /// Shuts down the writing side.
     fn end_writing(&self) -> io::Result<()>;
 }
 
@@ -22,12 +21,12 @@ pub(crate) trait Stream: Read + Write {
 pub(crate) struct Line<S> {
     stream: S,
     start: Instant,
-    /// Whether the peer still takes what we write. When not, it may still have said something.
+    /// Whether the peer still reads. If not, it may still have written something.
     is_writable: bool,
 }
 
 impl<S: Stream> Line<S> {
-    /// A line on which the time begins at `start`.
+    /// Returns a line whose time begins at `start`.
     pub(crate) fn new(stream: S, start: Instant) -> Self {
         Self {
             stream,
@@ -36,13 +35,13 @@ impl<S: Stream> Line<S> {
         }
     }
 
-    /// What the clock says.
+    /// Returns the current time.
     pub(crate) fn now(&self) -> Time {
         Time::after_origin(self.start.elapsed())
     }
 
-    /// Writes what is to be written, or else waits for something to read: until then, or until the
-    /// connection wants to be woken.
+    /// Writes pending octets, or else waits for something to read: until `until`, or until the
+    /// connection's next deadline.
     pub(crate) fn turn(&mut self, connection: &mut Connection, until: Time) -> io::Result<()> {
         let until = connection.poll_timeout().map_or(until, |at| at.min(until));
         self.wait_until(until)?;
@@ -54,9 +53,9 @@ impl<S: Stream> Line<S> {
         Ok(())
     }
 
-    /// Ends the line so that the peer hears all that was written: who closes a stream with
-    /// something unread on it makes the peer lose what it has not read either. The peer has until
-    /// then to follow.
+    /// Ends the line so that the peer can read all that was written: a stream that is closed with
+    /// unread octets may be reset, and the peer then loses what it has not read. The peer has until
+    /// `until` to close its end.
     pub(crate) fn hang_up(mut self, until: Time) {
         let mut goes_on = self.stream.end_writing().is_ok();
         let mut unheard = [0; 4096];
@@ -71,7 +70,7 @@ impl<S: Stream> Line<S> {
         }
     }
 
-    /// Lets reading and writing wait until then.
+    /// Makes reading and writing wait until `until`.
     fn wait_until(&self, until: Time) -> io::Result<()> {
         let left = until.saturating_since(self.now());
         self.stream.wait_at_most(left.max(SHORTEST_WAIT))
@@ -103,7 +102,7 @@ impl<S: Stream> Line<S> {
     }
 }
 
-/// Whether the stream goes on after the error: it only was not to wait any longer.
+/// Returns whether the stream is still usable after the error: only its timeout has expired.
 fn is_no_end(error: &io::Error) -> bool {
     use ErrorKind::{Interrupted, TimedOut, WouldBlock};
     matches!(error.kind(), Interrupted | TimedOut | WouldBlock)
@@ -141,5 +140,5 @@ impl<S: Stream + ?Sized> Stream for Box<S> {
     }
 }
 
-/// The system knows no shorter one: none at all would be one without end.
+/// The shortest timeout: a timeout of zero is not allowed.
 const SHORTEST_WAIT: Duration = Duration::from_millis(1);

@@ -1,4 +1,4 @@
-//! The plugin manager in a loop of one's own, on nothing but `poll(2)`.
+//! The plugin manager in a program's own loop, with nothing but `poll(2)`.
 //!
 //! `cargo run --example poll-loop -- DIRECTORY` registers what appears there until it is killed.
 
@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn error::Error>> {
     }
 }
 
-/// Sleeps until there is something to do. Other descriptors would stand beside this one.
+/// Waits until there is something to do. Other descriptors would be polled beside this one.
 fn wait(plugins: &PluginManager) -> io::Result<()> {
     let mut descriptors = [PollFd::new(plugins.as_fd(), PollFlags::POLLIN)];
     match poll(&mut descriptors, timeout(plugins.poll_timeout())) {
@@ -38,7 +38,8 @@ fn wait(plugins: &PluginManager) -> io::Result<()> {
     }
 }
 
-/// `poll` counts in whole milliseconds: waking a little late is better than often and too early.
+/// Returns the timeout in whole milliseconds, for `poll`: a little late is better than often and
+/// too early.
 fn timeout(left: Option<Duration>) -> PollTimeout {
     let Some(left) = left else {
         return PollTimeout::NONE;

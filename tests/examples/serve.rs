@@ -1,12 +1,13 @@
-//! An HTTP/2 server that answers everything: for suites that hold a server to RFC 9113.
+//! An HTTP/2 server that answers every request: for test suites that check a server against RFC
+//! 9113.
 //!
 //! ```text
 //! cargo run --example serve -- HOST:PORT
 //! ```
 //!
-//! It says where it listens, speaks HTTP/2 from the first octet on, without TLS, and works until it
-//! is killed: a thread for each connection, and for each request, when all of it has come, the
-//! status 200 and a line of text.
+//! It prints the address on which it listens, uses HTTP/2 from the first octet on, without TLS, and
+//! runs until it is killed: each connection has a thread, and each complete request is answered
+//! with the status 200 and a line of text.
 
 mod line;
 
@@ -52,7 +53,7 @@ fn serve(stream: TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes one event; a request that is complete becomes an answer that is due.
+/// Handles one event; a complete request becomes a pending answer. Returns whether there was one.
 fn poll_event(connection: &mut Connection, answers: &mut Vec<Answer>, now: Time) -> bool {
     let Some(event) = connection.poll_event(now) else {
         return false;
@@ -83,17 +84,17 @@ fn poll_event(connection: &mut Connection, answers: &mut Vec<Answer>, now: Time)
     true
 }
 
-/// An answer that is due.
+/// A pending answer.
 struct Answer {
     stream: StreamId,
     /// Whether its headers are sent.
     has_begun: bool,
-    /// What of its content is not.
+    /// The part of its content that is not sent yet.
     content: &'static [u8],
 }
 
 impl Answer {
-    /// Sends what can be sent now; answers whether that was the last of it.
+    /// Sends what can be sent now. Returns whether the answer is complete.
     fn send(&mut self, connection: &mut Connection, now: Time) -> bool {
         if !self.has_begun {
             let head: [(&str, &[u8]); 2] = [(":status", b"200"), ("content-type", b"text/plain")];
@@ -116,12 +117,12 @@ impl Answer {
     }
 }
 
-/// What every request is answered.
+/// The content of every answer.
 const CONTENT: &[u8] = b"It works.\n";
 
-/// How long a thread waits for a client before it looks around: however long, it is woken for what
-/// the connection waits for.
+/// The longest wait of a thread for a client: it may be long, because the connection's deadlines
+/// end it.
 const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 
-/// How long a client has to react to GOAWAY.
+/// The time that a client has to react to GOAWAY.
 const GOAWAY_GRACE: Duration = Duration::from_secs(1);

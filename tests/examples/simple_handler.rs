@@ -1,6 +1,6 @@
-//! A handler of one's own that answers at once: it takes toasters, as many as there are sockets.
+//! A custom handler that answers at once: it accepts toasters, as many as there are sockets.
 //!
-//! `cargo run --example simple-handler -- DIRECTORY` works until it is killed.
+//! `cargo run --example simple-handler -- DIRECTORY` runs until it is killed.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ struct ToasterHandler {
 }
 
 impl PluginHandler for ToasterHandler {
-    /// What the plugin says of itself is all there is to judge by. A no is final: it is told the
-    /// reason, and asked again only when something has changed.
+    /// The plugin's own report is all that can be judged here. A no is final: the plugin is
+    /// notified of the reason, and asked again only when something has changed.
     fn validate(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
         if plugin.versions.iter().any(|version| version == "v1") {
             Answer::YES
@@ -26,7 +26,7 @@ impl PluginHandler for ToasterHandler {
         }
     }
 
-    /// A no here is for now: it is tried again with backoff. Nothing may be left of it.
+    /// A no here is temporary: registration is retried with backoff, so nothing may be left of it.
     fn register(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
         if self.free_sockets == 0 {
             return Answer::no("every socket is in use");
@@ -36,8 +36,8 @@ impl PluginHandler for ToasterHandler {
         Answer::YES
     }
 
-    /// The plugin has gone: it can't be asked any more, and what is said here changes nothing. With
-    /// a state file it may also be one that an earlier process registered.
+    /// The plugin has gone: it cannot be called, and the answer changes nothing. With a state file
+    /// it may also be a plugin that an earlier process registered.
     fn deregister(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
         self.free_sockets += 1;
         println!("{plugin} is unplugged");

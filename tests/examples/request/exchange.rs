@@ -1,4 +1,4 @@
-//! The request, under way: opens a stream, says what happens on it, and says goodbye.
+//! The request in progress: opens a stream, prints its events, and shuts the connection down.
 
 use std::fmt::Display;
 use std::io;
@@ -19,22 +19,23 @@ pub(super) struct Exchange<'a> {
     line: Line<Box<dyn Stream>>,
     connection: Connection,
     stream: StreamId,
-    /// What is not yet sent of the request's content; nothing once its end is sent.
+    /// The part of the request's content that is not sent yet; `None` once its end is sent.
     body: Option<&'a [u8]>,
-    /// How long the connection is kept behind the answer.
+    /// The time for which the connection is kept after the answer.
     stay: Duration,
-    /// How much content came.
+    /// The amount of content that was received.
     octets: usize,
-    /// How it ended, once that is known.
+    /// The outcome, once it is known.
     outcome: Option<Outcome>,
-    /// Until when the server has time for what is waited for: its answer, other words, a goodbye.
+    /// The deadline for what is awaited now: the answer, other events, or the end of the
+    /// connection.
     until: Time,
-    /// Whether we have said goodbye.
+    /// Whether we have sent GOAWAY.
     is_leaving: bool,
 }
 
 impl<'a> Exchange<'a> {
-    /// Opens the stream: what is to be written begins with the connection's preface.
+    /// Opens the stream: the octets to be written begin with the connection preface.
     pub(super) fn begin(
         line: Line<Box<dyn Stream>>,
         request: &'a Request,
@@ -62,7 +63,7 @@ impl<'a> Exchange<'a> {
         })
     }
 
-    /// Goes on until the connection has ended, or the server lets the time pass.
+    /// Runs until the connection has ended, or a deadline has expired.
     pub(super) fn run(mut self) -> io::Result<Outcome> {
         loop {
             let now = self.line.now();
@@ -85,7 +86,7 @@ impl<'a> Exchange<'a> {
         Ok(self.outcome.unwrap_or(Outcome::NotReached))
     }
 
-    /// Takes one event, and says what it is; answers whether there was one.
+    /// Handles one event, and prints it. Returns whether there was one.
     fn poll_event(&mut self, now: Time) -> bool {
         let Some(event) = self.connection.poll_event(now) else {
             return false;
@@ -128,7 +129,7 @@ impl<'a> Exchange<'a> {
                 say("goaway", format_args!("{code}, last stream {last_stream}"));
                 None
             }
-            // HTTP/2 shows requests to servers only.
+            // Only servers receive requests.
             Event::Request { .. } => None,
             Event::Closed(error) => {
                 say("closed", &error);
@@ -144,7 +145,7 @@ impl<'a> Exchange<'a> {
         true
     }
 
-    /// Sends what the windows allow of the content.
+    /// Sends as much of the content as the windows allow.
     fn send_body(&mut self, now: Time) {
         if let Some(body) = self.body {
             self.body = match self.connection.send_data(self.stream, body, true, now) {
@@ -154,13 +155,14 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    /// Says goodbye: the time is up, or nothing more is wanted.
+    /// Shuts the connection down: the time is up, or nothing more is needed.
     fn leave(&mut self, now: Time) {
         let code = if self.outcome.is_none() {
             say("timeout", "no answer");
             ErrorCode::CANCEL
         } else {
-            // If the answer came before the end of the request, nobody waits for that.
+            // If the answer is complete before the end of the request, the rest of the request is
+            // not needed.
             ErrorCode::NO_ERROR
         };
         self.connection.reset(self.stream, code, now);
@@ -170,24 +172,24 @@ impl<'a> Exchange<'a> {
     }
 }
 
-/// What the end of a connection means for a request that had this outcome before, or none.
+/// Returns the outcome of a request whose connection ended, given its outcome before that.
 fn judge(error: &ConnectionError, before: Option<Outcome>) -> Outcome {
     match (error, before) {
         (ConnectionError::Violation(_), _) => Outcome::ConnectionFailed,
         (_, Some(outcome)) => outcome,
         (ConnectionError::TimedOut(_) | ConnectionError::ShutDown, None) => Outcome::NotReached,
-        // The server said in time that it does not look at the request.
+        // The server announced in time that it will not process the request.
         (ConnectionError::GoneAway(gone), None) if !gone.is_error() => Outcome::StreamFailed,
         (_, None) => Outcome::ConnectionFailed,
     }
 }
 
-/// Prints what happened.
+/// Prints an event.
 fn say(what: &str, about: impl Display) {
     println!("{what:<10} {about}");
 }
 
-/// Prints fields, which are the server's words.
+/// Prints fields, which are the server's text.
 fn show(fields: &Fields) {
     for (name, value) in fields.iter() {
         let (name, value) = (escape::bytes(name), escape::bytes(value));
@@ -195,5 +197,5 @@ fn show(fields: &Fields) {
     }
 }
 
-/// How long a server has to react to GOAWAY.
+/// The time that a server has to react to GOAWAY.
 const GOAWAY_GRACE: Duration = Duration::from_secs(1);

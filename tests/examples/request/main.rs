@@ -1,5 +1,5 @@
-//! One HTTP/2 request, and what becomes of it: to look at a server with, and for suites that hold a
-//! client to RFC 9113.
+//! One HTTP/2 request and its outcome: to examine a server with, and for test suites that check a
+//! client against RFC 9113.
 //!
 //! ```text
 //! cargo run --example request -- [OPTIONS] TARGET
@@ -13,8 +13,8 @@
 //!   --stay SECONDS     how long the connection is kept behind the answer: 0
 //! ```
 //!
-//! HTTP/2 is spoken from the first octet on, without TLS. There is a line for each thing that
-//! happens, and the exit code says how it ended: see [`Outcome`].
+//! HTTP/2 starts with the first octet, without TLS. A line is printed for each event, and the exit
+//! code is the outcome: see [`Outcome`].
 
 mod exchange;
 #[path = "../line.rs"]
@@ -33,10 +33,10 @@ use self::exchange::Exchange;
 use self::line::Line;
 use self::target::Target;
 
-/// How the request ended; the number is the exit code.
+/// The outcome of the request; the number is the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
-    /// The whole answer came, whatever its status.
+    /// The whole answer was received, whatever its status.
     Answered = 0,
     /// The stream failed: it was reset or refused, or its answer broke a rule.
     StreamFailed = 1,
@@ -45,11 +45,11 @@ enum Outcome {
     /// The connection failed: the server does not speak HTTP/2, broke a rule, found one broken, or
     /// closed the connection.
     ConnectionFailed = 3,
-    /// Nobody listens there, or the server was too slow.
+    /// Nothing listens there, or the server was too slow.
     NotReached = 4,
 }
 
-/// What to ask.
+/// The parameters of the request.
 #[derive(Debug)]
 struct Request {
     method: String,
@@ -74,7 +74,7 @@ fn main() -> ExitCode {
     ExitCode::from(outcome as u8)
 }
 
-/// Connects, and asks.
+/// Connects, and makes the request.
 fn ask(target: &Target, request: &Request) -> io::Result<Outcome> {
     let start = Instant::now();
     let line = Line::new(target.connect(request.timeout)?, start);
@@ -115,7 +115,7 @@ fn arguments() -> Result<(Target, Request), Box<dyn Error>> {
     Ok((target, request))
 }
 
-/// Says in one line what went wrong.
+/// Prints an error in one line.
 fn complain(error: &dyn Error) {
     eprintln!("request: {}", escape::text(&error.to_string()));
 }

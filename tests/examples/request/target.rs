@@ -1,4 +1,4 @@
-//! Where to connect to.
+//! The server to connect to.
 
 use std::io;
 use std::net::{TcpStream, ToSocketAddrs as _};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::line::Stream;
 
-/// A server's place.
+/// The address of a server.
 #[derive(Debug)]
 pub(super) enum Target {
     /// A host and a port.
@@ -17,7 +17,7 @@ pub(super) enum Target {
 }
 
 impl Target {
-    /// Reads a target, and the path of the request where it has one.
+    /// Parses a target, and the path of the request if there is one.
     pub(super) fn parse(words: &str) -> (Self, String) {
         let words = words.strip_prefix("http://").unwrap_or(words);
         if !words.contains(':') {
@@ -28,7 +28,7 @@ impl Target {
         (Self::Network(address.to_owned()), path.to_owned())
     }
 
-    /// What a server is told that it is called.
+    /// Returns the value of `:authority`.
     pub(super) fn authority(&self) -> &str {
         match self {
             Self::Network(address) => address,
@@ -36,7 +36,7 @@ impl Target {
         }
     }
 
-    /// Connects to it.
+    /// Connects to the server.
     pub(super) fn connect(&self, timeout: Duration) -> io::Result<Box<dyn Stream>> {
         let address = match self {
             Self::Socket(path) => return Ok(Box::new(UnixStream::connect(path)?)),
