@@ -1,4 +1,5 @@
-//! See `tests/fuzz_replay/targets/hpack_decode.rs`; and `loona-hpack` must read the same in every block.
+//! See `tests/fuzz_replay/targets/hpack_decode.rs`; and `loona-hpack` must decode the same from
+//! every block.
 
 #![no_main]
 
@@ -11,13 +12,13 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let mut oracle = loona_hpack::Decoder::new();
     oracle.set_max_allowed_table_size(TABLE);
     for (ours, block) in decode(&blocks).into_iter().zip(blocks) {
-        // Unlike us, it takes a size update between fields.
+        // Unlike us, `loona-hpack` accepts a size update between fields.
         if ours == Err(Error::LateSizeUpdate) {
             return;
         }
         match oracle.decode(block) {
-            // It likes no block that ends with a size update; one that says nothing else is not
-            // forbidden.
+            // It rejects blocks that end with a size update, although a block with nothing else is
+            // allowed.
             Err(DecoderError::SizeUpdateAtEnd) => {
                 let fields = ours.unwrap_or_default();
                 assert!(fields.is_empty(), "{block:02x?}");

@@ -1,4 +1,4 @@
-//! See `tests/fuzz_replay/targets/hpack_encode.rs`; and `loona-hpack` must read what we write.
+//! See `tests/fuzz_replay/targets/hpack_encode.rs`; and `loona-hpack` must decode what we encode.
 
 #![no_main]
 
@@ -7,7 +7,7 @@ use plugind_fuzz::hpack_encode::{check, encode};
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     check(bytes);
     let (fields, block) = encode(bytes);
-    // A block that says nothing but that there is no table is more than it likes.
+    // It rejects a block that only sets the size of the table to zero.
     if fields.is_empty() {
         return;
     }

@@ -1,5 +1,5 @@
-//! See `tests/fuzz_replay/targets/huffman.rs`; and a code is accepted exactly when it is what `httlib-huffman` writes
-//! for the string: of all codes with the same meaning, only one has the right padding.
+//! See `tests/fuzz_replay/targets/huffman.rs`; and a code is accepted exactly if `httlib-huffman`
+//! encodes the string to it: of all codes with the same meaning, only one has the right padding.
 
 #![no_main]
 

@@ -1,17 +1,18 @@
-//! Plays again what the fuzzer found worth keeping, and twenty thousand mutations of it.
+//! Replays the fuzzing corpus, and twenty thousand mutations of it.
 //!
 //! The targets are those that `fuzz/` runs for hours. Here they run for seconds, without a fuzzer,
-//! from a seed. An input that fails is written to a file, and the panic says how to play it alone:
+//! from a seed. An input that fails is written to a file, and the panic message says how to replay
+//! it alone:
 //!
 //! ```text
 //! PLUGIND_FUZZ_INPUT=fuzz/corpus/frames/0123abcd cargo test --test fuzz_replay
 //! ```
 //!
-//! The last folder on the way to the file is the target's name.
+//! The name of the file's folder is the name of the target.
 
 mod mutation;
 #[path = "../manager/rng.rs"]
-#[allow(dead_code)] // Other tests ask more of it.
+#[allow(dead_code)] // Other tests use more of it.
 mod rng;
 #[path = "../support/skip.rs"]
 mod skip;
@@ -82,7 +83,7 @@ fn is_packaged() -> bool {
     packaged
 }
 
-/// Plays one input, and lets it panic.
+/// Replays one input, which may panic.
 fn play_alone(path: &Path) {
     let folder = path.parent().and_then(Path::file_name);
     let mut targets = TARGETS.iter();
@@ -91,7 +92,7 @@ fn play_alone(path: &Path) {
     check(&fs::read(path).expect("the file can be read"));
 }
 
-/// Plays a mutation, and keeps it in a file if it fails.
+/// Runs a mutation, and writes it to a file if it fails.
 fn play_mutation(name: &str, check: Check, bytes: &[u8]) {
     if panic::catch_unwind(|| check(bytes)).is_ok() {
         return;
@@ -103,7 +104,7 @@ fn play_mutation(name: &str, check: Check, bytes: &[u8]) {
     panic!("{}", advice(name, &path));
 }
 
-/// Says how to play an input again.
+/// Returns instructions to replay an input.
 fn advice(name: &str, path: &Path) -> String {
     let path = path.display();
     format!(
@@ -113,7 +114,7 @@ fn advice(name: &str, path: &Path) -> String {
     )
 }
 
-/// What was kept for a target, in an order that does not depend on the machine.
+/// Returns the corpus of a target, in an order that does not depend on the machine.
 fn corpus(name: &str) -> Vec<(PathBuf, Vec<u8>)> {
     let read = |path: PathBuf| {
         let bytes = fs::read(&path).expect("a kept input can be read");
@@ -124,7 +125,7 @@ fn corpus(name: &str) -> Vec<(PathBuf, Vec<u8>)> {
     paths.into_iter().map(read).collect()
 }
 
-/// What is in a folder, in order.
+/// Returns the entries of a folder, in order.
 fn entries(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).expect("the folder is there");
     let mut paths: Vec<PathBuf> = entries
@@ -134,5 +135,5 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// How many mutations are played, of all targets together: about ten seconds of them.
+/// The number of mutations, of all targets together: about ten seconds of them.
 const MUTATIONS: usize = 20_000;

@@ -1,8 +1,8 @@
-//! Small changes to octets: what a fuzzer does, without watching what they lead to.
+//! Small changes to octets: what a fuzzer does, without feedback.
 
 use crate::rng::Rng;
 
-/// One of these, changed in a few places.
+/// Returns one of these inputs, changed in a few places.
 pub(crate) fn of(kept: &[Vec<u8>], rng: &mut Rng) -> Vec<u8> {
     let mut bytes = rng.pick(kept).cloned().unwrap_or_default();
     for _ in 0..=rng.below(0..4) {
@@ -42,18 +42,18 @@ fn replace(old: Option<&mut u8>, rng: &mut Rng) {
     }
 }
 
-/// Somewhere in so many octets, or behind them.
+/// Returns a position in this many octets, or behind them.
 fn place(length: usize, rng: &mut Rng) -> usize {
     let end = length as u64 + 1;
     usize::try_from(rng.below(0..end)).expect("no more than a length")
 }
 
-/// Any octet; those at the ends of their range more often.
+/// Returns any octet; those at the ends of their range more often.
 fn octet(rng: &mut Rng) -> u8 {
     let any = rng.next().to_le_bytes()[0];
     *rng.pick(&[any, any, any, 0, 1, 0x7f, 0x80, 0xff])
         .unwrap_or(&any)
 }
 
-/// How long a mutation is at most (octets).
+/// The maximum length of a mutation (octets).
 const LONGEST: usize = 4096;

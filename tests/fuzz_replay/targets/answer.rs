@@ -1,4 +1,4 @@
-//! One unary call whose server answers whatever it likes.
+//! One unary call with an arbitrary answer.
 
 use plugind::grpc::{CallError, Client, Event};
 use plugind::http2::Endpoint as _;
@@ -6,8 +6,8 @@ use plugind::time::Time;
 
 use super::{CONNECTION_BOUND, wire};
 
-/// What becomes of a call that accepts `limit` octets when its server says `answer` after its
-/// SETTINGS, in pieces of these sizes, and goes.
+/// Returns the outcome of a call that accepts `limit` octets when its server sends `answer` after
+/// its SETTINGS, in pieces of these sizes, and closes the connection.
 pub(super) fn outcome(limit: usize, answer: &[u8], pieces: &[u8]) -> Result<Vec<u8>, CallError> {
     let mut client = Client::new(Time::ZERO);
     let mut ended = Vec::new();
@@ -35,7 +35,7 @@ pub(super) fn outcome(limit: usize, answer: &[u8], pieces: &[u8]) -> Result<Vec<
     result
 }
 
-/// Lets the client read, and write what it wants to, while it reads.
+/// Feeds octets to the client, which also writes and emits events as it reads.
 fn feed(client: &mut Client, mut octets: &[u8], ended: &mut Vec<Event>) {
     loop {
         let count = client.receive_from(octets, Time::ZERO);

@@ -1,11 +1,11 @@
-//! A gRPC client through any sequence of calls, frames, partial writes and moments.
+//! A gRPC client through any sequence of calls, frames, partial writes and times.
 //!
 //! An input is a [script](super::script): one operation after the other. The server is [`wire`].
 //! Whatever happens:
 //!
 //! - every call ends exactly once, at its deadline at the latest, and at the connection's end;
-//! - no more calls wait than there are streams that a server answers after its GOAWAY;
-//! - messages come on streams that are open, and none is larger than what was asked for;
+//! - after a GOAWAY, at most as many calls are open as streams that the server answers;
+//! - messages arrive on open streams, and none is larger than the call's limit;
 //! - the client holds no more than its bound, and what its calls may hold.
 
 use std::collections::BTreeMap;
@@ -50,9 +50,9 @@ struct Play {
 struct Call {
     deadline: Option<Time>,
     is_streaming: bool,
-    /// How large a message it takes (octets).
+    /// The largest message that the call accepts (octets).
     largest: usize,
-    /// What the client may hold for it (octets).
+    /// The most that the client may hold for the call (octets).
     holds: usize,
 }
 
@@ -104,7 +104,7 @@ impl Script for Play {
         CONNECTION_BOUND + calls.sum::<usize>()
     }
 
-    /// The server has said that it answers no stream above one: no call may wait for such a stream.
+    /// Checks that calls do not wait for streams above the last one that the server answers.
     fn check_read(&self) {
         if let Some(last) = self.stage.limits.last_stream() {
             let answered = last.div_ceil(2) as usize;
@@ -149,7 +149,7 @@ impl Play {
             deadline,
             is_streaming,
             largest,
-            // A vector of what came, which doubles, and the whole message beside it.
+            // A vector of received octets, which doubles, and the whole message beside it.
             holds: path.len() + message.len() + 5 + 3 * largest + CALL,
         };
         self.calls.insert(id, call);
@@ -163,7 +163,7 @@ impl Play {
         }
     }
 
-    /// Notes the end of a call.
+    /// Records the end of a call.
     fn end(&mut self, id: CallId, is_streaming: bool, error: Option<CallError>) {
         let call = self.calls.remove(&id);
         assert!(call.is_some_and(|call| call.is_streaming == is_streaming));
@@ -173,7 +173,7 @@ impl Play {
     }
 }
 
-/// A frame of the server's, most of them good ones.
+/// Returns a frame of the server; most of them are valid.
 fn frame(input: &mut Input<'_>) -> Vec<u8> {
     let kind = input.below(16);
     let stream = input.pick(&STREAMS);
@@ -212,16 +212,16 @@ fn goaway(input: &mut Input<'_>) -> Vec<u8> {
     wire::frame(GOAWAY, 0, 0, &[&payload, input.short()].concat())
 }
 
-/// The head of a good answer.
+/// The status of a valid answer.
 const OK: (&[u8], &[u8]) = (b":status", b"200");
 const GRPC: (&[u8], &[u8]) = (b"content-type", b"application/grpc");
 
-/// Streams that the client opens, none, and one of the server's.
+/// Streams that the client opens, stream 0, and one of the server's.
 const STREAMS: [u32; 8] = [1, 1, 3, 3, 5, 7, 0, 2];
 
-/// How long paths are; the last is more than fits a request (octets).
+/// The lengths of paths; the last one does not fit in a request (octets).
 const PATHS: [usize; 4] = [1, 20, 7000, 9000];
 
-/// What a call holds besides its octets, wherever it is: in a vector, which doubles, or as an event
-/// that waits (octets).
+/// The most that a call holds beside its octets: in a vector, which doubles, or as a queued event
+/// (octets).
 const CALL: usize = 1024;

@@ -1,7 +1,8 @@
-//! A stream of octets is the same, whole or in pieces: the same events, the same octets written.
+//! A stream of octets has the same effect as a whole and in pieces: the same events, and the same
+//! octets written.
 //!
-//! No oracle is needed: the machine is held against itself. An input is a role, how many requests
-//! are under way, the sizes of the pieces, and what the peer sends.
+//! This target needs no oracle: the connection is compared with itself. An input is a role, the
+//! number of open requests, the sizes of the pieces, and what the peer sends.
 
 use std::fmt::Write as _;
 
@@ -12,16 +13,16 @@ use super::CONNECTION_BOUND;
 use super::input::Input;
 use super::listener::Listener;
 
-/// Whose end of the connection is played with, and who listens to it.
+/// Both ends of a connection, each with its listener.
 const ROLES: [Role; 2] = [
     (Connection::client, Listener::client),
     (Connection::server, Listener::server),
 ];
 
-/// One end of a connection and a listener, when both are new.
+/// The constructors of one end of a connection and of its listener.
 type Role = (fn(Time) -> Connection, fn() -> Listener);
 
-/// Plays the octets whole and in pieces.
+/// Plays the octets as a whole and in pieces.
 pub fn check(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let role = input.pick(&ROLES);
@@ -35,16 +36,16 @@ pub fn check(bytes: &[u8]) {
     whole.assert_wrote_like(&cut);
 }
 
-/// One end of a connection, and what became of it.
+/// One end of a connection, and what it has emitted and written.
 struct Play {
     connection: Connection,
-    /// Every event in words, and all content.
+    /// A line for each event; the content of DATA is in `content`.
     told: String,
     content: Vec<u8>,
     /// Everything that was written.
     wrote: Vec<u8>,
     listener: Listener,
-    /// Whether the connection ended with a goodbye, for which what was queued is dropped.
+    /// Whether the connection ended with GOAWAY, for which queued octets are dropped.
     said_goodbye: bool,
 }
 
@@ -76,7 +77,7 @@ impl Play {
         play
     }
 
-    /// Lets the connection read a piece, unless it has ended.
+    /// Feeds a piece to the connection, unless that has ended.
     fn feed(&mut self, mut piece: &[u8]) {
         while !piece.is_empty() && !self.connection.is_ended() {
             let octets = self.connection.receive_from(piece, Time::ZERO);
@@ -86,7 +87,7 @@ impl Play {
         }
     }
 
-    /// Takes all events, and writes after each, so that the two plays write at the same moments.
+    /// Handles all events, and writes after each, so that the two plays write at the same times.
     fn poll(&mut self) {
         loop {
             let is_event = self.poll_event();
@@ -112,7 +113,8 @@ impl Play {
                 self.content.extend(data);
                 self.connection.consume(stream, octets, Time::ZERO);
             }
-            // How much is quoted of what is no HTTP/2 is how much had come: it is for humans.
+            // The quotation of what is not HTTP/2 depends on how much was received: it is for
+            // readers only.
             Some(Event::Closed(ConnectionError::NotHttp2(Preamble::Other(_)))) => {
                 self.told.push_str("no HTTP/2");
             }
@@ -143,7 +145,7 @@ impl Play {
         }
     }
 
-    /// Writes everything; answers whether there was anything.
+    /// Writes everything. Returns whether there was anything.
     fn write(&mut self) -> bool {
         let octets = self.connection.transmit();
         let length = octets.len();
@@ -157,10 +159,10 @@ impl Play {
         length > 0
     }
 
-    /// Compares what was written and all content.
+    /// Compares the octets written and all content.
     ///
-    /// A goodbye drops answers that were not yet written, and how many that are depends on how much
-    /// was read at a time: the last of them may be missing in front of it, here or there.
+    /// GOAWAY drops answers that are not written yet, and their number depends on how much was read
+    /// at a time: in either play, the last of them may be missing before GOAWAY.
     fn assert_wrote_like(&self, cut: &Self) {
         assert_eq!(self.content, cut.content, "the content");
         if !self.said_goodbye {
@@ -175,5 +177,5 @@ impl Play {
     }
 }
 
-/// How long our GOAWAY is (octets).
+/// The length of our GOAWAY (octets).
 const GOODBYE: usize = 17;

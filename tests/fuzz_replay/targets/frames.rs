@@ -1,9 +1,9 @@
-//! One frame, of any kind and form: what it must lead to is read off RFC 9113 §6 a second time.
+//! One frame, of any type and form: the expected effect is derived from RFC 9113 §6 a second time.
 //!
-//! An input is a frame; it comes to a client that has asked one thing, before or after the head of
-//! the answer. The verdict here is a table of what each section says about lengths, streams and
-//! values. A frame with padding, a priority or flags that mean nothing must do what the same frame
-//! does without them.
+//! An input is a frame, which is sent to a client with one open request, before or after the
+//! headers of the answer. The verdict here is a table of what each section requires of lengths,
+//! streams and values. A frame with padding, a priority or meaningless flags must have the effect
+//! of the same frame without them.
 
 use plugind::http2::{Connection, ConnectionError, Endpoint as _, Event, StreamId};
 use plugind::time::Time;
@@ -15,7 +15,7 @@ use super::wire::{
     PRIORITY, PUSH_PROMISE, RST_STREAM, SETTINGS, WINDOW_UPDATE, WITH_PRIORITY,
 };
 
-/// Plays one frame, and holds what it does to the verdict.
+/// Plays one frame, and compares its effect with the verdict.
 pub fn check(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let is_answered = input.coin();
@@ -39,26 +39,26 @@ pub fn check(bytes: &[u8]) {
     }
 }
 
-/// A frame as it stands on the wire.
+/// A frame as it is sent.
 #[derive(Debug, Clone, Copy)]
 struct Frame<'a> {
     kind: u8,
     flags: u8,
-    /// With the reserved bit.
+    /// The stream ID, with the reserved bit.
     stream: u32,
     payload: &'a [u8],
 }
 
-/// What a frame must do.
+/// The required effect of a frame.
 enum Verdict<'a> {
     Class(Class),
-    /// What this plainer one does.
+    /// The effect of this plainer frame.
     Like(Frame<'a>),
-    /// What its header block says, which other targets judge.
+    /// The effect depends on the header block, which other targets check.
     Either,
 }
 
-/// Whom a frame harms.
+/// The scope of the error that a frame causes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Class {
     Fine,
@@ -66,7 +66,7 @@ enum Class {
     ConnectionError,
 }
 
-/// What a frame did.
+/// The effect of a frame.
 #[derive(Debug, PartialEq, Eq)]
 struct Played {
     class: Class,
@@ -75,7 +75,7 @@ struct Played {
 }
 
 impl<'a> Frame<'a> {
-    /// What the frame must do to a client whose one stream is open.
+    /// Returns the required effect on a client with one open stream.
     fn verdict(&self, is_answered: bool) -> Verdict<'a> {
         use Class::{ConnectionError, Fine, StreamError};
         let stream = self.stream & !RESERVED;
@@ -103,7 +103,7 @@ impl<'a> Frame<'a> {
         })
     }
 
-    /// What DATA and HEADERS must do on the open stream.
+    /// Returns the required effect of DATA and HEADERS on the open stream.
     fn message_verdict(&self, is_answered: bool) -> Verdict<'a> {
         let meant = END_STREAM | if self.kind == HEADERS { END_HEADERS } else { 0 };
         let Some(content) = self.content() else {
@@ -125,7 +125,7 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// The payload without padding and priority, if these fit.
+    /// Returns the payload without padding and priority, or `None` if these do not fit.
     fn content(&self) -> Option<&'a [u8]> {
         let mut content = self.payload;
         if self.flags & PADDED != 0 {
@@ -138,12 +138,12 @@ impl<'a> Frame<'a> {
         Some(content)
     }
 
-    /// What SETTINGS with these values must do: RFC 9113 §6.5.2, and our limit of 32 values.
+    /// Returns the required effect of SETTINGS: RFC 9113 §6.5.2, and our limit of 32 values.
     fn settings(&self) -> Class {
         let is_fine = |entry: &[u8]| {
             let value = u32::from_be_bytes([entry[2], entry[3], entry[4], entry[5]]);
             match u16::from_be_bytes([entry[0], entry[1]]) {
-                // A server must not say 1; it may say that it will not push.
+                // A server must not send 1; it may send 0.
                 2 => value == 0,
                 4 => value < 1 << 31,
                 5 => (1 << 14..1 << 24).contains(&value),
@@ -158,14 +158,14 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// The first four octets without the reserved bit.
+    /// Returns the first four octets as a number, without the reserved bit.
     fn number(&self) -> u32 {
         let first = self.payload.first_chunk().copied();
         u32::from_be_bytes(first.unwrap_or_default()) & !RESERVED
     }
 }
 
-/// Lets a frame come to a client with one open stream.
+/// Sends a frame to a client with one open stream. Returns the effect.
 fn play(is_answered: bool, frame: &Frame<'_>) -> Played {
     let mut client = Connection::client(Time::ZERO);
     let fields: [(&str, &[u8]); 1] = [(":method", b"POST")];
@@ -185,7 +185,7 @@ fn play(is_answered: bool, frame: &Frame<'_>) -> Played {
     Played { class, told, wrote }
 }
 
-/// Lets a client read, and tells what happened.
+/// Feeds octets to a client. Returns the class of the effect, and the events.
 fn feed(client: &mut Connection, mut octets: &[u8]) -> (Class, Vec<String>) {
     let mut class = Class::Fine;
     let mut told = Vec::new();
@@ -206,7 +206,7 @@ fn feed(client: &mut Connection, mut octets: &[u8]) -> (Class, Vec<String>) {
     (class, told)
 }
 
-/// All kinds that there are, and two that there are not.
+/// All frame types, and two unknown ones.
 const KINDS: [u8; 12] = [
     DATA,
     HEADERS,
@@ -222,16 +222,16 @@ const KINDS: [u8; 12] = [
     0xff,
 ];
 
-/// None, ours, one of the server's, one that is idle; and two of them with the reserved bit.
+/// Stream 0, ours, one of the server's, an idle one; and two of them with the reserved bit.
 const STREAMS: [u32; 6] = [0, OPEN, 2, 3, RESERVED, RESERVED | OPEN];
 
-/// The client's one stream.
+/// The client's only stream.
 const OPEN: u32 = 1;
 
 /// RFC 9113 §4.1: "Reserved: A reserved 1-bit field. [...] MUST be ignored when receiving."
 const RESERVED: u32 = 1 << 31;
 
-/// By how much a window of 65,535 octets can grow.
+/// The most by which a window of 65,535 octets can grow.
 const WINDOW_LEFT: u32 = (1 << 31) - 1 - 65_535;
 
 /// The largest payload that is played (octets).

@@ -1,8 +1,8 @@
-//! The content of a gRPC answer, in any pieces: the one message that it must be, or what is wrong.
+//! The content of a gRPC answer, in any pieces: the one message that it must be, or an error.
 //!
-//! An input is the largest message that is accepted, the sizes of the DATA frames and of what is
-//! read at a time, how the answer ends, and its content. What must come out is worked out from the
-//! content as a whole.
+//! An input is the largest message that is accepted, the sizes of the DATA frames and of the reads,
+//! the end of the answer, and its content. The expected outcome is derived from the content as a
+//! whole.
 
 use plugind::grpc::{Broken, CallError};
 
@@ -24,7 +24,7 @@ pub fn check(bytes: &[u8]) {
     }
     let answer = answer_with(content, frames, ends_with_data);
     let mut expected = message_in(content, limit);
-    // A status must follow; that it does not is noticed last.
+    // A status must follow; its absence is noticed last.
     let is_whole = matches!(expected, Ok(_) | Err(CallError::Broken(Broken::NoMessage)));
     if ends_with_data && is_whole {
         expected = Err(CallError::Broken(Broken::NoStatus));
@@ -32,7 +32,7 @@ pub fn check(bytes: &[u8]) {
     assert_eq!(answer::outcome(limit, &answer, reads), expected);
 }
 
-/// An answer with this content in DATA frames of these sizes.
+/// Returns an answer with this content in DATA frames of these sizes.
 fn answer_with(content: &[u8], sizes: &[u8], ends_with_data: bool) -> Vec<u8> {
     let head: [(&[u8], &[u8]); 2] = [(b":status", b"200"), (b"content-type", b"application/grpc")];
     let mut answer = wire::headers(1, &head, 0);
@@ -52,7 +52,7 @@ fn answer_with(content: &[u8], sizes: &[u8], ends_with_data: bool) -> Vec<u8> {
     answer
 }
 
-/// The one message in the content, followed by the status OK.
+/// Returns the only message in the content, which the status OK follows, or the call's error.
 fn message_in(content: &[u8], limit: usize) -> Result<Vec<u8>, CallError> {
     let mut message = None;
     let mut rest = content;
@@ -79,12 +79,12 @@ fn message_in(content: &[u8], limit: usize) -> Result<Vec<u8>, CallError> {
     message.ok_or(CallError::Broken(Broken::NoMessage))
 }
 
-/// The largest message that is accepted, in turn (octets).
+/// The limits on messages (octets).
 const LIMITS: [usize; 4] = [0, 3, 100, 1 << 20];
 
-/// How many DATA frames the content is cut into at most, so that empty ones stay within what is
+/// The most DATA frames that the content is split into, so that the number of empty ones is
 /// tolerated.
 const MOST_FRAMES: usize = 50;
 
-/// The largest content that is played: within all windows (octets).
+/// The largest content that is played, within all windows (octets).
 const WINDOW: usize = 16_000;

@@ -1,12 +1,12 @@
-//! A gRPC server through any sequence of requests, answers, partial writes and moments.
+//! A gRPC server through any sequence of requests, answers, partial writes and times.
 //!
 //! An input is a [script](super::script): one operation after the other. The client is [`wire`].
 //! Whatever happens:
 //!
-//! - a call is shown once, with a method that is served and a message that is not too large;
-//! - one that is not finished is ended once, at the connection's end at the latest, and what is
-//!   said of it then changes nothing;
-//! - the server holds no more than its bound, and what the calls under way may hold.
+//! - a call is emitted once, with a method that is served and a message within the limit;
+//! - an unfinished call is ended once, at the connection's end at the latest, and answers to it
+//!   have no effect after that;
+//! - the server holds no more than its bound, and what the open calls may hold.
 
 use std::collections::BTreeMap;
 
@@ -39,18 +39,19 @@ pub fn check(bytes: &[u8]) {
     play.play(bytes);
 }
 
-/// A server, its client, and what was told.
+/// A server, its client, and the events so far.
 struct Play {
     stage: Stage<Server>,
-    /// Every call that was shown.
+    /// Every call that was emitted.
     shown: Vec<StreamId>,
-    /// Those that did not end, and whether they were finished: of these, an end may be on its way.
+    /// The calls that have not ended, and whether they were finished: the end of a finished call
+    /// may be pending.
     running: BTreeMap<StreamId, bool>,
-    /// How much was said in answer to each (octets).
+    /// The size of the answer to each call so far (octets).
     answers: BTreeMap<StreamId, usize>,
     /// The stream of the client's next request.
     next: u32,
-    /// Whether the end was told.
+    /// Whether the end was emitted.
     is_closed: bool,
 }
 
@@ -122,7 +123,7 @@ impl Script for Play {
             .filter(|stream| !has_ended(*stream));
         let answers = self.answers.iter();
         let unsent = answers.filter(|(stream, _)| !has_ended(stream.get()));
-        // What is to be said doubles as vectors do.
+        // Queued octets are in a vector, which doubles.
         let unsent = unsent.map(|(_, said)| 2 * said.min(&MOST_UNSENT));
         CONNECTION_BOUND + requests.count() * CALL + unsent.sum::<usize>()
     }
@@ -133,7 +134,7 @@ impl Script for Play {
 }
 
 impl Play {
-    /// A request, most of them good ones; some are not complete.
+    /// Returns a request; most are valid, some are incomplete.
     fn request(&mut self, input: &mut Input<'_>) -> Vec<u8> {
         let path = input.pick(&[METHODS[0], METHODS[1], METHODS[0], "/a.B/Unknown"]);
         let timeout = input.pick(&[&b""[..], b"", b"1m", b"4S", b"0n", b"x", b"99999999H"]);
@@ -159,8 +160,8 @@ impl Play {
         request
     }
 
-    /// What may follow a request: more of it, its end, room for the answer, or that the client does
-    /// not want it any more.
+    /// Returns a frame that may follow a request: more of it, its end, a larger window for the
+    /// answer, or its cancellation.
     fn rest(&self, input: &mut Input<'_>) -> Vec<u8> {
         let stream = self.next.saturating_sub(input.pick(&[2, 4, 6]));
         let room: u32 = input.pick(&[1, 1000, 1 << 20]);
@@ -174,7 +175,7 @@ impl Play {
         }
     }
 
-    /// Says something about a call that was shown, whatever became of it.
+    /// Sends a part of an answer to an emitted call, which may have ended.
     fn answer(&mut self, input: &mut Input<'_>) {
         let (server, now) = (&mut self.stage.machine, self.stage.now);
         let at = input.below(self.shown.len().max(1));
@@ -204,19 +205,19 @@ impl Play {
     }
 }
 
-/// What is served.
+/// The methods that are served.
 const METHODS: [&str; 2] = ["/a.B/C", "/a.B/D"];
 
-/// How large a request may be (octets).
+/// The largest request (octets).
 const LARGEST_REQUEST: usize = 1000;
 
-/// What a call may hold besides its answer: its request, in a vector that doubles, and itself
-/// (octets).
+/// The most that a call may hold beside its answer: its request, in a vector that doubles, and
+/// itself (octets).
 const CALL: usize = 3 * LARGEST_REQUEST + 1024;
 
-/// How much of an answer may wait for a client that does not read: what is taken of many messages,
+/// The most of an answer that waits for a client that does not read: the limit on queued messages,
 /// the last of them, and a reply (octets).
 const MOST_UNSENT: usize = config::UNSENT_MESSAGES + 2 * (PREFIX + 70_000);
 
-/// The octets in front of a message.
+/// The size of the prefix of a message (octets).
 const PREFIX: usize = 5;

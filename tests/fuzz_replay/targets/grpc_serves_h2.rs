@@ -1,9 +1,9 @@
-//! Our gRPC server answers the `h2` crate, in memory: what one side sends whole, the other receives
-//! whole.
+//! Our gRPC server with the `h2` crate as its client, in memory: what one side sends as a whole,
+//! the other side receives as a whole.
 //!
-//! An input is the client's settings, how much moves through the pipe at a time, and calls: what
-//! each asks, and the messages and the status that it is answered. Each side is polled until both
-//! stand still.
+//! An input is the client's settings, how much moves through the pipe at a time, and calls: the
+//! request of each, and the messages and the status of its answer. Both sides are polled until
+//! neither has anything to do.
 
 use plugind::grpc::{Code, Incoming, Server, Status};
 use plugind::http2::{ConnectionError, Endpoint as _, StreamId};
@@ -46,18 +46,18 @@ pub fn check(bytes: &[u8]) {
     serving.check(&client);
 }
 
-/// A call: what is asked and answered, and how far that is.
+/// A call: its request, its answer, and their progress.
 struct Call {
-    /// Nothing: one that is not served.
+    /// The method, or `None` for one that is not served.
     method: Option<&'static str>,
     request: Vec<u8>,
     messages: Vec<Vec<u8>>,
     code: Code,
-    /// Its name, once it came.
+    /// The ID of the call, once it was received.
     id: Option<StreamId>,
-    /// How many of the messages are said.
+    /// The number of messages that were sent.
     said: usize,
-    /// Whether all of it is.
+    /// Whether the answer is finished.
     is_finished: bool,
 }
 
@@ -78,20 +78,20 @@ impl Call {
         }
     }
 
-    /// What the client asks.
+    /// Returns the path and the content of the client's request.
     fn as_asked(&self) -> (String, Vec<u8>) {
         let path = self.method.unwrap_or(UNKNOWN).to_owned();
         (path, wire::message(&self.request))
     }
 
-    /// What the client is answered.
+    /// Returns the content of the answer.
     fn reply(&self) -> Vec<u8> {
         let messages = self.messages.iter().filter(|_| self.method.is_some());
         let messages: Vec<Vec<u8>> = messages.map(|message| wire::message(message)).collect();
         messages.concat()
     }
 
-    /// Says what the server takes of the answer, once the call has come.
+    /// Sends as much of the answer as the server accepts, once the call was received.
     fn answer(&mut self, server: &mut Server) {
         let Some(id) = self.id.filter(|_| !self.is_finished) else {
             return;
@@ -116,7 +116,7 @@ struct Serving {
 }
 
 impl Serving {
-    /// Reads, takes events, answers, and writes.
+    /// Reads, handles events, answers, and writes.
     fn work(&mut self) {
         self.pipe.read_into(&mut self.server);
         while let Some(event) = self.server.poll_event(Time::ZERO) {
@@ -148,7 +148,7 @@ impl Serving {
         }
     }
 
-    /// Holds what the client received to what was said.
+    /// Compares what the client received with what was sent.
     fn check(&self, client: &Client) {
         assert_eq!(client.asked().len(), self.calls.len());
         for asked in client.asked() {
@@ -164,27 +164,27 @@ impl Serving {
     }
 }
 
-/// What is served: a call of each.
+/// The methods that are served: one call of each.
 const METHODS: [&str; 3] = ["/a.B/One", "/a.B/Two", "/a.B/Three"];
 
-/// What is not.
+/// A method that is not served.
 const UNKNOWN: &str = "/a.B/Unknown";
 
 /// How much moves through the pipe at a time (octets).
 const PIPES: [usize; 6] = [100_000, 1, 7, 9, 100, 1000];
 
-/// How often the two sides take turns, about, however little moves at a time.
+/// The approximate number of turns of the two sides, however little moves at a time.
 const MOST_TURNS: usize = 30;
 
-/// How long messages are: around the limits of frames, windows and buffers (octets).
+/// The lengths of messages: around the limits of frames, windows and buffers (octets).
 const SIZES: [usize; 8] = [0, 1, 100, 1000, 1, 100, 16_384, 70_000];
 
-/// How long they are where there are many: together as long as the largest alone (octets).
+/// The lengths if there are many messages: together as long as the largest alone (octets).
 const MANY_SIZES: [usize; 8] = [0, 1, 100, 1000, 1, 100, 16_384, 20_000];
 
-/// How large a request may be (octets).
+/// The largest request (octets).
 const LARGEST_REQUEST: usize = 100_000;
 
-/// What a call may hold: its request in a vector that doubles, and once more; or the messages that
-/// wait for a window, a limit's worth of them and one more, doubled (octets).
+/// The most that a call may hold: its request in a vector that doubles, and once more; or the
+/// messages that wait for a window, up to the limit plus one, doubled (octets).
 const CALL: usize = 400_000;

@@ -1,7 +1,7 @@
-//! The end of a gRPC answer: whatever the fields say, the status is what gRPC reads in them.
+//! The end of a gRPC answer: for any fields, the status is the one that gRPC defines.
 //!
-//! An input is whether there is content before the end, and fields; what must come out is worked
-//! out a second time.
+//! An input is fields, and whether there is content before them; the expected status is derived a
+//! second time.
 
 use plugind::grpc::{Broken, CallError, Code, Status};
 use plugind::http2::{Malformed, StreamError};
@@ -35,7 +35,7 @@ pub fn check(bytes: &[u8]) {
     }
 }
 
-/// What an answer with this end must come to.
+/// Returns the expected outcome of an answer with this end.
 fn expected(fields: &[(&[u8], &[u8])], has_content: bool) -> Result<Vec<u8>, CallError> {
     let is_malformed = |(_, value): &(&[u8], &[u8])| value.iter().any(|o| b"\0\r\n".contains(o));
     if fields.iter().any(is_malformed) {
@@ -74,7 +74,7 @@ fn expected(fields: &[(&[u8], &[u8])], has_content: bool) -> Result<Vec<u8>, Cal
     }
 }
 
-/// The code that a value stands for.
+/// Returns the code of a value.
 fn code(value: &[u8]) -> Code {
     let digits: Option<String> = value
         .iter()
@@ -91,7 +91,7 @@ fn code(value: &[u8]) -> Code {
         .unwrap_or(Code::Unknown)
 }
 
-/// What a percent-encoded message says, as far as it is kept.
+/// Returns the text of a percent-encoded message, up to the limit.
 fn text(encoded: &[u8]) -> String {
     let mut pieces = encoded.split(|&octet| octet == b'%');
     let mut octets = pieces.next().unwrap_or_default().to_vec();
@@ -108,7 +108,7 @@ fn text(encoded: &[u8]) -> String {
     String::from_utf8_lossy(&octets).into_owned()
 }
 
-/// The octets that a value in base64 stands for, by way of its bits.
+/// Decodes a value in base64, bit by bit.
 fn binary(value: &[u8]) -> Option<Vec<u8>> {
     let value = std::str::from_utf8(value).ok()?;
     let digits = value.trim_end_matches('=');
@@ -123,14 +123,14 @@ fn binary(value: &[u8]) -> Option<Vec<u8>> {
     octets.collect::<Option<_>>().filter(|_| fits)
 }
 
-/// The octet that two hexadecimal digits in front stand for.
+/// Decodes the first two hexadecimal digits.
 fn hexadecimal(piece: &[u8]) -> Option<u8> {
     let digits = std::str::from_utf8(piece.get(..2)?).ok()?;
     let is_hex = digits.chars().all(|c| c.is_ascii_hexdigit());
     is_hex.then(|| u8::from_str_radix(digits, 16).ok())?
 }
 
-/// The names that fields have, those that matter more often.
+/// The names of fields, the important ones more often.
 const NAMES: [&[u8]; 6] = [
     b"grpc-status",
     b"grpc-message",
@@ -161,11 +161,11 @@ const CODES: [Code; 17] = [
     Code::Unauthenticated,
 ];
 
-/// How many fields an answer's end has at most: within the limit on a header list.
+/// The most fields at the end of an answer: within the limit on a header list.
 const MOST_FIELDS: usize = 20;
 
 /// The digits of base64.
 const BASE64: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// How much of a message is kept, and of details (octets).
+/// The limit on the kept part of a message, and of details (octets).
 const KEPT: usize = 1024;

@@ -12,7 +12,7 @@ use http::{HeaderMap, Request};
 use super::input::Input;
 use super::pipe::Pipe;
 
-/// What the client wants of its server.
+/// Returns a builder with the client's settings.
 pub(super) fn builder(input: &mut Input<'_>) -> Builder {
     let mut builder = Builder::new();
     builder
@@ -27,12 +27,12 @@ pub(super) fn builder(input: &mut Input<'_>) -> Builder {
 /// The client.
 pub(super) struct Client {
     state: State,
-    /// What is not yet asked: paths and contents.
+    /// The paths and contents of the requests that are not made yet.
     unasked: Vec<(String, Vec<u8>)>,
     asked: Vec<Asked>,
 }
 
-/// What `h2` becomes when it has greeted.
+/// The `h2` client after the handshake.
 type Greeted = (SendRequest<Bytes>, Connection<Pipe, Bytes>);
 
 enum State {
@@ -40,19 +40,19 @@ enum State {
     Asking(Box<Greeted>),
 }
 
-/// A request that was made, and the answer as far as it came.
+/// A request that was made, and the part of the answer that was received.
 pub(super) struct Asked {
     pub(super) path: String,
     /// All content.
     pub(super) reply: Vec<u8>,
-    /// The last of its header blocks.
+    /// The last header block of the answer.
     pub(super) fields: Option<HeaderMap>,
     head: Option<ResponseFuture>,
     stream: Option<RecvStream>,
 }
 
 impl Client {
-    /// A client on its end of the pipe, with these requests to make.
+    /// Returns a client on its end of the pipe, with these requests to make.
     pub(super) fn new(builder: &Builder, pipe: Pipe, requests: Vec<(String, Vec<u8>)>) -> Self {
         let builder = builder.clone();
         Self {
@@ -62,12 +62,12 @@ impl Client {
         }
     }
 
-    /// Everything that was asked.
+    /// Returns all requests that were made.
     pub(super) fn asked(&self) -> &[Asked] {
         &self.asked
     }
 
-    /// Does what can be done without waiting.
+    /// Makes progress without blocking.
     pub(super) fn work(&mut self) {
         let mut context = Context::from_waker(Waker::noop());
         match &mut self.state {
@@ -120,13 +120,13 @@ fn ask(requests: &mut SendRequest<Bytes>, path: String, content: Vec<u8>) -> Ask
 }
 
 impl Asked {
-    /// The value of `grpc-status`.
+    /// Returns the value of `grpc-status`.
     pub(super) fn status(&self) -> Option<&str> {
         let status = self.fields.as_ref()?.get("grpc-status")?;
         status.to_str().ok()
     }
 
-    /// Takes what came of the answer.
+    /// Reads what was received of the answer.
     fn read(&mut self, context: &mut Context<'_>) {
         if let Some(head) = &mut self.head {
             if let Poll::Ready(response) = Pin::new(head).poll(context) {

@@ -1,8 +1,8 @@
-//! The `h2` crate serves our client, in memory: the other side receives what one sends.
+//! Our client with the `h2` crate as its server, in memory: one side receives what the other sends.
 //!
-//! An input is the server's settings, how much moves through the pipe at a time, and calls: what
-//! each asks, and what the server answers. Nobody waits for a clock or a runtime: each side is
-//! polled until both stand still.
+//! An input is the server's settings, how much moves through the pipe at a time, and calls: the
+//! request of each, and the server's answer. There is neither a clock nor a runtime: both sides are
+//! polled until neither has anything to do.
 
 mod server;
 
@@ -36,8 +36,8 @@ pub fn check(bytes: &[u8]) {
     let answers = asked.iter().map(|asked| asked.answer.clone()).collect();
     let mut server = Server::new(pipe.clone(), &settings, answers);
     let mut play = Play::new(pipe);
-    // A small window binds a client that has not heard of it: so `h2` has it, and so it must greet
-    // first.
+    // `h2` applies its small window also to a client that has not received its SETTINGS yet, so
+    // these have to arrive first.
     if settings.is_narrow || input.coin() {
         play.run(&mut server);
     }
@@ -56,15 +56,15 @@ struct Play {
     calls: Vec<Call>,
 }
 
-/// What a call asks, and what the server answers.
+/// The request of a call, and the server's answer.
 struct Asked {
     request: Vec<u8>,
     answer: Answer,
-    /// Whether any number of messages may come.
+    /// Whether any number of messages may arrive.
     is_streaming: bool,
 }
 
-/// A call, and what became of it.
+/// A call, and its outcome.
 struct Call {
     id: CallId,
     asked: Asked,
@@ -72,7 +72,7 @@ struct Call {
     outcome: Option<Outcome>,
 }
 
-/// How a call ends.
+/// The outcome of a call.
 type Outcome = Result<(), CallError>;
 
 impl Play {
@@ -85,7 +85,8 @@ impl Play {
         }
     }
 
-    /// Makes a call; its name is in the path, because the server may see them in another order.
+    /// Makes a call; its number is in the path, because the server may receive calls in another
+    /// order.
     fn call(&mut self, asked: Asked) {
         let path = format!("/{}", self.calls.len());
         let (client, request, now) = (&mut self.client, &asked.request, Time::ZERO);
@@ -118,7 +119,7 @@ impl Play {
         }
     }
 
-    /// Writes, reads, and takes events.
+    /// Writes, reads, and handles events.
     fn work(&mut self) {
         self.pipe.write_from(&mut self.client, &mut self.listener);
         self.pipe.read_into(&mut self.client);
@@ -128,7 +129,7 @@ impl Play {
         assert!(self.client.mem_used() <= CONNECTION_BOUND + MOST_CALLS * CALL);
     }
 
-    /// Notes what became of a call: a reply is the last message of its call.
+    /// Records the progress of a call: a reply is the last message of its call.
     fn take(&mut self, event: Event) {
         let (id, message, outcome) = match event {
             Event::Message { call, message } => (call, Some(message), None),
@@ -149,8 +150,8 @@ impl Play {
         call.outcome = outcome;
     }
 
-    /// Holds what each side received to what the other sent. A server with a limit on streams may
-    /// refuse calls that were made before the client knew of it: these are made again.
+    /// Compares what each side received with what the other sent. A server with a limit on streams
+    /// may refuse calls that were made before the client knew the limit: these are retried.
     fn check(&self, server: &Server) {
         assert_eq!(server.error(), None, "h2 finds fault with us");
         for (number, call) in self.calls.iter().enumerate() {
@@ -180,7 +181,7 @@ impl Play {
 }
 
 impl Asked {
-    /// How a call with this answer must end.
+    /// Returns the required outcome of a call with this answer.
     fn outcome(&self) -> Outcome {
         let messages = self.answer.messages.len();
         let broken = match self.answer.end {
@@ -201,17 +202,18 @@ impl Asked {
 /// How much moves through the pipe at a time (octets).
 const PIPES: [usize; 6] = [100_000, 1, 7, 9, 100, 1000];
 
-/// How often the two sides take turns, about, however little moves at a time.
+/// The approximate number of turns of the two sides, however little moves at a time.
 const MOST_TURNS: usize = 30;
 
-/// How long requests and replies are: around the limits of frames, windows and buffers (octets).
+/// The lengths of requests and replies: around the limits of frames, windows and buffers (octets).
 const SIZES: [usize; 8] = [0, 1, 100, 1000, 1, 100, 16_384, 70_000];
 
-/// How many calls there are at most.
+/// The most calls.
 const MOST_CALLS: usize = 3;
 
 /// The largest reply that calls accept (octets).
 const LARGEST_REPLY: usize = 100_000;
 
-/// What a call may hold: its request, and its reply twice in a vector that doubles (octets).
+/// The most that a call may hold: its request, and its reply twice in a vector that doubles
+/// (octets).
 const CALL: usize = 400_000;

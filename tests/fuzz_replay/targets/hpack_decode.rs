@@ -1,5 +1,5 @@
 //! Header compression, inward: any sequence of blocks decodes to fields or to an error, within
-//! bounds. It is held against a naive dynamic table, and by the fuzzer against another decoder.
+//! bounds. It is compared with a naive dynamic table, and by the fuzzer with another decoder.
 
 use plugind::hpack::{Decoder, Error};
 
@@ -18,7 +18,7 @@ pub fn check(bytes: &[u8]) {
     naive_table::check(bytes);
 }
 
-/// Cuts the octets into header blocks.
+/// Splits the octets into header blocks.
 pub fn blocks(bytes: &[u8]) -> Vec<&[u8]> {
     let mut input = Input::new(bytes);
     let mut blocks = Vec::new();
@@ -28,7 +28,7 @@ pub fn blocks(bytes: &[u8]) -> Vec<&[u8]> {
     blocks
 }
 
-/// What our decoder makes of each block, up to the first error.
+/// Returns the fields or the error of each block, up to the first error.
 pub fn decode(blocks: &[&[u8]]) -> Vec<Result<Fields, Error>> {
     let mut decoder = Decoder::new(TABLE);
     let mut decoded = Vec::new();

@@ -1,4 +1,4 @@
-//! Header compression, outward: what we encode decodes to the same, whatever the fields are.
+//! Header compression, outward: any fields that we encode decode to the same fields.
 
 use plugind::hpack::{Decoder, Encoder};
 
@@ -20,7 +20,7 @@ pub fn check(bytes: &[u8]) {
     assert_eq!(decoder.mem_used(), 0);
 }
 
-/// Makes fields of the octets, and encodes them.
+/// Turns the octets into fields, and encodes them.
 pub fn encode(bytes: &[u8]) -> (Fields, Vec<u8>) {
     let mut input = Input::new(bytes);
     let mut fields = Fields::new();
@@ -40,7 +40,7 @@ pub fn encode(bytes: &[u8]) -> (Fields, Vec<u8>) {
     (fields, block)
 }
 
-/// Names that the static table has, at its ends and where it has several of one.
+/// Names of the static table: at its ends, and one with several entries.
 const KNOWN: [&str; 6] = [
     ":authority",
     ":method",

@@ -1,4 +1,4 @@
-//! Huffman code: any octets decode to a string or to an error. The fuzzer also holds it against
+//! Huffman code: any octets decode to a string or to an error. The fuzzer also compares it with
 //! another encoder.
 
 use plugind::hpack::{Decoder, Error};
@@ -14,7 +14,7 @@ pub fn check(bytes: &[u8]) {
     }
 }
 
-/// What our decoder makes of a string with this code.
+/// Decodes a string with this code.
 pub fn decode(code: &[u8]) -> Result<Vec<u8>, Error> {
     let mut value = Vec::new();
     let mut decoder = Decoder::new(0);
@@ -23,7 +23,7 @@ pub fn decode(code: &[u8]) -> Result<Vec<u8>, Error> {
         .map(|()| value)
 }
 
-/// A header block with one field, whose value has this code.
+/// Returns a header block with one field, whose value has this code.
 fn block(code: &[u8]) -> Vec<u8> {
     let mut block = b"\x00\x01n".to_vec();
     wire::integer(code.len(), 7, 0x80, &mut block);

@@ -1,9 +1,9 @@
 //! Octets as choices.
 //!
-//! Behind the end there are zeros for ever: every input is a complete one, and cutting it makes it
+//! Behind the end, the octets are zeros: every input is complete, and truncating it makes it
 //! simpler.
 
-/// What is left of the octets.
+/// The remaining octets.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Input<'a>(&'a [u8]);
 
@@ -16,45 +16,45 @@ impl<'a> Input<'a> {
         self.0.is_empty()
     }
 
-    /// The next octet.
+    /// Returns the next octet.
     pub(super) fn octet(&mut self) -> u8 {
         self.take(1).first().copied().unwrap_or(0)
     }
 
-    /// The next four octets, as a number.
+    /// Returns the next four octets, as a number.
     pub(super) fn long(&mut self) -> u32 {
         u32::from_be_bytes([self.octet(), self.octet(), self.octet(), self.octet()])
     }
 
-    /// A number below `bound`, out of one octet.
+    /// Returns a number below `bound`, made of one octet.
     pub(super) fn below(&mut self, bound: usize) -> usize {
         usize::from(self.octet()) % bound
     }
 
-    /// One of these.
+    /// Returns one of these.
     pub(super) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.below(from.len())]
     }
 
-    /// True for every other octet.
+    /// Returns `true` for every other octet.
     pub(super) fn coin(&mut self) -> bool {
         self.octet() & 1 == 1
     }
 
-    /// At most so many octets.
+    /// Returns at most this many octets.
     pub(super) fn take(&mut self, octets: usize) -> &'a [u8] {
         let (taken, rest) = self.0.split_at(octets.min(self.0.len()));
         self.0 = rest;
         taken
     }
 
-    /// Octets with their length in front, in one octet.
+    /// Returns octets with their length in front, in one octet.
     pub(super) fn short(&mut self) -> &'a [u8] {
         let length = self.octet();
         self.take(length.into())
     }
 
-    /// Everything that is left.
+    /// Returns all remaining octets.
     pub(super) fn rest(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.0)
     }

@@ -1,6 +1,6 @@
-//! What a machine has read, and whether it must have ended the connection by now.
+//! The octets that a machine has read, and whether it must have ended the connection by now.
 //!
-//! The limits on header blocks are counted a second time here, frame by frame.
+//! The limits on header blocks are checked a second time here, frame by frame.
 
 use plugind::config::{MAX_CONTINUATIONS, MAX_DECODED_HEADERS, MAX_HEADER_BLOCK};
 
@@ -10,18 +10,18 @@ use super::wire::{CONTINUATION, END_HEADERS, GOAWAY, HEADERS, PADDED, PREFACE, W
 #[derive(Debug, Default)]
 pub(super) struct Limits {
     octets: Vec<u8>,
-    /// How much of the preface is still to come.
+    /// The part of the preface that has not arrived yet.
     preface: usize,
-    /// The header block that is under way, and how many CONTINUATION frames it has.
+    /// The header block that is incomplete, and the number of its CONTINUATION frames.
     block: Option<(Vec<u8>, u32)>,
-    /// Why the connection must have ended.
+    /// The reason why the connection must have ended.
     exceeded: Option<&'static str>,
-    /// The last stream of the last GOAWAY.
+    /// The last stream ID of the last GOAWAY.
     last_stream: Option<u32>,
 }
 
 impl Limits {
-    /// For what a server reads.
+    /// Returns limits for what a server reads.
     pub(super) fn of_server() -> Self {
         Self {
             preface: PREFACE.len(),
@@ -29,17 +29,17 @@ impl Limits {
         }
     }
 
-    /// Why the connection must have ended, if it must.
+    /// Returns the reason why the connection must have ended, if it must.
     pub(super) fn exceeded(&self) -> Option<&'static str> {
         self.exceeded
     }
 
-    /// The last stream that the peer will answer, if it has said so.
+    /// Returns the last stream that the peer will answer, once it has sent GOAWAY.
     pub(super) fn last_stream(&self) -> Option<u32> {
         self.last_stream
     }
 
-    /// Takes what was read next, however it is cut.
+    /// Takes the octets that were read next, however they are split.
     pub(super) fn read(&mut self, mut octets: &[u8]) {
         let preface = self.preface.min(octets.len());
         self.preface -= preface;
@@ -84,7 +84,7 @@ impl Limits {
         }
     }
 
-    /// Takes a block as far as it has come.
+    /// Checks a block that may be incomplete.
     fn fragment(&mut self, block: Vec<u8>, continuations: u32, flags: u8) {
         if continuations > MAX_CONTINUATIONS {
             self.exceeded.get_or_insert("a block has too many frames");
@@ -102,7 +102,8 @@ impl Limits {
     }
 }
 
-/// The part of a HEADERS frame that belongs to the block; none where that does not fit the frame.
+/// Returns the part of a HEADERS frame that belongs to the block, or `None` if it does not fit the
+/// frame.
 fn fragment(flags: u8, mut payload: &[u8]) -> Option<&[u8]> {
     let mut padding = 0;
     if flags & PADDED != 0 {
@@ -118,7 +119,7 @@ fn fragment(flags: u8, mut payload: &[u8]) -> Option<&[u8]> {
 /// A field from the static table in one octet: `:method: GET`.
 pub(super) const BOMB: u8 = 0x82;
 
-/// What that counts as when it is decoded: name, value, and 32 (RFC 9113 §6.5.2; octets).
+/// The decoded size of that field: name, value, and 32 (RFC 9113 §6.5.2; octets).
 const DECODED: usize = 7 + 3 + 32;
 
 /// The largest frame (octets).

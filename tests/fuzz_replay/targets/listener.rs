@@ -1,8 +1,9 @@
-//! A strict listener: holds what one side writes to the rules that bind it, whatever the other does
-//! to it.
+//! A strict listener: checks that one side obeys the rules for what it writes, whatever its peer
+//! does.
 //!
-//! Frames are whole, and no larger than every peer accepts. A client opens streams in order. Nobody
-//! sends on a stream after ending it, and nothing at all after resetting it.
+//! Frames are whole, and small enough for every peer. A client opens streams in order. After the
+//! end of a stream, only RST_STREAM and WINDOW_UPDATE are sent on it, and nothing at all after a
+//! reset.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +12,14 @@ use super::wire::{
     SETTINGS, WINDOW_UPDATE,
 };
 
-/// What was heard so far.
+/// The state after what was written so far.
 #[derive(Debug)]
 pub(super) struct Listener {
-    /// Whether a client is listened to.
+    /// Whether the writer is a client.
     is_client: bool,
-    /// What came and was not yet looked at.
+    /// The octets of an incomplete frame.
     octets: Vec<u8>,
-    /// Whether the preface came, where there is one.
+    /// Whether the preface was written, if there is one.
     greeted: bool,
     streams: BTreeMap<u32, State>,
 }
@@ -32,12 +33,12 @@ enum State {
 }
 
 impl Listener {
-    /// Listens to a client.
+    /// Returns a listener for a client.
     pub(super) fn client() -> Self {
         Self::new(true)
     }
 
-    /// Listens to a server.
+    /// Returns a listener for a server.
     pub(super) fn server() -> Self {
         Self::new(false)
     }
@@ -51,7 +52,7 @@ impl Listener {
         }
     }
 
-    /// Hears what was written next, however it is cut.
+    /// Checks the octets that were written next, however they are split.
     pub(super) fn hear(&mut self, octets: &[u8]) {
         self.octets.extend(octets);
         if !self.greeted {
@@ -68,18 +69,18 @@ impl Listener {
         }
     }
 
-    /// Whether everything that was written ends with a frame's end.
+    /// Returns whether everything that was written ends with the end of a frame.
     pub(super) fn is_between_frames(&self) -> bool {
         self.octets.is_empty()
     }
 
-    /// Whether nothing more can be written on a stream.
+    /// Returns whether nothing more can be written on a stream.
     pub(super) fn has_ended(&self, stream: u32) -> bool {
         let state = self.streams.get(&stream);
         state.is_some_and(|state| *state != State::Open)
     }
 
-    /// Takes the next frame: its head, and how long it is.
+    /// Removes the next frame. Returns its header and the length of its payload.
     fn next_frame(&mut self) -> Option<([u8; 9], usize)> {
         let head: [u8; 9] = *self.octets.first_chunk()?;
         let [l1, l2, l3, ..] = head;
@@ -122,7 +123,7 @@ impl Listener {
         self.note_end(stream, flags);
     }
 
-    /// An answer's head, or its trailers.
+    /// Checks the headers or the trailers of an answer.
     fn answers(&mut self, stream: u32, flags: u8) {
         let state = *self.streams.entry(stream).or_insert(State::Open);
         assert_eq!(state, State::Open, "HEADERS on stream {stream}");
@@ -130,7 +131,7 @@ impl Listener {
         self.note_end(stream, flags);
     }
 
-    /// The end of a stream, which a server may refuse without having sent anything on it.
+    /// Checks a reset; a server may also refuse a stream on which it has sent nothing.
     fn resets(&mut self, stream: u32) {
         let before = self.streams.insert(stream, State::Reset);
         let is_refused = !self.is_client && before.is_none();

@@ -1,15 +1,15 @@
-//! What is fuzzed: one function for each target, from any octets to a panic or not.
+//! The fuzz targets: one function each, which takes any octets and panics on a bug.
 //!
 //! Plain functions, so that two programs can call them: the fuzzer (`fuzz/fuzz_targets/`), which
-//! looks for new inputs, and an ordinary test (`tests/fuzz_replay`), which replays all that was
-//! found. What needs a package that the tests do not have stays in the fuzzer.
+//! looks for new inputs, and an ordinary test (`tests/fuzz_replay`), which replays the corpus. What
+//! needs a package that the tests do not have stays in the fuzzer.
 //!
-//! Each target reads its input by [`input::Input`], which never runs dry, so that every input means
-//! something; plays a peer with the frames of [`wire`], which share no code with ours; and listens
-//! to what ours writes with [`listener`]. What holds memory is held to a bound after every step.
-//! Those that play any sequence of operations are a [`script`].
+//! Each target reads its input by [`input::Input`], which never runs out, so that every input is
+//! valid; plays a peer with the frames of [`wire`], which share no code with ours; and checks the
+//! octets that ours writes with [`listener`]. Memory is compared with a bound after every step.
+//! Targets that play any sequence of operations are a [`script`].
 
-// A target panics to report that something is wrong.
+// A target panics to report a bug.
 #![allow(clippy::missing_panics_doc)]
 
 pub mod client_script;
@@ -37,10 +37,10 @@ mod pipe;
 mod script;
 mod wire;
 
-/// A target: panics when something is wrong.
+/// A target, which panics on a bug.
 pub type Check = fn(&[u8]);
 
-/// Every target's name and function.
+/// The name and the function of every target.
 pub const TARGETS: [(&str, Check); 14] = [
     ("connection_split", connection_split::check),
     ("client_script", client_script::check),
@@ -58,9 +58,9 @@ pub const TARGETS: [(&str, Check); 14] = [
     ("plugin_info", plugin_info::check),
 ];
 
-/// What one connection may hold, whatever its peer does: a frame as it comes in (16 KiB), a header
-/// block (64 KiB), what it decodes to (64 KiB and 4 KiB of marks), the dynamic table (8 KiB), and
-/// what is to be written (32 KiB; twice, because that is how a vector grows). A block and what it
-/// decodes to are not held at the same time: the memory of a large header list is given back before
+/// The most that one connection may hold, whatever its peer does: a frame being received (16 KiB),
+/// a header block (64 KiB), its decoded fields (64 KiB and 4 KiB of marks), the dynamic table (8
+/// KiB), and the octets to be written (32 KiB; twice, because a vector doubles). A block and its
+/// decoded fields are not held at the same time: the memory of a large header list is freed before
 /// the next one begins (octets).
 const CONNECTION_BOUND: usize = 192 * 1024;

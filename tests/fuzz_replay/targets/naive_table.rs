@@ -1,8 +1,8 @@
-//! The dynamic table of header compression, as RFC 7541 §4 tells of it: a list whose end is dropped
+//! The dynamic table of header compression as RFC 7541 §4 describes it: a list whose end is dropped
 //! while it is too large.
 //!
 //! An input is a sequence of fields and of sizes for the table. They are encoded by hand, and the
-//! decoder must read them as they were meant.
+//! decoder must decode the same fields.
 
 use std::collections::VecDeque;
 
@@ -43,13 +43,13 @@ pub(super) fn check(bytes: &[u8]) {
 }
 
 struct Table {
-    /// The newest first.
+    /// The entries, the newest first.
     entries: VecDeque<Field>,
     limit: usize,
 }
 
 impl Table {
-    /// Encodes a block. Returns the fields that it means; none where it breaks a rule.
+    /// Encodes a block. Returns its fields, or `None` if it breaks a rule.
     fn encode(&mut self, number: u8, input: &mut Input<'_>, block: &mut Vec<u8>) -> Option<Fields> {
         let mut meant = Fields::new();
         if input.below(4) == 0 {
@@ -96,7 +96,7 @@ impl Table {
         Some(meant)
     }
 
-    /// One of the entries with its index, or the index behind the last one.
+    /// Returns one of the entries with its index, or the index behind the last one.
     fn pick(&self, input: &mut Input<'_>) -> (usize, Option<Field>) {
         let place = input.below(self.entries.len() + 1);
         (FIRST + place, self.entries.get(place).cloned())
@@ -123,7 +123,7 @@ fn size((name, value): &Field) -> usize {
     name.len() + value.len() + 32
 }
 
-/// A string without Huffman code.
+/// Encodes a string without Huffman code.
 fn string(octets: &[u8], block: &mut Vec<u8>) {
     wire::integer(octets.len(), 7, 0, block);
     block.extend(octets);
@@ -132,10 +132,10 @@ fn string(octets: &[u8], block: &mut Vec<u8>) {
 /// The index of the newest entry: the static table has 61.
 const FIRST: usize = 62;
 
-/// Sizes for the table: around one entry, and around the largest (octets).
+/// Sizes of the table: around one entry, and around the largest (octets).
 const LIMITS: [usize; 10] = [0, 33, 34, 35, 100, 1000, TABLE - 1, TABLE, TABLE, TABLE + 1];
 
-/// How long values are: the larger ones fill the table, exactly and with one octet more.
+/// Lengths of values: the larger ones fill the table, exactly and with one octet more.
 const LENGTHS: [usize; 8] = [
     0,
     1,
@@ -147,5 +147,5 @@ const LENGTHS: [usize; 8] = [
     TABLE - 33,
 ];
 
-/// How many blocks are played: each has a number of its own in an octet.
+/// The most blocks that are played: each has a number of its own in an octet.
 const MOST_BLOCKS: u8 = 200;

@@ -1,5 +1,4 @@
-//! A stream of octets in memory, between a machine of ours that is told how much moved and `h2`,
-//! which awaits it.
+//! A stream of octets in memory, between our machine and `h2`, which polls it.
 
 use std::cell::RefCell;
 use std::io;
@@ -13,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::listener::Listener;
 
-/// Both directions; `h2`'s end is the one that is awaited.
+/// Both directions; `h2` has the end that implements asynchronous I/O.
 #[derive(Debug, Clone)]
 pub(super) struct Pipe(Rc<RefCell<Both>>);
 
@@ -21,14 +20,14 @@ pub(super) struct Pipe(Rc<RefCell<Both>>);
 struct Both {
     to_h2: Vec<u8>,
     to_us: Vec<u8>,
-    /// How much is taken at a time, and how much waits at most.
+    /// The most that moves at a time, and the most that waits.
     size: usize,
-    /// How much was moved, in either direction.
+    /// The number of octets that moved, in either direction.
     moved: usize,
 }
 
 impl Pipe {
-    /// A pipe that holds, and moves at a time, so many octets.
+    /// Returns a pipe with this size.
     pub(super) fn new(size: usize) -> Self {
         Self(Rc::new(RefCell::new(Both {
             to_h2: Vec::new(),
@@ -38,12 +37,12 @@ impl Pipe {
         })))
     }
 
-    /// How much was moved so far.
+    /// Returns the number of octets that have moved so far.
     pub(super) fn moved(&self) -> usize {
         self.0.borrow().moved
     }
 
-    /// Lets our machine write what fits, with its listener hearing it.
+    /// Has our machine write as much as fits, which its listener checks.
     pub(super) fn write_from(&self, machine: &mut impl Endpoint, listener: &mut Listener) {
         let Both {
             to_h2, size, moved, ..
@@ -55,7 +54,7 @@ impl Pipe {
         *moved += count;
     }
 
-    /// Lets our machine read what fits.
+    /// Has our machine read as much as is available.
     pub(super) fn read_into(&self, machine: &mut impl Endpoint) {
         let Both {
             to_us, size, moved, ..

@@ -1,10 +1,10 @@
-//! `PluginInfo`, as a plugin answers it: any octets decode to a message or to an error, never to
-//! more than they were, and a message is the same after a round trip.
+//! `PluginInfo`, as a plugin reports it: any octets decode to an error or to a message that is not
+//! larger than they are, and a message is the same after a round trip.
 
 use plugind::proto::pluginregistration::PluginInfo;
 use prost::Message as _;
 
-/// Decodes the octets, and what they decoded to.
+/// Decodes the octets, and the encoded message again.
 pub fn check(bytes: &[u8]) {
     let Ok(info) = PluginInfo::decode(bytes) else {
         return;

@@ -1,9 +1,9 @@
-//! What all scripts have in common: a machine of ours at one end of a connection, a peer that says
-//! what the input makes it say, a clock that is a number, and somebody who listens.
+//! The common part of all scripts: our machine at one end of a connection, a peer that sends what
+//! the input chooses, a clock that is a number, and a listener.
 //!
-//! Whatever a script does, no deadline lies in the past after `handle_timeout`; the machine holds
-//! no more than its bound; what it writes is what [`Listener`] allows; and when the connection is
-//! over nothing is left to write and nothing to wait for.
+//! Whatever a script does, no deadline is in the past after `handle_timeout`; the machine holds no
+//! more than its bound; it writes only what [`Listener`] allows; and once the connection is over
+//! there is neither an octet to write nor a deadline.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use super::wire::{self, CONTINUATION, END_HEADERS, HEADERS};
 
 /// A machine at one end of a connection.
 pub(super) trait Machine: Endpoint {
-    /// Whether the connection is over.
+    /// Returns whether the connection is over.
     fn is_over(&self) -> bool;
 }
 
@@ -40,11 +40,11 @@ impl Machine for grpc::Server {
     }
 }
 
-/// Where a script plays.
+/// The stage of a script: its machine, its peer and its clock.
 pub(super) struct Stage<M> {
     pub(super) machine: M,
     pub(super) now: Time,
-    /// What the peer sent and the machine has not read.
+    /// The octets that the peer sent and the machine has not read.
     pub(super) unread: Vec<u8>,
     pub(super) listener: Listener,
     pub(super) limits: Limits,
@@ -61,7 +61,7 @@ impl<M: Machine> Stage<M> {
         }
     }
 
-    /// Lets the machine read at most so many octets; answers how many it did.
+    /// Has the machine read at most this many octets. Returns how many it has read.
     fn read(&mut self, most: usize) -> usize {
         let offered = &self.unread[..self.unread.len().min(most)];
         let octets = self.machine.receive_from(offered, self.now);
@@ -70,7 +70,7 @@ impl<M: Machine> Stage<M> {
         octets
     }
 
-    /// Lets the machine write at most so many octets.
+    /// Has the machine write at most this many octets.
     fn write(&mut self, most: usize) {
         let octets = self.machine.transmit();
         assert!(octets.len() <= MOST_UNSENT, "{} unsent", octets.len());
@@ -80,32 +80,32 @@ impl<M: Machine> Stage<M> {
     }
 }
 
-/// A script under way: what is played, and what is to be true of it.
+/// A running script, and its conditions.
 pub(super) trait Script: Sized {
-    /// What it is played with.
+    /// The machine under test.
     type Machine: Machine;
 
     fn stage(&mut self) -> &mut Stage<Self::Machine>;
 
-    /// Does the next thing.
+    /// Performs the next operation.
     fn operation(&mut self, input: &mut Input<'_>);
 
-    /// Takes one event, and holds it to what was before; answers whether there was one.
+    /// Handles one event, and checks it against earlier ones. Returns whether there was one.
     fn poll_event(&mut self) -> bool;
 
-    /// How much the machine may hold now (octets).
+    /// Returns how much the machine may hold now (octets).
     fn bound(&self) -> usize;
 
-    /// What is to be true when something was read and all events were taken.
+    /// Checks conditions after something was read and all events were handled.
     fn check_read(&self) {}
 
-    /// What is to be true when time has passed.
+    /// Checks conditions after time has passed.
     fn check_deadlines(&self) {}
 
-    /// What is to be true when the connection is over.
+    /// Checks conditions once the connection is over.
     fn check_end(&self);
 
-    /// Plays all that the input says, lets the rest be read, and hangs up.
+    /// Plays all operations of the input, has the rest read, and closes the connection.
     fn play(mut self, bytes: &[u8]) {
         let mut input = Input::new(bytes);
         let mut operations = 0;
@@ -123,7 +123,7 @@ pub(super) trait Script: Sized {
         assert_eq!(machine.poll_timeout(), None);
     }
 
-    /// Has the peer say something; by the input, it is read at once.
+    /// Sends octets of the peer; the input chooses whether they are read at once.
     fn hear(&mut self, octets: &[u8], input: &mut Input<'_>) {
         self.stage().unread.extend(octets);
         if input.coin() {
@@ -131,7 +131,7 @@ pub(super) trait Script: Sized {
         }
     }
 
-    /// Lets the machine read at most so many octets, and takes the events.
+    /// Has the machine read at most this many octets, and handles the events.
     fn read(&mut self, most: usize) {
         let mut left = most;
         loop {
@@ -143,7 +143,7 @@ pub(super) trait Script: Sized {
             self.poll(usize::MAX);
             let stage = self.stage();
             let exceeded = stage.limits.exceeded();
-            // A machine that waits for its peer to read has not looked at everything yet.
+            // A machine that waits for its peer to read has not examined everything yet.
             let is_held_up = stage.machine.recv_buf().is_empty();
             assert!(
                 exceeded.is_none() || stage.machine.is_over() || is_held_up,
@@ -153,7 +153,7 @@ pub(super) trait Script: Sized {
         }
     }
 
-    /// Lets the machine write at most so many octets.
+    /// Has the machine write at most this many octets.
     fn write(&mut self, most: usize) {
         self.stage().write(most);
     }
@@ -163,7 +163,7 @@ pub(super) trait Script: Sized {
         self.let_time_pass();
     }
 
-    /// Waits until the machine wants to be woken.
+    /// Waits for the machine's next deadline.
     fn wait_for_deadline(&mut self) {
         let stage = self.stage();
         if let Some(at) = stage.machine.poll_timeout() {
@@ -172,8 +172,8 @@ pub(super) trait Script: Sized {
         }
     }
 
-    /// Wakes the machine, and looks for what it has slept through. It is woken again for what came
-    /// just now and had no time to begin with.
+    /// Calls `handle_timeout`, and checks that no deadline was missed. It is called twice, for what
+    /// was added just now with a deadline that has expired already.
     fn let_time_pass(&mut self) {
         for _ in 0..2 {
             let stage = self.stage();
@@ -186,7 +186,7 @@ pub(super) trait Script: Sized {
         self.check_deadlines();
     }
 
-    /// Takes at most so many events.
+    /// Handles at most this many events.
     fn poll(&mut self, most: usize) {
         for _ in 0..most {
             let is_event = self.poll_event();
@@ -209,7 +209,7 @@ pub(super) trait Script: Sized {
     }
 }
 
-/// A header block in HEADERS and CONTINUATION, some of them empty.
+/// Returns a header block in HEADERS and CONTINUATION frames, some of them empty.
 pub(super) fn pieces(stream: u32, block: &[u8], input: &mut Input<'_>) -> Vec<u8> {
     let (first, rest) = block.split_at(input.below(block.len()));
     let mut frames = wire::frame(HEADERS, 0, stream, first);
@@ -220,7 +220,7 @@ pub(super) fn pieces(stream: u32, block: &[u8], input: &mut Input<'_>) -> Vec<u8
     frames
 }
 
-/// A header block of fields that take an octet each, and decode to more than forty.
+/// Returns a header block of fields of one octet each, which decode to more than forty.
 pub(super) fn bomb(stream: u32, input: &mut Input<'_>) -> Vec<u8> {
     let block = vec![BOMB; input.pick(&BOMBS)];
     let mut fragments = block.chunks(LARGEST_FRAME).peekable();
@@ -238,17 +238,17 @@ pub(super) fn bomb(stream: u32, input: &mut Input<'_>) -> Vec<u8> {
     frames
 }
 
-/// A gRPC message, or the part of it that fits one frame.
+/// Returns a gRPC message, or the part of it that fits in one frame.
 pub(super) fn message(length: usize) -> Vec<u8> {
     let mut message = wire::message(&vec![b'r'; length]);
     message.truncate(LARGEST_FRAME);
     message
 }
 
-/// All settings that there are, and an extension's.
+/// All settings, and an extension's.
 pub(super) const SETTING_IDS: [u16; 8] = [1, 2, 3, 4, 4, 5, 6, 0xfe03];
 
-/// Values for settings and windows, around what matters.
+/// Values for settings and windows, around the limits.
 pub(super) const VALUES: [u32; 12] = [
     0,
     1,
@@ -264,10 +264,10 @@ pub(super) const VALUES: [u32; 12] = [
     u32::MAX,
 ];
 
-/// How long content is: around limits of frames, windows and buffers (octets).
+/// The lengths of content: around the limits of frames, windows and buffers (octets).
 pub(super) const SIZES: [usize; 8] = [0, 1, 100, 1000, 16_379, 16_384, 40_000, 70_000];
 
-/// How much time passes, and how much calls have.
+/// The times that pass, and the timeouts of calls.
 pub(super) const WAITS: [Duration; 6] = [
     Duration::ZERO,
     Duration::from_millis(1),
@@ -277,15 +277,15 @@ pub(super) const WAITS: [Duration; 6] = [
     Duration::from_secs(100),
 ];
 
-/// How long blocks are: around what they may decode to, and around how long they may be (octets).
+/// The lengths of blocks: around the limits on decoded and on encoded size (octets).
 const BOMBS: [usize; 6] = [1, 6_241, 6_242, 40_000, 65_536, 65_537];
 
 /// The largest frame (octets).
 pub(super) const LARGEST_FRAME: usize = 16_384;
 
-/// How many operations are played: a longer script finds nothing that a shorter one does not.
+/// The most operations that are played: longer scripts do not find more.
 const MOST_OPERATIONS: usize = 200;
 
-/// What may wait to be written: the room that must be there for another frame, that frame, and the
+/// The most that may wait to be written: the space required for another frame, that frame, and the
 /// answers and resets beside it (octets).
 const MOST_UNSENT: usize = 64 * 1024;

@@ -1,12 +1,12 @@
 //! A server's end of a connection through any sequence of frames, answers, partial writes and
-//! moments.
+//! times.
 //!
 //! An input is a [script](super::script): one operation after the other. The client is [`wire`].
 //! Whatever happens:
 //!
-//! - every request is told once, in the order of the streams, and nothing of it after its end;
-//! - no more content of a request is told than its window allows until some is given back;
-//! - the connection holds no more than its bound, and its end is told once, as the last thing.
+//! - every request is emitted once, in the order of the streams, and nothing of it after its end;
+//! - no more content of a request is emitted than its window allows until some is consumed;
+//! - the connection holds no more than its bound, and its end is emitted once, as the last event.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -44,18 +44,18 @@ pub fn check(bytes: &[u8]) {
     play.play(bytes);
 }
 
-/// A server, its client, and what was told.
+/// A server, its client, and the events so far.
 struct Play {
     stage: Stage<Connection>,
-    /// The requests that were told, and whether more of them may come.
+    /// The requests that were emitted, and whether more of them may arrive.
     requests: BTreeMap<StreamId, bool>,
-    /// Those whose answer has begun.
+    /// The requests whose answer has begun.
     answered: BTreeSet<StreamId>,
-    /// What was told in DATA and not given back.
+    /// The content that was emitted and not consumed.
     unconsumed: Vec<(StreamId, usize)>,
     /// The stream of the client's next request.
     next: u32,
-    /// Whether the end was told.
+    /// Whether the end was emitted.
     is_closed: bool,
 }
 
@@ -135,7 +135,7 @@ impl Script for Play {
 }
 
 impl Play {
-    /// Lets the client ask something, on the next stream or one that it skips to.
+    /// Sends a request, on the next stream or on a later one.
     fn request(&mut self, input: &mut Input<'_>) {
         self.next += input.pick(&[0, 0, 0, 2]);
         let end = input.pick(&[END_STREAM, 0]);
@@ -144,7 +144,7 @@ impl Play {
         self.hear(&request, input);
     }
 
-    /// Sends the next part of an answer on a stream that had a request, whatever became of it.
+    /// Sends the next part of an answer on a stream that had a request and may have ended.
     fn answer(&mut self, input: &mut Input<'_>) {
         let (server, now) = (&mut self.stage.machine, self.stage.now);
         let at = input.below(self.requests.len().max(1));
@@ -169,7 +169,7 @@ impl Play {
         }
     }
 
-    /// Gives back what came last.
+    /// Consumes the last content.
     fn consume(&mut self) {
         if let Some((stream, octets)) = self.unconsumed.pop() {
             self.stage.machine.consume(stream, octets, self.stage.now);
@@ -177,7 +177,7 @@ impl Play {
     }
 }
 
-/// A frame of the client's, most of them good ones; `next` is the stream of its next request.
+/// Returns a frame of the client; most are valid. `next` is the stream of its next request.
 pub(super) fn frame(next: u32, input: &mut Input<'_>) -> Vec<u8> {
     let kind = input.below(16);
     let back = input.pick(&[2, 2, 2, 4, 6, 0]);
@@ -213,10 +213,10 @@ pub(super) fn frame(next: u32, input: &mut Input<'_>) -> Vec<u8> {
     }
 }
 
-/// The window of a stream: we ask for no other one (RFC 9113 §6.9.2; octets).
+/// The window of a stream: we do not change it (RFC 9113 §6.9.2; octets).
 const WINDOW: usize = 65_535;
 
-/// The head of a good request.
+/// The headers of a valid request.
 const REQUEST: [(&[u8], &[u8]); 5] = [
     (b":method", b"POST"),
     (b":scheme", b"http"),

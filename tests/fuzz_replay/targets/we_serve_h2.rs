@@ -1,7 +1,8 @@
-//! We serve the `h2` crate, in memory: what one side sends whole, the other receives whole.
+//! Our server with the `h2` crate as its client, in memory: what one side sends as a whole, the
+//! other side receives as a whole.
 //!
-//! An input is the client's settings, how much moves through the pipe at a time, and exchanges:
-//! what each asks and what it is answered. Each side is polled until both stand still.
+//! An input is the client's settings, how much moves through the pipe at a time, and exchanges: the
+//! request and the answer of each. Both sides are polled until neither has anything to do.
 
 use std::collections::BTreeMap;
 
@@ -43,11 +44,11 @@ pub fn check(bytes: &[u8]) {
     server.check(&client);
 }
 
-/// What is asked and what is answered.
+/// A request and its answer.
 struct Exchange {
     request: Vec<u8>,
     reply: Vec<u8>,
-    /// Whether the answer is given before the request has come.
+    /// Whether the answer is sent before the request is complete.
     is_early: bool,
 }
 
@@ -60,7 +61,7 @@ struct Server {
     calls: BTreeMap<StreamId, Call>,
 }
 
-/// An exchange under way.
+/// An exchange in progress.
 struct Call {
     number: usize,
     request: Vec<u8>,
@@ -68,13 +69,13 @@ struct Call {
     answered: Answered,
 }
 
-/// How far an answer is sent.
+/// The progress of an answer.
 #[derive(Clone, Copy)]
 enum Answered {
     Nothing,
-    /// The head, and so many octets.
+    /// The headers, and this many octets.
     Content(usize),
-    /// The trailers are what is missing.
+    /// Everything but the trailers.
     AllContent,
     Everything,
 }
@@ -90,7 +91,7 @@ impl Server {
         }
     }
 
-    /// Reads, takes events, answers, and writes.
+    /// Reads, handles events, answers, and writes.
     fn work(&mut self) {
         self.pipe.read_into(&mut self.connection);
         while self.poll() {}
@@ -105,7 +106,7 @@ impl Server {
         assert!(self.connection.mem_used() <= CONNECTION_BOUND);
     }
 
-    /// Takes an event, if there is one.
+    /// Handles an event. Returns whether there was one.
     fn poll(&mut self) -> bool {
         let Some(event) = self.connection.poll_event(Time::ZERO) else {
             return false;
@@ -144,7 +145,7 @@ impl Server {
         true
     }
 
-    /// Holds what each side received to what the other sent.
+    /// Compares what each side received with what the other sent.
     fn check(&self, client: &Client) {
         assert_eq!(client.asked().len(), self.exchanges.len());
         for asked in client.asked() {
@@ -161,7 +162,7 @@ impl Server {
     }
 }
 
-/// Which exchange has this path.
+/// Returns the number of the exchange with this path.
 fn number(path: &str) -> usize {
     path[1..].parse().expect("a number")
 }
@@ -194,11 +195,11 @@ impl Call {
 /// How much moves through the pipe at a time (octets).
 const PIPES: [usize; 6] = [100_000, 1, 7, 9, 100, 1000];
 
-/// How often the two sides take turns, about, however little moves at a time.
+/// The approximate number of turns of the two sides, however little moves at a time.
 const MOST_TURNS: usize = 30;
 
-/// How long requests and replies are: around the limits of frames, windows and buffers (octets).
+/// The lengths of requests and replies: around the limits of frames, windows and buffers (octets).
 const SIZES: [usize; 8] = [0, 1, 100, 1000, 1, 100, 16_384, 70_000];
 
-/// How many exchanges there are at most.
+/// The most exchanges.
 const MOST_EXCHANGES: usize = 3;

@@ -14,11 +14,11 @@ use super::super::pipe::Pipe;
 use super::super::wire;
 use super::SIZES;
 
-/// What the server wants of its clients.
+/// The settings of the server.
 #[derive(Debug)]
 pub(super) struct Settings {
     builder: Builder,
-    /// Whether its streams have smaller windows than clients expect at first.
+    /// Whether its streams have smaller windows than clients assume at first.
     pub(super) is_narrow: bool,
 }
 
@@ -42,27 +42,27 @@ impl Settings {
     }
 }
 
-/// What a call is answered.
+/// The answer to a call.
 #[derive(Debug, Clone)]
 pub(super) struct Answer {
     pub(super) messages: Vec<Vec<u8>>,
     pub(super) end: End,
-    /// Whether the answer is given before the request has come.
+    /// Whether the answer is sent before the request is complete.
     pub(super) is_early: bool,
-    /// How many 1xx answers precede it.
+    /// The number of 1xx answers before it.
     informational: usize,
-    /// Whether the end comes in the head, where there are no messages.
+    /// Whether an answer without messages ends with its headers.
     is_short: bool,
 }
 
-/// How an answer ends.
+/// The end of an answer.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum End {
-    /// With this status; 0 is OK.
+    /// The answer ends with this status; 0 is OK.
     Status(usize),
-    /// By force, before it has begun.
+    /// The stream is reset before the answer has begun.
     Reset,
-    /// Without a status.
+    /// The answer ends without a status.
     Nothing,
 }
 
@@ -85,7 +85,7 @@ impl Answer {
         }
     }
 
-    /// How long it is (octets).
+    /// Returns the length of the messages (octets).
     pub(super) fn len(&self) -> usize {
         self.messages.iter().map(Vec::len).sum()
     }
@@ -105,7 +105,7 @@ enum State {
     Broken,
 }
 
-/// A request on its way in, and the answer that waits for its end.
+/// A request that is being received, and its pending answer.
 struct Incoming {
     number: usize,
     stream: RecvStream,
@@ -115,7 +115,7 @@ struct Incoming {
 }
 
 impl Server {
-    /// A server on its end of the pipe, with an answer for each call.
+    /// Returns a server on its end of the pipe, with an answer for each call.
     pub(super) fn new(pipe: Pipe, settings: &Settings, answers: Vec<Answer>) -> Self {
         Self {
             state: State::Greeting(settings.builder.handshake(pipe)),
@@ -125,19 +125,19 @@ impl Server {
         }
     }
 
-    /// What `h2` found wrong.
+    /// Returns the error that `h2` reported.
     pub(super) fn error(&self) -> Option<&str> {
         self.error.as_deref()
     }
 
-    /// The content of the request with this number, if all of it came.
+    /// Returns the content of the request with this number, if it is complete.
     pub(super) fn request(&self, number: usize) -> Option<&[u8]> {
         let mut requests = self.requests.iter();
         let request = requests.find(|request| request.number == number)?;
         request.is_whole.then_some(&request.content)
     }
 
-    /// Does what can be done without waiting.
+    /// Makes progress without blocking.
     pub(super) fn work(&mut self) {
         let mut context = Context::from_waker(Waker::noop());
         match &mut self.state {
@@ -183,7 +183,7 @@ impl Server {
 }
 
 impl Incoming {
-    /// Takes what came of the request.
+    /// Reads what was received of the request.
     fn read(&mut self, context: &mut Context<'_>) {
         while !self.is_whole {
             match self.stream.poll_data(context) {
@@ -198,7 +198,7 @@ impl Incoming {
         }
     }
 
-    /// Answers, once. That the client no longer listens is no fault of anybody's.
+    /// Answers, once. Errors are ignored: the client may have given up the call.
     fn answer(&mut self, answer: &Answer) {
         let Some(mut respond) = self.respond.take() else {
             return;
@@ -222,7 +222,7 @@ impl Incoming {
     }
 }
 
-/// Sends an answer with all that can be in one.
+/// Sends an answer with headers, messages and trailers.
 fn send(
     respond: &mut SendResponse<Bytes>,
     messages: &[Vec<u8>],
@@ -235,14 +235,14 @@ fn send(
     stream.send_trailers(status(code))
 }
 
-/// The head of an answer.
+/// Returns the headers of an answer.
 fn response(status: u16) -> Response<()> {
     let builder = Response::builder().status(status);
     let builder = builder.header("content-type", "application/grpc");
     builder.body(()).expect("a good head")
 }
 
-/// The end of an answer.
+/// Returns the trailers of an answer.
 fn status(code: usize) -> HeaderMap {
     let mut fields = HeaderMap::new();
     fields.insert("grpc-status", HeaderValue::from(code));
