@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# The life of three plugins: a CSI driver, a device plugin and a DRA driver come and are registered,
-# and what they say of the node and of themselves is known; a device breaks and is repaired; its
-# plugin goes and is deregistered, comes again and is registered again. Ends with status 0 only if
-# all of it happened. `make demo` builds what it needs and runs it.
+# The life of three plugins: a CSI driver, a device plugin and a DRA driver appear and are registered,
+# and the handlers log what the drivers report; a device becomes unhealthy and healthy again; its
+# plugin ends and is deregistered, starts again and is registered again. Exits with status 0 only if
+# all of this happened. `make demo` builds what it needs and runs it.
 #
-# The daemon and the plugins write to one pipe. The script shows every line and waits for the lines
+# The daemon and the plugins write to one pipe. The script prints every line and waits for the lines
 # that it expects, for a bounded time; nothing here sleeps.
 set -euo pipefail
 
@@ -27,13 +27,13 @@ clean_up() {
 	rm -rf "$plugins"
 }
 
-# A new step: what it expects must be said after this.
+# Begins a step: the lines that it expects must follow.
 step() {
 	printf '\n%s\n' "$1"
 	seen=
 }
 
-# Shows what is said until every pattern has been said in this step, in whatever order.
+# Prints lines until every pattern has matched one of this step, in any order.
 await() {
 	local pattern line
 	for pattern; do
@@ -50,12 +50,12 @@ fail() {
 	exit 1
 }
 
-# Starts a simulated plugin of type $1 and name $2; its process is $!.
+# Starts a simulated plugin of type $1 and name $2; its process ID is $!.
 start() {
 	"$target/plugind" simulate --dir "$plugins" --type "$1" --name "$2" >&3 2>&1 3>&- &
 }
 
-# Asks a process to end and waits until it has ended well.
+# Ends a process with SIGTERM, and waits until it has exited successfully.
 stop() {
 	kill -TERM "$1"
 	wait "$1" || fail "process $1 ended with status $?"

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Holds both ends of HTTP/2 to RFC 9113 with h2spec: the example `serve` as a server, the example
-# `request` as a client. Ends with status 0 only if every case passes, or if there is no Go to build
-# h2spec with.
+# Checks both ends of HTTP/2 against RFC 9113 with h2spec: the example `serve` as a server, the
+# example `request` as a client. Exits with status 0 only if every case passes, or if Go, which
+# builds h2spec, is not installed.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 version=v2.2.1+incompatible
-# All of RFC 9113. RFC 7540 had priorities, section 5.3, in which a stream must not depend on itself;
-# now nobody has to read them.
+# All of RFC 9113. Section 5.3 of RFC 7540, on priorities, requires that a stream does not depend on
+# itself; RFC 9113 deprecates priorities.
 sections=(generic hpack http2/3 http2/4 http2/5.1 http2/5.4 http2/5.5 http2/6 http2/7 http2/8)
 
 main() {
@@ -33,8 +33,9 @@ hold_server() {
 	trap - EXIT
 }
 
-# Every case is a server that the client is told to ask; how it ends tells nothing, for in most cases
-# the server breaks a rule. The client stays for a while, to show what it does after an answer.
+# Every case is a server to which the client sends a request; its exit code means nothing, because in
+# most cases the server breaks a rule. The client stays for a while, to show its behavior after an
+# answer.
 hold_client() {
 	local said=$target/h2spec/client.txt
 	"$target/h2spec/h2specd" --strict --timeout 1 \

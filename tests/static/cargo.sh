@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Cargo for fully static, position-independent binaries: `build` for the one that ships, `test` for
-# tests that are linked as it is. What it makes lies in target/static.
+# tests that are linked in the same way. The output is in target/static.
 #
-# Where rustup's musl target is installed, cargo does it alone. Elsewhere Debian's compiler builds the
-# standard library from its sources, without backtraces: that needs no rustup, and the file is less
-# than half the size.
+# If rustup's musl target is installed, cargo needs nothing else. Otherwise Debian's compiler builds
+# the standard library from its sources, without backtraces: that does not need rustup, and the file
+# is less than half the size.
 set -euo pipefail
 
 cd "$(dirname "$0")/../.."
@@ -25,7 +25,7 @@ main() {
 	fi
 }
 
-# Puts what the linker takes from a musl toolchain into one directory.
+# Puts the files that the linker needs from a musl toolchain into one directory.
 link_musl() {
 	local file
 	musl=$PWD/$build/musl
@@ -40,10 +40,9 @@ link_musl() {
 	ar rcs "$musl/libunwind.a" "$musl/unwind.o"
 }
 
-# Builds with a standard library made for the purpose: small, and without the tables by which a stack
-# is unwound, which nothing does. So a test that fails ends its process, and each has one of its own.
-# Debian's sources fit Debian's compiler only. Where a panic happened is told without the directories
-# of the machine that built it.
+# Builds with a standard library made for the purpose: small, and without unwind tables, because
+# nothing unwinds. A test that fails therefore ends its process, and each test has its own. Debian's
+# sources fit only Debian's compiler. Panic messages do not contain directories of the build machine.
 with_std() {
 	local flags="-Lnative=$musl -Cforce-unwind-tables=no" std=std,panic_abort dir
 	for dir in /usr/lib/rustlib/src/rust/library/ "${CARGO_HOME:-$HOME/.cargo}"/registry/src/*/; do

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Checks the static binary: small, free of anything it would need from the machine, and without a
-# socket that a network could reach.
+# Checks the static binary: it is small, does not depend on files of the machine, and has no sockets
+# that a network could reach.
 set -euo pipefail
 
 cd "$(dirname "$0")/../.."
 readonly binary=target/static/plugind
-# The limit for the file (bytes): what an edge node can be asked to carry, twice over.
+# The size limit of the file (bytes): acceptable on an edge node, even twice.
 readonly limit=1000000
 
 main() {
@@ -20,15 +20,15 @@ size_is_below_limit() {
 	[ "$size" -lt "$limit" ] || fail "it has $size bytes, and the limit is $limit"
 }
 
-# musl-gcc as the linker leaves an interpreter in the file without a word: it runs where it was built
-# and nowhere else.
+# With musl-gcc as the linker, the file silently gets an interpreter: it runs only on the machine that
+# built it.
 needs_nothing() {
 	! readelf -lW "$binary" | grep -q INTERP || fail "it has an interpreter"
 	! readelf -dW "$binary" | grep -qE 'NEEDED|RPATH|RUNPATH' || fail "it needs a shared library"
 	readelf -hW "$binary" | grep -q 'Type: *DYN' || fail "it is not position-independent"
 }
 
-# Runs it for a moment: none of its sockets may be in the kernel's tables of network sockets.
+# Runs it briefly: none of its sockets may be in the kernel's tables of network sockets.
 has_no_network_socket() {
 	local inode
 	dir=$(mktemp -d)

@@ -1,4 +1,4 @@
-/* What the standard library asks of an unwinder when a panic aborts: a backtrace, and there is none.
+/* The unwinder that the standard library calls for a backtrace when a panic aborts: it is empty.
  * A panic still names its file and line. */
 
 typedef int (*trace_fn)(void *context, void *argument);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::source::Source;
 use super::{assert_none, first_segments, identifier, is_identifier};
 
-/// The modules that each module names.
+/// The imports of each module.
 type Imports = BTreeMap<String, BTreeSet<String>>;
 
 #[test]
@@ -23,8 +23,8 @@ fn the_modules_of_a_folder_do_not_import_each_other_in_circles() {
     assert_none("modules import each other in a circle", &found);
 }
 
-/// What the modules right below a folder name of each other. What the folder itself has stands
-/// above them, and is left out.
+/// Returns which of each other the modules directly below a folder import. The folder's own module
+/// is above them, and is left out.
 fn imports(folder: &str, files: &[Source]) -> Imports {
     let prefix = format!("src/{folder}/");
     let within = || files.iter().filter(|file| file.path.starts_with(&prefix));
@@ -48,7 +48,7 @@ fn imports(folder: &str, files: &[Source]) -> Imports {
     imports
 }
 
-/// The names that a folder passes on, each with the module that has it.
+/// Returns the names that a folder re-exports, each with its module.
 fn exports(code: &str, modules: &BTreeSet<String>) -> BTreeMap<String, String> {
     let mut exported = BTreeMap::new();
     for item in code.split("use ").skip(1) {
@@ -63,7 +63,7 @@ fn exports(code: &str, modules: &BTreeSet<String>) -> BTreeMap<String, String> {
     exported
 }
 
-/// The names right below a folder that one of its files mentions.
+/// Returns the names directly below a folder that one of its files mentions.
 fn names_in(file: &Source, folder: &str) -> Vec<String> {
     let code = file.shipped();
     let up = "super::".repeat(file.depth() - 1);
@@ -79,7 +79,7 @@ fn names_in(file: &Source, folder: &str) -> Vec<String> {
     names
 }
 
-/// The modules that reach themselves, with those that they share a circle with.
+/// Returns the circles: each set of modules that reach each other.
 fn circles(imports: &Imports) -> Vec<Vec<String>> {
     let reached: BTreeMap<&String, BTreeSet<&String>> = imports
         .keys()
@@ -128,5 +128,5 @@ fn a_circle_is_found_through_what_a_folder_passes_on() {
     assert_eq!(circles(&imports("a", &files)), [["b", "d"]]);
 }
 
-/// The folders in which circles are left.
+/// The folders that still have circles.
 const LEFT: [&str; 1] = ["manager"];

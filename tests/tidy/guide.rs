@@ -247,7 +247,7 @@ fn quotations(comment: &str) -> Vec<String> {
     quoted.filter(is_sentence).map(str::to_owned).collect()
 }
 
-/// Where the rows are.
+/// The file with the rows.
 const GUIDE: &str = "src/guide/kubelet.rs";
 
 /// The families of rows after which tests are named.

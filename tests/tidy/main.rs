@@ -1,7 +1,7 @@
-//! The source keeps the rules that no compiler and no lint knows.
+//! The rules of the source that neither the compiler nor a lint checks.
 //!
-//! What is pure names no clock, no descriptor and no thread; layers name only what is below them;
-//! files stay readable; nothing unfinished is left behind; and what the guide says of tests holds.
+//! Pure code does not name clocks, descriptors and threads; layers name only the layers below them;
+//! files stay readable; nothing is left unfinished; and what the guide says about tests is true.
 
 mod circles;
 mod guide;
@@ -211,14 +211,14 @@ fn layers_are_found_however_they_are_named() {
     assert_eq!(named, ["config", "http2", "time", "grpc", "proto"]);
 }
 
-/// Every Rust file of the project.
+/// Returns every Rust file of the project.
 fn all() -> Vec<Source> {
     let mut files = Source::all_in("src");
     files.extend(Source::all_in("tests"));
     files
 }
 
-/// Where the code of a file has one of the texts, for people.
+/// Returns the lines in which the code of a file contains one of the texts.
 fn mentions(file: &Source, texts: &[&str]) -> Vec<String> {
     let code = if file.path.starts_with("src/") {
         file.shipped()
@@ -237,7 +237,7 @@ fn mentions(file: &Source, texts: &[&str]) -> Vec<String> {
     found
 }
 
-/// The modules right under the crate's root that a file names, and in which line.
+/// Returns the modules directly below the crate's root that a file names, each with its line.
 fn layers_named(file: &Source) -> Vec<(usize, String)> {
     let code = file.shipped();
     let to_root = "super::".repeat(file.depth());
@@ -252,7 +252,8 @@ fn layers_named(file: &Source) -> Vec<(usize, String)> {
     named
 }
 
-/// The first names of a path, or of every path in a group: `a`, `b` and `c` of `{a, b::{x, y}, c}`.
+/// Returns the first names of a path, or of every path in a group: `a`, `b` and `c` of `{a, b::{x,
+/// y}, c}`.
 fn first_segments(path: &str) -> Vec<String> {
     if !path.starts_with('{') {
         return vec![identifier(path)];
@@ -276,27 +277,27 @@ fn first_segments(path: &str) -> Vec<String> {
     names
 }
 
-/// The identifier that the text starts with.
+/// Returns the identifier at the start of the text.
 fn identifier(text: &str) -> String {
     text.chars().take_while(|&c| is_identifier(c)).collect()
 }
 
-/// Whether the character can be part of a name.
+/// Returns whether the character can be part of an identifier.
 fn is_identifier(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// Whether a program wrote the file.
+/// Returns whether the file was generated.
 fn is_generated(file: &Source) -> bool {
     file.text.starts_with("// This file is @generated")
 }
 
-/// Fails with every finding in a line of its own.
+/// Fails with a line for every finding, if there are any.
 fn assert_none(what: &str, found: &[String]) {
     assert!(found.is_empty(), "{what}:\n  {}", found.join("\n  "));
 }
 
-/// What a layer may name besides itself and [`EVERYWHERE`]. What is not listed may name nothing.
+/// Returns what a layer may name beside itself and [`EVERYWHERE`]. Other layers may not name any.
 fn may_name(layer: &str) -> &'static [&'static str] {
     match layer {
         "http2" => &["hpack"],
@@ -315,16 +316,16 @@ fn may_name(layer: &str) -> &'static [&'static str] {
     }
 }
 
-/// The one layer that talks to the system.
+/// The only layer that uses the system.
 const SHELL: &str = "daemon";
 
-/// The module that reads the time of day, which may be set back at any moment, for the log.
+/// The only module that reads the time of day, which can be set back at any moment: for the log.
 const TIME_OF_DAY: &str = "src/daemon/time_of_day.rs";
 
-/// What every layer may name.
+/// The modules that every layer may name.
 const EVERYWHERE: [&str; 4] = ["config", "escape", "few", "time"];
 
-/// How the system is named: files, descriptors, clocks, threads, and the packages that wrap them.
+/// The names of the system: files, descriptors, clocks, threads, and the packages that wrap them.
 const SYSTEM: [&str; 14] = [
     "std::fs",
     "std::net",
@@ -342,13 +343,14 @@ const SYSTEM: [&str; 14] = [
     "unsafe",
 ];
 
-/// The modules that allow unsafe code: each block in them says why it is sound.
+/// The modules that allow unsafe code: each block in them states why it is sound.
 const UNSAFE: [&str; 1] = ["src/daemon/child.rs"];
 
-/// The most lines of code that one file may ship with.
+/// The most lines of code in one file, without tests.
 const MAX_LINES_OF_CODE: usize = 500;
 
-/// Where people and machines keep their own things; in two parts, so that this is not one of them.
+/// The folders in which users and machines keep files; in two parts, so that they are not found
+/// here.
 const HOMES: [&str; 4] = [
     concat!("/ho", "me/"),
     concat!("/ro", "ot/"),
@@ -356,10 +358,10 @@ const HOMES: [&str; 4] = [
     concat!("/Us", "ers/"),
 ];
 
-/// How wide a comment may be, which no formatter wraps.
+/// The maximum width of a comment, which the formatter does not wrap.
 const COLUMNS: usize = 100;
 
-/// What may be at the top level.
+/// The entries of the top level.
 const TOP_LEVEL: [&str; 11] = [
     ".ci",
     ".gitignore",
@@ -374,5 +376,5 @@ const TOP_LEVEL: [&str; 11] = [
     "tests",
 ];
 
-/// How the names of async runtimes begin.
+/// The prefixes of the names of async runtimes.
 const RUNTIMES: [&str; 3] = ["tokio", "futures", "async-std"];

@@ -1,20 +1,20 @@
-//! Rust source as the tidy tests look at it: code without comments, texts and tests.
+//! Rust source for the tidy tests: code without comments, contents of literals and tests.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// One source file.
 pub(crate) struct Source {
-    /// Where it is, from the crate's folder: `src/http2/stream.rs`.
+    /// The path from the crate's folder: `src/http2/stream.rs`.
     pub(crate) path: String,
     /// The whole file.
     pub(crate) text: String,
-    /// What the compiler sees of it: no comments, no contents of literals.
+    /// The code: comments and the contents of literals are blank.
     pub(crate) code: String,
 }
 
 impl Source {
-    /// Every Rust file below a folder of the crate, in the order of their paths.
+    /// Returns every Rust file below a folder of the crate, in the order of their paths.
     pub(crate) fn all_in(folder: &str) -> Vec<Self> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         let mut files = Vec::new();
@@ -24,7 +24,7 @@ impl Source {
         files.iter().map(read).collect()
     }
 
-    /// The files under `src/` that are in the binary, without those that are there for tests only.
+    /// Returns the files under `src/` that are in the binary, without those for tests only.
     pub(crate) fn all_shipped() -> Vec<Self> {
         let files = Self::all_in("src");
         let mut for_tests = Vec::new();
@@ -54,25 +54,26 @@ impl Source {
         }
     }
 
-    /// The folder or file right under `src/` that this belongs to: `http2`, `config`, `main`.
+    /// Returns the folder or file directly below `src/`: `http2`, `config`, `main`.
     pub(crate) fn layer(&self) -> &str {
         let below = self.path.trim_start_matches("src/");
         let end = below.find(['/', '.']).unwrap_or(below.len());
         &below[..end]
     }
 
-    /// How many modules are between this one and the crate's root: 1 for `src/config.rs`.
+    /// Returns the number of modules between this one and the crate's root: 1 for `src/config.rs`.
     pub(crate) fn depth(&self) -> usize {
         let below = self.path.trim_start_matches("src/");
         below.matches('/').count() + usize::from(!below.ends_with("mod.rs"))
     }
 
-    /// The code that ships: without what is compiled for tests only.
+    /// Returns the code that ships, without what is compiled for tests only.
     pub(crate) fn shipped(&self) -> String {
         without_tests(&self.code)
     }
 
-    /// The names of the modules that this one declares for tests only, each in a file of its own.
+    /// Returns the names of the modules that this one declares for tests only, each in its own
+    /// file.
     pub(crate) fn test_modules(&self) -> impl Iterator<Item = &str> {
         self.code.split(TEST_ONLY).skip(1).filter_map(|item| {
             let item = item.trim_start().trim_start_matches("pub(crate) ");
@@ -81,7 +82,7 @@ impl Source {
         })
     }
 
-    /// How many lines hold code that ships.
+    /// Returns the number of lines with code that ships.
     pub(crate) fn lines_of_code(&self) -> usize {
         let is_code = |line: &&str| !line.trim().is_empty();
         self.shipped().lines().filter(is_code).count()
@@ -100,7 +101,7 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// The code with comments and the contents of literals as spaces: every line stays where it was.
+/// Returns the code with comments and the contents of literals as spaces, without moving lines.
 fn blank(text: &str) -> String {
     let mut code = String::with_capacity(text.len());
     let mut rest = text;
@@ -117,7 +118,7 @@ fn blank(text: &str) -> String {
     code
 }
 
-/// How much of the comment or literal at the start of `text` to keep, and where it ends.
+/// Returns how much of the comment or literal at the start of `text` to keep, and where it ends.
 fn token(text: &str) -> Option<(usize, usize)> {
     let to = |end: Option<usize>, width: usize| end.map_or(text.len(), |at| at + width);
     if text.starts_with("//") {
@@ -140,7 +141,7 @@ fn token(text: &str) -> Option<(usize, usize)> {
     }
 }
 
-/// Where the literal that `text` starts with ends.
+/// Returns the end of the literal at the start of `text`.
 fn quoted(text: &str, quote: char) -> usize {
     let mut escaped = false;
     for (at, c) in text.char_indices().skip(1) {
@@ -152,7 +153,7 @@ fn quoted(text: &str, quote: char) -> usize {
     text.len()
 }
 
-/// The code without the items that are compiled for tests only; their lines stay, empty.
+/// Returns the code without the items that are compiled for tests only; their lines stay, empty.
 fn without_tests(code: &str) -> String {
     let mut shipped = String::with_capacity(code.len());
     let mut rest = code;
@@ -166,7 +167,7 @@ fn without_tests(code: &str) -> String {
     shipped
 }
 
-/// Where the item that `code` starts with ends: at its `;`, or where its first block closes.
+/// Returns the end of the item at the start of `code`: at its `;`, or where its first block closes.
 fn item_end(code: &str) -> usize {
     let mut open = 0;
     for (at, c) in code.char_indices() {
@@ -181,7 +182,7 @@ fn item_end(code: &str) -> usize {
     code.len()
 }
 
-/// What stands in front of an item that is compiled for tests only.
+/// The attribute before an item that is compiled for tests only.
 const TEST_ONLY: &str = "#[cfg(test)]";
 
 #[test]

@@ -50,7 +50,7 @@ fn the_documentation_of_a_public_function_opens_with_a_verb() {
     );
 }
 
-/// The comments of a file, with the numbers of their lines.
+/// Returns the comments of a file, with their line numbers.
 fn comments(file: &Source) -> impl Iterator<Item = (usize, &str)> {
     let lines = (1..).zip(file.text.lines());
     lines.filter_map(|(number, line)| Some((number, line.split_once("//")?.1)))
@@ -64,7 +64,7 @@ fn lower(word: &str) -> String {
     word.to_lowercase()
 }
 
-/// Returns whether these are `is no` or `are no` behind anything but `there`.
+/// Returns whether these words are `is no` or `are no`, unless `there` precedes them.
 fn is_negated_noun(words: &[String]) -> bool {
     matches!(words, [before, verb, no] if before != "there"
         && (verb == "is" || verb == "are") && no == "no")
@@ -77,10 +77,10 @@ fn is_public_function(line: &str) -> bool {
         .any(|start| line.starts_with(start))
 }
 
-/// The plugin, the server, the peer, the caller, the handler or the kernel does it.
+/// Words for people: comments name the plugin, the server, the peer, the caller, the handler.
 const PEOPLE: [&str; 6] = [
     "somebody", "nobody", "whoever", "anybody", "anyone", "someone",
 ];
 
-/// They open a clause and end like a verb.
+/// Words that end like a verb, but open a clause.
 const NOT_VERBS: [&str; 5] = ["This", "Whether", "Its", "Always", "As"];

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks format, lints and documentation. With a Rust that KNOWN names a finding is an error. With any
-# other it is a warning, because each version of the linter brings lints that the source cannot know.
+# Checks format, lints and documentation. With a version of Rust in KNOWN, a finding is an error. With
+# any other it is a warning, because each version of the linter adds lints.
 set -euo pipefail
 
 cd "$(dirname "$0")/../.."
@@ -26,7 +26,7 @@ check_lints() {
 	"${cargo[@]}" clippy --locked --all-targets -- $(flags)
 }
 
-# What makes a finding an error, or keeps it from being one.
+# Prints the flag that makes a finding an error, or keeps it a warning.
 flags() {
 	[ $level = deny ] && echo -D warnings || echo --cap-lints warn
 }

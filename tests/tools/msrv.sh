@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds the source and runs its tests with the oldest Rust that Cargo.toml allows. If that is not the
-# Rust in use, it comes from rustup where it is installed there, or from Debian's packages where apt
-# has them: they are unpacked below target/, and nothing is installed.
+# Builds the source and runs its tests with the oldest Rust that Cargo.toml allows. Unless that is the
+# Rust in use, rustup's toolchain is used if it is installed, or else Debian's packages if apt has
+# them: they are unpacked below target/, and nothing is installed.
 set -euo pipefail
 
 cd "$(dirname "$0")/../.."
@@ -25,8 +25,8 @@ main() {
 	fi
 }
 
-# Builds everything, and runs all tests but those that measure the machine: the compiler makes no
-# difference to them, and they take as long as all the others.
+# Builds everything, and runs all tests except those that measure the machine: the compiler makes no
+# difference to these, and they take as long as all the others.
 run_tests() {
 	local file targets=(--lib --bins)
 	for file in tests/*.rs tests/*/main.rs; do
@@ -39,7 +39,7 @@ run_tests() {
 	"$@" test --locked --doc
 }
 
-# Unpacks Debian's packages of that version, and the libraries that they use and this machine lacks.
+# Unpacks Debian's packages of that version, and the libraries they need that this machine lacks.
 # Returns 1 if apt does not have them.
 unpack_packages() {
 	local version package packages=() download=$PWD/target/msrv/packages

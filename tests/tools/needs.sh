@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Names the packages that make's targets need and that this machine lacks. It installs nothing.
+# Prints the packages that make's targets need and that this machine lacks. It installs nothing.
 #
-#   needs.sh list TARGET...    prints each package in a line; behind it stands "optional" if the target
-#                              still does the rest of its work without it, "crate" if cargo installs it
-#   needs.sh check TARGET...   explains what is missing without being optional, and ends with status 1
+#   needs.sh list TARGET...    prints a line for each package, with "optional" behind it if the target
+#                              does the rest of its work without it, "crate" if cargo installs it
+#   needs.sh check TARGET...   explains what is missing and not optional, and exits with status 1 then
 set -euo pipefail
 
 cd "$(dirname "$0")/../.."
 readonly -a cargo=(${CARGO:-cargo}) # It may bring options of its own.
-# The oldest Rust that compiles the source: Cargo.toml names it.
+# The oldest Rust that compiles the source, from Cargo.toml.
 readonly oldest=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 readonly musl=x86_64-unknown-linux-musl
 
@@ -24,7 +24,7 @@ main() {
 	esac
 }
 
-# Adds what one target needs. A target that is not named here needs no more than a shell.
+# Adds what one target needs. A target that is not listed here needs only a shell.
 needs_of() {
 	case $1 in
 	build | run | demo | test | sim | soak | coverage | mistakes | parity | proto | package | msrv) needs_cargo ;;
@@ -43,12 +43,12 @@ needs_cargo() {
 	needs_command cc gcc
 	[[ $(cc -print-file-name=Scrt1.o 2>/dev/null) == /* ]] || add libc6-dev
 	is_new_enough "${cargo[0]}" && is_new_enough rustc || add "cargo$(family)" "rustc$(family)"
-	# Cargo fetches crates by HTTPS. It may have them all, so that it can do without.
+	# Cargo fetches crates by HTTPS, unless it has them all already.
 	has_certificates || add "ca-certificates optional"
 }
 
 # The static binary: rustup's target, or Debian's compiler with musl and the sources of its standard
-# library, which no other compiler accepts.
+# library, which other compilers do not accept.
 needs_static() {
 	[ ! -d "$(rustc --print sysroot 2>/dev/null)/lib/rustlib/$musl/lib" ] || return 0
 	needs_command gcc gcc
@@ -60,20 +60,20 @@ needs_static() {
 	fi
 }
 
-# The formatter and the linter. They are their compiler's: rustup has its own.
+# The formatter and the linter, which belong to the compiler: rustup has its own.
 needs_lints() {
 	command -v rustup >/dev/null && return
 	"${cargo[@]}" fmt --version >/dev/null 2>&1 || add "$(fitting "rustfmt$(family)") optional"
 	"${cargo[@]}" clippy --version >/dev/null 2>&1 || add "$(fitting "$(clippy_package)") optional"
 }
 
-# libFuzzer is compiled from C++; cargo-fuzz is not a package but a crate.
+# libFuzzer is written in C++; cargo-fuzz is a crate, not a package.
 needs_fuzzer() {
 	needs_command g++ g++
 	"${cargo[@]}" fuzz --version >/dev/null 2>&1 || add "cargo-fuzz crate"
 }
 
-# Whether there is a bundle of certificates where Debian, Red Hat, SUSE or Alpine keep it.
+# Succeeds if there is a bundle of certificates where Debian, Red Hat, SUSE or Alpine keep it.
 has_certificates() {
 	local bundle
 	for bundle in "${SSL_CERT_FILE:-}" /etc/ssl/certs/ca-certificates.crt /etc/ssl/ca-bundle.pem \
@@ -83,7 +83,7 @@ has_certificates() {
 	return 1
 }
 
-# Needs the package $2 if the command $1 does not exist.
+# Adds the package $2 if the command $1 does not exist.
 needs_command() {
 	command -v "$1" >/dev/null || add "$2"
 }
@@ -92,7 +92,7 @@ add() {
 	found+=("$@")
 }
 
-# The Rust version that a compiler or cargo reports, or nothing.
+# Prints the Rust version that a compiler or cargo reports, or nothing.
 version_of() {
 	"$1" --version 2>/dev/null | cut -d ' ' -f 2
 }
@@ -103,13 +103,13 @@ is_new_enough() {
 	[ -n "$version" ] && printf '%s\n' "$oldest" "$version" | sort -CV
 }
 
-# The version of the standard library's sources that Debian installs, or nothing.
+# Prints the version of the standard library's sources that Debian installed, or nothing.
 sources() {
 	[ ! -d /usr/lib/rustlib/src/rust/library/std ] || realpath /usr/lib/rustlib/src/rust | sed 's/.*rustc-//'
 }
 
-# How Debian's names of the newest Rust end. A stable release keeps its first Rust as `rustc`; a
-# newer one, which browsers need, is `rustc-web`, and only one of them can be installed.
+# Prints the suffix of Debian's packages of the newest Rust. A stable release keeps its first Rust as
+# `rustc`; a newer one, which browsers need, is `rustc-web`, and only one of them can be installed.
 family() {
 	if is_installed rustc-web; then
 		echo -web
@@ -132,15 +132,15 @@ is_installed() {
 	dpkg-query -W -f '${Status}' "$1" 2>/dev/null | grep -q 'ok installed'
 }
 
-# Whether apt knows a version of this compiler that is new enough.
+# Succeeds if apt has a version of this compiler that is new enough.
 provides() {
 	local version
 	version=$(apt-cache policy "$1" 2>/dev/null | sed -n 's/^ *Candidate: //p')
 	[ -n "$version" ] && [ "$version" != '(none)' ] && dpkg --compare-versions "$version" ge "$oldest"
 }
 
-# The package $1, in the version that belongs to Debian's compiler if that is installed: apt would
-# take the newest, and replace the compiler for it.
+# Prints the package $1, in the version of Debian's compiler if that is installed: apt would take the
+# newest, and replace the compiler for it.
 fitting() {
 	local compiler version=
 	compiler=$(version_of /usr/bin/rustc) || true
@@ -149,7 +149,7 @@ fitting() {
 	echo "$1${version:+=$version}"
 }
 
-# Ends with status 1 if something is missing that is not optional, and tells how to install all.
+# Exits with status 1 if something is missing that is not optional, and prints how to install it all.
 check() {
 	local line required= packages=() crates=()
 	for line in "${found[@]}"; do

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Runs `cargo test` with these arguments, and counts in the last line what this machine could not run.
+# Runs `cargo test` with these arguments. The last line counts the tests this machine could not run.
 #
 # A test that cannot run passes, and appends a line with its name and the reason to the file that
 # PLUGIND_SKIPPED names (tests/support/skip.rs). With CI=true that is a failure on a machine that
-# allows user namespaces, for there everything can run except what needs a program, a device or
-# descriptors that are missing.
+# allows user namespaces, because there only tests that lack a program, a device or descriptors may
+# be skipped.
 set -euo pipefail
 
 cd "$(dirname "$0")/../.."
@@ -22,7 +22,7 @@ main() {
 	exit $status
 }
 
-# Returns 1 in CI if something was skipped without need, and names it.
+# In CI, returns 1 and prints the tests if some were skipped without need.
 fail_in_ci() {
 	local needless
 	[ "${CI:-}" = true ] && unshare -U true 2>/dev/null || return 0

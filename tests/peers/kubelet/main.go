@@ -1,11 +1,11 @@
-// Command kubelet is kubelet's plugin manager with nothing of kubelet around it: it registers the
-// plugins of one type in one directory, for a handler that accepts everything. The benchmark holds
-// plugind against it.
+// Command kubelet is kubelet's plugin manager without the rest of kubelet: it registers the plugins
+// of one type in one directory, for a handler that accepts everything. The benchmark compares
+// plugind with it.
 //
 //	kubelet DIR TYPE [record]
 //
-// With "record", the handler writes each of its calls in a line of its own, and refuses plugins by
-// their names: the scenarios in tests/parity hold plugind against that.
+// With "record", the handler prints a line for each of its calls, and refuses plugins by their names:
+// the scenarios in tests/parity compare plugind with that.
 package main
 
 import (
@@ -44,7 +44,7 @@ func main() {
 	manager.Run(ctx, ready, ctx.Done())
 }
 
-// acceptAll is a handler for which every plugin is right, and with which nothing is to be done.
+// acceptAll is a handler that accepts every plugin and does nothing.
 type acceptAll struct{}
 
 func (acceptAll) ValidatePlugin(string, string, []string) error { return nil }
@@ -53,10 +53,10 @@ func (acceptAll) RegisterPlugin(string, string, []string, *time.Duration) error 
 
 func (acceptAll) DeRegisterPlugin(string, string) {}
 
-// recorder is a handler that writes down what it is asked. tests/parity/subject.rs has the same.
+// recorder is a handler that records its calls. tests/parity/subject.rs has the same.
 type recorder struct {
 	mutex sync.Mutex
-	// refused has the names that were refused once.
+	// refused holds the names that were refused once.
 	refused map[string]bool
 }
 
