@@ -111,7 +111,7 @@ fn nobody_and_silence_are_not_reached() {
 
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr();
     let asked = Ran::of(program("request").arg(free.unwrap().to_string()));
-    assert_eq!(asked.status, 4, "nobody listens any more");
+    assert_eq!(asked.status, 4, "nothing listens there");
 
     let server = Server::saying(Frame::settings(&[]).octets(), Then::Wait);
     let asked = Ran::asking(server.socket(), &["--timeout", "0"]);
@@ -140,7 +140,7 @@ impl Ran {
     fn of(program: &mut Command) -> Self {
         let output = program.output().unwrap();
         Self {
-            status: output.status.code().expect("no signal ends it"),
+            status: output.status.code().expect("the program exits by itself"),
             out: String::from_utf8(output.stdout).unwrap(),
         }
     }
@@ -165,7 +165,7 @@ impl Serve {
 
     /// Returns the address that the server prints.
     fn address(&mut self) -> String {
-        let out = self.0.stdout.take().expect("it is asked once");
+        let out = self.0.stdout.take().expect("the output is taken once");
         let mut line = String::new();
         BufReader::new(out).read_line(&mut line).unwrap();
         line.trim().to_owned()

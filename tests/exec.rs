@@ -93,7 +93,7 @@ impl Node {
                 return answer;
             }
             let left = end.saturating_duration_since(Instant::now());
-            assert!(!left.is_zero(), "in vain: {what}");
+            assert!(!left.is_zero(), "timed out: {what}");
             self.plugins.turn(Some(left.min(LOOK_AGAIN))).unwrap();
         }
     }
@@ -333,7 +333,7 @@ fn a_manager_that_ends_leaves_no_program_behind() {
     let pid = Pid::from_raw(program.trim().parse().unwrap());
     let end = Instant::now() + PATIENCE;
     while !is_gone(pid) {
-        assert!(Instant::now() < end, "it goes on");
+        assert!(Instant::now() < end, "the program still runs");
         std::thread::yield_now();
     }
     drop(scratch);

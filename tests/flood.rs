@@ -78,10 +78,12 @@ fn messages_of_one_frame_are_all_heard_although_nothing_follows_them() {
         let mut streams = Vec::new();
         while let Some(Ok((_, mut respond))) = connection.accept().await {
             let head = Response::builder().header("content-type", "application/grpc");
-            let head = head.body(()).expect("a good head");
+            let head = head.body(()).expect("valid headers");
             let mut stream = respond.send_response(head, false).expect("a stream");
             let frame = [&[0, 0, 0, 0, 1][..], &[7]].concat().repeat(MESSAGES);
-            stream.send_data(frame.into(), false).expect("it is open");
+            stream
+                .send_data(frame.into(), false)
+                .expect("the stream is open");
             streams.push(stream);
         }
     });
@@ -121,7 +123,7 @@ fn listening_to(server: &Server) -> (Node, Arc<AtomicUsize>) {
 /// Sends messages for as long as the client accepts them.
 async fn talk(mut respond: SendResponse<Bytes>) {
     let head = Response::builder().header("content-type", "application/grpc");
-    let head = head.body(()).expect("a good head");
+    let head = head.body(()).expect("valid headers");
     let mut stream: SendStream<Bytes> = respond.send_response(head, false).expect("a stream");
     let length = u32::try_from(MESSAGE - 5).expect("a short message");
     let message = [&[0][..], &length.to_be_bytes(), &[7; MESSAGE - 5]].concat();

@@ -162,7 +162,7 @@ async fn a_graceful_shutdown_lets_the_running_call_finish() {
         connection.graceful_shutdown();
         let answering = tokio::spawn(echo(request, respond));
         while connection.accept().await.is_some() {}
-        answering.await.expect("it answers");
+        answering.await.expect("the answer is sent");
     });
     let outcomes = exchange(&mut client, &mut ours, 1).await;
     assert_eq!(outcomes, [(call, Ok(b"last".to_vec()))]);
@@ -227,7 +227,7 @@ async fn echo(request: Request<RecvStream>, mut respond: SendResponse<Bytes>) {
 
 /// Answers with status OK and metadata of these sizes in the headers and in the trailers.
 fn answer_with(mut respond: SendResponse<Bytes>, first: usize, last: usize) {
-    let metadata = |octets| HeaderValue::from_bytes(&vec![b'v'; octets]).expect("it is text");
+    let metadata = |octets| HeaderValue::from_bytes(&vec![b'v'; octets]).expect("a valid value");
     let mut response = Response::new(());
     let content_type = HeaderValue::from_static("application/grpc");
     response.headers_mut().insert("content-type", content_type);

@@ -155,7 +155,7 @@ fn until_quiet(wakeups: impl Fn() -> u64) {
             return;
         }
     }
-    panic!("it does not come to rest");
+    panic!("the daemon is never idle");
 }
 
 #[test]

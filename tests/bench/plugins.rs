@@ -144,7 +144,7 @@ impl Plugins {
         let mut told = vec![None; listened.len()];
         let mut left = listened.len();
         while left > 0 {
-            let news = self.told.recv().await.expect("this holds a sender itself");
+            let news = self.told.recv().await.expect("`self` holds a sender");
             let place = &mut told[news.number - first];
             if place.replace(news.at).is_none() {
                 left -= 1;

@@ -100,7 +100,7 @@ fn play_mutation(name: &str, check: Check, bytes: &[u8]) {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let path = folder.join("found");
     let written = fs::create_dir_all(folder).and_then(|()| fs::write(&path, bytes));
-    written.expect("the input that failed can be kept");
+    written.expect("the failed input can be written");
     panic!("{}", advice(name, &path));
 }
 
@@ -117,17 +117,17 @@ fn advice(name: &str, path: &Path) -> String {
 /// Returns the corpus of a target, in an order that does not depend on the machine.
 fn corpus(name: &str) -> Vec<(PathBuf, Vec<u8>)> {
     let read = |path: PathBuf| {
-        let bytes = fs::read(&path).expect("a kept input can be read");
+        let bytes = fs::read(&path).expect("an input of the corpus can be read");
         (path, bytes)
     };
     let paths = entries(&Path::new("fuzz/corpus").join(name));
-    assert!(!paths.is_empty(), "nothing is kept for {name}");
+    assert!(!paths.is_empty(), "the corpus of {name} is empty");
     paths.into_iter().map(read).collect()
 }
 
 /// Returns the entries of a folder, in order.
 fn entries(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).expect("the folder is there");
+    let entries = fs::read_dir(folder).expect("the folder can be read");
     let mut paths: Vec<PathBuf> = entries
         .map(|entry| entry.expect("an entry").path())
         .collect();

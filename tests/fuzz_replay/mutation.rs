@@ -45,7 +45,7 @@ fn replace(old: Option<&mut u8>, rng: &mut Rng) {
 /// Returns a position in this many octets, or behind them.
 fn place(length: usize, rng: &mut Rng) -> usize {
     let end = length as u64 + 1;
-    usize::try_from(rng.below(0..end)).expect("no more than a length")
+    usize::try_from(rng.below(0..end)).expect("at most a length")
 }
 
 /// Returns any octet; those at the ends of their range more often.

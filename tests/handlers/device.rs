@@ -131,7 +131,11 @@ fn dm6_devices_of_a_lost_plugin_are_unhealthy_and_kept_and_forgotten_after_the_g
     node.has_time_for_others();
     node.world.advance(seconds(1));
     assert_eq!(devices(&node), None);
-    assert_eq!(node.told(REG), Ok(()), "it is registered all the same");
+    assert_eq!(
+        node.told(REG),
+        Ok(()),
+        "the plugin is registered nevertheless"
+    );
 }
 
 #[test]
@@ -295,7 +299,7 @@ fn a_plugin_that_lists_nonsense_has_no_healthy_devices_and_is_asked_again_ever_m
         node.world.end_streams(GPU, 0);
         node.world.advance(DEVICE_GRACE.saturating_sub(seconds(2)));
         assert_eq!(node.world.open_to(GPU), 0, "{nonsense:?}");
-        let shown = devices(&node).expect("they are kept");
+        let shown = devices(&node).expect("the devices are kept");
         assert_eq!(shown, "a!", "{nonsense:?}");
         let asked = node.world.plugin(GPU).called.len();
         assert!((8..100).contains(&asked), "{asked} calls: {nonsense:?}");
@@ -396,7 +400,10 @@ fn a_device_list_that_is_too_long_or_too_large_is_warned_about_once_until_one_is
         for _ in 0..10 {
             node.world.advance(BACKOFF_CAP);
         }
-        assert!(node.world.dials[Path::new(GPU)] > 5, "it is asked again");
+        assert!(
+            node.world.dials[Path::new(GPU)] > 5,
+            "the plugin is called again"
+        );
         assert!(log::take().is_empty());
 
         node.world

@@ -43,7 +43,11 @@ fn a_state_file_is_not_used_where_the_boot_id_cannot_be_read() {
         node.plugins.save();
         let told: Vec<_> = node.record.take().iter().map(describe).collect();
         assert_eq!(told, ["validate after", "register after"]);
-        assert_eq!(fs::read_to_string(file).unwrap(), saved, "it is left alone");
+        assert_eq!(
+            fs::read_to_string(file).unwrap(),
+            saved,
+            "the state file is not changed"
+        );
     });
 }
 

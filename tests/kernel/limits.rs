@@ -136,7 +136,7 @@ fn what_happens_while_the_queue_overflows_is_found_by_a_scan() {
         ["deregister goes", "register comes", "validate comes"]
     );
     node.until_registered(&comes);
-    assert_eq!(stays.try_told(), None, "it was left alone");
+    assert_eq!(stays.try_told(), None, "the plugin was not called again");
 }
 
 /// The limit on inotify instances per user of this namespace.

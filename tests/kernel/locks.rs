@@ -40,7 +40,7 @@ fn a_read_only_run_directory_is_an_error_unless_another_one_is_named_or_nothing_
         };
         let _first = start(&elsewhere).unwrap();
         let Err(SetupError::Taken { lock, holder, .. }) = start(&elsewhere) else {
-            panic!("two work on one directory");
+            panic!("two managers use one directory");
         };
         assert!(lock.starts_with(run_dir.join("locks")));
         assert_eq!(holder, Some(std::process::id()));

@@ -107,7 +107,7 @@ fn a_plugin_that_is_killed_is_down_within_milliseconds_and_registered_again_when
     process.kill();
     node.until("it is down", |node| is_down(node).then_some(()));
     assert!(killed.elapsed() < SOON, "{:?}", killed.elapsed());
-    assert_eq!(node.registered(), 1, "it is kept");
+    assert_eq!(node.registered(), 1, "the plugin stays registered");
 
     // As when its container is restarted: a new socket replaces the old one.
     fs::remove_file(&socket).unwrap();
@@ -162,7 +162,7 @@ fn a_plugin_that_answers_again_on_the_same_socket_is_up_again_without_an_event()
 
     let _process = Process::serve(held, "supervised");
     node.until("it is up", |node| (!is_down(node)).then_some(()));
-    assert!(node.record.take().is_empty(), "the handler is not troubled");
+    assert!(node.record.take().is_empty(), "the handler is not called");
 }
 
 #[test]

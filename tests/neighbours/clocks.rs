@@ -154,5 +154,5 @@ fn until_saved(file: &Path) {
         }
         assert!(steps.next());
     }
-    panic!("it is not saved");
+    panic!("the plugin is not saved");
 }

@@ -103,7 +103,7 @@ impl Daemon {
         loop {
             let left = end.saturating_duration_since(Instant::now());
             let line = self.lines.recv_timeout(left);
-            let line = line.unwrap_or_else(|_| panic!("nothing is logged with {words:?}"));
+            let line = line.unwrap_or_else(|_| panic!("no log line contains {words:?}"));
             if line.contains(words) {
                 return line;
             }

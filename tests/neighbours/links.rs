@@ -38,7 +38,7 @@ fn links_to_other_plugins_sockets_that_are_made_again_and_again() {
             }
             Ok(())
         });
-        assert_eq!(plugin.try_told(), None, "it was registered all the time");
+        assert_eq!(plugin.try_told(), None, "the plugin stayed registered");
         plugin.leave();
     });
 }

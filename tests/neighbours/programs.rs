@@ -160,13 +160,13 @@ fn a_program_does_not_outlive_a_daemon_that_is_killed() {
     let _plugin = Plugin::serve_type(&daemon.root().join("hook.sock"), "Hooked", "disk");
     let end = Instant::now() + PATIENCE;
     while hook.written("pid").is_empty() {
-        assert!(Instant::now() < end, "the program is not run");
+        assert!(Instant::now() < end, "the program was not started");
         std::thread::yield_now();
     }
     let program = Pid::from_raw(hook.written("pid").trim().parse().unwrap());
     daemon.signal(Signal::SIGKILL);
     while !is_gone(program) {
-        assert!(Instant::now() < end, "the program runs on");
+        assert!(Instant::now() < end, "the program still runs");
         std::thread::yield_now();
     }
 }

@@ -208,7 +208,7 @@ impl Measured {
         };
         check(
             self.attacked.p99 <= self.peace.p99 + MAX_DELAY * factor * leniency() + excused,
-            "the honest plugin waits",
+            "the honest plugin waits too long",
         );
         check(self.heard <= MAX_HEARD, "SIGTERM is heard late");
         check(self.ended <= STOP_GRACE + MAX_ENDED, "the end takes long");
@@ -216,7 +216,7 @@ impl Measured {
         check(self.log_rate <= MAX_LOG_RATE, "the log grows");
         check(
             self.longest_turn <= MAX_TURN * factor * leniency() + excused,
-            "a turn takes long",
+            "a turn takes too long",
         );
         failures
     }

@@ -59,7 +59,7 @@ fn compare(scenario: &Scenario, kubelet: &std::path::Path) -> Option<String> {
         (true, None) => None,
         (false, Some(row)) if is_row(row) => None,
         (false, Some(row)) => Some(format!("{name}: the README has no row {row:?}")),
-        (true, Some(row)) => Some(format!("{name}: no longer differs by {row:?}")),
+        (true, Some(row)) => Some(format!("{name}: names {row:?}, but does not differ")),
         (false, None) => Some(format!("{name}:\nkubelet {theirs:#?}\nplugind {ours:#?}")),
     }
 }

@@ -59,7 +59,7 @@ impl<'a> Stage<'a> {
         self.subject = Some(Subject::start(self.which, &root));
         let end = Instant::now() + PATIENCE;
         while first.told().is_empty() {
-            assert!(Instant::now() < end, "it does not begin to watch");
+            assert!(Instant::now() < end, "watching has not begun");
             pause(GLANCE);
         }
         self.first = Some(first);

@@ -150,7 +150,11 @@ fn a_status_behind_the_headers_is_the_result_and_its_message_is_decoded() {
     let mut link = Link::connect(server.socket());
     let refused = status(Code::NotFound, "café\n100%, 50%");
     assert_eq!(link.get_info(), Err(refused.clone()));
-    assert_eq!(link.get_info(), Err(refused), "the connection goes on");
+    assert_eq!(
+        link.get_info(),
+        Err(refused),
+        "the connection is still usable"
+    );
 }
 
 #[test]
@@ -159,7 +163,11 @@ fn a_status_in_the_only_headers_is_the_result() {
     let mut link = Link::connect(server.socket());
     let refused = status(Code::Unauthenticated, "no token");
     assert_eq!(link.get_info(), Err(refused.clone()));
-    assert_eq!(link.get_info(), Err(refused), "the connection goes on");
+    assert_eq!(
+        link.get_info(),
+        Err(refused),
+        "the connection is still usable"
+    );
 }
 
 #[test]

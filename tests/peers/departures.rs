@@ -28,7 +28,7 @@ fn find(octets: &[u8], kind: u8) -> (usize, usize) {
     let mut rest = octets.to_vec();
     loop {
         let at = octets.len() - rest.len();
-        let frame = Frame::take(&mut rest).expect("there is such a frame");
+        let frame = Frame::take(&mut rest).expect("a frame of this type");
         if frame.kind == kind {
             return (at, frame.payload.len());
         }
@@ -82,7 +82,7 @@ fn a_server_that_drains_still_answers_the_call_that_it_has() {
             gone.await.unwrap();
             call.reply(&info().encode_to_vec());
         });
-        assert!(connection.accept().await.is_none(), "no other call came");
+        assert!(connection.accept().await.is_none(), "no other call arrives");
     });
     let mut link = Link::connect(server.socket());
     let call = link.begin(registration::GET_INFO, &InfoRequest {}, 1000, PATIENCE);
@@ -91,7 +91,11 @@ fn a_server_that_drains_still_answers_the_call_that_it_has() {
     let late = link.begin(registration::GET_INFO, &InfoRequest {}, 1000, PATIENCE);
     let late = link.end(late).unwrap_err();
     assert_eq!(late.code(), Code::Unavailable);
-    assert_ne!(late.retry(), Retry::Not, "it never reached the server");
+    assert_ne!(
+        late.retry(),
+        Retry::Not,
+        "the call never reached the server"
+    );
     go.send(()).unwrap();
     assert_eq!(link.end(call), Ok(info().encode_to_vec()));
     link.run_until(|link| link.client.is_closed());
@@ -161,7 +165,11 @@ fn a_server_that_refuses_a_call_is_asked_once_more() {
     assert_eq!(error, CallError::Refused { again: false });
     assert_eq!(error.retry(), Retry::Not);
     let next = link.unary("/any", &InfoRequest {});
-    assert_eq!(next, Ok(b"answered".to_vec()), "the connection goes on");
+    assert_eq!(
+        next,
+        Ok(b"answered".to_vec()),
+        "the connection is still usable"
+    );
 }
 
 /// Refuses the first `calls` calls, and answers those that follow.

@@ -33,7 +33,7 @@ pub(crate) struct Link {
 
 impl Link {
     pub(crate) fn connect(socket: &Path) -> Self {
-        let stream = UnixStream::connect(socket).expect("somebody listens");
+        let stream = UnixStream::connect(socket).expect("the server listens");
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
         Self {
             client: Client::new(Time::ZERO),
@@ -86,7 +86,7 @@ impl Link {
         self.run_until(|link| link.finished.iter().any(|(finished, _)| *finished == call));
         let mut finished = self.finished.iter();
         let at = finished.position(|(finished, _)| *finished == call);
-        self.finished.remove(at.expect("it has just been found")).1
+        self.finished.remove(at.expect("the call has ended")).1
     }
 
     /// Moves octets until `is_over` returns `true`.

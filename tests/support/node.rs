@@ -68,7 +68,7 @@ impl Node {
                 return answer;
             }
             let left = end.saturating_duration_since(Instant::now());
-            assert!(!left.is_zero(), "in vain: {what}");
+            assert!(!left.is_zero(), "timed out: {what}");
             // A plugin's thread may have the answer without any event for this loop.
             self.plugins.turn(Some(left.min(LOOK_AGAIN))).unwrap();
         }

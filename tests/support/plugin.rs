@@ -137,7 +137,7 @@ impl Plugin {
     /// Waits for the next status that the plugin is notified of.
     pub(crate) fn until_told(&self) -> RegistrationStatus {
         let told = self.told.recv_timeout(PATIENCE);
-        told.expect("the plugin is told how its registration ended")
+        told.expect("the plugin is notified of a status")
     }
 
     /// Returns the method of the next call, or `None` if there is none yet.

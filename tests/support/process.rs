@@ -62,7 +62,7 @@ impl Process {
     #[track_caller]
     pub(crate) fn until_line(&self, words: &str) -> String {
         let mut lines = self.lines_until(words);
-        lines.pop().expect("the line itself is among them")
+        lines.pop().expect("the line is the last of them")
     }
 
     /// Waits for a line that holds `words`, and returns all lines up to it.

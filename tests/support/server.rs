@@ -139,7 +139,7 @@ impl Call {
             let window = body.flow_control();
             window
                 .release_capacity(part.len())
-                .expect("it has been received");
+                .expect("the octets were received");
         }
         Self {
             path: head.uri.path().to_owned(),

@@ -116,7 +116,7 @@ impl Service<Request<RegistrationStatus>> for Notify {
         let told = Arc::clone(&self.0.told);
         Box::pin(async move {
             told.lock()
-                .expect("nobody panics")
+                .expect("the lock is not poisoned")
                 .push(request.into_inner());
             Ok(Response::new(RegistrationStatusResponse {}))
         })

@@ -67,7 +67,7 @@ fn a_row_has_a_number_of_its_own() {
     assert!(rows.len() > 100, "{} rows were read", rows.len());
     let twice = rows.iter().filter(|row| !seen.insert(&row.id));
     let found: Vec<String> = twice.map(|row| row.id.clone()).collect();
-    assert_none("two rows have one number", &found);
+    assert_none("two rows have the same number", &found);
 }
 
 #[test]

@@ -144,7 +144,7 @@ fn the_source_knows_no_one_s_machine() {
         let strange = texts.filter(|(_, line)| HOMES.iter().any(|home| line.contains(home)));
         found.extend(strange.map(|(at, _)| format!("{}:{}", file.path, at + 1)));
     }
-    assert_none("a path of one machine is in the source", &found);
+    assert_none("the source contains a path of one machine", &found);
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn the_top_level_holds_what_it_should_and_nothing_else() {
         return skip("git is not installed");
     };
     let listed = String::from_utf8(listed.stdout).unwrap();
-    assert!(listed.contains("Cargo.toml"), "git ls-files did not work");
+    assert!(listed.contains("Cargo.toml"), "git ls-files failed");
     let mut found: Vec<String> = listed
         .lines()
         .filter_map(|path| path.split('/').next())
@@ -169,7 +169,7 @@ fn the_top_level_holds_what_it_should_and_nothing_else() {
         .map(str::to_owned)
         .collect();
     found.dedup();
-    assert_none("the top level has an entry too many", &found);
+    assert_none("the top level has an unknown entry", &found);
 }
 
 #[test]
@@ -188,10 +188,10 @@ fn no_async_runtime_ships() {
         .output()
         .unwrap();
     let tree = String::from_utf8(tree.stdout).unwrap();
-    assert!(tree.contains("plugind "), "cargo tree did not work");
+    assert!(tree.contains("plugind "), "cargo tree failed");
     let is_runtime = |line: &&str| RUNTIMES.iter().any(|name| line.starts_with(name));
     let found: Vec<String> = tree.lines().filter(is_runtime).map(str::to_owned).collect();
-    assert_none("an async runtime is a dependency of what ships", &found);
+    assert_none("the daemon depends on an async runtime", &found);
 }
 
 #[test]

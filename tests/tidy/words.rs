@@ -18,7 +18,7 @@ fn comments_name_roles_and_negate_verbs() {
         }
     }
     assert_none(
-        "a comment names people, or says `is no` for `is not`",
+        "a comment names people, or has `is no` for `is not`",
         &found,
     );
 }

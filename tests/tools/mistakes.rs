@@ -25,19 +25,20 @@ fn main() -> ExitCode {
     let mut missed = 0;
     for mistake in &MISTAKES {
         let copy = Path::new(COPY).join(mistake.file);
-        let source = fs::read_to_string(&copy).expect("the file is there");
+        let source = fs::read_to_string(&copy).expect("the file can be read");
         let places = source.matches(mistake.right).count();
         assert_eq!(
             places, 1,
             "{}: {:?} is not there once",
             mistake.file, mistake.right
         );
-        fs::write(&copy, source.replace(mistake.right, mistake.wrong)).expect("it can be written");
+        fs::write(&copy, source.replace(mistake.right, mistake.wrong))
+            .expect("the file can be written");
         let found = match mistake.finder {
             Finder::Simulation { seed } => simulation(Some(seed)).or_else(|| simulation(None)),
             Finder::FuzzTargets => fuzz_targets(),
         };
-        fs::write(&copy, source).expect("it can be written");
+        fs::write(&copy, source).expect("the file can be written");
         if let Some(by) = found {
             println!("found by {by}: {}", mistake.what);
         } else {
@@ -56,7 +57,7 @@ fn main() -> ExitCode {
 /// Copies what the simulation is built from.
 fn copy() {
     let _ = fs::remove_dir_all(COPY);
-    fs::create_dir_all(COPY).expect("a folder can be made");
+    fs::create_dir_all(COPY).expect("the folder can be created");
     let copied = Command::new("cp")
         .args([
             "-r",
@@ -110,6 +111,9 @@ fn failure(tests: &[&str], variable: Option<(&str, String)>) -> Option<String> {
     let output = cargo.output().expect("cargo runs");
     let said = String::from_utf8_lossy(&output.stdout).into_owned()
         + &String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("test result:"), "it does not build:\n{said}");
+    assert!(
+        said.contains("test result:"),
+        "the copy does not build:\n{said}"
+    );
     (!output.status.success()).then_some(said)
 }

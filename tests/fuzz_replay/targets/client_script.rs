@@ -92,7 +92,7 @@ impl Script for Play {
             Event::Finished { call, result } => self.end(call, false, result.err()),
             Event::Closed { call, result } => self.end(call, true, result.err()),
             Event::Message { call, message } => {
-                let call = self.calls.get(&call).expect("it has not ended");
+                let call = self.calls.get(&call).expect("the call has not ended");
                 assert!(call.is_streaming && message.len() <= call.largest);
             }
         }
@@ -143,7 +143,7 @@ impl Play {
             let id = client.unary(&path, &message, largest, deadline, now);
             (id, Some(deadline))
         };
-        assert!(self.last < Some(id), "names are not used again");
+        assert!(self.last < Some(id), "call IDs are not reused");
         self.last = Some(id);
         let call = Call {
             deadline,

@@ -73,7 +73,10 @@ impl Play {
         play.feed(rest);
         play.connection.eof(Time::ZERO);
         play.poll();
-        assert!(play.connection.is_ended(), "nothing more can come");
+        assert!(
+            play.connection.is_ended(),
+            "the connection ends at the end of the stream"
+        );
         play
     }
 
@@ -81,7 +84,10 @@ impl Play {
     fn feed(&mut self, mut piece: &[u8]) {
         while !piece.is_empty() && !self.connection.is_ended() {
             let octets = self.connection.receive_from(piece, Time::ZERO);
-            assert!(octets > 0, "all is polled and written, and nothing is read");
+            assert!(
+                octets > 0,
+                "everything is polled and written, but nothing is read"
+            );
             piece = &piece[octets..];
             self.poll();
         }
@@ -173,7 +179,7 @@ impl Play {
         let (cut_before, cut_goodbye) = cut.wrote.split_at(cut.wrote.len() - GOODBYE);
         let common = before.len().min(cut_before.len());
         assert_eq!(before[..common], cut_before[..common], "what was written");
-        assert_eq!(goodbye, cut_goodbye, "the goodbye");
+        assert_eq!(goodbye, cut_goodbye, "the GOAWAY");
     }
 }
 

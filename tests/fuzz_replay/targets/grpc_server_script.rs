@@ -108,7 +108,7 @@ impl Script for Play {
             }
             Incoming::Closed(error) => {
                 let all_finished = self.running.values().all(|is_finished| *is_finished);
-                assert!(all_finished, "of {:?} some never end", self.running);
+                assert!(all_finished, "some calls never end: {:?}", self.running);
                 assert!(!error.to_string().contains(char::is_control));
                 self.is_closed = true;
             }

@@ -141,10 +141,10 @@ impl Serving {
                 let call = calls.find(|call| call.method == Some(method));
                 let call = call.expect("a method that is called");
                 assert!(message == call.request, "a request is whole");
-                assert!(call.id.replace(id).is_none(), "a call comes once");
+                assert!(call.id.replace(id).is_none(), "a call is emitted once");
             }
             Incoming::Closed(ConnectionError::GoneAway(_)) => {}
-            event => panic!("h2 does nothing that leads to {event:?}"),
+            event => panic!("unexpected event: {event:?}"),
         }
     }
 
@@ -154,7 +154,7 @@ impl Serving {
         for asked in client.asked() {
             let mut calls = self.calls.iter();
             let call = calls.find(|call| call.as_asked().0 == asked.path);
-            let call = call.expect("what was asked");
+            let call = call.expect("a call that was made");
             assert_eq!(call.is_finished, call.method.is_some());
             assert!(asked.reply == call.reply(), "a reply is whole");
             let code = call.method.map_or(Code::Unimplemented, |_| call.code);

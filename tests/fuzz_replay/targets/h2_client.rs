@@ -80,7 +80,7 @@ impl Client {
             State::Asking(greeted) => {
                 let (requests, connection) = &mut **greeted;
                 while let Poll::Ready(ready) = requests.poll_ready(&mut context) {
-                    ready.expect("h2 finds no fault with us");
+                    ready.expect("h2 does not report an error");
                     let Some((path, content)) = self.unasked.pop() else {
                         break;
                     };
@@ -101,7 +101,7 @@ impl Client {
 fn ask(requests: &mut SendRequest<Bytes>, path: String, content: Vec<u8>) -> Asked {
     let request = Request::post(format!("http://localhost{path}"));
     let request = request.header("content-type", "application/grpc");
-    let request = request.body(()).expect("a good request");
+    let request = request.body(()).expect("a valid request");
     let is_empty = content.is_empty();
     let (head, mut stream) = requests
         .send_request(request, is_empty)
@@ -130,7 +130,7 @@ impl Asked {
     fn read(&mut self, context: &mut Context<'_>) {
         if let Some(head) = &mut self.head {
             if let Poll::Ready(response) = Pin::new(head).poll(context) {
-                let response = response.expect("we answer");
+                let response = response.expect("the server answers");
                 assert_eq!(response.status(), 200);
                 let (head, stream) = response.into_parts();
                 self.fields = Some(head.headers);
@@ -142,13 +142,14 @@ impl Asked {
             return;
         };
         while let Poll::Ready(Some(data)) = stream.poll_data(context) {
-            let data = data.expect("we send it whole");
+            let data = data.expect("the content is complete");
             self.reply.extend(&data);
             let flow = stream.flow_control();
-            flow.release_capacity(data.len()).expect("it was used");
+            flow.release_capacity(data.len())
+                .expect("the capacity was used");
         }
         if let Poll::Ready(trailers) = stream.poll_trailers(context) {
-            let trailers = trailers.expect("we send them whole");
+            let trailers = trailers.expect("the trailers are complete");
             self.fields = trailers.or_else(|| self.fields.take());
         }
     }

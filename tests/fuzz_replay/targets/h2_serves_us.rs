@@ -153,7 +153,7 @@ impl Play {
     /// Compares what each side received with what the other sent. A server with a limit on streams
     /// may refuse calls that were made before the client knew the limit: these are retried.
     fn check(&self, server: &Server) {
-        assert_eq!(server.error(), None, "h2 finds fault with us");
+        assert_eq!(server.error(), None, "h2 reports an error");
         for (number, call) in self.calls.iter().enumerate() {
             let Asked {
                 request, answer, ..
@@ -161,7 +161,10 @@ impl Play {
             let outcome = call.outcome.as_ref().expect("a call ends");
             assert_eq!(*outcome, call.asked.outcome(), "call {number}");
             if call.asked.is_streaming {
-                assert!(call.messages == answer.messages, "what call {number} told");
+                assert!(
+                    call.messages == answer.messages,
+                    "the messages of call {number}"
+                );
             } else if outcome.is_ok() {
                 assert!(
                     call.messages == answer.messages,
@@ -171,10 +174,10 @@ impl Play {
             if let Some(theirs) = server.request(number) {
                 assert!(
                     *theirs == wire::message(request),
-                    "what call {number} asked"
+                    "the request of call {number}"
                 );
             } else {
-                assert!(answer.is_early, "call {number} never came");
+                assert!(answer.is_early, "call {number} did not arrive");
             }
         }
     }

@@ -109,8 +109,8 @@ impl Listener {
             SETTINGS => assert_eq!((stream, length % 6), (0, 0)),
             PING => assert_eq!((stream, length), (0, 8)),
             GOAWAY => assert!(stream == 0 && length >= 8),
-            PUSH_PROMISE | CONTINUATION => panic!("we send no frame of kind {kind}"),
-            _ => panic!("nobody sends a frame of kind {kind}"),
+            PUSH_PROMISE | CONTINUATION => panic!("unexpected frame type {kind}"),
+            _ => panic!("unknown frame type {kind}"),
         }
     }
 

@@ -119,7 +119,7 @@ pub(super) trait Script: Sized {
         self.poll(usize::MAX);
         self.check_end();
         let machine = &self.stage().machine;
-        assert!(machine.transmit().is_empty(), "nobody reads it");
+        assert!(machine.transmit().is_empty(), "nothing is left to write");
         assert_eq!(machine.poll_timeout(), None);
     }
 

@@ -140,7 +140,7 @@ impl Server {
             }
             Event::Closed(ConnectionError::GoneAway(_)) => {}
             Event::GoAway { .. } => {}
-            event => panic!("h2 does nothing like {event:?}"),
+            event => panic!("unexpected event: {event:?}"),
         }
         true
     }

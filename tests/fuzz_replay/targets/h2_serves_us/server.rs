@@ -190,7 +190,8 @@ impl Incoming {
                 Poll::Ready(Some(Ok(data))) => {
                     self.content.extend(&data);
                     let flow = self.stream.flow_control();
-                    flow.release_capacity(data.len()).expect("it was used");
+                    flow.release_capacity(data.len())
+                        .expect("the capacity was used");
                 }
                 Poll::Ready(None) => self.is_whole = true,
                 Poll::Ready(Some(Err(_))) | Poll::Pending => return,
@@ -239,7 +240,7 @@ fn send(
 fn response(status: u16) -> Response<()> {
     let builder = Response::builder().status(status);
     let builder = builder.header("content-type", "application/grpc");
-    builder.body(()).expect("a good head")
+    builder.body(()).expect("valid headers")
 }
 
 /// Returns the trailers of an answer.
