@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The life of three plugins: a CSI driver, a device plugin and a DRA driver appear and are registered,
-# and the handlers log what the drivers report; a device becomes unhealthy and healthy again; its
-# plugin ends and is deregistered, starts again and is registered again. Exits with status 0 only if
-# all of this happened. `make demo` builds what it needs and runs it.
+# The life of three plugins: a CSI driver, a device plugin and a DRA driver appear and are
+# registered, and the handlers log what the drivers report; a device becomes unhealthy and healthy
+# again; its plugin ends and is deregistered, starts again and is registered again. Exits with
+# status 0 only if all of this happened. `make demo` builds what it needs and runs it.
 #
 # The daemon and the plugins write to one pipe. The script prints every line and waits for the lines
 # that it expects, for a bounded time; nothing here sleeps.

@@ -33,9 +33,9 @@ hold_server() {
 	trap - EXIT
 }
 
-# Every case is a server to which the client sends a request; its exit code means nothing, because in
-# most cases the server breaks a rule. The client stays for a while, to show its behavior after an
-# answer.
+# Every case is a server to which the client sends a request; its exit code means nothing, because
+# in most cases the server breaks a rule. The client stays for a while, to show its behavior after
+# an answer.
 hold_client() {
 	local said=$target/h2spec/client.txt
 	"$target/h2spec/h2specd" --strict --timeout 1 \

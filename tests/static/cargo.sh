@@ -42,7 +42,8 @@ link_musl() {
 
 # Builds with a standard library made for the purpose: small, and without unwind tables, because
 # nothing unwinds. A test that fails therefore ends its process, and each test has its own. Debian's
-# sources fit only Debian's compiler. Panic messages do not contain directories of the build machine.
+# sources fit only Debian's compiler. Panic messages do not contain directories of the build
+# machine.
 with_std() {
 	local flags="-Lnative=$musl -Cforce-unwind-tables=no" std=std,panic_abort dir
 	for dir in /usr/lib/rustlib/src/rust/library/ "${CARGO_HOME:-$HOME/.cargo}"/registry/src/*/; do

@@ -20,8 +20,8 @@ size_is_below_limit() {
 	[ "$size" -lt "$limit" ] || fail "it has $size bytes, and the limit is $limit"
 }
 
-# With musl-gcc as the linker, the file silently gets an interpreter: it runs only on the machine that
-# built it.
+# With musl-gcc as the linker, the file silently gets an interpreter: it runs only on the machine
+# that built it.
 needs_nothing() {
 	! readelf -lW "$binary" | grep -q INTERP || fail "it has an interpreter"
 	! readelf -dW "$binary" | grep -qE 'NEEDED|RPATH|RUNPATH' || fail "it needs a shared library"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks format, lints and documentation. With a version of Rust in KNOWN, a finding is an error. With
-# any other it is a warning, because each version of the linter adds lints.
+# Checks format, lints and documentation. With a version of Rust in KNOWN, a finding is an error.
+# With any other it is a warning, because each version of the linter adds lints.
 set -euo pipefail
 
 cd "$(dirname "$0")/../.."

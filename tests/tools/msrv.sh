@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds the source and runs its tests with the oldest Rust that Cargo.toml allows. Unless that is the
-# Rust in use, rustup's toolchain is used if it is installed, or else Debian's packages if apt has
-# them: they are unpacked below target/, and nothing is installed.
+# Builds the source and runs its tests with the oldest Rust that Cargo.toml allows. Unless that is
+# the Rust in use, rustup's toolchain is used if it is installed, or else Debian's packages if apt
+# has them: they are unpacked below target/, and nothing is installed.
 set -euo pipefail
 
 cd "$(dirname "$0")/../.."

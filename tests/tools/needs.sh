@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Prints the packages that make's targets need and that this machine lacks. It installs nothing.
 #
-#   needs.sh list TARGET...    prints a line for each package, with "optional" behind it if the target
-#                              does the rest of its work without it, "crate" if cargo installs it
-#   needs.sh check TARGET...   explains what is missing and not optional, and exits with status 1 then
+#   needs.sh list TARGET...    prints a line for each package, with "optional" behind it if the
+#                              target does the rest of its work without it, "crate" if cargo
+#                              installs it
+#   needs.sh check TARGET...   explains what is missing and not optional, and exits with status 1
 set -euo pipefail
 
 cd "$(dirname "$0")/../.."
@@ -108,8 +109,9 @@ sources() {
 	[ ! -d /usr/lib/rustlib/src/rust/library/std ] || realpath /usr/lib/rustlib/src/rust | sed 's/.*rustc-//'
 }
 
-# Prints the suffix of Debian's packages of the newest Rust. A stable release keeps its first Rust as
-# `rustc`; a newer one, which browsers need, is `rustc-web`, and only one of them can be installed.
+# Prints the suffix of Debian's packages of the newest Rust. A stable release keeps its first Rust
+# as `rustc`; a newer one, which browsers need, is `rustc-web`, and only one of them can be
+# installed.
 family() {
 	if is_installed rustc-web; then
 		echo -web
@@ -139,8 +141,8 @@ provides() {
 	[ -n "$version" ] && [ "$version" != '(none)' ] && dpkg --compare-versions "$version" ge "$oldest"
 }
 
-# Prints the package $1, in the version of Debian's compiler if that is installed: apt would take the
-# newest, and replace the compiler for it.
+# Prints the package $1, in the version of Debian's compiler if that is installed: apt would take
+# the newest, and replace the compiler for it.
 fitting() {
 	local compiler version=
 	compiler=$(version_of /usr/bin/rustc) || true
@@ -149,7 +151,8 @@ fitting() {
 	echo "$1${version:+=$version}"
 }
 
-# Exits with status 1 if something is missing that is not optional, and prints how to install it all.
+# Exits with status 1 if something is missing that is not optional, and prints how to install it
+# all.
 check() {
 	local line required= packages=() crates=()
 	for line in "${found[@]}"; do
