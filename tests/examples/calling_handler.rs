@@ -29,7 +29,7 @@ impl PluginHandler for ReadyHandler {
         Answer::YES
     }
 
-    /// The answer takes a call, so it is given later: the ticket names its question.
+    /// Answers later, because the answer takes a call: the ticket names the question.
     fn register(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer {
         let Some(ticket) = context.ticket() else {
             return Answer::no("nobody asks");
@@ -49,7 +49,7 @@ impl PluginHandler for ReadyHandler {
         Answer::YES
     }
 
-    /// Every effect ends with an event, unless it is cancelled: here, the call's reply or failure.
+    /// Handles the end of the call: every effect ends with an event, unless it is cancelled.
     fn handle_event(&mut self, event: Event, context: &mut Context<'_>) {
         let Event::Called { id, result } = event else {
             return;
@@ -59,8 +59,7 @@ impl PluginHandler for ReadyHandler {
         }
     }
 
-    /// The plugin has gone meanwhile, or the manager's timeout has expired: the answer is not
-    /// needed.
+    /// Forgets the question: the plugin has gone meanwhile, or the manager's timeout has expired.
     fn abandon(&mut self, ticket: Ticket, context: &mut Context<'_>) {
         self.asking.retain(|call, asked| {
             if *asked == ticket {
@@ -71,7 +70,7 @@ impl PluginHandler for ReadyHandler {
     }
 }
 
-/// A driver's reply is never trusted to be what it should be.
+/// Decodes the driver's reply, which is never trusted to be what it should be.
 fn is_ready(result: Result<Vec<u8>, CallFailure>) -> Result<(), Reason> {
     let reply = result.map_err(|failure| Reason::new(format!("Probe failed: {failure}")))?;
     match ProbeResponse::decode(&*reply) {

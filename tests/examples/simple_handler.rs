@@ -16,8 +16,8 @@ struct ToasterHandler {
 }
 
 impl PluginHandler for ToasterHandler {
-    /// The plugin's own report is all that can be judged here. A no is final: the plugin is
-    /// notified of the reason, and asked again only when something has changed.
+    /// Judges by what the plugin reports, which is all that is known here. A no is final: the
+    /// plugin is notified of the reason, and asked again only when something has changed.
     fn validate(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
         if plugin.versions.iter().any(|version| version == "v1") {
             Answer::YES
@@ -26,7 +26,8 @@ impl PluginHandler for ToasterHandler {
         }
     }
 
-    /// A no here is temporary: registration is retried with backoff, so nothing may be left of it.
+    /// Registers the plugin, or rejects it for now: after a no, registration is retried with
+    /// backoff, so nothing may be left of it.
     fn register(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
         if self.free_sockets == 0 {
             return Answer::no("every socket is in use");
@@ -36,8 +37,8 @@ impl PluginHandler for ToasterHandler {
         Answer::YES
     }
 
-    /// The plugin has gone: it cannot be called, and the answer changes nothing. With a state file
-    /// it may also be a plugin that an earlier process registered.
+    /// Deregisters the plugin, which has gone: it cannot be called, and the answer changes nothing.
+    /// With a state file it may also be a plugin that an earlier process registered.
     fn deregister(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
         self.free_sockets += 1;
         println!("{plugin} is unplugged");
