@@ -17,8 +17,8 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
             return;
         }
         match oracle.decode(block) {
-            // It rejects blocks that end with a size update, although a block with nothing else is
-            // allowed.
+            // `loona-hpack` rejects blocks that end with a size update, although a block with
+            // nothing else is allowed.
             Err(DecoderError::SizeUpdateAtEnd) => {
                 let fields = ours.unwrap_or_default();
                 assert!(fields.is_empty(), "{block:02x?}");

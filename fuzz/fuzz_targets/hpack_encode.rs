@@ -7,7 +7,7 @@ use plugind_fuzz::hpack_encode::{check, encode};
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     check(bytes);
     let (fields, block) = encode(bytes);
-    // It rejects a block that only sets the size of the table to zero.
+    // `loona-hpack` rejects a block that only sets the size of the table to zero.
     if fields.is_empty() {
         return;
     }

@@ -1,4 +1,4 @@
-//! More sockets than can be handled in one turn.
+//! Thousands of names at once: links to a dead socket, and links to another file.
 
 use std::fs;
 use std::os::unix::fs::symlink;

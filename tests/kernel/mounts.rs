@@ -110,8 +110,7 @@ fn mounts_elsewhere_wake_the_loop_at_most_twice_a_second() {
             }
         }
         assert!(mounted > 20, "only {mounted} mounts");
-        // Each change is an event, but the mount table is read at once, after one second and after
-        // two.
+        // Up to two turns, for an event and for a read: at once, after one second and after two.
         assert!(
             (2..=6).contains(&turns),
             "{turns} turns for {mounted} mounts"

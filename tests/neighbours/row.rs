@@ -96,7 +96,7 @@ impl Row {
 
     /// Lets the attacker use all processors, the daemon's too, as the scheduler allows.
     ///
-    /// The time limits are then [`GREED`] times the usual ones, and waits for a processor count.
+    /// The time limits are then [`GREED`] times the usual ones, and include waits for a processor.
     /// The daemon gets only its share of one processor. A change that is preempted holds the lock
     /// of its directory while other processes use their shares, some milliseconds each; a look has
     /// to wait for that lock.

@@ -417,7 +417,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
             Script::named("invalid").refusing_notify(UNIMPLEMENTED),
         );
     }),
-    // Other listeners on a socket.
+    // Sockets without a gRPC server.
     same("nothing listens", |stage| {
         stage.watch();
         drop(UnixListener::bind(stage.path("a.sock")).unwrap());
