@@ -17,7 +17,7 @@ use plugind::handler::{
 use plugind::proto::csi_v1::{ProbeRequest, ProbeResponse, identity};
 use prost::Message as _;
 
-/// Asks every driver whether it is ready.
+/// A handler that asks every driver whether it is ready.
 #[derive(Default)]
 struct ReadyHandler {
     /// The question that each call answers.

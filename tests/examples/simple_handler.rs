@@ -10,7 +10,7 @@ use plugind::config::Config;
 use plugind::daemon::PluginManager;
 use plugind::handler::{Answer, Context, HandlerTable, Plugin, PluginHandler};
 
-/// Gives each toaster a socket in the wall.
+/// A handler that gives each toaster a socket in the wall.
 struct ToasterHandler {
     free_sockets: usize,
 }
