@@ -215,6 +215,9 @@ fn layers_are_found_however_they_are_named() {
 fn all() -> Vec<Source> {
     let mut files = Source::all_in("src");
     files.extend(Source::all_in("tests"));
+    if Path::new(env!("CARGO_MANIFEST_DIR")).join(FUZZ).exists() {
+        files.extend(Source::all_in(FUZZ));
+    }
     files
 }
 
@@ -318,6 +321,9 @@ fn may_name(layer: &str) -> &'static [&'static str] {
 
 /// The only layer that uses the system.
 const SHELL: &str = "daemon";
+
+/// The folder of the fuzzer's own code, which the published package does not have.
+const FUZZ: &str = "fuzz/fuzz_targets";
 
 /// The only module that reads the time of day, which can be set back at any moment: for the log.
 const TIME_OF_DAY: &str = "src/daemon/time_of_day.rs";
