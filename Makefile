@@ -46,7 +46,7 @@ run: ## Run the daemon on DIR (default: target/plugins); Ctrl-C ends it
 	$(CARGO) run --locked -- run --plugins-dir $(DIR) -v
 
 .PHONY: demo
-demo: ## Show plugins register, go, and come back: no root, no network
+demo: ## Show plugins register, stop and register again: needs no root, no network
 	$(NEEDS)
 	$(CARGO) build --locked --bin plugind
 	tests/demo.sh

@@ -250,7 +250,7 @@ fn a_plugin_that_stops_is_not_said_to_have_lost_its_socket() {
     let mut daemon = Daemon::start(dir.path());
     let plugin = Simulated::start(dir.path(), "CSIPlugin", "sample", &[]);
     daemon.until_logged(": registered CSIPlugin sample");
-    plugin.end_saying("SIGTERM: ended");
+    plugin.end_saying("received SIGTERM, stopped");
     let lines = daemon.lines_until(": deregistered CSIPlugin sample");
     assert_eq!(lines.len(), 1, "nothing else is logged: {lines:?}");
     assert!(daemon.is_silent_for(config::OUTLIVED_GRACE + BUSY));

@@ -37,7 +37,7 @@ fn a_plugin_that_is_killed_is_down_and_registered_again_after_its_restart() {
     let again = Simulated::start(dir.path(), "CSIPlugin", "mortal", &[]);
     until_deregistered(&mut daemon, "mortal");
     until_registered(&mut daemon, "mortal");
-    again.until_said("told that it is registered");
+    again.until_said("received NotifyRegistrationStatus: registered");
 }
 
 #[test]

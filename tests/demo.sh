@@ -10,12 +10,12 @@ set -euo pipefail
 
 cd "$(dirname "$0")/.."
 target=${CARGO_TARGET_DIR:-target}/debug
-patience=10 # seconds to wait for one thing; each takes milliseconds
+patience=10 # seconds to wait for a line; each takes milliseconds
 
 plugins=$(mktemp -d "${TMPDIR:-/tmp}/demo.XXX")
-mkfifo "$plugins/said"
-exec 3<>"$plugins/said"
-rm "$plugins/said"
+mkfifo "$plugins/lines"
+exec 3<>"$plugins/lines"
+rm "$plugins/lines"
 seen=
 
 trap clean_up EXIT
@@ -38,7 +38,7 @@ await() {
 	local pattern line
 	for pattern; do
 		until grep -Eq -- "$pattern" <<<"$seen"; do
-			IFS= read -r -t "$patience" -u 3 line || fail "waited $patience s in vain for: $pattern"
+			IFS= read -r -t "$patience" -u 3 line || fail "no line matched within $patience s: $pattern"
 			printf '  %s\n' "$line"
 			seen+=$line$'\n'
 		done
@@ -61,12 +61,12 @@ stop() {
 	wait "$1" || fail "process $1 ended with status $?"
 }
 
-step "The daemon starts on an empty directory"
+step "The daemon starts with an empty directory"
 "$target/plugind" run --plugins-dir "$plugins" >&3 2>&1 3>&- &
 daemon=$!
 await "plugind .* starting pid=" "watching"
 
-step "A CSI driver, a device plugin and a DRA driver come"
+step "A CSI driver, a device plugin and a DRA driver start"
 start CSIPlugin disk.example
 disk=$!
 start DevicePlugin example.com/gpu
@@ -74,34 +74,34 @@ gpu=$!
 start DRAPlugin nic.example
 nic=$!
 for name in disk.example example.com/gpu nic.example; do
-	await ": registered .*$name" "$name: told that it is registered"
+	await ": registered .*$name" "$name: received NotifyRegistrationStatus: registered"
 done
 await 'disk.example: node id "simulated-node", topology zone=a' \
 	"example.com/gpu: 2 devices, 2 healthy" \
 	"nic.example: the service to call is v1.DRAPlugin" "nic.example: connected" \
 	"nic.example: 2 devices, 2 healthy"
 
-step "A device breaks, and is repaired"
+step "A device becomes unhealthy, then healthy again"
 kill -USR1 "$gpu"
 await "2 devices, 1 healthy; now unhealthy: device-1"
 kill -USR1 "$gpu"
 await "2 devices, 2 healthy; now healthy: device-1"
 
-step "The device plugin goes"
+step "The device plugin stops"
 stop "$gpu"
-await "example.com/gpu: SIGTERM: ended" ": deregistered .*example.com/gpu"
+await "example.com/gpu: received SIGTERM, stopped" ": deregistered .*example.com/gpu"
 
-step "It comes again"
+step "The device plugin starts again"
 start DevicePlugin example.com/gpu
 gpu=$!
-await ": registered .*example.com/gpu" "example.com/gpu: told that it is registered" \
+await ": registered .*example.com/gpu" "example.com/gpu: received NotifyRegistrationStatus: registered" \
 	"2 devices, 2 healthy"
 
-step "The daemon is asked to end, and then the plugins"
+step "The daemon stops, then the plugins"
 stop "$daemon"
 for plugin in "$disk" "$gpu" "$nic"; do
 	stop "$plugin"
 done
-await "disk.example: SIGTERM: ended" "example.com/gpu: SIGTERM: ended" "nic.example: SIGTERM: ended"
+await "disk.example: received SIGTERM, stopped" "example.com/gpu: received SIGTERM, stopped" "nic.example: received SIGTERM, stopped"
 [ -z "$(ls -A "$plugins")" ] || fail "something is left in the directory"
-printf '\nAll of it happened.\n'
+printf '\nThe demo succeeded.\n'

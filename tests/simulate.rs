@@ -49,11 +49,11 @@ fn a_csi_driver_is_registered_tells_of_its_node_and_is_deregistered_when_it_ends
     let line = daemon.until_logged(": registered CSIPlugin disk.example");
     let socket = plugin.socket().to_owned();
     assert!(line.ends_with(socket.to_str().unwrap()), "{line}");
-    plugin.until_said("disk.example: told that it is registered");
+    plugin.until_said("disk.example: received NotifyRegistrationStatus: registered");
     let mode = fs::metadata(&socket).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o700);
 
-    let status = plugin.end_saying("SIGTERM: ended, its socket is removed");
+    let status = plugin.end_saying("received SIGTERM, stopped; socket removed");
     assert!(status.success(), "{status}");
     assert!(!socket.exists());
     daemon.until_logged(": deregistered CSIPlugin disk.example");
@@ -65,10 +65,10 @@ fn a_device_plugin_s_devices_break_and_are_repaired_at_a_signal() {
     let plugin = Simulated::start(dir.path(), "DevicePlugin", "example.com/gpu", &[]);
     daemon.until_logged("example.com/gpu: 2 devices, 2 healthy");
     plugin.hit();
-    plugin.until_said("device-1 is unhealthy now");
+    plugin.until_said("device-1 is now unhealthy");
     daemon.until_logged("2 devices, 1 healthy; now unhealthy: device-1");
     plugin.hit();
-    plugin.until_said("device-1 is healthy now");
+    plugin.until_said("device-1 is now healthy");
     daemon.until_logged("2 devices, 2 healthy; now healthy: device-1");
 }
 
@@ -97,7 +97,7 @@ fn a_dra_driver_is_connected_to_and_tells_how_its_devices_are() {
 fn a_plugin_of_another_type_is_what_its_options_say() {
     let (dir, mut daemon) = node();
     let plugin = Simulated::start(dir.path(), "Toaster", "toast", &["--versions", "a,b"]);
-    plugin.until_said("told that it is refused: RegisterPlugin error -- no handler registered");
+    plugin.until_said("received NotifyRegistrationStatus: not registered: RegisterPlugin error -- no handler registered");
     daemon.until_logged("no handler for plugin type \"Toaster\"");
     let info = PluginInfo {
         r#type: "Toaster".to_owned(),
@@ -121,7 +121,7 @@ fn a_service_may_have_a_socket_of_its_own_and_both_go_together() {
     assert!(service.unary(identity::PROBE, &ProbeRequest {}).is_ok());
     assert_eq!(code(service.get_info()), Err(Code::Unimplemented));
 
-    plugin.end_saying("its sockets are removed");
+    plugin.end_saying("; sockets removed");
     assert!(!endpoint.exists());
     daemon.until_logged(": deregistered CSIPlugin disk.example");
 }
@@ -131,10 +131,10 @@ fn a_plugin_that_fails_to_say_who_it_is_is_asked_again_and_registered() {
     let (dir, mut daemon) = node();
     let options = ["--fail-getinfo", "1"];
     let plugin = Simulated::start(dir.path(), "CSIPlugin", "disk.example", &options);
-    plugin.until_said("fails to say it, 1 of 1 times");
+    plugin.until_said("received GetInfo: returning error 1 of 1");
     daemon.until_logged("GetInfo failed: the peer answered UNAVAILABLE: a simulated failure");
     daemon.until_logged(": registered CSIPlugin disk.example");
-    plugin.until_said("told that it is registered");
+    plugin.until_said("received NotifyRegistrationStatus: registered");
 }
 
 #[test]
@@ -142,10 +142,10 @@ fn a_plugin_that_is_slow_is_registered_and_one_that_is_too_slow_is_given_up() {
     let (dir, mut daemon) = node();
     let slow = Simulated::start(dir.path(), "CSIPlugin", "slow", &["--delay", "50ms"]);
     daemon.until_logged(": registered CSIPlugin slow");
-    slow.until_said("told that it is registered");
+    slow.until_said("received NotifyRegistrationStatus: registered");
     let late = Simulated::start(dir.path(), "CSIPlugin", "late", &["--delay", "1h"]);
     daemon.until_logged("GetInfo failed: the peer did not answer in time");
-    late.until_said("nobody waits any more: pluginregistration.Registration/GetInfo");
+    late.until_said("call cancelled by its caller: pluginregistration.Registration/GetInfo");
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn a_plugin_that_crashes_is_down_and_one_in_its_place_is_registered() {
     let plugin = Simulated::start(dir.path(), "DevicePlugin", "example.com/gpu", &crash);
     let socket = plugin.socket().to_owned();
     daemon.until_logged(": registered DevicePlugin example.com/gpu");
-    plugin.until_said("crashes");
+    plugin.until_said("crashing");
     assert_eq!(plugin.until_ended().code(), Some(137));
     assert!(socket.exists());
     daemon.until_logged("is down");
@@ -170,7 +170,7 @@ fn a_plugin_that_crashes_is_down_and_one_in_its_place_is_registered() {
 
     let plugin = Simulated::start(dir.path(), "DevicePlugin", "example.com/gpu", &[]);
     daemon.until_logged(": registered DevicePlugin example.com/gpu");
-    plugin.until_said("told that it is registered");
+    plugin.until_said("received NotifyRegistrationStatus: registered");
 }
 
 #[test]
@@ -178,9 +178,9 @@ fn a_plugin_that_does_not_want_to_be_registered_is_deregistered_and_tried_again(
     let (dir, mut daemon) = node();
     let options = ["--reject-notify"];
     let plugin = Simulated::start(dir.path(), "CSIPlugin", "disk.example", &options);
-    plugin.until_said("told that it is registered; answers with an error");
+    plugin.until_said("received NotifyRegistrationStatus: registered; returning an error");
     daemon.until_logged("NotifyRegistrationStatus failed: the peer answered UNKNOWN");
-    plugin.until_said("told that it is registered; answers with an error");
+    plugin.until_said("received NotifyRegistrationStatus: registered; returning an error");
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn a_plugin_that_leaves_its_socket_behind_is_down_and_its_successor_takes_the_pl
     let plugin = Simulated::start(dir.path(), "CSIPlugin", "disk.example", &["--stale"]);
     let socket = plugin.socket().to_owned();
     daemon.until_logged(": registered CSIPlugin disk.example");
-    let status = plugin.end_saying("SIGTERM: ended, its socket is left behind");
+    let status = plugin.end_saying("received SIGTERM, stopped; socket left behind");
     assert!(status.success(), "{status}");
     daemon.until_logged("is down");
     assert!(socket.exists());
@@ -197,8 +197,8 @@ fn a_plugin_that_leaves_its_socket_behind_is_down_and_its_successor_takes_the_pl
     let successor = Simulated::start(dir.path(), "CSIPlugin", "disk.example", &[]);
     daemon.until_logged(": deregistered CSIPlugin disk.example");
     daemon.until_logged(": registered CSIPlugin disk.example");
-    successor.until_said("told that it is registered");
-    successor.end_saying("its socket is removed");
+    successor.until_said("received NotifyRegistrationStatus: registered");
+    successor.end_saying("; socket removed");
     assert!(!socket.exists());
 }
 
@@ -227,17 +227,17 @@ fn a_dry_run_refuses_a_plugin_until_its_endpoint_answers() {
     fs::rename(&elsewhere, &endpoint).unwrap();
     let line = observer.until_logged(": would register CSIPlugin disk.example at ");
     assert!(line.ends_with("; NodeGetInfo was not called"), "{line}");
-    plugin.end_saying("its socket");
+    plugin.end_saying("; socket");
 }
 
 #[test]
 fn a_second_plugin_on_one_socket_is_one_line_and_status_1() {
     let dir = tempfile::tempdir().unwrap();
     let first = Simulated::start(dir.path(), "CSIPlugin", "disk.example", &[]);
-    assert_refused(dir.path(), "somebody listens on it already");
+    assert_refused(dir.path(), "another process already listens on it");
     first.end_saying("removed");
     fs::write(dir.path().join("disk.example-reg.sock"), "precious").unwrap();
-    assert_refused(dir.path(), "what is there is no socket");
+    assert_refused(dir.path(), "the file is not a socket");
     assert_refused(&dir.path().join("missing"), "No such file");
 }
 
@@ -272,7 +272,7 @@ fn both_signals_end_it_well_even_while_somebody_waits() {
     let mut link = Link::connect(plugin.socket());
     let call = link.begin(registration::GET_INFO, &InfoRequest {}, 1 << 16, PATIENCE);
     link.run_until(|link| link.client.transmit().is_empty());
-    plugin.until_said("asked who it is");
+    plugin.until_said("received GetInfo");
     assert!(plugin.end_saying("removed").success());
     assert_eq!(code(link.end(call)), Err(Code::Unavailable));
 }
@@ -293,7 +293,7 @@ fn who_is_one_too_many_waits_until_another_goes() {
     // The other clients are still served, so it is not for lack of time that this one is not.
     links[1].get_info().expect("an answer");
     for _ in 0..=MAX_CLIENTS {
-        plugin.until_said("asked who it is");
+        plugin.until_said("received GetInfo");
     }
     assert_eq!(plugin.try_said(), None);
     drop(links.remove(0));

@@ -150,7 +150,7 @@ impl Plugin {
     pub fn stop(&mut self, now: Time) {
         for call in std::mem::take(&mut self.calls) {
             if let Some(server) = find(&mut self.links, call.link) {
-                let status = Status::new(Code::Unavailable, "the plugin ends");
+                let status = Status::new(Code::Unavailable, "the plugin is stopping");
                 server.finish(call.stream, status, now);
             }
         }

@@ -46,30 +46,30 @@ pub enum News {
 impl fmt::Display for News {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Asked => f.write_str("asked who it is"),
+            Self::Asked => f.write_str("received GetInfo"),
             Self::FailedToSay { times, of } => {
-                write!(f, "asked who it is: fails to say it, {times} of {of} times")
+                write!(f, "received GetInfo: returning error {times} of {of}")
             }
             Self::Told { result, rejects } => {
                 match result {
-                    Ok(()) => f.write_str("told that it is registered")?,
-                    Err(why) => write!(f, "told that it is refused: {}", escape::text(why))?,
+                    Ok(()) => f.write_str("received NotifyRegistrationStatus: registered")?,
+                    Err(why) => write!(
+                        f,
+                        "received NotifyRegistrationStatus: not registered: {}",
+                        escape::text(why)
+                    )?,
                 }
-                f.write_str(if *rejects {
-                    "; answers with an error"
-                } else {
-                    ""
-                })
+                f.write_str(if *rejects { "; returning an error" } else { "" })
             }
-            Self::Called(method) => write!(f, "called: {}", short(method)),
-            Self::GaveUp(method) => write!(f, "nobody waits any more: {}", short(method)),
-            Self::Watched => f.write_str("its devices are listened to"),
-            Self::Unwatched => f.write_str("its devices are not listened to any more"),
+            Self::Called(method) => write!(f, "received {}", short(method)),
+            Self::GaveUp(method) => write!(f, "call cancelled by its caller: {}", short(method)),
+            Self::Watched => f.write_str("device stream opened"),
+            Self::Unwatched => f.write_str("device stream closed"),
             Self::Changed { is_healthy } => {
                 let how = if *is_healthy { "healthy" } else { "unhealthy" };
-                write!(f, "{} is {how} now", NAMES[1])
+                write!(f, "{} is now {how}", NAMES[1])
             }
-            Self::NoDevices => f.write_str("it has no devices that could break"),
+            Self::NoDevices => f.write_str("ignored SIGUSR1: plugins of this type have no devices"),
         }
     }
 }

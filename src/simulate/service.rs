@@ -171,7 +171,7 @@ fn refuse(code: Code, words: &str) -> Answer {
 
 /// Returns the answer to a message that cannot be decoded.
 fn undecodable() -> Answer {
-    refuse(Code::Internal, "the message cannot be decoded")
+    refuse(Code::Internal, "cannot decode the request")
 }
 
 /// The options of a device plugin that wants neither of the optional calls.

@@ -192,7 +192,7 @@ fn a_plugin_says_who_it_is_and_where_as_those_of_its_type_do() {
             supported_versions: vec!["1.0.0".to_owned(), "2".to_owned()],
         };
         assert_eq!(life.ask(registration::GET_INFO, &Empty {}), Ok(info));
-        assert_eq!(life.news(), ["asked who it is"]);
+        assert_eq!(life.news(), ["received GetInfo"]);
         assert_eq!(life.plugin.poll_timeout(), None, "nothing is left to do");
     }
 }
@@ -233,9 +233,9 @@ fn it_fails_to_say_who_it_is_as_often_as_it_was_told_to_and_then_says_it() {
     assert_eq!(
         life.news(),
         [
-            "asked who it is: fails to say it, 1 of 2 times",
-            "asked who it is: fails to say it, 2 of 2 times",
-            "asked who it is",
+            "received GetInfo: returning error 1 of 2",
+            "received GetInfo: returning error 2 of 2",
+            "received GetInfo",
         ]
     );
 }
@@ -263,11 +263,11 @@ fn it_is_told_how_its_registration_ended() {
         error: "no\x1b[2J\n".to_owned(),
     };
     let thanks = Ok(RegistrationStatusResponse {});
-    let well = "told that it is registered";
-    let badly = "told that it is refused: no\\u{1b}[2J\\n";
+    let well = "received NotifyRegistrationStatus: registered";
+    let badly = "received NotifyRegistrationStatus: not registered: no\\u{1b}[2J\\n";
     assert_eq!(told(false, &registered), (thanks, well.to_owned()));
     assert_eq!(told(false, &refused), (thanks, badly.to_owned()));
-    let words = format!("{badly}; answers with an error");
+    let words = format!("{badly}; returning an error");
     assert_eq!(told(true, &refused), (Err(Code::Unknown), words));
 }
 
@@ -281,7 +281,7 @@ fn every_answer_comes_when_its_delay_is_over_and_not_before() {
         },
     ));
     life.call(registration::GET_INFO, &Empty {});
-    assert_eq!(life.news(), ["asked who it is"]);
+    assert_eq!(life.news(), ["received GetInfo"]);
     life.pass(100);
     life.call(identity::PROBE, &Empty {});
     assert_eq!(life.plugin.poll_timeout(), Some(Time::from_millis(300)));
@@ -306,8 +306,8 @@ fn a_caller_that_does_not_wait_long_enough_gets_nothing_and_is_named() {
     ));
     life.call(registration::GET_INFO, &Empty {});
     life.pass(1_000);
-    let gave_up = "nobody waits any more: pluginregistration.Registration/GetInfo";
-    assert_eq!(life.news(), ["asked who it is", gave_up]);
+    let gave_up = "call cancelled by its caller: pluginregistration.Registration/GetInfo";
+    assert_eq!(life.news(), ["received GetInfo", gave_up]);
     life.events.clear();
     life.pass(1);
     assert!(life.events.is_empty() && life.news().is_empty());
@@ -329,7 +329,7 @@ fn a_csi_driver_describes_its_node_and_itself() {
         .ask(node::NODE_GET_CAPABILITIES, &Empty {})
         .expect("abilities");
     assert_eq!(can.capabilities.len(), 1);
-    assert_eq!(life.news()[0], "called: csi.v1.Node/NodeGetInfo");
+    assert_eq!(life.news()[0], "received csi.v1.Node/NodeGetInfo");
 }
 
 #[test]
@@ -353,9 +353,9 @@ fn a_device_plugin_lists_its_devices_now_and_whenever_one_changes() {
     assert_eq!(
         life.news(),
         [
-            "its devices are listened to",
-            "device-1 is unhealthy now",
-            "device-1 is healthy now",
+            "device stream opened",
+            "device-1 is now unhealthy",
+            "device-1 is now healthy",
         ]
     );
 
@@ -364,7 +364,7 @@ fn a_device_plugin_lists_its_devices_now_and_whenever_one_changes() {
     let server = life.plugin.endpoint(life.link).expect("it is accepted");
     server.eof(life.now);
     life.plugin.advance(life.now);
-    assert_eq!(life.news(), ["its devices are not listened to any more"]);
+    assert_eq!(life.news(), ["device stream closed"]);
     assert!(life.plugin.is_closed(life.link));
 }
 
@@ -390,9 +390,9 @@ fn devices_may_change_by_themselves() {
     });
     for (millis, news) in [
         (4_999, &[][..]),
-        (1, &["device-1 is unhealthy now"]),
+        (1, &["device-1 is now unhealthy"]),
         (4_999, &[]),
-        (1, &["device-1 is healthy now"]),
+        (1, &["device-1 is now healthy"]),
     ] {
         life.pass(millis);
         assert_eq!(life.news(), news);
@@ -428,7 +428,10 @@ fn a_dra_driver_tells_the_health_of_its_devices_under_either_name() {
 fn a_plugin_without_devices_breaks_none() {
     let mut life = Life::of(&profile("CSIPlugin"));
     life.plugin.toggle_health(life.now);
-    assert_eq!(life.news(), ["it has no devices that could break"]);
+    assert_eq!(
+        life.news(),
+        ["ignored SIGUSR1: plugins of this type have no devices"]
+    );
 }
 
 #[test]
@@ -504,7 +507,7 @@ fn it_crashes_when_it_was_told_to_and_says_goodbye_to_nobody() {
     ));
     life.watch(device_plugin::LIST_AND_WATCH);
     life.pass(1_999);
-    assert_eq!(life.news(), ["its devices are listened to"]);
+    assert_eq!(life.news(), ["device stream opened"]);
     life.events.clear();
     life.pass(1);
     assert_eq!(life.news(), ["crash"]);
@@ -526,7 +529,7 @@ fn when_it_ends_those_who_wait_are_told() {
     let asked = life.call(registration::GET_INFO, &Empty {});
     life.plugin.stop(life.now);
     life.exchange();
-    let ends = || CallError::Status(refusal(Code::Unavailable, "the plugin ends"));
+    let ends = || CallError::Status(refusal(Code::Unavailable, "the plugin is stopping"));
     let [
         Event::Closed { result: closed, .. },
         Event::Finished { call, result },

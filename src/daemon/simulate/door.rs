@@ -94,8 +94,10 @@ fn clear(path: &Path) -> io::Result<()> {
     match dial(&Path::new(".").join(path), None) {
         Err(DialError::Gone) => Ok(()),
         Err(DialError::Refused) => fs::remove_file(path),
-        Err(DialError::NotASocket) => Err(io::Error::other("what is there is no socket")),
-        Ok(_) | Err(DialError::Busy) => Err(io::Error::other("somebody listens on it already")),
+        Err(DialError::NotASocket) => Err(io::Error::other("the file is not a socket")),
+        Ok(_) | Err(DialError::Busy) => {
+            Err(io::Error::other("another process already listens on it"))
+        }
         Err(other) => Err(io::Error::other(other.to_string())),
     }
 }
@@ -126,7 +128,10 @@ mod tests {
         drop(open(&path).unwrap());
         let door = open(&path).unwrap();
         let error = open(&path).unwrap_err();
-        assert!(error.ends_with("somebody listens on it already"), "{error}");
+        assert!(
+            error.ends_with("another process already listens on it"),
+            "{error}"
+        );
         door.remove();
         assert!(!path.exists());
     }
@@ -137,7 +142,7 @@ mod tests {
         let path = dir.path().join("a-reg.sock");
         fs::write(&path, "precious").unwrap();
         let error = open(&path).unwrap_err();
-        assert!(error.ends_with("what is there is no socket"), "{error}");
+        assert!(error.ends_with("the file is not a socket"), "{error}");
         assert_eq!(fs::read(&path).unwrap(), b"precious");
         assert!(open(&dir.path().join("missing/a-reg.sock")).is_err());
     }

@@ -97,7 +97,7 @@ impl Simulation {
                 match output {
                     Output::Say(news) => say(&news),
                     Output::Crash => {
-                        say(&"crashes, as it was told to");
+                        say(&"crashing, as requested by --crash-after");
                         return Ok(Ending::Crashed);
                     }
                 }
@@ -199,15 +199,17 @@ impl Simulation {
             guest.leave(&mut self.plugin);
         }
         let sockets = match self.doors.len() {
-            1 => "its socket is",
-            _ => "its sockets are",
+            1 => "socket",
+            _ => "sockets",
         };
         let left = if self.is_stale {
             "left behind"
         } else {
             "removed"
         };
-        say(&format_args!("{signal}: ended, {sockets} {left}"));
+        say(&format_args!(
+            "received {signal}, stopped; {sockets} {left}"
+        ));
     }
 }
 
