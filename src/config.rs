@@ -101,7 +101,7 @@ impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Register => "watching",
-            Self::Observe => "only watching",
+            Self::Observe => "dry run: watching",
         })
     }
 }

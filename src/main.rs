@@ -23,7 +23,10 @@ fn main() -> ExitCode {
 /// the reader.
 fn run(options: &run::Options) -> ExitCode {
     let Some(log) = logging::start(options.verbosity) else {
-        return complain(&"cannot log", ExitCode::FAILURE);
+        return complain(
+            &"cannot install the logger: one is already installed",
+            ExitCode::FAILURE,
+        );
     };
     let result = serve(&options.config, log);
     if let Err(error) = &result {

@@ -136,7 +136,7 @@ fn a_state_file_that_others_could_replace_is_one_line_and_status_1() {
         assert_eq!(
             error_of(&output).trim_end(),
             format!(
-                "plugind: cannot use the state file {}: {} can be changed by others; name a file \
+                "plugind: cannot use the state file {}: {} is writable by its group or others; name a file \
                  in a directory that only root and the daemon's user can change",
                 file.display(),
                 shown.display()
@@ -233,7 +233,7 @@ fn hangup_and_usr1_are_logged_and_end_nothing() {
     assert!(plugin.until_told().plugin_registered);
     daemon.until_logged(": registered CSIPlugin sample");
     daemon.signal(Signal::SIGHUP);
-    daemon.until_logged("SIGHUP: ignored");
+    daemon.until_logged("received SIGHUP, ignored");
     daemon.signal(Signal::SIGUSR1);
     let status = "status sockets=1 registered=1 down=0 failed=0 operations=0";
     let line = daemon.until_logged(status);
@@ -408,7 +408,7 @@ fn a_directory_that_goes_later_is_reported_and_tried_again() {
     let registry = dir.path().join("registry");
     let mut daemon = Daemon::start(&registry);
     fs::remove_dir(&registry).unwrap();
-    let line = daemon.until_logged("it is not there");
+    let line = daemon.until_logged("it does not exist");
     assert!(line.contains(registry.to_str().unwrap()), "{line}");
     daemon.until_logged("directory is being watched again");
     assert!(registry.is_dir());
@@ -486,7 +486,7 @@ fn a_second_daemon_on_one_directory_is_one_line_and_status_1() {
     let said = error_of(&second);
     assert_eq!(said.lines().count(), 1, "{said}");
     assert!(
-        said.contains(registry) && said.contains("another plugind works on it"),
+        said.contains(registry) && said.contains("another plugind uses it"),
         "{said}"
     );
     assert!(first.end_with(Signal::SIGKILL).0.code().is_none());
@@ -507,7 +507,7 @@ fn a_program_that_others_can_change_is_one_line_and_status_1() {
     assert_eq!(said.lines().count(), 1, "{said}");
     let shown = program.canonicalize().unwrap();
     let remedy = format!(
-        "can be changed by others; run chmod go-w {}\n",
+        "is writable by its group or others; run chmod go-w {}\n",
         shown.display()
     );
     assert!(

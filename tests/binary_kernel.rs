@@ -82,9 +82,9 @@ fn a_state_file_is_written_when_a_full_disk_has_room_again() {
         assert!(fs::write("/mnt/filler", [0; 16 * 1024]).is_err());
         let plugin = Plugin::serve(&dir.path().join("reg.sock"), "sample");
         assert!(plugin.until_told().plugin_registered);
-        daemon.until_logged(": the state file cannot be written, retrying: ");
+        daemon.until_logged(": cannot write the state file, retrying: ");
         fs::remove_file("/mnt/filler").unwrap();
-        daemon.until_logged(": the state file is written again");
+        daemon.until_logged(": the state file can be written again");
         let saved = fs::read_to_string("/mnt/state").unwrap();
         assert!(saved.contains("\"sample\""), "{saved}");
     });

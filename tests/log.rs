@@ -120,11 +120,12 @@ fn a_log_that_is_read_late_has_the_first_lines_and_says_how_many_are_missing() {
     let first = lines.by_ref().find(|line| line != filler).unwrap();
     assert!(first.contains(" starting pid="), "{first}");
     let rest = lines.by_ref();
-    assert!(rest.any(|line| line.contains("WARN  log: ") && line.contains(" lines lost, because")));
+    assert!(rest.any(|line| line.contains("WARN  log: ")
+        && line.contains(" lines dropped, because standard error could not be written count=")));
     let (status, _) = daemon.end();
     assert!(status.success(), "{status}");
-    assert!(rest.any(|line| line.contains("SIGTERM: ending")));
-    assert!(rest.any(|line| line.ends_with(" ended")));
+    assert!(rest.any(|line| line.contains("received SIGTERM, stopping")));
+    assert!(rest.any(|line| line.ends_with(" stopped")));
 }
 
 #[test]
@@ -178,7 +179,7 @@ fn a_socket_that_is_renewed_for_ever_is_logged_a_while_and_then_counted() {
     // passed.
     let report = loop {
         let last = lines.last().unwrap();
-        if last.contains(" lines suppressed, because there are too many") {
+        if last.contains(": lines suppressed, because they exceed the rate limit count=") {
             break last;
         }
         lines.extend(daemon.lines_until("evil.sock: "));

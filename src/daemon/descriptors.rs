@@ -22,7 +22,10 @@ pub(super) fn raise_limit() -> usize {
             hard
         }
         Err(errno) => {
-            log::debug!("the limit of descriptors stays at {soft}: {errno}");
+            log::debug!(
+                "cannot raise the limit of open files: {} soft={soft} hard={hard}",
+                errno.desc()
+            );
             soft
         }
     };

@@ -39,7 +39,9 @@ impl Guards {
         let process = getsockopt(connection.stream(), sockopt::PeerPidfd)?;
         if has_ended(&process)? {
             // The process that called `listen` has left the socket to a child process.
-            return Err(io::Error::other("it has ended, and somebody else answers"));
+            return Err(io::Error::other(
+                "it has ended, and another process answers",
+            ));
         }
         registry.register(
             &mut SourceFd(&process.as_raw_fd()),

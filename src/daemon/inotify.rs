@@ -78,7 +78,11 @@ impl Inotify {
             Ok(above) => {
                 self.roots.insert(root.to_owned(), Root { watch, above });
             }
-            Err(problem) => log::debug!("{}: {problem}", escape::path(dir)),
+            Err(problem) => log::debug!(
+                "{}: cannot watch the directory above a plugins directory: {}",
+                escape::path(dir),
+                describe(&problem)
+            ),
         }
         if let Some(before) = before.filter(|before| !self.is_above(*before)) {
             self.unwatch(before);
@@ -104,7 +108,7 @@ impl Inotify {
         let descriptor = self.descriptors.remove(&id);
         if let (Some(descriptor), Some(instance)) = (descriptor, &self.instance) {
             if let Err(error) = instance.watches().remove(descriptor) {
-                log::debug!("watch {} had ended already: {error}", id.0);
+                log::debug!("cannot remove an inotify watch: {error} watch={}", id.0);
             }
         }
     }
@@ -159,7 +163,7 @@ impl Inotify {
             registered.map_err(|error| Problem::NotWatched(scan::obstacle(&error)))?;
             self.instance = Some(instance);
         }
-        Ok(self.instance.as_mut().expect("it was just put there"))
+        Ok(self.instance.as_mut().expect("it was just created"))
     }
 }
 
@@ -216,6 +220,14 @@ fn concerns(event: &Event, root: &Path, above: WatchId) -> bool {
 /// zeros, at least one, to a multiple of the size of the rest.
 const fn at_most(name: usize) -> usize {
     REST_OF_REPORT + name + REST_OF_REPORT
+}
+
+/// Returns why a directory that is never scanned cannot be watched.
+fn describe(problem: &Problem) -> &dyn fmt::Display {
+    match problem {
+        Problem::NotWatched(obstacle) => obstacle,
+        other => other,
+    }
 }
 
 fn cannot_start(error: &io::Error) -> Problem {

@@ -23,7 +23,7 @@ use rustix::fs::{AtFlags, CWD, FlockOperation, StatxFlags, flock, major, makedev
 use rustix::io::Errno;
 
 use super::{SetupError, run_dir, scan};
-use crate::config;
+use crate::{config, escape};
 
 /// The locks on directories, released on drop.
 #[derive(Debug, Default)]
@@ -199,7 +199,10 @@ impl Drop for Lock {
         let is_last = flock(&self.file, FlockOperation::NonBlockingLockExclusive).is_ok();
         if is_last && is_at(&self.file, &self.path) {
             if let Err(error) = fs::remove_file(&self.path) {
-                log::debug!("cannot remove a lock file: {error}");
+                log::debug!(
+                    "cannot remove a lock file: {error} lock={}",
+                    escape::path(&self.path)
+                );
             }
         }
     }

@@ -129,8 +129,8 @@ pub enum SetupError {
 impl fmt::Display for SetupError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Loop(error) => write!(f, "cannot create a poll loop: {error}"),
-            Self::Signals(error) => write!(f, "cannot take signals: {error}"),
+            Self::Loop(error) => write!(f, "cannot create the event loop: {error}"),
+            Self::Signals(error) => write!(f, "cannot set up signal handling: {error}"),
             Self::Directory { dir, problem } => write!(
                 f,
                 "cannot use the plugins directory {}: {problem}; {}",
@@ -140,8 +140,9 @@ impl fmt::Display for SetupError {
             Self::Taken { dir, lock, holder } => {
                 write!(
                     f,
-                    "cannot use the plugins directory {}: another plugind works on it, inside it \
-                     or above it; end that one first, or look on with --observe: lock={}",
+                    "cannot use the plugins directory {}: another plugind uses it, a directory \
+                     inside it or one above it; stop that plugind first, or use --observe for a dry \
+                     run lock={}",
                     escape::path(dir),
                     escape::path(lock)
                 )?;
@@ -176,7 +177,7 @@ impl fmt::Display for SetupError {
             ),
             Self::ProgramsUnwatched(error) => write!(
                 f,
-                "cannot watch programs: {error}; it takes Linux 5.3 or later"
+                "cannot watch programs of --exec: {error}; Linux 5.3 or later is required"
             ),
             Self::Listen { socket, error } => {
                 write!(f, "cannot listen on {}: {error}", escape::path(socket))

@@ -106,7 +106,7 @@ impl Mounts {
             match self.begin() {
                 Ok(reading) => self.reading = Some(reading),
                 Err(error) => {
-                    log::debug!("mounts cannot be read: {error}");
+                    log::debug!("cannot read {MOUNTINFO}: {error}");
                     // Without /proc the table can never be read; any other error may pass.
                     let is_missing = error.kind() == io::ErrorKind::NotFound;
                     self.is_changed = self.polled.is_some() || !is_missing;
@@ -123,7 +123,7 @@ impl Mounts {
                 Vec::new()
             }
             Err(error) => {
-                log::debug!("mounts cannot be read: {error}");
+                log::debug!("cannot read {MOUNTINFO}: {error}");
                 self.is_changed = true;
                 Vec::new()
             }
@@ -312,7 +312,7 @@ impl Polled {
         for file in self.files.iter().filter(|_| self.is_registered) {
             let fd = file.as_raw_fd();
             if let Err(error) = self.registry.deregister(&mut SourceFd(&fd)) {
-                log::debug!("mounts cannot be left unwatched: {error}");
+                log::debug!("cannot stop watching {MOUNTINFO}: {error}");
             }
         }
         self.is_registered = false;

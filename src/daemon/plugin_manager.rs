@@ -355,7 +355,7 @@ impl PluginManager {
         if let Some(peer) = peer {
             let (pid, uid) = (peer.pid(), peer.uid());
             log::debug!(
-                "{}: connected to process {pid} of user {uid}",
+                "{}: connected to the peer process pid={pid} uid={uid}",
                 escape::path(path)
             );
         }
@@ -375,7 +375,10 @@ impl PluginManager {
         match self.guards.add(link, connection, self.poll.registry()) {
             Ok(()) => manager::Guard::Process,
             Err(error) => {
-                log::debug!("{link:?}: its process cannot be watched: {error}");
+                log::debug!(
+                    "{link:?}: cannot watch the peer process, watching the connection instead: \
+                     {error}"
+                );
                 manager::Guard::Connection
             }
         }
@@ -430,7 +433,7 @@ impl PluginManager {
                 }
             }
             Moved::Ended(error) => {
-                log::trace!("{link:?}: cannot write: {error:?}");
+                log::trace!("{link:?}: cannot write error={error:?}");
                 self.connections.set_ready(link, true);
             }
         }
@@ -478,7 +481,7 @@ impl PluginManager {
     }
 
     fn close(&mut self, link: LinkId, error: Option<&io::Error>, now: Time) {
-        log::trace!("{link:?}: ended: {error:?}");
+        log::trace!("{link:?}: connection closed error={error:?}");
         self.connections.remove(link);
         self.manager
             .handle_input(manager::Input::Closed { link }, now);

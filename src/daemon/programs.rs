@@ -174,7 +174,7 @@ impl Running {
             kill(self.pid, Signal::SIGKILL),
         ] {
             if let Err(errno) = killed {
-                log::trace!("process {}: {errno}", self.child.id());
+                log::trace!("cannot kill a program: {errno} pid={}", self.child.id());
             }
         }
     }
@@ -213,7 +213,7 @@ impl Errors {
 
 fn pid_of(child: &Child) -> Pid {
     let id = i32::try_from(child.id());
-    Pid::from_raw(id.expect("std got it from the system as a pid_t"))
+    Pid::from_raw(id.expect("the kernel returned it as a pid_t"))
 }
 
 /// Makes the loop report the end of a program and what the program writes to standard error.

@@ -26,8 +26,8 @@ pub(super) fn log(report: &Report, roots: &[PathBuf]) {
         ),
         Report::Undecided { dir, sockets } => log::warn!(
             target: target,
-            "{}: cannot be listed as a whole; plugins that were registered below it before the \
-             restart stay registered until it can be: count={sockets}",
+            "{}: cannot list the whole directory; plugins that were registered below it before \
+             the restart stay registered until it can be listed count={sockets}",
             escape::path(dir)
         ),
     }

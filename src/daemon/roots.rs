@@ -23,7 +23,7 @@ pub(super) fn resolve(dirs: &[PathBuf]) -> Vec<PathBuf> {
         match same {
             None => resolved.push((dir, inode)),
             Some((other, _)) => log::info!(
-                "{}: is the same directory as {} and is watched once",
+                "{}: plugins directory was named twice and is watched once same_as={}",
                 escape::path(&dir),
                 escape::path(other)
             ),

@@ -69,7 +69,7 @@ impl Daemon {
             }
         }
         self.plugins.save();
-        log::info!("ended");
+        log::info!("stopped");
         Ok(())
     }
 
@@ -81,11 +81,11 @@ impl Daemon {
                 Signal::SIGUSR1 => self.log_status(),
                 Signal::SIGHUP => {
                     log::info!(
-                        "SIGHUP: ignored, because plugind does not read a configuration file"
+                        "received SIGHUP, ignored: plugind has no configuration file to reload"
                     );
                 }
                 _ => {
-                    log::info!("{signal}: ending");
+                    log::info!("received {signal}, stopping");
                     self.plugins.stop();
                     count += 1;
                 }
@@ -111,7 +111,7 @@ impl Daemon {
 fn wake_on_time() {
     if let Err(errno) = prctl::set_timerslack(LEAST_SLACK) {
         log::debug!(
-            "waits take a little longer than they should: {}",
+            "cannot reduce the timer slack, so timers fire up to 50 microseconds late: {}",
             errno.desc()
         );
     }
@@ -126,11 +126,15 @@ fn log_start(config: &DaemonConfig) {
 /// Logs the plugins directories, and the types whose plugins are handed to programs.
 fn log_ready(config: &DaemonConfig, dirs: &[PathBuf]) {
     for dir in dirs {
-        log::info!("{} {}", config.manager.mode, escape::path(dir));
+        log::info!(
+            "{} plugins directory path={}",
+            config.manager.mode,
+            escape::path(dir)
+        );
     }
     for Exec { kind, program } in &config.handlers.exec {
         let (kind, program) = (escape::text(kind), escape::path(program));
-        log::info!("plugins of type \"{kind}\" are given to {program}");
+        log::info!("using a program as handler type={kind} program={program}");
     }
 }
 

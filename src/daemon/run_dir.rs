@@ -33,7 +33,7 @@ impl fmt::Display for RunDirProblem {
             Self::Unusable(error) => error.fmt(f),
             Self::NotADirectory => f.write_str("it is not a directory"),
             Self::Foreign(uid) => write!(f, "it belongs to user {uid}"),
-            Self::Open(mode) => write!(f, "other users can change it: mode={mode:o}"),
+            Self::Open(mode) => write!(f, "its mode, {mode:04o}, gives other users access"),
         }
     }
 }
@@ -125,7 +125,7 @@ pub(super) fn remedy(dir: &Path, problem: &RunDirProblem) -> String {
         RunDirProblem::NotADirectory | RunDirProblem::Foreign(_) => {
             format!("remove {dir}, or name another directory with --run-dir")
         }
-        RunDirProblem::Open(_) => format!("run chmod go-w {dir} (go-rwx below /tmp)"),
+        RunDirProblem::Open(_) => format!("run chmod go-rwx {dir}"),
     }
 }
 
@@ -168,7 +168,7 @@ mod tests {
         symlink(above.path(), at("link")).unwrap();
         fs::write(at("file"), "").unwrap();
         for (name, expected) in [
-            ("open", "other users can change it: mode=777"),
+            ("open", "its mode, 0777, gives other users access"),
             ("link", "it is not a directory"),
             ("file", "it is not a directory"),
             ("no/where", "No such file or directory (os error 2)"),

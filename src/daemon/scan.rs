@@ -74,7 +74,7 @@ fn target(link: &Path, examined: io::Result<Stat>) -> Kind {
 
 /// Logs why a path is not examined. Returns [`Kind::Other`].
 fn refused(path: &Path, error: &HoldError) -> Kind {
-    log::debug!("{}: {error}", escape::path(path));
+    log::debug!("{}: ignored: {error}", escape::path(path));
     Kind::Other
 }
 
@@ -86,7 +86,7 @@ fn unexamined(path: &Path, error: &io::Error) -> Kind {
         Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP | Errno::ENAMETOOLONG => Kind::Other,
         _ => {
             let path = escape::path(path);
-            log::debug!("{path}: cannot be examined: {}", obstacle(error));
+            log::debug!("{path}: cannot examine the file: {}", obstacle(error));
             Kind::Unknown
         }
     }

@@ -107,13 +107,16 @@ impl StateFile {
         match self.read(boot) {
             Ok(memory) => {
                 log::info!(
-                    "{path}: plugins from before the restart: count={}",
+                    "{path}: restored plugins from the state file count={}",
                     memory.len()
                 );
                 manager.restore(memory);
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => log::warn!("{path}: the state file is not used: {error}"),
+            Err(error) => log::warn!(
+                "{path}: the state file is ignored: {error}; plugins that disappeared while \
+                 plugind was not running are not deregistered"
+            ),
         }
         self.written = manager.revision();
     }
@@ -208,13 +211,13 @@ impl StateFile {
         self.written = written.revision;
         let path = escape::path(&self.path);
         if self.pause.take().is_some() {
-            log::info!("{path}: the state file is written again");
+            log::info!("{path}: the state file can be written again");
         }
         let count = written.snapshot.left_out();
         if count > 0 && !self.is_too_long {
             log::warn!(
-                "{path}: not every plugin is in the state file: each of those left out is too \
-                 long for it, or has a path that is not UTF-8; count={count}"
+                "{path}: plugins were left out of the state file, because they do not fit or have \
+                 a path that is not UTF-8 count={count}"
             );
         }
         self.is_too_long = count > 0;
@@ -224,7 +227,7 @@ impl StateFile {
     fn failed(&mut self, error: &io::Error, now: Time) {
         if self.pause.is_none() {
             let path = escape::path(&self.path);
-            log::warn!("{path}: the state file cannot be written, retrying: {error}");
+            log::warn!("{path}: cannot write the state file, retrying: {error}");
         }
         let pause = self.pause.map_or(STATE_FILE_DELAY, |last| last * 2);
         let pause = pause.min(STATE_FILE_RETRY);
@@ -242,8 +245,8 @@ fn boot_id(path: &Path) -> Option<String> {
         Err(error) => error.to_string(),
     };
     log::warn!(
-        "{}: the state file is neither read nor written, because the boot id in {BOOT_ID} cannot \
-         be read: {problem}; mount /proc",
+        "{}: the state file is neither read nor written: cannot read the boot ID from {BOOT_ID}: \
+         {problem}; mount /proc",
         escape::path(path)
     );
     None
@@ -258,7 +261,7 @@ fn check(file: &File) -> io::Result<()> {
     } else if owner != Uid::effective().as_raw() && owner != 0 {
         Err(io::Error::other(format!("it belongs to user {owner}")))
     } else if found.mode() & WRITABLE_BY_OTHERS != 0 {
-        Err(io::Error::other("others may write to it"))
+        Err(io::Error::other("it is writable by its group or others"))
     } else {
         Ok(())
     }

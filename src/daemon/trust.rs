@@ -93,9 +93,9 @@ impl ProgramProblem {
     /// Returns what can be done about the problem.
     pub fn remedy(&self) -> String {
         match self {
-            Self::NotFound(_) => "name a program that is there".to_owned(),
-            Self::NotExecutable => "name a file that is executable".to_owned(),
-            Self::Foreign { path, .. } => format!("chown it to root: {}", escape::path(path)),
+            Self::NotFound(_) => "name a program that exists".to_owned(),
+            Self::NotExecutable => "name an executable file".to_owned(),
+            Self::Foreign { path, .. } => format!("run chown root {}", escape::path(path)),
             Self::Writable(path) => format!("run chmod go-w {}", escape::path(path)),
         }
     }
@@ -105,12 +105,20 @@ impl fmt::Display for ProgramProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotFound(error) => error.fmt(f),
-            Self::NotExecutable => f.write_str("it is no file that this user may execute"),
+            Self::NotExecutable => {
+                f.write_str("it is not a regular file that this user may execute")
+            }
             Self::Foreign { path, uid } => {
                 let path = escape::path(path);
-                write!(f, "{path} belongs to user {uid}, who is not trusted")
+                write!(
+                    f,
+                    "{path} belongs to user {uid}, not to root or the daemon's user"
+                )
             }
-            Self::Writable(path) => write!(f, "{} can be changed by others", escape::path(path)),
+            Self::Writable(path) => {
+                let path = escape::path(path);
+                write!(f, "{path} is writable by its group or others")
+            }
         }
     }
 }
@@ -179,7 +187,7 @@ mod tests {
             let shown = program.display();
             assert_eq!(
                 said,
-                format!("{shown} can be changed by others; run chmod go-w {shown}")
+                format!("{shown} is writable by its group or others; run chmod go-w {shown}")
             );
 
             chmod(&program, 0o755);

@@ -465,7 +465,7 @@ impl Watch {
     /// directory finds the dropped socket again.
     fn make_room(&mut self, victim: &Arc<Path>, problem: &Problem, now: Time) {
         log::debug!(
-            "{}: makes room: nothing listens on it",
+            "{}: dropped to make room for another socket, because nothing listens on it",
             escape::path(victim)
         );
         let (dir, name) = split(victim);
@@ -564,7 +564,7 @@ impl Watch {
 const HIDDEN: &str = "the name begins with a dot";
 
 /// The reason for ignoring a path that does not lead to a socket.
-const OTHER: &str = "it is not a socket, or nothing exists there any more";
+const OTHER: &str = "it is not a socket, or does not exist any more";
 
 /// Returns the roots without duplicates and without those that a scan of another root reaches.
 fn without_covered(roots: impl IntoIterator<Item = PathBuf>) -> Vec<Arc<Path>> {

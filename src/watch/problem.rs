@@ -114,21 +114,23 @@ impl Problem {
     /// Returns what an operator can do about it.
     pub fn remedy(&self) -> &'static str {
         match self {
-            Self::Missing => "it is created again in a moment",
-            Self::NotADirectory => "remove what is there or name another directory",
+            Self::Missing => "a running plugind creates it again",
+            Self::NotADirectory => "remove the file, or name another directory",
             Self::NotCreated(obstacle) | Self::NotRead(obstacle) | Self::NotWatched(obstacle) => {
                 obstacle.remedy()
             }
-            Self::NotExamined => "run with -v to see which, and check their permissions",
+            Self::NotExamined => "run with -v to log which, and check their permissions",
             Self::NotReported(_) => "name a directory on a local file system, or accept the delay",
-            Self::MayNotAnswer(_) => "use a local file system there, or name the directory, too",
+            Self::MayNotAnswer(_) => {
+                "use a local file system, or name the directory with --plugins-dir"
+            }
             Self::SameAs(_) => "name each directory once",
-            Self::TooDeep => "move the sockets further up",
+            Self::TooDeep => "move the sockets up to a higher directory",
             Self::TooManySockets
             | Self::TooManySocketsBelow(_)
             | Self::TooManyLinks
             | Self::TooManyDirectories
-            | Self::TooManyNames => "remove what does not belong there",
+            | Self::TooManyNames => "remove files that do not belong there",
         }
     }
 }
@@ -136,7 +138,7 @@ impl Problem {
 impl Obstacle {
     fn remedy(&self) -> &'static str {
         match self {
-            Self::Denied => "run as a user who may read and write there, usually root",
+            Self::Denied => "run as a user that may read and write it, usually root",
             Self::ReadOnly => "name a directory on a writable file system",
             Self::WatchesUsedUp => "raise the sysctl fs.inotify.max_user_watches",
             Self::InstancesUsedUp => "raise the sysctl fs.inotify.max_user_instances",
@@ -149,7 +151,7 @@ impl Obstacle {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Missing => f.write_str("it is not there"),
+            Self::Missing => f.write_str("it does not exist"),
             Self::NotADirectory => f.write_str("it is not a directory"),
             Self::NotCreated(obstacle) => write!(f, "it cannot be created: {obstacle}"),
             Self::NotRead(obstacle) => write!(f, "it cannot be read: {obstacle}"),
@@ -160,7 +162,7 @@ impl fmt::Display for Problem {
             ),
             Self::NotExamined => write!(
                 f,
-                "it holds names that cannot be examined, so it is scanned every {:?}",
+                "it contains names that cannot be examined, so it is scanned every {:?}",
                 config::WATCH_RETRY
             ),
             Self::NotReported(file_system) => write!(
@@ -172,38 +174,38 @@ impl fmt::Display for Problem {
             ),
             Self::MayNotAnswer(file_system) => write!(
                 f,
-                "its file system may not answer, so it is not looked into: file_system={}",
+                "its file system may not answer, so it is not read: file_system={}",
                 escape::text(file_system)
             ),
-            Self::SameAs(other) => write!(f, "it is watched as {} already", escape::path(other)),
+            Self::SameAs(other) => write!(f, "it is already watched as {}", escape::path(other)),
             Self::TooDeep => write!(
                 f,
-                "it holds directories more than {} levels deep, which are ignored",
+                "it contains directories more than {} levels deep, which are ignored",
                 config::MAX_TREE_DEPTH
             ),
             Self::TooManySockets => write!(
                 f,
-                "there are more than {} plugin sockets; the rest is ignored",
+                "there are more than {} plugin sockets; the rest are ignored",
                 config::MAX_SOCKETS
             ),
             Self::TooManySocketsBelow(most) => write!(
                 f,
-                "there are more than {most} plugin sockets in this part of the tree; the rest is \
+                "there are more than {most} plugin sockets in this part of the tree; the rest are \
                  ignored"
             ),
             Self::TooManyLinks => write!(
                 f,
-                "more than {} links lead to a plugin socket; the rest is ignored",
+                "more than {} links lead to one plugin socket; the rest are ignored",
                 config::MAX_LINKS
             ),
             Self::TooManyDirectories => write!(
                 f,
-                "there are more than {} directories; the rest is ignored",
+                "there are more than {} directories; the rest are ignored",
                 config::MAX_DIRECTORIES
             ),
             Self::TooManyNames => write!(
                 f,
-                "it holds more than {} names; the rest is ignored",
+                "it contains more than {} names; the rest are ignored",
                 config::MAX_NAMES
             ),
         }

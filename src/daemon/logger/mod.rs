@@ -2,11 +2,11 @@
 //! without waiting for a reader.
 //!
 //! ```text
-//! 2026-01-31T12:00:00.250Z INFO  watching /var/lib/kubelet/plugins_registry
+//! 2026-01-31T12:00:00.250Z INFO  watching plugins directory path=/r
 //!
 //! log::info!() --> filter --> limiter --> buffer --> sink --> standard error
 //!                                |           |
-//!             lines suppressed <-+           +-> lines lost
+//!             lines suppressed <-+           +-> lines dropped
 //! ```
 //!
 //! A line about a socket or a plugin begins with the path or the name and `": "`, and, unless
@@ -212,7 +212,9 @@ impl State {
         let subject = subject.as_deref().unwrap_or("log");
         let length = self.write(
             Level::Warn,
-            &format_args!("{subject}: {count} lines suppressed, because there are too many"),
+            &format_args!(
+                "{subject}: lines suppressed, because they exceed the rate limit count={count}"
+            ),
             Origin::Peer,
             sink,
             now,
@@ -224,7 +226,9 @@ impl State {
         if let Some(count) = self.buffer.take_lost() {
             self.write(
                 Level::Warn,
-                &format_args!("log: {count} lines lost, because standard error was not read"),
+                &format_args!(
+                    "log: lines dropped, because standard error could not be written count={count}"
+                ),
                 Origin::Daemon,
                 sink,
                 now,

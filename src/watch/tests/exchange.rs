@@ -251,7 +251,7 @@ fn a_directory_that_is_mounted_in_two_places_is_watched_in_one_and_the_other_is_
             _ => {}
         }
     }
-    assert_eq!(reports, ["/p/a: it is watched as /p/b already"]);
+    assert_eq!(reports, ["/p/a: it is already watched as /p/b"]);
     assert!(scans <= 2 * usize::from(MAX_DISPUTES) + 2, "{scans}");
     t.expect_rest();
 

@@ -67,7 +67,7 @@ fn of_many_links_to_one_socket_a_few_are_followed_and_the_others_take_no_places(
             Output::Found { .. } | Output::Alias { .. } => found += 1,
             other => assert_eq!(
                 describe(&other),
-                "/p/sub: more than 16 links lead to a plugin socket; the rest is ignored"
+                "/p/sub: more than 16 links lead to one plugin socket; the rest are ignored"
             ),
         }
     }
@@ -130,7 +130,7 @@ fn a_name_that_becomes_one_link_too_many_is_lost() {
     t.look("/p/other", socket(1));
     t.expect(&[
         "lost /p/other",
-        "/p: more than 16 links lead to a plugin socket; the rest is ignored",
+        "/p: more than 16 links lead to one plugin socket; the rest are ignored",
     ]);
 }
 
@@ -140,7 +140,7 @@ fn one_sub_directory_takes_no_more_than_its_part_of_the_places() {
     t.look("/p/sub/more", socket(100_001));
     t.look("/p/sub/still-more", socket(100_002));
     t.expect(&[
-        "/p/sub: there are more than 4096 plugin sockets in this part of the tree; the rest is \
+        "/p/sub: there are more than 4096 plugin sockets in this part of the tree; the rest are \
          ignored",
     ]);
     t.look("/p/beside", socket(100_003));

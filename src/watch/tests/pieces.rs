@@ -242,7 +242,7 @@ fn a_directory_that_turns_out_to_be_another_one_lets_the_next_large_one_begin() 
         "scan root /p",
         "close /p/d4",
         "unwatch 6",
-        "/p/d4: it is watched as /p already",
+        "/p/d4: it is already watched as /p",
         "scan /p/d5",
     ]);
 }
@@ -312,7 +312,12 @@ fn the_listing_of_a_root_ends_when_the_root_is_gone() {
     t.scan_part("/p", 1, &[("a", socket(1))]);
     t.expect(&["found /p/a #1", "list /p"]);
     t.scan_missing("/p");
-    t.expect(&["close /p", "lost /p/a", "unwatch 1", "/p: it is not there"]);
+    t.expect(&[
+        "close /p",
+        "lost /p/a",
+        "unwatch 1",
+        "/p: it does not exist",
+    ]);
     assert!(!t.watch.listings.is_open(Path::new("/p")));
 }
 

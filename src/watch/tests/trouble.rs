@@ -57,7 +57,7 @@ fn a_lost_root_is_reported_created_again_on_the_tick_and_scanned() {
     t.event(Event::Unwatched { watch: WatchId(1) });
     t.expect(&["scan root /p"]);
     t.scan_missing("/p");
-    t.expect(&["lost /p/a", "/p: it is not there"]);
+    t.expect(&["lost /p/a", "/p: it does not exist"]);
 
     t.tick();
     assert_eq!(t.now, Time::ZERO + config::WATCH_RETRY);
@@ -74,7 +74,7 @@ fn a_root_that_was_renamed_away_is_no_longer_watched_under_its_new_name() {
     t.event(Event::Moved { watch: WatchId(1) });
     t.expect(&["scan root /p"]);
     t.scan_missing("/p");
-    t.expect(&["lost /p/a", "unwatch 1", "/p: it is not there"]);
+    t.expect(&["lost /p/a", "unwatch 1", "/p: it does not exist"]);
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn a_root_that_cannot_be_created_again_is_reported_once_and_tried_on_every_tick(
     let mut t = Timeline::scanned(&[]);
     t.event(Event::Unwatched { watch: WatchId(1) });
     t.scan_missing("/p");
-    t.expect(&["scan root /p", "/p: it is not there"]);
+    t.expect(&["scan root /p", "/p: it does not exist"]);
     let denied = || Problem::NotCreated(Obstacle::Denied);
     t.tick();
     t.scan("/p", Err(denied()), Err(denied()));
@@ -228,7 +228,7 @@ fn several_roots_are_independent_and_one_inside_another_is_covered_by_it() {
     ]);
     t.scan_ok("/p", 1, &[("a", socket(1))]);
     t.scan_missing("/q");
-    t.expect(&["found /p/a #1", "/q: it is not there"]);
+    t.expect(&["found /p/a #1", "/q: it does not exist"]);
 }
 
 #[test]
@@ -247,7 +247,7 @@ fn the_same_directory_under_a_second_path_is_watched_once() {
         "create and scan /q",
         "found /p/a #1",
         "scan root /p",
-        "/q: it is watched as /p already",
+        "/q: it is already watched as /p",
     ]);
     t.scan_ok("/p", 1, &[("a", socket(1))]);
     t.expect_silence();
@@ -264,7 +264,7 @@ fn a_directory_that_is_mounted_inside_itself_ends_the_descent() {
         "scan /p/sub",
         "scan /p/sub/loop",
         "scan /p/sub",
-        "/p/sub/loop: it is watched as /p/sub already",
+        "/p/sub/loop: it is already watched as /p/sub",
     ]);
 }
 
@@ -282,7 +282,7 @@ fn directories_below_the_depth_limit_are_reported_and_ignored() {
         );
     }
     t.expect(&[&format!(
-        "{dir}: it holds directories more than 16 levels deep, which are ignored"
+        "{dir}: it contains directories more than 16 levels deep, which are ignored"
     )]);
     t.expect_rest(); // Waiting would not help.
 }
@@ -297,7 +297,7 @@ fn names_missing_from_an_incomplete_listing_are_not_taken_for_gone() {
     t.expect(&[
         "found /p/b #2",
         "look at /p/a",
-        "/p: it holds more than 65536 names; the rest is ignored",
+        "/p: it contains more than 65536 names; the rest are ignored",
     ]);
     t.look("/p/a", socket(1));
     t.expect_silence();
@@ -309,7 +309,7 @@ fn calling_the_timeout_early_is_harmless() {
     t.watch.handle_timeout(t.now);
     t.scan_missing("/p");
     t.watch.handle_timeout(t.now);
-    t.expect(&["create and scan /p", "/p: it is not there"]);
+    t.expect(&["create and scan /p", "/p: it does not exist"]);
 }
 
 #[test]
