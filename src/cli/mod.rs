@@ -121,8 +121,8 @@ pub const WRONG_USAGE: u8 = 2;
 const VERSION: &str = concat!("plugind ", env!("CARGO_PKG_VERSION"), "\n");
 
 const HELP: &str = "\
-The plugin manager of a Kubernetes node without kubelet: finds CSI, device and
-DRA plugins by their sockets, registers them, and deregisters them when their
+Manage the plugins of a Kubernetes node without kubelet: find CSI, device and
+DRA plugins by their sockets, register them, and deregister them when their
 sockets are removed.
 
 Usage: plugind COMMAND [OPTIONS]
@@ -130,7 +130,7 @@ Usage: plugind COMMAND [OPTIONS]
 Commands:
   run           watch directories and register the plugins that appear there
   probe         show what run would do with the plugins on existing sockets
-  simulate      be a plugin, to test a node and its handlers
+  simulate      simulate a plugin, to test a node and its handlers
   help COMMAND  print the help of a command
 
 Options:

@@ -15,7 +15,7 @@ use std::time::Duration;
 use super::arguments::{Argument, Arguments, UsageError, absolute};
 use super::plugins::Chosen;
 use super::{Command, standard};
-use crate::config::DaemonConfig;
+use crate::config::{DaemonConfig, MAX_NAMES};
 use crate::daemon::probe::{Outcome, Prober, Report, Sockets, sockets_in};
 use crate::escape;
 
@@ -137,7 +137,10 @@ fn complain(sockets: &Sockets) {
                     "plugind: cannot probe {dir}: {problem}; {remedy}"
                 )
             }
-            None => writeln!(io::stderr(), "plugind: {dir}: not all names were read"),
+            None => writeln!(
+                io::stderr(),
+                "plugind: cannot probe all of {dir}: it contains more than {MAX_NAMES} names"
+            ),
         };
     }
 }
@@ -173,15 +176,16 @@ skipped.
 
 Options:
   --root-dir DIR        probe DIR/plugins_registry if PATH is not given
-  --map-path FROM=TO    connect to endpoints below FROM as paths below TO; can
-                        be given several times
+  --map-path FROM=TO    connect to endpoints below FROM at paths below TO; can
+                        be given several times (default: no mapping)
   --type NAME           accept plugins of this type; can be given several times
                         (default: CSIPlugin, DevicePlugin, DRAPlugin)
   --unknown-types ACTION
                         what run does with plugins of other types: reject,
                         accept or ignore (default: reject)
-  --exec TYPE=PROGRAM   accept plugins of TYPE if run would use PROGRAM for
-                        them; PROGRAM is checked, but not run
+  --exec TYPE=PROGRAM   accept plugins of TYPE, for which run would use
+                        PROGRAM; PROGRAM is checked, but not run; can be given
+                        several times (default: none)
   --timeout DURATION    give up on a socket after that time, such as 500ms or
                         30s (default: the limits of run)
   -o, --output FORMAT   text: each step as it ends (default); json: one object

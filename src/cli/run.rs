@@ -56,7 +56,7 @@ const ON_DOWN: &str = "keep, deregister or deregister=DURATION such as deregiste
 
 pub(super) const HELP: &str = "\
 Watch directories for plugin sockets and register the plugins that appear
-there. Runs in the foreground.
+there. Stay in the foreground.
 
 Usage: plugind run [OPTIONS]
 
@@ -71,10 +71,10 @@ Options:
                      notify or register; no state file is written; safe beside
                      kubelet or another plugind
   --map-path FROM=TO
-                     connect to endpoints below FROM as paths below TO: a plugin
+                     connect to endpoints below FROM at paths below TO: a plugin
                      reports its endpoint as a path in its own mount namespace;
                      matching is by path component, the longest FROM wins; can
-                     be given several times
+                     be given several times (default: no mapping)
   --type NAME        accept plugins of this type; can be given several times
                      (default: CSIPlugin, DevicePlugin, DRAPlugin)
   --unknown-types ACTION
@@ -85,29 +85,31 @@ Options:
                      have PROGRAM register and deregister plugins of TYPE: run
                      PROGRAM add|old|del TYPE NAME ENDPOINT, with PLUGIND_* in
                      its environment and JSON on its standard input; exit
-                     status 0 registers the plugin; one whose name, endpoint,
-                     socket or versions are not plain words and absolute paths
-                     is refused; can be given several times
+                     status 0 registers the plugin; a plugin whose name,
+                     endpoint, socket or versions are not plain words and
+                     absolute paths is refused; can be given several times
+                     (default: none)
   --on-down POLICY   what to do with a registered plugin whose process has ended
-                     or does not answer: keep it registered, or
-                     deregister[=DURATION] it after that time (default: keep;
-                     DURATION is 30s unless given)
+                     or that does not answer: keep it registered, or
+                     deregister[=DURATION] it once it has been down for that
+                     time (default: keep; DURATION: 30s)
   --state-file FILE  store the registered plugins in FILE, so that plugins that
                      disappear while plugind is not running are deregistered at
-                     its next start
-  --run-dir DIR      keep lock files in DIR, so that two daemons never work on
-                     the same directory; DIR must belong to the user and be
+                     its next start (default: no file)
+  --run-dir DIR      keep lock files in DIR, so that two daemons never use the
+                     same plugins directory; DIR must belong to the user and be
                      writable by no other (default: /run/plugind; for users
-                     other than root plugind in $XDG_RUNTIME_DIR, else
-                     /tmp/plugind-UID)
-  -v, --verbose      log more: -v every step, -vv every event; the environment
-                     variable RUST_LOG overrides this
+                     other than root, plugind in $XDG_RUNTIME_DIR or
+                     /run/user/UID, else /tmp/plugind-UID)
+  -v, --verbose      log every step; -vv: log every event; the environment
+                     variable RUST_LOG overrides this (default: log plugins that
+                     are registered and deregistered, and problems)
   -h, --help         print this help
   -V, --version      print the version
 
 A DURATION is a whole number and a unit, such as 500ms, 30s, 5m or 1h.
-SIGTERM and SIGINT stop it. Exit status: 0 stopped by a signal, 1 cannot start
-or continue, 2 wrong usage.
+Stop it with SIGTERM or SIGINT. Exit status: 0 stopped by a signal, 1 cannot
+start or continue, 2 wrong usage.
 ";
 
 #[cfg(test)]

@@ -71,7 +71,7 @@ impl Chosen {
             return Err("invalid value for --toggle-health, expected more than 0");
         }
         if self.toggle_health.is_some() && !usual.has_devices() {
-            return Err("--toggle-health needs --type DevicePlugin or DRAPlugin");
+            return Err("--toggle-health requires --type DevicePlugin or DRAPlugin");
         }
         let name = self.name.unwrap_or_else(|| usual.usual_name().to_owned());
         let versions = self.versions.as_deref();
@@ -122,14 +122,14 @@ fn endpoint(value: &str) -> Option<Option<String>> {
 const KILLED: u8 = 128 + 9;
 
 pub(super) const HELP: &str = "\
-Be a plugin, to test a node and its handlers without a driver and without a
-cluster. Prints what happens to it, one line per event.
+Simulate a plugin, to test a node and its handlers without a driver and without
+a cluster. Print one line for each call and event.
 
 Usage: plugind simulate --dir DIR [OPTIONS]
 
 Options:
   --dir DIR          serve the registration on DIR/NAME-reg.sock; a slash in
-                     NAME becomes _; a socket that was left behind is replaced
+                     NAME becomes _; a socket without a listener is replaced
   --type NAME        CSIPlugin, DevicePlugin, DRAPlugin or a type of your own,
                      which has no service (default: CSIPlugin)
   --name NAME        the name of the driver or resource (default: a valid name
@@ -139,23 +139,25 @@ Options:
   --versions V,V...  the supported versions to report (default: those of a real
                      plugin of the type; DRA drivers report their services)
   --toggle-health DURATION
-                     break or repair a device after each DURATION; SIGUSR1 does
-                     the same at once
+                     break or repair a device after each DURATION (default:
+                     never); SIGUSR1 does the same at once
   -h, --help         print this help
   -V, --version      print the version
 
 Failures to simulate:
-  --fail-getinfo N   fail the first N GetInfo calls
-  --delay DURATION   wait that long before each reply
+  --fail-getinfo N   return an error for the first N GetInfo calls (default: 0)
+  --delay DURATION   wait that long before each reply (default: 0s)
   --crash-after DURATION
-                     exit as if killed, and leave the sockets behind
+                     exit after that time as if killed, and leave the sockets
+                     behind (default: never)
   --reject-notify    reply to NotifyRegistrationStatus with an error
   --stale            leave the sockets behind on exit
 Also: --type, --name or --versions reports an unusual type, name or version.
 
 A DURATION is a whole number and a unit, such as 500ms, 30s, 5m or 1h.
-SIGTERM and SIGINT stop it and remove its sockets. Exit status: 0 stopped by a
-signal, 1 cannot start or continue, 2 wrong usage, 137 crashed as requested.
+Stop it with SIGTERM or SIGINT, which also remove its sockets. Exit status:
+0 stopped by a signal, 1 cannot start or continue, 2 wrong usage, 137 crashed as
+requested.
 ";
 
 #[cfg(test)]
@@ -282,7 +284,7 @@ mod tests {
             ("--dir=", "invalid value \"\" for --dir, expected a path"),
             (
                 "--toggle-health=1s",
-                "--toggle-health needs --type DevicePlugin or DRAPlugin",
+                "--toggle-health requires --type DevicePlugin or DRAPlugin",
             ),
             (
                 "--toggle-health=0s",

@@ -89,7 +89,11 @@ impl Ladder {
         match &rung.found {
             Found::File(Ok(file)) => self.line(took, "file", describe_file(file)),
             Found::File(Err(error)) => {
-                self.failed(took, "file", format_args!("cannot read the path: {error}"));
+                self.failed(
+                    took,
+                    "file",
+                    format_args!("cannot examine the file: {error}"),
+                );
             }
             Found::Peer(Ok(peer)) => self.line(took, "connect", describe_peer(peer.as_ref())),
             Found::Peer(Err(error)) => self.failed(took, "connect", error),
@@ -121,12 +125,16 @@ impl Ladder {
     fn verdict(&mut self, took: Option<Duration>, verdict: &Verdict, socket: &Path) {
         match verdict {
             Verdict::Accepted(_) => self.line(took, "verdict", "accepted"),
-            Verdict::Undecided(_) => self.line(took, "verdict", "accepted so far"),
+            Verdict::Undecided(_) => self.line(
+                took,
+                "verdict",
+                "accepted, but its handler has not decided yet",
+            ),
             Verdict::Refused(refusal) => {
                 self.line(took, "verdict", format_args!("refused: {refusal}"));
                 match refusal.status_error(socket) {
                     Some(words) => self.line(None, "  notified", quoted(&words)),
-                    None => self.line(None, "  notified", "never"),
+                    None => self.line(None, "  notified", "no, plugins of this type are ignored"),
                 }
             }
         }
