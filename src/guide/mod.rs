@@ -9,6 +9,7 @@
 //! 4. [`style`]: how code, tests and commits are written.
 //! 5. [`testing`]: what each test suite is for, how to add to it, and how to replay a failure.
 //! 6. [`stability`]: what stays the same for scripts and operators.
+//! 7. [`operator`]: directories, mounts, locks, the log, descriptors and programs in detail.
 //!
 //! After that, `src/main.rs` shows the shape of the program on one screen, and the documentation of
 //! each folder's `mod.rs` draws its data flow. The README explains how to use the program.
@@ -16,6 +17,7 @@
 pub mod decisions;
 pub mod glossary;
 pub mod kubelet;
+pub mod operator;
 pub mod stability;
 pub mod style;
 pub mod testing;

@@ -67,6 +67,22 @@
 //! The folder of an input is the name of its target. A failure prints the line to run. An input
 //! that failed is put into `fuzz/corpus/TARGET` with the fix, and is replayed from then on.
 //!
+//! # Fuzzing
+//!
+//! ```text
+//! make fuzz                                            # every target, 30 s each
+//! make fuzz FUZZ_SECONDS=28800 TARGET=client_script    # one target for a night
+//! ```
+//!
+//! It requires `cargo fuzz` and a C++ compiler; the stable toolchain is sufficient (`-s none`: no
+//! sanitizer, because the core has no unsafe code). New inputs are collected in
+//! `fuzz/target/found/TARGET`, where the next run continues; an input that fails is written to
+//! `fuzz/artifacts/TARGET`. To keep what a long run has found, and no more than that:
+//!
+//! ```text
+//! cargo fuzz cmin -s none TARGET fuzz/target/found/TARGET -- -use_counters=0
+//! ```
+//!
 //! # Skipped tests
 //!
 //! A test that the machine cannot run calls `skip` of `tests/support/skip.rs` with the reason and

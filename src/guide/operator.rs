@@ -1,0 +1,219 @@
+//! The operator's reference: what `plugind run` does with directories, mounts, locks, descriptors,
+//! the log, the state file and programs. The README is the introduction.
+//!
+//! # Users and permissions
+//!
+//! The daemon requires no privilege, only access: it must be able to read, search and create the
+//! plugins directory, and to connect to the plugins' sockets, which requires write permission on
+//! them. Most plugins run as root and create their sockets with mode 0700, so the daemon usually
+//! runs as root. Programs of `--exec` run as the same user.
+//!
+//! # The kernel
+//!
+//! | Linux | feature | without it |
+//! |---|---|---|
+//! | 6.5 | `SO_PEERPIDFD` | a connection to each registered plugin stays open to notice its end |
+//! | 5.18 | birth times on tmpfs | a socket on tmpfs is identified by inode and modification time |
+//! | 5.6 | `openat2` | endpoints are opened name by name, with three system calls each |
+//! | 5.3 | `pidfd_open` | the daemon does not start with `--exec` |
+//! | 4.11 | `statx` | as for 5.18, on every file system |
+//!
+//! Rust's standard library requires Linux 3.2. Tested on Linux 6.18; the other lines are from the
+//! kernel's manual pages. Without `/proc`, sockets with paths of more than 107 bytes cannot be
+//! dialed, `--state-file` is not used, and mounts are neither watched nor distinguished.
+//!
+//! # Directories
+//!
+//! `--root-dir /data/kubelet` is spelled like kubelet's own option and watches
+//! `/data/kubelet/plugins_registry`; `--plugins-dir` names the directory itself. Both can be
+//! repeated and combined. A directory that is named twice is watched once.
+//!
+//! A socket is one plugin, however many hard or symbolic links lead to it. It is known by one path:
+//! the path of the socket itself is preferred to a symbolic link, a path with fewer components to a
+//! longer one, and of two such paths the one that sorts first. If that path is removed while
+//! another one leads to the socket, a registered plugin stays registered and is reached through the
+//! other path. A socket that was seen at both paths for less than a second was renamed.
+//!
+//! | limit | value |
+//! |---|---|
+//! | sockets in total | 16,384 |
+//! | sockets in a plugins directory itself | 12,288 |
+//! | sockets in one of its subdirectories, with everything below it | 4,096 |
+//! | links to one socket, in each of these | 16, of which 8 symbolic |
+//! | levels of subdirectories | 16 |
+//!
+//! At a limit, a socket on which nothing listens is dropped in favor of another one; what is
+//! ignored is logged, and looked for again after 1 s to 60 s. A name or a directory that changes
+//! all the time is examined after pauses that grow up to 1 s and 5 s, so that it does not keep
+//! other plugins waiting.
+//!
+//! # Mounts
+//!
+//! A mount that is added or removed at a plugins directory, above it or below it is noticed within
+//! a second, and the directory is read again. Other mounts of the node cost at most one wakeup and
+//! one read of `/proc/self/mountinfo` per second, and none while no mount changes.
+//!
+//! FUSE and remote file systems (NFS, CIFS, 9p, virtiofs, autofs and the like) may stop answering,
+//! and then a system call on them does not return. What a plugin chooses never leads there: an
+//! endpoint on such a file system is refused with that reason, a symbolic link to a socket on it is
+//! ignored (`-v` logs why), and a subdirectory on it is not read, with a warning. Links on /proc
+//! are not followed either: `/proc/PID/root` leads to the mounts of another container.
+//!
+//! A directory named with `--plugins-dir`, `--root-dir` or `--map-path` may lie on such a file
+//! system. That is the user's decision: if the file system hangs, so does the daemon. A plugins
+//! directory on such a file system, or on /proc or /sys, is also scanned every second, because
+//! inotify does not report changes that are made elsewhere.
+//!
+//! # Endpoints
+//!
+//! A plugin reports its endpoint as a path in its own mount namespace, which may differ from the
+//! node's: the plugin runs in a container, or was configured with `/var/lib/kubelet` on a node that
+//! keeps that directory elsewhere (k0s, MicroK8s). With `--map-path
+//! /var/lib/kubelet=/data/kubelet`, endpoints below the first directory are dialed below the
+//! second. Matching is by path component; the longest prefix wins. Logs and programs get the path
+//! that the plugin reported.
+//!
+//! # Types
+//!
+//! `--type` names the types that are accepted. Plugins of a type without a built-in handler are
+//! registered without further work; `--exec` adds types. Plugins of any other type are notified
+//! that no handler is registered for them, as by kubelet. With `--unknown-types accept` they are
+//! registered, with `--unknown-types ignore` they are not notified. A plugin that reports more than
+//! 64 versions, or one of more than 256 octets, is refused.
+//!
+//! # Dry run
+//!
+//! `--observe` finds plugins, calls GetInfo, validates them, and logs the outcome of each, with the
+//! reason and what was not checked. It connects to the endpoint if the handler would, and calls
+//! nothing there. A plugin that would be refused is called again for a minute, because it may not
+//! be ready yet. No plugin is notified or registered, no program is run, and no state file is
+//! written, so this is safe beside a kubelet or another `plugind`.
+//!
+//! # Locks
+//!
+//! A second `plugind run` on a directory, on one inside it or on one above it waits up to a second
+//! for the first to end, and then fails; the error names the lock file and the process that holds
+//! it. `--observe` takes no lock. The lock files are in `locks/` in the run directory, which only
+//! the daemon's user may change:
+//!
+//! | user | run directory |
+//! |---|---|
+//! | root | `/run/plugind` |
+//! | another | `$XDG_RUNTIME_DIR/plugind` or `/run/user/UID/plugind`, else `/tmp/plugind-UID` |
+//! | any | the directory that `--run-dir` names |
+//!
+//! A runtime directory that belongs to another user is not used. Daemons see each other's locks
+//! only if they have the same run directory: mount the host's `/run/plugind` into containers that
+//! may use the same plugins directory, and use one user. If systemd creates the directory
+//! (`RuntimeDirectory=plugind`, as with `ProtectSystem=strict`), add
+//! `RuntimeDirectoryPreserve=yes`, so that it is not removed while another daemon uses it. Lock
+//! files that a killed daemon leaves behind are harmless.
+//!
+//! # Signals and the clock
+//!
+//! SIGTERM and SIGINT stop the daemon with status 0. Running operations have 2 s to finish; a
+//! second signal stops it at once. SIGUSR1 logs one line of status, in which `longest_turn_us` is
+//! the longest time that the loop was busy since the last status. SIGHUP is logged and ignored. The
+//! daemon also survives the end of its terminal, after which the log is lost. SIGKILL ends the
+//! daemon at once, and its programs with it; the state file may lack the last second.
+//!
+//! Setting the clock changes only the times in the log. While the machine is suspended, deadlines
+//! and pauses do not advance.
+//!
+//! # The log
+//!
+//! Lines that plugins cause are limited to 16 KiB/s in total, 4 KiB/s for each directory and
+//! 256 bytes/s for each socket or plugin, each after a burst; a warning with `count=` reports how
+//! many lines were suppressed. The daemon's own lines, such as those about its start, signals,
+//! status and the plugins directories, are never suppressed. A slow reader of standard error never
+//! makes the daemon wait: up to 64 KiB are kept, then lines are dropped, and a warning reports how
+//! many once there is room.
+//!
+//! # Descriptors
+//!
+//! The daemon raises its limit of open files to the hard limit (`ulimit -Hn`); programs of `--exec`
+//! get the original one. 32 descriptors are reserved for the daemon itself. At most half of the
+//! others are used for plugins that are registering; further plugins wait. Fewer than half are used
+//! for the streams and connections that stay open to registered device and DRA plugins; further
+//! ones are retried with backoff, and until then the devices of those plugins are not known. When
+//! descriptors run short, registered plugins are called at intervals of 30 s or more instead of
+//! being watched through their process. A warning once in 10 minutes reports that plugins, calls or
+//! streams wait for descriptors.
+//!
+//! # The state file
+//!
+//! With `--state-file FILE`, the daemon records the registered plugins, and at its next start
+//! deregisters those whose sockets have been removed. Plugins below a directory that cannot be read
+//! stay registered until it can be. The file is written one second after a change and when the
+//! daemon stops. It has at most 64 MiB, which is 4 KiB for each of 16,384 sockets and several times
+//! what a plugin needs; plugins with larger entries are left out when the file is full, with a
+//! warning. A file that is incomplete, from before a reboot, or writable by other users is reported
+//! and not used. A file that can never be written prevents the start; so does a directory above it
+//! that another user can change, as /tmp itself.
+//!
+//! # Programs
+//!
+//! `--exec TYPE=PROGRAM` runs a program to register and deregister plugins of a type, in place of
+//! the built-in handler. It is executed directly, without a shell, as
+//!
+//! ```text
+//! PROGRAM add|old|del TYPE NAME ENDPOINT
+//! ```
+//!
+//! | action | when |
+//! |---|---|
+//! | `add` | the plugin is to be registered |
+//! | `old` | the same, but the program may know the plugin already |
+//! | `del` | the plugin was removed |
+//!
+//! A program may know a plugin that was registered before a restart of the daemon (with
+//! `--state-file`), or that is in use again because a newer instance of its name was removed.
+//!
+//! The environment is `PATH` and `PLUGIND_ACTION`, `PLUGIND_TYPE`, `PLUGIND_NAME`,
+//! `PLUGIND_ENDPOINT`, `PLUGIND_SOCKET` and `PLUGIND_VERSIONS` (separated by commas). Standard
+//! input is one line of JSON, here broken into three:
+//!
+//! ```text
+//! {"action":"add","type":"CSIPlugin","name":"disk.example","endpoint":"/run/disk.sock",
+//! "versions":["1.0.0"],
+//! "socket":"/var/lib/kubelet/plugins_registry/disk.example-reg.sock"}
+//! ```
+//!
+//! An argument is never more than one word, an option or a path that leads out of a directory. A
+//! plugin whose texts do not match this grammar is refused with that reason:
+//!
+//! | text | grammar |
+//! |---|---|
+//! | type, version | an ASCII letter or digit, then letters, digits and `. _ - + :` |
+//! | name | one such word, or two with a `/` in between |
+//! | endpoint, socket | an absolute path of letters, digits and `. _ - + : @ = , % ~` |
+//!
+//! A path has no component `.` or `..`.
+//!
+//! Status 0 registers the plugin. Any other status refuses it, and the first line of standard error
+//! is the reason that is sent to the plugin; standard output is not read. The outcome of `del`, and
+//! of `old` for an older instance, is only logged. For one plugin name one program runs at a time,
+//! in the order of events.
+//!
+//! A program has 30 s; then it is killed with its process group. Processes that it leaves in that
+//! group when it ends are killed, too: start what is to stay with `setsid`. An `add` that was
+//! killed is followed by a `del`; one that fails is expected to have undone its work. A `del` that
+//! ran is not repeated, whatever its status. A `del` that cannot be started (the program is being
+//! replaced, or memory is short) is retried after 500 ms, then after pauses that double up to
+//! 122 s; after 16 tries it is given up with a warning. Until it has run, an `add` for the same
+//! name is refused, and retried itself.
+//!
+//! Write programs so that they can run twice. They may rely on this:
+//!
+//! - For one name, the next program starts when the one before has ended.
+//! - `del` runs at least once for every `add` that succeeded or was killed, unless it is given up
+//!   as above. With `--state-file` this also holds over restarts of the daemon, even if it was
+//!   killed, except for a plugin that was registered less than a second before. Without that file,
+//!   or after a reboot, no `del` runs for earlier plugins.
+//! - A program does not outlive the daemon. If the daemon is killed, the kernel kills the program,
+//!   but not the program's children, nor a program that is set-user-ID: these may still run when
+//!   the next daemon runs `old` or `del` for the name.
+//!
+//! A user who can change the program can do everything as the daemon's user. So the program and
+//! every directory above it must belong to root or that user and be writable by no other, or the
+//! daemon does not start.
