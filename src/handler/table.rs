@@ -30,7 +30,7 @@ pub enum Unknown {
 
 /// The number of a handler in its [`HandlerTable`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct HandlerId(usize);
+pub struct HandlerId(u32);
 
 impl HandlerTable {
     /// Creates a table without handlers: every plugin is refused.
@@ -45,7 +45,7 @@ impl HandlerTable {
         types: impl IntoIterator<Item = T>,
         handler: impl PluginHandler + 'static,
     ) -> HandlerId {
-        let id = HandlerId(self.handlers.len());
+        let id = HandlerId(u32::try_from(self.handlers.len()).unwrap_or(u32::MAX));
         self.handlers.push(Box::new(handler));
         for kind in types {
             self.by_type.insert(kind.into(), id);
@@ -74,7 +74,7 @@ impl HandlerTable {
 
     /// Returns the handler with that number.
     pub fn get_mut(&mut self, id: HandlerId) -> &mut dyn PluginHandler {
-        self.handlers[id.0].as_mut()
+        self.handlers[id.0 as usize].as_mut()
     }
 
     /// Returns the purpose for which the endpoint of a plugin of type `kind` is needed.
@@ -95,7 +95,7 @@ impl HandlerTable {
 
     /// Returns the handler for plugins of type `kind`.
     fn get(&self, kind: &str) -> Option<&dyn PluginHandler> {
-        self.find(kind).map(|id| &*self.handlers[id.0])
+        self.find(kind).map(|id| &*self.handlers[id.0 as usize])
     }
 
     /// Returns the types with a handler of their own, sorted.

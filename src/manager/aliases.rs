@@ -236,7 +236,7 @@ impl Manager {
         let is_renamed = names.aliases.iter().all(is_new);
         let registered = self.sockets.at(path).and_then(|it| it.registered.as_ref());
         let registered = registered.filter(|it| it.identity == identity);
-        let is_up = registered.is_some_and(|it| it.health.down_since.is_none());
+        let is_up = registered.is_some_and(|it| it.health.down_since().is_none());
         if is_renamed || !is_up {
             self.context.aliases.take_best(identity);
             self.context.aliases.set_key(identity, best.path.clone());

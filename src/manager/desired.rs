@@ -34,9 +34,7 @@ pub struct Desired {
     /// The plugin that was registered through it before a restart, until it is registered again.
     pub known: Option<Arc<Plugin>>,
     /// The plugin that was registered at its path before, and the user ID of that plugin's process.
-    pub(super) predecessor: Option<(Arc<Plugin>, u32)>,
-    /// The time reserved for its next dial, because it has refused the last connection.
-    pub(super) redial_at: Option<Time>,
+    pub(super) predecessor: Option<Box<(Arc<Plugin>, u32)>>,
     /// Whether it waits in line for a place among the operations.
     pub(super) is_queued: bool,
     /// Whether it is retried when another plugin of the name goes.
@@ -64,7 +62,6 @@ impl Desired {
             attempts: 0,
             known: None,
             predecessor: None,
-            redial_at: None,
             is_queued: false,
             is_blocked: false,
         }
@@ -91,7 +88,7 @@ impl Desired {
 
     /// Returns the time of the next attempt, if it waits for a time.
     pub(super) fn retry_at(&self) -> Option<Time> {
-        let at = self.redial_at.or(self.backoff.until());
+        let at = self.backoff.next();
         at.filter(|at| !self.is_queued && !self.is_observed(*at))
     }
 
@@ -103,7 +100,7 @@ impl Desired {
 
     /// Records that its plugin was registered. Returns the plugin that was at its path before, with
     /// the user ID of that plugin's process.
-    pub(super) fn registered(&mut self) -> Option<(Arc<Plugin>, u32)> {
+    pub(super) fn registered(&mut self) -> Option<Box<(Arc<Plugin>, u32)>> {
         self.backoff.succeed();
         self.last_failure = None;
         self.told = None;

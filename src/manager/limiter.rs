@@ -10,9 +10,9 @@
 //! Places are given round-robin over the directories of the sockets, so that one directory with
 //! thousands of sockets holds up no other; sockets whose path is renewed all the time come last.
 //!
-//! A socket that exists and refuses connections is dialled every few seconds, because its plugin may
-//! begin to listen at any moment. There may be thousands of such sockets, so each dial after the
-//! first attempt has a time of its own, at least [`REDIAL_INTERVAL`] after the one before it.
+//! A socket that exists and refuses connections is dialled every few seconds, because its plugin
+//! may begin to listen at any moment. There may be thousands of such sockets, so each dial after
+//! the first attempt has a time of its own, at least [`REDIAL_INTERVAL`] after the one before it.
 
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt as _;

@@ -14,16 +14,20 @@
 //! its backoff ends, and once per [`RESYNC_INTERVAL`] as a safety net. All deadlines of the manager
 //! are in one index, so the next one is found without a search.
 
+mod active;
 mod aliases;
 mod backoff;
 mod by_path;
+mod commands;
 mod connections;
 mod context;
 mod departed;
 mod desired;
+mod events;
 mod failure;
 mod host;
 mod ids;
+mod invariants;
 mod limiter;
 mod memory;
 mod messages;

@@ -30,11 +30,18 @@ pub(super) struct Names {
 struct Name {
     /// A plugin of that name.
     key: Arc<Plugin>,
+    /// The registered plugins, oldest first.
+    instances: Vec<Instance>,
+    /// `None` if nothing waits. Boxed, because that is so for nearly every name.
+    waiting: Option<Box<Waiting>>,
+}
+
+/// What waits for a name.
+#[derive(Debug, Default)]
+struct Waiting {
     /// The sockets whose operations have acquired the name or wait for it, in the order of arrival.
     /// At most one is [`Lock::Held`]; if none is, none is [`Lock::Awaited`].
     queue: Vec<(SocketId, Lock)>,
-    /// The registered plugins, oldest first.
-    instances: Vec<Instance>,
     /// The sockets to retry when another plugin goes, each with the socket of that plugin.
     blocked: Vec<(SocketId, SocketId)>,
 }
@@ -72,21 +79,21 @@ pub(super) struct Removed {
 impl Names {
     /// Adds a socket to the queue for a name. Returns whether it has acquired the name at once.
     pub(super) fn acquire(&mut self, plugin: &Arc<Plugin>, socket: SocketId) -> bool {
-        let queue = &mut self.name(plugin).queue;
+        let queue = &mut self.name(plugin).waiting().queue;
         let is_free = queue.iter().all(|(_, lock)| *lock == Lock::Stalled);
         let lock = if is_free { Lock::Held } else { Lock::Awaited };
         queue.push((socket, lock));
         is_free
     }
 
-    /// Removes a socket from the queue for a name. Returns the socket that acquires the name because
-    /// of that.
+    /// Removes a socket from the queue for a name. Returns the socket that acquires the name
+    /// because of that.
     pub(super) fn release(&mut self, plugin: &Plugin, socket: SocketId) -> Option<SocketId> {
         let at = self.find(plugin).ok()?;
-        let name = &mut self.names[at];
-        let place = name.queue.iter().position(|(it, _)| *it == socket)?;
-        let (_, lock) = name.queue.remove(place);
-        let next = (lock == Lock::Held).then(|| name.next()).flatten();
+        let waiting = self.names[at].waiting.as_mut()?;
+        let place = waiting.queue.iter().position(|(it, _)| *it == socket)?;
+        let (_, lock) = waiting.queue.remove(place);
+        let next = (lock == Lock::Held).then(|| waiting.next()).flatten();
         self.tidy(at);
         next
     }
@@ -95,23 +102,25 @@ impl Names {
     /// name because of that.
     pub(super) fn stall(&mut self, plugin: &Plugin, socket: SocketId) -> Option<SocketId> {
         let at = self.find(plugin).ok()?;
-        let name = &mut self.names[at];
-        let lock = name.queue.iter_mut().find(|(it, _)| *it == socket);
+        let waiting = self.names[at].waiting.as_mut()?;
+        let lock = waiting.queue.iter_mut().find(|(it, _)| *it == socket);
         let (_, lock) = lock.filter(|(_, lock)| *lock == Lock::Held)?;
         *lock = Lock::Stalled;
-        name.next()
+        waiting.next()
     }
 
     /// Returns whether a socket has acquired a name.
     pub(super) fn is_held(&self, plugin: &Plugin, socket: SocketId) -> bool {
-        let name = self.get(plugin);
-        let mut queue = name.iter().flat_map(|name| &name.queue);
+        let waiting = self.find(plugin).ok();
+        let waiting = waiting.and_then(|at| self.names[at].waiting.as_ref());
+        let mut queue = waiting.iter().flat_map(|waiting| &waiting.queue);
         queue.any(|(it, lock)| *it == socket && *lock != Lock::Awaited)
     }
 
     /// Returns the number of operations that have acquired a name or wait for one.
     pub(super) fn queued(&self) -> usize {
-        self.names.iter().map(|name| name.queue.len()).sum()
+        let waiting = self.names.iter().filter_map(|name| name.waiting.as_ref());
+        waiting.map(|waiting| waiting.queue.len()).sum()
     }
 
     /// Returns the registered plugins of a name, oldest first; the last one is the one to use.
@@ -148,7 +157,7 @@ impl Names {
         let was_current = place == name.instances.len();
         let promoted = name.instances.last().filter(|_| was_current);
         let promoted = promoted.map(|instance| instance.plugin.clone());
-        let unblocked = name.unblock(socket);
+        let unblocked = name.unblocked_by(socket);
         self.tidy(at);
         Removed {
             promoted,
@@ -165,13 +174,16 @@ impl Names {
 
     /// Has a socket retried when the plugin behind the socket `holder` goes or is down.
     pub(super) fn block(&mut self, plugin: &Arc<Plugin>, socket: SocketId, holder: SocketId) {
-        self.name(plugin).blocked.push((socket, holder));
+        let waiting = self.name(plugin).waiting();
+        waiting.blocked.push((socket, holder));
     }
 
     /// Records that a socket is not to be retried because of a name any more.
     pub(super) fn unblock(&mut self, plugin: &Plugin, socket: SocketId) {
         if let Ok(at) = self.find(plugin) {
-            self.names[at].blocked.retain(|(it, _)| *it != socket);
+            if let Some(waiting) = &mut self.names[at].waiting {
+                waiting.blocked.retain(|(it, _)| *it != socket);
+            }
             self.tidy(at);
         }
     }
@@ -182,7 +194,7 @@ impl Names {
             return Vec::new();
         };
         self.names[at].set_up(socket, false);
-        self.names[at].unblock(socket)
+        self.names[at].unblocked_by(socket)
     }
 
     /// Records that a registered plugin is up, or is not but must be deregistered.
@@ -192,18 +204,13 @@ impl Names {
         }
     }
 
-    fn get(&self, plugin: &Plugin) -> Option<&Name> {
-        self.find(plugin).ok().map(|at| &self.names[at])
-    }
-
     /// Returns the name of a plugin, which is added if it is new.
     fn name(&mut self, plugin: &Arc<Plugin>) -> &mut Name {
         let (Ok(at) | Err(at)) = self.find(plugin).inspect_err(|at| {
             let name = Name {
                 key: plugin.clone(),
-                queue: Vec::new(),
                 instances: Vec::new(),
-                blocked: Vec::new(),
+                waiting: None,
             };
             self.names.insert(*at, name);
         });
@@ -223,25 +230,27 @@ impl Names {
     /// Returns the memory that a name does not need any more.
     fn tidy(&mut self, at: usize) {
         let name = &mut self.names[at];
-        if name.queue.is_empty() {
-            name.queue = Vec::new();
-        }
-        if name.blocked.is_empty() {
-            name.blocked = Vec::new();
-        }
-        if name.queue.is_empty() && name.instances.is_empty() && name.blocked.is_empty() {
+        let is_empty = |it: &mut Box<Waiting>| it.queue.is_empty() && it.blocked.is_empty();
+        name.waiting.take_if(is_empty);
+        if name.waiting.is_none() && name.instances.is_empty() {
             self.names.remove(at);
         }
     }
 }
 
-impl Name {
+impl Waiting {
     /// Gives the name to the operation that has waited for it longest, and returns its socket.
     fn next(&mut self) -> Option<SocketId> {
         let mut queue = self.queue.iter_mut();
         let (socket, lock) = queue.find(|(_, lock)| *lock == Lock::Awaited)?;
         *lock = Lock::Held;
         Some(*socket)
+    }
+}
+
+impl Name {
+    fn waiting(&mut self) -> &mut Waiting {
+        self.waiting.get_or_insert_default()
     }
 
     fn set_up(&mut self, socket: SocketId, is_up: bool) {
@@ -252,9 +261,12 @@ impl Name {
     }
 
     /// Removes and returns the sockets to retry when the plugin behind the socket `holder` goes.
-    fn unblock(&mut self, holder: SocketId) -> Vec<SocketId> {
+    fn unblocked_by(&mut self, holder: SocketId) -> Vec<SocketId> {
         let mut unblocked = Vec::new();
-        self.blocked.retain(|(socket, by)| {
+        let Some(waiting) = &mut self.waiting else {
+            return unblocked;
+        };
+        waiting.blocked.retain(|(socket, by)| {
             let is_unblocked = *by == holder;
             if is_unblocked {
                 unblocked.push(*socket);

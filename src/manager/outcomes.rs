@@ -8,13 +8,14 @@ use std::sync::Arc;
 use log::Level;
 
 use super::Manager;
+use super::active::Active;
 use super::failure::{EndpointFailure, Failure, Refusal};
 use super::messages::Output;
 use super::names::Instance;
 use super::operation::Outcome;
 use super::reconcile::Target;
 use super::registered::By;
-use super::socket::{Active, Socket};
+use super::socket::Socket;
 use crate::config::OnDown;
 use crate::escape;
 use crate::handler::{CallFailure, DialError, EndpointUse, Plugin};
@@ -178,7 +179,7 @@ impl Manager {
             Failure::Refused(Refusal::EndpointTaken { holder, .. }) => {
                 let registered = self.sockets.at(holder).and_then(Socket::registered);
                 let health = registered.map(|registered| &registered.health);
-                health.is_none_or(|it| it.down_since.is_some() || it.is_condemned)
+                health.is_none_or(|it| it.down_since().is_some() || it.is_condemned)
             }
             _ => false,
         }
@@ -222,7 +223,7 @@ impl Manager {
                 "it is deregistered".to_owned()
             }
             OnDown::Deregister(grace) => {
-                health.grace_until = Some(now + grace);
+                health.set_grace(now + grace);
                 format!("it is deregistered in {grace:?}")
             }
         };
@@ -251,10 +252,11 @@ fn warn_of_takeover(
     plugin: &Plugin,
     uid: Option<u32>,
     current: Option<&Instance>,
-    predecessor: Option<(Arc<Plugin>, u32)>,
+    predecessor: Option<Box<(Arc<Plugin>, u32)>>,
 ) {
     let current = current.and_then(|it| Some((it.plugin.clone(), it.uid?)));
-    let at_path = predecessor.filter(|(before, _)| before.key() == plugin.key());
+    let at_path = predecessor.map(|before| *before);
+    let at_path = at_path.filter(|(before, _)| before.key() == plugin.key());
     let (Some((before, old)), Some(uid)) = (current.or(at_path), uid) else {
         return;
     };

@@ -70,8 +70,8 @@ pub(super) enum Compared {
 /// The state of a registered plugin, as far as it is known.
 #[derive(Debug, Default)]
 pub struct Health {
-    /// The time since which it has not answered; `None` if it is up.
-    pub down_since: Option<Time>,
+    /// `None` if it is up. Boxed, because that is so for nearly every plugin.
+    down: Option<Box<Down>>,
     /// The means by which its end is noticed.
     pub(super) liveness: Option<Liveness>,
     /// The peer process, if the daemon can see it.
@@ -80,12 +80,18 @@ pub struct Health {
     checks: Backoff,
     /// The time of the next check.
     pub(super) check_at: Option<Time>,
-    /// The time at which it is deregistered if it is still down.
-    pub(super) grace_until: Option<Time>,
     /// The number of held connections that have ended although it was up.
     idle_ends: u8,
     /// Whether it is to be deregistered although its socket exists.
     pub(super) is_condemned: bool,
+}
+
+/// A plugin that does not answer.
+#[derive(Debug)]
+struct Down {
+    since: Time,
+    /// The time at which it is deregistered if it is still down.
+    grace_until: Option<Time>,
 }
 
 /// The means by which the end of a plugin is noticed.
@@ -134,6 +140,31 @@ impl Registered {
 }
 
 impl Health {
+    /// Returns the time since which the plugin has not answered, or `None` if it is up.
+    pub fn down_since(&self) -> Option<Time> {
+        self.down.as_ref().map(|down| down.since)
+    }
+
+    /// Returns the time at which the plugin is deregistered if it is still down.
+    pub(super) fn grace_until(&self) -> Option<Time> {
+        self.down.as_ref()?.grace_until
+    }
+
+    /// Sets the time at which the plugin is deregistered if it is still down.
+    pub(super) fn set_grace(&mut self, until: Time) {
+        if let Some(down) = &mut self.down {
+            down.grace_until = Some(until);
+        }
+    }
+
+    /// Records that the plugin is to be deregistered now.
+    pub(super) fn end_grace(&mut self) {
+        if let Some(down) = &mut self.down {
+            down.grace_until = None;
+        }
+        self.is_condemned = true;
+    }
+
     /// Records that the source of liveness was lost. Returns whether to check the plugin at once;
     /// otherwise the time of the check is set.
     pub(super) fn liveness_lost(&mut self, was_connection: bool, now: Time) -> bool {
@@ -155,7 +186,6 @@ impl Health {
     /// check waits. Returns whether the plugin was down.
     pub(super) fn answered(&mut self, now: Time) -> bool {
         self.is_condemned = false;
-        self.grace_until = None;
         if self.liveness.is_none() {
             self.checks.succeed(); // It is checked slowly anyway.
         } else if self.idle_ends < IDLE_ENDS {
@@ -163,7 +193,7 @@ impl Health {
         } else {
             self.checks.pause(now, IDLE_CHECK_INTERVAL);
         }
-        self.down_since.take().is_some()
+        self.down.take().is_some()
     }
 
     /// Records that the plugin did not answer, and sets the time of the next check. Returns whether
@@ -176,10 +206,13 @@ impl Health {
         self.checks.fail(now);
         self.check_at = self.checks.until();
         let is_first = self.checks.delay() == Some(BACKOFF_INITIAL);
-        if self.down_since.is_some() || (is_first && is_overtaken) {
+        if self.down.is_some() || (is_first && is_overtaken) {
             return false;
         }
-        self.down_since = Some(now);
+        self.down = Some(Box::new(Down {
+            since: now,
+            grace_until: None,
+        }));
         true
     }
 }

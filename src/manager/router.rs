@@ -7,19 +7,19 @@
 
 use std::sync::Arc;
 
-use super::connections::{Owner, Waiting};
+use super::active::{Active, Pending};
+use super::connections::Waiting;
 use super::context::{Context, Request};
 use super::failure::Refusal;
 use super::host::{Asker, Hints};
-use super::ids::{AttemptId, LinkId, SocketId};
-use super::messages::{Guard, Process};
+use super::ids::{AttemptId, SocketId};
 use super::operation::{Event, Operation, Question};
 use super::reconcile::{Action, Target};
 use super::registered::{By, Registered};
-use super::socket::{Active, Pending, Place, Socket};
-use super::timers::{Scheduled, Timer};
+use super::socket::{Place, Socket};
+use super::timers::Timer;
 use super::{DialError, Manager};
-use crate::config::{Mode, READY_GRACE, RESYNC_INTERVAL, STALLED_AFTER, STOP_GRACE};
+use crate::config::{Mode, READY_GRACE, RESYNC_INTERVAL, STALLED_AFTER};
 use crate::handler::{EndpointUse, HandlerId, Plugin, Reason, Ticket};
 
 impl Manager {
@@ -144,11 +144,8 @@ impl Manager {
             return None;
         }
         if desired.has_refused() {
-            let limiter = &mut self.limiter;
-            let at = desired
-                .redial_at
-                .get_or_insert_with(|| limiter.reserve_redial(now));
-            if now < *at {
+            let reserved = desired.backoff.reserve(|| self.limiter.reserve_redial(now));
+            if reserved.is_some_and(|at| now < at) {
                 return None;
             }
         }
@@ -158,7 +155,7 @@ impl Manager {
                 desired.is_queued = true;
                 let is_renewed = self.sockets.is_renewed(&socket.path, now);
                 let position = self.limiter.enqueue(socket.id, &socket.path, is_renewed);
-                socket.applied.place = Place::Queued(position);
+                socket.applied.place = Place::Queued(Box::new(position));
             }
             if !has_descriptors {
                 connections.warn_of_shortage(Waiting::Plugins, now);
@@ -167,7 +164,6 @@ impl Manager {
             return None;
         }
         let identity = desired.identity;
-        desired.redial_at = None;
         let is_new = desired.attempts == 0;
         desired.attempts = desired.attempts.saturating_add(1);
         let number = desired.attempts;
@@ -216,7 +212,7 @@ impl Manager {
     }
 
     /// Has a socket process an event. `process` returns the event for the socket's operation.
-    fn with_socket(
+    pub(super) fn with_socket(
         &mut self,
         id: SocketId,
         process: impl FnOnce(&mut Socket, &mut Context) -> Option<Event>,
@@ -259,7 +255,7 @@ impl Manager {
     fn apply_claims(&mut self, socket: &mut Socket) -> Option<Event> {
         let id = socket.id;
         let is_queued = socket.desired.as_ref().is_some_and(|it| it.is_queued);
-        match (socket.applied.place, socket.claims_place()) {
+        match (&socket.applied.place, socket.claims_place()) {
             (Place::None, true) => {
                 self.limiter.take(id, self.context.now);
                 socket.applied.place = Place::Held;
@@ -269,7 +265,7 @@ impl Manager {
                 socket.applied.place = Place::None;
             }
             (Place::Queued(position), _) if !is_queued => {
-                self.limiter.forget(position);
+                self.limiter.forget(**position);
                 self.limiter.schedule(&mut self.context.timers);
                 socket.applied.place = Place::None;
             }
@@ -366,13 +362,13 @@ impl Manager {
         let process = left.health.process;
         // A plugin whose socket was removed is expected to end now.
         let is_removed = socket.desired.is_none() && !context.policy.is_stopping;
-        let is_expected = is_removed && left.health.down_since.is_none();
+        let is_expected = is_removed && left.health.down_since().is_none();
         let is_kept = is_expected && self.departed.add(&mut left, context);
         if let Some(liveness) = left.health.liveness.as_mut().filter(|_| !is_kept) {
             liveness.drop(context);
         }
         if let (Some(desired), Some(process)) = (&mut socket.desired, process) {
-            desired.predecessor = Some((left.plugin.clone(), process.uid));
+            desired.predecessor = Some(Box::new((left.plugin.clone(), process.uid)));
         }
         let removed = self.names.remove(&left.plugin, socket.id);
         if let Some(active) = &mut socket.active {
@@ -380,6 +376,14 @@ impl Manager {
         }
         for id in removed.unblocked {
             self.sockets.retry_now(id);
+        }
+    }
+
+    /// Schedules the next resync if sockets exist.
+    fn schedule_resync(&mut self) {
+        if self.resync.at().is_none() && self.sockets.existing() > 0 {
+            let at = Some(self.context.now + RESYNC_INTERVAL);
+            self.context.timers.set(Timer::Resync, &mut self.resync, at);
         }
     }
 
@@ -496,220 +500,6 @@ impl Manager {
             }
         }
         Event::Answered(result.map_err(|reason| question.refusal(reason)))
-    }
-
-    // --- Connections ---
-
-    pub(super) fn connected(&mut self, link: LinkId, process: Option<Process>) {
-        match self.context.connections.owner(link) {
-            Some(Owner::Operation(id)) => {
-                self.with_socket(id, |socket, context| socket.connected(process, context));
-            }
-            Some(Owner::Call(id) | Owner::Stream(id)) => {
-                self.host.connected(id, &mut self.context);
-            }
-            Some(Owner::Liveness(_) | Owner::Departed) | None => {}
-        }
-    }
-
-    pub(super) fn dial_failed(&mut self, link: LinkId, error: DialError) {
-        let context = &mut self.context;
-        if error == DialError::NoDescriptors {
-            context.connections.used_up(&mut context.outputs);
-        }
-        let owner = context.connections.owner(link);
-        context.connections.remove(link);
-        match owner {
-            Some(Owner::Operation(id)) => {
-                self.with_socket(id, |socket, _| socket.dial_failed(error));
-            }
-            Some(Owner::Call(id) | Owner::Stream(id)) => {
-                self.host.dial_failed(id, error, &mut self.context);
-            }
-            Some(Owner::Liveness(_) | Owner::Departed) | None => {}
-        }
-    }
-
-    pub(super) fn closed(&mut self, link: LinkId) {
-        // A connection that was closed because its process is watched may still report its end.
-        if !self.context.connections.is_open(link) {
-            return;
-        }
-        match self.context.connections.owner(link) {
-            Some(Owner::Operation(id)) => self.with_socket(id, Socket::closed),
-            Some(Owner::Call(id) | Owner::Stream(id)) => self.host.closed(id, &mut self.context),
-            Some(Owner::Liveness(_) | Owner::Departed) => self.process_ended(link),
-            None => {}
-        }
-    }
-
-    pub(super) fn process_ended(&mut self, link: LinkId) {
-        match self.context.connections.owner(link) {
-            Some(Owner::Liveness(id)) => self.with_socket(id, |socket, context| {
-                socket.liveness_lost(context);
-                None
-            }),
-            Some(Owner::Departed) => self.departed.ended(link, &mut self.context),
-            _ => {}
-        }
-    }
-
-    pub(super) fn guarded(&mut self, link: LinkId, by: Guard) {
-        match self.context.connections.owner(link) {
-            Some(Owner::Liveness(id)) => self.with_socket(id, |socket, context| {
-                socket.guarded(by, context);
-                None
-            }),
-            Some(Owner::Departed) if by == Guard::Process => {
-                self.departed.guarded_by_process(link, &mut self.context);
-            }
-            _ => {}
-        }
-    }
-
-    /// Processes what a connection has received.
-    pub(super) fn poll_connection(&mut self, link: LinkId) {
-        match self.context.connections.owner(link) {
-            Some(Owner::Operation(id)) => self.with_socket(id, Socket::poll_connection),
-            Some(Owner::Liveness(id)) => self.with_socket(id, |socket, context| {
-                socket.poll_liveness(context);
-                None
-            }),
-            Some(Owner::Call(id) | Owner::Stream(id)) => self.host.poll(id, &mut self.context),
-            Some(Owner::Departed) => self.departed.poll(link, &mut self.context),
-            None => {}
-        }
-    }
-
-    // --- Time, and the end ---
-
-    pub(super) fn socket_timeout(&mut self, id: SocketId) {
-        self.with_socket(id, |socket, context| {
-            socket.applied.deadline = Scheduled::default();
-            socket.handle_timeout(context)
-        });
-    }
-
-    pub(super) fn resync(&mut self) {
-        self.resync = Scheduled::default();
-        self.sockets.mark_all_dirty();
-    }
-
-    /// Schedules the next resync if sockets exist.
-    fn schedule_resync(&mut self) {
-        if self.resync.at().is_none() && self.sockets.existing() > 0 {
-            let at = Some(self.context.now + RESYNC_INTERVAL);
-            self.context.timers.set(Timer::Resync, &mut self.resync, at);
-        }
-    }
-
-    /// Has everything retried that failed, because handlers or the configuration have changed.
-    pub(super) fn reconsider(&mut self) {
-        let failed = self.sockets.iter().filter(|socket| {
-            let desired = socket.desired.as_ref();
-            desired.is_some_and(|it| it.last_failure.is_some() || it.observed.is_some())
-        });
-        for id in failed.map(|socket| socket.id).collect::<Vec<_>>() {
-            self.sockets.retry_now(id);
-        }
-    }
-
-    /// Starts no operation any more, and cancels those whose end neither a plugin nor a handler
-    /// would notice.
-    pub(super) fn stop(&mut self) {
-        let Context {
-            now,
-            policy,
-            timers,
-            ..
-        } = &mut self.context;
-        if std::mem::replace(&mut policy.is_stopping, true) {
-            return;
-        }
-        timers.set(Timer::Stop, &mut self.stop, Some(*now + STOP_GRACE));
-        for socket in self.sockets.iter_mut() {
-            let is_committed = socket.is_committed();
-            if let Some(active) = socket.active.as_mut().filter(|_| !is_committed) {
-                active.target = Target::Gone;
-                let cancel = (socket.id, active.id, Event::Cancelled);
-                self.events.push_back(cancel);
-            }
-        }
-        self.sockets.mark_all_dirty(); // Their deadlines may depend on it.
-    }
-
-    /// Drops everything that still runs, because [`STOP_GRACE`] is over.
-    pub(super) fn stop_at_once(&mut self) {
-        self.stop = Scheduled::default();
-        let ids: Vec<_> = self.sockets.iter().map(|socket| socket.id).collect();
-        for id in ids {
-            self.with_socket(id, |socket, context| {
-                socket.drop_operation(context);
-                None
-            });
-        }
-        self.host.hang_up_all(&mut self.context);
-        self.host.stop();
-        self.events.clear();
-    }
-
-    /// Asserts what must hold whenever the manager is at rest.
-    fn check_invariants(&self) {
-        if !cfg!(debug_assertions) {
-            return;
-        }
-        let Context {
-            timers,
-            connections,
-            requests,
-            commands,
-            plugins,
-            ..
-        } = &self.context;
-        assert!(self.events.is_empty() && requests.is_empty() && commands.is_empty());
-        assert!(!self.sockets.is_any_dirty(), "sockets are still dirty");
-        let mut deadlines = self.host.deadlines() + self.departed.len();
-        let singles = [self.limiter.deadline(), self.resync, self.stop];
-        deadlines += singles.iter().filter(|it| it.at().is_some()).count();
-        let (mut held, mut queued, mut names, mut known) = (0, 0, 0, 0);
-        for socket in self.sockets.iter() {
-            let (id, applied) = (socket.id, &socket.applied);
-            assert!(!socket.is_empty(), "{:?}", socket.path);
-            assert_eq!(applied.place == Place::Held, socket.claims_place());
-            held += usize::from(self.limiter.is_held(id));
-            assert!(!self.limiter.is_held(id) || applied.place == Place::Held);
-            let is_queued = socket.desired.as_ref().is_some_and(|it| it.is_queued);
-            assert_eq!(matches!(applied.place, Place::Queued(_)), is_queued);
-            queued += usize::from(is_queued);
-            assert_eq!(applied.name.as_ref(), socket.claims_name());
-            names += usize::from(applied.name.is_some());
-            if let Some(plugin) = socket.plugin_in_question() {
-                assert!(self.names.is_held(plugin, id), "{plugin}");
-            }
-            known += usize::from(socket.registered.is_some());
-            let deadline = applied.deadline;
-            let is_in_time = match (deadline.at(), socket.deadline(&self.context)) {
-                (Some(at), Some(derived)) => {
-                    at == derived || at < derived && socket.active.is_some()
-                }
-                (None, None) => true,
-                _ => false,
-            };
-            assert!(is_in_time, "{:?}: {deadline:?}", socket.path);
-            if deadline.at().is_some() {
-                assert!(timers.has(Timer::Socket(id), deadline));
-                deadlines += 1;
-            }
-        }
-        assert_eq!(held, self.limiter.held());
-        assert_eq!(queued, self.limiter.queued());
-        assert_eq!(names, self.names.queued());
-        assert_eq!(known, *plugins);
-        assert_eq!(deadlines, timers.len(), "a deadline has no owner");
-        let owned = self.sockets.iter().map(Socket::connections).sum::<usize>();
-        let owned = owned + self.host.connections() + self.departed.len();
-        assert_eq!(owned, connections.len(), "a connection has no owner");
-        self.check_aliases();
     }
 }
 

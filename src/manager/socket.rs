@@ -13,25 +13,21 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use prost::Message as _;
-
+use super::active::Active;
 use super::connections::{Connection, Owner, close};
 use super::context::{Context, Request};
 use super::desired::Desired;
-use super::failure::Refusal;
-use super::ids::{AttemptId, LinkId, SocketId};
+use super::ids::{LinkId, SocketId};
 use super::limiter::Position;
 use super::messages::{Guard, Output, Process};
-use super::operation::{Command, Event, Operation, Question, Step};
-use super::reconcile::{Action, Target, action};
+use super::operation::{Event, Operation};
+use super::reconcile::{Action, action};
 use super::registered::{By, Liveness, Registered};
 use super::timers::Scheduled;
-use crate::config::{GET_INFO_TIMEOUT, MAX_GET_INFO_REPLY, MAX_NOTIFY_REPLY};
 use crate::escape;
 use crate::grpc::{self, CallError, Client};
-use crate::handler::{CallFailure, DialError, HandlerId, Plugin, Ticket};
+use crate::handler::{CallFailure, DialError, Plugin};
 use crate::http2::Endpoint as _;
-use crate::proto::pluginregistration::{InfoRequest, RegistrationStatus, registration};
 use crate::time::Time;
 use crate::watch::Identity;
 
@@ -64,47 +60,13 @@ pub(super) struct Claims {
 }
 
 /// A place among the operations.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(super) enum Place {
     #[default]
     None,
-    Queued(Position),
+    /// Boxed, because few sockets are in the queue.
+    Queued(Box<Position>),
     Held,
-}
-
-/// An operation that runs, and what it holds.
-#[derive(Debug)]
-pub(super) struct Active {
-    pub(super) id: AttemptId,
-    /// `None` once the operation has ended, until that is processed.
-    pub(super) operation: Option<Operation>,
-    /// The number of attempts to register this socket's plugin, this one included; 0 if the
-    /// operation does not register.
-    pub(super) number: u32,
-    pub(super) target: Target,
-    /// The socket that the operation is about.
-    pub(super) identity: Identity,
-    /// The plugin behind the socket, once it has described itself.
-    pub(super) plugin: Option<Arc<Plugin>>,
-    /// The handler that has validated the plugin, which is asked everything after that.
-    pub(super) handler: Option<HandlerId>,
-    connection: Option<Connection>,
-    /// The deadline of the connection, if it is a connection to the plugin's endpoint, on which no
-    /// calls are made.
-    endpoint_until: Option<Time>,
-    /// The question that a handler has not answered yet, and when its name is passed on.
-    pub(super) question: Option<Pending>,
-    /// The plugin that took over when this one left the actual state.
-    pub(super) promoted: Option<Arc<Plugin>>,
-}
-
-/// A question that a handler has not answered yet.
-#[derive(Debug)]
-pub(super) struct Pending {
-    pub(super) ticket: Ticket,
-    pub(super) question: Question,
-    /// The time at which others of the name are let pass; `None` once they were.
-    pub(super) stalls_at: Option<Time>,
 }
 
 /// Shows the socket, escaped, and the number of the attempt to register its plugin, if it has one:
@@ -235,7 +197,7 @@ impl Socket {
             deadlines[0] = desired.retry_at();
         }
         if let Some(Registered { health, .. }) = &self.registered {
-            deadlines[3] = health.grace_until;
+            deadlines[3] = health.grace_until();
             let held = health.liveness.as_ref().and_then(|it| it.client.as_deref());
             deadlines[4] = held.and_then(Client::poll_timeout);
             if self.active.is_none() {
@@ -362,9 +324,8 @@ impl Socket {
         let now = context.now;
         let is_due = |at: Option<Time>| at.is_some_and(|at| at <= now);
         if let Some(Registered { health, .. }) = &mut self.registered {
-            if is_due(health.grace_until) {
-                health.grace_until = None;
-                health.is_condemned = true;
+            if is_due(health.grace_until()) {
+                health.end_grace();
                 self.is_dirty = true;
             }
             if is_due(health.check_at) && self.active.is_none() {
@@ -399,189 +360,6 @@ impl Socket {
             }
         }
         is_due(self.running()?.deadline()).then_some(Event::Timeout)
-    }
-
-    /// Processes an event of the operation, and carries out its commands. Returns the next event of
-    /// the operation, if that follows at once.
-    pub(super) fn step(&mut self, event: Event, context: &mut Context) -> Option<Event> {
-        let active = self.active.as_mut()?;
-        let operation = active.operation.take()?;
-        let number = active.number;
-        let outcome = match operation.handle(event, context.now, &mut context.commands) {
-            Step::Goes(operation) => {
-                active.operation = Some(operation);
-                None
-            }
-            Step::Ignores(operation, unexpected) => {
-                active.operation = Some(operation);
-                log::debug!("{}: {unexpected}", self.label(number));
-                None
-            }
-            Step::Ends(outcome) => Some(outcome),
-        };
-        let next = self.execute_commands(context);
-        let ended = outcome.map(Request::Ended);
-        context.requests.extend(ended);
-        next
-    }
-
-    /// Begins an operation, and carries out its first commands. Returns the first event, if that
-    /// follows at once.
-    pub(super) fn begin(&mut self, active: Active, context: &mut Context) -> Option<Event> {
-        self.active = Some(Box::new(active));
-        self.execute_commands(context)
-    }
-
-    /// Carries out the commands of the operation.
-    fn execute_commands(&mut self, context: &mut Context) -> Option<Event> {
-        let mut commands = std::mem::take(&mut context.commands);
-        let mut next = None;
-        for command in commands.drain(..) {
-            self.log_command(&command);
-            next = self.execute(command, context);
-        }
-        context.commands = commands;
-        next
-    }
-
-    fn execute(&mut self, command: Command, context: &mut Context) -> Option<Event> {
-        let active = self.active.as_mut()?;
-        match command {
-            Command::Dial => context.requests.push_back(Request::Dial),
-            Command::CheckEndpoint(plugin, until) => {
-                let check = Request::CheckEndpoint(plugin, until);
-                context.requests.push_back(check);
-            }
-            Command::GetInfo => return self.get_info(context),
-            Command::Notify(result, until) => return self.notify(result, until, context),
-            Command::Hangup => {
-                active.endpoint_until = None;
-                if let Some(connection) = active.connection.take() {
-                    hang_up(connection, context);
-                }
-            }
-            Command::Guard => self.guard(context),
-            Command::TakeTurn(plugin) => active.plugin = Some(plugin),
-            Command::Ask(question, plugin) => {
-                context.requests.push_back(Request::Ask(question, plugin));
-            }
-            Command::Abandon(plugin) => {
-                if let Some(pending) = active.question.take() {
-                    let abandon = Request::Abandon(pending.ticket, plugin);
-                    context.requests.push_back(abandon);
-                }
-            }
-            Command::EnterActual(plugin) => {
-                let by = active.handler.map_or(By::Predecessor, By::Handler);
-                let registered = Registered::new(plugin.clone(), active.identity, by);
-                self.set_registered(registered, context);
-                context.requests.push_back(Request::Entered(plugin));
-            }
-            Command::LeaveActual => {
-                if let Some(left) = self.take_registered(context) {
-                    context.requests.push_back(Request::Left(Box::new(left)));
-                }
-            }
-        }
-        None
-    }
-
-    /// Dials the socket itself at `path` or, if `endpoint_until` is set, the plugin's endpoint.
-    pub(super) fn dial(
-        &mut self,
-        path: Arc<Path>,
-        endpoint_until: Option<Time>,
-        context: &mut Context,
-    ) {
-        let Some(active) = &mut self.active else {
-            return;
-        };
-        let link = context.connections.add(Owner::Operation(self.id));
-        active.connection = Some(Connection::dialling(link));
-        active.endpoint_until = endpoint_until;
-        let identity = endpoint_until.is_none().then_some(active.identity);
-        let dial = Output::Dial {
-            link,
-            path,
-            identity,
-        };
-        context.outputs.push_back(dial);
-    }
-
-    fn get_info(&mut self, context: &mut Context) -> Option<Event> {
-        let request = InfoRequest {}.encode_to_vec();
-        let deadline = context.now + GET_INFO_TIMEOUT;
-        let method = registration::GET_INFO;
-        self.call(method, &request, MAX_GET_INFO_REPLY, deadline, context)
-    }
-
-    fn notify(
-        &mut self,
-        result: Result<(), Refusal>,
-        deadline: Time,
-        context: &mut Context,
-    ) -> Option<Event> {
-        if let (Err(refusal), Some(active)) = (&result, &self.active) {
-            let desired = self.desired.as_ref();
-            let desired = desired.filter(|it| it.identity == active.identity);
-            if desired.is_some_and(|it| it.is_told(active.plugin.as_ref(), refusal)) {
-                return Some(Event::AlreadyTold);
-            }
-        }
-        let status = RegistrationStatus {
-            plugin_registered: result.is_ok(),
-            error: result
-                .err()
-                .and_then(|why| why.status_error(&self.path))
-                .unwrap_or_default(),
-        };
-        let method = registration::NOTIFY_REGISTRATION_STATUS;
-        let request = status.encode_to_vec();
-        self.call(method, &request, MAX_NOTIFY_REPLY, deadline, context)
-    }
-
-    fn call(
-        &mut self,
-        method: &str,
-        request: &[u8],
-        max_reply: usize,
-        deadline: Time,
-        context: &mut Context,
-    ) -> Option<Event> {
-        let Some(client) = self.operation_client() else {
-            return Some(Event::ConnectionLost);
-        };
-        client.unary(method, request, max_reply, deadline, context.now);
-        self.poll_connection(context)
-    }
-
-    /// Makes the connection of the operation, which has registered or checked the plugin, the
-    /// plugin's source of liveness.
-    fn guard(&mut self, context: &mut Context) {
-        let connection = self.active.as_mut().and_then(|it| it.connection.take());
-        let Some(connection) = connection else {
-            return;
-        };
-        let Some(Registered { health, .. }) = &mut self.registered else {
-            return hang_up(connection, context);
-        };
-        health.process = connection.process;
-        if !context.connections.may_guard() {
-            hang_up(connection, context);
-            health.check_at = Some(context.slow_check());
-            return;
-        }
-        let (link, client) = (connection.id, connection.client);
-        let before = health.liveness.replace(Liveness { link, client });
-        health.check_at = None;
-        let watched = Request::Watched(health.process);
-        if let Some(mut before) = before {
-            before.drop(context);
-        }
-        let owner = Owner::Liveness(self.id);
-        context.connections.hand_over(link, owner);
-        context.outputs.push_back(Output::Guard { link });
-        context.requests.push_back(watched);
     }
 
     /// Records that the socket has left the queue for a place, and has it examined.
@@ -661,7 +439,8 @@ impl Socket {
         }
     }
 
-    fn operation_client(&mut self) -> Option<&mut Client> {
+    /// Returns the client of the operation's connection, once that is established.
+    pub(super) fn operation_client(&mut self) -> Option<&mut Client> {
         let connection = self.active.as_mut()?.connection.as_mut()?;
         connection.client.as_deref_mut()
     }
@@ -684,64 +463,6 @@ impl Socket {
             if !client.transmit().is_empty() {
                 outputs.push_back(Output::Transmit { link });
             }
-        }
-    }
-
-    /// Logs a command whose effect a plugin or its handler sees.
-    fn log_command(&self, command: &Command) {
-        let Some(active) = &self.active else {
-            return;
-        };
-        let label = self.label(active.number);
-        match command {
-            Command::Dial => log::debug!("{label}: connecting"),
-            Command::GetInfo => log::debug!("{label}: calling GetInfo"),
-            Command::TakeTurn(plugin) if active.target != Target::Gone => log::debug!(
-                "{label}: the plugin is {plugin}; endpoint={} versions={}",
-                escape::path(&plugin.endpoint),
-                escape::text(&plugin.versions.join(","))
-            ),
-            Command::Ask(question, plugin) => {
-                log::debug!("{label}: asking the handler to {question} {plugin}");
-            }
-            Command::Notify(result, _) => log::debug!(
-                "{label}: calling NotifyRegistrationStatus; plugin_registered={}",
-                result.is_ok()
-            ),
-            _ => {}
-        }
-    }
-}
-
-impl Active {
-    /// Creates a run of an operation.
-    pub(super) fn new(
-        id: AttemptId,
-        operation: Operation,
-        target: Target,
-        identity: Identity,
-        number: u32,
-    ) -> Self {
-        Self {
-            id,
-            operation: Some(operation),
-            number,
-            target,
-            identity,
-            plugin: None,
-            handler: None,
-            connection: None,
-            endpoint_until: None,
-            question: None,
-            promoted: None,
-        }
-    }
-
-    fn connection_deadline(&self) -> Option<Time> {
-        let connection = self.connection.as_ref()?;
-        match connection.client {
-            Some(_) => connection.deadline(),
-            None => self.endpoint_until,
         }
     }
 }

@@ -31,7 +31,7 @@ impl Manager {
 impl Status {
     fn with(self, socket: &Socket) -> Self {
         let (desired, registered) = (socket.desired(), socket.registered());
-        let is_down = registered.is_some_and(|it| it.health.down_since.is_some());
+        let is_down = registered.is_some_and(|it| it.health.down_since().is_some());
         let has_failed = desired.is_some_and(|it| it.last_failure.is_some());
         Self {
             sockets: self.sockets + usize::from(desired.is_some()),

@@ -84,7 +84,7 @@ fn a_process_that_is_a_plugin() {
 
 fn down(node: &Node) -> usize {
     let registered = node.plugins.manager().registered();
-    let down = registered.filter(|it| it.health.down_since.is_some());
+    let down = registered.filter(|it| it.health.down_since().is_some());
     down.count()
 }
 

@@ -35,7 +35,7 @@ fn is_down(world: &World, path: &str) -> bool {
         .socket(Path::new(path))
         .and_then(|it| it.registered())
         .unwrap();
-    registered.health.down_since.is_some()
+    registered.health.down_since().is_some()
 }
 
 #[test]

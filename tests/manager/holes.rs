@@ -705,7 +705,7 @@ fn down_since(world: &World, path: &str) -> Option<plugind::time::Time> {
         .manager
         .socket(Path::new(path))
         .and_then(|it| it.registered());
-    registered.expect("it is registered").health.down_since
+    registered.expect("it is registered").health.down_since()
 }
 
 #[test]

@@ -567,7 +567,7 @@ impl Simulation {
             assert_eq!(at_place, Some(socket.identity), "{path:?} is at {place:?}");
             assert!(known.insert(socket.identity), "{path:?} is known once");
             let plugin = manager.socket(path).and_then(|it| it.registered());
-            let health = plugin.map(|it| it.health.down_since);
+            let health = plugin.map(|it| it.health.down_since());
             assert_eq!(health, Some(None), "{path:?} is up");
         }
         let all: BTreeSet<Identity> = there.values().copied().collect();

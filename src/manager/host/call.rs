@@ -273,8 +273,8 @@ impl EndpointCall {
         }
     }
 
-    /// Returns what follows from the result of a unary call: it is repeated, or its handler gets the
-    /// result.
+    /// Returns what follows from the result of a unary call: it is repeated, or its handler gets
+    /// the result.
     fn ended(&mut self, result: Result<Vec<u8>, CallFailure>, now: Time) -> Progress {
         let failure = result.as_ref().err().filter(|it| is_not_ready(it));
         let deadline = self.deadline;

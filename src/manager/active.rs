@@ -1,0 +1,82 @@
+//! An operation that runs.
+//!
+//! Pure.
+
+use std::sync::Arc;
+
+use super::connections::Connection;
+use super::ids::AttemptId;
+use super::operation::{Operation, Question};
+use super::reconcile::Target;
+use crate::handler::{HandlerId, Plugin, Ticket};
+use crate::time::Time;
+use crate::watch::Identity;
+
+/// An operation that runs, and what it holds.
+#[derive(Debug)]
+pub(super) struct Active {
+    pub(super) id: AttemptId,
+    /// `None` once the operation has ended, until that is processed.
+    pub(super) operation: Option<Operation>,
+    /// The number of attempts to register this socket's plugin, this one included; 0 if the
+    /// operation does not register.
+    pub(super) number: u32,
+    pub(super) target: Target,
+    /// The socket that the operation is about.
+    pub(super) identity: Identity,
+    /// The plugin behind the socket, once it has described itself.
+    pub(super) plugin: Option<Arc<Plugin>>,
+    /// The handler that has validated the plugin, which is asked everything after that.
+    pub(super) handler: Option<HandlerId>,
+    pub(super) connection: Option<Connection>,
+    /// The deadline of the connection, if it is a connection to the plugin's endpoint, on which no
+    /// calls are made.
+    pub(super) endpoint_until: Option<Time>,
+    /// The question that a handler has not answered yet, and when its name is passed on.
+    pub(super) question: Option<Pending>,
+    /// The plugin that took over when this one left the actual state.
+    pub(super) promoted: Option<Arc<Plugin>>,
+}
+
+/// A question that a handler has not answered yet.
+#[derive(Debug)]
+pub(super) struct Pending {
+    pub(super) ticket: Ticket,
+    pub(super) question: Question,
+    /// The time at which others of the name are let pass; `None` once they were.
+    pub(super) stalls_at: Option<Time>,
+}
+
+impl Active {
+    /// Creates a run of an operation.
+    pub(super) fn new(
+        id: AttemptId,
+        operation: Operation,
+        target: Target,
+        identity: Identity,
+        number: u32,
+    ) -> Self {
+        Self {
+            id,
+            operation: Some(operation),
+            number,
+            target,
+            identity,
+            plugin: None,
+            handler: None,
+            connection: None,
+            endpoint_until: None,
+            question: None,
+            promoted: None,
+        }
+    }
+
+    /// Returns the deadline of the connection.
+    pub(super) fn connection_deadline(&self) -> Option<Time> {
+        let connection = self.connection.as_ref()?;
+        match connection.client {
+            Some(_) => connection.deadline(),
+            None => self.endpoint_until,
+        }
+    }
+}

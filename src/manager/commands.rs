@@ -1,0 +1,232 @@
+//! The commands of an operation: what a socket does by itself, and what it asks of the manager.
+//!
+//! Pure.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use prost::Message as _;
+
+use super::active::Active;
+use super::connections::{Connection, Owner};
+use super::context::{Context, Request};
+use super::failure::Refusal;
+use super::messages::Output;
+use super::operation::{Command, Event, Step};
+use super::reconcile::Target;
+use super::registered::{By, Liveness, Registered};
+use super::socket::{Socket, hang_up};
+use crate::config::{GET_INFO_TIMEOUT, MAX_GET_INFO_REPLY, MAX_NOTIFY_REPLY};
+use crate::escape;
+use crate::proto::pluginregistration::{InfoRequest, RegistrationStatus, registration};
+use crate::time::Time;
+
+impl Socket {
+    /// Processes an event of the operation, and carries out its commands. Returns the next event of
+    /// the operation, if that follows at once.
+    pub(super) fn step(&mut self, event: Event, context: &mut Context) -> Option<Event> {
+        let active = self.active.as_mut()?;
+        let operation = active.operation.take()?;
+        let number = active.number;
+        let outcome = match operation.handle(event, context.now, &mut context.commands) {
+            Step::Goes(operation) => {
+                active.operation = Some(operation);
+                None
+            }
+            Step::Ignores(operation, unexpected) => {
+                active.operation = Some(operation);
+                log::debug!("{}: {unexpected}", self.label(number));
+                None
+            }
+            Step::Ends(outcome) => Some(outcome),
+        };
+        let next = self.execute_commands(context);
+        let ended = outcome.map(Request::Ended);
+        context.requests.extend(ended);
+        next
+    }
+
+    /// Begins an operation, and carries out its first commands. Returns the first event, if that
+    /// follows at once.
+    pub(super) fn begin(&mut self, active: Active, context: &mut Context) -> Option<Event> {
+        self.active = Some(Box::new(active));
+        self.execute_commands(context)
+    }
+
+    /// Carries out the commands of the operation.
+    fn execute_commands(&mut self, context: &mut Context) -> Option<Event> {
+        let mut commands = std::mem::take(&mut context.commands);
+        let mut next = None;
+        for command in commands.drain(..) {
+            self.log_command(&command);
+            next = self.execute(command, context);
+        }
+        context.commands = commands;
+        next
+    }
+
+    fn execute(&mut self, command: Command, context: &mut Context) -> Option<Event> {
+        let active = self.active.as_mut()?;
+        match command {
+            Command::Dial => context.requests.push_back(Request::Dial),
+            Command::CheckEndpoint(plugin, until) => {
+                let check = Request::CheckEndpoint(plugin, until);
+                context.requests.push_back(check);
+            }
+            Command::GetInfo => return self.get_info(context),
+            Command::Notify(result, until) => return self.notify(result, until, context),
+            Command::Hangup => {
+                active.endpoint_until = None;
+                if let Some(connection) = active.connection.take() {
+                    hang_up(connection, context);
+                }
+            }
+            Command::Guard => self.guard(context),
+            Command::TakeTurn(plugin) => active.plugin = Some(plugin),
+            Command::Ask(question, plugin) => {
+                context.requests.push_back(Request::Ask(question, plugin));
+            }
+            Command::Abandon(plugin) => {
+                if let Some(pending) = active.question.take() {
+                    let abandon = Request::Abandon(pending.ticket, plugin);
+                    context.requests.push_back(abandon);
+                }
+            }
+            Command::EnterActual(plugin) => {
+                let by = active.handler.map_or(By::Predecessor, By::Handler);
+                let registered = Registered::new(plugin.clone(), active.identity, by);
+                self.set_registered(registered, context);
+                context.requests.push_back(Request::Entered(plugin));
+            }
+            Command::LeaveActual => {
+                if let Some(left) = self.take_registered(context) {
+                    context.requests.push_back(Request::Left(Box::new(left)));
+                }
+            }
+        }
+        None
+    }
+
+    /// Dials the socket itself at `path` or, if `endpoint_until` is set, the plugin's endpoint.
+    pub(super) fn dial(
+        &mut self,
+        path: Arc<Path>,
+        endpoint_until: Option<Time>,
+        context: &mut Context,
+    ) {
+        let Some(active) = &mut self.active else {
+            return;
+        };
+        let link = context.connections.add(Owner::Operation(self.id));
+        active.connection = Some(Connection::dialling(link));
+        active.endpoint_until = endpoint_until;
+        let identity = endpoint_until.is_none().then_some(active.identity);
+        let dial = Output::Dial {
+            link,
+            path,
+            identity,
+        };
+        context.outputs.push_back(dial);
+    }
+
+    fn get_info(&mut self, context: &mut Context) -> Option<Event> {
+        let request = InfoRequest {}.encode_to_vec();
+        let deadline = context.now + GET_INFO_TIMEOUT;
+        let method = registration::GET_INFO;
+        self.call(method, &request, MAX_GET_INFO_REPLY, deadline, context)
+    }
+
+    fn notify(
+        &mut self,
+        result: Result<(), Refusal>,
+        deadline: Time,
+        context: &mut Context,
+    ) -> Option<Event> {
+        if let (Err(refusal), Some(active)) = (&result, &self.active) {
+            let desired = self.desired.as_ref();
+            let desired = desired.filter(|it| it.identity == active.identity);
+            if desired.is_some_and(|it| it.is_told(active.plugin.as_ref(), refusal)) {
+                return Some(Event::AlreadyTold);
+            }
+        }
+        let status = RegistrationStatus {
+            plugin_registered: result.is_ok(),
+            error: result
+                .err()
+                .and_then(|why| why.status_error(&self.path))
+                .unwrap_or_default(),
+        };
+        let method = registration::NOTIFY_REGISTRATION_STATUS;
+        let request = status.encode_to_vec();
+        self.call(method, &request, MAX_NOTIFY_REPLY, deadline, context)
+    }
+
+    fn call(
+        &mut self,
+        method: &str,
+        request: &[u8],
+        max_reply: usize,
+        deadline: Time,
+        context: &mut Context,
+    ) -> Option<Event> {
+        let Some(client) = self.operation_client() else {
+            return Some(Event::ConnectionLost);
+        };
+        client.unary(method, request, max_reply, deadline, context.now);
+        self.poll_connection(context)
+    }
+
+    /// Makes the connection of the operation, which has registered or checked the plugin, the
+    /// plugin's source of liveness.
+    fn guard(&mut self, context: &mut Context) {
+        let connection = self.active.as_mut().and_then(|it| it.connection.take());
+        let Some(connection) = connection else {
+            return;
+        };
+        let Some(Registered { health, .. }) = &mut self.registered else {
+            return hang_up(connection, context);
+        };
+        health.process = connection.process;
+        if !context.connections.may_guard() {
+            hang_up(connection, context);
+            health.check_at = Some(context.slow_check());
+            return;
+        }
+        let (link, client) = (connection.id, connection.client);
+        let before = health.liveness.replace(Liveness { link, client });
+        health.check_at = None;
+        let watched = Request::Watched(health.process);
+        if let Some(mut before) = before {
+            before.drop(context);
+        }
+        let owner = Owner::Liveness(self.id);
+        context.connections.hand_over(link, owner);
+        context.outputs.push_back(Output::Guard { link });
+        context.requests.push_back(watched);
+    }
+
+    /// Logs a command whose effect a plugin or its handler sees.
+    fn log_command(&self, command: &Command) {
+        let Some(active) = &self.active else {
+            return;
+        };
+        let label = self.label(active.number);
+        match command {
+            Command::Dial => log::debug!("{label}: connecting"),
+            Command::GetInfo => log::debug!("{label}: calling GetInfo"),
+            Command::TakeTurn(plugin) if active.target != Target::Gone => log::debug!(
+                "{label}: the plugin is {plugin}; endpoint={} versions={}",
+                escape::path(&plugin.endpoint),
+                escape::text(&plugin.versions.join(","))
+            ),
+            Command::Ask(question, plugin) => {
+                log::debug!("{label}: asking the handler to {question} {plugin}");
+            }
+            Command::Notify(result, _) => log::debug!(
+                "{label}: calling NotifyRegistrationStatus; plugin_registered={}",
+                result.is_ok()
+            ),
+            _ => {}
+        }
+    }
+}

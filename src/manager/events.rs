@@ -1,0 +1,161 @@
+//! What the daemon reports about connections, what time brings, and the end.
+//!
+//! Pure.
+
+use super::connections::Owner;
+use super::context::Context;
+use super::ids::{LinkId, SocketId};
+use super::messages::{Guard, Process};
+use super::operation::Event;
+use super::reconcile::Target;
+use super::socket::Socket;
+use super::timers::{Scheduled, Timer};
+use super::{DialError, Manager};
+use crate::config::STOP_GRACE;
+
+impl Manager {
+    pub(super) fn connected(&mut self, link: LinkId, process: Option<Process>) {
+        match self.context.connections.owner(link) {
+            Some(Owner::Operation(id)) => {
+                self.with_socket(id, |socket, context| socket.connected(process, context));
+            }
+            Some(Owner::Call(id) | Owner::Stream(id)) => {
+                self.host.connected(id, &mut self.context);
+            }
+            Some(Owner::Liveness(_) | Owner::Departed) | None => {}
+        }
+    }
+
+    pub(super) fn dial_failed(&mut self, link: LinkId, error: DialError) {
+        let context = &mut self.context;
+        if error == DialError::NoDescriptors {
+            context.connections.used_up(&mut context.outputs);
+        }
+        let owner = context.connections.owner(link);
+        context.connections.remove(link);
+        match owner {
+            Some(Owner::Operation(id)) => {
+                self.with_socket(id, |socket, _| socket.dial_failed(error));
+            }
+            Some(Owner::Call(id) | Owner::Stream(id)) => {
+                self.host.dial_failed(id, error, &mut self.context);
+            }
+            Some(Owner::Liveness(_) | Owner::Departed) | None => {}
+        }
+    }
+
+    pub(super) fn closed(&mut self, link: LinkId) {
+        // A connection that was closed because its process is watched may still report its end.
+        if !self.context.connections.is_open(link) {
+            return;
+        }
+        match self.context.connections.owner(link) {
+            Some(Owner::Operation(id)) => self.with_socket(id, Socket::closed),
+            Some(Owner::Call(id) | Owner::Stream(id)) => self.host.closed(id, &mut self.context),
+            Some(Owner::Liveness(_) | Owner::Departed) => self.process_ended(link),
+            None => {}
+        }
+    }
+
+    pub(super) fn process_ended(&mut self, link: LinkId) {
+        match self.context.connections.owner(link) {
+            Some(Owner::Liveness(id)) => self.with_socket(id, |socket, context| {
+                socket.liveness_lost(context);
+                None
+            }),
+            Some(Owner::Departed) => self.departed.ended(link, &mut self.context),
+            _ => {}
+        }
+    }
+
+    pub(super) fn guarded(&mut self, link: LinkId, by: Guard) {
+        match self.context.connections.owner(link) {
+            Some(Owner::Liveness(id)) => self.with_socket(id, |socket, context| {
+                socket.guarded(by, context);
+                None
+            }),
+            Some(Owner::Departed) if by == Guard::Process => {
+                self.departed.guarded_by_process(link, &mut self.context);
+            }
+            _ => {}
+        }
+    }
+
+    /// Processes what a connection has received.
+    pub(super) fn poll_connection(&mut self, link: LinkId) {
+        match self.context.connections.owner(link) {
+            Some(Owner::Operation(id)) => self.with_socket(id, Socket::poll_connection),
+            Some(Owner::Liveness(id)) => self.with_socket(id, |socket, context| {
+                socket.poll_liveness(context);
+                None
+            }),
+            Some(Owner::Call(id) | Owner::Stream(id)) => self.host.poll(id, &mut self.context),
+            Some(Owner::Departed) => self.departed.poll(link, &mut self.context),
+            None => {}
+        }
+    }
+
+    // --- Time, and the end ---
+
+    pub(super) fn socket_timeout(&mut self, id: SocketId) {
+        self.with_socket(id, |socket, context| {
+            socket.applied.deadline = Scheduled::default();
+            socket.handle_timeout(context)
+        });
+    }
+
+    pub(super) fn resync(&mut self) {
+        self.resync = Scheduled::default();
+        self.sockets.mark_all_dirty();
+    }
+
+    /// Has everything retried that failed, because handlers or the configuration have changed.
+    pub(super) fn reconsider(&mut self) {
+        let failed = self.sockets.iter().filter(|socket| {
+            let desired = socket.desired.as_ref();
+            desired.is_some_and(|it| it.last_failure.is_some() || it.observed.is_some())
+        });
+        for id in failed.map(|socket| socket.id).collect::<Vec<_>>() {
+            self.sockets.retry_now(id);
+        }
+    }
+
+    /// Starts no operation any more, and cancels those whose end neither a plugin nor a handler
+    /// would notice.
+    pub(super) fn stop(&mut self) {
+        let Context {
+            now,
+            policy,
+            timers,
+            ..
+        } = &mut self.context;
+        if std::mem::replace(&mut policy.is_stopping, true) {
+            return;
+        }
+        timers.set(Timer::Stop, &mut self.stop, Some(*now + STOP_GRACE));
+        for socket in self.sockets.iter_mut() {
+            let is_committed = socket.is_committed();
+            if let Some(active) = socket.active.as_mut().filter(|_| !is_committed) {
+                active.target = Target::Gone;
+                let cancel = (socket.id, active.id, Event::Cancelled);
+                self.events.push_back(cancel);
+            }
+        }
+        self.sockets.mark_all_dirty(); // Their deadlines may depend on it.
+    }
+
+    /// Drops everything that still runs, because [`STOP_GRACE`] is over.
+    pub(super) fn stop_at_once(&mut self) {
+        self.stop = Scheduled::default();
+        let ids: Vec<_> = self.sockets.iter().map(|socket| socket.id).collect();
+        for id in ids {
+            self.with_socket(id, |socket, context| {
+                socket.drop_operation(context);
+                None
+            });
+        }
+        self.host.hang_up_all(&mut self.context);
+        self.host.stop();
+        self.events.clear();
+    }
+}

@@ -1,0 +1,69 @@
+//! What must hold whenever the manager is at rest.
+//!
+//! Pure. Checked in debug builds only.
+
+use super::Manager;
+use super::context::Context;
+use super::socket::{Place, Socket};
+use super::timers::Timer;
+
+impl Manager {
+    /// Asserts that claims, deadlines and connections have owners, and owners what they claim.
+    pub(super) fn check_invariants(&self) {
+        if !cfg!(debug_assertions) {
+            return;
+        }
+        let Context {
+            timers,
+            connections,
+            requests,
+            commands,
+            plugins,
+            ..
+        } = &self.context;
+        assert!(self.events.is_empty() && requests.is_empty() && commands.is_empty());
+        assert!(!self.sockets.is_any_dirty(), "sockets are still dirty");
+        let mut deadlines = self.host.deadlines() + self.departed.len();
+        let singles = [self.limiter.deadline(), self.resync, self.stop];
+        deadlines += singles.iter().filter(|it| it.at().is_some()).count();
+        let (mut held, mut queued, mut names, mut known) = (0, 0, 0, 0);
+        for socket in self.sockets.iter() {
+            let (id, applied) = (socket.id, &socket.applied);
+            assert!(!socket.is_empty(), "{:?}", socket.path);
+            assert_eq!(applied.place == Place::Held, socket.claims_place());
+            held += usize::from(self.limiter.is_held(id));
+            assert!(!self.limiter.is_held(id) || applied.place == Place::Held);
+            let is_queued = socket.desired.as_ref().is_some_and(|it| it.is_queued);
+            assert_eq!(matches!(applied.place, Place::Queued(_)), is_queued);
+            queued += usize::from(is_queued);
+            assert_eq!(applied.name.as_ref(), socket.claims_name());
+            names += usize::from(applied.name.is_some());
+            if let Some(plugin) = socket.plugin_in_question() {
+                assert!(self.names.is_held(plugin, id), "{plugin}");
+            }
+            known += usize::from(socket.registered.is_some());
+            let deadline = applied.deadline;
+            let is_in_time = match (deadline.at(), socket.deadline(&self.context)) {
+                (Some(at), Some(derived)) => {
+                    at == derived || at < derived && socket.active.is_some()
+                }
+                (None, None) => true,
+                _ => false,
+            };
+            assert!(is_in_time, "{:?}: {deadline:?}", socket.path);
+            if deadline.at().is_some() {
+                assert!(timers.has(Timer::Socket(id), deadline));
+                deadlines += 1;
+            }
+        }
+        assert_eq!(held, self.limiter.held());
+        assert_eq!(queued, self.limiter.queued());
+        assert_eq!(names, self.names.queued());
+        assert_eq!(known, *plugins);
+        assert_eq!(deadlines, timers.len(), "a deadline has no owner");
+        let owned = self.sockets.iter().map(Socket::connections).sum::<usize>();
+        let owned = owned + self.host.connections() + self.departed.len();
+        assert_eq!(owned, connections.len(), "a connection has no owner");
+        self.check_aliases();
+    }
+}
