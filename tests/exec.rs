@@ -197,7 +197,7 @@ fn a_program_is_told_after_a_restart_that_it_may_know_the_plugin() {
     assert!(node.until_told(&plugin).plugin_registered);
     node.until_written("add");
     let mut node = node.restart();
-    assert_eq!(node.until_written("old"), "disk\n");
+    assert_eq!(node.until_written("re-add"), "disk\n");
     assert!(node.until_told(&plugin).plugin_registered);
     assert!(!node.scratch.path().join("del").exists());
 }

@@ -83,12 +83,11 @@ Options:
                      a notification (default: reject)
   --exec TYPE=PROGRAM
                      have PROGRAM register and deregister plugins of TYPE: run
-                     PROGRAM add|old|del TYPE NAME ENDPOINT, with PLUGIND_* in
-                     its environment and JSON on its standard input; exit
-                     status 0 registers the plugin; a plugin whose name,
-                     endpoint, socket or versions are not plain words and
-                     absolute paths is refused; can be given several times
-                     (default: none)
+                     PROGRAM add|re-add|del TYPE NAME ENDPOINT, with PLUGIND_*
+                     in its environment and JSON on its standard input; exit
+                     status 0 registers the plugin; one whose name, endpoint,
+                     socket or versions are not plain words and absolute paths
+                     is refused; can be given several times (default: none)
   --on-down POLICY   what to do with a registered plugin whose process has ended
                      or that does not answer: keep it registered, or
                      deregister[=DURATION] it once it has been down for that

@@ -157,13 +157,13 @@
 //! the built-in handler. It is executed directly, without a shell, as
 //!
 //! ```text
-//! PROGRAM add|old|del TYPE NAME ENDPOINT
+//! PROGRAM add|re-add|del TYPE NAME ENDPOINT
 //! ```
 //!
 //! | action | when |
 //! |---|---|
 //! | `add` | the plugin is to be registered |
-//! | `old` | the same, but the program may know the plugin already |
+//! | `re-add` | the same, but the program may know the plugin already |
 //! | `del` | the plugin was removed |
 //!
 //! A program may know a plugin that was registered before a restart of the daemon (with
@@ -192,7 +192,7 @@
 //!
 //! Status 0 registers the plugin. Any other status refuses it, and the first line of standard error
 //! is the reason that is sent to the plugin; standard output is not read. The outcome of `del`, and
-//! of `old` for an older instance, is only logged. For one plugin name one program runs at a time,
+//! of `re-add` for an older instance, is only logged. For one plugin name one program runs at a time,
 //! in the order of events.
 //!
 //! A program has 30 s; then it is killed with its process group. Processes that it leaves in that
@@ -212,7 +212,7 @@
 //!   or after a reboot, no `del` runs for earlier plugins.
 //! - A program does not outlive the daemon. If the daemon is killed, the kernel kills the program,
 //!   but not the program's children, nor a program that is set-user-ID: these may still run when
-//!   the next daemon runs `old` or `del` for the name.
+//!   the next daemon runs `re-add` or `del` for the name.
 //!
 //! A user who can change the program can do everything as the daemon's user. So the program and
 //! every directory above it must belong to root or that user and be writable by no other, or the

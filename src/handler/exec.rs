@@ -4,22 +4,22 @@
 //! command line is
 //!
 //! ```text
-//! PROGRAM add|old|del TYPE NAME ENDPOINT
+//! PROGRAM add|re-add|del TYPE NAME ENDPOINT
 //! ```
 //!
-//! The verb is `add` for a plugin that is registered, `del` for one that is deregistered, and `old`
-//! for one that the program may know already: the plugin was registered before a restart of the
-//! daemon, or is current again because the newer plugins of its name are gone. The environment
-//! holds the same values ([`environment`]), and standard input holds all that the plugin reported,
-//! as JSON. Status 0 registers the plugin; any other end refuses it, with the first line of
-//! standard error that is not empty as the reason.
+//! The verb is `add` for a plugin that is registered, `del` for one that is deregistered, and
+//! `re-add` for one that the program may know already: the plugin was registered before a restart
+//! of the daemon, or is current again because the newer plugins of its name are gone. The
+//! environment holds the same values ([`environment`]), and standard input holds all that the
+//! plugin reported, as JSON. Status 0 registers the plugin; any other end refuses it, with the
+//! first line of standard error that is not empty as the reason.
 //!
 //! The values passed to a program have a grammar (`exec/grammar.rs`): a plugin outside it is
 //! refused. A plugin that an older version of this crate registered and saved may be outside it:
 //! its program is not run for it any more, and a warning names what is not undone.
 //!
 //! One program at a time runs for one plugin name, in the order of events: if the manager stops
-//! making the sockets of a name wait for each other, their programs wait here. An `add` or `old`
+//! making the sockets of a name wait for each other, their programs wait here. An `add` or `re-add`
 //! that fails is trusted to have undone its changes; if a registration's program was killed, a
 //! `del` follows.
 //!
@@ -90,7 +90,7 @@ struct Job {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verb {
     Add,
-    Old,
+    ReAdd,
     Del,
 }
 
@@ -287,7 +287,7 @@ impl PluginHandler for ExecHandler {
 
     fn register(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer {
         let verb = if context.is_known() {
-            Verb::Old
+            Verb::ReAdd
         } else {
             Verb::Add
         };
@@ -307,11 +307,11 @@ impl PluginHandler for ExecHandler {
 
     fn promoted(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) {
         match grammar::check(plugin) {
-            Ok(()) => self.submit(Verb::Old, plugin.clone(), None, context),
+            Ok(()) => self.submit(Verb::ReAdd, plugin.clone(), None, context),
             Err(reason) => {
                 let program = escape::path(&self.program);
                 let reason = escape::text(reason.as_str());
-                log::warn!("{plugin}: {program} old is not run: {reason}");
+                log::warn!("{plugin}: {program} re-add is not run: {reason}");
             }
         }
     }
@@ -383,7 +383,7 @@ impl Verb {
     const fn word(self) -> &'static str {
         match self {
             Self::Add => "add",
-            Self::Old => "old",
+            Self::ReAdd => "re-add",
             Self::Del => "del",
         }
     }

@@ -146,18 +146,18 @@ fn the_plugin_that_takes_over_is_announced_after_the_one_that_went() {
     world.vanish("/r/new-reg.sock");
     assert_eq!(running(&world), ["del disk"]);
     end_first(&mut world, ProgramEnd::Exited(0));
-    assert_eq!(running(&world), ["old disk"]);
+    assert_eq!(running(&world), ["re-add disk"]);
 }
 
 #[test]
-fn a_plugin_that_was_registered_before_a_restart_is_old() {
+fn a_plugin_that_was_registered_before_a_restart_is_added_again() {
     let mut world = World::with(manager());
     appear(&mut world, 0);
     end_first(&mut world, ProgramEnd::Exited(0));
     let mut world = restarted(&world);
     appear(&mut world, 0);
     appear(&mut world, 1);
-    assert_eq!(running(&world), ["old disk-0", "add disk-1"]);
+    assert_eq!(running(&world), ["re-add disk-0", "add disk-1"]);
     end_first(&mut world, ProgramEnd::Exited(0));
     assert_eq!(world.told_by(socket(0).as_ref()), Some((true, "")));
 }

@@ -233,7 +233,7 @@ fn one_program_at_a_time_runs_for_a_name_and_others_do_not_wait_for_it() {
     bench.end(deleting, ProgramEnd::Exited(0), b"");
     assert_eq!(bench.effects.pop(), Some(answer(del, Ok(()))));
     let (promoting, program) = bench.spawned();
-    assert_eq!(program.arguments, ["old", "CSIPlugin", "disk", "/p/old"]);
+    assert_eq!(program.arguments, ["re-add", "CSIPlugin", "disk", "/p/old"]);
     bench.end(promoting, ProgramEnd::Exited(1), b"");
     let (deleting, verb) = bench.spawned_verb();
     assert_eq!(verb, "del");
@@ -274,13 +274,13 @@ fn a_question_that_is_given_up_while_it_waits_is_never_put() {
 }
 
 #[test]
-fn what_was_known_before_a_restart_is_old() {
+fn what_was_known_before_a_restart_is_added_again() {
     let mut bench = Bench::new();
     bench.ask(|handler, context| {
         context.set_known(true);
         handler.register(&plugin(""), context)
     });
-    assert_eq!(bench.spawned_verb().1, "old");
+    assert_eq!(bench.spawned_verb().1, "re-add");
 }
 
 #[test]
@@ -382,7 +382,7 @@ fn a_del_that_can_never_be_started_is_given_up_and_the_next_goes_ahead() {
         let (id, _) = bench.spawned();
         bench.not_started(id);
     }
-    assert_eq!(bench.spawned_verb().1, "old");
+    assert_eq!(bench.spawned_verb().1, "re-add");
     assert_eq!(bench.owed.len(), 0);
 }
 
