@@ -70,13 +70,21 @@ fn a_stream_that_fails_is_told_from_a_connection_that_does() {
     let goaway = |code| Frame::new(GOAWAY, 0, 0, [0, 0, 0, 0, 0, 0, 0, code]).octets();
     let stray = Frame::new(DATA, 0, 0, *b"data").octets();
     let cases = [
-        (1, goaway(0), "closed     the peer went away (NO_ERROR)"),
+        (
+            1,
+            goaway(0),
+            "closed     the peer sent GOAWAY code=NO_ERROR",
+        ),
         (
             3,
             goaway(2),
-            "closed     the peer went away (INTERNAL_ERROR)",
+            "closed     the peer sent GOAWAY code=INTERNAL_ERROR",
         ),
-        (3, stray, "broke HTTP/2 (PROTOCOL_ERROR): DATA on stream 0"),
+        (
+            3,
+            stray,
+            "HTTP/2 connection error: DATA on stream 0 code=PROTOCOL_ERROR",
+        ),
     ];
     for (status, frame, words) in cases {
         let server = Server::saying([&greeting[..], &frame].concat(), Then::Wait);

@@ -117,7 +117,8 @@ async fn a_reply_with_more_metadata_than_is_accepted_is_refused_with_the_limit_i
             panic!("the reply is too large: {outcomes:?}");
         };
         assert_eq!((*ended, error.code()), (call, Code::ResourceExhausted));
-        let words = "the peer broke the stream: a header list of more than 65536 octets";
+        let words = "the peer caused an HTTP/2 stream error: \
+                     a header list of more than 65536 octets";
         assert_eq!(error.to_string(), words);
     }
 }

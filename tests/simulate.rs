@@ -132,7 +132,7 @@ fn a_plugin_that_fails_to_say_who_it_is_is_asked_again_and_registered() {
     let options = ["--fail-getinfo", "1"];
     let plugin = Simulated::start(dir.path(), "CSIPlugin", "disk.example", &options);
     plugin.until_said("received GetInfo: returning error 1 of 1");
-    daemon.until_logged("GetInfo failed: the peer answered UNAVAILABLE: a simulated failure");
+    daemon.until_logged("GetInfo failed: the peer returned UNAVAILABLE: a simulated failure");
     daemon.until_logged(": registered CSIPlugin disk.example");
     plugin.until_said("received NotifyRegistrationStatus: registered");
 }
@@ -144,7 +144,7 @@ fn a_plugin_that_is_slow_is_registered_and_one_that_is_too_slow_is_given_up() {
     daemon.until_logged(": registered CSIPlugin slow");
     slow.until_said("received NotifyRegistrationStatus: registered");
     let late = Simulated::start(dir.path(), "CSIPlugin", "late", &["--delay", "1h"]);
-    daemon.until_logged("GetInfo failed: the peer did not answer in time");
+    daemon.until_logged("GetInfo failed: the peer did not respond in time");
     late.until_said("call cancelled by its caller: pluginregistration.Registration/GetInfo");
 }
 
@@ -179,7 +179,7 @@ fn a_plugin_that_does_not_want_to_be_registered_is_deregistered_and_tried_again(
     let options = ["--reject-notify"];
     let plugin = Simulated::start(dir.path(), "CSIPlugin", "disk.example", &options);
     plugin.until_said("received NotifyRegistrationStatus: registered; returning an error");
-    daemon.until_logged("NotifyRegistrationStatus failed: the peer answered UNKNOWN");
+    daemon.until_logged("NotifyRegistrationStatus failed: the peer returned UNKNOWN");
     plugin.until_said("received NotifyRegistrationStatus: registered; returning an error");
 }
 

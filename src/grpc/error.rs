@@ -138,20 +138,20 @@ impl CallError {
 impl fmt::Display for CallError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Status(status) => write!(f, "the peer answered {status}"),
-            Self::NotGrpc(instead) => write!(f, "the peer's answer is not gRPC: {instead}"),
-            Self::Broken(broken) => write!(f, "the peer's gRPC answer is broken: {broken}"),
+            Self::Status(status) => write!(f, "the peer returned {status}"),
+            Self::NotGrpc(instead) => write!(f, "the peer's response is not gRPC: {instead}"),
+            Self::Broken(broken) => write!(f, "the peer's gRPC response is invalid: {broken}"),
             Self::TooLarge { announced, limit } => write!(
                 f,
-                "the peer's message has {announced} octets, more than the {limit} accepted"
+                "the peer's message is too large octets={announced} limit={limit}"
             ),
             Self::TooManyCalls => f.write_str("too many calls on one connection"),
-            Self::RequestHeaders => f.write_str("the call's headers are too large"),
-            Self::DeadlineExceeded => f.write_str("the peer did not answer in time"),
+            Self::RequestHeaders => f.write_str("the headers of the call are too large"),
+            Self::DeadlineExceeded => f.write_str("the peer did not respond in time"),
             Self::Cancelled => f.write_str("the call was cancelled"),
-            Self::Refused { .. } => f.write_str("the peer refused the call without looking at it"),
-            Self::Reset(code) => write!(f, "the peer reset the stream: {code}"),
-            Self::Stream(error) => write!(f, "the peer broke the stream: {error}"),
+            Self::Refused { .. } => f.write_str("the peer refused the call without processing it"),
+            Self::Reset(code) => write!(f, "the peer reset the stream code={code}"),
+            Self::Stream(error) => write!(f, "the peer caused an HTTP/2 stream error: {error}"),
             Self::Connection { error, .. } => error.fmt(f),
         }
     }
@@ -162,9 +162,9 @@ impl std::error::Error for CallError {}
 impl fmt::Display for NotGrpc {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::HttpStatus(status) => write!(f, "HTTP status {status}"),
-            Self::ContentType(none) if none.is_empty() => f.write_str("no content type"),
-            Self::ContentType(other) => write!(f, "content type {:?}", escape::bytes(other)),
+            Self::HttpStatus(status) => write!(f, "http_status={status}"),
+            Self::ContentType(none) if none.is_empty() => f.write_str("it has no content-type"),
+            Self::ContentType(other) => write!(f, "content_type={:?}", escape::bytes(other)),
         }
     }
 }
@@ -172,12 +172,16 @@ impl fmt::Display for NotGrpc {
 impl fmt::Display for Broken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoStatus => f.write_str("it ends without a grpc-status"),
-            Self::NoMessage => f.write_str("success without a message"),
-            Self::SecondMessage => f.write_str("more than one message"),
+            Self::NoStatus => f.write_str("it ends without grpc-status"),
+            Self::NoMessage => f.write_str("it has status OK and no message"),
+            Self::SecondMessage => f.write_str("it has more than one message"),
             Self::CutMessage => f.write_str("it ends in the middle of a message"),
-            Self::Compressed => f.write_str("a compressed message, with no compression agreed on"),
-            Self::UnknownFlag(flag) => write!(f, "a message with the unknown flag {flag}"),
+            Self::Compressed => {
+                f.write_str("it has a compressed message, but compression was not negotiated")
+            }
+            Self::UnknownFlag(flag) => {
+                write!(f, "it has a message with an unknown flag flag={flag}")
+            }
         }
     }
 }

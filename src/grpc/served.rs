@@ -146,7 +146,8 @@ impl Served {
             match assembler.receive(&mut data) {
                 Ok(None) => {}
                 Ok(Some(_)) if message.is_some() => {
-                    let second = Status::new(Code::Internal, "more than one message");
+                    let words = "the request has more than one message";
+                    let second = Status::new(Code::Internal, words);
                     return self.finish(second, now);
                 }
                 Ok(complete) => *message = complete,
@@ -325,7 +326,7 @@ fn check(
 fn refusal(error: &CallError) -> Status {
     match error {
         CallError::TooLarge { announced, limit } => {
-            let words = format!("a message of {announced} octets, more than the {limit} accepted");
+            let words = format!("the message is too large octets={announced} limit={limit}");
             Status::new(Code::ResourceExhausted, words)
         }
         // gRPC: a compressed message of an encoding that "the server does not support" is answered
@@ -333,7 +334,7 @@ fn refusal(error: &CallError) -> Status {
         CallError::Broken(Broken::Compressed) => {
             Status::new(Code::Unimplemented, "compression is not supported")
         }
-        _ => Status::new(Code::Internal, "a message with an unknown flag"),
+        _ => Status::new(Code::Internal, "the message has an unknown flag"),
     }
 }
 

@@ -52,7 +52,7 @@ pub struct Unread;
 
 impl fmt::Display for Unread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the client leaves too much unread")
+        f.write_str("the client reads too slowly: too much data is unsent")
     }
 }
 

@@ -95,9 +95,9 @@ impl fmt::Display for Error {
         f.write_str(match self {
             Self::Truncated => "header block ends inside a field",
             Self::IntegerTooLong => "integer in a header block is too long",
-            Self::Index => "header block refers to an entry that no table has",
+            Self::Index => "header block refers to a table index that does not exist",
             Self::HuffmanEos => "Huffman-coded string contains the end-of-string symbol",
-            Self::HuffmanPadding => "Huffman-coded string has wrong padding",
+            Self::HuffmanPadding => "Huffman-coded string has invalid padding",
             Self::LateSizeUpdate => {
                 "dynamic table size update after the first field of a header block"
             }

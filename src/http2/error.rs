@@ -289,7 +289,7 @@ impl fmt::Display for ConnectionError {
             Self::Violation(violation) => {
                 write!(
                     f,
-                    "the peer broke HTTP/2 ({}): {violation}",
+                    "the peer caused an HTTP/2 connection error: {violation} code={}",
                     violation.code()
                 )
             }
@@ -299,7 +299,7 @@ impl fmt::Display for ConnectionError {
                  the HTTP/2 handshake timed out"
             ),
             Self::TimedOut(Awaited::HeaderBlock) => {
-                f.write_str("the peer did not finish its headers in time")
+                f.write_str("the peer did not complete a header block in time")
             }
             Self::TimedOut(Awaited::Reading) => f.write_str("the peer stopped reading"),
             Self::Eof { inside_frame: true } => {
@@ -316,35 +316,51 @@ impl std::error::Error for ConnectionError {}
 
 impl fmt::Display for GoneAway {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the peer went away ({}", self.code)?;
+        write!(f, "the peer sent GOAWAY code={}", self.code)?;
         if !self.debug.is_empty() {
-            write!(f, ", {:?}", escape::bytes(&self.debug))?;
+            write!(f, " debug={:?}", escape::bytes(&self.debug))?;
         }
-        f.write_str(")")
+        Ok(())
     }
 }
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::FrameTooLarge(length) => write!(f, "a frame of {length} octets"),
-            Self::FrameLength(kind) => write!(f, "{kind} of a wrong length"),
-            Self::Padding(kind) => write!(f, "{kind} with more padding than payload"),
+            Self::FrameTooLarge(length) => write!(
+                f,
+                "a frame that exceeds SETTINGS_MAX_FRAME_SIZE octets={length}"
+            ),
+            Self::FrameLength(kind) => write!(f, "{kind} with an invalid length"),
+            Self::Padding(kind) => write!(f, "{kind} with padding that exceeds its payload"),
             Self::NeedsStream(kind) => write!(f, "{kind} on stream 0"),
-            Self::NeedsConnection(kind) => write!(f, "{kind} on a stream"),
-            Self::IdleStream(kind, id) => write!(f, "{kind} on stream {id}, which is not open"),
-            Self::ClosedStream(kind, id) => write!(f, "{kind} on stream {id} after its end"),
-            Self::StreamOrder(id) => write!(f, "a request on stream {id}, below an earlier one"),
-            Self::StrayContinuation => f.write_str("CONTINUATION of nothing"),
+            Self::NeedsConnection(kind) => write!(f, "{kind} on a stream other than 0"),
+            Self::IdleStream(kind, id) => write!(f, "{kind} on idle stream {id}"),
+            Self::ClosedStream(kind, id) => {
+                write!(f, "{kind} on stream {id} after the peer ended it")
+            }
+            Self::StreamOrder(id) => {
+                write!(f, "a request on stream {id} after one on a higher stream")
+            }
+            Self::StrayContinuation => f.write_str("CONTINUATION without a header block"),
             Self::InterruptedBlock(kind) => write!(f, "{kind} inside a header block"),
-            Self::Push => f.write_str("a push"),
-            Self::Compression(error) => write!(f, "a header block that does not decode: {error}"),
-            Self::SettingValue { id, value } => write!(f, "setting {id:#x} of {value}"),
-            Self::InitialWindow => f.write_str("an initial window that overflows"),
-            Self::WindowZero => f.write_str("a window increment of 0"),
-            Self::WindowOverflow => f.write_str("a window above 2^31-1"),
-            Self::WindowExceeded => f.write_str("more data than the window allows"),
-            Self::GoAwayStream(id) => write!(f, "GOAWAY with the impossible last stream {id}"),
+            Self::Push => f.write_str("PUSH_PROMISE, which is not allowed"),
+            Self::Compression(error) => write!(f, "cannot decode a header block: {error}"),
+            Self::SettingValue { id, value } => write!(
+                f,
+                "SETTINGS with an invalid value setting={id:#x} value={value}"
+            ),
+            Self::InitialWindow => {
+                f.write_str("SETTINGS_INITIAL_WINDOW_SIZE that makes a window exceed 2^31-1")
+            }
+            Self::WindowZero => f.write_str("WINDOW_UPDATE with an increment of 0"),
+            Self::WindowOverflow => {
+                f.write_str("WINDOW_UPDATE that makes the window exceed 2^31-1")
+            }
+            Self::WindowExceeded => f.write_str("more data than the flow-control window allows"),
+            Self::GoAwayStream(id) => {
+                write!(f, "GOAWAY with an invalid last stream last_stream={id}")
+            }
             Self::Excess(excess) => excess.fmt(f),
         }
     }
@@ -364,9 +380,9 @@ impl fmt::Display for Excess {
                 write!(f, "a header list of more than {MAX_DECODED_HEADERS} octets")
             }
             Self::SettingsEntries => f.write_str("too many entries in SETTINGS"),
-            Self::Idling => f.write_str("too many frames that bring nothing forward"),
+            Self::Idling => f.write_str("too many frames that do not advance any call"),
             Self::EmptyData => f.write_str("too many DATA frames without data"),
-            Self::Cancelled => f.write_str("too many requests that were taken back"),
+            Self::Cancelled => f.write_str("too many requests cancelled before their response"),
         }
     }
 }
@@ -379,11 +395,13 @@ impl fmt::Display for StreamError {
                 write!(f, "a header list of more than {MAX_HEADER_LIST} octets")
             }
             Self::TooManyFields => write!(f, "a header list of more than {MAX_FIELDS} fields"),
-            Self::TooManyInformational => f.write_str("too many 1xx answers"),
+            Self::TooManyInformational => f.write_str("too many 1xx responses"),
             Self::AfterEnd(kind) => write!(f, "{kind} after the end of the stream"),
-            Self::WindowZero => f.write_str("a window increment of 0"),
-            Self::WindowOverflow => f.write_str("a window above 2^31-1"),
-            Self::WindowExceeded => f.write_str("more data than the window allows"),
+            Self::WindowZero => f.write_str("WINDOW_UPDATE with an increment of 0"),
+            Self::WindowOverflow => {
+                f.write_str("WINDOW_UPDATE that makes the window exceed 2^31-1")
+            }
+            Self::WindowExceeded => f.write_str("more data than the flow-control window allows"),
         }
     }
 }
@@ -393,14 +411,14 @@ impl fmt::Display for Malformed {
         f.write_str(match self {
             Self::FieldName => "a header name that is not a lower-case token",
             Self::FieldValue => "a header value with a forbidden character",
-            Self::ConnectionField => "a header that HTTP/2 forbids",
+            Self::ConnectionField => "a connection-specific header, which HTTP/2 forbids",
             Self::PseudoHeader => "a misplaced, repeated or unknown pseudo-header",
             Self::Status => "headers without a valid :status",
-            Self::Request => "a request without its method, scheme or path",
-            Self::Informational => "a 1xx answer where none may be",
-            Self::DataBeforeHeaders => "data before headers",
-            Self::TrailersWithoutEnd => "trailers that do not end the stream",
-            Self::ContentLength => "content that disagrees with its content-length",
+            Self::Request => "a request without a valid :method, :scheme or :path",
+            Self::Informational => "a 1xx response that ends the stream, or a 101 response",
+            Self::DataBeforeHeaders => "DATA before HEADERS",
+            Self::TrailersWithoutEnd => "trailers without END_STREAM",
+            Self::ContentLength => "content that does not match its content-length",
         })
     }
 }

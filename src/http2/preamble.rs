@@ -24,12 +24,16 @@ pub enum Preamble {
 impl fmt::Display for Preamble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Nothing => f.write_str("it closed the connection without a word"),
-            Self::Http1(Some(status)) => write!(f, "it answers in HTTP/1, status {status}"),
-            Self::Http1(None) => f.write_str("it answers in HTTP/1"),
-            Self::Http1Request => f.write_str("it asks in HTTP/1"),
-            Self::Tls => f.write_str("it speaks TLS"),
-            Self::Other(octets) => write!(f, "it says {:?}", escape::bytes(octets)),
+            Self::Nothing => f.write_str("connection closed before any data was received"),
+            Self::Http1(Some(status)) => {
+                write!(f, "it sent an HTTP/1 response http_status={status}")
+            }
+            Self::Http1(None) => f.write_str("it sent an HTTP/1 response"),
+            Self::Http1Request => f.write_str("it sent an HTTP/1 request"),
+            Self::Tls => f.write_str("it sent a TLS record"),
+            Self::Other(octets) => {
+                write!(f, "unknown protocol received={:?}", escape::bytes(octets))
+            }
         }
     }
 }

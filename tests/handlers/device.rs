@@ -319,7 +319,7 @@ fn a_plugin_that_does_not_implement_its_list_is_not_asked_for_it_again() {
         device_plugin::LIST_AND_WATCH,
     ];
     assert_eq!(node.world.plugin(GPU).called, calls);
-    let why = "the peer answered UNIMPLEMENTED: unknown method";
+    let why = "the peer returned UNIMPLEMENTED: unknown method";
     let words = "does not implement ListAndWatch, so none of its devices can be used; \
                  it is not called again until the plugin registers again";
     let warning = format!("DevicePlugin {RESOURCE}: {words}: {why}");

@@ -214,7 +214,7 @@ fn what_a_server_says_is_escaped_when_it_is_shown() {
     let error = status(Code::Internal, "\u{1b}[2Jdone\n");
     assert_eq!(
         error.to_string(),
-        "the peer answered INTERNAL: \\u{1b}[2Jdone\\n"
+        "the peer returned INTERNAL: \\u{1b}[2Jdone\\n"
     );
 }
 

@@ -203,7 +203,8 @@ fn a_violation_ends_all_calls_and_says_goodbye() {
     let error = outcomes[0].1.as_ref().expect_err("the connection is lost");
     assert_eq!(
         error.to_string(),
-        "the peer broke HTTP/2 (PROTOCOL_ERROR): DATA on stream 3, which is not open"
+        "the peer caused an HTTP/2 connection error: \
+         DATA on idle stream 3 code=PROTOCOL_ERROR"
     );
     assert_eq!(server.hear(), ["GOAWAY 0 PROTOCOL_ERROR"]);
 }

@@ -101,7 +101,7 @@ fn a_request_may_have_as_many_octets_as_the_server_accepts_and_not_one_more() {
     assert!(events.is_empty());
     let fields = caller.fields();
     assert_eq!(fields[2], "grpc-status: 8");
-    let words = "a message of 101 octets, more than the 100 accepted";
+    let words = "the message is too large octets=101 limit=100";
     assert_eq!(fields[3], format!("grpc-message: {words}"));
 }
 

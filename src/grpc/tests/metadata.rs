@@ -66,7 +66,8 @@ fn a_header_list_of_64_kib_is_accepted_and_a_larger_one_is_refused_with_the_limi
     for result in answered(MAX_HEADER_LIST + 1) {
         let error = result.expect_err("the list is too large");
         assert_eq!(error.code(), Code::ResourceExhausted);
-        let words = "the peer broke the stream: a header list of more than 65536 octets";
+        let words = "the peer caused an HTTP/2 stream error: \
+                     a header list of more than 65536 octets";
         assert_eq!(error.to_string(), words);
     }
 }
@@ -81,8 +82,8 @@ fn a_block_in_more_than_8_continuation_frames_is_refused_with_that_in_the_reason
     };
     assert_eq!(answer(frames), Ok(b"info".to_vec()));
     let error = answer(frames + 1).expect_err("the block is cut into too many frames");
-    let words = "the peer broke HTTP/2 (ENHANCE_YOUR_CALM): \
-                 a header block in more than 8 CONTINUATION frames";
+    let words = "the peer caused an HTTP/2 connection error: \
+                 a header block in more than 8 CONTINUATION frames code=ENHANCE_YOUR_CALM";
     assert_eq!(error.to_string(), words);
 }
 
@@ -96,8 +97,8 @@ fn a_list_that_decodes_to_four_times_the_limit_is_refused_with_that_in_the_reaso
     ]
     .concat();
     let error = outcome(&[fragments(&entry, 16_384, false)]).expect_err("the list is too large");
-    let words = "the peer broke HTTP/2 (ENHANCE_YOUR_CALM): \
-                 a header list of more than 262144 octets";
+    let words = "the peer caused an HTTP/2 connection error: \
+                 a header list of more than 262144 octets code=ENHANCE_YOUR_CALM";
     assert_eq!(error.to_string(), words);
 }
 
@@ -105,7 +106,7 @@ fn a_list_that_decodes_to_four_times_the_limit_is_refused_with_that_in_the_reaso
 fn a_block_of_more_than_64_kib_is_refused_with_that_in_the_reason() {
     let block = vec![0; 64 * 1024 + 1];
     let error = outcome(&[fragments(&block, 16_384, false)]).expect_err("the block is too large");
-    let words = "the peer broke HTTP/2 (ENHANCE_YOUR_CALM): \
-                 a header block of more than 65536 octets";
+    let words = "the peer caused an HTTP/2 connection error: \
+                 a header block of more than 65536 octets code=ENHANCE_YOUR_CALM";
     assert_eq!(error.to_string(), words);
 }

@@ -52,10 +52,15 @@ pub enum Taken {
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Later => f.write_str("no stream can be opened now"),
-            Self::Closing(error) => write!(f, "no stream can be opened any more: {error}"),
+            Self::Later => f.write_str(
+                "cannot open a stream now: too many streams are open, or too much data is unsent",
+            ),
+            Self::Closing(error) => write!(
+                f,
+                "cannot open a stream on a connection that is closing: {error}"
+            ),
             Self::TooLarge => f.write_str("the headers are too large"),
-            Self::Exhausted => f.write_str("the stream numbers have run out"),
+            Self::Exhausted => f.write_str("the stream identifiers are exhausted"),
         }
     }
 }
@@ -65,7 +70,7 @@ impl std::error::Error for OpenError {}
 impl fmt::Display for HeadersError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Later => "the peer leaves too much unread",
+            Self::Later => "the peer reads too slowly: too much data is unsent",
             Self::TooLarge => "the headers are too large",
         })
     }

@@ -31,7 +31,7 @@ fn a_graceful_drain_finishes_what_runs() {
             "head 1 200",
             "data 1 5",
             "trailers 1",
-            "closed NO_ERROR: the peer went away (NO_ERROR)",
+            "closed NO_ERROR: the peer sent GOAWAY code=NO_ERROR",
         ]
     );
 }
@@ -68,8 +68,8 @@ fn a_goaway_is_told_with_its_reason() {
         peer.say(&goaway(0, 11, b"too_many_pings\x1b[2J")),
         [
             "goaway 0 ENHANCE_YOUR_CALM",
-            "closed NO_ERROR: the peer went away \
-             (ENHANCE_YOUR_CALM, \"too_many_pings\\u{1b}[2J\")",
+            "closed NO_ERROR: the peer sent GOAWAY \
+             code=ENHANCE_YOUR_CALM debug=\"too_many_pings\\u{1b}[2J\"",
         ]
     );
 }
@@ -112,7 +112,8 @@ fn a_peer_that_names_an_error_and_closes_has_said_why() {
     peer.say(&goaway(ONE, 11, b"too_many_pings"));
     assert_eq!(
         peer.close(),
-        ["closed NO_ERROR: the peer went away (ENHANCE_YOUR_CALM, \"too_many_pings\")"]
+        ["closed NO_ERROR: the peer sent GOAWAY \
+             code=ENHANCE_YOUR_CALM debug=\"too_many_pings\""]
     );
     let mut peer = Peer::asked(1);
     peer.say(&goaway(ONE, 0, b""));

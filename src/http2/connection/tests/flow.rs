@@ -96,7 +96,7 @@ fn a_changed_initial_window_that_overflows_a_stream_is_a_connection_error() {
 #[test]
 fn an_increment_of_zero_is_an_error_of_the_stream_or_of_the_connection() {
     let mut peer = Peer::asked(1);
-    let failed = "failed 1 PROTOCOL_ERROR: a window increment of 0";
+    let failed = "failed 1 PROTOCOL_ERROR: WINDOW_UPDATE with an increment of 0";
     assert_eq!(peer.say(&window_update(ONE, 0)), [failed]);
     assert_eq!(peer.hear(), ["RST_STREAM 1 PROTOCOL_ERROR"]);
     let events = peer.say(&window_update(0, 0));
@@ -108,7 +108,7 @@ fn a_window_above_its_maximum_is_an_error_of_the_stream_or_of_the_connection() {
     let mut peer = Peer::asked(1);
     assert_eq!(
         peer.say(&window_update(ONE, 0x7fff_ffff)),
-        ["failed 1 FLOW_CONTROL_ERROR: a window above 2^31-1"]
+        ["failed 1 FLOW_CONTROL_ERROR: WINDOW_UPDATE that makes the window exceed 2^31-1"]
     );
     assert_eq!(peer.hear(), ["RST_STREAM 1 FLOW_CONTROL_ERROR"]);
     let events = peer.say(&window_update(0, 0x7fff_ffff));
@@ -184,7 +184,7 @@ fn the_65536th_octet_that_nobody_has_taken_ends_the_stream() {
     peer.hear();
     assert_eq!(
         peer.say(&data(ONE, &[7; 1], false)),
-        ["failed 1 FLOW_CONTROL_ERROR: more data than the window allows"]
+        ["failed 1 FLOW_CONTROL_ERROR: more data than the flow-control window allows"]
     );
     assert_eq!(peer.hear(), ["RST_STREAM 1 FLOW_CONTROL_ERROR"]);
 }

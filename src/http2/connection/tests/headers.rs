@@ -184,7 +184,10 @@ fn a_ninth_informational_answer_is_too_many() {
         peer.say(&early);
     }
     let events = peer.say(&early);
-    assert_eq!(events, ["failed 1 ENHANCE_YOUR_CALM: too many 1xx answers"]);
+    assert_eq!(
+        events,
+        ["failed 1 ENHANCE_YOUR_CALM: too many 1xx responses"]
+    );
 }
 
 #[test]
@@ -204,7 +207,7 @@ fn data_before_the_final_headers_is_malformed() {
     let mut peer = Peer::asked(1);
     peer.say(&headers(ONE, &[(":status", "100")], false));
     let events = peer.say(&data(ONE, b"x", false));
-    assert_eq!(events, ["failed 1 PROTOCOL_ERROR: data before headers"]);
+    assert_eq!(events, ["failed 1 PROTOCOL_ERROR: DATA before HEADERS"]);
 }
 
 #[test]

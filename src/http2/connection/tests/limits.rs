@@ -217,19 +217,19 @@ fn a_stream_is_lost_beyond_each_limit_and_not_at_it() {
             early.repeat(config::MAX_INFORMATIONAL.into()),
             ok(ONE),
             early,
-            "ENHANCE_YOUR_CALM: too many 1xx answers",
+            "ENHANCE_YOUR_CALM: too many 1xx responses",
         ),
         (
             octets.concat(),
             data(ONE, b"", true),
             data(ONE, b"x", false),
-            "FLOW_CONTROL_ERROR: more data than the window allows",
+            "FLOW_CONTROL_ERROR: more data than the flow-control window allows",
         ),
         (
             window_update(ONE, 0x7fff_ffff - 65_535),
             ok(ONE),
             window_update(ONE, 1),
-            "FLOW_CONTROL_ERROR: a window above 2^31-1",
+            "FLOW_CONTROL_ERROR: WINDOW_UPDATE that makes the window exceed 2^31-1",
         ),
     ];
     for (before, fine, beyond, error) in table {

@@ -56,12 +56,12 @@ fn a_server_waits_for_the_preface_and_speaks_first_all_the_same() {
 #[test]
 fn a_client_that_speaks_no_http2_is_told_apart() {
     let strangers: [(&[u8], &str); 4] = [
-        (b"GET / HTTP/1.1\r\n\r\n", "it asks in HTTP/1"),
-        (b"\x16\x03\x01\x02\0\x01\0\x01\xfc", "it speaks TLS"),
-        (b"\0\0\0\x04\0\0\0\0\0", "it says"),
+        (b"GET / HTTP/1.1\r\n\r\n", "it sent an HTTP/1 request"),
+        (b"\x16\x03\x01\x02\0\x01\0\x01\xfc", "it sent a TLS record"),
+        (b"\0\0\0\x04\0\0\0\0\0", "unknown protocol received="),
         (
             b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\x08\x06\0\0\0\0\0",
-            "it says",
+            "unknown protocol received=",
         ),
     ];
     for (words, expected) in strangers {
@@ -287,7 +287,7 @@ fn a_client_that_goes_away_is_still_answered() {
     assert_eq!(peer.say(&goaway(0, 0, b"")), ["goaway 0 NO_ERROR"]);
     assert_eq!(peer.say(&data(ONE, b"x", true)), ["data 1 1 end"]);
     answer(&mut peer, ONE);
-    assert_closed(&peer.say(b""), "NO_ERROR: the peer went away");
+    assert_closed(&peer.say(b""), "NO_ERROR: the peer sent GOAWAY");
 }
 
 #[test]

@@ -203,17 +203,20 @@ fn a_first_frame_that_is_no_settings_is_no_http2() {
     let table: [(&[u8], &str); 5] = [
         (
             b"HTTP/1.1 400 Bad Request\r\n\r\n",
-            "it answers in HTTP/1, status 400",
+            "it sent an HTTP/1 response http_status=400",
         ),
-        (b"\x15\x03\x01\0\x02\x02\x46\0\0", "it speaks TLS"),
-        (b"SSH-2.0-OpenSSH", "it says \"SSH-2.0-OpenSSH\""),
+        (b"\x15\x03\x01\0\x02\x02\x46\0\0", "it sent a TLS record"),
+        (
+            b"SSH-2.0-OpenSSH",
+            "unknown protocol received=\"SSH-2.0-OpenSSH\"",
+        ),
         (
             &frame(SETTINGS, ACK, 0, b""),
-            "it says \"\\u{0}\\u{0}\\u{0}\\u{4}\\u{1}\\u{0}\\u{0}\\u{0}\\u{0}",
+            "unknown protocol received=\"\\u{0}\\u{0}\\u{0}\\u{4}\\u{1}\\u{0}\\u{0}\\u{0}\\u{0}",
         ),
         (
             &ping(1),
-            "it says \"\\u{0}\\u{0}\\u{8}\\u{6}\\u{0}\\u{0}\\u{0}\\u{0}\\u{0}",
+            "unknown protocol received=\"\\u{0}\\u{0}\\u{8}\\u{6}\\u{0}\\u{0}\\u{0}\\u{0}\\u{0}",
         ),
     ];
     for (octets, words) in table {
@@ -233,7 +236,7 @@ fn a_first_frame_that_is_no_settings_is_no_http2() {
 fn a_peer_that_closes_without_a_word_is_no_http2() {
     let mut peer = Peer::connected();
     let expected = "closed PROTOCOL_ERROR: the peer does not speak HTTP/2: \
-                    it closed the connection without a word";
+                    connection closed before any data was received";
     assert_eq!(peer.close(), [expected]);
 }
 

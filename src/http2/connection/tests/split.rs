@@ -93,7 +93,7 @@ fn play<'a>(mut peer: Peer, pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Stri
     events.extend(peer.close());
     // How much an error quotes of another protocol depends on how much was received at that point.
     for event in &mut events {
-        let told = event.find("it says").unwrap_or(event.len());
+        let told = event.find("received=").unwrap_or(event.len());
         event.truncate(told);
     }
     assert!(peer.peak < 128 * 1024, "{} octets", peer.peak);

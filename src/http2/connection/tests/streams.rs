@@ -198,11 +198,11 @@ fn what_is_not_sent_comes_with_words() {
     assert_eq!(
         words,
         [
-            "no stream can be opened now",
-            "no stream can be opened any more: the connection was shut down",
+            "cannot open a stream now: too many streams are open, or too much data is unsent",
+            "cannot open a stream on a connection that is closing: the connection was shut down",
             "the headers are too large",
-            "the stream numbers have run out",
-            "the peer leaves too much unread",
+            "the stream identifiers are exhausted",
+            "the peer reads too slowly: too much data is unsent",
             "the headers are too large",
         ]
     );
