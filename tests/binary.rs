@@ -448,7 +448,7 @@ fn a_root_directory_is_kubelets_and_a_type_may_have_a_program() {
     let plugin = Plugin::serve_type(&socket, "Toaster", "sample");
     let told = plugin.until_told();
     assert!(!told.plugin_registered);
-    assert!(told.error.ends_with("it ended with status 1"), "{told:?}");
+    assert!(told.error.ends_with(": exited with status 1"), "{told:?}");
     daemon.until_logged("registration failed");
     assert!(daemon.end_with(Signal::SIGTERM).0.success());
 }

@@ -212,8 +212,8 @@ fn a_program_that_fails_refuses_the_plugin_with_its_first_line() {
 #[test]
 fn a_program_that_fails_silently_is_named_with_its_status() {
     for (script, end) in [
-        ("exit 3", "it ended with status 3"),
-        ("kill -SEGV $$", "it was ended by signal 11"),
+        ("exit 3", "exited with status 3"),
+        ("kill -SEGV $$", "killed by signal 11"),
     ] {
         let mut node = Node::start(script);
         let plugin = node.serve();
@@ -240,7 +240,10 @@ fn a_program_that_hangs_is_killed_with_all_it_started_and_holds_nobody_up() {
     );
     node.register_another();
     let told = node.until_told(&plugin);
-    assert!(told.error.ends_with("it did not end in time"), "{told:?}");
+    assert!(
+        told.error.ends_with("hook: timed out and was killed"),
+        "{told:?}"
+    );
     node.until_gone(&program);
     node.until_gone(&background);
 }
@@ -304,7 +307,7 @@ fn a_program_hears_the_signals_that_the_daemon_keeps_for_itself() {
     let plugin = node.serve();
     let told = node.until_told(&plugin);
     assert!(
-        told.error.ends_with("it was ended by signal 15"),
+        told.error.ends_with("hook: killed by signal 15"),
         "{told:?}"
     );
 }

@@ -198,7 +198,7 @@ impl ExecHandler {
     /// Refuses the questions that wait in a line behind a `del` that could not be started. Each
     /// waiting `del` stays, and so does each job without a question.
     fn refuse_waiting(&mut self, line: usize, reason: &Reason, context: &mut Context<'_>) {
-        let first = "the plugin that had its name before has yet to be deregistered";
+        let first = "an earlier plugin of the same name is not deregistered yet";
         self.lines[line].waiting.retain_mut(|job| {
             let Some(ticket) = job.ticket.take() else {
                 return true;
@@ -225,16 +225,20 @@ impl ExecHandler {
             owed,
         } = job;
         let result = self.judge(outcome);
-        let shown = format!("{plugin}: {} {}", escape::path(&self.program), verb.word());
         let tries = owed.map_or(0, |owed| owed.tries);
+        let (action, program) = (verb.word(), escape::path(&self.program));
+        let why = why(outcome);
+        let why = escape::text(&why);
         match (&result, ticket) {
-            (Ok(()), _) if tries > 0 => log::info!("{shown}: has run after all"),
-            (Ok(()), _) => log::debug!("{shown}: done"),
+            (Ok(()), _) if tries > 0 => log::info!(
+                "{plugin}: {action} succeeded after failed tries program={program} tries={tries}"
+            ),
+            (Ok(()), _) => log::debug!("{plugin}: {action} succeeded program={program}"),
             // The caller logs the reason.
-            (Err(reason), Some(_)) if verb != Verb::Del => {
-                log::debug!("{shown}: {}", escape::text(reason.as_str()));
+            (Err(_), Some(_)) if verb != Verb::Del => {
+                log::debug!("{plugin}: {action} failed: {why} program={program}");
             }
-            (Err(reason), _) => log::warn!("{shown}: {}", escape::text(reason.as_str())),
+            (Err(_), _) => log::warn!("{plugin}: {action} failed: {why} program={program}"),
         }
         let was_killed = matches!(outcome.end, ProgramEnd::Killed(_) | ProgramEnd::TimedOut);
         if was_killed && verb != Verb::Del && ticket.is_some() {
@@ -311,7 +315,7 @@ impl PluginHandler for ExecHandler {
             Err(reason) => {
                 let program = escape::path(&self.program);
                 let reason = escape::text(reason.as_str());
-                log::warn!("{plugin}: {program} re-add is not run: {reason}");
+                log::warn!("{plugin}: re-add is not run: {reason} program={program}");
             }
         }
     }
@@ -360,8 +364,8 @@ impl PluginHandler for ExecHandler {
             Err(reason) => {
                 let reason = escape::text(reason.as_str());
                 log::warn!(
-                    "{plugin}: what its program had set up before the restart is not undone: \
-                     {reason}"
+                    "{plugin}: del is not run, so what its program set up before the restart is \
+                     not undone: {reason}"
                 );
                 // Cancelled at once, so that the deregistration is not saved again.
                 let owed = context.owe(plugin.clone());
@@ -402,13 +406,25 @@ fn log_not_started(job: &Job, reason: &Reason, pause: Option<Duration>) {
     let tries = job.owed.as_ref().map_or(0, |owed| owed.tries);
     match pause {
         None => log::warn!(
-            "{plugin}: what its program had set up is not undone; giving up: {reason} tries={tries}"
+            "{plugin}: del is given up, so what its program set up is not undone: {reason} \
+             tries={tries}"
         ),
         Some(pause) if tries == 1 => {
-            log::warn!("{plugin}: {reason}; trying del again in {pause:?}, and then more rarely");
+            log::warn!(
+                "{plugin}: del failed and is retried with backoff: {reason} retry_in={pause:?}"
+            );
         }
-        Some(pause) => log::debug!("{plugin}: {reason}; next try in {pause:?} tries={tries}"),
+        Some(pause) => {
+            log::debug!("{plugin}: del failed again: {reason} retry_in={pause:?} tries={tries}");
+        }
     }
+}
+
+/// Returns why a program failed, for the log: the first line of standard error that is not empty,
+/// or the way in which the program ended.
+fn why(outcome: &ProgramOutcome) -> String {
+    let words = outcome.first_error();
+    words.unwrap_or_else(|| outcome.end.to_string())
 }
 
 /// Returns the type and the name of the job's plugin.

@@ -66,10 +66,10 @@ impl ProgramOutcome {
 impl fmt::Display for ProgramEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Exited(status) => write!(f, "it ended with status {status}"),
-            Self::Killed(signal) => write!(f, "it was ended by signal {signal}"),
-            Self::TimedOut => f.write_str("it did not end in time"),
-            Self::NotStarted(why) => write!(f, "it could not be started: {}", escape::text(why)),
+            Self::Exited(status) => write!(f, "exited with status {status}"),
+            Self::Killed(signal) => write!(f, "killed by signal {signal}"),
+            Self::TimedOut => f.write_str("timed out and was killed"),
+            Self::NotStarted(why) => write!(f, "could not be started: {}", escape::text(why)),
         }
     }
 }

@@ -86,7 +86,7 @@ fn a_program_that_does_not_end_is_killed_at_its_deadline_and_undone() {
     assert_eq!(running(&world), ["del disk-0"]);
     let told = world.told_by(socket(0).as_ref()).expect("it is told");
     assert!(
-        !told.0 && told.1.ends_with("it did not end in time"),
+        !told.0 && told.1.ends_with(": timed out and was killed"),
         "{told:?}"
     );
 }
@@ -198,7 +198,7 @@ fn a_plugin_that_comes_again_is_registered_after_the_del_that_is_owed() {
     end_first(&mut world, ProgramEnd::NotStarted("no memory".into()));
     let told = world.told_by(socket(0).as_ref()).expect("it is told");
     assert!(
-        !told.0 && told.1.contains("has yet to be deregistered"),
+        !told.0 && told.1.contains("of the same name is not deregistered yet"),
         "{told:?}"
     );
 

@@ -79,7 +79,7 @@ fn is_of_word(c: char) -> bool {
 /// chose the text, and the log escapes it.
 fn not_for_programs(what: &str, found: impl fmt::Display, expected: &str) -> Reason {
     Reason::new(format!(
-        "its {what} \"{found}\" cannot be passed to a program, which takes {expected}"
+        "plugin {what} \"{found}\" cannot be passed to a program: expected {expected}"
     ))
 }
 
@@ -197,7 +197,7 @@ mod tests {
     fn the_reason_names_what_is_wrong_and_what_is_accepted() {
         let reason = with_name("-rf\n").unwrap_err();
         let words = reason.as_str();
-        assert!(words.starts_with("its name \"-rf\n\" cannot be passed to a program"));
+        assert!(words.starts_with("plugin name \"-rf\n\" cannot be passed to a program"));
         assert!(words.ends_with("letters, digits and . _ - + :"), "{words}");
     }
 }

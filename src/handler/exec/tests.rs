@@ -178,7 +178,7 @@ fn the_program_learns_everything_from_arguments_environment_and_standard_input()
 
 #[test]
 fn status_0_is_a_yes_and_anything_else_a_no_with_the_reason() {
-    let failed = "/lib/hook: it ended with status 3";
+    let failed = "/lib/hook: exited with status 3";
     let cases: [(ProgramEnd, &[u8], Result<(), &str>); 4] = [
         (ProgramEnd::Exited(0), b"a warning\n", Ok(())),
         (ProgramEnd::Exited(1), b"\nno disk\nmore\n", Err("no disk")),
@@ -186,7 +186,7 @@ fn status_0_is_a_yes_and_anything_else_a_no_with_the_reason() {
         (
             ProgramEnd::NotStarted("not executable".into()),
             b"",
-            Err("/lib/hook: it could not be started: not executable"),
+            Err("/lib/hook: could not be started: not executable"),
         ),
     ];
     for (end, errors, expected) in cases {
@@ -293,7 +293,7 @@ fn a_plugin_that_a_program_cannot_be_given_is_refused_with_the_reason() {
     let Answer::Done(Err(reason)) = validate("--force") else {
         panic!("an option is not a name");
     };
-    assert!(reason.as_str().starts_with("its name \"--force\""));
+    assert!(reason.as_str().starts_with("plugin name \"--force\""));
     assert_eq!(bench.take(), []);
 }
 
@@ -343,7 +343,7 @@ fn a_del_that_cannot_be_started_is_tried_again_after_pauses_that_double() {
     let del = bench.del(&plugin(""));
     let (mut id, _) = bench.spawned();
     bench.not_started(id);
-    let why = "/lib/hook: it could not be started: no memory";
+    let why = "/lib/hook: could not be started: no memory";
     assert_eq!(bench.effects.remove(0), answer(del, Err(why)));
     for pause in [500, 1000, 2000] {
         let timer = bench.timer();
@@ -410,8 +410,8 @@ fn an_add_never_runs_before_a_del_that_is_owed_and_never_waits_for_it() {
     let (id, verb) = last_spawned(&mut bench);
     assert_eq!(verb, "del");
     bench.not_started(id);
-    let refusal = "the plugin that had its name before has yet to be deregistered: \
-                   /lib/hook: it could not be started: no memory";
+    let refusal = "an earlier plugin of the same name is not deregistered yet: \
+                   /lib/hook: could not be started: no memory";
     let refused = bench.effects.pop();
     assert_eq!(refused, Some(answer(add, Err(refusal))));
     assert_eq!(bench.timer().1, pause, "the pause goes on");
@@ -471,7 +471,7 @@ fn a_registered_plugin_outside_the_grammar_is_deregistered_without_its_program()
         panic!("{answer:?}");
     };
     let reason = reason.as_str();
-    assert!(reason.starts_with("its version \"1\u{0}1\" cannot be passed to a program"));
+    assert!(reason.starts_with("plugin version \"1\u{0}1\" cannot be passed to a program"));
     bench.promoted(&plugin);
     assert_eq!((bench.take(), bench.owed.len()), (vec![], 0));
 }
