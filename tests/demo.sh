@@ -76,16 +76,16 @@ nic=$!
 for name in disk.example example.com/gpu nic.example; do
 	await ": registered .*$name" "$name: received NotifyRegistrationStatus: registered"
 done
-await 'disk.example: node id "simulated-node", topology zone=a' \
-	"example.com/gpu: 2 devices, 2 healthy" \
-	"nic.example: the service to call is v1.DRAPlugin" "nic.example: connected" \
-	"nic.example: 2 devices, 2 healthy"
+await 'disk.example: received node information node_id="simulated-node" max_volumes=16 topology=zone=a' \
+	"example.com/gpu: received a device list devices=2 healthy=2" \
+	"nic.example: selected the DRA service to call service=v1.DRAPlugin" "nic.example: connected" \
+	"nic.example: received device health devices=2 healthy=2"
 
 step "A device becomes unhealthy, then healthy again"
 kill -USR1 "$gpu"
-await "2 devices, 1 healthy; now unhealthy: device-1"
+await "devices=2 healthy=1 now_unhealthy=device-1"
 kill -USR1 "$gpu"
-await "2 devices, 2 healthy; now healthy: device-1"
+await "devices=2 healthy=2 now_healthy=device-1"
 
 step "The device plugin stops"
 stop "$gpu"
@@ -95,7 +95,7 @@ step "The device plugin starts again"
 start DevicePlugin example.com/gpu
 gpu=$!
 await ": registered .*example.com/gpu" "example.com/gpu: received NotifyRegistrationStatus: registered" \
-	"2 devices, 2 healthy"
+	"received a device list devices=2 healthy=2"
 
 step "The daemon stops, then the plugins"
 stop "$daemon"

@@ -294,7 +294,10 @@ fn an_endpoint_that_no_handler_uses_is_named_as_not_checked() {
     let options = ["--unknown-types=accept", "-o", "json"];
     let json = place.probe(&options).json();
     assert_eq!(json["exit_status"], 0);
-    assert_eq!(json["not_checked"][0], "the endpoint was not connected to");
+    assert_eq!(
+        json["not_checked"][0],
+        "no connection to the endpoint was made"
+    );
     assert!(json["endpoint"].is_null());
 }
 

@@ -45,7 +45,10 @@ fn node() -> (TempDir, Daemon) {
 fn a_csi_driver_is_registered_tells_of_its_node_and_is_deregistered_when_it_ends() {
     let (dir, mut daemon) = node();
     let plugin = Simulated::start(dir.path(), "CSIPlugin", "disk.example", &[]);
-    daemon.until_logged("disk.example: node id \"simulated-node\", topology zone=a");
+    daemon.until_logged(
+        "disk.example: received node information node_id=\"simulated-node\" max_volumes=16 \
+         topology=zone=a",
+    );
     let line = daemon.until_logged(": registered CSIPlugin disk.example");
     let socket = plugin.socket().to_owned();
     assert!(line.ends_with(socket.to_str().unwrap()), "{line}");
@@ -63,13 +66,13 @@ fn a_csi_driver_is_registered_tells_of_its_node_and_is_deregistered_when_it_ends
 fn a_device_plugin_s_devices_break_and_are_repaired_at_a_signal() {
     let (dir, mut daemon) = node();
     let plugin = Simulated::start(dir.path(), "DevicePlugin", "example.com/gpu", &[]);
-    daemon.until_logged("example.com/gpu: 2 devices, 2 healthy");
+    daemon.until_logged("example.com/gpu: received a device list devices=2 healthy=2");
     plugin.hit();
     plugin.until_said("device-1 is now unhealthy");
-    daemon.until_logged("2 devices, 1 healthy; now unhealthy: device-1");
+    daemon.until_logged("devices=2 healthy=1 now_unhealthy=device-1");
     plugin.hit();
     plugin.until_said("device-1 is now healthy");
-    daemon.until_logged("2 devices, 2 healthy; now healthy: device-1");
+    daemon.until_logged("devices=2 healthy=2 now_healthy=device-1");
 }
 
 #[test]
@@ -78,8 +81,8 @@ fn a_device_plugin_s_devices_may_break_by_themselves() {
     let options = ["--toggle-health", "100ms"];
     let _plugin = Simulated::start(dir.path(), "DevicePlugin", "example.com/gpu", &options);
     for _ in 0..2 {
-        daemon.until_logged("now unhealthy: device-1");
-        daemon.until_logged("now healthy: device-1");
+        daemon.until_logged("now_unhealthy=device-1");
+        daemon.until_logged("now_healthy=device-1");
     }
 }
 
@@ -87,10 +90,10 @@ fn a_device_plugin_s_devices_may_break_by_themselves() {
 fn a_dra_driver_is_connected_to_and_tells_how_its_devices_are() {
     let (dir, mut daemon) = node();
     let plugin = Simulated::start(dir.path(), "DRAPlugin", "nic.example", &[]);
-    daemon.until_logged("nic.example: the service to call is v1.DRAPlugin");
-    daemon.until_logged("nic.example: 2 devices, 2 healthy");
+    daemon.until_logged("nic.example: selected the DRA service to call service=v1.DRAPlugin");
+    daemon.until_logged("nic.example: received device health devices=2 healthy=2");
     plugin.hit();
-    daemon.until_logged("nic.example: 2 devices, 1 healthy");
+    daemon.until_logged("nic.example: received device health devices=2 healthy=1");
 }
 
 #[test]

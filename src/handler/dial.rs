@@ -37,17 +37,17 @@ impl fmt::Display for DialError {
         match self {
             Self::Refused => f.write_str("nothing listens on the socket"),
             Self::Busy => f.write_str("the listener's backlog is full"),
-            Self::Gone => f.write_str("there is no such socket"),
-            Self::NotASocket => f.write_str("there is something else than a socket"),
-            Self::Replaced => f.write_str("there is another socket now"),
-            Self::Denied => f.write_str("no permission to connect to the socket"),
+            Self::Gone => f.write_str("the socket does not exist"),
+            Self::NotASocket => f.write_str("the file at the path is not a socket"),
+            Self::Replaced => f.write_str("the socket was replaced by another one"),
+            Self::Denied => f.write_str("permission denied"),
             Self::MayNotAnswer(file_system) => write!(
                 f,
                 "the path leads to a file system that may not answer: file_system={}",
                 escape::text(file_system)
             ),
-            Self::NoDescriptors => f.write_str("the file descriptors are used up"),
-            Self::TimedOut => f.write_str("it took too long"),
+            Self::NoDescriptors => f.write_str("no file descriptors are left"),
+            Self::TimedOut => f.write_str("the connection attempt timed out"),
             Self::Other(words) => write!(f, "{}", escape::text(words)),
         }
     }

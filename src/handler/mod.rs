@@ -39,17 +39,17 @@
 //!         if plugin.versions.iter().any(|version| version == "v1") {
 //!             Answer::YES
 //!         } else {
-//!             Answer::no("only toasters of version v1 fit")
+//!             Answer::no("only version v1 is supported")
 //!         }
 //!     }
 //!
 //!     fn register(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
-//!         println!("{plugin} is at {}", plugin.endpoint.display());
+//!         println!("{plugin}: registered endpoint={}", plugin.endpoint.display());
 //!         Answer::YES
 //!     }
 //!
 //!     fn deregister(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
-//!         println!("{plugin} has gone");
+//!         println!("{plugin}: deregistered");
 //!         Answer::YES
 //!     }
 //! }

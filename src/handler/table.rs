@@ -105,7 +105,7 @@ impl HandlerTable {
 }
 
 /// The note on a plugin whose handler never connects to its endpoint.
-const UNUSED_ENDPOINT: &str = "the endpoint was not connected to";
+const UNUSED_ENDPOINT: &str = "no connection to the endpoint was made";
 
 impl fmt::Debug for HandlerTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

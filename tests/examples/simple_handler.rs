@@ -22,7 +22,7 @@ impl PluginHandler for ToasterHandler {
         if plugin.versions.iter().any(|version| version == "v1") {
             Answer::YES
         } else {
-            Answer::no("only toasters of version v1 fit")
+            Answer::no("only version v1 is supported")
         }
     }
 

@@ -374,8 +374,8 @@ fn a_plugin_that_is_no_extended_resource_is_refused_and_told_why() {
 /// Returns the warning about a list that is rejected for this reason.
 fn warning(why: &str) -> String {
     format!(
-        "DevicePlugin {RESOURCE}: rejected its device list: {why}; \
-         none of its devices can be used until a list is accepted: make it list fewer devices"
+        "DevicePlugin {RESOURCE}: rejected its device list; none of its devices can be used until \
+         a list is accepted; make it list fewer devices: {why}"
     )
 }
 
@@ -386,11 +386,11 @@ fn a_device_list_that_is_too_long_or_too_large_is_warned_about_once_until_one_is
     let rejected = [
         (
             too_long,
-            "it lists 65537 devices, more than the 65536 accepted",
+            "too many devices in the ListAndWatch message devices=65537 limit=65536",
         ),
         (
             too_large,
-            "its message has 4194305 octets, more than the 4194304 accepted",
+            "the ListAndWatch message is too large octets=4194305 limit=4194304",
         ),
     ];
     for (message, why) in rejected {

@@ -85,25 +85,25 @@ impl AsRef<Plugin> for Driver {
     }
 }
 
-/// Shows the facts for an operator, escaped: `node id "n1", topology zone=a, at most 16 volumes`.
+/// Shows the facts for an operator, escaped: `node_id="n1" max_volumes=16 topology=zone=a`. The
+/// topology comes last, because a plugin chooses its keys, too.
 impl fmt::Display for Driver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "node id \"{}\"", escape::text(&self.node_id))?;
-        for (at, (kind, place)) in self.topology.iter().take(SHOWN_SEGMENTS).enumerate() {
-            f.write_str(if at == 0 { ", topology " } else { " " })?;
-            write!(f, "{}={}", escape::text(kind), escape::text(place))?;
-        }
-        if self.topology.len() > SHOWN_SEGMENTS {
-            let more = self.topology.len() - SHOWN_SEGMENTS;
-            write!(f, " and {more} more")?;
-        }
+        write!(f, "node_id={:?}", escape::text(&self.node_id))?;
         if let Some(most) = self.max_volumes {
-            write!(f, ", at most {most} volumes")?;
+            write!(f, " max_volumes={most}")?;
         }
         if let Some(version) = &self.vendor_version {
-            write!(f, ", vendor version \"{}\"", escape::text(version))?;
+            write!(f, " vendor_version={:?}", escape::text(version))?;
         }
-        Ok(())
+        for (at, (kind, place)) in self.topology.iter().take(SHOWN_SEGMENTS).enumerate() {
+            f.write_str(if at == 0 { " topology=" } else { "," })?;
+            write!(f, "{}={}", escape::text(kind), escape::text(place))?;
+        }
+        match self.topology.len().saturating_sub(SHOWN_SEGMENTS) {
+            0 => Ok(()),
+            more => write!(f, ",...({more} more)"),
+        }
     }
 }
 
@@ -156,8 +156,8 @@ mod tests {
         });
         assert_eq!(
             driver.to_string(),
-            "node id \"n\\u{1b}1\", topology rack\\n=7 zone=a, at most 16 volumes, \
-             vendor version \"2.0\"\""
+            "node_id=\"n\\u{1b}1\" max_volumes=16 vendor_version=\"2.0\\\"\" \
+             topology=rack\\n=7,zone=a"
         );
     }
 
@@ -171,7 +171,7 @@ mod tests {
             let driver = driver.expect("it has a node id");
             assert_eq!(
                 (driver.max_volumes, driver.to_string().as_str()),
-                (None, "node id \"n\"")
+                (None, "node_id=\"n\"")
             );
         }
     }
@@ -187,7 +187,7 @@ mod tests {
             ..node("n")
         });
         let shown = driver.expect("it has a node id").to_string();
-        assert!(shown.ends_with(" 07=x and 92 more"), "{shown}");
+        assert!(shown.ends_with(",07=x,...(92 more)"), "{shown}");
     }
 
     #[test]

@@ -112,7 +112,7 @@ impl CsiHandler {
             Err(taken) => Err(Reason::new(taken.words("RegisterPlugin", &plugin.name))),
         });
         let result = driver.map(|driver| {
-            log::info!("{plugin}: {driver}");
+            log::info!("{plugin}: received node information {driver}");
             self.drivers.set(driver);
         });
         if let Some(ticket) = ticket {
@@ -237,7 +237,9 @@ impl Description {
         };
         match described {
             Ok(()) => {
-                drivers.with(plugin, |driver| log::debug!("{plugin}: {driver}"));
+                drivers.with(plugin, |driver| {
+                    log::debug!("{plugin}: received driver details {driver}");
+                });
             }
             Err(reason) => {
                 let why = escape::text(reason.as_str());

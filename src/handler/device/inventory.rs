@@ -166,18 +166,18 @@ impl Changes {
     }
 }
 
-/// Shows `2 devices, 1 healthy; now unhealthy: gpu-1`, escaped.
+/// Shows `devices=2 healthy=1 now_unhealthy=gpu-1`, escaped.
 impl fmt::Display for Changes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} devices, {} healthy", self.total, self.healthy)?;
-        for (what, ids) in [
-            ("now unhealthy", &self.now_unhealthy),
-            ("now healthy", &self.now_healthy),
+        write!(f, "devices={} healthy={}", self.total, self.healthy)?;
+        for (key, ids) in [
+            ("now_unhealthy", &self.now_unhealthy),
+            ("now_healthy", &self.now_healthy),
             ("new", &self.come),
             ("gone", &self.gone),
         ] {
             if !ids.is_empty() {
-                write!(f, "; {what}:")?;
+                write!(f, " {key}=")?;
                 show_some(ids, f)?;
             }
         }
@@ -186,12 +186,13 @@ impl fmt::Display for Changes {
 }
 
 fn show_some(ids: &[String], f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    for id in ids.iter().take(SHOWN_IDS) {
-        write!(f, " {}", escape::text(id).at_most(SHOWN_ID))?;
+    for (at, id) in ids.iter().take(SHOWN_IDS).enumerate() {
+        f.write_str(if at == 0 { "" } else { "," })?;
+        write!(f, "{}", escape::text(id).at_most(SHOWN_ID))?;
     }
     match ids.len().saturating_sub(SHOWN_IDS) {
         0 => Ok(()),
-        more => write!(f, " and {more} more"),
+        more => write!(f, ",...({more} more)"),
     }
 }
 
@@ -201,11 +202,11 @@ impl fmt::Display for Unlistable {
             Self::Undecodable => f.write_str("cannot decode the ListAndWatch message"),
             Self::TooMany { listed } => write!(
                 f,
-                "it lists {listed} devices, more than the {MAX_DEVICES} accepted"
+                "too many devices in the ListAndWatch message devices={listed} limit={MAX_DEVICES}"
             ),
             Self::TooLarge { octets } => write!(
                 f,
-                "its message has {octets} octets, more than the {MAX_REPLY} accepted"
+                "the ListAndWatch message is too large octets={octets} limit={MAX_REPLY}"
             ),
         }
     }
@@ -268,12 +269,12 @@ mod tests {
     fn every_message_replaces_the_whole_set_and_says_what_changed() {
         let mut plugin = plugin();
         let told = changes(&mut plugin, &[("a", "Healthy"), ("b", "Healthy")]);
-        assert_eq!(told.to_string(), "2 devices, 2 healthy; new: a b");
+        assert_eq!(told.to_string(), "devices=2 healthy=2 new=a,b");
         let told = changes(&mut plugin, &[("a", "Unhealthy"), ("c", "Healthy")]);
-        let line = "2 devices, 1 healthy; now unhealthy: a; new: c; gone: b";
+        let line = "devices=2 healthy=1 now_unhealthy=a new=c gone=b";
         assert_eq!(told.to_string(), line);
         let told = changes(&mut plugin, &[("a", "Healthy"), ("c", "Healthy")]);
-        assert_eq!(told.to_string(), "2 devices, 2 healthy; now healthy: a");
+        assert_eq!(told.to_string(), "devices=2 healthy=2 now_healthy=a");
         let told = changes(&mut plugin, &[("a", "Healthy"), ("c", "Healthy")]);
         assert!(!told.are_news());
     }
@@ -340,9 +341,9 @@ mod tests {
         let listed: Vec<_> = ids.iter().map(|id| (id.as_str(), HEALTHY)).collect();
         let line = changes(&mut plugin, &listed).to_string();
         assert!(
-            line.starts_with("10 devices, 10 healthy; new: gpu\\n0 "),
+            line.starts_with("devices=10 healthy=10 new=gpu\\n0,"),
             "{line}"
         );
-        assert!(line.ends_with(" gpu\\n7 and 2 more"), "{line}");
+        assert!(line.ends_with(",gpu\\n7,...(2 more)"), "{line}");
     }
 }

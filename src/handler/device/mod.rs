@@ -285,7 +285,7 @@ impl Client {
                     context.cancel(grace);
                 }
                 if changes.are_news() {
-                    log::info!("{plugin}: {changes}");
+                    log::info!("{plugin}: received a device list {changes}");
                 }
             }
             Some(Err(unlistable)) => self.rejected(&unlistable, store, context),
@@ -305,8 +305,8 @@ impl Client {
         if let State::Listing { is_warned, .. } = state {
             if !std::mem::replace(is_warned, true) {
                 log::warn!(
-                    "{plugin}: rejected its device list: {why}; \
-                     none of its devices can be used until a list is accepted: {}",
+                    "{plugin}: rejected its device list; \
+                     none of its devices can be used until a list is accepted; {}: {why}",
                     why.remedy()
                 );
             }
@@ -369,7 +369,8 @@ impl Client {
             }
         } else if store.remove(&self.plugin).is_some() {
             log::info!(
-                "{}: its devices are forgotten: it has not listed them for {DEVICE_GRACE:?}",
+                "{}: removed its devices: it has sent no device list in time \
+                 grace={DEVICE_GRACE:?}",
                 self.plugin
             );
         }

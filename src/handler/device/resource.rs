@@ -99,7 +99,7 @@ impl fmt::Display for Unacceptable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Version => write!(f, "the plugin does not list the version {VERSION}"),
-            Self::Name(rule) => write!(f, "the name is not that of an extended resource: {rule}"),
+            Self::Name(rule) => write!(f, "the name is not a valid extended resource name: {rule}"),
         }
     }
 }
@@ -110,8 +110,8 @@ impl fmt::Display for NotAResource {
             Self::NoPrefix => f.write_str("it has no \"/\""),
             Self::Native => write!(f, "it contains \"{NATIVE}\""),
             Self::Quota => write!(f, "it begins with \"{QUOTA}\""),
-            Self::Prefix => f.write_str("what is before the \"/\" is no DNS subdomain"),
-            Self::Suffix => f.write_str("what is after the \"/\" is no qualified name"),
+            Self::Prefix => f.write_str("the part before the \"/\" is not a DNS subdomain"),
+            Self::Suffix => f.write_str("the part after the \"/\" is not a qualified name"),
         }
     }
 }

@@ -113,8 +113,11 @@ pub enum NoHealth {
 impl fmt::Display for NoHealth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Undecodable => f.write_str("it sent something that tells no device's health"),
-            Self::TooMany => write!(f, "it named more than {MAX_DEVICES} devices"),
+            Self::Undecodable => f.write_str("cannot decode the NodeWatchResources message"),
+            Self::TooMany => write!(
+                f,
+                "too many devices in the NodeWatchResources message limit={MAX_DEVICES}"
+            ),
         }
     }
 }

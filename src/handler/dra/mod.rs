@@ -94,7 +94,7 @@ impl PluginHandler for DraHandler {
         self.clients.insert(plugin.socket.clone(), client);
         self.follow(&plugin.socket);
         self.drivers.0.set(Driver::new(plugin, service));
-        log::info!("{plugin}: the service to call is {service}");
+        log::info!("{plugin}: selected the DRA service to call service={service}");
         Answer::YES
     }
 
@@ -195,7 +195,7 @@ impl Client {
         });
         match told {
             Some(Ok(Some((total, healthy)))) => {
-                log::info!("{plugin}: {total} devices, {healthy} healthy");
+                log::info!("{plugin}: received device health devices={total} healthy={healthy}");
             }
             Some(Err(none)) => self.health_lost(&none.to_string(), drivers, context),
             Some(Ok(None)) | None => {}
@@ -213,7 +213,10 @@ impl Client {
         match result {
             Err(CallFailure::Call(error)) if error.code() == Code::Unimplemented => {
                 let plugin = &self.plugin;
-                log::info!("{plugin}: it does not tell how its devices are, although it says so");
+                log::info!(
+                    "{plugin}: device health is not available: the driver lists the health \
+                     service, but does not implement it"
+                );
                 drivers.0.with(plugin, Driver::forget_health);
                 self.health = None;
             }
@@ -235,9 +238,9 @@ impl Client {
         };
         let why = escape::text(why);
         if drivers.0.with(plugin, forget) == Some(true) {
-            log::info!("{plugin}: how its devices are is not known: {why}");
+            log::info!("{plugin}: device health is unknown: {why}");
         } else {
-            log::debug!("{plugin}: it is still not known how its devices are: {why}");
+            log::debug!("{plugin}: device health is still unknown: {why}");
         }
     }
 
