@@ -192,8 +192,8 @@
 //!
 //! Status 0 registers the plugin. Any other status refuses it, and the first line of standard error
 //! is the reason that is sent to the plugin; standard output is not read. The outcome of `del`, and
-//! of `re-add` for an older instance, is only logged. For one plugin name one program runs at a time,
-//! in the order of events.
+//! of `re-add` for an older instance, is only logged. For one plugin name one program runs at a
+//! time, in the order of events.
 //!
 //! A program has 30 s; then it is killed with its process group. Processes that it leaves in that
 //! group when it ends are killed, too: start what is to stay with `setsid`. An `add` that was

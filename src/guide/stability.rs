@@ -37,10 +37,11 @@
 //!
 //! The actions are `add`, `re-add` and `del`, with the arguments, the environment and the line of
 //! JSON that [`operator`](super::operator) describes. In the documentation of 0.1.0 the action
-//! `re-add` is called `old`. Keys and variables may be added; programs should ignore those that they
-//! do not know. The grammar of names and paths may become wider, never so
-//! wide that a text is more than one word or an option. The guarantees about order and repetition
-//! hold over restarts with `--state-file`.
+//! `re-add` is called `old`. Keys and variables may be added; programs should ignore those that
+//! they do not know. The grammar of names and paths may become wider, never so wide that a text is
+//! more than one word or an option. The guarantees about order and repetition hold over restarts
+//! with `--state-file`.
+//!
 //! Tests: `the_program_learns_everything_from_arguments_environment_and_standard_input`,
 //! `names_that_kubernetes_accepts_are_passed_on`,
 //! `a_program_is_told_after_a_restart_that_it_may_know_the_plugin`,

@@ -116,8 +116,7 @@ impl Connections {
         self.used[owner.usage()] += 1;
         self.open += 1;
         let place = self.owners.vacant_entry();
-        let generation = self.count as u32; // Only the lowest bits are needed.
-        let link = LinkId::new(generation, place.key());
+        let link = LinkId::new(self.count, place.key());
         place.insert(Owned {
             age: self.count,
             link,

@@ -24,12 +24,12 @@ impl LinkId {
     /// The number of connections that can have numbers at the same time.
     pub(super) const PLACES: usize = 1 << INDEX_BITS;
 
-    /// Returns the number of the connection that takes a place in a table; `generation` is another
-    /// one for each connection.
-    pub(super) fn new(generation: u32, index: usize) -> Self {
+    /// Returns the number of a connection that takes a place in a table; `count` is the number of
+    /// connections before it.
+    pub(super) fn new(count: u64, index: usize) -> Self {
         debug_assert!(index < Self::PLACES);
-        let index = u32::try_from(index).unwrap_or_default();
-        Self(generation % (1 << GENERATION_BITS) << INDEX_BITS | index)
+        let generation = (count % GENERATIONS) * Self::PLACES as u64;
+        Self(u32::try_from(generation + index as u64).unwrap_or_default())
     }
 
     /// Returns the place in the table, which another connection may take later.
@@ -39,7 +39,7 @@ impl LinkId {
 }
 
 const INDEX_BITS: u32 = 16;
-const GENERATION_BITS: u32 = 13;
+const GENERATIONS: u64 = 1 << 13;
 
 #[cfg(test)]
 impl LinkId {

@@ -29,7 +29,7 @@ impl Manager {
         };
         socket.is_dirty = true;
         match outcome {
-            Outcome::Registered(plugin) => self.was_registered(socket, &active, plugin),
+            Outcome::Registered(plugin) => self.was_registered(socket, &active, &plugin),
             Outcome::Deregistered(plugin, answer) => {
                 log_deregistered(socket, &active, &plugin, answer);
             }
@@ -60,7 +60,7 @@ impl Manager {
         }
     }
 
-    fn was_registered(&mut self, socket: &mut Socket, active: &Active, plugin: Arc<Plugin>) {
+    fn was_registered(&mut self, socket: &mut Socket, active: &Active, plugin: &Arc<Plugin>) {
         log::info!(
             "{}: registered {plugin} at {}",
             socket.label(active.number),
@@ -79,9 +79,9 @@ impl Manager {
             uid,
             is_up: true,
         });
-        warn_of_takeover(&plugin, uid, current, predecessor);
+        warn_of_takeover(plugin, uid, current, predecessor);
         if let Some(handler) = active.handler {
-            self.host.registered(handler, &plugin, &mut self.context);
+            self.host.registered(handler, plugin, &mut self.context);
         }
     }
 

@@ -3,8 +3,8 @@
 //!     call-cost CONNECTIONS CALLS
 //!
 //! This many connections one after the other, with this many calls of GetInfo on each. It is all
-//! that a daemon does for them without a system call: a client is created, each request is encoded
-//! - the first with the preface and SETTINGS - and taken, the whole reply is passed in and decoded
+//! that a daemon does for them without a system call: a client is created, each request (the first
+//! with the preface and SETTINGS) is encoded and taken, the whole reply is passed in and decoded
 //! down to the `PluginInfo`, and the client is dropped. The replies are recorded from a server on
 //! the `h2` crate, once, at the start.
 
