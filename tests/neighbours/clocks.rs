@@ -138,7 +138,7 @@ fn a_daemon_works_by_clocks_at(offset: i64) -> bool {
     assert!(plugin.until_told().plugin_registered);
     until_saved(&file);
     kill(Pid::from_raw(pid), Signal::SIGTERM).unwrap();
-    assert!(log.any(|line| line.unwrap().ends_with("ended")));
+    assert!(log.any(|line| line.unwrap().ends_with("stopped")));
     assert!(daemon.0.wait().unwrap().success());
     true
 }

@@ -159,7 +159,7 @@ impl Daemon {
         self.forget_lines();
         let start = Instant::now();
         self.signal(signal);
-        self.until_logged(&format!("{signal}: "));
+        self.until_logged(&format!("received {signal}"));
         let heard = start.elapsed();
         let status = self.child.wait().unwrap();
         assert!(status.success(), "{status}");

@@ -50,6 +50,15 @@ struct Measured {
     delay: Duration,
 }
 
+/// Sets a flag when it is dropped.
+struct SetOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 impl Row {
     pub(crate) fn new(name: &'static str, before: &'static str) -> Self {
         Self {
@@ -141,6 +150,7 @@ impl Row {
         daemon.longest_turn();
         let over = AtomicBool::new(false);
         thread::scope(|scope| {
+            let _over = SetOnDrop(&over); // The scope waits for the attack, also after a failure.
             let attacking = scope.spawn(|| {
                 if self.is_greedy {
                     use_all_processors();
