@@ -10,9 +10,9 @@ use std::env;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::fd::{AsRawFd as _, OwnedFd};
-use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, Stdio};
 
 use litemap::LiteMap;
 use mio::unix::SourceFd;
@@ -21,10 +21,9 @@ use mio::{Interest, Registry, Token};
 use nix::errno::Errno;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signal::{Signal, kill, killpg};
-use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
-use nix::unistd::Pid;
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 
-use super::child;
+use super::child::{self, Started};
 use super::source::Source;
 use crate::config::MAX_PROGRAM_ERRORS;
 use crate::handler::{EffectId, Program, ProgramEnd, ProgramOutcome};
@@ -44,8 +43,7 @@ pub(super) struct Programs {
 /// A running program.
 #[derive(Debug)]
 struct Running {
-    child: Child,
-    pid: Pid,
+    started: Started,
     /// The descriptor that is readable when the program has ended.
     _end: OwnedFd,
     errors: Errors,
@@ -143,17 +141,21 @@ impl Running {
         if is_for_a_shell(&program.path) {
             return Err(Errno::ENOEXEC.into());
         }
-        let mut child = child::spawn(&mut command(program)?, dies_with_thread)?;
-        match watch(&mut child, token, registry) {
+        let command = command(program)?;
+        let mut started = if dies_with_thread {
+            child::start(command)?
+        } else {
+            child::spawn(command)?
+        };
+        match watch(&mut started, token, registry) {
             Ok((end, errors)) => Ok(Self {
-                pid: pid_of(&child),
-                child,
+                started,
                 _end: end,
                 errors,
             }),
             Err(error) => {
-                let _ = child.kill();
-                let _ = child.wait();
+                let _ = kill(started.pid, Signal::SIGKILL);
+                let _ = waitpid(started.pid, None);
                 Err(error)
             }
         }
@@ -163,18 +165,16 @@ impl Running {
     /// group is not reused.
     fn has_ended(&self) -> bool {
         let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
-        let status = waitid(Id::Pid(self.pid), flags);
+        let status = waitid(Id::Pid(self.started.pid), flags);
         !matches!(status, Ok(WaitStatus::StillAlive))
     }
 
     /// Kills the rest of the program's group, and the program even if it has left the group.
     fn kill(&self) {
-        for killed in [
-            killpg(self.pid, Signal::SIGKILL),
-            kill(self.pid, Signal::SIGKILL),
-        ] {
+        let pid = self.started.pid;
+        for killed in [killpg(pid, Signal::SIGKILL), kill(pid, Signal::SIGKILL)] {
             if let Err(errno) = killed {
-                log::trace!("cannot kill a program: {errno} pid={}", self.child.id());
+                log::trace!("cannot kill a program: {errno} pid={pid}");
             }
         }
     }
@@ -182,9 +182,13 @@ impl Running {
     /// Reaps a program that has ended, kills the rest of its group, and returns the outcome.
     fn bury(mut self) -> ProgramOutcome {
         self.kill();
-        let end = match self.child.wait() {
-            Ok(status) => end_of(status),
-            Err(error) => ProgramEnd::NotStarted(error.to_string()),
+        let status = waitpid(self.started.pid, None);
+        let end = match (self.started.failure(), status) {
+            (Some(error), _) => ProgramEnd::NotStarted(error.to_string()),
+            (None, Ok(WaitStatus::Exited(_, code))) => ProgramEnd::Exited(code),
+            (None, Ok(WaitStatus::Signaled(_, signal, _))) => ProgramEnd::Killed(signal as i32),
+            (None, Ok(status)) => ProgramEnd::NotStarted(format!("unexpected {status:?}")),
+            (None, Err(errno)) => ProgramEnd::NotStarted(io::Error::from(errno).to_string()),
         };
         ProgramOutcome {
             end,
@@ -211,17 +215,16 @@ impl Errors {
     }
 }
 
-fn pid_of(child: &Child) -> Pid {
-    let id = i32::try_from(child.id());
-    Pid::from_raw(id.expect("the kernel returned it as a pid_t"))
-}
-
 /// Makes the loop report the end of a program and what the program writes to standard error.
-fn watch(child: &mut Child, token: Token, registry: &Registry) -> io::Result<(OwnedFd, Errors)> {
-    let end = child::pidfd(child.id())?;
+fn watch(
+    started: &mut Started,
+    token: Token,
+    registry: &Registry,
+) -> io::Result<(OwnedFd, Errors)> {
+    let end = child::pidfd(started.pid)?;
     registry.register(&mut SourceFd(&end.as_raw_fd()), token, Interest::READABLE)?;
-    let stderr = child.stderr.take().ok_or(io::ErrorKind::BrokenPipe)?;
-    let mut pipe = Receiver::from(stderr);
+    let errors = started.errors.take().ok_or(io::ErrorKind::BrokenPipe)?;
+    let mut pipe = Receiver::from(errors);
     pipe.set_nonblocking(true)?;
     registry.register(&mut pipe, token, Interest::READABLE)?;
     let kept = Vec::new();
@@ -244,7 +247,6 @@ fn command(program: &Program) -> io::Result<Command> {
         .current_dir("/")
         .stdin(in_memory(&program.input)?)
         .stdout(Stdio::null())
-        .stderr(Stdio::piped())
         .process_group(0);
     Ok(command)
 }
@@ -270,13 +272,6 @@ fn in_memory(bytes: &[u8]) -> io::Result<File> {
     file.write_all(bytes)?;
     file.rewind()?;
     Ok(file)
-}
-
-fn end_of(status: ExitStatus) -> ProgramEnd {
-    match (status.code(), status.signal()) {
-        (Some(code), _) => ProgramEnd::Exited(code),
-        (None, signal) => ProgramEnd::Killed(signal.unwrap_or_default()),
-    }
 }
 
 /// The `PATH` of programs if the daemon has none.

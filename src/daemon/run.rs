@@ -7,6 +7,7 @@ use std::process;
 
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
+use nix::unistd::Pid;
 
 use super::{Logger, PluginManager, SetupError, Signals, child, descriptors, signals, trust};
 use crate::config::{DaemonConfig, Exec, HandlerConfig};
@@ -151,7 +152,7 @@ pub fn handlers(config: &HandlerConfig) -> Result<(HandlerTable, Inventory), Set
 /// Adds the handlers that run programs. Fails if a program cannot be trusted.
 fn add_programs(programs: &[Exec], handlers: &mut HandlerTable) -> Result<(), SetupError> {
     for Exec { kind, program } in programs {
-        child::pidfd(process::id()).map_err(SetupError::ProgramsUnwatched)?;
+        child::pidfd(Pid::this()).map_err(SetupError::ProgramsUnwatched)?;
         let path = trust::trusted(program).map_err(|problem| SetupError::Program {
             program: program.clone(),
             problem,

@@ -187,10 +187,11 @@ impl Connections {
         self.limit = limit.saturating_sub(DESCRIPTOR_RESERVE);
     }
 
-    /// Returns the maximum number of descriptors in use for plugins. A program counts twice, and so
-    /// does a source of liveness that is a connection.
+    /// Returns the maximum number of descriptors in use for plugins. A source of liveness that is a
+    /// connection counts twice.
     fn in_use(&self) -> usize {
-        self.open + self.used[LIVENESS] + self.used[DEPARTED] + 2 * self.programs
+        let programs = DESCRIPTORS_OF_PROGRAM * self.programs;
+        self.open + self.used[LIVENESS] + self.used[DEPARTED] + programs
     }
 
     /// Returns the number of sources of liveness.
@@ -349,6 +350,10 @@ pub(super) fn close(client: &mut Client, now: Time) -> Vec<u8> {
     client.close(now);
     client.transmit().to_vec()
 }
+
+/// The number of descriptors that the daemon has open for a program that runs: for its end, its
+/// standard error, and the error if it cannot be executed.
+const DESCRIPTORS_OF_PROGRAM: usize = 3;
 
 /// The number of sources of liveness that are given up when the kernel refuses a descriptor: enough
 /// for an operation and a handler's connections.
