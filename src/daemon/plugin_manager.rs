@@ -29,7 +29,7 @@ use super::source::Source;
 use super::state_file::StateFile;
 use crate::config::{Config, Mode};
 use crate::escape;
-use crate::handler::{DialError, HandlerTable, Reason, Ticket};
+use crate::handler::{DialError, HandlerId, HandlerTable, PluginHandler, Reason, Ticket};
 use crate::manager::{self, LinkId, Manager, Process};
 use crate::time::Time;
 use crate::watch::{self, Report, Watch};
@@ -229,6 +229,19 @@ impl PluginManager {
     /// finish.
     pub fn stop(&mut self) {
         self.tell(manager::Input::Stop);
+    }
+
+    /// Assigns plugins of these types to `handler` from now on, as
+    /// [`Manager::add_handler`](crate::manager::Manager::add_handler) does.
+    pub fn add_handler<T: Into<String>>(
+        &mut self,
+        types: impl IntoIterator<Item = T>,
+        handler: impl PluginHandler + 'static,
+    ) -> HandlerId {
+        let now = self.clock.now();
+        let id = self.manager.add_handler(types, handler, now);
+        self.follow_manager(now);
+        id
     }
 
     /// Saves the registered plugins for the next start, if a state file is configured.

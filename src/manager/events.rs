@@ -8,6 +8,7 @@ use super::ids::{LinkId, SocketId};
 use super::messages::{Guard, Process};
 use super::operation::Event;
 use super::reconcile::Target;
+use super::registered::By;
 use super::socket::Socket;
 use super::timers::{Scheduled, Timer};
 use super::{DialError, Manager};
@@ -107,6 +108,29 @@ impl Manager {
     pub(super) fn resync(&mut self) {
         self.resync = Scheduled::default();
         self.sockets.mark_all_dirty();
+    }
+
+    /// Has every plugin deregistered that another handler than that of its type has registered. Its
+    /// socket exists, so it is registered with the handler of its type after that.
+    pub(super) fn replace_handlers(&mut self) {
+        let handlers = self.host.handlers();
+        let mut replaced = Vec::new();
+        for socket in self.sockets.iter_mut() {
+            let Some(registered) = &mut socket.registered else {
+                continue;
+            };
+            let plugin = &registered.plugin;
+            let current = handlers.find(&plugin.kind).map(By::Handler);
+            let is_ours = matches!(registered.by, By::Handler(_));
+            if is_ours && current != Some(registered.by) {
+                self.names.set_up(plugin, socket.id, false);
+                registered.health.is_condemned = true;
+                replaced.push(socket.id);
+            }
+        }
+        for id in replaced {
+            self.sockets.mark_dirty(id);
+        }
     }
 
     /// Has everything retried that failed, because handlers or the configuration have changed.

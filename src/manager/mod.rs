@@ -66,7 +66,7 @@ pub use timers::Timer;
 pub use verdict::{Verdict, verdict};
 
 use crate::config::{KEPT_QUEUE, Mode, PathMap};
-use crate::handler::{HandlerTable, Plugin};
+use crate::handler::{HandlerId, HandlerTable, Plugin, PluginHandler};
 use crate::http2::Endpoint;
 use crate::time::Time;
 use connections::Owner;
@@ -259,9 +259,19 @@ impl Manager {
         instances.iter().map(|instance| &instance.plugin)
     }
 
-    /// Returns the handlers.
-    pub fn handlers_mut(&mut self) -> &mut HandlerTable {
-        self.host.handlers_mut()
+    /// Assigns plugins of these types to `handler`, instead of to an earlier handler. Plugins that
+    /// were refused are tried again at once. Registered plugins of these types are deregistered by
+    /// the handler that registered them, and then registered with the new one.
+    pub fn add_handler<T: Into<String>>(
+        &mut self,
+        types: impl IntoIterator<Item = T>,
+        handler: impl PluginHandler + 'static,
+        now: Time,
+    ) -> HandlerId {
+        let id = self.host.add_handler(types, handler);
+        self.replace_handlers();
+        self.handle_input(Input::Reconsider, now);
+        id
     }
 
     /// Returns a number that changes whenever the state that a restart needs has changed.

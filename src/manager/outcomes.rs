@@ -80,6 +80,16 @@ impl Manager {
             is_up: true,
         });
         warn_of_takeover(plugin, uid, current, predecessor);
+        let current = self.host.handlers().find(&plugin.kind);
+        if let Some(registered) = socket
+            .registered
+            .as_mut()
+            .filter(|_| active.handler != current)
+        {
+            // The handler was replaced meanwhile: the new one is to register the plugin.
+            registered.health.is_condemned = true;
+            socket.is_dirty = true;
+        }
         if let Some(handler) = active.handler {
             self.host.registered(handler, plugin, &mut self.context);
         }

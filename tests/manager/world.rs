@@ -675,7 +675,7 @@ impl Log {
 }
 
 #[derive(Debug)]
-struct Recorder(Log);
+pub(crate) struct Recorder(pub(crate) Log);
 
 impl PluginHandler for Recorder {
     fn validate(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer {

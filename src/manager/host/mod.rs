@@ -122,9 +122,13 @@ impl HandlerHost {
         &self.handlers
     }
 
-    /// Returns the handlers.
-    pub(super) fn handlers_mut(&mut self) -> &mut HandlerTable {
-        &mut self.handlers
+    /// Assigns plugins of these types to `handler`.
+    pub(super) fn add_handler<T: Into<String>>(
+        &mut self,
+        types: impl IntoIterator<Item = T>,
+        handler: impl PluginHandler + 'static,
+    ) -> HandlerId {
+        self.handlers.add(types, handler)
     }
 
     // --- Questions ---

@@ -1,0 +1,79 @@
+//! Handlers that are added and replaced while the daemon runs, in virtual time.
+
+use plugind::handler::Answer as Say;
+
+use crate::script::Script;
+use crate::world::{Log, Recorder, World};
+
+const A: &str = "/r/a.sock";
+const B: &str = "/r/b.sock";
+
+/// Adds a handler for a type. Returns what it records.
+fn add(world: &mut World, kind: &str) -> Log {
+    let log = Log::default();
+    let now = world.now;
+    world
+        .manager
+        .add_handler([kind], Recorder(log.clone()), now);
+    world.run();
+    log
+}
+
+#[test]
+fn a_plugin_that_was_refused_is_registered_at_once_when_its_type_gets_a_handler() {
+    let mut world = World::new();
+    world.appear(A, Script::good("Toaster", "a"));
+    assert_eq!(world.plugin(A).last_told().map(|(yes, _)| yes), Some(false));
+    let toasters = add(&mut world, "Toaster");
+    assert_eq!(toasters.take(), "validate a, register a");
+    assert_eq!(world.plugin(A).last_told(), Some((true, "")));
+    assert_eq!(world.told(), "", "the other handler is not asked");
+}
+
+#[test]
+fn registered_plugins_move_from_the_handler_that_is_replaced_to_the_new_one() {
+    let mut world = World::new();
+    world.appear(A, Script::good("CSIPlugin", "a"));
+    world.appear(B, Script::good("DRAPlugin", "b"));
+    world.told();
+    let new = add(&mut world, "CSIPlugin");
+    assert_eq!(world.told(), "deregister a");
+    assert_eq!(new.take(), "validate a, register a");
+    assert_eq!(world.counts(), (2, 2));
+    world.vanish(A);
+    assert_eq!(world.told(), "");
+    assert_eq!(new.take(), "deregister a");
+}
+
+#[test]
+fn a_plugin_is_asked_by_one_handler_although_that_is_replaced_in_between() {
+    let mut world = World::new();
+    world.handler.will_say([Say::Pending]);
+    world.appear(A, Script::good("CSIPlugin", "a"));
+    assert_eq!(world.told(), "validate a");
+    let new = add(&mut world, "CSIPlugin");
+    assert_eq!(new.take(), "", "the old one has not answered yet");
+    for ticket in world.handler.open() {
+        world.answer(ticket, Ok(()));
+    }
+    assert_eq!(world.told(), "register a, deregister a");
+    assert_eq!(new.take(), "validate a, register a");
+}
+
+#[test]
+fn what_a_handler_had_registered_is_deregistered_by_it_although_its_socket_goes_meanwhile() {
+    let mut world = World::new();
+    world.appear(A, Script::good("CSIPlugin", "a"));
+    world.told();
+    world.handler.will_say([Say::Pending]);
+    let new = add(&mut world, "CSIPlugin");
+    world.vanish(A);
+    for ticket in world.handler.open() {
+        world.answer(ticket, Ok(()));
+    }
+    assert_eq!(
+        (world.told().as_str(), new.take().as_str()),
+        ("deregister a", "")
+    );
+    assert_eq!(world.counts(), (0, 0));
+}
