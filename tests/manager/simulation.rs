@@ -51,9 +51,14 @@ fn whatever_happens_in_whatever_order_the_contract_is_kept_and_the_worlds_agree_
 /// A handler that answers as the seed says, and knows its contract: per plugin name, validate, then
 /// register, then deregister, each after the last has been answered or given up. Sockets of one
 /// name are in the middle of it at the same time only if one of them was left without an answer for
-/// [`STALLED_AFTER`].
+/// [`STALLED_AFTER`]. Handlers that replace each other share its state: the one that has validated a
+/// plugin is asked everything after that.
 #[derive(Clone, Debug)]
-struct Oracle(Arc<Mutex<OracleState>>);
+struct Oracle {
+    state: Arc<Mutex<OracleState>>,
+    /// The number of handlers before this one.
+    number: usize,
+}
 
 #[derive(Debug)]
 struct OracleState {
@@ -68,6 +73,8 @@ struct OracleState {
     stale: Vec<Ticket>,
     /// What is known of the plugin behind each socket.
     phases: BTreeMap<Arc<Path>, (Arc<Plugin>, Phase)>,
+    /// The handler that was asked to validate the plugin behind each socket.
+    asked: BTreeMap<Arc<Path>, usize>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,23 +181,33 @@ impl OracleState {
 
 impl Oracle {
     fn lock(&self) -> std::sync::MutexGuard<'_, OracleState> {
-        self.0
+        self.state
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    fn ask(&self, question: &'static str, plugin: &Arc<Plugin>, context: &Context<'_>) -> Say {
+        let mut state = self.lock();
+        if question == "validate" {
+            state.asked.insert(plugin.socket.clone(), self.number);
+        }
+        let asked = state.asked.get(&plugin.socket);
+        assert_eq!(asked, Some(&self.number), "{question} {plugin}");
+        state.ask(question, plugin, context)
     }
 }
 
 impl PluginHandler for Oracle {
     fn validate(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Say {
-        self.lock().ask("validate", plugin, context)
+        self.ask("validate", plugin, context)
     }
 
     fn register(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Say {
-        self.lock().ask("register", plugin, context)
+        self.ask("register", plugin, context)
     }
 
     fn deregister(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Say {
-        self.lock().ask("deregister", plugin, context)
+        self.ask("deregister", plugin, context)
     }
 
     fn promoted(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) {
@@ -258,14 +275,19 @@ const HAPPENINGS: [(u64, Happening); 18] = [
 impl Simulation {
     fn new(seed: u64, is_loud: bool) -> Self {
         let mut rng = Rng::new(seed);
-        let oracle = Oracle(Arc::new(Mutex::new(OracleState {
+        let state = OracleState {
             rng: Rng::new(!seed),
             is_honest: false,
             open: BTreeMap::new(),
             stalled: BTreeSet::new(),
             stale: Vec::new(),
             phases: BTreeMap::new(),
-        })));
+            asked: BTreeMap::new(),
+        };
+        let oracle = Oracle {
+            state: Arc::new(Mutex::new(state)),
+            number: 0,
+        };
         let mut table = HandlerTable::new();
         table.add(DEFAULT_TYPES, oracle.clone());
         let mut node = Node::new(Manager::new(table));
@@ -422,7 +444,13 @@ impl Simulation {
 
     fn reconsider(&mut self) {
         let now = self.node.world.now;
-        self.node.world.manager.handle_input(Input::Reconsider, now);
+        let manager = &mut self.node.world.manager;
+        if self.rng.one_in(2) {
+            self.oracle.number += 1;
+            manager.add_handler(DEFAULT_TYPES, self.oracle.clone(), now);
+        } else {
+            manager.handle_input(Input::Reconsider, now);
+        }
         self.dials.clear();
     }
 
