@@ -158,17 +158,20 @@ impl Manager {
     /// Processes a socket that was found, to which no other known path leads.
     pub(super) fn found(&mut self, path: &Arc<Path>, identity: Identity, is_link: bool) {
         if self.context.aliases.is_empty() {
-            return self
-                .sockets
-                .found(path, identity, is_link, &mut self.context);
+            return self.found_socket(path, identity, is_link);
         }
         self.lose_alias(path);
         let before = self.sockets.desired_at(path).map(|it| it.identity);
-        self.sockets
-            .found(path, identity, is_link, &mut self.context);
+        self.found_socket(path, identity, is_link);
         if let Some(before) = before.filter(|before| *before != identity) {
             self.leave_behind(before);
         }
+    }
+
+    fn found_socket(&mut self, path: &Arc<Path>, identity: Identity, is_link: bool) {
+        let context = &mut self.context;
+        self.departed.forgive_path(path, context);
+        self.sockets.found(path, identity, is_link, context);
     }
 
     /// Processes another path to a socket that was found.
@@ -300,6 +303,9 @@ impl Manager {
     /// Deregisters a plugin that has ended after its key was removed, and finds its socket again
     /// under the best alias.
     pub(super) fn give_up_key(&mut self, key: &Arc<Path>, identity: Identity) {
+        if self.sockets.desired_at(key).map(|it| it.identity) != Some(identity) {
+            return; // Another socket has taken the key meanwhile.
+        }
         self.sockets.lost(key, &mut self.context);
         self.leave_behind(identity);
     }
@@ -378,9 +384,7 @@ impl Manager {
         self.context
             .aliases
             .add(identity, Alias::new(key.clone(), was_link, now));
-        let context = &mut self.context;
-        self.sockets
-            .found(&alias.path, identity, alias.is_link, context);
+        self.found_socket(&alias.path, identity, alias.is_link);
         self.sockets.set_known(&alias.path, known);
     }
 }

@@ -19,8 +19,6 @@ pub struct Backoff {
 struct Failed {
     at: Time,
     delay: Duration,
-    /// The time reserved for the next attempt, after the delay.
-    reserved: Option<Time>,
 }
 
 impl Backoff {
@@ -61,31 +59,13 @@ impl Backoff {
         self.failed.as_ref().map(|failed| failed.at + failed.delay)
     }
 
-    /// Returns the time reserved for the next attempt, which `reserve` returns the first time.
-    /// `None` if nothing failed.
-    pub(super) fn reserve(&mut self, reserve: impl FnOnce() -> Time) -> Option<Time> {
-        let failed = self.failed.as_mut()?;
-        Some(*failed.reserved.get_or_insert_with(reserve))
-    }
-
-    /// Returns the time of the next attempt, or `None` if nothing failed.
-    pub(super) fn next(&self) -> Option<Time> {
-        let failed = self.failed.as_ref()?;
-        Some(failed.reserved.unwrap_or(failed.at + failed.delay))
-    }
-
     /// Returns the delay after the last failure.
     pub fn delay(&self) -> Option<Duration> {
         self.failed.as_ref().map(|failed| failed.delay)
     }
 
     fn set(&mut self, at: Time, delay: Duration) {
-        let reserved = None;
-        self.failed = Some(Box::new(Failed {
-            at,
-            delay,
-            reserved,
-        }));
+        self.failed = Some(Box::new(Failed { at, delay }));
     }
 }
 

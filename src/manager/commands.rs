@@ -59,7 +59,9 @@ impl Socket {
         let mut next = None;
         for command in commands.drain(..) {
             self.log_command(&command);
-            next = self.execute(command, context);
+            let event = self.execute(command, context);
+            debug_assert!(next.is_none() || event.is_none(), "{next:?} {event:?}");
+            next = next.or(event);
         }
         context.commands = commands;
         next
@@ -93,6 +95,7 @@ impl Socket {
                 }
             }
             Command::EnterActual(plugin) => {
+                debug_assert!(active.handler.is_some(), "it has validated the plugin");
                 let by = active.handler.map_or(By::Predecessor, By::Handler);
                 let registered = Registered::new(plugin.clone(), active.identity, by);
                 self.set_registered(registered, context);
@@ -197,7 +200,7 @@ impl Socket {
         health.check_at = None;
         let watched = Request::Watched(health.process);
         if let Some(mut before) = before {
-            before.drop(context);
+            before.give_up(context);
         }
         let owner = Owner::Liveness(self.id);
         context.connections.hand_over(link, owner);

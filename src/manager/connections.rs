@@ -146,13 +146,15 @@ impl Connections {
         self.get(link).is_some_and(|owned| owned.is_open)
     }
 
-    /// Gives a connection to another owner.
-    pub(super) fn hand_over(&mut self, link: LinkId, owner: Owner) {
-        if let Some(owned) = self.get_mut(link) {
-            let before = std::mem::replace(&mut owned.owner, owner);
-            self.used[before.usage()] -= 1;
-            self.used[owner.usage()] += 1;
-        }
+    /// Gives a connection to another owner. Returns false if the connection has ended.
+    pub(super) fn hand_over(&mut self, link: LinkId, owner: Owner) -> bool {
+        let Some(owned) = self.get_mut(link) else {
+            return false;
+        };
+        let before = std::mem::replace(&mut owned.owner, owner);
+        self.used[before.usage()] -= 1;
+        self.used[owner.usage()] += 1;
+        true
     }
 
     /// Records that a connection was closed, although its process is still watched.
@@ -216,11 +218,6 @@ impl Connections {
         self.room_for_operations() > 0 && self.make_room(outputs)
     }
 
-    /// Makes a descriptor available for a handler's unary call. Returns false if that fails.
-    pub(super) fn make_room_for_call(&mut self, outputs: &mut VecDeque<Output>) -> bool {
-        self.make_room(outputs)
-    }
-
     /// Makes a descriptor available for a handler's stream or connection. Returns false if that
     /// fails. Such connections get fewer than half of all descriptors: that leaves one for an
     /// operation, and one for the call that a handler makes for it.
@@ -228,9 +225,10 @@ impl Connections {
         self.used[STREAMS] < self.limit.saturating_sub(1) / 2 && self.make_room(outputs)
     }
 
-    fn make_room(&mut self, outputs: &mut VecDeque<Output>) -> bool {
+    /// Makes a descriptor available. Returns false if that fails.
+    pub(super) fn make_room(&mut self, outputs: &mut VecDeque<Output>) -> bool {
         let limit = self.limit.min(LinkId::PLACES);
-        while self.in_use() >= limit || self.owners.len() >= limit {
+        while self.in_use() >= limit {
             if !self.give_up_liveness(outputs) {
                 return false;
             }
@@ -258,7 +256,9 @@ impl Connections {
         }
     }
 
-    /// Gives up the oldest source of liveness. Returns false if there is none.
+    /// Gives up the oldest source of liveness, which a search finds: descriptors rarely run short.
+    /// Returns false if there is none. A connection that is held open is closed without GOAWAY,
+    /// because only its socket could encode one.
     fn give_up_liveness(&mut self, outputs: &mut VecDeque<Output>) -> bool {
         let owners = self.owners.iter().map(|(_, owned)| *owned);
         let liveness = owners.filter_map(|owned| match owned.owner {
@@ -358,3 +358,63 @@ const DESCRIPTORS_OF_PROGRAM: usize = 3;
 /// The number of sources of liveness that are given up when the kernel refuses a descriptor: enough
 /// for an operation and a handler's connections.
 const GIVEN_UP_AT_ONCE: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn socket(index: u32) -> SocketId {
+        let generation = 0;
+        SocketId { index, generation }
+    }
+
+    #[test]
+    fn a_number_is_not_mistaken_for_an_earlier_one_of_the_same_place() {
+        let mut connections = Connections::default();
+        let first = connections.add(Owner::Operation(socket(1)));
+        connections.remove(first);
+        let second = connections.add(Owner::Operation(socket(2)));
+        assert_eq!(first.index(), second.index());
+        assert_eq!(connections.owner(first), None);
+        assert_eq!(connections.owner(second), Some(Owner::Operation(socket(2))));
+        connections.remove(first);
+        assert!(connections.is_open(second) && connections.len() == 1);
+        assert!(!connections.hand_over(first, Owner::Departed));
+    }
+
+    #[test]
+    fn numbers_fit_into_29_bits() {
+        for count in [0, 1, GENERATION_COUNT - 1, GENERATION_COUNT, u64::MAX] {
+            let link = LinkId::new(count, LinkId::PLACES - 1);
+            assert!(link.0 < 1 << 29, "{link:?}");
+            assert_eq!(link.index(), LinkId::PLACES - 1);
+        }
+    }
+
+    /// The number of connections after which generations repeat.
+    const GENERATION_COUNT: u64 = 1 << 13;
+
+    #[test]
+    fn the_oldest_source_of_liveness_is_given_up_for_an_operation() {
+        let mut connections = Connections::default();
+        let mut outputs = VecDeque::new();
+        connections.set_limit(DESCRIPTOR_RESERVE + 4);
+        for index in 0..2 {
+            let link = connections.add(Owner::Operation(socket(index)));
+            assert!(connections.hand_over(link, Owner::Liveness(socket(index))));
+        }
+        assert_eq!(
+            connections.in_use(),
+            4,
+            "a connection that is held counts twice"
+        );
+        assert!(connections.make_room_for_operation(&mut outputs));
+        let given_up = connections.poll_given_up();
+        assert_eq!(given_up.map(|(socket, _)| socket), Some(socket(0)));
+        assert!(matches!(
+            outputs.make_contiguous(),
+            [Output::Hangup { .. }, Output::Unguard { .. }]
+        ));
+        assert_eq!((connections.liveness(), connections.in_use()), (1, 2));
+    }
+}

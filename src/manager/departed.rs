@@ -44,11 +44,15 @@ impl Departed {
         if !context.connections.may_depart() {
             return false;
         }
+        let Some(link) = left.health.liveness.as_ref().map(|it| it.link) else {
+            return false;
+        };
+        if !context.connections.hand_over(link, Owner::Departed) {
+            return false; // It was given up a moment ago.
+        }
         let Some(liveness) = left.health.liveness.take() else {
             return false;
         };
-        let link = liveness.link;
-        context.connections.hand_over(link, Owner::Departed);
         let mut deadline = Scheduled::default();
         let until = context.now + OUTLIVED_GRACE;
         let timer = Timer::Departed(link);
@@ -115,7 +119,7 @@ impl Departed {
     fn forgive(&mut self, is_well: impl Fn(&DepartedPlugin) -> bool, context: &mut Context) {
         let well = self.by_link.iter().filter(|(_, it)| is_well(it));
         for link in well.map(|(link, _)| *link).collect::<Vec<_>>() {
-            self.drop(link, context);
+            self.release(link, context);
         }
     }
 
@@ -129,7 +133,7 @@ impl Departed {
     ) {
         let Some(DepartedPlugin {
             plugin, process, ..
-        }) = self.drop(link, context)
+        }) = self.release(link, context)
         else {
             return;
         };
@@ -146,12 +150,19 @@ impl Departed {
         );
     }
 
-    fn drop(&mut self, link: LinkId, context: &mut Context) -> Option<DepartedPlugin> {
+    fn release(&mut self, link: LinkId, context: &mut Context) -> Option<DepartedPlugin> {
         let mut departed = self.by_link.remove(&link)?;
         let timer = Timer::Departed(link);
         context.timers.set(timer, &mut departed.deadline, None);
-        departed.liveness.drop(context);
+        departed.liveness.give_up(context);
         Some(departed)
+    }
+
+    /// Stops waiting for all processes, because the daemon stops.
+    pub(super) fn clear(&mut self, context: &mut Context) {
+        while let Some(link) = self.by_link.first().map(|(link, _)| *link) {
+            self.release(link, context);
+        }
     }
 
     /// Returns the number of plugins.

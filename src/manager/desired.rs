@@ -35,6 +35,8 @@ pub struct Desired {
     pub known: Option<Arc<Plugin>>,
     /// The plugin that was registered at its path before, and the user ID of that plugin's process.
     pub(super) predecessor: Option<Box<(Arc<Plugin>, u32)>>,
+    /// The time reserved for its next dial, because it has refused the last connection.
+    pub(super) redial_at: Option<Time>,
     /// Whether it waits in line for a place among the operations.
     pub(super) is_queued: bool,
     /// Whether it is retried when another plugin of the name goes.
@@ -62,6 +64,7 @@ impl Desired {
             attempts: 0,
             known: None,
             predecessor: None,
+            redial_at: None,
             is_queued: false,
             is_blocked: false,
         }
@@ -88,7 +91,7 @@ impl Desired {
 
     /// Returns the time of the next attempt, if it waits for a time.
     pub(super) fn retry_at(&self) -> Option<Time> {
-        let at = self.backoff.next();
+        let at = self.redial_at.or_else(|| self.backoff.until());
         at.filter(|at| !self.is_queued && !self.is_observed(*at))
     }
 
@@ -96,6 +99,12 @@ impl Desired {
     pub(super) fn retry_now(&mut self) {
         self.backoff.succeed();
         self.observed = None;
+    }
+
+    /// Makes no further attempt, because the result of a dry run is final.
+    pub(super) fn stop_retrying(&mut self) {
+        self.backoff.succeed();
+        self.redial_at = None;
     }
 
     /// Records that its plugin was registered. Returns the plugin that was at its path before, with

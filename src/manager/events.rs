@@ -1,4 +1,4 @@
-//! What the daemon reports about connections, what time brings, and the end.
+//! Events of connections, timers, changed handlers, and the stop of the daemon.
 //!
 //! Pure.
 
@@ -178,6 +178,7 @@ impl Manager {
                 None
             });
         }
+        self.departed.clear(&mut self.context);
         self.host.hang_up_all(&mut self.context);
         self.host.stop();
         self.events.clear();

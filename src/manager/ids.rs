@@ -43,6 +43,6 @@ const GENERATIONS: u64 = 1 << 13;
 
 #[cfg(test)]
 impl LinkId {
-    /// A number that no connection of a manager has.
+    /// A number that no connection of a manager in a test has.
     pub(crate) const OUTSIDE: Self = Self(0);
 }

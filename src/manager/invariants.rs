@@ -1,4 +1,4 @@
-//! What must hold whenever the manager is at rest.
+//! The invariants of the manager at rest.
 //!
 //! Pure. Checked in debug builds only.
 
@@ -8,7 +8,7 @@ use super::socket::{Place, Socket};
 use super::timers::Timer;
 
 impl Manager {
-    /// Asserts that claims, deadlines and connections have owners, and owners what they claim.
+    /// Asserts that every claim, deadline and connection has one owner.
     pub(super) fn check_invariants(&self) {
         if !cfg!(debug_assertions) {
             return;

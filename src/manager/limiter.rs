@@ -127,7 +127,7 @@ impl Limiter {
         self.held.insert(socket, now);
     }
 
-    /// Records that the operation of a socket needs its place no more.
+    /// Records that the operation of a socket does not need its place any more.
     pub(super) fn release(&mut self, socket: SocketId) {
         self.held.remove(&socket);
     }
@@ -279,5 +279,15 @@ mod tests {
         }
         assert_eq!(ready(&mut limiter, 0), "");
         assert_eq!(ready(&mut limiter, 2), "ab");
+    }
+
+    #[test]
+    fn redials_are_one_interval_apart_and_none_is_in_the_past() {
+        let mut limiter = Limiter::default();
+        let mut now = Time::from_millis(1000);
+        assert_eq!(limiter.reserve_redial(now), now);
+        assert_eq!(limiter.reserve_redial(now), now + REDIAL_INTERVAL);
+        now += 10 * REDIAL_INTERVAL;
+        assert_eq!(limiter.reserve_redial(now), now);
     }
 }

@@ -2,17 +2,28 @@
 //!
 //! Pure: no clock, no descriptor, no thread. Events arrive as an [`Input`] with their time;
 //! requests to the daemon leave as an [`Output`]; bytes are read and written by [`LinkId`].
+//!
 //! ```text
-//! Found, Lost --> desired --+                                 +--> Dial, Hangup
-//!                           +--> reconcile --> operation -----+
-//!                 actual ---+                    ^   |        +--> handler --> effects
-//!                    ^                           |   |        |
-//!                    +---------------------------+---+        +--> links --> Transmit
+//!  Found, Lost                                    Name: lock, instances
+//!       |                                           ^
+//!       v                 events, claims            |
+//!    Sockets --> Socket <----------------> Manager -+-> Limiter: places, queue
+//!                  |  operation, liveness   (router)|
+//!                  v                                v
+//!              Dial, Transmit, Hangup         HandlerHost: handlers, effects, programs
 //! ```
 //!
 //! Work is proportional to what changed: a socket is examined when something happens to it, when
 //! its backoff ends, and once per [`RESYNC_INTERVAL`] as a safety net. All deadlines of the manager
 //! are in one index, so the next one is found without a search.
+//!
+//! Reading order: `socket` has all that is known about one path, with `desired`, `registered` and
+//! `active` (what exists, what a handler knows, what runs), `operation` (the state machine of one
+//! registration) and `commands` (how a socket carries it out). `names`, `limiter`, `departed` and
+//! `host` are what sockets share; `context`, `connections` and `timers` are their environment.
+//! `router` connects them all, `events` and `outcomes` are its entry and its exit. `sockets` and
+//! `aliases` find a socket by its paths; `memory` and `snapshot` restore and save the registered
+//! plugins.
 
 mod active;
 mod aliases;
@@ -65,6 +76,8 @@ pub use status::Status;
 pub use timers::Timer;
 pub use verdict::{Verdict, verdict};
 
+#[cfg(doc)]
+use crate::config::RESYNC_INTERVAL;
 use crate::config::{KEPT_QUEUE, Mode, PathMap};
 use crate::handler::{HandlerId, HandlerTable, Plugin, PluginHandler};
 use crate::http2::Endpoint;
@@ -91,7 +104,7 @@ pub struct Manager {
     limiter: Limiter,
     /// The plugins whose sockets were removed recently.
     departed: Departed,
-    /// What the others share.
+    /// The environment of the other parts: time, policy, connections, timers and outputs.
     context: Context,
     /// The events of operations that have not been processed yet.
     events: VecDeque<(SocketId, AttemptId, Event)>,
@@ -151,10 +164,7 @@ impl Manager {
                 path,
                 identity,
                 is_link,
-            } => {
-                self.departed.forgive_path(&path, &mut self.context);
-                self.found(&path, identity, is_link);
-            }
+            } => self.found(&path, identity, is_link),
             Input::Alias {
                 path,
                 identity,

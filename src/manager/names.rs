@@ -276,3 +276,111 @@ impl Name {
         unblocked
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::proto::pluginregistration::PluginInfo;
+
+    fn plugin(kind: &str, name: &str, endpoint: &str) -> Arc<Plugin> {
+        let info = PluginInfo {
+            r#type: kind.into(),
+            name: name.into(),
+            endpoint: endpoint.into(),
+            ..PluginInfo::default()
+        };
+        Arc::new(Plugin::from_info(info, Path::new("/r/a").into()).expect("it has a name"))
+    }
+
+    fn socket(index: u32) -> SocketId {
+        let generation = 0;
+        SocketId { index, generation }
+    }
+
+    fn add(names: &mut Names, plugin: &Arc<Plugin>, index: u32) -> Option<SocketId> {
+        let before = names.add(Instance {
+            plugin: plugin.clone(),
+            socket: socket(index),
+            uid: None,
+            is_up: true,
+        });
+        before.map(|before| before.socket)
+    }
+
+    #[test]
+    fn one_socket_at_a_time_holds_a_name_of_a_type() {
+        let keys = [("K", "a"), ("L", "a"), ("K", "b")];
+        let [a, other_type, other_name] = keys.map(|(kind, name)| plugin(kind, name, ""));
+        let mut names = Names::default();
+        assert!(names.acquire(&a, socket(1)));
+        assert!(names.acquire(&other_type, socket(2)) && names.acquire(&other_name, socket(3)));
+        assert!(!names.acquire(&a, socket(4)) && !names.acquire(&a, socket(5)));
+        assert!(names.is_held(&a, socket(1)) && !names.is_held(&a, socket(5)));
+        assert_eq!(names.release(&a, socket(4)), None, "it waited");
+        assert_eq!(names.release(&a, socket(1)), Some(socket(5)));
+        assert_eq!(names.release(&a, socket(1)), None, "it was released before");
+        assert_eq!(names.release(&a, socket(5)), None, "no other waits");
+        assert!(names.is_held(&other_type, socket(2)));
+        assert_eq!((names.queued(), names.names.len()), (2, 2));
+    }
+
+    #[test]
+    fn a_stalled_socket_keeps_its_name_and_the_next_acquires_it_too() {
+        let a = plugin("K", "a", "");
+        let mut names = Names::default();
+        assert!(names.acquire(&a, socket(1)));
+        assert!(!names.acquire(&a, socket(2)) && !names.acquire(&a, socket(3)));
+        assert_eq!(names.stall(&a, socket(2)), None, "it waits");
+        assert_eq!(names.stall(&a, socket(1)), Some(socket(2)));
+        assert_eq!(names.stall(&a, socket(1)), None, "it is stalled");
+        assert!(names.is_held(&a, socket(1)) && names.is_held(&a, socket(2)));
+        assert_eq!(names.release(&a, socket(1)), None, "another holds it");
+        assert_eq!(names.release(&a, socket(2)), Some(socket(3)));
+        assert_eq!(names.stall(&a, socket(3)), None, "no other waits");
+        assert!(
+            names.acquire(&a, socket(4)),
+            "only stalled ones are before it"
+        );
+    }
+
+    #[test]
+    fn the_newest_plugin_is_current_and_the_one_before_it_is_promoted_when_it_goes() {
+        let (old, new) = (plugin("K", "a", "/old"), plugin("K", "a", "/new"));
+        let mut names = Names::default();
+        assert_eq!(add(&mut names, &old, 1), None);
+        assert_eq!(add(&mut names, &new, 2), Some(socket(1)));
+        assert_eq!(names.current(&old).map(|it| it.socket), Some(socket(2)));
+        assert_eq!(names.remove(&new, socket(2)).promoted, Some(old.clone()));
+        assert_eq!(names.remove(&old, socket(1)).promoted, None);
+        assert!(names.names.is_empty());
+        add(&mut names, &old, 1);
+        add(&mut names, &new, 2);
+        assert_eq!(
+            names.remove(&old, socket(1)).promoted,
+            None,
+            "it was replaced"
+        );
+        assert_eq!(names.current(&old).map(|it| it.socket), Some(socket(2)));
+    }
+
+    #[test]
+    fn an_endpoint_has_one_holder_and_blocked_sockets_are_returned_when_it_goes_or_is_down() {
+        let a = plugin("K", "a", "/p/a.sock");
+        let mut names = Names::default();
+        add(&mut names, &a, 1);
+        let holder = |names: &Names, own| names.holder_of_endpoint(&a, own).map(|it| it.socket);
+        assert_eq!(holder(&names, socket(1)), None, "its own");
+        assert_eq!(holder(&names, socket(2)), Some(socket(1)));
+        names.block(&a, socket(2), socket(1));
+        names.block(&a, socket(3), socket(1));
+        names.unblock(&a, socket(3));
+        assert_eq!(names.down(&a, socket(1)), [socket(2)]);
+        assert_eq!(holder(&names, socket(2)), None, "it is down");
+        names.set_up(&a, socket(1), true);
+        names.block(&a, socket(2), socket(1));
+        assert_eq!(names.remove(&a, socket(1)).unblocked, [socket(2)]);
+        assert!(names.names.is_empty());
+    }
+}

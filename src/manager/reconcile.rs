@@ -62,6 +62,7 @@ pub fn plan(
     steps.sort();
     steps
 }
+
 #[cfg(test)]
 mod tests {
     use super::*;

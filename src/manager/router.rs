@@ -136,7 +136,11 @@ impl Manager {
             ..
         } = &mut self.context;
         let now = *now;
-        if policy.is_stopping || desired.is_observed(now) {
+        if policy.is_stopping {
+            return None;
+        }
+        if desired.is_observed(now) {
+            desired.stop_retrying();
             return None;
         }
         let is_backing_off = desired.backoff.until().is_some_and(|until| now < until);
@@ -144,8 +148,9 @@ impl Manager {
             return None;
         }
         if desired.has_refused() {
-            let reserved = desired.backoff.reserve(|| self.limiter.reserve_redial(now));
-            if reserved.is_some_and(|at| now < at) {
+            let redial_at = &mut desired.redial_at;
+            let at = *redial_at.get_or_insert_with(|| self.limiter.reserve_redial(now));
+            if now < at {
                 return None;
             }
         }
@@ -164,6 +169,7 @@ impl Manager {
             return None;
         }
         let identity = desired.identity;
+        desired.redial_at = None;
         let is_new = desired.attempts == 0;
         desired.attempts = desired.attempts.saturating_add(1);
         let number = desired.attempts;
@@ -255,6 +261,13 @@ impl Manager {
     fn apply_claims(&mut self, socket: &mut Socket) -> Option<Event> {
         let id = socket.id;
         let is_queued = socket.desired.as_ref().is_some_and(|it| it.is_queued);
+        if let Place::Queued(position) = &socket.applied.place {
+            if !is_queued {
+                self.limiter.forget(**position);
+                self.limiter.schedule(&mut self.context.timers);
+                socket.applied.place = Place::None;
+            }
+        }
         match (&socket.applied.place, socket.claims_place()) {
             (Place::None, true) => {
                 self.limiter.take(id, self.context.now);
@@ -262,11 +275,6 @@ impl Manager {
             }
             (Place::Held, false) => {
                 self.limiter.release(id);
-                socket.applied.place = Place::None;
-            }
-            (Place::Queued(position), _) if !is_queued => {
-                self.limiter.forget(**position);
-                self.limiter.schedule(&mut self.context.timers);
                 socket.applied.place = Place::None;
             }
             _ => {}
@@ -365,7 +373,7 @@ impl Manager {
         let is_expected = is_removed && left.health.down_since().is_none();
         let is_kept = is_expected && self.departed.add(&mut left, context);
         if let Some(liveness) = left.health.liveness.as_mut().filter(|_| !is_kept) {
-            liveness.drop(context);
+            liveness.give_up(context);
         }
         if let (Some(desired), Some(process)) = (&mut socket.desired, process) {
             desired.predecessor = Some(Box::new((left.plugin.clone(), process.uid)));

@@ -48,7 +48,7 @@ pub struct Socket {
     pub(super) is_dirty: bool,
 }
 
-/// What a socket has of what all sockets share.
+/// The shares of a socket in what is limited or shared.
 #[derive(Debug, Default)]
 pub(super) struct Claims {
     pub(super) place: Place,
@@ -217,6 +217,9 @@ impl Socket {
     ) -> Option<Event> {
         let active = self.active.as_mut()?;
         let connection = active.connection.as_mut()?;
+        if connection.client.is_some() {
+            return None;
+        }
         let mut client = Box::new(Client::new(context.now));
         let is_endpoint = active.endpoint_until.is_some();
         if let Some(until) = active.endpoint_until {
@@ -327,8 +330,7 @@ impl Socket {
             if is_due(health.grace_until()) {
                 health.end_grace();
                 self.is_dirty = true;
-            }
-            if is_due(health.check_at) && self.active.is_none() {
+            } else if is_due(health.check_at) && self.active.is_none() {
                 health.check_at = None;
                 context.requests.push_back(Request::Check);
             }
@@ -479,7 +481,7 @@ impl Liveness {
     }
 
     /// Gives up the source of liveness.
-    pub(super) fn drop(&mut self, context: &mut Context) {
+    pub(super) fn give_up(&mut self, context: &mut Context) {
         self.hang_up(context);
         context.connections.remove(self.link);
         let link = self.link;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use plugind::config::{BACKOFF_INITIAL, BRISK_OPERATIONS, BRISK_TIME};
 use plugind::handler::{Answer, Context, HandlerTable, Plugin, PluginHandler};
-use plugind::manager::Manager;
+use plugind::manager::{Input, Manager};
 
 use crate::script::Script;
 use crate::world::World;
@@ -59,4 +59,34 @@ fn a_socket_in_line_whose_obstacle_goes_is_registered_once_when_it_gets_a_place(
     assert_eq!(world.dials[second], 2);
     world.vanish("/r/second");
     assert_eq!(world.manager.instances("CSIPlugin", "a").last(), None);
+}
+
+#[test]
+fn dead_sockets_are_dialled_one_after_the_other_when_all_are_reconsidered() {
+    let mut world = World::new();
+    for n in 0..100 {
+        world.appear(&format!("/r/{n}"), None);
+    }
+    world.advance(Duration::from_secs(100));
+    let dials = |world: &World| world.dials.values().sum::<usize>();
+    let before = dials(&world);
+    world.manager.handle_input(Input::Reconsider, world.now);
+    world.run();
+    assert!(dials(&world) - before <= 2);
+}
+
+#[test]
+fn a_socket_that_is_renamed_while_its_path_is_in_line_is_registered_once() {
+    let mut world = World::new();
+    for n in 0..BRISK_OPERATIONS {
+        world.appear(&format!("/r/silent-{n}"), Script::silent());
+    }
+    world.appear("/r/a.sock", Script::good("CSIPlugin", "a"));
+    world.appear("/r/d/b.sock", Script::good("CSIPlugin", "b"));
+    assert_eq!(world.manager.operation(Path::new("/r/a.sock")), None);
+    world.link("/r/d/b.sock", "/r/a.sock");
+    world.notice("/r/a.sock");
+    world.run();
+    world.advance(Duration::from_secs(1));
+    assert_eq!(world.told(), "validate b, register b");
 }

@@ -323,3 +323,17 @@ fn a_plugin_that_is_refused_at_first_is_asked_again_for_a_minute() {
     // At once, and after 0.5, 1.5, 3.5, 7.5, 15.5 and 31.5 s.
     assert_eq!(world.told().matches("validate disk").count(), 7);
 }
+
+#[test]
+fn a_plugin_whose_time_is_up_before_its_timer_fires_is_left_alone() {
+    let mut world = World::new();
+    world.manager.set_mode(Mode::Observe);
+    world.appear(SOCKET, Script::good("Toaster", "toast"));
+    world.advance(Duration::from_secs(31));
+    let next = world.manager.poll_timeout().map(|(at, _)| at);
+    assert!(next < Some(world.now + Duration::from_secs(30)), "{next:?}");
+    world.now += Duration::from_secs(30);
+    world.manager.handle_timeout(world.now);
+    let next = world.manager.poll_timeout().map(|(at, _)| at);
+    assert!(next > Some(world.now), "{next:?}");
+}

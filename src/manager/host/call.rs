@@ -109,7 +109,7 @@ impl EndpointCall {
         } = context;
         let (owner, waiting, has_room) = match self.request {
             Request::Call(_) => {
-                let has_room = connections.make_room_for_call(outputs);
+                let has_room = connections.make_room(outputs);
                 (Owner::Call(self.id), Waiting::Call, has_room)
             }
             Request::Stream(_) | Request::Connection => {

@@ -191,7 +191,7 @@ impl HandlerHost {
         }
     }
 
-    /// Reports to a handler that a question of its is abandoned.
+    /// Reports to a handler that one of its questions is abandoned.
     pub(super) fn abandon(&mut self, handler: HandlerId, ticket: Ticket, context: &mut Context) {
         self.tickets.remove(&ticket);
         self.with_handler(handler, None, context, |handler, context| {
