@@ -51,8 +51,8 @@ fn whatever_happens_in_whatever_order_the_contract_is_kept_and_the_worlds_agree_
 /// A handler that answers as the seed says, and knows its contract: per plugin name, validate, then
 /// register, then deregister, each after the last has been answered or given up. Sockets of one
 /// name are in the middle of it at the same time only if one of them was left without an answer for
-/// [`STALLED_AFTER`]. Handlers that replace each other share its state: the one that has validated a
-/// plugin is asked everything after that.
+/// [`STALLED_AFTER`]. Handlers that replace each other share its state: the one that has validated
+/// a plugin is asked everything after that.
 #[derive(Clone, Debug)]
 struct Oracle {
     state: Arc<Mutex<OracleState>>,

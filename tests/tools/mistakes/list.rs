@@ -20,7 +20,7 @@ pub(crate) enum Finder {
     FuzzTargets,
 }
 
-pub(crate) const MISTAKES: [Mistake; 20] = [
+pub(crate) const MISTAKES: [Mistake; 24] = [
     Mistake {
         what: "two operations speak to a handler about one name",
         file: "src/manager/names.rs",
@@ -33,7 +33,7 @@ pub(crate) const MISTAKES: [Mistake; 20] = [
         file: "src/manager/names.rs",
         right: "(lock == Lock::Held).then(|| waiting.next()).flatten();",
         wrong: "(lock != Lock::Held).then(|| waiting.next()).flatten();",
-        finder: Finder::Simulation { seed: 950 },
+        finder: Finder::Simulation { seed: 1154 },
     },
     Mistake {
         what: "a plugin that is deregistered stays the one to use of its name",
@@ -80,8 +80,8 @@ pub(crate) const MISTAKES: [Mistake; 20] = [
     Mistake {
         what: "the end of a backoff is forgotten",
         file: "src/manager/desired.rs",
-        right: "let at = self.backoff.next();",
-        wrong: "let at = None::<Time>;",
+        right: "let at = self.redial_at.or_else(|| self.backoff.until());",
+        wrong: "let at = self.redial_at;",
         finder: Finder::Simulation { seed: 5 },
     },
     Mistake {
@@ -118,6 +118,34 @@ pub(crate) const MISTAKES: [Mistake; 20] = [
         right: "let removed = self.tree.remove_child(dir, name);\n        self.announce(removed, now);",
         wrong: "drop(self.tree.remove_child(dir, name));",
         finder: Finder::Simulation { seed: 3 },
+    },
+    Mistake {
+        what: "deregister is asked of a handler that has not validated the plugin",
+        file: "src/manager/router.rs",
+        right: "            active.handler = Some(*handler);\n",
+        wrong: "",
+        finder: Finder::Simulation { seed: 99 },
+    },
+    Mistake {
+        what: "a name is not released when the operation ends",
+        file: "src/manager/router.rs",
+        right: "let next = before.and_then(|before| self.names.release(&before, id));",
+        wrong: "let next = before.and_then(|before| self.names.stall(&before, id));",
+        finder: Finder::Simulation { seed: 1 },
+    },
+    Mistake {
+        what: "the release of a place is applied twice",
+        file: "src/manager/router.rs",
+        right: "self.limiter.release(id);\n                socket.applied.place = Place::None;",
+        wrong: "self.limiter.release(id);",
+        finder: Finder::Simulation { seed: 1 },
+    },
+    Mistake {
+        what: "the deadline of a call is left out of the deadline of its socket",
+        file: "src/manager/socket.rs",
+        right: "deadlines[2] = active.connection_deadline();",
+        wrong: "deadlines[2] = None;",
+        finder: Finder::Simulation { seed: 308 },
     },
     Mistake {
         what: "a stream takes more content than its window allows",
