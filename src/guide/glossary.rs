@@ -9,7 +9,7 @@
 //! | plugin | what a process reports in GetInfo, and through which socket ([`Plugin`]) |
 //! | type, name, versions | as in GetInfo; the type is called `kind` in code, `type` is a keyword |
 //! | endpoint | the socket of the plugin's own service, often the registration socket |
-//! | instance | one of several registered plugins with one type and name ([`Instances`]) |
+//! | instance | one of several registered plugins with one type and name ([`instances`]) |
 //! | current, promoted | the newest instance; an older one that becomes the newest again |
 //! | handler | does the work for plugins of some types ([`PluginHandler`]) |
 //! | question, answer | validate, register or deregister; yes or a [`Reason`], at once or later |
@@ -24,16 +24,17 @@
 //! | failure | why an attempt failed, refusals included ([`Failure`]) |
 //! | backoff | the pause after a failure; belongs to the identity ([`Backoff`]) |
 //! | ladder | the short, doubling pauses of one dial (`operation`) |
-//! | turn (`turns`) | the right of one operation to ask the handler about a plugin name |
-//! | place (`places`) | one of few permits for operations that wait for their plugin |
+//! | name (`names`) | a lock: one operation at a time asks handlers about a plugin name |
+//! | place (`limiter`) | one of few permits for operations that wait for their plugin |
 //! | in line | waiting for a place, in the order of arrival, directories in rotation |
-//! | link | a connection, by a number that is never reused ([`LinkId`]) |
+//! | link | a connection, by a number with a generation ([`LinkId`]) |
 //! | guard | what reports a registered plugin's end: its process or its connection ([`Guard`]) |
 //! | down | registered, but its process has gone or it does not answer |
 //! | condemned | registered, and about to be deregistered although its socket is there |
-//! | outlived | a process that still runs after its socket was removed |
-//! | touched, settle | a socket that needs a look; look until nothing is left to do |
-//! | deadline, wake | when a state has to go on, and the reason ([`Wake`]) |
+//! | departed | a plugin whose socket was removed, and whose process may still run |
+//! | claims | the place, name and deadline of a socket; applied after each of its steps |
+//! | dirty | a socket to examine before the manager is at rest |
+//! | deadline, timer | when a state has to continue, and whose state it is ([`Timer`]) |
 //! | snapshot, memory | what is written to the state file; what is read from it |
 //! | restored, known | registered before a restart and not found yet; found, not registered yet |
 //! | root | a directory that the user named, as the watch resolves it |
@@ -53,7 +54,7 @@
 //! [`Failure`]: crate::manager::Failure
 //! [`Guard`]: crate::manager::Guard
 //! [`Identity`]: crate::watch::Identity
-//! [`Instances`]: crate::manager::Instances
+//! [`instances`]: crate::manager::Manager::instances
 //! [`LinkId`]: crate::manager::LinkId
 //! [`Operation`]: crate::manager::Operation
 //! [`Plugin`]: crate::handler::Plugin
@@ -62,4 +63,4 @@
 //! [`Refusal`]: crate::manager::Refusal
 //! [`Socket`]: crate::manager::Socket
 //! [`Ticket`]: crate::handler::Ticket
-//! [`Wake`]: crate::manager::Wake
+//! [`Timer`]: crate::manager::Timer
