@@ -18,7 +18,7 @@ fn plugin(name: &str) -> Script {
     Script::good("CSIPlugin", name)
 }
 
-/// A world in which the plugin `a` is registered, and another path leads to its socket.
+/// Returns a world in which the plugin `a` is registered, and another path leads to its socket.
 fn aliased() -> World {
     let mut world = World::new();
     world.appear(SOCKET, plugin("a"));
@@ -28,7 +28,7 @@ fn aliased() -> World {
     world
 }
 
-/// Another path leads to a socket, and that is noticed.
+/// Makes another path lead to a socket, and reports that path.
 fn link(world: &mut World, from: &str, to: &str) {
     world.link(from, to);
     world.notice(to);
@@ -235,7 +235,7 @@ fn the_symbolic_link_that_is_left_is_examined_again() {
     world.vanish(OTHER);
     assert_eq!(world.told(), "validate a, register a, deregister a");
 
-    // When its socket is replaced, it leads to the other one, and is not dialled for the old one.
+    // If its socket is replaced, the link leads to the new one, and is not dialled for the old one.
     world.examined.clear();
     world.appear(SOCKET, plugin("b"));
     world.link(SOCKET, OTHER);
@@ -263,7 +263,7 @@ fn another_socket_at_an_alias_is_another_plugin() {
     world.run();
     assert_eq!(world.told(), "validate b, register b");
     assert_eq!(keys(&world), [SOCKET, OTHER]);
-    // And a name that was another socket's is an alias.
+    // A path that led to another socket becomes an alias.
     link(&mut world, SOCKET, OTHER);
     assert_eq!(
         (world.told().as_str(), keys(&world)),
@@ -320,7 +320,7 @@ fn a_plugin_that_was_restored_under_an_alias_that_is_found_late_is_registered_on
     assert_eq!(world.counts(), (1, 1));
 }
 
-/// Opens a stream to a plugin's endpoint when its timer ends.
+/// A handler that opens a stream to the endpoint of its last plugin when a timer fires.
 #[derive(Debug, Default)]
 struct Late(Option<Arc<Plugin>>);
 

@@ -14,7 +14,7 @@ use plugind::proto::v1beta1::device_plugin;
 use crate::script::{Answer, Script};
 use crate::world::World;
 
-/// A world in which plugins may use so many descriptors, with so many registered plugins.
+/// Returns a world in which plugins may use this many descriptors, with registered plugins.
 fn crowded(descriptors: usize, plugins: usize) -> World {
     let mut world = World::new();
     world
@@ -104,7 +104,7 @@ fn a_registered_plugin_is_not_down_because_the_system_has_no_descriptor_for_its_
     assert_eq!(world.counts().1, 2, "it is tried again within a second");
 }
 
-/// A world with the built-in handlers, in which plugins may use so many descriptors.
+/// Returns a world with the built-in handlers, in which plugins may use this many descriptors.
 fn with_built_in_handlers(descriptors: usize) -> World {
     let (handlers, _) = built_in(&DEFAULT_TYPES.map(str::to_owned), UnknownTypes::Reject);
     let mut world = World::with(Manager::new(handlers));
@@ -114,7 +114,7 @@ fn with_built_in_handlers(descriptors: usize) -> World {
     world
 }
 
-/// A device plugin that keeps its stream of devices open.
+/// Returns a device plugin that keeps its ListAndWatch stream open.
 fn device_plugin(n: usize) -> Script {
     let mut plugin = Script::good("DevicePlugin", &format!("example.com/d{n}"));
     plugin.info.supported_versions = vec!["v1beta1".into()];
@@ -132,7 +132,7 @@ fn device_plugin(n: usize) -> Script {
     plugin
 }
 
-/// How many of the first device plugins were asked for their devices.
+/// Returns how many of the first device plugins received a ListAndWatch call.
 fn streams(world: &mut World, plugins: usize) -> usize {
     let has_stream = |n: &usize| {
         let plugin = world.plugin(&format!("/r/{n}"));

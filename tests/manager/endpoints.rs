@@ -1,4 +1,4 @@
-//! Where the endpoints are dialled that handlers want called.
+//! Where calls of handlers to a plugin's endpoint are dialled.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use plugind::manager::Manager;
 use crate::script::Script;
 use crate::world::World;
 
-/// Calls every plugin on its endpoint, and is told of that in the plugin's own words.
+/// A handler that calls every plugin on its endpoint, and sees the path that the plugin reported.
 #[derive(Debug)]
 struct Caller;
 

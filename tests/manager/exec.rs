@@ -1,5 +1,5 @@
-//! Programs that do a handler's work, in virtual time: how many, for how long, and what they are
-//! told after a restart.
+//! Programs that do a handler's work, in virtual time: how many run, for how long, and their
+//! arguments after a restart.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn manager() -> Manager {
     Manager::new(handlers)
 }
 
-/// A world whose manager remembers what that of `before` knows; no socket is there.
+/// Returns a world without sockets, whose manager is restored from the snapshot of `before`.
 fn restarted(before: &World) -> World {
     let saved = before.manager.snapshot("boot").encode();
     let mut world = World::with(manager());
@@ -28,7 +28,7 @@ fn restarted(before: &World) -> World {
     world
 }
 
-/// Has the manager begin with what it was told to restore.
+/// Lets the manager begin with what was restored.
 fn begin(world: &mut World) {
     world.manager.handle_timeout(world.now);
     world.run();
@@ -42,7 +42,7 @@ fn appear(world: &mut World, n: usize) {
     world.appear(&socket(n), Script::good("CSIPlugin", &format!("disk-{n}")));
 }
 
-/// The programs that run, as the verb and the plugin's name.
+/// Returns the running programs, each as its verb and the plugin's name.
 fn running(world: &World) -> Vec<String> {
     let shown = |arguments: &[std::ffi::OsString]| {
         let word = |n: usize| arguments[n].to_string_lossy();
@@ -52,7 +52,7 @@ fn running(world: &World) -> Vec<String> {
     programs.map(|program| shown(&program.arguments)).collect()
 }
 
-/// The oldest program that runs ends like that.
+/// Ends the oldest running program in this way, and returns its number.
 fn end_first(world: &mut World, end: ProgramEnd) -> EffectId {
     let (id, _) = world.programs.pop_first().expect("a program runs");
     let outcome = ProgramOutcome::silent(end);

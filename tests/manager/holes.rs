@@ -1,5 +1,5 @@
-//! Where kubelet fails its users: a test for each known hole that the manager closes, in virtual
-//! time. Those about the watch are in `src/watch/`, those about the kernel in `tests/real.rs`.
+//! Failures of kubelet that the manager avoids: a test for each, in virtual time. Tests about the
+//! watch are in `src/watch/`, those about the kernel in `tests/real.rs`.
 
 use std::path::Path;
 use std::time::Duration;
@@ -52,8 +52,8 @@ fn a_plugin_does_not_wait_out_the_backoff_that_its_predecessor_s_stale_socket_bu
     assert_eq!(world.told(), "validate a, register a");
 }
 
-/// Sockets whose plugins never answer use up every place for a moment: then these paths appear in
-/// this order. Returns the order in which they are dialled.
+/// Returns the order in which paths are dialled that appear, in the given order, while other
+/// sockets take every place, of which one becomes free at each of these moments.
 fn order_of_dials(late: &[&'static str], moments: usize) -> Vec<&'static str> {
     let mut world = World::new();
     world.is_slow = true;
@@ -153,7 +153,7 @@ fn dead_sockets_block_nobody() {
     assert_eq!(world.told(), "validate a, register a");
 }
 
-/// A world with so many plugins that do not answer.
+/// Returns a world with this many plugins that do not answer.
 fn with_silent_plugins(count: usize) -> World {
     let mut world = World::new();
     for i in 0..count {
@@ -237,7 +237,7 @@ fn the_removal_of_a_path_is_a_removal_only_of_what_is_registered_there() {
     let mut node = Node::new(World::new().manager);
     node.bind(A, Some(csi("old")), false);
     node.hear_all();
-    // The old one cleans up after the new one has come: its removal is heard of too late.
+    // The old plugin cleans up after the new one has started: its removal is reported too late.
     node.remove(A);
     node.bind(A, Some(csi("new")), false);
     while node.hear() {}
@@ -263,7 +263,7 @@ fn a_double_sighting_does_not_flap_a_registered_plugin() {
     assert_eq!((world.told().as_str(), asked(&mut world, A)), ("", 1));
 }
 
-/// Plugins that are not ready, each in another way.
+/// Returns plugins that are not ready, each in another way.
 fn not_ready() -> [Script; 4] {
     let get_info = Answer::Status(12, "unknown service");
     let unimplemented = Script {
@@ -640,8 +640,8 @@ fn the_second_for_get_info_starts_with_the_plugin_s_first_word() {
     assert_eq!(world.told(), "validate a, register a");
 }
 
-/// Lets a plugin listen after that time, and its connection be made as soon as it is dialled; what
-/// it sends stays on its way.
+/// Returns a world whose plugin listens after that time, and which connects as soon as it dials;
+/// what the plugin sends stays in flight.
 fn connected_after(time: Duration) -> World {
     let mut world = World::new();
     world.appear(A, None);
@@ -657,7 +657,7 @@ fn connected_after(time: Duration) -> World {
     world
 }
 
-/// How much of the dial budget is left.
+/// Returns what is left of the dial budget.
 fn left_to_dial(world: &World) -> Duration {
     (plugind::time::Time::ZERO + DIAL_TIMEOUT).saturating_since(world.now)
 }
@@ -773,7 +773,8 @@ fn a_plugin_whose_guard_is_lost_but_that_answers_is_up_all_the_time() {
     assert_eq!(asked(&mut world, A), 2);
 }
 
-/// The plugin at `A` closes every connection that has been idle for `idle`, for as long as that.
+/// Closes all connections each time that `idle` has passed, for as long as `lasting`, as the plugin
+/// at `A` would do with idle connections.
 fn close_idle_connections(world: &mut World, idle: Duration, lasting: Duration) {
     let end = world.now + lasting;
     while world.now < end {
@@ -785,7 +786,7 @@ fn close_idle_connections(world: &mut World, idle: Duration, lasting: Duration) 
     }
 }
 
-/// A world in which the plugin at `A` is guarded by its connection.
+/// Returns a world in which the plugin at `A` is guarded by its connection.
 fn guarded_by_connection() -> World {
     let mut world = World::new();
     world.guard_by = Guard::Connection;
@@ -892,9 +893,10 @@ fn only_so_many_processes_are_watched_after_their_sockets_were_removed() {
     assert_eq!(world.guards(), 0);
 }
 
-// --- What went while the daemon was down ---------------------------------------------------------
+// --- What disappeared while the daemon was down --------------------------------------------------
 
-/// A world whose manager remembers what that of `before` knows; the sockets are still there.
+/// Returns a world without sockets, whose manager is restored from the snapshot of `before`.
+/// Sockets that are created in the same order have the same identities as there.
 fn restarted(before: &World) -> World {
     let saved = before.manager.snapshot("boot").encode();
     let mut world = World::new();
@@ -904,7 +906,7 @@ fn restarted(before: &World) -> World {
     world
 }
 
-/// The watch has listed the directory of an expected socket and did not find it.
+/// Reports that an expected socket was not found in its directory, as the watch does.
 fn lose(world: &mut World, path: &str) {
     let path = Path::new(path).into();
     world.manager.handle_input(Input::Lost { path }, world.now);
@@ -948,7 +950,7 @@ fn a_state_file_of_the_first_format_is_compared_by_device_and_inode_only() {
     before.appear(A, csi("a"));
     let saved = before.manager.snapshot("boot").encode();
     let saved = String::from_utf8(saved).expect("it is JSON");
-    // The static binary wrote the modification time where the birth time belongs.
+    // The static binary wrote the modification time in place of the birth time.
     let times = saved.replace("[0,0]", "[17,4]");
     assert_ne!(times, saved);
     let told_by = |format: &str| {

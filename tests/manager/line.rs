@@ -1,4 +1,4 @@
-//! A socket that waits in line, while what kept its plugin from being registered goes away.
+//! A socket that waits in line while the reason why its plugin was refused disappears.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use plugind::manager::{Input, Manager};
 use crate::script::Script;
 use crate::world::World;
 
-/// Refuses the second plugin of a name for as long as the first is there.
+/// A handler that refuses the second plugin of a name as long as the first is registered.
 #[derive(Default)]
 struct Jealous {
     has_gone: bool,

@@ -1,9 +1,9 @@
-//! The manager in virtual time: what an existing plugin may rely on ([`parity`]), where kubelet
-//! fails its users and this does not ([`holes`]), where handlers call ([`endpoints`]), what they
-//! may listen to ([`streams`]), what programs are told ([`exec`]), what is only observed
-//! ([`observe`]), what other names of a socket change ([`aliases`]), who waits in line ([`line`]),
-//! what there are too few descriptors for ([`descriptors`]), what changes at run time
-//! ([`replaced`]), and what holds in every order of events ([`simulation`]).
+//! The manager in virtual time: what an existing plugin may rely on ([`parity`]); failures of
+//! kubelet that the manager avoids ([`holes`]); where the calls of handlers are sent
+//! ([`endpoints`]); streams of handlers ([`streams`]); programs as handlers ([`exec`]); the dry run
+//! ([`observe`]); several paths of one socket ([`aliases`]); waiting in line for a place
+//! ([`line`]); too few descriptors ([`descriptors`]); handlers that change at run time
+//! ([`replaced`]); and what holds in every order of events ([`simulation`]).
 
 mod aliases;
 mod descriptors;

@@ -13,7 +13,7 @@ use crate::world::World;
 /// The tree's root, which is watched.
 pub(crate) const ROOT: &str = "/r";
 
-/// Everything there is.
+/// The node: its world, its tree and the watch between them.
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) world: World,
@@ -22,7 +22,7 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// A node whose directory is empty.
+    /// Creates a node with an empty directory.
     pub(crate) fn new(manager: Manager) -> Self {
         let mut node = Self {
             world: World::with(manager),
@@ -33,7 +33,7 @@ impl Node {
         node
     }
 
-    /// A plugin binds its socket, having unlinked what was there, or moves it over what is there.
+    /// Binds a plugin's socket after unlinking what is at the path, or moves the socket over it.
     pub(crate) fn bind(&mut self, path: &str, plugin: Option<Script>, moves_over: bool) {
         let place = Path::new(path);
         let parent = place.parent().expect("a socket is in a directory");
@@ -47,7 +47,7 @@ impl Node {
         self.tree.put_socket(place, identity);
     }
 
-    /// A hard link to the socket at `from` is made at `to`, if that is possible.
+    /// Makes a hard link at `to` to the socket at `from`, if that is possible.
     pub(crate) fn link(&mut self, from: &str, to: &str) {
         let place = Path::new(to);
         let parent = place.parent().expect("a link is in a directory");
@@ -59,13 +59,13 @@ impl Node {
         }
     }
 
-    /// Whatever is at the path is removed.
+    /// Removes what is at the path.
     pub(crate) fn remove(&mut self, path: &str) {
         self.tree.remove(Path::new(path));
         self.world.rename(Path::new(path), None);
     }
 
-    /// A directory is made, unless something is there or there is nowhere to make it.
+    /// Creates a directory, unless the path exists or its parent does not.
     pub(crate) fn make_directory(&mut self, path: &str) {
         let path = Path::new(path);
         let parent = path.parent().expect("a directory is in a directory");
@@ -74,7 +74,7 @@ impl Node {
         }
     }
 
-    /// Whatever is at `from` is moved to `to`, or out of the tree, if that is possible.
+    /// Moves what is at `from` to `to`, or out of the tree, if that is possible.
     pub(crate) fn rename(&mut self, from: &str, to: Option<&str>) {
         let (from, to) = (Path::new(from), to.map(Path::new));
         let is_possible = to.is_none_or(|to| {
@@ -87,7 +87,7 @@ impl Node {
         }
     }
 
-    /// What is at the two paths changes places, if that is possible.
+    /// Exchanges what is at the two paths, if that is possible.
     pub(crate) fn exchange(&mut self, a: &str, b: &str) {
         let (a, b) = (Path::new(a), Path::new(b));
         let is_possible = !a.starts_with(b) && !b.starts_with(a);
@@ -100,7 +100,7 @@ impl Node {
         }
     }
 
-    /// The watch hears of the next event. False when there was none.
+    /// Passes the next event to the watch. Returns whether there was one.
     pub(crate) fn hear(&mut self) -> bool {
         let Some(event) = self.tree.next_event() else {
             return false;
@@ -111,12 +111,13 @@ impl Node {
         true
     }
 
-    /// The watch hears of everything.
+    /// Passes all events to the watch.
     pub(crate) fn hear_all(&mut self) {
         while self.hear() {}
     }
 
-    /// Lets time pass, waking whoever wants to be woken.
+    /// Advances the clock, with a timeout of the watch and of the manager at each of their
+    /// deadlines.
     pub(crate) fn advance(&mut self, by: Duration) {
         let end = self.world.now + by;
         while let Some(at) = self.watch.poll_timeout().filter(|at| *at <= end) {
@@ -131,8 +132,8 @@ impl Node {
         self.world.advance(end.saturating_since(self.world.now));
     }
 
-    /// Does what the watch wants done, tells the manager what it found, and the watch what the
-    /// manager doubts.
+    /// Carries out what the watch requests, passes what it finds to the manager, and passes the
+    /// manager's doubts to the watch.
     fn follow(&mut self) {
         loop {
             self.drain_watch();

@@ -1,4 +1,5 @@
-//! A manager that only looks on, in virtual time: it asks, validates, and leaves no trace.
+//! The dry run in virtual time: the manager calls GetInfo and validates, but neither registers nor
+//! notifies.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,10 +16,10 @@ use crate::world::World;
 const SOCKET: &str = "/r/a-reg.sock";
 const ENDPOINT: &str = "/p/csi.sock";
 
-/// What is logged about a plugin whose endpoint is [`ENDPOINT`], up to the reason.
+/// The log text about a plugin whose endpoint is [`ENDPOINT`], up to the reason.
 const REFUSED: &str = "would refuse the plugin: its endpoint /p/csi.sock";
 
-/// More deliveries and pauses than lead to the check of an endpoint.
+/// More deliveries and pauses than occur before the check of an endpoint.
 const STEPS: usize = 100;
 
 fn world() -> World {
@@ -31,7 +32,8 @@ fn csi() -> Script {
     Script::good("CSIPlugin", "disk")
 }
 
-/// The name of the plugin that would be registered, or why it would not be.
+/// Returns the name of the plugin that would be registered, or the refusal, once there is an
+/// outcome.
 fn observed(world: &World) -> Option<Result<String, Refusal>> {
     let socket = world
         .manager
@@ -133,7 +135,7 @@ fn a_plugin_that_goes_while_it_is_validated_leaves_nothing_behind() {
     assert_eq!(world.told(), "validate disk, abandon");
 }
 
-/// A dry run with the built-in handlers, which also accept plugins of other types.
+/// Returns a dry run with the built-in handlers, which also accept plugins of other types.
 fn world_with_built_in_handlers() -> World {
     let types = DEFAULT_TYPES.map(str::to_owned);
     let (handlers, _) = built_in(&types, UnknownTypes::Accept);
@@ -142,7 +144,7 @@ fn world_with_built_in_handlers() -> World {
     world
 }
 
-/// A plugin that serves its methods on a socket of their own.
+/// Returns a plugin whose endpoint is not its registration socket.
 fn with_endpoint(kind: &str, name: &str, version: &str) -> Script {
     let mut plugin = Script::good(kind, name);
     ENDPOINT.clone_into(&mut plugin.info.endpoint);
@@ -150,7 +152,7 @@ fn with_endpoint(kind: &str, name: &str, version: &str) -> Script {
     plugin
 }
 
-/// Why the last attempt failed, as the log shows it.
+/// Returns why the last attempt failed, as the log shows it.
 fn failure(world: &World) -> Option<String> {
     let socket = world
         .manager
@@ -159,7 +161,8 @@ fn failure(world: &World) -> Option<String> {
     Some(socket.last_failure.as_deref()?.to_string())
 }
 
-/// The last attempt failed because the endpoint could not be connected to, and nothing was told.
+/// Asserts that the last attempt failed because the endpoint could not be dialled, and that the
+/// plugin was not notified.
 #[track_caller]
 fn assert_failure(world: &World, what: &str, why: DialError) {
     let why = CallFailure::Dial(why);
@@ -247,7 +250,7 @@ fn an_endpoint_that_is_the_registration_socket_is_not_dialled_again() {
     assert_eq!(world.dials[Path::new(SOCKET)], 1);
 }
 
-/// A dry run that waits for the server at the endpoint.
+/// Returns a dry run that waits for the server at the endpoint.
 fn world_that_checks_an_endpoint() -> World {
     let mut world = world_with_built_in_handlers();
     world.appear(SOCKET, with_endpoint("CSIPlugin", "disk", "1.0.0"));

@@ -342,7 +342,7 @@ fn a_socket_that_nobody_listens_on_yet_is_dialled_again_within_milliseconds() {
     assert_eq!(world.dials[&path(A)], 14, "the last one after 40.955 ms");
 }
 
-// --- The order of things -------------------------------------------------------------------------
+// --- The order of events -------------------------------------------------------------------------
 
 #[test]
 fn a_plugin_is_in_the_actual_world_before_its_handler_registers_it() {

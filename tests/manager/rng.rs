@@ -1,4 +1,4 @@
-//! Random numbers from a seed: the same seed, the same numbers, on every machine.
+//! Random numbers from a seed, which are the same on every machine.
 
 use std::ops::Range;
 
@@ -19,18 +19,18 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// A number in the range.
+    /// Returns a number in the range.
     pub(crate) fn below(&mut self, range: Range<u64>) -> u64 {
         range.start + self.next() % (range.end - range.start)
     }
 
-    /// One of these.
+    /// Returns one of these, or `None` if there are none.
     pub(crate) fn pick<'a, T>(&mut self, from: &'a [T]) -> Option<&'a T> {
         let at = usize::try_from(self.next()).ok()?.checked_rem(from.len())?;
         from.get(at)
     }
 
-    /// True once in `n` times.
+    /// Returns true once in `n` times on average.
     pub(crate) fn one_in(&mut self, n: u64) -> bool {
         self.below(0..n) == 0
     }

@@ -1,7 +1,7 @@
-//! A plugin that exists only in memory: what it answers is a script, what it was told is kept.
+//! A plugin that exists only in memory: its answers are a script, and it records what it receives.
 //!
-//! It speaks just enough HTTP/2 to serve two unary methods and one stream to a client that sends no
-//! dynamic table references, and is written apart from the crate's own framing.
+//! It implements just enough HTTP/2 to serve two unary methods and one stream to a client that
+//! sends no dynamic table references, and does not use the crate's own framing.
 
 #![allow(dead_code, reason = "each test needs a part of it")]
 
@@ -11,26 +11,26 @@ use plugind::hpack::Decoder;
 use plugind::proto::pluginregistration::{PluginInfo, RegistrationStatus, registration};
 use prost::Message as _;
 
-/// What a plugin does when one of its methods is called.
+/// The reaction of a plugin when one of its methods is called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// Replies with a good message.
     Good,
-    /// Answers trailers-only with this gRPC status and message.
+    /// Replies trailers-only with this gRPC status and message.
     Status(u16, &'static str),
     /// Replies with these octets as its message.
     Octets(Vec<u8>),
-    /// Never answers.
+    /// Never replies.
     Silence,
     /// Closes the connection.
     Close,
-    /// Sends these messages and leaves the stream open, for more.
+    /// Sends these messages and leaves the stream open for more.
     Stream(Vec<Vec<u8>>),
-    /// Announces a message of so many octets, and sends none of it.
+    /// Announces a message of this many octets, and sends none of it.
     Announce(u32),
 }
 
-/// A plugin's script, and its memory.
+/// A plugin's script, and what the plugin has received.
 #[derive(Clone, Debug)]
 pub(crate) struct Script {
     pub(crate) info: PluginInfo,
@@ -38,17 +38,18 @@ pub(crate) struct Script {
     pub(crate) notify: Answer,
     /// The user that its process runs as.
     pub(crate) uid: u32,
-    /// What it was told by NotifyRegistrationStatus.
+    /// The statuses that it received by NotifyRegistrationStatus.
     pub(crate) told: Vec<RegistrationStatus>,
-    /// How often it was asked who it is.
+    /// The number of GetInfo calls that it received.
     pub(crate) asked: usize,
-    /// What it does when another method is called, by the method's path.
+    /// The answers to other methods, by the method's path.
     pub(crate) services: BTreeMap<&'static str, Answer>,
     /// The other methods that were called, in order.
     pub(crate) called: Vec<String>,
-    /// Sends this instead of HTTP/2 as soon as somebody connects.
+    /// What is sent, instead of HTTP/2, after the first octets of a connection.
     pub(crate) babble: Option<Vec<u8>>,
-    /// What it says at once to whoever asks for [`WATCH`]; then it goes on as it is made to.
+    /// The messages that are sent as soon as [`WATCH`] is called; [`Serving::say`] sends later
+    /// ones.
     pub(crate) watch: Vec<&'static str>,
 }
 
@@ -56,7 +57,7 @@ pub(crate) struct Script {
 pub(crate) const WATCH: &str = "/v1beta1.DevicePlugin/ListAndWatch";
 
 impl Script {
-    /// A plugin that does not say who it is.
+    /// Returns a plugin that does not answer GetInfo.
     pub(crate) fn silent() -> Self {
         Self {
             get_info: Answer::Silence,
@@ -64,7 +65,7 @@ impl Script {
         }
     }
 
-    /// A plugin that does everything right.
+    /// Returns a plugin that does everything right.
     pub(crate) fn good(kind: &str, name: &str) -> Self {
         Self {
             info: PluginInfo {
@@ -85,7 +86,7 @@ impl Script {
         }
     }
 
-    /// Somebody who serves these methods, and is no plugin himself.
+    /// Returns a server of these methods that is not a plugin itself.
     pub(crate) fn serving<const N: usize>(services: [(&'static str, Answer); N]) -> Self {
         Self {
             services: services.into(),
@@ -93,7 +94,7 @@ impl Script {
         }
     }
 
-    /// What the plugin believes: whether it is registered, and why not.
+    /// Returns the last status that the plugin received: whether it is registered, and the error.
     pub(crate) fn last_told(&self) -> Option<(bool, &str)> {
         self.told
             .last()
@@ -107,7 +108,7 @@ pub(crate) struct Serving {
     received: Vec<u8>,
     greeted: bool,
     decoder: Option<Decoder>,
-    /// The stream on which [`WATCH`] is answered.
+    /// The stream of [`WATCH`].
     watching: Option<u32>,
     paths: BTreeMap<u32, String>,
     bodies: BTreeMap<u32, Vec<u8>>,
@@ -115,7 +116,7 @@ pub(crate) struct Serving {
     open: Vec<u32>,
 }
 
-/// What a plugin does after it has read something.
+/// What a plugin does after it has read octets.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reaction {
     pub(crate) write: Vec<u8>,
@@ -132,7 +133,7 @@ const END_HEADERS: u8 = 4;
 const ACK: u8 = 1;
 
 impl Serving {
-    /// The plugin reads `bytes`.
+    /// Reads octets from the client, and returns the plugin's reaction.
     pub(crate) fn read(&mut self, script: &mut Script, bytes: &[u8]) -> Reaction {
         let mut reaction = Reaction::default();
         if let Some(babble) = &script.babble {
@@ -172,7 +173,7 @@ impl Serving {
         reaction
     }
 
-    /// Says one more thing to whoever watches.
+    /// Returns one more message on the stream of [`WATCH`].
     pub(crate) fn say(&self, message: &str) -> Vec<u8> {
         let mut out = Vec::new();
         let stream = self.watching.expect("the stream is open");
@@ -190,7 +191,7 @@ impl Serving {
         out
     }
 
-    /// Ends what is said to whoever watches.
+    /// Ends the stream of [`WATCH`].
     pub(crate) fn stop(&mut self) -> Vec<u8> {
         let mut out = Vec::new();
         let stream = self.watching.take().expect("the stream is open");
@@ -285,7 +286,7 @@ impl Serving {
         }
     }
 
-    /// One more message on every open stream.
+    /// Returns one more message for every open stream.
     pub(crate) fn push(&self, message: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
         for stream in &self.open {
@@ -314,7 +315,7 @@ fn frame(out: &mut Vec<u8>, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
     out.extend_from_slice(payload);
 }
 
-/// A literal field with a literal name, never indexed.
+/// Appends a literal field with a literal name, never indexed.
 fn field(block: &mut Vec<u8>, name: &str, value: &str) {
     block.push(0x10);
     for text in [name, value] {
@@ -335,7 +336,7 @@ fn reply(out: &mut Vec<u8>, stream: u32, message: &[u8]) {
     trailers(out, stream, 0);
 }
 
-/// A message, in as many frames as it needs.
+/// Appends a message, in as many frames as it needs.
 fn data(out: &mut Vec<u8>, stream: u32, message: &[u8]) {
     for part in with_prefix(message).chunks(16_384) {
         frame(out, DATA, 0, stream, part);

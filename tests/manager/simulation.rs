@@ -1,9 +1,9 @@
-//! Orders of events that nobody thought of: a random world around the manager, in virtual time, and
-//! an oracle that knows what must never happen.
+//! Random orders of events: a random world around the manager, in virtual time, and an oracle that
+//! checks what must never happen.
 //!
-//! `cargo test` runs [`SEEDS`] seeds, or as many as the environment variable of that name says.
-//! When one fails, its number is printed; `SEED=n cargo test --test manager simulation --
-//! --nocapture` runs that one alone and prints what happened.
+//! `cargo test` runs [`SEEDS`] seeds, or as many as the environment variable of that name sets. If
+//! one fails, its number is printed; `SEED=n cargo test --test manager simulation -- --nocapture`
+//! runs only that seed and prints its events.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -24,10 +24,10 @@ use crate::rng::Rng;
 use crate::script::{Answer, Script};
 use crate::world::world_plan;
 
-/// How many seeds every test run tries.
+/// The number of seeds in every test run.
 const SEEDS: u64 = 1000;
 
-/// How many things happen in one run before the faults cease.
+/// The number of events in one run before the faults cease.
 const STEPS: usize = 300;
 
 #[test]
@@ -48,11 +48,11 @@ fn whatever_happens_in_whatever_order_the_contract_is_kept_and_the_worlds_agree_
 
 // --- The oracle ----------------------------------------------------------------------------------
 
-/// A handler that answers as the seed says, and knows its contract: per plugin name, validate, then
-/// register, then deregister, each after the last has been answered or given up. Sockets of one
-/// name are in the middle of it at the same time only if one of them was left without an answer for
-/// [`STALLED_AFTER`]. Handlers that replace each other share its state: the one that has validated
-/// a plugin is asked everything after that.
+/// A handler that answers at random, from the seed, and checks its contract: per plugin name,
+/// validate, then register, then deregister, each after the last question has been answered or
+/// abandoned. Questions about two sockets of one name overlap only if one question stayed open for
+/// [`STALLED_AFTER`]. Handlers that replace each other share this state: the handler that validated
+/// a plugin receives all later questions about that plugin.
 #[derive(Clone, Debug)]
 struct Oracle {
     state: Arc<Mutex<OracleState>>,
@@ -63,15 +63,15 @@ struct Oracle {
 #[derive(Debug)]
 struct OracleState {
     rng: Rng,
-    /// Once faults have ceased, every answer is an immediate yes.
+    /// Whether the faults have ceased: every answer is an immediate yes.
     is_honest: bool,
-    /// The question that is open about the plugin behind each socket, and since when.
+    /// The open question about the plugin behind each socket, and its time.
     open: BTreeMap<Arc<Path>, (Ticket, &'static str, Time)>,
-    /// The sockets whose question stayed open for so long that the others of its name went ahead.
+    /// The sockets whose question stayed open for so long that others of the name went ahead.
     stalled: BTreeSet<Arc<Path>>,
-    /// Tickets whose time has passed: an answer to them must change nothing.
+    /// Tickets that were abandoned: an answer to them must not change anything.
     stale: Vec<Ticket>,
-    /// What is known of the plugin behind each socket.
+    /// The plugin behind each socket, and how far it is.
     phases: BTreeMap<Arc<Path>, (Arc<Plugin>, Phase)>,
     /// The handler that was asked to validate the plugin behind each socket.
     asked: BTreeMap<Arc<Path>, usize>,
@@ -159,7 +159,8 @@ impl OracleState {
         }
     }
 
-    /// A registration that was given up may have taken hold: it must be undone.
+    /// Abandons a question. A registration that is abandoned may have taken effect: the manager
+    /// must undo it.
     fn abandon(&mut self, ticket: Ticket, now: Time) {
         let mut open = self.open.keys();
         let socket = open.find(|socket| self.open[*socket].0 == ticket).cloned();
@@ -169,7 +170,7 @@ impl OracleState {
         self.answered(question, &socket, question == "register");
     }
 
-    /// The question about the plugin behind that socket is not open any more. Returns it.
+    /// Closes the open question about the plugin behind that socket, and returns the question.
     fn close(&mut self, socket: &Arc<Path>, now: Time) -> &'static str {
         let (_, question, since) = self.open.remove(socket).expect("it is open");
         if now.saturating_since(since) >= STALLED_AFTER {
@@ -227,14 +228,14 @@ struct Simulation {
     node: Node,
     oracle: Oracle,
     rng: Rng,
-    /// How often each kind of thing happens in this run: some never, some all the time.
+    /// The weight of each event in this run: some never happen, some all the time.
     weights: Vec<u64>,
-    /// When each socket was first dialled, and how often it has been.
+    /// The time of the first dial of each socket, and the number of its dials.
     dials: BTreeMap<Identity, (Time, usize)>,
     is_loud: bool,
 }
 
-/// Few paths and few names, so that everything meets everything.
+/// Few paths and few names, so that they often collide.
 const PATHS: [&str; 7] = [
     "/r/a.sock",
     "/r/b.sock",
@@ -247,10 +248,10 @@ const PATHS: [&str; 7] = [
 const DIRECTORIES: [&str; 4] = ["/r/d", "/r/d/e", "/r/f", "/r/.git"];
 const NAMES: [&str; 3] = ["one", "two", "three"];
 
-/// A kind of thing that happens.
+/// An event: its description, and what causes it.
 type Happening = (&'static str, fn(&mut Simulation));
 
-/// Everything that happens, with about how often in relation to the rest.
+/// All events, each with its weight relative to the others.
 const HAPPENINGS: [(u64, Happening); 18] = [
     (4, ("a plugin binds its socket", Simulation::bind)),
     (2, ("something is removed", Simulation::remove)),
@@ -331,7 +332,7 @@ impl Simulation {
         }
     }
 
-    /// Something happens.
+    /// Causes one random event.
     fn happen(&mut self) {
         let total: u64 = self.weights.iter().sum();
         let mut at = self.rng.below(0..total.max(1));
@@ -420,7 +421,7 @@ impl Simulation {
         }
     }
 
-    /// A plugin is killed, preferably one that is registered.
+    /// Kills a plugin, preferably a registered one.
     fn kill(&mut self) {
         let registered = self.node.world.manager.registered();
         let registered = registered.filter_map(|it| it.plugin.socket.to_str().map(str::to_owned));
@@ -454,7 +455,7 @@ impl Simulation {
         self.dials.clear();
     }
 
-    /// A plugin, or nobody, for a new socket.
+    /// Returns a random plugin for a new socket, or `None` if no process listens on it.
     fn script(&mut self) -> Option<Script> {
         if self.rng.one_in(6) {
             return None;
@@ -483,7 +484,7 @@ impl Simulation {
         }
     }
 
-    /// Something that is on its way arrives, perhaps in part.
+    /// Delivers what is in flight first on one connection, perhaps only a part of it.
     fn deliver(&mut self) {
         let links = self.node.world.busy_links();
         if let Some(link) = self.rng.pick(&links).copied() {
@@ -494,7 +495,7 @@ impl Simulation {
         }
     }
 
-    /// A handler answers a question that it left open.
+    /// Answers a question that a handler left open.
     fn answer(&mut self) {
         let mut state = self.oracle.lock();
         let open: Vec<_> = state
@@ -518,7 +519,7 @@ impl Simulation {
         self.node.world.answer(*ticket, result);
     }
 
-    /// A handler answers a question that nobody asks any more.
+    /// Answers a question that was abandoned.
     fn answer_too_late(&mut self) {
         let stale = self.oracle.lock().stale.pop();
         if let Some(ticket) = stale {
@@ -526,7 +527,7 @@ impl Simulation {
         }
     }
 
-    /// What must hold at every moment.
+    /// Checks what must hold at every moment.
     fn check(&mut self) {
         let state = self.oracle.lock();
         let world = &mut self.node.world;
@@ -558,7 +559,8 @@ impl Simulation {
         assert!(links <= MAX_LINKS, "{links} connections are open");
     }
 
-    /// Plugins behave from now on, handlers say yes, and nothing goes unnoticed.
+    /// Ends all faults: plugins do everything right, handlers answer yes, and the watch receives
+    /// every event.
     fn cease(&mut self) {
         self.say(format_args!("--- the faults cease"));
         self.node.world.is_slow = false;
@@ -573,7 +575,7 @@ impl Simulation {
         }
         self.node.hear_all();
         self.node.world.run();
-        // Long enough for every backoff, too short for every resync to hide what was forgotten.
+        // Long enough for every backoff, and too short for a resync to hide what was forgotten.
         self.node.advance(BACKOFF_CAP + Duration::from_secs(30));
     }
 
@@ -629,9 +631,9 @@ impl Simulation {
     }
 }
 
-/// How often a socket may be dialled within a moment: the ladder, a second connection for the
-/// outcome, and a check or two.
+/// The number of times that a socket may be dialled within a moment: the ladder, a second
+/// connection for the outcome, and a check or two.
 const DIALS_AT_ONCE: u64 = 20;
 
-/// How many connections there may be: one for each socket that there is or was a moment ago.
+/// The limit of connections: one for each socket that exists or existed a moment ago.
 const MAX_LINKS: usize = 64;

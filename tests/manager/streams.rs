@@ -1,4 +1,4 @@
-//! Handlers that listen to a plugin: streams on its endpoint, for as long as it is registered.
+//! Handlers that open a stream to a plugin's endpoint, for as long as the plugin is registered.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -17,10 +17,10 @@ const SOCKET: &str = "/plugins/a.sock";
 const STOP: &str = "stop";
 const ENDPOINT: &str = "/endpoints/a.sock";
 
-/// What a handler heard, in words.
+/// The events that a handler received, as text.
 type Heard = Arc<Mutex<Vec<String>>>;
 
-/// Listens to every plugin that it registers, and stops with its deregistration.
+/// A handler that keeps a stream open to the plugin that it registered, until its deregistration.
 #[derive(Debug, Default)]
 struct Listener {
     heard: Heard,
@@ -63,7 +63,8 @@ impl PluginHandler for Listener {
     }
 }
 
-/// A world in which the plugin at `SOCKET` is registered by a handler that listens to it.
+/// Returns a world in which the plugin at `SOCKET` is registered by a [`Listener`], and what the
+/// handler receives.
 fn listening(endpoint: Option<Script>) -> (World, Heard) {
     let heard = Heard::default();
     let mut table = HandlerTable::new();
@@ -91,7 +92,7 @@ fn endpoint() -> Script {
     }
 }
 
-/// The connection that the stream is on: the last that was made.
+/// Returns the connection of the stream, which is the last one that was made.
 fn link(world: &World) -> LinkId {
     *world.open_links().last().expect("the stream is open")
 }

@@ -1,5 +1,5 @@
-//! A directory tree in memory, and an inotify instance that watches it: with a queue that is soon
-//! full, and watches that may be used up.
+//! A directory tree in memory, and an inotify instance that watches it: with a short queue, and
+//! watches that may be used up.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -12,14 +12,14 @@ use plugind::watch::{
 #[derive(Debug)]
 pub(crate) struct Tree {
     nodes: BTreeMap<PathBuf, Node>,
-    /// Which directory each watch is for.
+    /// The directory of each watch.
     watches: BTreeMap<WatchId, u64>,
     queue: VecDeque<Event>,
-    /// How far each listing has come that has not ended.
+    /// The last path that each unfinished listing has returned.
     passed: BTreeMap<PathBuf, PathBuf>,
     last_directory: u64,
     last_watch: i32,
-    /// Whether no more watches are to be had.
+    /// Whether new watches fail, because all are used up.
     pub(crate) is_used_up: bool,
 }
 
@@ -29,14 +29,14 @@ enum Node {
     Socket(Identity),
 }
 
-/// How many events the queue takes (the kernel's default: 16,384).
+/// The capacity of the event queue (the kernel's default: 16,384).
 const QUEUE: usize = 12;
 
-/// How many names a listing has at once.
+/// The number of names in one piece of a listing.
 const PIECE: usize = 2;
 
 impl Tree {
-    /// A tree of one empty directory.
+    /// Creates a tree of one empty directory.
     pub(crate) fn new(root: &str) -> Self {
         let mut tree = Self {
             nodes: BTreeMap::new(),
@@ -51,17 +51,17 @@ impl Tree {
         tree
     }
 
-    /// Whether there is a directory at the path.
+    /// Returns whether the path is a directory.
     pub(crate) fn is_directory(&self, path: &Path) -> bool {
         matches!(self.nodes.get(path), Some(Node::Directory(_)))
     }
 
-    /// Whether there is anything at the path.
+    /// Returns whether the path exists.
     pub(crate) fn exists(&self, path: &Path) -> bool {
         self.nodes.contains_key(path)
     }
 
-    /// The socket at the path.
+    /// Returns the socket at the path, if it is one.
     pub(crate) fn socket(&self, path: &Path) -> Option<Identity> {
         match self.nodes.get(path)? {
             Node::Socket(identity) => Some(*identity),
@@ -69,7 +69,7 @@ impl Tree {
         }
     }
 
-    /// The sockets that there are, by path.
+    /// Returns all sockets, by path.
     pub(crate) fn sockets(&self) -> impl Iterator<Item = (&Path, Identity)> {
         self.nodes.iter().filter_map(|(path, node)| match node {
             Node::Socket(identity) => Some((path.as_path(), *identity)),
@@ -77,7 +77,7 @@ impl Tree {
         })
     }
 
-    /// A directory is made.
+    /// Creates a directory.
     pub(crate) fn make_directory(&mut self, path: &Path) {
         self.last_directory += 1;
         let node = Node::Directory(self.last_directory);
@@ -85,13 +85,13 @@ impl Tree {
         self.tell_of(path, true);
     }
 
-    /// A socket is bound where nothing is, or moved over what is there.
+    /// Puts a socket at the path, in place of what is there.
     pub(crate) fn put_socket(&mut self, path: &Path, identity: Identity) {
         self.nodes.insert(path.to_owned(), Node::Socket(identity));
         self.tell_of(path, false);
     }
 
-    /// Whatever is at the path is removed, from the bottom up.
+    /// Removes what is at the path, from the bottom up.
     pub(crate) fn remove(&mut self, path: &Path) {
         let below: Vec<_> = self.below(path);
         for path in below.into_iter().rev() {
@@ -106,7 +106,7 @@ impl Tree {
         }
     }
 
-    /// Whatever is at `from` is moved to `to`, where nothing is, or out of the tree.
+    /// Moves what is at `from` to `to`, which does not exist, or out of the tree.
     pub(crate) fn rename(&mut self, from: &Path, to: Option<&Path>) {
         let moved = self.nodes.get(from).copied();
         let below = self.below(from);
@@ -131,7 +131,7 @@ impl Tree {
         }
     }
 
-    /// What is at the two paths, neither of which is above the other, changes places.
+    /// Exchanges what is at the two paths, neither of which is above the other.
     pub(crate) fn exchange(&mut self, a: &Path, b: &Path) {
         let (from_a, from_b) = (self.take(a), self.take(b));
         self.put(b, &from_a);
@@ -171,7 +171,7 @@ impl Tree {
         }
     }
 
-    /// The next event, if one is queued.
+    /// Returns the next queued event.
     pub(crate) fn next_event(&mut self) -> Option<Event> {
         self.queue.pop_front()
     }
@@ -220,17 +220,17 @@ impl Tree {
         }
     }
 
-    /// The listing of a directory is given up.
+    /// Gives up the listing of a directory.
     pub(crate) fn close(&mut self, dir: &Path) {
         self.passed.remove(dir);
     }
 
-    /// What is at the path.
+    /// Returns what is at the path.
     pub(crate) fn look(&self, path: &Path) -> Kind {
         self.nodes.get(path).map_or(Kind::Other, Node::kind)
     }
 
-    /// Nobody is interested in the watch any more.
+    /// Removes a watch.
     pub(crate) fn unwatch(&mut self, watch: WatchId) {
         if self.watches.remove(&watch).is_some() {
             self.push(Event::Unwatched { watch });
@@ -255,7 +255,7 @@ impl Tree {
         of_it.map(|(watch, _)| *watch).collect()
     }
 
-    /// The path and everything below it, parents first.
+    /// Returns the path and everything below it, parents first.
     fn below(&self, path: &Path) -> Vec<PathBuf> {
         let all = self.nodes.keys().filter(|other| other.starts_with(path));
         all.cloned().collect()
@@ -286,7 +286,8 @@ impl Tree {
         }
     }
 
-    /// inotify(7): "the event queue overflowed": one event says so, and the rest is lost.
+    /// Queues an event, or one overflow event if the queue is full: what follows is lost then
+    /// (inotify(7), IN_Q_OVERFLOW).
     fn push(&mut self, event: Event) {
         if self.queue.len() < QUEUE {
             self.queue.push_back(event);

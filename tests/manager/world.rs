@@ -1,5 +1,5 @@
-//! A world in virtual time around a [`Manager`]: sockets that appear and go, scripted plugins
-//! behind them, a handler that records, and a clock that moves when it is told to.
+//! A world in virtual time around a [`Manager`]: sockets that appear and disappear, scripted
+//! plugins behind them, a handler that records, and a clock that the test advances.
 
 #![allow(dead_code, reason = "each test needs a part of it")]
 
@@ -21,23 +21,23 @@ use plugind::watch::Identity;
 
 use crate::script::{Script, Serving};
 
-/// The manager and everything around it.
+/// The manager and its surroundings.
 #[derive(Debug)]
 pub(crate) struct World {
     pub(crate) manager: Manager,
     pub(crate) now: Time,
     pub(crate) handler: Log,
-    /// Which socket is at each path: several paths may lead to one.
+    /// The socket at each path; several paths may lead to one socket.
     sockets: BTreeMap<Arc<Path>, Identity>,
-    /// The plugin behind each socket; none: no process listens.
+    /// The plugin behind each socket, or `None` if no process listens.
     plugins: BTreeMap<Identity, Option<Script>>,
-    /// The paths that the manager was told of, and the socket there.
+    /// The paths that were reported to the manager, and the socket at each.
     noticed: BTreeMap<Arc<Path>, Identity>,
     links: BTreeMap<LinkId, Connection>,
-    /// What is on its way to the manager, in order for each connection.
+    /// What is in flight to the manager, in order for each connection.
     in_flight: BTreeMap<LinkId, VecDeque<Delivery>>,
     hung_up: BTreeSet<LinkId>,
-    /// The connections that have more messages than were handled at once.
+    /// The connections with more messages than were handled at once.
     to_resume: VecDeque<LinkId>,
     /// The number of times that the manager asked to be resumed.
     pub(crate) resumed: usize,
@@ -46,20 +46,20 @@ pub(crate) struct World {
     pub(crate) examined: Vec<Arc<Path>>,
     /// The sockets whose processes are watched.
     guards: BTreeMap<LinkId, Identity>,
-    /// How plugins are watched over.
+    /// The guard of plugins whose processes can be watched.
     pub(crate) guard_by: Guard,
-    /// Whether what is on its way waits for [`World::deliver`].
+    /// Whether what is in flight waits for [`World::deliver`].
     pub(crate) is_slow: bool,
     /// Whether the daemon gets a descriptor when it dials.
     pub(crate) has_descriptors: bool,
-    /// Whether to print what the manager wants.
+    /// Whether to print the outputs of the manager.
     pub(crate) is_loud: bool,
     last_inode: u64,
     /// The programs that run.
     pub(crate) programs: BTreeMap<EffectId, Program>,
     /// The programs that were killed.
     pub(crate) killed: Vec<EffectId>,
-    /// How many connections were dialled to each path.
+    /// The number of connections that were dialled to each path.
     pub(crate) dials: BTreeMap<Arc<Path>, usize>,
 }
 
@@ -79,7 +79,7 @@ enum Delivery {
 }
 
 impl World {
-    /// A world without sockets, with one handler for the three types of kubelet.
+    /// Creates a world without sockets, with one handler for kubelet's three types.
     pub(crate) fn new() -> Self {
         let handler = Log::default();
         let mut table = HandlerTable::new();
@@ -90,7 +90,7 @@ impl World {
         }
     }
 
-    /// A world without sockets around this manager.
+    /// Creates a world without sockets around this manager.
     pub(crate) fn with(manager: Manager) -> Self {
         Self {
             manager,
@@ -118,7 +118,7 @@ impl World {
         }
     }
 
-    /// A new socket appears, with or without a plugin behind it, and is reported.
+    /// Creates a socket, with or without a plugin behind it, and reports it.
     pub(crate) fn appear(&mut self, path: &str, plugin: impl Into<Option<Script>>) -> Identity {
         let identity = self.create(path, plugin);
         self.notice(path);
@@ -126,7 +126,7 @@ impl World {
         identity
     }
 
-    /// A new socket appears, which is not reported yet.
+    /// Creates a socket, which is not reported yet.
     pub(crate) fn create(&mut self, path: &str, plugin: impl Into<Option<Script>>) -> Identity {
         self.last_inode += 1;
         let identity = Identity {
@@ -139,7 +139,7 @@ impl World {
         identity
     }
 
-    /// Another path leads to a socket, which is not reported yet.
+    /// Makes another path lead to a socket, which is not reported yet.
     pub(crate) fn link(&mut self, from: &str, to: &str) {
         let identity = self.sockets[Path::new(from)];
         self.sockets.insert(Path::new(to).into(), identity);
@@ -154,13 +154,13 @@ impl World {
         self.plugins.get(identity)?.as_ref()
     }
 
-    /// The watch reports what is at the path.
+    /// Reports what is at the path, as the watch does.
     pub(crate) fn notice(&mut self, path: &str) {
         let path: Arc<Path> = Path::new(path).into();
         self.notice_as(path, false);
     }
 
-    /// The watch reports a symbolic link at the path.
+    /// Reports a symbolic link at the path, as the watch does.
     pub(crate) fn notice_link(&mut self, path: &str) {
         self.notice_as(Path::new(path).into(), true);
     }
@@ -190,19 +190,19 @@ impl World {
         self.manager.handle_input(input, self.now);
     }
 
-    /// The socket goes, and that is noticed. Connections to it stay.
+    /// Removes a socket, and reports its removal. Connections to the socket stay open.
     pub(crate) fn vanish(&mut self, path: &str) {
         self.remove(path);
         self.notice(path);
         self.run();
     }
 
-    /// The socket goes, which is not reported yet.
+    /// Removes a socket, which is not reported yet.
     pub(crate) fn remove(&mut self, path: &str) {
         self.sockets.remove(Path::new(path));
     }
 
-    /// The sockets at and below `from` are at and below `to` now, or nowhere.
+    /// Moves the sockets at and below `from` to `to`, or removes them if `to` is `None`.
     pub(crate) fn rename(&mut self, from: &Path, to: Option<&Path>) {
         let all = std::mem::take(&mut self.sockets);
         let (moved, stay) = all
@@ -222,7 +222,7 @@ impl World {
         }
     }
 
-    /// The paths of all sockets.
+    /// Returns the paths of all sockets.
     pub(crate) fn paths(&self) -> Vec<String> {
         let paths = self.sockets.keys().map(|path| path.to_str());
         paths
@@ -230,12 +230,13 @@ impl World {
             .collect()
     }
 
-    /// What the plugin at the path was told last.
+    /// Returns the last status that the plugin at the path received.
     pub(crate) fn told_by(&self, path: &Path) -> Option<(bool, &str)> {
         self.listener(path)?.last_told()
     }
 
-    /// Whoever is behind the path behaves from now on.
+    /// Makes the plugin behind the path do everything right from now on, or starts one if no
+    /// process listens.
     pub(crate) fn behave(&mut self, path: &str) {
         let identity = self.identity(Path::new(path));
         if let Some(plugin) = identity.and_then(|it| self.plugins.get_mut(&it)) {
@@ -251,20 +252,20 @@ impl World {
         }
     }
 
-    /// The plugin behind the socket at `path`.
+    /// Returns the plugin behind the socket at `path`.
     pub(crate) fn plugin(&mut self, path: &str) -> &mut Script {
         let identity = self.identity(Path::new(path)).expect("there is a socket");
         let plugin = self.plugins.get_mut(&identity).and_then(Option::as_mut);
         plugin.expect("there is a plugin")
     }
 
-    /// Somebody begins to listen on the socket at `path`.
+    /// Makes a plugin listen on the socket at `path`.
     pub(crate) fn listen(&mut self, path: &str, plugin: Script) {
         let identity = self.identity(Path::new(path)).expect("there is a socket");
         self.plugins.insert(identity, Some(plugin));
     }
 
-    /// Does what the manager wants, until it wants nothing more at this moment.
+    /// Carries out what the manager requests, until it requests nothing more at this moment.
     pub(crate) fn run(&mut self) {
         let mut count = 0;
         loop {
@@ -304,7 +305,7 @@ impl World {
                 self.to_resume.push_back(link);
             }
             Output::Hangup { link, .. } => {
-                // What is on its way still arrives, and must meet nobody.
+                // What is in flight still arrives, and must not have an effect.
                 self.links.remove(&link);
                 self.hung_up.insert(link);
             }
@@ -323,7 +324,8 @@ impl World {
         }
     }
 
-    /// A process that has ended can't be watched: its connection tells.
+    /// Guards a plugin by its process, if that is wanted, or by its connection: a process that has
+    /// ended cannot be watched.
     fn guard(&mut self, link: LinkId) {
         let mut by = Guard::Connection;
         if let Some(connection) = self.links.get(&link) {
@@ -336,8 +338,8 @@ impl World {
         self.manager.handle_input(guarded, self.now);
     }
 
-    /// The process behind the socket at `path` removes its socket and ends, and only the end of the
-    /// process is noticed yet.
+    /// Removes the socket at `path` and ends its process. Only the end of the process is reported
+    /// yet.
     pub(crate) fn kill_and_remove(&mut self, path: &str) {
         let identity = self.sockets.remove(Path::new(path));
         let identity = identity.expect("there is a socket");
@@ -350,7 +352,7 @@ impl World {
         self.run();
     }
 
-    /// Every watched process ends, and others answer in their place.
+    /// Ends every watched process; other processes answer in their place.
     pub(crate) fn lose_guards(&mut self) {
         for (link, _) in std::mem::take(&mut self.guards) {
             let ended = Input::ProcessEnded { link };
@@ -359,7 +361,7 @@ impl World {
         self.run();
     }
 
-    /// The process behind the socket at `path` is killed: its socket stays.
+    /// Kills the process behind the socket at `path`, which leaves the socket behind.
     pub(crate) fn kill(&mut self, path: &str) {
         let Some(identity) = self.identity(Path::new(path)) else {
             return;
@@ -393,32 +395,32 @@ impl World {
         self.in_flight.entry(link).or_default().push_back(delivery);
     }
 
-    /// The connections on which something is on its way.
+    /// Returns the connections on which something is in flight.
     pub(crate) fn busy_links(&self) -> Vec<LinkId> {
         self.in_flight.keys().copied().collect()
     }
 
-    /// Which sockets were dialled, and when, since the last time.
+    /// Returns the sockets that were dialled since the last call, and the time of each dial.
     pub(crate) fn take_dials(&mut self) -> Vec<(Identity, Time)> {
         std::mem::take(&mut self.dialled)
     }
 
-    /// The connections that were hung up.
+    /// Returns the connections that were hung up.
     pub(crate) fn hung_up(&self) -> Vec<LinkId> {
         self.hung_up.iter().copied().collect()
     }
 
-    /// How many processes are watched.
+    /// Returns the number of processes that are watched.
     pub(crate) fn guards(&self) -> usize {
         self.guards.len()
     }
 
-    /// The connections that are open.
+    /// Returns the connections that the manager has not hung up.
     pub(crate) fn open_links(&self) -> Vec<LinkId> {
         self.links.keys().copied().collect()
     }
 
-    /// The next thing that is on its way on this connection arrives.
+    /// Delivers what is in flight first on this connection.
     pub(crate) fn deliver(&mut self, link: LinkId) {
         let Some(queue) = self.in_flight.get_mut(&link) else {
             return;
@@ -435,7 +437,7 @@ impl World {
         }
     }
 
-    /// What is on its way on this connection is cut in two at `at`, if that is possible.
+    /// Splits what is in flight first on this connection in two at `at`, if that is possible.
     pub(crate) fn split(&mut self, link: LinkId, at: usize) {
         let Some(queue) = self.in_flight.get_mut(&link) else {
             return;
@@ -448,7 +450,7 @@ impl World {
         }
     }
 
-    /// The plugin's end of this connection goes.
+    /// Closes the plugin's end of this connection.
     pub(crate) fn break_link(&mut self, link: LinkId) {
         if let Some(connection) = self.links.get_mut(&link).filter(|link| link.is_open) {
             connection.is_open = false;
@@ -456,21 +458,20 @@ impl World {
         }
     }
 
-    /// The plugin's end of this connection says one more thing to whoever watches it.
+    /// Sends one more message on the stream of [`WATCH`](crate::script::WATCH) on this connection.
     pub(crate) fn say(&mut self, link: LinkId, message: &str) {
         let words = self.links[&link].serving.say(message);
         self.send(link, Delivery::Bytes(words));
         self.run();
     }
 
-    /// The plugin's end of this connection sends several messages in one frame, which are on their
-    /// way then.
+    /// Puts several messages in one frame in flight on this connection, without delivering them.
     pub(crate) fn send_in_one_frame(&mut self, link: LinkId, messages: &[String]) {
         let frame = self.links[&link].serving.in_one_frame(messages);
         self.send(link, Delivery::Bytes(frame));
     }
 
-    /// The plugin's end of this connection has nothing more to say to whoever watches it.
+    /// Ends the stream of [`WATCH`](crate::script::WATCH) on this connection.
     pub(crate) fn stop(&mut self, link: LinkId) {
         let connection = self.links.get_mut(&link).expect("it is open");
         let words = connection.serving.stop();
@@ -478,13 +479,12 @@ impl World {
         self.run();
     }
 
-    /// Whoever is behind the socket at `path` sends one more message on every stream that it left
-    /// open.
+    /// Sends one more message on each open stream of the plugin behind the socket at `path`.
     pub(crate) fn push(&mut self, path: &str, message: &[u8]) {
         self.write_to(path, |serving| serving.push(message));
     }
 
-    /// Whoever is behind the socket at `path` ends every stream that it left open with this status.
+    /// Ends each open stream of the plugin behind the socket at `path` with this status.
     pub(crate) fn end_streams(&mut self, path: &str, code: u16) {
         self.write_to(path, |serving| serving.end(code));
     }
@@ -504,7 +504,7 @@ impl World {
         self.run();
     }
 
-    /// Every connection to the socket at `path` breaks.
+    /// Closes the plugin's end of every connection to the socket at `path`.
     pub(crate) fn cut(&mut self, path: &str) {
         let of_it = |it: &Connection| *it.path == *Path::new(path);
         let links: Vec<_> = self.links.iter().filter(|(_, it)| of_it(it)).collect();
@@ -515,7 +515,7 @@ impl World {
         self.run();
     }
 
-    /// How many connections to the socket at `path` are open.
+    /// Returns the number of open connections to the socket at `path`.
     pub(crate) fn open_to(&self, path: &str) -> usize {
         let of_it = |it: &&Connection| it.is_open && *it.path == *Path::new(path);
         self.links.values().filter(of_it).count()
@@ -587,7 +587,7 @@ impl World {
         }
     }
 
-    /// Lets time pass, waking the manager whenever it wants to be woken.
+    /// Advances the clock, with a timeout of the manager at each of its deadlines.
     pub(crate) fn advance(&mut self, by: Duration) {
         let end = self.now + by;
         while let Some((at, _)) = self.manager.poll_timeout().filter(|(at, _)| *at <= end) {
@@ -598,12 +598,12 @@ impl World {
         self.now = end;
     }
 
-    /// What the handler was told since the last time: `validate a, register a`.
+    /// Returns what the handler was asked since the last call: `validate a, register a`.
     pub(crate) fn told(&self) -> String {
         self.handler.take()
     }
 
-    /// How many sockets are there, and how many plugins handlers know.
+    /// Returns the number of desired sockets, and of registered plugins.
     pub(crate) fn counts(&self) -> (usize, usize) {
         (
             self.manager.desired().count(),
@@ -611,7 +611,7 @@ impl World {
         )
     }
 
-    /// A handler answers a question that it left open.
+    /// Answers a question that a handler left open.
     pub(crate) fn answer(&mut self, ticket: Ticket, result: Result<(), Reason>) {
         self.manager
             .handle_input(Input::Answered { ticket, result }, self.now);
@@ -628,7 +628,7 @@ pub(crate) fn world_plan(manager: &Manager) -> Vec<(Action, Arc<Path>)> {
     }))
 }
 
-/// What the recording handler was told and what it will say; clones share it.
+/// What the recording handler was asked, and its next answers; clones share them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Log(Arc<Mutex<LogState>>);
 
@@ -640,17 +640,17 @@ struct LogState {
 }
 
 impl Log {
-    /// The next questions get these answers; after them, everything is a yes.
+    /// Adds answers to the next questions; after these, every answer is yes.
     pub(crate) fn will_say(&self, answers: impl IntoIterator<Item = Answer>) {
         self.lock().answers.extend(answers);
     }
 
-    /// The questions that were left open, oldest first.
+    /// Returns the questions that were left open since the last call, oldest first.
     pub(crate) fn open(&self) -> Vec<Ticket> {
         std::mem::take(&mut self.lock().open)
     }
 
-    /// What it was told since the last time.
+    /// Returns what the handler was asked since the last call.
     pub(crate) fn take(&self) -> String {
         std::mem::take(&mut self.lock().told).join(", ")
     }
@@ -700,5 +700,5 @@ impl PluginHandler for Recorder {
     }
 }
 
-/// More than the manager can want done at one moment for a handful of sockets, or a thousand.
+/// More outputs than the manager has at one moment for a handful of sockets, or for a thousand.
 const AT_ONE_MOMENT: usize = 100_000;
