@@ -184,7 +184,7 @@ fn a_plugin_that_is_started_anew_goes_before_what_a_link_keeps_of_the_one_before
     assert_eq!(
         world.told(),
         "validate a, register a",
-        "they are two sockets"
+        "the link leads to another socket"
     );
     world.vanish(OTHER);
     assert_eq!(

@@ -67,7 +67,7 @@ fn a_plugin_without_a_descriptor_is_found_to_be_down_by_a_slow_check_and_to_be_u
     world.advance(SLOW_CHECK * 2);
     assert!(!is_down(&world, "/r/19"), "it answers");
     world.kill("/r/19");
-    assert!(!is_down(&world, "/r/19"), "nothing tells that it has gone");
+    assert!(!is_down(&world, "/r/19"), "its end is not reported");
     world.advance(SLOW_CHECK + Duration::from_secs(1));
     assert!(is_down(&world, "/r/19"));
     world.listen("/r/19", Script::good("CSIPlugin", "19"));

@@ -84,7 +84,7 @@ fn a_program_that_does_not_end_is_killed_at_its_deadline_and_undone() {
     world.advance(moment);
     assert_eq!(world.killed.len(), 1);
     assert_eq!(running(&world), ["del disk-0"]);
-    let told = world.told_by(socket(0).as_ref()).expect("it is told");
+    let told = world.told_by(socket(0).as_ref()).expect("it was notified");
     assert!(
         !told.0 && told.1.ends_with(": timed out and was killed"),
         "{told:?}"
@@ -95,7 +95,7 @@ fn a_program_that_does_not_end_is_killed_at_its_deadline_and_undone() {
 fn late_news_of_a_program_that_was_killed_meets_nobody() {
     let mut world = World::with(manager());
     appear(&mut world, 0);
-    let id = *world.programs.keys().next().expect("it runs");
+    let id = *world.programs.keys().next().expect("a program runs");
     world.advance(EXEC_TIMEOUT);
     let outcome = ProgramOutcome::silent(ProgramEnd::Exited(0));
     let ended = Input::ProgramEnded { id, outcome };
@@ -196,7 +196,7 @@ fn a_plugin_that_comes_again_is_registered_after_the_del_that_is_owed() {
     appear(&mut world, 0);
     assert_eq!(running(&world), ["del disk-0"]);
     end_first(&mut world, ProgramEnd::NotStarted("no memory".into()));
-    let told = world.told_by(socket(0).as_ref()).expect("it is told");
+    let told = world.told_by(socket(0).as_ref()).expect("it was notified");
     assert!(
         !told.0 && told.1.contains("of the same name is not deregistered yet"),
         "{told:?}"

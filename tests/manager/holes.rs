@@ -140,7 +140,7 @@ fn many_dead_sockets_are_dialled_20_times_a_second_all_together_and_each_of_them
     }
     assert_eq!(world.dials.len(), count, "each socket is dialled");
     world.appear(A, csi("a"));
-    assert_eq!(world.told(), "validate a, register a", "at once");
+    assert_eq!(world.told(), "validate a, register a", "without a delay");
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn handlers_that_do_not_answer_hold_up_no_plugin_of_another_name() {
     }
     world.told();
     world.appear(A, csi("a"));
-    assert_eq!(world.told(), "validate a, register a", "at this moment");
+    assert_eq!(world.told(), "validate a, register a", "without a delay");
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn sockets_that_wait_for_their_name_hold_up_no_plugin_of_another_name() {
     }
     world.told();
     world.appear(A, csi("a"));
-    assert_eq!(world.told(), "validate a, register a", "at this moment");
+    assert_eq!(world.told(), "validate a, register a", "without a delay");
 }
 
 #[test]
@@ -505,7 +505,7 @@ fn a_question_that_stays_open_holds_up_the_other_sockets_of_its_name_for_five_se
     assert_eq!(
         world.plugin(A).last_told(),
         Some((true, "")),
-        "not given up"
+        "its question was not abandoned"
     );
     assert_eq!(world.told(), "");
 }
@@ -605,7 +605,7 @@ fn a_failure_says_what_happened_and_never_that_sending_the_error_failed() {
             .socket(Path::new(A))
             .and_then(|it| it.desired());
         let failure = socket.and_then(|socket| socket.last_failure.clone());
-        let words = failure.expect("it was refused").to_string();
+        let words = failure.expect("the plugin was refused").to_string();
         assert_eq!(words, "plugin refused: validation failed: bad version");
     }
 }
@@ -691,7 +691,7 @@ fn a_plugin_that_never_sends_settings_fails_when_the_dial_budget_ends_which_bega
             .socket(Path::new(A))
             .and_then(|it| it.desired());
         let failure = socket.and_then(|it| it.last_failure.as_ref());
-        let reason = failure.expect("it has failed").to_string();
+        let reason = failure.expect("the attempt failed").to_string();
         let words = format!("no SETTINGS within {left:.1?} of connecting: the HTTP/2 handshake");
         assert!(reason.contains(&words), "{reason}");
         assert_eq!(world.told(), "");
@@ -956,7 +956,7 @@ fn a_state_file_of_the_first_format_is_compared_by_device_and_inode_only() {
     let told_by = |format: &str| {
         let file = times.replace("registered plugins 2", format);
         let mut world = World::new();
-        let memory = Memory::decode(file.as_bytes(), "boot").expect("it is known");
+        let memory = Memory::decode(file.as_bytes(), "boot").expect("the format is known");
         world.manager.restore(memory);
         world.appear(A, csi("a"));
         world.told()
@@ -995,7 +995,7 @@ fn a_restored_plugin_is_deregistered_although_its_name_would_be_refused_now() {
     let renamed = saved.replace("\"name\":\"a\"", "\"name\":\"a\\u0001\"");
     assert_ne!(renamed, saved);
     let mut world = World::new();
-    let memory = Memory::decode(renamed.as_bytes(), "boot").expect("it is known");
+    let memory = Memory::decode(renamed.as_bytes(), "boot").expect("the format is known");
     world.manager.restore(memory);
     lose(&mut world, A);
     world.run();
@@ -1012,7 +1012,7 @@ fn what_was_restored_by_inode_only_is_saved_as_such() {
         .replace("[0,0]", "[17,4]")
         .replace("registered plugins 2", "registered plugins 1");
     let mut world = World::new();
-    let memory = Memory::decode(first.as_bytes(), "boot").expect("it is known");
+    let memory = Memory::decode(first.as_bytes(), "boot").expect("the format is known");
     world.manager.restore(memory);
     let mut again = restarted(&world);
     again.appear(A, csi("a"));

@@ -78,7 +78,7 @@ impl Node {
     pub(crate) fn rename(&mut self, from: &str, to: Option<&str>) {
         let (from, to) = (Path::new(from), to.map(Path::new));
         let is_possible = to.is_none_or(|to| {
-            let parent = to.parent().expect("it has a directory");
+            let parent = to.parent().expect("a target is in a directory");
             !to.starts_with(from) && !self.tree.exists(to) && self.tree.is_directory(parent)
         });
         if self.tree.exists(from) && is_possible {

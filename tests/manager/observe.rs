@@ -178,7 +178,7 @@ fn a_plugin_whose_endpoint_does_not_exist_would_be_refused_until_the_endpoint_ex
     world.appear(SOCKET, with_endpoint("CSIPlugin", "disk", "1.0.0"));
     assert_failure(&world, REFUSED, DialError::Gone);
     world.advance(BACKOFF_CAP);
-    assert!(world.dials[Path::new(SOCKET)] > 1, "it is looked at again");
+    assert!(world.dials[Path::new(SOCKET)] > 1, "it is dialled again");
     assert_failure(&world, REFUSED, DialError::Gone);
 
     world.create(ENDPOINT, None);
@@ -203,7 +203,7 @@ fn a_device_plugin_whose_endpoint_does_not_speak_http2_would_be_refused() {
         SOCKET,
         with_endpoint("DevicePlugin", "a.example/b", "v1beta1"),
     );
-    let found = failure(&world).expect("it failed");
+    let found = failure(&world).expect("the attempt failed");
     assert!(found.starts_with(REFUSED), "{found}");
     assert!(found.contains("HTTP/2"), "{found}");
     assert_untold(&world);
@@ -290,7 +290,7 @@ fn a_server_at_the_endpoint_that_sends_no_settings_in_time_is_given_up() {
     world.run();
     assert_eq!(world.open_to(ENDPOINT), 1);
     world.advance(DIAL_TIMEOUT);
-    let found = failure(&world).expect("it failed");
+    let found = failure(&world).expect("the attempt failed");
     assert!(found.starts_with(REFUSED), "{found}");
     assert!(found.contains("sent no SETTINGS within 10.0s"), "{found}");
     assert_untold(&world);

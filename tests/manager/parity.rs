@@ -211,11 +211,7 @@ fn pm15_empty_worlds_stay_empty() {
     let mut world = World::new();
     world.advance(seconds(3600));
     assert_eq!(world.counts(), (0, 0));
-    assert_eq!(
-        world.manager.poll_timeout(),
-        None,
-        "nothing is worth waking up for"
-    );
+    assert_eq!(world.manager.poll_timeout(), None, "no deadline is left");
     assert_eq!(world_plan(&world.manager), []);
 }
 
@@ -320,7 +316,7 @@ fn pm23_a_plugin_that_can_not_be_told_of_its_registration_is_deregistered() {
             .socket(Path::new(A))
             .and_then(|it| it.desired())
             .and_then(|it| it.last_failure.clone());
-        let failure = failure.expect("it failed").to_string();
+        let failure = failure.expect("the attempt failed").to_string();
         assert!(
             failure.starts_with("NotifyRegistrationStatus failed: "),
             "{failure}"
@@ -493,7 +489,7 @@ fn gm5_a_success_leaves_no_backoff() {
         .manager
         .socket(Path::new(A))
         .and_then(|it| it.desired())
-        .expect("it is there");
+        .expect("the socket is desired");
     assert_eq!(
         (socket.backoff.until(), &socket.last_failure),
         (None, &None)
@@ -658,6 +654,6 @@ fn gm16_a_failed_operation_is_not_pending_although_its_backoff_is_remembered() {
         .manager
         .socket(Path::new(A))
         .and_then(|it| it.desired())
-        .expect("it is there");
+        .expect("the socket is desired");
     assert_eq!(socket.backoff.delay(), Some(Duration::from_millis(500)));
 }

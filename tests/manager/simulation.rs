@@ -164,7 +164,7 @@ impl OracleState {
     fn abandon(&mut self, ticket: Ticket, now: Time) {
         let mut open = self.open.keys();
         let socket = open.find(|socket| self.open[*socket].0 == ticket).cloned();
-        let socket = socket.expect("only open questions are given up");
+        let socket = socket.expect("only open questions are abandoned");
         let question = self.close(&socket, now);
         self.stale.push(ticket);
         self.answered(question, &socket, question == "register");
@@ -172,7 +172,7 @@ impl OracleState {
 
     /// Closes the open question about the plugin behind that socket, and returns the question.
     fn close(&mut self, socket: &Arc<Path>, now: Time) -> &'static str {
-        let (_, question, since) = self.open.remove(socket).expect("it is open");
+        let (_, question, since) = self.open.remove(socket).expect("the question is open");
         if now.saturating_since(since) >= STALLED_AFTER {
             self.stalled.insert(socket.clone());
         }
@@ -254,23 +254,23 @@ type Happening = (&'static str, fn(&mut Simulation));
 /// All events, each with its weight relative to the others.
 const HAPPENINGS: [(u64, Happening); 18] = [
     (4, ("a plugin binds its socket", Simulation::bind)),
-    (2, ("something is removed", Simulation::remove)),
-    (2, ("a socket gets another name", Simulation::link)),
-    (2, ("a directory is made", Simulation::make_directory)),
-    (2, ("something is moved", Simulation::rename)),
-    (2, ("two names change places", Simulation::exchange)),
+    (2, ("a path is removed", Simulation::remove)),
+    (2, ("a socket is linked", Simulation::link)),
+    (2, ("a directory is created", Simulation::make_directory)),
+    (2, ("a path is moved", Simulation::rename)),
+    (2, ("two paths are exchanged", Simulation::exchange)),
     (1, ("the root is removed", Simulation::remove_root)),
-    (1, ("the watches are used up, or not", Simulation::use_up)),
-    (8, ("an event is heard", Simulation::hear)),
-    (2, ("all events are heard", Simulation::hear_all)),
-    (24, ("news arrive", Simulation::deliver)),
-    (2, ("a connection breaks", Simulation::break_link)),
+    (1, ("watches are used up, or freed", Simulation::use_up)),
+    (8, ("the watch gets an event", Simulation::hear)),
+    (2, ("the watch gets all events", Simulation::hear_all)),
+    (24, ("data in flight arrives", Simulation::deliver)),
+    (2, ("a connection is closed", Simulation::break_link)),
     (2, ("a plugin is killed", Simulation::kill)),
     (3, ("a handler answers", Simulation::answer)),
-    (1, ("an answer comes too late", Simulation::answer_too_late)),
+    (1, ("an answer is too late", Simulation::answer_too_late)),
     (3, ("a moment passes", Simulation::wait)),
     (1, ("a long time passes", Simulation::wait_long)),
-    (1, ("the handlers are others", Simulation::reconsider)),
+    (1, ("the handlers change", Simulation::reconsider)),
 ];
 
 impl Simulation {
@@ -348,12 +348,12 @@ impl Simulation {
     }
 
     fn path(&mut self) -> &'static str {
-        self.rng.pick(&PATHS).expect("there are some")
+        self.rng.pick(&PATHS).expect("the list is not empty")
     }
 
     fn anything(&mut self) -> &'static str {
         let all = [&PATHS[..], &DIRECTORIES[..]].concat();
-        self.rng.pick(&all).copied().expect("there are some")
+        self.rng.pick(&all).copied().expect("the list is not empty")
     }
 
     fn bind(&mut self) {
@@ -376,7 +376,7 @@ impl Simulation {
     }
 
     fn make_directory(&mut self) {
-        let path = *self.rng.pick(&DIRECTORIES).expect("there are some");
+        let path = *self.rng.pick(&DIRECTORIES).expect("the list is not empty");
         self.say(format_args!("  {path}"));
         self.node.make_directory(path);
     }
@@ -544,7 +544,7 @@ impl Simulation {
             );
         }
         if let Some((at, why)) = world.manager.poll_timeout() {
-            assert!(at > world.now, "{why:?} is due since {at:?}");
+            assert!(at > world.now, "{why:?} has been due since {at:?}");
         }
         for (identity, at) in world.take_dials() {
             let (first, count) = self.dials.entry(identity).or_insert((at, 0));
@@ -582,7 +582,7 @@ impl Simulation {
     fn converge(&self) {
         let manager = &self.node.world.manager;
         let running = PATHS.map(|path| manager.operation(Path::new(path)));
-        assert!(manager.is_idle(), "what still runs: {running:?}");
+        assert!(manager.is_idle(), "operations still run: {running:?}");
         let is_hidden = |path: &Path| path.to_str().is_some_and(|path| path.contains("/."));
         let there: BTreeMap<_, _> = self
             .node
@@ -592,7 +592,7 @@ impl Simulation {
             .collect();
         let mut known = BTreeSet::new();
         for (path, socket) in manager.desired() {
-            let place = manager.place_of(path).expect("it is desired");
+            let place = manager.place_of(path).expect("the socket is desired");
             let at_place = there.get(&*place).copied();
             assert_eq!(at_place, Some(socket.identity), "{path:?} is at {place:?}");
             assert!(known.insert(socket.identity), "{path:?} is known once");
@@ -601,12 +601,12 @@ impl Simulation {
             assert_eq!(health, Some(None), "{path:?} is up");
         }
         let all: BTreeSet<Identity> = there.values().copied().collect();
-        assert_eq!(known, all, "what is desired is what is there");
+        assert_eq!(known, all, "the desired sockets are those that exist");
         let left = world_plan(manager);
-        assert_eq!(left, [], "nothing is left to do");
+        assert_eq!(left, [], "the plan is empty");
         for path in there.into_keys() {
             let told = self.node.world.told_by(path);
-            assert_eq!(told, Some((true, "")), "{path:?} believes it is registered");
+            assert_eq!(told, Some((true, "")), "{path:?} was notified of success");
         }
     }
 
@@ -627,7 +627,7 @@ impl Simulation {
         assert_eq!(world.guards(), 0, "no process is watched");
         world.advance(Duration::from_secs(3600));
         let wake = world.manager.poll_timeout();
-        assert_eq!(wake, None, "nothing is worth waking up for");
+        assert_eq!(wake, None, "no deadline is left");
     }
 }
 

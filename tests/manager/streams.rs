@@ -57,7 +57,7 @@ impl PluginHandler for Listener {
             other => format!("{other:?}"),
         };
         if words == STOP {
-            context.cancel(self.stream.take().expect("it is open"));
+            context.cancel(self.stream.take().expect("the stream is open"));
         }
         self.heard.lock().expect("no panic").push(words);
     }
@@ -151,7 +151,7 @@ fn a_handler_hears_that_a_stream_has_ended() {
     let stream = link(&world);
     world.stop(stream);
     assert_eq!(take(&heard), ["end"]);
-    assert!(!world.open_links().contains(&stream), "its connection goes");
+    assert!(!world.open_links().contains(&stream), "it is closed");
 
     let (mut world, heard) = listening(Some(endpoint()));
     take(&heard);

@@ -212,7 +212,7 @@ impl World {
         let moved: BTreeMap<Arc<Path>, Identity> = moved;
         let Some(to) = to else { return };
         for (path, listener) in moved {
-            let rest = path.strip_prefix(from).expect("it is below");
+            let rest = path.strip_prefix(from).expect("the path is below `from`");
             let path = if rest.as_os_str().is_empty() {
                 to.to_owned()
             } else {
@@ -254,14 +254,14 @@ impl World {
 
     /// Returns the plugin behind the socket at `path`.
     pub(crate) fn plugin(&mut self, path: &str) -> &mut Script {
-        let identity = self.identity(Path::new(path)).expect("there is a socket");
+        let identity = self.identity(Path::new(path)).expect("it is a socket");
         let plugin = self.plugins.get_mut(&identity).and_then(Option::as_mut);
-        plugin.expect("there is a plugin")
+        plugin.expect("a process listens on the socket")
     }
 
     /// Makes a plugin listen on the socket at `path`.
     pub(crate) fn listen(&mut self, path: &str, plugin: Script) {
-        let identity = self.identity(Path::new(path)).expect("there is a socket");
+        let identity = self.identity(Path::new(path)).expect("it is a socket");
         self.plugins.insert(identity, Some(plugin));
     }
 
@@ -272,7 +272,7 @@ impl World {
             while let Some(output) = self.manager.poll_output() {
                 self.carry_out(output);
                 count += 1;
-                assert!(count < AT_ONE_MOMENT, "there is no end to it");
+                assert!(count < AT_ONE_MOMENT, "the manager has outputs without end");
             }
             match self.in_flight.keys().next().copied() {
                 Some(link) if !self.is_slow => self.deliver(link),
@@ -342,7 +342,7 @@ impl World {
     /// yet.
     pub(crate) fn kill_and_remove(&mut self, path: &str) {
         let identity = self.sockets.remove(Path::new(path));
-        let identity = identity.expect("there is a socket");
+        let identity = identity.expect("it is a socket");
         let of_it = self.guards.iter().filter(|(_, guard)| **guard == identity);
         for link in of_it.map(|(link, _)| *link).collect::<Vec<_>>() {
             self.guards.remove(&link);
@@ -473,7 +473,7 @@ impl World {
 
     /// Ends the stream of [`WATCH`](crate::script::WATCH) on this connection.
     pub(crate) fn stop(&mut self, link: LinkId) {
-        let connection = self.links.get_mut(&link).expect("it is open");
+        let connection = self.links.get_mut(&link).expect("the connection is open");
         let words = connection.serving.stop();
         self.send(link, Delivery::Bytes(words));
         self.run();
@@ -656,7 +656,7 @@ impl Log {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, LogState> {
-        self.0.lock().expect("no test panics while it holds this")
+        self.0.lock().expect("no panic under the lock")
     }
 
     fn asked(&self, what: &str, plugin: &Plugin, context: &Context<'_>) -> Answer {
