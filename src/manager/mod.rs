@@ -82,6 +82,7 @@ use crate::config::{KEPT_QUEUE, Mode, PathMap};
 use crate::handler::{HandlerId, HandlerTable, Plugin, PluginHandler};
 use crate::http2::Endpoint;
 use crate::time::Time;
+use crate::watch::Identity;
 use connections::Owner;
 use context::Context;
 use departed::Departed;
@@ -110,7 +111,7 @@ pub struct Manager {
     events: VecDeque<(SocketId, AttemptId, Event)>,
     /// The paths that were removed from their sockets while the plugins were up, and whose plugins
     /// have ended now.
-    given_up: Vec<(Arc<Path>, crate::watch::Identity)>,
+    ended_keys: Vec<(Arc<Path>, Identity)>,
     last_attempt: AttemptId,
     resync: Scheduled,
     stop: Scheduled,
@@ -127,7 +128,7 @@ impl Manager {
             departed: Departed::default(),
             context: Context::default(),
             events: VecDeque::new(),
-            given_up: Vec::new(),
+            ended_keys: Vec::new(),
             last_attempt: AttemptId(0),
             resync: Scheduled::default(),
             stop: Scheduled::default(),

@@ -91,7 +91,10 @@ impl Manager {
             socket.is_dirty = true;
         }
         if let Some(handler) = active.handler {
-            self.host.registered(handler, plugin, &mut self.context);
+            self.host
+                .tell(handler, &mut self.context, |handler, context| {
+                    handler.registered(plugin, context);
+                });
         }
     }
 
@@ -112,7 +115,10 @@ impl Manager {
             socket.and_then(|socket| socket.registered.as_ref())
         };
         if let Some(By::Handler(handler)) = of.map(|registered| registered.by) {
-            self.host.promoted(handler, plugin, &mut self.context);
+            self.host
+                .tell(handler, &mut self.context, |handler, context| {
+                    handler.promoted(plugin, context);
+                });
         }
     }
 
@@ -247,7 +253,7 @@ impl Manager {
             self.sockets.retry_now(id);
         }
         if is_removed {
-            self.given_up.push((path.clone(), identity));
+            self.ended_keys.push((path.clone(), identity));
         }
     }
 }

@@ -21,6 +21,7 @@ use super::timers::Timer;
 use super::{DialError, Manager};
 use crate::config::{Mode, READY_GRACE, RESYNC_INTERVAL, STALLED_AFTER};
 use crate::handler::{EndpointUse, HandlerId, Plugin, Reason, Ticket};
+use crate::watch::Identity;
 
 impl Manager {
     /// Does everything that can be done now.
@@ -32,7 +33,7 @@ impl Manager {
                 // The next event follows.
             } else if let Some((asker, ticket, result)) = self.host.poll_answer() {
                 self.answered(asker, ticket, result);
-            } else if let Some((key, identity)) = self.given_up.pop() {
+            } else if let Some((key, identity)) = self.ended_keys.pop() {
                 self.give_up_key(&key, identity);
             } else if let Some((id, link)) = self.context.connections.poll_given_up() {
                 self.with_socket(id, |socket, context| {
@@ -200,7 +201,7 @@ impl Manager {
         &mut self,
         operation: Operation,
         target: Target,
-        identity: crate::watch::Identity,
+        identity: Identity,
         number: u32,
     ) -> Active {
         self.last_attempt.0 += 1;

@@ -4,29 +4,24 @@
 //! Pure. Nothing is re-entered: events for handlers are queued, and delivered one by one.
 
 mod call;
+mod effects;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::path::Path;
 use std::sync::Arc;
 
 use litemap::LiteMap;
 
-use self::call::{EndpointCall, Progress};
+use self::call::EndpointCall;
 use super::context::Context;
 use super::failure::Refusal;
 use super::ids::{AttemptId, SocketId};
-use super::messages::Output;
 use super::operation::Question;
-use super::timers::{Scheduled, Timer};
+use super::timers::Scheduled;
 use super::verdict::find_handler;
-use crate::config::{MAX_EVENTS_AT_ONCE, MAX_PROGRAMS};
-use crate::grpc::Client;
 use crate::handler::{
-    Answer, Context as HandlerContext, DialError, Effect, EffectId, EffectIds, EndpointUse,
-    Event as HandlerEvent, HandlerId, HandlerTable, Plugin, PluginHandler, Program, ProgramEnd,
-    ProgramOutcome, Reason, Ticket,
+    Answer, Context as HandlerContext, EffectId, EffectIds, EndpointUse, Event as HandlerEvent,
+    HandlerId, HandlerTable, Plugin, PluginHandler, Program, Reason, Ticket,
 };
-use crate::http2::Endpoint as _;
 use crate::time::Time;
 
 /// The handlers, their open questions and their effects.
@@ -204,28 +199,14 @@ impl HandlerHost {
         self.tickets.remove(&ticket);
     }
 
-    /// Reports to a handler that a plugin was notified of its registration.
-    pub(super) fn registered(
+    /// Reports something to a handler that is not a question.
+    pub(super) fn tell(
         &mut self,
         handler: HandlerId,
-        plugin: &Arc<Plugin>,
         context: &mut Context,
+        method: impl FnOnce(&mut dyn PluginHandler, &mut HandlerContext<'_>),
     ) {
-        self.with_handler(handler, None, context, |handler, context| {
-            handler.registered(plugin, context);
-        });
-    }
-
-    /// Reports to a handler which plugin of a name to use now.
-    pub(super) fn promoted(
-        &mut self,
-        handler: HandlerId,
-        plugin: &Arc<Plugin>,
-        context: &mut Context,
-    ) {
-        self.with_handler(handler, None, context, |handler, context| {
-            handler.promoted(plugin, context);
-        });
+        self.with_handler(handler, None, context, method);
     }
 
     /// Resumes a deregistration that the previous process owed.
@@ -304,266 +285,6 @@ impl HandlerHost {
         result
     }
 
-    // --- Effects ---
-
-    fn carry_out(&mut self, handler: HandlerId, effect: Effect, context: &mut Context) {
-        let now = context.now;
-        match effect {
-            Effect::Answer { ticket, result } => self.answered(ticket, result),
-            Effect::Call { id, call, ready_by } => {
-                let endpoint = call.endpoint.clone();
-                let call = EndpointCall::unary(id, call, ready_by, now);
-                self.dial(id, handler, Box::new(call), &endpoint, context);
-            }
-            Effect::Stream { id, stream } => {
-                let endpoint = stream.endpoint.clone();
-                let call = EndpointCall::stream(id, stream, now);
-                self.dial(id, handler, Box::new(call), &endpoint, context);
-            }
-            Effect::Connect { id, endpoint } => {
-                let call = EndpointCall::connection(id, now);
-                self.dial(id, handler, Box::new(call), &endpoint, context);
-            }
-            Effect::Spawn { id, program } => {
-                self.open(id, handler, State::Waiting, None, context);
-                self.waiting.push_back((id, program));
-                self.start_programs(context);
-            }
-            Effect::SetTimer { id, at } => self.open(id, handler, State::Timer, Some(at), context),
-            Effect::Owe { id, plugin } => {
-                self.owed.insert(id, plugin);
-                self.owed_revision += 1;
-            }
-            Effect::Cancel { id } => self.cancel(id, context),
-        }
-    }
-
-    fn open(
-        &mut self,
-        id: EffectId,
-        handler: HandlerId,
-        state: State,
-        at: Option<Time>,
-        context: &mut Context,
-    ) {
-        let mut deadline = Scheduled::default();
-        context.timers.set(Timer::Effect(id), &mut deadline, at);
-        let effect = OpenEffect {
-            handler,
-            deadline,
-            state,
-        };
-        self.effects.insert(id, effect);
-    }
-
-    /// Removes an effect that has ended. Returns its handler.
-    fn close(&mut self, id: EffectId, context: &mut Context) -> Option<HandlerId> {
-        let mut effect = self.effects.remove(&id)?;
-        let timer = Timer::Effect(id);
-        context.timers.set(timer, &mut effect.deadline, None);
-        Some(effect.handler)
-    }
-
-    /// Cancels an effect: drops its events that were not delivered yet, too.
-    fn cancel(&mut self, id: EffectId, context: &mut Context) {
-        self.events.retain(|event| match event {
-            Event::Effect(_, event) => event.effect() != id,
-            Event::Resume(..) => true,
-        });
-        if self.owed.remove(&id).is_some() {
-            self.owed_revision += 1;
-        }
-        let Some(OpenEffect { state, .. }) = self.effects.get_mut(&id) else {
-            return;
-        };
-        match state {
-            State::Timer | State::NotReady(_) => {}
-            State::Call(call) => call.hang_up(context),
-            State::Waiting => self.waiting.retain(|(waiting, _)| *waiting != id),
-            State::Running => {
-                context.outputs.push_back(Output::Kill { id });
-                self.running -= 1;
-                self.close(id, context);
-                return self.start_programs(context);
-            }
-        }
-        self.close(id, context);
-    }
-
-    /// Does what is due for an effect.
-    pub(super) fn handle_timeout(&mut self, id: EffectId, context: &mut Context) {
-        let Some(effect) = self.effects.get_mut(&id) else {
-            return;
-        };
-        effect.deadline = Scheduled::default();
-        let handler = effect.handler;
-        match &mut effect.state {
-            State::Timer => {
-                self.close(id, context);
-                let fired = HandlerEvent::TimerFired { id };
-                self.events.push_back(Event::Effect(handler, fired));
-            }
-            State::Call(call) => {
-                let progress = call.handle_timeout(context);
-                self.progress(id, progress, context);
-            }
-            State::NotReady(_) => {
-                if let Some(OpenEffect {
-                    state: State::NotReady(call),
-                    ..
-                }) = self.effects.remove(&id)
-                {
-                    if let Some(endpoint) = call.endpoint() {
-                        self.dial(id, handler, call, &endpoint, context);
-                    }
-                }
-            }
-            State::Waiting => {}
-            State::Running => {
-                context.outputs.push_back(Output::Kill { id });
-                let late = ProgramOutcome::silent(ProgramEnd::TimedOut);
-                self.program_ended(id, late, context);
-            }
-        }
-    }
-
-    // --- Calls ---
-
-    fn dial(
-        &mut self,
-        id: EffectId,
-        handler: HandlerId,
-        mut call: Box<EndpointCall>,
-        endpoint: &Path,
-        context: &mut Context,
-    ) {
-        let progress = call.dial(endpoint, context);
-        self.open(id, handler, State::Call(call), None, context);
-        self.progress(id, progress, context);
-    }
-
-    fn call(&mut self, id: EffectId) -> Option<&mut EndpointCall> {
-        match &mut self.effects.get_mut(&id)?.state {
-            State::Call(call) => Some(call),
-            _ => None,
-        }
-    }
-
-    /// Returns the client of an effect's connection.
-    pub(super) fn client(&mut self, id: EffectId) -> Option<&mut Client> {
-        self.call(id)?.client()
-    }
-
-    /// Processes a connection that was established.
-    pub(super) fn connected(&mut self, id: EffectId, context: &mut Context) {
-        if let Some(call) = self.call(id) {
-            call.connected(context.now);
-            self.progress(id, None, context);
-        }
-    }
-
-    /// Processes a connection that could not be established.
-    pub(super) fn dial_failed(&mut self, id: EffectId, error: DialError, context: &mut Context) {
-        if let Some(call) = self.call(id) {
-            let progress = call.dial_failed(error, context.now);
-            self.progress(id, Some(progress), context);
-        }
-    }
-
-    /// Processes the end of a connection.
-    pub(super) fn closed(&mut self, id: EffectId, context: &mut Context) {
-        if let Some(client) = self.client(id) {
-            client.eof(context.now);
-            self.progress(id, None, context);
-        }
-    }
-
-    /// Processes what a connection has received.
-    pub(super) fn poll(&mut self, id: EffectId, context: &mut Context) {
-        self.progress(id, None, context);
-    }
-
-    /// Processes what follows from a change of a call. If it has more than [`MAX_EVENTS_AT_ONCE`]
-    /// events, asks to be polled again.
-    fn progress(&mut self, id: EffectId, mut progress: Option<Progress>, context: &mut Context) {
-        for _ in 0..=MAX_EVENTS_AT_ONCE {
-            let Some(effect) = self.effects.get_mut(&id) else {
-                return;
-            };
-            let State::Call(call) = &mut effect.state else {
-                return;
-            };
-            let handler = effect.handler;
-            let Some(next) = progress.take().or_else(|| call.poll(context)) else {
-                call.flush(context);
-                let (timer, at) = (Timer::Effect(id), call.poll_timeout());
-                let deadline = &mut effect.deadline;
-                return context.timers.set_or_earlier(timer, deadline, at);
-            };
-            match next {
-                Progress::Event(event) => self.events.push_back(Event::Effect(handler, event)),
-                Progress::Ended(event) => {
-                    self.close(id, context);
-                    self.events.push_back(Event::Effect(handler, event));
-                }
-                Progress::NotReady(at) => {
-                    let before = std::mem::replace(&mut effect.state, State::Timer);
-                    if let State::Call(call) = before {
-                        effect.state = State::NotReady(call);
-                    }
-                    let (timer, deadline) = (Timer::Effect(id), &mut effect.deadline);
-                    context.timers.set(timer, deadline, Some(at));
-                }
-            }
-        }
-        if let Some(call) = self.call(id) {
-            call.flush(context);
-            call.resume(context);
-        }
-    }
-
-    // --- Programs ---
-
-    /// Starts programs that wait, up to [`MAX_PROGRAMS`] at a time. A program counts as running
-    /// until the daemon reports its end or its time is over; a late report is ignored.
-    fn start_programs(&mut self, context: &mut Context) {
-        while self.running < MAX_PROGRAMS {
-            let Some((id, program)) = self.waiting.pop_front() else {
-                break;
-            };
-            if let Some(effect) = self.effects.get_mut(&id) {
-                self.running += 1;
-                effect.state = State::Running;
-                let (timer, deadline) = (Timer::Effect(id), &mut effect.deadline);
-                let at = context.now + program.timeout;
-                context.timers.set(timer, deadline, Some(at));
-                context.outputs.push_back(Output::Spawn { id, program });
-            }
-        }
-        context.connections.set_programs(self.running);
-    }
-
-    /// Processes the end of a program.
-    pub(super) fn program_ended(
-        &mut self,
-        id: EffectId,
-        outcome: ProgramOutcome,
-        context: &mut Context,
-    ) {
-        let effect = self.effects.get(&id);
-        if effect.is_none_or(|effect| !matches!(effect.state, State::Running)) {
-            return;
-        }
-        if let Some(handler) = self.close(id, context) {
-            let ended = HandlerEvent::ProgramEnded { id, outcome };
-            self.events.push_back(Event::Effect(handler, ended));
-        }
-        self.running -= 1;
-        self.start_programs(context);
-    }
-
-    // --- State ---
-
     /// Returns the plugins that handlers have yet to deregister.
     pub(super) fn owed(&self) -> impl Iterator<Item = &Arc<Plugin>> {
         self.owed.values()
@@ -572,17 +293,6 @@ impl HandlerHost {
     /// Returns a number that changes whenever the plugins that are owed change.
     pub(super) fn owed_revision(&self) -> u64 {
         self.owed_revision
-    }
-
-    /// Closes every connection.
-    pub(super) fn hang_up_all(&mut self, context: &mut Context) {
-        let ids: Vec<_> = self.effects.keys().copied().collect();
-        for id in ids {
-            if let Some(call) = self.call(id) {
-                call.hang_up(context);
-                self.close(id, context);
-            }
-        }
     }
 
     /// Returns the number of connections.

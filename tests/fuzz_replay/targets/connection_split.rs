@@ -46,7 +46,7 @@ struct Play {
     wrote: Vec<u8>,
     listener: Listener,
     /// Whether the connection ended with GOAWAY, for which queued octets are dropped.
-    said_goodbye: bool,
+    sent_goaway: bool,
 }
 
 impl Play {
@@ -57,7 +57,7 @@ impl Play {
             content: Vec::new(),
             wrote: Vec::new(),
             listener: listener(),
-            said_goodbye: false,
+            sent_goaway: false,
         };
         for request in 0..requests {
             let fields: [(&str, &[u8]); 1] = [(":method", b"POST")];
@@ -130,7 +130,7 @@ impl Play {
             }
             Some(event) => {
                 use ConnectionError::{TimedOut, Violation};
-                self.said_goodbye |= matches!(event, Event::Closed(Violation(_) | TimedOut(_)));
+                self.sent_goaway |= matches!(event, Event::Closed(Violation(_) | TimedOut(_)));
                 writeln!(self.told, "{event:?}").expect("a string");
             }
         }
@@ -171,17 +171,17 @@ impl Play {
     /// at a time: in either play, the last of them may be missing before GOAWAY.
     fn assert_wrote_like(&self, cut: &Self) {
         assert_eq!(self.content, cut.content, "the content");
-        if !self.said_goodbye {
+        if !self.sent_goaway {
             assert_eq!(self.wrote, cut.wrote, "what was written");
             return;
         }
-        let (before, goodbye) = self.wrote.split_at(self.wrote.len() - GOODBYE);
-        let (cut_before, cut_goodbye) = cut.wrote.split_at(cut.wrote.len() - GOODBYE);
+        let (before, goaway) = self.wrote.split_at(self.wrote.len() - GOAWAY);
+        let (cut_before, cut_goaway) = cut.wrote.split_at(cut.wrote.len() - GOAWAY);
         let common = before.len().min(cut_before.len());
         assert_eq!(before[..common], cut_before[..common], "what was written");
-        assert_eq!(goodbye, cut_goodbye, "the GOAWAY");
+        assert_eq!(goaway, cut_goaway, "the GOAWAY");
     }
 }
 
 /// The length of our GOAWAY (octets).
-const GOODBYE: usize = 17;
+const GOAWAY: usize = 17;
