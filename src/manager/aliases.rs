@@ -261,9 +261,12 @@ impl Manager {
     /// socket by now, and the kernel reports no event for that.
     fn examine_link(&mut self, alias: &Alias) {
         if alias.is_link {
-            let path = alias.path.clone();
-            self.context.outputs.push_back(Output::Examine { path });
+            self.examine(alias.path.clone());
         }
+    }
+
+    fn examine(&mut self, path: Arc<Path>) {
+        self.context.outputs.push_back(Output::Examine { path });
     }
 
     /// Removes a path if it is an alias, and its socket if that was the last path. Returns whether
@@ -273,14 +276,23 @@ impl Manager {
             return false;
         };
         let place = self.context.aliases.instead_of_key(identity);
-        let is_place = place.is_some_and(|it| **it == *path);
+        let was_place = place.is_some_and(|it| **it == *path);
         if let Some(key) = self.context.aliases.remove(path, identity) {
             self.sockets.lost(&key, &mut self.context);
-        } else if is_place {
-            // The next alias may lead to the path that was removed, too.
-            let names = self.context.aliases.names.get(&identity);
-            if let Some(next) = names.and_then(|names| names.aliases.first()).cloned() {
+            return true;
+        }
+        // The path through which the socket is dialled may lead to the one that was removed.
+        let Some(names) = self.context.aliases.names.get(&identity) else {
+            return true;
+        };
+        if was_place {
+            if let Some(next) = names.aliases.first().cloned() {
                 self.examine_link(&next);
+            }
+        } else if names.is_at_key {
+            let key = names.key.clone();
+            if self.sockets.desired_at(&key).is_some_and(|it| it.is_link) {
+                self.examine(key);
             }
         }
         true

@@ -385,6 +385,22 @@ fn when_the_path_of_a_plugin_and_a_link_to_it_are_removed_the_next_link_is_exami
 }
 
 #[test]
+fn a_link_through_which_a_plugin_is_registered_is_examined_when_its_socket_is_removed() {
+    let mut world = World::new();
+    world.create(SOCKET, plugin("a"));
+    world.link(SOCKET, OTHER);
+    world.notice_link(OTHER);
+    world.run();
+    world.notice(SOCKET);
+    world.run();
+    assert_eq!(keys(&world), [OTHER]);
+    world.vanish(SOCKET);
+    assert_eq!(world.examined, [Path::new(OTHER).into()]);
+    world.vanish(OTHER);
+    assert_eq!(world.told(), "validate a, register a, deregister a");
+}
+
+#[test]
 fn a_plugin_that_was_down_when_its_path_was_removed_is_deregistered() {
     let mut world = aliased();
     world.kill(SOCKET);
