@@ -55,6 +55,8 @@
 //!   plugins are accepted and sets them up. A handler that cannot answer at once leaves its
 //!   question open, and the caller answers it later with [`daemon::PluginManager::answer`].
 //! - [`daemon::PluginManager::manager`] returns the core, which lists the registered plugins.
+//! - [`daemon::PluginManager::poll_event`] returns what has happened, as values: the log shows the
+//!   same events as text.
 //! - To stop, call [`daemon::PluginManager::stop`] and continue until
 //!   [`daemon::PluginManager::is_stopped`]; then [`daemon::PluginManager::save`] writes the state
 //!   file, if there is one.

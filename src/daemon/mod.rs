@@ -25,6 +25,7 @@ mod connection;
 mod connections;
 mod descriptors;
 mod dial;
+mod event;
 mod guards;
 mod hold;
 mod inotify;
@@ -56,6 +57,7 @@ use std::sync::Arc;
 use crate::escape;
 use crate::watch::Problem;
 
+pub use self::event::Event;
 pub use self::logger::Logger;
 pub use self::plugin_manager::PluginManager;
 pub use self::run::{Daemon, handlers};

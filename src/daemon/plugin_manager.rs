@@ -17,6 +17,7 @@ use super::clock::Clock;
 use super::connection::{self, Moved};
 use super::connections::{Connections, Ready};
 use super::dial::dial_foreign;
+use super::event::{Event, UnreadEvents};
 use super::guards::Guards;
 use super::inotify::Inotify;
 use super::listings::Listings;
@@ -63,6 +64,7 @@ pub struct PluginManager {
     ended: Vec<LinkId>,
     state_file: Option<StateFile>,
     longest_turn: Duration,
+    unread_events: UnreadEvents,
     /// The locks that keep other daemons from using the same directories.
     _locks: Locks,
 }
@@ -106,6 +108,7 @@ impl PluginManager {
                 .filter(|_| config.mode == Mode::Register)
                 .map(|file| StateFile::new(roots::absolute(file))),
             longest_turn: Duration::ZERO,
+            unread_events: UnreadEvents::default(),
             _locks: locks,
         };
         plugins.manager.set_mode(config.mode);
@@ -125,7 +128,7 @@ impl PluginManager {
                 {
                     return Err(SetupError::Directory { dir, problem });
                 }
-                other => report::log(&other, &plugins.dirs),
+                other => plugins.emit(other),
             }
         }
         plugins.follow_manager(now);
@@ -168,7 +171,7 @@ impl PluginManager {
         }
         self.read_inotify(now)?;
         for report in self.follow_watch(WATCH_BUDGET, now) {
-            report::log(&report, &self.dirs);
+            self.emit(report);
         }
         self.serve_ready(now);
         for link in std::mem::take(&mut self.ended) {
@@ -268,6 +271,27 @@ impl PluginManager {
         &self.manager
     }
 
+    /// Keeps up to `limit` events for [`PluginManager::poll_event`] from now on: the oldest are
+    /// dropped first. The default is 0.
+    pub fn keep_events(&mut self, limit: usize) {
+        self.unread_events.set_limit(limit);
+    }
+
+    /// Removes and returns the oldest event that was not read yet.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.unread_events.pop()
+    }
+
+    /// Returns the number of events that were dropped because they were not read in time.
+    pub fn dropped_events(&self) -> u64 {
+        self.unread_events.dropped()
+    }
+
+    fn emit(&mut self, report: Report) {
+        report::log(&report, &self.dirs);
+        self.unread_events.push(Event::Directory(report));
+    }
+
     fn tell(&mut self, input: manager::Input) {
         let now = self.clock.now();
         self.manager.handle_input(input, now);
@@ -346,6 +370,7 @@ impl PluginManager {
                 manager::Output::Examine { path } => {
                     self.watch.handle_input(watch::Input::Doubted { path }, now);
                 }
+                manager::Output::Event(event) => self.unread_events.push(Event::Plugin(event)),
                 manager::Output::Spawn { id, program } => self.programs.start(id, program),
                 manager::Output::Kill { id } => self.programs.kill(id),
                 manager::Output::Hangup { link, final_bytes } => {

@@ -11,6 +11,11 @@
 //!   from states. A daemon at rest wakes up 0 times in 60 s, kubelet's plugin manager 1,630 times.
 //!   Given up: kubelet's tick of 1 s, which remains only for directories that cannot be watched or
 //!   that report no changes.
+//! - **One typed stream of events.** What an operator is to see is a value
+//!   ([`PluginEvent`](crate::manager::PluginEvent)) that is emitted once, where it happens; the log
+//!   line is its text. It is logged at once, so that lines stay in order with those that only help
+//!   to debug. Given up: log lines written by the shell when it reads the outputs, after all debug
+//!   lines of the same step.
 //! - **A library first.** [`PluginManager`](crate::daemon::PluginManager) is one descriptor, a
 //!   deadline and a turn; the binary is its smallest user.
 //! - **Sorted collections in the core**, so that outputs never depend on a hasher. Small maps are

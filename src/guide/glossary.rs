@@ -17,9 +17,10 @@
 //! | effect | a call, stream, timer or program that a handler asks for ([`Effect`]) |
 //! | owed | a deregistration that was not carried out yet, and survives a restart |
 //! | desired, actual | the sockets that are there; the plugins that handlers know |
-//! | operation | the state machine of one registration, check or deregistration ([`Operation`]) |
+//! | operation | the state machine of one registration, check or deregistration (`operation`) |
 //! | attempt | one run of an operation; its number is never reused ([`AttemptId`]) |
 //! | command, outcome | what a step of an operation asks for; how the operation ends |
+//! | event | what an operator sees of a socket or plugin; the log is its text ([`PluginEvent`]) |
 //! | refusal | why a plugin is not accepted: the plugin is told ([`Refusal`]) |
 //! | failure | why an attempt failed, refusals included ([`Failure`]) |
 //! | backoff | the pause after a failure; belongs to the identity ([`Backoff`]) |
@@ -56,8 +57,8 @@
 //! [`Identity`]: crate::watch::Identity
 //! [`instances`]: crate::manager::Manager::instances
 //! [`LinkId`]: crate::manager::LinkId
-//! [`Operation`]: crate::manager::Operation
 //! [`Plugin`]: crate::handler::Plugin
+//! [`PluginEvent`]: crate::manager::PluginEvent
 //! [`PluginHandler`]: crate::handler::PluginHandler
 //! [`Reason`]: crate::handler::Reason
 //! [`Refusal`]: crate::manager::Refusal

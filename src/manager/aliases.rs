@@ -25,6 +25,7 @@ use std::sync::Arc;
 use super::Manager;
 use super::by_path::{ByPath, Octets, octets};
 use super::desired::Desired;
+use super::event::{EventKind, PluginEvent};
 use super::messages::Output;
 use crate::config::RENAME_TIME;
 use crate::escape;
@@ -248,11 +249,9 @@ impl Manager {
             self.found(&best.path, identity, best.is_link);
             return true;
         }
-        log::info!(
-            "{}: removed; its plugin stays registered, because {} leads to the same socket",
-            escape::path(path),
-            escape::path(&best.path)
-        );
+        let alias = best.path.clone();
+        let renamed = PluginEvent::of_socket(path, EventKind::SocketRenamed { alias });
+        self.context.emit(renamed);
         self.examine_link(&best);
         true
     }

@@ -10,6 +10,7 @@ use prost::Message as _;
 use super::active::Active;
 use super::connections::{Connection, Owner};
 use super::context::{Context, Request};
+use super::event::{EventKind, PluginEvent};
 use super::failure::Refusal;
 use super::messages::Output;
 use super::operation::{Command, Event, Step};
@@ -93,6 +94,22 @@ impl Socket {
                     let abandon = Request::Abandon(pending.ticket, plugin);
                     context.requests.push_back(abandon);
                 }
+            }
+            Command::ReportNotConnected {
+                error,
+                retry_for,
+                is_first,
+            } => {
+                let kind = EventKind::NotConnected {
+                    error,
+                    retry_for,
+                    is_first,
+                };
+                context.emit(PluginEvent::of_socket(&self.path, kind));
+            }
+            Command::ReportNotUndone(plugin, refusal) => {
+                let kind = EventKind::FailureNotUndone(refusal);
+                context.emit(PluginEvent::of_plugin(&plugin, kind));
             }
             Command::EnterActual(plugin) => {
                 debug_assert!(active.handler.is_some(), "it has validated the plugin");

@@ -16,7 +16,8 @@ use std::collections::VecDeque;
 use slab::Slab;
 
 use super::ids::{LinkId, SocketId};
-use super::messages::{Output, Process};
+use super::messages::Output;
+use super::process::Process;
 use crate::config::{DESCRIPTOR_RESERVE, MAX_OUTLIVED, SHORTAGE_WARNING_INTERVAL};
 use crate::grpc::Client;
 use crate::handler::EffectId;
@@ -56,14 +57,6 @@ const CALLS: usize = 1;
 const STREAMS: usize = 2;
 const LIVENESS: usize = 3;
 const DEPARTED: usize = 4;
-
-/// What waits for a descriptor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Waiting {
-    Plugins,
-    Call,
-    Stream,
-}
 
 /// The owner of every connection.
 #[derive(Debug)]
@@ -286,25 +279,17 @@ impl Connections {
         self.given_up.pop()
     }
 
-    /// Warns that something waits for a descriptor, unless a recent warning exists.
+    /// Returns whether a warning that descriptors run short is due, and records it.
     ///
-    /// The log's limiter always admits this line: plugins can cause only one in each
+    /// The log's limiter always admits the line of that warning: plugins can cause only one in each
     /// [`SHORTAGE_WARNING_INTERVAL`].
-    pub(super) fn warn_of_shortage(&mut self, waiting: Waiting, now: Time) {
+    pub(super) fn is_warning_due(&mut self, now: Time) -> bool {
         let is_recent = |at| now < at + SHORTAGE_WARNING_INTERVAL;
-        if self.warned_at.is_some_and(is_recent) {
-            return;
+        let is_due = !self.warned_at.is_some_and(is_recent);
+        if is_due {
+            self.warned_at = Some(now);
         }
-        self.warned_at = Some(now);
-        let consequence = match waiting {
-            Waiting::Plugins => "plugins wait for others before they are asked",
-            Waiting::Call => "a call to a plugin is not made",
-            Waiting::Stream => "a stream or connection to a registered plugin is retried later",
-        };
-        log::warn!(
-            "file descriptors run short: {consequence}; raise the hard limit of open files \
-             (ulimit -Hn)"
-        );
+        is_due
     }
 }
 

@@ -8,8 +8,10 @@ use std::sync::Arc;
 
 use super::aliases::Aliases;
 use super::connections::Connections;
-use super::messages::{Output, Process};
+use super::event::{EventKind, PluginEvent, Shortage};
+use super::messages::Output;
 use super::operation::{Command, Outcome, Question};
+use super::process::Process;
 use super::registered::Registered;
 use super::timers::Timers;
 use crate::config::{Mode, OnDown, PathMap, SLOW_CHECK, SLOW_CHECK_SHARE};
@@ -75,6 +77,21 @@ pub(super) enum Request {
 }
 
 impl Context {
+    /// Emits an event, and logs it.
+    pub(super) fn emit(&mut self, event: PluginEvent) {
+        event.log();
+        self.outputs.push_back(Output::Event(Box::new(event)));
+    }
+
+    /// Warns that something waits for a descriptor, unless a recent warning exists.
+    pub(super) fn warn_of_shortage(&mut self, shortage: Shortage) {
+        if self.connections.is_warning_due(self.now) {
+            self.emit(PluginEvent::of_daemon(EventKind::DescriptorsShort(
+                shortage,
+            )));
+        }
+    }
+
     /// Returns the path at which to dial a plugin's endpoint, which may be a registration socket.
     pub(super) fn endpoint_path(&self, endpoint: &Path) -> Arc<Path> {
         match self.aliases.instead_of(endpoint) {

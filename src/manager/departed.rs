@@ -12,12 +12,13 @@ use litemap::LiteMap;
 
 use super::connections::Owner;
 use super::context::Context;
+use super::event::{EventKind, PluginEvent};
 use super::ids::LinkId;
-use super::messages::{Output, Process};
+use super::messages::Output;
+use super::process::Process;
 use super::registered::{Liveness, Registered};
 use super::timers::{Scheduled, Timer};
 use crate::config::OUTLIVED_GRACE;
-use crate::escape;
 use crate::grpc::Client;
 use crate::handler::Plugin;
 use crate::http2::Endpoint as _;
@@ -141,13 +142,10 @@ impl Departed {
             return;
         }
         let pid = process.and_then(|process| process.pid);
-        let pid = pid.map(|pid| format!("; pid={pid}"));
-        log::warn!(
-            "{}: the socket of {plugin} was removed while the process is still running; \
-             restart the plugin to recreate the socket{}",
-            escape::path(&plugin.socket),
-            pid.unwrap_or_default()
-        );
+        context.emit(PluginEvent::of_plugin(
+            &plugin,
+            EventKind::SocketOutlived { pid },
+        ));
     }
 
     fn release(&mut self, link: LinkId, context: &mut Context) -> Option<DepartedPlugin> {

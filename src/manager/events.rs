@@ -5,8 +5,9 @@
 use super::connections::Owner;
 use super::context::Context;
 use super::ids::{LinkId, SocketId};
-use super::messages::{Guard, Process};
+use super::messages::Guard;
 use super::operation::Event;
+use super::process::Process;
 use super::reconcile::Target;
 use super::registered::By;
 use super::socket::Socket;

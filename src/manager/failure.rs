@@ -82,6 +82,22 @@ impl Failure {
         )
     }
 
+    /// Returns the reason of the event, in CamelCase.
+    pub(super) fn reason(&self) -> &'static str {
+        match self {
+            Self::Dial(_) => "ConnectFailed",
+            Self::GetInfo(_) | Self::UndecodableInfo(_) => "GetInfoFailed",
+            Self::Refused(Refusal::NoHandler(_) | Refusal::Ignored(_) | Refusal::Validation(_)) => {
+                "ValidationFailed"
+            }
+            Self::Refused(Refusal::Registration(_) | Refusal::EndpointTaken { .. }) => {
+                "RegistrationFailed"
+            }
+            Self::Endpoint(_) => "EndpointFailed",
+            Self::Notify(_) | Self::UndecodableResponse(_) => "NotifyFailed",
+        }
+    }
+
     /// Returns whether retrying soon is pointless once the plugin has had [`FIRST_MINUTE`]: the
     /// plugin answers, but its answer is not acceptable. Only another socket, other handlers or
     /// another configuration can change that.

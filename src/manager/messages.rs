@@ -2,13 +2,14 @@
 //!
 //! Pure: values only.
 
-use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
 #[cfg(doc)]
 use super::Manager;
+use super::event::PluginEvent;
 use super::ids::LinkId;
+use super::process::Process;
 #[cfg(doc)]
 use crate::config::STOP_GRACE;
 use crate::handler::{DialError, EffectId, Program, ProgramOutcome, Reason, Ticket};
@@ -138,6 +139,8 @@ pub enum Output {
         /// The path.
         path: Arc<Path>,
     },
+    /// Show this event to the operator; it is logged already.
+    Event(Box<PluginEvent>),
     /// Run a program, then send [`Input::ProgramEnded`].
     Spawn {
         /// The name of the program from now on.
@@ -178,29 +181,4 @@ pub enum Guard {
     Process,
     /// The connection is watched, and has to stay open.
     Connection,
-}
-
-/// The process at the other end of a connection: the one that called `listen`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Process {
-    /// The process ID; `None` if the process is in a PID namespace that is not visible here.
-    pub pid: Option<u32>,
-    /// The user ID of the process when it called `listen`.
-    pub uid: u32,
-}
-
-impl Process {
-    /// Returns whether both are known to be the same process.
-    pub(super) fn is_same(a: Option<Self>, b: Option<Self>) -> bool {
-        a == b && a.is_some_and(|process| process.pid.is_some())
-    }
-}
-
-impl fmt::Display for Process {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.pid {
-            Some(pid) => write!(f, "process {pid}"),
-            None => write!(f, "a process of user {}", self.uid),
-        }
-    }
 }

@@ -5,10 +5,9 @@
 
 use std::sync::Arc;
 
-use log::Level;
-
 use super::Manager;
 use super::active::Active;
+use super::event::{DownConsequence, EventKind, PluginEvent};
 use super::failure::{EndpointFailure, Failure, Refusal};
 use super::messages::Output;
 use super::names::Instance;
@@ -17,7 +16,6 @@ use super::reconcile::Target;
 use super::registered::By;
 use super::socket::Socket;
 use crate::config::OnDown;
-use crate::escape;
 use crate::handler::{CallFailure, DialError, EndpointUse, Plugin};
 
 impl Manager {
@@ -31,7 +29,7 @@ impl Manager {
         match outcome {
             Outcome::Registered(plugin) => self.was_registered(socket, &active, &plugin),
             Outcome::Deregistered(plugin, answer) => {
-                log_deregistered(socket, &active, &plugin, answer);
+                self.was_deregistered(&active, &plugin, answer);
             }
             Outcome::Observed(found) => self.was_observed(socket, &active, found),
             Outcome::EndpointFailed(plugin, error) => {
@@ -40,10 +38,8 @@ impl Manager {
             }
             Outcome::Alive(plugin) => self.alive(socket, &plugin),
             Outcome::Changed(plugin) => {
-                log::warn!(
-                    "{}: another plugin answers in the place of {plugin}",
-                    socket.label(0)
-                );
+                self.context
+                    .emit(PluginEvent::of_plugin(&plugin, EventKind::PluginChanged));
                 self.names.set_up(&plugin, socket.id, false);
                 if let Some(registered) = &mut socket.registered {
                     registered.health.is_condemned = true;
@@ -60,12 +56,29 @@ impl Manager {
         }
     }
 
+    /// Emits an event of an operation's plugin.
+    fn emit_of(&mut self, active: &Active, plugin: &Arc<Plugin>, kind: EventKind) {
+        self.context.emit(PluginEvent {
+            attempt: active.number,
+            ..PluginEvent::of_plugin(plugin, kind)
+        });
+    }
+
+    fn was_deregistered(
+        &mut self,
+        active: &Active,
+        plugin: &Arc<Plugin>,
+        answer: Result<(), Refusal>,
+    ) {
+        let kind = match answer {
+            Ok(()) => EventKind::Deregistered,
+            Err(refusal) => EventKind::NotUndone(refusal),
+        };
+        self.emit_of(active, plugin, kind);
+    }
+
     fn was_registered(&mut self, socket: &mut Socket, active: &Active, plugin: &Arc<Plugin>) {
-        log::info!(
-            "{}: registered {plugin} at {}",
-            socket.label(active.number),
-            escape::path(&plugin.endpoint)
-        );
+        self.emit_of(active, plugin, EventKind::Registered);
         let mut predecessor = None;
         if let Some(desired) = socket.desired_of(active) {
             predecessor = desired.registered();
@@ -79,7 +92,9 @@ impl Manager {
             uid,
             is_up: true,
         });
-        warn_of_takeover(plugin, uid, current, predecessor);
+        if let Some(kind) = takeover(plugin, uid, current, predecessor) {
+            self.context.emit(PluginEvent::of_plugin(plugin, kind));
+        }
         let current = self.host.handlers().find(&plugin.kind);
         if let Some(registered) = socket
             .registered
@@ -104,10 +119,8 @@ impl Manager {
         let Some(current) = current.filter(|it| it.plugin == *plugin) else {
             return;
         };
-        log::info!(
-            "{}: {plugin} is the one to use now",
-            escape::path(&plugin.socket)
-        );
+        self.context
+            .emit(PluginEvent::of_plugin(plugin, EventKind::Promoted));
         let of = if current.socket == socket.id {
             socket.registered.as_ref()
         } else {
@@ -134,18 +147,19 @@ impl Manager {
         if !desired.is_some_and(|desired| desired.observed(&found, now)) {
             return;
         }
-        let label = socket.label(active.number);
-        match found {
+        let (plugin, kind) = match found {
             Ok(plugin) => {
-                let endpoint = escape::path(&plugin.endpoint);
-                let mut line = format!("would register {plugin} at {endpoint}");
-                for what in self.host.handlers().not_checked(&plugin) {
-                    line.extend(["; ", what]);
-                }
-                log::info!("{label}: {line}");
+                let left_out = self.host.handlers().not_checked(&plugin);
+                let kind = EventKind::WouldRegister(left_out.into_iter().collect());
+                (Some(plugin), kind)
             }
-            Err(refusal) => log::info!("{label}: would refuse the plugin: {refusal}"),
-        }
+            Err(refusal) => (active.plugin.clone(), EventKind::WouldRefuse(refusal)),
+        };
+        self.context.emit(PluginEvent {
+            plugin,
+            attempt: active.number,
+            ..PluginEvent::of_socket(&socket.path, kind)
+        });
     }
 
     /// Returns the failure of a plugin at whose endpoint nothing can be called.
@@ -165,16 +179,17 @@ impl Manager {
         let Some(desired) = socket.desired_of(active) else {
             return;
         };
-        // One line per change: the same failure again is not worth an operator's time.
         let is_news = desired.failed(active.plugin.as_ref(), failure, is_past, now);
-        let level = match (is_news, failure.is_wanted(), failure.is_overtaken()) {
-            (true, true, _) => Level::Info,
-            (true, false, false) => Level::Warn,
-            _ => Level::Debug,
+        let kind = EventKind::AttemptFailed {
+            failure: Box::new(failure.clone()),
+            retry_in: desired.backoff.delay().unwrap_or_default(),
+            is_repeated: !is_news,
         };
-        let delay = desired.backoff.delay().unwrap_or_default();
-        let label = socket.label(active.number);
-        log::log!(level, "{label}: {failure}; next try in {delay:?}");
+        self.context.emit(PluginEvent {
+            plugin: active.plugin.clone(),
+            attempt: active.number,
+            ..PluginEvent::of_socket(&socket.path, kind)
+        });
     }
 
     /// Has the path examined again if another socket exists there than the watch has found: for a
@@ -209,7 +224,8 @@ impl Manager {
         let was_down = registered.health.answered(self.context.now);
         self.names.set_up(plugin, socket.id, true);
         if was_down {
-            log::info!("{}: {plugin} is up again", socket.label(0));
+            self.context
+                .emit(PluginEvent::of_plugin(plugin, EventKind::Up));
         }
     }
 
@@ -231,76 +247,53 @@ impl Manager {
         }
         let identity = registered.identity;
         let is_removed = self.context.aliases.instead_of_key(identity).is_some();
-        let next = match self.context.policy.on_down {
-            _ if is_removed => "its socket was removed, and it is deregistered".to_owned(),
-            OnDown::Keep => "it stays registered".to_owned(),
-            OnDown::Deregister(grace) if grace.is_zero() => {
-                health.is_condemned = true;
-                "it is deregistered".to_owned()
-            }
+        let consequence = match self.context.policy.on_down {
+            _ if is_removed => DownConsequence::SocketRemoved,
+            OnDown::Keep => DownConsequence::Keep,
             OnDown::Deregister(grace) => {
-                health.set_grace(now + grace);
-                format!("it is deregistered in {grace:?}")
+                if grace.is_zero() {
+                    health.is_condemned = true;
+                } else {
+                    health.set_grace(now + grace);
+                }
+                DownConsequence::Deregister(grace)
             }
         };
         let plugin = &registered.plugin;
-        let process = health.process.map(|process| format!(" ({process})"));
-        let process = process.unwrap_or_default();
-        let path = &socket.path;
-        let shown = escape::path(path);
-        log::warn!("{shown}: {plugin}{process} is down: {failure}; {next}");
+        let down = EventKind::Down {
+            process: health.process,
+            failure: Box::new(failure.clone()),
+            consequence,
+        };
+        self.context.emit(PluginEvent::of_plugin(plugin, down));
         for id in self.names.down(plugin, socket.id) {
             self.sockets.retry_now(id);
         }
         if is_removed {
-            self.ended_keys.push((path.clone(), identity));
+            self.ended_keys.push((socket.path.clone(), identity));
         }
     }
 }
 
-/// Warns if a plugin that was registered runs as another user than the plugin that had its name:
-/// the newest of that name or else `predecessor`, which was at the same path.
+/// Returns a warning if a plugin that was registered runs as another user than the plugin that had
+/// its name: the newest of that name or else `predecessor`, which was at the same path.
 ///
 /// Every process that may create sockets in a watched directory may register under any name, and
 /// the newest plugin of a name is the one to use. In a rolling update the old and the new plugin
 /// run as the same user, so another user is worth a warning.
-fn warn_of_takeover(
+fn takeover(
     plugin: &Plugin,
     uid: Option<u32>,
     current: Option<&Instance>,
     predecessor: Option<Box<(Arc<Plugin>, u32)>>,
-) {
+) -> Option<EventKind> {
     let current = current.and_then(|it| Some((it.plugin.clone(), it.uid?)));
     let at_path = predecessor.map(|before| *before);
     let at_path = at_path.filter(|(before, _)| before.key() == plugin.key());
-    let (Some((before, old)), Some(uid)) = (current.or(at_path), uid) else {
-        return;
-    };
-    if old != uid {
-        log::warn!(
-            "{}: {plugin} takes the place of a plugin of another user; \
-             uid={uid} previous-uid={old} previous-socket={}",
-            escape::path(&plugin.socket),
-            escape::path(&before.socket)
-        );
-    }
-}
-
-/// Logs that a plugin was deregistered, and why its handler did not undo the registration, if so.
-fn log_deregistered(
-    socket: &Socket,
-    active: &Active,
-    plugin: &Plugin,
-    answer: Result<(), Refusal>,
-) {
-    let label = socket.label(active.number);
-    let Err(refusal) = answer else {
-        return log::info!("{label}: deregistered {plugin}");
-    };
-    let why = refusal.why_not_undone();
-    log::warn!(
-        "{label}: {plugin} has gone, but what its registration set up was not undone: {why}; \
-         endpoint={}",
-        escape::path(&plugin.endpoint)
-    );
+    let ((before, previous_uid), uid) = (current.or(at_path)?, uid?);
+    (previous_uid != uid).then(|| EventKind::TakenOver {
+        uid,
+        previous_uid,
+        previous_socket: before.socket.clone(),
+    })
 }

@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use super::backoff::Backoff;
 use super::ids::LinkId;
-use super::messages::Process;
+use super::process::Process;
 use crate::config::{BACKOFF_INITIAL, IDLE_CHECK_INTERVAL};
 use crate::grpc::Client;
 use crate::handler::{HandlerId, Plugin};

@@ -8,8 +8,8 @@
 use std::sync::Arc;
 
 use super::active::{Active, Pending};
-use super::connections::Waiting;
 use super::context::{Context, Request};
+use super::event::{EventKind, PluginEvent, Shortage};
 use super::failure::Refusal;
 use super::host::{Asker, Hints};
 use super::ids::{AttemptId, SocketId};
@@ -163,10 +163,10 @@ impl Manager {
                 let position = self.limiter.enqueue(socket.id, &socket.path, is_renewed);
                 socket.applied.place = Place::Queued(Box::new(position));
             }
-            if !has_descriptors {
-                connections.warn_of_shortage(Waiting::Plugins, now);
-            }
             self.limiter.schedule(timers);
+            if !has_descriptors {
+                self.context.warn_of_shortage(Shortage::Plugins);
+            }
             return None;
         }
         let identity = desired.identity;
@@ -321,7 +321,7 @@ impl Manager {
             Request::Dial => {
                 let (connections, outputs) = (&mut context.connections, &mut context.outputs);
                 if !connections.make_room_for_operation(outputs) {
-                    connections.warn_of_shortage(Waiting::Plugins, context.now);
+                    context.warn_of_shortage(Shortage::Plugins);
                     return Some(Event::DialFailed(DialError::NoDescriptors));
                 }
                 let identity = socket.active.as_ref()?.identity;
@@ -348,11 +348,10 @@ impl Manager {
                 let plugin = socket.applied.name.as_ref()?;
                 let next = self.names.stall(plugin, socket.id);
                 if let (Some(_), Some(active)) = (next, &socket.active) {
-                    log::info!(
-                        "{}: the handler has not answered for {STALLED_AFTER:?}; \
-                         another socket of the same plugin name goes ahead",
-                        socket.label(active.number)
-                    );
+                    self.context.emit(PluginEvent {
+                        attempt: active.number,
+                        ..PluginEvent::of_plugin(plugin, EventKind::HandlerStalled)
+                    });
                 }
                 self.acquired(next);
             }

@@ -17,10 +17,12 @@ use super::active::Active;
 use super::connections::{Connection, Owner, close};
 use super::context::{Context, Request};
 use super::desired::Desired;
+use super::event::{EventKind, PluginEvent};
 use super::ids::{LinkId, SocketId};
 use super::limiter::Position;
-use super::messages::{Guard, Output, Process};
+use super::messages::{Guard, Output};
 use super::operation::{Event, Operation};
+use super::process::Process;
 use super::reconcile::{Action, action};
 use super::registered::{By, Liveness, Registered};
 use super::timers::Scheduled;
@@ -385,8 +387,11 @@ impl Socket {
             return;
         };
         let state = active.operation.as_ref().map_or("", Operation::state);
-        let label = self.label(active.number);
-        log::warn!("{label}: dropped while {state}, because the daemon stops");
+        context.emit(PluginEvent {
+            plugin: active.plugin.take(),
+            attempt: active.number,
+            ..PluginEvent::of_socket(&self.path, EventKind::OperationDropped(state))
+        });
         if let Some(connection) = active.connection.take() {
             hang_up(connection, context);
         }

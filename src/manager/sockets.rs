@@ -10,11 +10,11 @@ use slab::Slab;
 use super::by_path::{ByPath, Octets, octets};
 use super::context::Context;
 use super::desired::Desired;
+use super::event::{EventKind, PluginEvent};
 use super::ids::SocketId;
 use super::registered::{By, Registered};
 use super::renewals::Renewals;
 use super::socket::Socket;
-use crate::escape;
 use crate::handler::Plugin;
 use crate::time::Time;
 use crate::watch::Identity;
@@ -196,15 +196,15 @@ impl Sockets {
         desired.is_queued = before.as_ref().is_some_and(|before| before.is_queued);
         socket.desired = Some(desired);
         socket.is_dirty = true;
-        let (id, shown) = (socket.id, escape::path(path));
+        let id = socket.id;
         if let Some(before) = before {
-            log::debug!("{shown}: another socket has replaced the one before");
+            context.emit(PluginEvent::of_socket(path, EventKind::SocketReplaced));
             if let Some(known) = before.known {
                 socket.deregister_known(known, before.identity, context);
             }
             self.renewals.add(path, now);
         } else {
-            log::debug!("{shown}: found a socket");
+            context.emit(PluginEvent::of_socket(path, EventKind::SocketFound));
             self.existing += 1;
         }
         self.dirty.push(id);
@@ -220,17 +220,17 @@ impl Sockets {
         };
         socket.is_dirty = true;
         let gone = socket.desired.take();
-        let shown = escape::path(path);
         let awaited = socket.registered.as_mut().filter(|it| it.is_awaited());
         let was_awaited = awaited.is_some();
         if let Some(registered) = awaited {
             registered.by = By::Predecessor;
-            log::info!(
-                "{shown}: not found below the watched directories after the restart; deregistering"
-            );
+            context.emit(PluginEvent::of_plugin(
+                &registered.plugin,
+                EventKind::SocketMissing,
+            ));
         }
         if let Some(gone) = gone {
-            log::debug!("{shown}: the socket was removed");
+            context.emit(PluginEvent::of_socket(path, EventKind::SocketLost));
             if let Some(known) = gone.known {
                 socket.deregister_known(known, gone.identity, context);
             }

@@ -15,7 +15,7 @@ use plugind::handler::{
 };
 use plugind::http2::Endpoint as _;
 use plugind::manager::reconcile::{Action, plan};
-use plugind::manager::{Guard, Input, LinkId, Manager, Output, Process};
+use plugind::manager::{Guard, Input, LinkId, Manager, Output, PluginEvent, Process};
 use plugind::time::Time;
 use plugind::watch::Identity;
 
@@ -44,6 +44,8 @@ pub(crate) struct World {
     dialled: Vec<(Identity, Time)>,
     /// The paths that the watch is to examine again.
     pub(crate) examined: Vec<Arc<Path>>,
+    /// The events that the manager has emitted.
+    pub(crate) events: Vec<PluginEvent>,
     /// The sockets whose processes are watched.
     guards: BTreeMap<LinkId, Identity>,
     /// The guard of plugins whose processes can be watched.
@@ -106,6 +108,7 @@ impl World {
             resumed: 0,
             dialled: Vec::new(),
             examined: Vec::new(),
+            events: Vec::new(),
             guards: BTreeMap::new(),
             guard_by: Guard::Process,
             is_slow: false,
@@ -317,6 +320,7 @@ impl World {
                 self.killed.push(id);
             }
             Output::Examine { path } => self.examined.push(path),
+            Output::Event(event) => self.events.push(*event),
             Output::Guard { link } => self.guard(link),
             Output::Unguard { link } => {
                 self.guards.remove(&link);

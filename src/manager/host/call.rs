@@ -12,8 +12,9 @@ use crate::config::{DIAL_TIMEOUT, MAX_REPLY, READY_RETRY_INITIAL};
 use crate::grpc::{self, Client, Code};
 use crate::handler::{Call, CallFailure, DialError, EffectId, Event as HandlerEvent, Stream};
 use crate::http2::Endpoint as _;
-use crate::manager::connections::{Connection, Owner, Waiting};
+use crate::manager::connections::{Connection, Owner};
 use crate::manager::context::Context;
+use crate::manager::event::Shortage;
 use crate::manager::messages::Output;
 use crate::time::Time;
 
@@ -107,18 +108,18 @@ impl EndpointCall {
             outputs,
             ..
         } = context;
-        let (owner, waiting, has_room) = match self.request {
+        let (owner, shortage, has_room) = match self.request {
             Request::Call(_) => {
                 let has_room = connections.make_room(outputs);
-                (Owner::Call(self.id), Waiting::Call, has_room)
+                (Owner::Call(self.id), Shortage::Call, has_room)
             }
             Request::Stream(_) | Request::Connection => {
                 let has_room = connections.make_room_for_stream(outputs);
-                (Owner::Stream(self.id), Waiting::Stream, has_room)
+                (Owner::Stream(self.id), Shortage::Stream, has_room)
             }
         };
         if !has_room {
-            connections.warn_of_shortage(waiting, context.now);
+            context.warn_of_shortage(shortage);
             return Some(self.dial_failed(DialError::NoDescriptors, context.now));
         }
         let link = connections.add(owner);

@@ -13,6 +13,7 @@ use litemap::LiteMap;
 
 use self::call::EndpointCall;
 use super::context::Context;
+use super::event::{EventKind, PluginEvent};
 use super::failure::Refusal;
 use super::ids::{AttemptId, SocketId};
 use super::operation::Question;
@@ -238,7 +239,7 @@ impl HandlerHost {
                 });
                 if !is_resumed {
                     self.owed_revision += 1; // The snapshot leaves it out from now on.
-                    log_not_resumed(&plugin);
+                    context.emit(PluginEvent::of_plugin(&plugin, EventKind::DebtDropped));
                 }
             }
         }
@@ -307,12 +308,4 @@ impl HandlerHost {
         let effects = self.effects.values();
         effects.filter(|it| it.deadline.at().is_some()).count()
     }
-}
-
-/// Logs that a deregistration that was owed before a restart will not be carried out.
-fn log_not_resumed(plugin: &Plugin) {
-    log::warn!(
-        "{plugin}: what its program had set up before the restart is not undone, because plugins \
-         of its type have no program now"
-    );
 }

@@ -4,6 +4,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Operation;
 use crate::grpc::CallError;
@@ -13,7 +14,7 @@ use crate::time::Time;
 
 /// An event that an operation may wait for.
 #[derive(Debug)]
-pub enum Event {
+pub(in crate::manager) enum Event {
     /// The connection is established.
     Connected,
     /// The connection could not be established, for this reason.
@@ -39,7 +40,7 @@ pub enum Event {
 
 /// A request of an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Command {
+pub(in crate::manager) enum Command {
     /// Connect to the socket.
     Dial,
     /// Connect to the plugin's endpoint if the handler uses it, and wait for the server's SETTINGS
@@ -59,6 +60,18 @@ pub enum Command {
     Ask(Question, Arc<Plugin>),
     /// Abandon the question to the plugin's handler.
     Abandon(Arc<Plugin>),
+    /// Report that the socket cannot be connected to yet.
+    ReportNotConnected {
+        /// The reason.
+        error: DialError,
+        /// The time for which connecting is retried.
+        retry_for: Duration,
+        /// Whether this is the first report of the operation.
+        is_first: bool,
+    },
+    /// Report that the registration of the plugin has failed, and that its handler has not undone
+    /// its part of it.
+    ReportNotUndone(Arc<Plugin>, Refusal),
     /// Add the plugin to the actual state.
     EnterActual(Arc<Plugin>),
     /// Remove the plugin from the actual state.
@@ -67,7 +80,7 @@ pub enum Command {
 
 /// A question to a handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Question {
+pub(in crate::manager) enum Question {
     /// Is the plugin acceptable?
     Validate,
     /// Make the plugin usable.
@@ -78,7 +91,7 @@ pub enum Question {
 
 /// The way in which an operation ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub(in crate::manager) enum Outcome {
     /// The plugin is registered and was notified.
     Registered(Arc<Plugin>),
     /// The plugin was deregistered; its handler has undone the registration, or the reason why not.
@@ -102,7 +115,7 @@ pub enum Outcome {
 
 /// The result of an event.
 #[derive(Debug)]
-pub enum Step {
+pub(in crate::manager) enum Step {
     /// The operation continues, once its commands are carried out.
     Goes(Operation),
     /// The operation has ended, once its commands are carried out.
@@ -113,11 +126,11 @@ pub enum Step {
 
 /// An event that is not expected in the current state.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unexpected {
+pub(in crate::manager) struct Unexpected {
     /// The name of the state.
-    pub state: &'static str,
+    pub(in crate::manager) state: &'static str,
     /// The name of the event.
-    pub event: &'static str,
+    pub(in crate::manager) event: &'static str,
 }
 
 impl Event {

@@ -61,7 +61,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use messages::{Command, Event, Outcome, Question, Step, Unexpected};
+pub(super) use messages::{Command, Event, Outcome, Question, Step, Unexpected};
 
 use self::steps::Steps;
 use super::failure::{Failure, Refusal};
@@ -72,7 +72,7 @@ use crate::time::Time;
 
 /// An operation that has not ended.
 #[derive(Debug)]
-pub struct Operation {
+pub(super) struct Operation {
     /// The registration socket.
     socket: Arc<Path>,
     state: State,
@@ -172,7 +172,7 @@ impl Operation {
     /// Registers the plugin behind `socket`. If the socket is new and refuses the connection, its
     /// plugin may not have called `listen` yet: the socket is dialled again until [`DIAL_TIMEOUT`]
     /// is over.
-    pub fn register(
+    pub(super) fn register(
         socket: Arc<Path>,
         is_new: bool,
         now: Time,
@@ -184,7 +184,7 @@ impl Operation {
     /// Finds out what [`Operation::register`] would do, without a trace: calls GetInfo, asks the
     /// handler to validate the plugin, and connects to the plugin's endpoint if the handler uses
     /// it.
-    pub fn observe(
+    pub(super) fn observe(
         socket: Arc<Path>,
         is_new: bool,
         now: Time,
@@ -195,7 +195,7 @@ impl Operation {
 
     /// Checks that the registered plugin still answers behind the same socket: calls GetInfo, and
     /// does not dial again if the connection is refused.
-    pub fn check(plugin: Arc<Plugin>, now: Time, commands: &mut Vec<Command>) -> Self {
+    pub(super) fn check(plugin: Arc<Plugin>, now: Time, commands: &mut Vec<Command>) -> Self {
         let socket = plugin.socket.clone();
         Self::dial(socket, Goal::Check(plugin), false, now, commands)
     }
@@ -218,7 +218,7 @@ impl Operation {
     }
 
     /// Deregisters a plugin that was registered.
-    pub fn deregister(plugin: Arc<Plugin>, commands: &mut Vec<Command>) -> Self {
+    pub(super) fn deregister(plugin: Arc<Plugin>, commands: &mut Vec<Command>) -> Self {
         commands.extend([Command::LeaveActual, Command::TakeTurn(plugin.clone())]);
         let socket = plugin.socket.clone();
         let state = State::AwaitingTurn(plugin, Purpose::Deregister);
@@ -227,7 +227,7 @@ impl Operation {
 
     /// Returns the next state after `event`. What is to be done before that is appended to
     /// `commands`.
-    pub fn handle(self, event: Event, now: Time, commands: &mut Vec<Command>) -> Step {
+    pub(super) fn handle(self, event: Event, now: Time, commands: &mut Vec<Command>) -> Step {
         use Event as E;
         use State as S;
         let Self { socket, state } = self;
@@ -313,7 +313,7 @@ impl Operation {
     /// Returns when to handle [`Event::Timeout`]. A call on a connection and the check of an
     /// endpoint have deadlines of their own, and the wait for a turn ends because every operation
     /// before this one has a deadline.
-    pub fn deadline(&self) -> Option<Time> {
+    pub(super) fn deadline(&self) -> Option<Time> {
         match &self.state {
             State::Dialing(ladder, _) => Some(ladder.give_up),
             State::AwaitingListener(_, _, until) => Some(*until),
@@ -330,12 +330,12 @@ impl Operation {
     }
 
     /// Returns the name of the current state.
-    pub fn state(&self) -> &'static str {
+    pub(super) fn state(&self) -> &'static str {
         self.state.name()
     }
 
     /// Returns the plugin for whose name the operation holds or awaits a turn.
-    pub fn plugin(&self) -> Option<&Arc<Plugin>> {
+    pub(super) fn plugin(&self) -> Option<&Arc<Plugin>> {
         match &self.state {
             State::Validating(asked)
             | State::Observing(asked)
@@ -350,13 +350,13 @@ impl Operation {
 
     /// Returns the plugin about whose name this operation may ask a handler, as no other operation
     /// may unless this one is stalled.
-    pub fn plugin_in_question(&self) -> Option<&Arc<Plugin>> {
+    pub(super) fn plugin_in_question(&self) -> Option<&Arc<Plugin>> {
         let awaits_turn = matches!(self.state, State::AwaitingTurn(..));
         self.plugin().filter(|_| !awaits_turn)
     }
 
     /// Returns whether a plugin or a handler would notice the end of the operation in this state.
-    pub fn is_committed(&self) -> bool {
+    pub(super) fn is_committed(&self) -> bool {
         match self.state {
             State::Dialing(..)
             | State::AwaitingListener(..)
@@ -370,7 +370,7 @@ impl Operation {
     /// Returns whether the operation takes one of the places when it enters this state, because it
     /// calls a plugin that is expected to answer. Waiting for a handler or notifying a plugin needs
     /// no place.
-    pub fn holds_place(&self) -> bool {
+    pub(super) fn holds_place(&self) -> bool {
         matches!(self.state, State::Dialing(..) | State::AskingInfo(_))
     }
 }

@@ -6,13 +6,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use log::Level;
 use prost::Message as _;
 
 use super::messages::{Command, Outcome, Question, Step};
 use super::{Asked, Budget, Goal, Ladder, Operation, Purpose, State, Then, Verdict};
 use crate::config::{DIAL_TIMEOUT, HANDLER_TIMEOUT, LADDER_INITIAL, LADDER_MAX, NOTIFY_TIMEOUT};
-use crate::escape;
 use crate::grpc::CallError;
 use crate::handler::{CallFailure, DialError, Plugin, Reason};
 use crate::manager::failure::{Failure, Refusal};
@@ -44,9 +42,24 @@ impl Steps<'_> {
         Step::Ends(Outcome::Failed(failure))
     }
 
+    /// Reports that a socket cannot be connected to yet: at once, and when that has lasted longer
+    /// than a plugin needs that is about to listen.
+    fn report_not_connected(&mut self, ladder: Ladder, error: DialError) {
+        let is_first = ladder.pause == LADDER_INITIAL;
+        let is_dead = (DEAD_SOCKET_PAUSE..DEAD_SOCKET_PAUSE * 2).contains(&ladder.pause);
+        if is_first || is_dead {
+            let retry_for = ladder.give_up.saturating_since(self.now);
+            self.commands.push(Command::ReportNotConnected {
+                error,
+                retry_for,
+                is_first,
+            });
+        }
+    }
+
     /// Dials again after a pause if the failure may pass and the budget allows it: nothing listens
     /// yet (ECONNREFUSED), the backlog is full (EAGAIN), or descriptors have run out.
-    pub(super) fn dial_failed(self, ladder: Ladder, goal: Goal, error: DialError) -> Step {
+    pub(super) fn dial_failed(mut self, ladder: Ladder, goal: Goal, error: DialError) -> Step {
         let may_pass = match error {
             DialError::Busy | DialError::NoDescriptors => true,
             DialError::Refused => ladder.is_patient,
@@ -56,7 +69,7 @@ impl Steps<'_> {
         if !may_pass || ladder.give_up <= until {
             return self.fail(Failure::Dial(error));
         }
-        log_refused(&self.socket, &error, ladder, self.now);
+        self.report_not_connected(ladder, error);
         let pause = (ladder.pause * 2).min(LADDER_MAX);
         let ladder = Ladder { pause, ..ladder };
         self.go(State::AwaitingListener(ladder, goal, until))
@@ -270,11 +283,8 @@ impl Steps<'_> {
         answer: Result<(), Refusal>,
     ) -> Step {
         if let (Then::Fail(_) | Then::Refuse(_), Err(refusal)) = (&then, &answer) {
-            log::warn!(
-                "{}: {plugin} is not registered, but what its handler had set up was not undone: {}",
-                escape::path(&self.socket),
-                refusal.why_not_undone()
-            );
+            let not_undone = Command::ReportNotUndone(plugin.clone(), refusal.clone());
+            self.commands.push(not_undone);
         }
         match then {
             Then::Report => Step::Ends(Outcome::Deregistered(plugin, answer)),
@@ -335,27 +345,6 @@ impl Verdict {
         };
         Command::Notify(result, budget.until)
     }
-}
-
-/// Logs that a socket cannot be connected to yet: at debug level at once, and at info level when
-/// that has lasted longer than a plugin needs that is about to listen.
-fn log_refused(socket: &Path, error: &DialError, ladder: Ladder, now: Time) {
-    let level = match ladder.pause {
-        LADDER_INITIAL => Level::Debug,
-        pause if (DEAD_SOCKET_PAUSE..DEAD_SOCKET_PAUSE * 2).contains(&pause) => Level::Info,
-        _ => return,
-    };
-    let yet = if *error == DialError::Refused {
-        " yet"
-    } else {
-        ""
-    };
-    let left = ladder.give_up.saturating_since(now).as_secs();
-    log::log!(
-        level,
-        "{}: {error}{yet}; retrying for {left} s",
-        escape::path(socket)
-    );
 }
 
 /// The pause between two dials from which a socket without a listener is worth a log line: the

@@ -153,6 +153,8 @@ fn show_command(command: &Command) -> String {
     match command {
         Command::Notify(result, _) => format!("Notify({})", result.is_ok()),
         Command::TakeTurn(_) => "TakeTurn".into(),
+        Command::ReportNotConnected { .. } => "ReportNotConnected".into(),
+        Command::ReportNotUndone(..) => "ReportNotUndone".into(),
         Command::CheckEndpoint(..) => "CheckEndpoint".into(),
         Command::Ask(question, _) => format!("Ask({question:?})"),
         Command::Abandon(_) => "Abandon".into(),
@@ -212,7 +214,7 @@ fn every_state_meets_every_event() {
 const TABLE: &str = "\
 Dialing
     Connected -> AskingInfo [GetInfo]
-    DialFailed(Refused) -> AwaitingListener []
+    DialFailed(Refused) -> AwaitingListener [ReportNotConnected]
     DialFailed(Denied) -> ended: Failed(Dial) [Hangup]
     Timeout -> ended: Failed(Dial) [Hangup]
     Cancelled -> ended: Cancelled [Hangup]
@@ -305,9 +307,9 @@ Redialing(Refused)
     Cancelled -> ended: Cancelled [Hangup]
 Deregistering(Refuse)
     Answered(yes) -> Notifying(Refused) [Notify(false)]
-    Answered(no) -> Notifying(Refused) [Notify(false)]
-    Answered(ignore) -> Notifying(Refused) [Notify(false)]
-    Timeout -> Notifying(Refused) [Abandon, Notify(false)]
+    Answered(no) -> Notifying(Refused) [ReportNotUndone, Notify(false)]
+    Answered(ignore) -> Notifying(Refused) [ReportNotUndone, Notify(false)]
+    Timeout -> Notifying(Refused) [Abandon, ReportNotUndone, Notify(false)]
     Cancelled -> Deregistering [Hangup]
 Deregistering
     Answered(yes) -> ended: Deregistered []
@@ -322,7 +324,7 @@ fn a_new_socket_is_dialled_on_a_ladder_until_the_dial_budget_is_used_up() {
     let mut commands = Vec::new();
     let mut operation = Operation::register(socket(), true, Time::ZERO, &mut commands);
     let mut now = Time::ZERO;
-    let mut pauses = Vec::new();
+    let (mut pauses, mut reports) = (Vec::new(), Vec::new());
     loop {
         let refused = Event::DialFailed(DialError::Refused);
         assert_eq!(commands, [Command::Dial]);
@@ -330,7 +332,7 @@ fn a_new_socket_is_dialled_on_a_ladder_until_the_dial_budget_is_used_up() {
         let Step::Goes(waiting) = operation.handle(refused, now, &mut commands) else {
             break;
         };
-        assert_eq!(commands, []);
+        reports.append(&mut commands);
         let until = waiting.deadline().expect("it waits for a moment");
         pauses.push(until.saturating_since(now).as_micros());
         now = until;
@@ -342,6 +344,9 @@ fn a_new_socket_is_dialled_on_a_ladder_until_the_dial_budget_is_used_up() {
     assert_eq!(pauses[..5], [5, 10, 20, 40, 80]);
     assert_eq!(pauses[17..20], [655_360, 1_000_000, 1_000_000]);
     assert!(now > Time::from_millis(9000) && now < Time::ZERO + DIAL_TIMEOUT);
+    let is_first = |report: &Command| matches!(report, Command::ReportNotConnected { is_first, .. } if *is_first);
+    let reports: Vec<_> = reports.iter().map(is_first).collect();
+    assert_eq!(reports, [true, false], "at once, and when it lasts");
 }
 
 /// Returns the step after a failed dial of a socket that has failed before.

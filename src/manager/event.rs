@@ -1,0 +1,421 @@
+//! The events of sockets and plugins, as operators and other programs see them.
+//!
+//! Pure: values only. Each event is emitted once, where it happens, as an
+//! [`Output::Event`](super::Output::Event). Its log line is the same event as text (`Display`), so
+//! that no line is written twice. What only helps to debug the daemon, such as the calls of an
+//! operation, is logged at debug level and is not an event.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use log::Level;
+
+use super::failure::{Failure, Refusal};
+use super::process::Process;
+use crate::config::STALLED_AFTER;
+use crate::escape;
+use crate::handler::{DialError, Plugin};
+
+/// An event of a socket or its plugin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PluginEvent {
+    /// The registration socket; `None` if the event is about the daemon.
+    pub socket: Option<Arc<Path>>,
+    /// The plugin, if it is known.
+    pub plugin: Option<Arc<Plugin>>,
+    /// The number of the attempt to register the plugin; 0 if the event belongs to none.
+    pub attempt: u32,
+    /// What happened.
+    pub kind: EventKind,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EventKind {
+    /// A socket was found.
+    SocketFound,
+    /// Another socket has replaced the one before.
+    SocketReplaced,
+    /// The socket was removed.
+    SocketLost,
+    /// The socket of a plugin that was registered before the restart does not exist: the plugin is
+    /// deregistered.
+    SocketMissing,
+    /// The path was removed, but the plugin stays registered, because the path `alias` leads to the
+    /// same socket.
+    SocketRenamed {
+        /// The other path.
+        alias: Arc<Path>,
+    },
+    /// The plugin is registered and was notified.
+    Registered,
+    /// The plugin was deregistered.
+    Deregistered,
+    /// The plugin was deregistered, but its handler has not undone the registration.
+    NotUndone(Refusal),
+    /// The registration has failed, and its handler has not undone its part of it.
+    FailureNotUndone(Refusal),
+    /// In a dry run: the plugin would be registered. The parts of a registration that were left
+    /// out.
+    WouldRegister(Vec<&'static str>),
+    /// In a dry run: the plugin would be refused.
+    WouldRefuse(Refusal),
+    /// The socket cannot be connected to yet.
+    NotConnected {
+        /// The reason.
+        error: DialError,
+        /// The time for which connecting is retried.
+        retry_for: Duration,
+        /// Whether this is the first such event of the attempt.
+        is_first: bool,
+    },
+    /// An attempt to register the plugin has failed.
+    AttemptFailed {
+        /// The reason.
+        failure: Box<Failure>,
+        /// The time until the next attempt.
+        retry_in: Duration,
+        /// Whether the attempt before failed for the same reason.
+        is_repeated: bool,
+    },
+    /// A handler has not answered for [`STALLED_AFTER`]: another socket of the same plugin name
+    /// goes ahead.
+    HandlerStalled,
+    /// The operation was dropped in this state, because the daemon stops.
+    OperationDropped(&'static str),
+    /// A registered plugin does not answer.
+    Down {
+        /// The process of the plugin, if it is known.
+        process: Option<Process>,
+        /// The reason.
+        failure: Box<Failure>,
+        /// What follows.
+        consequence: DownConsequence,
+    },
+    /// A registered plugin that was down answers again.
+    Up,
+    /// Another plugin answers on the socket of a registered one.
+    PluginChanged,
+    /// The newer plugins of the name are gone: this one is current again.
+    Promoted,
+    /// The plugin has the name of a plugin of another user.
+    TakenOver {
+        /// The user ID of the plugin's process.
+        uid: u32,
+        /// The user ID of the process of the plugin before.
+        previous_uid: u32,
+        /// The registration socket of the plugin before.
+        previous_socket: Arc<Path>,
+    },
+    /// The socket of a plugin was removed while the process is still running.
+    SocketOutlived {
+        /// The process ID, if it is known.
+        pid: Option<u32>,
+    },
+    /// A deregistration that was owed before the restart is not carried out, because plugins of the
+    /// type have no program now.
+    DebtDropped,
+    /// File descriptors run short.
+    DescriptorsShort(Shortage),
+}
+
+/// What follows when a registered plugin is down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DownConsequence {
+    /// It is deregistered, because its socket was removed.
+    SocketRemoved,
+    /// It stays registered.
+    Keep,
+    /// It is deregistered after this time.
+    Deregister(Duration),
+}
+
+/// What has to wait for a file descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shortage {
+    /// Plugins that have not been asked yet.
+    Plugins,
+    /// A call to a plugin's endpoint.
+    Call,
+    /// A stream or connection to a registered plugin.
+    Stream,
+}
+
+impl PluginEvent {
+    /// Creates an event of a socket.
+    pub(super) fn of_socket(socket: &Arc<Path>, kind: EventKind) -> Self {
+        Self {
+            socket: Some(socket.clone()),
+            plugin: None,
+            attempt: 0,
+            kind,
+        }
+    }
+
+    /// Creates an event of a plugin.
+    pub(super) fn of_plugin(plugin: &Arc<Plugin>, kind: EventKind) -> Self {
+        Self {
+            plugin: Some(plugin.clone()),
+            ..Self::of_socket(&plugin.socket, kind)
+        }
+    }
+
+    /// Creates an event of the daemon.
+    pub(super) fn of_daemon(kind: EventKind) -> Self {
+        Self {
+            socket: None,
+            plugin: None,
+            attempt: 0,
+            kind,
+        }
+    }
+
+    /// Writes the event to the log.
+    pub(super) fn log(&self) {
+        if self.socket.is_some() {
+            log::log!(self.level(), "{self}");
+        } else {
+            log::log!(target: ABOUT_DAEMON, self.level(), "{self}");
+        }
+    }
+
+    /// Returns the reason in CamelCase, as in Kubernetes events.
+    pub fn reason(&self) -> &'static str {
+        match &self.kind {
+            EventKind::SocketFound => "SocketFound",
+            EventKind::SocketReplaced => "SocketReplaced",
+            EventKind::SocketLost => "SocketLost",
+            EventKind::SocketMissing => "SocketMissing",
+            EventKind::SocketRenamed { .. } => "SocketRenamed",
+            EventKind::Registered => "Registered",
+            EventKind::Deregistered => "Deregistered",
+            EventKind::NotUndone(_) | EventKind::FailureNotUndone(_) => "DeregistrationFailed",
+            EventKind::WouldRegister(_) => "WouldRegister",
+            EventKind::WouldRefuse(_) => "WouldRefuse",
+            EventKind::NotConnected { .. } => "NotConnected",
+            EventKind::AttemptFailed { failure, .. } => failure.reason(),
+            EventKind::HandlerStalled => "HandlerStalled",
+            EventKind::OperationDropped(_) => "OperationDropped",
+            EventKind::Down { .. } => "Down",
+            EventKind::Up => "Up",
+            EventKind::PluginChanged => "PluginChanged",
+            EventKind::Promoted => "Promoted",
+            EventKind::TakenOver { .. } => "TakenOver",
+            EventKind::SocketOutlived { .. } => "SocketOutlived",
+            EventKind::DebtDropped => "DebtDropped",
+            EventKind::DescriptorsShort(_) => "DescriptorsShort",
+        }
+    }
+
+    /// Returns whether the type of the event is `Warning`; otherwise it is `Normal`.
+    pub fn is_warning(&self) -> bool {
+        match &self.kind {
+            EventKind::AttemptFailed { failure, .. } => {
+                !failure.is_wanted() && !failure.is_overtaken()
+            }
+            _ => self.level() == Level::Warn,
+        }
+    }
+
+    /// Returns the level at which the event is logged. A failure is logged once at the level of a
+    /// warning: the same failure again is not worth an operator's time.
+    pub fn level(&self) -> Level {
+        match &self.kind {
+            EventKind::AttemptFailed { is_repeated, .. } if *is_repeated => Level::Debug,
+            EventKind::AttemptFailed { failure, .. } if failure.is_wanted() => Level::Info,
+            EventKind::AttemptFailed { failure, .. } if failure.is_overtaken() => Level::Debug,
+            EventKind::SocketFound
+            | EventKind::SocketReplaced
+            | EventKind::SocketLost
+            | EventKind::NotConnected { is_first: true, .. } => Level::Debug,
+            EventKind::SocketMissing
+            | EventKind::SocketRenamed { .. }
+            | EventKind::Registered
+            | EventKind::Deregistered
+            | EventKind::WouldRegister(_)
+            | EventKind::WouldRefuse(_)
+            | EventKind::NotConnected { .. }
+            | EventKind::HandlerStalled
+            | EventKind::Up
+            | EventKind::Promoted => Level::Info,
+            EventKind::NotUndone(_)
+            | EventKind::FailureNotUndone(_)
+            | EventKind::AttemptFailed { .. }
+            | EventKind::OperationDropped(_)
+            | EventKind::Down { .. }
+            | EventKind::PluginChanged
+            | EventKind::TakenOver { .. }
+            | EventKind::SocketOutlived { .. }
+            | EventKind::DebtDropped
+            | EventKind::DescriptorsShort(_) => Level::Warn,
+        }
+    }
+
+    /// Returns the event as one sentence, without its socket and attempt.
+    pub fn message(&self) -> impl fmt::Display + '_ {
+        Message(self)
+    }
+}
+
+/// Shows the event as a line of the log: `/r/a.sock: attempt 3: registered ...`.
+impl fmt::Display for PluginEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(socket) = &self.socket {
+            write!(f, "{}: ", escape::path(socket))?;
+        }
+        if self.attempt > 0 {
+            write!(f, "attempt {}: ", self.attempt)?;
+        }
+        self.message().fmt(f)
+    }
+}
+
+/// The target of lines about the daemon, which the logger always admits.
+const ABOUT_DAEMON: &str = "plugind::manager::connections";
+
+struct Message<'a>(&'a PluginEvent);
+
+impl fmt::Display for Message<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plugin = Subject(self.0.plugin.as_deref());
+        match &self.0.kind {
+            EventKind::SocketFound => f.write_str("found a socket"),
+            EventKind::SocketReplaced => f.write_str("another socket has replaced the one before"),
+            EventKind::SocketLost => f.write_str("the socket was removed"),
+            EventKind::SocketMissing => f.write_str(
+                "not found below the watched directories after the restart; deregistering",
+            ),
+            EventKind::SocketRenamed { alias } => write!(
+                f,
+                "removed; its plugin stays registered, because {} leads to the same socket",
+                escape::path(alias)
+            ),
+            EventKind::Registered => write!(f, "registered {plugin} at {}", plugin.endpoint()),
+            EventKind::Deregistered => write!(f, "deregistered {plugin}"),
+            EventKind::NotUndone(refusal) => write!(
+                f,
+                "{plugin} has gone, but what its registration set up was not undone: {}; \
+                 endpoint={}",
+                refusal.why_not_undone(),
+                plugin.endpoint()
+            ),
+            EventKind::FailureNotUndone(refusal) => write!(
+                f,
+                "{plugin} is not registered, but what its handler had set up was not undone: {}",
+                refusal.why_not_undone()
+            ),
+            EventKind::WouldRegister(left_out) => {
+                write!(f, "would register {plugin} at {}", plugin.endpoint())?;
+                left_out.iter().try_for_each(|what| write!(f, "; {what}"))
+            }
+            EventKind::WouldRefuse(refusal) => write!(f, "would refuse the plugin: {refusal}"),
+            EventKind::NotConnected {
+                error, retry_for, ..
+            } => {
+                let is_refused = *error == DialError::Refused;
+                let yet = if is_refused { " yet" } else { "" };
+                write!(f, "{error}{yet}; retrying for {} s", retry_for.as_secs())
+            }
+            EventKind::AttemptFailed {
+                failure, retry_in, ..
+            } => write!(f, "{failure}; next try in {retry_in:?}"),
+            EventKind::HandlerStalled => write!(
+                f,
+                "the handler has not answered for {STALLED_AFTER:?}; another socket of the same \
+                 plugin name goes ahead"
+            ),
+            EventKind::OperationDropped(state) => {
+                write!(f, "dropped while {state}, because the daemon stops")
+            }
+            EventKind::Down {
+                process,
+                failure,
+                consequence,
+            } => {
+                write!(f, "{plugin}")?;
+                if let Some(process) = process {
+                    write!(f, " ({process})")?;
+                }
+                write!(f, " is down: {failure}; {consequence}")
+            }
+            EventKind::Up => write!(f, "{plugin} is up again"),
+            EventKind::PluginChanged => {
+                write!(f, "another plugin answers in the place of {plugin}")
+            }
+            EventKind::Promoted => write!(f, "{plugin} is the one to use now"),
+            EventKind::TakenOver {
+                uid,
+                previous_uid,
+                previous_socket,
+            } => write!(
+                f,
+                "{plugin} takes the place of a plugin of another user; uid={uid} \
+                 previous-uid={previous_uid} previous-socket={}",
+                escape::path(previous_socket)
+            ),
+            EventKind::SocketOutlived { pid } => {
+                write!(
+                    f,
+                    "the socket of {plugin} was removed while the process is still running; \
+                     restart the plugin to recreate the socket"
+                )?;
+                pid.map_or(Ok(()), |pid| write!(f, "; pid={pid}"))
+            }
+            EventKind::DebtDropped => write!(
+                f,
+                "what the program of {plugin} had set up before the restart is not undone, \
+                 because plugins of its type have no program now"
+            ),
+            EventKind::DescriptorsShort(shortage) => write!(
+                f,
+                "file descriptors run short: {shortage}; raise the hard limit of open files \
+                 (ulimit -Hn)"
+            ),
+        }
+    }
+}
+
+/// Shows a plugin, or that it is not known.
+#[derive(Clone, Copy)]
+struct Subject<'a>(Option<&'a Plugin>);
+
+impl<'a> Subject<'a> {
+    fn endpoint(self) -> impl fmt::Display + 'a {
+        escape::path(
+            self.0
+                .map_or_else(|| Path::new(""), |plugin| &plugin.endpoint),
+        )
+    }
+}
+
+impl fmt::Display for Subject<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(plugin) => plugin.fmt(f),
+            None => f.write_str("the plugin"),
+        }
+    }
+}
+
+impl fmt::Display for DownConsequence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SocketRemoved => f.write_str("its socket was removed, and it is deregistered"),
+            Self::Keep => f.write_str("it stays registered"),
+            Self::Deregister(Duration::ZERO) => f.write_str("it is deregistered"),
+            Self::Deregister(grace) => write!(f, "it is deregistered in {grace:?}"),
+        }
+    }
+}
+
+impl fmt::Display for Shortage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Plugins => "plugins wait for others before they are asked",
+            Self::Call => "a call to a plugin is not made",
+            Self::Stream => "a stream or connection to a registered plugin is retried later",
+        })
+    }
+}

@@ -1,0 +1,186 @@
+//! The events that leave the manager, in virtual time: what an operator can follow.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use plugind::config::BACKOFF_INITIAL;
+use plugind::handler::Answer as Say;
+use plugind::manager::{Input, OnDown, PluginEvent};
+
+use crate::script::{Answer, Script};
+use crate::world::World;
+
+const A: &str = "/r/a.sock";
+const B: &str = "/r/b.sock";
+
+fn plugin(name: &str) -> Script {
+    Script::good("CSIPlugin", name)
+}
+
+/// Removes and returns the events: their reasons, and their lines in the log.
+fn take(world: &mut World) -> Vec<String> {
+    let events = std::mem::take(&mut world.events);
+    let shown = events.iter().map(|it| format!("{} {it}", it.reason()));
+    shown.collect()
+}
+
+/// Removes and returns the reasons of the events.
+fn reasons(world: &mut World) -> String {
+    let events = std::mem::take(&mut world.events);
+    let reasons: Vec<_> = events.iter().map(PluginEvent::reason).collect();
+    reasons.join(" ")
+}
+
+#[test]
+fn the_life_of_a_plugin_is_a_stream_of_events() {
+    let mut world = World::new();
+    world.appear(A, plugin("a"));
+    assert_eq!(
+        take(&mut world),
+        [
+            "SocketFound /r/a.sock: found a socket",
+            "Registered /r/a.sock: attempt 1: registered CSIPlugin a at /r/a.sock",
+        ]
+    );
+    world.kill(A);
+    world.advance(Duration::from_secs(5));
+    assert_eq!(
+        take(&mut world),
+        [
+            "Down /r/a.sock: CSIPlugin a (a process of user 0) is down: cannot connect: \
+             nothing listens on the socket; it stays registered"
+        ]
+    );
+    world.listen(A, plugin("a"));
+    world.advance(Duration::from_secs(60));
+    assert_eq!(take(&mut world), ["Up /r/a.sock: CSIPlugin a is up again"]);
+    world.vanish(A);
+    assert_eq!(
+        take(&mut world),
+        [
+            "SocketLost /r/a.sock: the socket was removed",
+            "Deregistered /r/a.sock: deregistered CSIPlugin a",
+        ]
+    );
+}
+
+#[test]
+fn a_failure_is_an_event_with_the_time_of_the_next_attempt_and_tells_whether_it_is_repeated() {
+    let mut world = World::new();
+    let refused = Answer::Status(14, "not yet");
+    world.appear(
+        A,
+        Script {
+            get_info: refused,
+            ..plugin("a")
+        },
+    );
+    world.advance(BACKOFF_INITIAL * 2);
+    let events = std::mem::take(&mut world.events);
+    let failed = events.iter().filter(|it| it.reason() == "GetInfoFailed");
+    let failed: Vec<_> = failed
+        .map(|it| {
+            (
+                it.attempt,
+                it.is_warning(),
+                it.level().as_str(),
+                it.to_string(),
+            )
+        })
+        .collect();
+    let line = "GetInfo failed: the peer returned UNAVAILABLE: not yet; next try in";
+    assert_eq!(
+        failed,
+        [
+            (1, true, "WARN", format!("{A}: attempt 1: {line} 500ms")),
+            (2, true, "DEBUG", format!("{A}: attempt 2: {line} 1s")),
+        ]
+    );
+}
+
+#[test]
+fn each_refusal_has_a_reason_of_its_own() {
+    let mut world = World::new();
+    world.appear(A, Script::good("Toaster", "a"));
+    assert_eq!(reasons(&mut world), "SocketFound ValidationFailed");
+    let mut world = World::new();
+    world.handler.will_say([Say::no("not this one")]);
+    world.appear(A, plugin("a"));
+    assert_eq!(reasons(&mut world), "SocketFound ValidationFailed");
+    let mut world = World::new();
+    world.handler.will_say([Say::YES, Say::no("not now")]);
+    world.appear(A, plugin("a"));
+    assert_eq!(reasons(&mut world), "SocketFound RegistrationFailed");
+    let mut world = World::new();
+    world.appear(
+        A,
+        Script {
+            notify: Answer::Status(2, "no"),
+            ..plugin("a")
+        },
+    );
+    assert_eq!(reasons(&mut world), "SocketFound NotifyFailed");
+    let mut world = World::new();
+    world.create(A, None);
+    world.notice(A);
+    world.run();
+    world.advance(Duration::from_secs(60));
+    let seen = reasons(&mut world);
+    let seen: BTreeSet<_> = seen.split(' ').collect();
+    let expected = ["ConnectFailed", "NotConnected", "SocketFound"];
+    assert_eq!(seen, expected.into_iter().collect());
+}
+
+#[test]
+fn what_happens_to_several_plugins_of_a_name_is_reported() {
+    let mut world = World::new();
+    world.appear(A, plugin("a"));
+    world.appear(
+        B,
+        Script {
+            uid: 7,
+            ..plugin("a")
+        },
+    );
+    assert_eq!(
+        reasons(&mut world),
+        "SocketFound Registered SocketFound Registered TakenOver"
+    );
+    world.vanish(B);
+    assert_eq!(
+        take(&mut world),
+        [
+            "SocketLost /r/b.sock: the socket was removed",
+            "Deregistered /r/b.sock: deregistered CSIPlugin a",
+            "Promoted /r/a.sock: CSIPlugin a is the one to use now",
+        ]
+    );
+}
+
+#[test]
+fn a_plugin_that_is_deregistered_because_it_is_down_is_reported_twice() {
+    let mut world = World::new();
+    world
+        .manager
+        .set_on_down(OnDown::Deregister(Duration::ZERO));
+    world.appear(A, plugin("a"));
+    take(&mut world);
+    world.kill(A);
+    world.advance(Duration::from_secs(1));
+    let seen = reasons(&mut world);
+    assert!(seen.starts_with("Down Deregistered"), "{seen}");
+}
+
+#[test]
+fn an_operation_that_the_end_of_the_daemon_drops_is_reported() {
+    let mut world = World::new();
+    world.handler.will_say([Say::YES, Say::Pending]);
+    world.appear(A, plugin("a"));
+    take(&mut world);
+    let now = world.now;
+    world.manager.handle_input(Input::Stop, now);
+    world.run();
+    world.advance(Duration::from_secs(60));
+    let seen = reasons(&mut world);
+    assert!(seen.contains("OperationDropped"), "{seen}");
+}
