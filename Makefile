@@ -145,6 +145,12 @@ lint: ## Check format, lints and documentation
 	$(NEEDS)
 	CARGO="$(CARGO)" KNOWN="$(LINT_RUST)" tests/tools/lint.sh
 
+.PHONY: doc
+doc: ## Document everything, also what is not part of the library's interface
+	$(NEEDS)
+	RUSTDOCFLAGS="--cfg plugind_internals" \
+		$(CARGO) doc --locked --no-deps --document-private-items
+
 .PHONY: proto
 proto: ## Generate src/proto/ from proto/ (no protoc needed)
 	$(NEEDS)

@@ -63,8 +63,11 @@
 //!
 //! The examples `poll-loop` and `in-tokio` in `tests/examples/` are complete programs.
 //!
-//! [`http2`] and [`grpc`] can also be used on their own, as a client and as a server; the
-//! documentation of each describes how to drive it.
+//! # What is promised
+//!
+//! The documented items are what an embedder needs. Those that are hidden, such as `http2`, `grpc`
+//! and the limits in [`config`], are public for the tests, benchmarks and fuzz targets of this
+//! project, and may change with every version. `make doc` documents them as well.
 //!
 //! # Changing it
 //!
@@ -80,20 +83,27 @@ pub mod escape;
 mod few;
 pub mod time;
 
+#[cfg_attr(not(plugind_internals), doc(hidden))]
 pub mod hpack;
+#[cfg_attr(not(plugind_internals), doc(hidden))]
 pub mod http2;
 
+#[cfg_attr(not(plugind_internals), doc(hidden))]
 pub mod grpc;
 
+#[cfg_attr(not(plugind_internals), doc(hidden))]
 pub mod proto;
 
 pub mod handler;
+#[cfg_attr(not(plugind_internals), doc(hidden))]
 pub mod watch;
 
 pub mod manager;
 
+#[cfg_attr(not(plugind_internals), doc(hidden))]
 pub mod simulate;
 
+#[cfg_attr(not(plugind_internals), doc(hidden))]
 pub mod cli;
 pub mod daemon;
 

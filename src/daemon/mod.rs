@@ -34,6 +34,7 @@ mod lock;
 mod logger;
 mod mounts;
 mod plugin_manager;
+#[cfg_attr(not(plugind_internals), doc(hidden))]
 pub mod probe;
 mod programs;
 mod report;
@@ -42,6 +43,7 @@ mod run;
 mod run_dir;
 mod scan;
 mod signals;
+#[cfg_attr(not(plugind_internals), doc(hidden))]
 pub mod simulate;
 mod source;
 mod stat;
@@ -55,14 +57,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::escape;
-use crate::watch::Problem;
+pub use crate::watch::{Problem, Report};
 
 pub use self::event::Event;
+#[cfg_attr(not(plugind_internals), doc(hidden))]
 pub use self::logger::Logger;
 pub use self::plugin_manager::PluginManager;
+#[cfg_attr(not(plugind_internals), doc(hidden))]
 pub use self::run::{Daemon, handlers};
 pub use self::run_dir::RunDirProblem;
 use self::signals::Signals;
+#[cfg_attr(not(plugind_internals), doc(hidden))]
 pub use self::time_of_day::TimeOfDay;
 pub use self::trust::ProgramProblem;
 

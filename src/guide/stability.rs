@@ -78,5 +78,7 @@
 //!
 //! # The library
 //!
-//! Public items follow Cargo's rules for versions below 1.0: code that embeds 0.1.0 compiles with
-//! any 0.1. The oldest Rust is the one in `Cargo.toml`; a patch version does not raise it.
+//! Documented items follow Cargo's rules for versions below 1.0: code that embeds 0.1.0 compiles
+//! with any 0.1. Hidden items are public for this project's own tests, benchmarks and fuzz targets,
+//! and may change with every version. The oldest Rust is the one in `Cargo.toml`; a patch version
+//! does not raise it.

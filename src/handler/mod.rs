@@ -102,9 +102,14 @@ mod wording;
 
 use std::sync::Arc;
 
-pub use accept::{AcceptHandler, MAX_TOLD, Record, Told};
+pub use crate::grpc::{CallError, Code};
+#[cfg_attr(not(plugind_internals), doc(hidden))]
+pub use accept::MAX_TOLD;
+pub use accept::{AcceptHandler, Record, Told};
 pub use built_in::{Inventory, built_in};
-pub use context::{Call, CallFailure, Context, Effect, EffectId, EffectIds, Event, Stream, Ticket};
+pub use context::{Call, CallFailure, Context, EffectId, Event, Stream, Ticket};
+#[cfg_attr(not(plugind_internals), doc(hidden))]
+pub use context::{Effect, EffectIds};
 pub use dial::DialError;
 pub use exec::ExecHandler;
 pub use generic::GenericHandler;

@@ -47,6 +47,7 @@ mod names;
 mod operation;
 mod outcomes;
 mod process;
+#[cfg_attr(not(plugind_internals), doc(hidden))]
 pub mod reconcile;
 mod registered;
 mod renewals;
@@ -64,19 +65,26 @@ use std::sync::Arc;
 
 pub use crate::config::OnDown;
 pub use crate::handler::DialError;
+#[cfg_attr(not(plugind_internals), doc(hidden))]
 pub use backoff::Backoff;
 pub use desired::Desired;
 pub use event::PluginEvent;
 pub use failure::{EndpointFailure, Failure, Refusal};
+#[cfg_attr(not(plugind_internals), doc(hidden))]
 pub use ids::{AttemptId, LinkId, SocketId};
+#[cfg_attr(not(plugind_internals), doc(hidden))]
 pub use memory::{Memory, MemoryError};
+#[cfg_attr(not(plugind_internals), doc(hidden))]
 pub use messages::{Guard, Input, Output, World};
 pub use process::Process;
 pub use registered::{Health, Registered};
+#[cfg_attr(not(plugind_internals), doc(hidden))]
 pub use snapshot::Snapshot;
 pub use socket::Socket;
 pub use status::Status;
+#[cfg_attr(not(plugind_internals), doc(hidden))]
 pub use timers::Timer;
+#[cfg_attr(not(plugind_internals), doc(hidden))]
 pub use verdict::{Verdict, verdict};
 
 #[cfg(doc)]

@@ -14,6 +14,8 @@ main() {
 	check_format
 	check_lints
 	RUSTDOCFLAGS=$(flags) "${cargo[@]}" doc --locked --no-deps --quiet
+	RUSTDOCFLAGS="--cfg plugind_internals $(flags)" \
+		"${cargo[@]}" doc --locked --no-deps --document-private-items --quiet
 }
 
 check_format() {

@@ -1,0 +1,355 @@
+//! The limits and timeouts of everything but gRPC and HTTP/2, one section per layer, from the
+//! outermost to the innermost.
+
+use std::time::Duration;
+
+// --- The manager ---------------------------------------------------------------------------------
+
+/// The time for which a start waits for another daemon that uses the same directory: that daemon
+/// may be about to end, or it has ended while one of its children has not yet started its own
+/// program (kubelet: has no lock).
+pub const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The time limit for connecting to a socket, from the first dial to the server's SETTINGS
+/// (kubelet: `dialTimeoutDuration`, 10 s).
+pub const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The time limit for `GetInfo` once connected (kubelet: 1 s).
+pub const GET_INFO_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The time limit for `NotifyRegistrationStatus` (kubelet: `notifyTimeoutDuration`, 5 s).
+pub const NOTIFY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The first pause after a new socket has refused a connection: it is bound a moment before its
+/// plugin listens, so one in two plugins is dialed in between, and most of them only have to be
+/// scheduled again (kubelet: gRPC's own backoff, about 1 s).
+pub const LADDER_INITIAL: Duration = Duration::from_micros(5);
+
+/// The longest pause on that ladder, which doubles: a plugin that takes seconds to listen is dialed
+/// at most this much later.
+pub const LADDER_MAX: Duration = Duration::from_secs(1);
+
+/// The longest backoff of a socket that exists and refuses connections, for [`REDIAL_PATIENCE`]: a
+/// plugin that binds its socket and listens much later is dialed within this time (kubelet:
+/// [`BACKOFF_CAP`]).
+pub const REDIAL_MAX: Duration = Duration::from_secs(3);
+
+/// The time after a socket was first seen for which [`REDIAL_MAX`] applies: a plugin that does not
+/// listen by then has ended without removing its socket.
+pub const REDIAL_PATIENCE: Duration = Duration::from_secs(600);
+
+/// The least pause between two dials of sockets that have refused connections, all sockets
+/// together: thousands of dead sockets cost 20 dials a second.
+pub const REDIAL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// The backoff of a socket after its first failure (kubelet: `initialDurationBeforeRetry`, 500 ms).
+pub const BACKOFF_INITIAL: Duration = Duration::from_millis(500);
+
+/// The longest backoff of a socket (kubelet: `maxDurationBeforeRetry`, 2 m 2 s).
+pub const BACKOFF_CAP: Duration = Duration::from_secs(122);
+
+/// The time after a socket was first seen for which every failure of its plugin is retried with
+/// backoff: many plugins begin to listen before they are ready, and are called within a millisecond
+/// of that. Later, a failure that cannot end by itself is retried after [`BACKOFF_CAP`] (kubelet:
+/// the backoff for every failure at all times).
+pub const FIRST_MINUTE: Duration = Duration::from_secs(60);
+
+/// The time limit for a handler's answer: the longest known work, a CSI plugin's `NodeGetInfo` (2
+/// min) with its dial (10 s), and some room (kubelet: no limit).
+pub const HANDLER_TIMEOUT: Duration = Duration::from_secs(150);
+
+/// The time that a question to a handler may stay open before the next socket of the same plugin
+/// name proceeds: more than a plugin that answers needs, and about what a plugin that waits behind
+/// a stalled one can bear (kubelet: keeps no order between sockets).
+pub const STALLED_AFTER: Duration = Duration::from_secs(5);
+
+/// The time limit for a program that does a handler's work, several times the need of a program
+/// that waits for a device: well below [`HANDLER_TIMEOUT`], so that one program may wait for
+/// another (kubelet: has no such programs).
+pub const EXEC_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The number of tries of a `del` that cannot be started, with pauses from [`BACKOFF_INITIAL`] to
+/// [`BACKOFF_CAP`]: for 16 minutes, which is longer than the replacement of a package takes.
+pub const MAX_DEL_TRIES: u32 = 16;
+
+/// The most such programs remembered for one type: each holds all that its plugin reported.
+pub const MAX_OWED: usize = 1024;
+
+/// The most programs that run at once; others wait. Each is a process, on a node with few cores.
+pub const MAX_PROGRAMS: usize = 16;
+
+/// The length of a program's standard error that is kept (bytes): its first line is the reason that
+/// is shown.
+pub const MAX_PROGRAM_ERRORS: usize = 4 * 1024;
+
+/// The most operations that wait at once for plugins that are expected to answer (kubelet: no
+/// limit): more do not keep this process busier, and the memory that each needs is never returned.
+pub const BRISK_OPERATIONS: usize = 16;
+
+/// The time for which an operation counts towards that limit while other sockets wait: longer than
+/// a plugin that answers needs, and so short that hundreds of silent plugins delay the others only
+/// for a moment.
+pub const BRISK_TIME: Duration = Duration::from_millis(5);
+
+/// The time for which a renewed path is remembered: its socket was removed or replaced. A path that
+/// is renewed again within this time is considered to restart all the time.
+pub const RENEWAL_PERIOD: Duration = Duration::from_secs(60);
+
+/// The most renewed paths that are remembered: far more than plugins restart within a minute.
+pub const MAX_RENEWALS: usize = 1024;
+
+/// The part of the process's descriptor limit that is not used for plugins: for the loop, the
+/// watches, the log, files, and the start of a program (kubelet: no such limit).
+pub const DESCRIPTOR_RESERVE: usize = 32;
+
+/// The pause between two warnings about a shortage of descriptors, which may last for days
+/// (kubelet: no such warning).
+pub const SHORTAGE_WARNING_INTERVAL: Duration = Duration::from_secs(600);
+
+/// The pause between two checks of a registered plugin without a descriptor to watch it by
+/// (kubelet: does not notice).
+pub const SLOW_CHECK: Duration = Duration::from_secs(30);
+
+/// The addition to [`SLOW_CHECK`] for each plugin without a descriptor: at most a hundred checks
+/// per second, however many plugins there are.
+pub const SLOW_CHECK_SHARE: Duration = Duration::from_millis(10);
+
+/// The pause between two examinations of every socket without an event: a safety net that should
+/// never catch anything (kubelet: every second).
+pub const RESYNC_INTERVAL: Duration = Duration::from_secs(300);
+
+/// The time that a plugin may be down before it is deregistered, if the user wants that and names
+/// no time: a container that is restarted in place is up well before.
+pub const DOWN_GRACE: Duration = Duration::from_secs(30);
+
+/// The pause between two checks of a plugin that has closed its idle connection twice, if its
+/// process cannot be watched: the end of such a connection is not a sign that the plugin is down
+/// (kubelet: does not ask).
+pub const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(30);
+
+/// The time that a process may run after its plugin's socket was removed, before a warning is
+/// logged: well above the time that a plugin takes to end (kubelet: does not notice).
+pub const OUTLIVED_GRACE: Duration = Duration::from_secs(5);
+
+/// The most such processes watched at once: each costs a descriptor, for a warning only.
+pub const MAX_OUTLIVED: usize = 16;
+
+/// The time limit for running operations when the daemon stops.
+pub const STOP_GRACE: Duration = Duration::from_secs(2);
+
+/// The longest type or name of a plugin (bytes): four times the 253 of the longest names in
+/// Kubernetes (kubelet: as much as fits a reply).
+pub const MAX_PLUGIN_NAME: usize = 1024;
+
+/// The longest endpoint of a plugin (bytes): Linux's limit for a path (kubelet: as much as fits a
+/// reply).
+pub const MAX_ENDPOINT: usize = 4096;
+
+/// The most versions that a plugin may report: a CSI driver reports one, a DRA driver a few
+/// (kubelet: as many as fit a reply).
+pub const MAX_VERSIONS: usize = 64;
+
+/// The longest version of a plugin (octets): the longest known ones are service names such as
+/// `v1beta1.DRAPlugin` (kubelet: as much as fits a reply).
+pub const MAX_VERSION: usize = 256;
+
+/// The pause between a change and the writing of the state file: a burst of registrations is one
+/// write, and none of them waits for it (kubelet: keeps no such file).
+pub const STATE_FILE_DELAY: Duration = Duration::from_secs(1);
+
+/// The longest pause between two tries to write a state file that cannot be written: the disk may
+/// be full for days.
+pub const STATE_FILE_RETRY: Duration = Duration::from_secs(60);
+
+/// The longest state file (octets): 4 KiB for each of [`MAX_SOCKETS`] plugins, which is several
+/// times the usual need. A plugin with a longer entry is left out if the file is full.
+pub const MAX_STATE_FILE: usize = 64 * 1024 * 1024;
+
+/// The part of a state file that is written in one turn (octets), in about a millisecond.
+pub const STATE_FILE_PIECE: usize = 64 * 1024;
+
+/// The largest reply to `NotifyRegistrationStatus` (bytes): an empty message, with room for fields
+/// that are not known yet.
+pub const MAX_NOTIFY_REPLY: usize = 4 * 1024;
+
+// --- The handlers --------------------------------------------------------------------------------
+
+/// The time after a plugin's registration socket was first seen for which its endpoint may not be
+/// ready: many plugins serve the endpoint a few hundred milliseconds later, or from another process
+/// (kubelet: no such time, but it looks once a second).
+pub const READY_GRACE: Duration = Duration::from_secs(2);
+
+/// The first pause before an endpoint that was not ready is called again; the pause doubles.
+pub const READY_RETRY_INITIAL: Duration = Duration::from_millis(50);
+
+/// The time limit for a CSI driver's `NodeGetInfo` (kubelet: 2 min).
+pub const CSI_NODE_INFO_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// The time limit for each call for details of a registered CSI driver: nothing waits for the reply
+/// (kubelet: does not ask).
+pub const CSI_DESCRIBE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The largest reply of a CSI driver about itself or the node (octets): a hundred times the known
+/// ones, because all of it is kept (kubelet: 4 MiB, the default of its gRPC library).
+pub const MAX_CSI_REPLY: usize = 64 * 1024;
+
+/// The time limit for a device plugin to report its options, dialing included: many set up their
+/// devices first. As long as for a CSI driver's `NodeGetInfo`, and within [`HANDLER_TIMEOUT`]
+/// (kubelet: no limit after the dial, which has 10 s).
+pub const DEVICE_OPTIONS_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// The time for which the devices of a plugin are kept, all unhealthy, after its stream has ended
+/// (kubelet: `endpointStopGracePeriod`, 5 min).
+pub const DEVICE_GRACE: Duration = Duration::from_secs(300);
+
+/// The most devices of one plugin: a message of [`MAX_REPLY`](super::MAX_REPLY) octets holds as
+/// many at 64 octets each (kubelet: no other limit than that of the message).
+pub const MAX_DEVICES: usize = 65_536;
+
+// --- Queues --------------------------------------------------------------------------------------
+
+/// The capacity that an empty queue keeps (entries): the rest of a burst's memory is freed.
+pub const KEPT_QUEUE: usize = 16;
+
+// --- The log -------------------------------------------------------------------------------------
+
+/// The log volume allowed for one source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogShare {
+    /// The volume allowed at once, after a silence (bytes).
+    pub burst: u32,
+    /// The volume allowed per second in the long run (bytes).
+    pub rate: u32,
+}
+
+/// The share of all lines that peers cause: a hundred plugins that register at once fit into the
+/// burst, and any two seconds with it stay below 64 KiB/s (kubelet: no limit).
+pub const LOG_SHARE: LogShare = LogShare {
+    burst: 80 * 1024,
+    rate: 16 * 1024,
+};
+
+/// The share of the sockets in one directory: a plugin that may create sockets in its own directory
+/// leaves most of [`LOG_SHARE`] to the others.
+pub const LOG_SHARE_OF_DIRECTORY: LogShare = LogShare {
+    burst: 64 * 1024,
+    rate: 4 * 1024,
+};
+
+/// The share of one socket or plugin: a hundred lines at once, two lines per second in the long
+/// run.
+pub const LOG_SHARE_OF_PLUGIN: LogShare = LogShare {
+    burst: 16 * 1024,
+    rate: 256,
+};
+
+/// The time for which suppressed lines are counted before their number is logged.
+pub const LOG_REPORT_INTERVAL: Duration = Duration::from_secs(5);
+
+/// The most shares that are remembered: of more, the half that is least used is forgotten.
+pub const MAX_LOG_SHARES: usize = 64;
+
+/// The part of the log that is kept while standard error cannot be written (bytes). Lines that do
+/// not fit are counted and dropped.
+pub const LOG_BUFFER: usize = 64 * 1024;
+
+/// The part of [`LOG_BUFFER`] for lines that peers cause: the rest is for the daemon's own lines.
+pub const LOG_BUFFER_OF_PEERS: usize = 48 * 1024;
+
+/// The first pause before standard error is tried again; the pause doubles up to
+/// [`LOG_RETRY_MAX`].
+pub const LOG_RETRY_INITIAL: Duration = Duration::from_millis(10);
+
+/// The longest pause before standard error is tried again: its reader may be absent for days.
+pub const LOG_RETRY_MAX: Duration = Duration::from_secs(1);
+
+// --- The watch -----------------------------------------------------------------------------------
+
+/// The pause before a directory that cannot be watched or read is tried again (kubelet gives up on
+/// it; its tick is 1 s).
+pub const WATCH_RETRY: Duration = Duration::from_secs(1);
+
+/// The shortest pause between two looks at a path whose identity is doubted; the pause doubles up
+/// to [`RESYNC_INTERVAL`] (kubelet: looks at no path twice).
+pub const DOUBT_PAUSE: Duration = Duration::from_millis(100);
+
+/// The time after that pause without a doubt, after which the path starts with the first pause
+/// again.
+pub const DOUBT_FORGOTTEN: Duration = Duration::from_secs(60);
+
+/// The shortest pause between two scans of a directory that changes all the time; the pause doubles
+/// up to [`MAX_SCAN_PAUSE`] (kubelet: scans no directory twice).
+pub const SCAN_PAUSE: Duration = Duration::from_millis(10);
+
+/// The longest such pause: a plugin in a directory that is renamed repeatedly may wait as long.
+pub const MAX_SCAN_PAUSE: Duration = Duration::from_secs(5);
+
+/// The pause after a round in which all directories are scanned because events were lost. The pause
+/// does not grow: plugins in all directories wait for it if one directory floods the queue
+/// (kubelet: does not notice lost events).
+pub const ROUND_PAUSE: Duration = Duration::from_millis(20);
+
+/// The time after its pause without a change, after which a directory starts with the first pause
+/// again.
+pub const SCAN_CALM: Duration = Duration::from_secs(60);
+
+/// The shortest pause between two looks at a known name that changes all the time; the pause
+/// doubles up to [`MAX_LOOK_PAUSE`] (kubelet: looks at no name twice). A plugin that restarts takes
+/// longer to bind its socket.
+pub const LOOK_PAUSE: Duration = Duration::from_millis(1);
+
+/// The longest such pause.
+pub const MAX_LOOK_PAUSE: Duration = Duration::from_secs(1);
+
+/// The time after its pause without a change, after which a name starts with the first pause again.
+pub const LOOK_CALM: Duration = Duration::from_secs(10);
+
+/// The time for which a further path must have led to a socket for the socket's plugin to stay
+/// registered when the first path is removed: a socket seen at two paths for less was renamed
+/// (kubelet: every path is a plugin).
+pub const RENAME_TIME: Duration = Duration::from_secs(1);
+
+/// The number of names of a directory that are listed at once, in a fraction of a millisecond:
+/// plugins do not wait for a large directory.
+pub const LISTED_AT_ONCE: usize = 64;
+
+/// The most directories with more names than that that are listed at a time: each costs a
+/// descriptor, or two while a mount may hang.
+pub const MAX_OPEN_LISTINGS: usize = 4;
+
+/// The number of levels of subdirectories that are watched (kubelet: no limit). Plugins use one.
+pub const MAX_TREE_DEPTH: usize = 16;
+
+/// The most plugin sockets that are remembered (kubelet: no limit). A node has tens; any process
+/// that may write to the directory can create more.
+pub const MAX_SOCKETS: usize = 16_384;
+
+/// The most links to one socket that are followed in a root, without its directories, and in each
+/// directory right below it (kubelet: no limit): a plugin has one, or a few for several versions of
+/// its name. Links made by a neighbour do not count against the plugin's own.
+pub const MAX_LINKS: usize = 16;
+
+/// The longest pause between two scans of a directory that holds more than a limit allows; the
+/// first is [`WATCH_RETRY`], and the pause doubles.
+pub const MAX_WATCH_RETRY: Duration = Duration::from_secs(60);
+
+/// The most directories that are watched, each with a watch of its own (kubelet: no limit). The
+/// kernel's own limit per user is often 8,192.
+pub const MAX_DIRECTORIES: usize = 4_096;
+
+/// The most names of one directory that are examined (kubelet: no limit).
+pub const MAX_NAMES: usize = 65_536;
+
+/// The shortest pause between two reads of the mount table: a pod that starts mounts several times
+/// (kubelet: does not notice).
+pub const MOUNTS_INTERVAL: Duration = Duration::from_secs(1);
+
+// --- The simulated plugin ------------------------------------------------------------------------
+
+/// The most connections of a simulated plugin: several times the need of a node agent. Further ones
+/// wait to be accepted, which the kernel limits.
+pub const MAX_CLIENTS: usize = 32;
+
+/// The largest request that a simulated plugin accepts (octets): four times the longest reason for
+/// a refusal, which names a path.
+pub const MAX_SIMULATED_REQUEST: usize = 16 * 1024;
