@@ -120,11 +120,15 @@ impl Connections {
     }
 
     fn get(&self, link: LinkId) -> Option<&Owned> {
+        #[cfg(test)]
+        super::lookups::count();
         let owned = self.owners.get(link.index());
         owned.filter(|owned| owned.link == link)
     }
 
     fn get_mut(&mut self, link: LinkId) -> Option<&mut Owned> {
+        #[cfg(test)]
+        super::lookups::count();
         let owned = self.owners.get_mut(link.index());
         owned.filter(|owned| owned.link == link)
     }

@@ -41,6 +41,8 @@ mod host;
 mod ids;
 mod invariants;
 mod limiter;
+#[cfg(test)]
+mod lookups;
 mod memory;
 mod messages;
 mod names;

@@ -40,6 +40,8 @@ pub(super) struct Sockets {
 impl Sockets {
     /// Returns the number of the path, which is added if it is new.
     fn id_of(&mut self, path: &Arc<Path>) -> SocketId {
+        #[cfg(test)]
+        super::lookups::count();
         if let Some(id) = self.by_path.get(octets(path)) {
             return *id;
         }
@@ -61,10 +63,14 @@ impl Sockets {
 
     /// Returns the socket with that path.
     pub(super) fn at(&self, path: &Path) -> Option<&Socket> {
+        #[cfg(test)]
+        super::lookups::count();
         self.get(*self.by_path.get(octets(path))?)
     }
 
     fn at_mut(&mut self, path: &Path) -> Option<&mut Socket> {
+        #[cfg(test)]
+        super::lookups::count();
         let id = *self.by_path.get(octets(path))?;
         self.get_mut(id)
     }
@@ -76,18 +82,24 @@ impl Sockets {
 
     /// Returns the socket with that number, unless it takes a step.
     pub(super) fn get(&self, id: SocketId) -> Option<&Socket> {
+        #[cfg(test)]
+        super::lookups::count();
         let socket = self.by_index.get(id.index as usize)?.as_deref()?;
         (socket.id == id).then_some(socket)
     }
 
     /// Returns the socket with that number, unless it takes a step.
     pub(super) fn get_mut(&mut self, id: SocketId) -> Option<&mut Socket> {
+        #[cfg(test)]
+        super::lookups::count();
         let socket = self.by_index.get_mut(id.index as usize)?.as_deref_mut()?;
         (socket.id == id).then_some(socket)
     }
 
     /// Takes out a socket for a step: the caller puts it back.
     pub(super) fn take_out(&mut self, id: SocketId) -> Option<Box<Socket>> {
+        #[cfg(test)]
+        super::lookups::count();
         let place = self.by_index.get_mut(id.index as usize)?;
         place.take_if(|socket| socket.id == id)
     }

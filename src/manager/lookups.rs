@@ -1,0 +1,115 @@
+//! Counts lookups: an event of a connection costs two, of its owner and of the owner's socket.
+//!
+//! Pure. Only in tests.
+
+use std::cell::Cell;
+use std::path::Path;
+use std::sync::Arc;
+
+use prost::Message as _;
+
+use super::{Input, LinkId, Manager, Output};
+use crate::grpc::{Incoming, Server};
+use crate::handler::{AcceptHandler, HandlerTable};
+use crate::http2::carry;
+use crate::proto::pluginregistration::{PluginInfo, registration};
+use crate::time::Time;
+use crate::watch::Identity;
+
+thread_local! {
+    static COUNT: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Counts a lookup.
+pub(super) fn count() {
+    COUNT.set(COUNT.get() + 1);
+}
+
+/// Calls the function. Returns the number of lookups in it.
+fn lookups_of(function: impl FnOnce()) -> usize {
+    COUNT.set(0);
+    function();
+    COUNT.get()
+}
+
+const NOW: Time = Time::ZERO;
+
+/// A plugin in memory that answers the calls of its registration.
+struct Peer(Server);
+
+impl Peer {
+    fn new() -> Self {
+        let methods = &[
+            registration::GET_INFO,
+            registration::NOTIFY_REGISTRATION_STATUS,
+        ];
+        Self(Server::new(methods, 1024, NOW))
+    }
+
+    /// Exchanges octets with the manager, and answers a call.
+    fn serve(&mut self, manager: &mut Manager, link: LinkId) {
+        let Some(end) = manager.endpoint(link) else {
+            return;
+        };
+        carry(end, &mut self.0, NOW);
+        while let Some(incoming) = self.0.poll_event(NOW) {
+            if let Incoming::Called { call, method, .. } = incoming {
+                let reply = if method == registration::GET_INFO {
+                    let (kind, name) = ("CSIPlugin".into(), "disk".into());
+                    let info = PluginInfo {
+                        r#type: kind,
+                        name,
+                        supported_versions: vec!["1.0.0".into()],
+                        ..PluginInfo::default()
+                    };
+                    info.encode_to_vec()
+                } else {
+                    Vec::new()
+                };
+                self.0.reply(call, &reply, NOW);
+            }
+        }
+        let end = manager.endpoint(link).expect("the connection is open");
+        carry(&mut self.0, end, NOW);
+    }
+}
+
+#[test]
+fn an_event_of_a_connection_costs_two_lookups_and_its_last_one_another() {
+    let mut handlers = HandlerTable::new();
+    handlers.add(["CSIPlugin"], AcceptHandler::default());
+    let mut manager = Manager::new(handlers);
+    let mut peer = Peer::new();
+    let identity = Identity {
+        device: 1,
+        inode: 1,
+        born: (0, 0),
+    };
+    let path: Arc<Path> = Path::new("/r/a.sock").into();
+    let found = Input::Found {
+        path,
+        identity,
+        is_link: false,
+    };
+    manager.handle_input(found, NOW);
+    let mut counts = Vec::new();
+    while let Some(output) = manager.poll_output() {
+        match output {
+            Output::Dial { link, .. } => counts.push(lookups_of(|| {
+                let process = None;
+                manager.handle_input(Input::Connected { link, process }, NOW);
+            })),
+            Output::Transmit { link } => {
+                peer.serve(&mut manager, link);
+                counts.push(lookups_of(|| manager.moved(link, NOW)));
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(manager.registered().count(), 1);
+    assert_eq!(
+        counts,
+        [2, 2, 3],
+        "the last one gives the connection to another owner"
+    );
+}
