@@ -31,9 +31,10 @@ use crate::handler::{EffectId, Program, ProgramEnd, ProgramOutcome};
 /// The programs that run or are to be started.
 #[derive(Debug, Default)]
 pub(super) struct Programs {
-    by_id: LiteMap<EffectId, Running>,
-    /// The programs that may have ended or written to standard error.
-    ready: LiteMap<EffectId, ()>,
+    /// The running programs, by the numbers of their effects.
+    by_number: LiteMap<u64, Running>,
+    /// The numbers of programs that may have ended or written to standard error.
+    ready: LiteMap<u64, ()>,
     /// The programs that have yet to be started, in this order.
     waiting: VecDeque<(EffectId, Program)>,
     /// Whether programs are killed when the thread that starts them ends.
@@ -43,6 +44,7 @@ pub(super) struct Programs {
 /// A running program.
 #[derive(Debug)]
 struct Running {
+    id: EffectId,
     started: Started,
     /// The descriptor that is readable when the program has ended.
     _end: OwnedFd,
@@ -69,8 +71,8 @@ impl Programs {
     }
 
     /// Records that the loop has reported an event of a program.
-    pub(super) fn report(&mut self, id: EffectId) {
-        self.ready.insert(id, ());
+    pub(super) fn report(&mut self, number: u64) {
+        self.ready.insert(number, ());
     }
 
     /// Returns whether there is something to do before the loop reports another event.
@@ -86,10 +88,9 @@ impl Programs {
     pub(super) fn advance(&mut self, registry: &Registry) -> Vec<(EffectId, ProgramOutcome)> {
         let mut ended = Vec::new();
         if let Some((id, program)) = self.waiting.pop_front() {
-            let token = Source::Program(id).token();
-            match Running::start(&program, self.die_with_thread, token, registry) {
+            match Running::start(id, &program, self.die_with_thread, registry) {
                 Ok(running) => {
-                    self.by_id.insert(id, running);
+                    self.by_number.insert(id.number, running);
                 }
                 Err(error) => {
                     let end = ProgramEnd::NotStarted(error.to_string());
@@ -97,16 +98,17 @@ impl Programs {
                 }
             }
         }
-        for (id, ()) in std::mem::take(&mut self.ready) {
-            let Some(running) = self.by_id.get_mut(&id) else {
+        for (number, ()) in std::mem::take(&mut self.ready) {
+            let Some(running) = self.by_number.get_mut(&number) else {
                 continue;
             };
             let has_ended = running.has_ended();
             if running.errors.read() && !has_ended {
-                self.ready.insert(id, ());
+                self.ready.insert(number, ());
             }
             if has_ended {
-                ended.extend(self.by_id.remove(&id).map(|running| (id, running.bury())));
+                let buried = self.by_number.remove(&number);
+                ended.extend(buried.map(|running| (running.id, running.bury())));
             }
         }
         ended
@@ -116,7 +118,7 @@ impl Programs {
     /// kept until its end is reported.
     pub(super) fn kill(&mut self, id: EffectId) {
         self.waiting.retain(|(waiting, _)| *waiting != id);
-        if let Some(running) = self.by_id.get(&id) {
+        if let Some(running) = self.by_number.get(&id.number) {
             running.kill();
         }
     }
@@ -125,7 +127,7 @@ impl Programs {
 /// Kills all running programs: none outlives the daemon.
 impl Drop for Programs {
     fn drop(&mut self) {
-        for running in self.by_id.values() {
+        for running in self.by_number.values() {
             running.kill();
         }
     }
@@ -133,9 +135,9 @@ impl Drop for Programs {
 
 impl Running {
     fn start(
+        id: EffectId,
         program: &Program,
         dies_with_thread: bool,
-        token: Token,
         registry: &Registry,
     ) -> io::Result<Self> {
         if is_for_a_shell(&program.path) {
@@ -147,8 +149,10 @@ impl Running {
         } else {
             child::spawn(command)?
         };
+        let token = Source::Program(id.number).token();
         match watch(&mut started, token, registry) {
             Ok((end, errors)) => Ok(Self {
+                id,
                 started,
                 _end: end,
                 errors,

@@ -2,7 +2,6 @@
 
 use mio::Token;
 
-use crate::handler::EffectId;
 use crate::manager::LinkId;
 
 /// A descriptor in the loop, by its purpose.
@@ -16,8 +15,8 @@ pub(super) enum Source {
     Connection(LinkId),
     /// The peer process of a connection.
     Guard(LinkId),
-    /// A program, which has ended or has written to its standard error.
-    Program(EffectId),
+    /// A program, by the number of its effect: it has ended or has written to its standard error.
+    Program(u64),
     /// The mount table.
     Mounts,
 }
@@ -30,7 +29,7 @@ impl Source {
             Self::Wake => (1, 0),
             Self::Connection(LinkId(id)) => (2, u64::from(id)),
             Self::Guard(LinkId(id)) => (3, u64::from(id)),
-            Self::Program(EffectId(id)) => (4, id),
+            Self::Program(id) => (4, id),
             Self::Mounts => (5, 0),
         };
         // On 32-bit machines, tokens repeat after half a billion ids.
@@ -46,7 +45,7 @@ impl Source {
             1 => Self::Wake,
             2 => Self::Connection(link(id)),
             3 => Self::Guard(link(id)),
-            4 => Self::Program(EffectId(id)),
+            4 => Self::Program(id),
             _ => Self::Mounts,
         }
     }
@@ -72,7 +71,7 @@ mod tests {
         for id in [1, 2, 7, 8, 1 << 28] {
             sources.push(Source::Connection(LinkId(id)));
             sources.push(Source::Guard(LinkId(id)));
-            sources.push(Source::Program(EffectId(id.into())));
+            sources.push(Source::Program(id.into()));
         }
         for source in &sources {
             assert_eq!(Source::of(source.token()), *source);

@@ -74,6 +74,11 @@
 //!   at the longest backoff. In 130 s kubelet sends it 8 times. Given up: the longest backoff from
 //!   the first refusal on, because a plugin that was not ready when it was asked then waited for
 //!   122 s.
+//! - **Effects belong to a plugin**, and the manager cancels them when the plugin is refused or
+//!   deregistered. The number of an effect begins with its owner, so those of a plugin are
+//!   neighbours and no list of them is kept. What handlers do for a plugin name or finish after a
+//!   plugin, such as programs, is detached. Given up: handlers that cancel their effects, each with
+//!   its own map from effects to plugins.
 //! - **A taken endpoint is a rule of DRA drivers alone.** Given up: the rule for all types, which
 //!   refused a device plugin for good that came back through another socket.
 //!

@@ -15,6 +15,7 @@
 //! | question, answer | validate, register or deregister; yes or a [`Reason`], at once or later |
 //! | ticket | names a question whose answer is pending ([`Ticket`]) |
 //! | effect | a call, stream, timer or program that a handler asks for ([`Effect`]) |
+//! | owner, detached | the plugin that an effect ends with; an effect that ends with none |
 //! | owed | a deregistration that was not carried out yet, and survives a restart |
 //! | desired, actual | the sockets that are there; the plugins that handlers know |
 //! | operation | the state machine of one registration, check or deregistration (`operation`) |

@@ -3,6 +3,7 @@
 //! Pure: an effect is a value; the manager carries it out.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,24 +20,57 @@ pub struct Ticket(pub(crate) u64);
 /// The number of an effect that a handler asked for. Never reused, so a late event cannot be
 /// mistaken for that of another effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct EffectId(pub(crate) u64);
+pub struct EffectId {
+    /// The owner is compared first: sorted by their ids, the effects of one owner are neighbours.
+    pub(crate) owner: EffectOwner,
+    /// Another one for each effect, whatever its owner.
+    pub(crate) number: u64,
+}
+
+/// The owner of an effect: the plugin behind a socket, by a number that the manager chooses, or the
+/// handler itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct EffectOwner(pub(crate) u64);
+
+impl EffectOwner {
+    /// The owner of the effects that belong to no plugin.
+    pub(crate) const HANDLER: Self = Self(0);
+
+    /// Returns the range of the effects of this owner.
+    pub(crate) fn effects(self) -> RangeInclusive<EffectId> {
+        let [first, last] = [0, u64::MAX].map(|number| EffectId {
+            owner: self,
+            number,
+        });
+        first..=last
+    }
+}
 
 /// The generator of [`EffectId`]s.
 #[derive(Debug, Default)]
 pub struct EffectIds(u64);
 
 impl EffectIds {
-    fn next(&mut self) -> EffectId {
+    fn next(&mut self, owner: EffectOwner) -> EffectId {
         self.0 += 1;
-        EffectId(self.0)
+        let number = self.0;
+        EffectId { owner, number }
     }
 }
 
 /// The environment of a handler during one call of one of its methods.
+///
+/// An effect belongs to the plugin that the call is about: the plugin in question or, in
+/// [`super::PluginHandler::handle_event`], the owner of the effect that has the event. When that
+/// plugin is refused, when its question is abandoned and when it is deregistered, its open effects
+/// are cancelled. Those that were asked for through [`Context::detached`] are cancelled by their
+/// handler only.
 #[derive(Debug)]
 pub struct Context<'a> {
     now: Time,
     ticket: Option<Ticket>,
+    plugin: Option<&'a Arc<Plugin>>,
+    owner: EffectOwner,
     is_known: bool,
     ready_by: Option<Time>,
     ids: &'a mut EffectIds,
@@ -55,11 +89,25 @@ impl<'a> Context<'a> {
         Self {
             now,
             ticket,
+            plugin: None,
+            owner: EffectOwner::HANDLER,
             is_known: false,
             ready_by: None,
             ids,
             effects,
         }
+    }
+
+    /// Sets the plugin that the call is about.
+    #[must_use]
+    pub fn with_plugin(self, plugin: &'a Arc<Plugin>) -> Self {
+        let plugin = Some(plugin);
+        Self { plugin, ..self }
+    }
+
+    /// Sets the owner of the effects that are asked for.
+    pub(crate) fn with_owner(self, owner: EffectOwner) -> Self {
+        Self { owner, ..self }
     }
 
     /// Returns the current time.
@@ -73,6 +121,28 @@ impl<'a> Context<'a> {
     /// It is `None` in [`super::PluginHandler::handle_event`].
     pub fn ticket(&self) -> Option<Ticket> {
         self.ticket
+    }
+
+    /// Returns the plugin that the call is about: in [`super::PluginHandler::handle_event`], the
+    /// plugin that the effect belongs to. `None` if the effect is detached.
+    pub fn plugin(&self) -> Option<&'a Arc<Plugin>> {
+        self.plugin
+    }
+
+    /// Returns a context whose effects belong to no plugin: the end of a plugin does not cancel
+    /// them, and [`Context::plugin`] returns `None` for their events. For what a handler does
+    /// for several plugins at once, or has to finish after a plugin has gone.
+    pub fn detached(&mut self) -> Context<'_> {
+        Context {
+            now: self.now,
+            ticket: self.ticket,
+            plugin: None,
+            owner: EffectOwner::HANDLER,
+            is_known: self.is_known,
+            ready_by: self.ready_by,
+            ids: &mut *self.ids,
+            effects: &mut *self.effects,
+        }
     }
 
     /// Returns whether the plugin to be registered was registered with this daemon before a
@@ -97,7 +167,7 @@ impl<'a> Context<'a> {
 
     /// Calls a method on a plugin's endpoint. [`Event::Called`] reports the outcome.
     pub fn call(&mut self, call: Call) -> EffectId {
-        let id = self.ids.next();
+        let id = self.ids.next(self.owner);
         let ready_by = self.ready_by.filter(|_| call.wait_for_ready);
         self.effects.push(Effect::Call { id, call, ready_by });
         id
@@ -107,14 +177,14 @@ impl<'a> Context<'a> {
     /// ends it or the handler cancels it. [`Event::StreamMessage`] reports each message, and
     /// [`Event::StreamEnded`] the end.
     pub fn stream(&mut self, stream: Stream) -> EffectId {
-        let id = self.ids.next();
+        let id = self.ids.next(self.owner);
         self.effects.push(Effect::Stream { id, stream });
         id
     }
 
     /// Runs a program. [`Event::ProgramEnded`] reports its end.
     pub fn spawn(&mut self, program: Program) -> EffectId {
-        let id = self.ids.next();
+        let id = self.ids.next(self.owner);
         self.effects.push(Effect::Spawn { id, program });
         id
     }
@@ -123,14 +193,14 @@ impl<'a> Context<'a> {
     /// reports that one does. [`Event::Disconnected`] reports that none does or that the connection
     /// broke, and is the last event of the effect.
     pub fn connect(&mut self, endpoint: Arc<Path>) -> EffectId {
-        let id = self.ids.next();
+        let id = self.ids.next(self.owner);
         self.effects.push(Effect::Connect { id, endpoint });
         id
     }
 
     /// Sets a timer. [`Event::TimerFired`] reports that it has expired.
     pub fn set_timer(&mut self, after: Duration) -> EffectId {
-        let id = self.ids.next();
+        let id = self.ids.next(self.owner);
         self.effects.push(Effect::SetTimer {
             id,
             at: self.now + after,
@@ -139,10 +209,10 @@ impl<'a> Context<'a> {
     }
 
     /// Records that this plugin has yet to be deregistered although its operation may end. The
-    /// record survives a restart ([`super::PluginHandler::resume_deregistration`]). Cancel it when
-    /// the plugin has been deregistered.
+    /// record survives a restart ([`super::PluginHandler::resume_deregistration`]), and is always
+    /// detached. Cancel it when the plugin has been deregistered.
     pub fn owe(&mut self, plugin: Arc<Plugin>) -> EffectId {
-        let id = self.ids.next();
+        let id = self.ids.next(EffectOwner::HANDLER);
         self.effects.push(Effect::Owe { id, plugin });
         id
     }
@@ -255,6 +325,8 @@ pub enum Event {
     Called {
         /// The number of the effect.
         id: EffectId,
+        /// The method that was called: `/<package>.<Service>/<Method>`.
+        method: &'static str,
         /// The encoded reply, or the failure.
         result: Result<Vec<u8>, CallFailure>,
     },

@@ -23,6 +23,9 @@
 //! that fails is trusted to have undone its changes; if a registration's program was killed, a
 //! `del` follows.
 //!
+//! Programs and their pauses are detached from the plugins: a `del` outlives its plugin, and the
+//! plugins of one name share a queue.
+//!
 //! A `del` that was started counts as run, whatever its end. A `del` that cannot be started is
 //! tried again, and is owed until then, over a restart, too. A new job for the same name tries the
 //! `del` at once, and proceeds after it has run. If the `del` cannot be started then either, an
@@ -148,11 +151,11 @@ impl ExecHandler {
     /// Runs the first job in a line again.
     fn try_again(&mut self, line: usize, context: &mut Context<'_>) {
         let program = self.run_of(&self.lines[line].job);
-        self.lines[line].phase = Phase::Running(context.spawn(program));
+        self.lines[line].phase = Phase::Running(context.detached().spawn(program));
     }
 
     fn start(&mut self, job: Job, waiting: VecDeque<Job>, context: &mut Context<'_>) {
-        let phase = Phase::Running(context.spawn(self.run_of(&job)));
+        let phase = Phase::Running(context.detached().spawn(self.run_of(&job)));
         self.lines.push(Line {
             phase,
             job,
@@ -187,7 +190,7 @@ impl ExecHandler {
         }
         log_not_started(job, &reason, pause);
         if let Some(pause) = pause {
-            *phase = Phase::Pausing(context.set_timer(pause));
+            *phase = Phase::Pausing(context.detached().set_timer(pause));
             self.refuse_waiting(line, &reason, context);
         } else {
             let given_up = self.advance(line, context);

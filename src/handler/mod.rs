@@ -60,15 +60,19 @@
 //!
 //! - **Answer at once** if possible. If a call is needed first, keep [`Context::ticket`], return
 //!   [`Answer::Pending`], and answer in [`PluginHandler::handle_event`]. The manager waits for
-//!   [`HANDLER_TIMEOUT`](crate::config::HANDLER_TIMEOUT), and then abandons the question: cancel
-//!   its effects.
+//!   [`HANDLER_TIMEOUT`](crate::config::HANDLER_TIMEOUT), and then abandons the question: forget
+//!   its ticket.
 //! - **After a no**, the plugin is tried again with backoff; after a no to validate only each
 //!   [`BACKOFF_CAP`](crate::config::BACKOFF_CAP), once
 //!   [`FIRST_MINUTE`](crate::config::FIRST_MINUTE) is over. A no to register must leave nothing
 //!   behind. Any answer to deregister only ends the wait for it.
 //! - **An effect ends with one event**, unless it is cancelled; a stream and a connection have more
-//!   events before that, and a debt ([`Context::owe`]) ends only when it is cancelled. Cancel the
-//!   effects that a deregistered plugin does not need any more: nothing else cancels them.
+//!   events before that, and a debt ([`Context::owe`]) ends only when it is cancelled.
+//! - **An effect belongs to a plugin**: the one that the call is about. [`Context::plugin`] returns
+//!   it with each event. The manager cancels the plugin's open effects when the plugin is refused,
+//!   before its deregistration is asked for, and when that is answered or a question is abandoned:
+//!   a handler needs no list of its effects. What has to outlive a plugin, or serves several of
+//!   them, is asked for through [`Context::detached`], and only the handler cancels it.
 //! - **Two plugins of one name** can be registered at a time, each through its own socket. The
 //!   newest is current; [`PluginHandler::promoted`] reports that an older one is current again.
 //! - **Share the plugin**: keep a clone of its `Arc`, which the manager holds anyway.
@@ -92,7 +96,6 @@ pub mod dra;
 mod exec;
 mod generic;
 mod lasting;
-mod owners;
 mod plugin;
 mod program;
 mod reply;
@@ -110,6 +113,7 @@ pub use built_in::{Inventory, built_in};
 pub use context::{Call, CallFailure, Context, EffectId, Event, Stream, Ticket};
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub use context::{Effect, EffectIds};
+pub(crate) use context::EffectOwner;
 pub use dial::DialError;
 pub use exec::ExecHandler;
 pub use generic::GenericHandler;
@@ -136,7 +140,8 @@ pub trait PluginHandler: Send {
     /// Makes the plugin usable. An error leaves nothing behind: deregister is not called after it.
     fn register(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer;
 
-    /// Reverts the registration of a plugin that is gone and cannot be called any more.
+    /// Reverts the registration of a plugin that is gone and cannot be called any more. The effects
+    /// that were open for the plugin are cancelled before.
     fn deregister(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer;
 
     /// Returns what this handler uses a plugin's endpoint for. A dry run checks the endpoint unless
@@ -177,14 +182,15 @@ pub trait PluginHandler: Send {
         false
     }
 
-    /// Handles an event of one of the handler's effects.
+    /// Handles an event of one of the handler's effects. [`Context::plugin`] returns the plugin
+    /// that the effect belongs to.
     fn handle_event(&mut self, event: Event, context: &mut Context<'_>) {
         let _ = (event, context);
     }
 
     /// Abandons the question `ticket`: its deadline has passed or its plugin is gone. A later
     /// answer is dropped. An abandoned registration may have taken effect, so its deregistration
-    /// follows.
+    /// follows. The effects of the plugin need not be cancelled: the manager does that next.
     fn abandon(&mut self, ticket: Ticket, context: &mut Context<'_>) {
         let _ = (ticket, context);
     }

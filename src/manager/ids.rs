@@ -2,6 +2,8 @@
 //!
 //! Pure. A number that has a place in a table also has a generation, so late events are recognised.
 
+use crate::handler::EffectOwner;
+
 /// The number of a path at which a socket exists or a plugin is registered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SocketId {
@@ -9,6 +11,14 @@ pub struct SocketId {
     pub(super) index: u32,
     /// Another one for each path that takes the place.
     pub(super) generation: u32,
+}
+
+impl SocketId {
+    /// Returns the owner of the effects that handlers ask for on behalf of the plugin there.
+    pub(super) fn owner(self) -> EffectOwner {
+        // No index is `u32::MAX`, so this is never the number of `EffectOwner::HANDLER`.
+        EffectOwner(u64::from(self.generation) << 32 | (u64::from(self.index) + 1))
+    }
 }
 
 /// The number of one run of an operation. Never reused.

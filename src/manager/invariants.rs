@@ -2,6 +2,8 @@
 //!
 //! Pure. Checked in debug builds only.
 
+use std::collections::BTreeMap;
+
 use super::Manager;
 use super::context::Context;
 use super::socket::{Place, Socket};
@@ -27,6 +29,7 @@ impl Manager {
         let singles = [self.limiter.deadline(), self.resync, self.stop];
         deadlines += singles.iter().filter(|it| it.at().is_some()).count();
         let (mut held, mut queued, mut names, mut known) = (0, 0, 0, 0);
+        let mut handlers = BTreeMap::new();
         for socket in self.sockets.iter() {
             let (id, applied) = (socket.id, &socket.applied);
             assert!(!socket.is_empty(), "{:?}", socket.path);
@@ -40,6 +43,10 @@ impl Manager {
             names += usize::from(applied.name.is_some());
             if let Some(plugin) = socket.plugin_in_question() {
                 assert!(self.names.is_held(plugin, id), "{plugin}");
+            }
+            assert_eq!(applied.handler, socket.claims_handler());
+            if let Some(handler) = applied.handler {
+                handlers.insert(id.owner(), handler);
             }
             known += usize::from(socket.registered.is_some());
             let deadline = applied.deadline;
@@ -64,6 +71,7 @@ impl Manager {
         let owned = self.sockets.iter().map(Socket::connections).sum::<usize>();
         let owned = owned + self.host.connections() + self.departed.len();
         assert_eq!(owned, connections.len(), "a connection has no owner");
+        self.host.check_owners(&handlers);
         self.check_aliases();
     }
 }

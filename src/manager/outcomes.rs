@@ -106,8 +106,9 @@ impl Manager {
             socket.is_dirty = true;
         }
         if let Some(handler) = active.handler {
+            let subject = (socket.id, plugin);
             self.host
-                .tell(handler, &mut self.context, |handler, context| {
+                .tell(handler, subject, &mut self.context, |handler, context| {
                     handler.registered(plugin, context);
                 });
         }
@@ -128,8 +129,9 @@ impl Manager {
             socket.and_then(|socket| socket.registered.as_ref())
         };
         if let Some(By::Handler(handler)) = of.map(|registered| registered.by) {
+            let subject = (current.socket, plugin);
             self.host
-                .tell(handler, &mut self.context, |handler, context| {
+                .tell(handler, subject, &mut self.context, |handler, context| {
                     handler.promoted(plugin, context);
                 });
         }

@@ -285,6 +285,13 @@ impl Manager {
                 self.names.unblock(&plugin, id);
             }
         }
+        let handler = socket.claims_handler();
+        if socket.applied.handler != handler {
+            if socket.applied.handler.is_some() {
+                self.host.release(id, &mut self.context);
+            }
+            socket.applied.handler = handler;
+        }
         let claimed = socket.claims_name();
         let is_same = match (claimed, &socket.applied.name) {
             (Some(a), Some(b)) => Arc::ptr_eq(a, b) || a.key() == b.key(),
@@ -340,7 +347,10 @@ impl Manager {
             Request::Abandon(ticket, plugin) => {
                 let pinned = socket.active.as_ref().and_then(|it| it.handler);
                 match pinned.or_else(|| self.host.handlers().find(&plugin.kind)) {
-                    Some(handler) => self.host.abandon(handler, ticket, context),
+                    Some(handler) => {
+                        let subject = (socket.id, &plugin);
+                        self.host.abandon(handler, ticket, subject, context);
+                    }
                     None => self.host.forget(ticket),
                 }
             }

@@ -28,7 +28,7 @@ use super::registered::{By, Liveness, Registered};
 use super::timers::Scheduled;
 use crate::escape;
 use crate::grpc::{self, CallError, Client};
-use crate::handler::{CallFailure, DialError, Plugin};
+use crate::handler::{CallFailure, DialError, HandlerId, Plugin};
 use crate::http2::Endpoint as _;
 use crate::time::Time;
 use crate::watch::Identity;
@@ -58,6 +58,9 @@ pub(super) struct Claims {
     pub(super) name: Option<Arc<Plugin>>,
     /// The plugin for whose name it is retried when another plugin goes.
     pub(super) blocked: Option<Arc<Plugin>>,
+    /// The handler that knows its plugin or was asked about it: the effects of the plugin are
+    /// cancelled when this ends.
+    pub(super) handler: Option<HandlerId>,
     pub(super) deadline: Scheduled,
 }
 
@@ -180,6 +183,14 @@ impl Socket {
     /// Returns the plugin about whose name the operation may ask a handler.
     pub(super) fn plugin_in_question(&self) -> Option<&Arc<Plugin>> {
         self.running()?.plugin_in_question()
+    }
+
+    /// Returns the handler that knows the plugin, or was asked about it and may be asked more.
+    pub(super) fn claims_handler(&self) -> Option<HandlerId> {
+        match self.registered.as_ref().map(|registered| registered.by) {
+            Some(By::Handler(handler)) => Some(handler),
+            _ => self.claims_name().and(self.active.as_ref()?.handler),
+        }
     }
 
     /// Returns whether the socket is retried when another plugin goes.

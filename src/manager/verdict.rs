@@ -34,7 +34,8 @@ pub fn verdict(
         Err(refusal) => return Verdict::Refused(refusal),
     };
     let (mut ids, mut effects) = (EffectIds::default(), Vec::new());
-    let mut context = Context::new(now, Some(Ticket(0)), &mut ids, &mut effects);
+    let mut context =
+        Context::new(now, Some(Ticket(0)), &mut ids, &mut effects).with_plugin(&plugin);
     match handlers.get_mut(handler).validate(&plugin, &mut context) {
         Answer::Done(Ok(())) => Verdict::Accepted(plugin),
         Answer::Done(Err(reason)) => Verdict::Refused(Refusal::Validation(reason)),

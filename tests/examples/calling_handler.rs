@@ -51,7 +51,7 @@ impl PluginHandler for ReadyHandler {
 
     /// Handles the end of the call: every effect ends with an event, unless it is cancelled.
     fn handle_event(&mut self, event: Event, context: &mut Context<'_>) {
-        let Event::Called { id, result } = event else {
+        let Event::Called { id, result, .. } = event else {
             return;
         };
         if let Some(ticket) = self.asking.remove(&id) {
@@ -60,13 +60,9 @@ impl PluginHandler for ReadyHandler {
     }
 
     /// Forgets the question: the plugin has gone meanwhile, or the manager's timeout has expired.
-    fn abandon(&mut self, ticket: Ticket, context: &mut Context<'_>) {
-        self.asking.retain(|call, asked| {
-            if *asked == ticket {
-                context.cancel(*call);
-            }
-            *asked != ticket
-        });
+    /// The manager cancels the call.
+    fn abandon(&mut self, ticket: Ticket, _: &mut Context<'_>) {
+        self.asking.retain(|_, asked| *asked != ticket);
     }
 }
 

@@ -1,13 +1,15 @@
 //! The manager in virtual time: what an existing plugin may rely on ([`parity`]); failures of
 //! kubelet that the manager avoids ([`holes`]); where the calls of handlers are sent
-//! ([`endpoints`]); the events that operators see ([`events`]); streams of handlers ([`streams`]);
-//! programs as handlers ([`exec`]); the dry run ([`observe`]); several paths of one socket
-//! ([`aliases`]); waiting in line for a place ([`line`]); too few descriptors ([`descriptors`]);
-//! handlers that change at run time ([`replaced`]); and what holds in every order of events
-//! ([`simulation`]).
+//! ([`endpoints`]); the events that operators see ([`events`]); effects and their plugins
+//! ([`effects`]); streams of handlers ([`streams`]); programs as handlers ([`exec`]); the dry run
+//! ([`observe`]); several paths of one socket ([`aliases`]); waiting in line for a place
+//! ([`line`]); too few descriptors ([`descriptors`]); handlers that change at run time
+//! ([`replaced`]); and what holds in every order of events ([`simulation`], whose handlers ask for
+//! [`wanted`] effects).
 
 mod aliases;
 mod descriptors;
+mod effects;
 mod endpoints;
 mod events;
 mod exec;
@@ -22,4 +24,5 @@ mod script;
 mod simulation;
 mod streams;
 mod tree;
+mod wanted;
 mod world;

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use plugind::config::{BACKOFF_CAP, DEFAULT_TYPES, HANDLER_TIMEOUT, OUTLIVED_GRACE, STALLED_AFTER};
 use plugind::handler::{
-    Answer as Say, Context, HandlerTable, Plugin, PluginHandler, Reason, Ticket,
+    Answer as Say, Context, Event, HandlerTable, Plugin, PluginHandler, Reason, Ticket,
 };
 use plugind::manager::{Guard, Input, Manager, OnDown};
 use plugind::time::Time;
@@ -22,6 +22,7 @@ use plugind::watch::Identity;
 use crate::node::{Node, ROOT};
 use crate::rng::Rng;
 use crate::script::{Answer, Script};
+use crate::wanted::Wanted;
 use crate::world::world_plan;
 
 /// The number of seeds in every test run.
@@ -75,6 +76,8 @@ struct OracleState {
     phases: BTreeMap<Arc<Path>, (Arc<Plugin>, Phase)>,
     /// The handler that was asked to validate the plugin behind each socket.
     asked: BTreeMap<Arc<Path>, usize>,
+    /// The effects that the handlers asked for.
+    wanted: Wanted,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,6 +158,7 @@ impl OracleState {
             ("register", true) => *phase = Phase::Registered,
             _ => {
                 self.phases.remove(socket);
+                self.wanted.cancelled(socket);
             }
         }
     }
@@ -187,14 +191,20 @@ impl Oracle {
             .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    fn ask(&self, question: &'static str, plugin: &Arc<Plugin>, context: &Context<'_>) -> Say {
+    fn ask(&self, question: &'static str, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Say {
         let mut state = self.lock();
         if question == "validate" {
             state.asked.insert(plugin.socket.clone(), self.number);
+        } else if question == "deregister" {
+            state.wanted.cancelled(&plugin.socket);
         }
         let asked = state.asked.get(&plugin.socket);
         assert_eq!(asked, Some(&self.number), "{question} {plugin}");
-        state.ask(question, plugin, context)
+        let say = state.ask(question, plugin, context);
+        if state.phases.contains_key(&plugin.socket) {
+            state.wanted.ask(self.number, context);
+        }
+        say
     }
 }
 
@@ -211,10 +221,17 @@ impl PluginHandler for Oracle {
         self.ask("deregister", plugin, context)
     }
 
-    fn promoted(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) {
-        let state = self.lock();
+    fn promoted(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) {
+        let mut state = self.lock();
         let known = state.phases.get(&plugin.socket);
         assert_eq!(known, Some(&(plugin.clone(), Phase::Registered)));
+        state.wanted.ask(self.number, context);
+    }
+
+    fn handle_event(&mut self, event: Event, context: &mut Context<'_>) {
+        let wanted = &mut self.lock().wanted;
+        wanted.happened(self.number, &event, context);
+        wanted.ask(self.number, context);
     }
 
     fn abandon(&mut self, ticket: Ticket, context: &mut Context<'_>) {
@@ -284,6 +301,7 @@ impl Simulation {
             stale: Vec::new(),
             phases: BTreeMap::new(),
             asked: BTreeMap::new(),
+            wanted: Wanted::new(seed),
         };
         let oracle = Oracle {
             state: Arc::new(Mutex::new(state)),
@@ -570,6 +588,7 @@ impl Simulation {
             self.node.world.behave(&path);
         }
         self.oracle.lock().is_honest = true;
+        self.oracle.lock().wanted.cease();
         while !self.oracle.lock().open.is_empty() {
             self.answer();
         }

@@ -42,10 +42,8 @@ impl PluginHandler for Listener {
         Answer::YES
     }
 
-    fn deregister(&mut self, _: &Arc<Plugin>, context: &mut Context<'_>) -> Answer {
-        if let Some(stream) = self.stream.take() {
-            context.cancel(stream);
-        }
+    fn deregister(&mut self, _: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
+        self.stream = None; // The manager cancels it.
         Answer::YES
     }
 

@@ -24,8 +24,8 @@ pub use self::version::{Unsupported, Version};
 
 use self::version::highest_supported;
 use super::{
-    Answer, Call, CallFailure, Context, EffectId, EndpointUse, Event, Plugin, PluginHandler,
-    Reason, Store, Ticket, reply, wording,
+    Answer, Call, CallFailure, Context, EndpointUse, Event, Plugin, PluginHandler, Reason, Store,
+    Ticket, reply, wording,
 };
 use crate::config::{CSI_DESCRIBE_TIMEOUT, CSI_NODE_INFO_TIMEOUT, MAX_CSI_REPLY};
 use crate::escape;
@@ -39,8 +39,6 @@ pub struct CsiHandler {
     drivers: Store<Driver>,
     /// The registrations without an answer: at most one for each operation that runs.
     registrations: Vec<Registration>,
-    /// The pending calls for details of registered drivers: at most two for each.
-    descriptions: Vec<Description>,
 }
 
 /// A registration that waits for the reply to `NodeGetInfo`.
@@ -48,25 +46,7 @@ pub struct CsiHandler {
 struct Registration {
     plugin: Arc<Plugin>,
     ticket: Option<Ticket>,
-    call: EffectId,
     version: Version,
-}
-
-/// A pending call for details of a registered driver.
-#[derive(Debug)]
-struct Description {
-    plugin: Arc<Plugin>,
-    call: EffectId,
-    method: Describes,
-}
-
-/// The subject of the details in a reply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Describes {
-    /// `GetPluginInfo`: the driver itself.
-    Plugin,
-    /// `NodeGetCapabilities`: the driver's capabilities on the node.
-    Capabilities,
 }
 
 impl CsiHandler {
@@ -102,7 +82,6 @@ impl CsiHandler {
             plugin,
             ticket,
             version,
-            ..
         } = registration;
         let node = reply::read(&plugin.endpoint, result, MAX_CSI_REPLY);
         let driver = node.and_then(|node| Driver::new(&plugin, version, node));
@@ -120,15 +99,30 @@ impl CsiHandler {
         }
     }
 
-    /// Cancels the pending calls for details of the driver.
-    fn cancel_descriptions(&mut self, plugin: &Plugin, context: &mut Context<'_>) {
-        self.descriptions.retain(|description| {
-            let is_of_it = description.plugin.has_socket_of(plugin);
-            if is_of_it {
-                context.cancel(description.call);
+    /// Adds a reply to the details of a driver. Failures are only logged: the details are optional.
+    fn described(&self, plugin: &Plugin, method: &str, result: Result<Vec<u8>, CallFailure>) {
+        let (drivers, endpoint) = (&self.drivers, &plugin.endpoint);
+        let described = if method == identity::GET_PLUGIN_INFO {
+            reply::read(endpoint, result, MAX_CSI_REPLY).map(|info| {
+                drivers.with(plugin, |driver| driver.set_plugin_info(info));
+            })
+        } else {
+            reply::read(endpoint, result, MAX_CSI_REPLY).map(|reply| {
+                drivers.with(plugin, |driver| driver.set_capabilities(reply));
+            })
+        };
+        match described {
+            Ok(()) => {
+                drivers.with(plugin, |driver| {
+                    log::debug!("{plugin}: received driver details {driver}");
+                });
             }
-            !is_of_it
-        });
+            Err(reason) => {
+                let method = method.rsplit('/').next().unwrap_or_default();
+                let why = escape::text(reason.as_str());
+                log::debug!("{plugin}: {method} failed: {why}");
+            }
+        }
     }
 }
 
@@ -153,7 +147,7 @@ impl PluginHandler for CsiHandler {
                 return Answer::no(unacceptable.words("RegisterPlugin", &plugin.name));
             }
         };
-        let call = context.call(Call {
+        context.call(Call {
             endpoint: plugin.endpoint.clone(),
             method: node::NODE_GET_INFO,
             request: NodeGetInfoRequest {}.encode_to_vec(),
@@ -163,7 +157,6 @@ impl PluginHandler for CsiHandler {
         self.registrations.push(Registration {
             plugin: plugin.clone(),
             ticket: context.ticket(),
-            call,
             version,
         });
         Answer::Pending
@@ -177,19 +170,29 @@ impl PluginHandler for CsiHandler {
         Some("NodeGetInfo was not called")
     }
 
-    fn deregister(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer {
-        self.cancel_descriptions(plugin, context);
+    fn deregister(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
         self.drivers.remove(plugin);
         Answer::YES
     }
 
     fn registered(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) {
-        self.cancel_descriptions(plugin, context);
-        for method in [Describes::Plugin, Describes::Capabilities] {
-            self.descriptions.push(Description {
-                plugin: plugin.clone(),
-                call: context.call(method.call(plugin)),
+        let details = [
+            (
+                identity::GET_PLUGIN_INFO,
+                GetPluginInfoRequest {}.encode_to_vec(),
+            ),
+            (
+                node::NODE_GET_CAPABILITIES,
+                NodeGetCapabilitiesRequest {}.encode_to_vec(),
+            ),
+        ];
+        for (method, request) in details {
+            context.call(Call {
+                endpoint: plugin.endpoint.clone(),
                 method,
+                request,
+                timeout: CSI_DESCRIBE_TIMEOUT,
+                wait_for_ready: false,
             });
         }
     }
@@ -199,82 +202,21 @@ impl PluginHandler for CsiHandler {
     }
 
     fn handle_event(&mut self, event: Event, context: &mut Context<'_>) {
-        let Event::Called { id, result } = event else {
+        let (Event::Called { method, result, .. }, Some(plugin)) = (event, context.plugin()) else {
             return;
         };
-        let asked = |it: &Registration| it.call == id;
-        let described = |it: &Description| it.call == id;
+        if method != node::NODE_GET_INFO {
+            return self.described(plugin, method, result);
+        }
+        let asked = |it: &Registration| it.plugin.has_socket_of(plugin);
         if let Some(place) = self.registrations.iter().position(asked) {
             let registration = self.registrations.swap_remove(place);
             self.node_replied(registration, result, context);
-        } else if let Some(place) = self.descriptions.iter().position(described) {
-            let description = self.descriptions.swap_remove(place);
-            description.replied(result, &self.drivers);
         }
     }
 
-    fn abandon(&mut self, ticket: Ticket, context: &mut Context<'_>) {
-        let asked = |it: &Registration| it.ticket == Some(ticket);
-        if let Some(place) = self.registrations.iter().position(asked) {
-            let registration = self.registrations.swap_remove(place);
-            context.cancel(registration.call);
-        }
-    }
-}
-
-impl Description {
-    /// Adds the reply to the driver's details. Failures are only logged: the details are optional.
-    fn replied(&self, result: Result<Vec<u8>, CallFailure>, drivers: &Store<Driver>) {
-        let plugin = &self.plugin;
-        let endpoint = &plugin.endpoint;
-        let described = match self.method {
-            Describes::Plugin => reply::read(endpoint, result, MAX_CSI_REPLY).map(|info| {
-                drivers.with(plugin, |driver| driver.set_plugin_info(info));
-            }),
-            Describes::Capabilities => reply::read(endpoint, result, MAX_CSI_REPLY).map(|reply| {
-                drivers.with(plugin, |driver| driver.set_capabilities(reply));
-            }),
-        };
-        match described {
-            Ok(()) => {
-                drivers.with(plugin, |driver| {
-                    log::debug!("{plugin}: received driver details {driver}");
-                });
-            }
-            Err(reason) => {
-                let why = escape::text(reason.as_str());
-                log::debug!("{plugin}: {} failed: {why}", self.method.name());
-            }
-        }
-    }
-}
-
-impl Describes {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Plugin => "GetPluginInfo",
-            Self::Capabilities => "NodeGetCapabilities",
-        }
-    }
-
-    fn call(self, plugin: &Plugin) -> Call {
-        let (method, request) = match self {
-            Self::Plugin => (
-                identity::GET_PLUGIN_INFO,
-                GetPluginInfoRequest {}.encode_to_vec(),
-            ),
-            Self::Capabilities => (
-                node::NODE_GET_CAPABILITIES,
-                NodeGetCapabilitiesRequest {}.encode_to_vec(),
-            ),
-        };
-        Call {
-            endpoint: plugin.endpoint.clone(),
-            method,
-            request,
-            timeout: CSI_DESCRIBE_TIMEOUT,
-            wait_for_ready: false,
-        }
+    fn abandon(&mut self, ticket: Ticket, _: &mut Context<'_>) {
+        self.registrations.retain(|it| it.ticket != Some(ticket));
     }
 }
 

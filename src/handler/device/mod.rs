@@ -30,7 +30,6 @@ pub use self::inventory::{Device, DevicePlugin, Unlistable};
 pub use self::resource::{NotAResource, Unacceptable};
 
 use super::lasting::{Lasting, Wanted};
-use super::owners::{Effects, Owners};
 use super::{
     Answer, Call, CallFailure, Context, EffectId, EndpointUse, Event, Plugin, PluginHandler,
     Reason, Store, Stream, Ticket, reply, wording,
@@ -46,7 +45,6 @@ pub struct DeviceHandler {
     plugins: Store<DevicePlugin>,
     /// The registered plugins and those being registered, by registration socket.
     clients: LiteMap<Arc<Path>, Client>,
-    owners: Owners,
 }
 
 /// The handler's side of one plugin.
@@ -59,11 +57,8 @@ struct Client {
 /// The state of a client, named after what the client waits for.
 #[derive(Debug)]
 enum State {
-    /// Waits for the plugin's options.
-    AskingOptions {
-        call: EffectId,
-        ticket: Option<Ticket>,
-    },
+    /// Waits for the plugin's options, to answer this question.
+    AskingOptions(Option<Ticket>),
     /// Waits for the next list of devices.
     Listing {
         options: DevicePluginOptions,
@@ -82,19 +77,10 @@ impl DeviceHandler {
         self.plugins.clone()
     }
 
-    /// Cancels all effects for the plugin with that socket, and forgets the plugin.
-    fn drop_client(&mut self, socket: &Path, context: &mut Context<'_>) {
-        let Some(client) = self.clients.remove(socket) else {
-            return;
-        };
-        self.owners.cancel(client.effects(), context);
-        self.plugins.remove(&client.plugin);
-    }
-
-    /// Records the effects that the client with that socket waits for.
-    fn follow(&mut self, socket: &Arc<Path>) {
-        if let Some(client) = self.clients.get(socket) {
-            self.owners.set(client.effects(), socket);
+    /// Forgets the plugin with that socket.
+    fn drop_client(&mut self, socket: &Path) {
+        if let Some(client) = self.clients.remove(socket) {
+            self.plugins.remove(&client.plugin);
         }
     }
 
@@ -108,7 +94,7 @@ impl DeviceHandler {
         let Some(client) = self.clients.get_mut(socket) else {
             return;
         };
-        let State::AskingOptions { ticket, .. } = client.state else {
+        let State::AskingOptions(ticket) = client.state else {
             return;
         };
         let answer = match options(&client.plugin, result) {
@@ -117,7 +103,7 @@ impl DeviceHandler {
                 Ok(())
             }
             Err(reason) => {
-                self.drop_client(socket, context);
+                self.drop_client(socket);
                 Err(reason)
             }
         };
@@ -139,21 +125,18 @@ impl PluginHandler for DeviceHandler {
     }
 
     fn register(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer {
-        self.drop_client(&plugin.socket, context);
-        let call = context.call(Call {
+        context.call(Call {
             endpoint: plugin.endpoint.clone(),
             method: device_plugin::GET_DEVICE_PLUGIN_OPTIONS,
             request: Empty {}.encode_to_vec(),
             timeout: DEVICE_OPTIONS_TIMEOUT,
             wait_for_ready: true,
         });
-        let ticket = context.ticket();
         let client = Client {
             plugin: plugin.clone(),
-            state: State::AskingOptions { call, ticket },
+            state: State::AskingOptions(context.ticket()),
         };
         self.clients.insert(plugin.socket.clone(), client);
-        self.follow(&plugin.socket);
         Answer::Pending
     }
 
@@ -165,8 +148,8 @@ impl PluginHandler for DeviceHandler {
         Some("GetDevicePluginOptions and ListAndWatch were not called")
     }
 
-    fn deregister(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer {
-        self.drop_client(&plugin.socket, context);
+    fn deregister(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
+        self.drop_client(&plugin.socket);
         Answer::YES
     }
 
@@ -175,44 +158,25 @@ impl PluginHandler for DeviceHandler {
     }
 
     fn handle_event(&mut self, event: Event, context: &mut Context<'_>) {
-        let Some(socket) = self.owners.take(event.effect()) else {
+        let Some(plugin) = context.plugin() else {
             return;
         };
         if let Event::Called { result, .. } = event {
-            self.called(&socket, result, context);
-        } else if let Some(client) = self.clients.get_mut(&socket) {
-            // The client may cancel some of its effects; those that it still waits for are recorded
-            // again.
-            self.owners.forget(client.effects());
+            self.called(&plugin.socket, result, context);
+        } else if let Some(client) = self.clients.get_mut(&plugin.socket) {
             client.handle_event(event, &self.plugins, context);
         }
-        self.follow(&socket);
     }
 
-    fn abandon(&mut self, ticket: Ticket, context: &mut Context<'_>) {
-        let asks = |client: &&Client| match client.state {
-            State::AskingOptions { ticket: asked, .. } => asked == Some(ticket),
-            State::Listing { .. } => false,
-        };
-        let asking = self.clients.values().find(asks);
-        if let Some(socket) = asking.map(|client| client.plugin.socket.clone()) {
-            self.drop_client(&socket, context);
+    /// Forgets a plugin whose registration is abandoned.
+    fn abandon(&mut self, _: Ticket, context: &mut Context<'_>) {
+        if let Some(plugin) = context.plugin() {
+            self.drop_client(&plugin.socket);
         }
     }
 }
 
 impl Client {
-    /// Returns the effects that the client waits for.
-    fn effects(&self) -> Effects {
-        match &self.state {
-            State::AskingOptions { call, .. } => [Some(*call), None],
-            State::Listing { stream, grace, .. } => {
-                let stream = stream.as_ref().map(Lasting::effect);
-                [stream, *grace]
-            }
-        }
-    }
-
     fn handle_event(
         &mut self,
         event: Event,
@@ -395,69 +359,3 @@ fn options(
 
 /// The type of device plugins.
 pub const TYPE: &str = "DevicePlugin";
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::handler::{Effect, EffectIds};
-    use crate::proto::pluginregistration::PluginInfo;
-    use crate::time::Time;
-
-    /// Returns the effects that the handler asks for during `act`.
-    fn asked(
-        handler: &mut DeviceHandler,
-        ids: &mut EffectIds,
-        act: impl FnOnce(&mut DeviceHandler, &mut Context<'_>),
-    ) -> Vec<Effect> {
-        let mut effects = Vec::new();
-        let mut context = Context::new(Time::ZERO, None, ids, &mut effects);
-        act(handler, &mut context);
-        effects
-    }
-
-    /// Returns the event by which a plugin that lists its devices answers; timers expire.
-    fn answer(effect: &Effect) -> Option<Event> {
-        let message = Vec::new();
-        match *effect {
-            Effect::Call { id, .. } => Some(Event::Called {
-                id,
-                result: Ok(message),
-            }),
-            Effect::Stream { id, .. } => Some(Event::StreamMessage { id, message }),
-            Effect::SetTimer { id, .. } => Some(Event::TimerFired { id }),
-            _ => None,
-        }
-    }
-
-    #[test]
-    fn a_stream_that_comes_and_goes_leaves_nothing_behind() {
-        let info = PluginInfo {
-            name: "example.com/gpu".into(),
-            ..PluginInfo::default()
-        };
-        let plugin = Plugin::from_info(info, Path::new("/r/a").into()).expect("it has a name");
-        let (mut handler, mut ids) = (DeviceHandler::default(), EffectIds::default());
-        let mut effects = asked(&mut handler, &mut ids, |handler, context| {
-            handler.register(&Arc::new(plugin), context);
-        });
-        let mut lists = 0;
-        while lists < 100 {
-            // Of two timers the first one, after which the stream is opened again.
-            let event = effects
-                .iter()
-                .find_map(answer)
-                .expect("it waits for something");
-            effects = asked(&mut handler, &mut ids, |handler, context| {
-                let stream = event.effect();
-                let is_list = matches!(event, Event::StreamMessage { .. });
-                handler.handle_event(event, context);
-                if is_list {
-                    lists += 1;
-                    let (id, result) = (stream, Ok(()));
-                    handler.handle_event(Event::StreamEnded { id, result }, context);
-                }
-            });
-        }
-        assert!(handler.owners.len() <= 2, "{:?}", handler.owners);
-    }
-}

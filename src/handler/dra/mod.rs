@@ -24,7 +24,6 @@ pub use self::driver::{DeviceHealth, DeviceName, Driver, Drivers, Health, NoHeal
 pub use self::service::{HealthService, NoService, Service};
 
 use super::lasting::{Lasting, Wanted};
-use super::owners::{Effects, Owners};
 use super::{
     Answer, CallFailure, Context, EffectId, EndpointUse, Event, Plugin, PluginHandler, Reason,
     Stream,
@@ -40,7 +39,6 @@ pub struct DraHandler {
     drivers: Drivers,
     /// The registered drivers, by registration socket.
     clients: LiteMap<Arc<Path>, Client>,
-    owners: Owners,
 }
 
 /// The handler's side of one driver.
@@ -58,22 +56,6 @@ impl DraHandler {
     pub fn drivers(&self) -> Drivers {
         self.drivers.clone()
     }
-
-    /// Cancels all effects for the driver with that socket, and forgets the driver.
-    fn drop_client(&mut self, socket: &Path, context: &mut Context<'_>) {
-        let Some(client) = self.clients.remove(socket) else {
-            return;
-        };
-        self.owners.cancel(client.effects(), context);
-        self.drivers.0.remove(&client.plugin);
-    }
-
-    /// Records the effects that the client with that socket waits for.
-    fn follow(&mut self, socket: &Arc<Path>) {
-        if let Some(client) = self.clients.get(socket) {
-            self.owners.set(client.effects(), socket);
-        }
-    }
 }
 
 impl PluginHandler for DraHandler {
@@ -89,10 +71,8 @@ impl PluginHandler for DraHandler {
             Ok(service) => service,
             Err(none) => return Answer::no(none.words(plugin)),
         };
-        self.drop_client(&plugin.socket, context);
         let client = Client::open(plugin, context);
         self.clients.insert(plugin.socket.clone(), client);
-        self.follow(&plugin.socket);
         self.drivers.0.set(Driver::new(plugin, service));
         log::info!("{plugin}: selected the DRA service to call service={service}");
         Answer::YES
@@ -113,8 +93,9 @@ impl PluginHandler for DraHandler {
         Some("no method of the DRA services was called")
     }
 
-    fn deregister(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer {
-        self.drop_client(&plugin.socket, context);
+    fn deregister(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
+        self.clients.remove(&plugin.socket);
+        self.drivers.0.remove(plugin);
         Answer::YES
     }
 
@@ -123,13 +104,10 @@ impl PluginHandler for DraHandler {
     }
 
     fn handle_event(&mut self, event: Event, context: &mut Context<'_>) {
-        let Some(socket) = self.owners.take(event.effect()) else {
-            return;
-        };
-        if let Some(client) = self.clients.get_mut(&socket) {
+        let client = context.plugin().map(|plugin| &plugin.socket);
+        if let Some(client) = client.and_then(|socket| self.clients.get_mut(socket)) {
             client.handle_event(event, &self.drivers, context);
         }
-        self.follow(&socket);
     }
 }
 
@@ -151,12 +129,6 @@ impl Client {
             connection,
             health,
         }
-    }
-
-    /// Returns the effects that the client waits for.
-    fn effects(&self) -> Effects {
-        let health = self.health.as_ref().map(Lasting::effect);
-        [Some(self.connection.effect()), health]
     }
 
     fn handle_event(&mut self, event: Event, drivers: &Drivers, context: &mut Context<'_>) {

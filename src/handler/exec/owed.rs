@@ -56,9 +56,13 @@ fn pause(tries: u32) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::handler::EffectOwner;
 
     fn owed() -> Owed {
-        Owed::new(EffectId(0))
+        Owed::new(EffectId {
+            owner: EffectOwner::HANDLER,
+            number: 1,
+        })
     }
 
     #[test]

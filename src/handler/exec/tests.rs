@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::config::MAX_DEL_TRIES;
-use crate::handler::{Effect, EffectIds};
+use crate::handler::{Effect, EffectIds, EffectOwner};
 use crate::proto::pluginregistration::PluginInfo;
 use crate::time::Time;
 
@@ -36,8 +36,11 @@ impl Bench {
         ticket: Option<Ticket>,
         method: impl FnOnce(&mut ExecHandler, &mut Context<'_>) -> T,
     ) -> T {
-        let mut context = Context::new(self.now, ticket, &mut self.ids, &mut self.effects);
+        let context = Context::new(self.now, ticket, &mut self.ids, &mut self.effects);
+        let mut context = context.with_owner(EffectOwner(1));
         let result = method(&mut self.handler, &mut context);
+        let owned = self.effects.iter().filter(|it| !is_detached(it));
+        assert_eq!(owned.count(), 0, "{:?}", self.effects);
         let owed = &mut self.owed;
         self.effects.retain(|effect| match effect {
             Effect::Owe { id, plugin } => owed.insert(*id, plugin.clone()).is_some(),
@@ -119,6 +122,16 @@ impl Bench {
 
     fn take(&mut self) -> Vec<Effect> {
         std::mem::take(&mut self.effects)
+    }
+}
+
+/// Returns whether an effect does not end with the plugin that it was asked for.
+fn is_detached(effect: &Effect) -> bool {
+    match effect {
+        Effect::Spawn { id, .. } | Effect::SetTimer { id, .. } | Effect::Owe { id, .. } => {
+            id.owner == EffectOwner::HANDLER
+        }
+        _ => true,
     }
 }
 

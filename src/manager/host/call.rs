@@ -43,6 +43,16 @@ pub(super) enum Request {
     Connection,
 }
 
+impl Request {
+    /// Returns the method of a unary call.
+    fn method(&self) -> &'static str {
+        match self {
+            Self::Call(call) => call.method,
+            Self::Stream(_) | Self::Connection => "",
+        }
+    }
+}
+
 /// The repetition of a call whose endpoint is not ready.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WaitForReady {
@@ -131,6 +141,11 @@ impl EndpointCall {
             identity: None,
         });
         None
+    }
+
+    /// Returns the number of the effect.
+    pub(super) fn id(&self) -> EffectId {
+        self.id
     }
 
     /// Returns the endpoint of a call that is repeated.
@@ -287,8 +302,8 @@ impl EndpointCall {
                 return Progress::NotReady(at);
             }
         }
-        let id = self.id;
-        Progress::Ended(HandlerEvent::Called { id, result })
+        let (id, method) = (self.id, self.request.method());
+        Progress::Ended(HandlerEvent::Called { id, method, result })
     }
 }
 

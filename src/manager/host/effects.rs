@@ -3,13 +3,15 @@
 //! Pure.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use super::call::{EndpointCall, Progress};
-use super::{Event, HandlerHost, OpenEffect, State};
+use super::{Event, HandlerHost, OpenEffect, Recipient, State};
 use crate::config::{MAX_EVENTS_AT_ONCE, MAX_PROGRAMS};
 use crate::grpc::Client;
 use crate::handler::{
-    DialError, Effect, EffectId, Event as HandlerEvent, HandlerId, ProgramEnd, ProgramOutcome,
+    DialError, Effect, EffectId, EffectOwner, Event as HandlerEvent, HandlerId, Plugin, ProgramEnd,
+    ProgramOutcome,
 };
 use crate::http2::Endpoint as _;
 use crate::manager::context::Context;
@@ -18,31 +20,44 @@ use crate::manager::timers::{Scheduled, Timer};
 use crate::time::Time;
 
 impl HandlerHost {
-    /// Carries out an effect that a handler asks for.
-    pub(super) fn carry_out(&mut self, handler: HandlerId, effect: Effect, context: &mut Context) {
+    /// Carries out an effect that a handler asks for in a call that is about that plugin.
+    pub(super) fn carry_out(
+        &mut self,
+        handler: HandlerId,
+        plugin: Option<&Arc<Plugin>>,
+        effect: Effect,
+        context: &mut Context,
+    ) {
         let now = context.now;
+        let recipient = |id: EffectId| {
+            let plugin = plugin.filter(|_| id.owner != EffectOwner::HANDLER);
+            let plugin = plugin.cloned();
+            Recipient { handler, plugin }
+        };
         match effect {
             Effect::Answer { ticket, result } => self.answered(ticket, result),
             Effect::Call { id, call, ready_by } => {
                 let endpoint = call.endpoint.clone();
                 let call = EndpointCall::unary(id, call, ready_by, now);
-                self.dial(id, handler, Box::new(call), &endpoint, context);
+                self.call_endpoint(recipient(id), call, &endpoint, context);
             }
             Effect::Stream { id, stream } => {
                 let endpoint = stream.endpoint.clone();
                 let call = EndpointCall::stream(id, stream, now);
-                self.dial(id, handler, Box::new(call), &endpoint, context);
+                self.call_endpoint(recipient(id), call, &endpoint, context);
             }
             Effect::Connect { id, endpoint } => {
                 let call = EndpointCall::connection(id, now);
-                self.dial(id, handler, Box::new(call), &endpoint, context);
+                self.call_endpoint(recipient(id), call, &endpoint, context);
             }
             Effect::Spawn { id, program } => {
-                self.open(id, handler, State::Waiting, None, context);
+                self.open(id, recipient(id), State::Waiting, None, context);
                 self.waiting.push_back((id, program));
                 self.start_programs(context);
             }
-            Effect::SetTimer { id, at } => self.open(id, handler, State::Timer, Some(at), context),
+            Effect::SetTimer { id, at } => {
+                self.open(id, recipient(id), State::Timer, Some(at), context);
+            }
             Effect::Owe { id, plugin } => {
                 self.owed.insert(id, plugin);
                 self.owed_revision += 1;
@@ -54,7 +69,7 @@ impl HandlerHost {
     fn open(
         &mut self,
         id: EffectId,
-        handler: HandlerId,
+        recipient: Recipient,
         state: State,
         at: Option<Time>,
         context: &mut Context,
@@ -62,30 +77,48 @@ impl HandlerHost {
         let mut deadline = Scheduled::default();
         context.timers.set(Timer::Effect(id), &mut deadline, at);
         let effect = OpenEffect {
-            handler,
+            recipient,
             deadline,
             state,
         };
         self.effects.insert(id, effect);
     }
 
-    /// Removes an effect that has ended. Returns its handler.
-    fn close(&mut self, id: EffectId, context: &mut Context) -> Option<HandlerId> {
+    /// Removes an effect that has ended. Returns the recipient of its last event.
+    fn close(&mut self, id: EffectId, context: &mut Context) -> Option<Recipient> {
         let mut effect = self.effects.remove(&id)?;
         let timer = Timer::Effect(id);
         context.timers.set(timer, &mut effect.deadline, None);
-        Some(effect.handler)
+        Some(effect.recipient)
     }
 
     /// Cancels an effect: drops its events that were not delivered yet, too.
     fn cancel(&mut self, id: EffectId, context: &mut Context) {
-        self.events.retain(|event| match event {
-            Event::Effect(_, event) => event.effect() != id,
-            Event::Resume(..) => true,
-        });
+        self.drop_events(|event| event.effect() == id);
         if self.owed.remove(&id).is_some() {
             self.owed_revision += 1;
         }
+        self.end(id, context);
+    }
+
+    /// Cancels the open effects of an owner.
+    pub(super) fn cancel_all_of(&mut self, owner: EffectOwner, context: &mut Context) {
+        self.drop_events(|event| event.effect().owner == owner);
+        while let Some((id, _)) = self.effects.range(owner.effects()).next() {
+            self.end(*id, context);
+        }
+    }
+
+    /// Drops the events of effects that were not delivered yet and meet a condition.
+    fn drop_events(&mut self, is_dropped: impl Fn(&HandlerEvent) -> bool) {
+        self.events.retain(|event| match event {
+            Event::Effect(_, event) => !is_dropped(event),
+            Event::Resume(..) => true,
+        });
+    }
+
+    /// Ends an effect, if it is open, without an event.
+    fn end(&mut self, id: EffectId, context: &mut Context) {
         let Some(OpenEffect { state, .. }) = self.effects.get_mut(&id) else {
             return;
         };
@@ -103,32 +136,31 @@ impl HandlerHost {
         self.close(id, context);
     }
 
+    /// Ends an effect with its last event.
+    fn ended(&mut self, event: HandlerEvent, context: &mut Context) {
+        if let Some(recipient) = self.close(event.effect(), context) {
+            self.events.push_back(Event::Effect(recipient, event));
+        }
+    }
+
     /// Does what is due for an effect.
     pub(in crate::manager) fn handle_timeout(&mut self, id: EffectId, context: &mut Context) {
         let Some(effect) = self.effects.get_mut(&id) else {
             return;
         };
         effect.deadline = Scheduled::default();
-        let handler = effect.handler;
         match &mut effect.state {
-            State::Timer => {
-                self.close(id, context);
-                let fired = HandlerEvent::TimerFired { id };
-                self.events.push_back(Event::Effect(handler, fired));
-            }
+            State::Timer => self.ended(HandlerEvent::TimerFired { id }, context),
             State::Call(call) => {
                 let progress = call.handle_timeout(context);
                 self.progress(id, progress, context);
             }
             State::NotReady(_) => {
-                if let Some(OpenEffect {
-                    state: State::NotReady(call),
-                    ..
-                }) = self.effects.remove(&id)
-                {
-                    if let Some(endpoint) = call.endpoint() {
-                        self.dial(id, handler, call, &endpoint, context);
-                    }
+                let before = std::mem::replace(&mut effect.state, State::Timer);
+                if let State::NotReady(call) = before {
+                    let endpoint = call.endpoint();
+                    effect.state = State::Call(call);
+                    self.dial(id, endpoint.as_deref(), context);
                 }
             }
             State::Waiting => {}
@@ -142,17 +174,24 @@ impl HandlerHost {
 
     // --- Calls ---
 
-    fn dial(
+    fn call_endpoint(
         &mut self,
-        id: EffectId,
-        handler: HandlerId,
-        mut call: Box<EndpointCall>,
+        recipient: Recipient,
+        call: EndpointCall,
         endpoint: &Path,
         context: &mut Context,
     ) {
-        let progress = call.dial(endpoint, context);
-        self.open(id, handler, State::Call(call), None, context);
-        self.progress(id, progress, context);
+        let id = call.id();
+        let state = State::Call(Box::new(call));
+        self.open(id, recipient, state, None, context);
+        self.dial(id, Some(endpoint), context);
+    }
+
+    fn dial(&mut self, id: EffectId, endpoint: Option<&Path>, context: &mut Context) {
+        if let (Some(call), Some(endpoint)) = (self.call(id), endpoint) {
+            let progress = call.dial(endpoint, context);
+            self.progress(id, progress, context);
+        }
     }
 
     fn call(&mut self, id: EffectId) -> Option<&mut EndpointCall> {
@@ -211,7 +250,6 @@ impl HandlerHost {
             let State::Call(call) = &mut effect.state else {
                 return;
             };
-            let handler = effect.handler;
             let Some(next) = progress.take().or_else(|| call.poll(context)) else {
                 call.flush(context);
                 let (timer, at) = (Timer::Effect(id), call.poll_timeout());
@@ -219,11 +257,11 @@ impl HandlerHost {
                 return context.timers.set_or_earlier(timer, deadline, at);
             };
             match next {
-                Progress::Event(event) => self.events.push_back(Event::Effect(handler, event)),
-                Progress::Ended(event) => {
-                    self.close(id, context);
-                    self.events.push_back(Event::Effect(handler, event));
+                Progress::Event(event) => {
+                    let recipient = effect.recipient.clone();
+                    self.events.push_back(Event::Effect(recipient, event));
                 }
+                Progress::Ended(event) => self.ended(event, context),
                 Progress::NotReady(at) => {
                     let before = std::mem::replace(&mut effect.state, State::Timer);
                     if let State::Call(call) = before {
@@ -272,10 +310,7 @@ impl HandlerHost {
         if effect.is_none_or(|effect| !matches!(effect.state, State::Running)) {
             return;
         }
-        if let Some(handler) = self.close(id, context) {
-            let ended = HandlerEvent::ProgramEnded { id, outcome };
-            self.events.push_back(Event::Effect(handler, ended));
-        }
+        self.ended(HandlerEvent::ProgramEnded { id, outcome }, context);
         self.running -= 1;
         self.start_programs(context);
     }

@@ -20,8 +20,8 @@ use super::operation::Question;
 use super::timers::Scheduled;
 use super::verdict::find_handler;
 use crate::handler::{
-    Answer, Context as HandlerContext, EffectId, EffectIds, EndpointUse, Event as HandlerEvent,
-    HandlerId, HandlerTable, Plugin, PluginHandler, Program, Reason, Ticket,
+    Answer, Context as HandlerContext, EffectId, EffectIds, EffectOwner, EndpointUse,
+    Event as HandlerEvent, HandlerId, HandlerTable, Plugin, PluginHandler, Program, Reason, Ticket,
 };
 use crate::time::Time;
 
@@ -33,7 +33,7 @@ pub(super) struct HandlerHost {
     tickets: LiteMap<Ticket, Asker>,
     last_ticket: u64,
     ids: EffectIds,
-    /// The effects that have not ended.
+    /// The effects that have not ended; those of one owner are neighbours.
     effects: BTreeMap<EffectId, OpenEffect>,
     /// The programs that wait, in the order in which they were asked for.
     waiting: VecDeque<(EffectId, Program)>,
@@ -56,6 +56,14 @@ pub(super) struct Asker {
     pub(super) attempt: AttemptId,
 }
 
+/// The plugin that a call of a handler is about, and the owner of the effects that the call asks
+/// for.
+#[derive(Clone, Copy, Debug)]
+struct Subject<'a> {
+    plugin: &'a Arc<Plugin>,
+    owner: EffectOwner,
+}
+
 /// What a handler may know about a plugin that it is to register.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Hints {
@@ -65,10 +73,18 @@ pub(super) struct Hints {
     pub(super) ready_by: Option<Time>,
 }
 
+/// The recipient of an effect's events.
+#[derive(Clone, Debug)]
+struct Recipient {
+    handler: HandlerId,
+    /// The plugin that the effect belongs to; `None` if it is detached.
+    plugin: Option<Arc<Plugin>>,
+}
+
 /// An effect that has not ended.
 #[derive(Debug)]
 struct OpenEffect {
-    handler: HandlerId,
+    recipient: Recipient,
     deadline: Scheduled,
     state: State,
 }
@@ -89,8 +105,8 @@ enum State {
 /// What a handler is to be told.
 #[derive(Debug)]
 enum Event {
-    /// An event of one of its effects.
-    Effect(HandlerId, HandlerEvent),
+    /// An event of an effect.
+    Effect(Recipient, HandlerEvent),
     /// A deregistration that the previous process owed is resumed, if there is a handler for it.
     Resume(Option<HandlerId>, Arc<Plugin>),
 }
@@ -158,6 +174,8 @@ impl HandlerHost {
     }
 
     /// Asks a handler. Returns its answer, or the ticket of the question if the answer follows.
+    /// A plugin that is to be deregistered has no effects when its handler is asked: those that the
+    /// answer needs are asked for then.
     pub(super) fn ask(
         &mut self,
         asker: Asker,
@@ -169,15 +187,26 @@ impl HandlerHost {
     ) -> Result<Result<(), Reason>, Ticket> {
         self.last_ticket += 1;
         let ticket = Ticket(self.last_ticket);
-        let answer = self.with_handler(handler, Some(ticket), context, |handler, context| {
-            context.set_known(hints.is_known);
-            context.set_ready_by(hints.ready_by);
-            match question {
-                Question::Validate => handler.validate(plugin, context),
-                Question::Register => handler.register(plugin, context),
-                Question::Deregister => handler.deregister(plugin, context),
-            }
-        });
+        let owner = asker.socket.owner();
+        if question == Question::Deregister {
+            self.cancel_all_of(owner, context);
+        }
+        let subject = Some(Subject { plugin, owner });
+        let answer = self.with_handler(
+            handler,
+            subject,
+            Some(ticket),
+            context,
+            |handler, context| {
+                context.set_known(hints.is_known);
+                context.set_ready_by(hints.ready_by);
+                match question {
+                    Question::Validate => handler.validate(plugin, context),
+                    Question::Register => handler.register(plugin, context),
+                    Question::Deregister => handler.deregister(plugin, context),
+                }
+            },
+        );
         match answer {
             Answer::Done(result) => Ok(result),
             Answer::Pending => {
@@ -188,11 +217,23 @@ impl HandlerHost {
     }
 
     /// Reports to a handler that one of its questions is abandoned.
-    pub(super) fn abandon(&mut self, handler: HandlerId, ticket: Ticket, context: &mut Context) {
+    pub(super) fn abandon(
+        &mut self,
+        handler: HandlerId,
+        ticket: Ticket,
+        (socket, plugin): (SocketId, &Arc<Plugin>),
+        context: &mut Context,
+    ) {
         self.tickets.remove(&ticket);
-        self.with_handler(handler, None, context, |handler, context| {
+        self.tell(handler, (socket, plugin), context, |handler, context| {
             handler.abandon(ticket, context);
         });
+    }
+
+    /// Ends what a handler does for the plugin behind a socket, which is neither registered nor in
+    /// question any more.
+    pub(super) fn release(&mut self, socket: SocketId, context: &mut Context) {
+        self.cancel_all_of(socket.owner(), context);
     }
 
     /// Forgets a question that cannot be abandoned, because no handler has the plugin's type.
@@ -200,14 +241,17 @@ impl HandlerHost {
         self.tickets.remove(&ticket);
     }
 
-    /// Reports something to a handler that is not a question.
+    /// Reports something about the plugin behind a socket to its handler that is not a question.
     pub(super) fn tell(
         &mut self,
         handler: HandlerId,
+        (socket, plugin): (SocketId, &Arc<Plugin>),
         context: &mut Context,
         method: impl FnOnce(&mut dyn PluginHandler, &mut HandlerContext<'_>),
     ) {
-        self.with_handler(handler, None, context, method);
+        let owner = socket.owner();
+        let subject = Some(Subject { plugin, owner });
+        self.with_handler(handler, subject, None, context, method);
     }
 
     /// Resumes a deregistration that the previous process owed.
@@ -226,14 +270,17 @@ impl HandlerHost {
     pub(super) fn deliver_event(&mut self, context: &mut Context) -> bool {
         match self.events.pop_front() {
             None => return false,
-            Some(Event::Effect(handler, event)) => {
-                self.with_handler(handler, None, context, |handler, context| {
+            Some(Event::Effect(recipient, event)) => {
+                let Recipient { handler, plugin } = recipient;
+                let owner = event.effect().owner;
+                let subject = plugin.as_ref().map(|plugin| Subject { plugin, owner });
+                self.with_handler(handler, subject, None, context, |handler, context| {
                     handler.handle_event(event, context);
                 });
             }
             Some(Event::Resume(handler, plugin)) => {
                 let is_resumed = handler.is_some_and(|handler| {
-                    self.with_handler(handler, None, context, |handler, context| {
+                    self.with_handler(handler, None, None, context, |handler, context| {
                         handler.resume_deregistration(&plugin, context)
                     })
                 });
@@ -272,6 +319,7 @@ impl HandlerHost {
     fn with_handler<T>(
         &mut self,
         id: HandlerId,
+        subject: Option<Subject<'_>>,
         ticket: Option<Ticket>,
         context: &mut Context,
         method: impl FnOnce(&mut dyn PluginHandler, &mut HandlerContext<'_>) -> T,
@@ -279,9 +327,13 @@ impl HandlerHost {
         let mut wanted = Vec::new();
         let now = context.now;
         let mut handler_context = HandlerContext::new(now, ticket, &mut self.ids, &mut wanted);
+        if let Some(Subject { plugin, owner }) = subject {
+            handler_context = handler_context.with_plugin(plugin).with_owner(owner);
+        }
         let result = method(self.handlers.get_mut(id), &mut handler_context);
+        let plugin = subject.map(|it| it.plugin);
         for effect in wanted {
-            self.carry_out(id, effect, context);
+            self.carry_out(id, plugin, effect, context);
         }
         result
     }
@@ -301,6 +353,21 @@ impl HandlerHost {
         let effects = self.effects.values();
         let has_connection = |state: &State| matches!(state, State::Call(call) if call.is_open());
         effects.filter(|it| has_connection(&it.state)).count()
+    }
+
+    /// Asserts that each open effect is detached or belongs to a plugin that its handler knows or
+    /// is asked about.
+    pub(super) fn check_owners(&self, handlers: &BTreeMap<EffectOwner, HandlerId>) {
+        for (id, effect) in &self.effects {
+            let Recipient { handler, plugin } = &effect.recipient;
+            let is_detached = id.owner == EffectOwner::HANDLER;
+            assert_eq!(is_detached, plugin.is_none(), "{id:?}");
+            let owner = handlers.get(&id.owner);
+            assert!(
+                is_detached || owner == Some(handler),
+                "{id:?}: {plugin:?} has gone"
+            );
+        }
     }
 
     /// Returns the number of deadlines that are set.

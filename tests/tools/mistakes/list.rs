@@ -20,7 +20,7 @@ pub(crate) enum Finder {
     FuzzTargets,
 }
 
-pub(crate) const MISTAKES: [Mistake; 24] = [
+pub(crate) const MISTAKES: [Mistake; 25] = [
     Mistake {
         what: "two operations speak to a handler about one name",
         file: "src/manager/names.rs",
@@ -125,6 +125,13 @@ pub(crate) const MISTAKES: [Mistake; 24] = [
         right: "            active.handler = Some(*handler);\n",
         wrong: "",
         finder: Finder::Simulation { seed: 99 },
+    },
+    Mistake {
+        what: "an effect is left open after deregistration",
+        file: "src/manager/router.rs",
+        right: "self.host.release(id, &mut self.context);",
+        wrong: "",
+        finder: Finder::Simulation { seed: 5 },
     },
     Mistake {
         what: "a name is not released when the operation ends",

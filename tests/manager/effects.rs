@@ -1,0 +1,338 @@
+//! Effects belong to plugins: which of them are cancelled, when, and what their events name.
+
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use plugind::config::{DEFAULT_TYPES, HANDLER_TIMEOUT};
+use plugind::handler::{
+    Answer as Say, Call, Context, EffectId, Event, HandlerTable, Plugin, PluginHandler, Program,
+    Stream, Ticket,
+};
+use plugind::manager::{Manager, Timer};
+
+use crate::script::{Script, WATCH};
+use crate::world::World;
+
+const A: &str = "/r/a.sock";
+const B: &str = "/r/b.sock";
+/// The endpoint of every plugin.
+const ENDPOINT: &str = "/p/endpoint.sock";
+/// The length of every timer.
+const PAUSE: Duration = Duration::from_secs(60);
+
+/// An effect to ask for, for the plugin in question unless it is detached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ask {
+    Timer,
+    DetachedTimer,
+    Call,
+    Stream,
+    Connection,
+    Program,
+}
+
+/// What a [`Scripted`] handler is to do, and what it was told; clones share it.
+#[derive(Clone, Debug, Default)]
+struct Plan(Arc<Mutex<PlanState>>);
+
+#[derive(Debug, Default)]
+struct PlanState {
+    /// The steps to take in the next calls that have this name.
+    steps: VecDeque<(&'static str, Vec<Ask>, Say)>,
+    tickets: Vec<Ticket>,
+    told: Vec<String>,
+}
+
+impl Plan {
+    fn lock(&self) -> MutexGuard<'_, PlanState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has the handler ask for effects in the next call of a method, and answer that.
+    fn then(&self, method: &'static str, asks: &[Ask], say: Say) {
+        let step = (method, asks.to_vec(), say);
+        self.lock().steps.push_back(step);
+    }
+
+    /// Returns what the handler was told since the last call.
+    fn take(&self) -> String {
+        std::mem::take(&mut self.lock().told).join(", ")
+    }
+
+    fn ticket(&self) -> Ticket {
+        self.lock().tickets.pop().expect("a question is open")
+    }
+
+    fn called(&self, method: &'static str, context: &mut Context<'_>) -> Say {
+        let mut state = self.lock();
+        let mut line = method.to_owned();
+        if let Some(plugin) = context.plugin() {
+            write!(line, " {}", plugin.name).expect("a string can be written to");
+        }
+        state.told.push(line);
+        let is_next = state
+            .steps
+            .front()
+            .is_some_and(|(next, ..)| *next == method);
+        let step = is_next.then(|| state.steps.pop_front()).flatten();
+        let (_, asks, say) = step.unwrap_or((method, Vec::new(), Say::YES));
+        if say == Say::Pending {
+            state.tickets.extend(context.ticket());
+        }
+        for asked in asks {
+            ask(asked, context);
+        }
+        say
+    }
+}
+
+fn ask(asked: Ask, context: &mut Context<'_>) -> EffectId {
+    let endpoint: Arc<Path> = Path::new(ENDPOINT).into();
+    match asked {
+        Ask::Timer => context.set_timer(PAUSE),
+        Ask::DetachedTimer => context.detached().set_timer(PAUSE),
+        Ask::Call => context.call(Call {
+            endpoint,
+            method: "/a.B/C",
+            request: Vec::new(),
+            timeout: PAUSE,
+            wait_for_ready: false,
+        }),
+        Ask::Stream => context.stream(Stream {
+            endpoint,
+            method: WATCH,
+            request: Vec::new(),
+            dial_timeout: PAUSE,
+        }),
+        Ask::Connection => context.connect(endpoint),
+        Ask::Program => context.spawn(Program {
+            path: "/lib/hook".into(),
+            arguments: Vec::new(),
+            environment: Vec::new(),
+            input: Vec::new(),
+            timeout: PAUSE,
+        }),
+    }
+}
+
+/// A handler that follows a [`Plan`].
+#[derive(Debug)]
+struct Scripted(Plan);
+
+impl PluginHandler for Scripted {
+    fn validate(&mut self, _: &Arc<Plugin>, context: &mut Context<'_>) -> Say {
+        self.0.called("validate", context)
+    }
+
+    fn register(&mut self, _: &Arc<Plugin>, context: &mut Context<'_>) -> Say {
+        self.0.called("register", context)
+    }
+
+    fn deregister(&mut self, _: &Arc<Plugin>, context: &mut Context<'_>) -> Say {
+        self.0.called("deregister", context)
+    }
+
+    fn registered(&mut self, _: &Arc<Plugin>, context: &mut Context<'_>) {
+        self.0.called("registered", context);
+    }
+
+    fn promoted(&mut self, _: &Arc<Plugin>, context: &mut Context<'_>) {
+        self.0.called("promoted", context);
+    }
+
+    fn abandon(&mut self, _: Ticket, context: &mut Context<'_>) {
+        self.0.called("abandon", context);
+    }
+
+    fn handle_event(&mut self, event: Event, context: &mut Context<'_>) {
+        let name = match event {
+            Event::TimerFired { .. } => "fired",
+            Event::Called { .. } => "called",
+            Event::StreamMessage { .. } => "message",
+            Event::StreamEnded { .. } => "ended",
+            Event::Connected { .. } => "connected",
+            Event::Disconnected { .. } => "disconnected",
+            Event::ProgramEnded { .. } => "program",
+        };
+        self.0.called(name, context);
+    }
+}
+
+/// Returns a world with an endpoint that never answers calls, and the plan of its handler.
+fn planned() -> (World, Plan) {
+    let plan = Plan::default();
+    let mut table = HandlerTable::new();
+    table.add(DEFAULT_TYPES, Scripted(plan.clone()));
+    let mut world = World::with(Manager::new(table));
+    let mut endpoint = Script::serving([("/a.B/C", crate::script::Answer::Silence)]);
+    endpoint.watch = vec!["one"];
+    world.create(ENDPOINT, endpoint);
+    (world, plan)
+}
+
+fn appear(world: &mut World, path: &str, name: &str) {
+    world.appear(path, Script::good("CSIPlugin", name));
+}
+
+/// Returns the number of deadlines of effects that pass within the next hours, by letting them.
+fn timers_left(world: &mut World) -> usize {
+    let mut left = 0;
+    while let Some((at, timer)) = world.manager.poll_timeout() {
+        left += usize::from(matches!(timer, Timer::Effect(_)));
+        world.advance(at.saturating_since(world.now));
+    }
+    left
+}
+
+const ALL: [Ask; 5] = [
+    Ask::Timer,
+    Ask::Call,
+    Ask::Stream,
+    Ask::Connection,
+    Ask::Program,
+];
+
+#[test]
+fn what_is_open_for_a_plugin_is_cancelled_before_its_deregistration_is_asked_for() {
+    let (mut world, plan) = planned();
+    plan.then("register", &ALL, Say::YES);
+    appear(&mut world, A, "a");
+    let before = "validate a, register a, connected a, message a, registered a";
+    let mut told: Vec<_> = plan.take().split(", ").map(str::to_owned).collect();
+    told.sort_unstable();
+    let mut expected: Vec<_> = before.split(", ").collect();
+    expected.sort_unstable();
+    assert_eq!(told, expected);
+    assert_eq!((world.open_to(ENDPOINT), world.programs.len()), (3, 1));
+    plan.then("deregister", &[], Say::Pending);
+    world.vanish(A);
+    assert_eq!(plan.take(), "deregister a");
+    assert_eq!((world.open_to(ENDPOINT), world.programs.len()), (0, 0));
+    assert_eq!(world.killed.len(), 1);
+    world.answer(plan.ticket(), Ok(()));
+    assert_eq!((timers_left(&mut world), plan.take()), (0, String::new()));
+}
+
+#[test]
+fn what_a_deregistration_asks_for_is_open_until_it_is_answered() {
+    let (mut world, plan) = planned();
+    appear(&mut world, A, "a");
+    plan.then("deregister", &[Ask::Stream, Ask::Timer], Say::Pending);
+    plan.take();
+    world.vanish(A);
+    assert_eq!(plan.take(), "deregister a, message a");
+    assert_eq!(world.open_to(ENDPOINT), 1);
+    world.answer(plan.ticket(), Ok(()));
+    assert_eq!(world.open_to(ENDPOINT), 0);
+    assert_eq!((timers_left(&mut world), plan.take()), (0, String::new()));
+}
+
+#[test]
+fn a_deregistration_that_is_abandoned_leaves_nothing_open() {
+    let (mut world, plan) = planned();
+    appear(&mut world, A, "a");
+    plan.then("deregister", &[Ask::Stream], Say::Pending);
+    plan.then("message", &[Ask::Connection], Say::YES);
+    plan.then("connected", &[], Say::YES);
+    plan.then("abandon", &[Ask::Stream, Ask::Timer], Say::YES);
+    world.vanish(A);
+    assert_eq!(world.open_to(ENDPOINT), 2);
+    plan.take();
+    world.advance(HANDLER_TIMEOUT);
+    assert_eq!(plan.take(), "abandon a");
+    assert_eq!(world.open_to(ENDPOINT), 0);
+    assert_eq!((timers_left(&mut world), plan.take()), (0, String::new()));
+}
+
+#[test]
+fn a_plugin_that_is_refused_leaves_nothing_open() {
+    for method in ["validate", "register"] {
+        let (mut world, plan) = planned();
+        if method == "register" {
+            plan.then("validate", &[Ask::Stream], Say::YES);
+        }
+        let asks = [Ask::Stream, Ask::Timer];
+        plan.then(method, &asks, Say::no("not this one"));
+        appear(&mut world, A, "a");
+        assert_eq!(world.plugin(A).last_told().map(|(yes, _)| yes), Some(false));
+        assert_eq!(world.open_to(ENDPOINT), 0, "{method}");
+        plan.take();
+        world.vanish(A);
+        assert_eq!((timers_left(&mut world), plan.take()), (0, String::new()));
+    }
+}
+
+#[test]
+fn a_registration_that_is_abandoned_has_no_effects_when_it_is_undone() {
+    let (mut world, plan) = planned();
+    plan.then("register", &[Ask::Stream, Ask::Timer], Say::Pending);
+    plan.then("message", &[], Say::YES);
+    plan.then("abandon", &[Ask::Connection], Say::YES);
+    plan.then("deregister", &[], Say::Pending);
+    appear(&mut world, A, "a");
+    plan.take();
+    world.vanish(A);
+    assert_eq!(plan.take(), "abandon a, deregister a");
+    assert_eq!(world.open_to(ENDPOINT), 0);
+}
+
+#[test]
+fn a_validation_that_is_abandoned_leaves_nothing_open() {
+    let (mut world, plan) = planned();
+    plan.then("validate", &[Ask::Stream, Ask::Timer], Say::Pending);
+    appear(&mut world, A, "a");
+    assert_eq!(world.open_to(ENDPOINT), 1);
+    world.vanish(A);
+    assert_eq!(world.open_to(ENDPOINT), 0);
+    assert_eq!(plan.take(), "validate a, message a, abandon a");
+    assert_eq!((timers_left(&mut world), plan.take()), (0, String::new()));
+}
+
+#[test]
+fn the_effects_of_another_plugin_stay_open_and_its_events_name_it() {
+    let (mut world, plan) = planned();
+    for (path, name) in [(A, "a"), (B, "b")] {
+        plan.then("register", &[Ask::Stream, Ask::Timer], Say::YES);
+        appear(&mut world, path, name);
+    }
+    plan.take();
+    world.vanish(A);
+    assert_eq!(
+        (plan.take().as_str(), world.open_to(ENDPOINT)),
+        ("deregister a", 1)
+    );
+    plan.then("fired", &[Ask::Timer], Say::YES);
+    let stream = *world.open_links().last().expect("the stream is open");
+    world.say(stream, "two");
+    world.advance(PAUSE);
+    world.advance(PAUSE);
+    assert_eq!(plan.take(), "message b, fired b, fired b");
+}
+
+#[test]
+fn an_effect_that_is_asked_for_when_an_older_plugin_is_current_again_belongs_to_it() {
+    let (mut world, plan) = planned();
+    appear(&mut world, A, "a");
+    appear(&mut world, B, "a");
+    plan.then("promoted", &[Ask::Stream], Say::YES);
+    world.vanish(B);
+    assert_eq!(world.open_to(ENDPOINT), 1);
+    world.vanish(A);
+    assert_eq!(world.open_to(ENDPOINT), 0);
+}
+
+#[test]
+fn a_detached_effect_outlives_its_plugin_and_its_events_name_none() {
+    let (mut world, plan) = planned();
+    plan.then("register", &[Ask::DetachedTimer], Say::YES);
+    appear(&mut world, A, "a");
+    world.vanish(A);
+    plan.take();
+    plan.then("fired", &[Ask::Timer], Say::YES);
+    world.advance(PAUSE);
+    world.advance(PAUSE);
+    assert_eq!(plan.take(), "fired, fired");
+}
