@@ -110,10 +110,10 @@ pub use crate::grpc::{CallError, Code};
 pub use accept::MAX_TOLD;
 pub use accept::{AcceptHandler, Record, Told};
 pub use built_in::{Inventory, built_in};
+pub(crate) use context::EffectOwner;
 pub use context::{Call, CallFailure, Context, EffectId, Event, Stream, Ticket};
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub use context::{Effect, EffectIds};
-pub(crate) use context::EffectOwner;
 pub use dial::DialError;
 pub use exec::ExecHandler;
 pub use generic::GenericHandler;

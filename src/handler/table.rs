@@ -11,7 +11,8 @@ use super::{EndpointUse, Plugin, PluginHandler};
 /// The handlers, and the types of each.
 #[derive(Default)]
 pub struct HandlerTable {
-    handlers: Vec<Box<dyn PluginHandler>>,
+    /// The handlers, by their numbers; `None` for one that was dropped.
+    handlers: Vec<Option<Box<dyn PluginHandler>>>,
     by_type: LiteMap<String, HandlerId>,
     unknown: Unknown,
 }
@@ -32,6 +33,13 @@ pub enum Unknown {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HandlerId(u32);
 
+impl HandlerId {
+    /// Returns the number of handlers that were added before this one.
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 impl HandlerTable {
     /// Creates a table without handlers: every plugin is refused.
     pub fn new() -> Self {
@@ -46,7 +54,7 @@ impl HandlerTable {
         handler: impl PluginHandler + 'static,
     ) -> HandlerId {
         let id = HandlerId(u32::try_from(self.handlers.len()).unwrap_or(u32::MAX));
-        self.handlers.push(Box::new(handler));
+        self.handlers.push(Some(Box::new(handler)));
         for kind in types {
             self.by_type.insert(kind.into(), id);
         }
@@ -72,9 +80,24 @@ impl HandlerTable {
         })
     }
 
-    /// Returns the handler with that number.
-    pub fn get_mut(&mut self, id: HandlerId) -> &mut dyn PluginHandler {
-        self.handlers[id.0 as usize].as_mut()
+    /// Returns the handler with that number, or `None` if it was dropped.
+    pub fn get_mut(&mut self, id: HandlerId) -> Option<&mut (dyn PluginHandler + 'static)> {
+        self.handlers.get_mut(id.index())?.as_deref_mut()
+    }
+
+    /// Removes and returns the handler with that number. Its types stay assigned to that number.
+    pub(crate) fn remove(&mut self, id: HandlerId) -> Option<Box<dyn PluginHandler>> {
+        self.handlers.get_mut(id.index())?.take()
+    }
+
+    /// Returns the handlers that plugins of no type are assigned to any more.
+    pub(crate) fn unassigned(&self) -> impl Iterator<Item = HandlerId> {
+        let ids = self.handlers.iter().zip(0..);
+        let ids = ids.filter_map(|(handler, id)| handler.is_some().then_some(HandlerId(id)));
+        ids.filter(|id| {
+            let has_type = self.by_type.values().any(|it| it == id);
+            !has_type && self.unknown != Unknown::GivenTo(*id)
+        })
     }
 
     /// Returns the purpose for which the endpoint of a plugin of type `kind` is needed.
@@ -94,8 +117,9 @@ impl HandlerTable {
     }
 
     /// Returns the handler for plugins of type `kind`.
-    fn get(&self, kind: &str) -> Option<&dyn PluginHandler> {
-        self.find(kind).map(|id| &*self.handlers[id.0 as usize])
+    fn get(&self, kind: &str) -> Option<&(dyn PluginHandler + 'static)> {
+        let id = self.find(kind)?;
+        self.handlers.get(id.index())?.as_deref()
     }
 
     /// Returns the types with a handler of their own, sorted.

@@ -72,6 +72,7 @@ impl Manager {
         let owned = owned + self.host.connections() + self.departed.len();
         assert_eq!(owned, connections.len(), "a connection has no owner");
         self.host.check_owners(&handlers);
+        self.host.check_uses(handlers.into_values());
         self.check_aliases();
     }
 }

@@ -286,7 +286,8 @@ impl Manager {
 
     /// Assigns plugins of these types to `handler`, instead of to an earlier handler. Plugins that
     /// were refused are tried again at once. Registered plugins of these types are deregistered by
-    /// the handler that registered them, and then registered with the new one.
+    /// the handler that registered them, and then registered with the new one. A handler that no
+    /// type is assigned to any more is dropped when its last plugin, effect and debt is gone.
     pub fn add_handler<T: Into<String>>(
         &mut self,
         types: impl IntoIterator<Item = T>,

@@ -44,6 +44,7 @@ impl Manager {
                 break;
             }
         }
+        self.host.drop_unused();
         self.schedule_resync();
         self.check_invariants();
     }
@@ -287,10 +288,12 @@ impl Manager {
         }
         let handler = socket.claims_handler();
         if socket.applied.handler != handler {
-            if socket.applied.handler.is_some() {
-                self.host.release(id, &mut self.context);
+            if let Some(handler) = handler {
+                self.host.claim(handler);
             }
-            socket.applied.handler = handler;
+            if let Some(before) = std::mem::replace(&mut socket.applied.handler, handler) {
+                self.host.release(before, id, &mut self.context);
+            }
         }
         let claimed = socket.claims_name();
         let is_same = match (claimed, &socket.applied.name) {

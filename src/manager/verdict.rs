@@ -36,7 +36,9 @@ pub fn verdict(
     let (mut ids, mut effects) = (EffectIds::default(), Vec::new());
     let mut context =
         Context::new(now, Some(Ticket(0)), &mut ids, &mut effects).with_plugin(&plugin);
-    match handlers.get_mut(handler).validate(&plugin, &mut context) {
+    let handler = handlers.get_mut(handler);
+    let answer = handler.map(|handler| handler.validate(&plugin, &mut context));
+    match answer.unwrap_or_else(|| Answer::no("the handler was dropped")) {
         Answer::Done(Ok(())) => Verdict::Accepted(plugin),
         Answer::Done(Err(reason)) => Verdict::Refused(Refusal::Validation(reason)),
         Answer::Pending => Verdict::Undecided(plugin),

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use plugind::config::{DEFAULT_TYPES, HANDLER_TIMEOUT};
 use plugind::handler::{
-    Answer as Say, Call, Context, EffectId, Event, HandlerTable, Plugin, PluginHandler, Program,
-    Stream, Ticket,
+    Answer as Say, Call, Context, Event, HandlerTable, Plugin, PluginHandler, Program, Stream,
+    Ticket,
 };
 use plugind::manager::{Manager, Timer};
 
@@ -21,22 +21,24 @@ const B: &str = "/r/b.sock";
 /// The endpoint of every plugin.
 const ENDPOINT: &str = "/p/endpoint.sock";
 /// The length of every timer.
-const PAUSE: Duration = Duration::from_secs(60);
+pub(crate) const PAUSE: Duration = Duration::from_secs(60);
 
 /// An effect to ask for, for the plugin in question unless it is detached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ask {
+pub(crate) enum Ask {
     Timer,
     DetachedTimer,
     Call,
     Stream,
     Connection,
     Program,
+    /// A debt, which is not settled.
+    Debt,
 }
 
 /// What a [`Scripted`] handler is to do, and what it was told; clones share it.
 #[derive(Clone, Debug, Default)]
-struct Plan(Arc<Mutex<PlanState>>);
+pub(crate) struct Plan(Arc<Mutex<PlanState>>);
 
 #[derive(Debug, Default)]
 struct PlanState {
@@ -52,17 +54,23 @@ impl Plan {
     }
 
     /// Has the handler ask for effects in the next call of a method, and answer that.
-    fn then(&self, method: &'static str, asks: &[Ask], say: Say) {
+    pub(crate) fn then(&self, method: &'static str, asks: &[Ask], say: Say) {
         let step = (method, asks.to_vec(), say);
         self.lock().steps.push_back(step);
     }
 
     /// Returns what the handler was told since the last call.
-    fn take(&self) -> String {
+    pub(crate) fn take(&self) -> String {
         std::mem::take(&mut self.lock().told).join(", ")
     }
 
-    fn ticket(&self) -> Ticket {
+    /// Returns whether the handler still exists.
+    pub(crate) fn is_followed(&self) -> bool {
+        Arc::strong_count(&self.0) > 1
+    }
+
+    /// Returns the last question that was left open.
+    pub(crate) fn ticket(&self) -> Ticket {
         self.lock().tickets.pop().expect("a question is open")
     }
 
@@ -89,9 +97,9 @@ impl Plan {
     }
 }
 
-fn ask(asked: Ask, context: &mut Context<'_>) -> EffectId {
+fn ask(effect: Ask, context: &mut Context<'_>) {
     let endpoint: Arc<Path> = Path::new(ENDPOINT).into();
-    match asked {
+    match effect {
         Ask::Timer => context.set_timer(PAUSE),
         Ask::DetachedTimer => context.detached().set_timer(PAUSE),
         Ask::Call => context.call(Call {
@@ -115,12 +123,16 @@ fn ask(asked: Ask, context: &mut Context<'_>) -> EffectId {
             input: Vec::new(),
             timeout: PAUSE,
         }),
-    }
+        Ask::Debt => {
+            let plugin = context.plugin().expect("the call is about a plugin");
+            context.owe(plugin.clone())
+        }
+    };
 }
 
 /// A handler that follows a [`Plan`].
 #[derive(Debug)]
-struct Scripted(Plan);
+pub(crate) struct Scripted(pub(crate) Plan);
 
 impl PluginHandler for Scripted {
     fn validate(&mut self, _: &Arc<Plugin>, context: &mut Context<'_>) -> Say {
@@ -162,7 +174,7 @@ impl PluginHandler for Scripted {
 }
 
 /// Returns a world with an endpoint that never answers calls, and the plan of its handler.
-fn planned() -> (World, Plan) {
+pub(crate) fn planned() -> (World, Plan) {
     let plan = Plan::default();
     let mut table = HandlerTable::new();
     table.add(DEFAULT_TYPES, Scripted(plan.clone()));

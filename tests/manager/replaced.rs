@@ -1,7 +1,9 @@
 //! Handlers that are added and replaced while the daemon runs, in virtual time.
 
+use plugind::config::DEFAULT_TYPES;
 use plugind::handler::Answer as Say;
 
+use crate::effects::{Ask, PAUSE, planned};
 use crate::script::Script;
 use crate::world::{Log, Recorder, World};
 
@@ -76,4 +78,62 @@ fn what_a_handler_had_registered_is_deregistered_by_it_although_its_socket_goes_
         ("deregister a", "")
     );
     assert_eq!(world.counts(), (0, 0));
+}
+
+#[test]
+fn a_handler_that_is_replaced_is_dropped_when_its_last_plugin_is_gone() {
+    let (mut world, plan) = planned();
+    for (path, name) in [(A, "a"), (B, "b")] {
+        world.appear(path, Script::good("CSIPlugin", name));
+        plan.then("deregister", &[Ask::Timer], Say::Pending);
+    }
+    add(&mut world, "CSIPlugin");
+    assert!(plan.is_followed(), "it has other types");
+    for kind in ["DevicePlugin", "DRAPlugin"] {
+        add(&mut world, kind);
+    }
+    for _ in [A, B] {
+        assert!(plan.is_followed(), "it has not answered yet");
+        world.answer(plan.ticket(), Ok(()));
+    }
+    assert!(!plan.is_followed());
+    assert_eq!(world.counts().1, 2);
+}
+
+#[test]
+fn a_handler_that_is_replaced_is_kept_for_a_detached_effect() {
+    let (mut world, plan) = planned();
+    world.appear(A, Script::good("CSIPlugin", "a"));
+    plan.then("deregister", &[Ask::DetachedTimer], Say::YES);
+    plan.then("fired", &[Ask::DetachedTimer], Say::YES);
+    let now = world.now;
+    let handler = Recorder(Log::default());
+    world.manager.add_handler(DEFAULT_TYPES, handler, now);
+    world.run();
+    world.advance(PAUSE);
+    assert!(plan.is_followed(), "a timer is set");
+    world.advance(PAUSE);
+    assert!(!plan.is_followed());
+}
+
+#[test]
+fn a_handler_that_is_replaced_is_kept_for_a_debt() {
+    let (mut world, plan) = planned();
+    world.appear(A, Script::good("CSIPlugin", "a"));
+    plan.then("deregister", &[Ask::Debt], Say::YES);
+    let now = world.now;
+    let handler = Recorder(Log::default());
+    world.manager.add_handler(DEFAULT_TYPES, handler, now);
+    world.run();
+    assert!(plan.take().ends_with("deregister a"));
+    assert!(plan.is_followed());
+}
+
+#[test]
+fn a_handler_that_is_replaced_before_it_has_a_plugin_is_dropped_at_once() {
+    let (mut world, plan) = planned();
+    let now = world.now;
+    let handler = Recorder(Log::default());
+    world.manager.add_handler(DEFAULT_TYPES, handler, now);
+    assert!(!plan.is_followed());
 }

@@ -647,6 +647,8 @@ impl Simulation {
         world.advance(Duration::from_secs(3600));
         let wake = world.manager.poll_timeout();
         assert_eq!(wake, None, "no deadline is left");
+        let handlers = Arc::strong_count(&self.oracle.state) - 1;
+        assert_eq!(handlers, 1, "handlers that were replaced are dropped");
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::call::{EndpointCall, Progress};
-use super::{Event, HandlerHost, OpenEffect, Recipient, State};
+use super::{Debt, Event, HandlerHost, OpenEffect, Recipient, State};
 use crate::config::{MAX_EVENTS_AT_ONCE, MAX_PROGRAMS};
 use crate::grpc::Client;
 use crate::handler::{
@@ -59,7 +59,8 @@ impl HandlerHost {
                 self.open(id, recipient(id), State::Timer, Some(at), context);
             }
             Effect::Owe { id, plugin } => {
-                self.owed.insert(id, plugin);
+                self.uses.add(handler);
+                self.owed.insert(id, Debt { handler, plugin });
                 self.owed_revision += 1;
             }
             Effect::Cancel { id } => self.cancel(id, context),
@@ -76,6 +77,7 @@ impl HandlerHost {
     ) {
         let mut deadline = Scheduled::default();
         context.timers.set(Timer::Effect(id), &mut deadline, at);
+        self.uses.add(recipient.handler);
         let effect = OpenEffect {
             recipient,
             deadline,
@@ -89,13 +91,15 @@ impl HandlerHost {
         let mut effect = self.effects.remove(&id)?;
         let timer = Timer::Effect(id);
         context.timers.set(timer, &mut effect.deadline, None);
+        self.uses.remove(effect.recipient.handler);
         Some(effect.recipient)
     }
 
     /// Cancels an effect: drops its events that were not delivered yet, too.
     fn cancel(&mut self, id: EffectId, context: &mut Context) {
         self.drop_events(|event| event.effect() == id);
-        if self.owed.remove(&id).is_some() {
+        if let Some(debt) = self.owed.remove(&id) {
+            self.uses.remove(debt.handler);
             self.owed_revision += 1;
         }
         self.end(id, context);

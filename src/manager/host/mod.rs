@@ -5,6 +5,7 @@
 
 mod call;
 mod effects;
+mod uses;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use litemap::LiteMap;
 
 use self::call::EndpointCall;
+use self::uses::Uses;
 use super::context::Context;
 use super::event::{EventKind, PluginEvent};
 use super::failure::Refusal;
@@ -29,6 +31,9 @@ use crate::time::Time;
 #[derive(Debug)]
 pub(super) struct HandlerHost {
     handlers: HandlerTable,
+    uses: Uses,
+    /// The handlers that no type is assigned to any more, and that something still uses.
+    replaced: Vec<HandlerId>,
     /// The questions that handlers have not answered yet.
     tickets: LiteMap<Ticket, Asker>,
     last_ticket: u64,
@@ -40,7 +45,7 @@ pub(super) struct HandlerHost {
     /// The number of programs that run.
     running: usize,
     /// The plugins that handlers have yet to deregister.
-    owed: LiteMap<EffectId, Arc<Plugin>>,
+    owed: LiteMap<EffectId, Debt>,
     /// The number of changes to `owed`.
     owed_revision: u64,
     /// What handlers are to be told.
@@ -102,6 +107,13 @@ enum State {
     Running,
 }
 
+/// A plugin that a handler has yet to deregister.
+#[derive(Debug)]
+struct Debt {
+    handler: HandlerId,
+    plugin: Arc<Plugin>,
+}
+
 /// What a handler is to be told.
 #[derive(Debug)]
 enum Event {
@@ -116,6 +128,8 @@ impl HandlerHost {
     pub(super) fn new(handlers: HandlerTable) -> Self {
         Self {
             handlers,
+            uses: Uses::default(),
+            replaced: Vec::new(),
             tickets: LiteMap::new(),
             last_ticket: 0,
             ids: EffectIds::default(),
@@ -140,7 +154,9 @@ impl HandlerHost {
         types: impl IntoIterator<Item = T>,
         handler: impl PluginHandler + 'static,
     ) -> HandlerId {
-        self.handlers.add(types, handler)
+        let id = self.handlers.add(types, handler);
+        self.replaced = self.handlers.unassigned().collect();
+        id
     }
 
     // --- Questions ---
@@ -165,7 +181,7 @@ impl HandlerHost {
     /// Returns the handler's reason to refuse a plugin whose endpoint another plugin has: "An
     /// endpoint of a DRA driver is registered once" ([R32](crate::guide::kubelet)).
     pub(super) fn endpoint_taken(&mut self, handler: HandlerId, plugin: &Plugin) -> Option<Reason> {
-        self.handlers.get_mut(handler).endpoint_taken(plugin)
+        self.handlers.get_mut(handler)?.endpoint_taken(plugin)
     }
 
     /// Returns what the handler of a plugin uses the plugin's endpoint for.
@@ -207,7 +223,7 @@ impl HandlerHost {
                 }
             },
         );
-        match answer {
+        match answer.unwrap_or_else(|| Answer::no("the handler was dropped")) {
             Answer::Done(result) => Ok(result),
             Answer::Pending => {
                 self.tickets.insert(ticket, asker);
@@ -228,12 +244,6 @@ impl HandlerHost {
         self.tell(handler, (socket, plugin), context, |handler, context| {
             handler.abandon(ticket, context);
         });
-    }
-
-    /// Ends what a handler does for the plugin behind a socket, which is neither registered nor in
-    /// question any more.
-    pub(super) fn release(&mut self, socket: SocketId, context: &mut Context) {
-        self.cancel_all_of(socket.owner(), context);
     }
 
     /// Forgets a question that cannot be abandoned, because no handler has the plugin's type.
@@ -279,12 +289,12 @@ impl HandlerHost {
                 });
             }
             Some(Event::Resume(handler, plugin)) => {
-                let is_resumed = handler.is_some_and(|handler| {
+                let is_resumed = handler.and_then(|handler| {
                     self.with_handler(handler, None, None, context, |handler, context| {
                         handler.resume_deregistration(&plugin, context)
                     })
                 });
-                if !is_resumed {
+                if is_resumed != Some(true) {
                     self.owed_revision += 1; // The snapshot leaves it out from now on.
                     context.emit(PluginEvent::of_plugin(&plugin, EventKind::DebtDropped));
                 }
@@ -315,7 +325,8 @@ impl HandlerHost {
         self.answers.clear();
     }
 
-    /// Calls one method of a handler, and carries out the effects that the method asks for.
+    /// Calls one method of a handler, and carries out the effects that the method asks for. Returns
+    /// `None` if the handler was dropped.
     fn with_handler<T>(
         &mut self,
         id: HandlerId,
@@ -323,24 +334,25 @@ impl HandlerHost {
         ticket: Option<Ticket>,
         context: &mut Context,
         method: impl FnOnce(&mut dyn PluginHandler, &mut HandlerContext<'_>) -> T,
-    ) -> T {
+    ) -> Option<T> {
+        let handler = self.handlers.get_mut(id)?;
         let mut wanted = Vec::new();
         let now = context.now;
         let mut handler_context = HandlerContext::new(now, ticket, &mut self.ids, &mut wanted);
         if let Some(Subject { plugin, owner }) = subject {
             handler_context = handler_context.with_plugin(plugin).with_owner(owner);
         }
-        let result = method(self.handlers.get_mut(id), &mut handler_context);
+        let result = method(handler, &mut handler_context);
         let plugin = subject.map(|it| it.plugin);
         for effect in wanted {
             self.carry_out(id, plugin, effect, context);
         }
-        result
+        Some(result)
     }
 
     /// Returns the plugins that handlers have yet to deregister.
     pub(super) fn owed(&self) -> impl Iterator<Item = &Arc<Plugin>> {
-        self.owed.values()
+        self.owed.values().map(|debt| &debt.plugin)
     }
 
     /// Returns a number that changes whenever the plugins that are owed change.

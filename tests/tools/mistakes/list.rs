@@ -128,8 +128,8 @@ pub(crate) const MISTAKES: [Mistake; 25] = [
     },
     Mistake {
         what: "an effect is left open after deregistration",
-        file: "src/manager/router.rs",
-        right: "self.host.release(id, &mut self.context);",
+        file: "src/manager/host/uses.rs",
+        right: "self.cancel_all_of(socket.owner(), context);",
         wrong: "",
         finder: Finder::Simulation { seed: 5 },
     },
