@@ -217,6 +217,26 @@ impl<'a> Context<'a> {
         id
     }
 
+    /// Emits an event of a plugin for operators, as an event recorder of Kubernetes does. It is
+    /// logged, as a warning or at info level. `reason` is a word in CamelCase for programs;
+    /// `message` is a sentence without the plugin, and what it shows of others is escaped
+    /// ([`crate::escape`]).
+    pub fn emit(
+        &mut self,
+        plugin: &Arc<Plugin>,
+        kind: EventType,
+        reason: &'static str,
+        message: String,
+    ) {
+        let plugin = plugin.clone();
+        let notice = Box::new(Notice {
+            kind,
+            reason,
+            message,
+        });
+        self.effects.push(Effect::Emit { plugin, notice });
+    }
+
     /// Cancels an effect: it has no further events. A running program is killed.
     pub fn cancel(&mut self, id: EffectId) {
         self.effects.push(Effect::Cancel { id });
@@ -256,9 +276,36 @@ pub struct Stream {
     pub dial_timeout: Duration,
 }
 
+/// The type of an event for operators, as in Kubernetes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventType {
+    /// All is as it should be.
+    Normal,
+    /// Something is wrong.
+    Warning,
+}
+
+/// What a handler reports to operators.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// Whether it is a warning.
+    pub kind: EventType,
+    /// A word in CamelCase.
+    pub reason: &'static str,
+    /// A sentence, escaped.
+    pub message: String,
+}
+
 /// A request of a handler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
+    /// Emit an event for operators.
+    Emit {
+        /// The plugin that the event is about.
+        plugin: Arc<Plugin>,
+        /// What is reported.
+        notice: Box<Notice>,
+    },
     /// Answer an earlier question.
     Answer {
         /// The ticket of the question.

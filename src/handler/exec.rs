@@ -46,8 +46,8 @@ use serde::Serialize;
 
 use self::owed::Owed;
 use super::{
-    Answer, Context, EffectId, Event, Plugin, PluginHandler, Program, ProgramEnd, ProgramOutcome,
-    Reason, Ticket,
+    Answer, Context, EffectId, Event, EventType, Plugin, PluginHandler, Program, ProgramEnd,
+    ProgramOutcome, Reason, Ticket,
 };
 use crate::config::{EXEC_TIMEOUT, MAX_OWED};
 use crate::escape;
@@ -188,7 +188,7 @@ impl ExecHandler {
         if let Some(ticket) = job.ticket.take() {
             context.answer(ticket, Err(reason.clone()));
         }
-        log_not_started(job, &reason, pause);
+        report_not_started(job, &reason, pause, context);
         if let Some(pause) = pause {
             *phase = Phase::Pausing(context.detached().set_timer(pause));
             self.refuse_waiting(line, &reason, context);
@@ -233,15 +233,21 @@ impl ExecHandler {
         let why = why(outcome);
         let why = escape::text(&why);
         match (&result, ticket) {
-            (Ok(()), _) if tries > 0 => log::info!(
-                "{plugin}: {action} succeeded after failed tries program={program} tries={tries}"
-            ),
+            (Ok(()), _) if tries > 0 => {
+                let message = format!(
+                    "{action} succeeded after failed tries program={program} tries={tries}"
+                );
+                context.emit(&plugin, EventType::Normal, "ProgramSucceeded", message);
+            }
             (Ok(()), _) => log::debug!("{plugin}: {action} succeeded program={program}"),
             // The caller logs the reason.
             (Err(_), Some(_)) if verb != Verb::Del => {
                 log::debug!("{plugin}: {action} failed: {why} program={program}");
             }
-            (Err(_), _) => log::warn!("{plugin}: {action} failed: {why} program={program}"),
+            (Err(_), _) => {
+                let message = format!("{action} failed: {why} program={program}");
+                context.emit(&plugin, EventType::Warning, "ProgramFailed", message);
+            }
         }
         let was_killed = matches!(outcome.end, ProgramEnd::Killed(_) | ProgramEnd::TimedOut);
         if was_killed && verb != Verb::Del && ticket.is_some() {
@@ -318,7 +324,8 @@ impl PluginHandler for ExecHandler {
             Err(reason) => {
                 let program = escape::path(&self.program);
                 let reason = escape::text(reason.as_str());
-                log::warn!("{plugin}: re-add is not run: {reason} program={program}");
+                let message = format!("re-add is not run: {reason} program={program}");
+                context.emit(plugin, EventType::Warning, "ProgramNotRun", message);
             }
         }
     }
@@ -366,10 +373,11 @@ impl PluginHandler for ExecHandler {
             Ok(()) => self.submit(Verb::Del, plugin.clone(), None, context),
             Err(reason) => {
                 let reason = escape::text(reason.as_str());
-                log::warn!(
-                    "{plugin}: del is not run, so what its program set up before the restart is \
-                     not undone: {reason}"
+                let message = format!(
+                    "del is not run, so what its program set up before the restart is not undone: \
+                     {reason}"
                 );
+                context.emit(plugin, EventType::Warning, "ProgramNotRun", message);
                 // Cancelled at once, so that the deregistration is not saved again.
                 let owed = context.owe(plugin.clone());
                 context.cancel(owed);
@@ -403,19 +411,26 @@ fn settle(job: &Job, context: &mut Context<'_>) {
     }
 }
 
-/// Logs that a `del` could not be started: a warning the first time, and when it is given up.
-fn log_not_started(job: &Job, reason: &Reason, pause: Option<Duration>) {
+/// Reports that a `del` could not be started: a warning the first time, and when it is given up.
+fn report_not_started(
+    job: &Job,
+    reason: &Reason,
+    pause: Option<Duration>,
+    context: &mut Context<'_>,
+) {
     let (plugin, reason) = (&job.plugin, escape::text(reason.as_str()));
     let tries = job.owed.as_ref().map_or(0, |owed| owed.tries);
     match pause {
-        None => log::warn!(
-            "{plugin}: del is given up, so what its program set up is not undone: {reason} \
-             tries={tries}"
-        ),
-        Some(pause) if tries == 1 => {
-            log::warn!(
-                "{plugin}: del failed and is retried with backoff: {reason} retry_in={pause:?}"
+        None => {
+            let message = format!(
+                "del is given up, so what its program set up is not undone: {reason} tries={tries}"
             );
+            context.emit(plugin, EventType::Warning, "ProgramGivenUp", message);
+        }
+        Some(pause) if tries == 1 => {
+            let message =
+                format!("del failed and is retried with backoff: {reason} retry_in={pause:?}");
+            context.emit(plugin, EventType::Warning, "ProgramFailed", message);
         }
         Some(pause) => {
             log::debug!("{plugin}: del failed again: {reason} retry_in={pause:?} tries={tries}");

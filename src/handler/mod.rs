@@ -111,7 +111,7 @@ pub use accept::MAX_TOLD;
 pub use accept::{AcceptHandler, Record, Told};
 pub use built_in::{Inventory, built_in};
 pub(crate) use context::EffectOwner;
-pub use context::{Call, CallFailure, Context, EffectId, Event, Stream, Ticket};
+pub use context::{Call, CallFailure, Context, EffectId, Event, EventType, Notice, Stream, Ticket};
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub use context::{Effect, EffectIds};
 pub use dial::DialError;

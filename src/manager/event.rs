@@ -16,7 +16,7 @@ use super::failure::{Failure, Refusal};
 use super::process::Process;
 use crate::config::STALLED_AFTER;
 use crate::escape;
-use crate::handler::{DialError, Plugin};
+use crate::handler::{DialError, EventType, Notice, Plugin};
 
 /// An event of a socket or its plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,6 +114,8 @@ pub enum EventKind {
         /// The process ID, if it is known.
         pid: Option<u32>,
     },
+    /// A handler has reported this about the plugin.
+    Reported(Box<Notice>),
     /// A deregistration that was owed before the restart is not carried out, because plugins of the
     /// type have no program now.
     DebtDropped,
@@ -204,6 +206,7 @@ impl PluginEvent {
             EventKind::Promoted => "Promoted",
             EventKind::TakenOver { .. } => "TakenOver",
             EventKind::SocketOutlived { .. } => "SocketOutlived",
+            EventKind::Reported(notice) => notice.reason,
             EventKind::DebtDropped => "DebtDropped",
             EventKind::DescriptorsShort(_) => "DescriptorsShort",
         }
@@ -226,6 +229,10 @@ impl PluginEvent {
             EventKind::AttemptFailed { is_repeated, .. } if *is_repeated => Level::Debug,
             EventKind::AttemptFailed { failure, .. } if failure.is_wanted() => Level::Info,
             EventKind::AttemptFailed { failure, .. } if failure.is_overtaken() => Level::Debug,
+            EventKind::Reported(notice) => match notice.kind {
+                EventType::Normal => Level::Info,
+                EventType::Warning => Level::Warn,
+            },
             EventKind::SocketFound
             | EventKind::SocketReplaced
             | EventKind::SocketLost
@@ -363,6 +370,7 @@ impl fmt::Display for Message<'_> {
                 )?;
                 pid.map_or(Ok(()), |pid| write!(f, "; pid={pid}"))
             }
+            EventKind::Reported(notice) => write!(f, "{plugin}: {}", notice.message),
             EventKind::DebtDropped => write!(
                 f,
                 "what the program of {plugin} had set up before the restart is not undone, \

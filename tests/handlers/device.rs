@@ -322,7 +322,7 @@ fn a_plugin_that_does_not_implement_its_list_is_not_asked_for_it_again() {
     let why = "the peer returned UNIMPLEMENTED: unknown method";
     let words = "does not implement ListAndWatch, so none of its devices can be used; \
                  it is not called again until the plugin registers again";
-    let warning = format!("DevicePlugin {RESOURCE}: {words}: {why}");
+    let warning = format!("{REG}: DevicePlugin {RESOURCE}: {words}: {why}");
     assert_eq!(log::take(), [warning]);
     assert_eq!((devices(&node), node.told(REG)), (None, Ok(())));
 
@@ -374,7 +374,7 @@ fn a_plugin_that_is_no_extended_resource_is_refused_and_told_why() {
 /// Returns the warning about a list that is rejected for this reason.
 fn warning(why: &str) -> String {
     format!(
-        "DevicePlugin {RESOURCE}: rejected its device list; none of its devices can be used until \
+        "{REG}: DevicePlugin {RESOURCE}: rejected its device list; none of its devices can be used until \
          a list is accepted; make it list fewer devices: {why}"
     )
 }

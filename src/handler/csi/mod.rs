@@ -24,8 +24,8 @@ pub use self::version::{Unsupported, Version};
 
 use self::version::highest_supported;
 use super::{
-    Answer, Call, CallFailure, Context, EndpointUse, Event, Plugin, PluginHandler, Reason, Store,
-    Ticket, reply, wording,
+    Answer, Call, CallFailure, Context, EndpointUse, Event, EventType, Plugin, PluginHandler,
+    Reason, Store, Ticket, reply, wording,
 };
 use crate::config::{CSI_DESCRIBE_TIMEOUT, CSI_NODE_INFO_TIMEOUT, MAX_CSI_REPLY};
 use crate::escape;
@@ -91,7 +91,8 @@ impl CsiHandler {
             Err(taken) => Err(Reason::new(taken.words("RegisterPlugin", &plugin.name))),
         });
         let result = driver.map(|driver| {
-            log::info!("{plugin}: received node information {driver}");
+            let message = format!("received node information {driver}");
+            context.emit(&plugin, EventType::Normal, "NodeInfoReceived", message);
             self.drivers.set(driver);
         });
         if let Some(ticket) = ticket {

@@ -31,8 +31,8 @@ pub use self::resource::{NotAResource, Unacceptable};
 
 use super::lasting::{Lasting, Wanted};
 use super::{
-    Answer, Call, CallFailure, Context, EffectId, EndpointUse, Event, Plugin, PluginHandler,
-    Reason, Store, Stream, Ticket, reply, wording,
+    Answer, Call, CallFailure, Context, EffectId, EndpointUse, Event, EventType, Plugin,
+    PluginHandler, Reason, Store, Stream, Ticket, reply, wording,
 };
 use crate::config::{DEVICE_GRACE, DEVICE_OPTIONS_TIMEOUT, DIAL_TIMEOUT, MAX_NOTIFY_REPLY};
 use crate::escape;
@@ -249,7 +249,8 @@ impl Client {
                     context.cancel(grace);
                 }
                 if changes.are_news() {
-                    log::info!("{plugin}: received a device list {changes}");
+                    let message = format!("received a device list {changes}");
+                    context.emit(plugin, EventType::Normal, "DevicesChanged", message);
                 }
             }
             Some(Err(unlistable)) => self.rejected(&unlistable, store, context),
@@ -268,11 +269,12 @@ impl Client {
         let Self { plugin, state } = self;
         if let State::Listing { is_warned, .. } = state {
             if !std::mem::replace(is_warned, true) {
-                log::warn!(
-                    "{plugin}: rejected its device list; \
-                     none of its devices can be used until a list is accepted; {}: {why}",
+                let message = format!(
+                    "rejected its device list; none of its devices can be used until a list is \
+                     accepted; {}: {why}",
                     why.remedy()
                 );
+                context.emit(plugin, EventType::Warning, "DevicesRejected", message);
             }
         }
         self.lost(&why.to_string(), store, context);
@@ -288,10 +290,11 @@ impl Client {
         let Self { plugin, state } = self;
         if let State::Listing { stream, .. } = state {
             *stream = None;
-            log::warn!(
-                "{plugin}: does not implement ListAndWatch, so none of its devices can be used; \
-                 it is not called again until the plugin registers again: {error}"
+            let message = format!(
+                "does not implement ListAndWatch, so none of its devices can be used; it is not \
+                 called again until the plugin registers again: {error}"
             );
+            context.emit(plugin, EventType::Warning, "DevicesUnavailable", message);
         }
         self.lost(&error.to_string(), store, context);
     }
@@ -308,7 +311,8 @@ impl Client {
         let is_kept = store.with(plugin, DevicePlugin::disconnect);
         let why = escape::text(why);
         if is_kept == Some(true) {
-            log::info!("{plugin}: all devices are unhealthy: {why}");
+            let message = format!("all devices are unhealthy: {why}");
+            context.emit(plugin, EventType::Normal, "DevicesUnhealthy", message);
         } else {
             log::debug!("{plugin}: still no list of devices: {why}");
         }
@@ -332,11 +336,11 @@ impl Client {
                 stream.resume(context);
             }
         } else if store.remove(&self.plugin).is_some() {
-            log::info!(
-                "{}: removed its devices: it has sent no device list in time \
-                 grace={DEVICE_GRACE:?}",
-                self.plugin
+            let message = format!(
+                "removed its devices: it has sent no device list in time grace={DEVICE_GRACE:?}"
             );
+            let plugin = &self.plugin;
+            context.emit(plugin, EventType::Normal, "DevicesRemoved", message);
         }
     }
 }

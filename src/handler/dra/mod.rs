@@ -25,8 +25,8 @@ pub use self::service::{HealthService, NoService, Service};
 
 use super::lasting::{Lasting, Wanted};
 use super::{
-    Answer, CallFailure, Context, EffectId, EndpointUse, Event, Plugin, PluginHandler, Reason,
-    Stream,
+    Answer, CallFailure, Context, EffectId, EndpointUse, Event, EventType, Plugin, PluginHandler,
+    Reason, Stream,
 };
 use crate::config::DIAL_TIMEOUT;
 use crate::escape;
@@ -74,7 +74,8 @@ impl PluginHandler for DraHandler {
         let client = Client::open(plugin, context);
         self.clients.insert(plugin.socket.clone(), client);
         self.drivers.0.set(Driver::new(plugin, service));
-        log::info!("{plugin}: selected the DRA service to call service={service}");
+        let message = format!("selected the DRA service to call service={service}");
+        context.emit(plugin, EventType::Normal, "ServiceSelected", message);
         Answer::YES
     }
 
@@ -142,11 +143,12 @@ impl Client {
         }
     }
 
-    fn connected(&mut self, drivers: &Drivers, context: &Context<'_>) {
+    fn connected(&mut self, drivers: &Drivers, context: &mut Context<'_>) {
         self.connection.connected(context);
         let set = |driver: &mut Driver| std::mem::replace(&mut driver.is_connected, true);
         if drivers.0.with(&self.plugin, set) == Some(false) {
-            log::info!("{}: connected", self.plugin);
+            let message = "connected".to_owned();
+            context.emit(&self.plugin, EventType::Normal, "Connected", message);
         }
     }
 
@@ -154,7 +156,8 @@ impl Client {
         self.connection.interrupted(context);
         let set = |driver: &mut Driver| std::mem::replace(&mut driver.is_connected, false);
         if drivers.0.with(&self.plugin, set) == Some(true) {
-            log::info!("{}: disconnected", self.plugin);
+            let message = "disconnected".to_owned();
+            context.emit(&self.plugin, EventType::Normal, "Disconnected", message);
         }
     }
 
@@ -167,7 +170,8 @@ impl Client {
         });
         match told {
             Some(Ok(Some((total, healthy)))) => {
-                log::info!("{plugin}: received device health devices={total} healthy={healthy}");
+                let message = format!("received device health devices={total} healthy={healthy}");
+                context.emit(plugin, EventType::Normal, "DeviceHealthChanged", message);
             }
             Some(Err(none)) => self.health_lost(&none.to_string(), drivers, context),
             Some(Ok(None)) | None => {}
@@ -185,9 +189,14 @@ impl Client {
         match result {
             Err(CallFailure::Call(error)) if error.code() == Code::Unimplemented => {
                 let plugin = &self.plugin;
-                log::info!(
-                    "{plugin}: device health is not available: the driver lists the health \
-                     service, but does not implement it"
+                let message = "device health is not available: the driver lists the health \
+                               service, but does not implement it";
+                let message = message.to_owned();
+                context.emit(
+                    plugin,
+                    EventType::Normal,
+                    "DeviceHealthUnavailable",
+                    message,
                 );
                 drivers.0.with(plugin, Driver::forget_health);
                 self.health = None;
@@ -210,7 +219,8 @@ impl Client {
         };
         let why = escape::text(why);
         if drivers.0.with(plugin, forget) == Some(true) {
-            log::info!("{plugin}: device health is unknown: {why}");
+            let message = format!("device health is unknown: {why}");
+            context.emit(plugin, EventType::Normal, "DeviceHealthUnknown", message);
         } else {
             log::debug!("{plugin}: device health is still unknown: {why}");
         }

@@ -15,6 +15,8 @@ struct Bench {
     effects: Vec<Effect>,
     /// The plugins whose deregistration is owed.
     owed: BTreeMap<EffectId, Arc<Plugin>>,
+    /// The reasons of the events for operators.
+    reported: Vec<&'static str>,
     last_ticket: u64,
     now: Time,
 }
@@ -26,6 +28,7 @@ impl Bench {
             ids: EffectIds::default(),
             effects: Vec::new(),
             owed: BTreeMap::new(),
+            reported: Vec::new(),
             last_ticket: 0,
             now: Time::ZERO,
         }
@@ -41,10 +44,14 @@ impl Bench {
         let result = method(&mut self.handler, &mut context);
         let owned = self.effects.iter().filter(|it| !is_detached(it));
         assert_eq!(owned.count(), 0, "{:?}", self.effects);
-        let owed = &mut self.owed;
+        let (owed, reported) = (&mut self.owed, &mut self.reported);
         self.effects.retain(|effect| match effect {
             Effect::Owe { id, plugin } => owed.insert(*id, plugin.clone()).is_some(),
             Effect::Cancel { id } => owed.remove(id).is_none(),
+            Effect::Emit { notice, .. } => {
+                reported.push(notice.reason);
+                false
+            }
             _ => true,
         });
         result
@@ -487,6 +494,7 @@ fn a_registered_plugin_outside_the_grammar_is_deregistered_without_its_program()
     assert!(reason.starts_with("plugin version \"1\u{0}1\" cannot be passed to a program"));
     bench.promoted(&plugin);
     assert_eq!((bench.take(), bench.owed.len()), (vec![], 0));
+    assert_eq!(bench.reported, ["ProgramNotRun"]);
 }
 
 #[test]
@@ -497,7 +505,12 @@ fn what_was_owed_outside_the_grammar_is_not_run_and_not_owed_any_longer() {
     let mut effects = Vec::new();
     let mut context = Context::new(bench.now, None, &mut ids, &mut effects);
     assert!(bench.handler.resume_deregistration(&plugin, &mut context));
-    let [Effect::Owe { id, .. }, Effect::Cancel { id: settled }] = effects[..] else {
+    let [
+        Effect::Emit { .. },
+        Effect::Owe { id, .. },
+        Effect::Cancel { id: settled },
+    ] = effects[..]
+    else {
         panic!("{effects:?}");
     };
     assert_eq!(id, settled);

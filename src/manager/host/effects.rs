@@ -15,6 +15,7 @@ use crate::handler::{
 };
 use crate::http2::Endpoint as _;
 use crate::manager::context::Context;
+use crate::manager::event::{EventKind, PluginEvent};
 use crate::manager::messages::Output;
 use crate::manager::timers::{Scheduled, Timer};
 use crate::time::Time;
@@ -35,6 +36,9 @@ impl HandlerHost {
             Recipient { handler, plugin }
         };
         match effect {
+            Effect::Emit { plugin, notice } => {
+                context.emit(PluginEvent::of_plugin(&plugin, EventKind::Reported(notice)));
+            }
             Effect::Answer { ticket, result } => self.answered(ticket, result),
             Effect::Call { id, call, ready_by } => {
                 let endpoint = call.endpoint.clone();
