@@ -220,8 +220,8 @@ impl Watch {
         }
     }
 
-    /// Closes a listing that is not wanted, if these entries are not its last.
-    fn close(&mut self, dir: &Arc<Path>, entries: &Result<Listing, Problem>) {
+    /// Closes a listing that is not wanted, if these entries are not its last ones.
+    pub(super) fn close(&mut self, dir: &Arc<Path>, entries: &Result<Listing, Problem>) {
         let rest = entries.as_ref().map(|listing| listing.rest);
         if rest == Ok(Rest::Follows) {
             let dir = Arc::clone(dir);

@@ -16,6 +16,8 @@
 //!   [`config::MAX_TREE_DEPTH`].
 //! - A name that starts with a dot is ignored, file or directory, whether it existed at the start
 //!   or was added later.
+//! - Roots can be added and removed at any time (`roots`). One inside another has a tree of its
+//!   own, which the outer one leaves out.
 //! - Only sockets count. A symbolic link to a socket counts as a socket under the link's own path;
 //!   the link is resolved when it appears. A link to a directory is not followed: that keeps the
 //!   tree a tree.
@@ -53,6 +55,7 @@ mod output;
 mod path;
 mod pauses;
 mod problem;
+mod roots;
 mod rounds;
 mod sockets;
 mod tree;
@@ -64,7 +67,7 @@ mod tests;
 use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::time::Time;
@@ -106,8 +109,8 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Creates a watch on the directories that the user named. A directory inside another one is
-    /// covered by the outer one.
+    /// Creates a watch on the directories that the user named, whether or not one is inside
+    /// another. More can follow with [`Watch::add_root`].
     pub fn new(roots: impl IntoIterator<Item = PathBuf>) -> Self {
         let mut watch = Self {
             tree: Tree::default(),
@@ -122,21 +125,22 @@ impl Watch {
             retry_at: None,
             resync_at: None,
         };
-        for root in without_covered(roots) {
-            watch.tree.insert_root(&root);
-            watch.want_scan(root, Place::MissingRoot);
+        for root in roots {
+            let root = Arc::from(root);
+            if !watch.tree.contains(&root) {
+                watch.tree.add_root(&root);
+                watch.want_scan(root, Place::MissingRoot);
+            }
         }
         watch
     }
 
     /// Expects these sockets; called before anything is scanned. Those that do not exist any more
     /// are reported as lost, each once its directory has been listed completely. Sockets below none
-    /// of the roots are lost at once.
+    /// of the roots are lost at once: a root that is added later does not wait for them.
     pub fn expect(&mut self, sockets: Vec<Arc<Path>>) {
         self.expected = Expected::new(sockets);
-        for path in self.expected.outside(&self.tree.paths()) {
-            self.lose(path);
-        }
+        self.lose_uncovered();
     }
 
     /// Handles an input that arrived at `now`.
@@ -155,17 +159,12 @@ impl Watch {
             }
             Input::Refused { path, is_refused } => self.tree.set_refused(&path, is_refused),
             Input::Doubted { path } => {
-                if self.doubts.ask(&path, now) {
+                // Nothing is looked at below a directory that was given up.
+                if self.tree.contains(split(&path).0) && self.doubts.ask(&path, now) {
                     self.look(path);
                 }
             }
-            Input::Remounted { dir } => {
-                for below in self.tree.paths() {
-                    if below.starts_with(&dir) {
-                        self.rescan(below, now);
-                    }
-                }
-            }
+            Input::Remounted { dir } => self.rescan_below(&dir, now),
         }
         self.check_invariants();
     }
@@ -452,6 +451,8 @@ impl Watch {
                 // It fitted, but another socket is ignored instead.
                 added?;
             }
+            // Each root has a tree of its own.
+            Kind::Directory if self.tree.is_root(&path) => {}
             Kind::Directory => {
                 self.tree.add_directory(dir, Arc::clone(&path))?;
                 self.scan(path, Place::Below, now);
@@ -515,6 +516,7 @@ impl Watch {
     fn give_up_children(&mut self, dir: &Path, problem: Problem, now: Time) {
         let removed = self.tree.clear(dir);
         self.announce(removed, now);
+        self.rescan_same_as(dir, now);
         self.lose_expected(dir);
         self.set_problem(dir, Some(problem), now);
     }
@@ -565,28 +567,6 @@ const HIDDEN: &str = "the name begins with a dot";
 
 /// The reason for ignoring a path that does not lead to a socket.
 const OTHER: &str = "it is not a socket, or does not exist any more";
-
-/// Returns the roots without duplicates and without those that a scan of another root reaches.
-fn without_covered(roots: impl IntoIterator<Item = PathBuf>) -> Vec<Arc<Path>> {
-    let roots: Vec<PathBuf> = roots.into_iter().collect();
-    let mut uncovered: Vec<Arc<Path>> = Vec::new();
-    for root in &roots {
-        let covers =
-            |above: &PathBuf| above != root && root.strip_prefix(above).is_ok_and(is_scanned);
-        let is_new = uncovered.iter().all(|other| **other != **root);
-        if is_new && !roots.iter().any(covers) {
-            uncovered.push(root.as_path().into());
-        }
-    }
-    uncovered
-}
-
-/// Returns whether a scan of a root follows this relative path: it only descends, and skips hidden
-/// names.
-fn is_scanned(way: &Path) -> bool {
-    way.components()
-        .all(|part| matches!(part, Component::Normal(name) if !is_hidden(name)))
-}
 
 /// Returns whether a name is ignored because it starts with a dot; the only place with this rule.
 pub(crate) fn is_hidden(name: &OsStr) -> bool {

@@ -108,6 +108,16 @@ impl Pauses {
         }
     }
 
+    /// Forgets the paths that are not kept.
+    pub(super) fn retain(&mut self, is_kept: impl Fn(&Path) -> bool) {
+        let pending = &mut self.pending;
+        self.by_path.retain(|path, pause| {
+            let is_kept = is_kept(path);
+            *pending -= usize::from(!is_kept && pause.is_pending);
+            is_kept
+        });
+    }
+
     /// Forgets the paths that would start with the first pause again.
     pub(super) fn forget_calm(&mut self, now: Time) {
         let calm = self.rule.calm;

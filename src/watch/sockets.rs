@@ -105,6 +105,35 @@ impl Sockets {
         }
     }
 
+    /// Moves a path from one part to another. A limit of the other part does not matter.
+    pub(super) fn relocate(
+        &mut self,
+        from: &Path,
+        to: &Arc<Path>,
+        path: &Path,
+        identity: Identity,
+    ) {
+        let turn = self.turns.get(path).copied();
+        let mut is_further = false;
+        if let Some(part) = self.parts.get_mut(from) {
+            part.paths -= 1;
+            is_further = part.links.contains_key(&identity);
+            unlink(&mut part.links, identity);
+            if let Some(turn) = &turn {
+                part.refused.remove(turn);
+            }
+            if part.paths == 0 {
+                self.parts.remove(from);
+            }
+        }
+        let part = self.parts.entry(Arc::clone(to)).or_default();
+        part.paths += 1;
+        if is_further {
+            *part.links.entry(identity).or_default() += 1;
+        }
+        part.refused.extend(turn);
+    }
+
     /// Returns whether there is a socket on which nothing listens.
     pub(super) fn is_any_refused(&self) -> bool {
         !self.refused.is_empty()

@@ -5,6 +5,7 @@ mod limits;
 mod model;
 mod pieces;
 mod restart;
+mod roots;
 mod trouble;
 
 use super::*;

@@ -4,6 +4,8 @@
 //! The tree keeps its paths, watches, counts and limits consistent and decides nothing:
 //! [`super::Watch`] decides what a change means.
 
+mod roots;
+
 use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
@@ -11,10 +13,11 @@ use std::time::Duration;
 
 use litemap::LiteMap;
 
+use self::roots::InnerRoots;
 use super::children::{Child, Children};
 use super::path::split;
 use super::sockets::Sockets;
-use super::{Identity, Place, Problem, WatchId};
+use super::{Identity, Place, Problem, WatchId, is_hidden};
 use crate::config;
 use crate::time::Time;
 
@@ -23,6 +26,7 @@ use crate::time::Time;
 pub(super) struct Tree {
     /// Boxed, because inserting a directory moves those behind it.
     dirs: LiteMap<Arc<Path>, Box<Dir>>,
+    roots: Vec<Arc<Path>>,
     watched: LiteMap<WatchId, Arc<Path>>,
     sockets: Sockets,
     /// The number of directories that were found to be another one under another path.
@@ -85,11 +89,6 @@ impl Dir {
 }
 
 impl Tree {
-    pub(super) fn insert_root(&mut self, path: &Arc<Path>) {
-        let dir = Dir::new(path, 0, Arc::clone(path));
-        self.dirs.insert(Arc::clone(path), Box::new(dir));
-    }
-
     pub(super) fn contains(&self, dir: &Path) -> bool {
         self.dirs.contains_key(dir)
     }
@@ -407,7 +406,7 @@ impl Tree {
         removed
     }
 
-    /// Removes a directory by its path, and everything below it. A root cannot be removed.
+    /// Removes a directory by its path, and everything below it, unless it is a root.
     pub(super) fn remove_at(&mut self, path: &Path) -> Removed {
         match (path.parent(), path.file_name()) {
             (Some(dir), Some(name)) if !self.is_root(path) => self.remove_child(dir, name),
@@ -430,15 +429,10 @@ impl Tree {
         let from_top = self.dirs.keys().skip(start);
         let end = start + from_top.take_while(|it| it.starts_with(top)).count();
         let mut taken = vec![false; end - start];
-        let mut foreign = None::<Arc<Path>>;
+        let mut inner = InnerRoots::default();
         let dirs = self.dirs.iter_mut().skip(start);
         for (place, (path, dir)) in dirs.take(end - start).enumerate() {
-            // A root whose path begins like this one but that is not reached from it: its path is
-            // hidden.
-            if dir.depth == 0 && place > 0 {
-                foreign = Some(Arc::clone(path));
-            }
-            if foreign.as_ref().is_some_and(|root| path.starts_with(root)) {
+            if place > 0 && inner.holds(path, dir.depth) {
                 continue;
             }
             removed.watches.extend(dir.watch.take());
@@ -510,6 +504,10 @@ impl Tree {
             }
         }
         assert_eq!(sockets, self.sockets.counts().0);
+        let roots = self.dirs.iter().filter(|(_, dir)| dir.depth == 0);
+        let mut known = self.roots.clone();
+        known.sort();
+        assert!(roots.map(|(path, _)| path).eq(&known));
         let watched = self.dirs.values().filter(|dir| dir.watch.is_some());
         assert_eq!(watched.count(), self.watched.len());
         let problems = self.dirs.values().map(|dir| &dir.problem);

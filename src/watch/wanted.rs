@@ -17,6 +17,15 @@ impl Watch {
         self.scan(dir, place, now);
     }
 
+    /// Scans a directory and all those below it that are known.
+    pub(super) fn rescan_below(&mut self, dir: &Path, now: Time) {
+        for below in self.tree.paths() {
+            if below.starts_with(dir) {
+                self.rescan(below, now);
+            }
+        }
+    }
+
     pub(super) fn place(&self, dir: &Path) -> Place {
         if self.tree.is_root(dir) {
             Place::Root

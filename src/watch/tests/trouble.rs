@@ -219,16 +219,21 @@ fn an_answer_about_a_directory_that_was_given_up_meanwhile_leaves_no_watch_behin
 }
 
 #[test]
-fn several_roots_are_independent_and_one_inside_another_is_covered_by_it() {
+fn several_roots_are_independent_even_if_one_is_inside_another() {
     let mut t = Timeline::on(&["/q", "/p", "/p", "/p/below", "/p/.hidden/root"]);
     t.expect(&[
         "create and scan /q",
         "create and scan /p",
+        "create and scan /p/below",
         "create and scan /p/.hidden/root",
     ]);
-    t.scan_ok("/p", 1, &[("a", socket(1))]);
+    t.scan_ok("/p", 1, &[("a", socket(1)), ("below", Kind::Directory)]);
     t.scan_missing("/q");
     t.expect(&["found /p/a #1", "/q: it does not exist"]);
+    t.scan_ok("/p/below", 2, &[("b", socket(2))]);
+    t.expect(&["found /p/below/b #2"]);
+    t.dir_appeared(1, "below");
+    t.expect(&["scan root /p/below"]);
 }
 
 #[test]
