@@ -54,6 +54,8 @@
 //! - A [`handler::PluginHandler`] of your own, instead of [`handler::AcceptHandler`], decides which
 //!   plugins are accepted and sets them up. A handler that cannot answer at once leaves its
 //!   question open, and the caller answers it later with [`daemon::PluginManager::answer`].
+//! - [`daemon::PluginManager::add_directory`] and [`daemon::PluginManager::remove_directory`]
+//!   change the watched directories at run time. The plugins of a removed one are deregistered.
 //! - [`daemon::PluginManager::manager`] returns the core, which lists the registered plugins.
 //! - [`daemon::PluginManager::poll_event`] returns what has happened, as values: the log shows the
 //!   same events as text.

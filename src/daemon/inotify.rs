@@ -23,6 +23,14 @@ use super::scan;
 use crate::escape;
 use crate::watch::{Event, Obstacle, Place, Problem, WatchId};
 
+/// A watch of the kernel. One directory has one, however many purposes it is watched for.
+#[derive(Debug)]
+struct Watched {
+    descriptor: WatchDescriptor,
+    /// Whether the directory is watched for what is in it, not only for the name of a root.
+    is_followed: bool,
+}
+
 /// A directory that the user named.
 #[derive(Clone, Copy, Debug)]
 struct Root {
@@ -36,7 +44,7 @@ struct Root {
 pub(super) struct Inotify {
     /// `None` until the system provides an instance. Creation is retried with each new watch.
     instance: Option<inotify::Inotify>,
-    descriptors: LiteMap<WatchId, WatchDescriptor>,
+    watched: LiteMap<WatchId, Watched>,
     /// The roots that are watched.
     roots: LiteMap<PathBuf, Root>,
     registry: Registry,
@@ -48,7 +56,7 @@ impl Inotify {
     pub(super) fn new(registry: Registry, token: Token) -> Self {
         Self {
             instance: None,
-            descriptors: LiteMap::new(),
+            watched: LiteMap::new(),
             roots: LiteMap::new(),
             registry,
             token,
@@ -57,13 +65,23 @@ impl Inotify {
 
     /// Watches a directory. A directory that is already watched keeps its watch.
     pub(super) fn watch(&mut self, dir: &Path, place: Place) -> Result<WatchId, Problem> {
-        match place {
-            Place::MissingRoot | Place::Root => {
-                let watch = self.add(dir, INTERESTS)?;
-                self.watch_name_of(dir, watch);
-                Ok(watch)
-            }
-            Place::Below => self.add(dir, INTERESTS | WatchMask::DONT_FOLLOW),
+        let watch = match place {
+            Place::MissingRoot | Place::Root => self.add(dir, INTERESTS)?,
+            Place::Below => self.add(dir, INTERESTS | WatchMask::DONT_FOLLOW)?,
+        };
+        if let Some(watched) = self.watched.get_mut(&watch) {
+            watched.is_followed = true;
+        }
+        if place != Place::Below {
+            self.watch_name_of(dir, watch);
+        }
+        Ok(watch)
+    }
+
+    /// Stops watching the parent directory of a root for the root's name.
+    pub(super) fn unwatch_name_of(&mut self, root: &Path) {
+        if let Some(root) = self.roots.remove(root) {
+            self.remove_unused(root.above);
         }
     }
 
@@ -84,8 +102,8 @@ impl Inotify {
                 describe(&problem)
             ),
         }
-        if let Some(before) = before.filter(|before| !self.is_above(*before)) {
-            self.unwatch(before);
+        if let Some(before) = before {
+            self.remove_unused(before);
         }
     }
 
@@ -99,15 +117,33 @@ impl Inotify {
         let descriptor = instance.watches().add(dir, mask);
         let descriptor = descriptor.map_err(|error| cannot_watch(&error))?;
         let id = WatchId(descriptor.get_watch_descriptor_id());
-        self.descriptors.insert(id, descriptor);
+        if !self.watched.contains_key(&id) {
+            let watched = Watched {
+                descriptor,
+                is_followed: false,
+            };
+            self.watched.insert(id, watched);
+        }
         Ok(id)
     }
 
-    /// Removes a watch. It is not an error if the kernel has already removed the watch.
+    /// Stops watching a directory for what is in it. It is not an error if the kernel has already
+    /// removed the watch.
     pub(super) fn unwatch(&mut self, id: WatchId) {
-        let descriptor = self.descriptors.remove(&id);
-        if let (Some(descriptor), Some(instance)) = (descriptor, &self.instance) {
-            if let Err(error) = instance.watches().remove(descriptor) {
+        if let Some(watched) = self.watched.get_mut(&id) {
+            watched.is_followed = false;
+        }
+        self.remove_unused(id);
+    }
+
+    /// Removes a watch unless its directory is still watched, for whatever purpose.
+    fn remove_unused(&mut self, id: WatchId) {
+        let is_followed = self.watched.get(&id).is_some_and(|it| it.is_followed);
+        if is_followed || self.is_above(id) {
+            return;
+        }
+        if let (Some(watched), Some(instance)) = (self.watched.remove(&id), &self.instance) {
+            if let Err(error) = instance.watches().remove(watched.descriptor) {
                 log::debug!("cannot remove an inotify watch: {error} watch={}", id.0);
             }
         }
@@ -143,7 +179,7 @@ impl Inotify {
     /// concerns.
     fn hand_over(&mut self, event: Event, report: &mut dyn FnMut(Event)) {
         if let Event::Unwatched { watch } = event {
-            self.descriptors.remove(&watch);
+            self.watched.remove(&watch);
         }
         for (path, root) in &self.roots {
             if concerns(&event, path, root.above) {
@@ -171,7 +207,7 @@ impl fmt::Debug for Inotify {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Inotify")
             .field("is_open", &self.instance.is_some())
-            .field("watches", &self.descriptors.len())
+            .field("watches", &self.watched.len())
             .finish_non_exhaustive()
     }
 }
@@ -336,10 +372,40 @@ mod tests {
         fs::rename(&above, &away).unwrap();
         fs::create_dir_all(&a).unwrap();
         inotify.watch(&a, Place::Root).unwrap();
-        assert!(inotify.descriptors.contains_key(&shared));
+        assert!(inotify.watched.contains_key(&shared));
         fs::create_dir(&b).unwrap();
         inotify.watch(&b, Place::Root).unwrap();
-        assert!(!inotify.descriptors.contains_key(&shared));
+        assert!(!inotify.watched.contains_key(&shared));
+    }
+
+    #[test]
+    fn a_directory_that_is_followed_and_holds_a_root_keeps_its_watch_until_neither_is_wanted() {
+        let poll = Poll::new().unwrap();
+        let mut inotify = Inotify::new(poll.registry().try_clone().unwrap(), Token(0));
+        let dir = tempfile::tempdir().unwrap();
+        let (outer, inner) = (dir.path().join("outer"), dir.path().join("outer/inner"));
+        fs::create_dir_all(&inner).unwrap();
+        for is_outer_first in [true, false] {
+            let followed = inotify.watch(&outer, Place::Below).unwrap();
+            let root = inotify.watch(&inner, Place::Root).unwrap();
+            assert_eq!(inotify.roots[&inner].above, followed);
+            let unwatch_outer = |inotify: &mut Inotify| inotify.unwatch(followed);
+            let unwatch_inner = |inotify: &mut Inotify| inotify.unwatch_name_of(&inner);
+            let mut steps: [&dyn Fn(&mut Inotify); 2] = [&unwatch_outer, &unwatch_inner];
+            if !is_outer_first {
+                steps.reverse();
+            }
+            steps[0](&mut inotify);
+            assert!(inotify.watched.contains_key(&followed));
+            File::create(outer.join(is_outer_first.to_string())).unwrap();
+            let mut events = 0;
+            while inotify.read(&mut |_| events += 1).unwrap() {}
+            assert_eq!(events, 1);
+            steps[1](&mut inotify);
+            inotify.unwatch(root);
+            assert_eq!(inotify.watched.len(), 0);
+            while inotify.read(&mut |_| {}).unwrap() {}
+        }
     }
 
     #[test]

@@ -26,14 +26,33 @@ use super::{SetupError, run_dir, scan};
 use crate::{config, escape};
 
 /// The locks on directories, released on drop.
-#[derive(Debug, Default)]
-pub(super) struct Locks(Vec<Lock>);
+#[derive(Debug)]
+pub(super) struct Locks {
+    /// The run directory that the user named.
+    run_dir: Option<PathBuf>,
+    /// The locks that each plugins directory needs.
+    needs: Vec<Need>,
+    held: Vec<Lock>,
+}
+
+/// A lock that a plugins directory needs.
+#[derive(Clone, Debug)]
+struct Need {
+    /// The directory to lock.
+    id: Id,
+    /// The plugins directory because of which it is locked, as the user named it.
+    dir: PathBuf,
+    /// Whether it is the plugins directory itself, not one above it.
+    is_root: bool,
+}
 
 /// A lock file that is locked.
 #[derive(Debug)]
 struct Lock {
+    id: Id,
     path: PathBuf,
     file: File,
+    is_exclusive: bool,
 }
 
 /// The device, inode and birth time of a directory. Inodes of removed directories are reused; the
@@ -45,75 +64,148 @@ type Id = (u64, u64, (i64, u32));
 ///
 /// Waits for at most [`config::LOCK_TIMEOUT`], and only while another process holds a lock.
 pub(super) fn take(dirs: &[PathBuf], run_dir: Option<&Path>) -> Result<Locks, SetupError> {
-    let wanted = wanted(dirs);
-    if wanted.is_empty() {
-        return Ok(Locks::default());
-    }
-    let unusable = |(dir, problem)| SetupError::RunDir { dir, problem };
-    let run_dir = run_dir::open(run_dir).map_err(unusable)?;
-    let locks_dir = run_dir::private(&run_dir, LOCKS).map_err(unusable)?;
-    let deadline = Instant::now() + config::LOCK_TIMEOUT;
-    let mut locks = Locks::default();
-    for Wanted { id, dir, is_root } in wanted {
-        let path = locks_dir.join(name(id));
-        let operation = if is_root {
-            FlockOperation::NonBlockingLockExclusive
-        } else {
-            FlockOperation::NonBlockingLockShared
-        };
-        match acquire(&path, operation, deadline) {
-            Ok(Some(file)) => locks.0.push(Lock { path, file }),
-            Ok(None) => {
-                let holder = holder(&path);
-                let lock = path;
-                return Err(SetupError::Taken { dir, lock, holder });
-            }
-            Err(error) => {
-                let problem = run_dir::RunDirProblem::Unusable(error);
-                return Err(unusable((locks_dir, problem)));
-            }
-        }
-    }
+    let mut locks = Locks {
+        run_dir: run_dir.map(Path::to_owned),
+        needs: dirs.iter().flat_map(|dir| needs_of(dir)).collect(),
+        held: Vec::new(),
+    };
+    locks.acquire_missing(Instant::now() + config::LOCK_TIMEOUT)?;
     Ok(locks)
 }
 
-/// A directory that is to be locked.
-#[derive(Debug)]
-struct Wanted {
-    id: Id,
-    /// The plugins directory because of which it is locked, as the user named it.
-    dir: PathBuf,
-    /// Whether it is the plugins directory itself, not one above it.
-    is_root: bool,
-}
+impl Locks {
+    /// Locks one more directory, as [`take`] does, but without waiting. Without success, the locks
+    /// stay as they are. A directory that is locked already is locked as what it is by now.
+    pub(super) fn add(&mut self, dir: &Path) -> Result<(), SetupError> {
+        let before = self.needs.clone();
+        self.needs.retain(|need| need.dir != dir);
+        self.needs.extend(needs_of(dir));
+        let acquired = self.acquire_missing(Instant::now());
+        if acquired.is_err() {
+            self.needs = before;
+        }
+        self.release_unneeded();
+        acquired
+    }
 
-/// Returns the directories to lock for these plugins directories, each once. The order is the same
-/// in every process, so that two processes that start at the same time do not wait for each other.
-fn wanted(dirs: &[PathBuf]) -> Vec<Wanted> {
-    let mut wanted = Vec::new();
-    for dir in dirs {
-        let real = scan::create(dir)
-            .ok()
-            .and_then(|()| fs::canonicalize(dir).ok());
-        // Only a directory that can be read can be watched.
-        let Some(real) = real.filter(|real| File::open(real).is_ok_and(|it| is_dir(&it))) else {
-            continue;
-        };
-        for (level, above) in real.ancestors().enumerate() {
-            if let Ok(id) = id(above) {
-                wanted.push(Wanted {
+    /// Releases the locks of a directory, except for those that others need.
+    pub(super) fn remove(&mut self, dir: &Path) {
+        self.needs.retain(|need| need.dir != dir);
+        self.release_unneeded();
+    }
+
+    fn acquire_missing(&mut self, deadline: Instant) -> Result<(), SetupError> {
+        let unusable = |(dir, problem)| SetupError::RunDir { dir, problem };
+        let mut locks_dir = None;
+        for Need { id, dir, is_root } in strongest(self.needs.clone()) {
+            let held = self.held.iter_mut().find(|lock| lock.id == id);
+            if let Some(lock) = held {
+                if !is_root || lock.is_exclusive || lock.make_exclusive() {
+                    continue;
+                }
+                return Err(taken(dir, lock.path.clone()));
+            }
+            let locks_dir = match &mut locks_dir {
+                Some(locks_dir) => locks_dir,
+                missing => {
+                    let run_dir = run_dir::open(self.run_dir.as_deref()).map_err(unusable)?;
+                    missing.insert(run_dir::private(&run_dir, LOCKS).map_err(unusable)?)
+                }
+            };
+            let path = locks_dir.join(name(id));
+            match acquire(&path, operation(is_root), deadline) {
+                Ok(Some(file)) => self.held.push(Lock {
                     id,
-                    dir: dir.clone(),
-                    is_root: level == 0,
-                });
+                    path,
+                    file,
+                    is_exclusive: is_root,
+                }),
+                Ok(None) => return Err(taken(dir, path)),
+                Err(error) => {
+                    let problem = run_dir::RunDirProblem::Unusable(error);
+                    return Err(unusable((locks_dir.clone(), problem)));
+                }
             }
         }
+        Ok(())
     }
-    // Of several entries with one id, the first one stays: that of a plugins directory, if there is
-    // one.
-    wanted.sort_by_key(|it| (it.id, !it.is_root));
-    wanted.dedup_by_key(|it| it.id);
-    wanted
+
+    /// Releases the locks that are not needed, and shares those that need not be exclusive.
+    fn release_unneeded(&mut self) {
+        let needs = strongest(self.needs.clone());
+        self.held.retain_mut(|lock| {
+            let Some(need) = needs.iter().find(|need| need.id == lock.id) else {
+                return false;
+            };
+            if lock.is_exclusive && !need.is_root {
+                lock.share();
+            }
+            true
+        });
+    }
+}
+
+impl Lock {
+    /// Makes a shared lock exclusive. Returns whether that was possible: it stays shared if another
+    /// process shares it.
+    fn make_exclusive(&mut self) -> bool {
+        self.is_exclusive = flock(&self.file, operation(true)).is_ok();
+        if !self.is_exclusive {
+            self.share(); // flock(2): the shared lock was released first.
+        }
+        self.is_exclusive
+    }
+
+    /// Makes an exclusive lock a shared one.
+    fn share(&mut self) {
+        self.is_exclusive = false;
+        if let Err(errno) = flock(&self.file, operation(false)) {
+            let path = escape::path(&self.path);
+            log::warn!("{path}: cannot share a lock: {}", io::Error::from(errno));
+        }
+    }
+}
+
+fn operation(is_exclusive: bool) -> FlockOperation {
+    if is_exclusive {
+        FlockOperation::NonBlockingLockExclusive
+    } else {
+        FlockOperation::NonBlockingLockShared
+    }
+}
+
+fn taken(dir: PathBuf, lock: PathBuf) -> SetupError {
+    let holder = holder(&lock);
+    SetupError::Taken { dir, lock, holder }
+}
+
+/// Returns the locks that a plugins directory needs: none if it cannot be opened. A missing
+/// directory is created.
+fn needs_of(dir: &Path) -> Vec<Need> {
+    let created = scan::create(dir).ok();
+    let real = created.and_then(|()| fs::canonicalize(dir).ok());
+    // Only a directory that can be read can be watched.
+    let Some(real) = real.filter(|real| File::open(real).is_ok_and(|it| is_dir(&it))) else {
+        return Vec::new();
+    };
+    let levels = real.ancestors().enumerate();
+    let needs = levels.filter_map(|(level, above)| {
+        Some(Need {
+            id: id(above).ok()?,
+            dir: dir.to_owned(),
+            is_root: level == 0,
+        })
+    });
+    needs.collect()
+}
+
+/// Returns each lock once, exclusive if any of the plugins directories needs that. The order is the
+/// same in every process, so that two processes that start at the same time do not wait for each
+/// other.
+fn strongest(mut needs: Vec<Need>) -> Vec<Need> {
+    needs.sort_by_key(|need| (need.id, !need.is_root));
+    needs.dedup_by_key(|need| need.id);
+    needs
 }
 
 fn id(dir: &Path) -> io::Result<Id> {
@@ -184,12 +276,14 @@ fn holder(path: &Path) -> Option<u32> {
         found.ino()
     );
     let locks = fs::read_to_string("/proc/locks").ok()?;
-    let mut pids = locks.lines().filter_map(|line| {
+    let pids = locks.lines().filter_map(|line| {
         let mut words = line.split_whitespace().skip(1);
         let pid = words.nth(3)?;
         (words.next()? == file).then(|| pid.parse().ok())?
     });
-    pids.find(|pid| *pid > 0)
+    // A lock that several processes share may be shared by this one.
+    let pids = pids.filter(|pid| *pid > 0);
+    pids.max_by_key(|pid| *pid != std::process::id())
 }
 
 /// Removes the lock file if no other process holds the lock. A process that has opened the file and
@@ -289,10 +383,54 @@ mod tests {
     }
 
     #[test]
+    fn a_directory_that_is_added_is_locked_until_it_is_removed_and_another_holder_changes_nothing()
+    {
+        let (_dir, at) = world();
+        let (mine, theirs, run) = (at("a/mine"), at("a/theirs"), at("run"));
+        let mut locks = lock(&[&mine], &run).unwrap();
+        let other = lock(&[&theirs], &run).unwrap();
+        let count = files(&run);
+        // Another process has this one, or one inside it.
+        for dir in [&theirs, &at("a")] {
+            let start = Instant::now();
+            assert!(matches!(locks.add(dir), Err(SetupError::Taken { .. })));
+            assert!(start.elapsed() < config::LOCK_TIMEOUT);
+            assert_eq!(files(&run), count);
+        }
+        // The one above is still shared by both, not free for a third one.
+        assert!(lock(&[&at("a/third")], &run).is_ok());
+        drop(other);
+        assert!(matches!(
+            lock(&[&at("a")], &run),
+            Err(SetupError::Taken { .. })
+        ));
+
+        locks.add(&at("a")).unwrap();
+        assert!(lock(&[&theirs], &run).is_err());
+        locks.remove(&at("a"));
+        assert!(lock(&[&theirs], &run).is_ok());
+        assert!(lock(&[&mine], &run).is_err() && lock(&[&at("a")], &run).is_err());
+        locks.remove(&mine);
+        assert_eq!(files(&run), 0);
+    }
+
+    #[test]
+    fn a_directory_that_was_created_again_is_locked_as_the_new_one() {
+        let (_dir, at) = world();
+        let (dir, run) = (at("dir"), at("run"));
+        let mut locks = lock(&[&dir], &run).unwrap();
+        let count = files(&run);
+        fs::rename(&dir, at("away")).unwrap();
+        locks.add(&dir).unwrap();
+        assert_eq!(files(&run), count);
+        assert!(lock(&[&dir], &run).is_err() && lock(&[&at("away")], &run).is_ok());
+    }
+
+    #[test]
     fn what_cannot_be_opened_is_left_out() {
         let (_dir, at) = world();
         File::create(at("file")).unwrap();
-        assert!(lock(&[&at("file")], &at("run")).unwrap().0.is_empty());
+        assert!(lock(&[&at("file")], &at("run")).unwrap().held.is_empty());
     }
 
     #[test]
@@ -314,7 +452,7 @@ mod tests {
             let waiting = scope.spawn(|| lock(&[&dir], &run).is_ok());
             // The second start is waiting when the lock file is open a second time.
             let path = &held
-                .0
+                .held
                 .iter()
                 .find(|it| it.path.ends_with(name_of(&dir)))
                 .unwrap()
@@ -349,7 +487,7 @@ mod tests {
         let (_dir, at) = world();
         let (dir, run) = (at("dir"), at("run"));
         let held = lock(&[&dir], &run).unwrap();
-        for lock in &held.0 {
+        for lock in &held.held {
             rustix::io::fcntl_setfd(&lock.file, rustix::io::FdFlags::empty()).unwrap();
         }
         let mut child = Command::new("cat")

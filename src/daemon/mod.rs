@@ -71,7 +71,7 @@ use self::signals::Signals;
 pub use self::time_of_day::TimeOfDay;
 pub use self::trust::ProgramProblem;
 
-/// The reason why a start failed.
+/// The reason why a start failed, or why a directory was not added.
 #[derive(Debug)]
 pub enum SetupError {
     /// The poll loop cannot be created.

@@ -75,11 +75,37 @@ impl Mounts {
             read_after: now,
             reading: None,
         };
-        mounts.advance(now);
-        while mounts.reading.is_some() {
-            mounts.advance(now);
-        }
+        mounts.read_pieces(usize::MAX, now);
         mounts
+    }
+
+    /// Replaces the roots, and reads the table again for the new ones: a long table only in part,
+    /// and the rest in the next turns. Returns the roots to scan again.
+    pub(super) fn set_roots(&mut self, roots: &[PathBuf], now: Time) -> Vec<PathBuf> {
+        let before = std::mem::take(&mut self.roots);
+        let place = |named: &PathBuf| before.iter().position(|root| root.named == *named);
+        let places: Vec<_> = roots.iter().map(place).collect();
+        let resolved = roots.iter().zip(&places);
+        self.roots = resolved
+            .map(|(named, place)| place.map_or_else(|| Root::new(named), |at| before[at].clone()))
+            .collect();
+        self.table.set_roots(&places);
+        // A table that is being read is for the roots before.
+        (self.reading, self.is_changed) = (None, true);
+        self.read_after = now;
+        self.read_pieces(PIECES, now)
+    }
+
+    /// Reads up to `most` pieces of the table. Returns the roots to scan again.
+    fn read_pieces(&mut self, most: usize, now: Time) -> Vec<PathBuf> {
+        let mut changed = self.advance(now);
+        for _ in 1..most {
+            if self.reading.is_none() {
+                break;
+            }
+            changed = self.advance(now);
+        }
+        changed
     }
 
     /// Records that the kernel has reported a change.
@@ -342,6 +368,9 @@ const BUFFER: usize = 4096;
 /// for each pod; the kernel allows 100,000 (`fs.mount-max`).
 const LINES: usize = 512;
 
+/// The number of such pieces that are read at once when a root is added or removed.
+const PIECES: usize = 8;
+
 #[cfg(test)]
 mod tests {
     use mio::Poll;
@@ -412,6 +441,25 @@ mod tests {
         assert_eq!(mounts.poll_timeout(), Some(Time::ZERO));
         mounts.advance(Time::ZERO);
         assert_eq!(mounts.poll_timeout(), Some(due));
+    }
+
+    #[test]
+    fn roots_are_replaced_and_only_those_that_are_new_are_scanned_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut mounts = mounts(dir.path());
+        let roots = ["/proc/sys".into(), dir.path().to_owned()];
+        let new = mounts.set_roots(&roots, Time::ZERO);
+        assert_eq!(new, [PathBuf::from("/proc/sys")]);
+        let unreported = |mounts: &Mounts| mounts.unreported(Path::new("/proc/sys/kernel"));
+        assert_eq!(unreported(&mounts), Some("proc".into()));
+        // A table that is being read for other roots is given up.
+        mounts.reading = Some(mounts.begin().unwrap());
+        let left = mounts.set_roots(&roots[1..], Time::ZERO);
+        assert_eq!(left, [] as [PathBuf; 0]);
+        assert_eq!(unreported(&mounts), None);
+        assert!(mounts.root_of(&dir.path().join("a")).is_some());
+        let due = Time::ZERO + config::MOUNTS_INTERVAL;
+        assert_eq!((mounts.poll_timeout(), mounts.read_after), (None, due));
     }
 
     #[test]

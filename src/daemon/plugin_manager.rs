@@ -1,5 +1,6 @@
 //! The core in a poll loop, which waits for events and carries out the core's outputs.
 
+mod directories;
 mod watching;
 
 use std::io;
@@ -35,6 +36,7 @@ use crate::manager::{self, LinkId, Manager, Process};
 use crate::time::Time;
 use crate::watch::{self, Report, Watch};
 
+use self::directories::Leaving;
 use self::watching::{START_BUDGET, WATCH_BUDGET};
 
 /// A plugin manager that can be embedded in another poll loop.
@@ -65,8 +67,10 @@ pub struct PluginManager {
     state_file: Option<StateFile>,
     longest_turn: Duration,
     unread_events: UnreadEvents,
-    /// The locks that keep other daemons from using the same directories.
-    _locks: Locks,
+    /// The locks that keep other daemons from using the same directories; `None` in observe mode.
+    locks: Option<Locks>,
+    /// The directories that were removed, until their plugins are deregistered.
+    leaving: Vec<Leaving>,
 }
 
 impl PluginManager {
@@ -79,8 +83,8 @@ impl PluginManager {
         let registry = poll.registry().try_clone().map_err(SetupError::Loop)?;
         let dirs = roots::resolve(&config.plugins_dirs);
         let locks = match config.mode {
-            Mode::Register => lock::take(&dirs, config.run_dir.as_deref())?,
-            Mode::Observe => Locks::default(),
+            Mode::Register => Some(lock::take(&dirs, config.run_dir.as_deref())?),
+            Mode::Observe => None,
         };
         let watch = Watch::new(dirs.iter().cloned());
         let clock = Clock::start();
@@ -109,7 +113,8 @@ impl PluginManager {
                 .map(|file| StateFile::new(roots::absolute(file))),
             longest_turn: Duration::ZERO,
             unread_events: UnreadEvents::default(),
-            _locks: locks,
+            locks,
+            leaving: Vec::new(),
         };
         plugins.manager.set_mode(config.mode);
         plugins.manager.set_on_down(config.on_down);
@@ -184,6 +189,7 @@ impl PluginManager {
             self.manager.handle_input(ended, now);
         }
         self.follow_manager(now);
+        self.release_locks();
         if let Some(file) = &mut self.state_file {
             file.notice(&self.manager, now);
             file.handle_timeout(&self.manager, now);

@@ -47,7 +47,7 @@ fn target(report: &Report, roots: &[PathBuf]) -> &'static str {
 }
 
 /// The target of lines about directories that the user named.
-const ABOUT_ROOTS: &str = "plugind::daemon::roots";
+pub(super) const ABOUT_ROOTS: &str = "plugind::daemon::roots";
 
 #[cfg(test)]
 mod tests {

@@ -10,26 +10,37 @@ use crate::escape;
 /// Returns the directories as absolute paths, each directory once even if several of the paths lead
 /// to it. Missing directories are created, because only directories that exist can be compared.
 pub(super) fn resolve(dirs: &[PathBuf]) -> Vec<PathBuf> {
-    let mut resolved: Vec<(PathBuf, Option<(u64, u64)>)> = Vec::new();
+    let mut resolved = Vec::new();
     for dir in dirs {
-        let dir = absolute(dir);
-        // If the directory cannot be created, the watch reports why.
-        let _ = scan::create(&dir);
-        let inode = Stat::follow(&dir).ok();
-        let inode = inode.map(|found| (found.identity.device, found.identity.inode));
-        let same = resolved.iter().find(|(other, other_inode)| {
-            *other == dir || (inode.is_some() && *other_inode == inode)
-        });
-        match same {
-            None => resolved.push((dir, inode)),
-            Some((other, _)) => log::info!(
-                "{}: plugins directory was named twice and is watched once same_as={}",
-                escape::path(&dir),
-                escape::path(other)
-            ),
-        }
+        resolved.extend(resolve_another(dir, &resolved));
     }
-    resolved.into_iter().map(|(dir, _)| dir).collect()
+    resolved
+}
+
+/// Returns the absolute path of a directory, which is created if it is missing, or `None` if it is
+/// one of those that were resolved before.
+pub(super) fn resolve_another(dir: &Path, resolved: &[PathBuf]) -> Option<PathBuf> {
+    let dir = absolute(dir);
+    // If the directory cannot be created, the watch reports why.
+    let _ = scan::create(&dir);
+    let inode = inode(&dir);
+    let is_same =
+        |other: &&PathBuf| **other == dir || (inode.is_some() && self::inode(other) == inode);
+    if let Some(other) = resolved.iter().find(is_same) {
+        log::info!(
+            "{}: plugins directory was named twice and is watched once same_as={}",
+            escape::path(&dir),
+            escape::path(other)
+        );
+        return None;
+    }
+    Some(dir)
+}
+
+/// Returns the device and the inode number of a directory, or `None` if it does not exist.
+fn inode(dir: &Path) -> Option<(u64, u64)> {
+    let found = Stat::follow(dir).ok()?;
+    Some((found.identity.device, found.identity.inode))
 }
 
 /// Returns the absolute form of a path, which is valid for handlers and programs in any working

@@ -50,6 +50,9 @@
 //!   places lost their plugins for 300 s otherwise. It costs one `statx` for each removal.
 //! - **Large directories are listed in pieces**, and what changes all the time is looked at after
 //!   pauses that double. One attack kept the loop busy for 95 s before.
+//! - **A plugins directory inside another one has a tree of its own**, cut out of the outer one, so
+//!   that either can be added and removed while the other's plugins stay registered. Given up: the
+//!   outer one covers the inner one, which was then not followed through a symbolic link.
 //! - **What a plugin chooses never leads to a mount that may not answer.** A system call on such a
 //!   mount does not return.
 //! - **A quota of sockets for each directory.** 17,000 links to one dead socket had used up all
@@ -102,5 +105,8 @@
 //!   that flipped its health wrote 26 MiB/s before, and 4 KiB/s since.
 //! - **Locks lie in the run directory**, which only the daemon's user can change. Given up: `flock`
 //!   on the plugins directory, which every reader of it could hold: 28 of 150 restarts failed.
+//! - **The lock of a directory that is removed at run time is released with its last plugin.**
+//!   Given up: at once, because another plugin manager would register plugins that are about to be
+//!   deregistered.
 //! - **Descriptors are counted against the limit**, with a share for each use. With a limit of 64,
 //!   45 device plugins held all of them before, and a CSI plugin did not register.

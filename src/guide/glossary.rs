@@ -40,6 +40,7 @@
 //! | snapshot, memory | what is written to the state file; what is read from it |
 //! | restored, known | registered before a restart and not found yet; found, not registered yet |
 //! | root | a directory that the user named, as the watch resolves it |
+//! | leaving | a directory that was removed, while its plugins are deregistered |
 //! | scan, list, look | watch and read a directory; read its next piece; examine one path |
 //! | doubt | a reason to examine a known path again |
 //! | tick, resync | each second for what cannot be watched; all, each 300 s |

@@ -26,7 +26,8 @@
 //!
 //! `--root-dir /data/kubelet` is spelled like kubelet's own option and watches
 //! `/data/kubelet/plugins_registry`; `--plugins-dir` names the directory itself. Both can be
-//! repeated and combined. A directory that is named twice is watched once.
+//! repeated and combined. A directory that is named twice is watched once. One may be inside
+//! another: then each has limits of its own.
 //!
 //! A socket is one plugin, however many hard or symbolic links lead to it. It is known by one path:
 //! the path of the socket itself is preferred to a symbolic link, a path with fewer components to a

@@ -13,7 +13,7 @@
 //! | `peers` | the client against real servers that answer, go away or speak something else |
 //! | `announced`, `flood` | memory for what is only announced; a plugin that never stops sending |
 //! | `real` | [`PluginManager`](crate::daemon::PluginManager) with real directories and plugins |
-//! | `kernel` | moves, mounts, limits and killed processes, in namespaces of their own |
+//! | `kernel` | moves, mounts, limits, killed processes, and directories added at run time |
 //! | `exec` | programs that succeed, hang, flood and leave others behind |
 //! | `binary`, `binary_kernel`, `log`, `descriptors` | the built binary, as users meet it |
 //! | `probe`, `simulate`, `examples` | the other commands, and the example programs |

@@ -1,5 +1,6 @@
 //! What only a real kernel can show: directories that are moved, removed and covered by others;
-//! inotify that overflows, runs out of watches, or is not available; processes that are killed.
+//! roots that are added and removed at run time; inotify that overflows, runs out of watches, or is
+//! not available; processes that are killed.
 //!
 //! Limits and mounts belong to the whole machine, so the tests that change them run in namespaces
 //! of their own ([`inside`]): they need no privileges and disturb nothing else. Where the system
@@ -19,6 +20,7 @@ mod watches;
 mod aliases;
 mod bare;
 mod crowds;
+mod directories;
 mod exchange;
 mod limits;
 mod locks;

@@ -119,6 +119,15 @@ impl Table {
         is_silent(file_system).then_some(file_system)
     }
 
+    /// Replaces the roots: for each, the index that it had, or `None` if nothing is known of it.
+    pub(super) fn set_roots(&mut self, places: &[Option<usize>]) {
+        let mut before = std::mem::take(&mut self.near);
+        let near = places
+            .iter()
+            .map(|place| before.get_mut((*place)?).map(std::mem::take));
+        self.near = near.map(Option::unwrap_or_default).collect();
+    }
+
     /// Returns the roots, by index, around which this table and `other` differ.
     pub(super) fn differing(&self, other: &Self) -> Vec<usize> {
         let count = self.near.len().max(other.near.len());

@@ -119,7 +119,7 @@ impl PluginManager {
 
     /// Watches a directory and then lists it, or its first piece. In this order nothing is missed:
     /// a file that is created in between is found twice.
-    fn scan(
+    pub(super) fn scan(
         &mut self,
         dir: &Arc<Path>,
         place: Place,

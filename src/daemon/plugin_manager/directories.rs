@@ -1,0 +1,139 @@
+//! Directories that are added and removed while the others are watched.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::PluginManager;
+use crate::daemon::{SetupError, report, roots};
+use crate::escape;
+use crate::manager::Socket;
+use crate::time::Time;
+use crate::watch::{self, Place};
+
+/// A directory that was removed, and whose lock is held until its plugins are deregistered:
+/// another plugin manager must not register them before.
+#[derive(Debug)]
+pub(super) struct Leaving {
+    dir: PathBuf,
+    /// One of its sockets, if the last search has found one.
+    socket: Option<Arc<Path>>,
+}
+
+impl PluginManager {
+    /// Starts to watch one more directory, as [`PluginManager::new`] does for those of the
+    /// configuration: it is created if it is missing, and it may be inside another one. Returns
+    /// `false` if the directory is watched already, under this path or another one.
+    ///
+    /// The call reads the mount table, and up to [`LISTED_AT_ONCE`](crate::config::LISTED_AT_ONCE)
+    /// names of the directory. Plugins are found and registered in the next turns.
+    ///
+    /// # Errors
+    ///
+    /// An error changes nothing, except that a missing directory may have been created. Errors are
+    /// those of a start:
+    /// - [`SetupError::Taken`] if another plugin manager uses the directory. Unlike a start, this
+    ///   does not wait for that one to end.
+    /// - [`SetupError::RunDir`] if the lock files cannot be used.
+    /// - [`SetupError::Directory`] if the directory cannot be used, or if it is watched as part of
+    ///   another one, to which a symbolic link on its path leads
+    ///   ([`Problem::SameAs`](watch::Problem::SameAs)).
+    ///
+    /// # Plugins from before a restart
+    ///
+    /// The plugins in the state file are restored when the plugin manager is created. Those whose
+    /// sockets are below none of the directories of the configuration are deregistered then. If
+    /// their directory is added later, they are registered anew.
+    pub fn add_directory(&mut self, dir: &Path) -> Result<bool, SetupError> {
+        let Some(dir) = roots::resolve_another(dir, &self.dirs) else {
+            return Ok(false);
+        };
+        if let Some(locks) = &mut self.locks {
+            locks.add(&dir)?;
+        }
+        let now = self.clock.now();
+        self.dirs.push(dir.clone());
+        self.set_mounted_roots(now);
+        let path = Arc::from(dir.as_path());
+        self.listings.set_until(None);
+        let (watch, entries) = self.scan(&path, Place::MissingRoot);
+        if let Err(problem) = self.watch.add_root(&path, watch, entries, now) {
+            self.dirs.pop();
+            self.leave(dir, now);
+            return Err(SetupError::Directory { dir: path, problem });
+        }
+        self.leaving.retain(|leaving| leaving.dir != dir);
+        log::info!(
+            target: report::ABOUT_ROOTS,
+            "{}: plugins directory is being watched",
+            escape::path(&dir)
+        );
+        Ok(true)
+    }
+
+    /// Stops watching a directory, named by its path in [`PluginManager::directories`] or relative
+    /// to the working directory. Returns `false` if it is not one of these.
+    ///
+    /// Its sockets count as removed: running registrations are cancelled, and registered plugins
+    /// are deregistered by their handlers in the next turns, restored ones included; the state file
+    /// follows. Plugins stay that are reached through another directory: those of a directory
+    /// inside it or around it that is watched, too, and those to which a link in another directory
+    /// leads.
+    ///
+    /// The directory can be added again at any time. Its lock is released when no plugin is known
+    /// by a path in it any more, so that another plugin manager does not register one that is about
+    /// to be deregistered.
+    pub fn remove_directory(&mut self, dir: &Path) -> bool {
+        let dir = roots::absolute(dir);
+        let Some(place) = self.dirs.iter().position(|it| *it == dir) else {
+            return false;
+        };
+        let now = self.clock.now();
+        self.dirs.remove(place);
+        self.watch.remove_root(&dir, now);
+        log::info!(
+            target: report::ABOUT_ROOTS,
+            "{}: plugins directory is not watched any more",
+            escape::path(&dir)
+        );
+        self.leave(dir, now);
+        true
+    }
+
+    /// Releases what a directory needed that is not watched any more, its lock as soon as possible.
+    fn leave(&mut self, dir: PathBuf, now: Time) {
+        self.inotify.unwatch_name_of(&dir);
+        self.set_mounted_roots(now);
+        self.leaving.retain(|leaving| leaving.dir != dir);
+        self.leaving.push(Leaving { dir, socket: None });
+        self.release_locks();
+    }
+
+    /// Releases the locks of removed directories whose plugins are deregistered.
+    pub(super) fn release_locks(&mut self) {
+        let Self {
+            leaving,
+            manager,
+            watch,
+            locks,
+            ..
+        } = self;
+        leaving.retain_mut(|Leaving { dir, socket }| {
+            let is_left = |path: &Arc<Path>| path.starts_with(&dir) && !watch.covers(path);
+            let known = socket.take_if(|it| manager.socket(it).is_some() && is_left(it));
+            let mut sockets = manager.sockets().map(Socket::path);
+            *socket = known.or_else(|| sockets.find(|path| is_left(path)).cloned());
+            if let (None, Some(locks)) = (&socket, &mut *locks) {
+                locks.remove(dir);
+            }
+            socket.is_some()
+        });
+    }
+
+    /// Informs the mount table about the directories, and scans those again whose mounts differ.
+    fn set_mounted_roots(&mut self, now: Time) {
+        for dir in self.mounts.set_roots(&self.dirs, now) {
+            let remounted = watch::Input::Remounted { dir };
+            self.watch.handle_input(remounted, now);
+        }
+    }
+}
