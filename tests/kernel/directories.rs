@@ -250,6 +250,43 @@ fn a_removed_directory_that_is_created_again_can_be_added_again() {
 }
 
 #[test]
+fn a_directory_that_is_removed_and_added_all_the_time_is_watched_in_the_end() {
+    let mut node = node();
+    let stays = Plugin::serve(&node.path("first/reg.sock"), "stays");
+    node.until_registered(&stays);
+    told(&node);
+    let second = node.path("second");
+    let sub = second.join("sub");
+    fs::create_dir_all(&sub).unwrap();
+    let plugin = Plugin::serve(&sub.join("reg.sock"), "moved");
+    for n in 0..60 {
+        assert!(node.plugins.add_directory(&second).unwrap());
+        for _ in 0..n % 4 {
+            node.plugins.turn(Some(Duration::ZERO)).unwrap();
+        }
+        // Each change is reported by a watch that is about to go.
+        fs::rename(sub.join("reg.sock"), second.join("reg.sock")).unwrap();
+        assert!(node.plugins.remove_directory(&second));
+        for _ in 0..n % 3 {
+            node.plugins.turn(Some(Duration::ZERO)).unwrap();
+        }
+        fs::rename(second.join("reg.sock"), sub.join("reg.sock")).unwrap();
+    }
+    node.plugins.add_directory(&second).unwrap();
+    node.until("the plugin is registered at its place", |node| {
+        let is_idle = node.plugins.manager().is_idle();
+        (is_idle && node.is_registered(&sub.join("reg.sock"))).then_some(())
+    });
+    node.until_desired(2);
+    let told = told(&node);
+    assert!(!told.iter().any(|it| it.contains("stays")), "{told:?}");
+    plugin.stop();
+    node.until("the plugin is deregistered", |node| {
+        (node.registered() == 1).then_some(())
+    });
+}
+
+#[test]
 fn restored_plugins_go_with_their_directory_and_not_one_waits_for_a_directory_that_is_added_later()
 {
     let mut node = node();
