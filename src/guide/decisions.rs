@@ -82,6 +82,10 @@
 //!   neighbours and no list of them is kept. What handlers do for a plugin name or finish after a
 //!   plugin, such as programs, is detached. Given up: handlers that cancel their effects, each with
 //!   its own map from effects to plugins.
+//! - **A handler that panics is given up**, where panics unwind: its plugins are refused, and
+//!   everything else goes on. A panic inside a handler leaves its state in doubt, so it is dropped
+//!   and not called again; another handler for its types can be added. The binary aborts at
+//!   a panic, and its supervisor starts it again.
 //! - **A taken endpoint is a rule of DRA drivers alone.** Given up: the rule for all types, which
 //!   refused a device plugin for good that came back through another socket.
 //!

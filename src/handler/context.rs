@@ -51,7 +51,7 @@ impl EffectOwner {
 pub struct EffectIds(u64);
 
 impl EffectIds {
-    fn next(&mut self, owner: EffectOwner) -> EffectId {
+    pub(crate) fn next(&mut self, owner: EffectOwner) -> EffectId {
         self.0 += 1;
         let number = self.0;
         EffectId { owner, number }

@@ -96,6 +96,7 @@ pub mod dra;
 mod exec;
 mod generic;
 mod lasting;
+pub(crate) mod panics;
 mod plugin;
 mod program;
 mod reply;
@@ -133,6 +134,14 @@ pub use table::{HandlerId, HandlerTable, Unknown};
 /// it and with those that follow it. There is never more than one question about one socket at a
 /// time, so a handler that keeps its state by socket is not affected; a handler that must keep an
 /// order for each name needs a queue, as [`ExecHandler`] has.
+///
+/// A handler should not panic. Where panics unwind, a handler that does is given up: what it asked
+/// for in that call is dropped, its effects are cancelled, its open questions are answered with an
+/// error that is sent to the plugins, and the handler is dropped. Later questions about its plugins
+/// are answered with the same error, so a deregistration only removes the plugin. Its debts
+/// ([`Context::owe`]) stay saved, and another handler for its types takes over its plugins
+/// ([`Manager::add_handler`](crate::manager::Manager::add_handler)). Where panics abort, as in the
+/// profile of the binary, the process ends.
 pub trait PluginHandler: Send {
     /// Answers whether the plugin is acceptable. The handler may not keep anything of it yet.
     fn validate(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer;

@@ -6,6 +6,7 @@ use std::fmt;
 
 use litemap::LiteMap;
 
+use super::panics::{self, Panicked};
 use super::{EndpointUse, Plugin, PluginHandler};
 
 /// The handlers, and the types of each.
@@ -90,6 +91,18 @@ impl HandlerTable {
         self.handlers.get_mut(id.index())?.take()
     }
 
+    /// Drops a handler that has panicked.
+    pub(crate) fn give_up(&mut self, id: HandlerId, panicked: &Panicked) {
+        let types = self.by_type.iter().filter(|(_, it)| **it == id);
+        let types: Vec<_> = types.map(|(kind, _)| kind.as_str()).collect();
+        let types = types.join(",");
+        log::error!(
+            "a handler panicked and is not asked again, so its plugins are refused: {panicked} \
+             types={types}"
+        );
+        panics::discard(self.remove(id));
+    }
+
     /// Returns the handlers that plugins of no type are assigned to any more.
     pub(crate) fn unassigned(&self) -> impl Iterator<Item = HandlerId> {
         let ids = self.handlers.iter().zip(0..);
@@ -102,7 +115,7 @@ impl HandlerTable {
 
     /// Returns the purpose for which the endpoint of a plugin of type `kind` is needed.
     pub fn endpoint_use(&self, kind: &str) -> EndpointUse {
-        self.get(kind)
+        self.of_type(kind)
             .map_or(EndpointUse::None, PluginHandler::endpoint_use)
     }
 
@@ -111,15 +124,19 @@ impl HandlerTable {
         let has_endpoint = plugin.endpoint.as_os_str() != plugin.socket.as_os_str();
         let is_unused = self.endpoint_use(&plugin.kind) == EndpointUse::None;
         let endpoint = (has_endpoint && is_unused).then_some(UNUSED_ENDPOINT);
-        let handler = self.get(&plugin.kind);
+        let handler = self.of_type(&plugin.kind);
         let rest = handler.and_then(PluginHandler::not_checked);
         endpoint.into_iter().chain(rest)
     }
 
-    /// Returns the handler for plugins of type `kind`.
-    fn get(&self, kind: &str) -> Option<&(dyn PluginHandler + 'static)> {
-        let id = self.find(kind)?;
+    /// Returns the handler with that number, or `None` if it was dropped.
+    pub(crate) fn get(&self, id: HandlerId) -> Option<&(dyn PluginHandler + 'static)> {
         self.handlers.get(id.index())?.as_deref()
+    }
+
+    /// Returns the handler for plugins of type `kind`.
+    fn of_type(&self, kind: &str) -> Option<&(dyn PluginHandler + 'static)> {
+        self.get(self.find(kind)?)
     }
 
     /// Returns the types with a handler of their own, sorted.

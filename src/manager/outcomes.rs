@@ -151,7 +151,7 @@ impl Manager {
         }
         let (plugin, kind) = match found {
             Ok(plugin) => {
-                let left_out = self.host.handlers().not_checked(&plugin);
+                let left_out = self.host.not_checked(&plugin);
                 let kind = EventKind::WouldRegister(left_out.into_iter().collect());
                 (Some(plugin), kind)
             }
@@ -165,7 +165,7 @@ impl Manager {
     }
 
     /// Returns the failure of a plugin at whose endpoint nothing can be called.
-    fn endpoint_failure(&self, plugin: &Plugin, error: CallFailure) -> EndpointFailure {
+    fn endpoint_failure(&mut self, plugin: &Plugin, error: CallFailure) -> EndpointFailure {
         EndpointFailure {
             is_registered: self.host.endpoint_use(plugin) != EndpointUse::Registering,
             endpoint: plugin.endpoint.clone(),

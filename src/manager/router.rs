@@ -437,11 +437,10 @@ impl Manager {
         let asker = Asker {
             socket: id,
             attempt,
+            handler,
         };
         let context = &mut self.context;
-        let asked = self
-            .host
-            .ask(asker, handler, question, plugin, hints, context);
+        let asked = self.host.ask(asker, question, plugin, hints, context);
         match asked {
             Ok(result) => Some(self.answer(socket, question, plugin, result)),
             Err(ticket) => {

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::failure::Refusal;
+use crate::handler::panics;
 use crate::handler::{Answer, Context, EffectIds, HandlerId, HandlerTable, Plugin, Ticket};
 use crate::proto::pluginregistration::PluginInfo;
 use crate::time::Time;
@@ -36,9 +37,15 @@ pub fn verdict(
     let (mut ids, mut effects) = (EffectIds::default(), Vec::new());
     let mut context =
         Context::new(now, Some(Ticket(0)), &mut ids, &mut effects).with_plugin(&plugin);
-    let handler = handlers.get_mut(handler);
-    let answer = handler.map(|handler| handler.validate(&plugin, &mut context));
-    match answer.unwrap_or_else(|| Answer::no("the handler was dropped")) {
+    let Some(of_type) = handlers.get_mut(handler) else {
+        return Verdict::Refused(Refusal::Validation(panics::reason()));
+    };
+    let answer = panics::catch(|| of_type.validate(&plugin, &mut context));
+    let answer = answer.unwrap_or_else(|panicked| {
+        handlers.give_up(handler, &panicked);
+        Answer::Done(Err(panics::reason()))
+    });
+    match answer {
         Answer::Done(Ok(())) => Verdict::Accepted(plugin),
         Answer::Done(Err(reason)) => Verdict::Refused(Refusal::Validation(reason)),
         Answer::Pending => Verdict::Undecided(plugin),

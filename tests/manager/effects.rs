@@ -19,7 +19,7 @@ use crate::world::World;
 const A: &str = "/r/a.sock";
 const B: &str = "/r/b.sock";
 /// The endpoint of every plugin.
-const ENDPOINT: &str = "/p/endpoint.sock";
+pub(crate) const ENDPOINT: &str = "/p/endpoint.sock";
 /// The length of every timer.
 pub(crate) const PAUSE: Duration = Duration::from_secs(60);
 

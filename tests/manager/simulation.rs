@@ -547,6 +547,8 @@ impl Simulation {
 
     /// Checks what must hold at every moment.
     fn check(&mut self) {
+        let has_failed = self.oracle.state.is_poisoned();
+        assert!(!has_failed, "the contract is broken: the handler panicked");
         let state = self.oracle.lock();
         let world = &mut self.node.world;
         for registered in world.manager.registered() {

@@ -62,13 +62,16 @@ impl HandlerHost {
             Effect::SetTimer { id, at } => {
                 self.open(id, recipient(id), State::Timer, Some(at), context);
             }
-            Effect::Owe { id, plugin } => {
-                self.uses.add(handler);
-                self.owed.insert(id, Debt { handler, plugin });
-                self.owed_revision += 1;
-            }
+            Effect::Owe { id, plugin } => self.add_debt(id, handler, plugin),
             Effect::Cancel { id } => self.cancel(id, context),
         }
+    }
+
+    /// Records that a handler has yet to deregister a plugin.
+    pub(super) fn add_debt(&mut self, id: EffectId, handler: HandlerId, plugin: Arc<Plugin>) {
+        self.uses.add(handler);
+        self.owed.insert(id, Debt { handler, plugin });
+        self.owed_revision += 1;
     }
 
     fn open(
@@ -126,7 +129,7 @@ impl HandlerHost {
     }
 
     /// Ends an effect, if it is open, without an event.
-    fn end(&mut self, id: EffectId, context: &mut Context) {
+    pub(super) fn end(&mut self, id: EffectId, context: &mut Context) {
         let Some(OpenEffect { state, .. }) = self.effects.get_mut(&id) else {
             return;
         };

@@ -5,6 +5,7 @@
 
 mod call;
 mod effects;
+mod failures;
 mod uses;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -21,6 +22,7 @@ use super::ids::{AttemptId, SocketId};
 use super::operation::Question;
 use super::timers::Scheduled;
 use super::verdict::find_handler;
+use crate::handler::panics;
 use crate::handler::{
     Answer, Context as HandlerContext, EffectId, EffectIds, EffectOwner, EndpointUse,
     Event as HandlerEvent, HandlerId, HandlerTable, Plugin, PluginHandler, Program, Reason, Ticket,
@@ -34,6 +36,8 @@ pub(super) struct HandlerHost {
     uses: Uses,
     /// The handlers that no type is assigned to any more, and that something still uses.
     replaced: Vec<HandlerId>,
+    /// The handlers that were given up and whose questions and effects are still open.
+    given_up: Vec<HandlerId>,
     /// The questions that handlers have not answered yet.
     tickets: LiteMap<Ticket, Asker>,
     last_ticket: u64,
@@ -54,11 +58,12 @@ pub(super) struct HandlerHost {
     answers: VecDeque<(Ticket, Result<(), Reason>)>,
 }
 
-/// The run of an operation that has asked a question.
+/// The run of an operation that asks a question, and the handler that is asked.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asker {
     pub(super) socket: SocketId,
     pub(super) attempt: AttemptId,
+    pub(super) handler: HandlerId,
 }
 
 /// The plugin that a call of a handler is about, and the owner of the effects that the call asks
@@ -130,6 +135,7 @@ impl HandlerHost {
             handlers,
             uses: Uses::default(),
             replaced: Vec::new(),
+            given_up: Vec::new(),
             tickets: LiteMap::new(),
             last_ticket: 0,
             ids: EffectIds::default(),
@@ -181,12 +187,23 @@ impl HandlerHost {
     /// Returns the handler's reason to refuse a plugin whose endpoint another plugin has: "An
     /// endpoint of a DRA driver is registered once" ([R32](crate::guide::kubelet)).
     pub(super) fn endpoint_taken(&mut self, handler: HandlerId, plugin: &Plugin) -> Option<Reason> {
-        self.handlers.get_mut(handler)?.endpoint_taken(plugin)
+        self.query(handler, |table| table.get(handler)?.endpoint_taken(plugin))
     }
 
     /// Returns what the handler of a plugin uses the plugin's endpoint for.
-    pub(super) fn endpoint_use(&self, plugin: &Plugin) -> EndpointUse {
-        self.handlers.endpoint_use(&plugin.kind)
+    pub(super) fn endpoint_use(&mut self, plugin: &Plugin) -> EndpointUse {
+        let Some(handler) = self.handlers.find(&plugin.kind) else {
+            return EndpointUse::None;
+        };
+        self.query(handler, |table| table.endpoint_use(&plugin.kind))
+    }
+
+    /// Returns what a dry run does not check of a plugin that its handler accepts.
+    pub(super) fn not_checked(&mut self, plugin: &Plugin) -> Vec<&'static str> {
+        let Some(handler) = self.handlers.find(&plugin.kind) else {
+            return Vec::new();
+        };
+        self.query(handler, |table| table.not_checked(plugin).collect())
     }
 
     /// Asks a handler. Returns its answer, or the ticket of the question if the answer follows.
@@ -195,7 +212,6 @@ impl HandlerHost {
     pub(super) fn ask(
         &mut self,
         asker: Asker,
-        handler: HandlerId,
         question: Question,
         plugin: &Arc<Plugin>,
         hints: Hints,
@@ -208,24 +224,19 @@ impl HandlerHost {
             self.cancel_all_of(owner, context);
         }
         let subject = Some(Subject { plugin, owner });
-        let answer = self.with_handler(
-            handler,
-            subject,
-            Some(ticket),
-            context,
-            |handler, context| {
-                context.set_known(hints.is_known);
-                context.set_ready_by(hints.ready_by);
-                match question {
-                    Question::Validate => handler.validate(plugin, context),
-                    Question::Register => handler.register(plugin, context),
-                    Question::Deregister => handler.deregister(plugin, context),
-                }
-            },
-        );
-        match answer.unwrap_or_else(|| Answer::no("the handler was dropped")) {
-            Answer::Done(result) => Ok(result),
-            Answer::Pending => {
+        let ask = |handler: &mut dyn PluginHandler, context: &mut HandlerContext<'_>| {
+            context.set_known(hints.is_known);
+            context.set_ready_by(hints.ready_by);
+            match question {
+                Question::Validate => handler.validate(plugin, context),
+                Question::Register => handler.register(plugin, context),
+                Question::Deregister => handler.deregister(plugin, context),
+            }
+        };
+        match self.with_handler(asker.handler, subject, Some(ticket), context, ask) {
+            None => Ok(Err(panics::reason())),
+            Some(Answer::Done(result)) => Ok(result),
+            Some(Answer::Pending) => {
                 self.tickets.insert(ticket, asker);
                 Err(ticket)
             }
@@ -273,11 +284,15 @@ impl HandlerHost {
 
     /// Returns whether handlers are to be told something.
     pub(super) fn is_any_event(&self) -> bool {
-        !self.events.is_empty()
+        !self.events.is_empty() || !self.given_up.is_empty()
     }
 
     /// Delivers the oldest event. Returns false if there is none.
     pub(super) fn deliver_event(&mut self, context: &mut Context) -> bool {
+        if let Some(handler) = self.given_up.pop() {
+            self.clear(handler, context);
+            return true;
+        }
         match self.events.pop_front() {
             None => return false,
             Some(Event::Effect(recipient, event)) => {
@@ -289,15 +304,7 @@ impl HandlerHost {
                 });
             }
             Some(Event::Resume(handler, plugin)) => {
-                let is_resumed = handler.and_then(|handler| {
-                    self.with_handler(handler, None, None, context, |handler, context| {
-                        handler.resume_deregistration(&plugin, context)
-                    })
-                });
-                if is_resumed != Some(true) {
-                    self.owed_revision += 1; // The snapshot leaves it out from now on.
-                    context.emit(PluginEvent::of_plugin(&plugin, EventKind::DebtDropped));
-                }
+                self.resume_debt(handler, plugin, context);
             }
         }
         true
@@ -325,8 +332,34 @@ impl HandlerHost {
         self.answers.clear();
     }
 
+    /// Has a handler resume a deregistration. If the handler fails, the next process resumes it.
+    fn resume_debt(
+        &mut self,
+        handler: Option<HandlerId>,
+        plugin: Arc<Plugin>,
+        context: &mut Context,
+    ) {
+        let resumed = handler.map(|id| {
+            let resumed = self.with_handler(id, None, None, context, |handler, context| {
+                handler.resume_deregistration(&plugin, context)
+            });
+            resumed.ok_or(id)
+        });
+        match resumed {
+            Some(Ok(true)) => {}
+            Some(Err(failed)) => {
+                let id = self.ids.next(EffectOwner::HANDLER);
+                self.add_debt(id, failed, plugin);
+            }
+            Some(Ok(false)) | None => {
+                self.owed_revision += 1; // The snapshot leaves it out from now on.
+                context.emit(PluginEvent::of_plugin(&plugin, EventKind::DebtDropped));
+            }
+        }
+    }
+
     /// Calls one method of a handler, and carries out the effects that the method asks for. Returns
-    /// `None` if the handler was dropped.
+    /// `None` if the handler was given up, or panics now: then it asks for nothing.
     fn with_handler<T>(
         &mut self,
         id: HandlerId,
@@ -342,12 +375,19 @@ impl HandlerHost {
         if let Some(Subject { plugin, owner }) = subject {
             handler_context = handler_context.with_plugin(plugin).with_owner(owner);
         }
-        let result = method(handler, &mut handler_context);
-        let plugin = subject.map(|it| it.plugin);
-        for effect in wanted {
-            self.carry_out(id, plugin, effect, context);
+        match panics::catch(|| method(handler, &mut handler_context)) {
+            Ok(result) => {
+                let plugin = subject.map(|it| it.plugin);
+                for effect in wanted {
+                    self.carry_out(id, plugin, effect, context);
+                }
+                Some(result)
+            }
+            Err(panicked) => {
+                self.give_up(id, &panicked);
+                None
+            }
         }
-        Some(result)
     }
 
     /// Returns the plugins that handlers have yet to deregister.

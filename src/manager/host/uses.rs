@@ -3,7 +3,7 @@
 //! Pure.
 
 use super::HandlerHost;
-use crate::handler::HandlerId;
+use crate::handler::{HandlerId, panics};
 use crate::manager::context::Context;
 use crate::manager::ids::SocketId;
 
@@ -59,9 +59,9 @@ impl HandlerHost {
         replaced.retain(|id| {
             let is_used = uses.of(*id) > 0;
             if !is_used {
-                drop(handlers.remove(*id));
+                panics::discard(handlers.remove(*id));
             }
-            is_used
+            is_used && handlers.get(*id).is_some()
         });
     }
 
