@@ -41,6 +41,10 @@ impl Manager {
                 self.context
                     .emit(PluginEvent::of_plugin(&plugin, EventKind::PluginChanged));
                 self.names.set_up(&plugin, socket.id, false);
+                let desired = socket.desired_of(&active);
+                if let Some(known) = desired.and_then(|it| it.known.take()) {
+                    socket.deregister_known(known, active.identity, &mut self.context);
+                }
                 if let Some(registered) = &mut socket.registered {
                     registered.health.is_condemned = true;
                 }

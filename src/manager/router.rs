@@ -135,6 +135,7 @@ impl Manager {
             policy,
             connections,
             timers,
+            commands,
             ..
         } = &mut self.context;
         let now = *now;
@@ -175,12 +176,14 @@ impl Manager {
         let is_new = desired.attempts == 0;
         desired.attempts = desired.attempts.saturating_add(1);
         let number = desired.attempts;
-        let begin = match policy.mode {
-            Mode::Register => Operation::register,
-            Mode::Observe => Operation::observe,
-        };
         let path = socket.path.clone();
-        let operation = begin(path, is_new, now, &mut self.context.commands);
+        let operation = match (policy.mode, &desired.known) {
+            (Mode::Register, None) => Operation::register(path, is_new, now, commands),
+            (Mode::Register, Some(known)) => {
+                Operation::register_again(known.clone(), path, is_new, now, commands)
+            }
+            (Mode::Observe, _) => Operation::observe(path, is_new, now, commands),
+        };
         let active = self.active(operation, Target::Registered(identity), identity, number);
         socket.begin(active, &mut self.context)
     }

@@ -1030,6 +1030,22 @@ fn a_plugin_in_the_place_of_a_remembered_one_is_registered_after_that_is_deregis
 }
 
 #[test]
+fn a_restored_plugin_is_deregistered_before_another_one_is_registered_through_the_same_socket() {
+    let mut before = World::new();
+    before.appear(A, csi("a"));
+    for plugin in [csi("b"), with_endpoint("a", "/p/a.sock")] {
+        let mut world = restarted(&before);
+        world.appear(A, plugin);
+        let told = world.told();
+        let (first, rest) = told.split_once(", ").expect("several questions");
+        assert_eq!(first, "deregister a");
+        assert!(rest.contains(", register "), "{rest}");
+        assert_eq!(world.plugin(A).last_told(), Some((true, "")));
+        assert_eq!(world.counts(), (1, 1));
+    }
+}
+
+#[test]
 fn a_plugin_that_moved_to_another_socket_meanwhile_is_deregistered_before_it_is_registered() {
     let mut before = World::new();
     before.appear(A, with_endpoint("a", "/p/a.sock"));

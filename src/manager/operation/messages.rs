@@ -104,7 +104,8 @@ pub(in crate::manager) enum Outcome {
     EndpointFailed(Arc<Plugin>, CallFailure),
     /// The registered plugin answers.
     Alive(Arc<Plugin>),
-    /// The plugin behind the socket answers with another description than the registered one.
+    /// The plugin behind the socket answers with another description than the registered one, or
+    /// than the one that was registered before a restart.
     Changed(Arc<Plugin>),
     /// The plugin is not registered, or a registered plugin does not answer. Retried after the
     /// backoff.

@@ -5,14 +5,14 @@
 //! out. A step consumes the operation, so one that has ended can't be used again.
 //!
 //! ```text
-//!  register
+//!  register, register_again
 //!     |             refused            pause over
 //!     v         +------------> AwaitingListener --+
 //!  Dialing -----+                                 |
 //!     ^   |     <---------------------------------+
 //!         | Connected
 //!         v
-//!  AskingInfo ------------------ failed ----------------------> ended: Failed
+//!  AskingInfo ------------------ failed ----------------------> ended: Failed, or Changed
 //!         | Replied
 //!         v
 //!  AwaitingTurn     (another operation speaks to the handler about the same plugin name)
@@ -121,6 +121,8 @@ struct Ladder {
 enum Goal {
     /// To register the plugin.
     Register,
+    /// To register this plugin, which was registered before a restart.
+    RegisterAgain(Arc<Plugin>),
     /// To find out the outcome of a registration.
     Observe,
     /// To check that this plugin still answers.
@@ -179,6 +181,18 @@ impl Operation {
         commands: &mut Vec<Command>,
     ) -> Self {
         Self::dial(socket, Goal::Register, is_new, now, commands)
+    }
+
+    /// Does the same for a socket through which the plugin `known` was registered before a restart,
+    /// but ends with [`Outcome::Changed`] if another plugin answers there.
+    pub fn register_again(
+        known: Arc<Plugin>,
+        socket: Arc<Path>,
+        is_new: bool,
+        now: Time,
+        commands: &mut Vec<Command>,
+    ) -> Self {
+        Self::dial(socket, Goal::RegisterAgain(known), is_new, now, commands)
     }
 
     /// Finds out what [`Operation::register`] would do, without a trace: calls GetInfo, asks the

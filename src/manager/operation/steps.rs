@@ -104,7 +104,10 @@ impl Steps<'_> {
                 self.commands.push(Command::Guard);
                 Step::Ends(Outcome::Alive(known))
             }
-            Goal::Check(known) => {
+            Goal::RegisterAgain(known) if *known == plugin => {
+                self.take_turn(known, Purpose::Register)
+            }
+            Goal::Check(known) | Goal::RegisterAgain(known) => {
                 self.commands.push(Command::Hangup);
                 Step::Ends(Outcome::Changed(known))
             }

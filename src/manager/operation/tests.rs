@@ -60,6 +60,7 @@ fn states() -> Vec<State> {
         State::Dialing(ladder(), Goal::Register),
         State::AwaitingListener(ladder(), Goal::Register, Time::from_millis(10)),
         State::AskingInfo(Goal::Register),
+        State::AskingInfo(Goal::RegisterAgain(plugin.clone())),
         State::AskingInfo(Goal::Check(plugin.clone())),
         State::AwaitingTurn(plugin.clone(), Purpose::Register),
         State::AskingInfo(Goal::Observe),
@@ -133,6 +134,7 @@ fn events() -> Vec<(&'static str, Event, Time)> {
 
 fn name(state: &State) -> String {
     let detail = match state {
+        State::AskingInfo(Goal::RegisterAgain(_)) => "(RegisterAgain)",
         State::AskingInfo(Goal::Check(_)) => "(Check)",
         State::AskingInfo(Goal::Observe) => "(Observe)",
         State::AwaitingTurn(_, Purpose::Observe) => "(Observe)",
@@ -224,6 +226,13 @@ AwaitingListener
 AskingInfo
     Replied(info) -> AwaitingTurn(Register) [TakeTurn]
     Replied(empty) -> AwaitingTurn(Register) [TakeTurn]
+    Replied(garbage) -> ended: Failed(UndecodableInfo) [Hangup]
+    Replied(error) -> ended: Failed(GetInfo) [Hangup]
+    Replied(unsent) -> ended: Failed(GetInfo) [Hangup]
+    Cancelled -> ended: Cancelled [Hangup]
+AskingInfo(RegisterAgain)
+    Replied(info) -> AwaitingTurn(Register) [TakeTurn]
+    Replied(empty) -> ended: Changed [Hangup]
     Replied(garbage) -> ended: Failed(UndecodableInfo) [Hangup]
     Replied(error) -> ended: Failed(GetInfo) [Hangup]
     Replied(unsent) -> ended: Failed(GetInfo) [Hangup]
