@@ -13,7 +13,7 @@ use super::context::{Context, Request};
 use super::event::{EventKind, PluginEvent};
 use super::failure::Refusal;
 use super::messages::Output;
-use super::operation::{Command, Event, Step};
+use super::operation::{Command, Event, Question, Step};
 use super::reconcile::Target;
 use super::registered::{By, Liveness, Registered};
 use super::socket::{Socket, hang_up};
@@ -87,6 +87,12 @@ impl Socket {
             Command::Guard => self.guard(context),
             Command::TakeTurn(plugin) => active.plugin = Some(plugin),
             Command::Ask(question, plugin) => {
+                if question == Question::Deregister {
+                    if let Some(desired) = &mut self.desired {
+                        // What was registered before a restart is undone as well.
+                        desired.known.take_if(|known| *known == plugin);
+                    }
+                }
                 context.requests.push_back(Request::Ask(question, plugin));
             }
             Command::Abandon(plugin) => {

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use plugind::config::{
-    BACKOFF_CAP, BRISK_OPERATIONS, BRISK_TIME, DIAL_TIMEOUT, MAX_OUTLIVED, OUTLIVED_GRACE,
-    REDIAL_MAX, STALLED_AFTER,
+    BACKOFF_CAP, BRISK_OPERATIONS, BRISK_TIME, DIAL_TIMEOUT, HANDLER_TIMEOUT, MAX_OUTLIVED,
+    OUTLIVED_GRACE, REDIAL_MAX, STALLED_AFTER,
 };
 use plugind::handler::{Answer as Say, Reason};
 use plugind::manager::{Guard, Input, Memory, OnDown};
@@ -554,7 +554,7 @@ fn a_handler_that_never_answers_costs_its_plugin_the_registration_and_nobody_els
         world.told(),
         "validate a, register a, validate b, register b"
     );
-    world.advance(plugind::config::HANDLER_TIMEOUT);
+    world.advance(HANDLER_TIMEOUT);
     assert_eq!(world.told(), "abandon, deregister a");
     assert_eq!(
         world.plugin(A).last_told(),
@@ -1043,6 +1043,20 @@ fn a_restored_plugin_is_deregistered_before_another_one_is_registered_through_th
         assert_eq!(world.plugin(A).last_told(), Some((true, "")));
         assert_eq!(world.counts(), (1, 1));
     }
+}
+
+#[test]
+fn a_restored_plugin_that_is_deregistered_after_its_handler_did_not_answer_is_so_only_once() {
+    let mut before = World::new();
+    before.appear(A, csi("a"));
+    let mut world = restarted(&before);
+    world.handler.will_say([Say::YES, Say::Pending]);
+    world.appear(A, csi("a"));
+    world.advance(HANDLER_TIMEOUT);
+    let told = "validate a, register a, abandon, deregister a";
+    assert_eq!(world.told(), told);
+    world.vanish(A);
+    assert_eq!((world.told().as_str(), world.counts()), ("", (0, 0)));
 }
 
 #[test]
