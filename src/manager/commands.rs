@@ -120,9 +120,8 @@ impl Socket {
             Command::EnterActual(plugin) => {
                 debug_assert!(active.handler.is_some(), "it has validated the plugin");
                 let by = active.handler.map_or(By::Predecessor, By::Handler);
-                let registered = Registered::new(plugin.clone(), active.identity, by);
+                let registered = Registered::new(plugin, active.identity, by);
                 self.set_registered(registered, context);
-                context.requests.push_back(Request::Entered(plugin));
             }
             Command::LeaveActual => {
                 if let Some(left) = self.take_registered(context) {

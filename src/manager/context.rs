@@ -64,8 +64,6 @@ pub(super) enum Request {
     Abandon(Ticket, Arc<Plugin>),
     /// The question to the handler has been open for a while: let the next socket of the name pass.
     Stalled,
-    /// The plugin has entered the actual state.
-    Entered(Arc<Plugin>),
     /// The plugin has left the actual state.
     Left(Box<Registered>),
     /// The peer process is watched, and serves a plugin.

@@ -172,6 +172,13 @@ impl Names {
         instances.find(|it| it.is_up && it.socket != own && it.plugin.has_endpoint_of(plugin))
     }
 
+    /// Returns whether a plugin with the same name and endpoint as this one is registered through
+    /// another socket: to deregister this one would undo that registration.
+    pub(super) fn is_registered_elsewhere(&self, plugin: &Plugin, own: SocketId) -> bool {
+        let mut instances = self.instances(&plugin.kind, &plugin.name).iter();
+        instances.any(|it| it.socket != own && it.plugin.has_endpoint_of(plugin))
+    }
+
     /// Has a socket retried when the plugin behind the socket `holder` goes or is down.
     pub(super) fn block(&mut self, plugin: &Arc<Plugin>, socket: SocketId, holder: SocketId) {
         let waiting = self.name(plugin).waiting();

@@ -371,7 +371,6 @@ impl Manager {
                 }
                 self.acquired(next);
             }
-            Request::Entered(plugin) => self.sockets.supersede(&plugin, context),
             Request::Left(left) => self.left(socket, *left),
             Request::Watched(process) => self.departed.forgive_process(process, context),
             Request::Check => return self.check(socket),
@@ -422,6 +421,14 @@ impl Manager {
         let (id, now) = (socket.id, self.context.now);
         let active = socket.active.as_mut()?;
         let attempt = active.id;
+        let is_restored = question == Question::Deregister && active.handler.is_none();
+        if is_restored && self.names.is_registered_elsewhere(plugin, id) {
+            log::debug!(
+                "{}: {plugin} is registered through another socket: its handler is not asked",
+                socket.label(0)
+            );
+            return Some(Event::Answered(Ok(())));
+        }
         let handler = match self.host.find(question, plugin, active.handler) {
             Ok(handler) => handler,
             Err(refusal) => return Some(Event::Answered(Err(refusal))),

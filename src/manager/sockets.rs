@@ -330,26 +330,4 @@ impl Sockets {
             self.dirty.push(id);
         }
     }
-
-    /// Forgets restored plugins with the type, name and endpoint of a plugin that is about to be
-    /// registered through another socket: to deregister them later would undo this registration.
-    pub(super) fn supersede(&mut self, plugin: &Plugin, context: &mut Context) {
-        if self.awaited == 0 {
-            return;
-        }
-        let is_same = |known: &Registered| {
-            let known = &known.plugin;
-            known.key() == plugin.key() && known.endpoint == plugin.endpoint
-        };
-        let sockets = self.by_index.iter_mut();
-        for socket in sockets.filter_map(|(_, socket)| socket.as_deref_mut()) {
-            let registered = socket.registered.as_ref();
-            if registered.is_some_and(|it| it.is_awaited() && is_same(it)) {
-                socket.take_registered(context);
-                socket.is_dirty = true;
-                self.dirty.push(socket.id);
-                self.awaited -= 1;
-            }
-        }
-    }
 }

@@ -1060,6 +1060,21 @@ fn a_restored_plugin_that_is_deregistered_after_its_handler_did_not_answer_is_so
 }
 
 #[test]
+fn a_restored_plugin_is_deregistered_if_only_a_refused_one_has_its_name_and_endpoint() {
+    let mut before = World::new();
+    before.appear(A, with_endpoint("a", "/p/a.sock"));
+    let mut world = restarted(&before);
+    world.handler.will_say([Say::YES, Say::no("not now")]);
+    world.appear(B, with_endpoint("a", "/p/a.sock"));
+    lose(&mut world, A);
+    world.run();
+    assert_eq!(
+        world.told(),
+        "validate a@/p/a.sock, register a@/p/a.sock, deregister a@/p/a.sock"
+    );
+}
+
+#[test]
 fn a_plugin_that_moved_to_another_socket_meanwhile_is_deregistered_before_it_is_registered() {
     let mut before = World::new();
     before.appear(A, with_endpoint("a", "/p/a.sock"));
