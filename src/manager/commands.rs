@@ -92,6 +92,7 @@ impl Socket {
                         // What was registered before a restart is undone as well.
                         desired.known.take_if(|known| *known == plugin);
                     }
+                    context.revision += 1;
                 }
                 context.requests.push_back(Request::Ask(question, plugin));
             }

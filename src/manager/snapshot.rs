@@ -58,22 +58,15 @@ impl Manager {
     /// registered before the last restart and have not been registered again yet, and those that
     /// handlers have yet to deregister.
     pub fn snapshot(&self, boot: &str) -> Snapshot {
-        let saved =
-            self.sockets
-                .iter()
-                .filter_map(|socket| match (&socket.registered, &socket.desired) {
-                    (Some(registered), _) => Some(Saved {
-                        plugin: registered.plugin.clone(),
-                        identity: registered.identity,
-                        compared: registered.compared(),
-                    }),
-                    (None, Some(desired)) => Some(Saved {
-                        plugin: desired.known.clone()?,
-                        identity: desired.identity,
-                        compared: Compared::Identity,
-                    }),
-                    (None, None) => None,
-                });
+        let saved = self.sockets.iter().filter_map(|socket| {
+            let (plugin, identity, compared) = socket.saved()?;
+            let plugin = plugin.clone();
+            Some(Saved {
+                plugin,
+                identity,
+                compared,
+            })
+        });
         let owed = self.host.owed().cloned().collect();
         Snapshot::new(boot, owed, saved.collect(), MAX_LEN)
     }

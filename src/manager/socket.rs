@@ -24,7 +24,7 @@ use super::messages::{Guard, Output};
 use super::operation::{Event, Operation};
 use super::process::Process;
 use super::reconcile::{Action, action};
-use super::registered::{By, Liveness, Registered};
+use super::registered::{By, Compared, Liveness, Registered};
 use super::timers::Scheduled;
 use crate::escape;
 use crate::grpc::{self, CallError, Client};
@@ -166,6 +166,21 @@ impl Socket {
     pub(super) fn label(&self, number: u32) -> Label<'_> {
         let path = &self.path;
         Label { path, number }
+    }
+
+    /// Returns the plugin that a handler knows or has yet to be asked to deregister, or that was
+    /// registered before a restart, with the identity of its socket.
+    pub(super) fn saved(&self) -> Option<(&Arc<Plugin>, Identity, Compared)> {
+        if let Some(it) = &self.registered {
+            return Some((&it.plugin, it.identity, it.compared()));
+        }
+        let leaving = self.running().and_then(Operation::plugin_to_deregister);
+        if let (Some(plugin), Some(active)) = (leaving, &self.active) {
+            return Some((plugin, active.identity, Compared::Identity));
+        }
+        let desired = self.desired.as_ref()?;
+        let known = desired.known.as_ref()?;
+        Some((known, desired.identity, Compared::Identity))
     }
 
     // --- Claims ---
@@ -397,6 +412,12 @@ impl Socket {
         let Some(mut active) = self.active.take() else {
             return;
         };
+        let operation = active.operation.as_ref();
+        if let Some(plugin) = operation.and_then(Operation::plugin_to_deregister) {
+            // The next process deregisters it.
+            let left = Registered::new(plugin.clone(), active.identity, By::Predecessor);
+            self.set_registered(left, context);
+        }
         let state = active.operation.as_ref().map_or("", Operation::state);
         context.emit(PluginEvent {
             plugin: active.plugin.take(),

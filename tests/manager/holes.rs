@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use plugind::config::{
     BACKOFF_CAP, BRISK_OPERATIONS, BRISK_TIME, DIAL_TIMEOUT, HANDLER_TIMEOUT, MAX_OUTLIVED,
-    OUTLIVED_GRACE, REDIAL_MAX, STALLED_AFTER,
+    OUTLIVED_GRACE, REDIAL_MAX, STALLED_AFTER, STOP_GRACE,
 };
 use plugind::handler::{Answer as Say, Reason};
 use plugind::manager::{Guard, Input, Memory, OnDown};
@@ -1072,6 +1072,27 @@ fn a_restored_plugin_is_deregistered_if_only_a_refused_one_has_its_name_and_endp
         world.told(),
         "validate a@/p/a.sock, register a@/p/a.sock, deregister a@/p/a.sock"
     );
+}
+
+#[test]
+fn a_plugin_that_waits_to_be_deregistered_when_the_daemon_ends_is_so_after_the_restart() {
+    for is_stopped in [false, true] {
+        let mut before = World::new();
+        before.appear(A, csi("a"));
+        before.handler.will_say([Say::Pending]);
+        before.appear(B, csi("a"));
+        before.vanish(A);
+        assert_eq!(before.told(), "validate a, register a, validate a");
+        if is_stopped {
+            before.manager.handle_input(Input::Stop, before.now);
+            before.advance(STOP_GRACE);
+            assert!(before.manager.is_stopped());
+        }
+        let mut world = restarted(&before);
+        lose(&mut world, A);
+        world.run();
+        assert_eq!(world.told(), "deregister a", "stopped: {is_stopped}");
+    }
 }
 
 #[test]

@@ -369,6 +369,14 @@ impl Operation {
         self.plugin().filter(|_| !awaits_turn)
     }
 
+    /// Returns the plugin that a handler has yet to be asked to deregister.
+    pub fn plugin_to_deregister(&self) -> Option<&Arc<Plugin>> {
+        match &self.state {
+            State::AwaitingTurn(plugin, Purpose::Deregister) => Some(plugin),
+            _ => None,
+        }
+    }
+
     /// Returns whether a plugin or a handler would notice the end of the operation in this state.
     pub(super) fn is_committed(&self) -> bool {
         match self.state {
