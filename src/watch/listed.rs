@@ -284,6 +284,11 @@ impl Watch {
         for path in self.tree.unlisted(&open.dir) {
             self.look(path);
         }
+        if self.expected.remove(&open.dir) {
+            // It is a directory now, as a container runtime creates to mount a socket that is gone.
+            let path = Arc::clone(&open.dir);
+            self.outputs.push_back(Output::Lost { path });
+        }
         self.settle_expected(&open.dir, open.misfit.is_none(), &open.unexamined);
         let unexamined = open.is_unexamined.then_some(Problem::NotExamined);
         let unreported = open.unreported.take().map(Problem::NotReported);

@@ -447,6 +447,7 @@ impl Watch {
                     }
                 };
                 self.expected.remove(&path);
+                self.lose_expected(&path); // Nothing is below a socket.
                 self.report_socket(path, identity, is_link, is_alias);
                 // It fitted, but another socket is ignored instead.
                 added?;

@@ -36,6 +36,22 @@ fn an_expected_socket_is_lost_once_its_directory_is_listed_without_it() {
 }
 
 #[test]
+fn an_expected_socket_is_lost_if_a_directory_is_in_its_place() {
+    let mut timeline = expecting(&["/p/was"]);
+    timeline.scan_ok("/p", 1, &[("was", Kind::Directory)]);
+    timeline.expect(&["scan /p/was"]);
+    timeline.scan_ok("/p/was", 2, &[]);
+    timeline.expect(&["lost /p/was"]);
+}
+
+#[test]
+fn expected_sockets_are_lost_if_a_socket_is_in_the_place_of_their_directory() {
+    let mut timeline = expecting(&["/p/sub/a", "/p/sub/deep/b"]);
+    timeline.scan_ok("/p", 1, &[("sub", socket(1))]);
+    timeline.expect(&["lost /p/sub/a", "lost /p/sub/deep/b", "found /p/sub #1"]);
+}
+
+#[test]
 fn an_expected_socket_below_a_directory_that_cannot_be_watched_is_lost_all_the_same() {
     let mut timeline = expecting(&["/p/gone"]);
     let unwatched = Problem::NotWatched(Obstacle::InstancesUsedUp);
