@@ -252,10 +252,12 @@ impl Manager {
         }
         let at = socket.deadline(&self.context);
         let (timer, deadline) = (Timer::Socket(socket.id), &mut socket.applied.deadline);
-        // A socket at rest is woken at the exact time, an active one perhaps too early.
+        // A socket at rest is woken at the exact time, an active one perhaps too early, but not for
+        // what was due before.
+        let is_past = deadline.at().is_some_and(|it| it <= self.context.now);
         match socket.active {
-            Some(_) => self.context.timers.set_or_earlier(timer, deadline, at),
-            None => self.context.timers.set(timer, deadline, at),
+            Some(_) if !is_past => self.context.timers.set_or_earlier(timer, deadline, at),
+            _ => self.context.timers.set(timer, deadline, at),
         }
         socket.flush(&mut self.context.outputs);
         self.sockets.put_back(socket);

@@ -1,6 +1,8 @@
 //! Handlers that are added and replaced while the daemon runs, in virtual time.
 
-use plugind::config::DEFAULT_TYPES;
+use std::path::Path;
+
+use plugind::config::{BACKOFF_INITIAL, DEFAULT_TYPES};
 use plugind::handler::Answer as Say;
 
 use crate::effects::{Ask, PAUSE, planned};
@@ -136,4 +138,19 @@ fn a_handler_that_is_replaced_before_it_has_a_plugin_is_dropped_at_once() {
     let handler = Recorder(Log::default());
     world.manager.add_handler(DEFAULT_TYPES, handler, now);
     assert!(!plan.is_followed());
+}
+
+#[test]
+fn a_backoff_that_ended_before_the_handler_was_replaced_wakes_the_daemon_no_more() {
+    let mut world = World::new();
+    let answers = [Say::YES, Say::no("not yet"), Say::YES, Say::Pending];
+    world.handler.will_say(answers);
+    world.appear(A, Script::good("CSIPlugin", "a"));
+    world.advance(BACKOFF_INITIAL * 3);
+    world.is_slow = true;
+    add(&mut world, "CSIPlugin");
+    assert!(world.told().ends_with("abandon, deregister a"));
+    assert_eq!(world.manager.operation(Path::new(A)), Some("Dialing"));
+    let next = world.manager.poll_timeout();
+    assert!(next.is_some_and(|(at, _)| at > world.now), "{next:?}");
 }
