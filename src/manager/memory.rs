@@ -127,8 +127,10 @@ impl Manager {
     /// Deregistrations that were owed begin with the next input or timeout.
     ///
     /// A restored plugin whose socket is found again is registered again, as every plugin is after
-    /// a restart. If another socket has replaced it, the plugin is deregistered first. If the
-    /// socket has gone, the plugin is deregistered when [`super::Input::Lost`] reports that.
+    /// a restart. If another socket has replaced it, or another plugin answers there, the restored
+    /// plugin is deregistered first. If the socket has gone, the plugin is deregistered when
+    /// [`super::Input::Lost`] reports that, unless a plugin with its type, name and endpoint is
+    /// registered through another socket by then: to deregister it would undo that registration.
     pub fn restore(&mut self, memory: Memory) {
         let is_format_1 = memory.format == FORMAT_1;
         for plugin in memory.owed.into_iter().map(Remembered::into_plugin) {
