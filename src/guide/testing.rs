@@ -26,7 +26,7 @@
 //! | `make parity` | the same scenarios with kubelet's own plugin manager and here (needs Go) |
 //! | `make sim` | 100,000 seeds of the simulation |
 //! | `make fuzz` | each fuzz target for 30 s |
-//! | `make mistakes` | 25 planted mistakes, which the simulation or a fuzz target must find |
+//! | `make mistakes` | 29 planted mistakes, which the simulation or a fuzz target must find |
 //! | `make h2spec` | both ends of HTTP/2 against h2spec (needs Go) |
 //! | `make neighbours`, `make soak` | the two suites with their strict limits, on a quiet machine |
 //! | `make bench`, `make cost` | times and memory beside other clients; instructions (valgrind) |
@@ -44,7 +44,8 @@
 //!   the table of `every_state_meets_every_event`.
 //! - **A line of HTTP/2 or gRPC**: `src/http2/connection/tests/` or `src/grpc/tests/`, where the
 //!   file is the topic: settings, flow, streams, headers, closing, limits, hostile peers.
-//! - **An order of events that must never happen**: the oracle in `tests/manager/simulation.rs`.
+//! - **An order of events that must never happen**: the oracle in `tests/manager/simulation/`, or
+//!   `tests/manager/restored.rs` for what follows a restart.
 //! - **A mistake that went unnoticed**: a test that notices it, and an entry in
 //!   `tests/tools/mistakes/list.rs` with the text that is right and the text that is wrong. The
 //!   right text must occur once in its file: `tests/tidy` fails if an entry does not fit.

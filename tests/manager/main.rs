@@ -4,8 +4,8 @@
 //! ([`effects`]); streams of handlers ([`streams`]); programs as handlers ([`exec`]); the dry run
 //! ([`observe`]); several paths of one socket ([`aliases`]); waiting in line for a place
 //! ([`line`]); too few descriptors ([`descriptors`]); handlers that change at run time
-//! ([`replaced`]) or panic ([`panics`]); and what holds in every order of events ([`simulation`],
-//! whose handlers ask for [`wanted`] effects).
+//! ([`replaced`]) or panic ([`panics`]); and what holds in every order of events, restarts included
+//! ([`simulation`], whose handlers ask for [`wanted`] effects).
 
 mod aliases;
 mod descriptors;
@@ -20,6 +20,7 @@ mod observe;
 mod panics;
 mod parity;
 mod replaced;
+mod restored;
 mod rng;
 mod script;
 mod simulation;

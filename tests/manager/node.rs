@@ -6,6 +6,7 @@ use std::time::Duration;
 use plugind::manager::{Input, Manager};
 use plugind::watch::{self, Output, Watch};
 
+use crate::restored::Restored;
 use crate::script::Script;
 use crate::tree::Tree;
 use crate::world::World;
@@ -18,6 +19,10 @@ pub(crate) const ROOT: &str = "/r";
 pub(crate) struct Node {
     pub(crate) world: World,
     pub(crate) tree: Tree,
+    /// The plugins that the daemon has restored.
+    pub(crate) restored: Restored,
+    /// Whether what the watch requests after a restart waits for [`Node::scan_next`].
+    pub(crate) is_starting: bool,
     watch: Watch,
 }
 
@@ -27,10 +32,71 @@ impl Node {
         let mut node = Self {
             world: World::with(manager),
             tree: Tree::new(ROOT),
+            restored: Restored::default(),
+            is_starting: false,
             watch: Watch::new([ROOT.into()]),
         };
         node.follow();
         node
+    }
+
+    /// Ends the daemon, which does not see any change until [`Node::start`]. That one has this
+    /// manager.
+    pub(crate) fn end(&mut self, manager: Manager) {
+        self.tree.forget_watches();
+        self.world.restart(manager);
+        self.watch = Watch::new([]);
+    }
+
+    /// Starts the daemon, whose manager may have restored plugins. If `is_slow`, the first scans
+    /// wait for [`Node::scan_next`].
+    pub(crate) fn start(&mut self, is_slow: bool) {
+        let manager = &mut self.world.manager;
+        let plugins = manager.registered();
+        let plugins = plugins.map(|it| (it.plugin.clone(), it.identity));
+        self.restored.restart(plugins);
+        self.watch = Watch::new([ROOT.into()]);
+        self.watch.expect(manager.restored());
+        manager.handle_timeout(self.world.now);
+        self.is_starting = is_slow;
+        self.follow();
+    }
+
+    /// Carries out the next request of the watch after a restart. After the last one, the rest is
+    /// carried out at once.
+    pub(crate) fn scan_next(&mut self) {
+        if let Some(output) = self.watch.poll_output() {
+            self.carry_out(output);
+        }
+        self.is_starting = self.watch.has_output();
+        self.follow();
+    }
+
+    /// Carries out all requests of the watch after a restart.
+    pub(crate) fn finish_start(&mut self) {
+        while self.is_starting {
+            self.scan_next();
+        }
+    }
+
+    /// Lets another process listen on the socket at the path, or none.
+    pub(crate) fn listen(&mut self, path: &str, plugin: Option<Script>) {
+        if let Some(identity) = self.world.identity(Path::new(path)) {
+            self.world.kill(path);
+            self.restored.changed(identity);
+            if let Some(plugin) = plugin {
+                self.world.listen(path, plugin);
+            }
+        }
+    }
+
+    /// Makes the plugin behind the path do everything right from now on.
+    pub(crate) fn behave(&mut self, path: &str) {
+        let identity = self.world.identity(Path::new(path));
+        let is_changed = self.world.behave(path);
+        if let Some(identity) = identity.filter(|_| is_changed) {
+            self.restored.changed(identity);
+        }
     }
 
     /// Binds a plugin's socket after unlinking what is at the path, or moves the socket over it.
@@ -149,63 +215,75 @@ impl Node {
     }
 
     fn drain_watch(&mut self) {
+        while !self.is_starting {
+            let Some(output) = self.watch.poll_output() else {
+                return;
+            };
+            self.carry_out(output);
+        }
+    }
+
+    fn carry_out(&mut self, output: Output) {
         let now = self.world.now;
-        while let Some(output) = self.watch.poll_output() {
-            if self.world.is_loud {
-                println!("  {output:?}");
+        if self.world.is_loud {
+            println!("  {output:?}");
+        }
+        self.restored.reported(&output);
+        match output {
+            Output::Scan { dir, place } => {
+                let (watch, entries) = self.tree.scan(&dir, place);
+                self.restored.scanned(&dir, &entries);
+                let scanned = watch::Input::Scanned {
+                    dir,
+                    watch,
+                    entries,
+                };
+                self.watch.handle_input(scanned, now);
             }
-            match output {
-                Output::Scan { dir, place } => {
-                    let (watch, entries) = self.tree.scan(&dir, place);
-                    let scanned = watch::Input::Scanned {
-                        dir,
-                        watch,
-                        entries,
-                    };
-                    self.watch.handle_input(scanned, now);
-                }
-                Output::List { dir } => {
-                    let entries = Ok(self.tree.list(&dir));
-                    let listed = watch::Input::Listed { dir, entries };
-                    self.watch.handle_input(listed, now);
-                }
-                Output::Close { dir } => self.tree.close(&dir),
-                Output::Look { path } => {
-                    let kind = self.tree.look(&path);
-                    let looked = watch::Input::Looked { path, kind };
-                    self.watch.handle_input(looked, now);
-                }
-                Output::Unwatch { watch } => self.tree.unwatch(watch),
-                Output::Found {
+            Output::List { dir } => {
+                let listing = self.tree.list(&dir);
+                self.restored.listed(&dir, &listing);
+                let entries = Ok(listing);
+                let listed = watch::Input::Listed { dir, entries };
+                self.watch.handle_input(listed, now);
+            }
+            Output::Close { dir } => self.tree.close(&dir),
+            Output::Look { path } => {
+                let kind = self.tree.look(&path);
+                self.restored.looked(&path, &kind);
+                let looked = watch::Input::Looked { path, kind };
+                self.watch.handle_input(looked, now);
+            }
+            Output::Unwatch { watch } => self.tree.unwatch(watch),
+            Output::Found {
+                path,
+                identity,
+                is_link,
+            } => {
+                let found = Input::Found {
                     path,
                     identity,
                     is_link,
-                } => {
-                    let found = Input::Found {
-                        path,
-                        identity,
-                        is_link,
-                    };
-                    self.world.manager.handle_input(found, now);
-                }
-                Output::Alias {
+                };
+                self.world.manager.handle_input(found, now);
+            }
+            Output::Alias {
+                path,
+                identity,
+                is_link,
+            } => {
+                let alias = Input::Alias {
                     path,
                     identity,
                     is_link,
-                } => {
-                    let alias = Input::Alias {
-                        path,
-                        identity,
-                        is_link,
-                    };
-                    self.world.manager.handle_input(alias, now);
-                }
-                Output::Lost { path } => {
-                    let lost = Input::Lost { path };
-                    self.world.manager.handle_input(lost, now);
-                }
-                Output::Report(_) => {}
+                };
+                self.world.manager.handle_input(alias, now);
             }
+            Output::Lost { path } => {
+                let lost = Input::Lost { path };
+                self.world.manager.handle_input(lost, now);
+            }
+            Output::Report(_) => {}
         }
     }
 }

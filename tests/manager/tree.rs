@@ -230,6 +230,13 @@ impl Tree {
         self.nodes.get(path).map_or(Kind::Other, Node::kind)
     }
 
+    /// Drops all watches, their events and the listings, because the daemon ends.
+    pub(crate) fn forget_watches(&mut self) {
+        self.watches.clear();
+        self.queue.clear();
+        self.passed.clear();
+    }
+
     /// Removes a watch.
     pub(crate) fn unwatch(&mut self, watch: WatchId) {
         if self.watches.remove(&watch).is_some() {

@@ -43,6 +43,11 @@ impl Wanted {
         self.is_any = false;
     }
 
+    /// Forgets all effects, because they ended with the process.
+    pub(crate) fn restarted(&mut self) {
+        self.open.clear();
+    }
+
     /// Asks for an effect now and then, or cancels one.
     pub(crate) fn ask(&mut self, handler: usize, context: &mut Context<'_>) {
         let Some(plugin) = context.plugin().filter(|_| self.is_any) else {

@@ -121,6 +121,20 @@ impl World {
         }
     }
 
+    /// Ends the daemon with all its connections, and starts another one with this manager.
+    pub(crate) fn restart(&mut self, manager: Manager) {
+        self.manager = manager;
+        self.noticed.clear();
+        self.links.clear();
+        self.in_flight.clear();
+        self.hung_up.clear();
+        self.to_resume.clear();
+        self.dialled.clear();
+        self.examined.clear();
+        self.guards.clear();
+        self.programs.clear();
+    }
+
     /// Creates a socket, with or without a plugin behind it, and reports it.
     pub(crate) fn appear(&mut self, path: &str, plugin: impl Into<Option<Script>>) -> Identity {
         let identity = self.create(path, plugin);
@@ -148,7 +162,8 @@ impl World {
         self.sockets.insert(Path::new(to).into(), identity);
     }
 
-    fn identity(&self, path: &Path) -> Option<Identity> {
+    /// Returns the socket at the path.
+    pub(crate) fn identity(&self, path: &Path) -> Option<Identity> {
         self.sockets.get(path).copied()
     }
 
@@ -239,20 +254,23 @@ impl World {
     }
 
     /// Makes the plugin behind the path do everything right from now on, or starts one if no
-    /// process listens.
-    pub(crate) fn behave(&mut self, path: &str) {
+    /// process listens. Returns whether it describes itself in another way than before.
+    pub(crate) fn behave(&mut self, path: &str) -> bool {
         let identity = self.identity(Path::new(path));
-        if let Some(plugin) = identity.and_then(|it| self.plugins.get_mut(&it)) {
-            let name = plugin.as_ref().map_or("late", |plugin| &plugin.info.name);
-            let name = if name.is_empty() { "named" } else { name };
-            let told = plugin
-                .as_ref()
-                .map_or_else(Vec::new, |plugin| plugin.told.clone());
-            *plugin = Some(Script {
-                told,
-                ..Script::good("CSIPlugin", name)
-            });
-        }
+        let Some(plugin) = identity.and_then(|it| self.plugins.get_mut(&it)) else {
+            return false;
+        };
+        let before = plugin.as_ref().map(|plugin| plugin.info.clone());
+        let name = plugin.as_ref().map_or("late", |plugin| &plugin.info.name);
+        let name = if name.is_empty() { "named" } else { name };
+        let told = plugin
+            .as_ref()
+            .map_or_else(Vec::new, |plugin| plugin.told.clone());
+        *plugin = Some(Script {
+            told,
+            ..Script::good("CSIPlugin", name)
+        });
+        before != plugin.as_ref().map(|plugin| plugin.info.clone())
     }
 
     /// Returns the plugin behind the socket at `path`.

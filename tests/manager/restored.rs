@@ -1,0 +1,282 @@
+//! The plugins that a restarted daemon has restored: what its watch has seen of their sockets, and
+//! what may be asked of handlers because of that.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use plugind::handler::Plugin;
+use plugind::watch::{Identity, Kind, Listing, Output, Problem, Rest};
+
+/// The restored plugins; clones share them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Restored(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// The plugins that are neither registered again nor deregistered yet, by their sockets.
+    plugins: BTreeMap<Arc<Path>, Entry>,
+    /// The socket to which each reported path leads.
+    reported: BTreeMap<Arc<Path>, Identity>,
+    /// The names in the pieces of each unfinished listing.
+    listed: BTreeMap<PathBuf, BTreeSet<OsString>>,
+    /// The sockets whose plugins have changed their descriptions, in any process.
+    changed: BTreeSet<Identity>,
+}
+
+/// A restored plugin, and what the watch has reported about its socket since the restart.
+#[derive(Debug)]
+struct Entry {
+    plugin: Arc<Plugin>,
+    identity: Identity,
+    /// Whether the watch has examined the place of the socket.
+    is_seen: bool,
+    fate: Fate,
+    /// Whether a plugin with its type, name and endpoint was registered through another socket: to
+    /// deregister this one would undo that.
+    has_twin: bool,
+}
+
+/// What the watch has reported about the path of a plugin. It only moves on in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Fate {
+    /// Nothing yet.
+    Awaited,
+    /// It leads to the socket.
+    Found,
+    /// It leads to the socket, and so does another path: the plugin may be registered there.
+    Linked,
+    /// It was removed, and another path leads to the socket.
+    Left,
+    /// The socket was removed or replaced.
+    Gone,
+}
+
+impl Restored {
+    /// Forgets the plugins of the process before, and restores these, each with its socket. Nothing
+    /// has been seen of any socket yet.
+    pub(crate) fn restart(&self, plugins: impl Iterator<Item = (Arc<Plugin>, Identity)>) {
+        let mut state = self.lock();
+        let changed = std::mem::take(&mut state.changed);
+        let plugins = plugins.map(|(plugin, identity)| {
+            let entry = Entry {
+                plugin: plugin.clone(),
+                identity,
+                is_seen: false,
+                fate: Fate::Awaited,
+                has_twin: false,
+            };
+            (plugin.socket.clone(), entry)
+        });
+        *state = State {
+            plugins: plugins.collect(),
+            changed,
+            ..State::default()
+        };
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.0
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Returns the sockets about which the watch has reported nothing yet.
+    pub(crate) fn awaited(&self) -> BTreeSet<Arc<Path>> {
+        let state = self.lock();
+        let awaited = state.plugins.iter();
+        let awaited = awaited.filter(|(_, entry)| entry.fate == Fate::Awaited);
+        awaited.map(|(path, _)| path.clone()).collect()
+    }
+
+    /// Returns whether this plugin is neither registered again nor deregistered yet.
+    pub(crate) fn has(&self, plugin: &Plugin) -> bool {
+        let state = self.lock();
+        let entry = state.plugins.get(&plugin.socket);
+        entry.is_some_and(|it| *it.plugin == *plugin)
+    }
+
+    /// Returns whether every plugin is registered again or deregistered.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lock().plugins.is_empty()
+    }
+
+    /// Checks that the daemon saves every plugin, but those that are registered through another
+    /// socket.
+    pub(crate) fn check_saved(&self, saved: &[Arc<Plugin>]) {
+        self.lock().plugins.retain(|_, entry| {
+            let is_saved = saved.contains(&entry.plugin);
+            assert!(is_saved || entry.has_twin, "{entry:?} is forgotten");
+            is_saved
+        });
+    }
+
+    // --- What the watch does ---
+
+    /// Records what a scan of a directory has shown: the first piece of the listing.
+    pub(crate) fn scanned(&self, dir: &Path, listing: &Result<Listing, Problem>) {
+        let mut state = self.lock();
+        state.listed.remove(dir);
+        match listing {
+            Ok(listing) => {
+                state.see(dir, &Kind::Directory);
+                state.list(dir, listing);
+            }
+            Err(_) => state.see_below(dir),
+        }
+    }
+
+    /// Records the next piece of the listing of a directory.
+    pub(crate) fn listed(&self, dir: &Path, listing: &Listing) {
+        self.lock().list(dir, listing);
+    }
+
+    /// Records that a path was examined.
+    pub(crate) fn looked(&self, path: &Path, kind: &Kind) {
+        self.lock().see(path, kind);
+    }
+
+    /// Records what the watch reports, and checks that it has examined the place before.
+    pub(crate) fn reported(&self, output: &Output) {
+        match output {
+            Output::Found { path, identity, .. } => self.lock().found(path, *identity, false),
+            Output::Alias { path, identity, .. } => self.lock().found(path, *identity, true),
+            Output::Lost { path } => self.lock().lost(path),
+            _ => {}
+        }
+    }
+
+    /// Records that the plugin behind a socket describes itself in another way than before.
+    pub(crate) fn changed(&self, identity: Identity) {
+        self.lock().changed.insert(identity);
+    }
+
+    // --- What handlers are asked ---
+
+    /// Checks that a plugin may be validated: the plugin that was restored at its path is not
+    /// awaited any more, and was deregistered if its socket has gone.
+    pub(crate) fn validate(&self, plugin: &Plugin) {
+        if let Some(entry) = self.lock().plugins.get(&plugin.socket) {
+            assert!(entry.is_seen, "validate {plugin} before a scan: {entry:?}");
+            let is_there = ![Fate::Awaited, Fate::Gone].contains(&entry.fate);
+            assert!(is_there, "validate {plugin} before {entry:?} goes");
+        }
+    }
+
+    /// Checks that a plugin may be registered: it is the one that was restored at its path.
+    pub(crate) fn register(&self, plugin: &Plugin) {
+        self.validate(plugin);
+        if let Some(entry) = self.lock().plugins.get(&plugin.socket) {
+            assert_eq!(*entry.plugin, *plugin, "another one is registered");
+        }
+    }
+
+    /// Records that a plugin was registered: from now on it is an ordinary one.
+    pub(crate) fn registered(&self, plugin: &Plugin) {
+        let mut state = self.lock();
+        state.plugins.remove(&plugin.socket);
+        for entry in state.plugins.values_mut() {
+            entry.has_twin |= is_twin(&entry.plugin, plugin);
+        }
+    }
+
+    /// Checks that a plugin may be deregistered that was not registered since the restart. Returns
+    /// false if it was not restored either.
+    pub(crate) fn deregister(&self, plugin: &Plugin) -> bool {
+        let mut state = self.lock();
+        let State {
+            plugins, changed, ..
+        } = &mut *state;
+        let entry = plugins.get(&plugin.socket);
+        let Some(entry) = entry.filter(|entry| *entry.plugin == *plugin) else {
+            return false;
+        };
+        assert!(entry.is_seen, "deregister {plugin} before a scan");
+        assert_ne!(entry.fate, Fate::Awaited, "deregister {plugin} unseen");
+        let has_changed = changed.contains(&entry.identity);
+        assert!(
+            entry.fate >= Fate::Linked || has_changed,
+            "deregister {plugin} although its socket is there: {entry:?}"
+        );
+        plugins.remove(&plugin.socket);
+        true
+    }
+}
+
+/// Returns whether two plugins have the same type, name and endpoint.
+pub(crate) fn is_twin(a: &Plugin, b: &Plugin) -> bool {
+    (&a.kind, &a.name, &a.endpoint) == (&b.kind, &b.name, &b.endpoint)
+}
+
+impl State {
+    fn list(&mut self, dir: &Path, listing: &Listing) {
+        for entry in &listing.entries {
+            let names = self.listed.entry(dir.to_owned()).or_default();
+            names.insert(entry.name.clone());
+            self.see(&dir.join(&entry.name), &entry.kind);
+        }
+        if listing.rest != Rest::Follows {
+            let names = self.listed.remove(dir).unwrap_or_default();
+            self.see_all(|path| {
+                let first = path.strip_prefix(dir).ok().and_then(|it| it.iter().next());
+                first.is_some_and(|first| !names.contains(first))
+            });
+        }
+    }
+
+    /// Records what is at a path: if that is not a directory, nothing is below it.
+    fn see(&mut self, at: &Path, kind: &Kind) {
+        if matches!(kind, Kind::Directory) {
+            self.see_all(|path| path == at);
+        } else {
+            self.see_below(at);
+        }
+    }
+
+    fn see_below(&mut self, at: &Path) {
+        self.see_all(|path| path.starts_with(at));
+    }
+
+    fn see_all(&mut self, is_seen: impl Fn(&Path) -> bool) {
+        for (path, entry) in &mut self.plugins {
+            entry.is_seen |= is_seen(path);
+        }
+    }
+
+    fn found(&mut self, path: &Arc<Path>, identity: Identity, is_alias: bool) {
+        self.reported.insert(path.clone(), identity);
+        if let Some(entry) = self.plugins.get_mut(path) {
+            assert!(entry.is_seen, "{path:?} is found before a scan");
+            let fate = match is_alias {
+                _ if entry.identity != identity => Fate::Gone,
+                true => Fate::Linked,
+                false => Fate::Found,
+            };
+            entry.fate = entry.fate.max(fate);
+        }
+        self.settle();
+    }
+
+    fn lost(&mut self, path: &Arc<Path>) {
+        self.reported.remove(path);
+        if let Some(entry) = self.plugins.get_mut(path) {
+            assert!(entry.is_seen, "{path:?} is lost before a scan");
+            entry.fate = entry.fate.max(Fate::Left);
+        }
+        self.settle();
+    }
+
+    /// Records which sockets no path leads to any more.
+    fn settle(&mut self) {
+        let Self {
+            plugins, reported, ..
+        } = self;
+        for entry in plugins.values_mut() {
+            let is_unreachable = reported.values().all(|it| *it != entry.identity);
+            if entry.fate == Fate::Left && is_unreachable {
+                entry.fate = Fate::Gone;
+            }
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Restarts of the daemon: what it has saved, what happens while it is down, and what the next one
+//! restores.
+
+use std::sync::Arc;
+
+use plugind::config::{DEFAULT_TYPES, RESYNC_INTERVAL, STOP_GRACE};
+use plugind::handler::{HandlerTable, Plugin};
+use plugind::manager::{Input, Manager, Memory, OnDown};
+
+use super::Simulation;
+use super::oracle::Oracle;
+
+/// What may happen while the daemon is down.
+const MEANWHILE: [fn(&mut Simulation); 9] = [
+    Simulation::bind,
+    Simulation::remove,
+    Simulation::link,
+    Simulation::make_directory,
+    Simulation::rename,
+    Simulation::exchange,
+    Simulation::remove_root,
+    Simulation::kill,
+    Simulation::listen,
+];
+
+/// The name of the boot.
+const BOOT: &str = "boot";
+
+impl Simulation {
+    /// Writes the state file.
+    pub(super) fn save(&mut self) {
+        let manager = &self.node.world.manager;
+        let file = manager.snapshot(BOOT).encode();
+        let saved = saved(&file);
+        for plugin in self.oracle.lock().registered() {
+            assert!(saved.contains(plugin), "{plugin} is not saved");
+        }
+        self.file = Some(file);
+    }
+
+    /// Checks that the daemon forgets no plugin that was restored.
+    pub(super) fn check_saved(&self) {
+        if !self.node.restored.is_empty() {
+            let manager = &self.node.world.manager;
+            let file = manager.snapshot(BOOT).encode();
+            self.node.restored.check_saved(&saved(&file));
+        }
+    }
+
+    /// Ends the daemon, and starts it again with what the state file has. The daemon may have been
+    /// killed before it could write the file, and the file may be lost.
+    pub(super) fn restart(&mut self) {
+        if self.rng.one_in(2) {
+            self.catch_up();
+        }
+        match self.rng.below(0..8) {
+            0 => self.file = None,
+            1 | 2 => {} // As it was written last.
+            3..6 => self.save(),
+            _ => self.stop(),
+        }
+        self.oracle = self.oracle.restarted();
+        self.dials.clear();
+        let manager = manager(&self.oracle, self.on_down);
+        self.node.end(manager);
+        for _ in 0..self.rng.below(0..8) {
+            if let Some(happen) = self.rng.pick(&MEANWHILE) {
+                happen(self);
+            }
+        }
+        if let Some(file) = &self.file {
+            self.node.world.manager.restore(decode(file));
+        }
+        let is_slow = self.rng.one_in(2);
+        self.node.start(is_slow);
+        if is_slow && self.rng.one_in(4) {
+            for _ in 0..self.rng.below(0..12) {
+                self.node.scan_next();
+            }
+            self.say(format_args!("  the next scan takes long"));
+            self.node.advance(RESYNC_INTERVAL);
+        }
+    }
+
+    /// Lets the daemon do everything that it can do now, so that it has plugins to save.
+    fn catch_up(&mut self) {
+        self.node.finish_start();
+        self.node.world.is_slow = false;
+        self.node.hear_all();
+        self.node.world.run();
+        self.node.world.is_slow = true;
+    }
+
+    /// Stops the daemon in an orderly way.
+    fn stop(&mut self) {
+        let world = &mut self.node.world;
+        world.manager.handle_input(Input::Stop, world.now);
+        world.run();
+        self.node.advance(STOP_GRACE);
+        assert!(self.node.world.manager.is_stopped());
+        self.save();
+    }
+}
+
+/// Returns the plugins in a state file.
+fn saved(file: &[u8]) -> Vec<Arc<Plugin>> {
+    let mut manager = Manager::new(HandlerTable::new());
+    manager.restore(decode(file));
+    manager.registered().map(|it| it.plugin.clone()).collect()
+}
+
+fn decode(file: &[u8]) -> Memory {
+    Memory::decode(file, BOOT).expect("it was written whole")
+}
+
+/// Returns a manager with this handler.
+pub(super) fn manager(oracle: &Oracle, on_down: OnDown) -> Manager {
+    let mut table = HandlerTable::new();
+    table.add(DEFAULT_TYPES, oracle.clone());
+    let mut manager = Manager::new(table);
+    manager.set_on_down(on_down);
+    manager
+}
