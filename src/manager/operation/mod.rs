@@ -185,7 +185,7 @@ impl Operation {
 
     /// Does the same for a socket through which the plugin `known` was registered before a restart,
     /// but ends with [`Outcome::Changed`] if another plugin answers there.
-    pub fn register_again(
+    pub(super) fn register_again(
         known: Arc<Plugin>,
         socket: Arc<Path>,
         is_new: bool,
@@ -370,7 +370,7 @@ impl Operation {
     }
 
     /// Returns the plugin that a handler has yet to be asked to deregister.
-    pub fn plugin_to_deregister(&self) -> Option<&Arc<Plugin>> {
+    pub(super) fn plugin_to_deregister(&self) -> Option<&Arc<Plugin>> {
         match &self.state {
             State::AwaitingTurn(plugin, Purpose::Deregister) => Some(plugin),
             _ => None,
