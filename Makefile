@@ -10,7 +10,7 @@ REST ?= 60
 # The tests that run the built binary, cargo's or the static one.
 BINARY_TESTS = binary binary_kernel descriptors log neighbours probe simulate
 # The tests of the library in the kernel's hands, which are linked as the static binary is, too.
-LIBRARY_TESTS = exec kernel real soak
+LIBRARY_TESTS = exec integration kernel soak
 # How long `make fuzz` has for each target.
 FUZZ_SECONDS ?= 30
 # With these versions of Rust a finding of `make lint` is an error, with others a warning.

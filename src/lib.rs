@@ -82,7 +82,7 @@
 
 pub mod config;
 pub mod escape;
-mod few;
+mod small_vec;
 pub mod time;
 
 #[cfg_attr(not(plugind_internals), doc(hidden))]

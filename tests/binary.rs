@@ -64,7 +64,7 @@ fn a_plugin_is_registered_and_deregistered_and_a_signal_ends_the_daemon_without_
         let plugin = Plugin::serve(&socket, "sample");
         let line = daemon.until_logged(": registered CSIPlugin sample");
         assert!(line.contains(socket.to_str().unwrap()), "{line}");
-        assert!(plugin.until_told().plugin_registered);
+        assert!(plugin.until_notified().plugin_registered);
         plugin.stop();
         daemon.until_logged(": deregistered CSIPlugin sample");
 
@@ -82,7 +82,7 @@ fn a_daemon_with_a_registered_plugin_ends_as_quickly_and_leaves_its_socket_alone
     let socket = dir.path().join("reg.sock");
     let plugin = Plugin::serve(&socket, "sample");
     daemon.until_logged(": registered CSIPlugin sample");
-    assert!(plugin.until_told().plugin_registered);
+    assert!(plugin.until_notified().plugin_registered);
 
     let (status, took) = daemon.end_with(Signal::SIGTERM);
     assert!(status.success(), "{status}");
@@ -180,7 +180,7 @@ fn the_log_of_every_step_names_calls_ignored_sockets_and_a_replaced_socket() {
     daemon.until_logged("reg.sock: another socket has replaced the one before");
     daemon.until_logged("reg.sock: asking the handler to deregister CSIPlugin first");
     daemon.until_logged("reg.sock: attempt 1: registered CSIPlugin second");
-    assert!(first.until_told().plugin_registered && second.until_told().plugin_registered);
+    assert!(first.until_notified().plugin_registered && second.until_notified().plugin_registered);
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn attempts_are_counted_for_each_socket() {
     let two = Plugin::serve_flawed(&dir.path().join("two.sock"), "two", flaw);
     daemon.until_logged("two.sock: attempt 1: GetInfo failed");
     daemon.until_logged("two.sock: attempt 2: registered CSIPlugin two");
-    assert!(one.until_told().plugin_registered && two.until_told().plugin_registered);
+    assert!(one.until_notified().plugin_registered && two.until_notified().plugin_registered);
 }
 
 #[test]
@@ -230,7 +230,7 @@ fn hangup_and_usr1_are_logged_and_end_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let mut daemon = Daemon::start(dir.path());
     let plugin = Plugin::serve(&dir.path().join("reg.sock"), "sample");
-    assert!(plugin.until_told().plugin_registered);
+    assert!(plugin.until_notified().plugin_registered);
     daemon.until_logged(": registered CSIPlugin sample");
     daemon.signal(Signal::SIGHUP);
     daemon.until_logged("received SIGHUP, ignored");
@@ -267,7 +267,7 @@ fn a_process_that_serves_another_socket_is_not_said_to_have_lost_one() {
     plugin.stop();
     daemon.until_logged(": deregistered CSIPlugin sample");
     assert!(daemon.is_silent_for(config::OUTLIVED_GRACE + BUSY));
-    assert!(other.until_told().plugin_registered);
+    assert!(other.until_notified().plugin_registered);
 }
 
 #[test]
@@ -286,7 +286,7 @@ fn what_was_not_undone_is_a_warning() {
     let mut daemon = start(&options("Toaster"));
     let plugin = Plugin::serve_type(&dir.path().join("reg.sock"), "Toaster", "sample");
     daemon.until_logged(": registered Toaster sample");
-    assert!(plugin.until_told().plugin_registered);
+    assert!(plugin.until_notified().plugin_registered);
     assert!(daemon.end_with(Signal::SIGTERM).0.success());
     plugin.stop();
     let daemon = start(&options("CSIPlugin"));
@@ -310,7 +310,7 @@ fn a_plugin_whose_socket_is_removed_by_somebody_else_is_named_with_its_process()
     let socket = dir.path().join("reg.sock");
     let plugin = Plugin::serve(&socket, "sample");
     daemon.until_logged(": registered CSIPlugin sample");
-    assert!(plugin.until_told().plugin_registered);
+    assert!(plugin.until_notified().plugin_registered);
     fs::remove_file(&socket).unwrap();
     daemon.until_logged(": deregistered CSIPlugin sample");
     let line = daemon.until_logged("was removed while the process is still running");
@@ -327,7 +327,7 @@ fn a_socket_whose_times_change_between_bind_and_listen_is_registered() {
     set_times(&socket);
     let plugin = Plugin::listen_on(bound, &socket, "touched");
     daemon.until_logged(": registered CSIPlugin touched");
-    assert!(plugin.until_told().plugin_registered);
+    assert!(plugin.until_notified().plugin_registered);
 }
 
 /// Asserts that the daemon ends successfully, within the grace period for running operations.
@@ -376,10 +376,10 @@ fn a_plugin_of_another_type_is_told_so_in_kubelets_words() {
     let socket = dir.path().join("reg.sock");
     let plugin = Plugin::serve_type(&socket, "CSIPlugin2", "sample");
     let daemon = Daemon::start(dir.path());
-    let told = plugin.until_told();
-    assert!(!told.plugin_registered);
+    let notified = plugin.until_notified();
+    assert!(!notified.plugin_registered);
     assert_eq!(
-        told.error,
+        notified.error,
         format!(
             "RegisterPlugin error -- no handler registered for plugin type: CSIPlugin2 at socket {}",
             socket.display()
@@ -395,7 +395,7 @@ fn what_a_plugin_says_of_itself_reaches_the_log_escaped() {
     let plugin = Plugin::serve_type(&dir.path().join("reg.sock"), "\u{1b}[2J", "sample");
     let line = daemon.until_logged("reg.sock");
     assert!(!line.contains('\u{1b}'), "{line:?}");
-    assert!(!plugin.until_told().plugin_registered);
+    assert!(!plugin.until_notified().plugin_registered);
     assert!(daemon.end_with(Signal::SIGTERM).0.success());
 }
 
@@ -446,9 +446,12 @@ fn a_root_directory_is_kubelets_and_a_type_may_have_a_program() {
     ]);
     let socket = root.path().join("plugins_registry/reg.sock");
     let plugin = Plugin::serve_type(&socket, "Toaster", "sample");
-    let told = plugin.until_told();
-    assert!(!told.plugin_registered);
-    assert!(told.error.ends_with(": exited with status 1"), "{told:?}");
+    let notified = plugin.until_notified();
+    assert!(!notified.plugin_registered);
+    assert!(
+        notified.error.ends_with(": exited with status 1"),
+        "{notified:?}"
+    );
     daemon.until_logged("registration failed");
     assert!(daemon.end_with(Signal::SIGTERM).0.success());
 }
@@ -463,17 +466,23 @@ fn who_only_observes_tells_a_plugin_nothing_and_disturbs_no_other_daemon() {
     observer.until_logged(": would register CSIPlugin sample at ");
     let toaster = Plugin::serve_type(&dir.path().join("toast.sock"), "Toaster", "toast");
     observer.until_logged(": would refuse the plugin: no handler for plugin type");
-    assert_eq!((plugin.try_told(), toaster.try_told()), (None, None));
+    assert_eq!(
+        (plugin.try_notified(), toaster.try_notified()),
+        (None, None)
+    );
 
     let mut daemon = Daemon::start(dir.path());
     daemon.until_logged(": registered CSIPlugin sample");
-    assert!(plugin.until_told().plugin_registered);
-    assert!(!toaster.until_told().plugin_registered);
+    assert!(plugin.until_notified().plugin_registered);
+    assert!(!toaster.until_notified().plugin_registered);
 
     for ended in [observer, daemon] {
         assert!(ended.end_with(Signal::SIGTERM).0.success());
     }
-    assert_eq!((plugin.try_told(), toaster.try_told()), (None, None));
+    assert_eq!(
+        (plugin.try_notified(), toaster.try_notified()),
+        (None, None)
+    );
 }
 
 #[test]

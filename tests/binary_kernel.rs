@@ -51,7 +51,7 @@ fn a_socket_that_is_moved_in_is_registered_and_one_that_is_moved_out_is_deregist
     for _ in 0..2 {
         fs::rename(&outside, &within).unwrap();
         until_registered(&mut daemon, "mover");
-        assert!(plugin.until_told().plugin_registered);
+        assert!(plugin.until_notified().plugin_registered);
         fs::rename(&within, &outside).unwrap();
         until_deregistered(&mut daemon, "mover");
     }
@@ -69,7 +69,7 @@ fn a_socket_that_is_replaced_is_deregistered_before_its_successor_is_registered(
     fs::rename(&hidden, &socket).unwrap();
     until_deregistered(&mut daemon, "old");
     until_registered(&mut daemon, "new");
-    assert!(new.until_told().plugin_registered);
+    assert!(new.until_notified().plugin_registered);
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn a_state_file_is_written_when_a_full_disk_has_room_again() {
         let mut daemon = Daemon::start_with(&[&options[..], &[dir.path().as_os_str()]].concat());
         assert!(fs::write("/mnt/filler", [0; 16 * 1024]).is_err());
         let plugin = Plugin::serve(&dir.path().join("reg.sock"), "sample");
-        assert!(plugin.until_told().plugin_registered);
+        assert!(plugin.until_notified().plugin_registered);
         daemon.until_logged(": cannot write the state file, retrying: ");
         fs::remove_file("/mnt/filler").unwrap();
         daemon.until_logged(": the state file can be written again");
@@ -102,7 +102,7 @@ fn a_root_that_is_removed_with_its_plugins_is_created_and_watched_again() {
     daemon.until_logged("directory is being watched again");
     let after = Plugin::serve(&root.join("reg.sock"), "after");
     until_registered(&mut daemon, "after");
-    assert!(after.until_told().plugin_registered);
+    assert!(after.until_notified().plugin_registered);
 }
 
 #[track_caller]

@@ -46,7 +46,7 @@ fn more_plugins_register_than_there_are_descriptors_and_each_new_one_still_does(
     let plugins: Vec<Plugin> = (0..80)
         .map(|n| {
             let plugin = Plugin::serve(&dir.path().join(format!("{n}.sock")), &format!("p-{n}"));
-            assert!(plugin.until_told().plugin_registered);
+            assert!(plugin.until_notified().plugin_registered);
             plugin
         })
         .collect();
@@ -84,7 +84,7 @@ fn the_daemon_raises_its_limit_and_programs_get_the_old_one_back() {
     let limit: Vec<&str> = limit.unwrap().split_whitespace().collect();
     assert_eq!(limit, ["512", "512", "files"]);
     let plugin = Plugin::serve_type(&registry.join("reg.sock"), "Hooked", "sample");
-    assert!(plugin.until_told().plugin_registered);
+    assert!(plugin.until_notified().plugin_registered);
     assert_eq!(fs::read_to_string(&seen).unwrap(), "256\n512\n");
     daemon.signal(Signal::SIGTERM);
     let (status, _) = daemon.end();

@@ -105,8 +105,8 @@ impl Node {
     }
 
     #[track_caller]
-    fn until_told(&mut self, plugin: &Plugin) -> RegistrationStatus {
-        self.until("the plugin is told", |_| plugin.try_told())
+    fn until_notified(&mut self, plugin: &Plugin) -> RegistrationStatus {
+        self.until("the plugin is notified", |_| plugin.try_notified())
     }
 
     /// Takes turns until the program has written a line to the file with this name, and returns it.
@@ -125,8 +125,8 @@ impl Node {
     fn register_another(&mut self) {
         let socket = self.registry.path().join("other-reg.sock");
         let other = Plugin::serve(&socket, "other");
-        let told = self.until("another plugin is told", |_| other.try_told());
-        assert!(told.plugin_registered);
+        let notified = self.until("another plugin is notified", |_| other.try_notified());
+        assert!(notified.plugin_registered);
     }
 
     /// Takes turns until the process with this ID has ended.
@@ -172,7 +172,7 @@ fn a_program_registers_a_plugin_and_hears_when_it_goes() {
     let plugin = node.serve();
     let socket = node.registry.path().join("hook-reg.sock");
     let socket = socket.display();
-    assert!(node.until_told(&plugin).plugin_registered);
+    assert!(node.until_notified(&plugin).plugin_registered);
     assert_eq!(
         node.until_written("add"),
         format!("add Hooked disk {socket} add disk 1.0.0  /\n")
@@ -194,11 +194,11 @@ fn a_program_registers_a_plugin_and_hears_when_it_goes() {
 fn a_program_is_told_after_a_restart_that_it_may_know_the_plugin() {
     let mut node = Node::start(r#"echo "$PLUGIND_NAME" > $OUT/$1"#);
     let plugin = node.serve();
-    assert!(node.until_told(&plugin).plugin_registered);
+    assert!(node.until_notified(&plugin).plugin_registered);
     node.until_written("add");
     let mut node = node.restart();
     assert_eq!(node.until_written("re-add"), "disk\n");
-    assert!(node.until_told(&plugin).plugin_registered);
+    assert!(node.until_notified(&plugin).plugin_registered);
     assert!(!node.scratch.path().join("del").exists());
 }
 
@@ -206,7 +206,7 @@ fn a_program_is_told_after_a_restart_that_it_may_know_the_plugin() {
 fn a_program_that_fails_refuses_the_plugin_with_its_first_line() {
     let mut node = Node::start("echo ignored; echo no such disk >&2; echo more >&2; exit 3");
     let plugin = node.serve();
-    assert_eq!(node.until_told(&plugin), refused("no such disk"),);
+    assert_eq!(node.until_notified(&plugin), refused("no such disk"),);
 }
 
 #[test]
@@ -219,7 +219,7 @@ fn a_program_that_fails_silently_is_named_with_its_status() {
         let plugin = node.serve();
         let program = node.scratch.path().join("hook");
         let expected = refused(&format!("{}: {end}", program.display()));
-        assert_eq!(node.until_told(&plugin), expected);
+        assert_eq!(node.until_notified(&plugin), expected);
     }
 }
 
@@ -239,10 +239,10 @@ fn a_program_that_hangs_is_killed_with_all_it_started_and_holds_nobody_up() {
         node.until_written("background"),
     );
     node.register_another();
-    let told = node.until_told(&plugin);
+    let notified = node.until_notified(&plugin);
     assert!(
-        told.error.ends_with("hook: timed out and was killed"),
-        "{told:?}"
+        notified.error.ends_with("hook: timed out and was killed"),
+        "{notified:?}"
     );
     node.until_gone(&program);
     node.until_gone(&background);
@@ -255,21 +255,21 @@ fn a_program_that_floods_its_output_is_read_to_its_end() {
     );
     let plugin = node.serve();
     node.register_another();
-    assert_eq!(node.until_told(&plugin), refused("the reason"));
+    assert_eq!(node.until_notified(&plugin), refused("the reason"));
 }
 
 #[test]
 fn a_program_that_reads_nothing_and_closes_everything_is_no_trouble() {
     let mut node = Node::start("exec <&- >&- 2>&-; exit 0");
     let plugin = node.serve();
-    assert!(node.until_told(&plugin).plugin_registered);
+    assert!(node.until_notified(&plugin).plugin_registered);
 }
 
 #[test]
 fn what_a_program_leaves_behind_keeps_nobody_waiting_and_does_not_stay() {
     let mut node = Node::start("sleep 1000 & echo $! > $OUT/background; exit 0");
     let plugin = node.serve();
-    assert!(node.until_told(&plugin).plugin_registered);
+    assert!(node.until_notified(&plugin).plugin_registered);
     let background = node.until_written("background");
     node.until_gone(&background);
 }
@@ -291,10 +291,13 @@ fn a_program_that_cannot_be_run_refuses_the_plugin() {
         }
         let mut node = Node::start_program(scratch, ExecHandler::new(program));
         let plugin = node.serve();
-        let told = node.until_told(&plugin);
-        assert!(!told.plugin_registered);
-        assert!(told.error.contains("could not be started"), "{told:?}");
-        assert!(told.error.contains(why), "{told:?}");
+        let notified = node.until_notified(&plugin);
+        assert!(!notified.plugin_registered);
+        assert!(
+            notified.error.contains("could not be started"),
+            "{notified:?}"
+        );
+        assert!(notified.error.contains(why), "{notified:?}");
     }
 }
 
@@ -305,10 +308,10 @@ fn a_program_hears_the_signals_that_the_daemon_keeps_for_itself() {
     mask.thread_block().unwrap();
     let mut node = Node::start("kill -TERM $$; exit 0");
     let plugin = node.serve();
-    let told = node.until_told(&plugin);
+    let notified = node.until_notified(&plugin);
     assert!(
-        told.error.ends_with("hook: killed by signal 15"),
-        "{told:?}"
+        notified.error.ends_with("hook: killed by signal 15"),
+        "{notified:?}"
     );
 }
 
@@ -346,7 +349,7 @@ fn a_manager_that_ends_leaves_no_program_behind() {
 fn a_program_that_is_missing_when_the_plugin_goes_is_run_when_it_is_back() {
     let mut node = Node::start(r#"echo "$PLUGIND_NAME" > $OUT/$1"#);
     let plugin = node.serve();
-    assert!(node.until_told(&plugin).plugin_registered);
+    assert!(node.until_notified(&plugin).plugin_registered);
     node.rename_program("hook", "hidden");
     plugin.stop();
     node.until("it is deregistered", |node| {
@@ -362,7 +365,7 @@ fn a_program_that_is_missing_when_the_plugin_goes_is_run_when_it_is_back() {
 fn a_program_that_is_missing_until_after_a_restart_is_run_then() {
     let mut node = Node::start(r#"echo "$PLUGIND_NAME" > $OUT/$1"#);
     let plugin = node.serve();
-    assert!(node.until_told(&plugin).plugin_registered);
+    assert!(node.until_notified(&plugin).plugin_registered);
     node.rename_program("hook", "hidden");
     plugin.stop();
     node.until("its deregistration has ended", |node| {

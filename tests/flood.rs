@@ -59,16 +59,16 @@ fn a_plugin_that_never_stops_talking_is_heard_for_a_part_of_each_turn_and_holds_
 
     let other = Plugin::serve(&node.path("other.sock"), "other");
     let begin = heard();
-    let mut told = None;
-    node.until("the other plugin is told", |node| {
+    let mut notified = None;
+    node.until("the other plugin is notified", |node| {
         let before = heard();
         node.plugins.turn(Some(Duration::ZERO)).expect("a turn");
         let turn = heard() - before;
         assert!(turn <= MOST_IN_A_TURN, "{turn} octets in one turn");
-        told = told.take().or_else(|| other.try_told());
-        (told.is_some() && heard() > begin + ENOUGH).then_some(())
+        notified = notified.take().or_else(|| other.try_notified());
+        (notified.is_some() && heard() > begin + ENOUGH).then_some(())
     });
-    assert!(told.is_some_and(|told| told.plugin_registered));
+    assert!(notified.is_some_and(|notified| notified.plugin_registered));
 }
 
 #[test]

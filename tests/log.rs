@@ -80,7 +80,7 @@ fn a_log_that_is_not_read_keeps_no_plugin_waiting_and_no_signal() {
         let dir = tempfile::tempdir().unwrap();
         let daemon = Running::start(dir.path(), &[], stderr);
         let plugin = Plugin::serve(&dir.path().join("reg.sock"), "sample");
-        assert!(plugin.until_told().plugin_registered);
+        assert!(plugin.until_notified().plugin_registered);
         let (status, took) = daemon.end();
         assert!(status.success(), "{status}");
         assert!(took < Duration::from_secs(2), "{took:?}");
@@ -107,7 +107,7 @@ fn a_log_that_is_read_late_has_the_first_lines_and_says_how_many_are_missing() {
         let socket = dir.path().join(n.to_string()).join("reg.sock");
         fs::create_dir(socket.parent().unwrap()).unwrap();
         let plugin = Plugin::serve(&socket, &"long".repeat(50));
-        assert!(plugin.until_told().plugin_registered);
+        assert!(plugin.until_notified().plugin_registered);
         for _ in 0..20 {
             let other = socket.with_file_name("other.sock");
             drop(bind(&other));
@@ -137,7 +137,7 @@ fn a_log_whose_reader_has_gone_ends_nothing_and_wakes_nothing() {
     while !lines.next().unwrap().unwrap().contains("watching ") {}
     drop(lines);
     let plugin = Plugin::serve(&dir.path().join("reg.sock"), "sample");
-    assert!(plugin.until_told().plugin_registered);
+    assert!(plugin.until_notified().plugin_registered);
     let process = daemon.0.id().to_string();
     let wakeups = || status(&process, "voluntary_ctxt_switches:");
     until_quiet(wakeups);
@@ -193,7 +193,7 @@ fn a_socket_that_is_renewed_for_ever_is_logged_a_while_and_then_counted() {
     daemon.until_logged("INFO  status sockets=");
     let plugin = Plugin::serve(&dir.path().join("reg.sock"), "sample");
     daemon.until_logged(": registered CSIPlugin sample");
-    assert!(plugin.until_told().plugin_registered);
+    assert!(plugin.until_notified().plugin_registered);
     let (status, _) = daemon.end_with(Signal::SIGTERM);
     assert!(status.success(), "{status}");
 }

@@ -31,7 +31,7 @@ fn a_plugin_that_would_be_registered_is_shown_rung_by_rung() {
     place.plugin(info("CSIPlugin", "hostpath.csi.example"));
     let probed = place.probe(&[]);
     assert_eq!(probed.status, 0);
-    for rung in [
+    for step in [
         "file        socket, owner ",
         "connect     OK, peer process ",
         "HTTP/2      OK, streams ",
@@ -44,7 +44,7 @@ fn a_plugin_that_would_be_registered_is_shown_rung_by_rung() {
         "unchecked   NodeGetInfo was not called",
         "outcome     the plugin would be registered",
     ] {
-        assert!(probed.out.contains(rung), "no {rung:?} in\n{}", probed.out);
+        assert!(probed.out.contains(step), "no {step:?} in\n{}", probed.out);
     }
 }
 
@@ -99,17 +99,17 @@ fn a_plugin_without_a_name_would_be_refused() {
 fn what_a_plugin_says_cannot_move_a_cursor() {
     let place = Place::new();
     place.plugin(info("CSIPlugin\x1b[2J", "a\nb\u{202e}\u{9b}31m"));
-    let ladder = place.probe(&[]);
-    assert_eq!(ladder.status, 5);
+    let shown = place.probe(&[]);
+    assert_eq!(shown.status, 5);
     assert!(
-        ladder.out.contains("\"CSIPlugin\\u{1b}[2J\""),
+        shown.out.contains("\"CSIPlugin\\u{1b}[2J\""),
         "{}",
-        ladder.out
+        shown.out
     );
     assert!(
-        ladder.out.contains("\"a\\nb\\u{202e}\\u{9b}31m\""),
+        shown.out.contains("\"a\\nb\\u{202e}\\u{9b}31m\""),
         "{}",
-        ladder.out
+        shown.out
     );
     let json = place.probe(&["-o", "json"]);
     assert!(

@@ -3,10 +3,10 @@
 
 #[path = "support/binary.rs"]
 mod binary;
+#[path = "support/caller.rs"]
+mod caller;
 #[path = "support/daemon.rs"]
 mod daemon;
-#[path = "support/link.rs"]
-mod link;
 #[path = "support/simulated.rs"]
 mod simulated;
 
@@ -30,8 +30,8 @@ use prost::Message as _;
 use tempfile::TempDir;
 
 use self::binary::binary;
+use self::caller::{Caller, PATIENCE};
 use self::daemon::Daemon;
-use self::link::{Link, PATIENCE};
 use self::simulated::Simulated;
 
 /// Returns a directory, and the daemon that watches it.
@@ -108,7 +108,7 @@ fn a_plugin_of_another_type_is_what_its_options_say() {
         endpoint: String::new(),
         supported_versions: vec!["a".to_owned(), "b".to_owned()],
     };
-    assert_eq!(Link::connect(plugin.socket()).get_info(), Ok(info));
+    assert_eq!(Caller::connect(plugin.socket()).get_info(), Ok(info));
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn a_service_may_have_a_socket_of_its_own_and_both_go_together() {
     let plugin = Simulated::start(dir.path(), "CSIPlugin", "disk.example", &options);
     let line = daemon.until_logged(": registered CSIPlugin disk.example");
     assert!(line.ends_with(endpoint.to_str().unwrap()), "{line}");
-    let mut service = Link::connect(&endpoint);
+    let mut service = Caller::connect(&endpoint);
     assert!(service.unary(identity::PROBE, &ProbeRequest {}).is_ok());
     assert_eq!(code(service.get_info()), Err(Code::Unimplemented));
 
@@ -272,12 +272,12 @@ fn both_signals_end_it_well_even_while_somebody_waits() {
     let dir = tempfile::tempdir().unwrap();
     let options = ["--delay", "1h"];
     let plugin = Simulated::start(dir.path(), "CSIPlugin", "disk.example", &options);
-    let mut link = Link::connect(plugin.socket());
-    let call = link.begin(registration::GET_INFO, &InfoRequest {}, 1 << 16, PATIENCE);
-    link.run_until(|link| link.client.transmit().is_empty());
+    let mut caller = Caller::connect(plugin.socket());
+    let call = caller.begin(registration::GET_INFO, &InfoRequest {}, 1 << 16, PATIENCE);
+    caller.run_until(|caller| caller.client.transmit().is_empty());
     plugin.until_said("received GetInfo");
     assert!(plugin.end_saying("removed").success());
-    assert_eq!(code(link.end(call)), Err(Code::Unavailable));
+    assert_eq!(code(caller.end(call)), Err(Code::Unavailable));
 }
 
 #[test]
@@ -285,21 +285,21 @@ fn who_is_one_too_many_waits_until_another_goes() {
     let dir = tempfile::tempdir().unwrap();
     let plugin = Simulated::start(dir.path(), "CSIPlugin", "disk.example", &[]);
     let connect = |_| {
-        let mut link = Link::connect(plugin.socket());
-        link.get_info().expect("an answer");
-        link
+        let mut caller = Caller::connect(plugin.socket());
+        caller.get_info().expect("an answer");
+        caller
     };
-    let mut links: Vec<Link> = (0..MAX_CLIENTS).map(connect).collect();
-    let mut waiting = Link::connect(plugin.socket());
+    let mut callers: Vec<Caller> = (0..MAX_CLIENTS).map(connect).collect();
+    let mut waiting = Caller::connect(plugin.socket());
     let call = waiting.begin(registration::GET_INFO, &InfoRequest {}, 1 << 16, PATIENCE);
-    waiting.run_until(|link| link.client.transmit().is_empty());
+    waiting.run_until(|caller| caller.client.transmit().is_empty());
     // The other clients are still served, so it is not for lack of time that this one is not.
-    links[1].get_info().expect("an answer");
+    callers[1].get_info().expect("an answer");
     for _ in 0..=MAX_CLIENTS {
         plugin.until_said("received GetInfo");
     }
     assert_eq!(plugin.try_said(), None);
-    drop(links.remove(0));
+    drop(callers.remove(0));
     assert!(waiting.end(call).is_ok());
 }
 
@@ -311,7 +311,7 @@ fn who_speaks_something_else_harms_nobody() {
     stranger.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
     stranger.set_read_timeout(Some(PATIENCE)).unwrap();
     stranger.read_to_end(&mut Vec::new()).unwrap();
-    Link::connect(plugin.socket())
+    Caller::connect(plugin.socket())
         .get_info()
         .expect("an answer");
 }

@@ -85,7 +85,7 @@ fn plugins_that_come_and_go_leave_a_daemon_no_descriptor_and_no_memory() {
     let cycle = |daemon: &mut Daemon, n: usize| {
         let name = format!("plugin-{n}");
         let plugin = Plugin::serve(&dir.path().join(format!("{n}.sock")), &name);
-        assert!(plugin.until_told().plugin_registered);
+        assert!(plugin.until_notified().plugin_registered);
         plugin.stop();
         // The log of one socket is limited, but a status is always logged.
         loop {
@@ -128,7 +128,7 @@ fn a_hundred_registered_plugins_wake_nobody() {
         .map(|n| Plugin::serve(&registry.join(format!("{n}.sock")), &format!("plugin-{n}")))
         .collect();
     for plugin in &plugins {
-        assert!(plugin.until_told().plugin_registered);
+        assert!(plugin.until_notified().plugin_registered);
     }
     for _ in &plugins {
         daemon.until_logged(": registered ");

@@ -1,7 +1,7 @@
 //! `plugind probe`: what the daemon would do with one socket, or with those in a directory.
 //!
-//! Parses the arguments, has the sockets probed, and shows the findings: as a ladder for people, or
-//! as JSON. It never notifies a plugin, so it can be used on a plugin that is in service.
+//! Parses the arguments, has the sockets probed, and shows the findings: as text for people, or as
+//! JSON. It never notifies a plugin, so it can be used on a plugin that is in service.
 
 mod json;
 mod text;
@@ -89,7 +89,7 @@ fn probe(socket: &Path, prober: &mut Prober, format: Format) -> Report {
     match format {
         Format::Text => {
             print(&text::head(socket));
-            let report = prober.probe(socket, &mut |rung| print(&text::rung(rung, socket)));
+            let report = prober.probe(socket, &mut |step| print(&text::step(step, socket)));
             print(&text::end(&report));
             report
         }

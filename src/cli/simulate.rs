@@ -14,7 +14,7 @@ use super::arguments::{Argument, Arguments, UsageError, absolute};
 use super::{Command, standard};
 use crate::daemon::simulate::{Ending, Simulation};
 use crate::escape;
-use crate::simulate::{Faults, Kind, Profile};
+use crate::simulate::{Faults, PluginKind, Profile};
 
 /// Parses the arguments after `simulate`.
 pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
@@ -66,7 +66,7 @@ impl Chosen {
     fn complete(self, faults: Faults) -> Result<Profile, &'static str> {
         let dir = self.dir.ok_or("missing option --dir")?;
         let kind = self.kind.unwrap_or_else(|| "CSIPlugin".to_owned());
-        let usual = Kind::named(&kind);
+        let usual = PluginKind::named(&kind);
         if self.toggle_health == Some(Duration::ZERO) {
             return Err("invalid value for --toggle-health, expected more than 0");
         }

@@ -23,20 +23,20 @@ pub const NOTIFY_TIMEOUT: Duration = Duration::from_secs(5);
 /// The first pause after a new socket has refused a connection: it is bound a moment before its
 /// plugin listens, so one in two plugins is dialed in between, and most of them only have to be
 /// scheduled again (kubelet: gRPC's own backoff, about 1 s).
-pub const LADDER_INITIAL: Duration = Duration::from_micros(5);
+pub const DIAL_RETRY_INITIAL: Duration = Duration::from_micros(5);
 
-/// The longest pause on that ladder, which doubles: a plugin that takes seconds to listen is dialed
-/// at most this much later.
-pub const LADDER_MAX: Duration = Duration::from_secs(1);
+/// The longest pause between two such dials, which doubles: a plugin that takes seconds to listen
+/// is dialed at most this much later.
+pub const DIAL_RETRY_MAX: Duration = Duration::from_secs(1);
 
-/// The longest backoff of a socket that exists and refuses connections, for [`REDIAL_PATIENCE`]: a
+/// The longest backoff of a socket that exists and refuses connections, for [`REDIAL_PERIOD`]: a
 /// plugin that binds its socket and listens much later is dialed within this time (kubelet:
 /// [`BACKOFF_CAP`]).
 pub const REDIAL_MAX: Duration = Duration::from_secs(3);
 
 /// The time after a socket was first seen for which [`REDIAL_MAX`] applies: a plugin that does not
 /// listen by then has ended without removing its socket.
-pub const REDIAL_PATIENCE: Duration = Duration::from_secs(600);
+pub const REDIAL_PERIOD: Duration = Duration::from_secs(600);
 
 /// The least pause between two dials of sockets that have refused connections, all sockets
 /// together: thousands of dead sockets cost 20 dials a second.
@@ -84,12 +84,12 @@ pub const MAX_PROGRAM_ERRORS: usize = 4 * 1024;
 
 /// The most operations that wait at once for plugins that are expected to answer (kubelet: no
 /// limit): more do not keep this process busier, and the memory that each needs is never returned.
-pub const BRISK_OPERATIONS: usize = 16;
+pub const SOFT_OPERATION_LIMIT: usize = 16;
 
-/// The time for which an operation counts towards that limit while other sockets wait: longer than
-/// a plugin that answers needs, and so short that hundreds of silent plugins delay the others only
-/// for a moment.
-pub const BRISK_TIME: Duration = Duration::from_millis(5);
+/// The time after which an operation passes its permit on if other sockets wait, and does not count
+/// towards that limit any more: longer than a plugin that answers needs, and so short that hundreds
+/// of silent plugins delay the others only for a moment.
+pub const PERMIT_TIME: Duration = Duration::from_millis(5);
 
 /// The time for which a renewed path is remembered: its socket was removed or replaced. A path that
 /// is renewed again within this time is considered to restart all the time.
@@ -209,7 +209,7 @@ pub const MAX_DEVICES: usize = 65_536;
 // --- Queues --------------------------------------------------------------------------------------
 
 /// The capacity that an empty queue keeps (entries): the rest of a burst's memory is freed.
-pub const KEPT_QUEUE: usize = 16;
+pub const IDLE_QUEUE_CAPACITY: usize = 16;
 
 // --- The log -------------------------------------------------------------------------------------
 
@@ -269,8 +269,8 @@ pub const LOG_RETRY_MAX: Duration = Duration::from_secs(1);
 /// it; its tick is 1 s).
 pub const WATCH_RETRY: Duration = Duration::from_secs(1);
 
-/// The shortest pause between two looks at a path whose identity is doubted; the pause doubles up
-/// to [`RESYNC_INTERVAL`] (kubelet: looks at no path twice).
+/// The shortest pause between two examinations of a path whose identity is doubted; the pause
+/// doubles up to [`RESYNC_INTERVAL`] (kubelet: examines no path twice).
 pub const DOUBT_PAUSE: Duration = Duration::from_millis(100);
 
 /// The time after that pause without a doubt, after which the path starts with the first pause
@@ -293,16 +293,16 @@ pub const ROUND_PAUSE: Duration = Duration::from_millis(20);
 /// again.
 pub const SCAN_CALM: Duration = Duration::from_secs(60);
 
-/// The shortest pause between two looks at a known name that changes all the time; the pause
-/// doubles up to [`MAX_LOOK_PAUSE`] (kubelet: looks at no name twice). A plugin that restarts takes
-/// longer to bind its socket.
-pub const LOOK_PAUSE: Duration = Duration::from_millis(1);
+/// The shortest pause between two examinations of a known name that changes all the time; the pause
+/// doubles up to [`MAX_EXAMINE_PAUSE`] (kubelet: examines no name twice). A plugin that restarts
+/// takes longer to bind its socket.
+pub const EXAMINE_PAUSE: Duration = Duration::from_millis(1);
 
 /// The longest such pause.
-pub const MAX_LOOK_PAUSE: Duration = Duration::from_secs(1);
+pub const MAX_EXAMINE_PAUSE: Duration = Duration::from_secs(1);
 
 /// The time after its pause without a change, after which a name starts with the first pause again.
-pub const LOOK_CALM: Duration = Duration::from_secs(10);
+pub const EXAMINE_CALM: Duration = Duration::from_secs(10);
 
 /// The time for which a further path must have led to a socket for the socket's plugin to stay
 /// registered when the first path is removed: a socket seen at two paths for less was renamed

@@ -107,11 +107,11 @@ pub const UNSENT_OCTETS: usize = 16 * 1024;
 
 /// The most frames in a row that advance none of the calls: PING, SETTINGS, PRIORITY,
 /// `WINDOW_UPDATE`, `RST_STREAM`, frames on ended streams, extensions.
-pub const MAX_IDLING_FRAMES: u32 = 1000;
+pub const MAX_FRAMES_WITHOUT_PROGRESS: u32 = 1000;
 
 /// The most empty DATA frames in a row; honest peers send one only to end a stream.
 pub const MAX_EMPTY_DATA: u32 = 100;
 
 /// The time after which the flood counters are reset: a keepalive every second is rude, but not a
 /// reason to close a connection that is open for days.
-pub const IDLING_FORGIVEN: Duration = Duration::from_secs(60);
+pub const FLOOD_WINDOW: Duration = Duration::from_secs(60);

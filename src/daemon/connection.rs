@@ -24,21 +24,21 @@ pub(super) struct Connection {
 
 /// The result of an attempt to move bytes.
 #[derive(Debug)]
-pub(super) enum Moved {
+pub(super) enum Transfer {
     /// This many bytes were moved, at least one.
     Bytes(usize),
     /// Nothing was moved: there is nothing to move, or no room for it.
     Nothing,
     /// Nothing was moved, and nothing can be until the loop reports readiness.
-    NotNow,
+    WouldBlock,
     /// The peer has closed the connection, or the connection broke.
-    Ended(Option<io::Error>),
+    Closed(Option<io::Error>),
 }
 
-impl Moved {
+impl Transfer {
     /// Returns whether there may be more to do without another report of the loop.
     fn is_progress(&self) -> bool {
-        matches!(self, Self::Bytes(_) | Self::Ended(_))
+        matches!(self, Self::Bytes(_) | Self::Closed(_))
     }
 }
 
@@ -90,13 +90,13 @@ impl Connection {
     /// A failed write does not end the connection: reading returns the end, after all data that the
     /// peer has sent.
     #[inline] // Most calls are in the daemon's loop.
-    pub(super) fn write_from(&mut self, end: &mut impl Endpoint, now: Time) -> Moved {
+    pub(super) fn write_from(&mut self, end: &mut impl Endpoint, now: Time) -> Transfer {
         let bytes = end.transmit();
         if bytes.is_empty() || self.is_broken {
-            return Moved::Nothing;
+            return Transfer::Nothing;
         }
         let moved = self.write(bytes);
-        if let Moved::Bytes(n) = moved {
+        if let Transfer::Bytes(n) = moved {
             end.sent(n, now);
         }
         moved
@@ -105,30 +105,35 @@ impl Connection {
     /// Reads once, at most `most` bytes, and passes the data or the end of the connection to the
     /// endpoint.
     #[inline] // Most calls are in the daemon's loop.
-    pub(super) fn read_into(&mut self, end: &mut impl Endpoint, most: usize, now: Time) -> Moved {
+    pub(super) fn read_into(
+        &mut self,
+        end: &mut impl Endpoint,
+        most: usize,
+        now: Time,
+    ) -> Transfer {
         if !self.is_readable {
-            return Moved::Nothing;
+            return Transfer::Nothing;
         }
         let room = end.recv_buf();
         let most = most.min(room.len());
         let moved = match most {
             // Pending output must be written first, unless the peer can never receive it.
-            0 if !self.is_broken => Moved::Nothing,
-            0 => Moved::Ended(None),
+            0 if !self.is_broken => Transfer::Nothing,
+            0 => Transfer::Closed(None),
             _ => self.read(&mut room[..most]),
         };
         match moved {
-            Moved::Bytes(n) => end.received(n, now),
-            Moved::Ended(_) => end.eof(now),
-            Moved::Nothing | Moved::NotNow => {}
+            Transfer::Bytes(n) => end.received(n, now),
+            Transfer::Closed(_) => end.eof(now),
+            Transfer::Nothing | Transfer::WouldBlock => {}
         }
         moved
     }
 
     /// Reads once. `buffer` must not be empty.
-    fn read(&mut self, buffer: &mut [u8]) -> Moved {
+    fn read(&mut self, buffer: &mut [u8]) -> Transfer {
         match retry(|| self.stream.read(buffer)) {
-            Ok(0) => Moved::Ended(None),
+            Ok(0) => Transfer::Closed(None),
             Ok(n) => {
                 // epoll(7): "the condition that the read/write I/O space is exhausted can also be
                 // detected by checking the amount of data read from [...] the target file
@@ -137,17 +142,17 @@ impl Connection {
                 // that passes them is read when the peer sends more.
                 let is_exhausted = n < buffer.len() && !self.is_ending && !self.is_broken;
                 self.is_readable = !is_exhausted;
-                Moved::Bytes(n)
+                Transfer::Bytes(n)
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 self.is_readable = false;
                 if self.is_broken {
-                    Moved::Ended(None)
+                    Transfer::Closed(None)
                 } else {
-                    Moved::NotNow
+                    Transfer::WouldBlock
                 }
             }
-            Err(error) => Moved::Ended(Some(error)),
+            Err(error) => Transfer::Closed(Some(error)),
         }
     }
 
@@ -155,14 +160,14 @@ impl Connection {
     ///
     /// A connection that broke is still read to its end: the answer to what was written before may
     /// be waiting there.
-    pub(super) fn write(&mut self, bytes: &[u8]) -> Moved {
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Transfer {
         match retry(|| self.stream.write(bytes)) {
-            Ok(n) => Moved::Bytes(n),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Moved::NotNow,
+            Ok(n) => Transfer::Bytes(n),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Transfer::WouldBlock,
             Err(error) => {
                 self.is_broken = true;
                 self.is_readable = true;
-                Moved::Ended(Some(error))
+                Transfer::Closed(Some(error))
             }
         }
     }
@@ -176,7 +181,7 @@ impl Connection {
     pub(super) fn hang_up(mut self, final_bytes: &[u8]) {
         let mut rest = [0; REST];
         for _ in 0..FINAL_READS {
-            if !self.is_readable || !matches!(self.read(&mut rest), Moved::Bytes(_)) {
+            if !self.is_readable || !matches!(self.read(&mut rest), Transfer::Bytes(_)) {
                 break;
             }
         }
@@ -275,11 +280,11 @@ mod tests {
         let (mut ours, mut theirs) = pair();
         theirs.write_all(b"last words").unwrap();
         drop(theirs);
-        assert!(matches!(ours.write(b"hello"), Moved::Ended(Some(_))));
+        assert!(matches!(ours.write(b"hello"), Transfer::Closed(Some(_))));
         assert!(ours.is_broken && ours.is_readable());
         let mut buffer = [0; 64];
-        assert!(matches!(ours.read(&mut buffer), Moved::Bytes(10)));
-        assert!(matches!(ours.read(&mut buffer), Moved::Ended(_)));
+        assert!(matches!(ours.read(&mut buffer), Transfer::Bytes(10)));
+        assert!(matches!(ours.read(&mut buffer), Transfer::Closed(_)));
     }
 
     #[test]
@@ -291,9 +296,9 @@ mod tests {
         while heard.len() < octets.len() {
             if !rest.is_empty() {
                 match ours.write(rest) {
-                    Moved::Bytes(n) => rest = &rest[n..],
-                    Moved::Nothing | Moved::NotNow => waits += 1,
-                    Moved::Ended(error) => panic!("{error:?}"),
+                    Transfer::Bytes(n) => rest = &rest[n..],
+                    Transfer::Nothing | Transfer::WouldBlock => waits += 1,
+                    Transfer::Closed(error) => panic!("{error:?}"),
                 }
             }
             let mut buffer = [0; 10_000];
@@ -308,13 +313,13 @@ mod tests {
     fn a_connection_with_nothing_to_read_is_not_asked_again_before_the_loop_says_so() {
         let (mut ours, mut theirs) = pair();
         ours.set_readable();
-        assert!(matches!(ours.read(&mut [0; 8]), Moved::NotNow));
+        assert!(matches!(ours.read(&mut [0; 8]), Transfer::WouldBlock));
         assert!(!ours.is_readable());
         theirs.write_all(b"123456").unwrap();
         ours.set_readable();
-        assert!(matches!(ours.read(&mut [0; 4]), Moved::Bytes(4)));
+        assert!(matches!(ours.read(&mut [0; 4]), Transfer::Bytes(4)));
         assert!(ours.is_readable(), "the buffer was full: there may be more");
-        assert!(matches!(ours.read(&mut [0; 4]), Moved::Bytes(2)));
+        assert!(matches!(ours.read(&mut [0; 4]), Transfer::Bytes(2)));
         assert!(!ours.is_readable());
     }
 
@@ -325,9 +330,9 @@ mod tests {
         drop(theirs);
         ours.set_readable();
         ours.set_ending();
-        assert!(matches!(ours.read(&mut [0; 64]), Moved::Bytes(10)));
+        assert!(matches!(ours.read(&mut [0; 64]), Transfer::Bytes(10)));
         assert!(ours.is_readable());
-        assert!(matches!(ours.read(&mut [0; 64]), Moved::Ended(None)));
+        assert!(matches!(ours.read(&mut [0; 64]), Transfer::Closed(None)));
     }
 
     #[test]

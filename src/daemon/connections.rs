@@ -1,4 +1,4 @@
-//! All connections, by their links, and the queues of those that have work to do.
+//! All connections, by their ids, and the queues of those that have work to do.
 //!
 //! Connections that send little are served before those that always have more to read: one
 //! connection that sends without end, or a hundred, delay other plugins by one turn at most.
@@ -12,18 +12,18 @@ use mio::{Interest, Registry};
 
 use super::connection::Connection;
 use super::source::Source;
-use crate::manager::LinkId;
+use crate::manager::ConnectionId;
 
-/// The connections, by the links that the core knows.
+/// The connections, by the ids that the core knows.
 #[derive(Debug, Default)]
 pub(super) struct Connections {
-    by_link: BTreeMap<LinkId, Held>,
-    /// Links with work to do, which the loop will not report again.
-    ready: VecDeque<LinkId>,
-    /// Links that had unread data or unhandled messages when their time was used up. They share the
-    /// time that the others leave.
-    busy: VecDeque<LinkId>,
-    /// Whether a busy link is served first, because the others left no time for any.
+    by_id: BTreeMap<ConnectionId, Held>,
+    /// Connections with work to do, which the loop will not report again.
+    ready: VecDeque<ConnectionId>,
+    /// Connections that had unread data or unhandled messages when their time was used up. They
+    /// share the time that the others leave.
+    busy: VecDeque<ConnectionId>,
+    /// Whether a busy connection is served first, because the others left no time for any.
     is_busy_first: bool,
 }
 
@@ -33,18 +33,18 @@ struct Held {
     connection: Connection,
     /// Whether the loop reports room to write.
     is_room_reported: bool,
-    /// Whether the link is in one of the queues.
+    /// Whether the connection is in one of the queues.
     is_queued: bool,
     /// Whether the core has unhandled messages of this connection.
     has_messages: bool,
 }
 
-/// A link that is to be served next.
+/// A connection that is to be served next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ready {
-    /// The link.
-    pub(super) link: LinkId,
-    /// Whether the link had unread data or unhandled messages when its time was used up.
+    /// The connection.
+    pub(super) conn: ConnectionId,
+    /// Whether the connection had unread data or unhandled messages when its time was used up.
     pub(super) is_busy: bool,
 }
 
@@ -55,11 +55,11 @@ impl Connections {
     /// the loop would report room each time that the peer has read something.
     pub(super) fn add(
         &mut self,
-        link: LinkId,
+        conn: ConnectionId,
         mut stream: UnixStream,
         registry: &Registry,
     ) -> io::Result<()> {
-        let token = Source::Connection(link).token();
+        let token = Source::Connection(conn).token();
         registry.register(&mut stream, token, Interest::READABLE)?;
         let held = Held {
             connection: Connection::new(stream),
@@ -67,12 +67,12 @@ impl Connections {
             is_queued: false,
             has_messages: false,
         };
-        self.by_link.insert(link, held);
+        self.by_id.insert(conn, held);
         Ok(())
     }
 
-    pub(super) fn get_mut(&mut self, link: LinkId) -> Option<&mut Connection> {
-        self.by_link.get_mut(&link).map(|held| &mut held.connection)
+    pub(super) fn get_mut(&mut self, conn: ConnectionId) -> Option<&mut Connection> {
+        self.by_id.get_mut(&conn).map(|held| &mut held.connection)
     }
 
     /// Makes the loop report room to write from now on.
@@ -80,13 +80,13 @@ impl Connections {
     /// The request is made only once. Each request makes the loop report again what there is to
     /// read, and reading may be what waits for room: with repeated requests, the loop would never
     /// rest.
-    pub(super) fn await_room(&mut self, link: LinkId, registry: &Registry) -> io::Result<()> {
-        let Some(held) = self.by_link.get_mut(&link) else {
+    pub(super) fn await_room(&mut self, conn: ConnectionId, registry: &Registry) -> io::Result<()> {
+        let Some(held) = self.by_id.get_mut(&conn) else {
             return Ok(());
         };
         if !held.is_room_reported {
             let interest = Interest::READABLE | Interest::WRITABLE;
-            let token = Source::Connection(link).token();
+            let token = Source::Connection(conn).token();
             registry.reregister(held.connection.stream_mut(), token, interest)?;
             held.is_room_reported = true;
         }
@@ -94,96 +94,96 @@ impl Connections {
     }
 
     /// Removes a connection and returns it. Dropping the connection removes it from the loop.
-    pub(super) fn remove(&mut self, link: LinkId) -> Option<Connection> {
-        self.unqueue(link);
-        Some(self.by_link.remove(&link)?.connection)
+    pub(super) fn remove(&mut self, conn: ConnectionId) -> Option<Connection> {
+        self.unqueue(conn);
+        Some(self.by_id.remove(&conn)?.connection)
     }
 
     /// Records an event that the loop has reported about a connection.
-    pub(super) fn report(&mut self, link: LinkId, event: &Event) {
+    pub(super) fn report(&mut self, conn: ConnectionId, event: &Event) {
         let is_ending = event.is_read_closed() || event.is_error();
         if is_ending {
-            if let Some(connection) = self.get_mut(link) {
+            if let Some(connection) = self.get_mut(conn) {
                 connection.set_ending();
             }
         }
-        self.set_ready(link, event.is_readable() || is_ending);
+        self.set_ready(conn, event.is_readable() || is_ending);
     }
 
-    /// Queues a link that has something to write, and perhaps something to read.
-    pub(super) fn set_ready(&mut self, link: LinkId, may_read: bool) {
-        if let Some(held) = self.by_link.get_mut(&link) {
+    /// Queues a connection that has something to write, and perhaps something to read.
+    pub(super) fn set_ready(&mut self, conn: ConnectionId, may_read: bool) {
+        if let Some(held) = self.by_id.get_mut(&conn) {
             if may_read {
                 held.connection.set_readable();
             }
             if !std::mem::replace(&mut held.is_queued, true) {
-                self.ready.push_back(link);
+                self.ready.push_back(conn);
             }
         }
     }
 
-    /// Queues a link that had unread data when its time was used up.
-    pub(super) fn set_busy(&mut self, link: LinkId) {
-        self.unqueue(link);
-        if let Some(held) = self.by_link.get_mut(&link) {
+    /// Queues a connection that had unread data when its time was used up.
+    pub(super) fn set_busy(&mut self, conn: ConnectionId) {
+        self.unqueue(conn);
+        if let Some(held) = self.by_id.get_mut(&conn) {
             held.is_queued = true;
-            self.busy.push_back(link);
+            self.busy.push_back(conn);
         }
     }
 
-    /// Queues a link that was read and has messages that were not handled yet. Its connection may
-    /// have ended.
-    pub(super) fn resume(&mut self, link: LinkId) {
-        self.unqueue(link);
-        if let Some(held) = self.by_link.get_mut(&link) {
+    /// Queues a connection that was read and has messages that were not handled yet. The connection
+    /// may have ended.
+    pub(super) fn resume(&mut self, conn: ConnectionId) {
+        self.unqueue(conn);
+        if let Some(held) = self.by_id.get_mut(&conn) {
             (held.is_queued, held.has_messages) = (true, true);
         }
-        self.busy.push_back(link);
+        self.busy.push_back(conn);
     }
 
-    /// Returns whether a link has messages that were not handled yet, and clears the flag.
-    pub(super) fn take_has_messages(&mut self, link: LinkId) -> bool {
-        let held = self.by_link.get_mut(&link);
+    /// Returns whether a connection has messages that were not handled yet, and clears the flag.
+    pub(super) fn take_has_messages(&mut self, conn: ConnectionId) -> bool {
+        let held = self.by_id.get_mut(&conn);
         held.is_none_or(|held| std::mem::take(&mut held.has_messages))
     }
 
-    /// Removes a link without anything to read from the queues, unless it has messages that were
-    /// not handled yet.
-    pub(super) fn set_idle(&mut self, link: LinkId) {
-        let held = self.by_link.get_mut(&link);
+    /// Removes a connection without anything to read from the queues, unless it has messages that
+    /// were not handled yet.
+    pub(super) fn set_idle(&mut self, conn: ConnectionId) {
+        let held = self.by_id.get_mut(&conn);
         if held.is_some_and(|held| !held.has_messages) {
-            self.unqueue(link);
+            self.unqueue(conn);
         }
     }
 
-    fn unqueue(&mut self, link: LinkId) {
-        if let Some(held) = self.by_link.get_mut(&link) {
+    fn unqueue(&mut self, conn: ConnectionId) {
+        if let Some(held) = self.by_id.get_mut(&conn) {
             if std::mem::replace(&mut held.is_queued, false) {
-                self.ready.retain(|ready| *ready != link);
-                self.busy.retain(|busy| *busy != link);
+                self.ready.retain(|ready| *ready != conn);
+                self.busy.retain(|busy| *busy != conn);
             }
         }
     }
 
-    /// Removes the next link from its queue and returns it. Busy links come after all others,
-    /// except after [`Connections::set_busy_first`].
+    /// Removes the next connection from its queue and returns it. Busy connections come after all
+    /// others, except after [`Connections::set_busy_first`].
     pub(super) fn next_ready(&mut self) -> Option<Ready> {
         let is_busy_first = std::mem::take(&mut self.is_busy_first) && !self.busy.is_empty();
         let ready = (!is_busy_first).then(|| self.ready.pop_front()).flatten();
         let is_busy = ready.is_none();
-        let link = ready.or_else(|| self.busy.pop_front())?;
-        if let Some(held) = self.by_link.get_mut(&link) {
+        let conn = ready.or_else(|| self.busy.pop_front())?;
+        if let Some(held) = self.by_id.get_mut(&conn) {
             held.is_queued = false;
         }
-        Some(Ready { link, is_busy })
+        Some(Ready { conn, is_busy })
     }
 
-    /// Sets whether a busy link, if there is one, is next.
+    /// Sets whether a busy connection, if there is one, is next.
     pub(super) fn set_busy_first(&mut self, is_busy_first: bool) {
         self.is_busy_first = is_busy_first;
     }
 
-    /// Returns how many links have work to do.
+    /// Returns how many connections have work to do.
     pub(super) fn count_ready(&self) -> usize {
         self.ready.len() + self.busy.len()
     }
@@ -198,7 +198,7 @@ mod tests {
     use mio::{Events, Poll};
 
     use super::*;
-    use crate::daemon::connection::Moved;
+    use crate::daemon::connection::Transfer;
 
     /// Returns whether the loop reports something to read, and room to write, or `None` if there is
     /// no event.
@@ -216,19 +216,19 @@ mod tests {
         let (ours, mut theirs) = StdStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
         let mut connections = Connections::default();
-        let link = LinkId::OUTSIDE;
+        let conn = ConnectionId::OUTSIDE;
         connections
-            .add(link, UnixStream::from_std(ours), poll.registry())
+            .add(conn, UnixStream::from_std(ours), poll.registry())
             .unwrap();
         theirs.write_all(b"not read").unwrap();
         for _ in 0..2 {
             let mut written = 0;
-            while let Moved::Bytes(n) = connections.get_mut(link).unwrap().write(&[0; 4096]) {
+            while let Transfer::Bytes(n) = connections.get_mut(conn).unwrap().write(&[0; 4096]) {
                 written += n;
             }
-            connections.await_room(link, poll.registry()).unwrap();
+            connections.await_room(conn, poll.registry()).unwrap();
             assert_eq!(reports(&mut poll), Some((true, false)));
-            connections.await_room(link, poll.registry()).unwrap();
+            connections.await_room(conn, poll.registry()).unwrap();
             assert_eq!(reports(&mut poll), None);
             theirs.read_exact(&mut vec![0; written]).unwrap();
             assert_eq!(reports(&mut poll), Some((true, true)));
@@ -237,18 +237,18 @@ mod tests {
     }
 
     #[test]
-    fn busy_links_take_turns_after_all_others() {
+    fn busy_connections_take_turns_after_all_others() {
         let poll = Poll::new().unwrap();
         let mut connections = Connections::default();
-        let links = [1, 2, 3, 4].map(LinkId);
+        let ids = [1, 2, 3, 4].map(ConnectionId);
         let mut peers = Vec::new();
-        for link in links {
+        for conn in ids {
             let (ours, theirs) = StdStream::pair().unwrap();
             let stream = UnixStream::from_std(ours);
-            connections.add(link, stream, poll.registry()).unwrap();
+            connections.add(conn, stream, poll.registry()).unwrap();
             peers.push(theirs);
         }
-        let [a, b, c, d] = links;
+        let [a, b, c, d] = ids;
         for busy in [b, a, b] {
             connections.set_busy(busy);
         }
@@ -258,7 +258,7 @@ mod tests {
         assert_eq!(connections.count_ready(), 4);
         let next = |connections: &mut Connections| {
             let next = connections.next_ready();
-            next.map(|Ready { link, is_busy }| (link, is_busy))
+            next.map(|Ready { conn, is_busy }| (conn, is_busy))
         };
         assert_eq!(next(&mut connections), Some((d, false)));
         connections.set_busy(d);

@@ -21,7 +21,7 @@ use nix::errno::Errno;
 
 use super::scan;
 use crate::escape;
-use crate::watch::{Event, Obstacle, Place, Problem, WatchId};
+use crate::watch::{Cause, Event, Place, Problem, WatchId};
 
 /// A watch of the kernel. One directory has one, however many purposes it is watched for.
 #[derive(Debug)]
@@ -196,7 +196,7 @@ impl Inotify {
             let registered =
                 self.registry
                     .register(&mut SourceFd(&fd), self.token, Interest::READABLE);
-            registered.map_err(|error| Problem::NotWatched(scan::obstacle(&error)))?;
+            registered.map_err(|error| Problem::NotWatched(scan::cause(&error)))?;
             self.instance = Some(instance);
         }
         Ok(self.instance.as_mut().expect("it was just created"))
@@ -261,7 +261,7 @@ const fn at_most(name: usize) -> usize {
 /// Returns why a directory that is never scanned cannot be watched.
 fn describe(problem: &Problem) -> &dyn fmt::Display {
     match problem {
-        Problem::NotWatched(obstacle) => obstacle,
+        Problem::NotWatched(cause) => cause,
         other => other,
     }
 }
@@ -270,8 +270,8 @@ fn cannot_start(error: &io::Error) -> Problem {
     Problem::NotWatched(match Errno::from_raw(error.raw_os_error().unwrap_or(0)) {
         // inotify_init(2): "The user limit on the total number of inotify instances has been
         // reached", or the process's own limit of descriptors, which is rarely the lower one.
-        Errno::EMFILE => Obstacle::InstancesUsedUp,
-        _ => scan::obstacle(error),
+        Errno::EMFILE => Cause::InstancesUsedUp,
+        _ => scan::cause(error),
     })
 }
 
@@ -281,8 +281,8 @@ fn cannot_watch(error: &io::Error) -> Problem {
         Errno::ENOTDIR => Problem::NotADirectory,
         // inotify_add_watch(2): "The user limit on the total number of inotify watches was
         // reached".
-        Errno::ENOSPC => Problem::NotWatched(Obstacle::WatchesUsedUp),
-        _ => Problem::NotWatched(scan::obstacle(error)),
+        Errno::ENOSPC => Problem::NotWatched(Cause::WatchesUsedUp),
+        _ => Problem::NotWatched(scan::cause(error)),
     }
 }
 
@@ -412,12 +412,12 @@ mod tests {
     fn used_up_watches_are_told_from_other_errors_and_have_their_remedy() {
         let error = |errno: Errno| cannot_watch(&io::Error::from(errno));
         let used_up = error(Errno::ENOSPC);
-        assert_eq!(used_up, Problem::NotWatched(Obstacle::WatchesUsedUp));
+        assert_eq!(used_up, Problem::NotWatched(Cause::WatchesUsedUp));
         assert!(used_up.remedy().contains("fs.inotify.max_user_watches"));
         let instances = cannot_start(&io::Error::from(Errno::EMFILE));
         assert!(instances.remedy().contains("fs.inotify.max_user_instances"));
         assert_eq!(error(Errno::ENOENT), Problem::Missing);
         assert_eq!(error(Errno::ENOTDIR), Problem::NotADirectory);
-        assert_eq!(error(Errno::EACCES), Problem::NotWatched(Obstacle::Denied));
+        assert_eq!(error(Errno::EACCES), Problem::NotWatched(Cause::Denied));
     }
 }

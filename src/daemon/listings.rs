@@ -46,7 +46,7 @@ impl Listings {
 
     /// Returns the next piece of an unfinished listing, or `None` if the directory has none. `None`
     /// does not mean that anything is wrong with the directory.
-    pub(super) fn go_on(
+    pub(super) fn read_next(
         &mut self,
         dir: &Path,
         mounts: &Mounts,

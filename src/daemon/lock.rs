@@ -212,12 +212,12 @@ fn id(dir: &Path) -> io::Result<Id> {
     let wanted = StatxFlags::INO | StatxFlags::BTIME;
     let found = statx(CWD, dir, AtFlags::empty(), wanted)?;
     let device = makedev(found.stx_dev_major, found.stx_dev_minor);
-    let born = if StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::BTIME) {
+    let btime = if StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::BTIME) {
         (found.stx_btime.tv_sec, found.stx_btime.tv_nsec)
     } else {
         (0, 0)
     };
-    Ok((device, found.stx_ino, born))
+    Ok((device, found.stx_ino, btime))
 }
 
 fn is_dir(file: &File) -> bool {

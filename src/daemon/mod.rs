@@ -11,8 +11,8 @@
 //!                 scan  <--       -- Lost  --> |                  |  ^
 //!   sockets --> Connection -- received --------+------------------|--+
 //!                          <-- Dial, Transmit, Hangup ------------+
-//!   pidfds  --> Guards ------ ProcessEnded --+  <-- Guard, Unguard +
-//!           --> Programs ---- ProgramEnded --+  <-- Spawn, Kill ---+
+//!   pidfds  --> PeerProcesses - ProcessEnded --+  <-- WatchPeer, Spawn
+//!           --> Programs ------ ProgramEnded --+  <-- UnwatchPeer, Kill
 //! ```
 //!
 //! There is one loop on one thread, with one deadline: the earliest of those of the watch, the
@@ -26,13 +26,14 @@ mod connections;
 mod descriptors;
 mod dial;
 mod event;
-mod guards;
 mod hold;
 mod inotify;
 mod listings;
 mod lock;
 mod logger;
 mod mounts;
+mod peer_processes;
+mod permissions;
 mod plugin_manager;
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub mod probe;
@@ -49,7 +50,6 @@ mod source;
 mod stat;
 mod state_file;
 mod time_of_day;
-mod trust;
 
 use std::fmt;
 use std::io;
@@ -62,6 +62,7 @@ pub use crate::watch::{Problem, Report};
 pub use self::event::Event;
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub use self::logger::Logger;
+pub use self::permissions::ProgramProblem;
 pub use self::plugin_manager::PluginManager;
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub use self::run::{Daemon, handlers};
@@ -69,7 +70,6 @@ pub use self::run_dir::RunDirProblem;
 use self::signals::Signals;
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub use self::time_of_day::TimeOfDay;
-pub use self::trust::ProgramProblem;
 
 /// The reason why a start failed, or why a directory was not added.
 #[derive(Debug)]

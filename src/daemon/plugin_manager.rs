@@ -15,15 +15,15 @@ use nix::poll::{PollFd, PollFlags, ppoll};
 
 use super::SetupError;
 use super::clock::Clock;
-use super::connection::{self, Moved};
+use super::connection::{self, Transfer};
 use super::connections::{Connections, Ready};
 use super::dial::dial_foreign;
 use super::event::{Event, UnreadEvents};
-use super::guards::Guards;
 use super::inotify::Inotify;
 use super::listings::Listings;
 use super::lock::{self, Locks};
 use super::mounts::Mounts;
+use super::peer_processes::PeerProcesses;
 use super::programs::Programs;
 use super::report;
 use super::roots;
@@ -32,7 +32,7 @@ use super::state_file::StateFile;
 use crate::config::{Config, Mode};
 use crate::escape;
 use crate::handler::{DialError, HandlerId, HandlerTable, PluginHandler, Reason, Ticket};
-use crate::manager::{self, LinkId, Manager, Process};
+use crate::manager::{self, ConnectionId, Manager, Process};
 use crate::time::Time;
 use crate::watch::{self, Report, Watch};
 
@@ -60,10 +60,10 @@ pub struct PluginManager {
     is_inotify_ready: bool,
     manager: Manager,
     connections: Connections,
-    guards: Guards,
+    peer_processes: PeerProcesses,
     programs: Programs,
     /// The connections whose peer processes have ended, until the core is informed.
-    ended: Vec<LinkId>,
+    ended: Vec<ConnectionId>,
     state_file: Option<StateFile>,
     longest_turn: Duration,
     unread_events: UnreadEvents,
@@ -102,7 +102,7 @@ impl PluginManager {
             is_inotify_ready: false,
             manager: Manager::new(handlers),
             connections: Connections::default(),
-            guards: Guards::default(),
+            peer_processes: PeerProcesses::default(),
             programs: Programs::default(),
             ended: Vec::new(),
             // In observe mode nothing is registered, so there is nothing to save or to deregister.
@@ -126,7 +126,7 @@ impl PluginManager {
         }
         let now = plugins.clock.now();
         plugins.manager.handle_timeout(now);
-        for report in plugins.follow_watch(START_BUDGET, now) {
+        for report in plugins.drain_watch(START_BUDGET, now) {
             match report {
                 Report::Trouble { dir, problem }
                     if problem.prevents_start() && plugins.dirs.iter().any(|it| **it == *dir) =>
@@ -136,7 +136,7 @@ impl PluginManager {
                 other => plugins.emit(other),
             }
         }
-        plugins.follow_manager(now);
+        plugins.drain_manager(now);
         Ok(plugins)
     }
 
@@ -175,20 +175,20 @@ impl PluginManager {
                 .handle_input(watch::Input::Remounted { dir }, now);
         }
         self.read_inotify(now)?;
-        for report in self.follow_watch(WATCH_BUDGET, now) {
+        for report in self.drain_watch(WATCH_BUDGET, now) {
             self.emit(report);
         }
         self.serve_ready(now);
-        for link in std::mem::take(&mut self.ended) {
-            self.guards.remove(link);
-            let ended = manager::Input::ProcessEnded { link };
+        for conn in std::mem::take(&mut self.ended) {
+            self.peer_processes.remove(conn);
+            let ended = manager::Input::ProcessEnded { conn };
             self.manager.handle_input(ended, now);
         }
         for (id, outcome) in self.programs.advance(self.poll.registry()) {
             let ended = manager::Input::ProgramEnded { id, outcome };
             self.manager.handle_input(ended, now);
         }
-        self.follow_manager(now);
+        self.drain_manager(now);
         self.release_locks();
         if let Some(file) = &mut self.state_file {
             file.notice(&self.manager, now);
@@ -231,13 +231,13 @@ impl PluginManager {
 
     /// Answers a question that a handler left [`crate::handler::Answer::Pending`].
     pub fn answer(&mut self, ticket: Ticket, result: Result<(), Reason>) {
-        self.tell(manager::Input::Answered { ticket, result });
+        self.handle_input(manager::Input::Answered { ticket, result });
     }
 
     /// Starts the shutdown: new operations are not started, and running ones have a short time to
     /// finish.
     pub fn stop(&mut self) {
-        self.tell(manager::Input::Stop);
+        self.handle_input(manager::Input::Stop);
     }
 
     /// Assigns plugins of these types to `handler` from now on, as
@@ -249,7 +249,7 @@ impl PluginManager {
     ) -> HandlerId {
         let now = self.clock.now();
         let id = self.manager.add_handler(types, handler, now);
-        self.follow_manager(now);
+        self.drain_manager(now);
         id
     }
 
@@ -298,10 +298,10 @@ impl PluginManager {
         self.unread_events.push(Event::Directory(report));
     }
 
-    fn tell(&mut self, input: manager::Input) {
+    fn handle_input(&mut self, input: manager::Input) {
         let now = self.clock.now();
         self.manager.handle_input(input, now);
-        self.follow_manager(now);
+        self.drain_manager(now);
     }
 
     fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
@@ -317,9 +317,11 @@ impl PluginManager {
             match Source::of(event.token()) {
                 Source::Inotify => self.is_inotify_ready = true,
                 Source::Wake => {} // The caller checks `is_woken`.
-                Source::Connection(link) => self.connections.report(link, event),
-                Source::Guard(link) if self.guards.contains(link) => self.ended.push(link),
-                Source::Guard(_) => {}
+                Source::Connection(conn) => self.connections.report(conn, event),
+                Source::PeerProcess(conn) if self.peer_processes.contains(conn) => {
+                    self.ended.push(conn);
+                }
+                Source::PeerProcess(_) => {}
                 Source::Program(id) => self.programs.report(id),
                 Source::Mounts => self.mounts.report(),
             }
@@ -349,38 +351,38 @@ impl PluginManager {
     }
 
     /// Carries out the outputs of the manager, until none is left.
-    fn follow_manager(&mut self, now: Time) {
+    fn drain_manager(&mut self, now: Time) {
         while let Some(output) = self.manager.poll_output() {
             match output {
                 manager::Output::Dial {
-                    link,
+                    conn,
                     path,
                     identity,
                 } => {
-                    let dialled = self.dial(link, &path, identity);
+                    let dialled = self.dial(conn, &path, identity);
                     self.note_refusal(&path, dialled.as_ref().err(), now);
                     let input = match dialled {
-                        Ok(process) => manager::Input::Connected { link, process },
-                        Err(error) => manager::Input::DialFailed { link, error },
+                        Ok(process) => manager::Input::Connected { conn, process },
+                        Err(error) => manager::Input::DialFailed { conn, error },
                     };
                     self.manager.handle_input(input, now);
                 }
-                manager::Output::Transmit { link } => self.write(link, now),
-                manager::Output::Resume { link } => self.connections.resume(link),
-                manager::Output::Guard { link } => {
-                    let by = self.guard(link);
-                    let guarded = manager::Input::Guarded { link, by };
-                    self.manager.handle_input(guarded, now);
+                manager::Output::Transmit { conn } => self.write(conn, now),
+                manager::Output::Resume { conn } => self.connections.resume(conn),
+                manager::Output::WatchPeer { conn } => {
+                    let by = self.watch_peer(conn);
+                    let watched = manager::Input::PeerWatched { conn, by };
+                    self.manager.handle_input(watched, now);
                 }
-                manager::Output::Unguard { link } => self.guards.remove(link),
+                manager::Output::UnwatchPeer { conn } => self.peer_processes.remove(conn),
                 manager::Output::Examine { path } => {
                     self.watch.handle_input(watch::Input::Doubted { path }, now);
                 }
                 manager::Output::Event(event) => self.unread_events.push(Event::Plugin(event)),
                 manager::Output::Spawn { id, program } => self.programs.start(id, program),
                 manager::Output::Kill { id } => self.programs.kill(id),
-                manager::Output::Hangup { link, final_bytes } => {
-                    if let Some(connection) = self.connections.remove(link) {
+                manager::Output::Hangup { conn, final_bytes } => {
+                    if let Some(connection) = self.connections.remove(conn) {
                         connection.hang_up(&final_bytes);
                     }
                 }
@@ -390,7 +392,7 @@ impl PluginManager {
 
     fn dial(
         &mut self,
-        link: LinkId,
+        conn: ConnectionId,
         path: &Path,
         identity: Option<watch::Identity>,
     ) -> Result<Option<Process>, DialError> {
@@ -403,7 +405,7 @@ impl PluginManager {
                 escape::path(path)
             );
         }
-        let added = self.connections.add(link, stream, self.poll.registry());
+        let added = self.connections.add(conn, stream, self.poll.registry());
         added.map_err(|error| DialError::Other(error.to_string()))?;
         Ok(peer.map(|peer| Process {
             pid: pid(peer.pid()),
@@ -412,18 +414,21 @@ impl PluginManager {
     }
 
     /// Watches the peer process of a connection, or the connection itself if that is impossible.
-    fn guard(&mut self, link: LinkId) -> manager::Guard {
-        let Some(connection) = self.connections.get_mut(link) else {
-            return manager::Guard::Connection;
+    fn watch_peer(&mut self, conn: ConnectionId) -> manager::LivenessSource {
+        let Some(connection) = self.connections.get_mut(conn) else {
+            return manager::LivenessSource::Connection;
         };
-        match self.guards.add(link, connection, self.poll.registry()) {
-            Ok(()) => manager::Guard::Process,
+        match self
+            .peer_processes
+            .add(conn, connection, self.poll.registry())
+        {
+            Ok(()) => manager::LivenessSource::Process,
             Err(error) => {
                 log::debug!(
-                    "{link:?}: cannot watch the peer process, watching the connection instead: \
+                    "{conn:?}: cannot watch the peer process, watching the connection instead: \
                      {error}"
                 );
-                manager::Guard::Connection
+                manager::LivenessSource::Connection
             }
         }
     }
@@ -448,37 +453,37 @@ impl PluginManager {
     }
 
     /// Writes pending output of a connection, and then reads input within the budget.
-    fn serve(&mut self, Ready { link, is_busy }: Ready, now: Time) {
-        self.write(link, now);
-        self.read(link, is_busy, now);
+    fn serve(&mut self, Ready { conn, is_busy }: Ready, now: Time) {
+        self.write(conn, now);
+        self.read(conn, is_busy, now);
     }
 
     /// Writes once. If output is left, the core emits another `Transmit`.
-    fn write(&mut self, link: LinkId, now: Time) {
-        let Some(connection) = self.connections.get_mut(link) else {
+    fn write(&mut self, conn: ConnectionId, now: Time) {
+        let Some(connection) = self.connections.get_mut(conn) else {
             return;
         };
-        let Some(end) = self.manager.endpoint(link) else {
+        let Some(end) = self.manager.endpoint(conn) else {
             return;
         };
         match connection.write_from(end, now) {
-            Moved::Bytes(_) => {
+            Transfer::Bytes(_) => {
                 // Reading may have waited for room for the replies.
                 if connection.is_readable() {
-                    self.connections.set_ready(link, true);
+                    self.connections.set_ready(conn, true);
                 }
-                self.manager.moved(link, now);
+                self.manager.handle_io(conn, now);
             }
-            Moved::Nothing => {}
-            Moved::NotNow => {
+            Transfer::Nothing => {}
+            Transfer::WouldBlock => {
                 let registry = self.poll.registry();
-                if let Err(error) = self.connections.await_room(link, registry) {
-                    self.close(link, Some(&error), now);
+                if let Err(error) = self.connections.await_room(conn, registry) {
+                    self.close(conn, Some(&error), now);
                 }
             }
-            Moved::Ended(error) => {
-                log::trace!("{link:?}: cannot write error={error:?}");
-                self.connections.set_ready(link, true);
+            Transfer::Closed(error) => {
+                log::trace!("{conn:?}: cannot write error={error:?}");
+                self.connections.set_ready(conn, true);
             }
         }
     }
@@ -486,49 +491,49 @@ impl PluginManager {
     /// Reads one piece, or, from a busy connection, as many pieces as fit in [`READ_TIME`]. A
     /// connection that may have more to read afterwards is busy. Messages that were left of an
     /// earlier read are handled first.
-    fn read(&mut self, link: LinkId, is_busy: bool, now: Time) {
+    fn read(&mut self, conn: ConnectionId, is_busy: bool, now: Time) {
         let until = is_busy.then(|| self.clock.now() + READ_TIME);
-        if self.connections.take_has_messages(link) {
-            self.manager.moved(link, now);
-            self.follow_manager(now);
+        if self.connections.take_has_messages(conn) {
+            self.manager.handle_io(conn, now);
+            self.drain_manager(now);
         }
         let mut budget = READ_PIECE;
-        while let Some(connection) = self.connections.get_mut(link) {
+        while let Some(connection) = self.connections.get_mut(conn) {
             if !connection.is_readable() {
-                self.connections.set_idle(link);
+                self.connections.set_idle(conn);
                 return;
             }
-            let Some(end) = self.manager.endpoint(link) else {
+            let Some(end) = self.manager.endpoint(conn) else {
                 return;
             };
             match connection.read_into(end, budget, now) {
-                Moved::Bytes(n) => {
-                    self.manager.moved(link, now);
-                    self.follow_manager(now);
+                Transfer::Bytes(n) => {
+                    self.manager.handle_io(conn, now);
+                    self.drain_manager(now);
                     budget -= n;
                     if budget == 0 {
                         if until.is_none_or(|until| until <= self.clock.now()) {
-                            self.connections.set_busy(link);
+                            self.connections.set_busy(conn);
                             return;
                         }
                         budget = READ_PIECE;
                     }
                 }
-                Moved::Nothing => return, // The core has to write, or to handle messages, first.
-                Moved::NotNow => {}
-                Moved::Ended(error) => {
-                    self.close(link, error.as_ref(), now);
+                Transfer::Nothing => return, // The core has to write, or to handle messages, first.
+                Transfer::WouldBlock => {}
+                Transfer::Closed(error) => {
+                    self.close(conn, error.as_ref(), now);
                     return;
                 }
             }
         }
     }
 
-    fn close(&mut self, link: LinkId, error: Option<&io::Error>, now: Time) {
-        log::trace!("{link:?}: connection closed error={error:?}");
-        self.connections.remove(link);
+    fn close(&mut self, conn: ConnectionId, error: Option<&io::Error>, now: Time) {
+        log::trace!("{conn:?}: connection closed error={error:?}");
+        self.connections.remove(conn);
         self.manager
-            .handle_input(manager::Input::Closed { link }, now);
+            .handle_input(manager::Input::Closed { conn }, now);
     }
 }
 

@@ -23,13 +23,13 @@ use prost::Message as _;
 
 use self::call::Call;
 pub use self::directory::{Sockets, sockets_in};
-pub use self::report::{File, FileKind, Found, NoInfo, NoSettings, Outcome, Peer, Report, Rung};
+pub use self::report::{File, FileKind, Found, NoInfo, NoSettings, Outcome, Peer, Report, Step};
 use super::clock::Clock;
 use super::{SetupError, run};
 use crate::config::{DaemonConfig, PathMap};
 use crate::grpc::{CallError, Code};
 use crate::handler::{CallFailure, EndpointUse, HandlerTable, Plugin};
-use crate::http2::{ConnectionError, Preamble};
+use crate::http2::{ConnectionError, OtherProtocol};
 use crate::manager::{EndpointFailure, Verdict, verdict};
 use crate::proto::pluginregistration::PluginInfo;
 use crate::time::Time;
@@ -55,36 +55,36 @@ impl Prober {
         })
     }
 
-    /// Probes the registration socket at that path. Each rung is passed to `show` as soon as it is
+    /// Probes the registration socket at that path. Each step is passed to `show` as soon as it is
     /// known.
-    pub fn probe(&mut self, socket: &Path, show: &mut dyn FnMut(&Rung)) -> Report {
+    pub fn probe(&mut self, socket: &Path, show: &mut dyn FnMut(&Step)) -> Report {
         let clock = Clock::start();
         let now = clock.now();
-        let mut climb = Climb {
+        let mut probe = Probe {
             prober: self,
             show,
-            rungs: Vec::new(),
+            steps: Vec::new(),
             not_checked: Vec::new(),
             clock,
             since: now,
             until: None,
         };
-        climb.until = climb.prober.timeout.map(|timeout| now + timeout);
-        let outcome = climb.climb(socket).unwrap_or_else(|end| end);
+        probe.until = probe.prober.timeout.map(|timeout| now + timeout);
+        let outcome = probe.run(socket).unwrap_or_else(|end| end);
         Report {
             socket: socket.to_owned(),
-            rungs: climb.rungs,
-            not_checked: climb.not_checked,
+            steps: probe.steps,
+            not_checked: probe.not_checked,
             outcome,
         }
     }
 }
 
-/// A probe that is in progress. Each step adds a rung, and ends the probe if it fails.
-struct Climb<'a> {
+/// A probe that is in progress. A step that fails ends the probe.
+struct Probe<'a> {
     prober: &'a mut Prober,
-    show: &'a mut dyn FnMut(&Rung),
-    rungs: Vec<Rung>,
+    show: &'a mut dyn FnMut(&Step),
+    steps: Vec<Step>,
     not_checked: Vec<&'static str>,
     clock: Clock,
     /// The time at which the current step began.
@@ -93,42 +93,42 @@ struct Climb<'a> {
     until: Option<Time>,
 }
 
-impl Climb<'_> {
-    fn climb(&mut self, socket: &Path) -> Result<Outcome, Outcome> {
-        self.look(socket)?;
+impl Probe<'_> {
+    fn run(&mut self, socket: &Path) -> Result<Outcome, Outcome> {
+        self.examine(socket)?;
         let mut call = self.connect(socket)?;
-        let info = self.ask(&mut call);
+        let info = self.get_info(&mut call);
         call.hang_up();
-        let plugin = self.judge(info?, socket)?;
+        let plugin = self.validate(info?, socket)?;
         self.check_endpoint(&plugin)?;
         Ok(Outcome::WouldRegister)
     }
 
     /// Examines the file at the path.
-    fn look(&mut self, socket: &Path) -> Result<(), Outcome> {
+    fn examine(&mut self, socket: &Path) -> Result<(), Outcome> {
         let file = File::at(socket);
         let end = match &file {
             Ok(file) if file.kind == FileKind::Socket => Ok(()),
             Ok(_) => Err(Outcome::NotARegistrationService),
             Err(_) => Err(Outcome::Unreachable),
         };
-        self.leave(Found::File(file));
+        self.record(Found::File(file));
         end
     }
 
     /// Connects to the socket.
     fn connect(&mut self, socket: &Path) -> Result<Call, Outcome> {
         let (call, peer) = Call::dial(socket, self.clock, self.until).map_err(|error| {
-            self.leave(Found::Peer(Err(error)));
+            self.record(Found::Peer(Err(error)));
             Outcome::Unreachable
         })?;
-        self.leave(Found::Peer(Ok(peer)));
+        self.record(Found::Peer(Ok(peer)));
         Ok(call)
     }
 
     /// Calls GetInfo. Records the SETTINGS of the peer, and then the reply.
-    fn ask(&mut self, call: &mut Call) -> Result<PluginInfo, Outcome> {
-        call.ask();
+    fn get_info(&mut self, call: &mut Call) -> Result<PluginInfo, Outcome> {
+        call.get_info();
         let settings = call.settings().map_err(NoSettings);
         let spoke = settings.as_ref().map(|_| ()).map_err(|error| {
             if error.is_closed_at_once() {
@@ -137,31 +137,31 @@ impl Climb<'_> {
                 outcome_of(&error.0)
             }
         });
-        self.leave(Found::Settings(settings));
+        self.record(Found::Settings(settings));
         spoke?;
 
         let info = call
             .reply()
             .map_err(NoInfo::Call)
             .and_then(|reply| PluginInfo::decode(&*reply).map_err(NoInfo::Undecodable));
-        let said = match &info {
+        let result = match &info {
             Ok(info) => Ok(info.clone()),
             Err(NoInfo::Call(error)) => Err(outcome_of(error)),
             Err(NoInfo::Undecodable(_)) => Err(Outcome::NotARegistrationService),
         };
-        self.leave(Found::Info(info));
-        said
+        self.record(Found::Info(info));
+        result
     }
 
     /// Determines the verdict of the daemon and of its handlers.
-    fn judge(&mut self, info: PluginInfo, socket: &Path) -> Result<Arc<Plugin>, Outcome> {
+    fn validate(&mut self, info: PluginInfo, socket: &Path) -> Result<Arc<Plugin>, Outcome> {
         let handlers = &mut self.prober.handlers;
         let verdict = verdict(handlers, info, Arc::from(socket), self.clock.now());
         let plugin = match &verdict {
             Verdict::Accepted(plugin) | Verdict::Undecided(plugin) => Ok(plugin.clone()),
             Verdict::Refused(_) => Err(Outcome::WouldRefuse),
         };
-        self.leave(Found::Verdict(verdict));
+        self.record(Found::Verdict(verdict));
         plugin
     }
 
@@ -181,7 +181,7 @@ impl Climb<'_> {
     fn dial_endpoint(&mut self, plugin: &Plugin, wanted: EndpointUse) -> Result<(), Outcome> {
         let path: Arc<Path> = self.prober.path_map.find(&plugin.endpoint).into();
         let is_registered = wanted != EndpointUse::Registering;
-        let answer = self.greet(&path).map_err(|error| EndpointFailure {
+        let answer = self.await_settings(&path).map_err(|error| EndpointFailure {
             is_registered,
             endpoint: plugin.endpoint.clone(),
             path: path.clone(),
@@ -194,12 +194,12 @@ impl Climb<'_> {
             Err(_) if is_registered => Err(Outcome::EndpointUnavailable),
             Err(_) => Err(Outcome::WouldRefuse),
         };
-        self.leave(Found::Endpoint { path, answer });
+        self.record(Found::Endpoint { path, answer });
         end
     }
 
     /// Waits until the server on that socket has sent its SETTINGS.
-    fn greet(&self, path: &Path) -> Result<(), CallFailure> {
+    fn await_settings(&self, path: &Path) -> Result<(), CallFailure> {
         let dialled = Call::dial(path, self.clock, self.until);
         let (mut call, _) = dialled.map_err(CallFailure::Dial)?;
         let settings = call.settings();
@@ -208,13 +208,13 @@ impl Climb<'_> {
     }
 
     /// Records and shows the finding of a step.
-    fn leave(&mut self, found: Found) {
+    fn record(&mut self, found: Found) {
         let now = self.clock.now();
         let took = now.saturating_since(self.since);
         self.since = now;
-        let rung = Rung { found, took };
-        (self.show)(&rung);
-        self.rungs.push(rung);
+        let step = Step { found, took };
+        (self.show)(&step);
+        self.steps.push(step);
     }
 }
 
@@ -236,7 +236,7 @@ fn is_foreign(error: &CallError) -> bool {
         return false;
     };
     match error {
-        ConnectionError::NotHttp2(instead) => *instead != Preamble::Nothing,
+        ConnectionError::NotHttp2(instead) => *instead != OtherProtocol::Nothing,
         ConnectionError::Violation(_) => true,
         _ => false,
     }

@@ -9,7 +9,7 @@ use nix::sys::prctl;
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
-use super::{Logger, PluginManager, SetupError, Signals, child, descriptors, signals, trust};
+use super::{Logger, PluginManager, SetupError, Signals, child, descriptors, permissions, signals};
 use crate::config::{DaemonConfig, Exec, HandlerConfig};
 use crate::escape;
 use crate::handler::{ExecHandler, HandlerTable, Inventory, built_in};
@@ -153,10 +153,11 @@ pub fn handlers(config: &HandlerConfig) -> Result<(HandlerTable, Inventory), Set
 fn add_programs(programs: &[Exec], handlers: &mut HandlerTable) -> Result<(), SetupError> {
     for Exec { kind, program } in programs {
         child::pidfd(Pid::this()).map_err(SetupError::ProgramsUnwatched)?;
-        let path = trust::trusted(program).map_err(|problem| SetupError::Program {
-            program: program.clone(),
-            problem,
-        })?;
+        let path =
+            permissions::trusted_program(program).map_err(|problem| SetupError::Program {
+                program: program.clone(),
+                problem,
+            })?;
         handlers.add([kind.clone()], ExecHandler::new(path));
     }
     Ok(())

@@ -15,7 +15,7 @@ use rustix::fs::FileType;
 use super::hold::{self, HoldError};
 use super::mounts::Mounts;
 use super::stat::Stat;
-use crate::watch::{Entry, Kind, Listing, Obstacle, Place, Problem, Rest};
+use crate::watch::{Cause, Entry, EntryKind, Listing, Place, Problem, Rest};
 use crate::{config, escape};
 
 /// Prepares a directory for being watched and listed. A missing root is created. Returns the
@@ -30,7 +30,7 @@ pub(super) fn prepare(dir: &Path, place: Place, mounts: &Mounts) -> Result<Optio
 
 /// Examines a path below a root; if it is a symbolic link, its target. Adds the number of names
 /// that were opened to follow the link to `steps`.
-pub(super) fn look(path: &Path, mounts: &Mounts, steps: &mut usize) -> Kind {
+pub(super) fn examine_path(path: &Path, mounts: &Mounts, steps: &mut usize) -> EntryKind {
     match examine(path, mounts) {
         Ok(found) if found.file_type == FileType::Symlink => target_of(path, mounts, steps),
         Ok(found) => found.kind(),
@@ -53,7 +53,7 @@ fn examine(path: &Path, mounts: &Mounts) -> Result<Stat, HoldError> {
 
 /// Examines the target of a symbolic link. Only a socket counts: a link to a directory is not
 /// followed.
-fn target_of(link: &Path, mounts: &Mounts, steps: &mut usize) -> Kind {
+fn target_of(link: &Path, mounts: &Mounts, steps: &mut usize) -> EntryKind {
     if !mounts.is_known() {
         return target(link, Stat::follow(link));
     }
@@ -64,42 +64,42 @@ fn target_of(link: &Path, mounts: &Mounts, steps: &mut usize) -> Kind {
     }
 }
 
-fn target(link: &Path, examined: io::Result<Stat>) -> Kind {
+fn target(link: &Path, examined: io::Result<Stat>) -> EntryKind {
     match examined {
-        Ok(target) if target.is_socket() => Kind::Link(target.identity),
-        Ok(_) => Kind::Other,
+        Ok(target) if target.is_socket() => EntryKind::Link(target.identity),
+        Ok(_) => EntryKind::Other,
         Err(error) => unexamined(link, &error),
     }
 }
 
-/// Logs why a path is not examined. Returns [`Kind::Other`].
-fn refused(path: &Path, error: &HoldError) -> Kind {
+/// Logs why a path is not examined. Returns [`EntryKind::Other`].
+fn refused(path: &Path, error: &HoldError) -> EntryKind {
     log::debug!("{}: ignored: {error}", escape::path(path));
-    Kind::Other
+    EntryKind::Other
 }
 
-/// Returns the kind of a path that cannot be examined: [`Kind::Other`] if the error proves that
-/// there is nothing at the path, or [`Kind::Unknown`], because other errors do not show what the
-/// file is.
-fn unexamined(path: &Path, error: &io::Error) -> Kind {
+/// Returns the kind of a path that cannot be examined: [`EntryKind::Other`] if the error proves
+/// that there is nothing at the path, or [`EntryKind::Unknown`], because other errors do not show
+/// what the file is.
+fn unexamined(path: &Path, error: &io::Error) -> EntryKind {
     match Errno::from_raw(error.raw_os_error().unwrap_or(0)) {
-        Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP | Errno::ENAMETOOLONG => Kind::Other,
+        Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP | Errno::ENAMETOOLONG => EntryKind::Other,
         _ => {
             let path = escape::path(path);
-            log::debug!("{path}: cannot examine the file: {}", obstacle(error));
-            Kind::Unknown
+            log::debug!("{path}: cannot examine the file: {}", cause(error));
+            EntryKind::Unknown
         }
     }
 }
 
 /// Returns the obstacle behind an error that does not have a special meaning for its system call.
-pub(super) fn obstacle(error: &io::Error) -> Obstacle {
+pub(super) fn cause(error: &io::Error) -> Cause {
     match Errno::from_raw(error.raw_os_error().unwrap_or(0)) {
-        Errno::EACCES | Errno::EPERM => Obstacle::Denied,
-        Errno::EROFS => Obstacle::ReadOnly,
-        Errno::EMFILE | Errno::ENFILE => Obstacle::DescriptorsUsedUp,
-        Errno::UnknownErrno => Obstacle::Other(error.to_string()),
-        errno => Obstacle::Other(errno.desc().to_owned()),
+        Errno::EACCES | Errno::EPERM => Cause::Denied,
+        Errno::EROFS => Cause::ReadOnly,
+        Errno::EMFILE | Errno::ENFILE => Cause::DescriptorsUsedUp,
+        Errno::UnknownErrno => Cause::Other(error.to_string()),
+        errno => Cause::Other(errno.desc().to_owned()),
     }
 }
 
@@ -108,9 +108,9 @@ pub(super) fn create(dir: &Path) -> Result<(), Problem> {
     let created = DirBuilder::new().recursive(true).mode(MODE).create(dir);
     created.map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => Problem::NotADirectory,
-        _ if is_absent(dir) => Problem::NotCreated(obstacle(&error)),
+        _ if is_absent(dir) => Problem::NotCreated(cause(&error)),
         // The directory may exist below one that cannot be searched now.
-        _ => Problem::NotRead(obstacle(&error)),
+        _ => Problem::NotRead(cause(&error)),
     })
 }
 
@@ -255,7 +255,7 @@ impl Names {
             self.path.push(&name);
             let kind = kind_of(&entry, &self.path, mounts, &mut self.steps);
             // Files that do not count matter only to the log.
-            if kind != Kind::Other || log::log_enabled!(log::Level::Debug) {
+            if kind != EntryKind::Other || log::log_enabled!(log::Level::Debug) {
                 entries.push(Entry { name, kind });
             }
         }
@@ -274,11 +274,11 @@ pub(super) fn piece(entries: Vec<Entry>, rest: Rest) -> Listing {
 
 /// Returns the kind of a directory entry. The file system is asked only about possible sockets: the
 /// directory itself contains the type of each entry.
-fn kind_of(entry: &DirEntry, path: &Path, mounts: &Mounts, steps: &mut usize) -> Kind {
+fn kind_of(entry: &DirEntry, path: &Path, mounts: &Mounts, steps: &mut usize) -> EntryKind {
     match entry.file_type() {
-        Ok(found) if found.is_dir() => Kind::Directory,
-        Ok(found) if found.is_socket() || found.is_symlink() => look(path, mounts, steps),
-        Ok(_) => Kind::Other,
+        Ok(found) if found.is_dir() => EntryKind::Directory,
+        Ok(found) if found.is_socket() || found.is_symlink() => examine_path(path, mounts, steps),
+        Ok(_) => EntryKind::Other,
         Err(error) => unexamined(path, &error),
     }
 }
@@ -287,7 +287,7 @@ fn cannot_read(error: &io::Error) -> Problem {
     match error.kind() {
         io::ErrorKind::NotFound => Problem::Missing,
         io::ErrorKind::NotADirectory => Problem::NotADirectory,
-        _ => Problem::NotRead(obstacle(error)),
+        _ => Problem::NotRead(cause(error)),
     }
 }
 
@@ -317,8 +317,8 @@ mod tests {
 
         let mut listing = list(dir.path(), &Mounts::default()).unwrap();
         listing.entries.sort_by(|a, b| a.name.cmp(&b.name));
-        let socket = look(&at("socket"), &Mounts::default(), &mut 0);
-        let Kind::Socket(identity) = socket else {
+        let socket = examine_path(&at("socket"), &Mounts::default(), &mut 0);
+        let EntryKind::Socket(identity) = socket else {
             panic!("{socket:?}");
         };
         let entry = |name: &str, kind| Entry {
@@ -328,16 +328,16 @@ mod tests {
         assert_eq!(
             listing.entries,
             [
-                entry("directory", Kind::Directory),
-                entry("link", Kind::Link(identity)),
+                entry("directory", EntryKind::Directory),
+                entry("link", EntryKind::Link(identity)),
                 entry("socket", socket)
             ]
         );
         assert_eq!(listing.rest, Rest::None);
         for nothing in ["file", "link to a directory", "link to nothing", "nowhere"] {
             assert_eq!(
-                look(&at(nothing), &Mounts::default(), &mut 0),
-                Kind::Other,
+                examine_path(&at(nothing), &Mounts::default(), &mut 0),
+                EntryKind::Other,
                 "{nothing}"
             );
         }
@@ -348,9 +348,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.sock");
         let _listener = UnixListener::bind(&path).unwrap();
-        let before = look(&path, &Mounts::default(), &mut 0);
+        let before = examine_path(&path, &Mounts::default(), &mut 0);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
-        assert_eq!(look(&path, &Mounts::default(), &mut 0), before);
+        assert_eq!(examine_path(&path, &Mounts::default(), &mut 0), before);
     }
 
     #[test]
@@ -371,7 +371,7 @@ mod tests {
                 piece
                     .entries
                     .into_iter()
-                    .filter(|it| it.kind == Kind::Directory),
+                    .filter(|it| it.kind == EntryKind::Directory),
             );
             if piece.rest == Rest::None {
                 break;
@@ -391,7 +391,7 @@ mod tests {
             .rest;
         assert_eq!((hurried.count, rest), (1, Rest::Follows));
         let mut whole = list(dir.path(), &Mounts::default()).unwrap();
-        whole.entries.retain(|it| it.kind == Kind::Directory);
+        whole.entries.retain(|it| it.kind == EntryKind::Directory);
         assert_eq!((whole.entries.len(), whole.rest), (600, Rest::None));
     }
 

@@ -2,7 +2,7 @@
 
 use mio::Token;
 
-use crate::manager::LinkId;
+use crate::manager::ConnectionId;
 
 /// A descriptor in the loop, by its purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,9 +12,9 @@ pub(super) enum Source {
     /// The descriptor that `PluginManager::wake_on` has added.
     Wake,
     /// A connection.
-    Connection(LinkId),
+    Connection(ConnectionId),
     /// The peer process of a connection.
-    Guard(LinkId),
+    PeerProcess(ConnectionId),
     /// A program, by the number of its effect: it has ended or has written to its standard error.
     Program(u64),
     /// The mount table.
@@ -27,8 +27,8 @@ impl Source {
         let (kind, id) = match self {
             Self::Inotify => (0, 0),
             Self::Wake => (1, 0),
-            Self::Connection(LinkId(id)) => (2, u64::from(id)),
-            Self::Guard(LinkId(id)) => (3, u64::from(id)),
+            Self::Connection(ConnectionId(id)) => (2, u64::from(id)),
+            Self::PeerProcess(ConnectionId(id)) => (3, u64::from(id)),
             Self::Program(id) => (4, id),
             Self::Mounts => (5, 0),
         };
@@ -43,16 +43,16 @@ impl Source {
         match token.0 % KINDS {
             0 => Self::Inotify,
             1 => Self::Wake,
-            2 => Self::Connection(link(id)),
-            3 => Self::Guard(link(id)),
+            2 => Self::Connection(conn(id)),
+            3 => Self::PeerProcess(conn(id)),
             4 => Self::Program(id),
             _ => Self::Mounts,
         }
     }
 }
 
-fn link(id: u64) -> LinkId {
-    LinkId(u32::try_from(id).unwrap_or(u32::MAX))
+fn conn(id: u64) -> ConnectionId {
+    ConnectionId(u32::try_from(id).unwrap_or(u32::MAX))
 }
 
 /// The distance between the tokens of two successive ids: a power of two, greater than the number
@@ -69,8 +69,8 @@ mod tests {
     fn everything_has_a_name_of_its_own_and_is_found_by_it() {
         let mut sources = vec![Source::Inotify, Source::Wake, Source::Mounts];
         for id in [1, 2, 7, 8, 1 << 28] {
-            sources.push(Source::Connection(LinkId(id)));
-            sources.push(Source::Guard(LinkId(id)));
+            sources.push(Source::Connection(ConnectionId(id)));
+            sources.push(Source::PeerProcess(ConnectionId(id)));
             sources.push(Source::Program(id.into()));
         }
         for source in &sources {

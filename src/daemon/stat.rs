@@ -13,7 +13,7 @@ use std::path::Path;
 use rustix::fs::{AtFlags, CWD, FileType, Statx, StatxFlags, makedev, statx};
 use rustix::io::Errno;
 
-use crate::watch::{Identity, Kind};
+use crate::watch::{EntryKind, Identity};
 
 /// A file's type and identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,12 +59,12 @@ impl Stat {
         self.file_type == FileType::Socket
     }
 
-    /// Returns the kind of the file for the watch. A symbolic link itself is [`Kind::Other`].
-    pub(super) fn kind(&self) -> Kind {
+    /// Returns the kind of the file for the watch. A symbolic link itself is [`EntryKind::Other`].
+    pub(super) fn kind(&self) -> EntryKind {
         match self.file_type {
-            FileType::Socket => Kind::Socket(self.identity),
-            FileType::Directory => Kind::Directory,
-            _ => Kind::Other,
+            FileType::Socket => EntryKind::Socket(self.identity),
+            FileType::Directory => EntryKind::Directory,
+            _ => EntryKind::Other,
         }
     }
 }
@@ -78,7 +78,7 @@ fn is_missing(errno: Errno) -> bool {
 impl From<&Statx> for Stat {
     fn from(found: &Statx) -> Self {
         let has_birth_time = found.stx_mask & StatxFlags::BTIME.bits() != 0;
-        let born = if has_birth_time {
+        let btime = if has_birth_time {
             found.stx_btime
         } else {
             found.stx_mtime
@@ -88,7 +88,7 @@ impl From<&Statx> for Stat {
             identity: Identity {
                 device: makedev(found.stx_dev_major, found.stx_dev_minor),
                 inode: found.stx_ino,
-                born: (born.tv_sec, born.tv_nsec),
+                btime: (btime.tv_sec, btime.tv_nsec),
             },
         }
     }
@@ -108,7 +108,7 @@ impl From<&fs::Metadata> for Stat {
             identity: Identity {
                 device: found.dev(),
                 inode: found.ino(),
-                born: (found.mtime(), nanoseconds),
+                btime: (found.mtime(), nanoseconds),
             },
         }
     }
@@ -144,7 +144,7 @@ mod tests {
                 i64::try_from(since.as_secs()).unwrap(),
                 since.subsec_nanos(),
             );
-            assert_eq!(stat.identity.born, expected);
+            assert_eq!(stat.identity.btime, expected);
         }
     }
 

@@ -15,10 +15,10 @@ use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::unistd::Uid;
 
-use super::{ProgramProblem, SetupError, trust};
+use super::{ProgramProblem, SetupError, permissions};
 use crate::config::{MAX_STATE_FILE, STATE_FILE_DELAY, STATE_FILE_PIECE, STATE_FILE_RETRY};
 use crate::escape;
-use crate::manager::{Manager, Memory, Snapshot};
+use crate::manager::{Manager, SavedState, Snapshot};
 use crate::time::Time;
 
 /// The state file, and the progress of writing it.
@@ -67,7 +67,7 @@ impl StateFile {
     /// that the file can be written.
     pub(super) fn check(&mut self) -> Result<(), SetupError> {
         let file = self.path.clone();
-        match trust::trusted_place(&self.path) {
+        match permissions::trusted_file(&self.path) {
             Ok(place) => self.path = place,
             Err(ProgramProblem::NotFound(error)) => {
                 return Err(SetupError::StateFile { file, error });
@@ -105,12 +105,12 @@ impl StateFile {
         let path = escape::path(&self.path);
         let Some(boot) = &self.boot else { return };
         match self.read(boot) {
-            Ok(memory) => {
+            Ok(state) => {
                 log::info!(
                     "{path}: restored plugins from the state file count={}",
-                    memory.len()
+                    state.len()
                 );
-                manager.restore(memory);
+                manager.restore(state);
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => log::warn!(
@@ -121,7 +121,7 @@ impl StateFile {
         self.written = manager.revision();
     }
 
-    fn read(&self, boot: &str) -> io::Result<Memory> {
+    fn read(&self, boot: &str) -> io::Result<SavedState> {
         let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
         let file = OpenOptions::new()
             .read(true)
@@ -130,7 +130,7 @@ impl StateFile {
         check(&file)?;
         let mut content = Vec::new();
         file.take(MAX_STATE_FILE as u64).read_to_end(&mut content)?;
-        Memory::decode(&content, boot).map_err(io::Error::other)
+        SavedState::decode(&content, boot).map_err(io::Error::other)
     }
 
     /// Returns when [`StateFile::handle_timeout`] has something to do.

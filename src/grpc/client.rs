@@ -3,17 +3,17 @@
 //! Pure. The caller, which drives the client as an [`Endpoint`], owns the socket and the clock, and
 //! takes events with [`Client::poll_event`] until it returns `None`.
 
-use super::call::{Call, Outcome, Shape};
+use super::client_call::{ClientCall, Outcome, Shape};
 use super::error::CallError;
 use super::event::{CallId, Event};
 use crate::config;
-use crate::few::Few;
 use crate::http2::{self, Connection, ConnectionError, Endpoint, ErrorCode, Settings, StreamId};
+use crate::small_vec::SmallVec;
 use crate::time::Time;
 
 /// A DATA frame of a streaming call, of which some is not yet processed.
 #[derive(Debug)]
-struct Unread {
+struct UnreadData {
     stream: StreamId,
     octets: Vec<u8>,
     /// The number of octets that are processed.
@@ -26,12 +26,12 @@ struct Unread {
 pub struct Client {
     http2: Connection,
     /// The calls that have not ended, in the order in which they were made.
-    calls: Few<Call>,
+    calls: SmallVec<ClientCall>,
     /// The events that are not yet returned.
-    events: Few<Event>,
+    events: SmallVec<Event>,
     /// A received DATA frame that is not yet processed. Until it is, nothing more is taken from the
     /// connection: however many messages fit a frame, they never need more memory than the frame.
-    unread: Option<Unread>,
+    unread: Option<UnreadData>,
     /// The identifier of the next call.
     next: CallId,
     /// Whether the deadlines of calls wait for the server's SETTINGS, which were not yet received.
@@ -43,8 +43,8 @@ impl Client {
     pub fn new(now: Time) -> Self {
         Self {
             http2: Connection::client(now),
-            calls: Few::new(),
-            events: Few::new(),
+            calls: SmallVec::new(),
+            events: SmallVec::new(),
             unread: None,
             next: CallId::FIRST,
             awaits_settings: false,
@@ -66,7 +66,7 @@ impl Client {
     ) -> CallId {
         let call = |id| {
             let (shape, deadline) = (Shape::Unary, Some(deadline));
-            Call::new(id, shape, path, message, max_reply, deadline, now)
+            ClientCall::new(id, shape, path, message, max_reply, deadline, now)
         };
         self.call(call, now)
     }
@@ -87,20 +87,20 @@ impl Client {
     ) -> CallId {
         let call = |id| {
             let shape = Shape::ServerStreaming;
-            Call::new(id, shape, path, message, max_message, deadline, now)
+            ClientCall::new(id, shape, path, message, max_message, deadline, now)
         };
         self.call(call, now)
     }
 
     /// Starts a call, if that is possible.
-    fn call(&mut self, call: impl FnOnce(CallId) -> Call, now: Time) -> CallId {
+    fn call(&mut self, call: impl FnOnce(CallId) -> ClientCall, now: Time) -> CallId {
         let id = self.next;
         self.next = id.next();
         let call = call(id);
         if self.calls.len() >= config::MAX_CALLS {
-            self.tell(&call, Err(CallError::TooManyCalls));
+            self.emit_end(&call, Err(CallError::TooManyCalls));
         } else if call.deadline.is_some_and(|deadline| deadline <= now) {
-            self.tell(&call, Err(CallError::DeadlineExceeded));
+            self.emit_end(&call, Err(CallError::DeadlineExceeded));
         } else {
             self.calls.push(call);
             self.send(now);
@@ -161,13 +161,13 @@ impl Client {
 
     /// Returns the index of a call whose deadline has passed.
     fn late(&self, now: Time) -> Option<usize> {
-        let is_late = |call: &Call| self.due(call).is_some_and(|due| due <= now);
+        let is_late = |call: &ClientCall| self.due(call).is_some_and(|due| due <= now);
         self.calls.position(is_late)
     }
 
     /// Returns a call's deadline, or `None` if it has none or if it has not started. In the latter
     /// case, the deadline for the server's SETTINGS applies.
-    fn due(&self, call: &Call) -> Option<Time> {
+    fn due(&self, call: &ClientCall) -> Option<Time> {
         call.deadline.filter(|_| !self.awaits_settings)
     }
 
@@ -223,14 +223,15 @@ impl Client {
             return false;
         };
         match event {
-            http2::Event::Head {
+            http2::Event::Response {
                 stream,
                 status,
                 fields,
                 end_stream,
             } => {
                 let call = find(&mut self.calls, stream);
-                let outcome = call.and_then(|call| call.receive_head(status, fields, end_stream));
+                let outcome =
+                    call.and_then(|call| call.receive_headers(status, fields, end_stream));
                 self.settle(stream, outcome, end_stream, now);
             }
             http2::Event::Data {
@@ -240,7 +241,7 @@ impl Client {
             } => {
                 let call = find(&mut self.calls, stream);
                 if call.as_ref().is_some_and(|call| call.is_streaming()) {
-                    self.unread = Some(Unread {
+                    self.unread = Some(UnreadData {
                         stream,
                         octets: data.to_vec(),
                         taken: 0,
@@ -275,7 +276,7 @@ impl Client {
             // Only servers get requests.
             http2::Event::Request { .. } => {}
             http2::Event::GoAway { last_stream, .. } => self.refuse_above(last_stream, now),
-            http2::Event::Closed(error) => self.lose(&error, now),
+            http2::Event::Closed(error) => self.fail_all(&error, now),
         }
         true
     }
@@ -302,7 +303,7 @@ impl Client {
     /// opened for it; otherwise ends the call.
     fn refuse(&mut self, index: usize, now: Time) {
         let call = self.calls.get_mut(index);
-        let again = call.is_some_and(Call::begin_again);
+        let again = call.is_some_and(ClientCall::begin_again);
         if !again || self.is_closed() {
             let error = CallError::Refused { again };
             self.finish(index, Err(error), ErrorCode::CANCEL, now);
@@ -311,14 +312,14 @@ impl Client {
 
     /// Retries or ends the calls that the server will not process after its GOAWAY.
     fn refuse_above(&mut self, last_stream: u32, now: Time) {
-        let is_above = |call: &Call| call.stream().is_some_and(|id| id.get() > last_stream);
+        let is_above = |call: &ClientCall| call.stream().is_some_and(|id| id.get() > last_stream);
         while let Some(index) = self.calls.position(is_above) {
             self.refuse(index, now);
         }
     }
 
     /// Ends all calls because the connection has ended.
-    fn lose(&mut self, error: &ConnectionError, now: Time) {
+    fn fail_all(&mut self, error: &ConnectionError, now: Time) {
         while let Some(call) = self.calls.get_mut(0) {
             let written = call.stream().is_some_and(|id| self.http2.was_written(id));
             let error = error.clone();
@@ -346,11 +347,11 @@ impl Client {
         if let Some(stream) = call.stream() {
             self.http2.reset(stream, code, now);
         }
-        self.tell(&call, outcome);
+        self.emit_end(&call, outcome);
     }
 
     /// Queues the event for the end of a call.
-    fn tell(&mut self, call: &Call, result: Outcome) {
+    fn emit_end(&mut self, call: &ClientCall, result: Outcome) {
         self.events.push(match call.shape {
             Shape::Unary => Event::Finished {
                 call: call.id,
@@ -400,7 +401,7 @@ impl Endpoint for Client {
     }
 
     fn mem_used(&self) -> usize {
-        let calls: usize = self.calls.iter().map(Call::mem_used).sum();
+        let calls: usize = self.calls.iter().map(ClientCall::mem_used).sum();
         self.http2.mem_used()
             + calls
             + self.calls.mem_used()
@@ -413,6 +414,6 @@ impl Endpoint for Client {
 }
 
 /// Returns the call on a stream.
-fn find(calls: &mut Few<Call>, stream: StreamId) -> Option<&mut Call> {
+fn find(calls: &mut SmallVec<ClientCall>, stream: StreamId) -> Option<&mut ClientCall> {
     calls.iter_mut().find(|call| call.stream() == Some(stream))
 }

@@ -1,7 +1,7 @@
 //! Why a call failed.
 //!
 //! Pure. Every variant names the cause. `code` maps it to the gRPC code that other gRPC clients
-//! would report; `retry` returns whether a retry is safe.
+//! would report; `transparent_retry` returns whether a retry is safe.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ pub enum CallError {
     /// The server's response is HTTP, but not gRPC.
     NotGrpc(NotGrpc),
     /// The server's response breaks the rules of gRPC.
-    Broken(Broken),
+    Protocol(ProtocolError),
     /// The server's message is larger than the call accepts.
     TooLarge {
         /// The size of the message in octets, as announced in its prefix.
@@ -63,7 +63,7 @@ pub enum NotGrpc {
 
 /// The gRPC rule that a response broke.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Broken {
+pub enum ProtocolError {
     /// The response ended without a status.
     NoStatus,
     /// The status was OK, but the response had no message.
@@ -78,15 +78,16 @@ pub enum Broken {
     UnknownFlag(u8),
 }
 
-/// The retries of a failed call that are safe at once, whatever the method does.
+/// The retries of a failed call that are safe at once, whatever the method does: the transparent
+/// retries of gRPC (A6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Retry {
+pub enum TransparentRetry {
     /// None: the server may have processed the call, or has refused it twice.
-    Not,
+    Never,
     /// One: the server reported that it has not processed the call.
     Once,
     /// Any number until the deadline: the call never left this process.
-    Freely,
+    Unlimited,
 }
 
 impl CallError {
@@ -95,7 +96,7 @@ impl CallError {
         match self {
             Self::Status(status) => status.code,
             Self::NotGrpc(NotGrpc::HttpStatus(status)) => Code::from_http_status(*status),
-            Self::NotGrpc(NotGrpc::ContentType(_)) | Self::Broken(Broken::NoStatus) => {
+            Self::NotGrpc(NotGrpc::ContentType(_)) | Self::Protocol(ProtocolError::NoStatus) => {
                 Code::Unknown
             }
             Self::TooLarge { .. } | Self::TooManyCalls | Self::RequestHeaders => {
@@ -108,7 +109,7 @@ impl CallError {
             Self::Stream(StreamError::HeaderListTooLarge | StreamError::TooManyFields) => {
                 Code::ResourceExhausted
             }
-            Self::Broken(_) | Self::Stream(_) => Code::Internal,
+            Self::Protocol(_) | Self::Stream(_) => Code::Internal,
         }
     }
 
@@ -121,17 +122,19 @@ impl CallError {
     }
 
     /// Returns whether the call may be retried at once, and how often.
-    pub fn retry(&self) -> Retry {
+    pub fn transparent_retry(&self) -> TransparentRetry {
         match self {
-            Self::Refused { again: true } => Retry::Once,
-            Self::Connection { written: false, .. } | Self::TooManyCalls => Retry::Freely,
-            _ => Retry::Not,
+            Self::Refused { again: true } => TransparentRetry::Once,
+            Self::Connection { written: false, .. } | Self::TooManyCalls => {
+                TransparentRetry::Unlimited
+            }
+            _ => TransparentRetry::Never,
         }
     }
 
     /// Returns whether the call may be retried at once.
     pub fn may_retry(&self) -> bool {
-        self.retry() != Retry::Not
+        self.transparent_retry() != TransparentRetry::Never
     }
 }
 
@@ -140,7 +143,7 @@ impl fmt::Display for CallError {
         match self {
             Self::Status(status) => write!(f, "the peer returned {status}"),
             Self::NotGrpc(instead) => write!(f, "the peer's response is not gRPC: {instead}"),
-            Self::Broken(broken) => write!(f, "the peer's gRPC response is invalid: {broken}"),
+            Self::Protocol(broken) => write!(f, "the peer's gRPC response is invalid: {broken}"),
             Self::TooLarge { announced, limit } => write!(
                 f,
                 "the peer's message is too large octets={announced} limit={limit}"
@@ -169,7 +172,7 @@ impl fmt::Display for NotGrpc {
     }
 }
 
-impl fmt::Display for Broken {
+impl fmt::Display for ProtocolError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoStatus => f.write_str("it ends without grpc-status"),
@@ -220,12 +223,27 @@ mod tests {
                 Code::Unknown,
             ),
             (CallError::NotGrpc(html), Code::Unknown),
-            (CallError::Broken(Broken::NoStatus), Code::Unknown),
-            (CallError::Broken(Broken::NoMessage), Code::Internal),
-            (CallError::Broken(Broken::SecondMessage), Code::Internal),
-            (CallError::Broken(Broken::CutMessage), Code::Internal),
-            (CallError::Broken(Broken::Compressed), Code::Internal),
-            (CallError::Broken(Broken::UnknownFlag(2)), Code::Internal),
+            (CallError::Protocol(ProtocolError::NoStatus), Code::Unknown),
+            (
+                CallError::Protocol(ProtocolError::NoMessage),
+                Code::Internal,
+            ),
+            (
+                CallError::Protocol(ProtocolError::SecondMessage),
+                Code::Internal,
+            ),
+            (
+                CallError::Protocol(ProtocolError::CutMessage),
+                Code::Internal,
+            ),
+            (
+                CallError::Protocol(ProtocolError::Compressed),
+                Code::Internal,
+            ),
+            (
+                CallError::Protocol(ProtocolError::UnknownFlag(2)),
+                Code::Internal,
+            ),
             (too_large, Code::ResourceExhausted),
             (CallError::TooManyCalls, Code::ResourceExhausted),
             (CallError::RequestHeaders, Code::ResourceExhausted),

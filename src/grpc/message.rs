@@ -5,7 +5,7 @@
 //! are reassembled here. A message that is too large is rejected as soon as its prefix is complete;
 //! memory grows with what was received, never with what the prefix announces.
 
-use super::error::{Broken, CallError};
+use super::error::{CallError, ProtocolError};
 
 /// The length of the prefix in octets.
 const PREFIX: usize = 5;
@@ -35,12 +35,12 @@ pub(super) fn encode(message: &[u8], out: &mut Vec<u8>) {
 pub(super) struct Assembler {
     /// The largest message that is accepted.
     limit: usize,
-    awaited: Awaited,
+    expected: Expected,
 }
 
 /// The part of the stream that is to be received next.
 #[derive(Debug)]
-enum Awaited {
+enum Expected {
     /// The rest of a prefix.
     Prefix {
         /// The octets received.
@@ -57,7 +57,7 @@ enum Awaited {
     },
 }
 
-impl Awaited {
+impl Expected {
     /// The state before a message.
     const NOTHING: Self = Self::Prefix {
         octets: [0; PREFIX],
@@ -70,14 +70,14 @@ impl Assembler {
     pub(super) fn new(limit: usize) -> Self {
         Self {
             limit,
-            awaited: Awaited::NOTHING,
+            expected: Expected::NOTHING,
         }
     }
 
     /// Consumes `input` from its front until a message is complete or `input` is empty; returns the
     /// complete message.
     pub(super) fn receive(&mut self, input: &mut &[u8]) -> Result<Option<Vec<u8>>, CallError> {
-        if let Awaited::Prefix { octets, came } = &mut self.awaited {
+        if let Expected::Prefix { octets, came } = &mut self.expected {
             let piece = take(input, PREFIX - *came);
             octets[*came..*came + piece.len()].copy_from_slice(piece);
             *came += piece.len();
@@ -85,18 +85,18 @@ impl Assembler {
                 return Ok(None);
             }
             let missing = length(*octets, self.limit)?;
-            self.awaited = Awaited::Message {
+            self.expected = Expected::Message {
                 octets: Vec::new(),
                 missing,
             };
         }
-        if let Awaited::Message { octets, missing } = &mut self.awaited {
+        if let Expected::Message { octets, missing } = &mut self.expected {
             let piece = take(input, *missing);
             octets.extend_from_slice(piece);
             *missing -= piece.len();
             if *missing == 0 {
                 let message = std::mem::take(octets);
-                self.awaited = Awaited::NOTHING;
+                self.expected = Expected::NOTHING;
                 return Ok(Some(message));
             }
         }
@@ -105,14 +105,14 @@ impl Assembler {
 
     /// Returns whether a message has begun and is incomplete.
     pub(super) fn is_inside_message(&self) -> bool {
-        !matches!(self.awaited, Awaited::Prefix { came: 0, .. })
+        !matches!(self.expected, Expected::Prefix { came: 0, .. })
     }
 
     /// Returns the octets of memory held.
     pub(super) fn mem_used(&self) -> usize {
-        match &self.awaited {
-            Awaited::Prefix { .. } => 0,
-            Awaited::Message { octets, .. } => octets.capacity(),
+        match &self.expected {
+            Expected::Prefix { .. } => 0,
+            Expected::Message { octets, .. } => octets.capacity(),
         }
     }
 }
@@ -131,8 +131,8 @@ fn length(prefix: [u8; PREFIX], limit: usize) -> Result<usize, CallError> {
         0 => {}
         // "If the Message-Encoding header is omitted then the Compressed-Flag must be 0": encodings
         // are not accepted.
-        1 => return Err(CallError::Broken(Broken::Compressed)),
-        _ => return Err(CallError::Broken(Broken::UnknownFlag(flag))),
+        1 => return Err(CallError::Protocol(ProtocolError::Compressed)),
+        _ => return Err(CallError::Protocol(ProtocolError::UnknownFlag(flag))),
     }
     let announced = u32::from_be_bytes([l1, l2, l3, l4]);
     usize::try_from(announced)
@@ -216,9 +216,9 @@ mod tests {
 
     #[test]
     fn a_compressed_message_and_an_unknown_flag_are_errors() {
-        let compressed = Err(CallError::Broken(Broken::Compressed));
+        let compressed = Err(CallError::Protocol(ProtocolError::Compressed));
         assert_eq!(assemble([&b"\x01\0\0\0\0"[..]]), compressed);
-        let unknown = Err(CallError::Broken(Broken::UnknownFlag(2)));
+        let unknown = Err(CallError::Protocol(ProtocolError::UnknownFlag(2)));
         assert_eq!(assemble([&b"\x02\0\0\0\0"[..]]), unknown);
     }
 }

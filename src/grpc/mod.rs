@@ -24,12 +24,12 @@
 //!   [`unary`](Client::unary) or [`server_streaming`](Client::server_streaming). Each call ends
 //!   exactly once, with [`Event::Finished`] or [`Event::Closed`], at its deadline at the latest,
 //!   and also if the connection was closed before: the caller need not watch over calls.
-//!   [`CallError::retry`] returns whether a failed call may be retried.
+//!   [`CallError::transparent_retry`] returns whether a failed call may be retried.
 //! - A server reports a call when its request is complete. The response can be sent at any time
 //!   later: [`reply`](Server::reply), or [`send`](Server::send) and [`finish`](Server::finish). On
 //!   a call that has ended, these do nothing.
 //! - Windows are updated here: a client that does not poll events holds up the server of a stream.
-//!   A server that sends faster than its client reads gets [`Unread`].
+//!   A server that sends faster than its client reads gets [`Backpressure`].
 //!
 //! # Example
 //!
@@ -69,29 +69,29 @@
 //!
 //! # Inside
 //!
-//! Read in this order: [`client`] and [`server`] (the public methods), `call` and `served` (the
-//! states of a call), `message` (the length prefix), [`status`] (codes), `binary` (`-bin` fields),
-//! `headers`, `timeout` (`grpc-timeout`), [`error`] (errors).
+//! Read in this order: [`client`] and [`server`] (the public methods), `client_call` and
+//! `server_call` (the states of a call), `message` (the length prefix), [`status`] (codes),
+//! `binary` (`-bin` fields), `headers`, `timeout` (`grpc-timeout`), [`error`] (errors).
 
 // Frames, settings and codes have the names that their specifications give them.
 #![allow(clippy::doc_markdown)]
 
 mod binary;
-mod call;
 pub mod client;
+mod client_call;
 pub mod error;
 mod event;
 mod headers;
 mod message;
-mod served;
 pub mod server;
+mod server_call;
 pub mod status;
 mod timeout;
 
 pub use client::Client;
-pub use error::{Broken, CallError, NotGrpc, Retry};
+pub use error::{CallError, NotGrpc, ProtocolError, TransparentRetry};
 pub use event::{CallId, Event};
-pub use server::{Incoming, Server, Unread};
+pub use server::{Backpressure, Incoming, Server};
 pub use status::{Code, Status};
 
 #[cfg(test)]

@@ -19,7 +19,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 
-use super::served::Served;
+use super::server_call::ServerCall;
 use super::status::Status;
 use crate::http2::{Connection, ConnectionError, Endpoint, ErrorCode, Event, StreamId};
 use crate::time::Time;
@@ -48,15 +48,15 @@ pub enum Incoming {
 
 /// The error for a client that does not read: so much is unsent that the message was not queued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Unread;
+pub struct Backpressure;
 
-impl fmt::Display for Unread {
+impl fmt::Display for Backpressure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the client reads too slowly: too much data is unsent")
     }
 }
 
-impl std::error::Error for Unread {}
+impl std::error::Error for Backpressure {}
 
 /// The server's end of a connection.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ pub struct Server {
     methods: &'static [&'static str],
     max_request: usize,
     /// The calls whose responses are not completely written, in the order of arrival.
-    pub(super) calls: Vec<Served>,
+    pub(super) calls: Vec<ServerCall>,
     /// The events not yet returned: at most one for each call, and the last.
     events: VecDeque<Incoming>,
 }
@@ -100,12 +100,12 @@ impl Server {
     }
 
     /// Sends a message of a streaming call, unless too much is unsent.
-    pub fn send(&mut self, call: StreamId, message: &[u8], now: Time) -> Result<(), Unread> {
+    pub fn send(&mut self, call: StreamId, message: &[u8], now: Time) -> Result<(), Backpressure> {
         let Some(call) = find(&mut self.calls, call) else {
             return Ok(());
         };
         if call.is_full() {
-            return Err(Unread);
+            return Err(Backpressure);
         }
         call.send(message);
         self.write(now);
@@ -142,7 +142,7 @@ impl Server {
                 fields,
                 end_stream,
             } => {
-                let call = Served::begin(stream, fields, self.methods, self.max_request, now);
+                let call = ServerCall::begin(stream, fields, self.methods, self.max_request, now);
                 self.calls.push(call);
                 self.end_request(stream, end_stream, now);
             }
@@ -159,15 +159,15 @@ impl Server {
                 self.end_request(stream, end_stream, now);
             }
             Event::Trailers { stream, .. } => self.end_request(stream, true, now),
-            Event::Reset { stream, .. } | Event::Failed { stream, .. } => self.lose(stream),
+            Event::Reset { stream, .. } | Event::Failed { stream, .. } => self.fail(stream),
             Event::Closed(error) => {
                 while let Some(call) = self.calls.first() {
-                    self.lose(call.stream);
+                    self.fail(call.stream);
                 }
                 self.events.push_back(Incoming::Closed(error));
             }
             // After its GOAWAY, a client still accepts responses. Only clients get responses.
-            Event::GoAway { .. } | Event::Head { .. } => {}
+            Event::GoAway { .. } | Event::Response { .. } => {}
         }
         true
     }
@@ -185,7 +185,7 @@ impl Server {
     }
 
     /// Drops a call whose stream or connection has ended.
-    fn lose(&mut self, stream: StreamId) {
+    fn fail(&mut self, stream: StreamId) {
         if let Some(index) = self.calls.iter().position(|call| call.stream == stream) {
             if self.calls.remove(index).is_served() {
                 self.events.push_back(Incoming::Ended { call: stream });
@@ -230,7 +230,7 @@ impl Endpoint for Server {
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        let deadlines = self.calls.iter().filter_map(Served::due);
+        let deadlines = self.calls.iter().filter_map(ServerCall::due);
         deadlines.chain(self.http2.poll_timeout()).min()
     }
 
@@ -238,11 +238,11 @@ impl Endpoint for Server {
         self.http2.handle_timeout(now);
         for call in &mut self.calls {
             if call.due().is_some_and(|due| due <= now) {
-                let told = call.is_served();
+                let is_reported = call.is_served();
                 if call.time_out(now) {
                     self.http2.reset(call.stream, ErrorCode::CANCEL, now);
                 }
-                if told {
+                if is_reported {
                     self.events.push_back(Incoming::Ended { call: call.stream });
                 }
             }
@@ -251,15 +251,15 @@ impl Endpoint for Server {
     }
 
     fn mem_used(&self) -> usize {
-        let calls: usize = self.calls.iter().map(Served::mem_used).sum();
+        let calls: usize = self.calls.iter().map(ServerCall::mem_used).sum();
         self.http2.mem_used()
             + calls
-            + self.calls.capacity() * size_of::<Served>()
+            + self.calls.capacity() * size_of::<ServerCall>()
             + self.events.capacity() * size_of::<Incoming>()
     }
 }
 
 /// Returns the call on a stream.
-fn find(calls: &mut [Served], stream: StreamId) -> Option<&mut Served> {
+fn find(calls: &mut [ServerCall], stream: StreamId) -> Option<&mut ServerCall> {
     calls.iter_mut().find(|call| call.stream == stream)
 }

@@ -33,8 +33,8 @@ impl Server {
             client: Client::new(Time::ZERO),
             now: Time::ZERO,
         };
-        assert!(server.say(&wire::settings(settings)).is_empty());
-        server.hear();
+        assert!(server.send(&wire::settings(settings)).is_empty());
+        server.receive();
         server
     }
 
@@ -42,7 +42,7 @@ impl Server {
     fn asked() -> (Self, CallId) {
         let mut server = Self::greeted(&[]);
         let call = server.ask(b"request");
-        assert_eq!(server.hear(), ["HEADERS 1", "DATA 1 12 end"]);
+        assert_eq!(server.receive(), ["HEADERS 1", "DATA 1 12 end"]);
         (server, call)
     }
 
@@ -53,7 +53,7 @@ impl Server {
     }
 
     /// Sends octets to the client; returns the calls that ended.
-    fn say(&mut self, mut octets: &[u8]) -> Outcomes {
+    fn send(&mut self, mut octets: &[u8]) -> Outcomes {
         let mut outcomes = Vec::new();
         loop {
             octets = &octets[self.feed(octets)..];
@@ -69,10 +69,10 @@ impl Server {
         self.client.receive_from(octets, self.now)
     }
 
-    fn hear(&mut self) -> Vec<String> {
+    fn receive(&mut self) -> Vec<String> {
         let octets = self.client.transmit().to_vec();
         self.client.sent(octets.len(), self.now);
-        wire::heard(&octets)
+        wire::frames_in(&octets)
     }
 
     fn wait(&mut self, millis: u64) -> Outcomes {
@@ -107,7 +107,7 @@ fn trailers(fields: &[(&str, &str)]) -> Vec<u8> {
 /// Returns the result of a call that gets this response.
 fn outcome(answer: &[Vec<u8>]) -> Result<Vec<u8>, CallError> {
     let (mut server, call) = Server::asked();
-    let mut outcomes = server.say(&answer.concat());
+    let mut outcomes = server.send(&answer.concat());
     assert_eq!(outcomes.len(), 1, "{outcomes:?}");
     let (ended, result) = outcomes.remove(0);
     assert_eq!(ended, call);

@@ -22,8 +22,8 @@
 //!   sorted vectors (`litemap`). Given up: B-trees for all of them, at 4 to 5 kB of code for each
 //!   pair of types: 854,072 octets of static binary became 747,576. Paths are found by a digest:
 //!   141,000 instead of 180,000 instructions for a registration.
-//! - **Numbers of attempts, links and tickets are never reused.** A late event of something that
-//!   has ended is dropped by its number.
+//! - **Numbers of attempts, connections and tickets are never reused.** A late event of something
+//!   that has ended is dropped by its number.
 //!
 //! # What is shipped
 //!
@@ -48,15 +48,15 @@
 //!   lost events, moves and directories without a watch.
 //! - **A name that vanished is examined before that is believed.** Two directories that change
 //!   places lost their plugins for 300 s otherwise. It costs one `statx` for each removal.
-//! - **Large directories are listed in pieces**, and what changes all the time is looked at after
+//! - **Large directories are listed in pieces**, and what changes all the time is examined after
 //!   pauses that double. One attack kept the loop busy for 95 s before.
 //! - **A plugins directory inside another one has a tree of its own**, cut out of the outer one, so
 //!   that either can be added and removed while the other's plugins stay registered. Given up: the
 //!   outer one covers the inner one, which was then not followed through a symbolic link.
 //! - **What a plugin chooses never leads to a mount that may not answer.** A system call on such a
 //!   mount does not return.
-//! - **A quota of sockets for each directory.** 17,000 links to one dead socket had used up all
-//!   places for later plugins.
+//! - **A quota of sockets for each directory.** 17,000 links to one dead socket left no room for
+//!   later plugins.
 //!
 //! # Registering
 //!
@@ -69,8 +69,8 @@
 //! - **Questions are ordered for each plugin name**, as kubelet documents it. Given up: strict
 //!   order. Two sockets that never answered held up an honest plugin for 239 s; a question that is
 //!   open for 5 s now lets the next socket go ahead, and the honest plugin waits 10 s.
-//! - **16 places for operations that wait for their plugin.** What operations need at once in
-//!   memory stays with the process. An operation gives up its place after 5 ms if others wait.
+//! - **16 permits for operations that wait for their plugin.** What operations need at once in
+//!   memory stays with the process. An operation gives up its permit after 5 ms if others wait.
 //!   Given up: 64 operations at most, which 640 silent sockets held for 50 s; and a limit that
 //!   adapted itself, which a line that moved a little kept from growing.
 //! - **A refusal that depends only on what the plugin reports is sent once**, and looked at again
@@ -104,7 +104,7 @@
 //! # Hostile neighbours
 //!
 //! - **Every buffer that a peer can fill has a limit in [`config`](crate::config)**, counted by
-//!   `mem_used` and by an allocator in `tests/announced.rs`.
+//!   `mem_used` and by an allocator in `tests/allocation_bounds.rs`.
 //! - **Each socket has a share of the log**, and the log never waits for its reader. One device
 //!   that flipped its health wrote 26 MiB/s before, and 4 KiB/s since.
 //! - **Locks lie in the run directory**, which only the daemon's user can change. Given up: `flock`

@@ -22,43 +22,43 @@
 //! | attempt | one run of an operation; its number is never reused ([`AttemptId`]) |
 //! | command, outcome | what a step of an operation asks for; how the operation ends |
 //! | event | what an operator sees of a socket or plugin; the log is its text ([`PluginEvent`]) |
-//! | refusal | why a plugin is not accepted: the plugin is told ([`Refusal`]) |
+//! | refusal | why a plugin is not accepted: the plugin is notified ([`Refusal`]) |
 //! | failure | why an attempt failed, refusals included ([`Failure`]) |
 //! | backoff | the pause after a failure; belongs to the identity ([`Backoff`]) |
-//! | ladder | the short, doubling pauses of one dial (`operation`) |
-//! | name (`names`) | a lock: one operation at a time asks handlers about a plugin name |
-//! | place (`limiter`) | one of few permits for operations that wait for their plugin |
-//! | in line | waiting for a place, in the order of arrival, directories in rotation |
-//! | link | a connection, by a number with a generation ([`LinkId`]) |
-//! | guard | what reports a registered plugin's end: its process or its connection ([`Guard`]) |
+//! | retry (of a dial) | dialled again after short, doubling pauses (`operation`) |
+//! | name, lock (`names`) | one operation at a time asks handlers about a plugin name |
+//! | permit (`limiter`) | one of few for operations that wait for their plugin |
+//! | queue | sockets that wait for a permit, by arrival; directories take turns |
+//! | connection | known by a number with a generation ([`ConnectionId`]) |
+//! | source of liveness | what reports a registered plugin's end ([`LivenessSource`]) |
 //! | down | registered, but its process has gone or it does not answer |
-//! | condemned | registered, and about to be deregistered although its socket is there |
+//! | must deregister | registered; deregistered next although its socket exists |
 //! | departed | a plugin whose socket was removed, and whose process may still run |
-//! | claims | the place, name and deadline of a socket; applied after each of its steps |
+//! | claims | the permit, name and deadline of a socket; applied after each of its steps |
 //! | dirty | a socket to examine before the manager is at rest |
 //! | deadline, timer | when a state has to continue, and whose state it is ([`Timer`]) |
-//! | snapshot, memory | what is written to the state file; what is read from it |
-//! | restored, known | registered before a restart and not found yet; found, not registered yet |
+//! | snapshot, saved state | what is written to the state file; what is read from it |
+//! | restored | registered before a restart, and not registered again yet |
 //! | root | a directory that the user named, as the watch resolves it |
 //! | leaving | a directory that was removed, while its plugins are deregistered |
-//! | scan, list, look | watch and read a directory; read its next piece; examine one path |
+//! | scan, list, examine | watch and read a directory; its next piece; look at one path |
 //! | doubt | a reason to examine a known path again |
 //! | tick, resync | each second for what cannot be watched; all, each 300 s |
 //! | turn (of the loop) | one pass of [`PluginManager::turn`](crate::daemon::PluginManager::turn) |
 //! | pure, shell | a folder without clock, descriptor and thread; `daemon`, which has them |
 //! | peer | the process at the other end of a connection |
 //! | preface | the first octets of an HTTP/2 connection (RFC 9113 §3.4) |
-//! | preamble | what a peer that does not speak HTTP/2 sends instead |
+//! | other protocol | what a peer that does not speak HTTP/2 sends instead |
 //! | final bytes | the last ones of a connection, with its GOAWAY |
 //!
 //! [`AttemptId`]: crate::manager::AttemptId
 //! [`Backoff`]: crate::manager::Backoff
+//! [`ConnectionId`]: crate::manager::ConnectionId
 //! [`Effect`]: crate::handler::Effect
 //! [`Failure`]: crate::manager::Failure
-//! [`Guard`]: crate::manager::Guard
 //! [`Identity`]: crate::watch::Identity
 //! [`instances`]: crate::manager::Manager::instances
-//! [`LinkId`]: crate::manager::LinkId
+//! [`LivenessSource`]: crate::manager::LivenessSource
 //! [`Plugin`]: crate::handler::Plugin
 //! [`PluginEvent`]: crate::manager::PluginEvent
 //! [`PluginHandler`]: crate::handler::PluginHandler

@@ -102,8 +102,8 @@
 //!
 //! - **R10** A refused connection is retried within the time for the dial, because a plugin binds
 //!   its socket a moment before it listens. Here that holds for the first attempt on a socket;
-//!   later attempts dial once and are close together instead (H2).
-//!   Tests: `a_new_socket_is_dialled_on_a_ladder_until_the_dial_budget_is_used_up`,
+//!   later attempts dial once and are close together instead (H2). Tests:
+//!   `a_new_socket_is_dialled_with_doubling_pauses_until_the_dial_timeout`,
 //!   `a_socket_that_has_failed_before_is_dialled_once`.
 //! - **R11** If GetInfo fails, the plugin is not notified.
 //!   Test: `a_plugin_that_does_not_say_who_it_is_is_not_told_anything`.

@@ -11,8 +11,9 @@
 //! | `fuzz_replay` | the fuzz targets on their corpus and on 20,000 seeded mutations |
 //! | `grpc_h2`, `hpack_h2` | gRPC and HPACK against the `h2` crate, in memory |
 //! | `peers` | the client against real servers that answer, go away or speak something else |
-//! | `announced`, `flood` | memory for what is only announced; a plugin that never stops sending |
-//! | `real` | [`PluginManager`](crate::daemon::PluginManager) with real directories and plugins |
+//! | `allocation_bounds` | memory for what is only announced |
+//! | `flood` | a plugin that never stops sending |
+//! | `integration` | [`PluginManager`](crate::daemon::PluginManager) with real directories |
 //! | `kernel` | moves, mounts, limits, killed processes, and directories added at run time |
 //! | `exec` | programs that succeed, hang, flood and leave others behind |
 //! | `binary`, `binary_kernel`, `log`, `descriptors` | the built binary, as users meet it |
@@ -39,7 +40,7 @@
 //!   `tests/manager/parity.rs` or `tests/handlers`, and a scenario in `tests/parity/scenarios.rs`:
 //!   `same` if plugins and handlers see the same with both, `differs` with the first words of the
 //!   README's row if not.
-//! - **A hole of kubelet**: an H row, and a test in `tests/manager/holes.rs`.
+//! - **A hole of kubelet**: an H row, and a test in `tests/manager/beyond_kubelet.rs`.
 //! - **A state or an event of an operation**: the drawing in `src/manager/operation/mod.rs`, and
 //!   the table of `every_state_meets_every_event`.
 //! - **A line of HTTP/2 or gRPC**: `src/http2/connection/tests/` or `src/grpc/tests/`, where the

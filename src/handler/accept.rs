@@ -22,24 +22,24 @@ impl AcceptHandler {
 
 impl PluginHandler for AcceptHandler {
     fn validate(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
-        self.record.push(Told::Validate(plugin.clone()));
+        self.record.push(RecordedCall::Validate(plugin.clone()));
         Answer::YES
     }
 
     fn register(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
-        self.record.push(Told::Register(plugin.clone()));
+        self.record.push(RecordedCall::Register(plugin.clone()));
         Answer::YES
     }
 
     fn deregister(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
-        self.record.push(Told::Deregister(plugin.clone()));
+        self.record.push(RecordedCall::Deregister(plugin.clone()));
         Answer::YES
     }
 }
 
 /// One recorded call of a handler.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum RecordedCall {
     /// The plugin was to be validated.
     Validate(Arc<Plugin>),
     /// The plugin was to be registered.
@@ -48,13 +48,13 @@ pub enum Told {
     Deregister(Arc<Plugin>),
 }
 
-/// The last [`MAX_TOLD`] calls of a handler. Clones share one record.
+/// The last [`MAX_RECORDED`] calls of a handler. Clones share one record.
 #[derive(Clone, Debug, Default)]
-pub struct Record(Arc<Mutex<VecDeque<Told>>>);
+pub struct Record(Arc<Mutex<VecDeque<RecordedCall>>>);
 
 impl Record {
     /// Removes and returns the recorded calls, oldest first.
-    pub fn take(&self) -> Vec<Told> {
+    pub fn take(&self) -> Vec<RecordedCall> {
         self.0
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -62,14 +62,14 @@ impl Record {
             .collect()
     }
 
-    fn push(&self, told: Told) {
+    fn push(&self, call: RecordedCall) {
         let mut record = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if record.len() == MAX_TOLD {
+        if record.len() == MAX_RECORDED {
             record.pop_front();
         }
-        record.push_back(told);
+        record.push_back(call);
     }
 }
 
 /// The number of calls that are kept: a debugging aid must not grow with the number of plugins.
-pub const MAX_TOLD: usize = 64;
+pub const MAX_RECORDED: usize = 64;

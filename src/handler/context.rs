@@ -71,7 +71,7 @@ pub struct Context<'a> {
     ticket: Option<Ticket>,
     plugin: Option<&'a Arc<Plugin>>,
     owner: EffectOwner,
-    is_known: bool,
+    was_registered: bool,
     ready_by: Option<Time>,
     ids: &'a mut EffectIds,
     effects: &'a mut Vec<Effect>,
@@ -91,7 +91,7 @@ impl<'a> Context<'a> {
             ticket,
             plugin: None,
             owner: EffectOwner::HANDLER,
-            is_known: false,
+            was_registered: false,
             ready_by: None,
             ids,
             effects,
@@ -138,7 +138,7 @@ impl<'a> Context<'a> {
             ticket: self.ticket,
             plugin: None,
             owner: EffectOwner::HANDLER,
-            is_known: self.is_known,
+            was_registered: self.was_registered,
             ready_by: self.ready_by,
             ids: &mut *self.ids,
             effects: &mut *self.effects,
@@ -147,12 +147,12 @@ impl<'a> Context<'a> {
 
     /// Returns whether the plugin to be registered was registered with this daemon before a
     /// restart: results of that registration may still exist.
-    pub fn is_known(&self) -> bool {
-        self.is_known
+    pub fn was_registered(&self) -> bool {
+        self.was_registered
     }
 
-    pub(crate) fn set_known(&mut self, is_known: bool) {
-        self.is_known = is_known;
+    pub(crate) fn set_was_registered(&mut self, was_registered: bool) {
+        self.was_registered = was_registered;
     }
 
     /// Sets the time until which the endpoint of the plugin in question may not be ready.

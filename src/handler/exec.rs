@@ -299,7 +299,7 @@ impl PluginHandler for ExecHandler {
     }
 
     fn register(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer {
-        let verb = if context.is_known() {
+        let verb = if context.was_registered() {
             Verb::ReAdd
         } else {
             Verb::Add

@@ -95,10 +95,10 @@ mod dial;
 pub mod dra;
 mod exec;
 mod generic;
-mod lasting;
 pub(crate) mod panics;
 mod plugin;
 mod program;
+mod reconnect;
 mod reply;
 mod store;
 mod table;
@@ -108,8 +108,8 @@ use std::sync::Arc;
 
 pub use crate::grpc::{CallError, Code};
 #[cfg_attr(not(plugind_internals), doc(hidden))]
-pub use accept::MAX_TOLD;
-pub use accept::{AcceptHandler, Record, Told};
+pub use accept::MAX_RECORDED;
+pub use accept::{AcceptHandler, Record, RecordedCall};
 pub use built_in::{Inventory, built_in};
 pub(crate) use context::EffectOwner;
 pub use context::{Call, CallFailure, Context, EffectId, Event, EventType, Notice, Stream, Ticket};

@@ -98,7 +98,7 @@ impl Plugin {
 
 /// Returns the range of a sorted list in which the plugins of one name are or would be inserted;
 /// `compare` compares a plugin with the name. There is usually one plugin or none.
-pub(crate) fn line<T>(sorted: &[T], compare: impl Fn(&T) -> Ordering) -> Range<usize> {
+pub(crate) fn range_of_name<T>(sorted: &[T], compare: impl Fn(&T) -> Ordering) -> Range<usize> {
     let start = sorted.partition_point(|it| compare(it).is_lt());
     let from_there = &sorted[start..];
     let len = match from_there.first() {
@@ -232,9 +232,15 @@ mod tests {
     #[test]
     fn those_of_a_name_stand_in_a_row_and_who_is_not_there_has_a_place() {
         let sorted = ["b", "d", "d", "d", "f"];
-        let line = |name| line(&sorted, |it| it.cmp(&name));
-        assert_eq!([line("a"), line("c"), line("g")], [0..0, 1..1, 5..5]);
-        assert_eq!([line("b"), line("d"), line("f")], [0..1, 1..4, 4..5]);
+        let range_of_name = |name| range_of_name(&sorted, |it| it.cmp(&name));
+        assert_eq!(
+            [range_of_name("a"), range_of_name("c"), range_of_name("g")],
+            [0..0, 1..1, 5..5]
+        );
+        assert_eq!(
+            [range_of_name("b"), range_of_name("d"), range_of_name("f")],
+            [0..1, 1..4, 4..5]
+        );
     }
 
     #[test]

@@ -37,13 +37,13 @@ impl<T: AsRef<Plugin>> Store<T> {
     /// Returns the entry of the current plugin of that name.
     pub fn get(&self, name: &str) -> Option<Arc<T>> {
         let plugins = self.lock();
-        plugins[line(&plugins, name)].last().cloned()
+        plugins[range_of_name(&plugins, name)].last().cloned()
     }
 
     /// Returns the entries of all plugins of that name, the current one last.
     pub fn all(&self, name: &str) -> Vec<Arc<T>> {
         let plugins = self.lock();
-        plugins[line(&plugins, name)].to_vec()
+        plugins[range_of_name(&plugins, name)].to_vec()
     }
 
     /// Returns the names of all entries, sorted.
@@ -59,11 +59,11 @@ impl<T: AsRef<Plugin>> Store<T> {
         let known = known.into();
         let plugin = T::as_ref(&known);
         let mut plugins = self.lock();
-        let line = line(&plugins, &plugin.name);
-        if let Some(place) = place_in(line.clone(), &plugins, plugin) {
-            plugins[place] = known;
+        let range_of_name = range_of_name(&plugins, &plugin.name);
+        if let Some(index) = index_in(range_of_name.clone(), &plugins, plugin) {
+            plugins[index] = known;
         } else {
-            plugins.insert(line.end, known);
+            plugins.insert(range_of_name.end, known);
         }
     }
 
@@ -81,16 +81,16 @@ impl<T: AsRef<Plugin>> Store<T> {
     /// Removes the entry of the plugin, and returns it.
     pub fn remove(&self, plugin: &Plugin) -> Option<Arc<T>> {
         let mut plugins = self.lock();
-        let place = place(&plugins, plugin)?;
-        Some(plugins.remove(place))
+        let index = index(&plugins, plugin)?;
+        Some(plugins.remove(index))
     }
 
     /// Makes the plugin the current one of its name.
     pub fn promote(&self, plugin: &Plugin) {
         let mut plugins = self.lock();
-        let line = line(&plugins, &plugin.name);
-        if let Some(place) = place_in(line.clone(), &plugins, plugin) {
-            plugins[place..line.end].rotate_left(1);
+        let range_of_name = range_of_name(&plugins, &plugin.name);
+        if let Some(index) = index_in(range_of_name.clone(), &plugins, plugin) {
+            plugins[index..range_of_name.end].rotate_left(1);
         }
     }
 
@@ -104,26 +104,26 @@ fn known_mut<'a, T>(plugins: &'a mut [Arc<T>], plugin: &Plugin) -> Option<&'a mu
 where
     T: AsRef<Plugin> + Clone,
 {
-    let place = place(plugins, plugin)?;
-    Some(Arc::make_mut(&mut plugins[place]))
+    let index = index(plugins, plugin)?;
+    Some(Arc::make_mut(&mut plugins[index]))
 }
 
 /// Returns the index of the plugin's entry.
-fn place<T: AsRef<Plugin>>(plugins: &[Arc<T>], plugin: &Plugin) -> Option<usize> {
-    place_in(line(plugins, &plugin.name), plugins, plugin)
+fn index<T: AsRef<Plugin>>(plugins: &[Arc<T>], plugin: &Plugin) -> Option<usize> {
+    index_in(range_of_name(plugins, &plugin.name), plugins, plugin)
 }
 
-fn place_in<T: AsRef<Plugin>>(
-    mut line: Range<usize>,
+fn index_in<T: AsRef<Plugin>>(
+    mut range_of_name: Range<usize>,
     plugins: &[Arc<T>],
     plugin: &Plugin,
 ) -> Option<usize> {
-    line.find(|&place| T::as_ref(&plugins[place]).has_socket_of(plugin))
+    range_of_name.find(|&index| T::as_ref(&plugins[index]).has_socket_of(plugin))
 }
 
 /// Returns the range in which the entries of that name are or would be inserted.
-fn line<T: AsRef<Plugin>>(plugins: &[Arc<T>], name: &str) -> Range<usize> {
-    plugin::line(plugins, |it| name_of(it).cmp(name))
+fn range_of_name<T: AsRef<Plugin>>(plugins: &[Arc<T>], name: &str) -> Range<usize> {
+    plugin::range_of_name(plugins, |it| name_of(it).cmp(name))
 }
 
 fn name_of<T: AsRef<Plugin>>(known: &Arc<T>) -> &str {

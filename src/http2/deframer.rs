@@ -136,10 +136,10 @@ const LARGEST: usize = HEAD + INITIAL_MAX_FRAME_SIZE as usize;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http2::kind::Kind;
+    use crate::http2::frame_type::FrameType;
 
     fn frame(length: usize) -> Vec<u8> {
-        let mut octets = Head::new(Kind::Data, 0, 1, length).encode().to_vec();
+        let mut octets = Head::new(FrameType::Data, 0, 1, length).encode().to_vec();
         octets.resize(HEAD + length, 7);
         octets
     }

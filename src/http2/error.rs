@@ -7,8 +7,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::kind::Kind;
-use super::preamble::Preamble;
+use super::frame_type::FrameType;
+use super::other_protocol::OtherProtocol;
 use super::stream_id::StreamId;
 use crate::config::{
     MAX_CONTINUATIONS, MAX_DECODED_HEADERS, MAX_FIELDS, MAX_HEADER_BLOCK, MAX_HEADER_LIST,
@@ -78,7 +78,7 @@ impl fmt::Debug for ErrorCode {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConnectionError {
     /// The peer does not speak HTTP/2; contains what was received instead of its preface.
-    NotHttp2(Preamble),
+    NotHttp2(OtherProtocol),
     /// The peer broke a rule.
     Violation(Violation),
     /// The peer was too slow.
@@ -89,14 +89,14 @@ pub enum ConnectionError {
         inside_frame: bool,
     },
     /// The peer sent GOAWAY, and the last stream that it still served has ended.
-    GoneAway(GoneAway),
+    GoAwayReceived(GoAwayReceived),
     /// We sent GOAWAY, and the last stream has ended.
     ShutDown,
 }
 
 /// The contents of the peer's last GOAWAY.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GoneAway {
+pub struct GoAwayReceived {
     /// The last stream that the peer processed, or will process.
     pub last_stream: u32,
     /// The reason.
@@ -105,7 +105,7 @@ pub struct GoneAway {
     pub debug: Vec<u8>,
 }
 
-impl GoneAway {
+impl GoAwayReceived {
     /// Returns whether the peer closes the connection because of an error.
     pub fn is_error(&self) -> bool {
         self.code != ErrorCode::NO_ERROR
@@ -118,23 +118,23 @@ pub enum Violation {
     /// A frame larger than we accept.
     FrameTooLarge(u32),
     /// A frame of a length that its type does not allow.
-    FrameLength(Kind),
+    FrameLength(FrameType),
     /// A frame whose padding exceeds its payload.
-    Padding(Kind),
+    Padding(FrameType),
     /// A frame on stream 0 that must be on a stream.
-    NeedsStream(Kind),
+    NeedsStream(FrameType),
     /// A frame on a stream that must be on stream 0, the connection.
-    NeedsConnection(Kind),
+    NeedsConnection(FrameType),
     /// A frame on a stream that was never opened.
-    IdleStream(Kind, u32),
+    IdleStream(FrameType, u32),
     /// A frame on a stream after the peer ended it.
-    ClosedStream(Kind, StreamId),
+    ClosedStream(FrameType, StreamId),
     /// A request on a stream below one that was already opened.
     StreamOrder(u32),
     /// A CONTINUATION without a header block to continue.
     StrayContinuation,
     /// Another frame inside a header block.
-    InterruptedBlock(Kind),
+    InterruptedBlock(FrameType),
     /// A PUSH_PROMISE: our SETTINGS forbid pushes by a server, and a client cannot push.
     Push,
     /// A header block that cannot be decoded.
@@ -172,7 +172,7 @@ pub enum Excess {
     /// The entries of one SETTINGS frame.
     SettingsEntries,
     /// Frames that do not advance any call.
-    Idling,
+    WithoutProgress,
     /// DATA frames without data.
     EmptyData,
     /// Requests that were cancelled, or that broke a rule, before they were answered.
@@ -201,7 +201,7 @@ impl ConnectionError {
             Self::Violation(violation) => violation.code(),
             Self::TimedOut(Awaited::Settings { .. }) => ErrorCode::SETTINGS_TIMEOUT,
             Self::TimedOut(_) => ErrorCode::ENHANCE_YOUR_CALM,
-            Self::Eof { .. } | Self::GoneAway(_) | Self::ShutDown => ErrorCode::NO_ERROR,
+            Self::Eof { .. } | Self::GoAwayReceived(_) | Self::ShutDown => ErrorCode::NO_ERROR,
         }
     }
 }
@@ -234,7 +234,7 @@ pub enum StreamError {
     /// More 1xx responses than we accept.
     TooManyInformational,
     /// A frame after the peer ended its side.
-    AfterEnd(Kind),
+    AfterEnd(FrameType),
     /// A stream window increment of 0.
     WindowZero,
     /// A stream window increment that makes the window exceed 2^31-1.
@@ -306,7 +306,7 @@ impl fmt::Display for ConnectionError {
                 f.write_str("the peer closed the connection in the middle of a frame")
             }
             Self::Eof { .. } => f.write_str("the peer closed the connection"),
-            Self::GoneAway(gone) => gone.fmt(f),
+            Self::GoAwayReceived(gone) => gone.fmt(f),
             Self::ShutDown => f.write_str("the connection was shut down"),
         }
     }
@@ -314,7 +314,7 @@ impl fmt::Display for ConnectionError {
 
 impl std::error::Error for ConnectionError {}
 
-impl fmt::Display for GoneAway {
+impl fmt::Display for GoAwayReceived {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the peer sent GOAWAY code={}", self.code)?;
         if !self.debug.is_empty() {
@@ -380,7 +380,7 @@ impl fmt::Display for Excess {
                 write!(f, "a header list of more than {MAX_DECODED_HEADERS} octets")
             }
             Self::SettingsEntries => f.write_str("too many entries in SETTINGS"),
-            Self::Idling => f.write_str("too many frames that do not advance any call"),
+            Self::WithoutProgress => f.write_str("too many frames that do not advance any call"),
             Self::EmptyData => f.write_str("too many DATA frames without data"),
             Self::Cancelled => f.write_str("too many requests cancelled before their response"),
         }
@@ -430,31 +430,31 @@ mod tests {
     /// Returns one connection error of each kind.
     fn connection_errors() -> Vec<ConnectionError> {
         let gone = |code, debug: &[u8]| {
-            ConnectionError::GoneAway(GoneAway {
+            ConnectionError::GoAwayReceived(GoAwayReceived {
                 last_stream: 0,
                 code,
                 debug: debug.to_vec(),
             })
         };
-        let preambles = [
-            Preamble::Nothing,
-            Preamble::Http1(Some(404)),
-            Preamble::Http1(None),
-            Preamble::Http1Request,
-            Preamble::Tls,
-            Preamble::Other(b"SSH".to_vec()),
+        let protocols = [
+            OtherProtocol::Nothing,
+            OtherProtocol::Http1(Some(404)),
+            OtherProtocol::Http1(None),
+            OtherProtocol::Http1Request,
+            OtherProtocol::Tls,
+            OtherProtocol::Other(b"SSH".to_vec()),
         ];
         let violations = [
             Violation::FrameTooLarge(16_385),
-            Violation::FrameLength(Kind::Ping),
-            Violation::Padding(Kind::Data),
-            Violation::NeedsStream(Kind::Data),
-            Violation::NeedsConnection(Kind::Ping),
-            Violation::IdleStream(Kind::Data, 2),
-            Violation::ClosedStream(Kind::Data, StreamId::FIRST),
+            Violation::FrameLength(FrameType::Ping),
+            Violation::Padding(FrameType::Data),
+            Violation::NeedsStream(FrameType::Data),
+            Violation::NeedsConnection(FrameType::Ping),
+            Violation::IdleStream(FrameType::Data, 2),
+            Violation::ClosedStream(FrameType::Data, StreamId::FIRST),
             Violation::StreamOrder(1),
             Violation::StrayContinuation,
-            Violation::InterruptedBlock(Kind::Ping),
+            Violation::InterruptedBlock(FrameType::Ping),
             Violation::Push,
             Violation::Compression(hpack::Error::Index),
             Violation::SettingValue { id: 2, value: 2 },
@@ -467,7 +467,7 @@ mod tests {
             Violation::Excess(Excess::Continuations),
             Violation::Excess(Excess::HeaderList),
             Violation::Excess(Excess::SettingsEntries),
-            Violation::Excess(Excess::Idling),
+            Violation::Excess(Excess::WithoutProgress),
             Violation::Excess(Excess::EmptyData),
             Violation::Excess(Excess::Cancelled),
         ];
@@ -486,9 +486,9 @@ mod tests {
             gone(ErrorCode(0xffff), b""),
             ConnectionError::ShutDown,
         ];
-        let preambles = preambles.into_iter().map(ConnectionError::NotHttp2);
+        let protocols = protocols.into_iter().map(ConnectionError::NotHttp2);
         let violations = violations.into_iter().map(ConnectionError::Violation);
-        preambles.chain(violations).chain(others).collect()
+        protocols.chain(violations).chain(others).collect()
     }
 
     fn stream_errors() -> Vec<StreamError> {
@@ -508,7 +508,7 @@ mod tests {
             StreamError::HeaderListTooLarge,
             StreamError::TooManyFields,
             StreamError::TooManyInformational,
-            StreamError::AfterEnd(Kind::Data),
+            StreamError::AfterEnd(FrameType::Data),
             StreamError::WindowZero,
             StreamError::WindowOverflow,
             StreamError::WindowExceeded,

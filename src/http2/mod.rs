@@ -93,7 +93,9 @@
 //!                 let octets = data.len();
 //!                 client.consume(stream, octets, now);
 //!             }
-//!             Event::Head { stream, status, .. } => assert_eq!((stream, status), (asked, 200)),
+//!             Event::Response { stream, status, .. } => {
+//!                 assert_eq!((stream, status), (asked, 200));
+//!             }
 //!             other => panic!("{other:?} is not part of this answer"),
 //!         }
 //!     }
@@ -110,7 +112,7 @@
 //!
 //! Read in this order: `endpoint` and [`connection`] (the methods), `preface` (the first octets),
 //! `frame` (octets to values), `stream` (the states), `flow` (windows), `fields` (what a header may
-//! contain), `patience` (flood limits), [`error`] (errors and their codes).
+//! contain), `flood` (flood limits), [`error`] (errors and their codes).
 
 // Frames, settings and codes have the names that their specifications give them.
 #![allow(clippy::doc_markdown)]
@@ -122,12 +124,12 @@ mod block;
 mod deframer;
 mod endpoint;
 mod fields;
+mod flood;
 mod flow;
 mod frame;
-mod kind;
+mod frame_type;
+mod other_protocol;
 mod outbox;
-mod patience;
-mod preamble;
 mod preface;
 mod role;
 mod settings;
@@ -140,11 +142,11 @@ pub(crate) mod testing;
 pub use connection::{Connection, Event, HeadersError, OpenError, Taken};
 pub use endpoint::{Endpoint, carry};
 pub use error::{
-    Awaited, ConnectionError, ErrorCode, Excess, GoneAway, Malformed, StreamError, Violation,
+    Awaited, ConnectionError, ErrorCode, Excess, GoAwayReceived, Malformed, StreamError, Violation,
 };
 pub use fields::Fields;
-pub use kind::Kind;
-pub use preamble::Preamble;
+pub use frame_type::FrameType;
+pub use other_protocol::OtherProtocol;
 pub use settings::Settings;
 pub use stream_id::StreamId;
 

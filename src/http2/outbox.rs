@@ -11,8 +11,8 @@
 //! ```
 
 use super::StreamId;
-use super::frame::{HEAD, Head, Id, SettingsFrame};
-use super::kind::Kind;
+use super::frame::{HEAD, Head, SettingId, SettingsFrame};
+use super::frame_type::FrameType;
 use crate::config;
 
 /// A buffer of frames to send.
@@ -39,7 +39,7 @@ impl Outbox {
     ///
     /// RFC 9113 §3.4: "In HTTP/2, each endpoint is required to send a connection preface as a
     /// final confirmation of the protocol in use".
-    pub(super) fn new(preface: &[u8], settings: &[(Id, u32)]) -> Self {
+    pub(super) fn new(preface: &[u8], settings: &[(SettingId, u32)]) -> Self {
         let mut octets = Vec::with_capacity(INITIAL);
         octets.extend_from_slice(preface);
         SettingsFrame::encode(settings, &mut octets);
@@ -141,8 +141,8 @@ impl Outbox {
         let head = self.octets[self.next_frame..].first_chunk::<HEAD>();
         let head = Head::parse(*head.expect("the buffer holds whole frames"));
         match head.kind {
-            Kind::Data => {}
-            Kind::Headers => self.begun = self.begun.max(head.stream),
+            FrameType::Data => {}
+            FrameType::Headers => self.begun = self.begun.max(head.stream),
             _ => self.answers = self.answers.saturating_sub(1),
         }
         self.next_frame += HEAD + head.length as usize;
@@ -184,7 +184,7 @@ const KEPT: usize = 1024;
 mod tests {
     use super::*;
     use crate::http2::error::ErrorCode;
-    use crate::http2::frame::{Data, Headers, Ping, Reset};
+    use crate::http2::frame::{Data, Headers, Ping, RstStream};
 
     const STREAM: StreamId = StreamId::FIRST;
 
@@ -208,10 +208,10 @@ mod tests {
 
     #[test]
     fn the_preface_and_settings_come_first_whatever_is_answered_meanwhile() {
-        let mut outbox = Outbox::new(b"preface", &[(Id::ENABLE_PUSH, 0)]);
+        let mut outbox = Outbox::new(b"preface", &[(SettingId::ENABLE_PUSH, 0)]);
         outbox.answer(&pong(1));
         let mut expected = b"preface".to_vec();
-        SettingsFrame::encode(&[(Id::ENABLE_PUSH, 0)], &mut expected);
+        SettingsFrame::encode(&[(SettingId::ENABLE_PUSH, 0)], &mut expected);
         expected.extend(pong(1));
         assert_eq!(outbox.transmit(), expected);
     }
@@ -239,7 +239,7 @@ mod tests {
         }
         assert!(outbox.has_room_to_answer());
         outbox.push_control(
-            &Reset {
+            &RstStream {
                 stream: STREAM,
                 code: ErrorCode::CANCEL,
             }

@@ -7,91 +7,91 @@
 //! them.
 
 use super::frame::{Head, INITIAL_MAX_FRAME_SIZE, flag};
-use super::kind::Kind;
-use super::preamble::Preamble;
+use super::frame_type::FrameType;
+use super::other_protocol::OtherProtocol;
 
 /// The protocol that the first octets indicate.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum Detected {
     /// HTTP/2: the preface up to the head of its SETTINGS frame was received.
     Http2,
     /// Not known yet: more octets are needed.
     Unknown,
     /// Another protocol.
-    Not(Preamble),
+    Not(OtherProtocol),
 }
 
 /// Detects the protocol from the first octets of a server; `ended` if the input has ended.
-pub(super) fn judge_server(octets: &[u8], ended: bool) -> Verdict {
+pub(super) fn detect_server(octets: &[u8], ended: bool) -> Detected {
     if octets.starts_with(HTTP1) {
-        return judge_http1(octets, ended);
+        return detect_http1(octets, ended);
     }
-    judge_frame(octets, ended)
+    detect_frame(octets, ended)
 }
 
 /// Detects the protocol from the first octets of a client; `ended` if the input has ended.
 ///
 /// RFC 9113 §3.4: "The client connection preface starts with a sequence of 24 octets [...]. This
 /// sequence MUST be followed by a SETTINGS frame, which MAY be empty."
-pub(super) fn judge_client(octets: &[u8], ended: bool) -> Verdict {
+pub(super) fn detect_client(octets: &[u8], ended: bool) -> Detected {
     match octets.strip_prefix(CLIENT_PREFACE) {
-        Some(rest) => judge_frame(rest, ended),
-        None if CLIENT_PREFACE.starts_with(octets) && !ended => Verdict::Unknown,
-        None => judge_http1_request(octets, ended),
+        Some(rest) => detect_frame(rest, ended),
+        None if CLIENT_PREFACE.starts_with(octets) && !ended => Detected::Unknown,
+        None => detect_http1_request(octets, ended),
     }
 }
 
 /// Checks what should be the head of a SETTINGS frame.
-fn judge_frame(octets: &[u8], ended: bool) -> Verdict {
+fn detect_frame(octets: &[u8], ended: bool) -> Detected {
     match octets.first_chunk() {
-        Some(head) if is_settings(Head::parse(*head)) => Verdict::Http2,
-        None if !ended => Verdict::Unknown,
-        _ => Verdict::Not(instead(octets)),
+        Some(head) if is_settings(Head::parse(*head)) => Detected::Http2,
+        None if !ended => Detected::Unknown,
+        _ => Detected::Not(instead(octets)),
     }
 }
 
 /// Returns whether a connection may begin with a frame that has this head.
 fn is_settings(head: Head) -> bool {
-    head.kind == Kind::Settings
+    head.kind == FrameType::Settings
         && !head.has(flag::ACK)
         && head.stream == 0
         && head.length <= INITIAL_MAX_FRAME_SIZE
 }
 
 /// Detects the status of an HTTP/1 response, whose status line may be incomplete.
-fn judge_http1(octets: &[u8], ended: bool) -> Verdict {
+fn detect_http1(octets: &[u8], ended: bool) -> Detected {
     let mut answer = httparse::Response::new(&mut []);
     // Only the status line matters: the error for headers that do not fit is ignored.
     let _ = answer.parse(&octets[..octets.len().min(STATUS_LINE)]);
     let is_undecided = answer.code.is_none() && octets.len() < STATUS_LINE;
     if is_undecided && !ended {
-        return Verdict::Unknown;
+        return Detected::Unknown;
     }
-    Verdict::Not(Preamble::Http1(answer.code))
+    Detected::Not(OtherProtocol::Http1(answer.code))
 }
 
 /// Detects an HTTP/1 request, whose first line may be incomplete.
-fn judge_http1_request(octets: &[u8], ended: bool) -> Verdict {
+fn detect_http1_request(octets: &[u8], ended: bool) -> Detected {
     let mut request = httparse::Request::new(&mut []);
     let parsed = request.parse(&octets[..octets.len().min(STATUS_LINE)]);
     if request.version.is_some() {
-        return Verdict::Not(Preamble::Http1Request);
+        return Detected::Not(OtherProtocol::Http1Request);
     }
     let may_be_http1 = parsed.is_ok() && octets.len() < STATUS_LINE;
     let may_be_tls = octets.len() < TLS_RECORD;
     if (may_be_http1 || may_be_tls) && !ended {
-        return Verdict::Unknown;
+        return Detected::Unknown;
     }
-    Verdict::Not(instead(octets))
+    Detected::Not(instead(octets))
 }
 
 /// Classifies a beginning that is neither HTTP/2 nor HTTP/1.
-fn instead(octets: &[u8]) -> Preamble {
+fn instead(octets: &[u8]) -> OtherProtocol {
     match octets {
-        [] => Preamble::Nothing,
+        [] => OtherProtocol::Nothing,
         // A TLS record: an alert or a handshake, of any version from SSL 3 to TLS 1.3.
-        [0x15 | 0x16, 0x03, 0x00..=0x04, ..] => Preamble::Tls,
-        _ => Preamble::Other(octets[..octets.len().min(KEPT)].to_vec()),
+        [0x15 | 0x16, 0x03, 0x00..=0x04, ..] => OtherProtocol::Tls,
+        _ => OtherProtocol::Other(octets[..octets.len().min(KEPT)].to_vec()),
     }
 }
 
@@ -117,10 +117,13 @@ mod tests {
 
     #[test]
     fn a_server_begins_with_settings_that_acknowledge_nothing() {
-        assert_eq!(judge_server(b"\0\0\0\x04\0\0\0\0\0", false), Verdict::Http2);
         assert_eq!(
-            judge_server(b"\0\0\x06\x04\0\0\0\0\0\0\x03", false),
-            Verdict::Http2
+            detect_server(b"\0\0\0\x04\0\0\0\0\0", false),
+            Detected::Http2
+        );
+        assert_eq!(
+            detect_server(b"\0\0\x06\x04\0\0\0\0\0\0\x03", false),
+            Detected::Http2
         );
         let others: [&[u8]; 4] = [
             b"\0\0\0\x04\x01\0\0\0\0",         // an acknowledgement
@@ -130,8 +133,8 @@ mod tests {
         ];
         for other in others {
             assert_eq!(
-                judge_server(other, false),
-                Verdict::Not(Preamble::Other(other.to_vec()))
+                detect_server(other, false),
+                Detected::Not(OtherProtocol::Other(other.to_vec()))
             );
         }
     }
@@ -140,32 +143,35 @@ mod tests {
     fn an_answer_in_http1_is_told_with_its_status() {
         let answer = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
         assert_eq!(
-            judge_server(answer, false),
-            Verdict::Not(Preamble::Http1(Some(404)))
+            detect_server(answer, false),
+            Detected::Not(OtherProtocol::Http1(Some(404)))
         );
-        assert_eq!(judge_server(&answer[..10], false), Verdict::Unknown);
+        assert_eq!(detect_server(&answer[..10], false), Detected::Unknown);
         assert_eq!(
-            judge_server(&answer[..10], true),
-            Verdict::Not(Preamble::Http1(None))
+            detect_server(&answer[..10], true),
+            Detected::Not(OtherProtocol::Http1(None))
         );
         let endless = b"HTTP/1.1 ".repeat(20);
         assert_eq!(
-            judge_server(&endless, false),
-            Verdict::Not(Preamble::Http1(None))
+            detect_server(&endless, false),
+            Detected::Not(OtherProtocol::Http1(None))
         );
     }
 
     #[test]
     fn tls_garbage_and_silence_are_told_apart() {
         let tls = b"\x15\x03\x01\0\x02\x02\x46\0\0";
-        assert_eq!(judge_server(tls, false), Verdict::Not(Preamble::Tls));
-        assert_eq!(judge_server(b"", true), Verdict::Not(Preamble::Nothing));
-        assert_eq!(judge_server(b"", false), Verdict::Unknown);
+        assert_eq!(detect_server(tls, false), Detected::Not(OtherProtocol::Tls));
         assert_eq!(
-            judge_server(b"SSH", true),
-            Verdict::Not(Preamble::Other(b"SSH".to_vec()))
+            detect_server(b"", true),
+            Detected::Not(OtherProtocol::Nothing)
         );
-        let Verdict::Not(Preamble::Other(kept)) = judge_server(&[b'x'; 1000], false) else {
+        assert_eq!(detect_server(b"", false), Detected::Unknown);
+        assert_eq!(
+            detect_server(b"SSH", true),
+            Detected::Not(OtherProtocol::Other(b"SSH".to_vec()))
+        );
+        let Detected::Not(OtherProtocol::Other(kept)) = detect_server(&[b'x'; 1000], false) else {
             panic!("garbage");
         };
         assert_eq!(kept, [b'x'; KEPT]);
@@ -175,33 +181,36 @@ mod tests {
     fn a_client_begins_with_24_octets_and_settings_however_they_are_cut() {
         let preface = [CLIENT_PREFACE, b"\0\0\0\x04\0\0\0\0\0"].concat();
         for cut in 0..preface.len() {
-            assert_eq!(judge_client(&preface[..cut], false), Verdict::Unknown);
+            assert_eq!(detect_client(&preface[..cut], false), Detected::Unknown);
             assert!(matches!(
-                judge_client(&preface[..cut], true),
-                Verdict::Not(_)
+                detect_client(&preface[..cut], true),
+                Detected::Not(_)
             ));
         }
-        assert_eq!(judge_client(&preface, false), Verdict::Http2);
+        assert_eq!(detect_client(&preface, false), Detected::Http2);
         let ping = [CLIENT_PREFACE, b"\0\0\x08\x06\0\0\0\0\0"].concat();
-        assert!(matches!(judge_client(&ping, false), Verdict::Not(_)));
+        assert!(matches!(detect_client(&ping, false), Detected::Not(_)));
     }
 
     #[test]
     fn a_client_that_asks_in_http1_is_told_from_garbage() {
         let request = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
         assert_eq!(
-            judge_client(request, false),
-            Verdict::Not(Preamble::Http1Request)
+            detect_client(request, false),
+            Detected::Not(OtherProtocol::Http1Request)
         );
-        assert_eq!(judge_client(&request[..9], false), Verdict::Unknown);
+        assert_eq!(detect_client(&request[..9], false), Detected::Unknown);
         let tls = b"\x16\x03\x01\x02\0\x01";
-        assert_eq!(judge_client(tls, false), Verdict::Not(Preamble::Tls));
-        assert_eq!(judge_client(&tls[..2], false), Verdict::Unknown);
-        assert_eq!(judge_client(b"", true), Verdict::Not(Preamble::Nothing));
+        assert_eq!(detect_client(tls, false), Detected::Not(OtherProtocol::Tls));
+        assert_eq!(detect_client(&tls[..2], false), Detected::Unknown);
+        assert_eq!(
+            detect_client(b"", true),
+            Detected::Not(OtherProtocol::Nothing)
+        );
         let endless = [b'x'; 64];
         assert!(matches!(
-            judge_client(&endless, false),
-            Verdict::Not(Preamble::Other(_))
+            detect_client(&endless, false),
+            Detected::Not(OtherProtocol::Other(_))
         ));
     }
 }

@@ -4,8 +4,8 @@
 //! which end opens streams and with which numbers, and what a header block must contain. The
 //! differences in the preface, the stream numbers and the settings to send are defined here.
 
-use super::frame::Id;
-use super::preface::{self, CLIENT_PREFACE, Verdict};
+use super::frame::SettingId;
+use super::preface::{self, CLIENT_PREFACE, Detected};
 use crate::config;
 
 /// An end of a connection.
@@ -44,15 +44,15 @@ impl Role {
     }
 
     /// Detects the protocol from the first octets of the peer; `ended` if the input has ended.
-    pub(super) fn judge(self, octets: &[u8], ended: bool) -> Verdict {
+    pub(super) fn detect(self, octets: &[u8], ended: bool) -> Detected {
         match self {
-            Self::Client => preface::judge_server(octets, ended),
-            Self::Server => preface::judge_client(octets, ended),
+            Self::Client => preface::detect_server(octets, ended),
+            Self::Server => preface::detect_client(octets, ended),
         }
     }
 
     /// Returns the settings that this end sends.
-    pub(super) fn settings(self) -> &'static [(Id, u32)] {
+    pub(super) fn settings(self) -> &'static [(SettingId, u32)] {
         match self {
             Self::Client => &CLIENT_SETTINGS,
             Self::Server => &SERVER_SETTINGS,
@@ -62,18 +62,21 @@ impl Role {
 
 /// The settings of a client: no pushes, and no larger header lists than are kept. All other
 /// settings keep their initial values, which every server supports best.
-const CLIENT_SETTINGS: [(Id, u32); 2] = [(Id::ENABLE_PUSH, 0), MAX_HEADER_LIST];
+const CLIENT_SETTINGS: [(SettingId, u32); 2] = [(SettingId::ENABLE_PUSH, 0), MAX_HEADER_LIST];
 
 /// The settings of a server: no more concurrent streams than it handles, and no larger header lists
 /// than are kept.
-const SERVER_SETTINGS: [(Id, u32); 2] = [
-    (Id::MAX_CONCURRENT_STREAMS, config::MAX_STREAMS),
+const SERVER_SETTINGS: [(SettingId, u32); 2] = [
+    (SettingId::MAX_CONCURRENT_STREAMS, config::MAX_STREAMS),
     MAX_HEADER_LIST,
 ];
 
 /// The limit on header lists: no more than is kept.
 #[allow(clippy::cast_possible_truncation)] // 64 KiB.
-const MAX_HEADER_LIST: (Id, u32) = (Id::MAX_HEADER_LIST_SIZE, config::MAX_HEADER_LIST as u32);
+const MAX_HEADER_LIST: (SettingId, u32) = (
+    SettingId::MAX_HEADER_LIST_SIZE,
+    config::MAX_HEADER_LIST as u32,
+);
 
 #[cfg(test)]
 mod tests {

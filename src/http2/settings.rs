@@ -5,7 +5,7 @@
 
 use super::error::Violation;
 use super::flow::MAX_WINDOW;
-use super::frame::{INITIAL_MAX_FRAME_SIZE, Id};
+use super::frame::{INITIAL_MAX_FRAME_SIZE, SettingId};
 use super::role::Role;
 
 /// The settings of one side that are in effect.
@@ -41,31 +41,33 @@ impl Default for Settings {
 
 impl Settings {
     /// Applies one value of the peer's SETTINGS frame; `role` is ours.
-    pub(super) fn apply(&mut self, id: Id, value: u32, role: Role) -> Result<(), Violation> {
+    pub(super) fn apply(&mut self, id: SettingId, value: u32, role: Role) -> Result<(), Violation> {
         match id {
-            Id::HEADER_TABLE_SIZE => self.header_table_size = value,
+            SettingId::HEADER_TABLE_SIZE => self.header_table_size = value,
             // "A client MUST treat receipt of a SETTINGS frame with SETTINGS_ENABLE_PUSH set to 1
             // as a connection error of type PROTOCOL_ERROR." A value other than 0 or 1 is an error
             // from either side.
-            Id::ENABLE_PUSH if value == 0 => self.enable_push = false,
-            Id::ENABLE_PUSH if value == 1 && role == Role::Server => self.enable_push = true,
-            Id::MAX_CONCURRENT_STREAMS => self.max_concurrent_streams = Some(value),
+            SettingId::ENABLE_PUSH if value == 0 => self.enable_push = false,
+            SettingId::ENABLE_PUSH if value == 1 && role == Role::Server => self.enable_push = true,
+            SettingId::MAX_CONCURRENT_STREAMS => self.max_concurrent_streams = Some(value),
             // "Values above the maximum flow-control window size of 2^31-1 MUST be treated as a
             // connection error of type FLOW_CONTROL_ERROR."
-            Id::INITIAL_WINDOW_SIZE if value > MAX_WINDOW => return Err(Violation::InitialWindow),
-            Id::INITIAL_WINDOW_SIZE => self.initial_window_size = value,
+            SettingId::INITIAL_WINDOW_SIZE if value > MAX_WINDOW => {
+                return Err(Violation::InitialWindow);
+            }
+            SettingId::INITIAL_WINDOW_SIZE => self.initial_window_size = value,
             // "The value advertised by an endpoint MUST be between this initial value [2^14] and
             // the maximum allowed frame size (2^24-1 or 16,777,215 octets), inclusive."
-            Id::MAX_FRAME_SIZE if (INITIAL_MAX_FRAME_SIZE..=MAX_FRAME).contains(&value) => {
+            SettingId::MAX_FRAME_SIZE if (INITIAL_MAX_FRAME_SIZE..=MAX_FRAME).contains(&value) => {
                 self.max_frame_size = value;
             }
-            Id::MAX_HEADER_LIST_SIZE => self.max_header_list_size = Some(value),
-            Id::ENABLE_PUSH | Id::MAX_FRAME_SIZE => {
+            SettingId::MAX_HEADER_LIST_SIZE => self.max_header_list_size = Some(value),
+            SettingId::ENABLE_PUSH | SettingId::MAX_FRAME_SIZE => {
                 return Err(Violation::SettingValue { id: id.0, value });
             }
             // "An endpoint that receives a SETTINGS frame with any unknown or unsupported
             // identifier MUST ignore that setting."
-            Id(_) => {}
+            SettingId(_) => {}
         }
         Ok(())
     }
@@ -83,32 +85,40 @@ mod tests {
 
     #[test]
     fn a_value_out_of_its_range_is_a_connection_error_and_its_neighbour_is_not() {
-        let out_of_range = |id: Id, value| Err(Violation::SettingValue { id: id.0, value });
+        let out_of_range = |id: SettingId, value| Err(Violation::SettingValue { id: id.0, value });
         let cases = [
-            (Id::ENABLE_PUSH, 0, Ok(())),
-            (Id::ENABLE_PUSH, 1, out_of_range(Id::ENABLE_PUSH, 1)),
-            (Id::ENABLE_PUSH, 2, out_of_range(Id::ENABLE_PUSH, 2)),
-            (Id::INITIAL_WINDOW_SIZE, 0x7fff_ffff, Ok(())),
+            (SettingId::ENABLE_PUSH, 0, Ok(())),
             (
-                Id::INITIAL_WINDOW_SIZE,
+                SettingId::ENABLE_PUSH,
+                1,
+                out_of_range(SettingId::ENABLE_PUSH, 1),
+            ),
+            (
+                SettingId::ENABLE_PUSH,
+                2,
+                out_of_range(SettingId::ENABLE_PUSH, 2),
+            ),
+            (SettingId::INITIAL_WINDOW_SIZE, 0x7fff_ffff, Ok(())),
+            (
+                SettingId::INITIAL_WINDOW_SIZE,
                 0x8000_0000,
                 Err(Violation::InitialWindow),
             ),
             (
-                Id::MAX_FRAME_SIZE,
+                SettingId::MAX_FRAME_SIZE,
                 16_383,
-                out_of_range(Id::MAX_FRAME_SIZE, 16_383),
+                out_of_range(SettingId::MAX_FRAME_SIZE, 16_383),
             ),
-            (Id::MAX_FRAME_SIZE, 16_384, Ok(())),
-            (Id::MAX_FRAME_SIZE, 16_777_215, Ok(())),
+            (SettingId::MAX_FRAME_SIZE, 16_384, Ok(())),
+            (SettingId::MAX_FRAME_SIZE, 16_777_215, Ok(())),
             (
-                Id::MAX_FRAME_SIZE,
+                SettingId::MAX_FRAME_SIZE,
                 16_777_216,
-                out_of_range(Id::MAX_FRAME_SIZE, 16_777_216),
+                out_of_range(SettingId::MAX_FRAME_SIZE, 16_777_216),
             ),
-            (Id::HEADER_TABLE_SIZE, u32::MAX, Ok(())),
-            (Id::MAX_CONCURRENT_STREAMS, 0, Ok(())),
-            (Id::MAX_HEADER_LIST_SIZE, 0, Ok(())),
+            (SettingId::HEADER_TABLE_SIZE, u32::MAX, Ok(())),
+            (SettingId::MAX_CONCURRENT_STREAMS, 0, Ok(())),
+            (SettingId::MAX_HEADER_LIST_SIZE, 0, Ok(())),
         ];
         for (id, value, expected) in cases {
             assert_eq!(
@@ -121,7 +131,7 @@ mod tests {
 
     #[test]
     fn a_client_may_take_pushes_or_not() {
-        let apply = |value| Settings::default().apply(Id::ENABLE_PUSH, value, Role::Server);
+        let apply = |value| Settings::default().apply(SettingId::ENABLE_PUSH, value, Role::Server);
         assert_eq!((apply(0), apply(1)), (Ok(()), Ok(())));
         assert!(apply(2).is_err());
     }
@@ -129,7 +139,7 @@ mod tests {
     #[test]
     fn an_unknown_setting_is_ignored() {
         let mut settings = Settings::default();
-        let unknown = settings.apply(Id(0xfe03), u32::MAX, Role::Client);
+        let unknown = settings.apply(SettingId(0xfe03), u32::MAX, Role::Client);
         assert_eq!(unknown, Ok(()));
         assert_eq!(settings, Settings::default());
     }

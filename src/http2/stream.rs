@@ -26,7 +26,7 @@ use super::error::{Malformed, StreamError};
 use super::fields::Section;
 use super::flow::{ReceiveWindow, SendWindow};
 use super::frame::Data;
-use super::kind::Kind;
+use super::frame_type::FrameType;
 use super::settings::INITIAL_WINDOW;
 use super::stream_id::StreamId;
 use crate::config;
@@ -68,7 +68,7 @@ impl State {
     /// RFC 9113 §5.1, half-closed (remote): "If an endpoint receives additional frames, other than
     /// WINDOW_UPDATE, PRIORITY, or RST_STREAM, for a stream that is in this state, it MUST respond
     /// with a stream error of type STREAM_CLOSED."
-    fn end_received(self, kind: Kind) -> Result<Self, StreamError> {
+    fn end_received(self, kind: FrameType) -> Result<Self, StreamError> {
         match self {
             Self::Open => Ok(Self::HalfClosedRemote),
             Self::HalfClosedLocal => Ok(Self::Closed),
@@ -145,7 +145,7 @@ impl Stream {
         let mut stream = Self::open(id, send_window);
         stream.awaited = Awaited::Content { left };
         if end_stream {
-            stream.end_received(Kind::Headers)?;
+            stream.end_received(FrameType::Headers)?;
         }
         Ok(stream)
     }
@@ -164,7 +164,7 @@ impl Stream {
     /// Processes a DATA frame.
     pub(super) fn receive_data(&mut self, data: &Data<'_>) -> Result<(), StreamError> {
         if !self.state.can_receive() {
-            return Err(StreamError::AfterEnd(Kind::Data));
+            return Err(StreamError::AfterEnd(FrameType::Data));
         }
         self.receive
             .receive(data.cost)
@@ -178,7 +178,7 @@ impl Stream {
                 .ok_or(StreamError::Malformed(Malformed::ContentLength))?;
         }
         if data.end_stream {
-            self.end_received(Kind::Data)?;
+            self.end_received(FrameType::Data)?;
         }
         Ok(())
     }
@@ -190,7 +190,7 @@ impl Stream {
         end_stream: bool,
     ) -> Result<Headers, StreamError> {
         if !self.state.can_receive() {
-            return Err(StreamError::AfterEnd(Kind::Headers));
+            return Err(StreamError::AfterEnd(FrameType::Headers));
         }
         section.check_size()?;
         let headers = match self.awaited {
@@ -213,7 +213,7 @@ impl Stream {
             (Headers::Informational, true) => {
                 return Err(StreamError::Malformed(Malformed::Informational));
             }
-            (_, true) => self.end_received(Kind::Headers)?,
+            (_, true) => self.end_received(FrameType::Headers)?,
             (_, false) => {}
         }
         Ok(headers)
@@ -255,7 +255,7 @@ impl Stream {
     /// RFC 9113 §8.1.1: "A request or response is also malformed if the value of a Content-Length
     /// header field does not equal the sum of the DATA frame payload lengths that form the
     /// content, unless the message is defined as having no content."
-    fn end_received(&mut self, kind: Kind) -> Result<(), StreamError> {
+    fn end_received(&mut self, kind: FrameType) -> Result<(), StreamError> {
         let missing = matches!(self.awaited, Awaited::Content { left: Some(1..) });
         if missing {
             return Err(StreamError::Malformed(Malformed::ContentLength));
@@ -272,7 +272,7 @@ mod tests {
     #[test]
     fn every_state_meets_every_end() {
         use State::{Closed, HalfClosedLocal, HalfClosedRemote, Open};
-        let after_end = Err(StreamError::AfterEnd(Kind::Data));
+        let after_end = Err(StreamError::AfterEnd(FrameType::Data));
         // State, state after sending END_STREAM, after receiving it, whether each side may send.
         let table = [
             (Open, HalfClosedLocal, Ok(HalfClosedRemote), true, true),
@@ -282,7 +282,11 @@ mod tests {
         ];
         for (state, end_sent, end_received, can_send, can_receive) in table {
             assert_eq!(state.end_sent(), end_sent, "{state:?}");
-            assert_eq!(state.end_received(Kind::Data), end_received, "{state:?}");
+            assert_eq!(
+                state.end_received(FrameType::Data),
+                end_received,
+                "{state:?}"
+            );
             assert_eq!(state.can_send(), can_send, "{state:?}");
             assert_eq!(state.can_receive(), can_receive, "{state:?}");
         }

@@ -6,18 +6,18 @@
 //! that we ended and an error on one that the peer ended.
 
 use super::error::Violation;
-use super::kind::Kind;
+use super::frame_type::FrameType;
 use super::role::Role;
 use super::stream::{State, Stream};
 use super::stream_id::StreamId;
-use crate::few::Few;
+use crate::small_vec::SmallVec;
 
 /// The streams of one connection.
 #[derive(Debug)]
 pub(super) struct Streams {
     /// Which end of the connection this is.
     role: Role,
-    open: Few<Stream>,
+    open: SmallVec<Stream>,
     /// The highest stream that was opened, always by the client: a server does not push.
     highest: u32,
     /// The last streams that ended, most recent first.
@@ -48,7 +48,7 @@ impl Streams {
     pub(super) fn new(role: Role) -> Self {
         Self {
             role,
-            open: Few::new(),
+            open: SmallVec::new(),
             highest: 0,
             ended: [None; REMEMBERED],
         }
@@ -98,11 +98,11 @@ impl Streams {
     /// Closed: "An endpoint MAY treat receipt of any other type of frame on a closed stream as a
     /// connection error of type STREAM_CLOSED, except as noted below". The exceptions are
     /// WINDOW_UPDATE, RST_STREAM, and any frame on a stream that we reset.
-    pub(super) fn find(&mut self, kind: Kind, id: StreamId) -> Result<Found<'_>, Violation> {
+    pub(super) fn find(&mut self, kind: FrameType, id: StreamId) -> Result<Found<'_>, Violation> {
         let is_opened_by_us = self.role.opens(id.get());
         let is_opened_by_client = is_opened_by_us == (self.role == Role::Client);
         if !is_opened_by_client || id.get() > self.highest {
-            if is_opened_by_client && !is_opened_by_us && kind == Kind::Headers {
+            if is_opened_by_client && !is_opened_by_us && kind == FrameType::Headers {
                 return Ok(Found::New);
             }
             return Err(Violation::IdleStream(kind, id.get()));
@@ -118,12 +118,14 @@ impl Streams {
     /// RFC 9113 §5.1.1: "The identifier of a newly established stream MUST be numerically greater
     /// than all streams that the initiating endpoint has opened or reserved". HEADERS from a client
     /// are late trailers if we ended the stream, and otherwise a request out of order.
-    fn late(&self, kind: Kind, id: StreamId) -> Result<Found<'_>, Violation> {
+    fn late(&self, kind: FrameType, id: StreamId) -> Result<Found<'_>, Violation> {
         let mut ended = self.ended.iter().flatten();
         let by_peer = ended.find(|ended| ended.stream == id).map(|e| e.by_peer);
         match (kind, by_peer) {
-            (Kind::Data | Kind::Headers, Some(true)) => Err(Violation::ClosedStream(kind, id)),
-            (Kind::Headers, None) if self.role == Role::Server => {
+            (FrameType::Data | FrameType::Headers, Some(true)) => {
+                Err(Violation::ClosedStream(kind, id))
+            }
+            (FrameType::Headers, None) if self.role == Role::Server => {
                 Err(Violation::StreamOrder(id.get()))
             }
             _ => Ok(Found::Ended),
@@ -214,8 +216,8 @@ mod tests {
     #[test]
     fn a_frame_on_a_stream_never_opened_or_even_is_a_connection_error() {
         for number in [2, 4, 7, 0x7fff_ffff] {
-            let found = streams().find(Kind::Data, id(number)).map(|_| ());
-            assert_eq!(found, Err(Violation::IdleStream(Kind::Data, number)));
+            let found = streams().find(FrameType::Data, id(number)).map(|_| ());
+            assert_eq!(found, Err(Violation::IdleStream(FrameType::Data, number)));
         }
     }
 
@@ -224,12 +226,12 @@ mod tests {
         let mut streams = streams();
         streams.ended_by_us(id(1));
         streams.ended_by_peer(id(3));
-        for kind in [Kind::Data, Kind::Headers] {
+        for kind in [FrameType::Data, FrameType::Headers] {
             assert!(matches!(streams.find(kind, id(1)), Ok(Found::Ended)));
             let found = streams.find(kind, id(3)).map(|_| ());
             assert_eq!(found, Err(Violation::ClosedStream(kind, id(3))));
         }
-        for kind in [Kind::Reset, Kind::WindowUpdate] {
+        for kind in [FrameType::RstStream, FrameType::WindowUpdate] {
             assert!(matches!(streams.find(kind, id(3)), Ok(Found::Ended)));
         }
     }
@@ -247,19 +249,22 @@ mod tests {
     fn a_client_opens_streams_in_rising_order_and_never_one_that_was_skipped() {
         let mut streams = Streams::new(Role::Server);
         assert_eq!(streams.next_id(), None);
-        assert!(matches!(streams.find(Kind::Headers, id(5)), Ok(Found::New)));
+        assert!(matches!(
+            streams.find(FrameType::Headers, id(5)),
+            Ok(Found::New)
+        ));
         streams.insert(Stream::open(id(5), 0));
-        let skipped = streams.find(Kind::Headers, id(3)).map(|_| ());
+        let skipped = streams.find(FrameType::Headers, id(3)).map(|_| ());
         assert_eq!(skipped, Err(Violation::StreamOrder(3)));
         streams.ended_by_us(id(5));
         assert!(matches!(
-            streams.find(Kind::Headers, id(5)),
+            streams.find(FrameType::Headers, id(5)),
             Ok(Found::Ended)
         ));
-        let even = streams.find(Kind::Headers, id(6)).map(|_| ());
-        assert_eq!(even, Err(Violation::IdleStream(Kind::Headers, 6)));
-        let idle = streams.find(Kind::Data, id(7)).map(|_| ());
-        assert_eq!(idle, Err(Violation::IdleStream(Kind::Data, 7)));
+        let even = streams.find(FrameType::Headers, id(6)).map(|_| ());
+        assert_eq!(even, Err(Violation::IdleStream(FrameType::Headers, 6)));
+        let idle = streams.find(FrameType::Data, id(7)).map(|_| ());
+        assert_eq!(idle, Err(Violation::IdleStream(FrameType::Data, 7)));
     }
 
     #[test]

@@ -109,7 +109,7 @@ pub(crate) fn goaway(last_stream: u32, code: u32, debug: &[u8]) -> Vec<u8> {
 }
 
 /// Describes the octets that were written, one line per frame.
-pub(crate) fn heard(mut octets: &[u8]) -> Vec<String> {
+pub(crate) fn frames_in(mut octets: &[u8]) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(rest) = octets.strip_prefix(PREFACE) {
         lines.push("preface".to_owned());
@@ -161,12 +161,12 @@ fn line(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> String {
 }
 
 /// Describes an event in words.
-fn told(event: &Event<'_>) -> String {
+fn describe(event: &Event<'_>) -> String {
     match event {
         Event::Request {
             stream, end_stream, ..
         } => format!("request {stream}{}", end(*end_stream)),
-        Event::Head {
+        Event::Response {
             stream,
             status,
             end_stream,
@@ -235,8 +235,8 @@ impl Peer {
     pub(crate) fn calling(values: &[(u16, u32)]) -> Self {
         let mut peer = Self::connecting();
         let greeting = [PREFACE, &settings(values)].concat();
-        assert!(peer.say(&greeting).is_empty());
-        assert_eq!(peer.hear(), ["SETTINGS of 2", "SETTINGS ack"]);
+        assert!(peer.send(&greeting).is_empty());
+        assert_eq!(peer.receive(), ["SETTINGS of 2", "SETTINGS ack"]);
         peer
     }
 
@@ -250,9 +250,9 @@ impl Peer {
     /// Returns a peer that has received the client's preface and has sent these settings.
     pub(crate) fn greeted(values: &[(u16, u32)]) -> Self {
         let mut peer = Self::connected();
-        assert!(peer.say(&settings(values)).is_empty());
+        assert!(peer.send(&settings(values)).is_empty());
         assert_eq!(
-            peer.hear(),
+            peer.receive(),
             ["preface", "SETTINGS of 2", "SETTINGS ack"],
             "the client greets"
         );
@@ -265,7 +265,7 @@ impl Peer {
         for _ in 0..requests {
             peer.open(true);
         }
-        peer.hear();
+        peer.receive();
         peer
     }
 
@@ -280,7 +280,7 @@ impl Peer {
     /// Sends octets to the connection; returns its events.
     ///
     /// Octets for which the connection has no room are lost.
-    pub(crate) fn say(&mut self, mut octets: &[u8]) -> Vec<String> {
+    pub(crate) fn send(&mut self, mut octets: &[u8]) -> Vec<String> {
         let mut events = Vec::new();
         loop {
             let n = self.machine.receive_from(octets, self.now);
@@ -297,38 +297,38 @@ impl Peer {
     pub(crate) fn flood(&mut self, octets: &[u8], times: usize) -> Vec<String> {
         let mut events = Vec::new();
         for _ in 0..times {
-            events.extend(self.say(octets));
+            events.extend(self.send(octets));
             if self.machine.is_ended() {
                 break;
             }
-            self.hear();
+            self.receive();
         }
         events
     }
 
     /// Reads and describes everything that the connection writes.
-    pub(crate) fn hear(&mut self) -> Vec<String> {
+    pub(crate) fn receive(&mut self) -> Vec<String> {
         let octets = self.machine.transmit().to_vec();
         self.machine.sent(octets.len(), self.now);
-        heard(&octets)
+        frames_in(&octets)
     }
 
     /// Closes the connection; returns its events.
     pub(crate) fn close(&mut self) -> Vec<String> {
         self.machine.eof(self.now);
-        self.say(b"")
+        self.send(b"")
     }
 
     /// Lets time pass; returns the events.
     pub(crate) fn wait(&mut self, millis: u64) -> Vec<String> {
         self.now += std::time::Duration::from_millis(millis);
         self.machine.handle_timeout(self.now);
-        self.say(b"")
+        self.send(b"")
     }
 
     fn poll(&mut self, events: &mut Vec<String>) {
         while let Some(event) = self.machine.poll_event(self.now) {
-            events.push(told(&event));
+            events.push(describe(&event));
             if let Event::Data { stream, data, .. } = event {
                 let octets = data.len();
                 if self.consumes {

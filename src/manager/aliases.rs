@@ -36,7 +36,7 @@ use crate::watch::Identity;
 /// The sockets that have, or had, aliases.
 #[derive(Debug, Default)]
 pub(super) struct Aliases {
-    names: BTreeMap<Identity, Names>,
+    paths: BTreeMap<Identity, Paths>,
     /// The socket that each alias leads to.
     identities: ByPath<Identity>,
 }
@@ -44,7 +44,7 @@ pub(super) struct Aliases {
 /// The paths that lead to one socket. They are kept until the last one is lost, so that a link that
 /// is made and removed all the time does not have its socket searched for each time.
 #[derive(Debug)]
-struct Names {
+struct Paths {
     /// The path under which the socket is known.
     key: Arc<Path>,
     /// Whether that path still leads to the socket.
@@ -77,63 +77,63 @@ impl Alias {
 
 impl Aliases {
     fn is_empty(&self) -> bool {
-        self.names.is_empty()
+        self.paths.is_empty()
     }
 
     /// Returns the path that leads to a socket, if its key does not.
-    pub(super) fn instead_of_key(&self, identity: Identity) -> Option<&Arc<Path>> {
+    pub(super) fn alternative(&self, identity: Identity) -> Option<&Arc<Path>> {
         if self.is_empty() {
             return None;
         }
-        let names = self.names.get(&identity).filter(|it| !it.is_at_key)?;
-        names.aliases.first().map(|alias| &alias.path)
+        let paths = self.paths.get(&identity).filter(|it| !it.is_at_key)?;
+        paths.aliases.first().map(|alias| &alias.path)
     }
 
     /// Returns the path that leads to the socket known under a path, if that path does not.
-    pub(super) fn instead_of(&self, key: &Path) -> Option<&Arc<Path>> {
-        let mut names = self.names.values();
-        let names = names.find(|it| !it.is_at_key && it.key.as_os_str() == key.as_os_str())?;
-        names.aliases.first().map(|alias| &alias.path)
+    pub(super) fn alternative_for_key(&self, key: &Path) -> Option<&Arc<Path>> {
+        let mut paths = self.paths.values();
+        let paths = paths.find(|it| !it.is_at_key && it.key.as_os_str() == key.as_os_str())?;
+        paths.aliases.first().map(|alias| &alias.path)
     }
 
     /// Returns the path under which the socket is known to which an alias leads.
     fn key_of_alias(&self, path: &Path) -> Option<&Arc<Path>> {
         let identity = self.identities.get(octets(path))?;
-        self.names.get(identity).map(|names| &names.key)
+        self.paths.get(identity).map(|paths| &paths.key)
     }
 
     fn add(&mut self, identity: Identity, alias: Alias) {
-        let Some(names) = self.names.get_mut(&identity) else {
+        let Some(paths) = self.paths.get_mut(&identity) else {
             return;
         };
         self.identities.insert(Octets(alias.path.clone()), identity);
-        let place = names.aliases.partition_point(|it| *it < alias);
-        names.aliases.insert(place, alias);
+        let index = paths.aliases.partition_point(|it| *it < alias);
+        paths.aliases.insert(index, alias);
     }
 
     /// Removes an alias. Returns the key of its socket if it was the last path to that socket.
     fn remove(&mut self, path: &Path, identity: Identity) -> Option<Arc<Path>> {
         self.identities.remove(octets(path));
-        let names = self.names.get_mut(&identity)?;
+        let paths = self.paths.get_mut(&identity)?;
         let is_this = |it: &Alias| it.path.as_os_str() == path.as_os_str();
-        names.aliases.retain(|it| !is_this(it));
-        if names.is_at_key || !names.aliases.is_empty() {
+        paths.aliases.retain(|it| !is_this(it));
+        if paths.is_at_key || !paths.aliases.is_empty() {
             return None;
         }
-        self.names.remove(&identity).map(|names| names.key)
+        self.paths.remove(&identity).map(|paths| paths.key)
     }
 
     /// Removes and returns the best alias of a socket.
     fn take_best(&mut self, identity: Identity) -> Option<Alias> {
-        let names = self.names.get_mut(&identity)?;
-        let best = (!names.aliases.is_empty()).then(|| names.aliases.remove(0))?;
+        let paths = self.paths.get_mut(&identity)?;
+        let best = (!paths.aliases.is_empty()).then(|| paths.aliases.remove(0))?;
         self.identities.remove(octets(&best.path));
         Some(best)
     }
 
     fn set_key(&mut self, identity: Identity, key: Arc<Path>) {
-        if let Some(names) = self.names.get_mut(&identity) {
-            (names.key, names.is_at_key, names.is_renamed) = (key, true, true);
+        if let Some(paths) = self.paths.get_mut(&identity) {
+            (paths.key, paths.is_at_key, paths.is_renamed) = (key, true, true);
         }
     }
 }
@@ -141,11 +141,11 @@ impl Aliases {
 impl Manager {
     /// Returns a path that leads to the socket known under `path`: `path` itself or, if it was
     /// removed, an alias. Returns `None` if no socket is known under `path`.
-    pub fn place_of(&self, path: &Path) -> Option<Arc<Path>> {
+    pub fn dial_path(&self, path: &Path) -> Option<Arc<Path>> {
         let socket = self.sockets.at(path)?;
         let identity = socket.desired.as_ref()?.identity;
-        let place = self.context.aliases.instead_of_key(identity);
-        Some(place.unwrap_or(&socket.path).clone())
+        let alternative = self.context.aliases.alternative(identity);
+        Some(alternative.unwrap_or(&socket.path).clone())
     }
 
     /// Returns whether a plugin is registered through the socket that is known under this path, or
@@ -179,13 +179,13 @@ impl Manager {
     pub(super) fn found_alias(&mut self, path: &Arc<Path>, identity: Identity, is_link: bool) {
         self.lose_alias(path);
         match self.sockets.desired_at(path).map(|it| it.identity) {
-            Some(known) if known == identity => {
-                if let Some(names) = self.context.aliases.names.get_mut(&identity) {
-                    names.is_at_key = true;
+            Some(current) if current == identity => {
+                if let Some(paths) = self.context.aliases.paths.get_mut(&identity) {
+                    paths.is_at_key = true;
                 }
                 return;
             }
-            Some(other) if self.context.aliases.instead_of_key(other).is_none() => self.lost(path),
+            Some(other) if self.context.aliases.alternative(other).is_none() => self.lost(path),
             _ => {}
         }
         let Some(key) = self.key_of(identity) else {
@@ -196,48 +196,51 @@ impl Manager {
             escape::path(path),
             escape::path(&key)
         );
-        let known = self.sockets.recall(path, identity, &mut self.context);
+        let restored = self
+            .sockets
+            .take_restored(path, identity, &mut self.context);
         let is_free = self.sockets.desired_at(path).is_none() && self.may_rename(&key, identity);
         let alias = Alias::new(path.clone(), is_link, self.context.now);
-        if is_free && (known.is_some() || self.is_better(&alias, &key)) {
-            return self.rename(identity, &key, &alias, known);
+        if is_free && (restored.is_some() || self.is_better(&alias, &key)) {
+            return self.rename(identity, &key, &alias, restored);
         }
         self.context.aliases.add(identity, alias);
-        if let Some(known) = known {
+        if let Some(restored) = restored {
             // It was registered through this path before a restart.
             let context = &mut self.context;
-            self.sockets.deregister_known(known, identity, context);
+            self.sockets
+                .deregister_restored(restored, identity, context);
         }
     }
 
     /// Processes a path that does not lead to a socket any more.
     pub(super) fn lost(&mut self, path: &Arc<Path>) {
-        if self.context.aliases.is_empty() || !self.lose_name(path) {
+        if self.context.aliases.is_empty() || !self.lose_path(path) {
             self.sockets.lost(path, &mut self.context);
         }
     }
 
     /// Removes one of several paths of a socket. Returns false if the path is not one of several.
-    fn lose_name(&mut self, path: &Arc<Path>) -> bool {
+    fn lose_path(&mut self, path: &Arc<Path>) -> bool {
         if self.lose_alias(path) {
             return true;
         }
         let Some(identity) = self.sockets.desired_at(path).map(|it| it.identity) else {
             return false;
         };
-        let Some(names) = self.context.aliases.names.get_mut(&identity) else {
+        let Some(paths) = self.context.aliases.paths.get_mut(&identity) else {
             return false;
         };
-        if !std::mem::replace(&mut names.is_at_key, false) {
+        if !std::mem::replace(&mut paths.is_at_key, false) {
             return true; // The key was removed before.
         }
-        let Some(best) = names.aliases.first().cloned() else {
-            self.context.aliases.names.remove(&identity);
+        let Some(best) = paths.aliases.first().cloned() else {
+            self.context.aliases.paths.remove(&identity);
             return false;
         };
         let now = self.context.now;
         let is_new = |alias: &Alias| now < alias.since + RENAME_TIME;
-        let is_renamed = names.aliases.iter().all(is_new);
+        let is_renamed = paths.aliases.iter().all(is_new);
         let registered = self.sockets.at(path).and_then(|it| it.registered.as_ref());
         let registered = registered.filter(|it| it.identity == identity);
         let is_up = registered.is_some_and(|it| it.health.down_since().is_none());
@@ -274,22 +277,22 @@ impl Manager {
         let Some(identity) = self.context.aliases.identities.get(octets(path)).copied() else {
             return false;
         };
-        let place = self.context.aliases.instead_of_key(identity);
-        let was_place = place.is_some_and(|it| **it == *path);
+        let alternative = self.context.aliases.alternative(identity);
+        let was_dialled = alternative.is_some_and(|it| **it == *path);
         if let Some(key) = self.context.aliases.remove(path, identity) {
             self.sockets.lost(&key, &mut self.context);
             return true;
         }
         // The path through which the socket is dialled may lead to the one that was removed.
-        let Some(names) = self.context.aliases.names.get(&identity) else {
+        let Some(paths) = self.context.aliases.paths.get(&identity) else {
             return true;
         };
-        if was_place {
-            if let Some(next) = names.aliases.first().cloned() {
+        if was_dialled {
+            if let Some(next) = paths.aliases.first().cloned() {
                 self.examine_link(&next);
             }
-        } else if names.is_at_key {
-            let key = names.key.clone();
+        } else if paths.is_at_key {
+            let key = paths.key.clone();
             if self.sockets.desired_at(&key).is_some_and(|it| it.is_link) {
                 self.examine(key);
             }
@@ -301,7 +304,7 @@ impl Manager {
     /// key was given up.
     fn leave_behind(&mut self, identity: Identity) {
         let Some(best) = self.context.aliases.take_best(identity) else {
-            self.context.aliases.names.remove(&identity);
+            self.context.aliases.paths.remove(&identity);
             return;
         };
         let path = best.path.clone();
@@ -324,52 +327,51 @@ impl Manager {
     /// Asserts what must hold whenever the manager is at rest.
     pub(super) fn check_aliases(&self) {
         let mut count = 0;
-        for (identity, names) in &self.context.aliases.names {
-            let socket = self.sockets.desired_at(&names.key).map(|it| it.identity);
-            assert_eq!(socket, Some(*identity), "{names:?}");
-            assert!(names.is_at_key || !names.aliases.is_empty(), "{names:?}");
-            assert!(names.aliases.is_sorted(), "{names:?}");
-            for alias in &names.aliases {
+        for (identity, paths) in &self.context.aliases.paths {
+            let socket = self.sockets.desired_at(&paths.key).map(|it| it.identity);
+            assert_eq!(socket, Some(*identity), "{paths:?}");
+            assert!(paths.is_at_key || !paths.aliases.is_empty(), "{paths:?}");
+            assert!(paths.aliases.is_sorted(), "{paths:?}");
+            for alias in &paths.aliases {
                 let of = self.context.aliases.identities.get(octets(&alias.path));
                 assert_eq!(of, Some(identity), "{alias:?}");
             }
-            count += names.aliases.len();
+            count += paths.aliases.len();
         }
         assert_eq!(count, self.context.aliases.identities.len());
     }
 
-    /// Returns the key of a socket, and starts to keep the names of the socket.
+    /// Returns the key of a socket, and starts to keep the paths of the socket.
     fn key_of(&mut self, identity: Identity) -> Option<Arc<Path>> {
-        if let Some(names) = self.context.aliases.names.get(&identity) {
-            return Some(names.key.clone());
+        if let Some(paths) = self.context.aliases.paths.get(&identity) {
+            return Some(paths.key.clone());
         }
         let has_identity = |desired: &Desired| desired.identity == identity;
         let mut sockets = self.sockets.iter();
         let socket = sockets.find(|it| it.desired.as_ref().is_some_and(has_identity))?;
         let key = socket.path.clone();
-        let names = Names {
+        let paths = Paths {
             key: key.clone(),
             is_at_key: true,
             is_renamed: false,
             aliases: Vec::new(),
         };
-        self.context.aliases.names.insert(identity, names);
+        self.context.aliases.paths.insert(identity, paths);
         Some(key)
     }
 
     /// Returns whether a socket may get another key: no attempt on it has failed or is committed
     /// yet, and its key is the path under which it was found.
     fn may_rename(&self, key: &Path, identity: Identity) -> bool {
-        let names = self.context.aliases.names.get(&identity);
+        let paths = self.context.aliases.paths.get(&identity);
         let Some(socket) = self.sockets.at(key) else {
             return false;
         };
-        let is_new = socket
-            .desired
-            .as_ref()
-            .is_some_and(|it| it.attempts <= 1 && it.last_failure.is_none() && it.known.is_none());
+        let is_new = socket.desired.as_ref().is_some_and(|it| {
+            it.attempts <= 1 && it.last_failure.is_none() && it.restored.is_none()
+        });
         is_new
-            && names.is_some_and(|names| names.is_at_key && !names.is_renamed)
+            && paths.is_some_and(|paths| paths.is_at_key && !paths.is_renamed)
             && !socket.is_committed()
             && socket.registered.is_none()
     }
@@ -379,14 +381,14 @@ impl Manager {
         *alias < Alias::new(key.clone(), is_link, alias.since)
     }
 
-    /// Makes an alias the key of a socket, and its key an alias. Exactly the plugin `known` was
+    /// Makes an alias the key of a socket, and its key an alias. Exactly the plugin `restored` was
     /// registered through the alias before a restart.
     fn rename(
         &mut self,
         identity: Identity,
         key: &Arc<Path>,
         alias: &Alias,
-        known: Option<Arc<Plugin>>,
+        restored: Option<Arc<Plugin>>,
     ) {
         let now = self.context.now;
         let was_link = self.sockets.desired_at(key).is_some_and(|it| it.is_link);
@@ -396,6 +398,6 @@ impl Manager {
             .aliases
             .add(identity, Alias::new(key.clone(), was_link, now));
         self.found_socket(&alias.path, identity, alias.is_link);
-        self.sockets.set_known(&alias.path, known);
+        self.sockets.set_restored(&alias.path, restored);
     }
 }

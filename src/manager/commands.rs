@@ -60,7 +60,7 @@ impl Socket {
         let mut next = None;
         for command in commands.drain(..) {
             self.log_command(&command);
-            let event = self.execute(command, context);
+            let event = self.execute_command(command, context);
             debug_assert!(next.is_none() || event.is_none(), "{next:?} {event:?}");
             next = next.or(event);
         }
@@ -68,7 +68,7 @@ impl Socket {
         next
     }
 
-    fn execute(&mut self, command: Command, context: &mut Context) -> Option<Event> {
+    fn execute_command(&mut self, command: Command, context: &mut Context) -> Option<Event> {
         let active = self.active.as_mut()?;
         match command {
             Command::Dial => context.requests.push_back(Request::Dial),
@@ -84,13 +84,13 @@ impl Socket {
                     hang_up(connection, context);
                 }
             }
-            Command::Guard => self.guard(context),
-            Command::TakeTurn(plugin) => active.plugin = Some(plugin),
+            Command::MonitorLiveness => self.monitor_liveness(context),
+            Command::AcquireLock(plugin) => active.plugin = Some(plugin),
             Command::Ask(question, plugin) => {
                 if question == Question::Deregister {
                     if let Some(desired) = &mut self.desired {
                         // What was registered before a restart is undone as well.
-                        desired.known.take_if(|known| *known == plugin);
+                        desired.restored.take_if(|known| *known == plugin);
                     }
                     context.revision += 1;
                 }
@@ -143,12 +143,12 @@ impl Socket {
         let Some(active) = &mut self.active else {
             return;
         };
-        let link = context.connections.add(Owner::Operation(self.id));
-        active.connection = Some(Connection::dialling(link));
+        let conn = context.connections.add(Owner::Operation(self.id));
+        active.connection = Some(Connection::dialling(conn));
         active.endpoint_until = endpoint_until;
         let identity = endpoint_until.is_none().then_some(active.identity);
         let dial = Output::Dial {
-            link,
+            conn,
             path,
             identity,
         };
@@ -171,8 +171,8 @@ impl Socket {
         if let (Err(refusal), Some(active)) = (&result, &self.active) {
             let desired = self.desired.as_ref();
             let desired = desired.filter(|it| it.identity == active.identity);
-            if desired.is_some_and(|it| it.is_told(active.plugin.as_ref(), refusal)) {
-                return Some(Event::AlreadyTold);
+            if desired.is_some_and(|it| it.was_notified(active.plugin.as_ref(), refusal)) {
+                return Some(Event::AlreadyNotified);
             }
         }
         let status = RegistrationStatus {
@@ -204,7 +204,7 @@ impl Socket {
 
     /// Makes the connection of the operation, which has registered or checked the plugin, the
     /// plugin's source of liveness.
-    fn guard(&mut self, context: &mut Context) {
+    fn monitor_liveness(&mut self, context: &mut Context) {
         let connection = self.active.as_mut().and_then(|it| it.connection.take());
         let Some(connection) = connection else {
             return;
@@ -213,21 +213,21 @@ impl Socket {
             return hang_up(connection, context);
         };
         health.process = connection.process;
-        if !context.connections.may_guard() {
+        if !context.connections.may_watch_peer() {
             hang_up(connection, context);
             health.check_at = Some(context.slow_check());
             return;
         }
-        let (link, client) = (connection.id, connection.client);
-        let before = health.liveness.replace(Liveness { link, client });
+        let (conn, client) = (connection.id, connection.client);
+        let before = health.liveness.replace(Liveness { conn, client });
         health.check_at = None;
         let watched = Request::Watched(health.process);
         if let Some(mut before) = before {
             before.give_up(context);
         }
         let owner = Owner::Liveness(self.id);
-        context.connections.hand_over(link, owner);
-        context.outputs.push_back(Output::Guard { link });
+        context.connections.hand_over(conn, owner);
+        context.outputs.push_back(Output::WatchPeer { conn });
         context.requests.push_back(watched);
     }
 
@@ -240,7 +240,7 @@ impl Socket {
         match command {
             Command::Dial => log::debug!("{label}: connecting"),
             Command::GetInfo => log::debug!("{label}: calling GetInfo"),
-            Command::TakeTurn(plugin) if active.target != Target::Gone => log::debug!(
+            Command::AcquireLock(plugin) if active.target != Target::Gone => log::debug!(
                 "{label}: the plugin is {plugin}; endpoint={} versions={}",
                 escape::path(&plugin.endpoint),
                 escape::text(&plugin.versions.join(","))

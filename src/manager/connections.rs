@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 
 use slab::Slab;
 
-use super::ids::{LinkId, SocketId};
+use super::ids::{ConnectionId, SocketId};
 use super::messages::Output;
 use super::process::Process;
 use crate::config::{DESCRIPTOR_RESERVE, MAX_OUTLIVED, SHORTAGE_WARNING_INTERVAL};
@@ -73,7 +73,7 @@ pub(super) struct Connections {
     /// The number of descriptors that may be used for plugins.
     limit: usize,
     /// The sources of liveness that were given up, and that their sockets still have.
-    given_up: Vec<(SocketId, LinkId)>,
+    given_up: Vec<(SocketId, ConnectionId)>,
     /// The time of the last warning about a shortage of descriptors.
     warned_at: Option<Time>,
 }
@@ -82,7 +82,7 @@ pub(super) struct Connections {
 struct Owned {
     /// The number of connections before this one.
     age: u64,
-    link: LinkId,
+    conn: ConnectionId,
     owner: Owner,
     is_open: bool,
 }
@@ -104,48 +104,48 @@ impl Default for Connections {
 
 impl Connections {
     /// Adds a connection that is about to be dialled.
-    pub(super) fn add(&mut self, owner: Owner) -> LinkId {
+    pub(super) fn add(&mut self, owner: Owner) -> ConnectionId {
         self.count += 1;
         self.used[owner.usage()] += 1;
         self.open += 1;
-        let place = self.owners.vacant_entry();
-        let link = LinkId::new(self.count, place.key());
-        place.insert(Owned {
+        let slot = self.owners.vacant_entry();
+        let conn = ConnectionId::new(self.count, slot.key());
+        slot.insert(Owned {
             age: self.count,
-            link,
+            conn,
             owner,
             is_open: true,
         });
-        link
+        conn
     }
 
-    fn get(&self, link: LinkId) -> Option<&Owned> {
+    fn get(&self, conn: ConnectionId) -> Option<&Owned> {
         #[cfg(test)]
         super::lookups::count();
-        let owned = self.owners.get(link.index());
-        owned.filter(|owned| owned.link == link)
+        let owned = self.owners.get(conn.index());
+        owned.filter(|owned| owned.conn == conn)
     }
 
-    fn get_mut(&mut self, link: LinkId) -> Option<&mut Owned> {
+    fn get_mut(&mut self, conn: ConnectionId) -> Option<&mut Owned> {
         #[cfg(test)]
         super::lookups::count();
-        let owned = self.owners.get_mut(link.index());
-        owned.filter(|owned| owned.link == link)
+        let owned = self.owners.get_mut(conn.index());
+        owned.filter(|owned| owned.conn == conn)
     }
 
     /// Returns the owner of a connection, or `None` if the connection has ended.
-    pub(super) fn owner(&self, link: LinkId) -> Option<Owner> {
-        self.get(link).map(|owned| owned.owner)
+    pub(super) fn owner(&self, conn: ConnectionId) -> Option<Owner> {
+        self.get(conn).map(|owned| owned.owner)
     }
 
     /// Returns whether a connection is dialled or open.
-    pub(super) fn is_open(&self, link: LinkId) -> bool {
-        self.get(link).is_some_and(|owned| owned.is_open)
+    pub(super) fn is_open(&self, conn: ConnectionId) -> bool {
+        self.get(conn).is_some_and(|owned| owned.is_open)
     }
 
     /// Gives a connection to another owner. Returns false if the connection has ended.
-    pub(super) fn hand_over(&mut self, link: LinkId, owner: Owner) -> bool {
-        let Some(owned) = self.get_mut(link) else {
+    pub(super) fn hand_over(&mut self, conn: ConnectionId, owner: Owner) -> bool {
+        let Some(owned) = self.get_mut(conn) else {
             return false;
         };
         let before = std::mem::replace(&mut owned.owner, owner);
@@ -155,17 +155,17 @@ impl Connections {
     }
 
     /// Records that a connection was closed, although its process is still watched.
-    pub(super) fn close(&mut self, link: LinkId) {
-        if let Some(owned) = self.get_mut(link) {
+    pub(super) fn close(&mut self, conn: ConnectionId) {
+        if let Some(owned) = self.get_mut(conn) {
             let was_open = std::mem::replace(&mut owned.is_open, false);
             self.open -= usize::from(was_open);
         }
     }
 
     /// Removes a connection that has ended.
-    pub(super) fn remove(&mut self, link: LinkId) {
-        if let Some(Owned { owner, is_open, .. }) = self.get(link).copied() {
-            self.owners.remove(link.index());
+    pub(super) fn remove(&mut self, conn: ConnectionId) {
+        if let Some(Owned { owner, is_open, .. }) = self.get(conn).copied() {
+            self.owners.remove(conn.index());
             self.used[owner.usage()] -= 1;
             self.open -= usize::from(is_open);
         }
@@ -224,7 +224,7 @@ impl Connections {
 
     /// Makes a descriptor available. Returns false if that fails.
     pub(super) fn make_room(&mut self, outputs: &mut VecDeque<Output>) -> bool {
-        let limit = self.limit.min(LinkId::PLACES);
+        let limit = self.limit.min(ConnectionId::SLOTS);
         while self.in_use() >= limit {
             if !self.give_up_liveness(outputs) {
                 return false;
@@ -235,7 +235,7 @@ impl Connections {
 
     /// Returns whether there is a descriptor for the liveness of a plugin whose connection is open:
     /// the last quarter of all descriptors is for what cannot do without one.
-    pub(super) fn may_guard(&self) -> bool {
+    pub(super) fn may_watch_peer(&self) -> bool {
         self.in_use() < self.limit - self.limit / 4
     }
 
@@ -259,27 +259,27 @@ impl Connections {
     fn give_up_liveness(&mut self, outputs: &mut VecDeque<Output>) -> bool {
         let owners = self.owners.iter().map(|(_, owned)| *owned);
         let liveness = owners.filter_map(|owned| match owned.owner {
-            Owner::Liveness(socket) => Some((owned.age, owned.link, socket, owned.is_open)),
+            Owner::Liveness(socket) => Some((owned.age, owned.conn, socket, owned.is_open)),
             _ => None,
         });
-        let Some((_, link, socket, is_open)) = liveness.min() else {
+        let Some((_, conn, socket, is_open)) = liveness.min() else {
             return false;
         };
-        self.remove(link);
-        self.given_up.push((socket, link));
+        self.remove(conn);
+        self.given_up.push((socket, conn));
         if is_open {
             outputs.push_back(Output::Hangup {
-                link,
+                conn,
                 final_bytes: Vec::new(),
             });
         }
-        outputs.push_back(Output::Unguard { link });
+        outputs.push_back(Output::UnwatchPeer { conn });
         true
     }
 
     /// Removes and returns a source of liveness that was given up, and the socket that still has
     /// it.
-    pub(super) fn poll_given_up(&mut self) -> Option<(SocketId, LinkId)> {
+    pub(super) fn poll_given_up(&mut self) -> Option<(SocketId, ConnectionId)> {
         self.given_up.pop()
     }
 
@@ -300,7 +300,7 @@ impl Connections {
 /// A connection that is dialled or open.
 #[derive(Debug)]
 pub(super) struct Connection {
-    pub(super) id: LinkId,
+    pub(super) id: ConnectionId,
     /// The peer process, once the connection is established and if the daemon can see the process.
     pub(super) process: Option<Process>,
     /// `None` until the connection is established.
@@ -309,7 +309,7 @@ pub(super) struct Connection {
 
 impl Connection {
     /// Creates a connection that is dialled.
-    pub(super) fn dialling(id: LinkId) -> Self {
+    pub(super) fn dialling(id: ConnectionId) -> Self {
         Self {
             id,
             process: None,
@@ -320,7 +320,7 @@ impl Connection {
     /// Closes the connection, whatever its state. Returns the request to the daemon.
     pub(super) fn hang_up(mut self, now: Time) -> Output {
         Output::Hangup {
-            link: self.id,
+            conn: self.id,
             final_bytes: self
                 .client
                 .as_mut()
@@ -374,9 +374,9 @@ mod tests {
     #[test]
     fn numbers_fit_into_29_bits() {
         for count in [0, 1, GENERATION_COUNT - 1, GENERATION_COUNT, u64::MAX] {
-            let link = LinkId::new(count, LinkId::PLACES - 1);
-            assert!(link.0 < 1 << 29, "{link:?}");
-            assert_eq!(link.index(), LinkId::PLACES - 1);
+            let conn = ConnectionId::new(count, ConnectionId::SLOTS - 1);
+            assert!(conn.0 < 1 << 29, "{conn:?}");
+            assert_eq!(conn.index(), ConnectionId::SLOTS - 1);
         }
     }
 
@@ -389,8 +389,8 @@ mod tests {
         let mut outputs = VecDeque::new();
         connections.set_limit(DESCRIPTOR_RESERVE + 4);
         for index in 0..2 {
-            let link = connections.add(Owner::Operation(socket(index)));
-            assert!(connections.hand_over(link, Owner::Liveness(socket(index))));
+            let conn = connections.add(Owner::Operation(socket(index)));
+            assert!(connections.hand_over(conn, Owner::Liveness(socket(index))));
         }
         assert_eq!(
             connections.in_use(),
@@ -402,7 +402,7 @@ mod tests {
         assert_eq!(given_up.map(|(socket, _)| socket), Some(socket(0)));
         assert!(matches!(
             outputs.make_contiguous(),
-            [Output::Hangup { .. }, Output::Unguard { .. }]
+            [Output::Hangup { .. }, Output::UnwatchPeer { .. }]
         ));
         assert_eq!((connections.liveness(), connections.in_use()), (1, 2));
     }

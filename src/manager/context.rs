@@ -92,7 +92,7 @@ impl Context {
 
     /// Returns the path at which to dial a plugin's endpoint, which may be a registration socket.
     pub(super) fn endpoint_path(&self, endpoint: &Path) -> Arc<Path> {
-        match self.aliases.instead_of(endpoint) {
+        match self.aliases.alternative_for_key(endpoint) {
             Some(path) => path.clone(),
             None => self.policy.path_map.find(endpoint).into(),
         }

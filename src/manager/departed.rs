@@ -13,7 +13,7 @@ use litemap::LiteMap;
 use super::connections::Owner;
 use super::context::Context;
 use super::event::{EventKind, PluginEvent};
-use super::ids::LinkId;
+use super::ids::ConnectionId;
 use super::messages::Output;
 use super::process::Process;
 use super::registered::{Liveness, Registered};
@@ -26,7 +26,7 @@ use crate::http2::Endpoint as _;
 /// The plugins that were deregistered recently because their sockets were removed.
 #[derive(Debug, Default)]
 pub(super) struct Departed {
-    by_link: LiteMap<LinkId, DepartedPlugin>,
+    by_id: LiteMap<ConnectionId, DepartedPlugin>,
 }
 
 /// A plugin whose process may still run.
@@ -45,10 +45,10 @@ impl Departed {
         if !context.connections.may_depart() {
             return false;
         }
-        let Some(link) = left.health.liveness.as_ref().map(|it| it.link) else {
+        let Some(conn) = left.health.liveness.as_ref().map(|it| it.conn) else {
             return false;
         };
-        if !context.connections.hand_over(link, Owner::Departed) {
+        if !context.connections.hand_over(conn, Owner::Departed) {
             return false; // It was given up a moment ago.
         }
         let Some(liveness) = left.health.liveness.take() else {
@@ -56,7 +56,7 @@ impl Departed {
         };
         let mut deadline = Scheduled::default();
         let until = context.now + OUTLIVED_GRACE;
-        let timer = Timer::Departed(link);
+        let timer = Timer::Departed(conn);
         context.timers.set(timer, &mut deadline, Some(until));
         let departed = DepartedPlugin {
             plugin: left.plugin.clone(),
@@ -64,44 +64,44 @@ impl Departed {
             liveness,
             deadline,
         };
-        self.by_link.insert(link, departed);
+        self.by_id.insert(conn, departed);
         true
     }
 
     /// Returns the client of a connection that is held open.
-    pub(super) fn client(&mut self, link: LinkId) -> Option<&mut Client> {
-        let departed = self.by_link.get_mut(&link)?;
+    pub(super) fn client(&mut self, conn: ConnectionId) -> Option<&mut Client> {
+        let departed = self.by_id.get_mut(&conn)?;
         departed.liveness.client.as_deref_mut()
     }
 
     /// Processes what a connection has received.
-    pub(super) fn poll(&mut self, link: LinkId, context: &mut Context) {
-        let Some(client) = self.client(link) else {
+    pub(super) fn poll(&mut self, conn: ConnectionId, context: &mut Context) {
+        let Some(client) = self.client(conn) else {
             return;
         };
         while client.poll_event(context.now).is_some() {}
         if client.is_closed() {
-            self.ended(link, context);
+            self.ended(conn, context);
         } else if !client.transmit().is_empty() {
-            context.outputs.push_back(Output::Transmit { link });
+            context.outputs.push_back(Output::Transmit { conn });
         }
     }
 
     /// Closes the connection, because the process itself is watched.
-    pub(super) fn guarded_by_process(&mut self, link: LinkId, context: &mut Context) {
-        if let Some(departed) = self.by_link.get_mut(&link) {
+    pub(super) fn process_watched(&mut self, conn: ConnectionId, context: &mut Context) {
+        if let Some(departed) = self.by_id.get_mut(&conn) {
             departed.liveness.hang_up(context);
-            context.connections.close(link);
+            context.connections.close(conn);
         }
     }
 
     /// Stops waiting for a process that has ended, as it should.
-    pub(super) fn ended(&mut self, link: LinkId, context: &mut Context) {
-        if let Some(mut departed) = self.by_link.remove(&link) {
-            let timer = Timer::Departed(link);
+    pub(super) fn ended(&mut self, conn: ConnectionId, context: &mut Context) {
+        if let Some(mut departed) = self.by_id.remove(&conn) {
+            let timer = Timer::Departed(conn);
             context.timers.set(timer, &mut departed.deadline, None);
             departed.liveness.hang_up(context);
-            context.connections.remove(link);
+            context.connections.remove(conn);
         }
     }
 
@@ -118,9 +118,9 @@ impl Departed {
     }
 
     fn forgive(&mut self, is_well: impl Fn(&DepartedPlugin) -> bool, context: &mut Context) {
-        let well = self.by_link.iter().filter(|(_, it)| is_well(it));
-        for link in well.map(|(link, _)| *link).collect::<Vec<_>>() {
-            self.release(link, context);
+        let well = self.by_id.iter().filter(|(_, it)| is_well(it));
+        for conn in well.map(|(conn, _)| *conn).collect::<Vec<_>>() {
+            self.release(conn, context);
         }
     }
 
@@ -128,13 +128,13 @@ impl Departed {
     /// registered plugins: then it may have removed the socket itself.
     pub(super) fn timed_out<'a>(
         &mut self,
-        link: LinkId,
+        conn: ConnectionId,
         mut registered: impl Iterator<Item = &'a Registered>,
         context: &mut Context,
     ) {
         let Some(DepartedPlugin {
             plugin, process, ..
-        }) = self.release(link, context)
+        }) = self.release(conn, context)
         else {
             return;
         };
@@ -148,9 +148,9 @@ impl Departed {
         ));
     }
 
-    fn release(&mut self, link: LinkId, context: &mut Context) -> Option<DepartedPlugin> {
-        let mut departed = self.by_link.remove(&link)?;
-        let timer = Timer::Departed(link);
+    fn release(&mut self, conn: ConnectionId, context: &mut Context) -> Option<DepartedPlugin> {
+        let mut departed = self.by_id.remove(&conn)?;
+        let timer = Timer::Departed(conn);
         context.timers.set(timer, &mut departed.deadline, None);
         departed.liveness.give_up(context);
         Some(departed)
@@ -158,13 +158,13 @@ impl Departed {
 
     /// Stops waiting for all processes, because the daemon stops.
     pub(super) fn clear(&mut self, context: &mut Context) {
-        while let Some(link) = self.by_link.first().map(|(link, _)| *link) {
-            self.release(link, context);
+        while let Some(conn) = self.by_id.first().map(|(conn, _)| *conn) {
+            self.release(conn, context);
         }
     }
 
     /// Returns the number of plugins.
     pub(super) fn len(&self) -> usize {
-        self.by_link.len()
+        self.by_id.len()
     }
 }

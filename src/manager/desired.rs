@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::backoff::Backoff;
 use super::failure::{Failure, Refusal};
-use crate::config::{FIRST_MINUTE, REDIAL_MAX, REDIAL_PATIENCE};
+use crate::config::{FIRST_MINUTE, REDIAL_MAX, REDIAL_PERIOD};
 use crate::handler::{DialError, Plugin};
 use crate::time::Time;
 use crate::watch::Identity;
@@ -24,20 +24,20 @@ pub struct Desired {
     pub backoff: Backoff,
     /// The failure of the last attempt; `None` before the first attempt and after a success.
     pub last_failure: Option<Box<Failure>>,
-    /// The last refusal that was sent to its plugin.
-    pub(super) told: Option<Box<Told>>,
+    /// The last refusal of which its plugin was notified.
+    pub(super) notified: Option<Box<Notified>>,
     /// The result of a dry run, once its plugin has been observed: it would be registered, or the
     /// reason why not.
     pub observed: Option<Box<Result<Arc<Plugin>, Refusal>>>,
     /// The number of attempts to register its plugin.
     pub attempts: u32,
     /// The plugin that was registered through it before a restart, until it is registered again.
-    pub known: Option<Arc<Plugin>>,
+    pub restored: Option<Arc<Plugin>>,
     /// The plugin that was registered at its path before, and the user ID of that plugin's process.
     pub(super) predecessor: Option<Box<(Arc<Plugin>, u32)>>,
     /// The time reserved for its next dial, because it has refused the last connection.
     pub(super) redial_at: Option<Time>,
-    /// Whether it waits in line for a place among the operations.
+    /// Whether it is in the queue for a permit.
     pub(super) is_queued: bool,
     /// Whether it is retried when another plugin of the name goes.
     pub(super) is_blocked: bool,
@@ -45,7 +45,7 @@ pub struct Desired {
 
 /// A refusal, and the plugin that was refused, as it described itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Told {
+pub(super) struct Notified {
     pub(super) plugin: Arc<Plugin>,
     pub(super) refusal: Refusal,
 }
@@ -59,10 +59,10 @@ impl Desired {
             found,
             backoff: Backoff::default(),
             last_failure: None,
-            told: None,
+            notified: None,
             observed: None,
             attempts: 0,
-            known: None,
+            restored: None,
             predecessor: None,
             redial_at: None,
             is_queued: false,
@@ -83,10 +83,12 @@ impl Desired {
 
     /// Returns whether this plugin was refused for the same reason before, and so is not notified
     /// again.
-    pub(super) fn is_told(&self, plugin: Option<&Arc<Plugin>>, refusal: &Refusal) -> bool {
-        let told = self.told.as_deref();
-        refusal.is_told_once()
-            && told.is_some_and(|told| told.refusal == *refusal && Some(&told.plugin) == plugin)
+    pub(super) fn was_notified(&self, plugin: Option<&Arc<Plugin>>, refusal: &Refusal) -> bool {
+        let notified = self.notified.as_deref();
+        refusal.is_notified_once()
+            && notified.is_some_and(|notified| {
+                notified.refusal == *refusal && Some(&notified.plugin) == plugin
+            })
     }
 
     /// Returns the time of the next attempt, if it waits for a time.
@@ -112,8 +114,8 @@ impl Desired {
     pub(super) fn registered(&mut self) -> Option<Box<(Arc<Plugin>, u32)>> {
         self.backoff.succeed();
         self.last_failure = None;
-        self.told = None;
-        self.known = None;
+        self.notified = None;
+        self.restored = None;
         self.is_blocked = false;
         self.predecessor.take()
     }
@@ -132,14 +134,14 @@ impl Desired {
             self.backoff.succeed();
         } else if failure.is_terminal() && self.found + FIRST_MINUTE <= now {
             self.backoff.fail_for_good(now);
-        } else if is_refused && now < self.found + REDIAL_PATIENCE {
+        } else if is_refused && now < self.found + REDIAL_PERIOD {
             self.backoff.fail_up_to(REDIAL_MAX, now);
         } else {
             self.backoff.fail(now);
         }
         if let (Failure::Refused(refusal), Some(plugin)) = (failure, plugin) {
             let (plugin, refusal) = (plugin.clone(), refusal.clone());
-            self.told = Some(Box::new(Told { plugin, refusal }));
+            self.notified = Some(Box::new(Notified { plugin, refusal }));
         }
         let is_news = self.last_failure.as_deref() != Some(failure);
         self.last_failure = Some(Box::new(failure.clone()));

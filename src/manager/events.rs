@@ -4,8 +4,8 @@
 
 use super::connections::Owner;
 use super::context::Context;
-use super::ids::{LinkId, SocketId};
-use super::messages::Guard;
+use super::ids::{ConnectionId, SocketId};
+use super::messages::LivenessSource;
 use super::operation::Event;
 use super::process::Process;
 use super::reconcile::Target;
@@ -16,8 +16,8 @@ use super::{DialError, Manager};
 use crate::config::STOP_GRACE;
 
 impl Manager {
-    pub(super) fn connected(&mut self, link: LinkId, process: Option<Process>) {
-        match self.context.connections.owner(link) {
+    pub(super) fn connected(&mut self, conn: ConnectionId, process: Option<Process>) {
+        match self.context.connections.owner(conn) {
             Some(Owner::Operation(id)) => {
                 self.with_socket(id, |socket, context| socket.connected(process, context));
             }
@@ -28,13 +28,13 @@ impl Manager {
         }
     }
 
-    pub(super) fn dial_failed(&mut self, link: LinkId, error: DialError) {
+    pub(super) fn dial_failed(&mut self, conn: ConnectionId, error: DialError) {
         let context = &mut self.context;
         if error == DialError::NoDescriptors {
             context.connections.used_up(&mut context.outputs);
         }
-        let owner = context.connections.owner(link);
-        context.connections.remove(link);
+        let owner = context.connections.owner(conn);
+        context.connections.remove(conn);
         match owner {
             Some(Owner::Operation(id)) => {
                 self.with_socket(id, |socket, _| socket.dial_failed(error));
@@ -46,53 +46,53 @@ impl Manager {
         }
     }
 
-    pub(super) fn closed(&mut self, link: LinkId) {
+    pub(super) fn closed(&mut self, conn: ConnectionId) {
         // A connection that was closed because its process is watched may still report its end.
-        if !self.context.connections.is_open(link) {
+        if !self.context.connections.is_open(conn) {
             return;
         }
-        match self.context.connections.owner(link) {
+        match self.context.connections.owner(conn) {
             Some(Owner::Operation(id)) => self.with_socket(id, Socket::closed),
             Some(Owner::Call(id) | Owner::Stream(id)) => self.host.closed(id, &mut self.context),
-            Some(Owner::Liveness(_) | Owner::Departed) => self.process_ended(link),
+            Some(Owner::Liveness(_) | Owner::Departed) => self.process_ended(conn),
             None => {}
         }
     }
 
-    pub(super) fn process_ended(&mut self, link: LinkId) {
-        match self.context.connections.owner(link) {
+    pub(super) fn process_ended(&mut self, conn: ConnectionId) {
+        match self.context.connections.owner(conn) {
             Some(Owner::Liveness(id)) => self.with_socket(id, |socket, context| {
                 socket.liveness_lost(context);
                 None
             }),
-            Some(Owner::Departed) => self.departed.ended(link, &mut self.context),
+            Some(Owner::Departed) => self.departed.ended(conn, &mut self.context),
             _ => {}
         }
     }
 
-    pub(super) fn guarded(&mut self, link: LinkId, by: Guard) {
-        match self.context.connections.owner(link) {
+    pub(super) fn peer_watched(&mut self, conn: ConnectionId, by: LivenessSource) {
+        match self.context.connections.owner(conn) {
             Some(Owner::Liveness(id)) => self.with_socket(id, |socket, context| {
-                socket.guarded(by, context);
+                socket.peer_watched(by, context);
                 None
             }),
-            Some(Owner::Departed) if by == Guard::Process => {
-                self.departed.guarded_by_process(link, &mut self.context);
+            Some(Owner::Departed) if by == LivenessSource::Process => {
+                self.departed.process_watched(conn, &mut self.context);
             }
             _ => {}
         }
     }
 
     /// Processes what a connection has received.
-    pub(super) fn poll_connection(&mut self, link: LinkId) {
-        match self.context.connections.owner(link) {
+    pub(super) fn poll_connection(&mut self, conn: ConnectionId) {
+        match self.context.connections.owner(conn) {
             Some(Owner::Operation(id)) => self.with_socket(id, Socket::poll_connection),
             Some(Owner::Liveness(id)) => self.with_socket(id, |socket, context| {
                 socket.poll_liveness(context);
                 None
             }),
             Some(Owner::Call(id) | Owner::Stream(id)) => self.host.poll(id, &mut self.context),
-            Some(Owner::Departed) => self.departed.poll(link, &mut self.context),
+            Some(Owner::Departed) => self.departed.poll(conn, &mut self.context),
             None => {}
         }
     }
@@ -125,7 +125,7 @@ impl Manager {
             let is_ours = matches!(registered.by, By::Handler(_));
             if is_ours && current != Some(registered.by) {
                 self.names.set_up(plugin, socket.id, false);
-                registered.health.is_condemned = true;
+                registered.health.must_deregister = true;
                 replaced.push(socket.id);
             }
         }

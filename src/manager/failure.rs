@@ -104,7 +104,7 @@ impl Failure {
     pub fn is_terminal(&self) -> bool {
         match self {
             Self::GetInfo(error) => error.code() == Code::Unimplemented,
-            Self::Refused(refusal) => refusal.is_told_once(),
+            Self::Refused(refusal) => refusal.is_notified_once(),
             _ => false,
         }
     }
@@ -153,12 +153,12 @@ impl Refusal {
 
     /// Returns whether a plugin that describes itself as before is not notified again: the
     /// description is all that its handler has examined.
-    pub(super) fn is_told_once(&self) -> bool {
+    pub(super) fn is_notified_once(&self) -> bool {
         !matches!(self, Self::Registration(_) | Self::EndpointTaken { .. })
     }
 
     /// Returns whether the plugin is notified of the refusal.
-    pub fn is_told(&self) -> bool {
+    pub fn is_notified(&self) -> bool {
         !matches!(self, Self::Ignored(_))
     }
 }
@@ -239,20 +239,20 @@ mod tests {
 
     #[test]
     fn the_plugin_is_told_why_in_kubelet_s_words_to_the_letter() {
-        let told = |refusal: Refusal| {
+        let sent = |refusal: Refusal| {
             let words = refusal.status_error(Path::new("/r/a-reg.sock"));
             words.unwrap_or_default()
         };
         assert_eq!(
-            told(Refusal::NoHandler("Foo".into())),
+            sent(Refusal::NoHandler("Foo".into())),
             "RegisterPlugin error -- no handler registered for plugin type: Foo at socket /r/a-reg.sock"
         );
         assert_eq!(
-            told(Refusal::Validation(Reason::new("bad version"))),
+            sent(Refusal::Validation(Reason::new("bad version"))),
             "RegisterPlugin error -- plugin validation failed with err: bad version"
         );
         assert_eq!(
-            told(Refusal::Registration(Reason::new("no node id"))),
+            sent(Refusal::Registration(Reason::new("no node id"))),
             "RegisterPlugin error -- plugin registration failed with err: no node id"
         );
     }

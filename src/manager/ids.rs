@@ -1,15 +1,15 @@
 //! The numbers of sockets, connections and operations.
 //!
-//! Pure. A number that has a place in a table also has a generation, so late events are recognised.
+//! Pure. A number that has a slot in a table also has a generation, so late events are recognised.
 
 use crate::handler::EffectOwner;
 
 /// The number of a path at which a socket exists or a plugin is registered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SocketId {
-    /// The place in the table, which another path may take later.
+    /// The slot in the table, which another path may take later.
     pub(super) index: u32,
-    /// Another one for each path that takes the place.
+    /// Another one for each path that takes the slot.
     pub(super) generation: u32,
 }
 
@@ -28,23 +28,23 @@ pub struct AttemptId(pub(super) u64);
 /// The number of a connection, from the request to dial it to its end. It has 29 bits, so that it
 /// fits into a token of the loop on 32-bit processors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LinkId(pub(crate) u32);
+pub struct ConnectionId(pub(crate) u32);
 
-impl LinkId {
+impl ConnectionId {
     /// The number of connections that can have numbers at the same time.
-    pub(super) const PLACES: usize = 1 << INDEX_BITS;
+    pub(super) const SLOTS: usize = 1 << INDEX_BITS;
 
-    /// Returns the number of a connection that takes a place in a table; `count` is the number of
+    /// Returns the number of a connection that takes a slot in a table; `count` is the number of
     /// connections before it.
     pub(super) fn new(count: u64, index: usize) -> Self {
-        debug_assert!(index < Self::PLACES);
-        let generation = (count % GENERATIONS) * Self::PLACES as u64;
+        debug_assert!(index < Self::SLOTS);
+        let generation = (count % GENERATIONS) * Self::SLOTS as u64;
         Self(u32::try_from(generation + index as u64).unwrap_or_default())
     }
 
-    /// Returns the place in the table, which another connection may take later.
+    /// Returns the slot in the table, which another connection may take later.
     pub(super) fn index(self) -> usize {
-        self.0 as usize % Self::PLACES
+        self.0 as usize % Self::SLOTS
     }
 }
 
@@ -52,7 +52,7 @@ const INDEX_BITS: u32 = 16;
 const GENERATIONS: u64 = 1 << 13;
 
 #[cfg(test)]
-impl LinkId {
+impl ConnectionId {
     /// A number that no connection of a manager in a test has.
     pub(crate) const OUTSIDE: Self = Self(0);
 }

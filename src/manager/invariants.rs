@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use super::Manager;
 use super::context::Context;
-use super::socket::{Place, Socket};
+use super::socket::{Permit, Socket};
 use super::timers::Timer;
 
 impl Manager {
@@ -28,16 +28,16 @@ impl Manager {
         let mut deadlines = self.host.deadlines() + self.departed.len();
         let singles = [self.limiter.deadline(), self.resync, self.stop];
         deadlines += singles.iter().filter(|it| it.at().is_some()).count();
-        let (mut held, mut queued, mut names, mut known) = (0, 0, 0, 0);
+        let (mut held, mut queued, mut names, mut registered) = (0, 0, 0, 0);
         let mut handlers = BTreeMap::new();
         for socket in self.sockets.iter() {
             let (id, applied) = (socket.id, &socket.applied);
             assert!(!socket.is_empty(), "{:?}", socket.path);
-            assert_eq!(applied.place == Place::Held, socket.claims_place());
+            assert_eq!(applied.permit == Permit::Held, socket.claims_permit());
             held += usize::from(self.limiter.is_held(id));
-            assert!(!self.limiter.is_held(id) || applied.place == Place::Held);
+            assert!(!self.limiter.is_held(id) || applied.permit == Permit::Held);
             let is_queued = socket.desired.as_ref().is_some_and(|it| it.is_queued);
-            assert_eq!(matches!(applied.place, Place::Queued(_)), is_queued);
+            assert_eq!(matches!(applied.permit, Permit::Queued(_)), is_queued);
             queued += usize::from(is_queued);
             assert_eq!(applied.name.as_ref(), socket.claims_name());
             names += usize::from(applied.name.is_some());
@@ -48,7 +48,7 @@ impl Manager {
             if let Some(handler) = applied.handler {
                 handlers.insert(id.owner(), handler);
             }
-            known += usize::from(socket.registered.is_some());
+            registered += usize::from(socket.registered.is_some());
             let deadline = applied.deadline;
             let is_in_time = match (deadline.at(), socket.deadline(&self.context)) {
                 (Some(at), Some(derived)) => {
@@ -66,7 +66,7 @@ impl Manager {
         assert_eq!(held, self.limiter.held());
         assert_eq!(queued, self.limiter.queued());
         assert_eq!(names, self.names.queued());
-        assert_eq!(known, *plugins);
+        assert_eq!(registered, *plugins);
         assert_eq!(deadlines, timers.len(), "a deadline has no owner");
         let owned = self.sockets.iter().map(Socket::connections).sum::<usize>();
         let owned = owned + self.host.connections() + self.departed.len();

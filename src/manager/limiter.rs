@@ -1,13 +1,14 @@
 //! The limit on operations that wait for plugins to answer, and the queue of sockets that wait for
-//! one of its places.
+//! one of its permits.
 //!
 //! Pure. The memory that operations need at the same time is never returned to the kernel, so only
-//! [`BRISK_OPERATIONS`] call their plugins at the same time. A plugin that answers needs its place
-//! for a moment. An operation that has waited for its peer for [`BRISK_TIME`] gives its place to
-//! the next socket and continues without one: from then on it costs only a descriptor, and so does
-//! an operation that waits for a handler, for a program or for its turn on a plugin name.
+//! [`SOFT_OPERATION_LIMIT`] call their plugins at the same time. An operation needs its permit only
+//! for a moment if its plugin answers. An operation that has waited for its peer for
+//! [`PERMIT_TIME`] passes its permit on to the next socket and continues without one: from then on
+//! it costs only a descriptor, and so does an operation that waits for a handler, for a program or
+//! for the lock of a plugin name.
 //!
-//! Places are given round-robin over the directories of the sockets, so that one directory with
+//! Permits are granted round-robin over the directories of the sockets, so that one directory with
 //! thousands of sockets holds up no other; sockets whose path is renewed all the time come last.
 //!
 //! A socket that exists and refuses connections is dialled every few seconds, because its plugin
@@ -22,23 +23,23 @@ use litemap::LiteMap;
 
 use super::ids::SocketId;
 use super::timers::{Scheduled, Timer, Timers};
-use crate::config::{BRISK_OPERATIONS, BRISK_TIME, REDIAL_INTERVAL};
+use crate::config::{PERMIT_TIME, REDIAL_INTERVAL, SOFT_OPERATION_LIMIT};
 use crate::time::Time;
 
-/// The places, and the sockets in line for one.
+/// The permits, and the queue of sockets that wait for one.
 #[derive(Debug, Default)]
 pub(super) struct Limiter {
-    /// The sockets whose operations hold a place, and the time at which each got it.
+    /// The sockets whose operations hold a permit, and the time at which each got it.
     held: LiteMap<SocketId, Time>,
     queue: BTreeMap<Position, SocketId>,
-    /// For each directory in line, the round in which its last socket gets a place.
+    /// For each directory in the queue, the round in which its last socket gets a permit.
     rounds: Rounds,
     /// The same for sockets whose path is renewed all the time.
     renewed_rounds: Rounds,
-    /// The round in which the last socket got a place.
+    /// The round in which the last socket got a permit.
     round: u64,
     last: u64,
-    /// The time at which a place should be released.
+    /// The time at which a permit should be released.
     deadline: Scheduled,
     /// The time at which the next socket that has refused a connection may be dialled.
     next_redial: Time,
@@ -47,19 +48,19 @@ pub(super) struct Limiter {
 /// Rounds by directory, which is a prefix of the paths of its sockets.
 type Rounds = BTreeMap<Box<[u8]>, u64>;
 
-/// The position of a socket in line.
+/// The position of a socket in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Position {
     is_renewed: bool,
-    /// In each round, every directory gets one place.
+    /// In each round, every directory gets one permit.
     round: u64,
     number: u64,
 }
 
 impl Limiter {
-    /// Returns whether a place is free.
+    /// Returns whether a permit is free.
     pub(super) fn is_any_free(&self) -> bool {
-        self.held.len() < BRISK_OPERATIONS
+        self.held.len() < SOFT_OPERATION_LIMIT
     }
 
     /// Adds a socket to the queue, behind the others of its directory.
@@ -87,12 +88,14 @@ impl Limiter {
         position
     }
 
-    /// Removes and returns the sockets at the head of the queue: as many as there are free places,
+    /// Removes and returns the sockets at the head of the queue: as many as there are free permits,
     /// but at most `room`.
     ///
-    /// Not more of them, because a socket that finds no free place is queued again at the end.
+    /// Not more of them, because a socket that finds no free permit is queued again at the end.
     pub(super) fn dequeue_ready(&mut self, room: usize) -> Vec<SocketId> {
-        let free = BRISK_OPERATIONS.saturating_sub(self.held.len()).min(room);
+        let free = SOFT_OPERATION_LIMIT
+            .saturating_sub(self.held.len())
+            .min(room);
         let mut ready = Vec::new();
         while ready.len() < free {
             let Some((position, socket)) = self.queue.pop_first() else {
@@ -122,39 +125,39 @@ impl Limiter {
         }
     }
 
-    /// Records that the operation of a socket takes a place.
+    /// Records that the operation of a socket takes a permit.
     pub(super) fn take(&mut self, socket: SocketId, now: Time) {
         self.held.insert(socket, now);
     }
 
-    /// Records that the operation of a socket does not need its place any more.
+    /// Records that the operation of a socket does not need its permit any more.
     pub(super) fn release(&mut self, socket: SocketId) {
         self.held.remove(&socket);
     }
 
-    /// Returns when the next operation has had its place for long enough; `None` if the queue
-    /// is empty.
+    /// Returns when the next operation has had its permit for long enough; `None` if the queue is
+    /// empty.
     fn next_release(&self) -> Option<Time> {
         if self.queue.is_empty() {
             return None;
         }
-        self.held.values().min().map(|since| *since + BRISK_TIME)
+        self.held.values().min().map(|since| *since + PERMIT_TIME)
     }
 
-    /// Releases every place that an operation has held for long enough.
+    /// Releases every permit that an operation has held for long enough.
     fn release_slow(&mut self, now: Time) {
-        self.held.retain(|_, since| now < *since + BRISK_TIME);
+        self.held.retain(|_, since| now < *since + PERMIT_TIME);
     }
 
-    /// Schedules the release of a place if sockets are in the queue. To be called after the queue
+    /// Schedules the release of a permit if sockets are in the queue. To be called after the queue
     /// has changed.
     pub(super) fn schedule(&mut self, timers: &mut Timers) {
         let at = self.next_release();
-        // A deadline that is too early, because that place was released before, is set again then.
+        // A deadline that is too early, because that permit was released before, is set again then.
         timers.set_or_earlier(Timer::Limiter, &mut self.deadline, at);
     }
 
-    /// Releases the places that are due, and schedules the next release.
+    /// Releases the permits that are due, and schedules the next release.
     pub(super) fn handle_timeout(&mut self, now: Time, timers: &mut Timers) {
         self.deadline = Scheduled::default();
         self.release_slow(now);
@@ -169,12 +172,12 @@ impl Limiter {
         at
     }
 
-    /// Returns whether the operation of a socket holds a place.
+    /// Returns whether the operation of a socket holds a permit.
     pub(super) fn is_held(&self, socket: SocketId) -> bool {
         self.held.contains_key(&socket)
     }
 
-    /// Returns the number of places that are held.
+    /// Returns the number of permits that are held.
     pub(super) fn held(&self) -> usize {
         self.held.len()
     }
@@ -184,7 +187,7 @@ impl Limiter {
         self.queue.len()
     }
 
-    /// Returns the time at which a place should be released for a socket in the queue.
+    /// Returns the time at which a permit should be released for a socket in the queue.
     pub(super) fn deadline(&self) -> Scheduled {
         self.deadline
     }
@@ -207,7 +210,7 @@ mod tests {
         SocketId { index, generation }
     }
 
-    /// Returns a limiter of which so many places are held.
+    /// Returns a limiter of which so many permits are held.
     fn held(count: usize) -> Limiter {
         let mut limiter = Limiter::default();
         for n in 0..count {
@@ -232,8 +235,8 @@ mod tests {
     }
 
     #[test]
-    fn of_one_directory_the_socket_that_came_first_gets_the_place_that_comes_free() {
-        let mut limiter = held(BRISK_OPERATIONS);
+    fn of_one_directory_the_socket_that_came_first_gets_the_permit_that_comes_free() {
+        let mut limiter = held(SOFT_OPERATION_LIMIT);
         assert!(!limiter.is_any_free());
         let [_, a, _] = ["/c", "/a", "/b"].map(|path| enqueue(&mut limiter, path, false));
         limiter.forget(a);
@@ -259,11 +262,11 @@ mod tests {
     }
 
     #[test]
-    fn an_operation_that_waits_for_its_peer_gives_its_place_to_a_socket_in_the_queue() {
-        let mut limiter = held(BRISK_OPERATIONS);
+    fn an_operation_that_waits_for_its_peer_passes_its_permit_on_to_a_socket_in_the_queue() {
+        let mut limiter = held(SOFT_OPERATION_LIMIT);
         assert_eq!(limiter.next_release(), None, "none is wanted");
         enqueue(&mut limiter, "/a", false);
-        let at = Time::ZERO + BRISK_TIME;
+        let at = Time::ZERO + PERMIT_TIME;
         assert_eq!(limiter.next_release(), Some(at));
         limiter.release_slow(at);
         assert_eq!((limiter.held(), limiter.next_release()), (0, None));
@@ -273,7 +276,7 @@ mod tests {
 
     #[test]
     fn no_more_sockets_are_ready_than_there_is_room_for_their_connections() {
-        let mut limiter = held(BRISK_OPERATIONS - 3);
+        let mut limiter = held(SOFT_OPERATION_LIMIT - 3);
         for path in ["/a", "/b", "/c"] {
             enqueue(&mut limiter, path, false);
         }

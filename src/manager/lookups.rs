@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use prost::Message as _;
 
-use super::{Input, LinkId, Manager, Output};
+use super::{ConnectionId, Input, Manager, Output};
 use crate::grpc::{Incoming, Server};
 use crate::handler::{AcceptHandler, HandlerTable};
 use crate::http2::carry;
@@ -47,8 +47,8 @@ impl Peer {
     }
 
     /// Exchanges octets with the manager, and answers a call.
-    fn serve(&mut self, manager: &mut Manager, link: LinkId) {
-        let Some(end) = manager.endpoint(link) else {
+    fn serve(&mut self, manager: &mut Manager, conn: ConnectionId) {
+        let Some(end) = manager.endpoint(conn) else {
             return;
         };
         carry(end, &mut self.0, NOW);
@@ -69,7 +69,7 @@ impl Peer {
                 self.0.reply(call, &reply, NOW);
             }
         }
-        let end = manager.endpoint(link).expect("the connection is open");
+        let end = manager.endpoint(conn).expect("the connection is open");
         carry(&mut self.0, end, NOW);
     }
 }
@@ -83,7 +83,7 @@ fn an_event_of_a_connection_costs_two_lookups_and_its_last_one_another() {
     let identity = Identity {
         device: 1,
         inode: 1,
-        born: (0, 0),
+        btime: (0, 0),
     };
     let path: Arc<Path> = Path::new("/r/a.sock").into();
     let found = Input::Found {
@@ -95,13 +95,13 @@ fn an_event_of_a_connection_costs_two_lookups_and_its_last_one_another() {
     let mut counts = Vec::new();
     while let Some(output) = manager.poll_output() {
         match output {
-            Output::Dial { link, .. } => counts.push(lookups_of(|| {
+            Output::Dial { conn, .. } => counts.push(lookups_of(|| {
                 let process = None;
-                manager.handle_input(Input::Connected { link, process }, NOW);
+                manager.handle_input(Input::Connected { conn, process }, NOW);
             })),
-            Output::Transmit { link } => {
-                peer.serve(&mut manager, link);
-                counts.push(lookups_of(|| manager.moved(link, NOW)));
+            Output::Transmit { conn } => {
+                peer.serve(&mut manager, conn);
+                counts.push(lookups_of(|| manager.handle_io(conn, NOW)));
             }
             _ => {}
         }

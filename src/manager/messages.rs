@@ -8,7 +8,7 @@ use std::sync::Arc;
 #[cfg(doc)]
 use super::Manager;
 use super::event::PluginEvent;
-use super::ids::LinkId;
+use super::ids::ConnectionId;
 use super::process::Process;
 #[cfg(doc)]
 use crate::config::STOP_GRACE;
@@ -44,33 +44,33 @@ pub enum Input {
     /// A connection requested by [`Output::Dial`] is established.
     Connected {
         /// The connection.
-        link: LinkId,
+        conn: ConnectionId,
         /// The peer process, if the daemon can see it.
         process: Option<Process>,
     },
     /// A connection requested by [`Output::Dial`] could not be established.
     DialFailed {
         /// The connection.
-        link: LinkId,
+        conn: ConnectionId,
         /// The reason.
         error: DialError,
     },
     /// A connection has ended: the peer closed it, or reading or writing failed.
     Closed {
         /// The connection.
-        link: LinkId,
+        conn: ConnectionId,
     },
-    /// The peer of a connection is watched from now on, as [`Output::Guard`] requested.
-    Guarded {
+    /// The peer of a connection is watched from now on, as [`Output::WatchPeer`] requested.
+    PeerWatched {
         /// The connection.
-        link: LinkId,
+        conn: ConnectionId,
         /// How the peer is watched.
-        by: Guard,
+        by: LivenessSource,
     },
     /// The watched process has ended.
     ProcessEnded {
         /// The connection to that process.
-        link: LinkId,
+        conn: ConnectionId,
     },
     /// A program requested by [`Output::Spawn`] has ended, or could not be started.
     ProgramEnded {
@@ -99,7 +99,7 @@ pub enum Output {
     /// Connect to a Unix socket, then send [`Input::Connected`] or [`Input::DialFailed`].
     Dial {
         /// The name of the connection from now on.
-        link: LinkId,
+        conn: ConnectionId,
         /// The path of the socket.
         path: Arc<Path>,
         /// The identity that the socket must have; `None` accepts any socket.
@@ -108,31 +108,31 @@ pub enum Output {
     /// [`Manager::endpoint`] has bytes for this connection.
     Transmit {
         /// The connection.
-        link: LinkId,
+        conn: ConnectionId,
     },
-    /// Call [`Manager::moved`] for this connection again, after others had their turn: it has more
-    /// messages than are handled at once. It may have ended meanwhile.
+    /// Call [`Manager::handle_io`] for this connection again, after others had their turn: it has
+    /// more messages than are handled at once. It may have ended meanwhile.
     Resume {
         /// The connection.
-        link: LinkId,
+        conn: ConnectionId,
     },
     /// Close this connection or stop dialling it; no further events of it are wanted.
     Hangup {
         /// The connection.
-        link: LinkId,
+        conn: ConnectionId,
         /// The bytes to write if that is possible without waiting.
         final_bytes: Vec<u8>,
     },
     /// Watch the process at the other end of this connection or, if that is impossible, report the
-    /// end of the connection; then send [`Input::Guarded`].
-    Guard {
+    /// end of the connection; then send [`Input::PeerWatched`].
+    WatchPeer {
         /// The connection.
-        link: LinkId,
+        conn: ConnectionId,
     },
     /// Stop watching the process at the other end of this connection.
-    Unguard {
+    UnwatchPeer {
         /// The connection.
-        link: LinkId,
+        conn: ConnectionId,
     },
     /// Examine this path again: it may lead to another socket than the one that was found.
     Examine {
@@ -176,7 +176,7 @@ impl World {
 
 /// The means by which the daemon watches a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Guard {
+pub enum LivenessSource {
     /// The process is watched: the connection is not needed any more.
     Process,
     /// The connection is watched, and has to stay open.

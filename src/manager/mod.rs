@@ -1,13 +1,13 @@
 //! The core of the plugin manager: the desired state, the actual state, and what to do next.
 //!
 //! Pure: no clock, no descriptor, no thread. Events arrive as an [`Input`] with their time;
-//! requests to the daemon leave as an [`Output`]; bytes are read and written by [`LinkId`].
+//! requests to the daemon leave as an [`Output`]; bytes are read and written by [`ConnectionId`].
 //!
 //! ```text
 //!  Found, Lost                                    Name: lock, instances
 //!       |                                           ^
 //!       v                 events, claims            |
-//!    Sockets --> Socket <----------------> Manager -+-> Limiter: places, queue
+//!    Sockets --> Socket <----------------> Manager -+-> Limiter: permits, queue
 //!                  |  operation, liveness   (router)|
 //!                  v                                v
 //!              Dial, Transmit, Hangup         HandlerHost: handlers, effects, programs
@@ -22,8 +22,8 @@
 //! registration) and `commands` (how a socket carries it out). `names`, `limiter`, `departed` and
 //! `host` are what sockets share; `context`, `connections` and `timers` are their environment.
 //! `router` connects them all, `events` and `outcomes` are its entry and its exit. `sockets` and
-//! `aliases` find a socket by its paths; `memory` and `snapshot` restore and save the registered
-//! plugins.
+//! `aliases` find a socket by its paths; `saved_state` and `snapshot` restore and save the
+//! registered plugins.
 
 mod active;
 mod aliases;
@@ -43,7 +43,6 @@ mod invariants;
 mod limiter;
 #[cfg(test)]
 mod lookups;
-mod memory;
 mod messages;
 mod names;
 mod operation;
@@ -54,6 +53,7 @@ pub mod reconcile;
 mod registered;
 mod renewals;
 mod router;
+mod saved_state;
 mod snapshot;
 mod socket;
 mod sockets;
@@ -73,13 +73,13 @@ pub use desired::Desired;
 pub use event::PluginEvent;
 pub use failure::{EndpointFailure, Failure, Refusal};
 #[cfg_attr(not(plugind_internals), doc(hidden))]
-pub use ids::{AttemptId, LinkId, SocketId};
+pub use ids::{AttemptId, ConnectionId, SocketId};
 #[cfg_attr(not(plugind_internals), doc(hidden))]
-pub use memory::{Memory, MemoryError};
-#[cfg_attr(not(plugind_internals), doc(hidden))]
-pub use messages::{Guard, Input, Output, World};
+pub use messages::{Input, LivenessSource, Output, World};
 pub use process::Process;
 pub use registered::{Health, Registered};
+#[cfg_attr(not(plugind_internals), doc(hidden))]
+pub use saved_state::{SavedState, SavedStateError};
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub use snapshot::Snapshot;
 pub use socket::Socket;
@@ -91,7 +91,7 @@ pub use verdict::{Verdict, verdict};
 
 #[cfg(doc)]
 use crate::config::RESYNC_INTERVAL;
-use crate::config::{KEPT_QUEUE, Mode, PathMap};
+use crate::config::{IDLE_QUEUE_CAPACITY, Mode, PathMap};
 use crate::handler::{HandlerId, HandlerTable, Plugin, PluginHandler};
 use crate::http2::Endpoint;
 use crate::time::Time;
@@ -115,7 +115,7 @@ pub struct Manager {
     names: Names,
     /// The handlers and their effects.
     host: HandlerHost,
-    /// The places of operations, and the sockets that wait for one.
+    /// The permits of operations, and the sockets that wait for one.
     limiter: Limiter,
     /// The plugins whose sockets were removed recently.
     departed: Departed,
@@ -186,11 +186,11 @@ impl Manager {
                 is_link,
             } => self.found_alias(&path, identity, is_link),
             Input::Lost { path } => self.lost(&path),
-            Input::Connected { link, process } => self.connected(link, process),
-            Input::DialFailed { link, error } => self.dial_failed(link, error),
-            Input::Closed { link } => self.closed(link),
-            Input::Guarded { link, by } => self.guarded(link, by),
-            Input::ProcessEnded { link } => self.process_ended(link),
+            Input::Connected { conn, process } => self.connected(conn, process),
+            Input::DialFailed { conn, error } => self.dial_failed(conn, error),
+            Input::Closed { conn } => self.closed(conn),
+            Input::PeerWatched { conn, by } => self.peer_watched(conn, by),
+            Input::ProcessEnded { conn } => self.process_ended(conn),
             Input::ProgramEnded { id, outcome } => {
                 self.host.program_ended(id, outcome, &mut self.context);
             }
@@ -211,9 +211,9 @@ impl Manager {
             match timer {
                 Timer::Socket(id) => self.socket_timeout(id),
                 Timer::Effect(id) => self.host.handle_timeout(id, &mut self.context),
-                Timer::Departed(link) => {
+                Timer::Departed(conn) => {
                     let registered = self.sockets.iter().filter_map(Socket::registered);
-                    self.departed.timed_out(link, registered, &mut self.context);
+                    self.departed.timed_out(conn, registered, &mut self.context);
                 }
                 Timer::Limiter => self.limiter.handle_timeout(now, &mut self.context.timers),
                 Timer::Resync => self.resync(),
@@ -232,27 +232,27 @@ impl Manager {
     pub fn poll_output(&mut self) -> Option<Output> {
         let outputs = &mut self.context.outputs;
         if outputs.is_empty() {
-            outputs.shrink_to(KEPT_QUEUE);
+            outputs.shrink_to(IDLE_QUEUE_CAPACITY);
         }
         outputs.pop_front()
     }
 
     /// Returns the local end of a connection, or `None` if it is not connected. After reading into
-    /// it or writing from it, call [`Manager::moved`].
-    pub fn endpoint(&mut self, link: LinkId) -> Option<&mut impl Endpoint> {
-        match self.context.connections.owner(link)? {
+    /// it or writing from it, call [`Manager::handle_io`].
+    pub fn endpoint(&mut self, conn: ConnectionId) -> Option<&mut impl Endpoint> {
+        match self.context.connections.owner(conn)? {
             owner @ (Owner::Operation(id) | Owner::Liveness(id)) => {
                 self.sockets.get_mut(id)?.client(owner)
             }
             Owner::Call(id) | Owner::Stream(id) => self.host.client(id),
-            Owner::Departed => self.departed.client(link),
+            Owner::Departed => self.departed.client(conn),
         }
     }
 
     /// Processes the bytes that were read or written at [`Manager::endpoint`].
-    pub fn moved(&mut self, link: LinkId, now: Time) {
+    pub fn handle_io(&mut self, conn: ConnectionId, now: Time) {
         self.context.now = now;
-        self.poll_connection(link);
+        self.poll_connection(conn);
         self.run_until_idle();
     }
 

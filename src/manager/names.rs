@@ -6,8 +6,8 @@
 //! The handler's contract holds per plugin name, whatever sockets the plugins of that name have: an
 //! operation acquires the name before its first question and keeps it until it ends. A question
 //! that stays open for [`STALLED_AFTER`](crate::config::STALLED_AFTER) holds up no other socket:
-//! the next operation in line acquires the name, too, and the stalled one continues when its answer
-//! arrives.
+//! the next operation in the queue acquires the name, too, and the stalled one continues when its
+//! answer arrives.
 //!
 //! A rolling update runs the new plugin beside the old one for a while, each with its own sockets.
 //! The newest registered plugin is the one to use; the others are its fallbacks, in reverse order
@@ -33,14 +33,14 @@ struct Name {
     /// The registered plugins, oldest first.
     instances: Vec<Instance>,
     /// `None` if nothing waits. Boxed, because that is so for nearly every name.
-    waiting: Option<Box<Waiting>>,
+    waiters: Option<Box<Waiters>>,
 }
 
 /// What waits for a name.
 #[derive(Debug, Default)]
-struct Waiting {
+struct Waiters {
     /// The sockets whose operations have acquired the name or wait for it, in the order of arrival.
-    /// At most one is [`Lock::Held`]; if none is, none is [`Lock::Awaited`].
+    /// At most one is [`Lock::Held`]; if none is, none is [`Lock::Queued`].
     queue: Vec<(SocketId, Lock)>,
     /// The sockets to retry when another plugin goes, each with the socket of that plugin.
     blocked: Vec<(SocketId, SocketId)>,
@@ -49,7 +49,7 @@ struct Waiting {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lock {
     /// The operation waits for the name.
-    Awaited,
+    Queued,
     /// The operation has acquired the name, and the others wait for it.
     Held,
     /// The operation has acquired the name, and the others do not wait for it.
@@ -79,9 +79,9 @@ pub(super) struct Removed {
 impl Names {
     /// Adds a socket to the queue for a name. Returns whether it has acquired the name at once.
     pub(super) fn acquire(&mut self, plugin: &Arc<Plugin>, socket: SocketId) -> bool {
-        let queue = &mut self.name(plugin).waiting().queue;
+        let queue = &mut self.name(plugin).waiters().queue;
         let is_free = queue.iter().all(|(_, lock)| *lock == Lock::Stalled);
-        let lock = if is_free { Lock::Held } else { Lock::Awaited };
+        let lock = if is_free { Lock::Held } else { Lock::Queued };
         queue.push((socket, lock));
         is_free
     }
@@ -90,10 +90,10 @@ impl Names {
     /// because of that.
     pub(super) fn release(&mut self, plugin: &Plugin, socket: SocketId) -> Option<SocketId> {
         let at = self.find(plugin).ok()?;
-        let waiting = self.names[at].waiting.as_mut()?;
-        let place = waiting.queue.iter().position(|(it, _)| *it == socket)?;
-        let (_, lock) = waiting.queue.remove(place);
-        let next = (lock == Lock::Held).then(|| waiting.next()).flatten();
+        let waiters = self.names[at].waiters.as_mut()?;
+        let place = waiters.queue.iter().position(|(it, _)| *it == socket)?;
+        let (_, lock) = waiters.queue.remove(place);
+        let next = (lock == Lock::Held).then(|| waiters.next()).flatten();
         self.tidy(at);
         next
     }
@@ -102,25 +102,25 @@ impl Names {
     /// name because of that.
     pub(super) fn stall(&mut self, plugin: &Plugin, socket: SocketId) -> Option<SocketId> {
         let at = self.find(plugin).ok()?;
-        let waiting = self.names[at].waiting.as_mut()?;
-        let lock = waiting.queue.iter_mut().find(|(it, _)| *it == socket);
+        let waiters = self.names[at].waiters.as_mut()?;
+        let lock = waiters.queue.iter_mut().find(|(it, _)| *it == socket);
         let (_, lock) = lock.filter(|(_, lock)| *lock == Lock::Held)?;
         *lock = Lock::Stalled;
-        waiting.next()
+        waiters.next()
     }
 
     /// Returns whether a socket has acquired a name.
     pub(super) fn is_held(&self, plugin: &Plugin, socket: SocketId) -> bool {
-        let waiting = self.find(plugin).ok();
-        let waiting = waiting.and_then(|at| self.names[at].waiting.as_ref());
-        let mut queue = waiting.iter().flat_map(|waiting| &waiting.queue);
-        queue.any(|(it, lock)| *it == socket && *lock != Lock::Awaited)
+        let waiters = self.find(plugin).ok();
+        let waiters = waiters.and_then(|at| self.names[at].waiters.as_ref());
+        let mut queue = waiters.iter().flat_map(|waiters| &waiters.queue);
+        queue.any(|(it, lock)| *it == socket && *lock != Lock::Queued)
     }
 
     /// Returns the number of operations that have acquired a name or wait for one.
     pub(super) fn queued(&self) -> usize {
-        let waiting = self.names.iter().filter_map(|name| name.waiting.as_ref());
-        waiting.map(|waiting| waiting.queue.len()).sum()
+        let waiters = self.names.iter().filter_map(|name| name.waiters.as_ref());
+        waiters.map(|waiters| waiters.queue.len()).sum()
     }
 
     /// Returns the registered plugins of a name, oldest first; the last one is the one to use.
@@ -181,15 +181,15 @@ impl Names {
 
     /// Has a socket retried when the plugin behind the socket `holder` goes or is down.
     pub(super) fn block(&mut self, plugin: &Arc<Plugin>, socket: SocketId, holder: SocketId) {
-        let waiting = self.name(plugin).waiting();
-        waiting.blocked.push((socket, holder));
+        let waiters = self.name(plugin).waiters();
+        waiters.blocked.push((socket, holder));
     }
 
     /// Records that a socket is not to be retried because of a name any more.
     pub(super) fn unblock(&mut self, plugin: &Plugin, socket: SocketId) {
         if let Ok(at) = self.find(plugin) {
-            if let Some(waiting) = &mut self.names[at].waiting {
-                waiting.blocked.retain(|(it, _)| *it != socket);
+            if let Some(waiters) = &mut self.names[at].waiters {
+                waiters.blocked.retain(|(it, _)| *it != socket);
             }
             self.tidy(at);
         }
@@ -217,7 +217,7 @@ impl Names {
             let name = Name {
                 key: plugin.clone(),
                 instances: Vec::new(),
-                waiting: None,
+                waiters: None,
             };
             self.names.insert(*at, name);
         });
@@ -237,27 +237,27 @@ impl Names {
     /// Returns the memory that a name does not need any more.
     fn tidy(&mut self, at: usize) {
         let name = &mut self.names[at];
-        let is_empty = |it: &mut Box<Waiting>| it.queue.is_empty() && it.blocked.is_empty();
-        name.waiting.take_if(is_empty);
-        if name.waiting.is_none() && name.instances.is_empty() {
+        let is_empty = |it: &mut Box<Waiters>| it.queue.is_empty() && it.blocked.is_empty();
+        name.waiters.take_if(is_empty);
+        if name.waiters.is_none() && name.instances.is_empty() {
             self.names.remove(at);
         }
     }
 }
 
-impl Waiting {
+impl Waiters {
     /// Gives the name to the operation that has waited for it longest, and returns its socket.
     fn next(&mut self) -> Option<SocketId> {
         let mut queue = self.queue.iter_mut();
-        let (socket, lock) = queue.find(|(_, lock)| *lock == Lock::Awaited)?;
+        let (socket, lock) = queue.find(|(_, lock)| *lock == Lock::Queued)?;
         *lock = Lock::Held;
         Some(*socket)
     }
 }
 
 impl Name {
-    fn waiting(&mut self) -> &mut Waiting {
-        self.waiting.get_or_insert_default()
+    fn waiters(&mut self) -> &mut Waiters {
+        self.waiters.get_or_insert_default()
     }
 
     fn set_up(&mut self, socket: SocketId, is_up: bool) {
@@ -270,10 +270,10 @@ impl Name {
     /// Removes and returns the sockets to retry when the plugin behind the socket `holder` goes.
     fn unblocked_by(&mut self, holder: SocketId) -> Vec<SocketId> {
         let mut unblocked = Vec::new();
-        let Some(waiting) = &mut self.waiting else {
+        let Some(waiters) = &mut self.waiters else {
             return unblocked;
         };
-        waiting.blocked.retain(|(socket, by)| {
+        waiters.blocked.retain(|(socket, by)| {
             let is_unblocked = *by == holder;
             if is_unblocked {
                 unblocked.push(*socket);

@@ -42,11 +42,11 @@ impl Manager {
                     .emit(PluginEvent::of_plugin(&plugin, EventKind::PluginChanged));
                 self.names.set_up(&plugin, socket.id, false);
                 let desired = socket.desired_of(&active);
-                if let Some(known) = desired.and_then(|it| it.known.take()) {
-                    socket.deregister_known(known, active.identity, &mut self.context);
+                if let Some(restored) = desired.and_then(|it| it.restored.take()) {
+                    socket.deregister_restored(restored, active.identity, &mut self.context);
                 }
                 if let Some(registered) = &mut socket.registered {
-                    registered.health.is_condemned = true;
+                    registered.health.must_deregister = true;
                 }
             }
             Outcome::Failed(failure) if matches!(active.target, Target::Checked(_)) => {
@@ -106,13 +106,13 @@ impl Manager {
             .filter(|_| active.handler != current)
         {
             // The handler was replaced meanwhile: the new one is to register the plugin.
-            registered.health.is_condemned = true;
+            registered.health.must_deregister = true;
             socket.is_dirty = true;
         }
         if let Some(handler) = active.handler {
             let subject = (socket.id, plugin);
             self.host
-                .tell(handler, subject, &mut self.context, |handler, context| {
+                .notify(handler, subject, &mut self.context, |handler, context| {
                     handler.registered(plugin, context);
                 });
         }
@@ -135,7 +135,7 @@ impl Manager {
         if let Some(By::Handler(handler)) = of.map(|registered| registered.by) {
             let subject = (current.socket, plugin);
             self.host
-                .tell(handler, subject, &mut self.context, |handler, context| {
+                .notify(handler, subject, &mut self.context, |handler, context| {
                     handler.promoted(plugin, context);
                 });
         }
@@ -204,8 +204,8 @@ impl Manager {
         if *failure == Failure::Dial(DialError::Replaced) {
             let identity = socket.desired.as_ref().map(|it| it.identity);
             let aliases = &self.context.aliases;
-            let place = identity.and_then(|identity| aliases.instead_of_key(identity));
-            let path = place.unwrap_or(&socket.path).clone();
+            let alternative = identity.and_then(|identity| aliases.alternative(identity));
+            let path = alternative.unwrap_or(&socket.path).clone();
             self.context.outputs.push_back(Output::Examine { path });
         }
     }
@@ -216,7 +216,7 @@ impl Manager {
             Failure::Refused(Refusal::EndpointTaken { holder, .. }) => {
                 let registered = self.sockets.at(holder).and_then(Socket::registered);
                 let health = registered.map(|registered| &registered.health);
-                health.is_none_or(|it| it.down_since().is_some() || it.is_condemned)
+                health.is_none_or(|it| it.down_since().is_some() || it.must_deregister)
             }
             _ => false,
         }
@@ -252,13 +252,13 @@ impl Manager {
             return;
         }
         let identity = registered.identity;
-        let is_removed = self.context.aliases.instead_of_key(identity).is_some();
+        let is_removed = self.context.aliases.alternative(identity).is_some();
         let consequence = match self.context.policy.on_down {
             _ if is_removed => DownConsequence::SocketRemoved,
             OnDown::Keep => DownConsequence::Keep,
             OnDown::Deregister(grace) => {
                 if grace.is_zero() {
-                    health.is_condemned = true;
+                    health.must_deregister = true;
                 } else {
                     health.set_grace(now + grace);
                 }

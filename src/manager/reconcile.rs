@@ -70,12 +70,12 @@ mod tests {
     const ONE: Identity = Identity {
         device: 1,
         inode: 1,
-        born: (1, 0),
+        btime: (1, 0),
     };
     const OTHER: Identity = Identity {
         device: 1,
         inode: 1,
-        born: (2, 0),
+        btime: (2, 0),
     };
 
     #[test]

@@ -25,7 +25,7 @@
 use std::sync::Arc;
 
 use super::backoff::Backoff;
-use super::ids::LinkId;
+use super::ids::ConnectionId;
 use super::process::Process;
 use crate::config::{BACKOFF_INITIAL, IDLE_CHECK_INTERVAL};
 use crate::grpc::Client;
@@ -53,7 +53,7 @@ pub(super) enum By {
     Handler(HandlerId),
     /// A handler of the process before a restart. It is not known yet whether the plugin's socket
     /// exists; the comparison tells that when a socket is found at its path.
-    Awaited(Compared),
+    Restored(Compared),
     /// A handler of the process before a restart. The socket was removed or replaced.
     Predecessor,
 }
@@ -83,7 +83,7 @@ pub struct Health {
     /// The number of held connections that have ended although it was up.
     idle_ends: u8,
     /// Whether it is to be deregistered although its socket exists.
-    pub(super) is_condemned: bool,
+    pub(super) must_deregister: bool,
 }
 
 /// A plugin that does not answer.
@@ -98,7 +98,7 @@ struct Down {
 #[derive(Debug)]
 pub(super) struct Liveness {
     /// The connection that is held open, or was until the peer process was watched.
-    pub(super) link: LinkId,
+    pub(super) conn: ConnectionId,
     /// The client of that connection while it is held open.
     pub(super) client: Option<Box<Client>>,
 }
@@ -118,14 +118,14 @@ impl Registered {
     }
 
     /// Returns whether it is not known yet whether the plugin's socket exists.
-    pub(super) fn is_awaited(&self) -> bool {
-        matches!(self.by, By::Awaited(_))
+    pub(super) fn is_restored(&self) -> bool {
+        matches!(self.by, By::Restored(_))
     }
 
     /// Returns how the plugin's socket is recognised after another restart.
     pub(super) fn compared(&self) -> Compared {
         match self.by {
-            By::Awaited(compared) => compared,
+            By::Restored(compared) => compared,
             By::Handler(_) | By::Predecessor => Compared::Identity,
         }
     }
@@ -133,7 +133,7 @@ impl Registered {
     /// Returns whether a socket is the one of the plugin.
     pub(super) fn has_identity(&self, identity: Identity) -> bool {
         match self.by {
-            By::Awaited(Compared::Inode) => self.identity.is_same_inode(&identity),
+            By::Restored(Compared::Inode) => self.identity.is_same_inode(&identity),
             _ => self.identity == identity,
         }
     }
@@ -162,7 +162,7 @@ impl Health {
         if let Some(down) = &mut self.down {
             down.grace_until = None;
         }
-        self.is_condemned = true;
+        self.must_deregister = true;
     }
 
     /// Records that the source of liveness was lost. Returns whether to check the plugin at once;
@@ -185,7 +185,7 @@ impl Health {
     /// Records that the plugin answered. If its source of liveness is lost again at once, the next
     /// check waits. Returns whether the plugin was down.
     pub(super) fn answered(&mut self, now: Time) -> bool {
-        self.is_condemned = false;
+        self.must_deregister = false;
         if self.liveness.is_none() {
             self.checks.succeed(); // It is checked slowly anyway.
         } else if self.idle_ends < IDLE_ENDS {

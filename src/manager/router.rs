@@ -16,7 +16,7 @@ use super::ids::{AttemptId, SocketId};
 use super::operation::{Event, Operation, Question};
 use super::reconcile::{Action, Target};
 use super::registered::{By, Registered};
-use super::socket::{Place, Socket};
+use super::socket::{Permit, Socket};
 use super::timers::Timer;
 use super::{DialError, Manager};
 use crate::config::{Mode, READY_GRACE, RESYNC_INTERVAL, STALLED_AFTER};
@@ -35,9 +35,9 @@ impl Manager {
                 self.answered(asker, ticket, result);
             } else if let Some((key, identity)) = self.ended_keys.pop() {
                 self.give_up_key(&key, identity);
-            } else if let Some((id, link)) = self.context.connections.poll_given_up() {
+            } else if let Some((id, conn)) = self.context.connections.poll_given_up() {
                 self.with_socket(id, |socket, context| {
-                    socket.liveness_given_up(link, context);
+                    socket.liveness_given_up(conn, context);
                     None
                 });
             } else if !self.reconcile_dirty() {
@@ -51,7 +51,7 @@ impl Manager {
 
     // --- Reconciliation ---
 
-    /// Examines the sockets for which there is a place now, in the order in which they came, and
+    /// Examines the sockets for which there is a permit now, in the order in which they came, and
     /// then every dirty socket. Returns whether there were any.
     fn reconcile_dirty(&mut self) -> bool {
         let room = self.context.connections.room_for_operations();
@@ -69,7 +69,7 @@ impl Manager {
             self.start_register(id);
         }
         if is_any_ready {
-            // The operations that have just started hold the places now.
+            // The operations that have just started hold the permits now.
             self.limiter.schedule(&mut self.context.timers);
         }
         is_any
@@ -126,7 +126,7 @@ impl Manager {
     }
 
     /// Starts to register a plugin, unless its socket has to wait for its backoff, its redial or a
-    /// place.
+    /// permit.
     fn register(&mut self, socket: &mut Socket) -> Option<Event> {
         let is_free = socket.active.is_none() && socket.registered.is_none();
         let desired = socket.desired.as_mut().filter(|_| is_free)?;
@@ -163,7 +163,7 @@ impl Manager {
                 desired.is_queued = true;
                 let is_renewed = self.sockets.is_renewed(&socket.path, now);
                 let position = self.limiter.enqueue(socket.id, &socket.path, is_renewed);
-                socket.applied.place = Place::Queued(Box::new(position));
+                socket.applied.permit = Permit::Queued(Box::new(position));
             }
             self.limiter.schedule(timers);
             if !has_descriptors {
@@ -177,7 +177,7 @@ impl Manager {
         desired.attempts = desired.attempts.saturating_add(1);
         let number = desired.attempts;
         let path = socket.path.clone();
-        let operation = match (policy.mode, &desired.known) {
+        let operation = match (policy.mode, &desired.restored) {
             (Mode::Register, None) => Operation::register(path, is_new, now, commands),
             (Mode::Register, Some(known)) => {
                 Operation::register_again(known.clone(), path, is_new, now, commands)
@@ -239,7 +239,7 @@ impl Manager {
     fn run(&mut self, mut socket: Box<Socket>, mut event: Option<Event>) {
         loop {
             while let Some(request) = self.context.requests.pop_front() {
-                let answer = self.carry_out(&mut socket, request);
+                let answer = self.execute_request(&mut socket, request);
                 debug_assert!(event.is_none() || answer.is_none(), "{event:?} {answer:?}");
                 event = event.or(answer);
             }
@@ -268,21 +268,21 @@ impl Manager {
     fn apply_claims(&mut self, socket: &mut Socket) -> Option<Event> {
         let id = socket.id;
         let is_queued = socket.desired.as_ref().is_some_and(|it| it.is_queued);
-        if let Place::Queued(position) = &socket.applied.place {
+        if let Permit::Queued(position) = &socket.applied.permit {
             if !is_queued {
                 self.limiter.forget(**position);
                 self.limiter.schedule(&mut self.context.timers);
-                socket.applied.place = Place::None;
+                socket.applied.permit = Permit::None;
             }
         }
-        match (&socket.applied.place, socket.claims_place()) {
-            (Place::None, true) => {
+        match (&socket.applied.permit, socket.claims_permit()) {
+            (Permit::None, true) => {
                 self.limiter.take(id, self.context.now);
-                socket.applied.place = Place::Held;
+                socket.applied.permit = Permit::Held;
             }
-            (Place::Held, false) => {
+            (Permit::Held, false) => {
                 self.limiter.release(id);
-                socket.applied.place = Place::None;
+                socket.applied.permit = Permit::None;
             }
             _ => {}
         }
@@ -314,7 +314,9 @@ impl Manager {
         let next = before.and_then(|before| self.names.release(&before, id));
         self.acquired(next);
         let plugin = socket.applied.name.as_ref()?;
-        self.names.acquire(plugin, id).then_some(Event::TurnCame)
+        self.names
+            .acquire(plugin, id)
+            .then_some(Event::LockAcquired)
     }
 
     /// Queues the event for a socket that has acquired its name.
@@ -323,14 +325,14 @@ impl Manager {
             return;
         };
         if let Some(active) = &socket.active {
-            let event = (socket.id, active.id, Event::TurnCame);
+            let event = (socket.id, active.id, Event::LockAcquired);
             self.events.push_back(event);
         }
     }
 
     /// Carries out what a socket asks for. Returns the event for its operation, if that follows at
     /// once.
-    fn carry_out(&mut self, socket: &mut Socket, request: Request) -> Option<Event> {
+    fn execute_request(&mut self, socket: &mut Socket, request: Request) -> Option<Event> {
         let context = &mut self.context;
         match request {
             Request::Dial => {
@@ -340,7 +342,7 @@ impl Manager {
                     return Some(Event::DialFailed(DialError::NoDescriptors));
                 }
                 let identity = socket.active.as_ref()?.identity;
-                let path = context.aliases.instead_of_key(identity);
+                let path = context.aliases.alternative(identity);
                 let path = path.unwrap_or(&socket.path).clone();
                 socket.dial(path, None, context);
             }
@@ -442,7 +444,7 @@ impl Manager {
                 return Some(Event::Answered(Err(refusal)));
             }
             if let Some(desired) = &socket.desired {
-                hints.is_known = desired.known.as_ref() == Some(plugin);
+                hints.was_registered = desired.restored.as_ref() == Some(plugin);
                 hints.ready_by = Some(desired.found + READY_GRACE);
             }
         }

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::Manager;
-use super::memory::{FORMAT, Remembered};
 use super::registered::Compared;
+use super::saved_state::{FORMAT, SavedPlugin};
 use crate::config::{MAX_SOCKETS, MAX_STATE_FILE};
 use crate::handler::Plugin;
 use crate::watch::Identity;
@@ -167,8 +167,8 @@ impl Snapshot {
 
     /// Encodes a plugin if there is room for it. Returns whether there was.
     fn add(&mut self, piece: &mut Vec<u8>, saved: &Saved) -> bool {
-        let encoded = Remembered::of(&saved.plugin, saved.identity, saved.compared);
-        let encoded = encoded.map(|remembered| json(&remembered));
+        let encoded = SavedPlugin::of(&saved.plugin, saved.identity, saved.compared);
+        let encoded = encoded.map(|saved| json(&saved));
         let separator: &[u8] = if self.is_begun { b",\n" } else { b"\n" };
         let room = self.limit.saturating_sub(self.len);
         let Some(encoded) = encoded.filter(|it| separator.len() + it.len() <= room) else {
@@ -191,7 +191,7 @@ impl Saved {
             identity: Identity {
                 device: 0,
                 inode: 0,
-                born: (0, 0),
+                btime: (0, 0),
             },
             compared: Compared::Identity,
         }
@@ -240,7 +240,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::manager::Memory;
+    use crate::manager::SavedState;
 
     const BOOT: &str = "0a1b-2c3d";
 
@@ -259,7 +259,7 @@ mod tests {
         let identity = Identity {
             device: 1,
             inode: 2,
-            born: (3, 4),
+            btime: (3, 4),
         };
         Saved {
             plugin: plugin(name, text),
@@ -268,8 +268,8 @@ mod tests {
         }
     }
 
-    fn decode(content: &[u8]) -> Memory {
-        Memory::decode(content, BOOT).expect("it was just encoded")
+    fn decode(content: &[u8]) -> SavedState {
+        SavedState::decode(content, BOOT).expect("it was just encoded")
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! It interprets the commands of its operation; what it cannot do by itself, it asks of the manager
 //! by a [`Request`]. An answer that is there at once is the next event of the same operation.
 //!
-//! After each step the manager compares what the socket claims (a place among the operations, a
+//! After each step the manager compares what the socket claims (a permit for its operation, a
 //! plugin name, a deadline) with the claims that are in force, and applies the difference. So no
 //! state releases anything by hand.
 
@@ -18,9 +18,9 @@ use super::connections::{Connection, Owner, close};
 use super::context::{Context, Request};
 use super::desired::Desired;
 use super::event::{EventKind, PluginEvent};
-use super::ids::{LinkId, SocketId};
+use super::ids::{ConnectionId, SocketId};
 use super::limiter::Position;
-use super::messages::{Guard, Output};
+use super::messages::{LivenessSource, Output};
 use super::operation::{Event, Operation};
 use super::process::Process;
 use super::reconcile::{Action, action};
@@ -53,7 +53,7 @@ pub struct Socket {
 /// The shares of a socket in what is limited or shared.
 #[derive(Debug, Default)]
 pub(super) struct Claims {
-    pub(super) place: Place,
+    pub(super) permit: Permit,
     /// The plugin for whose name its operation holds or awaits the lock.
     pub(super) name: Option<Arc<Plugin>>,
     /// The plugin for whose name it is retried when another plugin goes.
@@ -64,9 +64,9 @@ pub(super) struct Claims {
     pub(super) deadline: Scheduled,
 }
 
-/// A place among the operations.
+/// The permit for an operation.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Permit {
     #[default]
     None,
     /// Boxed, because few sockets are in the queue.
@@ -144,11 +144,11 @@ impl Socket {
     /// restored plugin exists.
     pub(super) fn action(&self) -> Option<Action> {
         let registered = self.registered.as_ref();
-        if registered.is_some_and(Registered::is_awaited) {
+        if registered.is_some_and(Registered::is_restored) {
             return None;
         }
-        let is_condemned = registered.is_some_and(|it| it.health.is_condemned);
-        let desired = self.desired.as_ref().filter(|_| !is_condemned);
+        let must_deregister = registered.is_some_and(|it| it.health.must_deregister);
+        let desired = self.desired.as_ref().filter(|_| !must_deregister);
         action(
             desired.map(|it| it.identity),
             registered.map(|it| it.identity),
@@ -179,15 +179,15 @@ impl Socket {
             return Some((plugin, active.identity, Compared::Identity));
         }
         let desired = self.desired.as_ref()?;
-        let known = desired.known.as_ref()?;
-        Some((known, desired.identity, Compared::Identity))
+        let restored = desired.restored.as_ref()?;
+        Some((restored, desired.identity, Compared::Identity))
     }
 
     // --- Claims ---
 
-    /// Returns whether the operation takes a place in its state.
-    pub(super) fn claims_place(&self) -> bool {
-        self.running().is_some_and(Operation::holds_place)
+    /// Returns whether the operation takes a permit in its state.
+    pub(super) fn claims_permit(&self) -> bool {
+        self.running().is_some_and(Operation::holds_permit)
     }
 
     /// Returns the plugin for whose name the operation holds or awaits the lock.
@@ -321,16 +321,16 @@ impl Socket {
         };
         let was_connection = lost.client.is_some();
         lost.hang_up(context);
-        context.connections.remove(lost.link);
+        context.connections.remove(lost.conn);
         if health.liveness_lost(was_connection, context.now) {
             context.requests.push_back(Request::Check);
         }
     }
 
     /// Has the plugin checked slowly, because its source of liveness was given up.
-    pub(super) fn liveness_given_up(&mut self, link: LinkId, context: &Context) {
+    pub(super) fn liveness_given_up(&mut self, conn: ConnectionId, context: &Context) {
         if let Some(Registered { health, .. }) = &mut self.registered {
-            if health.liveness.take_if(|it| it.link == link).is_some() {
+            if health.liveness.take_if(|it| it.conn == conn).is_some() {
                 log::debug!(
                     "{}: its process is not watched any more: descriptors run short",
                     escape::path(&self.path)
@@ -341,12 +341,12 @@ impl Socket {
     }
 
     /// Records how the daemon watches the plugin.
-    pub(super) fn guarded(&mut self, by: Guard, context: &mut Context) {
+    pub(super) fn peer_watched(&mut self, by: LivenessSource, context: &mut Context) {
         let registered = self.registered.as_mut();
         let liveness = registered.and_then(|it| it.health.liveness.as_mut());
-        if let (Guard::Process, Some(liveness)) = (by, liveness) {
+        if let (LivenessSource::Process, Some(liveness)) = (by, liveness) {
             liveness.hang_up(context);
-            context.connections.close(liveness.link);
+            context.connections.close(liveness.conn);
         }
     }
 
@@ -392,9 +392,9 @@ impl Socket {
         is_due(self.running()?.deadline()).then_some(Event::Timeout)
     }
 
-    /// Records that the socket has left the queue for a place, and has it examined.
+    /// Records that the socket has left the queue for a permit, and has it examined.
     pub(super) fn dequeued(&mut self) {
-        self.applied.place = Place::None;
+        self.applied.permit = Permit::None;
         self.is_dirty = true;
         if let Some(desired) = &mut self.desired {
             desired.is_queued = false;
@@ -406,7 +406,7 @@ impl Socket {
         if let Some(Registered { health, .. }) = &mut self.registered {
             if let Some(mut liveness) = health.liveness.take() {
                 liveness.hang_up(context);
-                context.connections.remove(liveness.link);
+                context.connections.remove(liveness.conn);
             }
         }
         let Some(mut active) = self.active.take() else {
@@ -456,14 +456,14 @@ impl Socket {
 
     /// Has a plugin deregistered that was registered before a restart and not since, because its
     /// socket was removed or replaced.
-    pub(super) fn deregister_known(
+    pub(super) fn deregister_restored(
         &mut self,
-        known: Arc<Plugin>,
+        restored: Arc<Plugin>,
         identity: Identity,
         context: &mut Context,
     ) {
         if self.registered.is_none() {
-            let registered = Registered::new(known, identity, By::Predecessor);
+            let registered = Registered::new(restored, identity, By::Predecessor);
             self.set_registered(registered, context);
         }
         self.is_dirty = true;
@@ -497,10 +497,10 @@ impl Socket {
             .registered
             .as_mut()
             .and_then(|it| it.health.liveness.as_mut());
-        let liveness = liveness.and_then(|it| Some((it.link, it.client.as_deref_mut()?)));
-        for (link, client) in [operation, liveness].into_iter().flatten() {
+        let liveness = liveness.and_then(|it| Some((it.conn, it.client.as_deref_mut()?)));
+        for (conn, client) in [operation, liveness].into_iter().flatten() {
             if !client.transmit().is_empty() {
-                outputs.push_back(Output::Transmit { link });
+                outputs.push_back(Output::Transmit { conn });
             }
         }
     }
@@ -510,19 +510,19 @@ impl Liveness {
     /// Closes the connection, if it is open. The process may still be watched.
     pub(super) fn hang_up(&mut self, context: &mut Context) {
         if let Some(mut client) = self.client.take() {
-            let (link, final_bytes) = (self.link, close(&mut client, context.now));
+            let (conn, final_bytes) = (self.conn, close(&mut client, context.now));
             context
                 .outputs
-                .push_back(Output::Hangup { link, final_bytes });
+                .push_back(Output::Hangup { conn, final_bytes });
         }
     }
 
     /// Gives up the source of liveness.
     pub(super) fn give_up(&mut self, context: &mut Context) {
         self.hang_up(context);
-        context.connections.remove(self.link);
-        let link = self.link;
-        context.outputs.push_back(Output::Unguard { link });
+        context.connections.remove(self.conn);
+        let conn = self.conn;
+        context.outputs.push_back(Output::UnwatchPeer { conn });
     }
 }
 

@@ -32,7 +32,7 @@ pub(super) struct Sockets {
     dirty: Vec<SocketId>,
     renewals: Renewals,
     /// The number of restored plugins whose sockets have been neither found nor lost yet.
-    awaited: usize,
+    restored: usize,
     /// The number of sockets that exist.
     existing: usize,
 }
@@ -194,7 +194,7 @@ impl Sockets {
         if path.as_os_str().is_empty() {
             return log::debug!("a socket was reported, but its path is empty");
         }
-        let known = self.recall(path, identity, context);
+        let restored = self.take_restored(path, identity, context);
         let now = context.now;
         let Some(socket) = self.entry(path) else {
             return;
@@ -204,15 +204,15 @@ impl Sockets {
             return;
         }
         let mut desired = Desired::new(identity, is_link, now);
-        desired.known = known;
+        desired.restored = restored;
         desired.is_queued = before.as_ref().is_some_and(|before| before.is_queued);
         socket.desired = Some(desired);
         socket.is_dirty = true;
         let id = socket.id;
         if let Some(before) = before {
             context.emit(PluginEvent::of_socket(path, EventKind::SocketReplaced));
-            if let Some(known) = before.known {
-                socket.deregister_known(known, before.identity, context);
+            if let Some(restored) = before.restored {
+                socket.deregister_restored(restored, before.identity, context);
             }
             self.renewals.add(path, now);
         } else {
@@ -232,9 +232,9 @@ impl Sockets {
         };
         socket.is_dirty = true;
         let gone = socket.desired.take();
-        let awaited = socket.registered.as_mut().filter(|it| it.is_awaited());
-        let was_awaited = awaited.is_some();
-        if let Some(registered) = awaited {
+        let restored = socket.registered.as_mut().filter(|it| it.is_restored());
+        let was_restored = restored.is_some();
+        if let Some(registered) = restored {
             registered.by = By::Predecessor;
             context.emit(PluginEvent::of_plugin(
                 &registered.plugin,
@@ -243,13 +243,13 @@ impl Sockets {
         }
         if let Some(gone) = gone {
             context.emit(PluginEvent::of_socket(path, EventKind::SocketLost));
-            if let Some(known) = gone.known {
-                socket.deregister_known(known, gone.identity, context);
+            if let Some(restored) = gone.restored {
+                socket.deregister_restored(restored, gone.identity, context);
             }
             self.existing -= 1;
             self.renewals.add(path, context.now);
         }
-        self.awaited -= usize::from(was_awaited);
+        self.restored -= usize::from(was_restored);
         self.dirty.push(id);
     }
 
@@ -264,10 +264,10 @@ impl Sockets {
     // --- Plugins that were registered before a restart ---
 
     /// Records which plugin was registered through a socket before a restart.
-    pub(super) fn set_known(&mut self, path: &Path, known: Option<Arc<Plugin>>) {
+    pub(super) fn set_restored(&mut self, path: &Path, restored: Option<Arc<Plugin>>) {
         let socket = self.at_mut(path);
         if let Some(desired) = socket.and_then(|socket| socket.desired.as_mut()) {
-            desired.known = known;
+            desired.restored = restored;
         }
     }
 
@@ -280,52 +280,52 @@ impl Sockets {
         if let Some(socket) = self.entry(&path) {
             let is_new = socket.registered.is_none();
             socket.set_registered(registered, context);
-            self.awaited += usize::from(is_new);
+            self.restored += usize::from(is_new);
         }
     }
 
     /// Returns the sockets of restored plugins that have been neither found nor lost yet.
-    pub(super) fn awaited(&self) -> impl Iterator<Item = &Socket> {
-        let is_awaited = |socket: &&Socket| {
+    pub(super) fn restored(&self) -> impl Iterator<Item = &Socket> {
+        let is_restored = |socket: &&Socket| {
             let registered = socket.registered.as_ref();
-            registered.is_some_and(Registered::is_awaited)
+            registered.is_some_and(Registered::is_restored)
         };
-        self.iter().filter(is_awaited)
+        self.iter().filter(is_restored)
     }
 
     /// Returns the plugin that was registered through this socket before a restart, when the socket
     /// is found again. The plugin leaves the actual state until it is registered with the handlers
     /// of this process.
-    pub(super) fn recall(
+    pub(super) fn take_restored(
         &mut self,
         path: &Arc<Path>,
         identity: Identity,
         context: &mut Context,
     ) -> Option<Arc<Plugin>> {
-        if self.awaited == 0 {
+        if self.restored == 0 {
             return None;
         }
         let socket = self.at_mut(path)?;
-        let registered = socket.registered.as_mut().filter(|it| it.is_awaited())?;
+        let registered = socket.registered.as_mut().filter(|it| it.is_restored())?;
         let is_it = registered.has_identity(identity);
         registered.by = By::Predecessor;
-        let known = is_it.then(|| socket.take_registered(context)).flatten();
+        let restored = is_it.then(|| socket.take_registered(context)).flatten();
         let id = socket.id;
-        self.awaited -= 1;
+        self.restored -= 1;
         self.mark_dirty(id);
-        known.map(|registered| registered.plugin)
+        restored.map(|registered| registered.plugin)
     }
 
     /// Has a plugin deregistered that was registered at a path before a restart and not since.
-    pub(super) fn deregister_known(
+    pub(super) fn deregister_restored(
         &mut self,
-        known: Arc<Plugin>,
+        restored: Arc<Plugin>,
         identity: Identity,
         context: &mut Context,
     ) {
-        let path = known.socket.clone();
+        let path = restored.socket.clone();
         if let Some(socket) = self.entry(&path) {
-            socket.deregister_known(known, identity, context);
+            socket.deregister_restored(restored, identity, context);
             let id = socket.id;
             self.dirty.push(id);
         }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::ids::{LinkId, SocketId};
+use super::ids::{ConnectionId, SocketId};
 use crate::handler::EffectId;
 use crate::time::Time;
 
@@ -17,8 +17,8 @@ pub enum Timer {
     /// An effect of a handler.
     Effect(EffectId),
     /// A plugin whose socket was removed: its process should have ended by then.
-    Departed(LinkId),
-    /// The sockets that wait for a place, and the operations that may have held theirs for long
+    Departed(ConnectionId),
+    /// The sockets that wait for a permit, and the operations that may have held theirs for long
     /// enough.
     Limiter,
     /// The examination of every socket.

@@ -6,12 +6,12 @@
 //!          the delay is over                    the devices change
 //! Delayed --+----------------> answered, gone      +-------+
 //!           |                                      v       |
-//!           +----------------> Listening: told how they are, until the caller ends it
+//!           +----------------> Listening: receives their states until the caller ends it
 //! ```
 
-use super::LinkId;
+use super::ConnectionId;
 use super::devices::{Devices, Listing};
-use super::news::News;
+use super::event::Event;
 use super::service::Answer;
 use crate::grpc::Server;
 use crate::http2::StreamId;
@@ -21,7 +21,7 @@ use crate::time::Time;
 #[derive(Debug)]
 pub(super) struct Call {
     /// The connection of the call.
-    pub(super) link: LinkId,
+    pub(super) conn: ConnectionId,
     /// The stream of the call on that connection.
     pub(super) stream: StreamId,
     method: &'static str,
@@ -43,21 +43,21 @@ enum State {
         /// The messages in which the devices are listed.
         listing: Listing,
         /// Whether the current state was sent; it may have to wait for a caller that does not read.
-        is_told: bool,
+        is_sent: bool,
     },
 }
 
 impl Call {
     /// Creates a call that gets this answer at that time.
     pub(super) fn new(
-        link: LinkId,
+        conn: ConnectionId,
         stream: StreamId,
         method: &'static str,
         answer: Answer,
         due: Time,
     ) -> Self {
         Self {
-            link,
+            conn,
             stream,
             method,
             state: State::Delayed { due, answer },
@@ -65,8 +65,8 @@ impl Call {
     }
 
     /// Returns whether the call belongs to this connection.
-    pub(super) fn is_on(&self, link: LinkId) -> bool {
-        self.link == link
+    pub(super) fn is_on(&self, conn: ConnectionId) -> bool {
+        self.conn == conn
     }
 
     /// Returns the time of the answer, if it is still to come.
@@ -79,8 +79,8 @@ impl Call {
 
     /// Records that the state that was sent is out of date.
     pub(super) fn devices_changed(&mut self) {
-        if let State::Listening { is_told, .. } = &mut self.state {
-            *is_told = false;
+        if let State::Listening { is_sent, .. } = &mut self.state {
+            *is_sent = false;
         }
     }
 
@@ -102,25 +102,25 @@ impl Call {
                 Answer::List(listing) => {
                     self.state = State::Listening {
                         listing: *listing,
-                        is_told: false,
+                        is_sent: false,
                     };
                 }
             }
         }
-        if let State::Listening { listing, is_told } = &mut self.state {
-            if !*is_told {
+        if let State::Listening { listing, is_sent } = &mut self.state {
+            if !*is_sent {
                 let list = devices.list(*listing);
-                *is_told = server.send(self.stream, &list, now).is_ok();
+                *is_sent = server.send(self.stream, &list, now).is_ok();
             }
         }
         false
     }
 
     /// Returns the news when the caller does not wait for the answer any more.
-    pub(super) fn news_of_end(&self) -> News {
+    pub(super) fn end_event(&self) -> Event {
         match self.state {
-            State::Delayed { .. } => News::GaveUp(self.method),
-            State::Listening { .. } => News::Unwatched,
+            State::Delayed { .. } => Event::CallCancelled(self.method),
+            State::Listening { .. } => Event::StreamClosed,
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::proto::v1beta1::device_plugin;
 
 /// The types of plugins that the simulation distinguishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum PluginKind {
     /// A CSI driver.
     Csi,
     /// A device plugin.
@@ -21,7 +21,7 @@ pub enum Kind {
     Other,
 }
 
-impl Kind {
+impl PluginKind {
     /// Returns the kind of the type with this name.
     pub fn named(name: &str) -> Self {
         match name {

@@ -1,26 +1,26 @@
 //! A simulated plugin: its description, its answers, and its faults.
 //!
 //! Pure. Built on this crate's own server, to try a node and its handlers without a driver. The
-//! shell owns the sockets and the clock: connections are named by a [`LinkId`], octets are read and
-//! written at an [`Endpoint`], and requests to the shell are returned as an [`Output`].
+//! shell owns the sockets and the clock: connections are named by a [`ConnectionId`], octets are
+//! read and written at an [`Endpoint`], and requests to the shell are returned as an [`Output`].
 //!
 //! ```text
-//!   accept(socket) -> LinkId
+//!   accept(socket) -> ConnectionId
 //!   endpoint(), advance() -> Server -- Called --> Service: what to answer
 //!                              ^                     |
 //!                              |      delay is over  v
 //!                              +------------------- calls <-- toggle_health()
 //!
-//!   poll_output() -> Say(News) | Crash          poll_timeout() -> handle_timeout(now)
+//!   poll_output() -> Report(Event) | Crash     poll_timeout() -> handle_timeout(now)
 //! ```
 //!
-//! Read in this order: [`Profile`] (what can be configured), [`Kind`] (what depends on the type),
-//! `service` (the answers), `devices`, `call` (the time of an answer), [`News`].
+//! Read in this order: [`Profile`] (what can be configured), [`PluginKind`] (what depends on the
+//! type), `service` (the answers), `devices`, `call` (the time of an answer), [`Event`].
 
 mod call;
 mod devices;
+mod event;
 mod kind;
-mod news;
 mod profile;
 mod service;
 
@@ -29,8 +29,8 @@ use std::time::Duration;
 
 use self::call::Call;
 use self::devices::Devices;
-pub use self::kind::Kind;
-pub use self::news::News;
+pub use self::event::Event;
+pub use self::kind::PluginKind;
 pub use self::profile::{Faults, Profile};
 use self::service::Service;
 use crate::config;
@@ -40,7 +40,7 @@ use crate::time::Time;
 
 /// The number of a connection to the plugin; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LinkId(u64);
+pub struct ConnectionId(u64);
 
 /// A socket of the plugin, by what is served on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub enum Socket {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     /// Show the user what has happened.
-    Say(News),
+    Report(Event),
     /// Exit at once, without closing connections properly.
     Crash,
 }
@@ -65,11 +65,11 @@ pub enum Output {
 /// A plugin, and the connections of its callers.
 #[derive(Debug)]
 pub struct Plugin {
-    kind: Kind,
+    kind: PluginKind,
     service: Service,
     devices: Devices,
-    links: Links,
-    last_link: LinkId,
+    connections: Connections,
+    last_id: ConnectionId,
     delay: Duration,
     /// The calls that have not ended, in the order of arrival.
     calls: Vec<Call>,
@@ -80,7 +80,7 @@ pub struct Plugin {
 }
 
 /// The connections: few enough for a linear search.
-type Links = Vec<(LinkId, Server)>;
+type Connections = Vec<(ConnectionId, Server)>;
 
 impl Plugin {
     /// Creates a plugin with that profile, which starts now. `origin` is the time of day at the
@@ -90,8 +90,8 @@ impl Plugin {
             kind: profile.kind(),
             service: Service::new(profile),
             devices: Devices::new(origin, now),
-            links: Vec::new(),
-            last_link: LinkId(0),
+            connections: Vec::new(),
+            last_id: ConnectionId(0),
             delay: profile.faults.delay,
             calls: Vec::new(),
             crash_at: profile.faults.crash_after.map(|after| now + after),
@@ -102,44 +102,44 @@ impl Plugin {
 
     /// Returns whether another connection may be accepted.
     pub fn has_room(&self) -> bool {
-        self.links.len() < config::MAX_CLIENTS
+        self.connections.len() < config::MAX_CLIENTS
     }
 
     /// Adds a connection that was just accepted on that socket.
-    pub fn accept(&mut self, socket: Socket, now: Time) -> LinkId {
-        self.last_link.0 += 1;
+    pub fn accept(&mut self, socket: Socket, now: Time) -> ConnectionId {
+        self.last_id.0 += 1;
         let methods = self.kind.methods(socket);
         let server = Server::new(methods, config::MAX_SIMULATED_REQUEST, now);
-        self.links.push((self.last_link, server));
-        self.last_link
+        self.connections.push((self.last_id, server));
+        self.last_id
     }
 
     /// Returns the server's end of a connection. After reading into it or writing from it, call
     /// [`advance`](Self::advance).
-    pub fn endpoint(&mut self, link: LinkId) -> Option<&mut impl Endpoint> {
-        find(&mut self.links, link)
+    pub fn endpoint(&mut self, conn: ConnectionId) -> Option<&mut impl Endpoint> {
+        find(&mut self.connections, conn)
     }
 
     /// Returns whether a connection has ended. What its [`endpoint`](Self::endpoint) still has to
     /// write are the final bytes.
-    pub fn is_closed(&self, link: LinkId) -> bool {
-        let mut links = self.links.iter();
-        !links.any(|(name, server)| *name == link && !server.is_closed())
+    pub fn is_closed(&self, conn: ConnectionId) -> bool {
+        let mut connections = self.connections.iter();
+        !connections.any(|(name, server)| *name == conn && !server.is_closed())
     }
 
     /// Removes a connection that has ended.
-    pub fn forget(&mut self, link: LinkId) {
-        self.links.retain(|(name, _)| *name != link);
-        self.calls.retain(|call| !call.is_on(link));
+    pub fn forget(&mut self, conn: ConnectionId) {
+        self.connections.retain(|(name, _)| *name != conn);
+        self.calls.retain(|call| !call.is_on(conn));
     }
 
     /// Breaks or repairs a device.
     pub fn toggle_health(&mut self, now: Time) {
         if !self.kind.has_devices() {
-            return self.say(News::NoDevices);
+            return self.report(Event::NoDevices);
         }
         let is_healthy = self.devices.toggle(now);
-        self.say(News::Changed { is_healthy });
+        self.report(Event::HealthChanged { is_healthy });
         for call in &mut self.calls {
             call.devices_changed();
         }
@@ -149,12 +149,12 @@ impl Plugin {
     /// Ends all calls with an error, and shuts down every connection.
     pub fn stop(&mut self, now: Time) {
         for call in std::mem::take(&mut self.calls) {
-            if let Some(server) = find(&mut self.links, call.link) {
+            if let Some(server) = find(&mut self.connections, call.conn) {
                 let status = Status::new(Code::Unavailable, "the plugin is stopping");
                 server.finish(call.stream, status, now);
             }
         }
-        for (_, server) in &mut self.links {
+        for (_, server) in &mut self.connections {
             server.shutdown(now);
         }
     }
@@ -164,8 +164,8 @@ impl Plugin {
         let toggle = self.toggle.map(|(at, _)| at);
         let own = [toggle, self.crash_at].into_iter().flatten();
         let calls = self.calls.iter().filter_map(Call::due);
-        let links = self.links.iter();
-        let servers = links.filter_map(|(_, server)| server.poll_timeout());
+        let connections = self.connections.iter();
+        let servers = connections.filter_map(|(_, server)| server.poll_timeout());
         own.chain(calls).chain(servers).min()
     }
 
@@ -174,7 +174,7 @@ impl Plugin {
         if self.crash_at.take_if(|at| *at <= now).is_some() {
             self.outputs.push_back(Output::Crash);
         }
-        for (_, server) in &mut self.links {
+        for (_, server) in &mut self.connections {
             server.handle_timeout(now);
         }
         match self.toggle {
@@ -194,50 +194,50 @@ impl Plugin {
     /// Accepts calls that have arrived, and sends the answers that are due. To be called after
     /// octets were read or written at an [`endpoint`](Self::endpoint).
     pub fn advance(&mut self, now: Time) {
-        for at in 0..self.links.len() {
-            let link = self.links[at].0;
-            while let Some(incoming) = self.links[at].1.poll_event(now) {
+        for at in 0..self.connections.len() {
+            let conn = self.connections[at].0;
+            while let Some(incoming) = self.connections[at].1.poll_event(now) {
                 match incoming {
                     Incoming::Called {
                         call,
                         method,
                         message,
                     } => {
-                        let (news, answer) = self.service.answer(method, &message);
+                        let (event, answer) = self.service.answer(method, &message);
                         let due = now + self.delay;
-                        self.calls.push(Call::new(link, call, method, answer, due));
-                        self.say(news);
+                        self.calls.push(Call::new(conn, call, method, answer, due));
+                        self.report(event);
                     }
-                    Incoming::Ended { call: stream } => self.ended(link, stream),
+                    Incoming::Ended { call: stream } => self.ended(conn, stream),
                     Incoming::Closed(_) => {}
                 }
             }
         }
-        let (links, devices) = (&mut self.links, &self.devices);
+        let (connections, devices) = (&mut self.connections, &self.devices);
         self.calls.retain_mut(|call| {
-            let server = find(links, call.link);
+            let server = find(connections, call.conn);
             server.is_some_and(|server| !call.answer(server, devices, now))
         });
     }
 
     /// Removes a call that its caller has ended.
-    fn ended(&mut self, link: LinkId, stream: StreamId) {
-        let is_it = |call: &Call| call.is_on(link) && call.stream == stream;
+    fn ended(&mut self, conn: ConnectionId, stream: StreamId) {
+        let is_it = |call: &Call| call.is_on(conn) && call.stream == stream;
         if let Some(at) = self.calls.iter().position(is_it) {
-            let news = self.calls.remove(at).news_of_end();
-            self.say(news);
+            let event = self.calls.remove(at).end_event();
+            self.report(event);
         }
     }
 
-    fn say(&mut self, news: News) {
-        self.outputs.push_back(Output::Say(news));
+    fn report(&mut self, event: Event) {
+        self.outputs.push_back(Output::Report(event));
     }
 }
 
 /// Returns the server's end of a connection.
-fn find(links: &mut Links, link: LinkId) -> Option<&mut Server> {
-    let mut links = links.iter_mut();
-    let found = links.find(|(name, _)| *name == link);
+fn find(connections: &mut Connections, conn: ConnectionId) -> Option<&mut Server> {
+    let mut connections = connections.iter_mut();
+    let found = connections.find(|(name, _)| *name == conn);
     found.map(|(_, server)| server)
 }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::Socket;
-use super::kind::Kind;
+use super::kind::PluginKind;
 use crate::proto::pluginregistration::PluginInfo;
 
 /// The configuration of a plugin.
@@ -78,7 +78,7 @@ impl Profile {
     }
 
     /// Returns the kind of its type.
-    pub fn kind(&self) -> Kind {
-        Kind::named(&self.kind)
+    pub fn kind(&self) -> PluginKind {
+        PluginKind::named(&self.kind)
     }
 }

@@ -6,8 +6,8 @@
 use prost::Message as _;
 
 use super::devices::Listing;
+use super::event::Event;
 use super::kind::NODE_WATCH_RESOURCES_V1;
-use super::news::News;
 use super::profile::Profile;
 use crate::grpc::{Code, Status};
 use crate::proto::csi_v1::node_service_capability::{Rpc, Type, rpc};
@@ -57,36 +57,36 @@ impl Service {
     }
 
     /// Returns the answer to a call, and its news.
-    pub(super) fn answer(&mut self, method: &'static str, request: &[u8]) -> (News, Answer) {
+    pub(super) fn answer(&mut self, method: &'static str, request: &[u8]) -> (Event, Answer) {
         match method {
-            registration::GET_INFO => self.say_who(),
-            registration::NOTIFY_REGISTRATION_STATUS => self.be_told(request),
-            device_plugin::LIST_AND_WATCH => (News::Watched, Answer::List(Listing::Devices)),
+            registration::GET_INFO => self.get_info(),
+            registration::NOTIFY_REGISTRATION_STATUS => self.notify(request),
+            device_plugin::LIST_AND_WATCH => (Event::StreamOpened, Answer::List(Listing::Devices)),
             dra_resource_health::NODE_WATCH_RESOURCES | NODE_WATCH_RESOURCES_V1 => {
-                (News::Watched, Answer::List(Listing::Health))
+                (Event::StreamOpened, Answer::List(Listing::Health))
             }
-            _ => (News::Called(method), self.serve(method, request)),
+            _ => (Event::Called(method), self.serve(method, request)),
         }
     }
 
     /// Answers GetInfo, or fails.
-    fn say_who(&mut self) -> (News, Answer) {
+    fn get_info(&mut self) -> (Event, Answer) {
         if self.failed == self.fails {
-            return (News::Asked, Answer::Reply(self.info.encode_to_vec()));
+            return (Event::GetInfo, Answer::Reply(self.info.encode_to_vec()));
         }
         self.failed += 1;
-        let news = News::FailedToSay {
+        let event = Event::GetInfoFailed {
             times: self.failed,
             of: self.fails,
         };
-        (news, refuse(Code::Unavailable, "a simulated failure"))
+        (event, refuse(Code::Unavailable, "a simulated failure"))
     }
 
     /// Answers NotifyRegistrationStatus.
-    fn be_told(&self, request: &[u8]) -> (News, Answer) {
+    fn notify(&self, request: &[u8]) -> (Event, Answer) {
         let Ok(status) = RegistrationStatus::decode(request) else {
             let method = registration::NOTIFY_REGISTRATION_STATUS;
-            return (News::Called(method), undecodable());
+            return (Event::Called(method), undecodable());
         };
         let result = if status.plugin_registered {
             Ok(())
@@ -99,7 +99,7 @@ impl Service {
             Answer::Reply(Vec::new()) // A RegistrationStatusResponse has no fields.
         };
         let rejects = self.rejects;
-        (News::Told { result, rejects }, answer)
+        (Event::Notified { result, rejects }, answer)
     }
 
     /// Answers a method of the plugin's own service.

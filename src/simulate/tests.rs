@@ -24,7 +24,7 @@ use crate::proto::v1beta1::{
 /// A plugin, and a client that calls it.
 struct Life {
     plugin: Plugin,
-    link: LinkId,
+    conn: ConnectionId,
     client: Client,
     now: Time,
     events: Vec<Event>,
@@ -38,10 +38,10 @@ impl Life {
     /// Starts a plugin whose client is connected to that socket.
     fn at(profile: &Profile, socket: Socket) -> Self {
         let mut plugin = Plugin::new(profile, Duration::from_secs(1_000), Time::ZERO);
-        let link = plugin.accept(socket, Time::ZERO);
+        let conn = plugin.accept(socket, Time::ZERO);
         let mut life = Self {
             plugin,
-            link,
+            conn,
             client: Client::new(Time::ZERO),
             now: Time::ZERO,
             events: Vec::new(),
@@ -53,10 +53,10 @@ impl Life {
     /// Moves octets between both ends until neither has any.
     fn exchange(&mut self) {
         loop {
-            let server = self.plugin.endpoint(self.link).expect("it is accepted");
+            let server = self.plugin.endpoint(self.conn).expect("it is accepted");
             let there = carry(&mut self.client, server, self.now);
             self.plugin.advance(self.now);
-            let server = self.plugin.endpoint(self.link).expect("it is accepted");
+            let server = self.plugin.endpoint(self.conn).expect("it is accepted");
             let back = carry(server, &mut self.client, self.now);
             self.plugin.advance(self.now);
             while let Some(event) = self.client.poll_event(self.now) {
@@ -137,10 +137,10 @@ impl Life {
     }
 
     /// Returns the news and the crashes as text.
-    fn news(&mut self) -> Vec<String> {
+    fn reports(&mut self) -> Vec<String> {
         let outputs = std::iter::from_fn(|| self.plugin.poll_output());
         let shown = outputs.map(|output| match output {
-            Output::Say(news) => news.to_string(),
+            Output::Report(event) => event.to_string(),
             Output::Crash => "crash".to_owned(),
         });
         shown.collect()
@@ -192,7 +192,7 @@ fn a_plugin_says_who_it_is_and_where_as_those_of_its_type_do() {
             supported_versions: vec!["1.0.0".to_owned(), "2".to_owned()],
         };
         assert_eq!(life.ask(registration::GET_INFO, &Empty {}), Ok(info));
-        assert_eq!(life.news(), ["received GetInfo"]);
+        assert_eq!(life.reports(), ["received GetInfo"]);
         assert_eq!(life.plugin.poll_timeout(), None, "nothing is left to do");
     }
 }
@@ -231,7 +231,7 @@ fn it_fails_to_say_who_it_is_as_often_as_it_was_told_to_and_then_says_it() {
     let answer = life.ask::<PluginInfo>(registration::GET_INFO, &Empty {});
     assert_eq!(answer.expect("an answer").name, "a.example/b");
     assert_eq!(
-        life.news(),
+        life.reports(),
         [
             "received GetInfo: returning error 1 of 2",
             "received GetInfo: returning error 2 of 2",
@@ -242,7 +242,7 @@ fn it_fails_to_say_who_it_is_as_often_as_it_was_told_to_and_then_says_it() {
 
 #[test]
 fn it_is_told_how_its_registration_ended() {
-    let told = |rejects, status: &RegistrationStatus| {
+    let notify = |rejects, status: &RegistrationStatus| {
         let mut life = Life::of(&faulty(
             "Toaster",
             Faults {
@@ -252,7 +252,10 @@ fn it_is_told_how_its_registration_ended() {
         ));
         let method = registration::NOTIFY_REGISTRATION_STATUS;
         let answer = life.ask::<RegistrationStatusResponse>(method, status);
-        (answer.map_err(|status| status.code), life.news().concat())
+        (
+            answer.map_err(|status| status.code),
+            life.reports().concat(),
+        )
     };
     let registered = RegistrationStatus {
         plugin_registered: true,
@@ -265,10 +268,10 @@ fn it_is_told_how_its_registration_ended() {
     let thanks = Ok(RegistrationStatusResponse {});
     let well = "received NotifyRegistrationStatus: registered";
     let badly = "received NotifyRegistrationStatus: not registered: no\\u{1b}[2J\\n";
-    assert_eq!(told(false, &registered), (thanks, well.to_owned()));
-    assert_eq!(told(false, &refused), (thanks, badly.to_owned()));
+    assert_eq!(notify(false, &registered), (thanks, well.to_owned()));
+    assert_eq!(notify(false, &refused), (thanks, badly.to_owned()));
     let words = format!("{badly}; returning an error");
-    assert_eq!(told(true, &refused), (Err(Code::Unknown), words));
+    assert_eq!(notify(true, &refused), (Err(Code::Unknown), words));
 }
 
 #[test]
@@ -281,7 +284,7 @@ fn every_answer_comes_when_its_delay_is_over_and_not_before() {
         },
     ));
     life.call(registration::GET_INFO, &Empty {});
-    assert_eq!(life.news(), ["received GetInfo"]);
+    assert_eq!(life.reports(), ["received GetInfo"]);
     life.pass(100);
     life.call(identity::PROBE, &Empty {});
     assert_eq!(life.plugin.poll_timeout(), Some(Time::from_millis(300)));
@@ -307,10 +310,10 @@ fn a_caller_that_does_not_wait_long_enough_gets_nothing_and_is_named() {
     life.call(registration::GET_INFO, &Empty {});
     life.pass(1_000);
     let gave_up = "call cancelled by its caller: pluginregistration.Registration/GetInfo";
-    assert_eq!(life.news(), ["received GetInfo", gave_up]);
+    assert_eq!(life.reports(), ["received GetInfo", gave_up]);
     life.events.clear();
     life.pass(1);
-    assert!(life.events.is_empty() && life.news().is_empty());
+    assert!(life.events.is_empty() && life.reports().is_empty());
 }
 
 #[test]
@@ -329,7 +332,7 @@ fn a_csi_driver_describes_its_node_and_itself() {
         .ask(node::NODE_GET_CAPABILITIES, &Empty {})
         .expect("abilities");
     assert_eq!(can.capabilities.len(), 1);
-    assert_eq!(life.news()[0], "received csi.v1.Node/NodeGetInfo");
+    assert_eq!(life.reports()[0], "received csi.v1.Node/NodeGetInfo");
 }
 
 #[test]
@@ -338,7 +341,7 @@ fn a_device_plugin_lists_its_devices_now_and_whenever_one_changes() {
     let method = device_plugin::GET_DEVICE_PLUGIN_OPTIONS;
     let options: DevicePluginOptions = life.ask(method, &Empty {}).expect("options");
     assert_eq!(options, DevicePluginOptions::default());
-    life.news();
+    life.reports();
 
     life.watch(device_plugin::LIST_AND_WATCH);
     assert_eq!(life.health(), ["device-0 Healthy, device-1 Healthy"]);
@@ -351,7 +354,7 @@ fn a_device_plugin_lists_its_devices_now_and_whenever_one_changes() {
     life.exchange();
     assert_eq!(life.health(), ["device-0 Healthy, device-1 Healthy"]);
     assert_eq!(
-        life.news(),
+        life.reports(),
         [
             "device stream opened",
             "device-1 is now unhealthy",
@@ -361,11 +364,11 @@ fn a_device_plugin_lists_its_devices_now_and_whenever_one_changes() {
 
     life.client.close(life.now);
     life.exchange();
-    let server = life.plugin.endpoint(life.link).expect("it is accepted");
+    let server = life.plugin.endpoint(life.conn).expect("it is accepted");
     server.eof(life.now);
     life.plugin.advance(life.now);
-    assert_eq!(life.news(), ["device stream closed"]);
-    assert!(life.plugin.is_closed(life.link));
+    assert_eq!(life.reports(), ["device stream closed"]);
+    assert!(life.plugin.is_closed(life.conn));
 }
 
 #[test]
@@ -388,14 +391,14 @@ fn devices_may_change_by_themselves() {
         toggle_health: Some(Duration::from_secs(5)),
         ..profile("DevicePlugin")
     });
-    for (millis, news) in [
+    for (millis, reports) in [
         (4_999, &[][..]),
         (1, &["device-1 is now unhealthy"]),
         (4_999, &[]),
         (1, &["device-1 is now healthy"]),
     ] {
         life.pass(millis);
-        assert_eq!(life.news(), news);
+        assert_eq!(life.reports(), reports);
     }
     assert_eq!(life.plugin.poll_timeout(), Some(Time::from_millis(15_000)));
 }
@@ -429,7 +432,7 @@ fn a_plugin_without_devices_breaks_none() {
     let mut life = Life::of(&profile("CSIPlugin"));
     life.plugin.toggle_health(life.now);
     assert_eq!(
-        life.news(),
+        life.reports(),
         ["ignored SIGUSR1: plugins of this type have no devices"]
     );
 }
@@ -507,10 +510,10 @@ fn it_crashes_when_it_was_told_to_and_says_goodbye_to_nobody() {
     ));
     life.watch(device_plugin::LIST_AND_WATCH);
     life.pass(1_999);
-    assert_eq!(life.news(), ["device stream opened"]);
+    assert_eq!(life.reports(), ["device stream opened"]);
     life.events.clear();
     life.pass(1);
-    assert_eq!(life.news(), ["crash"]);
+    assert_eq!(life.reports(), ["crash"]);
     assert!(life.events.is_empty());
 }
 
@@ -539,29 +542,29 @@ fn when_it_ends_those_who_wait_are_told() {
     };
     assert_eq!((*call, result), (asked, &Err(ends())));
     assert_eq!(closed, &Err(ends()));
-    assert!(life.client.is_closed() && life.plugin.is_closed(life.link));
+    assert!(life.client.is_closed() && life.plugin.is_closed(life.conn));
 }
 
 #[test]
 fn there_is_room_for_so_many_and_again_when_one_has_gone() {
     let mut plugin = Plugin::new(&profile("CSIPlugin"), Duration::ZERO, Time::ZERO);
-    let mut links = Vec::new();
+    let mut connections = Vec::new();
     while plugin.has_room() {
-        links.push(plugin.accept(Socket::Common, Time::ZERO));
+        connections.push(plugin.accept(Socket::Common, Time::ZERO));
     }
-    assert_eq!(links.len(), config::MAX_CLIENTS);
-    plugin.forget(links[0]);
+    assert_eq!(connections.len(), config::MAX_CLIENTS);
+    plugin.forget(connections[0]);
     assert!(plugin.has_room());
     let next = plugin.accept(Socket::Common, Time::ZERO);
-    assert!(!links.contains(&next));
+    assert!(!connections.contains(&next));
 }
 
 #[test]
 fn who_connects_and_says_nothing_does_not_stay() {
     let mut plugin = Plugin::new(&profile("CSIPlugin"), Duration::ZERO, Time::ZERO);
-    let link = plugin.accept(Socket::Common, Time::ZERO);
+    let conn = plugin.accept(Socket::Common, Time::ZERO);
     let end = plugin.poll_timeout().expect("a deadline");
     assert_eq!(end, Time::ZERO + config::HANDSHAKE_TIMEOUT);
     plugin.handle_timeout(end);
-    assert!(plugin.is_closed(link));
+    assert!(plugin.is_closed(conn));
 }

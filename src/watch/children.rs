@@ -42,7 +42,7 @@ pub(super) struct Children {
 }
 
 /// The index of a run, and the index of a child in it: where a child is or would be inserted.
-type Place = (usize, usize);
+type ChildIndex = (usize, usize);
 
 impl Child {
     pub(super) fn path(&self) -> &Arc<Path> {
@@ -133,7 +133,7 @@ impl Children {
         OsStr::from_bytes(path.get(self.name_at..).unwrap_or_default())
     }
 
-    fn find(&self, name: &OsStr) -> Result<Place, Place> {
+    fn find(&self, name: &OsStr) -> Result<ChildIndex, ChildIndex> {
         let compare = |child: &Child| self.name(child).cmp(name);
         let is_before =
             |run: &Vec<Child>| run.last().is_some_and(|it| compare(it) == Ordering::Less);
@@ -152,7 +152,7 @@ impl Children {
         }
     }
 
-    fn insert_at(&mut self, (run, place): Place, child: Child) {
+    fn insert_at(&mut self, (run, place): ChildIndex, child: Child) {
         match self.runs.get_mut(run) {
             Some(children) if children.len() < MAX_RUN => children.insert(place, child),
             Some(children) if place < MAX_RUN => {
@@ -248,7 +248,7 @@ mod tests {
         let identity = Identity {
             device: 1,
             inode: 2,
-            born: (0, 0),
+            btime: (0, 0),
         };
         let path = Path::new("/p/a").into();
         let is_listed = true;

@@ -15,7 +15,7 @@ pub struct Identity {
     /// The inode number.
     pub inode: u64,
     /// The birth time: seconds and nanoseconds of the time of day, used for comparison only.
-    pub born: (i64, u32),
+    pub btime: (i64, u32),
 }
 
 impl Identity {
@@ -27,7 +27,7 @@ impl Identity {
 
 /// The kind of file at a path, as far as the watch distinguishes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum EntryKind {
     /// A socket.
     Socket(Identity),
     /// A symbolic link that leads to a socket; the identity is the socket's.
@@ -46,13 +46,13 @@ pub struct Entry {
     /// The name.
     pub name: OsString,
     /// The kind of file that it names.
-    pub kind: Kind,
+    pub kind: EntryKind,
 }
 
 /// The entries of a directory, or the next piece of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listing {
-    /// The entries that were read. Those that are [`Kind::Other`] may be left out.
+    /// The entries that were read. Those that are [`EntryKind::Other`] may be left out.
     pub entries: Vec<Entry>,
     /// Whether the directory holds more entries than these.
     pub rest: Rest,

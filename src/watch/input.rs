@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{Event, Kind, Listing, Problem, WatchId};
+use super::{EntryKind, Event, Listing, Problem, WatchId};
 
 /// An input of the watch.
 #[derive(Debug)]
@@ -33,12 +33,12 @@ pub enum Input {
         /// The directory of the request.
         dir: Arc<Path>,
     },
-    /// The answer to [`super::Output::Look`].
-    Looked {
+    /// The answer to [`super::Output::Examine`].
+    Examined {
         /// The path of the request.
         path: Arc<Path>,
         /// The kind of file at the path.
-        kind: Kind,
+        kind: EntryKind,
     },
     /// Nothing listens on the socket at this path, or something listens there again. A socket on
     /// which nothing listens is dropped in favor of others when a limit is reached.

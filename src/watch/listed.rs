@@ -4,11 +4,11 @@
 //! contradict what is known by then. Known entries were examined a moment ago; a listing may be
 //! older. So a listing only adds:
 //! - A listed name that is unknown is added.
-//! - A known name that is listed as another kind of file is looked at, and so is, at the end, a
+//! - A known name that is listed as another kind of file is examined, and so is, at the end, a
 //!   known name that is not listed.
 //!
 //! The directory is watched before it is listed: a change that the listing missed is reported as an
-//! event, and looked at, too.
+//! event, and examined, too.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -16,8 +16,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::{
-    Child, Children, Entry, HIDDEN, Kind, Listing, OTHER, Output, Problem, Report, Rest, Watch,
-    WatchId, is_hidden,
+    Child, Children, Entry, EntryKind, HIDDEN, Listing, OTHER, Output, Problem, Report, Rest,
+    Watch, WatchId, is_hidden,
 };
 use crate::time::Time;
 use crate::{config, escape};
@@ -95,7 +95,7 @@ impl Listings {
     }
 
     /// Returns the directory whose next piece is to be requested, in rotation.
-    pub(super) fn go_on(&mut self) -> Option<Arc<Path>> {
+    pub(super) fn next_listing(&mut self) -> Option<Arc<Path>> {
         let place = self.open.iter().position(|open| !open.is_asked)?;
         let mut open = self.open.remove(place);
         open.is_asked = true;
@@ -279,10 +279,10 @@ impl Watch {
         }
     }
 
-    /// Finishes a listing: known names that it did not hold are looked at.
+    /// Finishes a listing: known names that it did not hold are examined.
     fn finish(&mut self, mut open: Open, now: Time) {
         for path in self.tree.unlisted(&open.dir) {
-            self.look(path);
+            self.examine(path);
         }
         if self.expected.remove(&open.dir) {
             // It is a directory now, as a container runtime creates to mount a socket that is gone.
@@ -340,8 +340,8 @@ impl Watch {
         }
         missing.dedup();
         for name in missing {
-            let path = self.joint.join(dir, &name);
-            self.look(path);
+            let path = self.scratch.join(dir, &name);
+            self.examine(path);
         }
     }
 
@@ -411,7 +411,7 @@ impl Watch {
             if let Err(problem) = self.see_listed(&open.dir, &name, kind, now) {
                 open.misfit.get_or_insert(problem);
             }
-            if kind == Kind::Unknown {
+            if kind == EntryKind::Unknown {
                 open.is_unexamined = true;
                 if !self.expected.is_empty() {
                     open.unexamined.push(name);
@@ -425,35 +425,39 @@ impl Watch {
         &mut self,
         dir: &Path,
         name: &OsStr,
-        kind: Kind,
+        kind: EntryKind,
         now: Time,
     ) -> Result<(), Problem> {
         let Some(children) = self.tree.children(dir) else {
             return Ok(()); // The directory has been given up meanwhile.
         };
         match (children.get(name), kind) {
-            (None, Kind::Other | Kind::Unknown) => {}
+            (None, EntryKind::Other | EntryKind::Unknown) => {}
             (None, kind) => {
-                let path = self.joint.join(dir, name);
+                let path = self.scratch.join(dir, name);
                 return self.add(dir, path, kind, now);
             }
-            (Some(Child::Socket { identity, path, .. }), Kind::Socket(seen) | Kind::Link(seen)) => {
+            (
+                Some(Child::Socket { identity, path, .. }),
+                EntryKind::Socket(seen) | EntryKind::Link(seen),
+            ) => {
                 if *identity != seen {
-                    let is_link = matches!(kind, Kind::Link(_));
+                    let is_link = matches!(kind, EntryKind::Link(_));
                     let found = (Arc::clone(path), seen, is_link);
                     return self.renew(dir, name, found, now);
                 }
                 self.tree.set_listed(dir, name);
             }
-            (Some(Child::Directory { .. }), Kind::Directory) | (Some(_), Kind::Unknown) => {
+            (Some(Child::Directory { .. }), EntryKind::Directory)
+            | (Some(_), EntryKind::Unknown) => {
                 self.tree.set_listed(dir, name);
             }
-            (Some(known), Kind::Socket(_) | Kind::Link(_) | Kind::Directory) => {
+            (Some(known), EntryKind::Socket(_) | EntryKind::Link(_) | EntryKind::Directory) => {
                 let path = Arc::clone(known.path());
-                self.look(path);
+                self.examine(path);
             }
-            // It is looked at when the listing ends.
-            (Some(_), Kind::Other) => {}
+            // It is examined when the listing ends.
+            (Some(_), EntryKind::Other) => {}
         }
         Ok(())
     }
@@ -464,7 +468,7 @@ fn log_ignored(dir: &Path, listing: &Listing) {
     for Entry { name, kind } in &listing.entries {
         let why = match kind {
             _ if is_hidden(name) => HIDDEN,
-            Kind::Other => OTHER,
+            EntryKind::Other => OTHER,
             _ => continue,
         };
         log::debug!("{}: ignored: {why}", escape::path(&dir.join(name)));

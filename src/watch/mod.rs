@@ -6,8 +6,8 @@
 //! ```text
 //!            Input::Event      -> [ Watch ] -> Output::Scan    (watch FIRST, then list)
 //!            Input::Scanned    ->           -> Output::List    (the next piece, please)
-//!            Input::Listed     ->           -> Output::Look    (what is at this path?)
-//!            Input::Looked     ->           -> Output::Unwatch / Close
+//!            Input::Listed     ->           -> Output::Examine (what is at this path?)
+//!            Input::Examined   ->           -> Output::Unwatch / Close
 //!   handle_timeout (1 s tick)  ->           -> Output::Found / Lost / Report
 //! ```
 //!
@@ -31,7 +31,7 @@
 //! - There is one remedy for every doubt: scan the directory again and compare. It serves the first
 //!   scan, a queue that overflowed, a directory that was moved, and a watch that could not be
 //!   added.
-//! - A name that an event or a listing reports as gone is looked at first: another file may exist
+//! - A name that an event or a listing reports as gone is examined first: another file may exist
 //!   there by then, or the same one again (`RENAME_EXCHANGE`).
 //! - The work is bounded, however often something changes: one scan of a directory is wanted at a
 //!   time, and one that is wanted again soon waits for a pause that doubles (`pauses`). What
@@ -76,30 +76,30 @@ use crate::{config, escape};
 use self::children::{Child, Children};
 pub use self::event::{Event, WatchId};
 use self::expected::Expected;
-pub use self::identity::{Entry, Identity, Kind, Listing, Rest};
+pub use self::identity::{Entry, EntryKind, Identity, Listing, Rest};
 pub use self::input::Input;
 use self::listed::Listings;
 pub use self::output::{Output, Place, Report};
-use self::path::{Joint, split};
+use self::path::{PathScratch, split};
 use self::pauses::Pauses;
-pub use self::problem::{Obstacle, Problem};
+pub use self::problem::{Cause, Problem};
 use self::rounds::Rounds;
 use self::tree::{Removed, Tree};
-use self::wanted::{AT_ONCE, DOUBTS, LOOKS, SCANS};
+use self::wanted::{AT_ONCE, DOUBTS, EXAMINATIONS, SCANS};
 
 /// The known plugin sockets below a set of directories.
 #[derive(Debug)]
 pub struct Watch {
     tree: Tree,
-    joint: Joint,
+    scratch: PathScratch,
     outputs: VecDeque<Output>,
     expected: Expected,
     /// The doubted paths and their pauses.
     doubts: Pauses,
     /// The directories that were scanned because of a change, and their pauses.
     scans: Pauses,
-    /// The known names that were looked at because of a change, and their pauses.
-    looks: Pauses,
+    /// The known names that were examined because of a change, and their pauses.
+    examinations: Pauses,
     listings: Listings,
     rounds: Rounds,
     /// The next time at which directories with a problem are tried again.
@@ -114,12 +114,12 @@ impl Watch {
     pub fn new(roots: impl IntoIterator<Item = PathBuf>) -> Self {
         let mut watch = Self {
             tree: Tree::default(),
-            joint: Joint::default(),
+            scratch: PathScratch::default(),
             outputs: VecDeque::new(),
             expected: Expected::default(),
             doubts: Pauses::new(DOUBTS),
             scans: Pauses::new(SCANS),
-            looks: Pauses::new(LOOKS),
+            examinations: Pauses::new(EXAMINATIONS),
             listings: Listings::default(),
             rounds: Rounds::default(),
             retry_at: None,
@@ -154,14 +154,14 @@ impl Watch {
             } => self.on_scanned(&dir, watch, entries, now),
             Input::Listed { dir, entries } => self.on_listed(&dir, entries, now),
             Input::Unlisted { dir } => self.on_unlisted(dir, now),
-            Input::Looked { path, kind } => {
-                self.on_looked(&path, kind, now);
+            Input::Examined { path, kind } => {
+                self.on_examined(&path, kind, now);
             }
             Input::Refused { path, is_refused } => self.tree.set_refused(&path, is_refused),
             Input::Doubted { path } => {
                 // Nothing is looked at below a directory that was given up.
                 if self.tree.contains(split(&path).0) && self.doubts.ask(&path, now) {
-                    self.look(path);
+                    self.examine(path);
                 }
             }
             Input::Remounted { dir } => self.rescan_below(&dir, now),
@@ -175,7 +175,7 @@ impl Watch {
             self.resync_at = Some(now + config::RESYNC_INTERVAL);
             self.scans.forget_calm(now);
             self.doubts.forget_calm(now);
-            self.looks.forget_calm(now);
+            self.examinations.forget_calm(now);
             self.tree.forget_yielded();
             self.rescan_all(now);
         }
@@ -194,18 +194,18 @@ impl Watch {
                 self.want_scan(dir, place);
             }
         }
-        for path in self.looks.take_due(now, AT_ONCE) {
-            self.look(path);
+        for path in self.examinations.take_due(now, AT_ONCE) {
+            self.examine(path);
         }
         for path in self.doubts.take_due(now, AT_ONCE) {
-            self.look(path);
+            self.examine(path);
         }
         self.check_invariants();
     }
 
     /// Returns when to call [`Watch::handle_timeout`]; `None` before anything was scanned.
     pub fn poll_timeout(&self) -> Option<Time> {
-        let pauses = [&self.doubts, &self.scans, &self.looks].map(Pauses::poll_timeout);
+        let pauses = [&self.doubts, &self.scans, &self.examinations].map(Pauses::poll_timeout);
         let round = self.rounds.poll_timeout();
         let times = [self.retry_at, self.resync_at, round];
         let times = times.into_iter().chain(pauses);
@@ -227,11 +227,11 @@ impl Watch {
     /// obsolete.
     pub fn poll_output(&mut self) -> Option<Output> {
         if self.outputs.is_empty() {
-            self.outputs.shrink_to(config::KEPT_QUEUE);
+            self.outputs.shrink_to(config::IDLE_QUEUE_CAPACITY);
         }
         for _ in 0..AT_ONCE {
             if self.outputs.is_empty() || self.listings.is_turn() {
-                if let Some(dir) = self.listings.go_on() {
+                if let Some(dir) = self.listings.next_listing() {
                     return Some(Output::List { dir });
                 }
             }
@@ -276,31 +276,31 @@ impl Watch {
             return; // The directory has been given up meanwhile.
         };
         if is_hidden(name) {
-            let path = self.joint.join(&dir, name);
+            let path = self.scratch.join(&dir, name);
             return log::debug!("{}: ignored: {HIDDEN}", escape::path(&path));
         }
-        let path = self.joint.join(&dir, name);
+        let path = self.scratch.join(&dir, name);
         if !is_directory {
             if self.is_known(&dir, name) {
-                self.look_again(path, now);
+                self.examine_again(path, now);
             } else {
-                self.look(path);
+                self.examine(path);
             }
         } else if self.tree.contains(&path) {
             self.rescan(path, now); // A scan has already seen it, or it is another directory.
         } else {
-            self.see_and_report(&path, Kind::Directory, now);
+            self.see_and_report(&path, EntryKind::Directory, now);
         }
     }
 
-    /// Looks at a name that vanished: the file may have been put back or replaced.
+    /// Examines a name that vanished: the file may have been put back or replaced.
     fn on_vanished(&mut self, watch: WatchId, name: &OsStr, now: Time) {
         let Some(dir) = self.tree.watched_by(watch) else {
             return;
         };
-        let path = self.joint.join(&dir, name);
+        let path = self.scratch.join(&dir, name);
         if self.is_known(&dir, name) || !self.expected.below(&path).is_empty() {
-            self.look_again(path, now);
+            self.examine_again(path, now);
         }
     }
 
@@ -309,19 +309,19 @@ impl Watch {
         children.is_some_and(|children| children.get(name).is_some())
     }
 
-    fn on_looked(&mut self, path: &Arc<Path>, kind: Kind, now: Time) {
+    fn on_examined(&mut self, path: &Arc<Path>, kind: EntryKind, now: Time) {
         let (dir, name) = split(path);
         match kind {
-            Kind::Socket(_) | Kind::Link(_) => self.see_and_report(path, kind, now),
+            EntryKind::Socket(_) | EntryKind::Link(_) => self.see_and_report(path, kind, now),
             // It may be a different directory than before.
-            Kind::Directory if self.tree.contains(path) => self.rescan(Arc::clone(path), now),
-            Kind::Directory => self.see_and_report(path, kind, now),
-            Kind::Other => {
+            EntryKind::Directory if self.tree.contains(path) => self.rescan(Arc::clone(path), now),
+            EntryKind::Directory => self.see_and_report(path, kind, now),
+            EntryKind::Other => {
                 log::debug!("{}: ignored: {OTHER}", escape::path(path));
                 self.leave(dir, name, now);
             }
             // The scan reports the name, and is repeated until the name can be examined.
-            Kind::Unknown => {
+            EntryKind::Unknown => {
                 if let Some(dir) = self.tree.known(dir) {
                     self.rescan(dir, now);
                 }
@@ -333,18 +333,18 @@ impl Watch {
     fn lose_expected(&mut self, path: &Path) {
         let lost = self.expected.below(path).to_vec();
         for path in lost {
-            self.lose(path);
+            self.report_lost(path);
         }
     }
 
     /// Reports an expected socket as lost.
-    fn lose(&mut self, path: Arc<Path>) {
+    fn report_lost(&mut self, path: Arc<Path>) {
         self.expected.remove(&path);
         self.outputs.push_back(Output::Lost { path });
     }
 
     /// Applies what is at a path, and reports a limit that it exceeds.
-    fn see_and_report(&mut self, path: &Arc<Path>, kind: Kind, now: Time) {
+    fn see_and_report(&mut self, path: &Arc<Path>, kind: EntryKind, now: Time) {
         let (dir, name) = split(path);
         if let Err(problem) = self.see(dir, name, path, kind, now) {
             if self.tree.problem(dir).is_none() {
@@ -359,22 +359,26 @@ impl Watch {
         dir: &Path,
         name: &OsStr,
         path: &Arc<Path>,
-        kind: Kind,
+        kind: EntryKind,
         now: Time,
     ) -> Result<(), Problem> {
         let Some(children) = self.tree.children(dir) else {
             return Ok(()); // The directory has been given up meanwhile.
         };
         match (children.get(name), kind) {
-            (Some(Child::Socket { identity, .. }), Kind::Socket(seen) | Kind::Link(seen))
-                if *identity == seen =>
-            {
+            (
+                Some(Child::Socket { identity, .. }),
+                EntryKind::Socket(seen) | EntryKind::Link(seen),
+            ) if *identity == seen => {
                 self.tree.set_listed(dir, name);
                 Ok(())
             }
-            (Some(Child::Socket { path, .. }), Kind::Socket(identity) | Kind::Link(identity)) => {
+            (
+                Some(Child::Socket { path, .. }),
+                EntryKind::Socket(identity) | EntryKind::Link(identity),
+            ) => {
                 let path = Arc::clone(path);
-                let is_link = matches!(kind, Kind::Link(_));
+                let is_link = matches!(kind, EntryKind::Link(_));
                 self.renew(dir, name, (path, identity, is_link), now)
             }
             (known, kind) => {
@@ -430,10 +434,16 @@ impl Watch {
     }
 
     /// Adds what is at a path that is not taken yet.
-    fn add(&mut self, dir: &Path, path: Arc<Path>, kind: Kind, now: Time) -> Result<(), Problem> {
+    fn add(
+        &mut self,
+        dir: &Path,
+        path: Arc<Path>,
+        kind: EntryKind,
+        now: Time,
+    ) -> Result<(), Problem> {
         match kind {
-            Kind::Socket(identity) | Kind::Link(identity) => {
-                let is_link = matches!(kind, Kind::Link(_));
+            EntryKind::Socket(identity) | EntryKind::Link(identity) => {
+                let is_link = matches!(kind, EntryKind::Link(_));
                 let added = self
                     .tree
                     .add_socket(dir, Arc::clone(&path), identity, is_link);
@@ -453,12 +463,12 @@ impl Watch {
                 added?;
             }
             // Each root has a tree of its own.
-            Kind::Directory if self.tree.is_root(&path) => {}
-            Kind::Directory => {
+            EntryKind::Directory if self.tree.is_root(&path) => {}
+            EntryKind::Directory => {
                 self.tree.add_directory(dir, Arc::clone(&path))?;
                 self.scan(path, Place::Below, now);
             }
-            Kind::Other | Kind::Unknown => {}
+            EntryKind::Other | EntryKind::Unknown => {}
         }
         Ok(())
     }

@@ -27,8 +27,8 @@ pub enum Output {
         /// The directory.
         dir: Arc<Path>,
     },
-    /// Examine this path and answer with [`super::Input::Looked`].
-    Look {
+    /// Examine this path and answer with [`super::Input::Examined`].
+    Examine {
         /// The path.
         path: Arc<Path>,
     },

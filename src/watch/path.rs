@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 /// The buffer in which a path is joined before it is allocated.
 #[derive(Debug, Default)]
-pub(super) struct Joint(PathBuf);
+pub(super) struct PathScratch(PathBuf);
 
-impl Joint {
+impl PathScratch {
     /// Returns the path of a name in a directory.
     pub(super) fn join(&mut self, dir: &Path, name: &OsStr) -> Arc<Path> {
         self.0.clear();
@@ -22,7 +22,7 @@ impl Joint {
     }
 }
 
-/// Returns the directory and the name of a path made by [`Joint::join`].
+/// Returns the directory and the name of a path made by [`PathScratch::join`].
 pub(super) fn split(path: &Path) -> (&Path, &OsStr) {
     let octets = path.as_os_str().as_bytes();
     let slash = octets.iter().rposition(|&octet| octet == b'/');
@@ -38,10 +38,10 @@ mod tests {
 
     #[test]
     fn what_was_put_together_comes_apart_again() {
-        let mut joint = Joint::default();
+        let mut scratch = PathScratch::default();
         for dir in ["/", "/p", "/p/", "/p/q", "p", ""] {
             let (dir, name) = (Path::new(dir), OsStr::new("a"));
-            let path = joint.join(dir, name);
+            let path = scratch.join(dir, name);
             assert_eq!(path, dir.join(name).into());
             assert_eq!(split(&path), (dir, name));
         }

@@ -14,11 +14,11 @@ pub enum Problem {
     /// Another kind of file has its name.
     NotADirectory,
     /// It was missing and could not be created.
-    NotCreated(Obstacle),
+    NotCreated(Cause),
     /// It cannot be listed: plugins that are added to it while it is not watched stay unknown.
-    NotRead(Obstacle),
+    NotRead(Cause),
     /// It cannot be watched: it is scanned on the tick instead.
-    NotWatched(Obstacle),
+    NotWatched(Cause),
     /// It holds names that cannot be examined: it is scanned on the tick until they can be.
     NotExamined,
     /// Its file system, of this type, does not report all changes: it is scanned on the tick, too.
@@ -44,7 +44,7 @@ pub enum Problem {
 
 /// The reason why a system call failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Obstacle {
+pub enum Cause {
     /// `EACCES`, `EPERM`: the permission is missing.
     Denied,
     /// `EROFS`: the file system is read-only.
@@ -116,8 +116,8 @@ impl Problem {
         match self {
             Self::Missing => "a running plugind creates it again",
             Self::NotADirectory => "remove the file, or name another directory",
-            Self::NotCreated(obstacle) | Self::NotRead(obstacle) | Self::NotWatched(obstacle) => {
-                obstacle.remedy()
+            Self::NotCreated(cause) | Self::NotRead(cause) | Self::NotWatched(cause) => {
+                cause.remedy()
             }
             Self::NotExamined => "run with -v to log which, and check their permissions",
             Self::NotReported(_) => "name a directory on a local file system, or accept the delay",
@@ -135,7 +135,7 @@ impl Problem {
     }
 }
 
-impl Obstacle {
+impl Cause {
     fn remedy(&self) -> &'static str {
         match self {
             Self::Denied => "run as a user that may read and write it, usually root",
@@ -153,11 +153,11 @@ impl fmt::Display for Problem {
         match self {
             Self::Missing => f.write_str("it does not exist"),
             Self::NotADirectory => f.write_str("it is not a directory"),
-            Self::NotCreated(obstacle) => write!(f, "it cannot be created: {obstacle}"),
-            Self::NotRead(obstacle) => write!(f, "it cannot be read: {obstacle}"),
-            Self::NotWatched(obstacle) => write!(
+            Self::NotCreated(cause) => write!(f, "it cannot be created: {cause}"),
+            Self::NotRead(cause) => write!(f, "it cannot be read: {cause}"),
+            Self::NotWatched(cause) => write!(
                 f,
-                "it cannot be watched and is scanned every {:?}: {obstacle}",
+                "it cannot be watched and is scanned every {:?}: {cause}",
                 config::WATCH_RETRY
             ),
             Self::NotExamined => write!(
@@ -212,7 +212,7 @@ impl fmt::Display for Problem {
     }
 }
 
-impl fmt::Display for Obstacle {
+impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Denied => f.write_str("permission denied"),

@@ -95,7 +95,7 @@ impl Watch {
     /// Reports the expected sockets as lost that no root leads to.
     pub(super) fn lose_uncovered(&mut self) {
         for path in self.expected.outside(|path| self.covers(path)) {
-            self.lose(path);
+            self.report_lost(path);
         }
     }
 
@@ -111,7 +111,7 @@ impl Watch {
         let tree = &self.tree;
         let is_in_tree = |path: &Path| tree.contains(split(path).0);
         self.outputs.retain(|output| match output {
-            Output::Look { path } | Output::Found { path, .. } | Output::Alias { path, .. } => {
+            Output::Examine { path } | Output::Found { path, .. } | Output::Alias { path, .. } => {
                 is_in_tree(path)
             }
             Output::Report(
@@ -127,7 +127,7 @@ impl Watch {
             | Output::Lost { .. } => true,
         });
         self.scans.retain(|dir| tree.contains(dir));
-        self.looks.retain(is_in_tree);
+        self.examinations.retain(is_in_tree);
         self.doubts.retain(is_in_tree);
     }
 }

@@ -30,7 +30,7 @@ impl Timeline {
     }
 
     /// Creates a watch on `/p` that was scanned with watch 1 and held `entries`.
-    fn scanned(entries: &[(&str, Kind)]) -> Self {
+    fn scanned(entries: &[(&str, EntryKind)]) -> Self {
         let mut timeline = Self::new();
         timeline.expect(&["create and scan /p"]);
         timeline.scan("/p", Ok(WatchId(1)), Ok(listing(entries)));
@@ -51,7 +51,7 @@ impl Timeline {
     }
 
     /// Answers a scan as usual: the directory is watched and listed.
-    fn scan_ok(&mut self, dir: &str, watch: i32, entries: &[(&str, Kind)]) {
+    fn scan_ok(&mut self, dir: &str, watch: i32, entries: &[(&str, EntryKind)]) {
         self.scan(dir, Ok(WatchId(watch)), Ok(listing(entries)));
     }
 
@@ -59,16 +59,16 @@ impl Timeline {
         self.scan(dir, Err(Problem::Missing), Err(Problem::Missing));
     }
 
-    fn look(&mut self, path: &str, kind: Kind) {
-        self.input(Input::Looked {
+    fn examine(&mut self, path: &str, kind: EntryKind) {
+        self.input(Input::Examined {
             path: Path::new(path).into(),
             kind,
         });
     }
 
-    /// Answers a look: nothing exists at that path.
-    fn look_gone(&mut self, path: &str) {
-        self.look(path, Kind::Other);
+    /// Answers an examination: nothing exists at that path.
+    fn examine_gone(&mut self, path: &str) {
+        self.examine(path, EntryKind::Other);
     }
 
     fn appeared(&mut self, watch: i32, name: &str) {
@@ -146,7 +146,7 @@ fn describe(output: &Output) -> String {
             };
             format!("{how} {}", dir.display())
         }
-        Output::Look { path } => format!("look at {}", path.display()),
+        Output::Examine { path } => format!("examine {}", path.display()),
         Output::List { dir } => format!("list {}", dir.display()),
         Output::Close { dir } => format!("close {}", dir.display()),
         Output::Unwatch { watch } => format!("unwatch {}", watch.0),
@@ -166,16 +166,16 @@ fn describe(output: &Output) -> String {
 }
 
 /// Returns a socket with that inode number.
-fn socket(inode: u64) -> Kind {
-    Kind::Socket(Identity {
+fn socket(inode: u64) -> EntryKind {
+    EntryKind::Socket(Identity {
         device: 1,
         inode,
-        born: (0, 0),
+        btime: (0, 0),
     })
 }
 
-fn listing(entries: &[(&str, Kind)]) -> Listing {
-    let entry = |&(name, kind): &(&str, Kind)| Entry {
+fn listing(entries: &[(&str, EntryKind)]) -> Listing {
+    let entry = |&(name, kind): &(&str, EntryKind)| Entry {
         name: name.into(),
         kind,
     };
@@ -187,7 +187,7 @@ fn listing(entries: &[(&str, Kind)]) -> Listing {
 }
 
 fn not_watched() -> Result<WatchId, Problem> {
-    Err(Problem::NotWatched(Obstacle::WatchesUsedUp))
+    Err(Problem::NotWatched(Cause::WatchesUsedUp))
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn sockets_that_were_there_before_the_start_are_found() {
     let mut t = Timeline::scanned(&[
         ("a.sock", socket(1)),
         ("b", socket(2)),
-        ("note.txt", Kind::Other),
+        ("note.txt", EntryKind::Other),
     ]);
     t.expect(&["found /p/a.sock #1", "found /p/b #2"]);
     t.expect_rest();
@@ -205,12 +205,12 @@ fn sockets_that_were_there_before_the_start_are_found() {
 fn a_socket_that_appears_is_looked_at_and_found_and_is_lost_when_it_vanishes() {
     let mut t = Timeline::scanned(&[]);
     t.appeared(1, "a");
-    t.expect(&["look at /p/a"]);
-    t.look("/p/a", socket(1));
+    t.expect(&["examine /p/a"]);
+    t.examine("/p/a", socket(1));
     t.expect(&["found /p/a #1"]);
     t.vanished(1, "a");
-    t.expect(&["look at /p/a"]);
-    t.look_gone("/p/a");
+    t.expect(&["examine /p/a"]);
+    t.examine_gone("/p/a");
     t.expect(&["lost /p/a"]);
     t.vanished(1, "a");
     t.expect_silence();
@@ -221,8 +221,8 @@ fn the_same_identity_seen_twice_changes_nothing() {
     let mut t = Timeline::scanned(&[("a", socket(1))]);
     t.expect(&["found /p/a #1"]);
     t.appeared(1, "a");
-    t.expect(&["look at /p/a"]);
-    t.look("/p/a", socket(1));
+    t.expect(&["examine /p/a"]);
+    t.examine("/p/a", socket(1));
     t.expect_silence();
 }
 
@@ -231,27 +231,27 @@ fn another_identity_under_a_known_path_is_found_again() {
     let mut t = Timeline::scanned(&[("a", socket(1))]);
     t.expect(&["found /p/a #1"]);
     t.appeared(1, "a"); // A rename over it does not report its removal.
-    t.look("/p/a", socket(2));
-    t.expect(&["look at /p/a", "found /p/a #2"]);
+    t.examine("/p/a", socket(2));
+    t.expect(&["examine /p/a", "found /p/a #2"]);
 }
 
 #[test]
 fn what_is_no_socket_is_ignored_and_takes_the_place_of_one() {
-    let mut t = Timeline::scanned(&[("file", Kind::Other), ("a", socket(1))]);
+    let mut t = Timeline::scanned(&[("file", EntryKind::Other), ("a", socket(1))]);
     t.expect(&["found /p/a #1"]);
-    t.look("/p/other-file", Kind::Other);
+    t.examine("/p/other-file", EntryKind::Other);
     t.expect_silence();
-    t.look("/p/a", Kind::Other);
+    t.examine("/p/a", EntryKind::Other);
     t.expect(&["lost /p/a"]);
-    t.look("/p/file", socket(2));
+    t.examine("/p/file", socket(2));
     t.expect(&["found /p/file #2"]);
-    t.look("/p/file", Kind::Directory);
+    t.examine("/p/file", EntryKind::Directory);
     t.expect(&["lost /p/file", "scan /p/file"]);
 }
 
 #[test]
 fn names_with_a_dot_are_ignored_at_the_start_and_later() {
-    let mut t = Timeline::scanned(&[(".hidden", socket(1)), (".dir", Kind::Directory)]);
+    let mut t = Timeline::scanned(&[(".hidden", socket(1)), (".dir", EntryKind::Directory)]);
     t.appeared(1, ".later");
     t.dir_appeared(1, ".later-dir");
     t.vanished(1, ".hidden");
@@ -260,25 +260,25 @@ fn names_with_a_dot_are_ignored_at_the_start_and_later() {
 
 #[test]
 fn a_directory_at_any_depth_gets_its_own_watch() {
-    let mut t = Timeline::scanned(&[("sub", Kind::Directory)]);
+    let mut t = Timeline::scanned(&[("sub", EntryKind::Directory)]);
     t.expect(&["scan /p/sub"]);
-    t.scan_ok("/p/sub", 2, &[("deeper", Kind::Directory)]);
+    t.scan_ok("/p/sub", 2, &[("deeper", EntryKind::Directory)]);
     t.expect(&["scan /p/sub/deeper"]);
     t.scan_ok("/p/sub/deeper", 3, &[]);
     t.appeared(3, "a");
-    t.look("/p/sub/deeper/a", socket(1));
-    t.expect(&["look at /p/sub/deeper/a", "found /p/sub/deeper/a #1"]);
+    t.examine("/p/sub/deeper/a", socket(1));
+    t.expect(&["examine /p/sub/deeper/a", "found /p/sub/deeper/a #1"]);
     t.dir_appeared(2, "new");
     t.expect(&["scan /p/sub/new"]);
 }
 
 #[test]
 fn a_directory_that_goes_takes_its_sockets_and_watches_along() {
-    let mut t = Timeline::scanned(&[("sub", Kind::Directory)]);
+    let mut t = Timeline::scanned(&[("sub", EntryKind::Directory)]);
     t.scan_ok(
         "/p/sub",
         2,
-        &[("a", socket(1)), ("deeper", Kind::Directory)],
+        &[("a", socket(1)), ("deeper", EntryKind::Directory)],
     );
     t.scan_ok("/p/sub/deeper", 3, &[("b", socket(2))]);
     t.expect(&[
@@ -288,8 +288,8 @@ fn a_directory_that_goes_takes_its_sockets_and_watches_along() {
         "found /p/sub/deeper/b #2",
     ]);
     t.vanished(1, "sub");
-    t.expect(&["look at /p/sub"]);
-    t.look_gone("/p/sub");
+    t.expect(&["examine /p/sub"]);
+    t.examine_gone("/p/sub");
     t.expect(&[
         "lost /p/sub/a",
         "lost /p/sub/deeper/b",
@@ -304,15 +304,15 @@ fn a_directory_that_goes_takes_its_sockets_and_watches_along() {
 
 #[test]
 fn a_directory_moved_within_the_tree_takes_its_sockets_to_the_new_path() {
-    let mut t = Timeline::scanned(&[("old", Kind::Directory)]);
+    let mut t = Timeline::scanned(&[("old", EntryKind::Directory)]);
     t.scan_ok("/p/old", 2, &[("a", socket(1))]);
     t.expect(&["scan /p/old", "found /p/old/a #1"]);
     t.later();
     t.vanished(1, "old");
     t.dir_appeared(1, "new");
     t.event(Event::Moved { watch: WatchId(2) });
-    t.expect(&["look at /p/old", "scan /p/new", "scan /p/old"]);
-    t.look_gone("/p/old");
+    t.expect(&["examine /p/old", "scan /p/new", "scan /p/old"]);
+    t.examine_gone("/p/old");
     t.expect(&["lost /p/old/a", "unwatch 2"]);
     t.scan_ok("/p/new", 3, &[("a", socket(1))]);
     t.expect(&["found /p/new/a #1"]);
@@ -320,11 +320,11 @@ fn a_directory_moved_within_the_tree_takes_its_sockets_to_the_new_path() {
 
 #[test]
 fn a_directory_seen_at_its_new_path_before_its_move_is_reported_keeps_its_watch() {
-    let mut t = Timeline::scanned(&[("old", Kind::Directory)]);
+    let mut t = Timeline::scanned(&[("old", EntryKind::Directory)]);
     t.scan_ok(
         "/p/old",
         2,
-        &[("a", socket(1)), ("deeper", Kind::Directory)],
+        &[("a", socket(1)), ("deeper", EntryKind::Directory)],
     );
     t.scan_ok("/p/old/deeper", 3, &[]);
     t.expect(&["scan /p/old", "found /p/old/a #1", "scan /p/old/deeper"]);
@@ -335,19 +335,19 @@ fn a_directory_seen_at_its_new_path_before_its_move_is_reported_keeps_its_watch(
     t.scan_ok(
         "/p/old",
         2,
-        &[("a", socket(1)), ("deeper", Kind::Directory)],
+        &[("a", socket(1)), ("deeper", EntryKind::Directory)],
     );
     t.later();
     t.scan_ok(
         "/p",
         1,
-        &[("old", Kind::Directory), ("new", Kind::Directory)],
+        &[("old", EntryKind::Directory), ("new", EntryKind::Directory)],
     );
     t.expect(&["scan /p/new"]);
     t.scan_ok(
         "/p/new",
         2,
-        &[("a", socket(1)), ("deeper", Kind::Directory)],
+        &[("a", socket(1)), ("deeper", EntryKind::Directory)],
     );
     t.expect(&["scan /p/old", "alias /p/new/a #1", "scan /p/new/deeper"]);
     t.scan_missing("/p/old");
@@ -361,7 +361,7 @@ fn a_directory_seen_at_its_new_path_before_its_move_is_reported_keeps_its_watch(
     t.scan_ok(
         "/p/new",
         2,
-        &[("a", socket(1)), ("deeper", Kind::Directory)],
+        &[("a", socket(1)), ("deeper", EntryKind::Directory)],
     );
     t.expect_silence();
 }
@@ -370,7 +370,7 @@ fn a_directory_seen_at_its_new_path_before_its_move_is_reported_keeps_its_watch(
 fn a_mount_near_a_root_has_the_whole_tree_below_it_scanned_and_no_other() {
     let mut timeline = Timeline::on(&["/p", "/q"]);
     timeline.expect(&["create and scan /p", "create and scan /q"]);
-    timeline.scan_ok("/p", 1, &[("sub", Kind::Directory)]);
+    timeline.scan_ok("/p", 1, &[("sub", EntryKind::Directory)]);
     timeline.scan_ok("/q", 2, &[]);
     timeline.expect(&["scan /p/sub"]);
     timeline.scan_ok("/p/sub", 3, &[]);

@@ -1,4 +1,4 @@
-//! Requests for scans and looks, each made once and not too often.
+//! Requests for scans and examinations of paths, each made once and not too often.
 //!
 //! Pure. Repeated changes of the same path wait for pauses that double ([`super::pauses`]), and
 //! what concerns all directories is done for some of them at a time.
@@ -34,18 +34,25 @@ impl Watch {
         }
     }
 
-    /// Looks at a known path that has changed: now, or after a pause if that was done a moment ago.
-    pub(super) fn look_again(&mut self, path: Arc<Path>, now: Time) {
-        if self.looks.ask(&path, now) {
-            self.look(path);
+    /// Examines a known path that has changed: now, or after a pause if that was done a moment ago.
+    pub(super) fn examine_again(&mut self, path: Arc<Path>, now: Time) {
+        if self.examinations.ask(&path, now) {
+            self.examine(path);
         }
     }
 
-    /// Looks at a path. A look that is still pending also covers all changes before it.
-    pub(super) fn look(&mut self, path: Arc<Path>) {
-        let is_this = |output: &Output| matches!(output, Output::Look { path: it } if *it == path);
-        if !self.outputs.iter().rev().take(LAST_LOOKS).any(is_this) {
-            self.outputs.push_back(Output::Look { path });
+    /// Examines a path. A request that is still pending also covers all changes before it.
+    pub(super) fn examine(&mut self, path: Arc<Path>) {
+        let is_this =
+            |output: &Output| matches!(output, Output::Examine { path: it } if *it == path);
+        if !self
+            .outputs
+            .iter()
+            .rev()
+            .take(LAST_EXAMINATIONS)
+            .any(is_this)
+        {
+            self.outputs.push_back(Output::Examine { path });
         }
     }
 
@@ -96,11 +103,11 @@ pub(super) const SCANS: Rule = Rule {
     paths: 2 * config::MAX_DIRECTORIES,
 };
 
-/// The rule for known names that have changed: a rename may happen again before the look.
-pub(super) const LOOKS: Rule = Rule {
-    least: config::LOOK_PAUSE,
-    most: config::MAX_LOOK_PAUSE,
-    calm: config::LOOK_CALM,
+/// The rule for known names that have changed: a rename may happen again before the examination.
+pub(super) const EXAMINATIONS: Rule = Rule {
+    least: config::EXAMINE_PAUSE,
+    most: config::MAX_EXAMINE_PAUSE,
+    calm: config::EXAMINE_CALM,
     paths: config::MAX_DIRECTORIES,
 };
 
@@ -108,6 +115,6 @@ pub(super) const LOOKS: Rule = Rule {
 /// next turns.
 pub(super) const AT_ONCE: usize = config::LISTED_AT_ONCE;
 
-/// The number of latest outputs that are searched for a look at the same path: enough for a few
-/// names that are added and removed repeatedly.
-const LAST_LOOKS: usize = 16;
+/// The number of latest outputs that are searched for the same path: enough for a few names that
+/// are added and removed repeatedly.
+const LAST_EXAMINATIONS: usize = 16;

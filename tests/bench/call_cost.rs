@@ -8,8 +8,8 @@
 //! down to the `PluginInfo`, and the client is dropped. The replies are recorded from a server on
 //! the `h2` crate, once, at the start.
 
-#[path = "../support/link.rs"]
-mod link;
+#[path = "../support/caller.rs"]
+mod caller;
 #[path = "../support/plugin.rs"]
 mod plugin;
 
@@ -24,7 +24,7 @@ use plugind::proto::pluginregistration::{InfoRequest, PluginInfo, registration};
 use plugind::time::Time;
 use prost::Message as _;
 
-use self::link::Link;
+use self::caller::Caller;
 use self::plugin::Plugin;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -48,11 +48,11 @@ fn record(calls: usize) -> Result<Vec<Vec<u8>>, Box<dyn Error>> {
     let dir = tempfile::tempdir()?;
     let socket = dir.path().join("reg.sock");
     let plugin = Plugin::serve(&socket, "driver.csi.example.com");
-    let mut link = Link::connect(&socket);
+    let mut caller = Caller::connect(&socket);
     let mut replies = Vec::new();
     for _ in 0..calls {
-        link.get_info().map_err(|error| error.to_string())?;
-        replies.push(mem::take(&mut link.received).concat());
+        caller.get_info().map_err(|error| error.to_string())?;
+        replies.push(mem::take(&mut caller.received).concat());
     }
     plugin.stop();
     Ok(replies)

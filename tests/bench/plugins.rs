@@ -45,7 +45,7 @@ pub(crate) fn run(dir: PathBuf) -> Result<(), Box<dyn Error>> {
 struct Plugins {
     dir: PathBuf,
     /// The number of plugins so far: no two have the same name.
-    born: usize,
+    btime: usize,
     /// The plugins that stay.
     staying: Vec<Plugin>,
     tell: UnboundedSender<Told>,
@@ -57,7 +57,7 @@ impl Plugins {
         let (tell, told) = unbounded_channel();
         Self {
             dir,
-            born: 0,
+            btime: 0,
             staying: Vec::new(),
             tell,
             told,
@@ -114,8 +114,8 @@ impl Plugins {
     }
 
     fn next_socket(&mut self) -> PathBuf {
-        self.born += 1;
-        self.dir.join(format!("{}-reg.sock", name(self.born)))
+        self.btime += 1;
+        self.dir.join(format!("{}-reg.sock", name(self.btime)))
     }
 
     /// Starts one more plugin, which listens when this returns.
@@ -127,11 +127,11 @@ impl Plugins {
         listener.set_nonblocking(true)?;
         let listener = tokio::net::UnixListener::from_std(listener)?;
         let answers = Arc::new(Answers {
-            number: self.born,
+            number: self.btime,
             told: self.tell.clone(),
         });
         Ok(Plugin {
-            number: self.born,
+            number: self.btime,
             socket,
             listened,
             serving: tokio::spawn(serve(listener, answers)),

@@ -77,7 +77,7 @@ fn a_driver_is_registered_with_all_that_it_says_of_itself_and_the_node() {
             Answer::Octets(capabilities.encode_to_vec()),
         ),
     ]);
-    assert_eq!(node.told(REG), Ok(()));
+    assert_eq!(node.notified(REG), Ok(()));
     let driver = node
         .knows
         .csi_drivers
@@ -109,7 +109,7 @@ fn a_driver_need_not_describe_itself() {
             (identity::GET_PLUGIN_INFO, answer.clone()),
             (node::NODE_GET_CAPABILITIES, answer),
         ]);
-        assert_eq!(node.told(REG), Ok(()));
+        assert_eq!(node.notified(REG), Ok(()));
         let driver = node
             .knows
             .csi_drivers
@@ -131,7 +131,7 @@ fn a_driver_is_asked_about_the_node_only_until_it_has_been_told_that_it_is_regis
             ..registrar(&["1.0.0"])
         };
         node.world.appear(REG, registrar);
-        assert_eq!(node.told(REG), Ok(()));
+        assert_eq!(node.notified(REG), Ok(()));
         let called = &node.world.plugin(CSI).called;
         let all = [
             node::NODE_GET_INFO,
@@ -149,13 +149,13 @@ fn a_driver_that_takes_its_time_to_describe_itself_is_registered_at_once() {
         (identity::GET_PLUGIN_INFO, Answer::Silence),
         (node::NODE_GET_CAPABILITIES, Answer::Silence),
     ]);
-    assert_eq!(node.told(REG), Ok(()));
+    assert_eq!(node.notified(REG), Ok(()));
     assert_eq!(node.world.open_to(CSI), 2);
     node.world.advance(CSI_DESCRIBE_TIMEOUT);
     assert_eq!(node.world.open_to(CSI), 0);
     let driver = node.knows.csi_drivers.get("disk.example");
     assert_eq!(driver.expect("a driver").vendor_version, None);
-    assert_eq!(node.told(REG), Ok(()));
+    assert_eq!(node.notified(REG), Ok(()));
 }
 
 #[test]
@@ -205,9 +205,9 @@ fn a_driver_that_does_not_know_the_node_is_refused_and_told_why() {
     ] {
         let mut node = with_driver([(node::NODE_GET_INFO, answer)]);
         node.world.advance(READY_GRACE);
-        let told = node.told(REG).unwrap_err();
-        let told = told.strip_prefix(FAILED).expect("kubelet's words");
-        assert!(told.starts_with(why), "{told:?} is not {why:?}");
+        let notified = node.notified(REG).unwrap_err();
+        let notified = notified.strip_prefix(FAILED).expect("kubelet's words");
+        assert!(notified.starts_with(why), "{notified:?} is not {why:?}");
         assert_eq!(node.knows.csi_drivers.get("disk.example"), None);
     }
 }
@@ -220,11 +220,11 @@ fn a_driver_whose_endpoint_is_dead_is_refused_and_registered_once_it_lives() {
     let words = "rpc error: code = Unavailable desc = connection error: \
                  desc = \"transport: Error while dialing: dial unix /p/disk.sock: \
                  connect: no such file or directory\"";
-    assert_eq!(node.told(REG).unwrap_err(), format!("{FAILED}{words}"));
+    assert_eq!(node.notified(REG).unwrap_err(), format!("{FAILED}{words}"));
     node.world
         .create(CSI, Script::serving([knows_node("node-1")]));
     node.world.advance(seconds(1));
-    assert_eq!(node.told(REG), Ok(()));
+    assert_eq!(node.notified(REG), Ok(()));
 }
 
 /// Returns the states of a driver's service before it is ready, by name.
@@ -245,7 +245,7 @@ fn with_unready_driver(how: &str, early: Option<Script>) -> Node {
         node.world.create(CSI, early);
     }
     node.world.appear(REG, registrar(&["1.0.0"]));
-    assert_eq!(node.told(REG), Err("told nothing"), "{how}");
+    assert_eq!(node.notified(REG), Err("not notified"), "{how}");
     node
 }
 
@@ -255,13 +255,13 @@ fn a_driver_that_is_ready_a_moment_after_its_registrar_is_told_once_that_it_is_r
         let mut node = with_unready_driver(how, early);
         node.has_time_for_others();
         node.world.advance(Duration::from_millis(300));
-        assert_eq!(node.told(REG), Err("told nothing"), "{how}");
+        assert_eq!(node.notified(REG), Err("not notified"), "{how}");
         node.world
             .create(CSI, Script::serving([knows_node("node-1")]));
         node.world.advance(Duration::from_millis(300));
-        assert_eq!(node.told(REG), Ok(()), "{how}");
+        assert_eq!(node.notified(REG), Ok(()), "{how}");
         let registrar = node.world.plugin(REG);
-        assert_eq!((registrar.asked, registrar.told.len()), (1, 1), "{how}");
+        assert_eq!((registrar.asked, registrar.notified.len()), (1, 1), "{how}");
         assert_eq!(node.world.plugin(CSI).called[0], node::NODE_GET_INFO);
     }
 }
@@ -271,9 +271,9 @@ fn a_driver_that_is_not_ready_after_two_seconds_is_refused_and_told_the_last_fai
     for (how, early) in unready() {
         let mut node = with_unready_driver(how, early);
         node.world.advance(Duration::from_millis(1999));
-        assert_eq!(node.told(REG), Err("told nothing"), "{how}");
+        assert_eq!(node.notified(REG), Err("not notified"), "{how}");
         node.world.advance(Duration::from_millis(1));
-        assert!(node.told(REG).unwrap_err().starts_with(FAILED), "{how}");
+        assert!(node.notified(REG).unwrap_err().starts_with(FAILED), "{how}");
         // Dialed at 0, 50, 150, 350, 750 and 1550 ms, and at the end.
         assert_eq!(node.world.dials[Path::new(CSI)], 7, "{how}");
         node.world.advance(seconds(1));
@@ -287,7 +287,7 @@ fn a_driver_that_fails_in_another_way_is_refused_at_once() {
     let answer = Answer::Status(9, "no cloud here");
     let node = with_driver([(node::NODE_GET_INFO, answer)]);
     let words = "rpc error: code = FailedPrecondition desc = no cloud here";
-    assert_eq!(node.told(REG), Err(&*format!("{FAILED}{words}")));
+    assert_eq!(node.notified(REG), Err(&*format!("{FAILED}{words}")));
 }
 
 #[test]
@@ -306,11 +306,11 @@ fn a_driver_that_goes_before_it_is_ready_is_not_called_again() {
 fn a_driver_may_take_two_minutes_for_the_node_and_no_longer() {
     let mut node = with_driver([(node::NODE_GET_INFO, Answer::Silence)]);
     node.world.advance(seconds(119));
-    assert_eq!(node.told(REG), Err("told nothing"));
+    assert_eq!(node.notified(REG), Err("not notified"));
     node.has_time_for_others();
     node.world.advance(seconds(1));
     let words = "rpc error: code = DeadlineExceeded desc = context deadline exceeded";
-    assert_eq!(node.told(REG).unwrap_err(), format!("{FAILED}{words}"));
+    assert_eq!(node.notified(REG).unwrap_err(), format!("{FAILED}{words}"));
 }
 
 #[test]
@@ -349,7 +349,7 @@ fn sockets_that_never_answer_hold_up_the_driver_of_their_name_for_five_seconds_e
         .create(CSI, Script::serving([knows_node("node-1")]));
     node.world.appear(REG, registrar(&["1.0.0"]));
     node.world.advance(2 * STALLED_AFTER);
-    assert_eq!(node.told(REG), Ok(()));
+    assert_eq!(node.notified(REG), Ok(()));
 
     // A driver that replies after all is too late.
     let Answer::Octets(reply) = knows_node("node-2").1 else {
@@ -357,10 +357,10 @@ fn sockets_that_never_answer_hold_up_the_driver_of_their_name_for_five_seconds_e
     };
     node.world.push("/p/stalled-0", &reply);
     node.world.end_streams("/p/stalled-0", 0);
-    let told = node.told(STALLED[0]).expect_err("the name is taken");
+    let notified = node.notified(STALLED[0]).expect_err("the name is taken");
     assert!(
-        told.starts_with(FAILED) && told.contains("nother driver with the same name"),
-        "{told}"
+        notified.starts_with(FAILED) && notified.contains("nother driver with the same name"),
+        "{notified}"
     );
     let driver = node.knows.csi_drivers.get("disk.example");
     assert_eq!(driver.expect("it is there").node_id, "node-1");
@@ -387,7 +387,7 @@ fn csi2_a_driver_without_a_version_1_is_refused_and_told_why() {
     ] {
         let mut node = Node::new();
         node.world.appear(REG, registrar(versions));
-        assert_eq!(node.told(REG), Err(&*invalid(CSI, why)));
+        assert_eq!(node.notified(REG), Err(&*invalid(CSI, why)));
     }
 }
 
@@ -399,7 +399,7 @@ fn csi4_a_driver_whose_name_is_taken_needs_a_higher_version() {
         invalid("/p/new.sock", &format!("{why}: \"{version}\""))
     };
     let (taken, lower) = (taken("1.0.0"), taken("1.2.0"));
-    for (first, name, second, told) in [
+    for (first, name, second, notified) in [
         (&["v1.0.0"][..], "other.example", "v1.0.0", Ok(())),
         (&["v1.0.0"], "disk.example", "v1.0.0", Err(&*taken)),
         (&["v1.2.0"], "disk.example", "v1.1.9", Err(&*lower)),
@@ -419,8 +419,12 @@ fn csi4_a_driver_whose_name_is_taken_needs_a_higher_version() {
         late.info.name = name.into();
         late.info.endpoint = "/p/new.sock".into();
         node.world.appear("/r/new-reg.sock", late);
-        assert_eq!(node.told(REG), Ok(()));
-        assert_eq!(node.told("/r/new-reg.sock"), told, "{name} {second}");
+        assert_eq!(node.notified(REG), Ok(()));
+        assert_eq!(
+            node.notified("/r/new-reg.sock"),
+            notified,
+            "{name} {second}"
+        );
     }
 }
 
@@ -432,9 +436,9 @@ fn a_driver_whose_name_was_taken_is_registered_at_the_moment_it_is_free() {
     node.world
         .create("/p/new.sock", Script::serving([knows_node("new")]));
     node.world.appear("/r/new-reg.sock", late);
-    assert!(node.told("/r/new-reg.sock").is_err());
+    assert!(node.notified("/r/new-reg.sock").is_err());
     node.world.vanish(REG);
-    assert_eq!(node.told("/r/new-reg.sock"), Ok(()));
+    assert_eq!(node.notified("/r/new-reg.sock"), Ok(()));
     let driver = node.knows.csi_drivers.get("disk.example");
     assert_eq!(driver.expect("a driver").node_id, "new");
 }

@@ -84,7 +84,7 @@ fn assert_devices(node: &Node, expected: &str) {
 #[test]
 fn a_plugin_s_options_and_devices_are_known_as_long_as_it_is_registered() {
     let mut node = with_devices(&["a", "b!"]);
-    assert_eq!(node.told(REG), Ok(()));
+    assert_eq!(node.notified(REG), Ok(()));
     let plugin = node.knows.device_plugins.get(RESOURCE).expect("a plugin");
     assert!(plugin.pre_start_required && !plugin.preferred_allocation && plugin.is_connected);
     assert_devices(&node, "a b!");
@@ -107,7 +107,7 @@ fn dm4_dm5_a_resource_that_registers_through_three_sockets_has_the_newest_one_s_
         node.world
             .create(endpoint, lists(Answer::Stream(vec![list(ids)])));
         node.world.appear(socket, registrar(endpoint));
-        assert_eq!(node.told(socket), Ok(()));
+        assert_eq!(node.notified(socket), Ok(()));
         assert_devices(&node, &ids.join(" "));
     }
     for (socket, left) in [
@@ -132,7 +132,7 @@ fn dm6_devices_of_a_lost_plugin_are_unhealthy_and_kept_and_forgotten_after_the_g
     node.world.advance(seconds(1));
     assert_eq!(devices(&node), None);
     assert_eq!(
-        node.told(REG),
+        node.notified(REG),
         Ok(()),
         "the plugin is registered nevertheless"
     );
@@ -155,14 +155,14 @@ fn dm11_a_plugin_that_connects_three_times_has_one_client_and_a_failure_leaves_n
     let mut node = with_devices(&["a"]);
     for _ in 0..2 {
         node.world.appear(REG, registrar(GPU));
-        assert_eq!(node.told(REG), Ok(()));
+        assert_eq!(node.notified(REG), Ok(()));
         assert_eq!(node.world.open_to(GPU), 1);
     }
     assert_eq!(node.knows.device_plugins.all(RESOURCE).len(), 1);
     let mut node = Node::new();
     node.world.create(GPU, Script::serving([]));
     node.world.appear(REG, registrar(GPU));
-    assert!(node.told(REG).is_err());
+    assert!(node.notified(REG).is_err());
     assert_eq!((devices(&node), node.world.open_to(GPU)), (None, 0));
 }
 
@@ -195,9 +195,12 @@ fn a_plugin_that_does_not_state_its_options_is_not_used_and_is_told_why() {
             .insert(device_plugin::GET_DEVICE_PLUGIN_OPTIONS, answer);
         let mut node = with_plugin(service);
         node.world.advance(READY_GRACE);
-        let told = node.told(REG).unwrap_err().to_owned();
+        let notified = node.notified(REG).unwrap_err().to_owned();
         let words = format!("plugin registration failed with err: {why}");
-        assert!(told.starts_with(&words), "{told:?} is not {words:?}");
+        assert!(
+            notified.starts_with(&words),
+            "{notified:?} is not {words:?}"
+        );
         assert_eq!(devices(&node), None);
         let called = &node.world.plugin(GPU).called;
         assert!(!called.contains(&device_plugin::LIST_AND_WATCH.to_owned()));
@@ -212,7 +215,7 @@ fn a_plugin_whose_endpoint_is_dead_is_refused_and_told_why() {
     let words = "plugin registration failed with err: failed to dial device plugin: \
                  connection error: desc = \"transport: Error while dialing: \
                  dial unix /p/gpu.sock: connect: no such file or directory\"";
-    assert_eq!(node.told(REG), Err(words));
+    assert_eq!(node.notified(REG), Err(words));
 }
 
 #[test]
@@ -221,14 +224,14 @@ fn a_plugin_whose_endpoint_is_up_a_moment_later_is_told_once_that_it_is_register
     node.world.create(GPU, None);
     node.world.appear(REG, registrar(GPU));
     node.world.advance(Duration::from_millis(150));
-    assert_eq!(node.told(REG), Err("told nothing"));
+    assert_eq!(node.notified(REG), Err("not notified"));
     node.world
         .listen(GPU, lists(Answer::Stream(vec![list(&["a"])])));
     node.world.advance(Duration::from_millis(200));
-    assert_eq!(node.told(REG), Ok(()));
+    assert_eq!(node.notified(REG), Ok(()));
     assert_devices(&node, "a");
     let registrar = node.world.plugin(REG);
-    assert_eq!((registrar.asked, registrar.told.len()), (1, 1));
+    assert_eq!((registrar.asked, registrar.notified.len()), (1, 1));
 }
 
 #[test]
@@ -240,7 +243,7 @@ fn a_plugin_that_is_silent_about_its_options_is_refused_in_time_and_blocks_nobod
     let words = "failed to get device plugin options: \
                  rpc error: code = DeadlineExceeded desc = context deadline exceeded";
     assert_eq!(
-        node.told(REG),
+        node.notified(REG),
         Err(&*format!("plugin registration failed with err: {words}"))
     );
     assert_eq!(node.world.open_to(GPU), 0);
@@ -249,7 +252,7 @@ fn a_plugin_that_is_silent_about_its_options_is_refused_in_time_and_blocks_nobod
 #[test]
 fn a_plugin_may_take_its_time_to_list_its_devices() {
     let mut node = with_plugin(lists(Answer::Stream(Vec::new())));
-    assert_eq!(node.told(REG), Ok(()));
+    assert_eq!(node.notified(REG), Ok(()));
     node.world.advance(2 * DEVICE_GRACE);
     assert_devices(&node, "");
     node.world.push(GPU, &list(&["a"]));
@@ -303,7 +306,7 @@ fn a_plugin_that_lists_nonsense_has_no_healthy_devices_and_is_asked_again_ever_m
         assert_eq!(shown, "a!", "{nonsense:?}");
         let asked = node.world.plugin(GPU).called.len();
         assert!((8..100).contains(&asked), "{asked} calls: {nonsense:?}");
-        assert_eq!(node.told(REG), Ok(()));
+        assert_eq!(node.notified(REG), Ok(()));
     }
 }
 
@@ -312,7 +315,7 @@ fn a_plugin_that_does_not_implement_its_list_is_not_asked_for_it_again() {
     log::collect();
     let unimplemented = Answer::Status(12, "unknown method");
     let mut node = with_plugin(lists(unimplemented.clone()));
-    assert_eq!(node.told(REG), Ok(()));
+    assert_eq!(node.notified(REG), Ok(()));
     node.world.advance(10 * BACKOFF_CAP);
     let calls = [
         device_plugin::GET_DEVICE_PLUGIN_OPTIONS,
@@ -324,7 +327,7 @@ fn a_plugin_that_does_not_implement_its_list_is_not_asked_for_it_again() {
                  it is not called again until the plugin registers again";
     let warning = format!("{REG}: DevicePlugin {RESOURCE}: {words}: {why}");
     assert_eq!(log::take(), [warning]);
-    assert_eq!((devices(&node), node.told(REG)), (None, Ok(())));
+    assert_eq!((devices(&node), node.notified(REG)), (None, Ok(())));
 
     let mut node = with_devices(&["a"]);
     node.world
@@ -344,10 +347,10 @@ fn a_plugin_may_take_two_minutes_to_state_its_options() {
     let silent = (device_plugin::GET_DEVICE_PLUGIN_OPTIONS, Answer::Silence);
     let mut node = with_plugin(Script::serving([silent]));
     node.world.advance(seconds(119));
-    assert_eq!(node.told(REG), Err("told nothing"));
+    assert_eq!(node.notified(REG), Err("not notified"));
     node.has_time_for_others();
     node.world.advance(seconds(1));
-    assert!(node.told(REG).is_err());
+    assert!(node.notified(REG).is_err());
 }
 
 #[test]
@@ -358,7 +361,7 @@ fn a_plugin_that_is_no_extended_resource_is_refused_and_told_why() {
     node.world.appear(REG, plugin);
     let words = "invalid name of device plugin socket: the ResourceName \"gpu\" is invalid";
     assert_eq!(
-        node.told(REG),
+        node.notified(REG),
         Err(&*format!("plugin validation failed with err: {words}"))
     );
     let mut plugin = registrar(GPU);
@@ -366,7 +369,7 @@ fn a_plugin_that_is_no_extended_resource_is_refused_and_told_why() {
     node.world.appear(REG, plugin);
     let words = "manager version, v1beta1, is not among plugin supported versions [v1]";
     assert_eq!(
-        node.told(REG),
+        node.notified(REG),
         Err(&*format!("plugin validation failed with err: {words}"))
     );
 }

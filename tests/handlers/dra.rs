@@ -83,7 +83,7 @@ fn dra1_dra3_a_driver_that_lists_no_service_that_is_known_is_refused_and_told_wh
             "plugin validation failed with err: invalid supported gRPC versions of DRA driver \
              plugin {DRIVER} at endpoint {NIC}: {why}"
         );
-        assert_eq!(node.told(REG), Err(&*words));
+        assert_eq!(node.notified(REG), Err(&*words));
     }
 }
 
@@ -95,7 +95,7 @@ fn dra2_the_first_service_that_is_known_is_chosen() {
         &["v1beta1.DRAPlugin", "v1.DRAPlugin"],
     ] {
         let node = with_driver(services, Script::serving([]));
-        assert_eq!(node.told(REG), Ok(()));
+        assert_eq!(node.notified(REG), Ok(()));
         let driver = node.knows.dra_drivers.get(DRIVER).expect("a driver");
         assert_eq!(driver.service, Service::V1Beta1);
         assert_eq!(*driver.plugin.endpoint, *Path::new(NIC));
@@ -113,7 +113,7 @@ fn another_spelling_of_the_path_does_not_make_it_another_endpoint() {
         node.world
             .appear(NEW_REG, registrar(endpoint, &["v1.DRAPlugin"]));
         let taken = TAKEN.replace("/p/nic.sock", endpoint);
-        assert_eq!(node.told(NEW_REG), Err(&*taken));
+        assert_eq!(node.notified(NEW_REG), Err(&*taken));
     }
 }
 
@@ -123,7 +123,7 @@ fn a_plugin_is_not_refused_for_the_endpoint_of_one_that_is_down() {
     node.world.kill(REG);
     node.world
         .appear(NEW_REG, registrar(NIC, &["v1.DRAPlugin"]));
-    assert_eq!(node.told(NEW_REG), Ok(()));
+    assert_eq!(node.notified(NEW_REG), Ok(()));
 }
 
 #[test]
@@ -131,9 +131,9 @@ fn a_plugin_that_was_refused_for_an_endpoint_is_registered_when_the_one_that_has
     let mut node = with_driver(&["v1.DRAPlugin"], Script::serving([]));
     node.world
         .appear(NEW_REG, registrar(NIC, &["v1.DRAPlugin"]));
-    assert_eq!(node.told(NEW_REG), Err(TAKEN));
+    assert_eq!(node.notified(NEW_REG), Err(TAKEN));
     node.world.kill(REG);
-    assert_eq!(node.told(NEW_REG), Ok(()));
+    assert_eq!(node.notified(NEW_REG), Ok(()));
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn dra4_a_second_endpoint_of_a_driver_is_accepted_and_current() {
     node.world.create(NEW, Script::serving([]));
     node.world
         .appear(NEW_REG, registrar(NEW, &["v1.DRAPlugin"]));
-    assert_eq!(node.told(NEW_REG), Ok(()));
+    assert_eq!(node.notified(NEW_REG), Ok(()));
     assert_eq!(node.knows.dra_drivers.all(DRIVER).len(), 2);
     assert_eq!(current(&node).as_deref(), Some(NEW));
 }
@@ -152,7 +152,7 @@ fn dra8_the_same_endpoint_is_refused_and_removing_the_old_leaves_the_new() {
     let mut node = with_driver(&["v1.DRAPlugin"], Script::serving([]));
     node.world
         .appear(NEW_REG, registrar(NIC, &["v1.DRAPlugin"]));
-    assert_eq!(node.told(NEW_REG), Err(TAKEN));
+    assert_eq!(node.notified(NEW_REG), Err(TAKEN));
     node.world.create(NEW, Script::serving([]));
     node.world
         .appear(NEW_REG, registrar(NEW, &["v1.DRAPlugin"]));
@@ -177,7 +177,7 @@ fn dra9_a_driver_that_was_removed_is_not_found_and_nothing_is_left_open() {
 fn a_driver_is_registered_before_it_is_connected_to_and_connected_once_it_answers() {
     let mut node = Node::new();
     node.world.appear(REG, registrar(NIC, &["v1.DRAPlugin"]));
-    assert_eq!(node.told(REG), Ok(()));
+    assert_eq!(node.notified(REG), Ok(()));
     let is_connected = |node: &Node| {
         let driver = node.knows.dra_drivers.get(DRIVER);
         driver.is_some_and(|driver| driver.is_connected)
@@ -277,7 +277,7 @@ fn a_driver_that_lists_health_and_does_not_serve_it_is_not_asked_again() {
     let mut node = with_driver(ALPHA, Script::serving([]));
     node.world.advance(10 * BACKOFF_CAP);
     assert_eq!(node.world.plugin(NIC).called.len(), 1);
-    assert_eq!(node.told(REG), Ok(()));
+    assert_eq!(node.notified(REG), Ok(()));
     let driver = node.knows.dra_drivers.get(DRIVER).expect("a driver");
     assert!(driver.is_connected);
 }
@@ -293,6 +293,6 @@ fn a_driver_that_tells_too_much_of_its_health_is_asked_ever_more_rarely() {
         node.world.advance(seconds(600));
         let asked = node.world.plugin(NIC).called.len();
         assert!((8..20).contains(&asked), "{asked} calls in ten minutes");
-        assert_eq!((node.told(REG), known_health(&node)), (Ok(()), None));
+        assert_eq!((node.notified(REG), known_health(&node)), (Ok(()), None));
     }
 }

@@ -32,11 +32,11 @@ impl Node {
 
     /// Returns the last status sent to the plugin behind the socket: registered, or the error.
     #[track_caller]
-    pub(crate) fn told(&self, socket: &str) -> Result<(), &str> {
-        match self.world.told_by(Path::new(socket)) {
+    pub(crate) fn notified(&self, socket: &str) -> Result<(), &str> {
+        match self.world.notification_of(Path::new(socket)) {
             Some((true, _)) => Ok(()),
             Some((false, why)) => Err(why.strip_prefix("RegisterPlugin error -- ").unwrap_or(why)),
-            None => Err("told nothing"),
+            None => Err("not notified"),
         }
     }
 
@@ -50,7 +50,7 @@ impl Node {
         };
         self.world.appear(OTHER, other);
         assert_eq!(
-            self.told(OTHER),
+            self.notified(OTHER),
             Ok(()),
             "another plugin registers meanwhile"
         );

@@ -21,7 +21,7 @@ fn warnings(socket: &str, plugin: Script) -> Vec<String> {
     let mut node = Node::new();
     node.world.appear(OLD, driver("nic", 0));
     node.world.appear(socket, plugin);
-    assert_eq!(node.told(socket), Ok(()));
+    assert_eq!(node.notified(socket), Ok(()));
     log::take()
 }
 

@@ -32,10 +32,11 @@ impl Node {
     }
 
     /// Returns what the handler was told about the plugin with this name.
-    fn told_of(&self, name: &str) -> Vec<String> {
-        let told = self.record.take();
-        let told = told.iter().map(describe);
-        told.filter(|it| it.ends_with(&format!(" {name}")))
+    fn notified_of(&self, name: &str) -> Vec<String> {
+        let notified = self.record.take();
+        let notified = notified.iter().map(describe);
+        notified
+            .filter(|it| it.ends_with(&format!(" {name}")))
             .collect()
     }
 }
@@ -52,13 +53,13 @@ fn a_link_to_a_registered_plugin_s_socket_is_not_another_plugin() {
             link(&socket, &node.path(name)).unwrap();
         }
         node.until_all_is_seen("marker-1");
-        assert_eq!(plugin.try_told(), None, "{how}");
+        assert_eq!(plugin.try_notified(), None, "{how}");
         for name in ["a", "neighbour/a", "zzz"] {
             fs::remove_file(node.path(name)).unwrap();
         }
         node.until_all_is_seen("marker-2");
-        assert_eq!(plugin.try_told(), None, "{how}");
-        assert_eq!(node.told_of("disk"), ["validate disk", "register disk"]);
+        assert_eq!(plugin.try_notified(), None, "{how}");
+        assert_eq!(node.notified_of("disk"), ["validate disk", "register disk"]);
         plugin.stop();
         node.until_desired(0);
         node.until_handler_is_told("deregister disk");
@@ -78,8 +79,8 @@ fn links_that_are_there_before_the_daemon_starts_are_not_other_plugins() {
         let mut node = Node::start_on(dir);
         node.until_registered(&plugin);
         node.until_all_is_seen("marker");
-        assert_eq!(plugin.try_told(), None, "{how}");
-        assert_eq!(node.told_of("disk"), ["validate disk", "register disk"]);
+        assert_eq!(plugin.try_notified(), None, "{how}");
+        assert_eq!(node.notified_of("disk"), ["validate disk", "register disk"]);
         assert_eq!(node.registered(), 1, "{how}");
         if how == "symbolic" {
             assert!(
@@ -100,8 +101,11 @@ fn a_socket_that_is_linked_and_unlinked_was_renamed() {
     fs::hard_link(&socket, node.path("other.sock")).unwrap();
     fs::remove_file(&socket).unwrap();
     node.until_registered(&plugin);
-    let told = node.until_handler_is_told("register disk");
-    assert_eq!(told, ["deregister disk", "validate disk", "register disk"]);
+    let notified = node.until_handler_is_told("register disk");
+    assert_eq!(
+        notified,
+        ["deregister disk", "validate disk", "register disk"]
+    );
     assert!(node.is_registered(&node.path("other.sock")) && node.registered() == 1);
     plugin.leave();
 }
@@ -120,9 +124,9 @@ fn a_plugin_whose_socket_has_another_name_stays_registered_until_it_ends() {
     });
     fs::remove_file(&socket).unwrap();
     node.until_all_is_seen("marker-1");
-    assert_eq!(plugin.try_told(), None);
-    assert_eq!(node.told_of("disk"), ["validate disk", "register disk"]);
-    let place = node.plugins.manager().place_of(&socket);
+    assert_eq!(plugin.try_notified(), None);
+    assert_eq!(node.notified_of("disk"), ["validate disk", "register disk"]);
+    let place = node.plugins.manager().dial_path(&socket);
     assert_eq!(place.as_deref(), Some(&*node.path("other.sock")));
     fs::remove_file(node.path("other.sock")).unwrap();
     node.until_handler_is_told("deregister disk");
@@ -141,7 +145,7 @@ fn a_plugin_that_restarts_is_registered_although_links_to_its_sockets_are_left()
             let name = node.path(&format!("neighbour/{generation}"));
             link(&socket, &name).unwrap();
             node.until_all_is_seen(&format!("marker-{generation}"));
-            assert_eq!(plugin.try_told(), None, "{how}");
+            assert_eq!(plugin.try_notified(), None, "{how}");
             plugin.stop();
         }
         node.until("the last one is deregistered", |node| {

@@ -41,8 +41,8 @@ fn a_state_file_is_not_used_where_the_boot_id_cannot_be_read() {
         let plugin = Plugin::serve(&node.path("reg.sock"), "after");
         node.until_registered(&plugin);
         node.plugins.save();
-        let told: Vec<_> = node.record.take().iter().map(describe).collect();
-        assert_eq!(told, ["validate after", "register after"]);
+        let notified: Vec<_> = node.record.take().iter().map(describe).collect();
+        assert_eq!(notified, ["validate after", "register after"]);
         assert_eq!(
             fs::read_to_string(file).unwrap(),
             saved,

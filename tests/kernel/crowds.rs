@@ -36,12 +36,12 @@ fn a_storm_of_new_names_is_spread_over_turns() {
     }
     let honest = Plugin::serve(&node.path("honest.sock"), "honest");
     let mut turns = 0;
-    let told = node.until("the plugin is told", |node| {
+    let notified = node.until("the plugin is told", |node| {
         turns += 1;
         node.plugins.turn(Some(Duration::ZERO)).unwrap();
-        honest.try_told()
+        honest.try_notified()
     });
-    assert!(told.plugin_registered);
+    assert!(notified.plugin_registered);
     // For each name, a file and the target of its link are examined.
     assert!(turns > NAMES / MOST_EVENTS, "{turns} turns");
 }

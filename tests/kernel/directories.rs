@@ -46,7 +46,7 @@ fn is_ready(node: &Node) -> bool {
 }
 
 /// Returns what the handler was asked since the last call.
-fn told(node: &Node) -> Vec<String> {
+fn notified(node: &Node) -> Vec<String> {
     node.record.take().iter().map(describe).collect()
 }
 
@@ -71,7 +71,7 @@ fn a_directory_is_added_and_removed_with_its_plugins_and_another_one_notices_not
         node.until("its registration is over", |node| {
             node.plugins.manager().is_idle().then_some(())
         });
-        told(&node);
+        notified(&node);
 
         assert!(node.plugins.remove_directory(&second));
         assert!(!node.plugins.remove_directory(&second));
@@ -219,7 +219,7 @@ fn directories_inside_each_other_come_and_go_and_their_plugins_stay_registered()
     fs::create_dir(deep.join("new")).unwrap();
     let another = Plugin::serve(&deep.join("new/reg.sock"), "new");
     node.until_registered(&another);
-    assert_eq!(told(&node), ["validate new", "register new"]);
+    assert_eq!(notified(&node), ["validate new", "register new"]);
     node.plugins.remove_directory(&inner);
     node.until("both are deregistered", |node| {
         (node.registered() == 0).then_some(())
@@ -254,7 +254,7 @@ fn a_directory_that_is_removed_and_added_all_the_time_is_watched_in_the_end() {
     let mut node = node();
     let stays = Plugin::serve(&node.path("first/reg.sock"), "stays");
     node.until_registered(&stays);
-    told(&node);
+    notified(&node);
     let second = node.path("second");
     let sub = second.join("sub");
     fs::create_dir_all(&sub).unwrap();
@@ -278,8 +278,11 @@ fn a_directory_that_is_removed_and_added_all_the_time_is_watched_in_the_end() {
         (is_idle && node.is_registered(&sub.join("reg.sock"))).then_some(())
     });
     node.until_desired(2);
-    let told = told(&node);
-    assert!(!told.iter().any(|it| it.contains("stays")), "{told:?}");
+    let notified = notified(&node);
+    assert!(
+        !notified.iter().any(|it| it.contains("stays")),
+        "{notified:?}"
+    );
     plugin.stop();
     node.until("the plugin is deregistered", |node| {
         (node.registered() == 1).then_some(())
@@ -323,8 +326,11 @@ fn restored_plugins_go_with_their_directory_and_not_one_waits_for_a_directory_th
     node.plugins.add_directory(&second).unwrap();
     node.until_registered(&plugins[1]);
     node.plugins.remove_directory(&first);
-    let told = node.until_handler_is_told("deregister first");
-    assert!(!told.contains(&"deregister second".to_owned()), "{told:?}");
+    let notified = node.until_handler_is_told("deregister first");
+    assert!(
+        !notified.contains(&"deregister second".to_owned()),
+        "{notified:?}"
+    );
 }
 
 #[test]

@@ -86,8 +86,8 @@ fn names_that_change_places_and_back_lose_no_plugin() {
         }
     }
     let last = Plugin::serve(&node.path("last.sock"), "last");
-    let told = node.until_handler_is_told("register last");
-    assert_eq!(told, ["validate last", "register last"]);
+    let notified = node.until_handler_is_told("register last");
+    assert_eq!(notified, ["validate last", "register last"]);
     node.until_registered(&last);
 }
 

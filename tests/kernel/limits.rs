@@ -68,8 +68,8 @@ fn what_went_while_the_daemon_was_down_is_deregistered_although_nothing_can_be_w
         plugin.stop();
 
         let mut node = Node::start_with(dir, &config);
-        let told = node.until_handler_is_told("deregister gone");
-        assert_eq!(told, ["deregister gone"]);
+        let notified = node.until_handler_is_told("deregister gone");
+        assert_eq!(notified, ["deregister gone"]);
     });
 }
 
@@ -126,17 +126,21 @@ fn what_happens_while_the_queue_overflows_is_found_by_a_scan() {
     goes.stop();
     let comes = Plugin::serve(&node.path("sub/comes.sock"), "comes");
     node.record.take();
-    let mut told = node.until_handler_is_told("register comes");
-    if !told.contains(&"deregister goes".to_owned()) {
-        told.extend(node.until_handler_is_told("deregister goes"));
+    let mut notified = node.until_handler_is_told("register comes");
+    if !notified.contains(&"deregister goes".to_owned()) {
+        notified.extend(node.until_handler_is_told("deregister goes"));
     }
-    told.sort();
+    notified.sort();
     assert_eq!(
-        told,
+        notified,
         ["deregister goes", "register comes", "validate comes"]
     );
     node.until_registered(&comes);
-    assert_eq!(stays.try_told(), None, "the plugin was not called again");
+    assert_eq!(
+        stays.try_notified(),
+        None,
+        "the plugin was not called again"
+    );
 }
 
 /// The limit on inotify instances per user of this namespace.

@@ -76,7 +76,7 @@ fn a_directory_that_is_moved_in_brings_its_plugins_and_takes_them_along_when_it_
     fs::create_dir(&within).unwrap();
     let new = Plugin::serve(&within.join("reg.sock"), "new");
     node.until_registered(&new);
-    assert_eq!(stranger.try_told(), None);
+    assert_eq!(stranger.try_notified(), None);
     node.until_desired(1);
 }
 

@@ -50,7 +50,7 @@ fn a_root_that_is_renamed_away_is_lost_and_its_successor_is_watched() {
     });
     let plugin = Plugin::serve(&root.join("reg.sock"), "after");
     node.until_registered(&plugin);
-    assert_eq!(stranger.try_told(), None);
+    assert_eq!(stranger.try_notified(), None);
 }
 
 #[test]

@@ -126,9 +126,13 @@ fn an_endpoint_on_a_mount_that_does_not_answer_is_refused_with_that_reason() {
         ] {
             let socket = node.path(&format!("{name}.sock"));
             let plugin = Plugin::serve_elsewhere(&socket, name, endpoint);
-            let told = node.until("the plugin is told", |_| plugin.try_told());
-            assert!(!told.plugin_registered, "{name}");
-            assert!(told.error.contains(reason), "{name}: {}", told.error);
+            let notified = node.until("the plugin is told", |_| plugin.try_notified());
+            assert!(!notified.plugin_registered, "{name}");
+            assert!(
+                notified.error.contains(reason),
+                "{name}: {}",
+                notified.error
+            );
         }
         let honest = Plugin::serve(&node.path("honest.sock"), "honest");
         node.until_registered(&honest);
@@ -263,9 +267,13 @@ fn an_endpoint_on_a_dead_mount_that_was_made_a_moment_ago_delays_nothing() {
         let endpoint = young.path().join("csi.sock");
         let dead = Plugin::serve_elsewhere(&node.path("dead.sock"), "dead", &endpoint);
         young_mount(young.path());
-        let told = node.until("the plugin is told", |_| dead.try_told());
-        assert!(!told.plugin_registered);
-        assert!(told.error.contains("may not answer"), "{}", told.error);
+        let notified = node.until("the plugin is told", |_| dead.try_notified());
+        assert!(!notified.plugin_registered);
+        assert!(
+            notified.error.contains("may not answer"),
+            "{}",
+            notified.error
+        );
         let honest = Plugin::serve(&node.path("honest.sock"), "honest");
         node.until_registered(&honest);
         unmount(young.path());

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use plugind::config::{BACKOFF_INITIAL, DEFAULT_TYPES, RENAME_TIME};
 use plugind::handler::{Answer, Context, Event, HandlerTable, Plugin, PluginHandler, Stream};
-use plugind::manager::{Manager, Memory};
+use plugind::manager::{Manager, SavedState};
 
 use crate::script::{Script, WATCH};
 use crate::world::World;
@@ -22,7 +22,7 @@ fn plugin(name: &str) -> Script {
 fn aliased() -> World {
     let mut world = World::new();
     world.appear(SOCKET, plugin("a"));
-    assert_eq!(world.told(), "validate a, register a");
+    assert_eq!(world.handler_calls(), "validate a, register a");
     link(&mut world, SOCKET, OTHER);
     world.advance(RENAME_TIME);
     world
@@ -49,7 +49,7 @@ fn keys(world: &World) -> Vec<String> {
 }
 
 fn place(world: &World, key: &str) -> Option<String> {
-    let place = world.manager.place_of(Path::new(key))?;
+    let place = world.manager.dial_path(Path::new(key))?;
     Some(place.display().to_string())
 }
 
@@ -63,16 +63,16 @@ fn an_alias_is_not_dialled_and_changes_nothing_when_it_comes_and_when_it_goes() 
         assert_eq!(dials(&world, &name), 0);
     }
     world.vanish(OTHER);
-    assert_eq!(world.told(), "");
+    assert_eq!(world.handler_calls(), "");
     assert_eq!(
         (keys(&world), world.counts()),
         (vec![SOCKET.to_owned()], (1, 1))
     );
     assert_eq!(dials(&world, OTHER), 0);
-    assert_eq!(world.plugin(SOCKET).told.len(), 1);
+    assert_eq!(world.plugin(SOCKET).notified.len(), 1);
     world.vanish(SOCKET);
     assert_eq!(
-        (world.told().as_str(), world.counts()),
+        (world.handler_calls().as_str(), world.counts()),
         ("deregister a", (0, 0))
     );
 }
@@ -92,10 +92,13 @@ fn a_registered_plugin_stays_registered_as_long_as_a_path_leads_to_its_socket() 
     link(&mut world, OTHER, SOCKET);
     assert_eq!(place(&world, SOCKET).as_deref(), Some(SOCKET), "it is back");
     world.vanish(OTHER);
-    assert_eq!((world.told().as_str(), world.counts()), ("", (1, 1)));
+    assert_eq!(
+        (world.handler_calls().as_str(), world.counts()),
+        ("", (1, 1))
+    );
     world.vanish(SOCKET);
     assert_eq!(
-        (world.told().as_str(), world.counts()),
+        (world.handler_calls().as_str(), world.counts()),
         ("deregister a", (0, 0))
     );
 }
@@ -106,12 +109,12 @@ fn a_socket_that_is_seen_at_two_paths_for_a_moment_was_renamed() {
     world.appear(SOCKET, plugin("a"));
     link(&mut world, SOCKET, OTHER);
     world.vanish(SOCKET);
-    let told = "validate a, register a, deregister a, validate a, register a";
+    let notified = "validate a, register a, deregister a, validate a, register a";
     assert_eq!(
-        (world.told().as_str(), keys(&world)),
-        (told, vec![OTHER.to_owned()])
+        (world.handler_calls().as_str(), keys(&world)),
+        (notified, vec![OTHER.to_owned()])
     );
-    assert_eq!(world.told_by(Path::new(OTHER)), Some((true, "")));
+    assert_eq!(world.notification_of(Path::new(OTHER)), Some((true, "")));
 }
 
 #[test]
@@ -125,8 +128,8 @@ fn a_socket_goes_before_a_link_to_it_that_was_found_first() {
     world.is_slow = false;
     world.run();
     assert_eq!(keys(&world), [SOCKET]);
-    assert_eq!(world.told(), "validate a, register a");
-    assert_eq!(world.plugin(SOCKET).told.len(), 1);
+    assert_eq!(world.handler_calls(), "validate a, register a");
+    assert_eq!(world.plugin(SOCKET).notified.len(), 1);
 }
 
 #[test]
@@ -142,9 +145,9 @@ fn a_plugin_that_is_registered_through_a_link_stays_so_when_its_socket_is_found(
     assert_eq!(keys(&world), ["/r/0"]);
     world.vanish("/r/0");
     assert_eq!(place(&world, "/r/0").as_deref(), Some(SOCKET));
-    assert_eq!(world.told(), "validate a, register a");
+    assert_eq!(world.handler_calls(), "validate a, register a");
     world.vanish(SOCKET);
-    assert_eq!(world.told(), "deregister a");
+    assert_eq!(world.handler_calls(), "deregister a");
 }
 
 #[test]
@@ -168,7 +171,7 @@ fn better_names_that_come_and_go_all_the_time_do_not_keep_a_plugin_from_being_re
         (keys(&world), world.counts()),
         (vec![OTHER.to_owned()], (1, 1))
     );
-    assert_eq!(world.plugin(OTHER).told.len(), 1);
+    assert_eq!(world.plugin(OTHER).notified.len(), 1);
 }
 
 #[test]
@@ -177,18 +180,21 @@ fn a_plugin_that_is_started_anew_goes_before_what_a_link_keeps_of_the_one_before
     world.create(SOCKET, plugin("new"));
     world.notice(SOCKET);
     world.run();
-    assert_eq!(world.told(), "deregister a, validate new, register new");
+    assert_eq!(
+        world.handler_calls(),
+        "deregister a, validate new, register new"
+    );
     assert_eq!(dials(&world, OTHER), 0);
     assert_eq!(keys(&world), [SOCKET, OTHER]);
     world.advance(BACKOFF_INITIAL + Duration::from_millis(1));
     assert_eq!(
-        world.told(),
+        world.handler_calls(),
         "validate a, register a",
         "the link leads to another socket"
     );
     world.vanish(OTHER);
     assert_eq!(
-        (world.told().as_str(), keys(&world)),
+        (world.handler_calls().as_str(), keys(&world)),
         ("deregister a", vec![SOCKET.to_owned()])
     );
 }
@@ -197,16 +203,16 @@ fn a_plugin_that_is_started_anew_goes_before_what_a_link_keeps_of_the_one_before
 fn a_plugin_that_removes_its_socket_and_ends_is_deregistered_although_a_link_is_left() {
     let mut world = aliased();
     world.vanish(SOCKET);
-    assert_eq!(world.told(), "");
+    assert_eq!(world.handler_calls(), "");
     world.kill(OTHER);
     world.advance(Duration::from_secs(2));
     assert_eq!(
-        (world.told().as_str(), keys(&world)),
+        (world.handler_calls().as_str(), keys(&world)),
         ("deregister a", vec![OTHER.to_owned()])
     );
     world.appear(SOCKET, plugin("a"));
-    assert_eq!(world.told(), "validate a, register a");
-    assert_eq!(world.told_by(Path::new(SOCKET)), Some((true, "")));
+    assert_eq!(world.handler_calls(), "validate a, register a");
+    assert_eq!(world.notification_of(Path::new(SOCKET)), Some((true, "")));
 }
 
 #[test]
@@ -218,7 +224,7 @@ fn a_socket_that_was_not_registered_yet_is_known_under_the_path_that_is_left() {
     assert_eq!(keys(&world), [OTHER]);
     world.listen(OTHER, plugin("a"));
     world.advance(BACKOFF_INITIAL * 2);
-    assert_eq!(world.told(), "validate a, register a");
+    assert_eq!(world.handler_calls(), "validate a, register a");
 }
 
 #[test]
@@ -233,7 +239,10 @@ fn the_symbolic_link_that_is_left_is_examined_again() {
     world.vanish(SOCKET);
     assert_eq!(world.examined, [Path::new(OTHER).into()]);
     world.vanish(OTHER);
-    assert_eq!(world.told(), "validate a, register a, deregister a");
+    assert_eq!(
+        world.handler_calls(),
+        "validate a, register a, deregister a"
+    );
 
     // If its socket is replaced, the link leads to the new one, and is not dialled for the old one.
     world.examined.clear();
@@ -247,10 +256,10 @@ fn the_symbolic_link_that_is_left_is_examined_again() {
     world.link(SOCKET, OTHER);
     world.notice_link(OTHER);
     world.advance(BACKOFF_INITIAL * 2);
-    let told = "validate b, register b, deregister b, validate c, register c";
+    let notified = "validate b, register b, deregister b, validate c, register c";
     assert_eq!(
-        (world.told().as_str(), keys(&world)),
-        (told, vec![SOCKET.to_owned()])
+        (world.handler_calls().as_str(), keys(&world)),
+        (notified, vec![SOCKET.to_owned()])
     );
     assert_eq!(dials(&world, OTHER), 0);
 }
@@ -261,12 +270,12 @@ fn another_socket_at_an_alias_is_another_plugin() {
     world.create(OTHER, plugin("b"));
     world.notice(OTHER);
     world.run();
-    assert_eq!(world.told(), "validate b, register b");
+    assert_eq!(world.handler_calls(), "validate b, register b");
     assert_eq!(keys(&world), [SOCKET, OTHER]);
     // A path that led to another socket becomes an alias.
     link(&mut world, SOCKET, OTHER);
     assert_eq!(
-        (world.told().as_str(), keys(&world)),
+        (world.handler_calls().as_str(), keys(&world)),
         ("deregister b", vec![SOCKET.to_owned()])
     );
 }
@@ -278,8 +287,8 @@ fn a_plugin_is_restored_under_the_path_under_which_it_was_registered() {
         before.appear(OTHER, plugin("a"));
         let saved = before.manager.snapshot("boot").encode();
         let mut world = World::new();
-        let memory = Memory::decode(&saved, "boot").expect("it was just written");
-        world.manager.restore(memory);
+        let state = SavedState::decode(&saved, "boot").expect("it was just written");
+        world.manager.restore(state);
         world.create(OTHER, plugin("a")); // The same inode number as before.
         world.link(OTHER, SOCKET);
         let [first, second] = if other_first {
@@ -293,7 +302,7 @@ fn a_plugin_is_restored_under_the_path_under_which_it_was_registered() {
         world.is_slow = false;
         world.run();
         assert_eq!(keys(&world), [OTHER], "{first} is found first");
-        assert_eq!(world.told(), "validate a, register a");
+        assert_eq!(world.handler_calls(), "validate a, register a");
         assert!(world.manager.restored().is_empty());
     }
 }
@@ -304,17 +313,17 @@ fn a_plugin_that_was_restored_under_an_alias_that_is_found_late_is_registered_on
     before.appear(OTHER, plugin("a"));
     let saved = before.manager.snapshot("boot").encode();
     let mut world = World::new();
-    let memory = Memory::decode(&saved, "boot").expect("it was just written");
-    world.manager.restore(memory);
+    let state = SavedState::decode(&saved, "boot").expect("it was just written");
+    world.manager.restore(state);
     world.create(OTHER, plugin("a"));
     world.link(OTHER, SOCKET);
     world.notice(SOCKET);
     world.run();
-    assert_eq!(world.told(), "validate a, register a");
+    assert_eq!(world.handler_calls(), "validate a, register a");
     world.notice(OTHER);
     world.run();
     assert_eq!(
-        (world.told().as_str(), keys(&world)),
+        (world.handler_calls().as_str(), keys(&world)),
         ("deregister a", vec![SOCKET.to_owned()])
     );
     assert_eq!(world.counts(), (1, 1));
@@ -397,7 +406,10 @@ fn a_link_through_which_a_plugin_is_registered_is_examined_when_its_socket_is_re
     world.vanish(SOCKET);
     assert_eq!(world.examined, [Path::new(OTHER).into()]);
     world.vanish(OTHER);
-    assert_eq!(world.told(), "validate a, register a, deregister a");
+    assert_eq!(
+        world.handler_calls(),
+        "validate a, register a, deregister a"
+    );
 }
 
 #[test]
@@ -405,10 +417,10 @@ fn a_plugin_that_was_down_when_its_path_was_removed_is_deregistered() {
     let mut world = aliased();
     world.kill(SOCKET);
     world.advance(Duration::from_secs(5));
-    assert_eq!(world.told(), "");
+    assert_eq!(world.handler_calls(), "");
     world.vanish(SOCKET);
     world.advance(Duration::from_secs(3600));
-    assert_eq!(world.told(), "deregister a");
+    assert_eq!(world.handler_calls(), "deregister a");
 }
 
 #[test]
@@ -416,7 +428,7 @@ fn a_plugin_is_registered_at_every_path_that_leads_to_its_socket() {
     let mut world = aliased();
     assert!(world.manager.is_registered_at(Path::new(OTHER)));
     world.vanish(SOCKET);
-    assert_eq!(world.told(), "");
+    assert_eq!(world.handler_calls(), "");
     for path in [SOCKET, OTHER] {
         assert!(world.manager.is_registered_at(Path::new(path)), "{path}");
     }

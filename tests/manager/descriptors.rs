@@ -5,10 +5,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use plugind::config::{
-    BACKOFF_CAP, BRISK_OPERATIONS, DEFAULT_TYPES, DESCRIPTOR_RESERVE, SLOW_CHECK, UnknownTypes,
+    BACKOFF_CAP, DEFAULT_TYPES, DESCRIPTOR_RESERVE, SLOW_CHECK, SOFT_OPERATION_LIMIT, UnknownTypes,
 };
 use plugind::handler::built_in;
-use plugind::manager::{Guard, Manager};
+use plugind::manager::{LivenessSource, Manager};
 use plugind::proto::v1beta1::device_plugin;
 
 use crate::script::{Answer, Script};
@@ -42,21 +42,29 @@ fn is_down(world: &World, path: &str) -> bool {
 fn every_plugin_registers_although_there_are_fewer_descriptors_and_none_is_used_in_excess() {
     let world = crowded(8, 100);
     assert_eq!(world.counts(), (100, 100));
-    assert!(world.guards() <= 6, "{}", world.guards());
-    assert!(world.guards() >= 4, "{}", world.guards());
+    assert!(
+        world.watched_processes() <= 6,
+        "{}",
+        world.watched_processes()
+    );
+    assert!(
+        world.watched_processes() >= 4,
+        "{}",
+        world.watched_processes()
+    );
 }
 
 #[test]
 fn held_connections_are_given_up_as_processes_are() {
     let mut world = World::new();
-    world.guard_by = Guard::Connection;
+    world.liveness_source = LivenessSource::Connection;
     world.manager.set_descriptor_limit(DESCRIPTOR_RESERVE + 8);
     for n in 0..100 {
         world.appear(
             &format!("/r/{n}"),
             Script::good("CSIPlugin", &n.to_string()),
         );
-        assert!(world.open_links().len() <= 8);
+        assert!(world.open_connections().len() <= 8);
     }
     assert_eq!(world.counts(), (100, 100));
 }
@@ -79,22 +87,22 @@ fn a_plugin_without_a_descriptor_is_found_to_be_down_by_a_slow_check_and_to_be_u
 #[test]
 fn plugins_that_do_not_answer_take_half_of_the_descriptors_and_the_next_one_waits_its_turn() {
     let mut world = crowded(8, 0);
-    for n in 0..BRISK_OPERATIONS {
+    for n in 0..SOFT_OPERATION_LIMIT {
         world.appear(&format!("/r/silent-{n}"), Script::silent());
     }
-    assert_eq!(world.open_links().len(), 4);
+    assert_eq!(world.open_connections().len(), 4);
     world.appear("/r/honest", Script::good("CSIPlugin", "honest"));
     assert_eq!(world.counts().1, 0, "it is in line");
     world.advance(Duration::from_secs(60));
     assert_eq!(world.counts().1, 1);
-    assert!(world.open_links().len() <= 4);
+    assert!(world.open_connections().len() <= 4);
 }
 
 #[test]
 fn a_registered_plugin_is_not_down_because_the_system_has_no_descriptor_for_its_check() {
     let mut world = crowded(100, 1);
     world.has_descriptors = false;
-    world.lose_guards();
+    world.lose_processes();
     world.advance(Duration::from_secs(20));
     assert!(!is_down(&world, "/r/0"));
     world.appear("/r/new", Script::good("CSIPlugin", "new"));
@@ -148,7 +156,7 @@ fn streams_of_registered_plugins_leave_descriptors_for_plugins_that_come_later()
         let mut world = with_built_in_handlers(descriptors);
         for n in 0..50 {
             world.appear(&format!("/r/{n}"), device_plugin(n));
-            let open = world.open_links().len();
+            let open = world.open_connections().len();
             assert!(open <= descriptors, "{open} of {descriptors}");
         }
         assert_eq!(world.counts(), (50, 50));

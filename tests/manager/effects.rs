@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use plugind::config::{DEFAULT_TYPES, HANDLER_TIMEOUT};
 use plugind::handler::{
-    Answer as Say, Call, Context, Event, HandlerTable, Plugin, PluginHandler, Program, Stream,
-    Ticket,
+    Answer as HandlerAnswer, Call, Context, Event, HandlerTable, Plugin, PluginHandler, Program,
+    Stream, Ticket,
 };
 use plugind::manager::{Manager, Timer};
 
@@ -43,9 +43,9 @@ pub(crate) struct Plan(Arc<Mutex<PlanState>>);
 #[derive(Debug, Default)]
 struct PlanState {
     /// The steps to take in the next calls that have this name.
-    steps: VecDeque<(&'static str, Vec<Ask>, Say)>,
+    steps: VecDeque<(&'static str, Vec<Ask>, HandlerAnswer)>,
     tickets: Vec<Ticket>,
-    told: Vec<String>,
+    notified: Vec<String>,
 }
 
 impl Plan {
@@ -54,14 +54,14 @@ impl Plan {
     }
 
     /// Has the handler ask for effects in the next call of a method, and answer that.
-    pub(crate) fn then(&self, method: &'static str, asks: &[Ask], say: Say) {
+    pub(crate) fn then(&self, method: &'static str, asks: &[Ask], say: HandlerAnswer) {
         let step = (method, asks.to_vec(), say);
         self.lock().steps.push_back(step);
     }
 
     /// Returns what the handler was told since the last call.
     pub(crate) fn take(&self) -> String {
-        std::mem::take(&mut self.lock().told).join(", ")
+        std::mem::take(&mut self.lock().notified).join(", ")
     }
 
     /// Returns whether the handler still exists.
@@ -74,20 +74,20 @@ impl Plan {
         self.lock().tickets.pop().expect("a question is open")
     }
 
-    fn called(&self, method: &'static str, context: &mut Context<'_>) -> Say {
+    fn called(&self, method: &'static str, context: &mut Context<'_>) -> HandlerAnswer {
         let mut state = self.lock();
         let mut line = method.to_owned();
         if let Some(plugin) = context.plugin() {
             write!(line, " {}", plugin.name).expect("a string can be written to");
         }
-        state.told.push(line);
+        state.notified.push(line);
         let is_next = state
             .steps
             .front()
             .is_some_and(|(next, ..)| *next == method);
         let step = is_next.then(|| state.steps.pop_front()).flatten();
-        let (_, asks, say) = step.unwrap_or((method, Vec::new(), Say::YES));
-        if say == Say::Pending {
+        let (_, asks, say) = step.unwrap_or((method, Vec::new(), HandlerAnswer::YES));
+        if say == HandlerAnswer::Pending {
             state.tickets.extend(context.ticket());
         }
         for asked in asks {
@@ -135,15 +135,15 @@ fn ask(effect: Ask, context: &mut Context<'_>) {
 pub(crate) struct Scripted(pub(crate) Plan);
 
 impl PluginHandler for Scripted {
-    fn validate(&mut self, _: &Arc<Plugin>, context: &mut Context<'_>) -> Say {
+    fn validate(&mut self, _: &Arc<Plugin>, context: &mut Context<'_>) -> HandlerAnswer {
         self.0.called("validate", context)
     }
 
-    fn register(&mut self, _: &Arc<Plugin>, context: &mut Context<'_>) -> Say {
+    fn register(&mut self, _: &Arc<Plugin>, context: &mut Context<'_>) -> HandlerAnswer {
         self.0.called("register", context)
     }
 
-    fn deregister(&mut self, _: &Arc<Plugin>, context: &mut Context<'_>) -> Say {
+    fn deregister(&mut self, _: &Arc<Plugin>, context: &mut Context<'_>) -> HandlerAnswer {
         self.0.called("deregister", context)
     }
 
@@ -210,16 +210,16 @@ const ALL: [Ask; 5] = [
 #[test]
 fn what_is_open_for_a_plugin_is_cancelled_before_its_deregistration_is_asked_for() {
     let (mut world, plan) = planned();
-    plan.then("register", &ALL, Say::YES);
+    plan.then("register", &ALL, HandlerAnswer::YES);
     appear(&mut world, A, "a");
     let before = "validate a, register a, connected a, message a, registered a";
-    let mut told: Vec<_> = plan.take().split(", ").map(str::to_owned).collect();
-    told.sort_unstable();
+    let mut notified: Vec<_> = plan.take().split(", ").map(str::to_owned).collect();
+    notified.sort_unstable();
     let mut expected: Vec<_> = before.split(", ").collect();
     expected.sort_unstable();
-    assert_eq!(told, expected);
+    assert_eq!(notified, expected);
     assert_eq!((world.open_to(ENDPOINT), world.programs.len()), (3, 1));
-    plan.then("deregister", &[], Say::Pending);
+    plan.then("deregister", &[], HandlerAnswer::Pending);
     world.vanish(A);
     assert_eq!(plan.take(), "deregister a");
     assert_eq!((world.open_to(ENDPOINT), world.programs.len()), (0, 0));
@@ -232,7 +232,11 @@ fn what_is_open_for_a_plugin_is_cancelled_before_its_deregistration_is_asked_for
 fn what_a_deregistration_asks_for_is_open_until_it_is_answered() {
     let (mut world, plan) = planned();
     appear(&mut world, A, "a");
-    plan.then("deregister", &[Ask::Stream, Ask::Timer], Say::Pending);
+    plan.then(
+        "deregister",
+        &[Ask::Stream, Ask::Timer],
+        HandlerAnswer::Pending,
+    );
     plan.take();
     world.vanish(A);
     assert_eq!(plan.take(), "deregister a, message a");
@@ -246,10 +250,10 @@ fn what_a_deregistration_asks_for_is_open_until_it_is_answered() {
 fn a_deregistration_that_is_abandoned_leaves_nothing_open() {
     let (mut world, plan) = planned();
     appear(&mut world, A, "a");
-    plan.then("deregister", &[Ask::Stream], Say::Pending);
-    plan.then("message", &[Ask::Connection], Say::YES);
-    plan.then("connected", &[], Say::YES);
-    plan.then("abandon", &[Ask::Stream, Ask::Timer], Say::YES);
+    plan.then("deregister", &[Ask::Stream], HandlerAnswer::Pending);
+    plan.then("message", &[Ask::Connection], HandlerAnswer::YES);
+    plan.then("connected", &[], HandlerAnswer::YES);
+    plan.then("abandon", &[Ask::Stream, Ask::Timer], HandlerAnswer::YES);
     world.vanish(A);
     assert_eq!(world.open_to(ENDPOINT), 2);
     plan.take();
@@ -264,12 +268,15 @@ fn a_plugin_that_is_refused_leaves_nothing_open() {
     for method in ["validate", "register"] {
         let (mut world, plan) = planned();
         if method == "register" {
-            plan.then("validate", &[Ask::Stream], Say::YES);
+            plan.then("validate", &[Ask::Stream], HandlerAnswer::YES);
         }
         let asks = [Ask::Stream, Ask::Timer];
-        plan.then(method, &asks, Say::no("not this one"));
+        plan.then(method, &asks, HandlerAnswer::no("not this one"));
         appear(&mut world, A, "a");
-        assert_eq!(world.plugin(A).last_told().map(|(yes, _)| yes), Some(false));
+        assert_eq!(
+            world.plugin(A).last_notified().map(|(yes, _)| yes),
+            Some(false)
+        );
         assert_eq!(world.open_to(ENDPOINT), 0, "{method}");
         plan.take();
         world.vanish(A);
@@ -280,10 +287,14 @@ fn a_plugin_that_is_refused_leaves_nothing_open() {
 #[test]
 fn a_registration_that_is_abandoned_has_no_effects_when_it_is_undone() {
     let (mut world, plan) = planned();
-    plan.then("register", &[Ask::Stream, Ask::Timer], Say::Pending);
-    plan.then("message", &[], Say::YES);
-    plan.then("abandon", &[Ask::Connection], Say::YES);
-    plan.then("deregister", &[], Say::Pending);
+    plan.then(
+        "register",
+        &[Ask::Stream, Ask::Timer],
+        HandlerAnswer::Pending,
+    );
+    plan.then("message", &[], HandlerAnswer::YES);
+    plan.then("abandon", &[Ask::Connection], HandlerAnswer::YES);
+    plan.then("deregister", &[], HandlerAnswer::Pending);
     appear(&mut world, A, "a");
     plan.take();
     world.vanish(A);
@@ -294,7 +305,11 @@ fn a_registration_that_is_abandoned_has_no_effects_when_it_is_undone() {
 #[test]
 fn a_validation_that_is_abandoned_leaves_nothing_open() {
     let (mut world, plan) = planned();
-    plan.then("validate", &[Ask::Stream, Ask::Timer], Say::Pending);
+    plan.then(
+        "validate",
+        &[Ask::Stream, Ask::Timer],
+        HandlerAnswer::Pending,
+    );
     appear(&mut world, A, "a");
     assert_eq!(world.open_to(ENDPOINT), 1);
     world.vanish(A);
@@ -307,7 +322,7 @@ fn a_validation_that_is_abandoned_leaves_nothing_open() {
 fn the_effects_of_another_plugin_stay_open_and_its_events_name_it() {
     let (mut world, plan) = planned();
     for (path, name) in [(A, "a"), (B, "b")] {
-        plan.then("register", &[Ask::Stream, Ask::Timer], Say::YES);
+        plan.then("register", &[Ask::Stream, Ask::Timer], HandlerAnswer::YES);
         appear(&mut world, path, name);
     }
     plan.take();
@@ -316,8 +331,8 @@ fn the_effects_of_another_plugin_stay_open_and_its_events_name_it() {
         (plan.take().as_str(), world.open_to(ENDPOINT)),
         ("deregister a", 1)
     );
-    plan.then("fired", &[Ask::Timer], Say::YES);
-    let stream = *world.open_links().last().expect("the stream is open");
+    plan.then("fired", &[Ask::Timer], HandlerAnswer::YES);
+    let stream = *world.open_connections().last().expect("the stream is open");
     world.say(stream, "two");
     world.advance(PAUSE);
     world.advance(PAUSE);
@@ -329,7 +344,7 @@ fn an_effect_that_is_asked_for_when_an_older_plugin_is_current_again_belongs_to_
     let (mut world, plan) = planned();
     appear(&mut world, A, "a");
     appear(&mut world, B, "a");
-    plan.then("promoted", &[Ask::Stream], Say::YES);
+    plan.then("promoted", &[Ask::Stream], HandlerAnswer::YES);
     world.vanish(B);
     assert_eq!(world.open_to(ENDPOINT), 1);
     world.vanish(A);
@@ -339,11 +354,11 @@ fn an_effect_that_is_asked_for_when_an_older_plugin_is_current_again_belongs_to_
 #[test]
 fn a_detached_effect_outlives_its_plugin_and_its_events_name_none() {
     let (mut world, plan) = planned();
-    plan.then("register", &[Ask::DetachedTimer], Say::YES);
+    plan.then("register", &[Ask::DetachedTimer], HandlerAnswer::YES);
     appear(&mut world, A, "a");
     world.vanish(A);
     plan.take();
-    plan.then("fired", &[Ask::Timer], Say::YES);
+    plan.then("fired", &[Ask::Timer], HandlerAnswer::YES);
     world.advance(PAUSE);
     world.advance(PAUSE);
     assert_eq!(plan.take(), "fired, fired");

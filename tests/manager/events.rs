@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use plugind::config::BACKOFF_INITIAL;
-use plugind::handler::Answer as Say;
+use plugind::handler::Answer as HandlerAnswer;
 use plugind::manager::{Input, OnDown, PluginEvent};
 
 use crate::script::{Answer, Script};
@@ -104,11 +104,15 @@ fn each_refusal_has_a_reason_of_its_own() {
     world.appear(A, Script::good("Toaster", "a"));
     assert_eq!(reasons(&mut world), "SocketFound ValidationFailed");
     let mut world = World::new();
-    world.handler.will_say([Say::no("not this one")]);
+    world
+        .handler
+        .will_answer([HandlerAnswer::no("not this one")]);
     world.appear(A, plugin("a"));
     assert_eq!(reasons(&mut world), "SocketFound ValidationFailed");
     let mut world = World::new();
-    world.handler.will_say([Say::YES, Say::no("not now")]);
+    world
+        .handler
+        .will_answer([HandlerAnswer::YES, HandlerAnswer::no("not now")]);
     world.appear(A, plugin("a"));
     assert_eq!(reasons(&mut world), "SocketFound RegistrationFailed");
     let mut world = World::new();
@@ -174,7 +178,9 @@ fn a_plugin_that_is_deregistered_because_it_is_down_is_reported_twice() {
 #[test]
 fn an_operation_that_the_end_of_the_daemon_drops_is_reported() {
     let mut world = World::new();
-    world.handler.will_say([Say::YES, Say::Pending]);
+    world
+        .handler
+        .will_answer([HandlerAnswer::YES, HandlerAnswer::Pending]);
     world.appear(A, plugin("a"));
     take(&mut world);
     let now = world.now;

@@ -7,7 +7,7 @@ use plugind::config::{BACKOFF_INITIAL, EXEC_TIMEOUT, MAX_PROGRAMS};
 use plugind::handler::{
     AcceptHandler, EffectId, ExecHandler, HandlerTable, ProgramEnd, ProgramOutcome,
 };
-use plugind::manager::{Input, Manager, Memory};
+use plugind::manager::{Input, Manager, SavedState};
 
 use crate::script::Script;
 use crate::world::World;
@@ -22,8 +22,8 @@ fn manager() -> Manager {
 fn restarted(before: &World) -> World {
     let saved = before.manager.snapshot("boot").encode();
     let mut world = World::with(manager());
-    let memory = Memory::decode(&saved, "boot").expect("it was just written");
-    world.manager.restore(memory);
+    let state = SavedState::decode(&saved, "boot").expect("it was just written");
+    world.manager.restore(state);
     begin(&mut world);
     world
 }
@@ -67,9 +67,9 @@ fn a_plugin_is_registered_when_its_program_has_ended_and_not_before() {
     let mut world = World::with(manager());
     appear(&mut world, 0);
     assert_eq!(running(&world), ["add disk-0"]);
-    assert_eq!(world.told_by(socket(0).as_ref()), None);
+    assert_eq!(world.notification_of(socket(0).as_ref()), None);
     end_first(&mut world, ProgramEnd::Exited(0));
-    assert_eq!(world.told_by(socket(0).as_ref()), Some((true, "")));
+    assert_eq!(world.notification_of(socket(0).as_ref()), Some((true, "")));
     world.vanish(&socket(0));
     assert_eq!(running(&world), ["del disk-0"]);
 }
@@ -84,10 +84,12 @@ fn a_program_that_does_not_end_is_killed_at_its_deadline_and_undone() {
     world.advance(moment);
     assert_eq!(world.killed.len(), 1);
     assert_eq!(running(&world), ["del disk-0"]);
-    let told = world.told_by(socket(0).as_ref()).expect("it was notified");
+    let notified = world
+        .notification_of(socket(0).as_ref())
+        .expect("it was notified");
     assert!(
-        !told.0 && told.1.ends_with(": timed out and was killed"),
-        "{told:?}"
+        !notified.0 && notified.1.ends_with(": timed out and was killed"),
+        "{notified:?}"
     );
 }
 
@@ -116,7 +118,7 @@ fn no_more_programs_run_at_once_than_the_limit_and_all_of_them_run_in_the_end() 
         assert!(running(&world).len() <= MAX_PROGRAMS);
     }
     for n in 0..count {
-        assert_eq!(world.told_by(socket(n).as_ref()), Some((true, "")));
+        assert_eq!(world.notification_of(socket(n).as_ref()), Some((true, "")));
     }
 }
 
@@ -159,7 +161,7 @@ fn a_plugin_that_was_registered_before_a_restart_is_added_again() {
     appear(&mut world, 1);
     assert_eq!(running(&world), ["re-add disk-0", "add disk-1"]);
     end_first(&mut world, ProgramEnd::Exited(0));
-    assert_eq!(world.told_by(socket(0).as_ref()), Some((true, "")));
+    assert_eq!(world.notification_of(socket(0).as_ref()), Some((true, "")));
 }
 
 #[test]
@@ -196,10 +198,15 @@ fn a_plugin_that_comes_again_is_registered_after_the_del_that_is_owed() {
     appear(&mut world, 0);
     assert_eq!(running(&world), ["del disk-0"]);
     end_first(&mut world, ProgramEnd::NotStarted("no memory".into()));
-    let told = world.told_by(socket(0).as_ref()).expect("it was notified");
+    let notified = world
+        .notification_of(socket(0).as_ref())
+        .expect("it was notified");
     assert!(
-        !told.0 && told.1.contains("of the same name is not deregistered yet"),
-        "{told:?}"
+        !notified.0
+            && notified
+                .1
+                .contains("of the same name is not deregistered yet"),
+        "{notified:?}"
     );
 
     world.advance(BACKOFF_INITIAL);
@@ -207,7 +214,7 @@ fn a_plugin_that_comes_again_is_registered_after_the_del_that_is_owed() {
     end_first(&mut world, ProgramEnd::Exited(0));
     assert_eq!(running(&world), ["add disk-0"]);
     end_first(&mut world, ProgramEnd::Exited(0));
-    assert_eq!(world.told_by(socket(0).as_ref()), Some((true, "")));
+    assert_eq!(world.notification_of(socket(0).as_ref()), Some((true, "")));
 }
 
 #[test]
@@ -219,8 +226,8 @@ fn what_is_owed_to_a_type_without_a_program_is_dropped() {
     let saved = before.manager.snapshot("boot").encode();
     let restore = |manager: Manager| {
         let mut world = World::with(manager);
-        let memory = Memory::decode(&saved, "boot").expect("it was just written");
-        world.manager.restore(memory);
+        let state = SavedState::decode(&saved, "boot").expect("it was just written");
+        world.manager.restore(state);
         let revision = world.manager.revision();
         begin(&mut world);
         assert_ne!(

@@ -1,24 +1,24 @@
 //! The manager in virtual time: what an existing plugin may rely on ([`parity`]); failures of
-//! kubelet that the manager avoids ([`holes`]); where the calls of handlers are sent
+//! kubelet that the manager avoids ([`beyond_kubelet`]); where the calls of handlers are sent
 //! ([`endpoints`]); the events that operators see ([`events`]); effects and their plugins
 //! ([`effects`]); streams of handlers ([`streams`]); programs as handlers ([`exec`]); the dry run
-//! ([`observe`]); several paths of one socket ([`aliases`]); waiting in line for a place
-//! ([`line`]); too few descriptors ([`descriptors`]); handlers that change at run time
+//! ([`observe`]); several paths of one socket ([`aliases`]); waiting in the queue for a permit
+//! ([`queue`]); too few descriptors ([`descriptors`]); handlers that change at run time
 //! ([`replaced`]) or panic ([`panics`]); and what holds in every order of events, restarts included
 //! ([`simulation`], whose handlers ask for [`wanted`] effects).
 
 mod aliases;
+mod beyond_kubelet;
 mod descriptors;
 mod effects;
 mod endpoints;
 mod events;
 mod exec;
-mod holes;
-mod line;
 mod node;
 mod observe;
 mod panics;
 mod parity;
+mod queue;
 mod replaced;
 mod restored;
 mod rng;

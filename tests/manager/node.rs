@@ -248,11 +248,11 @@ impl Node {
                 self.watch.handle_input(listed, now);
             }
             Output::Close { dir } => self.tree.close(&dir),
-            Output::Look { path } => {
-                let kind = self.tree.look(&path);
-                self.restored.looked(&path, &kind);
-                let looked = watch::Input::Looked { path, kind };
-                self.watch.handle_input(looked, now);
+            Output::Examine { path } => {
+                let kind = self.tree.examine(&path);
+                self.restored.examined(&path, &kind);
+                let examined = watch::Input::Examined { path, kind };
+                self.watch.handle_input(examined, now);
             }
             Output::Unwatch { watch } => self.tree.unwatch(watch),
             Output::Found {

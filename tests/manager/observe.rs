@@ -44,16 +44,19 @@ fn observed(world: &World) -> Option<Result<String, Refusal>> {
 }
 
 fn assert_untold(world: &World) {
-    assert_eq!(world.told_by(SOCKET.as_ref()), None);
+    assert_eq!(world.notification_of(SOCKET.as_ref()), None);
     assert_eq!(world.manager.registered().count(), 0);
-    assert!(world.open_links().is_empty(), "the connection is closed");
+    assert!(
+        world.open_connections().is_empty(),
+        "the connection is closed"
+    );
 }
 
 #[test]
 fn a_plugin_is_validated_and_neither_registered_nor_told() {
     let mut world = world();
     world.appear(SOCKET, csi());
-    assert_eq!(world.told(), "validate disk");
+    assert_eq!(world.handler_calls(), "validate disk");
     assert_eq!(observed(&world), Some(Ok("disk".into())));
     assert_untold(&world);
 }
@@ -62,7 +65,7 @@ fn a_plugin_is_validated_and_neither_registered_nor_told() {
 fn a_plugin_that_would_be_refused_is_not_told_either() {
     let mut world = world();
     let no = Reason::new("not today");
-    world.handler.will_say([Answer::Done(Err(no.clone()))]);
+    world.handler.will_answer([Answer::Done(Err(no.clone()))]);
     world.appear(SOCKET, csi());
     let refused = Some(Err(Refusal::Validation(no)));
     assert_eq!(observed(&world), refused);
@@ -113,7 +116,7 @@ fn a_plugin_that_does_not_answer_is_tried_again_as_ever() {
 #[test]
 fn a_handler_that_does_not_answer_is_given_up() {
     let mut world = world();
-    world.handler.will_say([Answer::Pending]);
+    world.handler.will_answer([Answer::Pending]);
     world.appear(SOCKET, csi());
     assert_eq!(world.manager.operation(SOCKET.as_ref()), Some("Observing"));
     assert_untold(&world);
@@ -122,17 +125,17 @@ fn a_handler_that_does_not_answer_is_given_up() {
         observed(&world),
         Some(Err(Refusal::Validation(_)))
     ));
-    assert_eq!(world.told(), "validate disk, abandon");
+    assert_eq!(world.handler_calls(), "validate disk, abandon");
 }
 
 #[test]
 fn a_plugin_that_goes_while_it_is_validated_leaves_nothing_behind() {
     let mut world = world();
-    world.handler.will_say([Answer::Pending]);
+    world.handler.will_answer([Answer::Pending]);
     world.appear(SOCKET, csi());
     world.vanish(SOCKET);
     assert!(world.manager.is_idle());
-    assert_eq!(world.told(), "validate disk, abandon");
+    assert_eq!(world.handler_calls(), "validate disk, abandon");
 }
 
 /// Returns a dry run with the built-in handlers, which also accept plugins of other types.
@@ -260,8 +263,8 @@ fn world_that_checks_an_endpoint() -> World {
         if world.manager.operation(SOCKET.as_ref()) == Some("CheckingEndpoint") {
             return world;
         }
-        match world.busy_links()[..] {
-            [link, ..] => world.deliver(link),
+        match world.busy_connections()[..] {
+            [conn, ..] => world.deliver(conn),
             [] => world.advance(BACKOFF_CAP / 100),
         }
         world.run();
@@ -284,8 +287,8 @@ fn an_endpoint_that_does_not_answer_in_time_is_given_up() {
 #[test]
 fn a_server_at_the_endpoint_that_sends_no_settings_in_time_is_given_up() {
     let mut world = world_that_checks_an_endpoint();
-    for link in world.busy_links() {
-        world.deliver(link);
+    for conn in world.busy_connections() {
+        world.deliver(conn);
     }
     world.run();
     assert_eq!(world.open_to(ENDPOINT), 1);
@@ -302,14 +305,19 @@ fn a_plugin_that_goes_while_its_endpoint_is_checked_leaves_nothing_behind() {
     world.is_slow = false;
     world.vanish(SOCKET);
     assert!(world.manager.is_idle());
-    assert!(world.open_links().is_empty(), "the connection is closed");
+    assert!(
+        world.open_connections().is_empty(),
+        "the connection is closed"
+    );
 }
 
 #[test]
 fn a_plugin_that_is_refused_at_first_is_asked_again_for_a_minute() {
     let mut world = world();
     let no = || Answer::Done(Err(Reason::new("not yet")));
-    world.handler.will_say([no(), no(), Answer::Done(Ok(()))]);
+    world
+        .handler
+        .will_answer([no(), no(), Answer::Done(Ok(()))]);
     world.appear(SOCKET, csi());
     let refused = Refusal::Validation(Reason::new("not yet"));
     assert_eq!(observed(&world), Some(Err(refused.clone())));
@@ -318,13 +326,15 @@ fn a_plugin_that_is_refused_at_first_is_asked_again_for_a_minute() {
     assert_untold(&world);
 
     world.vanish(SOCKET);
-    world.told();
-    world.handler.will_say(std::iter::repeat_with(no).take(20));
+    world.handler_calls();
+    world
+        .handler
+        .will_answer(std::iter::repeat_with(no).take(20));
     world.appear(SOCKET, csi());
     world.advance(Duration::from_secs(3600));
     assert_eq!(observed(&world), Some(Err(refused)));
     // At once, and after 0.5, 1.5, 3.5, 7.5, 15.5 and 31.5 s.
-    assert_eq!(world.told().matches("validate disk").count(), 7);
+    assert_eq!(world.handler_calls().matches("validate disk").count(), 7);
 }
 
 #[test]

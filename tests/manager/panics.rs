@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use plugind::config::{BACKOFF_CAP, DEFAULT_TYPES, Mode};
 use plugind::handler::{
-    Answer as Say, Context, EndpointUse, Event, HandlerTable, Plugin, PluginHandler, Reason, Ticket,
+    Answer as HandlerAnswer, Context, EndpointUse, Event, HandlerTable, Plugin, PluginHandler,
+    Reason, Ticket,
 };
-use plugind::manager::{Manager, Memory};
+use plugind::manager::{Manager, SavedState};
 
 use crate::effects::{Ask, ENDPOINT, PAUSE, Plan, Scripted, planned};
 use crate::script::{Answer, Script};
@@ -35,18 +36,18 @@ impl Panicking {
 }
 
 impl PluginHandler for Panicking {
-    fn validate(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Say {
+    fn validate(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> HandlerAnswer {
         self.before("validate");
         self.inner.validate(plugin, context)
     }
 
-    fn register(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Say {
+    fn register(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> HandlerAnswer {
         let say = self.inner.register(plugin, context);
         self.before("register");
         say
     }
 
-    fn deregister(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Say {
+    fn deregister(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> HandlerAnswer {
         self.before("deregister");
         self.inner.deregister(plugin, context)
     }
@@ -125,8 +126,8 @@ fn assert_given_up(world: &mut World, plan: &Plan, log: &Log) {
     plan.take();
     appear(world, "/r/late.sock", "late");
     let expected = format!("RegisterPlugin error -- plugin validation failed with err: {FAILED}");
-    let told = world.plugin("/r/late.sock").last_told();
-    assert_eq!(told, Some((false, &*expected)));
+    let notified = world.plugin("/r/late.sock").last_notified();
+    assert_eq!(notified, Some((false, &*expected)));
     world.advance(2 * BACKOFF_CAP);
     assert_eq!(plan.take(), "");
     for path in [A, B, "/r/late.sock"] {
@@ -140,8 +141,8 @@ fn assert_given_up(world: &mut World, plan: &Plan, log: &Log) {
 fn a_plugin_whose_validation_panics_is_told_so() {
     let (mut world, plan, log) = panicking("validate");
     appear(&mut world, A, "a");
-    let (is_registered, told) = world.plugin(A).last_told().expect("it was notified");
-    assert!(!is_registered && told.ends_with(FAILED), "{told}");
+    let (is_registered, notified) = world.plugin(A).last_notified().expect("it was notified");
+    assert!(!is_registered && notified.ends_with(FAILED), "{notified}");
     assert_given_up(&mut world, &plan, &log);
 }
 
@@ -149,10 +150,10 @@ fn a_plugin_whose_validation_panics_is_told_so() {
 fn a_plugin_whose_registration_panics_is_told_so_and_what_was_asked_for_is_dropped() {
     let (mut world, plan, log) = panicking("register");
     let asks = [Ask::Stream, Ask::Program, Ask::DetachedTimer];
-    plan.then("register", &asks, Say::YES);
+    plan.then("register", &asks, HandlerAnswer::YES);
     appear(&mut world, A, "a");
     let expected = format!("RegisterPlugin error -- plugin registration failed with err: {FAILED}");
-    assert_eq!(world.plugin(A).last_told(), Some((false, &*expected)));
+    assert_eq!(world.plugin(A).last_notified(), Some((false, &*expected)));
     assert!(world.programs.is_empty());
     assert_eq!(world.counts(), (1, 0));
     assert_given_up(&mut world, &plan, &log);
@@ -182,17 +183,17 @@ fn a_plugin_whose_deregistration_panics_is_gone_with_an_error_and_a_warning() {
 #[test]
 fn an_event_that_panics_ends_the_questions_and_effects_of_all_plugins_of_the_handler() {
     let (mut world, plan, log) = panicking("handle_event");
-    plan.then("register", &[Ask::Timer, Ask::Call], Say::YES);
+    plan.then("register", &[Ask::Timer, Ask::Call], HandlerAnswer::YES);
     appear(&mut world, A, "a");
     let moment = Duration::from_secs(1);
     world.advance(PAUSE.saturating_sub(moment));
     let asks = [Ask::Program, Ask::Call, Ask::DetachedTimer];
-    plan.then("register", &asks, Say::Pending);
+    plan.then("register", &asks, HandlerAnswer::Pending);
     appear(&mut world, B, "b");
     assert_eq!((world.programs.len(), world.open_to(ENDPOINT)), (1, 2));
     world.advance(moment);
-    let (is_registered, told) = world.plugin(B).last_told().expect("it was notified");
-    assert!(!is_registered && told.ends_with(FAILED), "{told}");
+    let (is_registered, notified) = world.plugin(B).last_notified().expect("it was notified");
+    assert!(!is_registered && notified.ends_with(FAILED), "{notified}");
     assert_eq!((world.programs.len(), world.open_to(ENDPOINT)), (0, 0));
     assert_eq!(world.counts(), (2, 1), "the other plugin stays registered");
     assert_given_up(&mut world, &plan, &log);
@@ -214,7 +215,7 @@ fn a_handler_that_panics_otherwise_is_given_up_too() {
 #[test]
 fn a_question_that_is_abandoned_with_a_panic_is_abandoned() {
     let (mut world, plan, log) = panicking("abandon");
-    plan.then("register", &[Ask::Stream], Say::Pending);
+    plan.then("register", &[Ask::Stream], HandlerAnswer::Pending);
     appear(&mut world, A, "a");
     world.vanish(A);
     assert_eq!(world.counts(), (0, 0));
@@ -237,13 +238,13 @@ fn a_dry_run_goes_on_when_a_handler_panics() {
 fn a_debt_whose_deregistration_panics_is_kept_for_the_next_process() {
     let (mut world, plan) = planned();
     appear(&mut world, A, "a");
-    plan.then("deregister", &[Ask::Debt], Say::YES);
+    plan.then("deregister", &[Ask::Debt], HandlerAnswer::YES);
     world.vanish(A);
     let mut saved = world.manager.snapshot("boot").encode();
     for _ in 0..2 {
         let (mut world, plan, _) = panicking("resume_deregistration");
-        let memory = Memory::decode(&saved, "boot").expect("it was just written");
-        world.manager.restore(memory);
+        let state = SavedState::decode(&saved, "boot").expect("it was just written");
+        world.manager.restore(state);
         world.manager.handle_timeout(world.now);
         assert!(!plan.is_followed());
         saved = world.manager.snapshot("boot").encode();
@@ -253,7 +254,7 @@ fn a_debt_whose_deregistration_panics_is_kept_for_the_next_process() {
 #[test]
 fn another_handler_takes_over_the_plugins_of_one_that_has_panicked() {
     let (mut world, plan, _) = panicking("handle_event");
-    plan.then("register", &[Ask::Timer], Say::YES);
+    plan.then("register", &[Ask::Timer], HandlerAnswer::YES);
     appear(&mut world, A, "a");
     world.advance(PAUSE);
     assert!(!plan.is_followed());
@@ -263,10 +264,10 @@ fn another_handler_takes_over_the_plugins_of_one_that_has_panicked() {
     let handler = Recorder(log.clone());
     world.manager.add_handler(["CSIPlugin"], handler, now);
     world.run();
-    let mut told: Vec<_> = log.take().split(", ").map(str::to_owned).collect();
-    told.sort_unstable();
+    let mut notified: Vec<_> = log.take().split(", ").map(str::to_owned).collect();
+    notified.sort_unstable();
     assert_eq!(
-        told,
+        notified,
         ["register a", "register b", "validate a", "validate b"]
     );
     assert_eq!(world.counts(), (2, 2));

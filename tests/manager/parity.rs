@@ -1,14 +1,14 @@
 //! What an existing plugin may rely on: kubelet's own tests of its plugin manager, row by row, in
 //! virtual time. `PM` rows are about the two worlds and the reconciler, `GM` rows about the table
-//! of operations. Rows with real directories and sockets are in `tests/real.rs`.
+//! of operations. Rows with real directories and sockets are in `tests/integration.rs`.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plugind::handler::{Answer as Say, HandlerTable, Reason};
+use plugind::handler::{Answer as HandlerAnswer, HandlerTable, Reason};
 use plugind::manager::reconcile::{Action, plan};
-use plugind::manager::{Input, Manager, Memory, World as Which};
+use plugind::manager::{Input, Manager, SavedState, World as Which};
 use plugind::time::Time;
 use plugind::watch::Identity;
 
@@ -26,7 +26,7 @@ fn identity(inode: u64) -> Identity {
     Identity {
         device: 1,
         inode,
-        born: (0, 0),
+        btime: (0, 0),
     }
 }
 
@@ -57,10 +57,10 @@ fn pm1_a_plugin_at_any_depth_is_validated_and_registered_and_deregistered_when_i
     for socket in ["/r/a.sock", "/r/one/a.sock", "/r/one/two/a.sock"] {
         let mut world = World::new();
         world.appear(socket, csi("a"));
-        assert_eq!(world.told(), "validate a, register a");
-        assert_eq!(world.plugin(socket).last_told(), Some((true, "")));
+        assert_eq!(world.handler_calls(), "validate a, register a");
+        assert_eq!(world.plugin(socket).last_notified(), Some((true, "")));
         world.vanish(socket);
-        assert_eq!(world.told(), "deregister a");
+        assert_eq!(world.handler_calls(), "deregister a");
     }
 }
 
@@ -78,7 +78,7 @@ fn pm3_a_plugin_without_a_socket_path_is_not_stored() {
     let file = r#"{"format":"plugind registered plugins 2","boot":"b","plugins":[
         {"socket":"","device":1,"inode":1,"born":[0,0],"type":"CSIPlugin","name":"a",
         "endpoint":"/p","versions":[]}]}"#;
-    manager.restore(Memory::decode(file.as_bytes(), "b").expect("it is valid"));
+    manager.restore(SavedState::decode(file.as_bytes(), "b").expect("it is valid"));
     assert_eq!(manager.sockets().count(), 0);
 }
 
@@ -95,9 +95,12 @@ fn pm4_a_plugin_that_was_removed_is_not_listed_and_does_not_match() {
 fn pm5_a_plugin_with_another_identity_under_the_same_path_does_not_match() {
     let mut world = World::new();
     let identity = world.appear(A, csi("a"));
-    world.handler.will_say([Say::Pending]);
+    world.handler.will_answer([HandlerAnswer::Pending]);
     world.appear(A, csi("a"));
-    assert_eq!(world.told(), "validate a, register a, deregister a");
+    assert_eq!(
+        world.handler_calls(),
+        "validate a, register a, deregister a"
+    );
     assert_eq!(registered(&world, A), None);
     assert_ne!(desired(&world, A), Some(identity));
 }
@@ -161,24 +164,26 @@ fn pm10_one_entry_in_each_world_gives_two_states_of_count_one() {
 #[test]
 fn pm11_two_sockets_register_concurrently() {
     let mut world = World::new();
-    world.handler.will_say([Say::Pending, Say::Pending]);
+    world
+        .handler
+        .will_answer([HandlerAnswer::Pending, HandlerAnswer::Pending]);
     world.appear(A, csi("a"));
     world.appear(B, csi("b"));
-    assert_eq!(world.told(), "validate a, validate b");
+    assert_eq!(world.handler_calls(), "validate a, validate b");
     for ticket in world.handler.open() {
         world.answer(ticket, Ok(()));
     }
-    assert_eq!(world.told(), "register a, register b");
+    assert_eq!(world.handler_calls(), "register a, register b");
 }
 
 #[test]
 fn pm12_a_second_register_on_the_same_socket_is_refused_while_the_first_runs() {
     let mut world = World::new();
-    world.handler.will_say([Say::Pending]);
+    world.handler.will_answer([HandlerAnswer::Pending]);
     world.appear(A, csi("a"));
     world.notice(A);
     world.run();
-    assert_eq!(world.told(), "validate a");
+    assert_eq!(world.handler_calls(), "validate a");
     assert_eq!(world.dials[&path(A)], 1);
 }
 
@@ -187,23 +192,25 @@ fn pm13_two_sockets_deregister_concurrently() {
     let mut world = World::new();
     world.appear(A, csi("a"));
     world.appear(B, csi("b"));
-    world.told();
-    world.handler.will_say([Say::Pending, Say::Pending]);
+    world.handler_calls();
+    world
+        .handler
+        .will_answer([HandlerAnswer::Pending, HandlerAnswer::Pending]);
     world.vanish(A);
     world.vanish(B);
-    assert_eq!(world.told(), "deregister a, deregister b");
+    assert_eq!(world.handler_calls(), "deregister a, deregister b");
 }
 
 #[test]
 fn pm14_a_second_deregister_on_the_same_socket_is_refused_while_the_first_runs() {
     let mut world = World::new();
     world.appear(A, csi("a"));
-    world.told();
-    world.handler.will_say([Say::Pending]);
+    world.handler_calls();
+    world.handler.will_answer([HandlerAnswer::Pending]);
     world.vanish(A);
     world.notice(A);
     world.advance(seconds(1));
-    assert_eq!(world.told(), "deregister a");
+    assert_eq!(world.handler_calls(), "deregister a");
 }
 
 #[test]
@@ -240,7 +247,7 @@ fn pm18_after_a_second_add_the_actual_world_has_one_entry_with_the_new_identity(
     assert_eq!(world.counts(), (1, 1));
     assert_eq!(registered(&world, A), Some(second));
     assert_eq!(
-        world.told(),
+        world.handler_calls(),
         "validate a, register a, deregister a, validate a, register a"
     );
 }
@@ -307,7 +314,7 @@ fn pm23_a_plugin_that_can_not_be_told_of_its_registration_is_deregistered() {
         assert_eq!(world.counts(), (1, 0), "{answer:?}");
         assert!(
             world
-                .told()
+                .handler_calls()
                 .starts_with("validate a, register a, deregister a"),
             "{answer:?}"
         );
@@ -334,7 +341,7 @@ fn a_socket_that_nobody_listens_on_yet_is_dialled_again_within_milliseconds() {
     world.advance(Duration::from_millis(25));
     world.listen(A, csi("a"));
     world.advance(Duration::from_millis(16));
-    assert_eq!(world.told(), "validate a, register a");
+    assert_eq!(world.handler_calls(), "validate a, register a");
     assert_eq!(world.dials[&path(A)], 14, "the last one after 40.955 ms");
 }
 
@@ -343,12 +350,14 @@ fn a_socket_that_nobody_listens_on_yet_is_dialled_again_within_milliseconds() {
 #[test]
 fn a_plugin_is_in_the_actual_world_before_its_handler_registers_it() {
     let mut world = World::new();
-    world.handler.will_say([Say::YES, Say::Pending]);
+    world
+        .handler
+        .will_answer([HandlerAnswer::YES, HandlerAnswer::Pending]);
     world.appear(A, csi("a"));
     assert_eq!(world.counts(), (1, 1));
     world.vanish(A);
     assert_eq!(
-        world.told(),
+        world.handler_calls(),
         "validate a, register a, abandon, deregister a"
     );
     assert_eq!(world.counts(), (0, 0));
@@ -370,20 +379,22 @@ fn unregistrations_come_before_registrations() {
 fn a_plugin_of_an_unknown_type_is_told_so_in_kubelet_s_words() {
     let mut world = World::new();
     world.appear(A, Script::good("Unknown", "a"));
-    let told = "RegisterPlugin error -- no handler registered for plugin type: Unknown at socket /r/a-reg.sock";
-    assert_eq!(world.plugin(A).last_told(), Some((false, told)));
-    assert_eq!(world.told(), "");
+    let notified = "RegisterPlugin error -- no handler registered for plugin type: Unknown at socket /r/a-reg.sock";
+    assert_eq!(world.plugin(A).last_notified(), Some((false, notified)));
+    assert_eq!(world.handler_calls(), "");
 }
 
 #[test]
 fn a_plugin_that_is_not_valid_is_told_so_in_kubelet_s_words() {
     let mut world = World::new();
-    world.handler.will_say([Say::no("bad version")]);
+    world
+        .handler
+        .will_answer([HandlerAnswer::no("bad version")]);
     world.appear(A, csi("a"));
-    let told = "RegisterPlugin error -- plugin validation failed with err: bad version";
-    assert_eq!(world.plugin(A).last_told(), Some((false, told)));
+    let notified = "RegisterPlugin error -- plugin validation failed with err: bad version";
+    assert_eq!(world.plugin(A).last_notified(), Some((false, notified)));
     assert_eq!(
-        (world.told(), world.counts()),
+        (world.handler_calls(), world.counts()),
         ("validate a".into(), (1, 0))
     );
 }
@@ -391,14 +402,16 @@ fn a_plugin_that_is_not_valid_is_told_so_in_kubelet_s_words() {
 #[test]
 fn a_plugin_that_can_not_be_registered_is_told_so_and_not_deregistered() {
     let mut world = World::new();
-    world.handler.will_say([Say::YES, Say::Pending]);
+    world
+        .handler
+        .will_answer([HandlerAnswer::YES, HandlerAnswer::Pending]);
     world.appear(A, csi("a"));
     let ticket = world.handler.open()[0];
     world.answer(ticket, Err(Reason::new("no node id")));
-    let told = "RegisterPlugin error -- plugin registration failed with err: no node id";
-    assert_eq!(world.plugin(A).last_told(), Some((false, told)));
+    let notified = "RegisterPlugin error -- plugin registration failed with err: no node id";
+    assert_eq!(world.plugin(A).last_notified(), Some((false, notified)));
     assert_eq!(
-        (world.told(), world.counts()),
+        (world.handler_calls(), world.counts()),
         ("validate a, register a".into(), (1, 0))
     );
 }
@@ -421,7 +434,7 @@ fn a_plugin_that_does_not_say_who_it_is_is_not_told_anything() {
         world.advance(Duration::from_millis(1400));
         assert!(world.plugin(A).asked > 0);
         assert_eq!(
-            (world.plugin(A).told.len(), world.told()),
+            (world.plugin(A).notified.len(), world.handler_calls()),
             (0, String::new())
         );
     }
@@ -435,7 +448,7 @@ fn an_empty_endpoint_means_the_registration_socket_and_any_other_is_passed_on() 
     script.info.endpoint = "/plugins/b/csi.sock".into();
     world.appear(B, script);
     assert_eq!(
-        world.told(),
+        world.handler_calls(),
         "validate a, register a, validate b@/plugins/b/csi.sock, register b@/plugins/b/csi.sock"
     );
 }
@@ -445,7 +458,7 @@ fn an_empty_endpoint_means_the_registration_socket_and_any_other_is_passed_on() 
 #[test]
 fn gm1_one_operation_runs() {
     let mut world = World::new();
-    world.handler.will_say([Say::Pending]);
+    world.handler.will_answer([HandlerAnswer::Pending]);
     world.appear(A, csi("a"));
     assert_eq!(world.manager.operation(Path::new(A)), Some("Validating"));
 }
@@ -453,7 +466,9 @@ fn gm1_one_operation_runs() {
 #[test]
 fn gm2_operations_on_two_sockets_run() {
     let mut world = World::new();
-    world.handler.will_say([Say::Pending, Say::Pending]);
+    world
+        .handler
+        .will_answer([HandlerAnswer::Pending, HandlerAnswer::Pending]);
     world.appear(A, csi("a"));
     world.appear(B, csi("b"));
     assert_eq!(world.manager.operation(Path::new(A)), Some("Validating"));
@@ -467,7 +482,7 @@ fn gm4_the_same_socket_runs_again_after_a_success() {
     world.vanish(A);
     world.appear(A, csi("a"));
     assert_eq!(
-        world.told(),
+        world.handler_calls(),
         "validate a, register a, deregister a, validate a, register a"
     );
 }
@@ -509,7 +524,7 @@ fn gm6_an_operation_that_dies_frees_its_socket() {
     );
     assert_eq!(world.manager.operation(Path::new(A)), None);
     world.appear(A, csi("a"));
-    assert_eq!(world.told(), "validate a, register a");
+    assert_eq!(world.handler_calls(), "validate a, register a");
 }
 
 #[test]
@@ -526,10 +541,13 @@ fn gm7_after_an_operation_died_the_next_is_refused_until_the_delay_has_passed() 
     world.advance(Duration::from_millis(499));
     world.notice(A);
     world.run();
-    assert_eq!((world.told(), world.dials[&path(A)]), (String::new(), 1));
+    assert_eq!(
+        (world.handler_calls(), world.dials[&path(A)]),
+        (String::new(), 1)
+    );
     world.advance(Duration::from_millis(1));
     assert_eq!(
-        (world.told().as_str(), world.dials[&path(A)]),
+        (world.handler_calls().as_str(), world.dials[&path(A)]),
         ("validate a, register a", 2)
     );
 }
@@ -537,7 +555,7 @@ fn gm7_after_an_operation_died_the_next_is_refused_until_the_delay_has_passed() 
 #[test]
 fn gm8_an_operation_is_refused_while_another_runs_on_its_socket() {
     let mut world = World::new();
-    world.handler.will_say([Say::Pending]);
+    world.handler.will_answer([HandlerAnswer::Pending]);
     world.appear(A, csi("a"));
     for _ in 0..3 {
         world.notice(A);
@@ -549,16 +567,18 @@ fn gm8_an_operation_is_refused_while_another_runs_on_its_socket() {
 #[test]
 fn gm9_an_operation_is_refused_while_another_runs_even_after_a_failure() {
     let mut world = World::new();
-    world
-        .handler
-        .will_say([Say::YES, Say::no("not yet"), Say::Pending]);
+    world.handler.will_answer([
+        HandlerAnswer::YES,
+        HandlerAnswer::no("not yet"),
+        HandlerAnswer::Pending,
+    ]);
     world.appear(A, csi("a"));
-    assert_eq!(world.told(), "validate a, register a");
+    assert_eq!(world.handler_calls(), "validate a, register a");
     world.advance(seconds(1));
     world.notice(A);
     world.advance(seconds(60));
     assert_eq!(
-        (world.told().as_str(), world.dials[&path(A)]),
+        (world.handler_calls().as_str(), world.dials[&path(A)]),
         ("validate a", 2)
     );
 }
@@ -566,30 +586,32 @@ fn gm9_an_operation_is_refused_while_another_runs_even_after_a_failure() {
 #[test]
 fn gm10_the_second_is_refused_and_the_third_accepted_once_the_first_has_ended() {
     let mut world = World::new();
-    world.handler.will_say([Say::Pending]);
+    world.handler.will_answer([HandlerAnswer::Pending]);
     world.appear(A, csi("a"));
     world.notice(A);
-    assert_eq!(world.told(), "validate a");
+    assert_eq!(world.handler_calls(), "validate a");
     let ticket = world.handler.open()[0];
     world.answer(ticket, Ok(()));
-    assert_eq!(world.told(), "register a");
+    assert_eq!(world.handler_calls(), "register a");
     world.vanish(A);
-    assert_eq!(world.told(), "deregister a");
+    assert_eq!(world.handler_calls(), "deregister a");
 }
 
 #[test]
 fn gm11_the_same_with_a_failure_the_third_has_to_wait_for_the_delay() {
     let mut world = World::new();
-    world.handler.will_say([Say::YES, Say::Pending]);
+    world
+        .handler
+        .will_answer([HandlerAnswer::YES, HandlerAnswer::Pending]);
     world.appear(A, csi("a"));
     let ticket = world.handler.open()[0];
     world.answer(ticket, Err(Reason::new("no")));
     world.notice(A);
-    assert_eq!(world.told(), "validate a, register a");
+    assert_eq!(world.handler_calls(), "validate a, register a");
     world.advance(Duration::from_millis(499));
-    assert_eq!(world.told(), "");
+    assert_eq!(world.handler_calls(), "");
     world.advance(Duration::from_millis(1));
-    assert_eq!(world.told(), "validate a, register a");
+    assert_eq!(world.handler_calls(), "validate a, register a");
 }
 
 #[test]
@@ -613,7 +635,7 @@ fn gm13_a_table_of_operations_that_have_failed_is_idle() {
 #[test]
 fn gm14_a_table_is_idle_once_its_operations_have_succeeded() {
     let mut world = World::new();
-    world.handler.will_say([Say::Pending]);
+    world.handler.will_answer([HandlerAnswer::Pending]);
     world.appear(A, csi("a"));
     assert!(!world.manager.is_idle());
     let ticket = world.handler.open()[0];
@@ -624,7 +646,7 @@ fn gm14_a_table_is_idle_once_its_operations_have_succeeded() {
 #[test]
 fn gm15_a_table_is_idle_once_its_operations_have_run_out_of_time() {
     let mut world = World::new();
-    world.handler.will_say([Say::Pending]);
+    world.handler.will_answer([HandlerAnswer::Pending]);
     world.appear(
         A,
         Script {
@@ -634,7 +656,7 @@ fn gm15_a_table_is_idle_once_its_operations_have_run_out_of_time() {
     );
     world.advance(plugind::config::HANDLER_TIMEOUT);
     assert!(!world.manager.is_idle());
-    assert_eq!(world.told(), "validate a, abandon");
+    assert_eq!(world.handler_calls(), "validate a, abandon");
     world.advance(plugind::config::NOTIFY_TIMEOUT);
     assert!(world.manager.is_idle());
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use plugind::config::{BACKOFF_INITIAL, DEFAULT_TYPES};
-use plugind::handler::Answer as Say;
+use plugind::handler::Answer as HandlerAnswer;
 
 use crate::effects::{Ask, PAUSE, planned};
 use crate::script::Script;
@@ -27,11 +27,14 @@ fn add(world: &mut World, kind: &str) -> Log {
 fn a_plugin_that_was_refused_is_registered_at_once_when_its_type_gets_a_handler() {
     let mut world = World::new();
     world.appear(A, Script::good("Toaster", "a"));
-    assert_eq!(world.plugin(A).last_told().map(|(yes, _)| yes), Some(false));
+    assert_eq!(
+        world.plugin(A).last_notified().map(|(yes, _)| yes),
+        Some(false)
+    );
     let toasters = add(&mut world, "Toaster");
     assert_eq!(toasters.take(), "validate a, register a");
-    assert_eq!(world.plugin(A).last_told(), Some((true, "")));
-    assert_eq!(world.told(), "", "the other handler is not asked");
+    assert_eq!(world.plugin(A).last_notified(), Some((true, "")));
+    assert_eq!(world.handler_calls(), "", "the other handler is not asked");
 }
 
 #[test]
@@ -39,28 +42,28 @@ fn registered_plugins_move_from_the_handler_that_is_replaced_to_the_new_one() {
     let mut world = World::new();
     world.appear(A, Script::good("CSIPlugin", "a"));
     world.appear(B, Script::good("DRAPlugin", "b"));
-    world.told();
+    world.handler_calls();
     let new = add(&mut world, "CSIPlugin");
-    assert_eq!(world.told(), "deregister a");
+    assert_eq!(world.handler_calls(), "deregister a");
     assert_eq!(new.take(), "validate a, register a");
     assert_eq!(world.counts(), (2, 2));
     world.vanish(A);
-    assert_eq!(world.told(), "");
+    assert_eq!(world.handler_calls(), "");
     assert_eq!(new.take(), "deregister a");
 }
 
 #[test]
 fn a_plugin_is_asked_by_one_handler_although_that_is_replaced_in_between() {
     let mut world = World::new();
-    world.handler.will_say([Say::Pending]);
+    world.handler.will_answer([HandlerAnswer::Pending]);
     world.appear(A, Script::good("CSIPlugin", "a"));
-    assert_eq!(world.told(), "validate a");
+    assert_eq!(world.handler_calls(), "validate a");
     let new = add(&mut world, "CSIPlugin");
     assert_eq!(new.take(), "", "the old one has not answered yet");
     for ticket in world.handler.open() {
         world.answer(ticket, Ok(()));
     }
-    assert_eq!(world.told(), "register a, deregister a");
+    assert_eq!(world.handler_calls(), "register a, deregister a");
     assert_eq!(new.take(), "validate a, register a");
 }
 
@@ -68,15 +71,15 @@ fn a_plugin_is_asked_by_one_handler_although_that_is_replaced_in_between() {
 fn what_a_handler_had_registered_is_deregistered_by_it_although_its_socket_goes_meanwhile() {
     let mut world = World::new();
     world.appear(A, Script::good("CSIPlugin", "a"));
-    world.told();
-    world.handler.will_say([Say::Pending]);
+    world.handler_calls();
+    world.handler.will_answer([HandlerAnswer::Pending]);
     let new = add(&mut world, "CSIPlugin");
     world.vanish(A);
     for ticket in world.handler.open() {
         world.answer(ticket, Ok(()));
     }
     assert_eq!(
-        (world.told().as_str(), new.take().as_str()),
+        (world.handler_calls().as_str(), new.take().as_str()),
         ("deregister a", "")
     );
     assert_eq!(world.counts(), (0, 0));
@@ -87,7 +90,7 @@ fn a_handler_that_is_replaced_is_dropped_when_its_last_plugin_is_gone() {
     let (mut world, plan) = planned();
     for (path, name) in [(A, "a"), (B, "b")] {
         world.appear(path, Script::good("CSIPlugin", name));
-        plan.then("deregister", &[Ask::Timer], Say::Pending);
+        plan.then("deregister", &[Ask::Timer], HandlerAnswer::Pending);
     }
     add(&mut world, "CSIPlugin");
     assert!(plan.is_followed(), "it has other types");
@@ -106,8 +109,8 @@ fn a_handler_that_is_replaced_is_dropped_when_its_last_plugin_is_gone() {
 fn a_handler_that_is_replaced_is_kept_for_a_detached_effect() {
     let (mut world, plan) = planned();
     world.appear(A, Script::good("CSIPlugin", "a"));
-    plan.then("deregister", &[Ask::DetachedTimer], Say::YES);
-    plan.then("fired", &[Ask::DetachedTimer], Say::YES);
+    plan.then("deregister", &[Ask::DetachedTimer], HandlerAnswer::YES);
+    plan.then("fired", &[Ask::DetachedTimer], HandlerAnswer::YES);
     let now = world.now;
     let handler = Recorder(Log::default());
     world.manager.add_handler(DEFAULT_TYPES, handler, now);
@@ -122,7 +125,7 @@ fn a_handler_that_is_replaced_is_kept_for_a_detached_effect() {
 fn a_handler_that_is_replaced_is_kept_for_a_debt() {
     let (mut world, plan) = planned();
     world.appear(A, Script::good("CSIPlugin", "a"));
-    plan.then("deregister", &[Ask::Debt], Say::YES);
+    plan.then("deregister", &[Ask::Debt], HandlerAnswer::YES);
     let now = world.now;
     let handler = Recorder(Log::default());
     world.manager.add_handler(DEFAULT_TYPES, handler, now);
@@ -143,13 +146,18 @@ fn a_handler_that_is_replaced_before_it_has_a_plugin_is_dropped_at_once() {
 #[test]
 fn a_backoff_that_ended_before_the_handler_was_replaced_wakes_the_daemon_no_more() {
     let mut world = World::new();
-    let answers = [Say::YES, Say::no("not yet"), Say::YES, Say::Pending];
-    world.handler.will_say(answers);
+    let answers = [
+        HandlerAnswer::YES,
+        HandlerAnswer::no("not yet"),
+        HandlerAnswer::YES,
+        HandlerAnswer::Pending,
+    ];
+    world.handler.will_answer(answers);
     world.appear(A, Script::good("CSIPlugin", "a"));
     world.advance(BACKOFF_INITIAL * 3);
     world.is_slow = true;
     add(&mut world, "CSIPlugin");
-    assert!(world.told().ends_with("abandon, deregister a"));
+    assert!(world.handler_calls().ends_with("abandon, deregister a"));
     assert_eq!(world.manager.operation(Path::new(A)), Some("Dialing"));
     let next = world.manager.poll_timeout();
     assert!(next.is_some_and(|(at, _)| at > world.now), "{next:?}");

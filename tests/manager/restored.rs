@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use plugind::handler::Plugin;
-use plugind::watch::{Identity, Kind, Listing, Output, Problem, Rest};
+use plugind::watch::{EntryKind, Identity, Listing, Output, Problem, Rest};
 
 /// The restored plugins; clones share them.
 #[derive(Clone, Debug, Default)]
@@ -120,7 +120,7 @@ impl Restored {
         state.listed.remove(dir);
         match listing {
             Ok(listing) => {
-                state.see(dir, &Kind::Directory);
+                state.see(dir, &EntryKind::Directory);
                 state.list(dir, listing);
             }
             Err(_) => state.see_below(dir),
@@ -133,7 +133,7 @@ impl Restored {
     }
 
     /// Records that a path was examined.
-    pub(crate) fn looked(&self, path: &Path, kind: &Kind) {
+    pub(crate) fn examined(&self, path: &Path, kind: &EntryKind) {
         self.lock().see(path, kind);
     }
 
@@ -226,8 +226,8 @@ impl State {
     }
 
     /// Records what is at a path: if that is not a directory, nothing is below it.
-    fn see(&mut self, at: &Path, kind: &Kind) {
-        if matches!(kind, Kind::Directory) {
+    fn see(&mut self, at: &Path, kind: &EntryKind) {
+        if matches!(kind, EntryKind::Directory) {
             self.see_all(|path| path == at);
         } else {
             self.see_below(at);

@@ -39,7 +39,7 @@ pub(crate) struct Script {
     /// The user that its process runs as.
     pub(crate) uid: u32,
     /// The statuses that it received by NotifyRegistrationStatus.
-    pub(crate) told: Vec<RegistrationStatus>,
+    pub(crate) notified: Vec<RegistrationStatus>,
     /// The number of GetInfo calls that it received.
     pub(crate) asked: usize,
     /// The answers to other methods, by the method's path.
@@ -77,7 +77,7 @@ impl Script {
             get_info: Answer::Good,
             notify: Answer::Good,
             uid: 0,
-            told: Vec::new(),
+            notified: Vec::new(),
             asked: 0,
             services: BTreeMap::new(),
             called: Vec::new(),
@@ -95,8 +95,8 @@ impl Script {
     }
 
     /// Returns the last status that the plugin received: whether it is registered, and the error.
-    pub(crate) fn last_told(&self) -> Option<(bool, &str)> {
-        self.told
+    pub(crate) fn last_notified(&self) -> Option<(bool, &str)> {
+        self.notified
             .last()
             .map(|status| (status.plugin_registered, status.error.as_str()))
     }
@@ -230,7 +230,7 @@ impl Serving {
             (&script.get_info, script.info.encode_to_vec())
         } else if path == registration::NOTIFY_REGISTRATION_STATUS {
             let status = RegistrationStatus::decode(&body[5..]).expect("a good request");
-            script.told.push(status);
+            script.notified.push(status);
             (&script.notify, Vec::new())
         } else if path == WATCH && !script.services.contains_key(WATCH) {
             self.watching = Some(stream);

@@ -15,7 +15,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use plugind::config::{BACKOFF_CAP, OUTLIVED_GRACE};
-use plugind::manager::{Guard, OnDown};
+use plugind::manager::{LivenessSource, OnDown};
 use plugind::time::Time;
 use plugind::watch::Identity;
 
@@ -68,10 +68,10 @@ struct Simulation {
 impl Simulation {
     fn new(seed: u64, is_loud: bool) -> Self {
         let mut rng = Rng::new(seed);
-        let guard_by = if rng.one_in(2) {
-            Guard::Connection
+        let liveness_source = if rng.one_in(2) {
+            LivenessSource::Connection
         } else {
-            Guard::Process
+            LivenessSource::Process
         };
         let on_down = if rng.one_in(2) {
             OnDown::Deregister(Duration::from_secs(rng.below(0..60)))
@@ -91,7 +91,7 @@ impl Simulation {
         node.restored = restored;
         node.world.is_slow = true;
         node.world.is_loud = is_loud;
-        node.world.guard_by = guard_by;
+        node.world.liveness_source = liveness_source;
         Self {
             node,
             oracle,
@@ -182,8 +182,11 @@ impl Simulation {
                 "{identity:?} was dialled {count} times since {first:?}"
             );
         }
-        let links = world.open_links().len();
-        assert!(links <= MAX_LINKS, "{links} connections are open");
+        let connections = world.open_connections().len();
+        assert!(
+            connections <= MAX_CONNECTIONS,
+            "{connections} connections are open"
+        );
     }
 
     /// Ends all faults: plugins do everything right, handlers answer yes, and the watch receives
@@ -222,7 +225,7 @@ impl Simulation {
             .collect();
         let mut known = BTreeSet::new();
         for (path, socket) in manager.desired() {
-            let place = manager.place_of(path).expect("the socket is desired");
+            let place = manager.dial_path(path).expect("the socket is desired");
             let at_place = there.get(&*place).copied();
             assert_eq!(at_place, Some(socket.identity), "{path:?} is at {place:?}");
             assert!(known.insert(socket.identity), "{path:?} is known once");
@@ -235,8 +238,12 @@ impl Simulation {
         let left = world_plan(manager);
         assert_eq!(left, [], "the plan is empty");
         for path in there.into_keys() {
-            let told = self.node.world.told_by(path);
-            assert_eq!(told, Some((true, "")), "{path:?} was notified of success");
+            let notified = self.node.world.notification_of(path);
+            assert_eq!(
+                notified,
+                Some((true, "")),
+                "{path:?} was notified of success"
+            );
         }
     }
 
@@ -253,8 +260,11 @@ impl Simulation {
             "everything was deregistered"
         );
         world.advance(OUTLIVED_GRACE);
-        assert!(world.open_links().is_empty(), "no connection is left open");
-        assert_eq!(world.guards(), 0, "no process is watched");
+        assert!(
+            world.open_connections().is_empty(),
+            "no connection is left open"
+        );
+        assert_eq!(world.watched_processes(), 0, "no process is watched");
         world.advance(Duration::from_secs(3600));
         let wake = world.manager.poll_timeout();
         assert_eq!(wake, None, "no deadline is left");
@@ -263,9 +273,9 @@ impl Simulation {
     }
 }
 
-/// The number of times that a socket may be dialled within a moment: the ladder, a second
-/// connection for the outcome, and a check or two.
+/// The number of times that a socket may be dialled within a moment: the retries of a dial, a
+/// second connection for the outcome, and a check or two.
 const DIALS_AT_ONCE: u64 = 20;
 
 /// The limit of connections: one for each socket that exists or existed a moment ago.
-const MAX_LINKS: usize = 64;
+const MAX_CONNECTIONS: usize = 64;

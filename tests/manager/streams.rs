@@ -7,7 +7,7 @@ use plugind::config::MAX_EVENTS_AT_ONCE;
 use plugind::handler::{
     Answer, Context, EffectId, Event, HandlerTable, Plugin, PluginHandler, Stream,
 };
-use plugind::manager::{LinkId, Manager};
+use plugind::manager::{ConnectionId, Manager};
 
 use crate::script::{Script, WATCH};
 use crate::world::World;
@@ -91,8 +91,8 @@ fn endpoint() -> Script {
 }
 
 /// Returns the connection of the stream, which is the last one that was made.
-fn link(world: &World) -> LinkId {
-    *world.open_links().last().expect("the stream is open")
+fn conn(world: &World) -> ConnectionId {
+    *world.open_connections().last().expect("the stream is open")
 }
 
 fn take(heard: &Heard) -> Vec<String> {
@@ -105,7 +105,7 @@ fn a_handler_hears_every_message_of_a_stream_in_order_for_days() {
     assert_eq!(take(&heard), ["one", "two"]);
     for _ in 0..100 {
         world.advance(Duration::from_secs(3600));
-        world.say(link(&world), "still here");
+        world.say(conn(&world), "still here");
         assert_eq!(take(&heard), ["still here"]);
     }
 }
@@ -117,13 +117,13 @@ fn many_messages_of_one_frame_are_handed_on_in_pieces_and_all_before_the_end() {
         .collect();
     let (mut world, heard) = listening(Some(endpoint()));
     take(&heard);
-    world.send_in_one_frame(link(&world), &messages);
+    world.send_in_one_frame(conn(&world), &messages);
     world.run();
     assert_eq!(take(&heard), messages);
     assert_eq!(world.resumed, 2);
 
-    world.send_in_one_frame(link(&world), &messages);
-    world.break_link(link(&world));
+    world.send_in_one_frame(conn(&world), &messages);
+    world.break_connection(conn(&world));
     world.run();
     let mut heard = take(&heard);
     let end = heard.pop();
@@ -137,7 +137,7 @@ fn a_stream_that_is_cancelled_has_no_further_events() {
     let (mut world, heard) = listening(Some(endpoint()));
     take(&heard);
     let messages = ["a", STOP, "b", "c"].map(str::to_owned);
-    world.send_in_one_frame(link(&world), &messages);
+    world.send_in_one_frame(conn(&world), &messages);
     world.run();
     assert_eq!(take(&heard), ["a", STOP]);
 }
@@ -146,14 +146,14 @@ fn a_stream_that_is_cancelled_has_no_further_events() {
 fn a_handler_hears_that_a_stream_has_ended() {
     let (mut world, heard) = listening(Some(endpoint()));
     take(&heard);
-    let stream = link(&world);
+    let stream = conn(&world);
     world.stop(stream);
     assert_eq!(take(&heard), ["end"]);
-    assert!(!world.open_links().contains(&stream), "it is closed");
+    assert!(!world.open_connections().contains(&stream), "it is closed");
 
     let (mut world, heard) = listening(Some(endpoint()));
     take(&heard);
-    world.break_link(link(&world));
+    world.break_connection(conn(&world));
     world.run();
     assert_eq!(take(&heard), ["the peer closed the connection"]);
 }
@@ -170,8 +170,8 @@ fn a_handler_hears_that_a_stream_could_not_be_opened() {
 fn a_stream_that_is_taken_back_is_heard_of_no_more() {
     let (mut world, heard) = listening(Some(endpoint()));
     take(&heard);
-    let stream = link(&world);
+    let stream = conn(&world);
     world.vanish(SOCKET);
-    assert!(!world.open_links().contains(&stream));
+    assert!(!world.open_connections().contains(&stream));
     assert!(take(&heard).is_empty());
 }

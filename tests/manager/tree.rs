@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 
 use plugind::watch::{
-    Entry, Event, Identity, Kind, Listing, Obstacle, Place, Problem, Rest, WatchId,
+    Cause, Entry, EntryKind, Event, Identity, Listing, Place, Problem, Rest, WatchId,
 };
 
 /// The tree, the watches and the queue.
@@ -226,8 +226,8 @@ impl Tree {
     }
 
     /// Returns what is at the path.
-    pub(crate) fn look(&self, path: &Path) -> Kind {
-        self.nodes.get(path).map_or(Kind::Other, Node::kind)
+    pub(crate) fn examine(&self, path: &Path) -> EntryKind {
+        self.nodes.get(path).map_or(EntryKind::Other, Node::kind)
     }
 
     /// Drops all watches, their events and the listings, because the daemon ends.
@@ -249,7 +249,7 @@ impl Tree {
             return Ok(*watch);
         }
         if self.is_used_up {
-            return Err(Problem::NotWatched(Obstacle::WatchesUsedUp));
+            return Err(Problem::NotWatched(Cause::WatchesUsedUp));
         }
         self.last_watch += 1;
         let watch = WatchId(self.last_watch);
@@ -305,10 +305,10 @@ impl Tree {
 }
 
 impl Node {
-    fn kind(&self) -> Kind {
+    fn kind(&self) -> EntryKind {
         match self {
-            Self::Directory(_) => Kind::Directory,
-            Self::Socket(identity) => Kind::Socket(*identity),
+            Self::Directory(_) => EntryKind::Directory,
+            Self::Socket(identity) => EntryKind::Socket(*identity),
         }
     }
 }

@@ -15,7 +15,9 @@ use plugind::handler::{
 };
 use plugind::http2::Endpoint as _;
 use plugind::manager::reconcile::{Action, plan};
-use plugind::manager::{Guard, Input, LinkId, Manager, Output, PluginEvent, Process};
+use plugind::manager::{
+    ConnectionId, Input, LivenessSource, Manager, Output, PluginEvent, Process,
+};
 use plugind::time::Time;
 use plugind::watch::Identity;
 
@@ -33,12 +35,12 @@ pub(crate) struct World {
     plugins: BTreeMap<Identity, Option<Script>>,
     /// The paths that were reported to the manager, and the socket at each.
     noticed: BTreeMap<Arc<Path>, Identity>,
-    links: BTreeMap<LinkId, Connection>,
+    connections: BTreeMap<ConnectionId, Connection>,
     /// What is in flight to the manager, in order for each connection.
-    in_flight: BTreeMap<LinkId, VecDeque<Delivery>>,
-    hung_up: BTreeSet<LinkId>,
+    in_flight: BTreeMap<ConnectionId, VecDeque<Delivery>>,
+    hung_up: BTreeSet<ConnectionId>,
     /// The connections with more messages than were handled at once.
-    to_resume: VecDeque<LinkId>,
+    to_resume: VecDeque<ConnectionId>,
     /// The number of times that the manager asked to be resumed.
     pub(crate) resumed: usize,
     dialled: Vec<(Identity, Time)>,
@@ -47,9 +49,9 @@ pub(crate) struct World {
     /// The events that the manager has emitted.
     pub(crate) events: Vec<PluginEvent>,
     /// The sockets whose processes are watched.
-    guards: BTreeMap<LinkId, Identity>,
-    /// The guard of plugins whose processes can be watched.
-    pub(crate) guard_by: Guard,
+    watched_processes: BTreeMap<ConnectionId, Identity>,
+    /// The source of liveness of plugins whose processes can be watched.
+    pub(crate) liveness_source: LivenessSource,
     /// Whether what is in flight waits for [`World::deliver`].
     pub(crate) is_slow: bool,
     /// Whether the daemon gets a descriptor when it dials.
@@ -101,7 +103,7 @@ impl World {
             sockets: BTreeMap::new(),
             plugins: BTreeMap::new(),
             noticed: BTreeMap::new(),
-            links: BTreeMap::new(),
+            connections: BTreeMap::new(),
             in_flight: BTreeMap::new(),
             hung_up: BTreeSet::new(),
             to_resume: VecDeque::new(),
@@ -109,8 +111,8 @@ impl World {
             dialled: Vec::new(),
             examined: Vec::new(),
             events: Vec::new(),
-            guards: BTreeMap::new(),
-            guard_by: Guard::Process,
+            watched_processes: BTreeMap::new(),
+            liveness_source: LivenessSource::Process,
             is_slow: false,
             has_descriptors: true,
             is_loud: false,
@@ -125,13 +127,13 @@ impl World {
     pub(crate) fn restart(&mut self, manager: Manager) {
         self.manager = manager;
         self.noticed.clear();
-        self.links.clear();
+        self.connections.clear();
         self.in_flight.clear();
         self.hung_up.clear();
         self.to_resume.clear();
         self.dialled.clear();
         self.examined.clear();
-        self.guards.clear();
+        self.watched_processes.clear();
         self.programs.clear();
     }
 
@@ -149,7 +151,7 @@ impl World {
         let identity = Identity {
             device: 1,
             inode: self.last_inode,
-            born: (0, 0),
+            btime: (0, 0),
         };
         self.plugins.insert(identity, plugin.into());
         self.sockets.insert(Path::new(path).into(), identity);
@@ -249,8 +251,8 @@ impl World {
     }
 
     /// Returns the last status that the plugin at the path received.
-    pub(crate) fn told_by(&self, path: &Path) -> Option<(bool, &str)> {
-        self.listener(path)?.last_told()
+    pub(crate) fn notification_of(&self, path: &Path) -> Option<(bool, &str)> {
+        self.listener(path)?.last_notified()
     }
 
     /// Makes the plugin behind the path do everything right from now on, or starts one if no
@@ -263,11 +265,11 @@ impl World {
         let before = plugin.as_ref().map(|plugin| plugin.info.clone());
         let name = plugin.as_ref().map_or("late", |plugin| &plugin.info.name);
         let name = if name.is_empty() { "named" } else { name };
-        let told = plugin
+        let notified = plugin
             .as_ref()
-            .map_or_else(Vec::new, |plugin| plugin.told.clone());
+            .map_or_else(Vec::new, |plugin| plugin.notified.clone());
         *plugin = Some(Script {
-            told,
+            notified,
             ..Script::good("CSIPlugin", name)
         });
         before != plugin.as_ref().map(|plugin| plugin.info.clone())
@@ -291,44 +293,44 @@ impl World {
         let mut count = 0;
         loop {
             while let Some(output) = self.manager.poll_output() {
-                self.carry_out(output);
+                self.execute_output(output);
                 count += 1;
                 assert!(count < AT_ONE_MOMENT, "the manager has outputs without end");
             }
             match self.in_flight.keys().next().copied() {
-                Some(link) if !self.is_slow => self.deliver(link),
+                Some(conn) if !self.is_slow => self.deliver(conn),
                 _ => match self.to_resume.pop_front() {
-                    Some(link) => self.manager.moved(link, self.now),
+                    Some(conn) => self.manager.handle_io(conn, self.now),
                     None => return,
                 },
             }
         }
     }
 
-    fn carry_out(&mut self, output: Output) {
+    fn execute_output(&mut self, output: Output) {
         if self.is_loud {
             println!("    {output:?}");
         }
         match output {
             Output::Dial {
-                link,
+                conn,
                 path,
                 identity,
             } => {
                 *self.dials.entry(path.clone()).or_default() += 1;
                 self.dialled
                     .extend(identity.map(|identity| (identity, self.now)));
-                self.send(link, Delivery::Dialled(path, identity));
+                self.send(conn, Delivery::Dialled(path, identity));
             }
-            Output::Transmit { link } => self.transmit(link),
-            Output::Resume { link } => {
+            Output::Transmit { conn } => self.transmit(conn),
+            Output::Resume { conn } => {
                 self.resumed += 1;
-                self.to_resume.push_back(link);
+                self.to_resume.push_back(conn);
             }
-            Output::Hangup { link, .. } => {
+            Output::Hangup { conn, .. } => {
                 // What is in flight still arrives, and must not have an effect.
-                self.links.remove(&link);
-                self.hung_up.insert(link);
+                self.connections.remove(&conn);
+                self.hung_up.insert(conn);
             }
             Output::Spawn { id, program } => {
                 self.programs.insert(id, program);
@@ -339,25 +341,25 @@ impl World {
             }
             Output::Examine { path } => self.examined.push(path),
             Output::Event(event) => self.events.push(*event),
-            Output::Guard { link } => self.guard(link),
-            Output::Unguard { link } => {
-                self.guards.remove(&link);
+            Output::WatchPeer { conn } => self.watch_peer(conn),
+            Output::UnwatchPeer { conn } => {
+                self.watched_processes.remove(&conn);
             }
         }
     }
 
-    /// Guards a plugin by its process, if that is wanted, or by its connection: a process that has
+    /// Watches the process of a plugin, if that is wanted, or its connection: a process that has
     /// ended cannot be watched.
-    fn guard(&mut self, link: LinkId) {
-        let mut by = Guard::Connection;
-        if let Some(connection) = self.links.get(&link) {
-            if self.guard_by == Guard::Process && connection.is_open {
-                by = Guard::Process;
-                self.guards.insert(link, connection.identity);
+    fn watch_peer(&mut self, conn: ConnectionId) {
+        let mut by = LivenessSource::Connection;
+        if let Some(connection) = self.connections.get(&conn) {
+            if self.liveness_source == LivenessSource::Process && connection.is_open {
+                by = LivenessSource::Process;
+                self.watched_processes.insert(conn, connection.identity);
             }
         }
-        let guarded = Input::Guarded { link, by };
-        self.manager.handle_input(guarded, self.now);
+        let watched = Input::PeerWatched { conn, by };
+        self.manager.handle_input(watched, self.now);
     }
 
     /// Removes the socket at `path` and ends its process. Only the end of the process is reported
@@ -365,19 +367,22 @@ impl World {
     pub(crate) fn kill_and_remove(&mut self, path: &str) {
         let identity = self.sockets.remove(Path::new(path));
         let identity = identity.expect("it is a socket");
-        let of_it = self.guards.iter().filter(|(_, guard)| **guard == identity);
-        for link in of_it.map(|(link, _)| *link).collect::<Vec<_>>() {
-            self.guards.remove(&link);
-            let ended = Input::ProcessEnded { link };
+        let of_it = self
+            .watched_processes
+            .iter()
+            .filter(|(_, watched)| **watched == identity);
+        for conn in of_it.map(|(conn, _)| *conn).collect::<Vec<_>>() {
+            self.watched_processes.remove(&conn);
+            let ended = Input::ProcessEnded { conn };
             self.manager.handle_input(ended, self.now);
         }
         self.run();
     }
 
     /// Ends every watched process; other processes answer in their place.
-    pub(crate) fn lose_guards(&mut self) {
-        for (link, _) in std::mem::take(&mut self.guards) {
-            let ended = Input::ProcessEnded { link };
+    pub(crate) fn lose_processes(&mut self) {
+        for (conn, _) in std::mem::take(&mut self.watched_processes) {
+            let ended = Input::ProcessEnded { conn };
             self.manager.handle_input(ended, self.now);
         }
         self.run();
@@ -389,36 +394,36 @@ impl World {
             return;
         };
         self.plugins.insert(identity, None);
-        let of_it = |guard: &Identity| *guard == identity;
-        let guards: Vec<_> = self
-            .guards
+        let of_it = |it: &Identity| *it == identity;
+        let watched_processes: Vec<_> = self
+            .watched_processes
             .iter()
             .filter(|(_, it)| of_it(it))
-            .map(|(link, _)| *link)
+            .map(|(conn, _)| *conn)
             .collect();
-        for link in guards {
-            self.guards.remove(&link);
+        for conn in watched_processes {
+            self.watched_processes.remove(&conn);
             self.manager
-                .handle_input(Input::ProcessEnded { link }, self.now);
+                .handle_input(Input::ProcessEnded { conn }, self.now);
         }
-        let links: Vec<_> = self
-            .links
+        let connections: Vec<_> = self
+            .connections
             .iter()
             .filter(|(_, it)| of_it(&it.identity))
-            .map(|(link, _)| *link)
+            .map(|(conn, _)| *conn)
             .collect();
-        for link in links {
-            self.break_link(link);
+        for conn in connections {
+            self.break_connection(conn);
         }
         self.run();
     }
 
-    fn send(&mut self, link: LinkId, delivery: Delivery) {
-        self.in_flight.entry(link).or_default().push_back(delivery);
+    fn send(&mut self, conn: ConnectionId, delivery: Delivery) {
+        self.in_flight.entry(conn).or_default().push_back(delivery);
     }
 
     /// Returns the connections on which something is in flight.
-    pub(crate) fn busy_links(&self) -> Vec<LinkId> {
+    pub(crate) fn busy_connections(&self) -> Vec<ConnectionId> {
         self.in_flight.keys().copied().collect()
     }
 
@@ -428,40 +433,40 @@ impl World {
     }
 
     /// Returns the connections that were hung up.
-    pub(crate) fn hung_up(&self) -> Vec<LinkId> {
+    pub(crate) fn hung_up(&self) -> Vec<ConnectionId> {
         self.hung_up.iter().copied().collect()
     }
 
     /// Returns the number of processes that are watched.
-    pub(crate) fn guards(&self) -> usize {
-        self.guards.len()
+    pub(crate) fn watched_processes(&self) -> usize {
+        self.watched_processes.len()
     }
 
     /// Returns the connections that the manager has not hung up.
-    pub(crate) fn open_links(&self) -> Vec<LinkId> {
-        self.links.keys().copied().collect()
+    pub(crate) fn open_connections(&self) -> Vec<ConnectionId> {
+        self.connections.keys().copied().collect()
     }
 
     /// Delivers what is in flight first on this connection.
-    pub(crate) fn deliver(&mut self, link: LinkId) {
-        let Some(queue) = self.in_flight.get_mut(&link) else {
+    pub(crate) fn deliver(&mut self, conn: ConnectionId) {
+        let Some(queue) = self.in_flight.get_mut(&conn) else {
             return;
         };
         let delivery = queue.pop_front();
         if queue.is_empty() {
-            self.in_flight.remove(&link);
+            self.in_flight.remove(&conn);
         }
         match delivery {
-            Some(Delivery::Dialled(path, wanted)) => self.dialled(link, path, wanted),
-            Some(Delivery::Bytes(bytes)) => self.receive(link, &bytes),
-            Some(Delivery::Close) => self.manager.handle_input(Input::Closed { link }, self.now),
+            Some(Delivery::Dialled(path, wanted)) => self.dialled(conn, path, wanted),
+            Some(Delivery::Bytes(bytes)) => self.receive(conn, &bytes),
+            Some(Delivery::Close) => self.manager.handle_input(Input::Closed { conn }, self.now),
             None => {}
         }
     }
 
     /// Splits what is in flight first on this connection in two at `at`, if that is possible.
-    pub(crate) fn split(&mut self, link: LinkId, at: usize) {
-        let Some(queue) = self.in_flight.get_mut(&link) else {
+    pub(crate) fn split(&mut self, conn: ConnectionId, at: usize) {
+        let Some(queue) = self.in_flight.get_mut(&conn) else {
             return;
         };
         if let Some(Delivery::Bytes(bytes)) = queue.front_mut() {
@@ -473,31 +478,34 @@ impl World {
     }
 
     /// Closes the plugin's end of this connection.
-    pub(crate) fn break_link(&mut self, link: LinkId) {
-        if let Some(connection) = self.links.get_mut(&link).filter(|link| link.is_open) {
+    pub(crate) fn break_connection(&mut self, conn: ConnectionId) {
+        if let Some(connection) = self.connections.get_mut(&conn).filter(|it| it.is_open) {
             connection.is_open = false;
-            self.send(link, Delivery::Close);
+            self.send(conn, Delivery::Close);
         }
     }
 
     /// Sends one more message on the stream of [`WATCH`](crate::script::WATCH) on this connection.
-    pub(crate) fn say(&mut self, link: LinkId, message: &str) {
-        let words = self.links[&link].serving.say(message);
-        self.send(link, Delivery::Bytes(words));
+    pub(crate) fn say(&mut self, conn: ConnectionId, message: &str) {
+        let words = self.connections[&conn].serving.say(message);
+        self.send(conn, Delivery::Bytes(words));
         self.run();
     }
 
     /// Puts several messages in one frame in flight on this connection, without delivering them.
-    pub(crate) fn send_in_one_frame(&mut self, link: LinkId, messages: &[String]) {
-        let frame = self.links[&link].serving.in_one_frame(messages);
-        self.send(link, Delivery::Bytes(frame));
+    pub(crate) fn send_in_one_frame(&mut self, conn: ConnectionId, messages: &[String]) {
+        let frame = self.connections[&conn].serving.in_one_frame(messages);
+        self.send(conn, Delivery::Bytes(frame));
     }
 
     /// Ends the stream of [`WATCH`](crate::script::WATCH) on this connection.
-    pub(crate) fn stop(&mut self, link: LinkId) {
-        let connection = self.links.get_mut(&link).expect("the connection is open");
+    pub(crate) fn stop(&mut self, conn: ConnectionId) {
+        let connection = self
+            .connections
+            .get_mut(&conn)
+            .expect("the connection is open");
         let words = connection.serving.stop();
-        self.send(link, Delivery::Bytes(words));
+        self.send(conn, Delivery::Bytes(words));
         self.run();
     }
 
@@ -513,14 +521,14 @@ impl World {
 
     fn write_to(&mut self, path: &str, write: impl Fn(&mut Serving) -> Vec<u8>) {
         let path = Path::new(path);
-        let of_it = |it: &(&LinkId, &mut Connection)| it.1.is_open && *it.1.path == *path;
-        let open = self.links.iter_mut().filter(of_it);
+        let of_it = |it: &(&ConnectionId, &mut Connection)| it.1.is_open && *it.1.path == *path;
+        let open = self.connections.iter_mut().filter(of_it);
         let written: Vec<_> = open
-            .map(|(link, it)| (*link, write(&mut it.serving)))
+            .map(|(conn, it)| (*conn, write(&mut it.serving)))
             .collect();
-        for (link, bytes) in written {
+        for (conn, bytes) in written {
             if !bytes.is_empty() {
-                self.send(link, Delivery::Bytes(bytes));
+                self.send(conn, Delivery::Bytes(bytes));
             }
         }
         self.run();
@@ -529,10 +537,14 @@ impl World {
     /// Closes the plugin's end of every connection to the socket at `path`.
     pub(crate) fn cut(&mut self, path: &str) {
         let of_it = |it: &Connection| *it.path == *Path::new(path);
-        let links: Vec<_> = self.links.iter().filter(|(_, it)| of_it(it)).collect();
-        let links: Vec<_> = links.into_iter().map(|(link, _)| *link).collect();
-        for link in links {
-            self.break_link(link);
+        let connections: Vec<_> = self
+            .connections
+            .iter()
+            .filter(|(_, it)| of_it(it))
+            .collect();
+        let connections: Vec<_> = connections.into_iter().map(|(conn, _)| *conn).collect();
+        for conn in connections {
+            self.break_connection(conn);
         }
         self.run();
     }
@@ -540,10 +552,10 @@ impl World {
     /// Returns the number of open connections to the socket at `path`.
     pub(crate) fn open_to(&self, path: &str) -> usize {
         let of_it = |it: &&Connection| it.is_open && *it.path == *Path::new(path);
-        self.links.values().filter(of_it).count()
+        self.connections.values().filter(of_it).count()
     }
 
-    fn dialled(&mut self, link: LinkId, path: Arc<Path>, wanted: Option<Identity>) {
+    fn dialled(&mut self, conn: ConnectionId, path: Arc<Path>, wanted: Option<Identity>) {
         let connected = match (self.identity(&path), self.listener(&path)) {
             _ if !self.has_descriptors => Err(DialError::NoDescriptors),
             (None, _) => Err(DialError::Gone),
@@ -554,7 +566,7 @@ impl World {
             (Some(identity), Some(plugin)) => Ok((identity, plugin.uid)),
         };
         let input = match connected {
-            Err(error) => Input::DialFailed { link, error },
+            Err(error) => Input::DialFailed { conn, error },
             Ok((identity, uid)) => {
                 let connection = Connection {
                     path,
@@ -562,24 +574,24 @@ impl World {
                     serving: Serving::default(),
                     is_open: true,
                 };
-                if !self.hung_up.contains(&link) {
-                    self.links.insert(link, connection);
+                if !self.hung_up.contains(&conn) {
+                    self.connections.insert(conn, connection);
                 }
                 let process = Some(Process { pid: None, uid });
-                Input::Connected { link, process }
+                Input::Connected { conn, process }
             }
         };
         self.manager.handle_input(input, self.now);
     }
 
-    fn transmit(&mut self, link: LinkId) {
-        let Some(end) = self.manager.endpoint(link) else {
+    fn transmit(&mut self, conn: ConnectionId) {
+        let Some(end) = self.manager.endpoint(conn) else {
             return;
         };
         let bytes = end.transmit().to_vec();
         end.sent(bytes.len(), self.now);
-        self.manager.moved(link, self.now);
-        let Some(connection) = self.links.get_mut(&link).filter(|link| link.is_open) else {
+        self.manager.handle_io(conn, self.now);
+        let Some(connection) = self.connections.get_mut(&conn).filter(|it| it.is_open) else {
             return;
         };
         let is_there = self.sockets.values().any(|it| *it == connection.identity);
@@ -590,22 +602,22 @@ impl World {
         let reaction = connection.serving.read(plugin, &bytes);
         connection.is_open = !reaction.close;
         if !reaction.write.is_empty() {
-            self.send(link, Delivery::Bytes(reaction.write));
+            self.send(conn, Delivery::Bytes(reaction.write));
         }
         if reaction.close {
-            self.send(link, Delivery::Close);
+            self.send(conn, Delivery::Close);
         }
     }
 
-    fn receive(&mut self, link: LinkId, mut bytes: &[u8]) {
+    fn receive(&mut self, conn: ConnectionId, mut bytes: &[u8]) {
         while !bytes.is_empty() {
-            let end = self.manager.endpoint(link);
+            let end = self.manager.endpoint(conn);
             let n = end.map_or(0, |end| end.receive_from(bytes, self.now));
             if n == 0 {
                 return;
             }
             bytes = &bytes[n..];
-            self.manager.moved(link, self.now);
+            self.manager.handle_io(conn, self.now);
         }
     }
 
@@ -621,7 +633,7 @@ impl World {
     }
 
     /// Returns what the handler was asked since the last call: `validate a, register a`.
-    pub(crate) fn told(&self) -> String {
+    pub(crate) fn handler_calls(&self) -> String {
         self.handler.take()
     }
 
@@ -656,14 +668,14 @@ pub(crate) struct Log(Arc<Mutex<LogState>>);
 
 #[derive(Debug, Default)]
 struct LogState {
-    told: Vec<String>,
+    notified: Vec<String>,
     answers: VecDeque<Answer>,
     open: Vec<Ticket>,
 }
 
 impl Log {
     /// Adds answers to the next questions; after these, every answer is yes.
-    pub(crate) fn will_say(&self, answers: impl IntoIterator<Item = Answer>) {
+    pub(crate) fn will_answer(&self, answers: impl IntoIterator<Item = Answer>) {
         self.lock().answers.extend(answers);
     }
 
@@ -674,7 +686,7 @@ impl Log {
 
     /// Returns what the handler was asked since the last call.
     pub(crate) fn take(&self) -> String {
-        std::mem::take(&mut self.lock().told).join(", ")
+        std::mem::take(&mut self.lock().notified).join(", ")
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, LogState> {
@@ -687,7 +699,7 @@ impl Log {
         if plugin.endpoint != plugin.socket {
             write!(line, "@{}", plugin.endpoint.display()).expect("a string can be written to");
         }
-        state.told.push(line);
+        state.notified.push(line);
         let answer = state.answers.pop_front().unwrap_or(Answer::YES);
         if answer == Answer::Pending {
             state.open.extend(context.ticket());
@@ -714,11 +726,11 @@ impl PluginHandler for Recorder {
 
     fn promoted(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) {
         let line = format!("promoted {}@{}", plugin.name, plugin.endpoint.display());
-        self.0.lock().told.push(line);
+        self.0.lock().notified.push(line);
     }
 
     fn abandon(&mut self, _: Ticket, _: &mut Context<'_>) {
-        self.0.lock().told.push("abandon".into());
+        self.0.lock().notified.push("abandon".into());
     }
 }
 

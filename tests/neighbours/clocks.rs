@@ -135,7 +135,7 @@ fn a_daemon_works_by_clocks_at(offset: i64) -> bool {
     let pid = pid.split_whitespace().next().unwrap().parse().unwrap();
 
     let plugin = Plugin::serve(&root.path().join("a.sock"), "a");
-    assert!(plugin.until_told().plugin_registered);
+    assert!(plugin.until_notified().plugin_registered);
     until_saved(&file);
     kill(Pid::from_raw(pid), Signal::SIGTERM).unwrap();
     assert!(log.any(|line| line.unwrap().ends_with("stopped")));

@@ -36,9 +36,9 @@ pub(crate) fn register(dir: &Path, name: &str) -> Duration {
     let socket = dir.join(format!("{name}.sock"));
     let start = Instant::now();
     let plugin = Plugin::serve(&socket, name);
-    let told = plugin.until_told();
+    let notified = plugin.until_notified();
     let time = start.elapsed();
-    assert!(told.plugin_registered, "{told:?}");
+    assert!(notified.plugin_registered, "{notified:?}");
     plugin.stop();
     time
 }

@@ -175,7 +175,7 @@ fn descriptors_are_enough_or_skip(count: usize) -> bool {
 }
 
 /// The longest wait of a plugin behind [`SILENT`] sockets of its own directory, each of which gets
-/// [`BRISK_TIME`](plugind::config::BRISK_TIME): 200 ms on a machine that does nothing else.
+/// [`PERMIT_TIME`](plugind::config::BRISK_TIME): 200 ms on a machine that does nothing else.
 const MOST_WAITED: Duration = Duration::from_millis(500);
 
 /// The number of silent sockets.
@@ -183,7 +183,7 @@ const SILENT: usize = 640;
 
 /// The number of operations at a time that are expected to be answered at once; there must be more
 /// connections than that.
-const BRISK: usize = plugind::config::BRISK_OPERATIONS;
+const BRISK: usize = plugind::config::SOFT_OPERATION_LIMIT;
 
 /// The number of descriptors that a plugin takes.
 const OF_PLUGIN: usize = 8;

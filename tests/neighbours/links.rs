@@ -17,7 +17,7 @@ fn links_to_other_plugins_sockets_that_are_made_again_and_again() {
         let root = dir.parent().unwrap();
         let steady = root.join("steady.sock");
         let plugin = Plugin::serve(&steady, "steady");
-        assert!(plugin.until_told().plugin_registered);
+        assert!(plugin.until_notified().plugin_registered);
         let mut n = 0;
         until(over, || {
             for socket in sockets(root)? {
@@ -38,7 +38,7 @@ fn links_to_other_plugins_sockets_that_are_made_again_and_again() {
             }
             Ok(())
         });
-        assert_eq!(plugin.try_told(), None, "the plugin stayed registered");
+        assert_eq!(plugin.try_notified(), None, "the plugin stayed registered");
         plugin.leave();
     });
 }

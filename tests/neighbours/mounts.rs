@@ -35,7 +35,7 @@ fn links_and_endpoints_on_a_mount_that_does_not_answer_are_withstood() {
             });
             let plugins: Vec<Plugin> = plugins.collect();
             for plugin in &plugins {
-                assert!(!plugin.until_told().plugin_registered);
+                assert!(!plugin.until_notified().plugin_registered);
             }
             for target in endpoints.iter().cycle().take(LINKS) {
                 symlink(target, &new).unwrap();

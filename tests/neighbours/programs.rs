@@ -109,14 +109,14 @@ fn plugins_that_a_program_cannot_be_given_are_refused() {
         let steps = Steps::new(over);
         for n in 0.. {
             let plugin = Plugin::serve_info(&dir.join(format!("{n}.sock")), hostile(n));
-            let Some(told) = steps.until_told(&plugin) else {
+            let Some(notified) = steps.until_notified(&plugin) else {
                 return;
             };
             plugin.stop();
-            assert!(!told.plugin_registered);
+            assert!(!notified.plugin_registered);
             assert!(
-                told.error.contains("cannot be passed to a program"),
-                "{told:?}"
+                notified.error.contains("cannot be passed to a program"),
+                "{notified:?}"
             );
         }
     });

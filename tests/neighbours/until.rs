@@ -41,15 +41,15 @@ impl<'a> Steps<'a> {
     }
 
     /// Waits until the plugin is notified of a status, unless the attack is over before that.
-    pub(crate) fn until_told(&self, plugin: &Plugin) -> Option<RegistrationStatus> {
-        self.until(|| plugin.try_told())
+    pub(crate) fn until_notified(&self, plugin: &Plugin) -> Option<RegistrationStatus> {
+        self.until(|| plugin.try_notified())
     }
 
     /// Waits until the plugin is notified that it is registered, unless the attack is over before
     /// that.
     pub(crate) fn until_registered(&self, plugin: &Plugin) -> Option<()> {
         let is_registered = |status: RegistrationStatus| status.plugin_registered.then_some(());
-        self.until(|| plugin.try_told().and_then(is_registered))
+        self.until(|| plugin.try_notified().and_then(is_registered))
     }
 }
 

@@ -39,9 +39,9 @@ fn plugins_with_as_many_versions_as_they_can_have_are_saved_and_one_with_more_is
     let serve =
         |name: &str, versions| Plugin::serve_info(&daemon.root().join(name), info(name, versions));
     let refused = serve("refused", MAX_VERSIONS + 1);
-    let told = steps.until_told(&refused).unwrap();
+    let notified = steps.until_notified(&refused).unwrap();
     let reason = "plugin reports more than 64 versions";
-    assert!(told.error.ends_with(reason), "{told:?}");
+    assert!(notified.error.ends_with(reason), "{notified:?}");
     let plugins: Vec<_> = (0..PLUGINS)
         .map(|n| serve(&format!("wide-{n}"), MAX_VERSIONS))
         .collect();

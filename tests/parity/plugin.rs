@@ -101,7 +101,7 @@ pub(crate) fn info(kind: &str, name: &str) -> PluginInfo {
 
 /// A plugin that serves until this is dropped.
 pub(crate) struct ScriptedPlugin {
-    told: Arc<Mutex<Vec<String>>>,
+    notified: Arc<Mutex<Vec<String>>>,
     _stop: oneshot::Sender<()>,
     _patience: Sender<()>,
 }
@@ -113,31 +113,31 @@ impl ScriptedPlugin {
 
     pub(crate) fn serve_on(listener: UnixListener, script: Script) -> Self {
         listener.set_nonblocking(true).unwrap();
-        let told = Arc::new(Mutex::new(Vec::new()));
+        let notified = Arc::new(Mutex::new(Vec::new()));
         let (stop, stopped) = oneshot::channel();
         let (patience, patient) = mpsc::channel();
         let answers = Answers {
             script: Mutex::new(script),
-            told: Arc::clone(&told),
+            notified: Arc::clone(&notified),
             patient: Mutex::new(patient),
         };
         thread::spawn(move || serve(listener, answers, stopped));
         Self {
-            told,
+            notified,
             _stop: stop,
             _patience: patience,
         }
     }
 
     /// Returns the statuses that the plugin was notified of so far.
-    pub(crate) fn told(&self) -> Vec<String> {
-        self.told.lock().unwrap().clone()
+    pub(crate) fn notified(&self) -> Vec<String> {
+        self.notified.lock().unwrap().clone()
     }
 }
 
 struct Answers {
     script: Mutex<Script>,
-    told: Arc<Mutex<Vec<String>>>,
+    notified: Arc<Mutex<Vec<String>>>,
     patient: Mutex<Receiver<()>>,
 }
 
@@ -170,7 +170,7 @@ impl Service for Answers {
                 } else {
                     format!("not registered: {}", status.error)
                 };
-                self.told.lock().unwrap().push(words);
+                self.notified.lock().unwrap().push(words);
                 let notify = self.script.lock().unwrap().notify;
                 notify.map(|()| RegistrationStatusResponse {}.encode_to_vec())
             }

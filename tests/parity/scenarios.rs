@@ -334,12 +334,12 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     same("an unknown type at first", |stage| {
         let unknown = Script::info(&info("Toaster", "a")).first();
         one(stage, "a.sock", Script::named("a").after(unknown));
-        stage.until_told("a.sock", 2);
+        stage.until_notified("a.sock", 2);
     }),
     same("another name at first", |stage| {
         let invalid = Script::named("invalid").first();
         one(stage, "a.sock", Script::named("a").after(invalid));
-        stage.until_told("a.sock", 2);
+        stage.until_notified("a.sock", 2);
     }),
     // The decisions of a handler.
     same("a plugin that is not acceptable", |stage| {
@@ -358,7 +358,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     }),
     same("a plugin that can be used at the second try", |stage| {
         one(stage, "a.sock", Script::named("once"));
-        stage.until_told("a.sock", 2);
+        stage.until_notified("a.sock", 2);
     }),
     // The answers of a plugin.
     same("not implemented at first", |stage| {
@@ -367,7 +367,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
             "a.sock",
             Script::named("a").after(Reply::Status(UNIMPLEMENTED)),
         );
-        stage.until_told("a.sock", 1);
+        stage.until_notified("a.sock", 1);
     }),
     same("not available at first", |stage| {
         one(
@@ -375,12 +375,12 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
             "a.sock",
             Script::named("a").after(Reply::Status(UNAVAILABLE)),
         );
-        stage.until_told("a.sock", 1);
+        stage.until_notified("a.sock", 1);
     }),
     same("an internal error twice", |stage| {
         let script = Script::named("a").after(Reply::Status(INTERNAL));
         one(stage, "a.sock", script.after(Reply::Status(INTERNAL)));
-        stage.until_told("a.sock", 1);
+        stage.until_notified("a.sock", 1);
     }),
     same("never implemented", |stage| {
         one(
@@ -427,7 +427,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         stage.bind("a.sock");
         stage.settle();
         stage.listen("a.sock", Script::named("a"));
-        stage.until_told("a.sock", 1);
+        stage.until_notified("a.sock", 1);
     }),
     same("every connection is closed", |stage| {
         one(stage, "a.sock", Script::raw(Raw::Close));
@@ -445,7 +445,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     same("a good plugin beside a mute one", |stage| {
         one(stage, "a.sock", Script::raw(Raw::Mute));
         stage.plugin("b.sock", Script::named("b"));
-        stage.until_told("b.sock", 1);
+        stage.until_notified("b.sock", 1);
     }),
 ];
 

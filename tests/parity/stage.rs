@@ -27,13 +27,13 @@ pub(crate) struct Stage<'a> {
     plugins: BTreeMap<String, ScriptedPlugin>,
     bound: BTreeMap<String, OwnedFd>,
     /// The statuses that ended plugins were notified of.
-    told: Vec<(String, Vec<String>)>,
+    notified: Vec<(String, Vec<String>)>,
 }
 
 /// The statuses that plugins were notified of, and the calls of the handler.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
-    told: BTreeMap<String, Vec<String>>,
+    notified: BTreeMap<String, Vec<String>>,
     asked: BTreeMap<String, Vec<String>>,
 }
 
@@ -47,7 +47,7 @@ impl<'a> Stage<'a> {
             first: None,
             plugins: BTreeMap::new(),
             bound: BTreeMap::new(),
-            told: Vec::new(),
+            notified: Vec::new(),
         }
     }
 
@@ -58,7 +58,7 @@ impl<'a> Stage<'a> {
         let first = ScriptedPlugin::serve(&self.path(FIRST), Script::named(FIRST));
         self.subject = Some(Subject::start(self.which, &root));
         let end = Instant::now() + PATIENCE;
-        while first.told().is_empty() {
+        while first.notified().is_empty() {
             assert!(Instant::now() < end, "watching has not begun");
             pause(GLANCE);
         }
@@ -88,7 +88,7 @@ impl<'a> Stage<'a> {
 
     fn add(&mut self, name: &str, plugin: ScriptedPlugin) {
         if let Some(before) = self.plugins.insert(name.to_owned(), plugin) {
-            self.told.push((name.to_owned(), before.told()));
+            self.notified.push((name.to_owned(), before.notified()));
         }
     }
 
@@ -112,7 +112,7 @@ impl<'a> Stage<'a> {
     /// Ends a plugin that leaves its socket behind.
     pub(crate) fn kill(&mut self, name: &str) {
         let plugin = self.plugins.remove(name).unwrap();
-        self.told.push((name.to_owned(), plugin.told()));
+        self.notified.push((name.to_owned(), plugin.notified()));
     }
 
     /// Ends a plugin that removes its socket.
@@ -149,9 +149,9 @@ impl<'a> Stage<'a> {
     }
 
     /// Waits until the plugin was notified `count` times, for [`PATIENCE`] at most.
-    pub(crate) fn until_told(&self, name: &str, count: usize) {
+    pub(crate) fn until_notified(&self, name: &str, count: usize) {
         let end = Instant::now() + PATIENCE;
-        while self.plugins[name].told().len() < count && Instant::now() < end {
+        while self.plugins[name].notified().len() < count && Instant::now() < end {
             pause(GLANCE);
         }
         self.settle();
@@ -159,8 +159,8 @@ impl<'a> Stage<'a> {
 
     /// Returns the number of statuses and calls so far.
     fn events(&self) -> usize {
-        let told: usize = self.plugins.values().map(|it| it.told().len()).sum();
-        told + self.subject.as_ref().map_or(0, |it| it.calls().len())
+        let notified: usize = self.plugins.values().map(|it| it.notified().len()).sum();
+        notified + self.subject.as_ref().map_or(0, |it| it.calls().len())
     }
 
     /// Ends the scenario. Returns what was seen, without repetitions.
@@ -169,15 +169,15 @@ impl<'a> Stage<'a> {
         let place = format!("{}/", self.dir.path().display());
         let plain = |words: &str| words.replace(&place, "").replace(REGISTRY, "registry");
         let plugins = std::mem::take(&mut self.plugins);
-        self.told.extend(
+        self.notified.extend(
             plugins
                 .into_iter()
-                .map(|(name, plugin)| (name, plugin.told())),
+                .map(|(name, plugin)| (name, plugin.notified())),
         );
-        let mut told: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for (name, words) in std::mem::take(&mut self.told) {
+        let mut notified: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for (name, words) in std::mem::take(&mut self.notified) {
             let words = words.iter().map(|it| plain(it));
-            told.entry(name).or_default().extend(words);
+            notified.entry(name).or_default().extend(words);
         }
         let mut asked: BTreeMap<String, Vec<String>> = BTreeMap::new();
         let calls = self.subject.take().map_or_else(Vec::new, |it| it.calls());
@@ -188,9 +188,9 @@ impl<'a> Stage<'a> {
                 .or_default()
                 .push(call.replace(&place, ""));
         }
-        told.values_mut().for_each(collapse);
+        notified.values_mut().for_each(collapse);
         asked.values_mut().for_each(collapse);
-        Seen { told, asked }
+        Seen { notified, asked }
     }
 }
 

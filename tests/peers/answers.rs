@@ -10,7 +10,7 @@ use plugind::proto::pluginregistration::{
 };
 use prost::Message as _;
 
-use crate::link::{Link, PATIENCE};
+use crate::caller::{Caller, PATIENCE};
 use crate::server::{Call, Server};
 use crate::tonic_plugin::Plugin;
 use crate::{h2_plugin, info};
@@ -33,9 +33,9 @@ fn an_h2_server_is_asked_and_told_on_one_connection() {
             call.reply(&RegistrationStatusResponse {}.encode_to_vec());
         }
     });
-    let mut link = Link::connect(server.socket());
-    assert_eq!(link.get_info(), Ok(info()));
-    assert_eq!(link.notify(), Ok(RegistrationStatusResponse {}));
+    let mut caller = Caller::connect(server.socket());
+    assert_eq!(caller.get_info(), Ok(info()));
+    assert_eq!(caller.notify(), Ok(RegistrationStatusResponse {}));
     assert!(told.lock().unwrap()[0].plugin_registered);
 }
 
@@ -43,10 +43,10 @@ fn an_h2_server_is_asked_and_told_on_one_connection() {
 fn a_tonic_server_is_asked_and_told_on_one_connection() {
     let plugin = Plugin::answering(Ok(info()));
     let server = plugin.serve();
-    let mut link = Link::connect(server.socket());
-    assert_eq!(link.get_info(), Ok(info()));
-    assert_eq!(link.notify(), Ok(RegistrationStatusResponse {}));
-    assert!(plugin.told.lock().unwrap()[0].plugin_registered);
+    let mut caller = Caller::connect(server.socket());
+    assert_eq!(caller.get_info(), Ok(info()));
+    assert_eq!(caller.notify(), Ok(RegistrationStatusResponse {}));
+    assert!(plugin.notified.lock().unwrap()[0].plugin_registered);
 }
 
 #[test]
@@ -56,9 +56,9 @@ fn the_request_has_the_fields_that_every_server_wants() {
         let told = ["te", "content-type", "user-agent", "grpc-timeout"].map(field);
         call.reply(told.join(" ").as_bytes());
     });
-    let mut link = Link::connect(server.socket());
-    let call = link.begin("/any", &InfoRequest {}, 1000, Duration::from_secs(20));
-    let fields = String::from_utf8(link.end(call).unwrap()).unwrap();
+    let mut caller = Caller::connect(server.socket());
+    let call = caller.begin("/any", &InfoRequest {}, 1000, Duration::from_secs(20));
+    let fields = String::from_utf8(caller.end(call).unwrap()).unwrap();
     let (agreed, timeout) = fields.rsplit_once(' ').unwrap();
     let agent = format!("plugind/{}", env!("CARGO_PKG_VERSION"));
     assert_eq!(agreed, format!("trailers application/grpc {agent}"));
@@ -69,14 +69,14 @@ fn the_request_has_the_fields_that_every_server_wants() {
 #[test]
 fn hundreds_of_calls_follow_each_other_on_one_connection() {
     for server in [h2_plugin(), Plugin::answering(Ok(info())).serve()] {
-        let mut link = Link::connect(server.socket());
-        link.get_info().unwrap();
-        let before = link.client.mem_used();
+        let mut caller = Caller::connect(server.socket());
+        caller.get_info().unwrap();
+        let before = caller.client.mem_used();
         for _ in 0..300 {
-            assert_eq!(link.get_info(), Ok(info()));
+            assert_eq!(caller.get_info(), Ok(info()));
         }
         assert!(
-            link.client.mem_used() <= before + 4096,
+            caller.client.mem_used() <= before + 4096,
             "memory grows with calls"
         );
     }
@@ -96,12 +96,12 @@ fn calls_that_run_at_once_get_their_own_answers() {
             }
         }
     });
-    let mut link = Link::connect(server.socket());
+    let mut caller = Caller::connect(server.socket());
     let paths: Vec<String> = (0..10).map(|number| format!("/call/{number}")).collect();
-    let begin = |path: &String| link.begin(path, &InfoRequest {}, 1000, PATIENCE);
+    let begin = |path: &String| caller.begin(path, &InfoRequest {}, 1000, PATIENCE);
     let calls: Vec<_> = paths.iter().map(begin).collect();
     for (call, path) in calls.into_iter().zip(paths) {
-        assert_eq!(link.end(call), Ok(path.into_bytes()));
+        assert_eq!(caller.end(call), Ok(path.into_bytes()));
     }
 }
 
@@ -111,10 +111,10 @@ fn a_reply_of_any_size_arrives_whole() {
         let size: usize = call.path[1..].parse().unwrap();
         call.reply(&pattern(size));
     });
-    let mut link = Link::connect(server.socket());
+    let mut caller = Caller::connect(server.socket());
     // Sizes around a frame, around the first window, and of many windows.
     for size in [0, 1, 16_379, 16_380, 40_000, 65_530, 65_531, 2_000_000] {
-        let reply = link.unary(&format!("/{size}"), &InfoRequest {}).unwrap();
+        let reply = caller.unary(&format!("/{size}"), &InfoRequest {}).unwrap();
         assert!(reply == pattern(size), "{size} octets");
     }
 }
@@ -126,7 +126,7 @@ fn a_large_reply_of_tonic_arrives_whole() {
         ..info()
     };
     let server = Plugin::answering(Ok(large.clone())).serve();
-    assert!(Link::connect(server.socket()).get_info() == Ok(large));
+    assert!(Caller::connect(server.socket()).get_info() == Ok(large));
 }
 
 #[test]
@@ -135,23 +135,23 @@ fn a_request_larger_than_a_frame_and_a_window_arrives_whole() {
         let length = call.message.len();
         call.reply(&length.to_be_bytes());
     });
-    let mut link = Link::connect(server.socket());
+    let mut caller = Caller::connect(server.socket());
     let request = RegistrationStatus {
         plugin_registered: false,
         error: "x".repeat(300_000),
     };
-    let reply = link.unary("/any", &request).unwrap();
+    let reply = caller.unary("/any", &request).unwrap();
     assert_eq!(reply, request.encoded_len().to_be_bytes());
 }
 
 #[test]
 fn a_status_behind_the_headers_is_the_result_and_its_message_is_decoded() {
     let server = Server::h2(|call: Call| call.fail(5, "caf%C3%A9%0A100%25, 50%"));
-    let mut link = Link::connect(server.socket());
+    let mut caller = Caller::connect(server.socket());
     let refused = status(Code::NotFound, "café\n100%, 50%");
-    assert_eq!(link.get_info(), Err(refused.clone()));
+    assert_eq!(caller.get_info(), Err(refused.clone()));
     assert_eq!(
-        link.get_info(),
+        caller.get_info(),
         Err(refused),
         "the connection is still usable"
     );
@@ -160,11 +160,11 @@ fn a_status_behind_the_headers_is_the_result_and_its_message_is_decoded() {
 #[test]
 fn a_status_in_the_only_headers_is_the_result() {
     let server = Server::h2(|call: Call| call.fail_at_once(16, "no%20token"));
-    let mut link = Link::connect(server.socket());
+    let mut caller = Caller::connect(server.socket());
     let refused = status(Code::Unauthenticated, "no token");
-    assert_eq!(link.get_info(), Err(refused.clone()));
+    assert_eq!(caller.get_info(), Err(refused.clone()));
     assert_eq!(
-        link.get_info(),
+        caller.get_info(),
         Err(refused),
         "the connection is still usable"
     );
@@ -174,10 +174,10 @@ fn a_status_in_the_only_headers_is_the_result() {
 fn the_status_of_a_tonic_server_says_what_it_was_given() {
     let message = "größe: 100 % 大\nand \"more\"";
     let server = Plugin::answering(Err(tonic::Status::failed_precondition(message))).serve();
-    let mut link = Link::connect(server.socket());
+    let mut caller = Caller::connect(server.socket());
     let refused = status(Code::FailedPrecondition, message);
-    assert_eq!(link.get_info(), Err(refused));
-    assert_eq!(link.notify(), Ok(RegistrationStatusResponse {}));
+    assert_eq!(caller.get_info(), Err(refused));
+    assert_eq!(caller.notify(), Ok(RegistrationStatusResponse {}));
 }
 
 #[test]
@@ -190,18 +190,18 @@ fn the_details_of_a_tonic_servers_status_arrive_as_octets() {
             details,
             ..Status::new(Code::Aborted, "no")
         };
-        let mut link = Link::connect(server.socket());
-        assert_eq!(link.get_info(), Err(CallError::Status(expected)));
+        let mut caller = Caller::connect(server.socket());
+        assert_eq!(caller.get_info(), Err(CallError::Status(expected)));
     }
 }
 
 #[test]
 fn a_server_of_something_else_says_that_the_method_is_unknown() {
     let server = Plugin::answering(Ok(info())).serve();
-    let mut link = Link::connect(server.socket());
-    let error = link.unary("/csi.v1.Node/NodeGetInfo", &InfoRequest {});
+    let mut caller = Caller::connect(server.socket());
+    let error = caller.unary("/csi.v1.Node/NodeGetInfo", &InfoRequest {});
     assert_eq!(error.unwrap_err().code(), Code::Unimplemented);
-    assert_eq!(link.get_info(), Ok(info()));
+    assert_eq!(caller.get_info(), Ok(info()));
 }
 
 #[test]
@@ -210,10 +210,10 @@ fn a_reply_larger_than_accepted_costs_this_call_alone() {
         "/large" => call.reply(&pattern(1_000_000)),
         _ => call.reply(b"small"),
     });
-    let mut link = Link::connect(server.socket());
+    let mut caller = Caller::connect(server.socket());
     for _ in 0..3 {
-        let call = link.begin("/large", &InfoRequest {}, 1000, PATIENCE);
-        let error = link.end(call).unwrap_err();
+        let call = caller.begin("/large", &InfoRequest {}, 1000, PATIENCE);
+        let error = caller.end(call).unwrap_err();
         assert_eq!(error.code(), Code::ResourceExhausted);
         assert!(
             matches!(
@@ -225,15 +225,20 @@ fn a_reply_larger_than_accepted_costs_this_call_alone() {
             ),
             "{error}"
         );
-        assert_eq!(link.unary("/small", &InfoRequest {}), Ok(b"small".to_vec()));
+        assert_eq!(
+            caller.unary("/small", &InfoRequest {}),
+            Ok(b"small".to_vec())
+        );
     }
 }
 
 #[test]
 fn a_reply_that_is_no_message_arrives_as_it_is() {
     let server = Server::h2(|call: Call| call.reply(b"\xff\xff\xff"));
-    let mut link = Link::connect(server.socket());
-    let reply = link.unary(registration::GET_INFO, &InfoRequest {}).unwrap();
+    let mut caller = Caller::connect(server.socket());
+    let reply = caller
+        .unary(registration::GET_INFO, &InfoRequest {})
+        .unwrap();
     assert_eq!(reply, b"\xff\xff\xff");
     assert!(PluginInfo::decode(&*reply).is_err());
 }
@@ -246,11 +251,11 @@ fn a_call_that_is_not_answered_ends_at_its_deadline_and_the_connection_goes_on()
         "/never" => held.lock().unwrap().push(call),
         _ => call.reply(b"at once"),
     });
-    let mut link = Link::connect(server.socket());
-    let call = link.begin("/never", &InfoRequest {}, 1000, Duration::from_millis(30));
-    assert_eq!(link.end(call), Err(CallError::DeadlineExceeded));
+    let mut caller = Caller::connect(server.socket());
+    let call = caller.begin("/never", &InfoRequest {}, 1000, Duration::from_millis(30));
+    assert_eq!(caller.end(call), Err(CallError::DeadlineExceeded));
     assert_eq!(
-        link.unary("/other", &InfoRequest {}),
+        caller.unary("/other", &InfoRequest {}),
         Ok(b"at once".to_vec())
     );
 }

@@ -5,14 +5,14 @@
 //! every way.
 
 mod answers;
-mod departures;
+mod disconnects;
+mod not_grpc;
 mod replay;
-mod strangers;
 
+#[path = "../support/caller.rs"]
+mod caller;
 #[path = "../support/frames.rs"]
 mod frames;
-#[path = "../support/link.rs"]
-mod link;
 #[path = "../support/server.rs"]
 mod server;
 #[path = "../support/tonic_plugin.rs"]

@@ -7,8 +7,8 @@ use plugind::proto::pluginregistration::registration;
 use plugind::time::Time;
 use prost::Message as _;
 
+use crate::caller::{Caller, Outcome};
 use crate::frames::{END_STREAM, Frame, HEADERS};
-use crate::link::{Link, Outcome};
 use crate::server::{Call, Server};
 use crate::tonic_plugin::Plugin;
 use crate::{h2_plugin, info};
@@ -75,9 +75,9 @@ impl Replay {
 
 /// Returns what the server sends in the course of one `GetInfo`.
 fn recorded(server: &Server) -> Vec<u8> {
-    let mut link = Link::connect(server.socket());
-    let _ = link.get_info();
-    link.received.concat()
+    let mut caller = Caller::connect(server.socket());
+    let _ = caller.get_info();
+    caller.received.concat()
 }
 
 /// Returns what real servers send: replies, a status behind headers, a status alone, many frames.
@@ -123,10 +123,10 @@ fn a_large_reply_octet_by_octet_is_the_same_reply() {
         let large = large.clone();
         move |call: Call| call.reply(&large)
     });
-    let mut link = Link::connect(server.socket());
-    let reply = link.unary(registration::GET_INFO, &()).unwrap();
+    let mut caller = Caller::connect(server.socket());
+    let reply = caller.unary(registration::GET_INFO, &()).unwrap();
     assert!(reply == large);
-    let octets = link.received.concat();
+    let octets = caller.received.concat();
     let whole = Replay::of([&*octets]);
     assert!(whole.outcomes == [Ok(large)]);
     for size in [1, 7, 1000, 16_384] {

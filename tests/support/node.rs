@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use plugind::config::Config;
 use plugind::daemon::PluginManager;
-use plugind::handler::{AcceptHandler, HandlerTable, Record, Told};
+use plugind::handler::{AcceptHandler, HandlerTable, Record, RecordedCall};
 use tempfile::TempDir;
 
 use crate::plugin::Plugin;
@@ -77,8 +77,8 @@ impl Node {
     /// Takes turns until the plugin was notified that it is registered.
     #[track_caller]
     pub(crate) fn until_registered(&mut self, plugin: &Plugin) {
-        let told = self.until("the plugin is told", |_| plugin.try_told());
-        assert!(told.plugin_registered, "{told:?}");
+        let notified = self.until("the plugin is notified", |_| plugin.try_notified());
+        assert!(notified.plugin_registered, "{notified:?}");
     }
 
     /// Takes turns until `last` is the last call to the handler. Returns descriptions of all calls.
@@ -118,11 +118,11 @@ impl Node {
     }
 }
 
-pub(crate) fn describe(told: &Told) -> String {
-    match told {
-        Told::Validate(plugin) => format!("validate {}", plugin.name),
-        Told::Register(plugin) => format!("register {}", plugin.name),
-        Told::Deregister(plugin) => format!("deregister {}", plugin.name),
+pub(crate) fn describe(call: &RecordedCall) -> String {
+    match call {
+        RecordedCall::Validate(plugin) => format!("validate {}", plugin.name),
+        RecordedCall::Register(plugin) => format!("register {}", plugin.name),
+        RecordedCall::Deregister(plugin) => format!("deregister {}", plugin.name),
     }
 }
 

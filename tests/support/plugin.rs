@@ -34,7 +34,7 @@ mod grpc;
 pub(crate) struct Plugin {
     socket: PathBuf,
     asked: Receiver<String>,
-    told: Receiver<RegistrationStatus>,
+    notified: Receiver<RegistrationStatus>,
     stop: oneshot::Sender<()>,
     /// When this is dropped, every unanswered call ends.
     patience: Sender<()>,
@@ -108,13 +108,13 @@ impl Plugin {
     ) -> Self {
         listener.set_nonblocking(true).unwrap();
         let (asked_by, asked) = mpsc::channel();
-        let (told_by, told) = mpsc::channel();
+        let (notifier, notified) = mpsc::channel();
         let (patience, patient) = mpsc::channel();
         let (stop, stopped) = oneshot::channel();
         let answers = Answers {
             info,
             asked: asked_by,
-            told: told_by,
+            notified: notifier,
             flaw,
             is_refused: AtomicBool::new(false),
             patient: Mutex::new(patient),
@@ -122,7 +122,7 @@ impl Plugin {
         Self {
             socket: socket.to_owned(),
             asked,
-            told,
+            notified,
             stop,
             patience,
             thread: thread::spawn(move || serve(listener, answers, stopped)),
@@ -130,14 +130,14 @@ impl Plugin {
     }
 
     /// Returns the next status that the plugin was notified of, or `None` if there is none yet.
-    pub(crate) fn try_told(&self) -> Option<RegistrationStatus> {
-        self.told.try_recv().ok()
+    pub(crate) fn try_notified(&self) -> Option<RegistrationStatus> {
+        self.notified.try_recv().ok()
     }
 
     /// Waits for the next status that the plugin is notified of.
-    pub(crate) fn until_told(&self) -> RegistrationStatus {
-        let told = self.told.recv_timeout(PATIENCE);
-        told.expect("the plugin is notified of a status")
+    pub(crate) fn until_notified(&self) -> RegistrationStatus {
+        let notified = self.notified.recv_timeout(PATIENCE);
+        notified.expect("the plugin is notified of a status")
     }
 
     /// Returns the method of the next call, or `None` if there is none yet.
@@ -194,7 +194,7 @@ fn info((kind, name): (&str, &str)) -> PluginInfo {
 struct Answers {
     info: PluginInfo,
     asked: Sender<String>,
-    told: Sender<RegistrationStatus>,
+    notified: Sender<RegistrationStatus>,
     flaw: Option<Flaw>,
     is_refused: AtomicBool,
     patient: Mutex<Receiver<()>>,
@@ -218,7 +218,7 @@ impl Service for Answers {
             registration::GET_INFO => Ok(self.info.encode_to_vec()),
             registration::NOTIFY_REGISTRATION_STATUS => {
                 let status = RegistrationStatus::decode(message).map_err(|_| INVALID_ARGUMENT)?;
-                let _ = self.told.send(status);
+                let _ = self.notified.send(status);
                 Ok(RegistrationStatusResponse {}.encode_to_vec())
             }
             node::NODE_GET_INFO => Ok(NodeGetInfoResponse {

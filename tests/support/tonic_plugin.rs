@@ -22,7 +22,7 @@ use super::server::Server;
 #[derive(Debug, Clone)]
 pub(crate) struct Plugin {
     pub(crate) info: Result<PluginInfo, Status>,
-    pub(crate) told: Arc<Mutex<Vec<RegistrationStatus>>>,
+    pub(crate) notified: Arc<Mutex<Vec<RegistrationStatus>>>,
 }
 
 impl Plugin {
@@ -30,7 +30,7 @@ impl Plugin {
     pub(crate) fn answering(info: Result<PluginInfo, Status>) -> Self {
         Self {
             info,
-            told: Arc::default(),
+            notified: Arc::default(),
         }
     }
 
@@ -113,9 +113,10 @@ impl Service<Request<RegistrationStatus>> for Notify {
     }
 
     fn call(&mut self, request: Request<RegistrationStatus>) -> Self::Future {
-        let told = Arc::clone(&self.0.told);
+        let notified = Arc::clone(&self.0.notified);
         Box::pin(async move {
-            told.lock()
+            notified
+                .lock()
                 .expect("the lock is not poisoned")
                 .push(request.into_inner());
             Ok(Response::new(RegistrationStatusResponse {}))

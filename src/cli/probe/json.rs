@@ -2,7 +2,7 @@
 //!
 //! Pure. The output is plain ASCII, so that a terminal can show it whatever the name of a plugin
 //! is. Texts of the plugin are escaped only as JSON requires, so that a program reads exactly those
-//! texts. A step of the ladder that was not reached is left out; a step that failed has an `error`.
+//! texts. A step that was not reached is left out; a step that failed has an `error`.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -31,9 +31,9 @@ impl Serialize for Shown<'_> {
         let Self(report) = self;
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("socket", &report.socket.to_string_lossy())?;
-        for rung in &report.rungs {
-            let (name, found) = step(&rung.found, &report.socket);
-            let took_us = u64::try_from(rung.took.as_micros()).unwrap_or(u64::MAX);
+        for step in &report.steps {
+            let (name, found) = finding(&step.found, &report.socket);
+            let took_us = u64::try_from(step.took.as_micros()).unwrap_or(u64::MAX);
             map.serialize_entry(name, &Timed { found, took_us })?;
         }
         if !report.not_checked.is_empty() {
@@ -49,14 +49,14 @@ impl Serialize for Shown<'_> {
 #[derive(serde::Serialize)]
 struct Timed<'a> {
     #[serde(flatten)]
-    found: Step<'a>,
+    found: Finding<'a>,
     took_us: u64,
 }
 
 /// The findings of a step.
 #[derive(serde::Serialize)]
 #[serde(untagged)]
-enum Step<'a> {
+enum Finding<'a> {
     Failed {
         error: String,
     },
@@ -116,7 +116,7 @@ fn outcome(outcome: Outcome) -> &'static str {
 }
 
 /// Returns the name of a step, and its findings.
-fn step<'a>(found: &'a Found, socket: &Path) -> (&'static str, Step<'a>) {
+fn finding<'a>(found: &'a Found, socket: &Path) -> (&'static str, Finding<'a>) {
     match found {
         Found::File(Ok(file)) => ("file", describe_file(file)),
         Found::File(Err(error)) => ("file", failed(error)),
@@ -133,19 +133,19 @@ fn step<'a>(found: &'a Found, socket: &Path) -> (&'static str, Step<'a>) {
                 .err()
                 .map(|failure| failure.error.to_string());
             let path = path.to_string_lossy();
-            ("endpoint", Step::Endpoint { path, error })
+            ("endpoint", Finding::Endpoint { path, error })
         }
     }
 }
 
 /// Returns the findings of a step that failed.
-fn failed<'a>(why: &impl ToString) -> Step<'a> {
+fn failed<'a>(why: &impl ToString) -> Finding<'a> {
     let error = why.to_string();
-    Step::Failed { error }
+    Finding::Failed { error }
 }
 
-fn describe_file<'a>(file: &File) -> Step<'a> {
-    Step::File {
+fn describe_file<'a>(file: &File) -> Finding<'a> {
+    Finding::File {
         kind: match file.kind {
             FileKind::Socket => "socket",
             FileKind::Directory => "directory",
@@ -159,19 +159,19 @@ fn describe_file<'a>(file: &File) -> Step<'a> {
     }
 }
 
-fn describe_peer(peer: Option<&Peer>) -> Step<'_> {
+fn describe_peer(peer: Option<&Peer>) -> Finding<'_> {
     match peer {
-        Some(peer) => Step::Peer {
+        Some(peer) => Finding::Peer {
             pid: peer.pid,
             uid: peer.uid,
             name: peer.name.as_deref().map(String::from_utf8_lossy),
         },
-        None => Step::UnknownPeer {},
+        None => Finding::UnknownPeer {},
     }
 }
 
-fn describe_settings<'a>(settings: &Settings) -> Step<'a> {
-    Step::Settings {
+fn describe_settings<'a>(settings: &Settings) -> Finding<'a> {
+    Finding::Settings {
         header_table_size: settings.header_table_size,
         initial_window_size: settings.initial_window_size,
         max_concurrent_streams: settings.max_concurrent_streams,
@@ -180,8 +180,8 @@ fn describe_settings<'a>(settings: &Settings) -> Step<'a> {
     }
 }
 
-fn describe_info(info: &PluginInfo) -> Step<'_> {
-    Step::Info {
+fn describe_info(info: &PluginInfo) -> Finding<'_> {
+    Finding::Info {
         r#type: &info.r#type,
         name: &info.name,
         endpoint: &info.endpoint,
@@ -189,15 +189,15 @@ fn describe_info(info: &PluginInfo) -> Step<'_> {
     }
 }
 
-fn describe_verdict<'a>(verdict: &Verdict, socket: &Path) -> Step<'a> {
+fn describe_verdict<'a>(verdict: &Verdict, socket: &Path) -> Finding<'a> {
     let decided = !matches!(verdict, Verdict::Undecided(_));
     match verdict {
-        Verdict::Refused(refusal) => Step::Refused {
+        Verdict::Refused(refusal) => Finding::Refused {
             accepted: false,
             decided,
             told: refusal.status_error(socket),
         },
-        Verdict::Accepted(_) | Verdict::Undecided(_) => Step::Accepted {
+        Verdict::Accepted(_) | Verdict::Undecided(_) => Finding::Accepted {
             accepted: true,
             decided,
         },

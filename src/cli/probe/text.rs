@@ -1,13 +1,13 @@
-//! A probe's report as a ladder that can be pasted into a bug report.
+//! A probe's report as lines of text that can be pasted into a bug report.
 //!
-//! Pure. There is a line for each rung, with the time that it took in front, as soon as its result
+//! Pure. There is a line for each step, with the time that it took in front, as soon as its result
 //! is known; text from outside is escaped.
 
 use std::fmt::{Display, Write as _};
 use std::path::Path;
 use std::time::Duration;
 
-use crate::daemon::probe::{File, FileKind, Found, Outcome, Peer, Report, Rung};
+use crate::daemon::probe::{File, FileKind, Found, Outcome, Peer, Report, Step};
 use crate::escape;
 use crate::http2::Settings;
 use crate::manager::{EndpointFailure, Verdict};
@@ -19,22 +19,22 @@ pub(super) fn head(socket: &Path) -> String {
     format!("plugind {version} probes {}\n", escape::path(socket))
 }
 
-/// Returns the lines of a rung.
-pub(super) fn rung(rung: &Rung, socket: &Path) -> String {
-    let mut ladder = Ladder::default();
-    ladder.rung(rung, socket);
-    ladder.text
+/// Returns the lines of a step.
+pub(super) fn step(step: &Step, socket: &Path) -> String {
+    let mut lines = Lines::default();
+    lines.step(step, socket);
+    lines.text
 }
 
-/// Returns the lines after the last rung.
+/// Returns the lines after the last step.
 pub(super) fn end(report: &Report) -> String {
-    let mut ladder = Ladder::default();
+    let mut lines = Lines::default();
     for what in &report.not_checked {
-        ladder.line(None, "unchecked", what);
+        lines.line(None, "unchecked", what);
     }
     let (what, advice) = outcome(report.outcome);
-    ladder.line(None, "outcome", format_args!("{what}{advice}"));
-    ladder.text
+    lines.line(None, "outcome", format_args!("{what}{advice}"));
+    lines.text
 }
 
 /// Returns the lines after the last socket of a directory: the number of sockets for each outcome.
@@ -78,15 +78,15 @@ fn outcome(outcome: Outcome) -> (&'static str, &'static str) {
 
 /// The lines so far.
 #[derive(Default)]
-struct Ladder {
+struct Lines {
     text: String,
 }
 
-impl Ladder {
-    /// Adds the lines of a rung.
-    fn rung(&mut self, rung: &Rung, socket: &Path) {
-        let took = Some(rung.took);
-        match &rung.found {
+impl Lines {
+    /// Adds the lines of a step.
+    fn step(&mut self, step: &Step, socket: &Path) {
+        let took = Some(step.took);
+        match &step.found {
             Found::File(Ok(file)) => self.line(took, "file", describe_file(file)),
             Found::File(Err(error)) => {
                 self.failed(
@@ -156,7 +156,7 @@ impl Ladder {
         }
     }
 
-    /// Adds a rung that failed.
+    /// Adds a step that failed.
     fn failed(&mut self, took: Option<Duration>, label: &str, why: impl Display) {
         self.line(took, label, format_args!("FAILED: {why}"));
     }

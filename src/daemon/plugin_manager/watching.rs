@@ -47,7 +47,7 @@ impl PluginManager {
 
     /// Carries out the outputs of the watch until the budget is used up. Returns the reports among
     /// them.
-    pub(super) fn follow_watch(&mut self, budget: Budget, now: Time) -> Vec<Report> {
+    pub(super) fn drain_watch(&mut self, budget: Budget, now: Time) -> Vec<Report> {
         let until = budget.time.map(|time| Instant::now() + time);
         self.listings.set_until(until);
         let (mut reports, mut used) = (Vec::new(), 0);
@@ -68,7 +68,7 @@ impl PluginManager {
                     self.watch.handle_input(scanned, now);
                 }
                 watch::Output::List { dir } => {
-                    let entries = self.listings.go_on(&dir, &self.mounts);
+                    let entries = self.listings.read_next(&dir, &self.mounts);
                     used += self.listings.take_cost();
                     let input = match entries {
                         Some(entries) => watch::Input::Listed { dir, entries },
@@ -77,10 +77,10 @@ impl PluginManager {
                     self.watch.handle_input(input, now);
                 }
                 watch::Output::Close { dir } => self.listings.close(&dir),
-                watch::Output::Look { path } => {
-                    let kind = scan::look(&path, &self.mounts, &mut used);
+                watch::Output::Examine { path } => {
+                    let kind = scan::examine_path(&path, &self.mounts, &mut used);
                     self.watch
-                        .handle_input(watch::Input::Looked { path, kind }, now);
+                        .handle_input(watch::Input::Examined { path, kind }, now);
                 }
                 watch::Output::Unwatch { watch } => self.inotify.unwatch(watch),
                 watch::Output::Found {

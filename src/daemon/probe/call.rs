@@ -62,7 +62,7 @@ impl Call {
     }
 
     /// Starts the `GetInfo` call.
-    pub(super) fn ask(&mut self) {
+    pub(super) fn get_info(&mut self) {
         let now = self.clock.now();
         let request = InfoRequest {}.encode_to_vec();
         let deadline = now + config::GET_INFO_TIMEOUT;
@@ -147,7 +147,7 @@ fn dial_patiently(
     loop {
         match dial(path, None) {
             Err(DialError::Busy) if clock.now() < deadline => {
-                wait.for_readiness(Some(config::LADDER_INITIAL));
+                wait.for_readiness(Some(config::DIAL_RETRY_INITIAL));
             }
             result => return result,
         }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::config::MAX_TREE_DEPTH;
 use crate::daemon::mounts::Mounts;
 use crate::daemon::scan;
-use crate::watch::{Kind, Problem, Rest, is_hidden};
+use crate::watch::{EntryKind, Problem, Rest, is_hidden};
 
 /// The sockets in a directory and below it.
 #[derive(Debug, Default)]
@@ -45,9 +45,11 @@ impl Sockets {
             match entry.kind {
                 _ if is_hidden(&entry.name) => {}
                 // The probe reports why it cannot be examined.
-                Kind::Socket(_) | Kind::Link(_) | Kind::Unknown => self.paths.push(path),
-                Kind::Directory if depth < MAX_TREE_DEPTH => self.add_from(&path, depth + 1),
-                Kind::Directory | Kind::Other => {}
+                EntryKind::Socket(_) | EntryKind::Link(_) | EntryKind::Unknown => {
+                    self.paths.push(path);
+                }
+                EntryKind::Directory if depth < MAX_TREE_DEPTH => self.add_from(&path, depth + 1),
+                EntryKind::Directory | EntryKind::Other => {}
             }
         }
     }

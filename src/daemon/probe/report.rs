@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use crate::grpc::CallError;
 use crate::handler::DialError;
-use crate::http2::{ConnectionError, Preamble, Settings};
+use crate::http2::{ConnectionError, OtherProtocol, Settings};
 use crate::manager::{EndpointFailure, Verdict};
 use crate::proto::pluginregistration::PluginInfo;
 
@@ -21,8 +21,8 @@ use crate::proto::pluginregistration::PluginInfo;
 pub struct Report {
     /// The path that was probed.
     pub socket: PathBuf,
-    /// The steps that were taken: only the last rung can be a failure.
-    pub rungs: Vec<Rung>,
+    /// The steps that were taken: only the last step can be a failure.
+    pub steps: Vec<Step>,
     /// What the daemon would do for the plugin, or depends on, and the probe did not check.
     pub not_checked: Vec<&'static str>,
     /// The conclusion.
@@ -31,14 +31,14 @@ pub struct Report {
 
 /// One step of a probe.
 #[derive(Debug)]
-pub struct Rung {
+pub struct Step {
     /// The finding.
     pub found: Found,
     /// The duration of the step.
     pub took: Duration,
 }
 
-/// The finding of one rung.
+/// The finding of one step.
 #[derive(Debug)]
 pub enum Found {
     /// The file at the path.
@@ -109,7 +109,7 @@ impl NoSettings {
         let CallError::Connection { error, .. } = &self.0 else {
             return false;
         };
-        *error == ConnectionError::NotHttp2(Preamble::Nothing)
+        *error == ConnectionError::NotHttp2(OtherProtocol::Nothing)
     }
 }
 

@@ -4,12 +4,12 @@
 //!
 //! ```text
 //!   signalfd -- SIGTERM, SIGINT --> the end      -- SIGUSR1 --> toggle_health()
-//!   Door ------ accept() ---------> Plugin ------ Say ---------> who looks on
+//!   Listener -- accept() ---------> Plugin ------ Report ------> the user
 //!   Connection  received, sent <--> Plugin ------ Crash -------> the end
 //! ```
 
-mod door;
-mod guest;
+mod listener;
+mod peer;
 
 use std::fmt;
 use std::io;
@@ -20,8 +20,8 @@ use mio::{Events, Interest, Poll, Token};
 use nix::sys::signal::Signal;
 use nix::sys::stat::{Mode, umask};
 
-use self::door::Door;
-use self::guest::Guest;
+use self::listener::Listener;
+use self::peer::Peer;
 use super::clock::Clock;
 use super::signals::{self, Signals};
 use super::{SetupError, TimeOfDay};
@@ -32,8 +32,8 @@ use crate::simulate::{Output, Plugin, Profile};
 #[derive(Debug)]
 pub struct Simulation {
     plugin: Plugin,
-    doors: Vec<Door>,
-    guests: Vec<Guest>,
+    listeners: Vec<Listener>,
+    peers: Vec<Peer>,
     last_token: Token,
     /// Whether the sockets are left behind when the plugin is asked to end.
     is_stale: bool,
@@ -52,11 +52,11 @@ pub enum Ending {
 }
 
 /// A function that is called for each event, with a line of text.
-pub type Say<'a> = &'a dyn Fn(&dyn fmt::Display);
+pub type Reporter<'a> = &'a dyn Fn(&dyn fmt::Display);
 
 impl Simulation {
     /// Starts a plugin with this profile, which listens on its sockets.
-    pub fn new(profile: &Profile, say: Say<'_>) -> Result<Self, SetupError> {
+    pub fn new(profile: &Profile, report: Reporter<'_>) -> Result<Self, SetupError> {
         // The sockets are for this user only, from the moment that they exist.
         umask(Mode::S_IRWXG | Mode::S_IRWXO);
         let wanted = [&signals::ENDING[..], &[Signal::SIGUSR1]].concat();
@@ -65,8 +65,8 @@ impl Simulation {
         let clock = Clock::start();
         let mut simulation = Self {
             plugin: Plugin::new(profile, TimeOfDay::now().since_1970(), clock.now()),
-            doors: open_doors(profile)?,
-            guests: Vec::new(),
+            listeners: open_listeners(profile)?,
+            peers: Vec::new(),
             last_token: SIGNALS,
             is_stale: profile.faults.stale,
             signals,
@@ -74,30 +74,33 @@ impl Simulation {
             clock,
         };
         simulation.register().map_err(SetupError::Loop)?;
-        for door in &simulation.doors {
-            say(&format_args!("listening on {}", escape::path(door.path())));
+        for listener in &simulation.listeners {
+            report(&format_args!(
+                "listening on {}",
+                escape::path(listener.path())
+            ));
         }
         Ok(simulation)
     }
 
     /// Runs the plugin until a signal or its profile ends it.
-    pub fn run(mut self, say: Say<'_>) -> io::Result<Ending> {
+    pub fn run(mut self, report: Reporter<'_>) -> io::Result<Ending> {
         let mut events = Events::with_capacity(EVENTS);
         let mut has_moved = false;
         loop {
             self.wait(&mut events, has_moved)?;
             if let Some(signal) = self.read_signals()? {
-                self.end(signal, say);
+                self.end(signal, report);
                 return Ok(Ending::Asked);
             }
-            self.let_in()?;
+            self.accept_pending()?;
             self.plugin.handle_timeout(self.clock.now());
             has_moved = self.serve();
             while let Some(output) = self.plugin.poll_output() {
                 match output {
-                    Output::Say(news) => say(&news),
+                    Output::Report(event) => report(&event),
                     Output::Crash => {
-                        say(&"crashing, as requested by --crash-after");
+                        report(&"crashing, as requested by --crash-after");
                         return Ok(Ending::Crashed);
                     }
                 }
@@ -110,9 +113,9 @@ impl Simulation {
         let registry = self.poll.registry();
         let fd = self.signals.as_raw_fd();
         registry.register(&mut SourceFd(&fd), SIGNALS, Interest::READABLE)?;
-        for door in &mut self.doors {
+        for listener in &mut self.listeners {
             self.last_token.0 += 1;
-            registry.register(door.listener(), self.last_token, Interest::READABLE)?;
+            registry.register(listener.source(), self.last_token, Interest::READABLE)?;
         }
         Ok(())
     }
@@ -132,13 +135,13 @@ impl Simulation {
         }
         for event in &*events {
             let token = event.token();
-            let mut guests = self.guests.iter_mut();
-            if let Some(guest) = guests.find(|guest| guest.token() == token) {
-                guest.report(event);
-            } else if let Some(door) = token.0.checked_sub(FIRST_DOOR.0) {
+            let mut peers = self.peers.iter_mut();
+            if let Some(peer) = peers.find(|peer| peer.token() == token) {
+                peer.report(event);
+            } else if let Some(listener) = token.0.checked_sub(FIRST_LISTENER.0) {
                 // The token of a closed connection is not that of a socket either.
-                if let Some(door) = self.doors.get_mut(door) {
-                    door.set_ready();
+                if let Some(listener) = self.listeners.get_mut(listener) {
+                    listener.set_ready();
                 }
             }
         }
@@ -157,18 +160,18 @@ impl Simulation {
     }
 
     /// Accepts the connections that are waiting, as long as there is room.
-    fn let_in(&mut self) -> io::Result<()> {
-        for door in &mut self.doors {
+    fn accept_pending(&mut self) -> io::Result<()> {
+        for listener in &mut self.listeners {
             while self.plugin.has_room() {
-                let Some(mut stream) = door.accept()? else {
+                let Some(mut stream) = listener.accept()? else {
                     break;
                 };
                 self.last_token.0 += 1;
                 let interest = Interest::READABLE | Interest::WRITABLE;
                 let registry = self.poll.registry();
                 registry.register(&mut stream, self.last_token, interest)?;
-                let link = self.plugin.accept(door.socket(), self.clock.now());
-                self.guests.push(Guest::new(self.last_token, link, stream));
+                let conn = self.plugin.accept(listener.socket(), self.clock.now());
+                self.peers.push(Peer::new(self.last_token, conn, stream));
             }
         }
         Ok(())
@@ -178,10 +181,10 @@ impl Simulation {
     /// that are over. Returns whether anything was moved or closed.
     fn serve(&mut self) -> bool {
         let mut has_moved = false;
-        for at in (0..self.guests.len()).rev() {
-            has_moved |= self.guests[at].serve(&mut self.plugin, self.clock);
-            if self.guests[at].is_leaving(&self.plugin) {
-                self.guests.remove(at).leave(&mut self.plugin);
+        for at in (0..self.peers.len()).rev() {
+            has_moved |= self.peers[at].serve(&mut self.plugin, self.clock);
+            if self.peers[at].is_done(&self.plugin) {
+                self.peers.remove(at).close(&mut self.plugin);
                 has_moved = true; // There may be room for another connection.
             }
         }
@@ -190,15 +193,15 @@ impl Simulation {
 
     /// Ends the plugin as a signal has asked: removes its sockets, unless they are to be left
     /// behind, and closes its connections after their final bytes.
-    fn end(mut self, signal: Signal, say: Say<'_>) {
+    fn end(mut self, signal: Signal, report: Reporter<'_>) {
         if !self.is_stale {
-            self.doors.iter().for_each(Door::remove);
+            self.listeners.iter().for_each(Listener::remove);
         }
         self.plugin.stop(self.clock.now());
-        for guest in std::mem::take(&mut self.guests) {
-            guest.leave(&mut self.plugin);
+        for peer in std::mem::take(&mut self.peers) {
+            peer.close(&mut self.plugin);
         }
-        let sockets = match self.doors.len() {
+        let sockets = match self.listeners.len() {
             1 => "socket",
             _ => "sockets",
         };
@@ -207,32 +210,32 @@ impl Simulation {
         } else {
             "removed"
         };
-        say(&format_args!(
+        report(&format_args!(
             "received {signal}, stopped; {sockets} {left}"
         ));
     }
 }
 
 /// Opens the sockets of a plugin: all of them or none.
-fn open_doors(profile: &Profile) -> Result<Vec<Door>, SetupError> {
-    let mut doors: Vec<Door> = Vec::new();
+fn open_listeners(profile: &Profile) -> Result<Vec<Listener>, SetupError> {
+    let mut listeners: Vec<Listener> = Vec::new();
     for (path, socket) in profile.sockets() {
-        match Door::open(&path, socket) {
-            Ok(door) => doors.push(door),
+        match Listener::open(&path, socket) {
+            Ok(listener) => listeners.push(listener),
             Err(error) => {
-                doors.iter().for_each(Door::remove);
+                listeners.iter().for_each(Listener::remove);
                 return Err(error);
             }
         }
     }
-    Ok(doors)
+    Ok(listeners)
 }
 
 /// The token of the signals' descriptor.
 const SIGNALS: Token = Token(0);
 
 /// The token of the first socket that is listened on; connections come after the last.
-const FIRST_DOOR: Token = Token(1);
+const FIRST_LISTENER: Token = Token(1);
 
 /// The largest number of events that one wait returns. The next wait returns the rest.
 const EVENTS: usize = 64;

@@ -1,7 +1,7 @@
 //! Responses: which are gRPC, which are not, and the result of each.
 
 use super::{PATH, Server, code, message, outcome, reply, status, trailers};
-use crate::grpc::{Broken, CallError, Code, NotGrpc};
+use crate::grpc::{CallError, Code, NotGrpc, ProtocolError};
 use crate::http2::testing::{self as wire, Endpoint as _, ONE};
 use crate::time::Time;
 
@@ -28,8 +28,8 @@ fn a_reply_is_the_same_wherever_it_is_cut() {
     .concat();
     for cut in 0..=answer.len() {
         let (mut server, call) = Server::asked();
-        let mut outcomes = server.say(&answer[..cut]);
-        outcomes.extend(server.say(&answer[cut..]));
+        let mut outcomes = server.send(&answer[..cut]);
+        outcomes.extend(server.send(&answer[cut..]));
         assert_eq!(outcomes, [(call, Ok(b"a reply".to_vec()))], "cut at {cut}");
     }
 }
@@ -108,7 +108,7 @@ fn an_answer_may_be_trailers_only() {
     let error = status(Code::Unimplemented, "unknown method");
     assert_eq!(outcome(&[wire::headers(ONE, &fields, true)]), Err(error));
     let ok = [(":status", "200"), ("grpc-status", "0")];
-    let no_message = CallError::Broken(Broken::NoMessage);
+    let no_message = CallError::Protocol(ProtocolError::NoMessage);
     assert_eq!(outcome(&[wire::headers(ONE, &ok, true)]), Err(no_message));
     let unavailable = [(":status", "503"), ("grpc-status", "8")];
     let answer = [wire::headers(ONE, &unavailable, true)];
@@ -129,7 +129,7 @@ fn a_status_in_headers_that_are_not_the_last_does_not_count() {
 
 #[test]
 fn an_answer_without_a_status_is_never_ok() {
-    let no_status = Err(CallError::Broken(Broken::NoStatus));
+    let no_status = Err(CallError::Protocol(ProtocolError::NoStatus));
     let no_trailers = wire::data(ONE, &message(b"x"), true);
     assert_eq!(outcome(&[wire::ok(ONE), no_trailers]), no_status);
     let other_trailers = trailers(&[("a", "b")]);
@@ -139,7 +139,10 @@ fn an_answer_without_a_status_is_never_ok() {
     );
     let fields = [(":status", "200"), ("content-type", "application/grpc")];
     assert_eq!(outcome(&[wire::headers(ONE, &fields, true)]), no_status);
-    assert_eq!(CallError::Broken(Broken::NoStatus).code(), Code::Unknown);
+    assert_eq!(
+        CallError::Protocol(ProtocolError::NoStatus).code(),
+        Code::Unknown
+    );
 }
 
 #[test]
@@ -222,10 +225,19 @@ fn what_a_server_says_is_escaped_when_it_is_shown() {
 fn a_successful_unary_call_has_exactly_one_message() {
     let end = trailers(&[("grpc-status", "0")]);
     let none = [wire::ok(ONE), end.clone()];
-    assert_eq!(outcome(&none), Err(CallError::Broken(Broken::NoMessage)));
+    assert_eq!(
+        outcome(&none),
+        Err(CallError::Protocol(ProtocolError::NoMessage))
+    );
     let two = [wire::ok(ONE), reply(b"a"), reply(b"b")];
-    assert_eq!(outcome(&two), Err(CallError::Broken(Broken::SecondMessage)));
-    assert_eq!(CallError::Broken(Broken::NoMessage).code(), Code::Internal);
+    assert_eq!(
+        outcome(&two),
+        Err(CallError::Protocol(ProtocolError::SecondMessage))
+    );
+    assert_eq!(
+        CallError::Protocol(ProtocolError::NoMessage).code(),
+        Code::Internal
+    );
 }
 
 #[test]
@@ -237,7 +249,7 @@ fn an_error_status_counts_whatever_came_before() {
 
 #[test]
 fn an_answer_that_ends_inside_a_message_is_broken() {
-    let cut = Err(CallError::Broken(Broken::CutMessage));
+    let cut = Err(CallError::Protocol(ProtocolError::CutMessage));
     for half in [&b"\0\0"[..], b"\0\0\0\0\x09half"] {
         let ends = [wire::ok(ONE), wire::data(ONE, half, true)];
         assert_eq!(outcome(&ends), cut);
@@ -245,21 +257,24 @@ fn an_answer_that_ends_inside_a_message_is_broken() {
         let answer = [wire::ok(ONE), half, trailers(&[("grpc-status", "0")])];
         assert_eq!(outcome(&answer), cut);
     }
-    assert_eq!(CallError::Broken(Broken::CutMessage).code(), Code::Internal);
+    assert_eq!(
+        CallError::Protocol(ProtocolError::CutMessage).code(),
+        Code::Internal
+    );
 }
 
 #[test]
 fn a_message_above_the_limit_is_refused_on_its_prefix() {
     let (mut server, _) = Server::asked();
     let prefix = wire::data(ONE, b"\0\0\0\0\x65", false);
-    let outcomes = server.say(&[wire::ok(ONE), prefix].concat());
+    let outcomes = server.send(&[wire::ok(ONE), prefix].concat());
     let too_large = CallError::TooLarge {
         announced: 101,
         limit: 100,
     };
     assert_eq!(too_large.code(), Code::ResourceExhausted);
     assert_eq!(outcomes[0].1, Err(too_large));
-    assert_eq!(server.hear(), ["RST_STREAM 1 CANCEL"]);
+    assert_eq!(server.receive(), ["RST_STREAM 1 CANCEL"]);
 }
 
 #[test]
@@ -284,13 +299,13 @@ fn a_reset_after_the_trailers_does_not_void_the_reply() {
 fn trailers_before_the_request_is_sent_end_it_without_an_error() {
     let mut server = Server::greeted(&[(4, 10)]);
     let call = server.ask(&[7; 100]);
-    assert_eq!(server.hear(), ["HEADERS 1", "DATA 1 10"]);
+    assert_eq!(server.receive(), ["HEADERS 1", "DATA 1 10"]);
     let end = [(":status", "200"), ("grpc-status", "7")];
-    let outcomes = server.say(&wire::headers(ONE, &end, true));
+    let outcomes = server.send(&wire::headers(ONE, &end, true));
     assert_eq!(outcomes, [(call, Err(status(Code::PermissionDenied, "")))]);
-    assert_eq!(server.hear(), ["RST_STREAM 1 NO_ERROR"]);
-    assert!(server.say(&wire::window_update(ONE, 100)).is_empty());
-    assert!(server.hear().is_empty());
+    assert_eq!(server.receive(), ["RST_STREAM 1 NO_ERROR"]);
+    assert!(server.send(&wire::window_update(ONE, 100)).is_empty());
+    assert!(server.receive().is_empty());
 }
 
 #[test]
@@ -300,8 +315,8 @@ fn a_reply_above_the_window_does_not_deadlock() {
     let call = server
         .client
         .unary(PATH, b"", 1_000_000, deadline, server.now);
-    server.hear();
-    server.say(&wire::ok(ONE));
+    server.receive();
+    server.send(&wire::ok(ONE));
     let (mut stream, mut connection) = (65_535_usize, 65_535_usize);
     let content = vec![7; 500_000];
     for piece in message(&content).chunks(16_384) {
@@ -311,8 +326,8 @@ fn a_reply_above_the_window_does_not_deadlock() {
         );
         stream -= piece.len();
         connection -= piece.len();
-        server.say(&wire::data(ONE, piece, false));
-        for line in server.hear() {
+        server.send(&wire::data(ONE, piece, false));
+        for line in server.receive() {
             let words: Vec<&str> = line.split(' ').collect();
             let increment: usize = words[2].parse().expect("a number");
             if words[1] == "0" {
@@ -322,7 +337,7 @@ fn a_reply_above_the_window_does_not_deadlock() {
             }
         }
     }
-    let outcomes = server.say(&trailers(&[("grpc-status", "0")]));
+    let outcomes = server.send(&trailers(&[("grpc-status", "0")]));
     assert_eq!(outcomes, [(call, Ok(content))]);
     assert!(server.client.mem_used() < 64 * 1024);
 }

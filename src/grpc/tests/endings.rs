@@ -1,9 +1,9 @@
 //! Calls that end without a response: deadlines, resets, lost connections.
 
 use super::{PATH, Server, code, message, outcome, reply, trailers};
-use crate::grpc::{CallError, CallId, Client, Code, Retry};
+use crate::grpc::{CallError, CallId, Client, Code, TransparentRetry};
 use crate::http2::testing::{self as wire, Endpoint as _, ONE, THREE};
-use crate::http2::{ConnectionError, ErrorCode, Malformed, Preamble, StreamError};
+use crate::http2::{ConnectionError, ErrorCode, Malformed, OtherProtocol, StreamError};
 use crate::time::Time;
 
 #[test]
@@ -12,26 +12,26 @@ fn a_deadline_resets_the_stream() {
     assert_eq!(server.client.poll_timeout(), Some(Time::from_millis(1000)));
     assert!(server.wait(999).is_empty());
     assert_eq!(server.wait(1), [(call, Err(CallError::DeadlineExceeded))]);
-    assert_eq!(server.hear(), ["RST_STREAM 1 CANCEL"]);
+    assert_eq!(server.receive(), ["RST_STREAM 1 CANCEL"]);
     assert_eq!(server.client.poll_timeout(), None);
     let late = [
         wire::ok(ONE),
         reply(b"late"),
         trailers(&[("grpc-status", "0")]),
     ];
-    assert!(server.say(&late.concat()).is_empty());
+    assert!(server.send(&late.concat()).is_empty());
 }
 
 #[test]
 fn a_deadline_holds_regardless_of_progress() {
     let (mut server, call) = Server::asked();
-    server.say(&wire::ok(ONE));
+    server.send(&wire::ok(ONE));
     for octet in message(&[7; 90]).chunks(1) {
         if let [(ended, result)] = &server.wait(20)[..] {
             assert_eq!((*ended, result), (call, &Err(CallError::DeadlineExceeded)));
             return;
         }
-        server.say(&wire::data(ONE, octet, false));
+        server.send(&wire::data(ONE, octet, false));
     }
     panic!("the call has ended at its deadline");
 }
@@ -104,7 +104,7 @@ fn a_call_in_every_state_meets_every_end() {
         let call = waiting.ask(b"");
         let (mut awaiting_head, _) = Server::asked();
         let (mut awaiting_reply, _) = Server::asked();
-        awaiting_reply.say(&wire::ok(ONE));
+        awaiting_reply.send(&wire::ok(ONE));
         for server in [&mut waiting, &mut awaiting_head, &mut awaiting_reply] {
             end(server, call);
             let outcomes = server.outcomes();
@@ -123,30 +123,30 @@ fn a_cancelled_call_resets_its_stream() {
     server.client.cancel(call, server.now);
     server.client.cancel(call, server.now);
     assert_eq!(server.outcomes(), [(call, Err(CallError::Cancelled))]);
-    assert_eq!(server.hear(), ["RST_STREAM 1 CANCEL"]);
+    assert_eq!(server.receive(), ["RST_STREAM 1 CANCEL"]);
 }
 
 #[test]
 fn a_call_runs_on_through_a_graceful_goaway() {
     let (mut server, call) = Server::asked();
     assert!(!server.client.is_closed());
-    assert!(server.say(&wire::goaway(0x7fff_ffff, 0, b"")).is_empty());
+    assert!(server.send(&wire::goaway(0x7fff_ffff, 0, b"")).is_empty());
     assert!(server.client.is_closed());
-    assert!(server.say(&wire::goaway(ONE, 0, b"")).is_empty());
+    assert!(server.send(&wire::goaway(ONE, 0, b"")).is_empty());
     let answer = [
         wire::ok(ONE),
         reply(b"x"),
         trailers(&[("grpc-status", "0")]),
     ];
-    assert_eq!(server.say(&answer.concat()), [(call, Ok(b"x".to_vec()))]);
+    assert_eq!(server.send(&answer.concat()), [(call, Ok(b"x".to_vec()))]);
 
     let late = server.ask(b"");
     let outcomes = server.outcomes();
     assert_eq!(outcomes[0].0, late);
     let error = outcomes[0].1.as_ref().expect_err("no call can be made");
     assert_eq!(
-        (error.code(), error.retry()),
-        (Code::Unavailable, Retry::Freely)
+        (error.code(), error.transparent_retry()),
+        (Code::Unavailable, TransparentRetry::Unlimited)
     );
 }
 
@@ -154,7 +154,7 @@ fn a_call_runs_on_through_a_graceful_goaway() {
 fn calls_end_with_their_connection() {
     let mut server = Server::greeted(&[]);
     let written = server.ask(b"");
-    server.hear();
+    server.receive();
     let queued = server.ask(b"");
     server.client.eof(server.now);
     let error = ConnectionError::Eof {
@@ -171,8 +171,11 @@ fn calls_end_with_their_connection() {
     );
     assert_eq!(lost(true).code(), Code::Unavailable);
     assert_eq!(
-        (lost(true).retry(), lost(false).retry()),
-        (Retry::Not, Retry::Freely)
+        (
+            lost(true).transparent_retry(),
+            lost(false).transparent_retry()
+        ),
+        (TransparentRetry::Never, TransparentRetry::Unlimited)
     );
     assert!(server.client.is_closed());
     assert!(server.client.transmit().is_empty());
@@ -187,8 +190,8 @@ fn a_peer_that_speaks_no_http2_is_told_in_the_calls_error() {
         client,
         now: Time::ZERO,
     };
-    let outcomes = server.say(b"HTTP/1.0 501 Unsupported method\r\n\r\n");
-    let error = ConnectionError::NotHttp2(Preamble::Http1(Some(501)));
+    let outcomes = server.send(b"HTTP/1.0 501 Unsupported method\r\n\r\n");
+    let error = ConnectionError::NotHttp2(OtherProtocol::Http1(Some(501)));
     let lost = CallError::Connection {
         error,
         written: false,
@@ -199,14 +202,14 @@ fn a_peer_that_speaks_no_http2_is_told_in_the_calls_error() {
 #[test]
 fn a_violation_ends_all_calls_and_says_goodbye() {
     let (mut server, _) = Server::asked();
-    let outcomes = server.say(&wire::data(THREE, b"x", false));
+    let outcomes = server.send(&wire::data(THREE, b"x", false));
     let error = outcomes[0].1.as_ref().expect_err("the connection is lost");
     assert_eq!(
         error.to_string(),
         "the peer caused an HTTP/2 connection error: \
          DATA on idle stream 3 code=PROTOCOL_ERROR"
     );
-    assert_eq!(server.hear(), ["GOAWAY 0 PROTOCOL_ERROR"]);
+    assert_eq!(server.receive(), ["GOAWAY 0 PROTOCOL_ERROR"]);
 }
 
 #[test]
@@ -215,7 +218,10 @@ fn closing_cancels_all_calls_and_says_goodbye() {
     server.client.close(server.now);
     assert!(server.client.is_closed());
     assert_eq!(server.outcomes(), [(call, Err(CallError::Cancelled))]);
-    assert_eq!(server.hear(), ["RST_STREAM 1 CANCEL", "GOAWAY 0 NO_ERROR"]);
+    assert_eq!(
+        server.receive(),
+        ["RST_STREAM 1 CANCEL", "GOAWAY 0 NO_ERROR"]
+    );
 }
 
 #[test]

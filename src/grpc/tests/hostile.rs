@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{PATH, Server, message, reply, status, trailers};
 use crate::config;
-use crate::grpc::{Broken, CallError, Client, Code, Event};
+use crate::grpc::{CallError, Client, Code, Event, ProtocolError};
 use crate::http2::testing::{self as wire, Endpoint as _, ONE};
 use crate::http2::{Awaited, ConnectionError, StreamError};
 use crate::time::Time;
@@ -23,11 +23,11 @@ fn a_server_that_gives_no_window_no_stream_or_no_answer_runs_into_the_deadline()
     ];
     for (mut server, opened) in servers {
         let call = server.ask(b"x");
-        server.hear();
+        server.receive();
         assert!(server.wait(999).is_empty());
         let exceeded = Err(CallError::DeadlineExceeded);
         assert_eq!(server.wait(1), [(call, exceeded)]);
-        assert_eq!(server.hear(), vec!["RST_STREAM 1 CANCEL"; opened]);
+        assert_eq!(server.receive(), vec!["RST_STREAM 1 CANCEL"; opened]);
         assert!(server.client.mem_used() < BOUND);
     }
 }
@@ -83,8 +83,8 @@ fn a_drip_buys_no_time_whatever_it_is_a_drip_of() {
         let mut octets = octets.iter();
         while outcomes.is_empty() {
             let octet = octets.next().expect("there is more than time");
-            outcomes = server.say(&[*octet]);
-            server.hear();
+            outcomes = server.send(&[*octet]);
+            server.receive();
             outcomes.extend(server.wait(100));
         }
         assert_eq!(outcomes[0].1, Err(expected));
@@ -125,13 +125,13 @@ fn timed_out(awaited: Awaited) -> CallError {
 fn a_message_of_4_gib_is_refused_on_its_prefix_and_costs_nothing() {
     let (mut server, call) = Server::asked();
     let prefix = wire::data(ONE, b"\0\xff\xff\xff\xff", false);
-    let outcomes = server.say(&[wire::ok(ONE), prefix].concat());
+    let outcomes = server.send(&[wire::ok(ONE), prefix].concat());
     let too_large = CallError::TooLarge {
         announced: u32::MAX,
         limit: 100,
     };
     assert_eq!(outcomes, [(call, Err(too_large))]);
-    assert_eq!(server.hear(), ["RST_STREAM 1 CANCEL"]);
+    assert_eq!(server.receive(), ["RST_STREAM 1 CANCEL"]);
     assert!(server.client.mem_used() < 8 * 1024);
 }
 
@@ -139,10 +139,10 @@ fn a_message_of_4_gib_is_refused_on_its_prefix_and_costs_nothing() {
 fn a_flood_of_empty_messages_ends_a_unary_call_with_the_second() {
     let (mut server, call) = Server::asked();
     let flood = wire::data(ONE, &message(b"").repeat(3_000), false);
-    let outcomes = server.say(&[wire::ok(ONE), flood].concat());
-    let second = CallError::Broken(Broken::SecondMessage);
+    let outcomes = server.send(&[wire::ok(ONE), flood].concat());
+    let second = CallError::Protocol(ProtocolError::SecondMessage);
     assert_eq!(outcomes, [(call, Err(second))]);
-    assert_eq!(server.hear(), ["RST_STREAM 1 CANCEL"]);
+    assert_eq!(server.receive(), ["RST_STREAM 1 CANCEL"]);
     assert!(server.client.mem_used() < BOUND);
 }
 
@@ -150,7 +150,7 @@ fn a_flood_of_empty_messages_ends_a_unary_call_with_the_second() {
 fn trailers_that_are_too_large_fail_the_call_and_cost_no_memory() {
     let (mut server, call) = Server::asked();
     let many = [("a", "b"); 257];
-    let outcomes = server.say(&[wire::ok(ONE), reply(b"x"), trailers(&many)].concat());
+    let outcomes = server.send(&[wire::ok(ONE), reply(b"x"), trailers(&many)].concat());
     let error = CallError::Stream(StreamError::TooManyFields);
     assert_eq!(error.code(), Code::ResourceExhausted);
     assert_eq!(outcomes, [(call, Err(error))]);
@@ -174,7 +174,7 @@ fn a_grpc_message_is_lossy_escaped_and_cut_at_1_kib() {
     for (encoded, expected) in table {
         let (mut server, _) = Server::asked();
         let end = trailers(&[("grpc-status", "13"), ("grpc-message", encoded)]);
-        let outcomes = server.say(&[wire::ok(ONE), end].concat());
+        let outcomes = server.send(&[wire::ok(ONE), end].concat());
         let Err(error) = &outcomes[0].1 else {
             panic!("the server says no");
         };
@@ -193,7 +193,7 @@ fn starting_when_ready(until: u64) -> Server {
     client.start_deadlines_when_ready(Time::from_millis(until));
     client.unary(PATH, b"", 100, Time::from_millis(1_000), now);
     let mut server = Server { client, now };
-    server.hear();
+    server.receive();
     server
 }
 
@@ -203,7 +203,7 @@ fn the_deadline_of_a_call_starts_with_the_server_s_settings_where_that_is_wanted
     for settings_after in [3_000, 8_000, 9_999] {
         let mut server = starting_when_ready(10_000);
         assert!(server.wait(settings_after).is_empty());
-        server.say(&wire::settings(&[]));
+        server.send(&wire::settings(&[]));
         assert!(server.client.peer_settings().is_some());
         assert!(server.wait(999).is_empty());
         assert_eq!(server.wait(1)[0].1, exceeded, "{settings_after}");
@@ -233,7 +233,7 @@ fn a_server_without_settings_fails_when_its_caller_s_budget_ends_and_the_reason_
         );
         assert_eq!(error.to_string(), words);
         assert_eq!(error.code(), Code::Unavailable);
-        assert_eq!(server.hear(), ["GOAWAY 0 SETTINGS_TIMEOUT"]);
+        assert_eq!(server.receive(), ["GOAWAY 0 SETTINGS_TIMEOUT"]);
     }
 }
 
@@ -241,14 +241,14 @@ fn a_server_without_settings_fails_when_its_caller_s_budget_ends_and_the_reason_
 fn a_cancelled_call_whose_request_is_blocked_resets_its_stream_all_the_same() {
     let mut server = Server::greeted(&[(4, 0)]);
     let call = server.ask(&[7; 100]);
-    assert_eq!(server.hear(), ["HEADERS 1"]);
+    assert_eq!(server.receive(), ["HEADERS 1"]);
     server.client.cancel(call, server.now);
     let cancelled = Event::Finished {
         call,
         result: Err(CallError::Cancelled),
     };
     assert_eq!(server.client.poll_event(server.now), Some(cancelled));
-    assert_eq!(server.hear(), ["RST_STREAM 1 CANCEL"]);
-    server.say(&wire::window_update(ONE, 100));
-    assert!(server.hear().is_empty());
+    assert_eq!(server.receive(), ["RST_STREAM 1 CANCEL"]);
+    server.send(&wire::window_update(ONE, 100));
+    assert!(server.receive().is_empty());
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::server::{Caller, LIMIT, UNARY, WATCH, called, headers, id};
 use super::{PATH, Server, message, trailers};
 use crate::config;
-use crate::grpc::{CallError, Code, Retry, Status, Unread};
+use crate::grpc::{Backpressure, CallError, Code, Status, TransparentRetry};
 use crate::http2::testing::{self as wire, Endpoint as _, ONE};
 
 /// Makes a call with a limit for the reply, and answers it with `length` octets.
@@ -13,18 +13,18 @@ fn replied(limit: usize, length: usize) -> (Result<usize, CallError>, Vec<String
     let mut server = Server::greeted(&[]);
     let (now, deadline) = (server.now, server.now + Duration::from_secs(1));
     server.client.unary(PATH, b"", limit, deadline, now);
-    server.hear();
-    let mut outcomes = server.say(&wire::ok(ONE));
+    server.receive();
+    let mut outcomes = server.send(&wire::ok(ONE));
     for piece in message(&vec![7; length]).chunks(16_384) {
-        outcomes.extend(server.say(&wire::data(ONE, piece, false)));
+        outcomes.extend(server.send(&wire::data(ONE, piece, false)));
         if let Some((_, result)) = outcomes.pop() {
-            return (result.map(|reply| reply.len()), server.hear());
+            return (result.map(|reply| reply.len()), server.receive());
         }
-        server.hear();
+        server.receive();
     }
-    let mut outcomes = server.say(&trailers(&[("grpc-status", "0")]));
+    let mut outcomes = server.send(&trailers(&[("grpc-status", "0")]));
     let (_, result) = outcomes.pop().expect("the call has ended");
-    (result.map(|reply| reply.len()), server.hear())
+    (result.map(|reply| reply.len()), server.receive())
 }
 
 #[test]
@@ -40,11 +40,11 @@ fn a_reply_may_have_as_many_octets_as_the_call_accepts_and_not_one_more() {
         let announced = u32::try_from(limit + 1).expect("a short message");
         let error = CallError::TooLarge { announced, limit };
         assert_eq!(error.code(), Code::ResourceExhausted);
-        assert_eq!(error.retry(), Retry::Not);
-        let (result, heard) = replied(limit, limit + 1);
+        assert_eq!(error.transparent_retry(), TransparentRetry::Never);
+        let (result, received) = replied(limit, limit + 1);
         assert_eq!(result, Err(error));
         assert_eq!(
-            heard.last().map(String::as_str),
+            received.last().map(String::as_str),
             Some("RST_STREAM 1 CANCEL")
         );
     }
@@ -59,7 +59,7 @@ fn a_client_may_have_so_many_calls_at_a_time_and_not_one_more() {
     assert!(server.outcomes().is_empty());
     let call = server.ask(b"");
     let error = CallError::TooManyCalls;
-    assert_eq!(error.retry(), Retry::Freely);
+    assert_eq!(error.transparent_retry(), TransparentRetry::Unlimited);
     assert_eq!(server.outcomes(), [(call, Err(error))]);
 }
 
@@ -78,13 +78,13 @@ fn a_call_whose_headers_no_server_would_take_is_not_made() {
         let (now, deadline) = (server.now, server.now + Duration::from_secs(1));
         let call = server.client.unary(&path, b"", 100, deadline, now);
         if is_fine {
-            assert_eq!(server.hear(), ["HEADERS 1", "DATA 1 5 end"]);
+            assert_eq!(server.receive(), ["HEADERS 1", "DATA 1 5 end"]);
             continue;
         }
         let error = CallError::RequestHeaders;
         assert_eq!(error.code(), Code::ResourceExhausted);
         assert_eq!(server.outcomes(), [(call, Err(error))]);
-        assert!(server.hear().is_empty());
+        assert!(server.receive().is_empty());
     }
 }
 
@@ -93,11 +93,11 @@ fn a_request_may_have_as_many_octets_as_the_server_accepts_and_not_one_more() {
     let head = wire::headers(ONE, &headers(UNARY), false);
     let (fits, beyond) = (vec![7; LIMIT], vec![7; LIMIT + 1]);
     let mut caller = Caller::greeted(&[]);
-    let events = caller.say(&[&head[..], &wire::data(ONE, &message(&fits), true)].concat());
+    let events = caller.send(&[&head[..], &wire::data(ONE, &message(&fits), true)].concat());
     assert_eq!(events, [called(ONE, UNARY, &fits)]);
 
     let mut caller = Caller::greeted(&[]);
-    let events = caller.say(&[&head[..], &wire::data(ONE, &message(&beyond), true)].concat());
+    let events = caller.send(&[&head[..], &wire::data(ONE, &message(&beyond), true)].concat());
     assert!(events.is_empty());
     let fields = caller.fields();
     assert_eq!(fields[2], "grpc-status: 8");
@@ -109,8 +109,8 @@ fn a_request_may_have_as_many_octets_as_the_server_accepts_and_not_one_more() {
 fn a_request_holds_what_came_of_it_and_not_what_it_announces() {
     let mut caller = Caller::greeted(&[]);
     let before = caller.server.mem_used();
-    caller.say(&wire::headers(ONE, &headers(UNARY), false));
-    caller.say(&wire::data(ONE, &message(&[7; LIMIT])[..10], false));
+    caller.send(&wire::headers(ONE, &headers(UNARY), false));
+    caller.send(&wire::data(ONE, &message(&[7; LIMIT])[..10], false));
     let held = caller.server.mem_used() - before;
     assert!((5..LIMIT + 1024).contains(&held), "{held} octets");
 }
@@ -122,11 +122,14 @@ fn messages_are_taken_until_64_kib_are_unsent_and_not_one_more() {
     assert_eq!(caller.server.send(id(ONE), &most, caller.now), Ok(()));
     // One octet less than the limit is unsent, so one more message is accepted.
     assert_eq!(caller.server.send(id(ONE), &most, caller.now), Ok(()));
-    assert_eq!(caller.server.send(id(ONE), b"", caller.now), Err(Unread));
+    assert_eq!(
+        caller.server.send(id(ONE), b"", caller.now),
+        Err(Backpressure)
+    );
     assert!(caller.server.mem_used() < 5 * config::UNSENT_MESSAGES);
-    caller.say(&wire::settings(&[(4, 0x7fff_ffff)]));
-    caller.say(&wire::window_update(0, 1 << 20));
-    while !caller.hear().is_empty() {}
+    caller.send(&wire::settings(&[(4, 0x7fff_ffff)]));
+    caller.send(&wire::window_update(0, 1 << 20));
+    while !caller.receive().is_empty() {}
     assert_eq!(caller.server.send(id(ONE), b"", caller.now), Ok(()));
 }
 
@@ -134,7 +137,7 @@ fn messages_are_taken_until_64_kib_are_unsent_and_not_one_more() {
 fn an_answer_that_its_client_would_not_take_is_a_reset() {
     let mut caller = Caller::calling_with(&[(6, 10)], UNARY);
     caller.server.reply(id(ONE), b"answer", caller.now);
-    assert_eq!(caller.hear(), ["RST_STREAM 1 INTERNAL_ERROR"]);
+    assert_eq!(caller.receive(), ["RST_STREAM 1 INTERNAL_ERROR"]);
     assert!(caller.server.calls.is_empty());
 }
 

@@ -12,7 +12,7 @@ fn a_request_pleases_every_server() {
     client.unary(PATH, b"", 100, deadline, Time::ZERO);
     let octets = client.transmit();
     assert_eq!(
-        wire::heard(octets),
+        wire::frames_in(octets),
         ["preface", "SETTINGS of 2", "HEADERS 1", "DATA 1 5 end"]
     );
     let block = &octets[24 + 9 + 12 + 9..octets.len() - 9 - 5];
@@ -50,11 +50,11 @@ fn a_large_request_goes_out_as_the_server_reads_it() {
     let call = server.ask(&vec![7; 200_000]);
     let mut sent = 0;
     loop {
-        let heard = server.hear();
-        let Some(last) = heard.last() else {
+        let received = server.receive();
+        let Some(last) = received.last() else {
             break;
         };
-        for line in heard.iter().filter(|line| line.starts_with("DATA")) {
+        for line in received.iter().filter(|line| line.starts_with("DATA")) {
             sent += line
                 .split(' ')
                 .nth(2)
@@ -63,8 +63,8 @@ fn a_large_request_goes_out_as_the_server_reads_it() {
         if last.ends_with("end") {
             break;
         }
-        server.say(&wire::window_update(0, 20_000));
-        server.say(&wire::window_update(ONE, 20_000));
+        server.send(&wire::window_update(0, 20_000));
+        server.send(&wire::window_update(ONE, 20_000));
     }
     assert_eq!(sent, 200_005);
     let answer = [
@@ -72,16 +72,16 @@ fn a_large_request_goes_out_as_the_server_reads_it() {
         reply(b"x"),
         trailers(&[("grpc-status", "0")]),
     ];
-    assert_eq!(server.say(&answer.concat()), [(call, Ok(b"x".to_vec()))]);
+    assert_eq!(server.send(&answer.concat()), [(call, Ok(b"x".to_vec()))]);
 }
 
 #[test]
 fn a_request_goes_on_when_the_server_changes_the_initial_window() {
     let mut server = Server::greeted(&[(4, 0)]);
     server.ask(b"x");
-    assert_eq!(server.hear(), ["HEADERS 1"]);
-    server.say(&wire::settings(&[(4, 100)]));
-    assert_eq!(server.hear(), ["SETTINGS ack", "DATA 1 6 end"]);
+    assert_eq!(server.receive(), ["HEADERS 1"]);
+    server.send(&wire::settings(&[(4, 100)]));
+    assert_eq!(server.receive(), ["SETTINGS ack", "DATA 1 6 end"]);
 }
 
 #[test]
@@ -89,16 +89,19 @@ fn calls_wait_for_a_stream_under_their_deadlines() {
     let mut server = Server::greeted(&[(3, 1)]);
     let first = server.ask(b"");
     let second = server.ask(b"");
-    assert_eq!(server.hear(), ["HEADERS 1", "DATA 1 5 end"]);
+    assert_eq!(server.receive(), ["HEADERS 1", "DATA 1 5 end"]);
     let end = wire::headers(ONE, &[(":status", "200"), ("grpc-status", "5")], true);
-    assert_eq!(server.say(&end), [(first, Err(status(Code::NotFound, "")))]);
-    assert_eq!(server.hear(), ["HEADERS 3", "DATA 3 5 end"]);
+    assert_eq!(
+        server.send(&end),
+        [(first, Err(status(Code::NotFound, "")))]
+    );
+    assert_eq!(server.receive(), ["HEADERS 3", "DATA 3 5 end"]);
 
     let third = server.ask(b"");
     let ended = server.wait(1000);
     let exceeded = || Err(CallError::DeadlineExceeded);
     assert_eq!(ended, [(second, exceeded()), (third, exceeded())]);
-    assert_eq!(server.hear(), ["RST_STREAM 3 CANCEL"]);
+    assert_eq!(server.receive(), ["RST_STREAM 3 CANCEL"]);
 }
 
 #[test]
@@ -110,8 +113,8 @@ fn calls_are_told_apart_and_may_end_in_any_order() {
         wire::headers(stream, &end, true)
     };
     let not_found = || Err(status(Code::NotFound, ""));
-    assert_eq!(server.say(&answer(THREE)), [(second, not_found())]);
-    assert_eq!(server.say(&answer(ONE)), [(first, not_found())]);
+    assert_eq!(server.send(&answer(THREE)), [(second, not_found())]);
+    assert_eq!(server.send(&answer(ONE)), [(first, not_found())]);
     assert_ne!(server.ask(b""), first);
 }
 
@@ -123,5 +126,5 @@ fn a_call_whose_deadline_has_passed_is_not_made() {
         server.outcomes(),
         [(call, Err(CallError::DeadlineExceeded))]
     );
-    assert!(server.hear().is_empty());
+    assert!(server.receive().is_empty());
 }

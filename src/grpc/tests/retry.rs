@@ -1,7 +1,7 @@
 //! Calls that the server has not processed are retried at once and only once; others are not.
 
 use super::{PATH, Server, message, reply, trailers};
-use crate::grpc::{CallError, Code, Retry};
+use crate::grpc::{CallError, Code, TransparentRetry};
 use crate::http2::testing::{self as wire, Endpoint as _, ONE, THREE};
 use crate::time::Time;
 
@@ -24,15 +24,15 @@ fn answer() -> Vec<u8> {
 fn a_refused_call_is_made_again_at_once_in_the_time_that_is_left() {
     let (mut server, call) = Server::asked();
     assert!(server.wait(400).is_empty());
-    assert!(server.say(&refusal(ONE)).is_empty(), "it has not ended");
+    assert!(server.send(&refusal(ONE)).is_empty(), "it has not ended");
     let octets = server.client.transmit().to_vec();
-    assert_eq!(wire::heard(&octets), ["HEADERS 3", "DATA 3 12 end"]);
+    assert_eq!(wire::frames_in(&octets), ["HEADERS 3", "DATA 3 12 end"]);
     assert!(octets.ends_with(b"request"));
     let fields = wire::fields(&octets);
     assert!(fields.contains(&format!(":path: {PATH}")), "{fields:?}");
     assert!(fields.contains(&"grpc-timeout: 600000u".to_owned()));
-    server.hear();
-    assert_eq!(server.say(&answer()), [(call, Ok(b"fine".to_vec()))]);
+    server.receive();
+    assert_eq!(server.send(&answer()), [(call, Ok(b"fine".to_vec()))]);
 }
 
 #[test]
@@ -41,8 +41,8 @@ fn a_server_that_refuses_for_ever_gets_two_attempts_and_is_unavailable() {
     let call = server.ask(b"request");
     let (mut attempts, mut stream) = (0, ONE);
     let error = loop {
-        attempts += server.hear().len() / 2;
-        let mut outcomes = server.say(&refusal(stream));
+        attempts += server.receive().len() / 2;
+        let mut outcomes = server.send(&refusal(stream));
         if let Some((ended, result)) = outcomes.pop() {
             assert_eq!(ended, call);
             break result.expect_err("it is refused");
@@ -52,25 +52,31 @@ fn a_server_that_refuses_for_ever_gets_two_attempts_and_is_unavailable() {
     assert_eq!(attempts, 2);
     assert_eq!(error, CallError::Refused { again: false });
     assert_eq!(
-        (error.code(), error.retry()),
-        (Code::Unavailable, Retry::Not)
+        (error.code(), error.transparent_retry()),
+        (Code::Unavailable, TransparentRetry::Never)
     );
     assert!(server.wait(100_000).is_empty(), "a call ends once");
-    assert!(server.hear().is_empty());
+    assert!(server.receive().is_empty());
 }
 
 #[test]
 fn a_call_above_the_last_stream_may_be_made_once_more_on_another_connection() {
     let (mut server, call) = Server::asked();
     let gone = Err(CallError::Refused { again: true });
-    assert_eq!(server.say(&wire::goaway(0, 0, b"")), [(call, gone.clone())]);
-    assert_eq!(gone.map_err(|error| error.retry()), Err(Retry::Once));
+    assert_eq!(
+        server.send(&wire::goaway(0, 0, b"")),
+        [(call, gone.clone())]
+    );
+    assert_eq!(
+        gone.map_err(|error| error.transparent_retry()),
+        Err(TransparentRetry::Once)
+    );
     // The second refusal is final, even if both are on the same connection.
     let (mut server, call) = Server::asked();
-    server.say(&refusal(ONE));
-    server.hear();
+    server.send(&refusal(ONE));
+    server.receive();
     let gone = Err(CallError::Refused { again: false });
-    assert_eq!(server.say(&wire::goaway(ONE, 0, b"")), [(call, gone)]);
+    assert_eq!(server.send(&wire::goaway(ONE, 0, b"")), [(call, gone)]);
 }
 
 #[test]
@@ -80,25 +86,25 @@ fn a_call_that_was_never_written_may_be_made_again_freely_within_its_deadline() 
     server.ask(b"request");
     for _ in 0..10 {
         assert!(server.wait(99).is_empty());
-        server.say(&wire::settings(&[(3, 0)]));
-        assert_eq!(server.hear(), ["SETTINGS ack"]);
+        server.send(&wire::settings(&[(3, 0)]));
+        assert_eq!(server.receive(), ["SETTINGS ack"]);
     }
-    server.say(&wire::settings(&[(3, 1)]));
+    server.send(&wire::settings(&[(3, 1)]));
     assert_eq!(
-        server.hear(),
+        server.receive(),
         ["SETTINGS ack", "HEADERS 1", "DATA 1 12 end"]
     );
     // On another connection, a retry is up to the caller.
-    server.say(&wire::settings(&[(3, 1)]));
+    server.send(&wire::settings(&[(3, 1)]));
     let waiting = server.ask(b"request");
-    let outcomes = server.say(&wire::goaway(ONE, 0, b""));
+    let outcomes = server.send(&wire::goaway(ONE, 0, b""));
     let [(ended, Err(error))] = &outcomes[..] else {
         panic!("the one that was not written: {outcomes:?}");
     };
     assert_eq!(*ended, waiting);
     assert_eq!(
-        (error.code(), error.retry()),
-        (Code::Unavailable, Retry::Freely)
+        (error.code(), error.transparent_retry()),
+        (Code::Unavailable, TransparentRetry::Unlimited)
     );
 }
 
@@ -110,12 +116,16 @@ fn a_call_that_the_server_may_have_looked_at_is_not_made_again() {
     let http = wire::headers(ONE, &[(":status", "503")], true);
     for end in ends.into_iter().chain([no, http]) {
         let (mut server, _) = Server::asked();
-        let outcomes = server.say(&end);
+        let outcomes = server.send(&end);
         let [(_, Err(error))] = &outcomes[..] else {
             panic!("the call has ended: {outcomes:?}");
         };
-        assert_eq!(error.retry(), Retry::Not, "{error}");
-        assert!(server.hear().is_empty(), "{error}");
+        assert_eq!(
+            error.transparent_retry(),
+            TransparentRetry::Never,
+            "{error}"
+        );
+        assert!(server.receive().is_empty(), "{error}");
     }
 }
 
@@ -125,12 +135,12 @@ fn a_server_that_refuses_what_it_has_begun_to_answer_is_not_asked_again() {
         let (mut server, call) = Server::asked();
         assert!(
             server
-                .say(&[wire::ok(ONE), reply(b"half")].concat())
+                .send(&[wire::ok(ONE), reply(b"half")].concat())
                 .is_empty()
         );
         let refused = Err(CallError::Refused { again: false });
-        assert_eq!(server.say(&end), [(call, refused)]);
-        assert!(server.hear().is_empty());
+        assert_eq!(server.send(&end), [(call, refused)]);
+        assert!(server.receive().is_empty());
     }
 }
 
@@ -140,23 +150,24 @@ fn a_request_is_kept_until_the_server_answers_and_no_longer() {
     let mut server = Server::greeted(&[]);
     let call = server.ask(&vec![7; LARGE]);
     let sent = |server: &mut Server| {
-        let heard = std::iter::from_fn(|| Some(server.hear()).filter(|heard| !heard.is_empty()));
-        heard.flatten().collect::<Vec<_>>()
+        let received =
+            std::iter::from_fn(|| Some(server.receive()).filter(|received| !received.is_empty()));
+        received.flatten().collect::<Vec<_>>()
     };
     assert_eq!(
         sent(&mut server),
         ["HEADERS 1", "DATA 1 16384", "DATA 1 3621 end"]
     );
     assert!(server.client.mem_used() > LARGE);
-    server.say(&refusal(ONE));
+    server.send(&refusal(ONE));
     assert_eq!(
         sent(&mut server),
         ["HEADERS 3", "DATA 3 16384", "DATA 3 3621 end"]
     );
-    server.say(&wire::ok(THREE));
+    server.send(&wire::ok(THREE));
     assert!(server.client.mem_used() < LARGE);
     let end = wire::headers(THREE, &[("grpc-status", "5")], true);
-    assert_eq!(server.say(&end)[0].0, call);
+    assert_eq!(server.send(&end)[0].0, call);
 }
 
 #[test]
@@ -164,25 +175,25 @@ fn a_refused_stream_of_messages_is_asked_for_again_too() {
     let mut server = Server::greeted(&[]);
     let now = Time::ZERO;
     server.client.server_streaming(PATH, b"", 100, None, now);
-    server.hear();
-    server.say(&refusal(ONE));
-    assert_eq!(server.hear(), ["HEADERS 3", "DATA 3 5 end"]);
+    server.receive();
+    server.send(&refusal(ONE));
+    assert_eq!(server.receive(), ["HEADERS 3", "DATA 3 5 end"]);
 }
 
 #[test]
 fn a_refused_call_waits_for_a_stream_like_any_other() {
     let mut server = Server::greeted(&[]);
     let (first, second) = (server.ask(b"one"), server.ask(b"two"));
-    server.hear();
-    server.say(&[wire::settings(&[(3, 1)]), refusal(THREE)].concat());
-    assert_eq!(server.hear(), ["SETTINGS ack"]);
+    server.receive();
+    server.send(&[wire::settings(&[(3, 1)]), refusal(THREE)].concat());
+    assert_eq!(server.receive(), ["SETTINGS ack"]);
     let end = [
         wire::ok(ONE),
         reply(b"1"),
         trailers(&[("grpc-status", "0")]),
     ];
-    assert_eq!(server.say(&end.concat()), [(first, Ok(b"1".to_vec()))]);
-    assert_eq!(server.hear(), ["HEADERS 5", "DATA 5 8 end"]);
+    assert_eq!(server.send(&end.concat()), [(first, Ok(b"1".to_vec()))]);
+    assert_eq!(server.receive(), ["HEADERS 5", "DATA 5 8 end"]);
     let exceeded = Err(CallError::DeadlineExceeded);
     assert_eq!(server.wait(1_000), [(second, exceeded)]);
 }

@@ -29,8 +29,8 @@ impl Caller {
             now: Time::ZERO,
         };
         let greeting = [wire::PREFACE, &wire::settings(settings)].concat();
-        assert!(caller.say(&greeting).is_empty());
-        caller.hear();
+        assert!(caller.send(&greeting).is_empty());
+        caller.receive();
         caller
     }
 
@@ -46,11 +46,11 @@ impl Caller {
             wire::headers(ONE, &headers(method), false),
             wire::data(ONE, &message(b"ask"), true),
         ];
-        assert_eq!(caller.say(&call.concat()), [called(ONE, method, b"ask")]);
+        assert_eq!(caller.send(&call.concat()), [called(ONE, method, b"ask")]);
         caller
     }
 
-    pub(super) fn say(&mut self, mut octets: &[u8]) -> Vec<Incoming> {
+    pub(super) fn send(&mut self, mut octets: &[u8]) -> Vec<Incoming> {
         let mut events = Vec::new();
         loop {
             let n = self.server.receive_from(octets, self.now);
@@ -64,16 +64,16 @@ impl Caller {
         }
     }
 
-    pub(super) fn hear(&mut self) -> Vec<String> {
+    pub(super) fn receive(&mut self) -> Vec<String> {
         let octets = self.server.transmit().to_vec();
         self.server.sent(octets.len(), self.now);
-        wire::heard(&octets)
+        wire::frames_in(&octets)
     }
 
     fn wait(&mut self, millis: u64) -> Vec<Incoming> {
         self.now += Duration::from_millis(millis);
         self.server.handle_timeout(self.now);
-        self.say(b"")
+        self.send(b"")
     }
 
     /// Returns the fields of the header blocks that the server writes.
@@ -114,7 +114,7 @@ fn refused(fields: &[(&str, &str)], content: &[u8]) -> Vec<String> {
         wire::headers(ONE, fields, false),
         wire::data(ONE, content, true),
     ];
-    assert!(caller.say(&call.concat()).is_empty());
+    assert!(caller.send(&call.concat()).is_empty());
     assert!(caller.server.calls.is_empty(), "it is answered");
     caller.fields()
 }
@@ -124,7 +124,7 @@ fn a_unary_call_is_answered_with_headers_one_message_and_a_status() {
     let mut caller = Caller::calling(UNARY);
     caller.server.reply(id(ONE), b"answer", caller.now);
     assert_eq!(
-        wire::heard(caller.server.transmit()),
+        wire::frames_in(caller.server.transmit()),
         ["HEADERS 1", "DATA 1 11", "HEADERS 1 end"]
     );
     let expected = [
@@ -145,7 +145,7 @@ fn a_stream_is_answered_with_as_many_messages_as_there_are() {
     }
     caller.server.finish(id(ONE), Status::ok(), caller.now);
     assert_eq!(
-        caller.hear(),
+        caller.receive(),
         ["HEADERS 1", "DATA 1 8", "DATA 1 8", "HEADERS 1 end"]
     );
 }
@@ -156,7 +156,7 @@ fn an_error_without_messages_is_trailers_only_and_percent_encoded() {
     let words = "50% of\n\u{20ac}";
     let error = Status::new(Code::NotFound, words);
     caller.server.finish(id(ONE), error, caller.now);
-    assert_eq!(wire::heard(caller.server.transmit()), ["HEADERS 1 end"]);
+    assert_eq!(wire::frames_in(caller.server.transmit()), ["HEADERS 1 end"]);
     let expected = [
         ":status: 200",
         "content-type: application/grpc",
@@ -217,13 +217,13 @@ fn a_request_above_the_limit_is_refused_on_its_prefix() {
         wire::headers(ONE, &headers(UNARY), false),
         wire::data(ONE, b"\0\xff\xff\xff\xff", false),
     ];
-    assert!(caller.say(&call.concat()).is_empty());
+    assert!(caller.send(&call.concat()).is_empty());
     assert_eq!(
-        wire::heard(caller.server.transmit()),
+        wire::frames_in(caller.server.transmit()),
         ["HEADERS 1 end", "RST_STREAM 1 NO_ERROR"]
     );
     assert_eq!(caller.fields()[2], "grpc-status: 8");
-    assert!(caller.say(&wire::data(ONE, b"late", true)).is_empty());
+    assert!(caller.send(&wire::data(ONE, b"late", true)).is_empty());
 }
 
 #[test]
@@ -238,13 +238,13 @@ fn a_timeout_of_the_client_s_is_kept_and_a_malformed_one_refused() {
         wire::headers(ONE, &with_timeout("500m"), false),
         wire::data(ONE, &message(b""), true),
     ];
-    assert_eq!(caller.say(&call.concat()).len(), 1);
+    assert_eq!(caller.send(&call.concat()).len(), 1);
     assert_eq!(caller.server.poll_timeout(), Some(Time::from_millis(500)));
     assert!(caller.wait(499).is_empty());
     assert_eq!(caller.wait(1), [Incoming::Ended { call: id(ONE) }]);
     assert_eq!(caller.fields()[2], "grpc-status: 4");
     caller.server.reply(id(ONE), b"late", caller.now);
-    assert!(caller.hear().is_empty());
+    assert!(caller.receive().is_empty());
 
     let fields = refused(&with_timeout("123456789S"), &message(b""));
     assert_eq!(fields[2], "grpc-status: 13");
@@ -253,15 +253,15 @@ fn a_timeout_of_the_client_s_is_kept_and_a_malformed_one_refused() {
 #[test]
 fn a_request_has_ten_seconds_to_come_however_it_drips() {
     let mut caller = Caller::greeted(&[]);
-    caller.say(&wire::headers(ONE, &headers(UNARY), false));
+    caller.send(&wire::headers(ONE, &headers(UNARY), false));
     let request = message(&[7; 100]);
     for octet in &request[..99] {
         assert!(caller.wait(100).is_empty());
-        caller.say(&wire::data(ONE, &[*octet], false));
+        caller.send(&wire::data(ONE, &[*octet], false));
     }
     assert!(caller.wait(100).is_empty());
     assert_eq!(
-        wire::heard(caller.server.transmit()),
+        wire::frames_in(caller.server.transmit()),
         ["HEADERS 1 end", "RST_STREAM 1 NO_ERROR"]
     );
     assert_eq!(caller.fields()[2], "grpc-status: 4");
@@ -271,11 +271,11 @@ fn a_request_has_ten_seconds_to_come_however_it_drips() {
 fn a_client_that_lets_nothing_in_gets_its_answer_for_ten_seconds() {
     let mut caller = Caller::calling_with(&[(4, 0)], UNARY);
     caller.server.reply(id(ONE), b"answer", caller.now);
-    assert_eq!(caller.hear(), ["HEADERS 1"]);
+    assert_eq!(caller.receive(), ["HEADERS 1"]);
     assert!(caller.wait(9_999).is_empty());
-    assert!(caller.hear().is_empty());
+    assert!(caller.receive().is_empty());
     caller.wait(1);
-    assert_eq!(caller.hear(), ["RST_STREAM 1 CANCEL"]);
+    assert_eq!(caller.receive(), ["RST_STREAM 1 CANCEL"]);
     assert!(caller.server.calls.is_empty());
 }
 
@@ -286,12 +286,12 @@ fn messages_that_nobody_reads_are_taken_up_to_a_limit() {
     let mut taken = 0;
     while caller.server.send(id(ONE), &content, caller.now) == Ok(()) {
         taken += 1;
-        caller.hear();
+        caller.receive();
     }
     assert_eq!(taken, 66);
     assert!(caller.server.mem_used() < 256 * 1024);
-    caller.say(&wire::window_update(ONE, 10_000));
-    caller.hear();
+    caller.send(&wire::window_update(ONE, 10_000));
+    caller.receive();
     assert_eq!(caller.server.send(id(ONE), &content, caller.now), Ok(()));
     let unknown = caller.server.send(id(THREE), &content, caller.now);
     assert_eq!(unknown, Ok(()), "there is nothing left to do");
@@ -305,32 +305,35 @@ fn a_request_may_end_with_trailers() {
         wire::data(ONE, &message(b"ask"), false),
         wire::headers(ONE, &[("a", "b")], true),
     ];
-    assert_eq!(caller.say(&call.concat()), [called(ONE, UNARY, b"ask")]);
+    assert_eq!(caller.send(&call.concat()), [called(ONE, UNARY, b"ask")]);
 }
 
 #[test]
 fn a_client_that_goes_away_still_gets_its_answer() {
     let mut caller = Caller::calling(UNARY);
-    assert!(caller.say(&wire::goaway(0, 0, b"")).is_empty());
+    assert!(caller.send(&wire::goaway(0, 0, b"")).is_empty());
     caller.server.reply(id(ONE), b"answer", caller.now);
-    let events = caller.say(b"");
+    let events = caller.send(b"");
     assert!(
         matches!(
             &events[..],
-            [Incoming::Closed(ConnectionError::GoneAway(_))]
+            [Incoming::Closed(ConnectionError::GoAwayReceived(_))]
         ),
         "{events:?}"
     );
-    assert_eq!(caller.hear(), ["HEADERS 1", "DATA 1 11", "HEADERS 1 end"]);
+    assert_eq!(
+        caller.receive(),
+        ["HEADERS 1", "DATA 1 11", "HEADERS 1 end"]
+    );
 }
 
 #[test]
 fn a_call_that_is_taken_back_is_told_and_its_answer_dropped() {
     let mut caller = Caller::calling(WATCH);
     let reset = wire::reset(ONE, 8);
-    assert_eq!(caller.say(&reset), [Incoming::Ended { call: id(ONE) }]);
+    assert_eq!(caller.send(&reset), [Incoming::Ended { call: id(ONE) }]);
     assert_eq!(caller.server.send(id(ONE), b"late", caller.now), Ok(()));
-    assert!(caller.hear().is_empty());
+    assert!(caller.receive().is_empty());
     assert!(caller.server.calls.is_empty());
 }
 
@@ -342,11 +345,11 @@ fn a_call_ends_whose_client_takes_no_headers_of_an_answer() {
         wire::headers(ONE, &headers(WATCH), false),
         wire::data(ONE, &message(b"ask"), true),
     ];
-    assert_eq!(caller.say(&call.concat()), [called(ONE, WATCH, b"ask")]);
-    caller.hear();
+    assert_eq!(caller.send(&call.concat()), [called(ONE, WATCH, b"ask")]);
+    caller.receive();
     assert_eq!(caller.server.send(id(1), b"one", caller.now), Ok(()));
-    assert_eq!(caller.hear(), ["RST_STREAM 1 INTERNAL_ERROR"]);
-    assert_eq!(caller.say(b""), [Incoming::Ended { call: id(1) }]);
+    assert_eq!(caller.receive(), ["RST_STREAM 1 INTERNAL_ERROR"]);
+    assert_eq!(caller.send(b""), [Incoming::Ended { call: id(1) }]);
 }
 
 #[test]
@@ -357,14 +360,14 @@ fn shutting_down_finishes_what_runs_and_takes_nothing_more() {
         wire::headers(THREE, &headers(UNARY), false),
         wire::data(THREE, &message(b""), true),
     ];
-    assert!(caller.say(&call.concat()).is_empty());
+    assert!(caller.send(&call.concat()).is_empty());
     assert!(!caller.server.is_closed());
     caller.server.reply(id(ONE), b"answer", caller.now);
     let closed = Incoming::Closed(ConnectionError::ShutDown);
-    assert_eq!(caller.say(b""), [closed]);
+    assert_eq!(caller.send(b""), [closed]);
     assert!(caller.server.is_closed());
     assert_eq!(
-        caller.hear(),
+        caller.receive(),
         [
             "GOAWAY 1 NO_ERROR",
             "HEADERS 1",
@@ -381,7 +384,10 @@ fn the_calls_end_with_their_connection() {
     let closed = Incoming::Closed(ConnectionError::Eof {
         inside_frame: false,
     });
-    assert_eq!(caller.say(b""), [Incoming::Ended { call: id(ONE) }, closed]);
+    assert_eq!(
+        caller.send(b""),
+        [Incoming::Ended { call: id(ONE) }, closed]
+    );
 }
 
 /// Moves octets between both ends until neither has any; returns the events of both.

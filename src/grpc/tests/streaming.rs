@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{PATH, Server, message};
-use crate::grpc::{Broken, CallError, CallId, Code, Event};
+use crate::grpc::{CallError, CallId, Code, Event, ProtocolError};
 use crate::http2::ErrorCode;
 use crate::http2::testing::{self as wire, Endpoint as _, ONE};
 
@@ -17,7 +17,7 @@ fn watched() -> (Server, CallId) {
     let call = server
         .client
         .server_streaming(PATH, b"watch", LIMIT, None, now);
-    assert_eq!(server.hear(), ["HEADERS 1", "DATA 1 10 end"]);
+    assert_eq!(server.receive(), ["HEADERS 1", "DATA 1 10 end"]);
     (server, call)
 }
 
@@ -121,12 +121,12 @@ fn a_stream_with_a_deadline_ends_with_it() {
     let call = server
         .client
         .server_streaming(PATH, b"", LIMIT, Some(deadline), now);
-    server.hear();
+    server.receive();
     server.now = deadline;
     server.client.handle_timeout(deadline);
     let event = server.client.poll_event(deadline);
     assert_eq!(event, Some(closed(call, Err(CallError::DeadlineExceeded))));
-    assert_eq!(server.hear(), ["RST_STREAM 1 CANCEL"]);
+    assert_eq!(server.receive(), ["RST_STREAM 1 CANCEL"]);
 }
 
 /// A message every ten seconds and a keepalive every second, for three days.
@@ -142,7 +142,7 @@ fn a_stream_stays_open_for_days() {
             let data = wire::data(ONE, &message(b"devices"), false);
             assert_eq!(events(&mut server, &data), [came(call, b"devices")]);
         }
-        server.hear();
+        server.receive();
     }
     assert_eq!(events(&mut server, &end("0")), [closed(call, Ok(()))]);
 }
@@ -168,7 +168,7 @@ fn the_window_is_given_back_as_messages_are_taken_and_no_sooner() {
         rest = &rest[server.feed(rest)..];
         while server.client.poll_event(server.now).is_some() {
             taken += 1;
-            let updates = server.hear();
+            let updates = server.receive();
             let is_given_back = updates.contains(&"WINDOW_UPDATE 1 36045".to_owned());
             assert_eq!(is_given_back, taken == 9, "{updates:?}");
         }
@@ -184,7 +184,7 @@ fn a_message_larger_than_the_window_comes_through() {
     let mut all = Vec::new();
     for piece in message(&content).chunks(16_384) {
         all.extend(events(&mut server, &wire::data(ONE, piece, false)));
-        server.hear();
+        server.receive();
     }
     assert_eq!(all, [came(call, &content)]);
 }
@@ -200,7 +200,7 @@ fn a_message_above_the_limit_ends_the_stream_on_its_prefix() {
     };
     assert_eq!(too_large.code(), Code::ResourceExhausted);
     assert_eq!(all, [closed(call, Err(too_large))]);
-    assert_eq!(server.hear(), ["RST_STREAM 1 CANCEL"]);
+    assert_eq!(server.receive(), ["RST_STREAM 1 CANCEL"]);
 }
 
 /// One frame holds 3,000 messages. They are returned one by one, and memory stays that of the
@@ -219,7 +219,7 @@ fn a_flood_of_empty_messages_costs_no_memory() {
                 count += 1;
             }
         }
-        server.hear();
+        server.receive();
     }
     assert_eq!(count, 300_000);
     assert!(peak < 64 * 1024, "{peak} octets");
@@ -240,7 +240,7 @@ fn a_stream_that_is_cancelled_is_heard_of_no_more() {
         Some(closed(call, Err(CallError::Cancelled)))
     );
     assert_eq!(server.client.poll_event(server.now), None);
-    assert_eq!(server.hear(), ["RST_STREAM 1 CANCEL"]);
+    assert_eq!(server.receive(), ["RST_STREAM 1 CANCEL"]);
     assert!(events(&mut server, &wire::data(ONE, &two, false)).is_empty());
 }
 
@@ -256,21 +256,24 @@ fn a_stream_can_be_cancelled_before_its_first_word() {
 #[test]
 fn every_way_a_stream_can_end_is_told() {
     let cut = message(b"cut")[..6].to_vec();
-    let broken = |broken| CallError::Broken(broken);
+    let broken = |broken| CallError::Protocol(broken);
     let table = [
-        (wire::data(ONE, b"", true), broken(Broken::NoStatus)),
+        (wire::data(ONE, b"", true), broken(ProtocolError::NoStatus)),
         (
             wire::data(ONE, &message(b"x"), true),
-            broken(Broken::NoStatus),
+            broken(ProtocolError::NoStatus),
         ),
-        (wire::data(ONE, &cut, true), broken(Broken::CutMessage)),
+        (
+            wire::data(ONE, &cut, true),
+            broken(ProtocolError::CutMessage),
+        ),
         (
             [wire::data(ONE, &cut, false), end("0")].concat(),
-            broken(Broken::CutMessage),
+            broken(ProtocolError::CutMessage),
         ),
         (
             wire::data(ONE, b"\x01\0\0\0\0", false),
-            broken(Broken::Compressed),
+            broken(ProtocolError::Compressed),
         ),
         (end("14"), super::status(Code::Unavailable, "")),
         (wire::reset(ONE, 7), CallError::Refused { again: false }),
@@ -304,7 +307,7 @@ fn a_stream_ends_with_its_connection() {
 fn a_stream_holds_up_no_unary_call_on_its_connection() {
     let (mut server, call) = watching();
     let unary = server.ask(b"");
-    server.hear();
+    server.receive();
     let answer = [
         wire::data(ONE, &message(b"one"), false),
         wire::ok(wire::THREE),

@@ -268,15 +268,15 @@ mod tests {
     #[test]
     fn every_message_replaces_the_whole_set_and_says_what_changed() {
         let mut plugin = plugin();
-        let told = changes(&mut plugin, &[("a", "Healthy"), ("b", "Healthy")]);
-        assert_eq!(told.to_string(), "devices=2 healthy=2 new=a,b");
-        let told = changes(&mut plugin, &[("a", "Unhealthy"), ("c", "Healthy")]);
+        let change = changes(&mut plugin, &[("a", "Healthy"), ("b", "Healthy")]);
+        assert_eq!(change.to_string(), "devices=2 healthy=2 new=a,b");
+        let change = changes(&mut plugin, &[("a", "Unhealthy"), ("c", "Healthy")]);
         let line = "devices=2 healthy=1 now_unhealthy=a new=c gone=b";
-        assert_eq!(told.to_string(), line);
-        let told = changes(&mut plugin, &[("a", "Healthy"), ("c", "Healthy")]);
-        assert_eq!(told.to_string(), "devices=2 healthy=2 now_healthy=a");
-        let told = changes(&mut plugin, &[("a", "Healthy"), ("c", "Healthy")]);
-        assert!(!told.are_news());
+        assert_eq!(change.to_string(), line);
+        let change = changes(&mut plugin, &[("a", "Healthy"), ("c", "Healthy")]);
+        assert_eq!(change.to_string(), "devices=2 healthy=2 now_healthy=a");
+        let change = changes(&mut plugin, &[("a", "Healthy"), ("c", "Healthy")]);
+        assert!(!change.are_news());
     }
 
     #[test]
@@ -297,8 +297,8 @@ mod tests {
         assert!(plugin.disconnect());
         assert_eq!((plugin.devices.len(), plugin.healthy()), (1, 0));
         assert!(!plugin.disconnect());
-        let told = changes(&mut plugin, &[("a", "Unhealthy")]);
-        assert!(told.are_news(), "it is connected again");
+        let change = changes(&mut plugin, &[("a", "Unhealthy")]);
+        assert!(change.are_news(), "it is connected again");
     }
 
     #[test]

@@ -29,7 +29,7 @@ use prost::Message as _;
 pub use self::inventory::{Device, DevicePlugin, Unlistable};
 pub use self::resource::{NotAResource, Unacceptable};
 
-use super::lasting::{Lasting, Wanted};
+use super::reconnect::{Reconnect, Target};
 use super::{
     Answer, Call, CallFailure, Context, EffectId, EndpointUse, Event, EventType, Plugin,
     PluginHandler, Reason, Store, Stream, Ticket, reply, wording,
@@ -63,7 +63,7 @@ enum State {
     Listing {
         options: DevicePluginOptions,
         /// The stream of lists; `None` if the plugin does not implement `ListAndWatch`.
-        stream: Option<Lasting>,
+        stream: Option<Reconnect>,
         /// The timer after which unhealthy devices are forgotten, while it runs.
         grace: Option<EffectId>,
         /// Whether a warning about a list was logged and no list has been accepted since.
@@ -221,7 +221,7 @@ impl Client {
         };
         self.state = State::Listing {
             options,
-            stream: Some(Lasting::open(Wanted::Stream(stream), context)),
+            stream: Some(Reconnect::open(Target::Stream(stream), context)),
             grace: None,
             is_warned: false,
         };

@@ -67,14 +67,14 @@ impl Driver {
         }
         let response = NodeWatchResourcesResponse::decode(message);
         let response = response.map_err(|_| NoHealth::Undecodable)?;
-        let devices = response.devices.into_iter().map(|told| {
-            let health = told.health();
-            let name = told.device.unwrap_or_default();
+        let devices = response.devices.into_iter().map(|entry| {
+            let health = entry.health();
+            let name = entry.device.unwrap_or_default();
             let name = DeviceName {
                 pool: name.pool_name,
                 device: name.device_name,
             };
-            let message = told.message;
+            let message = entry.message;
             (name, DeviceHealth { health, message })
         });
         let before = std::mem::replace(&mut self.devices, devices.collect());

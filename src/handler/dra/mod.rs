@@ -23,7 +23,7 @@ use prost::Message as _;
 pub use self::driver::{DeviceHealth, DeviceName, Driver, Drivers, Health, NoHealth};
 pub use self::service::{HealthService, NoService, Service};
 
-use super::lasting::{Lasting, Wanted};
+use super::reconnect::{Reconnect, Target};
 use super::{
     Answer, CallFailure, Context, EffectId, EndpointUse, Event, EventType, Plugin, PluginHandler,
     Reason, Stream,
@@ -45,10 +45,10 @@ pub struct DraHandler {
 #[derive(Debug)]
 struct Client {
     plugin: Arc<Plugin>,
-    connection: Lasting,
+    connection: Reconnect,
     /// The stream of health reports; `None` if the driver does not report the health of its
     /// devices.
-    health: Option<Lasting>,
+    health: Option<Reconnect>,
 }
 
 impl DraHandler {
@@ -115,7 +115,7 @@ impl PluginHandler for DraHandler {
 impl Client {
     fn open(plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Self {
         let endpoint = plugin.endpoint.clone();
-        let connection = Lasting::open(Wanted::Connection(endpoint.clone()), context);
+        let connection = Reconnect::open(Target::Connection(endpoint.clone()), context);
         let health = HealthService::choose(&plugin.versions).map(|service| {
             let stream = Stream {
                 endpoint,
@@ -123,7 +123,7 @@ impl Client {
                 request: NodeWatchResourcesRequest {}.encode_to_vec(),
                 dial_timeout: DIAL_TIMEOUT,
             };
-            Lasting::open(Wanted::Stream(stream), context)
+            Reconnect::open(Target::Stream(stream), context)
         });
         Self {
             plugin: plugin.clone(),
@@ -136,7 +136,7 @@ impl Client {
         match event {
             Event::Connected { .. } => self.connected(drivers, context),
             Event::Disconnected { .. } => self.disconnected(drivers, context),
-            Event::StreamMessage { message, .. } => self.health_told(&message, drivers, context),
+            Event::StreamMessage { message, .. } => self.health_sent(&message, drivers, context),
             Event::StreamEnded { result, .. } => self.health_ended(result, drivers, context),
             Event::TimerFired { id } => self.pause_over(id, context),
             _ => {} // Other effects are never asked for.
@@ -162,13 +162,13 @@ impl Client {
     }
 
     /// Handles a health report of the driver.
-    fn health_told(&mut self, message: &[u8], drivers: &Drivers, context: &mut Context<'_>) {
+    fn health_sent(&mut self, message: &[u8], drivers: &Drivers, context: &mut Context<'_>) {
         let plugin = &self.plugin;
-        let told = drivers.0.with(plugin, |driver| {
+        let changed = drivers.0.with(plugin, |driver| {
             let is_news = driver.set_health(message)?;
             Ok::<_, NoHealth>(is_news.then(|| (driver.devices.len(), driver.healthy())))
         });
-        match told {
+        match changed {
             Some(Ok(Some((total, healthy)))) => {
                 let message = format!("received device health devices={total} healthy={healthy}");
                 context.emit(plugin, EventType::Normal, "DeviceHealthChanged", message);

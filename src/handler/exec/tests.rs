@@ -297,7 +297,7 @@ fn a_question_that_is_given_up_while_it_waits_is_never_put() {
 fn what_was_known_before_a_restart_is_added_again() {
     let mut bench = Bench::new();
     bench.ask(|handler, context| {
-        context.set_known(true);
+        context.set_was_registered(true);
         handler.register(&plugin(""), context)
     });
     assert_eq!(bench.spawned_verb().1, "re-add");

@@ -7,11 +7,11 @@
 use super::super::StreamId;
 use super::super::error::{ErrorCode, StreamError, Violation};
 use super::super::fields::Section;
-use super::super::frame::Reset;
+use super::super::frame::RstStream;
 use super::super::role::Role;
 use super::super::settings::INITIAL_WINDOW;
 use super::super::stream::Stream;
-use super::Happened;
+use super::PendingEvent;
 use super::core::Core;
 use crate::config;
 
@@ -22,12 +22,12 @@ impl Core {
         id: StreamId,
         section: &Section,
         end_stream: bool,
-    ) -> Result<Option<Happened>, Violation> {
-        self.patience.idled(self.now)?;
+    ) -> Result<Option<PendingEvent>, Violation> {
+        self.flood.without_progress(self.now)?;
         // RFC 9113 §6.8: "Once the GOAWAY is sent, the sender will ignore frames sent on streams
         // initiated by the receiver if the stream has an identifier higher than the included last
         // stream identifier."
-        if self.leaving {
+        if self.goaway_sent {
             self.streams.refuse(id);
             return Ok(None);
         }
@@ -47,7 +47,7 @@ impl Core {
             Ok(stream) => {
                 self.streams.insert(stream);
                 self.last_peer_stream = id.get();
-                Ok(Some(Happened::Request {
+                Ok(Some(PendingEvent::Request {
                     stream: id,
                     end_stream,
                 }))
@@ -62,13 +62,17 @@ impl Core {
     /// long the response waits, and the work was in vain.
     pub(super) fn cancelled(&mut self) -> Result<(), Violation> {
         match self.role {
-            Role::Server => self.patience.cancelled(self.now),
+            Role::Server => self.flood.cancelled(self.now),
             Role::Client => Ok(()),
         }
     }
 
     /// Refuses a request that breaks a rule, without an event.
-    fn reject(&mut self, id: StreamId, error: StreamError) -> Result<Option<Happened>, Violation> {
+    fn reject(
+        &mut self,
+        id: StreamId,
+        error: StreamError,
+    ) -> Result<Option<PendingEvent>, Violation> {
         self.refuse(id, error.code());
         self.cancelled()?;
         Ok(None)
@@ -78,6 +82,6 @@ impl Core {
     /// ahead of frames that are queued for others.
     fn refuse(&mut self, stream: StreamId, code: ErrorCode) {
         self.streams.refuse(stream);
-        self.outbox.answer(&Reset { stream, code }.encode());
+        self.outbox.answer(&RstStream { stream, code }.encode());
     }
 }

@@ -1,12 +1,12 @@
 //! The state of a connection apart from its input: streams, windows, the send buffer.
 
 use super::super::block::Block;
-use super::super::error::{ConnectionError, ErrorCode, GoneAway};
+use super::super::error::{ConnectionError, ErrorCode, GoAwayReceived};
 use super::super::fields::Fields;
+use super::super::flood::FloodGuard;
 use super::super::flow::{ReceiveWindow, SendWindow};
 use super::super::frame::{GoAway, WindowUpdate};
 use super::super::outbox::Outbox;
-use super::super::patience::Patience;
 use super::super::role::Role;
 use super::super::settings::{INITIAL_WINDOW, Settings};
 use super::super::streams::Streams;
@@ -36,11 +36,11 @@ pub(super) struct Core {
     /// An unfinished header block: until it is complete, no other frames are allowed.
     pub(super) block: Option<Block>,
     /// The flood counters.
-    pub(super) patience: Patience,
+    pub(super) flood: FloodGuard,
     /// The peer's last GOAWAY.
-    pub(super) gone: Option<GoneAway>,
+    pub(super) goaway_received: Option<GoAwayReceived>,
     /// Whether we sent GOAWAY.
-    pub(super) leaving: bool,
+    pub(super) goaway_sent: bool,
     /// The last stream opened by the peer that was accepted, or 0: on a client it stays 0, because
     /// pushes are refused.
     pub(super) last_peer_stream: u32,
@@ -63,9 +63,9 @@ impl Core {
             decoder: Decoder::new(config::HEADER_TABLE),
             fields: Fields::default(),
             block: None,
-            patience: Patience::default(),
-            gone: None,
-            leaving: false,
+            flood: FloodGuard::default(),
+            goaway_received: None,
+            goaway_sent: false,
             last_peer_stream: 0,
             stalls_at: Some(now + config::WRITE_STALL_TIMEOUT),
             now,
@@ -97,14 +97,14 @@ impl Core {
 
     /// Returns whether GOAWAY was sent or received, so that no more streams can be opened.
     pub(super) fn is_closing(&self) -> bool {
-        self.gone.is_some() || self.leaving
+        self.goaway_received.is_some() || self.goaway_sent
     }
 
     /// Returns why no more streams can be opened, if GOAWAY was sent or received.
     pub(super) fn closing(&self) -> Option<ConnectionError> {
-        match &self.gone {
-            Some(gone) => Some(ConnectionError::GoneAway(gone.clone())),
-            None => self.leaving.then_some(ConnectionError::ShutDown),
+        match &self.goaway_received {
+            Some(gone) => Some(ConnectionError::GoAwayReceived(gone.clone())),
+            None => self.goaway_sent.then_some(ConnectionError::ShutDown),
         }
     }
 
@@ -118,7 +118,7 @@ impl Core {
     }
 
     /// Queues GOAWAY as the last frame, and drops the queued frames that are not begun.
-    pub(super) fn say_goodbye(&mut self, code: ErrorCode) {
+    pub(super) fn send_goaway(&mut self, code: ErrorCode) {
         self.outbox.drop_queue();
         self.outbox
             .push_control(&GoAway::encode(self.last_peer_stream, code));
@@ -144,6 +144,9 @@ impl Core {
             + self.decoder.mem_used()
             + self.fields.mem_used()
             + self.block.as_ref().map_or(0, Block::mem_used)
-            + self.gone.as_ref().map_or(0, |gone| gone.debug.capacity())
+            + self
+                .goaway_received
+                .as_ref()
+                .map_or(0, |gone| gone.debug.capacity())
     }
 }

@@ -20,7 +20,7 @@ pub enum Event<'a> {
     },
     /// The headers of the final response; 1xx responses are not reported. Only clients get this
     /// event.
-    Head {
+    Response {
         /// The stream.
         stream: StreamId,
         /// The value of `:status`.
@@ -76,12 +76,12 @@ pub enum Event<'a> {
 
 /// The result of a frame: an [`Event`] that does not borrow yet.
 #[derive(Debug)]
-pub(super) enum Happened {
+pub(super) enum PendingEvent {
     Request {
         stream: StreamId,
         end_stream: bool,
     },
-    Head {
+    Response {
         stream: StreamId,
         status: u16,
         end_stream: bool,
@@ -109,9 +109,9 @@ pub(super) enum Happened {
     Closed(ConnectionError),
 }
 
-impl Happened {
+impl PendingEvent {
     /// Returns the event with its fields and content; `content` returns the octets at a range of
-    /// [`Happened::Data`].
+    /// [`PendingEvent::Data`].
     pub(super) fn event<'a>(
         self,
         fields: &'a Fields,
@@ -123,11 +123,11 @@ impl Happened {
                 fields,
                 end_stream,
             },
-            Self::Head {
+            Self::Response {
                 stream,
                 status,
                 end_stream,
-            } => Event::Head {
+            } => Event::Response {
                 stream,
                 status,
                 fields,

@@ -27,13 +27,13 @@ use std::time::Duration;
 
 use self::core::Core;
 pub use self::event::Event;
-use self::event::Happened;
+use self::event::PendingEvent;
 pub use self::send::{HeadersError, OpenError, Taken};
 use super::deframer::Deframer;
 use super::endpoint::Endpoint;
 use super::error::{Awaited, ConnectionError};
 use super::frame::Frame;
-use super::preface::Verdict;
+use super::preface::Detected;
 use super::role::Role;
 use super::settings::Settings;
 use crate::config;
@@ -69,7 +69,7 @@ enum Phase {
         /// The reason.
         error: ConnectionError,
         /// Whether [`Event::Closed`] was delivered.
-        told: bool,
+        is_delivered: bool,
     },
 }
 
@@ -132,10 +132,10 @@ impl Connection {
     /// Returns the next event, or `None` until more is received or written.
     pub fn poll_event(&mut self, now: Time) -> Option<Event<'_>> {
         self.core.at(now);
-        let happened = self.advance();
+        let event = self.advance();
         // Also without an event: a frame may have been answered.
         self.core.watch_writing();
-        Some(happened?.event(&self.core.fields, |at| self.input.payload(at)))
+        Some(event?.event(&self.core.fields, |at| self.input.payload(at)))
     }
 
     /// Returns whether the connection has ended.
@@ -163,18 +163,22 @@ impl Connection {
 
     /// Processes the input until there is an event for the caller, or nothing more can be
     /// processed.
-    fn advance(&mut self) -> Option<Happened> {
+    fn advance(&mut self) -> Option<PendingEvent> {
         loop {
-            if let Phase::Ended { error, told } = &mut self.phase {
-                let untold = !std::mem::replace(told, true);
-                return untold.then(|| Happened::Closed(error.clone()));
+            if let Phase::Ended {
+                error,
+                is_delivered,
+            } = &mut self.phase
+            {
+                let is_first = !std::mem::replace(is_delivered, true);
+                return is_first.then(|| PendingEvent::Closed(error.clone()));
             }
             if let Some(error) = self.core.drained() {
                 self.end(error);
                 continue;
             }
             match self.receive_frame() {
-                Ok(Progress::Happened(happened)) => return Some(happened),
+                Ok(Progress::Event(event)) => return Some(event),
                 Ok(Progress::Silent) => {}
                 Ok(Progress::Blocked) => return None,
                 Err(error) => self.end(error),
@@ -199,13 +203,13 @@ impl Connection {
             return self.starve();
         };
         let frame = Frame::parse(head, self.input.payload(at.clone()));
-        let happened = frame
+        let event = frame
             .and_then(|frame| self.core.receive(frame, at.start))
             .map_err(ConnectionError::Violation)?;
         if matches!(self.phase, Phase::AwaitingSettings { .. }) {
             self.phase = Phase::Running;
         }
-        Ok(happened.map_or(Progress::Silent, Progress::Happened))
+        Ok(event.map_or(Progress::Silent, Progress::Event))
     }
 
     /// Handles the lack of a complete frame, which is an error if the input has ended.
@@ -215,8 +219,13 @@ impl Connection {
         }
         // If the peer closes after a GOAWAY with an error, that error explains more than the end of
         // input.
-        if let Some(gone) = self.core.gone.as_ref().filter(|gone| gone.is_error()) {
-            return Err(ConnectionError::GoneAway(gone.clone()));
+        if let Some(gone) = self
+            .core
+            .goaway_received
+            .as_ref()
+            .filter(|gone| gone.is_error())
+        {
+            return Err(ConnectionError::GoAwayReceived(gone.clone()));
         }
         let inside_frame = !self.input.waiting().is_empty();
         Err(ConnectionError::Eof { inside_frame })
@@ -226,13 +235,13 @@ impl Connection {
     /// octets were received to recognise the preface.
     fn take_preface(&mut self) -> Result<bool, ConnectionError> {
         let role = self.core.role;
-        match role.judge(self.input.waiting(), self.eof) {
-            Verdict::Http2 => {
+        match role.detect(self.input.waiting(), self.eof) {
+            Detected::Http2 => {
                 self.input.skip(role.peer_preface().len());
                 Ok(true)
             }
-            Verdict::Unknown => Ok(false),
-            Verdict::Not(instead) => Err(ConnectionError::NotHttp2(instead)),
+            Detected::Unknown => Ok(false),
+            Detected::Not(instead) => Err(ConnectionError::NotHttp2(instead)),
         }
     }
 
@@ -243,13 +252,16 @@ impl Connection {
             // indicates that the peer is not using HTTP/2."
             ConnectionError::NotHttp2(_) | ConnectionError::Eof { .. } => self.core.outbox.close(),
             ConnectionError::Violation(_) | ConnectionError::TimedOut(_) => {
-                self.core.say_goodbye(error.code());
+                self.core.send_goaway(error.code());
             }
-            ConnectionError::GoneAway(_) | ConnectionError::ShutDown => {}
+            ConnectionError::GoAwayReceived(_) | ConnectionError::ShutDown => {}
         }
         self.core.forget();
         self.input.clear();
-        self.phase = Phase::Ended { error, told: false };
+        self.phase = Phase::Ended {
+            error,
+            is_delivered: false,
+        };
     }
 
     /// Returns the active deadlines, and what the peer must do by each.
@@ -340,7 +352,7 @@ impl Timer {
 /// The result of processing one frame.
 enum Progress {
     /// There is an event.
-    Happened(Happened),
+    Event(PendingEvent),
     /// The frame was processed without an event; there may be another frame.
     Silent,
     /// The next frame is incomplete, or there is not enough room to answer it.

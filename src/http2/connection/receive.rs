@@ -5,18 +5,18 @@
 
 use super::super::StreamId;
 use super::super::block::Block;
-use super::super::error::{Excess, GoneAway, StreamError, Violation};
+use super::super::error::{Excess, GoAwayReceived, StreamError, Violation};
 use super::super::fields::Section;
 use super::super::frame::{
-    Continuation, Data, Entries, Frame, GoAway, Headers, Id, Ping, Reset, SettingsFrame,
+    Continuation, Data, Entries, Frame, GoAway, Headers, Ping, RstStream, SettingId, SettingsFrame,
     WindowUpdate,
 };
-use super::super::kind::Kind;
+use super::super::frame_type::FrameType;
 use super::super::role::Role;
 use super::super::settings::Settings;
 use super::super::stream;
 use super::super::streams::Found;
-use super::Happened;
+use super::PendingEvent;
 use super::core::Core;
 use crate::config;
 
@@ -26,7 +26,7 @@ impl Core {
         &mut self,
         frame: Frame<'_>,
         payload: usize,
-    ) -> Result<Option<Happened>, Violation> {
+    ) -> Result<Option<PendingEvent>, Violation> {
         if self.block.is_some() && !matches!(frame, Frame::Continuation(_)) {
             return Err(Violation::InterruptedBlock(frame.kind()));
         }
@@ -34,7 +34,7 @@ impl Core {
             Frame::Data(data) => self.receive_data(&data, payload),
             Frame::Headers(headers) => self.receive_headers(&headers),
             Frame::Continuation(fragment) => self.receive_continuation(&fragment),
-            Frame::Reset(reset) => self.receive_reset(reset),
+            Frame::RstStream(reset) => self.receive_reset(reset),
             Frame::Settings(SettingsFrame::Values(values)) => self.receive_settings(&values),
             Frame::Ping(ping) => self.receive_ping(ping),
             Frame::GoAway(goaway) => self.receive_goaway(&goaway),
@@ -44,13 +44,13 @@ impl Core {
             Frame::PushPromise => Err(Violation::Push),
             // Old versions of C-core acknowledge only together with their response, so nothing
             // waits for the acknowledgement.
-            Frame::Settings(SettingsFrame::Ack) | Frame::Ignored(_) => self.idled(),
+            Frame::Settings(SettingsFrame::Ack) | Frame::Ignored(_) => self.without_progress(),
         }
     }
 
     /// Counts a frame that does not advance any call.
-    fn idled(&mut self) -> Result<Option<Happened>, Violation> {
-        self.patience.idled(self.now)?;
+    fn without_progress(&mut self) -> Result<Option<PendingEvent>, Violation> {
+        self.flood.without_progress(self.now)?;
         Ok(None)
     }
 
@@ -59,7 +59,7 @@ impl Core {
         &mut self,
         data: &Data<'_>,
         payload: usize,
-    ) -> Result<Option<Happened>, Violation> {
+    ) -> Result<Option<PendingEvent>, Violation> {
         // The octets are returned to the connection's window whatever happens to the stream.
         // RFC 9113 §6.9: "A receiver that receives a flow-controlled frame MUST always account for
         // its contribution against the connection flow-control window, unless the receiver treats
@@ -75,10 +75,10 @@ impl Core {
         }
         let is_empty = data.content.is_empty();
         if is_empty && !data.end_stream {
-            self.patience.empty_data(self.now)?;
+            self.flood.empty_data(self.now)?;
         }
-        let Found::Open(stream) = self.streams.find(Kind::Data, data.stream)? else {
-            return self.idled();
+        let Found::Open(stream) = self.streams.find(FrameType::Data, data.stream)? else {
+            return self.without_progress();
         };
         if let Err(error) = stream.receive_data(data) {
             return self.fail(data.stream, error);
@@ -90,9 +90,9 @@ impl Core {
         if is_empty && !data.end_stream {
             return Ok(None);
         }
-        self.patience.progress();
+        self.flood.progress();
         let begin = payload + data.offset;
-        Ok(Some(Happened::Data {
+        Ok(Some(PendingEvent::Data {
             stream: data.stream,
             at: begin..begin + data.content.len(),
             end_stream: data.end_stream,
@@ -100,9 +100,12 @@ impl Core {
     }
 
     /// Processes a header block, or its first fragment.
-    fn receive_headers(&mut self, headers: &Headers<'_>) -> Result<Option<Happened>, Violation> {
+    fn receive_headers(
+        &mut self,
+        headers: &Headers<'_>,
+    ) -> Result<Option<PendingEvent>, Violation> {
         // Checked before fragments are kept.
-        self.streams.find(Kind::Headers, headers.stream)?;
+        self.streams.find(FrameType::Headers, headers.stream)?;
         if headers.is_complete {
             return self.receive_block(headers.stream, headers.end_stream, headers.fragment);
         }
@@ -116,7 +119,7 @@ impl Core {
     fn receive_continuation(
         &mut self,
         fragment: &Continuation<'_>,
-    ) -> Result<Option<Happened>, Violation> {
+    ) -> Result<Option<PendingEvent>, Violation> {
         let mut block = self.block.take().ok_or(Violation::StrayContinuation)?;
         if !block.append(fragment)? {
             self.block = Some(block);
@@ -134,12 +137,12 @@ impl Core {
         id: StreamId,
         end_stream: bool,
         block: &[u8],
-    ) -> Result<Option<Happened>, Violation> {
+    ) -> Result<Option<PendingEvent>, Violation> {
         let section = self.decode(block)?;
-        let stream = match self.streams.find(Kind::Headers, id)? {
+        let stream = match self.streams.find(FrameType::Headers, id)? {
             Found::Open(stream) => stream,
             Found::New => return self.accept(id, &section, end_stream),
-            Found::Ended => return self.idled(),
+            Found::Ended => return self.without_progress(),
         };
         let received = match stream.receive_headers(&section, end_stream) {
             Ok(received) => received,
@@ -147,18 +150,18 @@ impl Core {
         };
         self.streams.remove_if_closed(id);
         match received {
-            stream::Headers::Informational => self.idled(),
+            stream::Headers::Informational => self.without_progress(),
             stream::Headers::Head { status } => {
-                self.patience.progress();
-                Ok(Some(Happened::Head {
+                self.flood.progress();
+                Ok(Some(PendingEvent::Response {
                     stream: id,
                     status,
                     end_stream,
                 }))
             }
             stream::Headers::Trailers => {
-                self.patience.progress();
-                Ok(Some(Happened::Trailers { stream: id }))
+                self.flood.progress();
+                Ok(Some(PendingEvent::Trailers { stream: id }))
             }
         }
     }
@@ -183,9 +186,9 @@ impl Core {
     ///
     /// It is ignored on a stream that has already ended: C-core resets with NO_ERROR after its
     /// response, java resets twice.
-    fn receive_reset(&mut self, reset: Reset) -> Result<Option<Happened>, Violation> {
-        self.patience.idled(self.now)?;
-        let Found::Open(stream) = self.streams.find(Kind::Reset, reset.stream)? else {
+    fn receive_reset(&mut self, reset: RstStream) -> Result<Option<PendingEvent>, Violation> {
+        self.flood.without_progress(self.now)?;
+        let Found::Open(stream) = self.streams.find(FrameType::RstStream, reset.stream)? else {
             return Ok(None);
         };
         let is_answered = stream.is_answered();
@@ -193,7 +196,7 @@ impl Core {
         if !is_answered {
             self.cancelled()?;
         }
-        Ok(Some(Happened::Reset {
+        Ok(Some(PendingEvent::Reset {
             stream: reset.stream,
             code: reset.code,
         }))
@@ -204,8 +207,11 @@ impl Core {
     /// RFC 9113 §6.5.3: "The values in the SETTINGS frame MUST be processed in the order they
     /// appear, with no other frame processing between values. [...] Once all values have been
     /// processed, the recipient MUST immediately emit a SETTINGS frame with the ACK flag set."
-    fn receive_settings(&mut self, values: &Entries<'_>) -> Result<Option<Happened>, Violation> {
-        self.patience.idled(self.now)?;
+    fn receive_settings(
+        &mut self,
+        values: &Entries<'_>,
+    ) -> Result<Option<PendingEvent>, Violation> {
+        self.flood.without_progress(self.now)?;
         if values.count() > config::MAX_SETTINGS {
             return Err(Violation::Excess(Excess::SettingsEntries));
         }
@@ -213,7 +219,7 @@ impl Core {
         for (id, value) in values.iter() {
             let before = settings.initial_window_size;
             settings.apply(id, value, self.role)?;
-            if id == Id::INITIAL_WINDOW_SIZE {
+            if id == SettingId::INITIAL_WINDOW_SIZE {
                 self.shift_windows(before, &settings)?;
             }
         }
@@ -240,8 +246,8 @@ impl Core {
     }
 
     /// Processes a PING; one that is not an acknowledgement is answered ahead of queued frames.
-    fn receive_ping(&mut self, ping: Ping) -> Result<Option<Happened>, Violation> {
-        self.patience.idled(self.now)?;
+    fn receive_ping(&mut self, ping: Ping) -> Result<Option<PendingEvent>, Violation> {
+        self.flood.without_progress(self.now)?;
         if !ping.ack {
             self.outbox.answer(&Ping { ack: true, ..ping }.encode());
         }
@@ -253,22 +259,22 @@ impl Core {
     /// RFC 9113 §6.8: "Endpoints MUST NOT increase the value they send in the last stream
     /// identifier". A server's GOAWAY refers to our streams, so an even identifier is an error. A
     /// client's refers to pushes, which we never send.
-    fn receive_goaway(&mut self, goaway: &GoAway<'_>) -> Result<Option<Happened>, Violation> {
-        self.patience.idled(self.now)?;
+    fn receive_goaway(&mut self, goaway: &GoAway<'_>) -> Result<Option<PendingEvent>, Violation> {
+        self.flood.without_progress(self.now)?;
         let last_stream = goaway.last_stream;
         let is_even = self.role == Role::Client && last_stream != 0 && last_stream % 2 == 0;
-        let before = self.gone.as_ref().map(|gone| gone.last_stream);
+        let before = self.goaway_received.as_ref().map(|gone| gone.last_stream);
         if is_even || before.is_some_and(|before| last_stream > before) {
             return Err(Violation::GoAwayStream(last_stream));
         }
         let debug = &goaway.debug[..goaway.debug.len().min(config::MAX_GOAWAY_DEBUG)];
-        self.gone = Some(GoneAway {
+        self.goaway_received = Some(GoAwayReceived {
             last_stream,
             code: goaway.code,
             debug: debug.to_vec(),
         });
         self.streams.remove_above(last_stream);
-        Ok(Some(Happened::GoAway {
+        Ok(Some(PendingEvent::GoAway {
             last_stream,
             code: goaway.code,
         }))
@@ -278,8 +284,8 @@ impl Core {
     fn receive_window_update(
         &mut self,
         update: WindowUpdate,
-    ) -> Result<Option<Happened>, Violation> {
-        self.patience.idled(self.now)?;
+    ) -> Result<Option<PendingEvent>, Violation> {
+        self.flood.without_progress(self.now)?;
         let by = i64::from(update.increment);
         let Some(id) = update.stream else {
             // RFC 9113 §6.9: "errors on the connection flow-control window MUST be treated as a
@@ -292,7 +298,7 @@ impl Core {
                 Err(_) => Err(Violation::WindowOverflow),
             };
         };
-        let Found::Open(stream) = self.streams.find(Kind::WindowUpdate, id)? else {
+        let Found::Open(stream) = self.streams.find(FrameType::WindowUpdate, id)? else {
             return Ok(None);
         };
         if by == 0 {
@@ -309,12 +315,12 @@ impl Core {
         &mut self,
         stream: StreamId,
         error: StreamError,
-    ) -> Result<Option<Happened>, Violation> {
+    ) -> Result<Option<PendingEvent>, Violation> {
         let is_answered = self.streams.get(stream).is_some_and(|it| it.is_answered());
         self.reset(stream, error.code());
         if !is_answered {
             self.cancelled()?;
         }
-        Ok(Some(Happened::Failed { stream, error }))
+        Ok(Some(PendingEvent::Failed { stream, error }))
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use super::super::StreamId;
 use super::super::error::{ConnectionError, ErrorCode};
 use super::super::frame::{
-    Data, GoAway, HEAD, Headers, INITIAL_MAX_FRAME_SIZE, Reset, WindowUpdate,
+    Data, GoAway, HEAD, Headers, INITIAL_MAX_FRAME_SIZE, RstStream, WindowUpdate,
 };
 use super::super::role::Role;
 use super::super::settings::INITIAL_WINDOW;
@@ -163,10 +163,10 @@ impl Connection {
     /// on, and the connection ends with the last open stream.
     pub fn shutdown(&mut self, now: Time) {
         self.core.at(now);
-        if self.is_ended() || self.core.leaving {
+        if self.is_ended() || self.core.goaway_sent {
             return;
         }
-        self.core.leaving = true;
+        self.core.goaway_sent = true;
         let goaway = GoAway::encode(self.core.last_peer_stream, ErrorCode::NO_ERROR);
         self.core.outbox.push_control(&goaway);
         self.core.watch_writing();
@@ -220,7 +220,7 @@ impl Core {
         }
         self.push_headers(id, &mut |block| put(fields, block), end_stream)
             .map_err(|TooLarge| HeadersError::TooLarge)?;
-        self.patience.progress();
+        self.flood.progress();
         if end_stream {
             self.end_sent(id);
         }
@@ -233,7 +233,7 @@ impl Core {
             stream.end_sent();
         }
         if self.role == Role::Server {
-            self.patience.answered();
+            self.flood.answered();
         }
         self.streams.remove_if_closed(id);
     }
@@ -301,7 +301,7 @@ impl Core {
                 out.extend_from_slice(&Data::head(id, length, is_end).encode());
                 out.extend_from_slice(&rest[..length]);
             });
-            self.patience.progress();
+            self.flood.progress();
             taken += length;
             if is_end {
                 self.end_sent(id);
@@ -330,7 +330,8 @@ impl Core {
         if self.streams.get(stream).is_none() {
             return;
         }
-        self.outbox.push_control(&Reset { stream, code }.encode());
+        self.outbox
+            .push_control(&RstStream { stream, code }.encode());
         self.streams.ended_by_us(stream);
     }
 }

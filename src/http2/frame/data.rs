@@ -4,7 +4,7 @@ use super::head::{Head, flag};
 use super::padding;
 use crate::http2::StreamId;
 use crate::http2::error::Violation;
-use crate::http2::kind::Kind;
+use crate::http2::frame_type::FrameType;
 
 /// Part of the content of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +40,6 @@ impl<'a> Data<'a> {
     /// ones).
     pub(in crate::http2) fn head(stream: StreamId, length: usize, end_stream: bool) -> Head {
         let flags = if end_stream { flag::END_STREAM } else { 0 };
-        Head::new(Kind::Data, flags, stream.get(), length)
+        Head::new(FrameType::Data, flags, stream.get(), length)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::head::{HEAD, Head};
 use crate::http2::error::{ErrorCode, Violation};
-use crate::http2::kind::Kind;
+use crate::http2::frame_type::FrameType;
 
 /// The announcement that a connection ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +33,7 @@ impl<'a> GoAway<'a> {
     /// details.
     pub(in crate::http2) fn encode(last_stream: u32, code: ErrorCode) -> [u8; HEAD + 8] {
         let mut octets = [0; HEAD + 8];
-        octets[..HEAD].copy_from_slice(&Head::new(Kind::GoAway, 0, 0, 8).encode());
+        octets[..HEAD].copy_from_slice(&Head::new(FrameType::GoAway, 0, 0, 8).encode());
         octets[HEAD..HEAD + 4].copy_from_slice(&last_stream.to_be_bytes());
         octets[HEAD + 4..].copy_from_slice(&code.0.to_be_bytes());
         octets
@@ -47,7 +47,7 @@ mod tests {
     #[test]
     fn the_reserved_bit_is_no_part_of_the_last_stream() {
         let payload = b"\x80\0\0\x05\0\0\0\x0btoo_many_pings";
-        let read = GoAway::parse(Head::new(Kind::GoAway, 0, 0, payload.len()), payload);
+        let read = GoAway::parse(Head::new(FrameType::GoAway, 0, 0, payload.len()), payload);
         assert_eq!(
             read,
             Ok(GoAway {

@@ -1,7 +1,7 @@
 //! The nine octets in front of every frame (RFC 9113 §4.1).
 
 use crate::http2::error::Violation;
-use crate::http2::kind::Kind;
+use crate::http2::frame_type::FrameType;
 use crate::http2::stream_id::StreamId;
 
 /// The length of a frame head in octets.
@@ -31,7 +31,7 @@ pub(in crate::http2) struct Head {
     /// The length of the payload in octets.
     pub(in crate::http2) length: u32,
     /// The type of the frame.
-    pub(in crate::http2) kind: Kind,
+    pub(in crate::http2) kind: FrameType,
     /// The flags, whose meaning depends on the type.
     pub(in crate::http2) flags: u8,
     /// The stream, without the reserved bit; 0 is the connection.
@@ -41,7 +41,7 @@ pub(in crate::http2) struct Head {
 impl Head {
     /// Returns the head of a frame with a payload of `length` octets (fewer than 2^24: no frame of
     /// ours has more than 16,384).
-    pub(in crate::http2) fn new(kind: Kind, flags: u8, stream: u32, length: usize) -> Self {
+    pub(in crate::http2) fn new(kind: FrameType, flags: u8, stream: u32, length: usize) -> Self {
         debug_assert!(length < 1 << 24);
         Self {
             #[allow(clippy::cast_possible_truncation)] // Below 2^24, see above.
@@ -59,7 +59,7 @@ impl Head {
         let [l1, l2, l3, kind, flags, s1, s2, s3, s4] = octets;
         Self {
             length: u32::from_be_bytes([0, l1, l2, l3]),
-            kind: Kind::from_wire(kind),
+            kind: FrameType::from_wire(kind),
             flags,
             stream: u32::from_be_bytes([s1 & 0x7f, s2, s3, s4]),
         }
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn a_head_is_read_as_it_was_written() {
-        let head = Head::new(Kind::Headers, flag::END_HEADERS, 0x0102_0304, 0x0506);
+        let head = Head::new(FrameType::Headers, flag::END_HEADERS, 0x0102_0304, 0x0506);
         assert_eq!(head.encode(), *b"\x00\x05\x06\x01\x04\x01\x02\x03\x04");
         assert_eq!(Head::parse(head.encode()), head);
     }

@@ -4,7 +4,7 @@ use super::head::{Head, flag};
 use super::padding;
 use crate::http2::StreamId;
 use crate::http2::error::Violation;
-use crate::http2::kind::Kind;
+use crate::http2::frame_type::FrameType;
 
 /// A header block, or its first fragment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +42,12 @@ impl<'a> Headers<'a> {
     /// Returns the head of a HEADERS frame with a whole block of `length` octets.
     pub(in crate::http2) fn head(stream: StreamId, length: usize, end_stream: bool) -> Head {
         let end = if end_stream { flag::END_STREAM } else { 0 };
-        Head::new(Kind::Headers, flag::END_HEADERS | end, stream.get(), length)
+        Head::new(
+            FrameType::Headers,
+            flag::END_HEADERS | end,
+            stream.get(),
+            length,
+        )
     }
 }
 
@@ -79,8 +84,11 @@ mod tests {
     fn padding_and_priority_are_stripped_in_the_right_order() {
         let flags = flag::PADDED | flag::PRIORITY | flag::END_HEADERS;
         let payload = b"\x03\x80\0\0\x01\xffblock\0\0\0";
-        let headers = Headers::parse(Head::new(Kind::Headers, flags, 1, payload.len()), payload)
-            .expect("well formed");
+        let headers = Headers::parse(
+            Head::new(FrameType::Headers, flags, 1, payload.len()),
+            payload,
+        )
+        .expect("well formed");
         assert_eq!(headers.fragment, b"block");
         assert!(headers.is_complete && !headers.end_stream);
     }
@@ -92,8 +100,11 @@ mod tests {
             (flag::PRIORITY | flag::PADDED, &b"\x02\0\0\0\0\0\0"[..]),
         ] {
             assert_eq!(
-                Headers::parse(Head::new(Kind::Headers, flags, 1, payload.len()), payload),
-                Err(Violation::FrameLength(Kind::Headers)),
+                Headers::parse(
+                    Head::new(FrameType::Headers, flags, 1, payload.len()),
+                    payload
+                ),
+                Err(Violation::FrameLength(FrameType::Headers)),
             );
         }
     }

@@ -10,7 +10,7 @@ mod head;
 mod headers;
 mod padding;
 mod ping;
-mod reset;
+mod rst_stream;
 mod settings;
 mod window_update;
 
@@ -19,12 +19,12 @@ pub(super) use goaway::GoAway;
 pub(super) use head::{HEAD, Head, INITIAL_MAX_FRAME_SIZE, flag};
 pub(super) use headers::{Continuation, Headers};
 pub(super) use ping::Ping;
-pub(super) use reset::Reset;
-pub(super) use settings::{Entries, Id, SettingsFrame};
+pub(super) use rst_stream::RstStream;
+pub(super) use settings::{Entries, SettingId, SettingsFrame};
 pub(super) use window_update::WindowUpdate;
 
 use super::error::Violation;
-use super::kind::Kind;
+use super::frame_type::FrameType;
 
 /// A received frame that borrows its payload from the receive buffer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub(super) enum Frame<'a> {
     /// A further fragment of a header block.
     Continuation(Continuation<'a>),
     /// The abrupt end of a stream.
-    Reset(Reset),
+    RstStream(RstStream),
     /// Settings of the peer, or its acknowledgement of ours.
     Settings(SettingsFrame<'a>),
     /// A liveness check, or the answer to ours.
@@ -50,39 +50,39 @@ pub(super) enum Frame<'a> {
     /// A frame to be ignored: a priority, an extension, a frame of a future version.
     ///
     /// RFC 9113 §4.1: "Implementations MUST ignore and discard frames of unknown types."
-    Ignored(Kind),
+    Ignored(FrameType),
 }
 
 impl<'a> Frame<'a> {
     /// Parses a complete frame.
     pub(super) fn parse(head: Head, payload: &'a [u8]) -> Result<Self, Violation> {
         Ok(match head.kind {
-            Kind::Data => Self::Data(Data::parse(head, payload)?),
-            Kind::Headers => Self::Headers(Headers::parse(head, payload)?),
-            Kind::Continuation => Self::Continuation(Continuation::parse(head, payload)?),
-            Kind::Reset => Self::Reset(Reset::parse(head, payload)?),
-            Kind::Settings => Self::Settings(SettingsFrame::parse(head, payload)?),
-            Kind::Ping => Self::Ping(Ping::parse(head, payload)?),
-            Kind::GoAway => Self::GoAway(GoAway::parse(head, payload)?),
-            Kind::WindowUpdate => Self::WindowUpdate(WindowUpdate::parse(head, payload)?),
-            Kind::PushPromise => Self::PushPromise,
-            Kind::Priority => priority(head)?,
-            Kind::Unknown(_) => Self::Ignored(head.kind),
+            FrameType::Data => Self::Data(Data::parse(head, payload)?),
+            FrameType::Headers => Self::Headers(Headers::parse(head, payload)?),
+            FrameType::Continuation => Self::Continuation(Continuation::parse(head, payload)?),
+            FrameType::RstStream => Self::RstStream(RstStream::parse(head, payload)?),
+            FrameType::Settings => Self::Settings(SettingsFrame::parse(head, payload)?),
+            FrameType::Ping => Self::Ping(Ping::parse(head, payload)?),
+            FrameType::GoAway => Self::GoAway(GoAway::parse(head, payload)?),
+            FrameType::WindowUpdate => Self::WindowUpdate(WindowUpdate::parse(head, payload)?),
+            FrameType::PushPromise => Self::PushPromise,
+            FrameType::Priority => priority(head)?,
+            FrameType::Unknown(_) => Self::Ignored(head.kind),
         })
     }
 
     /// Returns the type of the frame.
-    pub(super) fn kind(&self) -> Kind {
+    pub(super) fn kind(&self) -> FrameType {
         match self {
-            Self::Data(_) => Kind::Data,
-            Self::Headers(_) => Kind::Headers,
-            Self::Continuation(_) => Kind::Continuation,
-            Self::Reset(_) => Kind::Reset,
-            Self::Settings(_) => Kind::Settings,
-            Self::Ping(_) => Kind::Ping,
-            Self::GoAway(_) => Kind::GoAway,
-            Self::WindowUpdate(_) => Kind::WindowUpdate,
-            Self::PushPromise => Kind::PushPromise,
+            Self::Data(_) => FrameType::Data,
+            Self::Headers(_) => FrameType::Headers,
+            Self::Continuation(_) => FrameType::Continuation,
+            Self::RstStream(_) => FrameType::RstStream,
+            Self::Settings(_) => FrameType::Settings,
+            Self::Ping(_) => FrameType::Ping,
+            Self::GoAway(_) => FrameType::GoAway,
+            Self::WindowUpdate(_) => FrameType::WindowUpdate,
+            Self::PushPromise => FrameType::PushPromise,
             Self::Ignored(kind) => *kind,
         }
     }
@@ -109,11 +109,11 @@ mod tests {
     #[test]
     fn a_frame_on_the_wrong_kind_of_stream_is_a_connection_error() {
         let on_stream_zero = [
-            (Kind::Data, 1),
-            (Kind::Headers, 1),
-            (Kind::Priority, 5),
-            (Kind::Reset, 4),
-            (Kind::Continuation, 1),
+            (FrameType::Data, 1),
+            (FrameType::Headers, 1),
+            (FrameType::Priority, 5),
+            (FrameType::RstStream, 4),
+            (FrameType::Continuation, 1),
         ];
         for (kind, length) in on_stream_zero {
             assert_eq!(
@@ -121,7 +121,11 @@ mod tests {
                 Err(Violation::NeedsStream(kind)),
             );
         }
-        for (kind, length) in [(Kind::Settings, 6), (Kind::Ping, 8), (Kind::GoAway, 8)] {
+        for (kind, length) in [
+            (FrameType::Settings, 6),
+            (FrameType::Ping, 8),
+            (FrameType::GoAway, 8),
+        ] {
             assert_eq!(
                 Frame::parse(Head::new(kind, 0, 1, length), &vec![0; length]),
                 Err(Violation::NeedsConnection(kind)),
@@ -132,17 +136,17 @@ mod tests {
     #[test]
     fn a_frame_too_short_or_too_long_for_its_kind_is_a_frame_size_error() {
         let wrong = [
-            (Kind::Priority, 1, 4),
-            (Kind::Priority, 1, 6),
-            (Kind::Reset, 1, 3),
-            (Kind::Reset, 1, 5),
-            (Kind::Settings, 0, 5),
-            (Kind::Settings, 0, 7),
-            (Kind::Ping, 0, 7),
-            (Kind::Ping, 0, 9),
-            (Kind::GoAway, 0, 7),
-            (Kind::WindowUpdate, 0, 3),
-            (Kind::WindowUpdate, 1, 5),
+            (FrameType::Priority, 1, 4),
+            (FrameType::Priority, 1, 6),
+            (FrameType::RstStream, 1, 3),
+            (FrameType::RstStream, 1, 5),
+            (FrameType::Settings, 0, 5),
+            (FrameType::Settings, 0, 7),
+            (FrameType::Ping, 0, 7),
+            (FrameType::Ping, 0, 9),
+            (FrameType::GoAway, 0, 7),
+            (FrameType::WindowUpdate, 0, 3),
+            (FrameType::WindowUpdate, 1, 5),
         ];
         for (kind, stream, length) in wrong {
             let violation = Frame::parse(Head::new(kind, 0, stream, length), &vec![0; length])
@@ -160,7 +164,7 @@ mod tests {
         let head = Head::parse(*b"\x00\x00\x02\xee\xff\x80\x00\x00\x07");
         assert_eq!(
             Frame::parse(head, b"hi"),
-            Ok(Frame::Ignored(Kind::Unknown(0xee)))
+            Ok(Frame::Ignored(FrameType::Unknown(0xee)))
         );
         let ping = Head::parse(*b"\x00\x00\x08\x06\xfe\x80\x00\x00\x00");
         assert_eq!(

@@ -23,11 +23,11 @@ pub(super) fn strip(head: Head, payload: &[u8]) -> Result<&[u8], Violation> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http2::kind::Kind;
+    use crate::http2::frame_type::FrameType;
 
     fn strip_padded(payload: &[u8]) -> Result<&[u8], Violation> {
         strip(
-            Head::new(Kind::Data, flag::PADDED, 1, payload.len()),
+            Head::new(FrameType::Data, flag::PADDED, 1, payload.len()),
             payload,
         )
     }
@@ -39,8 +39,11 @@ mod tests {
         assert_eq!(strip_padded(b"\x02\0\0"), Ok(&b""[..]));
         assert_eq!(
             strip_padded(b"\x03\0\0"),
-            Err(Violation::Padding(Kind::Data))
+            Err(Violation::Padding(FrameType::Data))
         );
-        assert_eq!(strip_padded(b""), Err(Violation::FrameLength(Kind::Data)));
+        assert_eq!(
+            strip_padded(b""),
+            Err(Violation::FrameLength(FrameType::Data))
+        );
     }
 }

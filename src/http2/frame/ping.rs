@@ -2,7 +2,7 @@
 
 use super::head::{HEAD, Head, flag};
 use crate::http2::error::Violation;
-use crate::http2::kind::Kind;
+use crate::http2::frame_type::FrameType;
 
 /// A liveness check, or the answer to one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +33,7 @@ impl Ping {
     pub(in crate::http2) fn encode(self) -> [u8; HEAD + 8] {
         let flags = if self.ack { flag::ACK } else { 0 };
         let mut octets = [0; HEAD + 8];
-        octets[..HEAD].copy_from_slice(&Head::new(Kind::Ping, flags, 0, 8).encode());
+        octets[..HEAD].copy_from_slice(&Head::new(FrameType::Ping, flags, 0, 8).encode());
         octets[HEAD..].copy_from_slice(&self.opaque);
         octets
     }

@@ -4,13 +4,13 @@
 
 use super::head::{HEAD, Head, flag};
 use crate::http2::error::Violation;
-use crate::http2::kind::Kind;
+use crate::http2::frame_type::FrameType;
 
 /// The identifier of a setting, as defined in RFC 9113 §6.5.2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::http2) struct Id(pub(in crate::http2) u16);
+pub(in crate::http2) struct SettingId(pub(in crate::http2) u16);
 
-impl Id {
+impl SettingId {
     pub(in crate::http2) const HEADER_TABLE_SIZE: Self = Self(0x1);
     pub(in crate::http2) const ENABLE_PUSH: Self = Self(0x2);
     pub(in crate::http2) const MAX_CONCURRENT_STREAMS: Self = Self(0x3);
@@ -46,13 +46,13 @@ impl<'a> SettingsFrame<'a> {
 
     /// Encodes the acknowledgement that the peer's settings are applied.
     pub(in crate::http2) fn ack() -> [u8; HEAD] {
-        Head::new(Kind::Settings, flag::ACK, 0, 0).encode()
+        Head::new(FrameType::Settings, flag::ACK, 0, 0).encode()
     }
 
     /// Encodes a frame with these values.
-    pub(in crate::http2) fn encode(values: &[(Id, u32)], out: &mut Vec<u8>) {
+    pub(in crate::http2) fn encode(values: &[(SettingId, u32)], out: &mut Vec<u8>) {
         let length = values.len() * ENTRY;
-        out.extend_from_slice(&Head::new(Kind::Settings, 0, 0, length).encode());
+        out.extend_from_slice(&Head::new(FrameType::Settings, 0, 0, length).encode());
         for (id, value) in values {
             let ([i1, i2], [v1, v2, v3, v4]) = (id.0.to_be_bytes(), value.to_be_bytes());
             out.extend_from_slice(&[i1, i2, v1, v2, v3, v4]);
@@ -71,11 +71,11 @@ impl Entries<'_> {
     }
 
     /// Returns the values.
-    pub(in crate::http2) fn iter(&self) -> impl Iterator<Item = (Id, u32)> {
+    pub(in crate::http2) fn iter(&self) -> impl Iterator<Item = (SettingId, u32)> {
         self.0.chunks_exact(ENTRY).map(|entry| {
             let id = u16::from_be_bytes([entry[0], entry[1]]);
             let value = u32::from_be_bytes([entry[2], entry[3], entry[4], entry[5]]);
-            (Id(id), value)
+            (SettingId(id), value)
         })
     }
 }
@@ -89,19 +89,23 @@ mod tests {
 
     #[test]
     fn an_acknowledgement_has_no_payload() {
-        let head = Head::new(Kind::Settings, flag::ACK, 0, 6);
+        let head = Head::new(FrameType::Settings, flag::ACK, 0, 6);
         assert_eq!(
             SettingsFrame::parse(head, &[0; 6]),
-            Err(Violation::FrameLength(Kind::Settings))
+            Err(Violation::FrameLength(FrameType::Settings))
         );
     }
 
     #[test]
     fn values_are_read_in_the_order_they_were_written() {
-        let values = [(Id::ENABLE_PUSH, 0), (Id(0xfe03), 1), (Id::ENABLE_PUSH, 1)];
+        let values = [
+            (SettingId::ENABLE_PUSH, 0),
+            (SettingId(0xfe03), 1),
+            (SettingId::ENABLE_PUSH, 1),
+        ];
         let mut out = Vec::new();
         SettingsFrame::encode(&values, &mut out);
-        let head = Head::new(Kind::Settings, 0, 0, out.len() - HEAD);
+        let head = Head::new(FrameType::Settings, 0, 0, out.len() - HEAD);
         let Ok(SettingsFrame::Values(entries)) = SettingsFrame::parse(head, &out[HEAD..]) else {
             panic!("well formed");
         };

@@ -3,7 +3,7 @@
 use super::head::{HEAD, Head};
 use crate::http2::StreamId;
 use crate::http2::error::Violation;
-use crate::http2::kind::Kind;
+use crate::http2::frame_type::FrameType;
 
 /// Permission to send more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +33,7 @@ impl WindowUpdate {
     pub(in crate::http2) fn encode(self) -> [u8; HEAD + 4] {
         let stream = self.stream.map_or(0, StreamId::get);
         let mut octets = [0; HEAD + 4];
-        octets[..HEAD].copy_from_slice(&Head::new(Kind::WindowUpdate, 0, stream, 4).encode());
+        octets[..HEAD].copy_from_slice(&Head::new(FrameType::WindowUpdate, 0, stream, 4).encode());
         octets[HEAD..].copy_from_slice(&self.increment.to_be_bytes());
         octets
     }

@@ -24,17 +24,17 @@ pub(super) struct EndpointCall {
     id: EffectId,
     /// `None` once the call has ended.
     connection: Option<Connection>,
-    request: Request,
+    request: EndpointRequest,
     /// The time by which a call must have ended, or a stream or connection must be established.
     deadline: Time,
     wait: Option<WaitForReady>,
     /// Whether the handler of a connection knows that it is established.
-    is_told: bool,
+    is_reported: bool,
 }
 
 /// What a handler asked for.
 #[derive(Debug)]
-pub(super) enum Request {
+pub(super) enum EndpointRequest {
     /// One reply.
     Call(Box<Call>),
     /// Any number of replies; `None` once the stream is opened.
@@ -43,7 +43,7 @@ pub(super) enum Request {
     Connection,
 }
 
-impl Request {
+impl EndpointRequest {
     /// Returns the method of a unary call.
     fn method(&self) -> &'static str {
         match self {
@@ -82,7 +82,7 @@ impl EndpointCall {
             until,
             pause: READY_RETRY_INITIAL,
         });
-        let request = Request::Call(Box::new(call));
+        let request = EndpointRequest::Call(Box::new(call));
         Self {
             wait,
             ..Self::new(id, request, deadline)
@@ -92,22 +92,26 @@ impl EndpointCall {
     /// Creates a stream.
     pub(super) fn stream(id: EffectId, stream: Stream, now: Time) -> Self {
         let deadline = now + stream.dial_timeout;
-        Self::new(id, Request::Stream(Some(Box::new(stream))), deadline)
+        Self::new(
+            id,
+            EndpointRequest::Stream(Some(Box::new(stream))),
+            deadline,
+        )
     }
 
     /// Creates a connection on which no calls are made.
     pub(super) fn connection(id: EffectId, now: Time) -> Self {
-        Self::new(id, Request::Connection, now + DIAL_TIMEOUT)
+        Self::new(id, EndpointRequest::Connection, now + DIAL_TIMEOUT)
     }
 
-    fn new(id: EffectId, request: Request, deadline: Time) -> Self {
+    fn new(id: EffectId, request: EndpointRequest, deadline: Time) -> Self {
         Self {
             id,
             connection: None,
             request,
             deadline,
             wait: None,
-            is_told: false,
+            is_reported: false,
         }
     }
 
@@ -119,11 +123,11 @@ impl EndpointCall {
             ..
         } = context;
         let (owner, shortage, has_room) = match self.request {
-            Request::Call(_) => {
+            EndpointRequest::Call(_) => {
                 let has_room = connections.make_room(outputs);
                 (Owner::Call(self.id), Shortage::Call, has_room)
             }
-            Request::Stream(_) | Request::Connection => {
+            EndpointRequest::Stream(_) | EndpointRequest::Connection => {
                 let has_room = connections.make_room_for_stream(outputs);
                 (Owner::Stream(self.id), Shortage::Stream, has_room)
             }
@@ -132,11 +136,11 @@ impl EndpointCall {
             context.warn_of_shortage(shortage);
             return Some(self.dial_failed(DialError::NoDescriptors, context.now));
         }
-        let link = connections.add(owner);
-        self.connection = Some(Connection::dialling(link));
+        let conn = connections.add(owner);
+        self.connection = Some(Connection::dialling(conn));
         let path = context.endpoint_path(endpoint);
         context.outputs.push_back(Output::Dial {
-            link,
+            conn,
             path,
             identity: None,
         });
@@ -151,8 +155,8 @@ impl EndpointCall {
     /// Returns the endpoint of a call that is repeated.
     pub(super) fn endpoint(&self) -> Option<Arc<Path>> {
         match &self.request {
-            Request::Call(call) => Some(call.endpoint.clone()),
-            Request::Stream(_) | Request::Connection => None,
+            EndpointRequest::Call(call) => Some(call.endpoint.clone()),
+            EndpointRequest::Stream(_) | EndpointRequest::Connection => None,
         }
     }
 
@@ -173,17 +177,17 @@ impl EndpointCall {
         };
         let mut client = Box::new(Client::new(now));
         match &mut self.request {
-            Request::Call(call) => {
+            EndpointRequest::Call(call) => {
                 let (method, request) = (call.method, &call.request);
                 client.unary(method, request, MAX_REPLY, self.deadline, now);
             }
-            Request::Stream(stream) => {
+            EndpointRequest::Stream(stream) => {
                 if let Some(stream) = stream.take() {
                     let (method, request) = (stream.method, &stream.request);
                     client.server_streaming(method, request, MAX_REPLY, None, now);
                 }
             }
-            Request::Connection => {}
+            EndpointRequest::Connection => {}
         }
         client.set_handshake_deadline(self.deadline);
         connection.client = Some(client);
@@ -194,12 +198,12 @@ impl EndpointCall {
         self.connection = None;
         let id = self.id;
         match self.request {
-            Request::Call(_) => self.ended(Err(CallFailure::Dial(error)), now),
-            Request::Stream(_) => Progress::Ended(HandlerEvent::StreamEnded {
+            EndpointRequest::Call(_) => self.ended(Err(CallFailure::Dial(error)), now),
+            EndpointRequest::Stream(_) => Progress::Ended(HandlerEvent::StreamEnded {
                 id,
                 result: Err(CallFailure::Dial(error)),
             }),
-            Request::Connection => Progress::Ended(HandlerEvent::Disconnected {
+            EndpointRequest::Connection => Progress::Ended(HandlerEvent::Disconnected {
                 id,
                 error: Some(error),
             }),
@@ -237,13 +241,13 @@ impl EndpointCall {
                 let result = result.map_err(CallFailure::Call);
                 Progress::Ended(HandlerEvent::StreamEnded { id, result })
             }
-            None if !matches!(self.request, Request::Connection) => return None,
+            None if !matches!(self.request, EndpointRequest::Connection) => return None,
             None if client.is_closed() => {
                 Progress::Ended(HandlerEvent::Disconnected { id, error: None })
             }
-            None if self.is_told || client.peer_settings().is_none() => return None,
+            None if self.is_reported || client.peer_settings().is_none() => return None,
             None => {
-                self.is_told = true;
+                self.is_reported = true;
                 return Some(Progress::Event(HandlerEvent::Connected { id }));
             }
         };
@@ -254,21 +258,21 @@ impl EndpointCall {
     /// Requests that what the client has to write is written.
     pub(super) fn flush(&mut self, context: &mut Context) {
         let Some(Connection {
-            id: link, client, ..
+            id: conn, client, ..
         }) = &mut self.connection
         else {
             return;
         };
-        let link = *link;
+        let conn = *conn;
         if client.as_mut().is_some_and(|it| !it.transmit().is_empty()) {
-            context.outputs.push_back(Output::Transmit { link });
+            context.outputs.push_back(Output::Transmit { conn });
         }
     }
 
     /// Has the connection polled again after others had their turn.
     pub(super) fn resume(&self, context: &mut Context) {
-        if let Some(Connection { id: link, .. }) = self.connection {
-            context.outputs.push_back(Output::Resume { link });
+        if let Some(Connection { id: conn, .. }) = self.connection {
+            context.outputs.push_back(Output::Resume { conn });
         }
     }
 

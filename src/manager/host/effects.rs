@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::call::{EndpointCall, Progress};
-use super::{Debt, Event, HandlerHost, OpenEffect, Recipient, State};
+use super::{Debt, HandlerHost, OpenEffect, PendingEvent, Recipient, State};
 use crate::config::{MAX_EVENTS_AT_ONCE, MAX_PROGRAMS};
 use crate::grpc::Client;
 use crate::handler::{
@@ -22,7 +22,7 @@ use crate::time::Time;
 
 impl HandlerHost {
     /// Carries out an effect that a handler asks for in a call that is about that plugin.
-    pub(super) fn carry_out(
+    pub(super) fn execute_effect(
         &mut self,
         handler: HandlerId,
         plugin: Option<&Arc<Plugin>>,
@@ -55,7 +55,7 @@ impl HandlerHost {
                 self.call_endpoint(recipient(id), call, &endpoint, context);
             }
             Effect::Spawn { id, program } => {
-                self.open(id, recipient(id), State::Waiting, None, context);
+                self.open(id, recipient(id), State::Queued, None, context);
                 self.waiting.push_back((id, program));
                 self.start_programs(context);
             }
@@ -123,8 +123,8 @@ impl HandlerHost {
     /// Drops the events of effects that were not delivered yet and meet a condition.
     fn drop_events(&mut self, is_dropped: impl Fn(&HandlerEvent) -> bool) {
         self.events.retain(|event| match event {
-            Event::Effect(_, event) => !is_dropped(event),
-            Event::Resume(..) => true,
+            PendingEvent::Effect(_, event) => !is_dropped(event),
+            PendingEvent::Resume(..) => true,
         });
     }
 
@@ -136,7 +136,7 @@ impl HandlerHost {
         match state {
             State::Timer | State::NotReady(_) => {}
             State::Call(call) => call.hang_up(context),
-            State::Waiting => self.waiting.retain(|(waiting, _)| *waiting != id),
+            State::Queued => self.waiting.retain(|(waiting, _)| *waiting != id),
             State::Running => {
                 context.outputs.push_back(Output::Kill { id });
                 self.running -= 1;
@@ -150,7 +150,8 @@ impl HandlerHost {
     /// Ends an effect with its last event.
     fn ended(&mut self, event: HandlerEvent, context: &mut Context) {
         if let Some(recipient) = self.close(event.effect(), context) {
-            self.events.push_back(Event::Effect(recipient, event));
+            self.events
+                .push_back(PendingEvent::Effect(recipient, event));
         }
     }
 
@@ -174,7 +175,7 @@ impl HandlerHost {
                     self.dial(id, endpoint.as_deref(), context);
                 }
             }
-            State::Waiting => {}
+            State::Queued => {}
             State::Running => {
                 context.outputs.push_back(Output::Kill { id });
                 let late = ProgramOutcome::silent(ProgramEnd::TimedOut);
@@ -270,7 +271,8 @@ impl HandlerHost {
             match next {
                 Progress::Event(event) => {
                     let recipient = effect.recipient.clone();
-                    self.events.push_back(Event::Effect(recipient, event));
+                    self.events
+                        .push_back(PendingEvent::Effect(recipient, event));
                 }
                 Progress::Ended(event) => self.ended(event, context),
                 Progress::NotReady(at) => {

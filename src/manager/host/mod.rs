@@ -52,8 +52,8 @@ pub(super) struct HandlerHost {
     owed: LiteMap<EffectId, Debt>,
     /// The number of changes to `owed`.
     owed_revision: u64,
-    /// What handlers are to be told.
-    events: VecDeque<Event>,
+    /// The events that handlers have yet to receive.
+    events: VecDeque<PendingEvent>,
     /// The answers to questions that were left open.
     answers: VecDeque<(Ticket, Result<(), Reason>)>,
 }
@@ -78,7 +78,7 @@ struct Subject<'a> {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Hints {
     /// Whether exactly this plugin was registered before a restart.
-    pub(super) is_known: bool,
+    pub(super) was_registered: bool,
     /// The time until which the plugin's endpoint may not be ready.
     pub(super) ready_by: Option<Time>,
 }
@@ -107,7 +107,7 @@ enum State {
     /// A call that is repeated when its deadline comes, because its endpoint was not ready.
     NotReady(Box<EndpointCall>),
     /// A program that waits for others.
-    Waiting,
+    Queued,
     /// A program that runs.
     Running,
 }
@@ -119,9 +119,9 @@ struct Debt {
     plugin: Arc<Plugin>,
 }
 
-/// What a handler is to be told.
+/// An event that a handler has yet to receive.
 #[derive(Debug)]
-enum Event {
+enum PendingEvent {
     /// An event of an effect.
     Effect(Recipient, HandlerEvent),
     /// A deregistration that the previous process owed is resumed, if there is a handler for it.
@@ -225,7 +225,7 @@ impl HandlerHost {
         }
         let subject = Some(Subject { plugin, owner });
         let ask = |handler: &mut dyn PluginHandler, context: &mut HandlerContext<'_>| {
-            context.set_known(hints.is_known);
+            context.set_was_registered(hints.was_registered);
             context.set_ready_by(hints.ready_by);
             match question {
                 Question::Validate => handler.validate(plugin, context),
@@ -252,7 +252,7 @@ impl HandlerHost {
         context: &mut Context,
     ) {
         self.tickets.remove(&ticket);
-        self.tell(handler, (socket, plugin), context, |handler, context| {
+        self.notify(handler, (socket, plugin), context, |handler, context| {
             handler.abandon(ticket, context);
         });
     }
@@ -263,7 +263,7 @@ impl HandlerHost {
     }
 
     /// Reports something about the plugin behind a socket to its handler that is not a question.
-    pub(super) fn tell(
+    pub(super) fn notify(
         &mut self,
         handler: HandlerId,
         (socket, plugin): (SocketId, &Arc<Plugin>),
@@ -278,11 +278,11 @@ impl HandlerHost {
     /// Resumes a deregistration that the previous process owed.
     pub(super) fn resume(&mut self, plugin: Plugin) {
         let handler = self.handlers.find(&plugin.kind);
-        let resume = Event::Resume(handler, Arc::new(plugin));
+        let resume = PendingEvent::Resume(handler, Arc::new(plugin));
         self.events.push_back(resume);
     }
 
-    /// Returns whether handlers are to be told something.
+    /// Returns whether handlers have yet to receive an event.
     pub(super) fn is_any_event(&self) -> bool {
         !self.events.is_empty() || !self.given_up.is_empty()
     }
@@ -295,7 +295,7 @@ impl HandlerHost {
         }
         match self.events.pop_front() {
             None => return false,
-            Some(Event::Effect(recipient, event)) => {
+            Some(PendingEvent::Effect(recipient, event)) => {
                 let Recipient { handler, plugin } = recipient;
                 let owner = event.effect().owner;
                 let subject = plugin.as_ref().map(|plugin| Subject { plugin, owner });
@@ -303,7 +303,7 @@ impl HandlerHost {
                     handler.handle_event(event, context);
                 });
             }
-            Some(Event::Resume(handler, plugin)) => {
+            Some(PendingEvent::Resume(handler, plugin)) => {
                 self.resume_debt(handler, plugin, context);
             }
         }
@@ -379,7 +379,7 @@ impl HandlerHost {
             Ok(result) => {
                 let plugin = subject.map(|it| it.plugin);
                 for effect in wanted {
-                    self.carry_out(id, plugin, effect, context);
+                    self.execute_effect(id, plugin, effect, context);
                 }
                 Some(result)
             }

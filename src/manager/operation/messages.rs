@@ -24,9 +24,9 @@ pub(in crate::manager) enum Event {
     /// The connection on which to call was lost before the call.
     ConnectionLost,
     /// The plugin was notified of this refusal before, and is not notified again.
-    AlreadyTold,
-    /// No other operation asks the handler about this plugin name now.
-    TurnCame,
+    AlreadyNotified,
+    /// The operation has acquired the lock of the plugin name.
+    LockAcquired,
     /// The server at the plugin's endpoint has sent its SETTINGS, or the reason why it has not. An
     /// endpoint that the handler does not use counts as checked.
     EndpointChecked(Result<(), CallFailure>),
@@ -52,10 +52,10 @@ pub(in crate::manager) enum Command {
     Notify(Result<(), Refusal>, Time),
     /// Close the connection, or stop dialling.
     Hangup,
-    /// Make the connection the guard of the registered plugin.
-    Guard,
-    /// Get in line to ask the handler about this plugin name.
-    TakeTurn(Arc<Plugin>),
+    /// Make the connection the registered plugin's source of liveness.
+    MonitorLiveness,
+    /// Acquire the lock of this plugin name, to ask the handler about it.
+    AcquireLock(Arc<Plugin>),
     /// Ask the plugin's handler.
     Ask(Question, Arc<Plugin>),
     /// Abandon the question to the plugin's handler.
@@ -141,8 +141,8 @@ impl Event {
             Self::DialFailed(_) => "DialFailed",
             Self::Replied(_) => "Replied",
             Self::ConnectionLost => "ConnectionLost",
-            Self::AlreadyTold => "AlreadyTold",
-            Self::TurnCame => "TurnCame",
+            Self::AlreadyNotified => "AlreadyNotified",
+            Self::LockAcquired => "LockAcquired",
             Self::EndpointChecked(_) => "EndpointChecked",
             Self::Answered(_) => "Answered",
             Self::Timeout => "Timeout",

@@ -15,8 +15,8 @@
 //!  AskingInfo ------------------ failed ----------------------> ended: Failed, or Changed
 //!         | Replied
 //!         v
-//!  AwaitingTurn     (another operation speaks to the handler about the same plugin name)
-//!         | TurnCame
+//!  AwaitingLock     (another operation asks the handler about the same plugin name)
+//!         | LockAcquired
 //!         v
 //!  Validating ------ no -----+
 //!         | Answered         |
@@ -33,7 +33,7 @@
 //!         v                             (after a timeout: Notifying(Refused))
 //!  Deregistering ---------------------- Answered -------------> ended: Failed
 //!         ^
-//!  AwaitingTurn
+//!  AwaitingLock
 //!         ^
 //!  deregister                                                   ended: Deregistered
 //!
@@ -41,7 +41,7 @@
 //!     +-> Dialing -> AskingInfo ------------------------------->       Changed or Failed
 //!
 //!  observe
-//!     +-> Dialing -> AskingInfo -> AwaitingTurn -> Observing
+//!     +-> Dialing -> AskingInfo -> AwaitingLock -> Observing
 //!                                                     | Answered
 //!                                                     v         ended: Observed,
 //!         (an endpoint of its own only)        CheckingEndpoint -->    EndpointFailed or Failed
@@ -65,7 +65,7 @@ pub(super) use messages::{Command, Event, Outcome, Question, Step, Unexpected};
 
 use self::steps::Steps;
 use super::failure::{Failure, Refusal};
-use crate::config::{DIAL_TIMEOUT, HANDLER_TIMEOUT, LADDER_INITIAL};
+use crate::config::{DIAL_RETRY_INITIAL, DIAL_TIMEOUT, HANDLER_TIMEOUT};
 use crate::grpc::CallError;
 use crate::handler::{CallFailure, DialError, Plugin};
 use crate::time::Time;
@@ -82,13 +82,13 @@ pub(super) struct Operation {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum State {
     /// Waits for the connection.
-    Dialing(Ladder, Goal),
+    Dialing(DialRetry, Goal),
     /// Waits for the time to dial again, because the last dial failed in a way that may pass.
-    AwaitingListener(Ladder, Goal, Time),
+    AwaitingListener(DialRetry, Goal, Time),
     /// Waits for the plugin's reply to GetInfo.
     AskingInfo(Goal),
-    /// Waits for its turn to ask the handler about this plugin name.
-    AwaitingTurn(Arc<Plugin>, Purpose),
+    /// Waits for the lock of this plugin name, to ask the handler about it.
+    AwaitingLock(Arc<Plugin>, Purpose),
     /// Waits for the handler's answer.
     Validating(Asked),
     /// Waits for the handler's answer, without a connection, in a dry run.
@@ -98,22 +98,22 @@ enum State {
     /// Waits for the handler's answer, with the plugin in the actual state.
     Registering(Asked),
     /// Waits for the plugin's reply to NotifyRegistrationStatus.
-    Notifying(Verdict, Budget),
+    Notifying(Notification, Budget),
     /// Waits for a second connection to notify the plugin: the first one died in the meantime.
-    Redialing(Verdict, Budget),
+    Redialing(Notification, Budget),
     /// Waits for the handler's answer, after the plugin has left the actual state.
     Deregistering(Asked, Then),
 }
 
-/// The dial budget of a socket.
+/// The retries of a dial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Ladder {
+struct DialRetry {
     /// The time at which a dial is given up; no pause extends beyond it.
     give_up: Time,
     /// The pause before the next dial.
     pause: Duration,
     /// Whether to dial again after a refused connection.
-    is_patient: bool,
+    retries_refused: bool,
 }
 
 /// The purpose of GetInfo.
@@ -129,7 +129,7 @@ enum Goal {
     Check(Arc<Plugin>),
 }
 
-/// The purpose of a turn.
+/// The purpose of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Purpose {
     Register,
@@ -146,7 +146,7 @@ struct Asked {
 
 /// The outcome of which the plugin is notified.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Verdict {
+enum Notification {
     Registered(Arc<Plugin>),
     Refused(Refusal),
 }
@@ -217,25 +217,25 @@ impl Operation {
     fn dial(
         socket: Arc<Path>,
         goal: Goal,
-        is_patient: bool,
+        retries_refused: bool,
         now: Time,
         commands: &mut Vec<Command>,
     ) -> Self {
-        let ladder = Ladder {
+        let retry = DialRetry {
             give_up: now + DIAL_TIMEOUT,
-            pause: LADDER_INITIAL,
-            is_patient,
+            pause: DIAL_RETRY_INITIAL,
+            retries_refused,
         };
-        let state = State::Dialing(ladder, goal);
+        let state = State::Dialing(retry, goal);
         commands.push(Command::Dial);
         Self { socket, state }
     }
 
     /// Deregisters a plugin that was registered.
     pub(super) fn deregister(plugin: Arc<Plugin>, commands: &mut Vec<Command>) -> Self {
-        commands.extend([Command::LeaveActual, Command::TakeTurn(plugin.clone())]);
+        commands.extend([Command::LeaveActual, Command::AcquireLock(plugin.clone())]);
         let socket = plugin.socket.clone();
-        let state = State::AwaitingTurn(plugin, Purpose::Deregister);
+        let state = State::AwaitingLock(plugin, Purpose::Deregister);
         Self { socket, state }
     }
 
@@ -252,22 +252,26 @@ impl Operation {
         };
         match (state, event) {
             (S::Dialing(_, goal), E::Connected) => steps.ask_info(goal),
-            (S::Dialing(ladder, goal), E::DialFailed(error)) => {
-                steps.dial_failed(ladder, goal, error)
+            (S::Dialing(retry, goal), E::DialFailed(error)) => {
+                steps.dial_failed(retry, goal, error)
             }
-            (S::Dialing(ladder, _), E::Timeout) if ladder.give_up <= now => {
+            (S::Dialing(retry, _), E::Timeout) if retry.give_up <= now => {
                 steps.fail(Failure::Dial(DialError::TimedOut))
             }
-            (S::AwaitingListener(ladder, goal, until), E::Timeout) if until <= now => {
-                steps.dial_again(ladder, goal)
+            (S::AwaitingListener(retry, goal, until), E::Timeout) if until <= now => {
+                steps.dial_again(retry, goal)
             }
             (S::AskingInfo(goal), E::Replied(reply)) => steps.info_replied(goal, reply),
             (S::AskingInfo(goal), E::ConnectionLost) => {
                 steps.info_replied(goal, Err(CallError::Cancelled))
             }
-            (S::AwaitingTurn(plugin, Purpose::Register), E::TurnCame) => steps.validate(plugin),
-            (S::AwaitingTurn(plugin, Purpose::Observe), E::TurnCame) => steps.validate_only(plugin),
-            (S::AwaitingTurn(plugin, Purpose::Deregister), E::TurnCame) => steps.deregister(plugin),
+            (S::AwaitingLock(plugin, Purpose::Register), E::LockAcquired) => steps.validate(plugin),
+            (S::AwaitingLock(plugin, Purpose::Observe), E::LockAcquired) => {
+                steps.validate_only(plugin)
+            }
+            (S::AwaitingLock(plugin, Purpose::Deregister), E::LockAcquired) => {
+                steps.deregister(plugin)
+            }
             (S::Validating(asked), E::Answered(Ok(()))) => steps.register(asked.plugin),
             (S::Validating(_), E::Answered(Err(refusal))) => steps.refuse(refusal),
             (S::Validating(asked), E::Timeout) if asked.deadline <= now => {
@@ -282,28 +286,30 @@ impl Operation {
                 steps.endpoint_checked(plugin, result)
             }
             (S::Registering(asked), E::Answered(Ok(()))) => {
-                steps.tell(Verdict::Registered(asked.plugin))
+                steps.notify(Notification::Registered(asked.plugin))
             }
             (S::Registering(_), E::Answered(Err(refusal))) => steps.registration_refused(refusal),
             (S::Registering(asked), E::Timeout) if asked.deadline <= now => {
                 steps.registration_timed_out(asked.plugin)
             }
-            (S::Notifying(verdict, budget), E::Replied(reply)) => {
-                steps.notified(verdict, budget, reply)
+            (S::Notifying(notification, budget), E::Replied(reply)) => {
+                steps.notified(notification, budget, reply)
             }
-            (S::Notifying(verdict, budget), E::ConnectionLost) => {
-                steps.notified(verdict, budget, Err(CallError::Cancelled))
+            (S::Notifying(notification, budget), E::ConnectionLost) => {
+                steps.notified(notification, budget, Err(CallError::Cancelled))
             }
-            (S::Notifying(Verdict::Refused(refusal), _), E::AlreadyTold) => {
+            (S::Notifying(Notification::Refused(refusal), _), E::AlreadyNotified) => {
                 steps.fail(Failure::Refused(refusal))
             }
-            (S::Redialing(verdict, budget), E::Connected) => steps.tell_again(verdict, budget),
-            (S::Redialing(verdict, _), E::DialFailed(error)) => {
-                steps.not_notified(verdict, CallFailure::Dial(error))
+            (S::Redialing(notification, budget), E::Connected) => {
+                steps.notify_again(notification, budget)
             }
-            (S::Redialing(verdict, budget), E::Timeout) if budget.until <= now => {
+            (S::Redialing(notification, _), E::DialFailed(error)) => {
+                steps.not_notified(notification, CallFailure::Dial(error))
+            }
+            (S::Redialing(notification, budget), E::Timeout) if budget.until <= now => {
                 let error = CallFailure::Dial(DialError::TimedOut);
-                steps.not_notified(verdict, error)
+                steps.not_notified(notification, error)
             }
             (S::Deregistering(asked, then), E::Answered(answer)) => {
                 steps.deregistered(asked.plugin, then, answer)
@@ -325,11 +331,11 @@ impl Operation {
     }
 
     /// Returns when to handle [`Event::Timeout`]. A call on a connection and the check of an
-    /// endpoint have deadlines of their own, and the wait for a turn ends because every operation
+    /// endpoint have deadlines of their own, and the wait for a lock ends because every operation
     /// before this one has a deadline.
     pub(super) fn deadline(&self) -> Option<Time> {
         match &self.state {
-            State::Dialing(ladder, _) => Some(ladder.give_up),
+            State::Dialing(retry, _) => Some(retry.give_up),
             State::AwaitingListener(_, _, until) => Some(*until),
             State::Validating(asked)
             | State::Observing(asked)
@@ -337,7 +343,7 @@ impl Operation {
             | State::Deregistering(asked, _) => Some(asked.deadline),
             State::Redialing(_, budget) => Some(budget.until),
             State::AskingInfo(_)
-            | State::AwaitingTurn(..)
+            | State::AwaitingLock(..)
             | State::CheckingEndpoint(_)
             | State::Notifying(..) => None,
         }
@@ -348,16 +354,16 @@ impl Operation {
         self.state.name()
     }
 
-    /// Returns the plugin for whose name the operation holds or awaits a turn.
+    /// Returns the plugin for whose name the operation holds or awaits the lock.
     pub(super) fn plugin(&self) -> Option<&Arc<Plugin>> {
         match &self.state {
             State::Validating(asked)
             | State::Observing(asked)
             | State::Registering(asked)
             | State::Deregistering(asked, _) => Some(&asked.plugin),
-            State::AwaitingTurn(plugin, _)
-            | State::Notifying(Verdict::Registered(plugin), _)
-            | State::Redialing(Verdict::Registered(plugin), _) => Some(plugin),
+            State::AwaitingLock(plugin, _)
+            | State::Notifying(Notification::Registered(plugin), _)
+            | State::Redialing(Notification::Registered(plugin), _) => Some(plugin),
             _ => None,
         }
     }
@@ -365,14 +371,14 @@ impl Operation {
     /// Returns the plugin about whose name this operation may ask a handler, as no other operation
     /// may unless this one is stalled.
     pub(super) fn plugin_in_question(&self) -> Option<&Arc<Plugin>> {
-        let awaits_turn = matches!(self.state, State::AwaitingTurn(..));
-        self.plugin().filter(|_| !awaits_turn)
+        let awaits_lock = matches!(self.state, State::AwaitingLock(..));
+        self.plugin().filter(|_| !awaits_lock)
     }
 
     /// Returns the plugin that a handler has yet to be asked to deregister.
     pub(super) fn plugin_to_deregister(&self) -> Option<&Arc<Plugin>> {
         match &self.state {
-            State::AwaitingTurn(plugin, Purpose::Deregister) => Some(plugin),
+            State::AwaitingLock(plugin, Purpose::Deregister) => Some(plugin),
             _ => None,
         }
     }
@@ -384,15 +390,15 @@ impl Operation {
             | State::AwaitingListener(..)
             | State::AskingInfo(_)
             | State::CheckingEndpoint(_) => false,
-            State::AwaitingTurn(_, purpose) => purpose == Purpose::Deregister,
+            State::AwaitingLock(_, purpose) => purpose == Purpose::Deregister,
             _ => true,
         }
     }
 
-    /// Returns whether the operation takes one of the places when it enters this state, because it
+    /// Returns whether the operation takes one of the permits when it enters this state, because it
     /// calls a plugin that is expected to answer. Waiting for a handler or notifying a plugin needs
-    /// no place.
-    pub(super) fn holds_place(&self) -> bool {
+    /// no permit.
+    pub(super) fn holds_permit(&self) -> bool {
         matches!(self.state, State::Dialing(..) | State::AskingInfo(_))
     }
 }
@@ -403,7 +409,7 @@ impl State {
             Self::Dialing(..) => "Dialing",
             Self::AwaitingListener(..) => "AwaitingListener",
             Self::AskingInfo(_) => "AskingInfo",
-            Self::AwaitingTurn(..) => "AwaitingTurn",
+            Self::AwaitingLock(..) => "AwaitingLock",
             Self::Validating(_) => "Validating",
             Self::Observing(_) => "Observing",
             Self::CheckingEndpoint(_) => "CheckingEndpoint",

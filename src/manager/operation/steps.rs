@@ -9,8 +9,10 @@ use std::time::Duration;
 use prost::Message as _;
 
 use super::messages::{Command, Outcome, Question, Step};
-use super::{Asked, Budget, Goal, Ladder, Operation, Purpose, State, Then, Verdict};
-use crate::config::{DIAL_TIMEOUT, HANDLER_TIMEOUT, LADDER_INITIAL, LADDER_MAX, NOTIFY_TIMEOUT};
+use super::{Asked, Budget, DialRetry, Goal, Notification, Operation, Purpose, State, Then};
+use crate::config::{
+    DIAL_RETRY_INITIAL, DIAL_RETRY_MAX, DIAL_TIMEOUT, HANDLER_TIMEOUT, NOTIFY_TIMEOUT,
+};
 use crate::grpc::CallError;
 use crate::handler::{CallFailure, DialError, Plugin, Reason};
 use crate::manager::failure::{Failure, Refusal};
@@ -44,11 +46,11 @@ impl Steps<'_> {
 
     /// Reports that a socket cannot be connected to yet: at once, and when that has lasted longer
     /// than a plugin needs that is about to listen.
-    fn report_not_connected(&mut self, ladder: Ladder, error: DialError) {
-        let is_first = ladder.pause == LADDER_INITIAL;
-        let is_dead = (DEAD_SOCKET_PAUSE..DEAD_SOCKET_PAUSE * 2).contains(&ladder.pause);
+    fn report_not_connected(&mut self, retry: DialRetry, error: DialError) {
+        let is_first = retry.pause == DIAL_RETRY_INITIAL;
+        let is_dead = (DEAD_SOCKET_PAUSE..DEAD_SOCKET_PAUSE * 2).contains(&retry.pause);
         if is_first || is_dead {
-            let retry_for = ladder.give_up.saturating_since(self.now);
+            let retry_for = retry.give_up.saturating_since(self.now);
             self.commands.push(Command::ReportNotConnected {
                 error,
                 retry_for,
@@ -59,25 +61,25 @@ impl Steps<'_> {
 
     /// Dials again after a pause if the failure may pass and the budget allows it: nothing listens
     /// yet (ECONNREFUSED), the backlog is full (EAGAIN), or descriptors have run out.
-    pub(super) fn dial_failed(mut self, ladder: Ladder, goal: Goal, error: DialError) -> Step {
+    pub(super) fn dial_failed(mut self, retry: DialRetry, goal: Goal, error: DialError) -> Step {
         let may_pass = match error {
             DialError::Busy | DialError::NoDescriptors => true,
-            DialError::Refused => ladder.is_patient,
+            DialError::Refused => retry.retries_refused,
             _ => false,
         };
-        let until = self.now + ladder.pause;
-        if !may_pass || ladder.give_up <= until {
+        let until = self.now + retry.pause;
+        if !may_pass || retry.give_up <= until {
             return self.fail(Failure::Dial(error));
         }
-        self.report_not_connected(ladder, error);
-        let pause = (ladder.pause * 2).min(LADDER_MAX);
-        let ladder = Ladder { pause, ..ladder };
-        self.go(State::AwaitingListener(ladder, goal, until))
+        self.report_not_connected(retry, error);
+        let pause = (retry.pause * 2).min(DIAL_RETRY_MAX);
+        let retry = DialRetry { pause, ..retry };
+        self.go(State::AwaitingListener(retry, goal, until))
     }
 
-    pub(super) fn dial_again(self, ladder: Ladder, goal: Goal) -> Step {
+    pub(super) fn dial_again(self, retry: DialRetry, goal: Goal) -> Step {
         self.commands.push(Command::Dial);
-        self.go(State::Dialing(ladder, goal))
+        self.go(State::Dialing(retry, goal))
     }
 
     pub(super) fn ask_info(self, goal: Goal) -> Step {
@@ -100,28 +102,28 @@ impl Steps<'_> {
         // Validation checks the description, after the handler lookup.
         let plugin = Plugin::unchecked(info, self.socket.clone());
         match goal {
-            Goal::Check(known) if *known == plugin => {
-                self.commands.push(Command::Guard);
-                Step::Ends(Outcome::Alive(known))
+            Goal::Check(registered) if *registered == plugin => {
+                self.commands.push(Command::MonitorLiveness);
+                Step::Ends(Outcome::Alive(registered))
             }
-            Goal::RegisterAgain(known) if *known == plugin => {
-                self.take_turn(known, Purpose::Register)
+            Goal::RegisterAgain(registered) if *registered == plugin => {
+                self.acquire_lock(registered, Purpose::Register)
             }
-            Goal::Check(known) | Goal::RegisterAgain(known) => {
+            Goal::Check(registered) | Goal::RegisterAgain(registered) => {
                 self.commands.push(Command::Hangup);
-                Step::Ends(Outcome::Changed(known))
+                Step::Ends(Outcome::Changed(registered))
             }
-            Goal::Register => self.take_turn(Arc::new(plugin), Purpose::Register),
+            Goal::Register => self.acquire_lock(Arc::new(plugin), Purpose::Register),
             Goal::Observe => {
                 self.commands.push(Command::Hangup);
-                self.take_turn(Arc::new(plugin), Purpose::Observe)
+                self.acquire_lock(Arc::new(plugin), Purpose::Observe)
             }
         }
     }
 
-    fn take_turn(self, plugin: Arc<Plugin>, purpose: Purpose) -> Step {
-        self.commands.push(Command::TakeTurn(plugin.clone()));
-        self.go(State::AwaitingTurn(plugin, purpose))
+    fn acquire_lock(self, plugin: Arc<Plugin>, purpose: Purpose) -> Step {
+        self.commands.push(Command::AcquireLock(plugin.clone()));
+        self.go(State::AwaitingLock(plugin, purpose))
     }
 
     /// Asks the handler a question at once, and returns the question with its deadline.
@@ -200,70 +202,72 @@ impl Steps<'_> {
     }
 
     pub(super) fn refuse(self, refusal: Refusal) -> Step {
-        if !refusal.is_told() {
+        if !refusal.is_notified() {
             return self.fail(Failure::Refused(refusal));
         }
-        self.tell(Verdict::Refused(refusal))
+        self.notify(Notification::Refused(refusal))
     }
 
     /// Notifies the plugin of the outcome, with kubelet's deadline for that.
-    pub(super) fn tell(self, verdict: Verdict) -> Step {
+    pub(super) fn notify(self, notification: Notification) -> Step {
         let budget = Budget {
             until: self.now + NOTIFY_TIMEOUT,
             may_redial: true,
         };
-        self.tell_again(verdict, budget)
+        self.notify_again(notification, budget)
     }
 
-    pub(super) fn tell_again(self, verdict: Verdict, budget: Budget) -> Step {
-        self.commands.push(verdict.notify(budget));
-        self.go(State::Notifying(verdict, budget))
+    pub(super) fn notify_again(self, notification: Notification, budget: Budget) -> Step {
+        self.commands.push(notification.command(budget));
+        self.go(State::Notifying(notification, budget))
     }
 
     /// Processes the reply to a notification. A call that never reached the plugin is retried on a
     /// new connection, because the old one may have died while the handler was at work.
-    pub(super) fn notified(self, verdict: Verdict, budget: Budget, reply: Reply) -> Step {
+    pub(super) fn notified(self, notification: Notification, budget: Budget, reply: Reply) -> Step {
         match reply {
-            Ok(reply) => self.told(verdict, &reply),
+            Ok(reply) => self.reply_received(notification, &reply),
             Err(error) if error.may_retry() && budget.may_redial && self.now < budget.until => {
                 let budget = Budget {
                     may_redial: false,
                     ..budget
                 };
                 self.commands.extend([Command::Hangup, Command::Dial]);
-                self.go(State::Redialing(verdict, budget))
+                self.go(State::Redialing(notification, budget))
             }
-            Err(error) => self.not_notified(verdict, CallFailure::Call(error)),
+            Err(error) => self.not_notified(notification, CallFailure::Call(error)),
         }
     }
 
-    fn told(self, verdict: Verdict, reply: &[u8]) -> Step {
-        match (verdict, RegistrationStatusResponse::decode(reply)) {
-            (Verdict::Refused(refusal), _) => self.fail(Failure::Refused(refusal)),
-            (Verdict::Registered(plugin), Ok(RegistrationStatusResponse {})) => {
-                self.commands.push(Command::Guard);
+    fn reply_received(self, notification: Notification, reply: &[u8]) -> Step {
+        match (notification, RegistrationStatusResponse::decode(reply)) {
+            (Notification::Refused(refusal), _) => self.fail(Failure::Refused(refusal)),
+            (Notification::Registered(plugin), Ok(RegistrationStatusResponse {})) => {
+                self.commands.push(Command::MonitorLiveness);
                 Step::Ends(Outcome::Registered(plugin))
             }
-            (Verdict::Registered(plugin), Err(error)) => {
+            (Notification::Registered(plugin), Err(error)) => {
                 let failure = Failure::UndecodableResponse(error.to_string());
-                self.undo_untold(plugin, failure)
+                self.undo_unnotified(plugin, failure)
             }
         }
     }
 
     /// Ends a notification that failed. A plugin that was refused may well exit because of that, so
     /// the failure stays the refusal.
-    pub(super) fn not_notified(self, verdict: Verdict, error: CallFailure) -> Step {
-        match verdict {
-            Verdict::Refused(refusal) => self.fail(Failure::Refused(refusal)),
-            Verdict::Registered(plugin) => self.undo_untold(plugin, Failure::Notify(error)),
+    pub(super) fn not_notified(self, notification: Notification, error: CallFailure) -> Step {
+        match notification {
+            Notification::Refused(refusal) => self.fail(Failure::Refused(refusal)),
+            Notification::Registered(plugin) => {
+                self.undo_unnotified(plugin, Failure::Notify(error))
+            }
         }
     }
 
     /// Undoes a registration: "If a plugin cannot be notified of its registration, it leaves the
     /// actual state, is deregistered, and is tried again with backoff"
     /// ([R17](crate::guide::kubelet)).
-    fn undo_untold(self, plugin: Arc<Plugin>, failure: Failure) -> Step {
+    fn undo_unnotified(self, plugin: Arc<Plugin>, failure: Failure) -> Step {
         self.commands
             .extend([Command::Hangup, Command::LeaveActual]);
         self.undo(plugin, Then::Fail(failure))
@@ -308,9 +312,9 @@ impl Steps<'_> {
             | State::AwaitingListener(..)
             | State::AskingInfo(_)
             | State::CheckingEndpoint(_)
-            | State::AwaitingTurn(_, Purpose::Register | Purpose::Observe)
-            | State::Notifying(Verdict::Refused(_), _)
-            | State::Redialing(Verdict::Refused(_), _) => {
+            | State::AwaitingLock(_, Purpose::Register | Purpose::Observe)
+            | State::Notifying(Notification::Refused(_), _)
+            | State::Redialing(Notification::Refused(_), _) => {
                 self.commands.push(Command::Hangup);
                 Step::Ends(Outcome::Cancelled)
             }
@@ -325,8 +329,8 @@ impl Steps<'_> {
                     .extend([abandon, Command::Hangup, Command::LeaveActual]);
                 self.deregister(asked.plugin)
             }
-            State::Notifying(Verdict::Registered(plugin), _)
-            | State::Redialing(Verdict::Registered(plugin), _) => {
+            State::Notifying(Notification::Registered(plugin), _)
+            | State::Redialing(Notification::Registered(plugin), _) => {
                 self.commands
                     .extend([Command::Hangup, Command::LeaveActual]);
                 self.deregister(plugin)
@@ -335,13 +339,13 @@ impl Steps<'_> {
                 self.commands.push(Command::Hangup);
                 self.go(State::Deregistering(asked, Then::Report))
             }
-            state @ (State::AwaitingTurn(..) | State::Deregistering(..)) => self.go(state),
+            state @ (State::AwaitingLock(..) | State::Deregistering(..)) => self.go(state),
         }
     }
 }
 
-impl Verdict {
-    fn notify(&self, budget: Budget) -> Command {
+impl Notification {
+    fn command(&self, budget: Budget) -> Command {
         let result = match self {
             Self::Registered(_) => Ok(()),
             Self::Refused(refusal) => Err(refusal.clone()),

@@ -41,11 +41,11 @@ fn no() -> Refusal {
     Refusal::Validation(Reason::new("no"))
 }
 
-fn ladder() -> Ladder {
-    Ladder {
+fn retry() -> DialRetry {
+    DialRetry {
         give_up: Time::ZERO + DIAL_TIMEOUT,
-        pause: LADDER_INITIAL,
-        is_patient: true,
+        pause: DIAL_RETRY_INITIAL,
+        retries_refused: true,
     }
 }
 
@@ -57,24 +57,24 @@ fn states() -> Vec<State> {
         may_redial: true,
     };
     vec![
-        State::Dialing(ladder(), Goal::Register),
-        State::AwaitingListener(ladder(), Goal::Register, Time::from_millis(10)),
+        State::Dialing(retry(), Goal::Register),
+        State::AwaitingListener(retry(), Goal::Register, Time::from_millis(10)),
         State::AskingInfo(Goal::Register),
         State::AskingInfo(Goal::RegisterAgain(plugin.clone())),
         State::AskingInfo(Goal::Check(plugin.clone())),
-        State::AwaitingTurn(plugin.clone(), Purpose::Register),
+        State::AwaitingLock(plugin.clone(), Purpose::Register),
         State::AskingInfo(Goal::Observe),
-        State::AwaitingTurn(plugin.clone(), Purpose::Observe),
+        State::AwaitingLock(plugin.clone(), Purpose::Observe),
         State::Observing(asked.clone()),
         State::Observing(Asked::new(plugin_with_endpoint(), Time::ZERO)),
         State::CheckingEndpoint(plugin_with_endpoint()),
-        State::AwaitingTurn(plugin.clone(), Purpose::Deregister),
+        State::AwaitingLock(plugin.clone(), Purpose::Deregister),
         State::Validating(asked.clone()),
         State::Registering(asked.clone()),
-        State::Notifying(Verdict::Registered(plugin.clone()), budget),
-        State::Notifying(Verdict::Refused(no()), budget),
-        State::Redialing(Verdict::Registered(plugin), budget),
-        State::Redialing(Verdict::Refused(no()), budget),
+        State::Notifying(Notification::Registered(plugin.clone()), budget),
+        State::Notifying(Notification::Refused(no()), budget),
+        State::Redialing(Notification::Registered(plugin), budget),
+        State::Redialing(Notification::Refused(no()), budget),
         State::Deregistering(asked.clone(), Then::Refuse(no())),
         State::Deregistering(asked, Then::Report),
     ]
@@ -108,7 +108,7 @@ fn events() -> Vec<(&'static str, Event, Time)> {
         ),
         ("Replied(error)", Event::Replied(Err(failed)), Time::ZERO),
         ("Replied(unsent)", Event::Replied(Err(unsent)), Time::ZERO),
-        ("TurnCame", Event::TurnCame, Time::ZERO),
+        ("LockAcquired", Event::LockAcquired, Time::ZERO),
         (
             "EndpointChecked(yes)",
             Event::EndpointChecked(Ok(())),
@@ -137,13 +137,14 @@ fn name(state: &State) -> String {
         State::AskingInfo(Goal::RegisterAgain(_)) => "(RegisterAgain)",
         State::AskingInfo(Goal::Check(_)) => "(Check)",
         State::AskingInfo(Goal::Observe) => "(Observe)",
-        State::AwaitingTurn(_, Purpose::Observe) => "(Observe)",
+        State::AwaitingLock(_, Purpose::Observe) => "(Observe)",
         State::Observing(asked) if asked.plugin.endpoint != asked.plugin.socket => "(endpoint)",
-        State::AwaitingTurn(_, Purpose::Register) => "(Register)",
-        State::AwaitingTurn(_, Purpose::Deregister) => "(Deregister)",
-        State::Notifying(verdict, _) | State::Redialing(verdict, _) => match verdict {
-            Verdict::Registered(_) => "(Registered)",
-            Verdict::Refused(_) => "(Refused)",
+        State::AwaitingLock(_, Purpose::Register) => "(Register)",
+        State::AwaitingLock(_, Purpose::Deregister) => "(Deregister)",
+        State::Notifying(notification, _) | State::Redialing(notification, _) => match notification
+        {
+            Notification::Registered(_) => "(Registered)",
+            Notification::Refused(_) => "(Refused)",
         },
         State::Deregistering(_, Then::Refuse(_)) => "(Refuse)",
         _ => "",
@@ -154,7 +155,7 @@ fn name(state: &State) -> String {
 fn show_command(command: &Command) -> String {
     match command {
         Command::Notify(result, _) => format!("Notify({})", result.is_ok()),
-        Command::TakeTurn(_) => "TakeTurn".into(),
+        Command::AcquireLock(_) => "AcquireLock".into(),
         Command::ReportNotConnected { .. } => "ReportNotConnected".into(),
         Command::ReportNotUndone(..) => "ReportNotUndone".into(),
         Command::CheckEndpoint(..) => "CheckEndpoint".into(),
@@ -224,38 +225,38 @@ AwaitingListener
     Timeout -> Dialing [Dial]
     Cancelled -> ended: Cancelled [Hangup]
 AskingInfo
-    Replied(info) -> AwaitingTurn(Register) [TakeTurn]
-    Replied(empty) -> AwaitingTurn(Register) [TakeTurn]
+    Replied(info) -> AwaitingLock(Register) [AcquireLock]
+    Replied(empty) -> AwaitingLock(Register) [AcquireLock]
     Replied(garbage) -> ended: Failed(UndecodableInfo) [Hangup]
     Replied(error) -> ended: Failed(GetInfo) [Hangup]
     Replied(unsent) -> ended: Failed(GetInfo) [Hangup]
     Cancelled -> ended: Cancelled [Hangup]
 AskingInfo(RegisterAgain)
-    Replied(info) -> AwaitingTurn(Register) [TakeTurn]
+    Replied(info) -> AwaitingLock(Register) [AcquireLock]
     Replied(empty) -> ended: Changed [Hangup]
     Replied(garbage) -> ended: Failed(UndecodableInfo) [Hangup]
     Replied(error) -> ended: Failed(GetInfo) [Hangup]
     Replied(unsent) -> ended: Failed(GetInfo) [Hangup]
     Cancelled -> ended: Cancelled [Hangup]
 AskingInfo(Check)
-    Replied(info) -> ended: Alive [Guard]
+    Replied(info) -> ended: Alive [MonitorLiveness]
     Replied(empty) -> ended: Changed [Hangup]
     Replied(garbage) -> ended: Failed(UndecodableInfo) [Hangup]
     Replied(error) -> ended: Failed(GetInfo) [Hangup]
     Replied(unsent) -> ended: Failed(GetInfo) [Hangup]
     Cancelled -> ended: Cancelled [Hangup]
-AwaitingTurn(Register)
-    TurnCame -> Validating [Ask(Validate)]
+AwaitingLock(Register)
+    LockAcquired -> Validating [Ask(Validate)]
     Cancelled -> ended: Cancelled [Hangup]
 AskingInfo(Observe)
-    Replied(info) -> AwaitingTurn(Observe) [Hangup, TakeTurn]
-    Replied(empty) -> AwaitingTurn(Observe) [Hangup, TakeTurn]
+    Replied(info) -> AwaitingLock(Observe) [Hangup, AcquireLock]
+    Replied(empty) -> AwaitingLock(Observe) [Hangup, AcquireLock]
     Replied(garbage) -> ended: Failed(UndecodableInfo) [Hangup]
     Replied(error) -> ended: Failed(GetInfo) [Hangup]
     Replied(unsent) -> ended: Failed(GetInfo) [Hangup]
     Cancelled -> ended: Cancelled [Hangup]
-AwaitingTurn(Observe)
-    TurnCame -> Observing [Ask(Validate)]
+AwaitingLock(Observe)
+    LockAcquired -> Observing [Ask(Validate)]
     Cancelled -> ended: Cancelled [Hangup]
 Observing
     Answered(yes) -> ended: Observed(true) []
@@ -273,9 +274,9 @@ CheckingEndpoint
     EndpointChecked(yes) -> ended: Observed(true) [Hangup]
     EndpointChecked(no) -> ended: EndpointFailed [Hangup]
     Cancelled -> ended: Cancelled [Hangup]
-AwaitingTurn(Deregister)
-    TurnCame -> Deregistering [Ask(Deregister)]
-    Cancelled -> AwaitingTurn(Deregister) []
+AwaitingLock(Deregister)
+    LockAcquired -> Deregistering [Ask(Deregister)]
+    Cancelled -> AwaitingLock(Deregister) []
 Validating
     Answered(yes) -> Registering [EnterActual, Ask(Register)]
     Answered(no) -> Notifying(Refused) [Notify(false)]
@@ -289,8 +290,8 @@ Registering
     Timeout -> Deregistering(Refuse) [Abandon, LeaveActual, Ask(Deregister)]
     Cancelled -> Deregistering [Abandon, Hangup, LeaveActual, Ask(Deregister)]
 Notifying(Registered)
-    Replied(info) -> ended: Registered [Guard]
-    Replied(empty) -> ended: Registered [Guard]
+    Replied(info) -> ended: Registered [MonitorLiveness]
+    Replied(empty) -> ended: Registered [MonitorLiveness]
     Replied(garbage) -> Deregistering [Hangup, LeaveActual, Ask(Deregister)]
     Replied(error) -> Deregistering [Hangup, LeaveActual, Ask(Deregister)]
     Replied(unsent) -> Redialing(Registered) [Hangup, Dial]
@@ -329,7 +330,7 @@ Deregistering
 ";
 
 #[test]
-fn a_new_socket_is_dialled_on_a_ladder_until_the_dial_budget_is_used_up() {
+fn a_new_socket_is_dialled_with_doubling_pauses_until_the_dial_timeout() {
     let mut commands = Vec::new();
     let mut operation = Operation::register(socket(), true, Time::ZERO, &mut commands);
     let mut now = Time::ZERO;

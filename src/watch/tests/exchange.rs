@@ -6,7 +6,8 @@ use crate::watch::listed::MAX_DISPUTES;
 /// Creates a watch on `/p` with two directories of one socket each: `a` (watch 2) holds `x`, `b`
 /// (watch 3) holds `y`.
 fn two_directories() -> Timeline {
-    let mut timeline = Timeline::scanned(&[("a", Kind::Directory), ("b", Kind::Directory)]);
+    let mut timeline =
+        Timeline::scanned(&[("a", EntryKind::Directory), ("b", EntryKind::Directory)]);
     timeline.scan_ok("/p/a", 2, &[("x", socket(1))]);
     timeline.scan_ok("/p/b", 3, &[("y", socket(2))]);
     timeline.expect(&[
@@ -39,22 +40,22 @@ impl Timeline {
 
 #[test]
 fn a_name_that_vanished_and_is_there_again_loses_nothing() {
-    let mut t = Timeline::scanned(&[("a", socket(1)), ("sub", Kind::Directory)]);
+    let mut t = Timeline::scanned(&[("a", socket(1)), ("sub", EntryKind::Directory)]);
     t.scan_ok("/p/sub", 2, &[("b", socket(2))]);
     t.expect(&["found /p/a #1", "scan /p/sub", "found /p/sub/b #2"]);
     t.later();
     t.vanished(1, "a");
     t.vanished(1, "sub");
-    t.expect(&["look at /p/a", "look at /p/sub"]);
-    t.look("/p/a", socket(1));
-    t.look("/p/sub", Kind::Directory);
+    t.expect(&["examine /p/a", "examine /p/sub"]);
+    t.examine("/p/a", socket(1));
+    t.examine("/p/sub", EntryKind::Directory);
     t.expect(&["scan /p/sub"]);
     t.scan_ok("/p/sub", 2, &[("b", socket(2))]);
     t.expect_silence();
 }
 
 #[test]
-fn a_name_that_vanished_and_was_never_known_is_not_looked_at() {
+fn a_name_that_vanished_and_was_never_known_is_not_examined() {
     let mut t = Timeline::scanned(&[]);
     t.vanished(1, "note.txt");
     t.vanished(9, "a");
@@ -62,7 +63,7 @@ fn a_name_that_vanished_and_was_never_known_is_not_looked_at() {
 }
 
 #[test]
-fn many_events_of_one_name_are_answered_by_one_look() {
+fn many_events_of_one_name_are_answered_by_one_examination() {
     let mut t = Timeline::scanned(&[("a", socket(1)), ("b", socket(2))]);
     t.expect(&["found /p/a #1", "found /p/b #2"]);
     for _ in 0..100 {
@@ -71,27 +72,30 @@ fn many_events_of_one_name_are_answered_by_one_look() {
         t.appeared(1, "a");
         t.vanished(1, "b");
     }
-    t.expect(&["look at /p/a", "look at /p/b"]);
+    t.expect(&["examine /p/a", "examine /p/b"]);
 }
 
 #[test]
 fn a_known_name_to_which_something_happens_all_the_time_is_looked_at_after_pauses_that_double() {
     let mut t = Timeline::scanned(&[("a", socket(1))]);
     t.expect(&["found /p/a #1"]);
-    let mut looks = Vec::new();
+    let mut examinations = Vec::new();
     for ms in 0..3000 {
         t.now = Time::from_millis(ms);
         t.watch.handle_timeout(t.now);
         t.vanished(1, "a");
         t.appeared(1, "a");
         while t.watch.poll_output().is_some() {
-            looks.push(ms);
-            t.look("/p/a", socket(1));
+            examinations.push(ms);
+            t.examine("/p/a", socket(1));
         }
     }
-    assert_eq!(looks, [0, 1, 3, 7, 15, 31, 63, 127, 255, 511, 1023, 2023]);
+    assert_eq!(
+        examinations,
+        [0, 1, 3, 7, 15, 31, 63, 127, 255, 511, 1023, 2023]
+    );
     t.tick();
-    t.expect(&["look at /p/a"]);
+    t.expect(&["examine /p/a"]);
     t.expect_rest();
 }
 
@@ -103,11 +107,11 @@ fn two_sockets_that_change_places_are_found_again_and_not_lost() {
     t.appeared(1, "b");
     t.vanished(1, "b");
     t.appeared(1, "a");
-    t.look("/p/a", socket(2));
-    t.look("/p/b", socket(1));
+    t.examine("/p/a", socket(2));
+    t.examine("/p/b", socket(1));
     t.expect(&[
-        "look at /p/a",
-        "look at /p/b",
+        "examine /p/a",
+        "examine /p/b",
         "alias /p/a #2",
         "found /p/b #1",
     ]);
@@ -120,13 +124,13 @@ fn a_socket_renewed_and_renewed_back_is_found_each_time() {
     for inode in [2, 1, 2] {
         t.later();
         t.appeared(1, "a");
-        t.expect(&["look at /p/a"]);
-        t.look("/p/a", socket(inode));
+        t.expect(&["examine /p/a"]);
+        t.examine("/p/a", socket(inode));
         t.expect(&[&format!("found /p/a #{inode}")]);
         t.later();
         t.appeared(1, "a");
-        t.look("/p/a", socket(inode));
-        t.expect(&["look at /p/a"]);
+        t.examine("/p/a", socket(inode));
+        t.expect(&["examine /p/a"]);
     }
 }
 
@@ -140,10 +144,10 @@ fn two_directories_that_change_places_keep_their_watches_and_their_sockets_chang
         wanted.sort();
         assert_eq!(
             wanted,
-            ["look at /p/a", "look at /p/b", "scan /p/a", "scan /p/b"]
+            ["examine /p/a", "examine /p/b", "scan /p/a", "scan /p/b"]
         );
-        t.look("/p/a", Kind::Directory);
-        let scans: &[(&str, i32, (&str, Kind))] =
+        t.examine("/p/a", EntryKind::Directory);
+        let scans: &[(&str, i32, (&str, EntryKind))] =
             &[("/p/a", 3, ("y", socket(2))), ("/p/b", 2, ("x", socket(1)))];
         let (one, other) = match first {
             "/p/a" => (scans[0], scans[1]),
@@ -151,9 +155,9 @@ fn two_directories_that_change_places_keep_their_watches_and_their_sockets_chang
         };
         t.scan_ok(one.0, one.1, &[one.2]);
         t.scan_ok(other.0, other.1, &[other.2]);
-        t.look("/p/b", Kind::Directory);
-        t.look_gone("/p/a/x");
-        t.look_gone("/p/b/y");
+        t.examine("/p/b", EntryKind::Directory);
+        t.examine_gone("/p/a/x");
+        t.examine_gone("/p/b/y");
         let mut wanted = t.wants();
         for it in &mut wanted {
             *it = it.replace("alias", "found"); // Seen at both paths, or at the new one.
@@ -170,7 +174,7 @@ fn two_directories_that_change_places_keep_their_watches_and_their_sockets_chang
         assert!(!unwatched, "both go on being watched: {wanted:?}");
         t.appeared(2, "new");
         t.appeared(3, "new");
-        t.expect(&["look at /p/b/new", "look at /p/a/new"]);
+        t.expect(&["examine /p/b/new", "examine /p/a/new"]);
     }
 }
 
@@ -180,8 +184,8 @@ fn two_directories_that_changed_places_and_back_before_they_are_scanned_lose_not
     exchange_directories(&mut t, 2, 3);
     exchange_directories(&mut t, 2, 3);
     t.wants();
-    t.look("/p/a", Kind::Directory);
-    t.look("/p/b", Kind::Directory);
+    t.examine("/p/a", EntryKind::Directory);
+    t.examine("/p/b", EntryKind::Directory);
     t.scan_ok("/p/a", 2, &[("x", socket(1))]);
     t.scan_ok("/p/b", 3, &[("y", socket(2))]);
     let wanted = t.wants();
@@ -190,19 +194,19 @@ fn two_directories_that_changed_places_and_back_before_they_are_scanned_lose_not
 
 #[test]
 fn directories_in_those_that_changed_places_are_scanned_although_they_have_the_same_name() {
-    let mut t = Timeline::scanned(&[("a", Kind::Directory), ("b", Kind::Directory)]);
-    t.scan_ok("/p/a", 2, &[("e", Kind::Directory)]);
-    t.scan_ok("/p/b", 3, &[("e", Kind::Directory)]);
+    let mut t = Timeline::scanned(&[("a", EntryKind::Directory), ("b", EntryKind::Directory)]);
+    t.scan_ok("/p/a", 2, &[("e", EntryKind::Directory)]);
+    t.scan_ok("/p/b", 3, &[("e", EntryKind::Directory)]);
     t.scan_ok("/p/a/e", 4, &[]);
     t.scan_ok("/p/b/e", 5, &[]);
     t.wants();
     t.later();
     exchange_directories(&mut t, 2, 3);
     t.wants();
-    t.look("/p/a", Kind::Directory);
-    t.look("/p/b", Kind::Directory);
-    t.scan_ok("/p/a", 3, &[("e", Kind::Directory)]);
-    t.scan_ok("/p/b", 2, &[("e", Kind::Directory)]);
+    t.examine("/p/a", EntryKind::Directory);
+    t.examine("/p/b", EntryKind::Directory);
+    t.scan_ok("/p/a", 3, &[("e", EntryKind::Directory)]);
+    t.scan_ok("/p/b", 2, &[("e", EntryKind::Directory)]);
     let wanted = t.wants();
     for scan in ["scan /p/a/e", "scan /p/b/e"] {
         assert!(wanted.contains(&scan.to_owned()), "{wanted:?}");
@@ -211,7 +215,7 @@ fn directories_in_those_that_changed_places_are_scanned_although_they_have_the_s
     t.scan_ok("/p/b/e", 4, &[]);
     t.wants();
     t.appeared(5, "new");
-    t.expect(&["look at /p/a/e/new"]);
+    t.expect(&["examine /p/a/e/new"]);
 }
 
 #[test]
@@ -222,18 +226,18 @@ fn directories_that_change_places_between_two_scans_end_with_their_own_watches()
     exchange_directories(&mut t, 2, 3);
     t.scan_ok("/p/a", 2, &[("x", socket(1))]);
     t.scan_ok("/p/b", 3, &[("y", socket(2))]);
-    t.look_gone("/p/b/x");
+    t.examine_gone("/p/b/x");
     let wanted = t.wants();
     assert!(!wanted.contains(&"lost /p/a/x".to_owned()), "{wanted:?}");
     assert!(!wanted.contains(&"lost /p/b/y".to_owned()), "{wanted:?}");
     t.appeared(2, "new");
     t.appeared(3, "new");
-    t.expect(&["look at /p/a/new", "look at /p/b/new"]);
+    t.expect(&["examine /p/a/new", "examine /p/b/new"]);
 }
 
 #[test]
 fn a_directory_that_is_mounted_in_two_places_is_watched_in_one_and_the_other_is_reported() {
-    let mut t = Timeline::scanned(&[("a", Kind::Directory), ("b", Kind::Directory)]);
+    let mut t = Timeline::scanned(&[("a", EntryKind::Directory), ("b", EntryKind::Directory)]);
     let mut scans = 0;
     let mut reports = Vec::new();
     while t.watch.has_output() || t.watch.poll_timeout() < Some(Time::ZERO + config::WATCH_RETRY) {
@@ -263,7 +267,7 @@ fn a_directory_that_is_mounted_in_two_places_is_watched_in_one_and_the_other_is_
     t.expect_silence();
     t.later();
     t.vanished(1, "b");
-    t.look_gone("/p/b");
+    t.examine_gone("/p/b");
     let wanted = t.wants();
     assert!(wanted.contains(&"scan /p/a".to_owned()), "{wanted:?}");
     t.scan_ok("/p/a", 4, &[("x", socket(1))]);

@@ -40,7 +40,7 @@ impl Timeline {
 
     fn links(&self, inode: u64) -> usize {
         match socket(inode) {
-            Kind::Socket(identity) => self.watch.tree.sockets().links(identity),
+            EntryKind::Socket(identity) => self.watch.tree.sockets().links(identity),
             _ => unreachable!("it is a socket"),
         }
     }
@@ -48,7 +48,7 @@ impl Timeline {
 
 /// Creates a watch on `/p` whose directory `sub` holds the most sockets allowed, from 1 on.
 fn full_sub() -> Timeline {
-    let mut t = Timeline::scanned(&[("sub", Kind::Directory)]);
+    let mut t = Timeline::scanned(&[("sub", EntryKind::Directory)]);
     t.scan("/p/sub", Ok(WatchId(2)), Ok(sockets(1..=MOST_BELOW)));
     assert_eq!(t.count(), (config::MAX_SOCKETS / 4, 0));
     t
@@ -56,7 +56,7 @@ fn full_sub() -> Timeline {
 
 #[test]
 fn of_many_links_to_one_socket_a_few_are_followed_and_the_others_take_no_places() {
-    let mut t = Timeline::scanned(&[("sub", Kind::Directory)]);
+    let mut t = Timeline::scanned(&[("sub", EntryKind::Directory)]);
     t.expect(&["scan /p/sub"]);
     let names: Vec<String> = (0..17_000).map(|n| format!("{n:06}")).collect();
     let links: Vec<_> = names.iter().map(|it| (it.as_str(), socket(1))).collect();
@@ -73,13 +73,13 @@ fn of_many_links_to_one_socket_a_few_are_followed_and_the_others_take_no_places(
     }
     assert_eq!((found, t.links(1)), (config::MAX_LINKS, config::MAX_LINKS));
     t.appeared(2, "later");
-    t.look("/p/sub/later", socket(2));
-    t.expect(&["look at /p/sub/later", "found /p/sub/later #2"]);
+    t.examine("/p/sub/later", socket(2));
+    t.expect(&["examine /p/sub/later", "found /p/sub/later #2"]);
 
     // A socket that is removed makes room for the next one.
     t.vanished(2, "000000");
-    t.look_gone("/p/sub/000000");
-    t.expect(&["look at /p/sub/000000", "lost /p/sub/000000"]);
+    t.examine_gone("/p/sub/000000");
+    t.expect(&["examine /p/sub/000000", "lost /p/sub/000000"]);
     t.tick();
     t.expect(&["scan /p/sub"]);
     t.scan_ok(
@@ -93,7 +93,10 @@ fn of_many_links_to_one_socket_a_few_are_followed_and_the_others_take_no_places(
 
 #[test]
 fn links_of_a_neighbour_leave_room_for_the_path_of_the_plugin() {
-    let mut t = Timeline::scanned(&[("evil", Kind::Directory), ("sub", Kind::Directory)]);
+    let mut t = Timeline::scanned(&[
+        ("evil", EntryKind::Directory),
+        ("sub", EntryKind::Directory),
+    ]);
     t.expect(&["scan /p/evil", "scan /p/sub"]);
     let names: Vec<String> = (0..=config::MAX_LINKS)
         .map(|n| format!("l{n:02}"))
@@ -110,13 +113,13 @@ fn links_of_a_neighbour_leave_room_for_the_path_of_the_plugin() {
 fn a_socket_renewed_and_renewed_back_is_counted_once() {
     let mut t = Timeline::scanned(&[("a", socket(1)), ("b", socket(2))]);
     for inode in [2, 1, 2, 1] {
-        t.look("/p/a", socket(inode));
+        t.examine("/p/a", socket(inode));
         assert_eq!(
             (t.links(1), t.links(2)),
             (usize::from(inode == 1), 1 + usize::from(inode == 2))
         );
     }
-    t.look_gone("/p/a");
+    t.examine_gone("/p/a");
     assert_eq!((t.links(1), t.links(2)), (0, 1));
 }
 
@@ -127,7 +130,7 @@ fn a_name_that_becomes_one_link_too_many_is_lost() {
     let entries: Vec<_> = links.chain([("other", socket(2))]).collect();
     let mut t = Timeline::scanned(&entries);
     assert_eq!(t.count(), (entries.len(), 0));
-    t.look("/p/other", socket(1));
+    t.examine("/p/other", socket(1));
     t.expect(&[
         "lost /p/other",
         "/p: more than 16 links lead to one plugin socket; the rest are ignored",
@@ -137,13 +140,13 @@ fn a_name_that_becomes_one_link_too_many_is_lost() {
 #[test]
 fn one_sub_directory_takes_no_more_than_its_part_of_the_places() {
     let mut t = full_sub();
-    t.look("/p/sub/more", socket(100_001));
-    t.look("/p/sub/still-more", socket(100_002));
+    t.examine("/p/sub/more", socket(100_001));
+    t.examine("/p/sub/still-more", socket(100_002));
     t.expect(&[
         "/p/sub: there are more than 4096 plugin sockets in this part of the tree; the rest are \
          ignored",
     ]);
-    t.look("/p/beside", socket(100_003));
+    t.examine("/p/beside", socket(100_003));
     t.dir_appeared(1, "other");
     t.expect(&["found /p/beside #100003", "scan /p/other"]);
     t.scan_ok("/p/other", 3, &[("a", socket(100_004))]);
@@ -153,7 +156,7 @@ fn one_sub_directory_takes_no_more_than_its_part_of_the_places() {
     t.scan_ok("/p/sub/deeper", 4, &[("b", socket(100_005))]);
     assert_eq!(t.count(), (0, 0));
     t.vanished(1, "sub");
-    t.look_gone("/p/sub");
+    t.examine_gone("/p/sub");
     assert_eq!(t.count(), (0, config::MAX_SOCKETS / 4));
     assert_eq!(t.watch.tree.sockets().counts(), (2, 0));
 }
@@ -178,15 +181,15 @@ fn a_socket_on_which_nothing_listens_makes_room_the_one_first_that_was_refused_f
     t.refused("/p/sub/000005", false);
     t.refused("/p/sub/unknown", true);
     let trouble = Problem::TooManySocketsBelow(4096);
-    t.look("/p/sub/a", socket(100_001));
+    t.examine("/p/sub/a", socket(100_001));
     t.expect(&[
         "lost /p/sub/000007",
         &format!("/p/sub: {trouble}"),
         "found /p/sub/a #100001",
     ]);
     // Another socket under the same name is not refused yet.
-    t.look("/p/sub/000009", socket(100_009));
-    t.look("/p/sub/b", socket(100_002));
+    t.examine("/p/sub/000009", socket(100_009));
+    t.examine("/p/sub/b", socket(100_002));
     t.expect(&["found /p/sub/000009 #100009"]);
     assert_eq!(
         t.watch.tree.sockets().counts(),
@@ -196,7 +199,7 @@ fn a_socket_on_which_nothing_listens_makes_room_the_one_first_that_was_refused_f
 
 #[test]
 fn sockets_that_made_room_do_not_take_the_places_of_those_that_are_listed_after_them() {
-    let mut t = Timeline::scanned(&[("sub", Kind::Directory)]);
+    let mut t = Timeline::scanned(&[("sub", EntryKind::Directory)]);
     t.expect(&["scan /p/sub"]);
     let mut live = None;
     for _ in 0..200 {
@@ -228,7 +231,7 @@ fn sockets_that_made_room_do_not_take_the_places_of_those_that_are_listed_after_
 
 #[test]
 fn when_all_places_are_taken_a_refused_socket_makes_room_wherever_it_is() {
-    let dirs = ["a", "b", "c", "d"].map(|name| (name, Kind::Directory));
+    let dirs = ["a", "b", "c", "d"].map(|name| (name, EntryKind::Directory));
     let mut t = Timeline::scanned(&dirs);
     for (n, (name, _)) in (0..).zip(dirs) {
         let inodes = sockets(n * MOST_BELOW + 1..=(n + 1) * MOST_BELOW);
@@ -236,12 +239,12 @@ fn when_all_places_are_taken_a_refused_socket_makes_room_wherever_it_is() {
         t.scan(&format!("/p/{name}"), Ok(watch), Ok(inodes));
     }
     assert_eq!(t.count(), (config::MAX_SOCKETS, 0));
-    t.look("/p/late", socket(100_001));
+    t.examine("/p/late", socket(100_001));
     t.expect(&[&format!("/p: {}", Problem::TooManySockets)]);
-    t.look("/p/link", socket(1));
+    t.examine("/p/link", socket(1));
     t.expect(&["alias /p/link #1"]);
     t.refused("/p/c/008200", true);
-    t.look("/p/late", socket(100_001));
+    t.examine("/p/late", socket(100_001));
     // `/p/c` has the same problem as the directory above it, which is not reported again.
     t.expect(&["lost /p/c/008200", "found /p/late #100001"]);
     t.tick();
@@ -275,14 +278,16 @@ fn a_directory_with_too_much_in_it_is_scanned_after_pauses_that_double_to_a_minu
 
 #[test]
 fn symbolic_links_leave_room_for_the_socket_itself() {
-    let Kind::Socket(identity) = socket(1) else {
+    let EntryKind::Socket(identity) = socket(1) else {
         unreachable!()
     };
     let names: Vec<String> = (0..config::MAX_LINKS).map(|n| format!("l{n:02}")).collect();
-    let links = names.iter().map(|it| (it.as_str(), Kind::Link(identity)));
+    let links = names
+        .iter()
+        .map(|it| (it.as_str(), EntryKind::Link(identity)));
     let links: Vec<_> = links.collect();
     let mut t = Timeline::scanned(&links);
     assert_eq!(t.count(), (config::MAX_LINKS / 2, 0));
-    t.look("/p/socket", socket(1));
+    t.examine("/p/socket", socket(1));
     assert_eq!(t.count(), (1, 0));
 }

@@ -8,7 +8,7 @@ use super::*;
 /// A directory `/p` as the kernel has it: names are added and removed while it is listed one name
 /// at a time, and events are reported later.
 struct World {
-    entries: BTreeMap<&'static str, Kind>,
+    entries: BTreeMap<&'static str, EntryKind>,
     /// The watch of each directory in it, by the directory's inode number.
     watches: BTreeMap<u64, i32>,
     /// The inode numbers of the directories.
@@ -92,7 +92,7 @@ impl World {
         self.last_inode += 1;
         let kind = if is_directory {
             self.directories.insert(name, self.last_inode);
-            Kind::Directory
+            EntryKind::Directory
         } else {
             socket(self.last_inode)
         };
@@ -102,7 +102,7 @@ impl World {
 
     /// Creates a hard link `to` to the socket at `from`.
     fn link(&mut self, from: &str, to: &'static str) {
-        if let (Some(kind @ Kind::Socket(_)), false) = (
+        if let (Some(kind @ EntryKind::Socket(_)), false) = (
             self.entries.get(from).copied(),
             self.entries.contains_key(to),
         ) {
@@ -144,8 +144,8 @@ impl World {
     fn next_piece(&mut self) -> Listing {
         let next = self.buffer.pop_front();
         let kind = |name, was_directory| match self.entries.get(name) {
-            _ if was_directory => Kind::Directory,
-            found => found.copied().unwrap_or(Kind::Other),
+            _ if was_directory => EntryKind::Directory,
+            found => found.copied().unwrap_or(EntryKind::Other),
         };
         let entries: Vec<_> = next
             .map(|(name, was)| (name, kind(name, was)))
@@ -181,13 +181,13 @@ impl World {
         t.scan_ok(dir, watch, &[("s", inside)]);
     }
 
-    fn look(&self, path: &str) -> Kind {
+    fn examine(&self, path: &str) -> EntryKind {
         let rest = path.trim_start_matches("/p/");
         match rest.split_once('/') {
-            None => self.entries.get(rest).copied().unwrap_or(Kind::Other),
+            None => self.entries.get(rest).copied().unwrap_or(EntryKind::Other),
             Some((dir, _)) => match self.directories.get(dir) {
                 Some(inode) => socket(1000 + inode),
-                None => Kind::Other,
+                None => EntryKind::Other,
             },
         }
     }
@@ -203,9 +203,9 @@ impl World {
                 let next = self.next_piece();
                 t.list(dir.to_str().unwrap(), next);
             }
-            Output::Look { path } => {
+            Output::Examine { path } => {
                 let path = path.to_str().unwrap();
-                t.look(path, self.look(path));
+                t.examine(path, self.examine(path));
             }
             Output::Unwatch { watch } => {
                 self.watches.retain(|_, it| *it != watch.0);
@@ -236,7 +236,7 @@ impl World {
     /// Returns the sockets that exist.
     fn sockets(&self) -> BTreeMap<String, u64> {
         let direct = self.entries.iter().filter_map(|(name, kind)| match kind {
-            Kind::Socket(identity) => Some((format!("/p/{name}"), identity.inode)),
+            EntryKind::Socket(identity) => Some((format!("/p/{name}"), identity.inode)),
             _ => None,
         });
         let below = self.directories.iter();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::*;
 
 /// Returns a piece of a listing that is not the last one.
-pub(super) fn piece(entries: &[(&str, Kind)]) -> Listing {
+pub(super) fn piece(entries: &[(&str, EntryKind)]) -> Listing {
     Listing {
         rest: Rest::Follows,
         ..listing(entries)
@@ -22,7 +22,7 @@ impl Timeline {
     }
 
     /// Answers a scan: the directory is watched, and listed in part.
-    fn scan_part(&mut self, dir: &str, watch: i32, entries: &[(&str, Kind)]) {
+    fn scan_part(&mut self, dir: &str, watch: i32, entries: &[(&str, EntryKind)]) {
         self.scan(dir, Ok(WatchId(watch)), Ok(piece(entries)));
     }
 }
@@ -38,8 +38,8 @@ fn a_directory_is_listed_piece_by_piece_and_what_no_piece_holds_is_looked_at_in_
     t.list("/p", piece(&[("d", socket(4))]));
     t.expect(&["found /p/d #4", "list /p"]);
     t.list("/p", listing(&[("c", socket(5))]));
-    t.expect(&["found /p/c #5", "look at /p/b"]);
-    t.look_gone("/p/b");
+    t.expect(&["found /p/c #5", "examine /p/b"]);
+    t.examine_gone("/p/b");
     t.expect(&["lost /p/b"]);
     t.expect_rest();
 }
@@ -52,19 +52,19 @@ fn an_older_listing_does_not_undo_what_was_seen_since() {
     // `after` and `sub` were added where the listing had already passed; `changed` changed.
     for (name, inode) in [("after", 1), ("changed", 2)] {
         t.appeared(1, name);
-        t.look(&format!("/p/{name}"), socket(inode));
+        t.examine(&format!("/p/{name}"), socket(inode));
     }
     t.dir_appeared(1, "sub");
     t.expect(&[
-        "look at /p/after",
+        "examine /p/after",
         "found /p/after #1",
-        "look at /p/changed",
+        "examine /p/changed",
         "found /p/changed #2",
         "scan /p/sub",
     ]);
-    t.list("/p", listing(&[("changed", Kind::Directory)]));
-    t.expect(&["look at /p/changed"]);
-    t.look("/p/changed", socket(2));
+    t.list("/p", listing(&[("changed", EntryKind::Directory)]));
+    t.expect(&["examine /p/changed"]);
+    t.examine("/p/changed", socket(2));
     t.expect_silence();
 }
 
@@ -151,7 +151,7 @@ fn the_directories_that_the_user_named_are_scanned_first_after_an_overflow() {
         .collect();
     let dirs: Vec<_> = names
         .iter()
-        .map(|it| (it.as_str(), Kind::Directory))
+        .map(|it| (it.as_str(), EntryKind::Directory))
         .collect();
     t.scan_ok("/p", 1, &dirs);
     t.scan_ok("/q", 2, &[]);
@@ -191,7 +191,7 @@ fn one_scan_of_a_directory_is_wanted_at_a_time_and_one_more_after_its_listing() 
 #[test]
 fn few_directories_are_listed_at_a_time_and_a_small_one_waits_for_none_of_them() {
     let names: Vec<String> = (0..7).map(|n| format!("d{n}")).collect();
-    let dirs = names.iter().map(|it| (it.as_str(), Kind::Directory));
+    let dirs = names.iter().map(|it| (it.as_str(), EntryKind::Directory));
     let mut t = Timeline::scanned(&dirs.collect::<Vec<_>>());
     let scans: Vec<String> = names.iter().map(|it| format!("scan /p/{it}")).collect();
     t.expect(&scans.iter().map(String::as_str).collect::<Vec<_>>());
@@ -214,8 +214,8 @@ fn few_directories_are_listed_at_a_time_and_a_small_one_waits_for_none_of_them()
     t.list("/p/d2", listing(&[]));
     t.expect(&["scan /p/d4"]);
     t.vanished(1, "d0");
-    t.look_gone("/p/d0");
-    t.expect(&["look at /p/d0", "close /p/d0", "scan /p/d5", "unwatch 2"]);
+    t.examine_gone("/p/d0");
+    t.expect(&["examine /p/d0", "close /p/d0", "scan /p/d5", "unwatch 2"]);
     t.list("/p/d0", piece(&[]));
     t.expect(&["close /p/d0"]);
 }
@@ -223,7 +223,7 @@ fn few_directories_are_listed_at_a_time_and_a_small_one_waits_for_none_of_them()
 /// Creates a watch with seven large directories: four are being listed; `d4`, `d5` and `d6` wait.
 fn large_directories() -> Timeline {
     let names: Vec<String> = (0..7).map(|n| format!("d{n}")).collect();
-    let dirs = names.iter().map(|it| (it.as_str(), Kind::Directory));
+    let dirs = names.iter().map(|it| (it.as_str(), EntryKind::Directory));
     let mut t = Timeline::scanned(&dirs.collect::<Vec<_>>());
     for (name, watch) in names.iter().zip(2..) {
         t.scan_part(&format!("/p/{name}"), watch, &[]);
@@ -253,7 +253,7 @@ fn a_directory_that_is_gone_when_it_could_be_listed_lets_the_next_large_one_begi
     let mut t = large_directories();
     t.list("/p/d0", listing(&[]));
     t.expect(&["scan /p/d4"]);
-    t.look_gone("/p/d4");
+    t.examine_gone("/p/d4");
     t.scan_part("/p/d4", 6, &[]);
     t.expect(&[
         "scan /p/d5",
@@ -265,22 +265,22 @@ fn a_directory_that_is_gone_when_it_could_be_listed_lets_the_next_large_one_begi
 
     let mut t = large_directories();
     t.list("/p/d0", listing(&[]));
-    t.look_gone("/p/d4");
+    t.examine_gone("/p/d4");
     t.expect(&["scan /p/d5", "unwatch 6"]);
 }
 
 #[test]
 fn a_directory_that_is_removed_and_made_again_before_its_scan_is_scanned_once() {
-    let mut t = Timeline::scanned(&[("sub", Kind::Directory)]);
+    let mut t = Timeline::scanned(&[("sub", EntryKind::Directory)]);
     t.scan_ok("/p/sub", 2, &[("a", socket(1))]);
     t.expect(&["scan /p/sub", "found /p/sub/a #1"]);
     t.later();
     t.vanished(1, "sub");
     t.event(Event::Moved { watch: WatchId(2) });
-    // The look is answered, and the scan is still pending.
-    let look = t.watch.poll_output().expect("a look");
-    assert_eq!(describe(&look), "look at /p/sub");
-    t.look_gone("/p/sub");
+    // The examination is answered, and the scan is still pending.
+    let examine = t.watch.poll_output().expect("an output");
+    assert_eq!(describe(&examine), "examine /p/sub");
+    t.examine_gone("/p/sub");
     t.later();
     t.dir_appeared(1, "sub");
     t.expect(&["lost /p/sub/a", "unwatch 2", "scan /p/sub"]);

@@ -1,7 +1,7 @@
 //! Sockets that are expected from before a restart, and paths that are doubted.
 
 use super::*;
-use crate::watch::Obstacle;
+use crate::watch::Cause;
 
 /// Creates a watch on `/p` whose first request is still pending, and which expects these sockets.
 fn expecting(sockets: &[&str]) -> Timeline {
@@ -14,31 +14,35 @@ fn expecting(sockets: &[&str]) -> Timeline {
 
 /// Returns the problem of a directory without read permission.
 fn denied() -> Problem {
-    Problem::NotRead(Obstacle::Denied)
+    Problem::NotRead(Cause::Denied)
 }
 
 #[test]
 fn an_expected_socket_is_lost_once_its_directory_is_listed_without_it() {
     let mut timeline = expecting(&["/p/gone", "/p/here", "/p/sub/gone", "/p/no/dir"]);
-    timeline.scan_ok("/p", 1, &[("here", socket(1)), ("sub", Kind::Directory)]);
+    timeline.scan_ok(
+        "/p",
+        1,
+        &[("here", socket(1)), ("sub", EntryKind::Directory)],
+    );
     timeline.expect(&[
         "found /p/here #1",
         "scan /p/sub",
-        "look at /p/gone",
-        "look at /p/no",
+        "examine /p/gone",
+        "examine /p/no",
     ]);
-    timeline.look_gone("/p/gone");
-    timeline.look_gone("/p/no");
+    timeline.examine_gone("/p/gone");
+    timeline.examine_gone("/p/no");
     timeline.expect(&["lost /p/gone", "lost /p/no/dir"]);
     timeline.scan_ok("/p/sub", 2, &[]);
-    timeline.look_gone("/p/sub/gone");
-    timeline.expect(&["look at /p/sub/gone", "lost /p/sub/gone"]);
+    timeline.examine_gone("/p/sub/gone");
+    timeline.expect(&["examine /p/sub/gone", "lost /p/sub/gone"]);
 }
 
 #[test]
 fn an_expected_socket_is_lost_if_a_directory_is_in_its_place() {
     let mut timeline = expecting(&["/p/was"]);
-    timeline.scan_ok("/p", 1, &[("was", Kind::Directory)]);
+    timeline.scan_ok("/p", 1, &[("was", EntryKind::Directory)]);
     timeline.expect(&["scan /p/was"]);
     timeline.scan_ok("/p/was", 2, &[]);
     timeline.expect(&["lost /p/was"]);
@@ -54,20 +58,20 @@ fn expected_sockets_are_lost_if_a_socket_is_in_the_place_of_their_directory() {
 #[test]
 fn an_expected_socket_below_a_directory_that_cannot_be_watched_is_lost_all_the_same() {
     let mut timeline = expecting(&["/p/gone"]);
-    let unwatched = Problem::NotWatched(Obstacle::InstancesUsedUp);
+    let unwatched = Problem::NotWatched(Cause::InstancesUsedUp);
     timeline.scan("/p", Err(unwatched.clone()), Ok(listing(&[])));
     let report = format!("/p: {unwatched}");
-    timeline.expect(&["look at /p/gone", &report]);
-    timeline.look_gone("/p/gone");
+    timeline.expect(&["examine /p/gone", &report]);
+    timeline.examine_gone("/p/gone");
     timeline.expect(&["lost /p/gone"]);
 }
 
 #[test]
 fn an_expected_socket_below_a_directory_that_cannot_be_read_stays_until_it_can_be() {
     let mut timeline = expecting(&["/p/gone", "/p/sub/one", "/p/sub/two"]);
-    timeline.scan_ok("/p", 1, &[("sub", Kind::Directory)]);
-    timeline.look_gone("/p/gone");
-    timeline.expect(&["scan /p/sub", "look at /p/gone", "lost /p/gone"]);
+    timeline.scan_ok("/p", 1, &[("sub", EntryKind::Directory)]);
+    timeline.examine_gone("/p/gone");
+    timeline.expect(&["scan /p/sub", "examine /p/gone", "lost /p/gone"]);
     let trouble = format!("/p/sub: {}", denied());
     timeline.scan("/p/sub", Ok(WatchId(2)), Err(denied()));
     timeline.expect(&["/p/sub: 2 undecided", &trouble]);
@@ -80,10 +84,10 @@ fn an_expected_socket_below_a_directory_that_cannot_be_read_stays_until_it_can_b
     timeline.scan_ok("/p/sub", 2, &[("two", socket(2))]);
     timeline.expect(&[
         "found /p/sub/two #2",
-        "look at /p/sub/one",
+        "examine /p/sub/one",
         "/p/sub: recovered",
     ]);
-    timeline.look_gone("/p/sub/one");
+    timeline.examine_gone("/p/sub/one");
     timeline.expect(&["lost /p/sub/one"]);
 }
 
@@ -102,12 +106,12 @@ fn an_expected_socket_is_not_lost_by_a_listing_that_a_limit_cut() {
 #[test]
 fn an_expected_socket_that_cannot_be_examined_is_neither_found_nor_lost() {
     let mut timeline = expecting(&["/p/a", "/p/gone"]);
-    timeline.scan_ok("/p", 1, &[("a", Kind::Unknown)]);
+    timeline.scan_ok("/p", 1, &[("a", EntryKind::Unknown)]);
     let trouble = format!("/p: {}", Problem::NotExamined);
-    timeline.look_gone("/p/gone");
+    timeline.examine_gone("/p/gone");
     timeline.expect(&[
         "/p: 1 undecided",
-        "look at /p/gone",
+        "examine /p/gone",
         &trouble,
         "lost /p/gone",
     ]);
@@ -123,7 +127,7 @@ fn an_expected_socket_goes_with_its_directory_or_because_no_root_is_above_it() {
     let sockets = ["/q/a", "/p/sub/a"].map(|path| Path::new(path).into());
     timeline.watch.expect(sockets.to_vec());
     timeline.expect(&["create and scan /p", "lost /q/a"]);
-    timeline.scan_ok("/p", 1, &[("sub", Kind::Directory)]);
+    timeline.scan_ok("/p", 1, &[("sub", EntryKind::Directory)]);
     timeline.expect(&["scan /p/sub"]);
     timeline.scan_missing("/p/sub");
     timeline.expect(&["lost /p/sub/a"]);
@@ -134,9 +138,9 @@ fn a_known_socket_that_cannot_be_examined_any_more_stays_known() {
     let mut timeline = Timeline::scanned(&[("a", socket(1))]);
     timeline.expect(&["found /p/a #1"]);
     timeline.vanished(1, "a");
-    timeline.look("/p/a", Kind::Unknown);
-    timeline.expect(&["look at /p/a", "scan root /p"]);
-    timeline.scan_ok("/p", 1, &[("a", Kind::Unknown)]);
+    timeline.examine("/p/a", EntryKind::Unknown);
+    timeline.expect(&["examine /p/a", "scan root /p"]);
+    timeline.scan_ok("/p", 1, &[("a", EntryKind::Unknown)]);
     let trouble = format!("/p: {}", Problem::NotExamined);
     timeline.expect(&[&trouble]);
 }
@@ -149,18 +153,18 @@ fn a_path_that_is_doubted_is_examined_at_once_and_then_after_a_pause() {
         path: Path::new("/p/a").into(),
     };
     timeline.input(doubted());
-    timeline.expect(&["look at /p/a"]);
-    timeline.look("/p/a", socket(2));
+    timeline.expect(&["examine /p/a"]);
+    timeline.examine("/p/a", socket(2));
     timeline.expect(&["found /p/a #2"]);
     timeline.input(doubted());
     timeline.expect_silence();
     timeline.tick();
     assert_eq!(timeline.now, Time::ZERO + config::DOUBT_PAUSE);
-    timeline.expect(&["look at /p/a"]);
+    timeline.expect(&["examine /p/a"]);
     timeline.input(doubted());
     timeline.vanished(1, "a");
-    timeline.look_gone("/p/a");
-    timeline.expect(&["look at /p/a", "lost /p/a"]);
+    timeline.examine_gone("/p/a");
+    timeline.expect(&["examine /p/a", "lost /p/a"]);
     timeline.expect_rest();
 }
 
@@ -168,9 +172,9 @@ fn a_path_that_is_doubted_is_examined_at_once_and_then_after_a_pause() {
 fn a_name_that_cannot_be_examined_when_it_appears_is_reported_and_found_on_the_tick() {
     let mut timeline = Timeline::scanned(&[]);
     timeline.appeared(1, "a");
-    timeline.look("/p/a", Kind::Unknown);
-    timeline.expect(&["look at /p/a", "scan root /p"]);
-    timeline.scan_ok("/p", 1, &[("a", Kind::Unknown)]);
+    timeline.examine("/p/a", EntryKind::Unknown);
+    timeline.expect(&["examine /p/a", "scan root /p"]);
+    timeline.scan_ok("/p", 1, &[("a", EntryKind::Unknown)]);
     let trouble = format!("/p: {}", Problem::NotExamined);
     timeline.expect(&[&trouble]);
     timeline.tick();
@@ -182,8 +186,8 @@ fn a_name_that_cannot_be_examined_when_it_appears_is_reported_and_found_on_the_t
 #[test]
 fn an_expected_socket_whose_directory_vanishes_before_it_is_listed_is_lost() {
     let mut timeline = expecting(&["/p/sub/a"]);
-    timeline.scan_ok("/p", 1, &[("sub", Kind::Directory)]);
+    timeline.scan_ok("/p", 1, &[("sub", EntryKind::Directory)]);
     timeline.vanished(1, "sub");
-    timeline.look_gone("/p/sub");
-    timeline.expect(&["look at /p/sub", "lost /p/sub/a"]);
+    timeline.examine_gone("/p/sub");
+    timeline.expect(&["examine /p/sub", "lost /p/sub/a"]);
 }

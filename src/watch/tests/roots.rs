@@ -7,7 +7,7 @@ use super::*;
 
 impl Timeline {
     /// Adds a root that can be watched and listed.
-    fn add(&mut self, dir: &str, watch: i32, entries: &[(&str, Kind)]) {
+    fn add(&mut self, dir: &str, watch: i32, entries: &[(&str, EntryKind)]) {
         let added = self.try_add(dir, Ok(WatchId(watch)), Ok(listing(entries)));
         assert_eq!(added, Ok(()));
     }
@@ -31,12 +31,12 @@ impl Timeline {
 fn a_root_is_added_and_removed_and_another_one_notices_nothing() {
     let mut t = Timeline::scanned(&[("a", socket(1))]);
     t.expect(&["found /p/a #1"]);
-    t.add("/q", 2, &[("b", socket(2)), ("sub", Kind::Directory)]);
+    t.add("/q", 2, &[("b", socket(2)), ("sub", EntryKind::Directory)]);
     t.expect(&["found /q/b #2", "scan /q/sub"]);
     t.scan_ok("/q/sub", 3, &[("c", socket(3))]);
     t.appeared(2, "d");
-    t.look("/q/d", socket(4));
-    t.expect(&["found /q/sub/c #3", "look at /q/d", "found /q/d #4"]);
+    t.examine("/q/d", socket(4));
+    t.expect(&["found /q/sub/c #3", "examine /q/d", "found /q/d #4"]);
 
     t.remove("/q");
     t.expect(&[
@@ -51,13 +51,13 @@ fn a_root_is_added_and_removed_and_another_one_notices_nothing() {
     t.remove("/p/sub");
     t.expect_silence();
     t.appeared(1, "e");
-    t.expect(&["look at /p/e"]);
+    t.expect(&["examine /p/e"]);
 }
 
 #[test]
 fn late_events_and_answers_of_a_removed_root_change_nothing() {
     let mut t = Timeline::scanned(&[]);
-    t.add("/q", 2, &[("a", socket(1)), ("sub", Kind::Directory)]);
+    t.add("/q", 2, &[("a", socket(1)), ("sub", EntryKind::Directory)]);
     t.expect(&["found /q/a #1", "scan /q/sub"]);
     t.remove("/q");
     t.expect(&["lost /q/a", "unwatch 2"]);
@@ -67,10 +67,10 @@ fn late_events_and_answers_of_a_removed_root_change_nothing() {
     t.vanished(2, "a");
     t.event(Event::Moved { watch: WatchId(2) });
     t.event(Event::Unwatched { watch: WatchId(2) });
-    t.look("/q/b", socket(2));
-    t.look("/q/b", Kind::Unknown);
-    t.look("/q/dir", Kind::Directory);
-    t.look_gone("/q/a");
+    t.examine("/q/b", socket(2));
+    t.examine("/q/b", EntryKind::Unknown);
+    t.examine("/q/dir", EntryKind::Directory);
+    t.examine_gone("/q/a");
     t.list("/q", listing(&[("b", socket(2))]));
     t.input(Input::Unlisted {
         dir: Path::new("/q").into(),
@@ -95,7 +95,7 @@ fn late_events_and_answers_of_a_removed_root_change_nothing() {
 #[test]
 fn what_is_pending_for_a_root_is_dropped_when_the_root_is_removed() {
     let mut t = Timeline::scanned(&[]);
-    t.add("/q", 2, &[("a", socket(1)), ("sub", Kind::Directory)]);
+    t.add("/q", 2, &[("a", socket(1)), ("sub", EntryKind::Directory)]);
     t.expect(&["found /q/a #1", "scan /q/sub"]);
     t.scan("/q/sub", Ok(WatchId(3)), Ok(piece(&[])));
     t.expect(&["list /q/sub"]);
@@ -106,7 +106,7 @@ fn what_is_pending_for_a_root_is_dropped_when_the_root_is_removed() {
         t.input(Input::Doubted {
             path: Path::new("/q/a").into(),
         });
-        t.look("/q/a", socket(1));
+        t.examine("/q/a", socket(1));
     }
     // A problem that is tried again, found sockets, and a round.
     t.scan(
@@ -130,7 +130,7 @@ fn what_is_pending_for_a_root_is_dropped_when_the_root_is_removed() {
     t.watch.handle_timeout(t.now + config::WATCH_RETRY);
     t.expect_silence();
     // Its directories are scanned at once when it is added again.
-    t.add("/q", 4, &[("sub", Kind::Directory)]);
+    t.add("/q", 4, &[("sub", EntryKind::Directory)]);
     t.expect(&["scan /q/sub"]);
 }
 
@@ -140,7 +140,10 @@ fn the_listings_of_a_removed_root_make_room_for_those_of_others() {
     let names: Vec<String> = (0..config::MAX_OPEN_LISTINGS)
         .map(|n| n.to_string())
         .collect();
-    let dirs: Vec<_> = names.iter().map(|it| (&**it, Kind::Directory)).collect();
+    let dirs: Vec<_> = names
+        .iter()
+        .map(|it| (&**it, EntryKind::Directory))
+        .collect();
     t.add("/q", 2, &dirs);
     while t.watch.poll_output().is_some() {}
     for (name, watch) in names.iter().zip(3..) {
@@ -179,7 +182,7 @@ fn a_root_that_is_added_again_at_once_keeps_its_watch_and_later_it_gets_another(
     t.add("/q", 2, &[("a", socket(1))]);
     t.expect(&["lost /q/a", "found /q/a #1"]);
     t.appeared(2, "b");
-    t.expect(&["look at /q/b"]);
+    t.expect(&["examine /q/b"]);
 
     t.remove("/q");
     t.expect(&["lost /q/a", "unwatch 2"]);
@@ -188,16 +191,16 @@ fn a_root_that_is_added_again_at_once_keeps_its_watch_and_later_it_gets_another(
     t.appeared(2, "late");
     t.expect(&["found /q/a #1"]);
     t.appeared(3, "b");
-    t.expect(&["look at /q/b"]);
+    t.expect(&["examine /q/b"]);
     t.expect_rest();
 }
 
 #[test]
 fn a_root_with_a_problem_that_prevents_a_start_is_not_added() {
-    let mut t = Timeline::scanned(&[("sub", Kind::Directory)]);
+    let mut t = Timeline::scanned(&[("sub", EntryKind::Directory)]);
     t.scan_ok("/p/sub", 2, &[("a", socket(1))]);
     t.expect(&["scan /p/sub", "found /p/sub/a #1"]);
-    let denied = || Problem::NotRead(Obstacle::Denied);
+    let denied = || Problem::NotRead(Cause::Denied);
     for problem in [Problem::Missing, Problem::NotADirectory, denied()] {
         let added = t.try_add("/q", Err(problem.clone()), Err(problem.clone()));
         assert_eq!(added, Err(problem));
@@ -217,7 +220,7 @@ fn a_root_with_a_problem_that_prevents_a_start_is_not_added() {
     );
     t.expect(&["close /q"]);
     t.appeared(2, "b");
-    t.expect(&["look at /p/sub/b"]);
+    t.expect(&["examine /p/sub/b"]);
     // It can be scanned at intervals.
     let added = t.try_add("/r", not_watched(), Ok(listing(&[("a", socket(2))])));
     assert_eq!(added, Ok(()));
@@ -229,28 +232,40 @@ fn a_root_with_a_problem_that_prevents_a_start_is_not_added() {
 
 #[test]
 fn a_known_directory_becomes_a_root_and_stays_one_when_the_outer_root_is_removed() {
-    let mut t = Timeline::scanned(&[("sub", Kind::Directory), ("a", socket(1))]);
-    t.scan_ok("/p/sub", 2, &[("deep", Kind::Directory), ("b", socket(2))]);
+    let mut t = Timeline::scanned(&[("sub", EntryKind::Directory), ("a", socket(1))]);
+    t.scan_ok(
+        "/p/sub",
+        2,
+        &[("deep", EntryKind::Directory), ("b", socket(2))],
+    );
     t.scan_ok("/p/sub/deep", 3, &[("c", socket(3))]);
     while t.watch.poll_output().is_some() {}
     t.later();
     t.event(Event::Moved { watch: WatchId(2) });
-    t.add("/p/sub", 2, &[("deep", Kind::Directory), ("b", socket(2))]);
+    t.add(
+        "/p/sub",
+        2,
+        &[("deep", EntryKind::Directory), ("b", socket(2))],
+    );
     t.expect(&["scan /p/sub/deep"]);
     t.scan_ok("/p/sub/deep", 3, &[("c", socket(3))]);
     t.tick();
     t.expect(&["scan root /p/sub"]);
-    t.scan_ok("/p/sub", 2, &[("deep", Kind::Directory), ("b", socket(2))]);
+    t.scan_ok(
+        "/p/sub",
+        2,
+        &[("deep", EntryKind::Directory), ("b", socket(2))],
+    );
     t.later();
     t.event(Event::Moved { watch: WatchId(1) });
-    t.scan_ok("/p", 1, &[("sub", Kind::Directory), ("a", socket(1))]);
+    t.scan_ok("/p", 1, &[("sub", EntryKind::Directory), ("a", socket(1))]);
     t.expect(&["scan root /p"]);
 
     t.remove("/p");
     t.expect(&["lost /p/a", "unwatch 1"]);
     t.appeared(2, "d");
     t.appeared(3, "e");
-    t.expect(&["look at /p/sub/d", "look at /p/sub/deep/e"]);
+    t.expect(&["examine /p/sub/d", "examine /p/sub/deep/e"]);
     t.remove("/p/sub");
     t.expect(&[
         "lost /p/sub/b",
@@ -264,9 +279,13 @@ fn a_known_directory_becomes_a_root_and_stays_one_when_the_outer_root_is_removed
 #[test]
 fn a_root_inside_another_one_is_followed_as_part_of_that_one_when_it_is_removed() {
     let mut t = Timeline::on(&["/p/sub", "/p"]);
-    t.scan_ok("/p/sub", 2, &[("deep", Kind::Directory), ("a", socket(1))]);
+    t.scan_ok(
+        "/p/sub",
+        2,
+        &[("deep", EntryKind::Directory), ("a", socket(1))],
+    );
     t.scan_ok("/p/sub/deep", 3, &[("b", socket(2))]);
-    t.scan_ok("/p", 1, &[("sub", Kind::Directory)]);
+    t.scan_ok("/p", 1, &[("sub", EntryKind::Directory)]);
     while t.watch.poll_output().is_some() {}
     t.later();
     t.event(Event::Moved { watch: WatchId(2) });
@@ -294,8 +313,12 @@ fn a_root_inside_another_one_is_followed_as_part_of_that_one_when_it_is_removed(
 #[test]
 fn a_removed_root_takes_along_neither_those_inside_it_nor_what_is_below_these() {
     let mut t = Timeline::on(&["/p", "/p/a", "/p/a/b"]);
-    t.scan_ok("/p", 1, &[("a", Kind::Directory), ("s", socket(1))]);
-    t.scan_ok("/p/a", 2, &[("b", Kind::Directory), ("z", Kind::Directory)]);
+    t.scan_ok("/p", 1, &[("a", EntryKind::Directory), ("s", socket(1))]);
+    t.scan_ok(
+        "/p/a",
+        2,
+        &[("b", EntryKind::Directory), ("z", EntryKind::Directory)],
+    );
     t.scan_ok("/p/a/b", 3, &[("s", socket(2))]);
     t.scan_ok("/p/a/z", 4, &[("s", socket(3))]);
     while t.watch.poll_output().is_some() {}
@@ -366,7 +389,7 @@ fn an_expected_socket_goes_with_the_only_root_that_leads_to_it() {
 
 #[test]
 fn what_counted_below_a_root_counts_for_the_directory_that_becomes_one() {
-    let mut t = Timeline::scanned(&[("a", Kind::Directory)]);
+    let mut t = Timeline::scanned(&[("a", EntryKind::Directory)]);
     let names: Vec<String> = (0..config::MAX_SOCKETS / 4)
         .map(|n| n.to_string())
         .collect();
@@ -375,7 +398,7 @@ fn what_counted_below_a_root_counts_for_the_directory_that_becomes_one() {
         .zip(1..)
         .map(|(it, n)| (&**it, socket(n)))
         .collect();
-    t.scan_ok("/p/a", 2, &[("b", Kind::Directory)]);
+    t.scan_ok("/p/a", 2, &[("b", EntryKind::Directory)]);
     t.scan_ok("/p/a/b", 3, &sockets);
     let refused = Path::new("/p/a/b/7").into();
     t.input(Input::Refused {
@@ -385,20 +408,20 @@ fn what_counted_below_a_root_counts_for_the_directory_that_becomes_one() {
     while t.watch.poll_output().is_some() {}
     // The part of `/p/a` is full; that of `/p/a/b` as a root has room.
     t.appeared(3, "new");
-    t.expect(&["look at /p/a/b/new"]);
+    t.expect(&["examine /p/a/b/new"]);
     t.add("/p/a/b", 3, &sockets);
-    t.look("/p/a/b/new", socket(100_000));
+    t.examine("/p/a/b/new", socket(100_000));
     t.remove("/p/a/b");
     assert_eq!(t.watch.tree.sockets().counts(), (sockets.len() + 1, 1));
-    t.look_gone("/p/a/b/new");
+    t.examine_gone("/p/a/b/new");
     while t.watch.poll_output().is_some() {}
     // The refused one still makes room for another.
     t.appeared(3, "last");
-    t.look("/p/a/b/last", socket(100_001));
+    t.examine("/p/a/b/last", socket(100_001));
     let trouble = Problem::TooManySocketsBelow(sockets.len());
     let trouble = format!("/p/a/b: {trouble}");
     t.expect(&[
-        "look at /p/a/b/last",
+        "examine /p/a/b/last",
         "lost /p/a/b/7",
         &trouble,
         "found /p/a/b/last #100001",
@@ -443,7 +466,7 @@ impl World {
             .iter()
             .filter_map(|it| it.strip_prefix(dir)?.strip_prefix('/'));
         let names = names.filter(|name| !name.contains('/'));
-        let mut entries: Vec<_> = names.map(|name| (name, Kind::Directory)).collect();
+        let mut entries: Vec<_> = names.map(|name| (name, EntryKind::Directory)).collect();
         let inode = self.sockets.get(&format!("{dir}/s"));
         entries.extend(inode.map(|inode| ("s", socket(*inode))));
         listing(&entries)
@@ -495,10 +518,10 @@ impl World {
                 let watch = self.watch(dir);
                 t.scan(dir, Ok(watch), Ok(self.entries(dir)));
             }
-            Output::Look { path } => {
+            Output::Examine { path } => {
                 let path = path.to_str().unwrap();
                 let inode = self.sockets.get(path);
-                t.look(path, inode.map_or(Kind::Other, |inode| socket(*inode)));
+                t.examine(path, inode.map_or(EntryKind::Other, |inode| socket(*inode)));
             }
             Output::Unwatch { watch } => {
                 self.watches.retain(|_, it| *it != watch.0);

@@ -9,7 +9,7 @@ fn after_an_overflow_everything_is_scanned_and_compared() {
         ("stays", socket(1)),
         ("goes", socket(2)),
         ("changes", socket(3)),
-        ("sub", Kind::Directory),
+        ("sub", EntryKind::Directory),
     ]);
     t.scan_ok("/p/sub", 2, &[("below", socket(4))]);
     while t.watch.poll_output().is_some() {}
@@ -24,24 +24,24 @@ fn after_an_overflow_everything_is_scanned_and_compared() {
             ("stays", socket(1)),
             ("changes", socket(5)),
             ("comes", socket(6)),
-            ("sub", Kind::Directory),
+            ("sub", EntryKind::Directory),
         ],
     );
     t.expect(&[
         "found /p/changes #5",
         "found /p/comes #6",
-        "look at /p/goes",
+        "examine /p/goes",
     ]);
-    t.look_gone("/p/goes");
+    t.examine_gone("/p/goes");
     t.expect(&["lost /p/goes"]);
     t.scan_ok("/p/sub", 2, &[]);
-    t.look_gone("/p/sub/below");
-    t.expect(&["look at /p/sub/below", "lost /p/sub/below"]);
+    t.examine_gone("/p/sub/below");
+    t.expect(&["examine /p/sub/below", "lost /p/sub/below"]);
 }
 
 #[test]
 fn a_directory_that_was_replaced_while_events_were_lost_gets_a_new_watch() {
-    let mut t = Timeline::scanned(&[("sub", Kind::Directory)]);
+    let mut t = Timeline::scanned(&[("sub", EntryKind::Directory)]);
     t.scan_ok("/p/sub", 2, &[("a", socket(1))]);
     t.expect(&["scan /p/sub", "found /p/sub/a #1"]);
     t.scan_ok("/p/sub", 3, &[("a", socket(2))]);
@@ -83,7 +83,7 @@ fn a_root_that_cannot_be_created_again_is_reported_once_and_tried_on_every_tick(
     t.event(Event::Unwatched { watch: WatchId(1) });
     t.scan_missing("/p");
     t.expect(&["scan root /p", "/p: it does not exist"]);
-    let denied = || Problem::NotCreated(Obstacle::Denied);
+    let denied = || Problem::NotCreated(Cause::Denied);
     t.tick();
     t.scan("/p", Err(denied()), Err(denied()));
     t.expect(&[
@@ -99,7 +99,10 @@ fn a_root_that_cannot_be_created_again_is_reported_once_and_tried_on_every_tick(
 
 #[test]
 fn a_directory_that_cannot_be_watched_is_reported_and_scanned_on_the_tick_and_the_rest_goes_on() {
-    let mut t = Timeline::scanned(&[("bad", Kind::Directory), ("good", Kind::Directory)]);
+    let mut t = Timeline::scanned(&[
+        ("bad", EntryKind::Directory),
+        ("good", EntryKind::Directory),
+    ]);
     t.expect(&["scan /p/bad", "scan /p/good"]);
     t.scan("/p/bad", not_watched(), Ok(listing(&[("a", socket(1))])));
     t.expect(&[
@@ -112,8 +115,8 @@ fn a_directory_that_cannot_be_watched_is_reported_and_scanned_on_the_tick_and_th
     t.tick();
     t.expect(&["scan /p/bad"]);
     t.scan("/p/bad", not_watched(), Ok(listing(&[("c", socket(3))])));
-    t.look_gone("/p/bad/a");
-    t.expect(&["found /p/bad/c #3", "look at /p/bad/a", "lost /p/bad/a"]);
+    t.examine_gone("/p/bad/a");
+    t.expect(&["found /p/bad/c #3", "examine /p/bad/a", "lost /p/bad/a"]);
     t.tick();
     t.scan_ok("/p/bad", 3, &[("c", socket(3))]);
     t.expect(&["scan /p/bad", "/p/bad: recovered"]);
@@ -122,8 +125,8 @@ fn a_directory_that_cannot_be_watched_is_reported_and_scanned_on_the_tick_and_th
 
 #[test]
 fn without_inotify_everything_is_scanned_on_the_tick_and_that_is_said_once() {
-    let no_inotify = || Err(Problem::NotWatched(Obstacle::InstancesUsedUp));
-    let root = || Ok(listing(&[("a", socket(1)), ("sub", Kind::Directory)]));
+    let no_inotify = || Err(Problem::NotWatched(Cause::InstancesUsedUp));
+    let root = || Ok(listing(&[("a", socket(1)), ("sub", EntryKind::Directory)]));
     let mut t = Timeline::new();
     t.scan("/p", no_inotify(), root());
     t.scan("/p/sub", no_inotify(), Ok(listing(&[("b", socket(2))])));
@@ -138,8 +141,8 @@ fn without_inotify_everything_is_scanned_on_the_tick_and_that_is_said_once() {
     t.expect(&["create and scan /p", "scan /p/sub"]);
     t.scan("/p", no_inotify(), root());
     t.scan("/p/sub", no_inotify(), Ok(listing(&[("c", socket(3))])));
-    t.look_gone("/p/sub/b");
-    t.expect(&["found /p/sub/c #3", "look at /p/sub/b", "lost /p/sub/b"]);
+    t.examine_gone("/p/sub/b");
+    t.expect(&["found /p/sub/c #3", "examine /p/sub/b", "lost /p/sub/b"]);
 
     t.tick();
     t.scan("/p", Ok(WatchId(1)), root());
@@ -173,7 +176,7 @@ fn a_directory_that_cannot_be_read_for_a_while_keeps_its_plugins() {
     let mut t = Timeline::scanned(&[("a", socket(1))]);
     t.event(Event::Overflowed);
     t.expect(&["found /p/a #1", "scan root /p"]);
-    let unreadable = Err(Problem::NotRead(Obstacle::DescriptorsUsedUp));
+    let unreadable = Err(Problem::NotRead(Cause::DescriptorsUsedUp));
     t.scan("/p", Ok(WatchId(1)), unreadable);
     t.expect(&["/p: it cannot be read: no file descriptors are left"]);
     t.tick();
@@ -197,7 +200,7 @@ fn a_file_in_the_place_of_a_root_is_reported_until_it_makes_way() {
 
 #[test]
 fn a_sub_directory_that_is_gone_when_it_is_scanned_is_forgotten_without_a_word() {
-    let mut t = Timeline::scanned(&[("sub", Kind::Directory)]);
+    let mut t = Timeline::scanned(&[("sub", EntryKind::Directory)]);
     t.expect(&["scan /p/sub"]);
     t.scan_missing("/p/sub");
     t.expect_silence();
@@ -209,13 +212,13 @@ fn a_sub_directory_that_is_gone_when_it_is_scanned_is_forgotten_without_a_word()
 
 #[test]
 fn an_answer_about_a_directory_that_was_given_up_meanwhile_leaves_no_watch_behind() {
-    let mut t = Timeline::scanned(&[("sub", Kind::Directory)]);
+    let mut t = Timeline::scanned(&[("sub", EntryKind::Directory)]);
     t.expect(&["scan /p/sub"]);
     t.vanished(1, "sub");
-    t.look_gone("/p/sub");
+    t.examine_gone("/p/sub");
     t.scan_ok("/p/sub", 2, &[("a", socket(1))]);
-    t.look("/p/sub/a", socket(1));
-    t.expect(&["look at /p/sub", "unwatch 2"]);
+    t.examine("/p/sub/a", socket(1));
+    t.expect(&["examine /p/sub", "unwatch 2"]);
 }
 
 #[test]
@@ -227,7 +230,11 @@ fn several_roots_are_independent_even_if_one_is_inside_another() {
         "create and scan /p/below",
         "create and scan /p/.hidden/root",
     ]);
-    t.scan_ok("/p", 1, &[("a", socket(1)), ("below", Kind::Directory)]);
+    t.scan_ok(
+        "/p",
+        1,
+        &[("a", socket(1)), ("below", EntryKind::Directory)],
+    );
     t.scan_missing("/q");
     t.expect(&["found /p/a #1", "/q: it does not exist"]);
     t.scan_ok("/p/below", 2, &[("b", socket(2))]);
@@ -261,10 +268,10 @@ fn the_same_directory_under_a_second_path_is_watched_once() {
 
 #[test]
 fn a_directory_that_is_mounted_inside_itself_ends_the_descent() {
-    let mut t = Timeline::scanned(&[("sub", Kind::Directory)]);
-    t.scan_ok("/p/sub", 2, &[("loop", Kind::Directory)]);
+    let mut t = Timeline::scanned(&[("sub", EntryKind::Directory)]);
+    t.scan_ok("/p/sub", 2, &[("loop", EntryKind::Directory)]);
     t.later();
-    t.scan_ok("/p/sub/loop", 2, &[("loop", Kind::Directory)]);
+    t.scan_ok("/p/sub/loop", 2, &[("loop", EntryKind::Directory)]);
     t.expect(&[
         "scan /p/sub",
         "scan /p/sub/loop",
@@ -275,7 +282,7 @@ fn a_directory_that_is_mounted_inside_itself_ends_the_descent() {
 
 #[test]
 fn directories_below_the_depth_limit_are_reported_and_ignored() {
-    let mut t = Timeline::scanned(&[("d", Kind::Directory)]);
+    let mut t = Timeline::scanned(&[("d", EntryKind::Directory)]);
     let mut dir = String::from("/p");
     for depth in 1..=config::MAX_TREE_DEPTH {
         dir.push_str("/d");
@@ -283,7 +290,7 @@ fn directories_below_the_depth_limit_are_reported_and_ignored() {
         t.scan_ok(
             &dir,
             i32::try_from(depth + 1).unwrap(),
-            &[("d", Kind::Directory)],
+            &[("d", EntryKind::Directory)],
         );
     }
     t.expect(&[&format!(
@@ -301,10 +308,10 @@ fn names_missing_from_an_incomplete_listing_are_not_taken_for_gone() {
     t.scan("/p", Ok(WatchId(1)), Ok(part));
     t.expect(&[
         "found /p/b #2",
-        "look at /p/a",
+        "examine /p/a",
         "/p: it contains more than 65536 names; the rest are ignored",
     ]);
-    t.look("/p/a", socket(1));
+    t.examine("/p/a", socket(1));
     t.expect_silence();
 }
 
@@ -323,7 +330,7 @@ fn a_directory_on_a_file_system_that_does_not_report_all_changes_is_watched_and_
     timeline.expect(&["create and scan /p"]);
     let remote = || Listing {
         unreported: Some("nfs4".into()),
-        ..listing(&[("sub", Kind::Directory)])
+        ..listing(&[("sub", EntryKind::Directory)])
     };
     timeline.scan("/p", Ok(WatchId(1)), Ok(remote()));
     let trouble = format!("/p: {}", Problem::NotReported("nfs4".into()));
@@ -335,7 +342,7 @@ fn a_directory_on_a_file_system_that_does_not_report_all_changes_is_watched_and_
     timeline.scan("/p/sub", Ok(WatchId(2)), Ok(below));
     timeline.expect_silence();
     timeline.appeared(2, "a");
-    timeline.expect(&["look at /p/sub/a"]);
+    timeline.expect(&["examine /p/sub/a"]);
     timeline.tick();
     assert_eq!(timeline.now, Time::ZERO + config::WATCH_RETRY);
     timeline.expect(&["create and scan /p", "scan /p/sub"]);

@@ -92,7 +92,7 @@ impl<'a> Exchange<'a> {
             return false;
         };
         let outcome = match event {
-            Event::Head {
+            Event::Response {
                 status,
                 fields,
                 end_stream,
@@ -179,7 +179,7 @@ fn judge(error: &ConnectionError, before: Option<Outcome>) -> Outcome {
         (_, Some(outcome)) => outcome,
         (ConnectionError::TimedOut(_) | ConnectionError::ShutDown, None) => Outcome::NotReached,
         // The server announced in time that it will not process the request.
-        (ConnectionError::GoneAway(gone), None) if !gone.is_error() => Outcome::StreamFailed,
+        (ConnectionError::GoAwayReceived(gone), None) if !gone.is_error() => Outcome::StreamFailed,
         (_, None) => Outcome::ConnectionFailed,
     }
 }

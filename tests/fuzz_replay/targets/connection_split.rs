@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 
-use plugind::http2::{Connection, ConnectionError, Endpoint as _, Event, Preamble, StreamId};
+use plugind::http2::{Connection, ConnectionError, Endpoint as _, Event, OtherProtocol, StreamId};
 use plugind::time::Time;
 
 use super::CONNECTION_BOUND;
@@ -121,7 +121,7 @@ impl Play {
             }
             // The quotation of what is not HTTP/2 depends on how much was received: it is for
             // readers only.
-            Some(Event::Closed(ConnectionError::NotHttp2(Preamble::Other(_)))) => {
+            Some(Event::Closed(ConnectionError::NotHttp2(OtherProtocol::Other(_)))) => {
                 self.told.push_str("no HTTP/2");
             }
             Some(Event::Request { stream, fields, .. }) => {

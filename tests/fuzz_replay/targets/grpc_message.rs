@@ -4,7 +4,7 @@
 //! the end of the answer, and its content. The expected outcome is derived from the content as a
 //! whole.
 
-use plugind::grpc::{Broken, CallError};
+use plugind::grpc::{CallError, ProtocolError};
 
 use super::input::Input;
 use super::{answer, wire};
@@ -25,9 +25,12 @@ pub fn check(bytes: &[u8]) {
     let answer = answer_with(content, frames, ends_with_data);
     let mut expected = message_in(content, limit);
     // A status must follow; its absence is noticed last.
-    let is_whole = matches!(expected, Ok(_) | Err(CallError::Broken(Broken::NoMessage)));
+    let is_whole = matches!(
+        expected,
+        Ok(_) | Err(CallError::Protocol(ProtocolError::NoMessage))
+    );
     if ends_with_data && is_whole {
-        expected = Err(CallError::Broken(Broken::NoStatus));
+        expected = Err(CallError::Protocol(ProtocolError::NoStatus));
     }
     assert_eq!(answer::outcome(limit, &answer, reads), expected);
 }
@@ -58,25 +61,25 @@ fn message_in(content: &[u8], limit: usize) -> Result<Vec<u8>, CallError> {
     let mut rest = content;
     while !rest.is_empty() {
         let Some((&[flag, ref length @ ..], behind)) = rest.split_first_chunk::<5>() else {
-            return Err(CallError::Broken(Broken::CutMessage));
+            return Err(CallError::Protocol(ProtocolError::CutMessage));
         };
         let announced = u32::from_be_bytes(*length);
         let length = announced as usize;
         match flag {
             0 if length > limit => return Err(CallError::TooLarge { announced, limit }),
             0 => {}
-            1 => return Err(CallError::Broken(Broken::Compressed)),
-            _ => return Err(CallError::Broken(Broken::UnknownFlag(flag))),
+            1 => return Err(CallError::Protocol(ProtocolError::Compressed)),
+            _ => return Err(CallError::Protocol(ProtocolError::UnknownFlag(flag))),
         }
         let Some((octets, behind)) = behind.split_at_checked(length) else {
-            return Err(CallError::Broken(Broken::CutMessage));
+            return Err(CallError::Protocol(ProtocolError::CutMessage));
         };
         if message.replace(octets.to_vec()).is_some() {
-            return Err(CallError::Broken(Broken::SecondMessage));
+            return Err(CallError::Protocol(ProtocolError::SecondMessage));
         }
         rest = behind;
     }
-    message.ok_or(CallError::Broken(Broken::NoMessage))
+    message.ok_or(CallError::Protocol(ProtocolError::NoMessage))
 }
 
 /// The limits on messages (octets).

@@ -143,7 +143,7 @@ impl Serving {
                 assert!(message == call.request, "a request is whole");
                 assert!(call.id.replace(id).is_none(), "a call is emitted once");
             }
-            Incoming::Closed(ConnectionError::GoneAway(_)) => {}
+            Incoming::Closed(ConnectionError::GoAwayReceived(_)) => {}
             event => panic!("unexpected event: {event:?}"),
         }
     }

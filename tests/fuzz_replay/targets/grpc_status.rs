@@ -3,7 +3,7 @@
 //! An input is fields, and whether there is content before them; the expected status is derived a
 //! second time.
 
-use plugind::grpc::{Broken, CallError, Code, Status};
+use plugind::grpc::{CallError, Code, ProtocolError, Status};
 use plugind::http2::{Malformed, StreamError};
 
 use super::input::Input;
@@ -48,7 +48,7 @@ fn expected(fields: &[(&[u8], &[u8])], has_content: bool) -> Result<Vec<u8>, Cal
     };
     let statuses = values(b"grpc-status");
     let code = match &statuses[..] {
-        [] => return Err(CallError::Broken(Broken::NoStatus)),
+        [] => return Err(CallError::Protocol(ProtocolError::NoStatus)),
         [first, others @ ..] if others.iter().all(|other| other == first) => code(first),
         _ => Code::Unknown,
     };
@@ -70,7 +70,7 @@ fn expected(fields: &[(&[u8], &[u8])], has_content: bool) -> Result<Vec<u8>, Cal
     if has_content {
         Ok(b"hi".to_vec())
     } else {
-        Err(CallError::Broken(Broken::NoMessage))
+        Err(CallError::Protocol(ProtocolError::NoMessage))
     }
 }
 

@@ -6,7 +6,7 @@
 
 mod server;
 
-use plugind::grpc::{Broken, CallError, CallId, Client, Code, Event, Status};
+use plugind::grpc::{CallError, CallId, Client, Code, Event, ProtocolError, Status};
 use plugind::http2::{Endpoint as _, ErrorCode};
 use plugind::time::Time;
 
@@ -189,16 +189,16 @@ impl Asked {
         let messages = self.answer.messages.len();
         let broken = match self.answer.end {
             End::Reset => return Err(CallError::Reset(ErrorCode::INTERNAL_ERROR)),
-            _ if messages > 1 && !self.is_streaming => Broken::SecondMessage,
-            End::Nothing => Broken::NoStatus,
-            End::Status(0) if messages == 0 && !self.is_streaming => Broken::NoMessage,
+            _ if messages > 1 && !self.is_streaming => ProtocolError::SecondMessage,
+            End::Nothing => ProtocolError::NoStatus,
+            End::Status(0) if messages == 0 && !self.is_streaming => ProtocolError::NoMessage,
             End::Status(0) => return Ok(()),
             End::Status(code) => {
                 let code = Code::parse(code.to_string().as_bytes());
                 return Err(CallError::Status(Status::new(code, "no")));
             }
         };
-        Err(CallError::Broken(broken))
+        Err(CallError::Protocol(broken))
     }
 }
 

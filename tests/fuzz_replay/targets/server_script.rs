@@ -115,7 +115,7 @@ impl Script for Play {
             Event::Reset { stream, .. } | Event::Failed { stream, .. } => {
                 assert!(self.requests.insert(stream, false).is_some());
             }
-            Event::Head { .. } => panic!("a server does not receive answers"),
+            Event::Response { .. } => panic!("a server does not receive answers"),
             Event::GoAway { .. } => {}
             Event::Closed(error) => {
                 assert!(!error.to_string().contains(char::is_control));

@@ -138,7 +138,7 @@ impl Server {
                 let octets = data.len();
                 self.connection.consume(stream, octets, Time::ZERO);
             }
-            Event::Closed(ConnectionError::GoneAway(_)) => {}
+            Event::Closed(ConnectionError::GoAwayReceived(_)) => {}
             Event::GoAway { .. } => {}
             event => panic!("unexpected event: {event:?}"),
         }

@@ -39,7 +39,7 @@ pub(super) const HAPPENINGS: [(u64, Happening); 20] = [
     (8, ("the watch gets an event", Simulation::hear)),
     (2, ("the watch gets all events", Simulation::hear_all)),
     (24, ("data in flight arrives", Simulation::deliver)),
-    (2, ("a connection is closed", Simulation::break_link)),
+    (2, ("a connection is closed", Simulation::break_connection)),
     (2, ("a plugin is killed", Simulation::kill)),
     (1, ("another plugin listens", Simulation::listen)),
     (3, ("a handler answers", Simulation::answer)),
@@ -122,11 +122,11 @@ impl Simulation {
         self.node.hear_all();
     }
 
-    fn break_link(&mut self) {
-        let links = self.node.world.open_links();
+    fn break_connection(&mut self) {
+        let links = self.node.world.open_connections();
         if let Some(link) = self.rng.pick(&links) {
             self.say(format_args!("  {link:?}"));
-            self.node.world.break_link(*link);
+            self.node.world.break_connection(*link);
         }
     }
 
@@ -202,7 +202,7 @@ impl Simulation {
 
     /// Delivers what is in flight first on one connection, perhaps only a part of it.
     fn deliver(&mut self) {
-        let links = self.node.world.busy_links();
+        let links = self.node.world.busy_connections();
         if let Some(link) = self.rng.pick(&links).copied() {
             let at = usize::try_from(self.rng.below(1..40)).expect("a small number");
             self.node.world.split(link, at);

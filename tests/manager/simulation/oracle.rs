@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use plugind::config::STALLED_AFTER;
-use plugind::handler::{Answer as Say, Context, Event, Plugin, PluginHandler, Ticket};
+use plugind::handler::{Answer as HandlerAnswer, Context, Event, Plugin, PluginHandler, Ticket};
 use plugind::time::Time;
 
 use crate::restored::{Restored, is_twin};
@@ -80,7 +80,12 @@ impl OracleState {
         }
     }
 
-    fn ask(&mut self, question: &'static str, plugin: &Arc<Plugin>, context: &Context<'_>) -> Say {
+    fn ask(
+        &mut self,
+        question: &'static str,
+        plugin: &Arc<Plugin>,
+        context: &Context<'_>,
+    ) -> HandlerAnswer {
         let open = self.open.get(&plugin.socket);
         assert!(open.is_none(), "{question} {plugin} while {open:?} is open");
         let now = context.now();
@@ -130,14 +135,16 @@ impl OracleState {
         self.phases
             .insert(plugin.socket.clone(), (plugin.clone(), after));
         let say = match self.rng.below(0..8) {
-            _ if self.is_honest => Say::YES,
-            0 => Say::no("the oracle says so"),
-            1 | 2 => Say::Pending,
-            _ => Say::YES,
+            _ if self.is_honest => HandlerAnswer::YES,
+            0 => HandlerAnswer::no("the oracle says so"),
+            1 | 2 => HandlerAnswer::Pending,
+            _ => HandlerAnswer::YES,
         };
         match &say {
-            Say::Done(result) => self.answered(question, &plugin.socket.clone(), result.is_ok()),
-            Say::Pending => {
+            HandlerAnswer::Done(result) => {
+                self.answered(question, &plugin.socket.clone(), result.is_ok());
+            }
+            HandlerAnswer::Pending => {
                 let ticket = context.ticket().expect("a question has a ticket");
                 self.open
                     .insert(plugin.socket.clone(), (ticket, question, now));
@@ -248,7 +255,12 @@ impl Oracle {
             .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    fn ask(&self, question: &'static str, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Say {
+    fn ask(
+        &self,
+        question: &'static str,
+        plugin: &Arc<Plugin>,
+        context: &mut Context<'_>,
+    ) -> HandlerAnswer {
         let mut state = self.lock();
         if question == "validate" {
             state.asked.insert(plugin.socket.clone(), self.number);
@@ -271,15 +283,15 @@ impl Oracle {
 }
 
 impl PluginHandler for Oracle {
-    fn validate(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Say {
+    fn validate(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> HandlerAnswer {
         self.ask("validate", plugin, context)
     }
 
-    fn register(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Say {
+    fn register(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> HandlerAnswer {
         self.ask("register", plugin, context)
     }
 
-    fn deregister(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Say {
+    fn deregister(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> HandlerAnswer {
         self.ask("deregister", plugin, context)
     }
 

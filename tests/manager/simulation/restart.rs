@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use plugind::config::{DEFAULT_TYPES, RESYNC_INTERVAL, STOP_GRACE};
 use plugind::handler::{HandlerTable, Plugin};
-use plugind::manager::{Input, Manager, Memory, OnDown};
+use plugind::manager::{Input, Manager, OnDown, SavedState};
 
 use super::Simulation;
 use super::oracle::Oracle;
@@ -109,8 +109,8 @@ fn saved(file: &[u8]) -> Vec<Arc<Plugin>> {
     manager.registered().map(|it| it.plugin.clone()).collect()
 }
 
-fn decode(file: &[u8]) -> Memory {
-    Memory::decode(file, BOOT).expect("it was written whole")
+fn decode(file: &[u8]) -> SavedState {
+    SavedState::decode(file, BOOT).expect("it was written whole")
 }
 
 /// Returns a manager with this handler.

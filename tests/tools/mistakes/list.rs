@@ -31,8 +31,8 @@ pub(crate) const MISTAKES: [Mistake; 29] = [
     Mistake {
         what: "a name that is released is given to no other operation",
         file: "src/manager/names.rs",
-        right: "(lock == Lock::Held).then(|| waiting.next()).flatten();",
-        wrong: "(lock != Lock::Held).then(|| waiting.next()).flatten();",
+        right: "(lock == Lock::Held).then(|| waiters.next()).flatten();",
+        wrong: "(lock != Lock::Held).then(|| waiters.next()).flatten();",
         finder: Finder::Simulation { seed: 93 },
     },
     Mistake {
@@ -92,7 +92,7 @@ pub(crate) const MISTAKES: [Mistake; 29] = [
         finder: Finder::Simulation { seed: 3 },
     },
     Mistake {
-        what: "the guard of a plugin that has gone is kept",
+        what: "the source of liveness of a plugin that has gone is kept",
         file: "src/manager/router.rs",
         right: "left.health.liveness.as_mut().filter(|_| !is_kept)",
         wrong: "left.health.liveness.as_mut().filter(|_| false)",
@@ -141,9 +141,9 @@ pub(crate) const MISTAKES: [Mistake; 29] = [
         finder: Finder::Simulation { seed: 1 },
     },
     Mistake {
-        what: "the release of a place is applied twice",
+        what: "the release of a permit is applied twice",
         file: "src/manager/router.rs",
-        right: "self.limiter.release(id);\n                socket.applied.place = Place::None;",
+        right: "self.limiter.release(id);\n                socket.applied.permit = Permit::None;",
         wrong: "self.limiter.release(id);",
         finder: Finder::Simulation { seed: 1 },
     },
@@ -157,29 +157,29 @@ pub(crate) const MISTAKES: [Mistake; 29] = [
     Mistake {
         what: "a restored socket acted on before its directory was scanned",
         file: "src/manager/socket.rs",
-        right: "if registered.is_some_and(Registered::is_awaited) {",
-        wrong: "if registered.is_some_and(|it| it.is_awaited() && false) {",
+        right: "if registered.is_some_and(Registered::is_restored) {",
+        wrong: "if registered.is_some_and(|it| it.is_restored() && false) {",
         finder: Finder::Simulation { seed: 662 },
     },
     Mistake {
         what: "a restored plugin is forgotten when another plugin answers on its socket",
         file: "src/manager/outcomes.rs",
-        right: "desired.and_then(|it| it.known.take()) {",
-        wrong: "desired.and_then(|it| it.known.take()).filter(|_| false) {",
+        right: "desired.and_then(|it| it.restored.take()) {",
+        wrong: "desired.and_then(|it| it.restored.take()).filter(|_| false) {",
         finder: Finder::Simulation { seed: 150 },
     },
     Mistake {
         what: "a restored plugin is deregistered twice",
         file: "src/manager/commands.rs",
-        right: "desired.known.take_if(|known| *known == plugin);",
+        right: "desired.restored.take_if(|known| *known == plugin);",
         wrong: "",
         finder: Finder::Simulation { seed: 971 },
     },
     Mistake {
         what: "a plugin that waits to be deregistered is not saved",
         file: "src/manager/operation/mod.rs",
-        right: "State::AwaitingTurn(plugin, Purpose::Deregister) => Some(plugin),\n            _",
-        wrong: "State::AwaitingTurn(plugin, Purpose::Observe) => Some(plugin),\n            _",
+        right: "State::AwaitingLock(plugin, Purpose::Deregister) => Some(plugin),\n            _",
+        wrong: "State::AwaitingLock(plugin, Purpose::Observe) => Some(plugin),\n            _",
         finder: Finder::Simulation { seed: 3399 },
     },
     Mistake {

@@ -8,17 +8,17 @@ use crate::http2::{ConnectionError, OpenError};
 fn a_graceful_drain_finishes_what_runs() {
     let mut peer = Peer::asked(1);
     assert_eq!(
-        peer.say(&goaway(0x7fff_ffff, 0, b"")),
+        peer.send(&goaway(0x7fff_ffff, 0, b"")),
         ["goaway 2147483647 NO_ERROR"]
     );
-    peer.say(&ping(9));
-    assert_eq!(peer.hear(), ["PING ack 9"]);
+    peer.send(&ping(9));
+    assert_eq!(peer.receive(), ["PING ack 9"]);
     let opened = peer.machine.open(&[], true, peer.now);
     assert!(matches!(
         opened,
-        Err(OpenError::Closing(ConnectionError::GoneAway(_)))
+        Err(OpenError::Closing(ConnectionError::GoAwayReceived(_)))
     ));
-    assert_eq!(peer.say(&goaway(ONE, 0, b"")), ["goaway 1 NO_ERROR"]);
+    assert_eq!(peer.send(&goaway(ONE, 0, b"")), ["goaway 1 NO_ERROR"]);
     assert!(peer.wait(4_600).is_empty());
     let rest = [
         ok(ONE),
@@ -26,7 +26,7 @@ fn a_graceful_drain_finishes_what_runs() {
         headers(ONE, &[("grpc-status", "0")], true),
     ];
     assert_eq!(
-        peer.say(&rest.concat()),
+        peer.send(&rest.concat()),
         [
             "head 1 200",
             "data 1 5",
@@ -39,25 +39,25 @@ fn a_graceful_drain_finishes_what_runs() {
 #[test]
 fn streams_above_the_last_are_gone_and_the_others_continue() {
     let mut peer = Peer::asked(2);
-    assert_eq!(peer.say(&goaway(ONE, 0, b"")), ["goaway 1 NO_ERROR"]);
-    assert!(peer.say(&ok(THREE)).is_empty(), "late, and ignored");
-    assert_eq!(peer.say(&ok(ONE)), ["head 1 200"]);
+    assert_eq!(peer.send(&goaway(ONE, 0, b"")), ["goaway 1 NO_ERROR"]);
+    assert!(peer.send(&ok(THREE)).is_empty(), "late, and ignored");
+    assert_eq!(peer.send(&ok(ONE)), ["head 1 200"]);
 }
 
 #[test]
 fn a_goaway_may_come_again_with_a_lower_or_equal_last_stream_only() {
     let mut peer = Peer::asked(3);
-    assert_eq!(peer.say(&goaway(5, 0, b"")).len(), 1);
-    assert_eq!(peer.say(&goaway(5, 0, b"")).len(), 1);
-    assert_eq!(peer.say(&goaway(3, 0, b"")).len(), 1);
-    let events = peer.say(&goaway(5, 0, b""));
+    assert_eq!(peer.send(&goaway(5, 0, b"")).len(), 1);
+    assert_eq!(peer.send(&goaway(5, 0, b"")).len(), 1);
+    assert_eq!(peer.send(&goaway(3, 0, b"")).len(), 1);
+    let events = peer.send(&goaway(5, 0, b""));
     assert!(events[0].starts_with("closed PROTOCOL_ERROR"), "{events:?}");
 }
 
 #[test]
 fn a_goaway_about_an_even_stream_is_a_connection_error() {
     let mut peer = Peer::asked(1);
-    let events = peer.say(&goaway(2, 0, b""));
+    let events = peer.send(&goaway(2, 0, b""));
     assert!(events[0].starts_with("closed PROTOCOL_ERROR"), "{events:?}");
 }
 
@@ -65,7 +65,7 @@ fn a_goaway_about_an_even_stream_is_a_connection_error() {
 fn a_goaway_is_told_with_its_reason() {
     let mut peer = Peer::greeted(&[]);
     assert_eq!(
-        peer.say(&goaway(0, 11, b"too_many_pings\x1b[2J")),
+        peer.send(&goaway(0, 11, b"too_many_pings\x1b[2J")),
         [
             "goaway 0 ENHANCE_YOUR_CALM",
             "closed NO_ERROR: the peer sent GOAWAY \
@@ -79,10 +79,10 @@ fn of_a_megabyte_of_reasons_256_octets_are_kept() {
     let mut peer = Peer::asked(1);
     assert!(!peer.machine.is_closing());
     for _ in 0..64 {
-        peer.say(&goaway(ONE, 0, &[b'x'; 16_376]));
+        peer.send(&goaway(ONE, 0, &[b'x'; 16_376]));
         assert!(peer.peak < 32 * 1024, "{} octets", peer.peak);
     }
-    let Some(ConnectionError::GoneAway(gone)) = peer.machine.closing() else {
+    let Some(ConnectionError::GoAwayReceived(gone)) = peer.machine.closing() else {
         panic!("it said so");
     };
     assert!(peer.machine.is_closing());
@@ -109,14 +109,14 @@ fn what_came_before_the_end_is_worked_on() {
 #[test]
 fn a_peer_that_names_an_error_and_closes_has_said_why() {
     let mut peer = Peer::asked(1);
-    peer.say(&goaway(ONE, 11, b"too_many_pings"));
+    peer.send(&goaway(ONE, 11, b"too_many_pings"));
     assert_eq!(
         peer.close(),
         ["closed NO_ERROR: the peer sent GOAWAY \
              code=ENHANCE_YOUR_CALM debug=\"too_many_pings\""]
     );
     let mut peer = Peer::asked(1);
-    peer.say(&goaway(ONE, 0, b""));
+    peer.send(&goaway(ONE, 0, b""));
     let expected = "closed NO_ERROR: the peer closed the connection";
     assert_eq!(peer.close(), [expected], "it was to finish first");
 }
@@ -124,7 +124,7 @@ fn a_peer_that_names_an_error_and_closes_has_said_why() {
 #[test]
 fn an_end_inside_a_frame_is_told() {
     let mut peer = Peer::asked(1);
-    peer.say(&ok(ONE)[..5]);
+    peer.send(&ok(ONE)[..5]);
     let expected = "closed NO_ERROR: the peer closed the connection in the middle of a frame";
     assert_eq!(peer.close(), [expected]);
 }
@@ -134,11 +134,11 @@ fn shutting_down_says_goodbye_and_ends_with_the_last_stream() {
     let mut peer = Peer::asked(1);
     peer.machine.shutdown(peer.now);
     peer.machine.shutdown(peer.now);
-    assert_eq!(peer.hear(), ["GOAWAY 0 NO_ERROR"]);
+    assert_eq!(peer.receive(), ["GOAWAY 0 NO_ERROR"]);
     let opened = peer.machine.open(&[], true, peer.now);
     assert_eq!(opened, Err(OpenError::Closing(ConnectionError::ShutDown)));
     assert_eq!(
-        peer.say(&headers(ONE, &[(":status", "200")], true)),
+        peer.send(&headers(ONE, &[(":status", "200")], true)),
         [
             "head 1 200 end",
             "closed NO_ERROR: the connection was shut down"

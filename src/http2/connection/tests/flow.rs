@@ -12,10 +12,10 @@ fn content_is_sent_up_to_the_streams_window_and_goes_on_with_an_update() {
     let send = |peer: &mut Peer, data: &[u8]| peer.machine.send_data(stream, data, true, peer.now);
     assert_eq!(send(&mut peer, &[7; 15]), Taken::Some(10));
     assert_eq!(send(&mut peer, &[7; 5]), Taken::Some(0));
-    assert_eq!(peer.hear(), ["HEADERS 1", "DATA 1 10"]);
-    peer.say(&window_update(ONE, 5));
+    assert_eq!(peer.receive(), ["HEADERS 1", "DATA 1 10"]);
+    peer.send(&window_update(ONE, 5));
     assert_eq!(send(&mut peer, &[7; 5]), Taken::All);
-    assert_eq!(peer.hear(), ["DATA 1 5 end"]);
+    assert_eq!(peer.receive(), ["DATA 1 5 end"]);
 }
 
 #[test]
@@ -31,10 +31,10 @@ fn content_is_sent_up_to_the_connections_window_over_all_streams() {
             Taken::Some(octets) => sent += octets,
             Taken::All => sent += 40_000,
         }
-        peer.hear();
+        peer.receive();
     }
     assert_eq!(sent, 65_535);
-    peer.say(&window_update(0, 1));
+    peer.send(&window_update(0, 1));
     let taken = peer.machine.send_data(three, &[7; 2], false, peer.now);
     assert_eq!(taken, Taken::Some(1));
 }
@@ -43,15 +43,15 @@ fn content_is_sent_up_to_the_connections_window_over_all_streams() {
 fn no_frame_is_larger_than_16384_octets_whatever_the_peer_accepts() {
     let mut peer = Peer::greeted(&[(5, 1_000_000)]);
     let stream = peer.open(false);
-    peer.hear();
+    peer.receive();
     let content = vec![7; 40_000];
     let mut rest = &content[..];
     let mut frames = Vec::new();
     while let Taken::Some(octets) = peer.machine.send_data(stream, rest, true, peer.now) {
         rest = &rest[octets..];
-        frames.extend(peer.hear());
+        frames.extend(peer.receive());
     }
-    frames.extend(peer.hear());
+    frames.extend(peer.receive());
     assert_eq!(frames, ["DATA 1 16384", "DATA 1 16384", "DATA 1 7232 end"]);
 }
 
@@ -63,7 +63,7 @@ fn the_end_of_a_stream_needs_no_window() {
         peer.machine.send_data(stream, b"", true, peer.now),
         Taken::All
     );
-    assert_eq!(peer.hear(), ["HEADERS 1", "DATA 1 0 end"]);
+    assert_eq!(peer.receive(), ["HEADERS 1", "DATA 1 0 end"]);
 }
 
 #[test]
@@ -72,11 +72,11 @@ fn a_changed_initial_window_moves_open_streams_below_zero_and_back() {
     let stream = peer.open(false);
     let send = |peer: &mut Peer, data: &[u8]| peer.machine.send_data(stream, data, true, peer.now);
     assert_eq!(send(&mut peer, &[7; 150]), Taken::Some(100));
-    peer.say(&settings(&[(INITIAL_WINDOW_SIZE, 50)]));
+    peer.send(&settings(&[(INITIAL_WINDOW_SIZE, 50)]));
     assert_eq!(send(&mut peer, &[7; 50]), Taken::Some(0));
-    peer.say(&window_update(ONE, 50));
+    peer.send(&window_update(ONE, 50));
     assert_eq!(send(&mut peer, &[7; 50]), Taken::Some(0));
-    peer.say(&settings(&[(INITIAL_WINDOW_SIZE, 100)]));
+    peer.send(&settings(&[(INITIAL_WINDOW_SIZE, 100)]));
     assert_eq!(send(&mut peer, &[7; 50]), Taken::All);
 }
 
@@ -84,9 +84,9 @@ fn a_changed_initial_window_moves_open_streams_below_zero_and_back() {
 fn a_changed_initial_window_that_overflows_a_stream_is_a_connection_error() {
     let mut peer = Peer::greeted(&[]);
     peer.open(false);
-    peer.say(&window_update(ONE, 0x7fff_ffff - 65_535));
-    peer.hear();
-    let events = peer.say(&settings(&[(INITIAL_WINDOW_SIZE, 65_536)]));
+    peer.send(&window_update(ONE, 0x7fff_ffff - 65_535));
+    peer.receive();
+    let events = peer.send(&settings(&[(INITIAL_WINDOW_SIZE, 65_536)]));
     assert!(
         events[0].starts_with("closed FLOW_CONTROL_ERROR"),
         "{events:?}"
@@ -97,9 +97,9 @@ fn a_changed_initial_window_that_overflows_a_stream_is_a_connection_error() {
 fn an_increment_of_zero_is_an_error_of_the_stream_or_of_the_connection() {
     let mut peer = Peer::asked(1);
     let failed = "failed 1 PROTOCOL_ERROR: WINDOW_UPDATE with an increment of 0";
-    assert_eq!(peer.say(&window_update(ONE, 0)), [failed]);
-    assert_eq!(peer.hear(), ["RST_STREAM 1 PROTOCOL_ERROR"]);
-    let events = peer.say(&window_update(0, 0));
+    assert_eq!(peer.send(&window_update(ONE, 0)), [failed]);
+    assert_eq!(peer.receive(), ["RST_STREAM 1 PROTOCOL_ERROR"]);
+    let events = peer.send(&window_update(0, 0));
     assert!(events[0].starts_with("closed PROTOCOL_ERROR"), "{events:?}");
 }
 
@@ -107,41 +107,41 @@ fn an_increment_of_zero_is_an_error_of_the_stream_or_of_the_connection() {
 fn a_window_above_its_maximum_is_an_error_of_the_stream_or_of_the_connection() {
     let mut peer = Peer::asked(1);
     assert_eq!(
-        peer.say(&window_update(ONE, 0x7fff_ffff)),
+        peer.send(&window_update(ONE, 0x7fff_ffff)),
         ["failed 1 FLOW_CONTROL_ERROR: WINDOW_UPDATE that makes the window exceed 2^31-1"]
     );
-    assert_eq!(peer.hear(), ["RST_STREAM 1 FLOW_CONTROL_ERROR"]);
-    let events = peer.say(&window_update(0, 0x7fff_ffff));
+    assert_eq!(peer.receive(), ["RST_STREAM 1 FLOW_CONTROL_ERROR"]);
+    let events = peer.send(&window_update(0, 0x7fff_ffff));
     assert!(
         events[0].starts_with("closed FLOW_CONTROL_ERROR"),
         "{events:?}"
     );
-    assert_eq!(peer.hear(), ["GOAWAY 0 FLOW_CONTROL_ERROR"]);
+    assert_eq!(peer.receive(), ["GOAWAY 0 FLOW_CONTROL_ERROR"]);
 }
 
 #[test]
 fn an_increment_on_a_stream_that_ended_is_ignored() {
     let mut peer = Peer::asked(1);
-    peer.say(&headers(ONE, &[(":status", "200")], true));
-    assert!(peer.say(&window_update(ONE, 1)).is_empty());
-    assert!(peer.say(&window_update(ONE, 0)).is_empty());
+    peer.send(&headers(ONE, &[(":status", "200")], true));
+    assert!(peer.send(&window_update(ONE, 1)).is_empty());
+    assert!(peer.send(&window_update(ONE, 0)).is_empty());
 }
 
 #[test]
 fn a_window_is_given_back_by_halves_the_connections_on_receipt() {
     let mut peer = Peer::asked(1);
     peer.consumes = false;
-    peer.say(&ok(ONE));
-    peer.say(&data(ONE, &[7; 16_384], false));
-    peer.say(&data(ONE, &[7; 16_382], false));
-    assert!(peer.hear().is_empty());
-    peer.say(&data(ONE, &[7; 1], false));
-    assert_eq!(peer.hear(), ["WINDOW_UPDATE 0 32767"]);
+    peer.send(&ok(ONE));
+    peer.send(&data(ONE, &[7; 16_384], false));
+    peer.send(&data(ONE, &[7; 16_382], false));
+    assert!(peer.receive().is_empty());
+    peer.send(&data(ONE, &[7; 1], false));
+    assert_eq!(peer.receive(), ["WINDOW_UPDATE 0 32767"]);
     let one = crate::http2::StreamId::FIRST;
     peer.machine.consume(one, 32_766, peer.now);
-    assert!(peer.hear().is_empty());
+    assert!(peer.receive().is_empty());
     peer.machine.consume(one, 1, peer.now);
-    assert_eq!(peer.hear(), ["WINDOW_UPDATE 1 32767"]);
+    assert_eq!(peer.receive(), ["WINDOW_UPDATE 1 32767"]);
 }
 
 /// The second of the six.
@@ -149,7 +149,7 @@ fn a_window_is_given_back_by_halves_the_connections_on_receipt() {
 fn padding_is_paid_for_and_given_back_at_once() {
     let mut peer = Peer::asked(1);
     peer.consumes = false;
-    peer.say(&ok(ONE));
+    peer.send(&ok(ONE));
     let mut payload = vec![255];
     payload.extend([0; 255]);
     let padding = frame(DATA, PADDED, ONE, &payload);
@@ -158,10 +158,10 @@ fn padding_is_paid_for_and_given_back_at_once() {
     // flood.
     for round in 0..1024 {
         if round % 64 == 0 {
-            assert_eq!(peer.say(&data(ONE, b"x", false)), ["data 1 1"]);
+            assert_eq!(peer.send(&data(ONE, b"x", false)), ["data 1 1"]);
         }
-        assert!(peer.say(&padding).is_empty());
-        updates.extend(peer.hear());
+        assert!(peer.send(&padding).is_empty());
+        updates.extend(peer.receive());
     }
     let on_stream = updates
         .iter()
@@ -176,17 +176,17 @@ fn padding_is_paid_for_and_given_back_at_once() {
 fn the_65536th_octet_that_nobody_has_taken_ends_the_stream() {
     let mut peer = Peer::asked(1);
     peer.consumes = false;
-    peer.say(&ok(ONE));
+    peer.send(&ok(ONE));
     for _ in 0..3 {
-        peer.say(&data(ONE, &[7; 16_384], false));
+        peer.send(&data(ONE, &[7; 16_384], false));
     }
-    peer.say(&data(ONE, &[7; 16_383], false));
-    peer.hear();
+    peer.send(&data(ONE, &[7; 16_383], false));
+    peer.receive();
     assert_eq!(
-        peer.say(&data(ONE, &[7; 1], false)),
+        peer.send(&data(ONE, &[7; 1], false)),
         ["failed 1 FLOW_CONTROL_ERROR: more data than the flow-control window allows"]
     );
-    assert_eq!(peer.hear(), ["RST_STREAM 1 FLOW_CONTROL_ERROR"]);
+    assert_eq!(peer.receive(), ["RST_STREAM 1 FLOW_CONTROL_ERROR"]);
 }
 
 /// The connection's window never falls below half of its size, which fits two frames.
@@ -195,9 +195,9 @@ fn no_frame_exceeds_the_connections_window_because_it_comes_back_on_receipt() {
     let mut peer = Peer::asked(8);
     peer.consumes = false;
     for stream in (1..16).step_by(2) {
-        peer.say(&ok(stream));
+        peer.send(&ok(stream));
         for _ in 0..3 {
-            let events = peer.say(&data(stream, &[7; 16_384], false));
+            let events = peer.send(&data(stream, &[7; 16_384], false));
             assert_eq!(events, [format!("data {stream} 16384")]);
         }
     }
@@ -211,17 +211,17 @@ fn discarded_data_is_given_back_to_the_connection() {
         .machine
         .reset(crate::http2::StreamId::FIRST, ErrorCode::CANCEL, reset.now);
     let mut gone = Peer::asked(2);
-    gone.say(&goaway(ONE, 0, b""));
-    let mut leaving = Peer::calling(&[]);
-    leaving.say(&request(ONE, true));
-    leaving.machine.shutdown(leaving.now);
-    leaving.say(&request(THREE, false));
-    for (mut peer, stream) in [(reset, ONE), (gone, THREE), (leaving, THREE)] {
-        peer.hear();
+    gone.send(&goaway(ONE, 0, b""));
+    let mut goaway_sent = Peer::calling(&[]);
+    goaway_sent.send(&request(ONE, true));
+    goaway_sent.machine.shutdown(goaway_sent.now);
+    goaway_sent.send(&request(THREE, false));
+    for (mut peer, stream) in [(reset, ONE), (gone, THREE), (goaway_sent, THREE)] {
+        peer.receive();
         for _ in 0..2 {
-            assert!(peer.say(&data(stream, &[7; 16_384], false)).is_empty());
+            assert!(peer.send(&data(stream, &[7; 16_384], false)).is_empty());
         }
-        assert_eq!(peer.hear(), ["WINDOW_UPDATE 0 32768"]);
+        assert_eq!(peer.receive(), ["WINDOW_UPDATE 0 32768"]);
     }
 }
 
@@ -234,10 +234,10 @@ fn a_cancelled_stream_is_reset_although_its_data_is_blocked() {
         Taken::Some(0)
     );
     peer.machine.reset(stream, ErrorCode::CANCEL, peer.now);
-    assert_eq!(peer.hear(), ["HEADERS 1", "RST_STREAM 1 CANCEL"]);
+    assert_eq!(peer.receive(), ["HEADERS 1", "RST_STREAM 1 CANCEL"]);
     assert_eq!(
         peer.machine.send_data(stream, b"x", true, peer.now),
         Taken::All
     );
-    assert!(peer.hear().is_empty());
+    assert!(peer.receive().is_empty());
 }

@@ -4,7 +4,7 @@ use crate::http2::testing::*;
 
 /// Returns the events of a response that begins with these fields.
 fn answer(fields: &[(&str, &str)]) -> Vec<String> {
-    Peer::asked(1).say(&headers(ONE, fields, false))
+    Peer::asked(1).send(&headers(ONE, fields, false))
 }
 
 #[test]
@@ -12,10 +12,10 @@ fn a_block_may_come_in_fragments_and_nothing_else_between_them() {
     let fields = block(&[(":status", "200"), ("a", "b")]);
     let (first, rest) = fields.split_at(3);
     let mut peer = Peer::asked(1);
-    assert!(peer.say(&frame(HEADERS, 0, ONE, first)).is_empty());
-    assert!(peer.say(&frame(CONTINUATION, 0, ONE, b"")).is_empty());
+    assert!(peer.send(&frame(HEADERS, 0, ONE, first)).is_empty());
+    assert!(peer.send(&frame(CONTINUATION, 0, ONE, b"")).is_empty());
     assert_eq!(
-        peer.say(&frame(CONTINUATION, END_HEADERS, ONE, rest)),
+        peer.send(&frame(CONTINUATION, END_HEADERS, ONE, rest)),
         ["head 1 200"]
     );
 
@@ -29,8 +29,8 @@ fn a_block_may_come_in_fragments_and_nothing_else_between_them() {
     ];
     for intruder in intruders {
         let mut peer = Peer::asked(2);
-        peer.say(&frame(HEADERS, 0, ONE, first));
-        let events = peer.say(&intruder);
+        peer.send(&frame(HEADERS, 0, ONE, first));
+        let events = peer.send(&intruder);
         assert!(events[0].starts_with("closed PROTOCOL_ERROR"), "{events:?}");
     }
 }
@@ -38,14 +38,14 @@ fn a_block_may_come_in_fragments_and_nothing_else_between_them() {
 #[test]
 fn a_continuation_of_nothing_is_a_connection_error() {
     let mut peer = Peer::asked(1);
-    let events = peer.say(&frame(CONTINUATION, END_HEADERS, ONE, b""));
+    let events = peer.send(&frame(CONTINUATION, END_HEADERS, ONE, b""));
     assert!(events[0].starts_with("closed PROTOCOL_ERROR"), "{events:?}");
 }
 
 #[test]
 fn a_block_has_ten_seconds_to_come() {
     let mut peer = Peer::asked(1);
-    peer.say(&frame(HEADERS, 0, ONE, b""));
+    peer.send(&frame(HEADERS, 0, ONE, b""));
     assert!(peer.wait(9_999).is_empty());
     let events = peer.wait(1);
     assert!(
@@ -59,7 +59,7 @@ fn a_block_has_ten_seconds_to_come() {
 fn a_status_with_a_literal_name_is_a_status() {
     let mut peer = Peer::asked(1);
     let block = b"\x20\x40\x07:status\x03200";
-    let events = peer.say(&frame(HEADERS, END_HEADERS, ONE, block));
+    let events = peer.send(&frame(HEADERS, END_HEADERS, ONE, block));
     assert_eq!(events, ["head 1 200"]);
 }
 
@@ -71,12 +71,12 @@ fn a_block_that_does_not_decode_is_a_compression_error() {
         b"\xff\x80\x80\x80\x80\x80\x80\x00",
     ] {
         let mut peer = Peer::asked(1);
-        let events = peer.say(&frame(HEADERS, END_HEADERS, ONE, block));
+        let events = peer.send(&frame(HEADERS, END_HEADERS, ONE, block));
         assert!(
             events[0].starts_with("closed COMPRESSION_ERROR"),
             "{events:?}"
         );
-        assert_eq!(peer.hear(), ["GOAWAY 0 COMPRESSION_ERROR"]);
+        assert_eq!(peer.receive(), ["GOAWAY 0 COMPRESSION_ERROR"]);
     }
 }
 
@@ -91,10 +91,10 @@ fn every_block_is_decoded_also_that_of_a_stream_that_was_reset() {
     // The first block adds ":status: 200" to the table; the second refers to the entry.
     let entry = b"\x48\x03200\x40\x01a\x01b";
     assert!(
-        peer.say(&frame(HEADERS, END_HEADERS, ONE, entry))
+        peer.send(&frame(HEADERS, END_HEADERS, ONE, entry))
             .is_empty()
     );
-    let events = peer.say(&frame(HEADERS, END_HEADERS, THREE, b"\xbf\xbe"));
+    let events = peer.send(&frame(HEADERS, END_HEADERS, THREE, b"\xbf\xbe"));
     assert_eq!(events, ["head 3 200"]);
 }
 
@@ -120,14 +120,14 @@ fn a_malformed_answer_costs_its_stream() {
     ];
     for fields in malformed {
         let mut peer = Peer::asked(2);
-        let events = peer.say(&headers(ONE, fields, false));
+        let events = peer.send(&headers(ONE, fields, false));
         assert!(
             events[0].starts_with("failed 1 PROTOCOL_ERROR"),
             "{fields:?}: {events:?}"
         );
-        assert_eq!(peer.hear(), ["RST_STREAM 1 PROTOCOL_ERROR"]);
+        assert_eq!(peer.receive(), ["RST_STREAM 1 PROTOCOL_ERROR"]);
         assert_eq!(
-            peer.say(&ok(THREE)),
+            peer.send(&ok(THREE)),
             ["head 3 200"],
             "the other stream goes on"
         );
@@ -154,13 +154,13 @@ fn malformed_trailers_cost_their_stream() {
     ];
     for field in malformed {
         let mut peer = Peer::asked(1);
-        peer.say(&ok(ONE));
-        let events = peer.say(&headers(ONE, &[("grpc-status", "0"), field], true));
+        peer.send(&ok(ONE));
+        let events = peer.send(&headers(ONE, &[("grpc-status", "0"), field], true));
         assert!(
             events[0].starts_with("failed 1 PROTOCOL_ERROR"),
             "{field:?}: {events:?}"
         );
-        assert_eq!(peer.hear(), ["RST_STREAM 1 PROTOCOL_ERROR"]);
+        assert_eq!(peer.receive(), ["RST_STREAM 1 PROTOCOL_ERROR"]);
     }
 }
 
@@ -170,10 +170,10 @@ fn informational_answers_are_not_the_final_one() {
     let mut peer = Peer::asked(1);
     let early = headers(ONE, &[(":status", "103"), ("link", "x")], false);
     for _ in 0..8 {
-        assert!(peer.say(&early).is_empty());
+        assert!(peer.send(&early).is_empty());
     }
-    assert_eq!(peer.say(&ok(ONE)), ["head 1 200"]);
-    assert_eq!(peer.say(&data(ONE, b"x", false)), ["data 1 1"]);
+    assert_eq!(peer.send(&ok(ONE)), ["head 1 200"]);
+    assert_eq!(peer.send(&data(ONE, b"x", false)), ["data 1 1"]);
 }
 
 #[test]
@@ -181,9 +181,9 @@ fn a_ninth_informational_answer_is_too_many() {
     let mut peer = Peer::asked(1);
     let early = headers(ONE, &[(":status", "100")], false);
     for _ in 0..8 {
-        peer.say(&early);
+        peer.send(&early);
     }
-    let events = peer.say(&early);
+    let events = peer.send(&early);
     assert_eq!(
         events,
         ["failed 1 ENHANCE_YOUR_CALM: too many 1xx responses"]
@@ -194,7 +194,7 @@ fn a_ninth_informational_answer_is_too_many() {
 fn an_informational_answer_ends_no_stream_and_switches_no_protocol() {
     for (status, end_stream) in [("100", true), ("101", false)] {
         let mut peer = Peer::asked(1);
-        let events = peer.say(&headers(ONE, &[(":status", status)], end_stream));
+        let events = peer.send(&headers(ONE, &[(":status", status)], end_stream));
         assert!(
             events[0].starts_with("failed 1 PROTOCOL_ERROR"),
             "{events:?}"
@@ -205,24 +205,27 @@ fn an_informational_answer_ends_no_stream_and_switches_no_protocol() {
 #[test]
 fn data_before_the_final_headers_is_malformed() {
     let mut peer = Peer::asked(1);
-    peer.say(&headers(ONE, &[(":status", "100")], false));
-    let events = peer.say(&data(ONE, b"x", false));
+    peer.send(&headers(ONE, &[(":status", "100")], false));
+    let events = peer.send(&data(ONE, b"x", false));
     assert_eq!(events, ["failed 1 PROTOCOL_ERROR: DATA before HEADERS"]);
 }
 
 #[test]
 fn second_headers_must_end_the_stream() {
     let mut peer = Peer::asked(1);
-    peer.say(&ok(ONE));
-    let events = peer.say(&headers(ONE, &[("a", "b")], false));
+    peer.send(&ok(ONE));
+    let events = peer.send(&headers(ONE, &[("a", "b")], false));
     assert!(
         events[0].starts_with("failed 1 PROTOCOL_ERROR"),
         "{events:?}"
     );
 
     let mut peer = Peer::asked(1);
-    peer.say(&ok(ONE));
-    assert_eq!(peer.say(&headers(ONE, &[("a", "b")], true)), ["trailers 1"]);
+    peer.send(&ok(ONE));
+    assert_eq!(
+        peer.send(&headers(ONE, &[("a", "b")], true)),
+        ["trailers 1"]
+    );
 }
 
 #[test]
@@ -230,19 +233,19 @@ fn content_is_as_long_as_its_content_length() {
     let announce = |length: &str| {
         let mut peer = Peer::asked(1);
         let fields = [(":status", "200"), ("content-length", length)];
-        let events = peer.say(&headers(ONE, &fields, false));
+        let events = peer.send(&headers(ONE, &fields, false));
         (peer, events)
     };
     let (mut peer, _) = announce("3");
-    assert_eq!(peer.say(&data(ONE, b"abc", true)), ["data 1 3 end"]);
+    assert_eq!(peer.send(&data(ONE, b"abc", true)), ["data 1 3 end"]);
     let (mut peer, _) = announce("3");
-    let events = peer.say(&data(ONE, b"ab", true));
+    let events = peer.send(&data(ONE, b"ab", true));
     assert!(
         events[0].starts_with("failed 1 PROTOCOL_ERROR"),
         "{events:?}"
     );
     let (mut peer, _) = announce("3");
-    let events = peer.say(&data(ONE, b"abcd", false));
+    let events = peer.send(&data(ONE, b"abcd", false));
     assert!(
         events[0].starts_with("failed 1 PROTOCOL_ERROR"),
         "{events:?}"

@@ -11,7 +11,7 @@ fn assert_calmed(peer: &mut Peer, events: &[String]) {
     let last = events.last().expect("something happened");
     assert!(last.starts_with("closed ENHANCE_YOUR_CALM"), "{last}");
     assert_eq!(
-        peer.hear().last().map(String::as_str),
+        peer.receive().last().map(String::as_str),
         Some("GOAWAY 0 ENHANCE_YOUR_CALM")
     );
     assert!(peer.peak < BOUND, "{} octets", peer.peak);
@@ -23,12 +23,12 @@ fn a_million_pings_or_settings_to_a_client_that_cannot_write_are_backpressure_an
     for octets in [ping(1), settings(&[(4, 1)]), settings(&[])] {
         let mut peer = Peer::greeted(&[]);
         for _ in 0..1_000_000 {
-            assert!(peer.say(&octets).is_empty());
+            assert!(peer.send(&octets).is_empty());
         }
         assert!(peer.machine.recv_buf().is_empty(), "it has stopped reading");
         assert!(peer.peak < BOUND, "{} octets", peer.peak);
         assert!(peer.machine.transmit().len() <= 64 * (9 + 8));
-        assert_eq!(peer.hear().len(), 64);
+        assert_eq!(peer.receive().len(), 64);
         assert!(
             !peer.machine.recv_buf().is_empty(),
             "and goes on when it can write"
@@ -41,17 +41,17 @@ fn a_million_pings_or_settings_to_a_client_that_cannot_write_are_backpressure_an
 fn a_flood_of_what_is_answered_by_resets_is_backpressure_too() {
     let mut peer = Peer::calling(&[]);
     for stream in 0..100_000 {
-        assert!(peer.say(&headers(1 + 2 * stream, &[], true)).is_empty());
+        assert!(peer.send(&headers(1 + 2 * stream, &[], true)).is_empty());
     }
     assert!(peer.machine.recv_buf().is_empty(), "it has stopped reading");
     assert!(peer.peak < BOUND, "{} octets", peer.peak);
-    assert_eq!(peer.hear().len(), 64);
+    assert_eq!(peer.receive().len(), 64);
 }
 
 #[test]
 fn a_peer_that_leaves_answers_unread_for_ten_seconds_is_given_up() {
     let mut peer = Peer::greeted(&[]);
-    peer.say(&ping(1));
+    peer.send(&ping(1));
     assert!(peer.wait(9_999).is_empty());
     peer.machine.sent(1, peer.now);
     assert!(peer.wait(9_999).is_empty());
@@ -65,7 +65,7 @@ fn a_peer_that_leaves_answers_unread_for_ten_seconds_is_given_up() {
 #[test]
 fn a_million_empty_continuations_are_too_many() {
     let mut peer = Peer::asked(1);
-    peer.say(&frame(HEADERS, 0, ONE, b""));
+    peer.send(&frame(HEADERS, 0, ONE, b""));
     let events = peer.flood(&frame(CONTINUATION, 0, ONE, b""), 1_000_000);
     assert_calmed(&mut peer, &events);
 }
@@ -74,9 +74,9 @@ fn a_million_empty_continuations_are_too_many() {
 fn nine_continuations_are_too_many_and_eight_are_not() {
     for (empty, calm) in [(7, true), (8, false)] {
         let mut peer = Peer::asked(1);
-        peer.say(&frame(HEADERS, 0, ONE, &block(&[(":status", "200")])));
+        peer.send(&frame(HEADERS, 0, ONE, &block(&[(":status", "200")])));
         peer.flood(&frame(CONTINUATION, 0, ONE, b""), empty);
-        let events = peer.say(&frame(CONTINUATION, END_HEADERS, ONE, b""));
+        let events = peer.send(&frame(CONTINUATION, END_HEADERS, ONE, b""));
         assert_eq!(events == ["head 1 200"], calm, "{events:?}");
     }
 }
@@ -84,14 +84,14 @@ fn nine_continuations_are_too_many_and_eight_are_not() {
 #[test]
 fn a_block_of_more_than_64_kib_is_too_much() {
     let mut peer = Peer::asked(1);
-    peer.say(&frame(HEADERS, 0, ONE, &[0; 16_384]));
+    peer.send(&frame(HEADERS, 0, ONE, &[0; 16_384]));
     for _ in 0..3 {
         assert!(
-            peer.say(&frame(CONTINUATION, 0, ONE, &[0; 16_384]))
+            peer.send(&frame(CONTINUATION, 0, ONE, &[0; 16_384]))
                 .is_empty()
         );
     }
-    let events = peer.say(&frame(CONTINUATION, 0, ONE, &[0; 1]));
+    let events = peer.send(&frame(CONTINUATION, 0, ONE, &[0; 1]));
     assert_calmed(&mut peer, &events);
 }
 
@@ -110,7 +110,7 @@ fn header_blocks_of_64_kib_one_after_the_other_hold_the_memory_of_one_and_then_n
         [octets, frame(CONTINUATION, END_HEADERS, stream, last)].concat()
     };
     let mut peer = Peer::asked(2);
-    let events = peer.say(&[in_frames(ONE), in_frames(THREE)].concat());
+    let events = peer.send(&[in_frames(ONE), in_frames(THREE)].concat());
     assert_eq!(events, ["head 1 200", "head 3 200"]);
     assert!(peer.peak < BOUND, "{} octets", peer.peak);
     let held = peer.machine.mem_used();
@@ -121,7 +121,7 @@ fn header_blocks_of_64_kib_one_after_the_other_hold_the_memory_of_one_and_then_n
 #[test]
 fn a_million_empty_data_frames_are_too_many_and_are_no_events() {
     let mut peer = Peer::asked(1);
-    peer.say(&ok(ONE));
+    peer.send(&ok(ONE));
     let events = peer.flood(&data(ONE, b"", false), 1_000_000);
     assert_eq!(events.len(), 1);
     assert_calmed(&mut peer, &events);
@@ -130,7 +130,7 @@ fn a_million_empty_data_frames_are_too_many_and_are_no_events() {
 #[test]
 fn a_million_octets_in_as_many_frames_cost_no_memory() {
     let mut peer = Peer::asked(1);
-    peer.say(&ok(ONE));
+    peer.send(&ok(ONE));
     let events = peer.flood(&data(ONE, b"x", false), 1_000_000);
     assert_eq!(events.len(), 1_000_000);
     assert!(peer.peak < BOUND, "{} octets", peer.peak);
@@ -140,13 +140,13 @@ fn a_million_octets_in_as_many_frames_cost_no_memory() {
 #[test]
 fn ten_thousand_frames_of_600_octets_are_fine_read_and_unread() {
     let mut peer = Peer::asked(1);
-    peer.say(&ok(ONE));
+    peer.send(&ok(ONE));
     let events = peer.flood(&data(ONE, &[7; 600], false), 10_000);
     assert_eq!(events.len(), 10_000);
     // Unread: as many as the window allows, and the rest after they are consumed.
     let mut peer = Peer::asked(1);
     peer.consumes = false;
-    peer.say(&ok(ONE));
+    peer.send(&ok(ONE));
     let (mut came, mut unread) = (0, 0);
     while came < 10_000 {
         if unread == 65_535 / 600 {
@@ -154,8 +154,8 @@ fn ten_thousand_frames_of_600_octets_are_fine_read_and_unread() {
                 .consume(StreamId::FIRST, 600 * unread, peer.now);
             unread = 0;
         }
-        assert_eq!(peer.say(&data(ONE, &[7; 600], false)), ["data 1 600"]);
-        peer.hear();
+        assert_eq!(peer.send(&data(ONE, &[7; 600], false)), ["data 1 600"]);
+        peer.receive();
         (came, unread) = (came + 1, unread + 1);
     }
     assert!(peer.peak < BOUND, "{} octets", peer.peak);
@@ -182,7 +182,7 @@ fn a_hundred_thousand_frames_that_bring_nothing_forward_are_too_many_of_any_kind
         let mut peer = Peer::asked(2);
         peer.machine
             .reset(StreamId::FIRST, ErrorCode::CANCEL, peer.now);
-        peer.hear();
+        peer.receive();
         if octets[3] == GOAWAY {
             // On a connection without streams, a GOAWAY ends the connection before it is a flood.
             peer = Peer::asked(1);
@@ -195,11 +195,11 @@ fn a_hundred_thousand_frames_that_bring_nothing_forward_are_too_many_of_any_kind
 #[test]
 fn a_call_that_goes_forward_buys_patience() {
     let mut peer = Peer::asked(1);
-    peer.say(&ok(ONE));
+    peer.send(&ok(ONE));
     for _ in 0..100 {
         let events = peer.flood(&ping(1), 900);
         assert!(events.is_empty(), "{events:?}");
-        peer.say(&data(ONE, b"x", false));
+        peer.send(&data(ONE, b"x", false));
     }
 }
 
@@ -208,10 +208,10 @@ fn an_entry_of_4000_octets_referred_to_16000_times_costs_the_connection_and_no_m
     let mut peer = Peer::asked(2);
     let mut entry = b"\x88\x40\x01a\x7f\xa1\x1e".to_vec();
     entry.extend([b'v'; 4000]);
-    let events = peer.say(&frame(HEADERS, END_HEADERS, ONE, &entry));
+    let events = peer.send(&frame(HEADERS, END_HEADERS, ONE, &entry));
     assert_eq!(events, ["head 1 200"]);
     let bomb = frame(HEADERS, END_HEADERS, THREE, &[0xbe; 16_000]);
-    let events = peer.say(&bomb);
+    let events = peer.send(&bomb);
     assert_calmed(&mut peer, &events);
 }
 
@@ -229,12 +229,12 @@ fn a_huge_string_or_a_padded_integer_is_a_compression_error_and_costs_nothing() 
     ];
     for block in blocks {
         let mut peer = Peer::asked(1);
-        let events = peer.say(&frame(HEADERS, END_HEADERS, ONE, block));
+        let events = peer.send(&frame(HEADERS, END_HEADERS, ONE, block));
         assert!(
             events[0].starts_with("closed COMPRESSION_ERROR"),
             "{events:?}"
         );
-        assert_eq!(peer.hear(), ["GOAWAY 0 COMPRESSION_ERROR"]);
+        assert_eq!(peer.receive(), ["GOAWAY 0 COMPRESSION_ERROR"]);
         assert!(peer.peak < 4 * 1024, "{} octets", peer.peak);
     }
 }
@@ -253,7 +253,7 @@ fn a_drip_of_single_octets_is_no_more_work_than_the_whole() {
     let work = |size: usize| {
         let mut peer = Peer::asked(1);
         work::take();
-        let events: Vec<_> = octets.chunks(size).flat_map(|it| peer.say(it)).collect();
+        let events: Vec<_> = octets.chunks(size).flat_map(|it| peer.send(it)).collect();
         let expected = ["head 1 200", "data 1 16384", "data 1 16384 end"];
         assert_eq!(events, expected, "{size} at a time");
         work::take()
@@ -271,7 +271,7 @@ fn a_flood_of_increments_by_twice_the_largest_is_an_error_of_the_stream_or_of_th
     for (stream, error) in [(ONE, "failed 1"), (0, "closed")] {
         let mut peer = Peer::asked(1);
         let twice = window_update(stream, 0x7fff_ffff).repeat(2);
-        let events = peer.say(&twice);
+        let events = peer.send(&twice);
         let expected = format!("{error} FLOW_CONTROL_ERROR");
         assert!(events[0].starts_with(&expected), "{events:?}");
         assert_eq!(events.len(), 1);
@@ -283,23 +283,23 @@ fn trailers_without_end_cost_their_stream_or_the_connection_and_no_memory() {
     // Fields in one frame, too many for the list; too many for the block; endless single fields.
     let many = [("a", "b"); 257];
     let mut peer = Peer::asked(2);
-    peer.say(&ok(ONE));
-    let events = peer.say(&headers(ONE, &many, true));
+    peer.send(&ok(ONE));
+    let events = peer.send(&headers(ONE, &many, true));
     assert!(
         events[0].starts_with("failed 1 ENHANCE_YOUR_CALM"),
         "{events:?}"
     );
-    assert_eq!(peer.say(&ok(THREE)), ["head 3 200"]);
+    assert_eq!(peer.send(&ok(THREE)), ["head 3 200"]);
 
     let mut peer = Peer::asked(1);
-    peer.say(&ok(ONE));
-    peer.say(&frame(HEADERS, END_STREAM, ONE, &block(&many)));
+    peer.send(&ok(ONE));
+    peer.send(&frame(HEADERS, END_STREAM, ONE, &block(&many)));
     let more = frame(CONTINUATION, 0, ONE, &block(&many)[1..]);
     let events = peer.flood(&more, 100);
     assert_calmed(&mut peer, &events);
 
     let mut peer = Peer::asked(1);
-    peer.say(&ok(ONE));
+    peer.send(&ok(ONE));
     let events = peer.flood(&headers(ONE, &[("a", "b")], false), 100_000);
     assert!(
         events[0].starts_with("failed 1 PROTOCOL_ERROR"),

@@ -11,12 +11,12 @@ fn a_rapid_reset_of_100_requests_is_fine_and_one_more_is_not() {
     let mut peer = Peer::calling(&[]);
     for stream in 0..100 {
         let stream = 1 + 2 * stream;
-        peer.say(&[request(stream, false), data(stream, b"x", false)].concat());
-        assert_eq!(peer.say(&reset(stream, 8)).len(), 1);
+        peer.send(&[request(stream, false), data(stream, b"x", false)].concat());
+        assert_eq!(peer.send(&reset(stream, 8)).len(), 1);
     }
-    peer.say(&request(201, true));
-    assert_closed(&peer.say(&reset(201, 8)), "ENHANCE_YOUR_CALM");
-    assert_eq!(peer.hear(), ["GOAWAY 201 ENHANCE_YOUR_CALM"]);
+    peer.send(&request(201, true));
+    assert_closed(&peer.send(&reset(201, 8)), "ENHANCE_YOUR_CALM");
+    assert_eq!(peer.receive(), ["GOAWAY 201 ENHANCE_YOUR_CALM"]);
     assert!(peer.peak < 64 * 1024, "{} octets", peer.peak);
 }
 
@@ -25,8 +25,8 @@ fn assert_rapid_resets_are_stopped(mut peer: Peer, first: u32) {
     for request_number in 0..=100 {
         let stream = first + 2 * request_number;
         assert!(!peer.machine.is_ended(), "{request_number} requests");
-        peer.say(&[request(stream, true), reset(stream, 8)].concat());
-        peer.hear();
+        peer.send(&[request(stream, true), reset(stream, 8)].concat());
+        peer.receive();
     }
     assert!(peer.machine.is_ended());
 }
@@ -38,21 +38,21 @@ fn streams_that_are_reset_after_the_complete_answer_was_queued_or_sent_are_no_ra
         let mut peer = Peer::calling(&[]);
         let streams = || (1..200).step_by(2);
         for stream in streams() {
-            assert_eq!(peer.say(&request(stream, false)).len(), 1);
+            assert_eq!(peer.send(&request(stream, false)).len(), 1);
         }
         for stream in streams() {
             answer(&mut peer, stream);
         }
         if is_sent {
-            peer.hear();
+            peer.receive();
         }
         for stream in streams() {
             assert_eq!(
-                peer.say(&reset(stream, 8)),
+                peer.send(&reset(stream, 8)),
                 [format!("reset {stream} CANCEL")]
             );
         }
-        peer.hear();
+        peer.receive();
         assert_rapid_resets_are_stopped(peer, 201);
     }
 }
@@ -62,15 +62,15 @@ fn an_answered_stream_on_which_the_client_breaks_a_rule_is_no_rapid_reset() {
     let mut peer = Peer::calling(&[]);
     let streams = || (1..200).step_by(2);
     for stream in streams() {
-        peer.say(&request(stream, false));
+        peer.send(&request(stream, false));
     }
     for stream in streams() {
         answer(&mut peer, stream);
-        peer.hear();
+        peer.receive();
     }
     for stream in streams() {
-        assert_eq!(peer.say(&window_update(stream, 0)).len(), 1);
-        peer.hear();
+        assert_eq!(peer.send(&window_update(stream, 0)).len(), 1);
+        peer.receive();
     }
     assert_rapid_resets_are_stopped(peer, 201);
 }
@@ -82,7 +82,7 @@ fn streams_that_are_reset_while_a_part_of_the_answer_waits_for_a_window_are_rapi
     for stream in 0..=100 {
         let stream = 1 + 2 * stream;
         assert!(!peer.machine.is_ended(), "stream {stream}");
-        peer.say(&request(stream, true));
+        peer.send(&request(stream, true));
         let id = StreamId::new(stream).expect("it is a stream");
         let sent = peer
             .machine
@@ -90,8 +90,8 @@ fn streams_that_are_reset_while_a_part_of_the_answer_waits_for_a_window_are_rapi
         assert_eq!(sent, Ok(()));
         let taken = peer.machine.send_data(id, b"answer", true, peer.now);
         assert_eq!(taken, Taken::Some(1));
-        peer.hear();
-        peer.say(&reset(stream, 8));
+        peer.receive();
+        peer.send(&reset(stream, 8));
     }
     assert!(peer.machine.is_ended());
 }
@@ -107,8 +107,8 @@ fn requests_that_break_rules_count_like_those_that_are_taken_back() {
         let mut peer = Peer::calling(&[]);
         let mut events = Vec::new();
         for stream in (1..1_000).step_by(2) {
-            events.extend(peer.say(&[request(stream, true), breach(stream)].concat()));
-            peer.hear();
+            events.extend(peer.send(&[request(stream, true), breach(stream)].concat()));
+            peer.receive();
         }
         assert_closed(&events, "ENHANCE_YOUR_CALM");
         assert_eq!(events.len(), 202);
@@ -149,11 +149,11 @@ fn a_server_is_no_easier_to_flood_than_a_client() {
     ];
     for (begin, flood) in floods {
         let mut peer = asking(&[ONE]);
-        peer.say(&begin);
-        peer.hear();
+        peer.send(&begin);
+        peer.receive();
         let events = peer.flood(&flood, 100_000);
         assert_closed(&events, "ENHANCE_YOUR_CALM");
-        assert_eq!(peer.hear(), ["GOAWAY 1 ENHANCE_YOUR_CALM"]);
+        assert_eq!(peer.receive(), ["GOAWAY 1 ENHANCE_YOUR_CALM"]);
         assert!(peer.peak < 128 * 1024, "{} octets", peer.peak);
     }
 }
@@ -163,8 +163,8 @@ fn requests_without_end_and_without_answers_are_too_many() {
     let mut peer = Peer::calling(&[]);
     let mut stream = ONE;
     while !peer.machine.is_ended() {
-        peer.say(&request(stream, true));
-        peer.hear();
+        peer.send(&request(stream, true));
+        peer.receive();
         stream += 2;
     }
     assert_eq!(stream, 2 * 1000 + 1);
@@ -175,10 +175,10 @@ fn requests_without_end_and_without_answers_are_too_many() {
 fn ten_thousand_requests_that_are_answered_cost_no_memory() {
     let mut peer = Peer::calling(&[]);
     for stream in (1..20_000).step_by(2) {
-        let events = peer.say(&[request(stream, false), data(stream, b"x", true)].concat());
+        let events = peer.send(&[request(stream, false), data(stream, b"x", true)].concat());
         assert_eq!(events.len(), 2);
         answer(&mut peer, stream);
-        assert_eq!(peer.hear().len(), 3);
+        assert_eq!(peer.receive().len(), 3);
     }
     assert!(peer.peak < 16 * 1024, "{} octets", peer.peak);
 }

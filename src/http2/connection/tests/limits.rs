@@ -16,11 +16,11 @@ const MAX_HEADER_LIST_SIZE: u16 = 6;
 type Reached = fn() -> Peer;
 
 /// Sends the octets this many times, while the connection stays open; returns the peer.
-fn said(mut peer: Peer, octets: &[u8], times: u32) -> Peer {
+fn after_sending(mut peer: Peer, octets: &[u8], times: u32) -> Peer {
     for _ in 0..times {
-        let events = peer.say(octets);
+        let events = peer.send(octets);
         assert!(!peer.machine.is_ended(), "{events:?}");
-        peer.hear();
+        peer.receive();
     }
     peer
 }
@@ -53,12 +53,12 @@ fn hold(limits: impl IntoIterator<Item = (Reached, Vec<u8>, Violation)>) {
     for (reached, beyond, violation) in limits {
         let mut peer = reached();
         assert!(!peer.machine.is_ended(), "{violation}");
-        peer.say(&beyond);
+        peer.send(&beyond);
         let error = ConnectionError::Violation(violation);
         let code = error.code().to_string();
         assert!(peer.machine.is_closing());
         assert_eq!(peer.machine.closing(), Some(error));
-        let last = peer.hear().pop().expect("it says goodbye");
+        let last = peer.receive().pop().expect("it sends GOAWAY");
         assert!(
             last.starts_with("GOAWAY ") && last.ends_with(&code),
             "{last}"
@@ -73,7 +73,7 @@ fn a_header_block_costs_the_connection_beyond_each_limit_and_not_at_it() {
     let limits: [(Reached, _, _); 4] = [
         (
             || {
-                said(
+                after_sending(
                     interrupted(b""),
                     &frame(CONTINUATION, 0, ONE, b""),
                     config::MAX_CONTINUATIONS,
@@ -87,7 +87,7 @@ fn a_header_block_costs_the_connection_beyond_each_limit_and_not_at_it() {
                 let fragment = [0; 16_384];
                 let further = frame(CONTINUATION, 0, ONE, &fragment);
                 let times = config::MAX_HEADER_BLOCK / fragment.len() - 1;
-                said(interrupted(&fragment), &further.repeat(times), 1)
+                after_sending(interrupted(&fragment), &further.repeat(times), 1)
             },
             frame(CONTINUATION, 0, ONE, b"\0"),
             excess(Excess::HeaderBlock),
@@ -95,7 +95,7 @@ fn a_header_block_costs_the_connection_beyond_each_limit_and_not_at_it() {
         (
             // A table of 4,096 octets.
             || {
-                said(
+                after_sending(
                     Peer::asked(2),
                     &frame(HEADERS, END_HEADERS, ONE, b"\x3f\xe1\x1f\x88"),
                     1,
@@ -105,7 +105,7 @@ fn a_header_block_costs_the_connection_beyond_each_limit_and_not_at_it() {
             Violation::Compression(too_large),
         ),
         (
-            || said(Peer::asked(1), &list_of(config::MAX_DECODED_HEADERS), 1),
+            || after_sending(Peer::asked(1), &list_of(config::MAX_DECODED_HEADERS), 1),
             // The stream is reset, but its blocks are still decoded.
             list_of(config::MAX_DECODED_HEADERS + 1),
             excess(Excess::HeaderList),
@@ -119,13 +119,13 @@ fn frames_cost_the_connection_beyond_each_limit_and_not_at_it() {
     let excess = |excess| Violation::Excess(excess);
     let limits: [(Reached, _, _); 7] = [
         (
-            || said(answered(), &data(ONE, &[7; 16_384], false), 1),
+            || after_sending(answered(), &data(ONE, &[7; 16_384], false), 1),
             b"\x00\x40\x01\x00\x00\x00\x00\x00\x01".to_vec(),
             Violation::FrameTooLarge(16_385),
         ),
         (
             || {
-                said(
+                after_sending(
                     Peer::asked(1),
                     &settings(&[(9, 0); config::MAX_SETTINGS]),
                     1,
@@ -135,18 +135,24 @@ fn frames_cost_the_connection_beyond_each_limit_and_not_at_it() {
             excess(Excess::SettingsEntries),
         ),
         (
-            || said(answered(), &ping(1), config::MAX_IDLING_FRAMES),
+            || after_sending(answered(), &ping(1), config::MAX_FRAMES_WITHOUT_PROGRESS),
             ping(1),
-            excess(Excess::Idling),
+            excess(Excess::WithoutProgress),
         ),
         (
             // Each SETTINGS frame is acknowledged, and counts like any other frame.
-            || said(answered(), &settings(&[]), config::MAX_IDLING_FRAMES),
+            || {
+                after_sending(
+                    answered(),
+                    &settings(&[]),
+                    config::MAX_FRAMES_WITHOUT_PROGRESS,
+                )
+            },
             settings(&[]),
-            excess(Excess::Idling),
+            excess(Excess::WithoutProgress),
         ),
         (
-            || said(answered(), &data(ONE, b"", false), config::MAX_EMPTY_DATA),
+            || after_sending(answered(), &data(ONE, b"", false), config::MAX_EMPTY_DATA),
             data(ONE, b"", false),
             excess(Excess::EmptyData),
         ),
@@ -155,9 +161,10 @@ fn frames_cost_the_connection_beyond_each_limit_and_not_at_it() {
                 let mut peer = Peer::calling(&[]);
                 for stream in 0..config::MAX_CANCELLED {
                     let stream = 1 + 2 * stream;
-                    peer = said(peer, &[request(stream, true), reset(stream, 8)].concat(), 1);
+                    peer =
+                        after_sending(peer, &[request(stream, true), reset(stream, 8)].concat(), 1);
                 }
-                said(peer, &request(201, true), 1)
+                after_sending(peer, &request(201, true), 1)
             },
             reset(201, 8),
             excess(Excess::Cancelled),
@@ -165,7 +172,7 @@ fn frames_cost_the_connection_beyond_each_limit_and_not_at_it() {
         (
             // Up to the largest window that the connection may have.
             || {
-                said(
+                after_sending(
                     Peer::greeted(&[]),
                     &window_update(0, 0x7fff_ffff - 65_535),
                     1,
@@ -180,12 +187,12 @@ fn frames_cost_the_connection_beyond_each_limit_and_not_at_it() {
 
 /// Returns a server that has sent the headers of a response.
 fn answered() -> Peer {
-    said(Peer::asked(1), &ok(ONE), 1)
+    after_sending(Peer::asked(1), &ok(ONE), 1)
 }
 
 /// Returns a server in the middle of a header block, of which these octets were sent.
 fn interrupted(octets: &[u8]) -> Peer {
-    said(Peer::asked(1), &frame(HEADERS, 0, ONE, octets), 1)
+    after_sending(Peer::asked(1), &frame(HEADERS, 0, ONE, octets), 1)
 }
 
 #[test]
@@ -236,15 +243,15 @@ fn a_stream_is_lost_beyond_each_limit_and_not_at_it() {
         for (octets, is_fine) in [(fine, true), (beyond, false)] {
             let mut peer = Peer::asked(2);
             peer.consumes = false;
-            peer.say(&before);
-            peer.hear();
-            let events = peer.say(&octets);
+            peer.send(&before);
+            peer.receive();
+            let events = peer.send(&octets);
             let failed = format!("failed 1 {error}");
             assert_eq!(events.contains(&failed), !is_fine, "{events:?}");
             let code = error.split(':').next().expect("the code");
             let expected = [format!("RST_STREAM 1 {code}")];
-            assert_eq!(peer.hear() == expected, !is_fine, "{error}");
-            assert_eq!(peer.say(&ok(THREE)), ["head 3 200"], "the other goes on");
+            assert_eq!(peer.receive() == expected, !is_fine, "{error}");
+            assert_eq!(peer.send(&ok(THREE)), ["head 3 200"], "the other goes on");
         }
     }
 }
@@ -255,7 +262,7 @@ fn a_deadline_of_the_connection_has_come_at_its_time_and_not_before() {
         (
             || {
                 let mut peer = Peer::connected();
-                peer.hear();
+                peer.receive();
                 peer
             },
             config::DIAL_TIMEOUT,
@@ -267,7 +274,7 @@ fn a_deadline_of_the_connection_has_come_at_its_time_and_not_before() {
         (
             || {
                 let mut peer = Peer::connecting();
-                peer.hear();
+                peer.receive();
                 peer
             },
             config::HANDSHAKE_TIMEOUT,
@@ -285,7 +292,7 @@ fn a_deadline_of_the_connection_has_come_at_its_time_and_not_before() {
         (
             || {
                 let mut peer = Peer::asked(1);
-                peer.say(&ping(1));
+                peer.send(&ping(1));
                 peer
             },
             config::WRITE_STALL_TIMEOUT,
@@ -308,9 +315,9 @@ fn a_deadline_of_the_connection_has_come_at_its_time_and_not_before() {
 #[test]
 fn frames_that_bring_nothing_forward_are_forgiven_after_a_minute_and_not_before() {
     for (wait, is_fine) in [(59_999, false), (60_000, true)] {
-        let mut peer = said(answered(), &ping(1), config::MAX_IDLING_FRAMES);
+        let mut peer = after_sending(answered(), &ping(1), config::MAX_FRAMES_WITHOUT_PROGRESS);
         peer.wait(wait);
-        peer.say(&ping(1));
+        peer.send(&ping(1));
         assert_eq!(!peer.machine.is_ended(), is_fine, "{wait} ms");
     }
 }
@@ -319,20 +326,23 @@ fn frames_that_bring_nothing_forward_are_forgiven_after_a_minute_and_not_before(
 fn so_many_streams_at_a_time_are_taken_and_the_next_is_refused() {
     let mut peer = Peer::calling(&[]);
     for stream in 0..config::MAX_STREAMS {
-        assert_eq!(peer.say(&request(1 + 2 * stream, true)).len(), 1);
+        assert_eq!(peer.send(&request(1 + 2 * stream, true)).len(), 1);
     }
-    assert!(peer.hear().is_empty());
+    assert!(peer.receive().is_empty());
     let next = 1 + 2 * config::MAX_STREAMS;
-    assert!(peer.say(&request(next, true)).is_empty());
-    assert_eq!(peer.hear(), [format!("RST_STREAM {next} REFUSED_STREAM")]);
+    assert!(peer.send(&request(next, true)).is_empty());
+    assert_eq!(
+        peer.receive(),
+        [format!("RST_STREAM {next} REFUSED_STREAM")]
+    );
 }
 
 #[test]
 fn a_peer_is_listened_to_until_64_answers_are_unsent() {
     let mut peer = Peer::greeted(&[]);
-    peer.say(&ping(1).repeat(config::MAX_UNSENT_ANSWERS as usize - 1));
+    peer.send(&ping(1).repeat(config::MAX_UNSENT_ANSWERS as usize - 1));
     assert!(!peer.machine.recv_buf().is_empty());
-    peer.say(&ping(1));
+    peer.send(&ping(1));
     assert!(peer.machine.recv_buf().is_empty());
     let stalled = peer.wait(10_000);
     assert_eq!(
@@ -357,7 +367,7 @@ fn our_own_header_blocks_have_8_kib_and_not_an_octet_more() {
         assert_eq!(opened, expected, "{length} octets");
 
         let mut peer = Peer::calling(&[(MAX_HEADER_LIST_SIZE, 1 << 20)]);
-        peer.say(&request(ONE, true));
+        peer.send(&request(ONE, true));
         let sent = peer
             .machine
             .send_headers(StreamId::FIRST, &[(":path", &value)], true, peer.now);
@@ -385,6 +395,6 @@ fn nothing_is_queued_behind_16_kib_that_are_not_written() {
     let opened = peer.machine.open(&[], true, now);
     assert_eq!(opened, Err(OpenError::Later));
     assert!(peer.machine.transmit().len() < 2 * config::UNSENT_OCTETS + 9);
-    peer.hear();
+    peer.receive();
     assert_eq!(peer.machine.send_data(three, b"x", true, now), Taken::All);
 }

@@ -15,7 +15,7 @@ pub(super) fn asking(streams: &[u32]) -> Peer {
     let mut peer = Peer::calling(&[]);
     for &stream in streams {
         assert_eq!(
-            peer.say(&request(stream, false)),
+            peer.send(&request(stream, false)),
             [format!("request {stream}")]
         );
     }
@@ -43,19 +43,19 @@ pub(super) fn assert_closed(events: &[String], code: &str) {
 #[test]
 fn a_server_waits_for_the_preface_and_speaks_first_all_the_same() {
     let mut peer = Peer::connecting();
-    assert_eq!(peer.hear(), ["SETTINGS of 2"]);
+    assert_eq!(peer.receive(), ["SETTINGS of 2"]);
     for octet in [PREFACE, &settings(&[])[..8]].concat() {
-        assert!(peer.say(&[octet]).is_empty());
+        assert!(peer.send(&[octet]).is_empty());
     }
     assert!(peer.machine.peer_settings().is_none());
-    peer.say(&settings(&[])[8..]);
+    peer.send(&settings(&[])[8..]);
     assert!(peer.machine.peer_settings().is_some());
-    assert_eq!(peer.hear(), ["SETTINGS ack"]);
+    assert_eq!(peer.receive(), ["SETTINGS ack"]);
 }
 
 #[test]
 fn a_client_that_speaks_no_http2_is_told_apart() {
-    let strangers: [(&[u8], &str); 4] = [
+    let others: [(&[u8], &str); 4] = [
         (b"GET / HTTP/1.1\r\n\r\n", "it sent an HTTP/1 request"),
         (b"\x16\x03\x01\x02\0\x01\0\x01\xfc", "it sent a TLS record"),
         (b"\0\0\0\x04\0\0\0\0\0", "unknown protocol received="),
@@ -64,9 +64,9 @@ fn a_client_that_speaks_no_http2_is_told_apart() {
             "unknown protocol received=",
         ),
     ];
-    for (words, expected) in strangers {
+    for (words, expected) in others {
         let mut peer = Peer::connecting();
-        let events = peer.say(words);
+        let events = peer.send(words);
         assert_closed(&events, "PROTOCOL_ERROR");
         assert!(events[0].contains(expected), "{events:?}");
     }
@@ -75,8 +75,8 @@ fn a_client_that_speaks_no_http2_is_told_apart() {
 #[test]
 fn a_client_has_five_seconds_for_its_preface() {
     let mut peer = Peer::connecting();
-    peer.hear();
-    peer.say(&PREFACE[..10]);
+    peer.receive();
+    peer.send(&PREFACE[..10]);
     assert!(peer.wait(4_999).is_empty());
     assert_closed(&peer.wait(1), "SETTINGS_TIMEOUT");
 }
@@ -84,21 +84,21 @@ fn a_client_has_five_seconds_for_its_preface() {
 #[test]
 fn a_request_is_answered_with_headers_data_and_trailers() {
     let mut peer = asking(&[ONE]);
-    assert_eq!(peer.say(&data(ONE, b"hello", true)), ["data 1 5 end"]);
+    assert_eq!(peer.send(&data(ONE, b"hello", true)), ["data 1 5 end"]);
     answer(&mut peer, ONE);
-    assert_eq!(peer.hear(), ["HEADERS 1", "DATA 1 5", "HEADERS 1 end"]);
+    assert_eq!(peer.receive(), ["HEADERS 1", "DATA 1 5", "HEADERS 1 end"]);
     let late = peer.machine.send_headers(id(ONE), &HEAD, true, peer.now);
     assert_eq!(late, Ok(()), "there is nothing left to do");
-    assert!(peer.hear().is_empty());
+    assert!(peer.receive().is_empty());
 }
 
 #[test]
 fn requests_may_end_with_their_headers_or_with_trailers() {
     let mut peer = Peer::calling(&[]);
-    assert_eq!(peer.say(&request(ONE, true)), ["request 1 end"]);
-    assert_eq!(peer.say(&request(THREE, false)), ["request 3"]);
+    assert_eq!(peer.send(&request(ONE, true)), ["request 1 end"]);
+    assert_eq!(peer.send(&request(THREE, false)), ["request 3"]);
     assert_eq!(
-        peer.say(&headers(THREE, &[("a", "b")], true)),
+        peer.send(&headers(THREE, &[("a", "b")], true)),
         ["trailers 3"]
     );
 }
@@ -117,11 +117,11 @@ fn a_malformed_request_costs_its_stream_and_is_not_shown() {
     ];
     for fields in malformed {
         let mut peer = Peer::calling(&[]);
-        let events = peer.say(&headers(ONE, fields, false));
+        let events = peer.send(&headers(ONE, fields, false));
         assert!(events.is_empty(), "{fields:?}: {events:?}");
-        assert_eq!(peer.hear(), ["RST_STREAM 1 PROTOCOL_ERROR"]);
-        assert!(peer.say(&data(ONE, b"late", true)).is_empty());
-        assert_eq!(peer.say(&request(THREE, true)), ["request 3 end"]);
+        assert_eq!(peer.receive(), ["RST_STREAM 1 PROTOCOL_ERROR"]);
+        assert!(peer.send(&data(ONE, b"late", true)).is_empty());
+        assert_eq!(peer.send(&request(THREE, true)), ["request 3 end"]);
     }
 }
 
@@ -130,9 +130,9 @@ fn a_refusal_goes_ahead_of_what_is_queued_in_the_order_of_the_answers() {
     let mut peer = asking(&[ONE]);
     let sent = peer.machine.send_headers(id(ONE), &HEAD, false, peer.now);
     assert_eq!(sent, Ok(()));
-    peer.say(&[ping(1), headers(THREE, &[], true), ping(2)].concat());
+    peer.send(&[ping(1), headers(THREE, &[], true), ping(2)].concat());
     assert_eq!(
-        peer.hear(),
+        peer.receive(),
         [
             "PING ack 1",
             "RST_STREAM 3 PROTOCOL_ERROR",
@@ -146,10 +146,10 @@ fn a_refusal_goes_ahead_of_what_is_queued_in_the_order_of_the_answers() {
 fn a_request_with_too_many_headers_costs_its_stream() {
     let mut peer = Peer::calling(&[]);
     let many: Vec<_> = REQUEST.into_iter().chain([("a", "b"); 253]).collect();
-    assert!(peer.say(&headers(ONE, &many, true)).is_empty());
-    assert_eq!(peer.hear(), ["RST_STREAM 1 ENHANCE_YOUR_CALM"]);
+    assert!(peer.send(&headers(ONE, &many, true)).is_empty());
+    assert_eq!(peer.receive(), ["RST_STREAM 1 ENHANCE_YOUR_CALM"]);
     assert_eq!(
-        peer.say(&headers(THREE, &many[..256], true)),
+        peer.send(&headers(THREE, &many[..256], true)),
         ["request 3 end"]
     );
 }
@@ -159,9 +159,9 @@ fn a_request_with_too_many_headers_costs_its_stream() {
 #[test]
 fn streams_are_odd_and_rise() {
     let mut peer = asking(&[5]);
-    assert_closed(&peer.say(&request(THREE, true)), "PROTOCOL_ERROR");
+    assert_closed(&peer.send(&request(THREE, true)), "PROTOCOL_ERROR");
     let mut peer = asking(&[ONE]);
-    assert_closed(&peer.say(&request(2, true)), "PROTOCOL_ERROR");
+    assert_closed(&peer.send(&request(2, true)), "PROTOCOL_ERROR");
 }
 
 /// RFC 9113 §5.1: "Receiving any frame other than HEADERS or PRIORITY on a stream in this state
@@ -176,10 +176,10 @@ fn nothing_but_headers_opens_a_stream() {
     ];
     for octets in frames {
         let mut peer = Peer::calling(&[]);
-        assert_closed(&peer.say(&octets), "PROTOCOL_ERROR");
+        assert_closed(&peer.send(&octets), "PROTOCOL_ERROR");
     }
     let mut peer = Peer::calling(&[]);
-    assert!(peer.say(&frame(PRIORITY, 0, ONE, &[0; 5])).is_empty());
+    assert!(peer.send(&frame(PRIORITY, 0, ONE, &[0; 5])).is_empty());
 }
 
 /// RFC 9113 §5.1, half-closed (remote): "it MUST respond with a stream error of type
@@ -188,17 +188,17 @@ fn nothing_but_headers_opens_a_stream() {
 fn nothing_more_comes_after_the_end_of_a_request() {
     for late in [data(ONE, b"x", true), request(ONE, true)] {
         let mut peer = Peer::calling(&[]);
-        peer.say(&request(ONE, true));
-        let events = peer.say(&late);
+        peer.send(&request(ONE, true));
+        let events = peer.send(&late);
         assert!(
             events[0].starts_with("failed 1 STREAM_CLOSED"),
             "{events:?}"
         );
 
         let mut peer = Peer::calling(&[]);
-        peer.say(&request(ONE, true));
+        peer.send(&request(ONE, true));
         answer(&mut peer, ONE);
-        assert_closed(&peer.say(&late), "STREAM_CLOSED");
+        assert_closed(&peer.send(&late), "STREAM_CLOSED");
     }
 }
 
@@ -208,7 +208,7 @@ fn nothing_more_comes_after_the_end_of_a_request() {
 fn a_client_cannot_push_and_a_server_does_not() {
     let mut peer = asking(&[ONE]);
     let push = frame(PUSH_PROMISE, END_HEADERS, ONE, b"\0\0\0\x02\x82");
-    assert_closed(&peer.say(&push), "PROTOCOL_ERROR");
+    assert_closed(&peer.send(&push), "PROTOCOL_ERROR");
     let mut peer = Peer::calling(&[(2, 1)]);
     let opened = peer.machine.open(&HEAD, true, peer.now);
     assert_eq!(opened, Err(OpenError::Exhausted));
@@ -220,32 +220,32 @@ fn a_client_cannot_push_and_a_server_does_not() {
 fn the_101st_stream_at_a_time_is_refused_and_is_none_of_those_that_count() {
     let mut peer = Peer::calling(&[]);
     for stream in 0..100 {
-        peer.say(&request(1 + 2 * stream, true));
+        peer.send(&request(1 + 2 * stream, true));
     }
-    assert!(peer.say(&request(201, true)).is_empty());
-    assert_eq!(peer.hear(), ["RST_STREAM 201 REFUSED_STREAM"]);
+    assert!(peer.send(&request(201, true)).is_empty());
+    assert_eq!(peer.receive(), ["RST_STREAM 201 REFUSED_STREAM"]);
     answer(&mut peer, ONE);
-    assert_eq!(peer.say(&request(203, true)), ["request 203 end"]);
+    assert_eq!(peer.send(&request(203, true)), ["request 203 end"]);
 }
 
 #[test]
 fn a_header_block_is_decoded_also_when_its_stream_is_refused() {
     let mut peer = Peer::calling(&[]);
     for stream in 0..100 {
-        peer.say(&request(1 + 2 * stream, true));
+        peer.send(&request(1 + 2 * stream, true));
     }
     // The refused request adds "a: b" to the table; the next request refers to the entry.
     let mut indexing = block(&REQUEST);
     indexing[0] = 0x3f;
     indexing.splice(1..1, [0xe1, 0x1f]);
     indexing.extend(b"\x40\x01a\x01b");
-    peer.say(&frame(HEADERS, END_HEADERS, 201, &indexing));
+    peer.send(&frame(HEADERS, END_HEADERS, 201, &indexing));
     answer(&mut peer, ONE);
     let mut referring = block(&REQUEST).split_off(1);
     referring.push(0xbe);
     let flags = END_HEADERS | END_STREAM;
     assert_eq!(
-        peer.say(&frame(HEADERS, flags, 203, &referring)),
+        peer.send(&frame(HEADERS, flags, 203, &referring)),
         ["request 203 end"]
     );
 }
@@ -256,66 +256,66 @@ fn a_header_block_is_decoded_also_when_its_stream_is_refused() {
 #[test]
 fn shutting_down_names_the_last_stream_and_finishes_what_runs() {
     let mut peer = asking(&[ONE, THREE]);
-    peer.say(&data(ONE, b"x", true));
+    peer.send(&data(ONE, b"x", true));
     peer.machine.shutdown(peer.now);
-    assert_eq!(peer.hear(), ["GOAWAY 3 NO_ERROR"]);
-    assert!(peer.say(&request(5, false)).is_empty(), "it is ignored");
-    assert!(peer.say(&data(5, b"x", true)).is_empty());
+    assert_eq!(peer.receive(), ["GOAWAY 3 NO_ERROR"]);
+    assert!(peer.send(&request(5, false)).is_empty(), "it is ignored");
+    assert!(peer.send(&data(5, b"x", true)).is_empty());
     answer(&mut peer, ONE);
-    peer.say(&data(THREE, b"x", true));
+    peer.send(&data(THREE, b"x", true));
     answer(&mut peer, THREE);
     assert_eq!(
-        peer.say(b""),
+        peer.send(b""),
         ["closed NO_ERROR: the connection was shut down"]
     );
-    assert_eq!(peer.hear().len(), 6);
+    assert_eq!(peer.receive().len(), 6);
 }
 
 #[test]
 fn a_goaway_after_a_goaway_does_not_raise_the_last_stream() {
     let mut peer = asking(&[ONE]);
     peer.machine.shutdown(peer.now);
-    assert_eq!(peer.hear(), ["GOAWAY 1 NO_ERROR"]);
-    peer.say(&request(THREE, true));
-    peer.say(&frame(PING, 0, 0, &[0; 7]));
-    assert_eq!(peer.hear(), ["GOAWAY 1 FRAME_SIZE_ERROR"]);
+    assert_eq!(peer.receive(), ["GOAWAY 1 NO_ERROR"]);
+    peer.send(&request(THREE, true));
+    peer.send(&frame(PING, 0, 0, &[0; 7]));
+    assert_eq!(peer.receive(), ["GOAWAY 1 FRAME_SIZE_ERROR"]);
 }
 
 #[test]
 fn a_client_that_goes_away_is_still_answered() {
     let mut peer = asking(&[ONE]);
-    assert_eq!(peer.say(&goaway(0, 0, b"")), ["goaway 0 NO_ERROR"]);
-    assert_eq!(peer.say(&data(ONE, b"x", true)), ["data 1 1 end"]);
+    assert_eq!(peer.send(&goaway(0, 0, b"")), ["goaway 0 NO_ERROR"]);
+    assert_eq!(peer.send(&data(ONE, b"x", true)), ["data 1 1 end"]);
     answer(&mut peer, ONE);
-    assert_closed(&peer.say(b""), "NO_ERROR: the peer sent GOAWAY");
+    assert_closed(&peer.send(b""), "NO_ERROR: the peer sent GOAWAY");
 }
 
 #[test]
 fn a_request_may_be_taken_back() {
     let mut peer = asking(&[ONE]);
-    assert_eq!(peer.say(&reset(ONE, 8)), ["reset 1 CANCEL"]);
+    assert_eq!(peer.send(&reset(ONE, 8)), ["reset 1 CANCEL"]);
     assert_eq!(
         peer.machine.send_headers(id(ONE), &HEAD, true, peer.now),
         Ok(())
     );
-    assert!(peer.hear().is_empty());
+    assert!(peer.receive().is_empty());
 }
 
 #[test]
 fn answers_larger_than_the_client_accepts_are_not_sent() {
     let mut peer = Peer::calling(&[(6, 40)]);
-    peer.say(&request(ONE, true));
+    peer.send(&request(ONE, true));
     let sent = peer.machine.send_headers(id(ONE), &HEAD, true, peer.now);
     assert_eq!(sent, Err(HeadersError::TooLarge));
     peer.machine
         .reset(id(ONE), ErrorCode::INTERNAL_ERROR, peer.now);
-    assert_eq!(peer.hear(), ["RST_STREAM 1 INTERNAL_ERROR"]);
+    assert_eq!(peer.receive(), ["RST_STREAM 1 INTERNAL_ERROR"]);
 }
 
 #[test]
 fn an_answer_waits_for_a_client_that_does_not_read() {
     let mut peer = Peer::calling(&[]);
-    peer.say(&request(ONE, true));
+    peer.send(&request(ONE, true));
     let content = vec![7; 20_000];
     peer.machine
         .send_headers(id(ONE), &HEAD, false, peer.now)
@@ -324,7 +324,7 @@ fn an_answer_waits_for_a_client_that_does_not_read() {
     assert_eq!(taken, Taken::Some(16_384));
     let sent = peer.machine.send_headers(id(ONE), &STATUS, true, peer.now);
     assert_eq!(sent, Err(HeadersError::Later));
-    assert_eq!(peer.hear(), ["HEADERS 1", "DATA 1 16384"]);
+    assert_eq!(peer.receive(), ["HEADERS 1", "DATA 1 16384"]);
     let sent = peer.machine.send_headers(id(ONE), &STATUS, true, peer.now);
     assert_eq!(sent, Ok(()));
 }

@@ -17,7 +17,7 @@ fn preface_settings_and_the_first_request_are_written_at_once_before_the_server_
         Taken::All
     );
     assert_eq!(
-        peer.hear(),
+        peer.receive(),
         ["preface", "SETTINGS of 2", "HEADERS 1", "DATA 1 5 end"]
     );
 }
@@ -44,19 +44,19 @@ fn our_settings_as_a_server_limit_the_streams_and_advertise_the_header_list_that
 #[test]
 fn settings_are_acknowledged_once_each_and_an_acknowledgement_is_never_waited_for() {
     let mut peer = Peer::asked(1);
-    assert!(peer.say(&settings(&[(0xfe03, 1)])).is_empty());
-    assert!(peer.say(&settings(&[])).is_empty());
-    assert_eq!(peer.hear(), ["SETTINGS ack", "SETTINGS ack"]);
-    assert!(peer.say(&frame(SETTINGS, ACK, 0, b"")).is_empty());
-    assert!(peer.hear().is_empty());
-    assert_eq!(peer.say(&ok(ONE)), ["head 1 200"]);
+    assert!(peer.send(&settings(&[(0xfe03, 1)])).is_empty());
+    assert!(peer.send(&settings(&[])).is_empty());
+    assert_eq!(peer.receive(), ["SETTINGS ack", "SETTINGS ack"]);
+    assert!(peer.send(&frame(SETTINGS, ACK, 0, b"")).is_empty());
+    assert!(peer.receive().is_empty());
+    assert_eq!(peer.send(&ok(ONE)), ["head 1 200"]);
 }
 
 #[test]
 fn the_peers_settings_are_shown_once_they_came() {
     let mut peer = Peer::connected();
     assert_eq!(peer.machine.peer_settings(), None);
-    peer.say(&settings(&[(MAX_CONCURRENT_STREAMS, 7)]));
+    peer.send(&settings(&[(MAX_CONCURRENT_STREAMS, 7)]));
     let wanted = peer.machine.peer_settings().expect("they came");
     assert_eq!(wanted.max_concurrent_streams, Some(7));
     assert_eq!(wanted.initial_window_size, 65_535);
@@ -78,15 +78,15 @@ fn what_settings_may_not_say_ends_the_connection() {
     ];
     for (octets, code) in table {
         let mut peer = Peer::greeted(&[]);
-        let events = peer.say(&octets);
+        let events = peer.send(&octets);
         assert!(
             events.len() == 1 && events[0].starts_with("closed"),
             "{events:?}"
         );
-        assert_eq!(peer.hear(), [format!("GOAWAY 0 {code}")]);
+        assert_eq!(peer.receive(), [format!("GOAWAY 0 {code}")]);
     }
     let mut peer = Peer::greeted(&[]);
-    assert!(peer.say(&settings(&[(9, 0); 32])).is_empty());
+    assert!(peer.send(&settings(&[(9, 0); 32])).is_empty());
 }
 
 #[test]
@@ -97,13 +97,13 @@ fn a_stream_that_the_peer_does_not_allow_yet_is_opened_when_it_does() {
         peer.machine.open(&fields, true, peer.now),
         Err(OpenError::Later)
     );
-    peer.say(&settings(&[(MAX_CONCURRENT_STREAMS, 1)]));
+    peer.send(&settings(&[(MAX_CONCURRENT_STREAMS, 1)]));
     peer.open(true);
     assert_eq!(
         peer.machine.open(&fields, true, peer.now),
         Err(OpenError::Later)
     );
-    peer.say(&headers(ONE, &[(":status", "200")], true));
+    peer.send(&headers(ONE, &[(":status", "200")], true));
     peer.open(true);
 }
 
@@ -111,11 +111,11 @@ fn a_stream_that_the_peer_does_not_allow_yet_is_opened_when_it_does() {
 fn a_limit_on_streams_may_fall_below_what_is_open() {
     let fields: [(&str, &[u8]); 1] = [(":method", b"POST")];
     let mut peer = Peer::asked(3);
-    peer.say(&settings(&[(MAX_CONCURRENT_STREAMS, 1)]));
+    peer.send(&settings(&[(MAX_CONCURRENT_STREAMS, 1)]));
     for stream in [ONE, THREE, 5] {
         let opened = peer.machine.open(&fields, true, peer.now);
         assert_eq!(opened, Err(OpenError::Later));
-        let answer = peer.say(&headers(stream, &[(":status", "200")], true));
+        let answer = peer.send(&headers(stream, &[(":status", "200")], true));
         assert_eq!(answer, [format!("head {stream} 200 end")], "they go on");
     }
     peer.open(true);
@@ -129,7 +129,7 @@ fn a_header_list_that_the_peer_would_refuse_is_not_sent() {
         peer.machine.open(&fields, true, peer.now),
         Err(OpenError::TooLarge)
     );
-    peer.say(&settings(&[(MAX_HEADER_LIST_SIZE, 41)]));
+    peer.send(&settings(&[(MAX_HEADER_LIST_SIZE, 41)]));
     assert!(peer.machine.open(&fields, true, peer.now).is_ok());
 
     let large = vec![b'x'; 8 * 1024];
@@ -139,7 +139,7 @@ fn a_header_list_that_the_peer_would_refuse_is_not_sent() {
         peer.machine.open(&fields, true, peer.now),
         Err(OpenError::TooLarge)
     );
-    assert!(peer.hear().is_empty());
+    assert!(peer.receive().is_empty());
 }
 
 #[test]
@@ -148,8 +148,8 @@ fn a_ping_is_answered_with_its_octets_ahead_of_queued_data() {
     let stream = peer.open(false);
     peer.machine
         .send_data(stream, &vec![7; 30_000], true, peer.now);
-    peer.say(&ping(42));
-    assert_eq!(peer.hear(), ["PING ack 42", "HEADERS 1", "DATA 1 16384"]);
+    peer.send(&ping(42));
+    assert_eq!(peer.receive(), ["PING ack 42", "HEADERS 1", "DATA 1 16384"]);
 }
 
 /// grpc-go, C-core and java close a connection on more than a few PINGs: we never send any.
@@ -159,9 +159,9 @@ fn a_connection_on_which_nothing_happens_says_nothing_for_days() {
     for _ in 0..10 {
         assert_eq!(peer.machine.poll_timeout(), None);
         assert!(peer.wait(24 * 3_600 * 1_000).is_empty());
-        assert!(peer.hear().is_empty());
+        assert!(peer.receive().is_empty());
     }
-    assert_eq!(peer.say(&ok(ONE)), ["head 1 200"]);
+    assert_eq!(peer.send(&ok(ONE)), ["head 1 200"]);
 }
 
 /// C-core resets a stream with a padded frame, and closes the connection after such a frame.
@@ -171,7 +171,7 @@ fn nothing_that_is_sent_is_padded_or_has_a_priority() {
     let mut client = Peer::greeted(&[]);
     let stream = client.open(false);
     let mut server = Peer::calling(&[]);
-    server.say(&request(ONE, true));
+    server.send(&request(ONE, true));
     let head: [(&str, &[u8]); 1] = [(":status", b"200")];
     let sent = server
         .machine
@@ -180,7 +180,7 @@ fn nothing_that_is_sent_is_padded_or_has_a_priority() {
     for peer in [&mut client, &mut server] {
         let taken = peer.machine.send_data(stream, &[7; 1000], true, peer.now);
         assert_eq!(taken, Taken::All);
-        peer.say(&ping(1));
+        peer.send(&ping(1));
         let mut octets = peer.machine.transmit();
         assert!(!octets.is_empty());
         while let [_, l2, l3, kind, flags, _, _, _, _, rest @ ..] = octets {
@@ -194,8 +194,8 @@ fn nothing_that_is_sent_is_padded_or_has_a_priority() {
 #[test]
 fn an_answer_to_a_ping_that_nobody_sent_is_ignored() {
     let mut peer = Peer::greeted(&[]);
-    assert!(peer.say(&frame(PING, ACK, 0, b"12345678")).is_empty());
-    assert!(peer.hear().is_empty());
+    assert!(peer.send(&frame(PING, ACK, 0, b"12345678")).is_empty());
+    assert!(peer.receive().is_empty());
 }
 
 #[test]
@@ -222,7 +222,7 @@ fn a_first_frame_that_is_no_settings_is_no_http2() {
     for (octets, words) in table {
         let mut peer = Peer::connected();
         peer.open(true);
-        let events = peer.say(octets);
+        let events = peer.send(octets);
         let expected = format!("closed PROTOCOL_ERROR: the peer does not speak HTTP/2: {words}");
         assert!(events[0].starts_with(&expected), "{events:?}");
         assert!(
@@ -243,8 +243,8 @@ fn a_peer_that_closes_without_a_word_is_no_http2() {
 #[test]
 fn a_server_has_ten_seconds_for_its_settings() {
     let mut peer = Peer::connected();
-    peer.hear();
-    peer.say(b"\0\0\x06\x04\0\0\0\0\0\0");
+    peer.receive();
+    peer.send(b"\0\0\x06\x04\0\0\0\0\0\0");
     assert!(peer.wait(9_999).is_empty());
     assert_eq!(
         peer.machine.poll_timeout().map(|at| at > peer.now),

@@ -87,17 +87,17 @@ fn client() -> Peer {
 fn play<'a>(mut peer: Peer, pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<String>, Vec<String>) {
     let mut events = Vec::new();
     for piece in pieces {
-        events.extend(peer.say(piece));
+        events.extend(peer.send(piece));
     }
-    let heard = peer.hear();
+    let received = peer.receive();
     events.extend(peer.close());
     // How much an error quotes of another protocol depends on how much was received at that point.
     for event in &mut events {
-        let told = event.find("received=").unwrap_or(event.len());
-        event.truncate(told);
+        let kept = event.find("received=").unwrap_or(event.len());
+        event.truncate(kept);
     }
     assert!(peer.peak < 128 * 1024, "{} octets", peer.peak);
-    (events, heard)
+    (events, received)
 }
 
 /// An end of a connection, and the frames that its peer sends.

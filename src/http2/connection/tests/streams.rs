@@ -13,7 +13,7 @@ fn an_answer_is_head_data_and_trailers() {
         headers(ONE, &[("grpc-status", "0")], true),
     ];
     assert_eq!(
-        peer.say(&answer.concat()),
+        peer.send(&answer.concat()),
         ["head 1 200", "data 1 5", "trailers 1"]
     );
 }
@@ -22,11 +22,11 @@ fn an_answer_is_head_data_and_trailers() {
 fn an_answer_may_end_with_its_head_or_with_data() {
     let mut peer = Peer::asked(2);
     assert_eq!(
-        peer.say(&headers(ONE, &[(":status", "200")], true)),
+        peer.send(&headers(ONE, &[(":status", "200")], true)),
         ["head 1 200 end"]
     );
-    peer.say(&ok(THREE));
-    assert_eq!(peer.say(&data(THREE, b"", true)), ["data 3 0 end"]);
+    peer.send(&ok(THREE));
+    assert_eq!(peer.send(&data(THREE, b"", true)), ["data 3 0 end"]);
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn anything_on_a_stream_that_nobody_opened_is_a_connection_error() {
         ];
         for octets in frames {
             let mut peer = Peer::asked(1);
-            let events = peer.say(&octets);
+            let events = peer.send(&octets);
             assert!(
                 events[0].starts_with("closed PROTOCOL_ERROR"),
                 "{stream}: {events:?}"
@@ -55,7 +55,7 @@ fn after_our_reset_late_frames_are_ignored_and_not_answered() {
     let mut peer = Peer::asked(1);
     peer.machine
         .reset(StreamId::FIRST, ErrorCode::CANCEL, peer.now);
-    assert_eq!(peer.hear(), ["RST_STREAM 1 CANCEL"]);
+    assert_eq!(peer.receive(), ["RST_STREAM 1 CANCEL"]);
     let late = [
         ok(ONE),
         data(ONE, b"x", false),
@@ -65,29 +65,29 @@ fn after_our_reset_late_frames_are_ignored_and_not_answered() {
         window_update(ONE, 5),
     ];
     for octets in late {
-        assert!(peer.say(&octets).is_empty());
-        assert!(peer.hear().is_empty());
+        assert!(peer.send(&octets).is_empty());
+        assert!(peer.receive().is_empty());
     }
     peer.machine
         .reset(StreamId::FIRST, ErrorCode::CANCEL, peer.now);
-    assert!(peer.hear().is_empty(), "a stream is reset once");
+    assert!(peer.receive().is_empty(), "a stream is reset once");
 }
 
 #[test]
 fn a_reset_is_never_answered_with_a_reset() {
     let mut peer = Peer::asked(1);
-    assert_eq!(peer.say(&reset(ONE, 7)), ["reset 1 REFUSED_STREAM"]);
-    assert!(peer.say(&reset(ONE, 7)).is_empty());
-    assert!(peer.hear().is_empty());
+    assert_eq!(peer.send(&reset(ONE, 7)), ["reset 1 REFUSED_STREAM"]);
+    assert!(peer.send(&reset(ONE, 7)).is_empty());
+    assert!(peer.receive().is_empty());
 }
 
 #[test]
 fn a_reset_after_the_end_is_noise() {
     let mut peer = Peer::asked(1);
-    peer.say(&ok(ONE));
-    peer.say(&headers(ONE, &[("grpc-status", "0")], true));
-    assert!(peer.say(&reset(ONE, 0)).is_empty());
-    assert!(peer.hear().is_empty());
+    peer.send(&ok(ONE));
+    peer.send(&headers(ONE, &[("grpc-status", "0")], true));
+    assert!(peer.send(&reset(ONE, 0)).is_empty());
+    assert!(peer.receive().is_empty());
 }
 
 #[test]
@@ -95,16 +95,16 @@ fn a_message_that_goes_on_after_its_end_is_an_error() {
     // Closed in both directions.
     for late in [data(ONE, b"x", false), headers(ONE, &[("a", "b")], true)] {
         let mut peer = Peer::asked(1);
-        peer.say(&headers(ONE, &[(":status", "200")], true));
-        let events = peer.say(&late);
+        peer.send(&headers(ONE, &[(":status", "200")], true));
+        let events = peer.send(&late);
         assert!(events[0].starts_with("closed STREAM_CLOSED"), "{events:?}");
     }
     // Half-closed: we may still send.
     for late in [data(ONE, b"x", false), headers(ONE, &[("a", "b")], true)] {
         let mut peer = Peer::greeted(&[]);
         peer.open(false);
-        peer.say(&headers(ONE, &[(":status", "200")], true));
-        let events = peer.say(&late);
+        peer.send(&headers(ONE, &[(":status", "200")], true));
+        let events = peer.send(&late);
         assert!(
             events[0].starts_with("failed 1 STREAM_CLOSED"),
             "{events:?}"
@@ -132,14 +132,14 @@ fn frames_on_the_wrong_kind_of_stream_and_of_the_wrong_size_end_the_connection()
     ];
     for (octets, code) in table {
         let mut peer = Peer::asked(1);
-        let events = peer.say(&octets);
+        let events = peer.send(&octets);
         assert!(
             events[0].starts_with(&format!("closed {code}")),
             "{octets:?}: {events:?}"
         );
-        assert_eq!(peer.hear(), [format!("GOAWAY 0 {code}")]);
+        assert_eq!(peer.receive(), [format!("GOAWAY 0 {code}")]);
         assert!(
-            peer.say(&ping(1)).is_empty(),
+            peer.send(&ping(1)).is_empty(),
             "an ended connection hears nothing"
         );
         assert!(peer.machine.recv_buf().is_empty());
@@ -154,9 +154,9 @@ fn a_push_is_a_connection_error() {
     for stream in [0, ONE, 2, THREE] {
         let mut peer = Peer::asked(1);
         let push = frame(PUSH_PROMISE, END_HEADERS, stream, b"\0\0\0\x02\x82");
-        let events = peer.say(&push);
+        let events = peer.send(&push);
         assert!(events[0].starts_with("closed PROTOCOL_ERROR"), "{events:?}");
-        assert_eq!(peer.hear(), ["GOAWAY 0 PROTOCOL_ERROR"]);
+        assert_eq!(peer.receive(), ["GOAWAY 0 PROTOCOL_ERROR"]);
     }
 }
 
@@ -165,7 +165,7 @@ fn a_client_that_has_used_every_stream_number_says_so() {
     let mut peer = Peer::greeted(&[]);
     let last = StreamId::new(0x7fff_ffff).expect("a stream's number");
     peer.machine.core.streams.insert(Stream::open(last, 0));
-    assert_eq!(peer.say(&reset(last.get(), 8)).len(), 1);
+    assert_eq!(peer.send(&reset(last.get(), 8)).len(), 1);
     let opened = peer.machine.open(&[], true, peer.now);
     assert_eq!(opened, Err(OpenError::Exhausted));
 }
@@ -180,9 +180,9 @@ fn priorities_and_extensions_are_ignored() {
         frame(0x0c, 0, 0, b"origin"),
         frame(0xff, 0xff, 0x7fff_ffff, b"whatever"),
     ] {
-        assert!(peer.say(&octets).is_empty());
+        assert!(peer.send(&octets).is_empty());
     }
-    assert_eq!(peer.say(&ok(ONE)), ["head 1 200"]);
+    assert_eq!(peer.send(&ok(ONE)), ["head 1 200"]);
 }
 
 #[test]

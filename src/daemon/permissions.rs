@@ -33,7 +33,7 @@ pub enum ProgramProblem {
 
 /// Returns the path of a program, free of symbolic links, if only root and this user can put
 /// another program in its place.
-pub(super) fn trusted(path: &Path) -> Result<PathBuf, ProgramProblem> {
+pub(super) fn trusted_program(path: &Path) -> Result<PathBuf, ProgramProblem> {
     let program = fs::canonicalize(path).map_err(ProgramProblem::NotFound)?;
     let file = fs::metadata(&program).map_err(ProgramProblem::NotFound)?;
     if !file.is_file() || access(&program, AccessFlags::X_OK).is_err() {
@@ -50,7 +50,7 @@ pub(super) fn trusted(path: &Path) -> Result<PathBuf, ProgramProblem> {
 ///
 /// In a user namespace `/` may belong to a user outside the namespace, as may other directories
 /// that existed before. That user could replace everything anyway, and is trusted here.
-pub(super) fn trusted_place(path: &Path) -> Result<PathBuf, ProgramProblem> {
+pub(super) fn trusted_file(path: &Path) -> Result<PathBuf, ProgramProblem> {
     let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(ProgramProblem::NotFound(io::ErrorKind::IsADirectory.into()));
     };
@@ -159,20 +159,20 @@ mod tests {
             return;
         }
         let (dir, program) = program();
-        assert_eq!(trusted(&program).unwrap(), program);
+        assert_eq!(trusted_program(&program).unwrap(), program);
         let link = dir.path().join("link");
         symlink("hook", &link).unwrap();
-        assert_eq!(trusted(&link).unwrap(), program);
+        assert_eq!(trusted_program(&link).unwrap(), program);
     }
 
     #[test]
     fn what_is_no_program_is_named() {
         let (dir, program) = program();
-        let missing = trusted(&dir.path().join("none"));
+        let missing = trusted_program(&dir.path().join("none"));
         assert!(matches!(missing, Err(ProgramProblem::NotFound(_))));
         chmod(&program, 0o644);
         for bad in [&*program, dir.path()] {
-            let found = trusted(bad);
+            let found = trusted_program(bad);
             assert!(matches!(found, Err(ProgramProblem::NotExecutable)));
         }
     }
@@ -182,7 +182,7 @@ mod tests {
         for mode in [0o775, 0o757] {
             let (dir, program) = program();
             chmod(&program, mode);
-            let problem = trusted(&program).unwrap_err();
+            let problem = trusted_program(&program).unwrap_err();
             let said = format!("{problem}; {}", problem.remedy());
             let shown = program.display();
             assert_eq!(
@@ -192,7 +192,7 @@ mod tests {
 
             chmod(&program, 0o755);
             chmod(dir.path(), mode | STICKY);
-            let problem = trusted(&program).unwrap_err();
+            let problem = trusted_program(&program).unwrap_err();
             let dir = program.parent().unwrap();
             assert!(matches!(problem, ProgramProblem::Writable(path) if path == dir));
         }
@@ -202,17 +202,11 @@ mod tests {
     fn a_place_in_a_directory_of_ones_own_is_trusted_and_free_of_links() {
         let dir = tempfile::tempdir().unwrap();
         let real = dir.path().canonicalize().unwrap();
-        assert_eq!(
-            trusted_place(&real.join("file")).unwrap(),
-            real.join("file")
-        );
+        assert_eq!(trusted_file(&real.join("file")).unwrap(), real.join("file"));
         let outside = tempfile::tempdir().unwrap();
         let link = outside.path().join("link");
         symlink(&real, &link).unwrap();
-        assert_eq!(
-            trusted_place(&link.join("file")).unwrap(),
-            real.join("file")
-        );
+        assert_eq!(trusted_file(&link.join("file")).unwrap(), real.join("file"));
     }
 
     #[test]
@@ -221,7 +215,7 @@ mod tests {
             let dir = tempfile::tempdir().unwrap();
             chmod(dir.path(), mode);
             let real = dir.path().canonicalize().unwrap();
-            let problem = trusted_place(&real.join("file")).unwrap_err();
+            let problem = trusted_file(&real.join("file")).unwrap_err();
             assert!(matches!(problem, ProgramProblem::Writable(path) if path == real));
         }
     }
@@ -234,7 +228,7 @@ mod tests {
             fs::create_dir(&own).unwrap();
             chmod(&own, 0o755);
             chmod(dir.path(), mode);
-            assert_eq!(trusted_place(&own.join("file")).is_ok(), is_trusted);
+            assert_eq!(trusted_file(&own.join("file")).is_ok(), is_trusted);
         }
     }
 
@@ -252,11 +246,11 @@ mod tests {
                 if fs::metadata(&shell).unwrap().uid() == ROOT {
                     return skip("root cannot give files away in this user namespace");
                 }
-                let problem = trusted(&shell).unwrap_err();
+                let problem = trusted_program(&shell).unwrap_err();
                 assert!(matches!(problem, ProgramProblem::Foreign { path, .. } if path == shell));
             });
         }
-        let problem = trusted(&program).unwrap_err();
+        let problem = trusted_program(&program).unwrap_err();
         assert!(matches!(problem, ProgramProblem::Foreign { uid, .. } if uid == nobody));
     }
 }

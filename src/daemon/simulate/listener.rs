@@ -15,9 +15,9 @@ use crate::simulate::Socket;
 
 /// A listening socket.
 #[derive(Debug)]
-pub(super) struct Door {
+pub(super) struct Listener {
     path: PathBuf,
-    listener: UnixListener,
+    inner: UnixListener,
     /// The device and inode of the socket's file, which may have been replaced by another one.
     file: (u64, u64),
     socket: Socket,
@@ -25,7 +25,7 @@ pub(super) struct Door {
     is_ready: bool,
 }
 
-impl Door {
+impl Listener {
     /// Listens at `path`, in the place of a socket that was left behind there, as plugins do.
     pub(super) fn open(path: &Path, socket: Socket) -> Result<Self, SetupError> {
         let error = |error| SetupError::Listen {
@@ -33,11 +33,11 @@ impl Door {
             error,
         };
         clear(path).map_err(error)?;
-        let listener = UnixListener::bind(path).map_err(error)?;
+        let inner = UnixListener::bind(path).map_err(error)?;
         let file = file_at(path).map_err(error)?;
         Ok(Self {
             path: path.to_owned(),
-            listener,
+            inner,
             file,
             socket,
             is_ready: false,
@@ -52,8 +52,8 @@ impl Door {
         self.socket
     }
 
-    pub(super) fn listener(&mut self) -> &mut UnixListener {
-        &mut self.listener
+    pub(super) fn source(&mut self) -> &mut UnixListener {
+        &mut self.inner
     }
 
     /// Records that a connection is waiting, as the loop has reported.
@@ -65,7 +65,7 @@ impl Door {
     /// left.
     pub(super) fn accept(&mut self) -> io::Result<Option<UnixStream>> {
         while self.is_ready {
-            match self.listener.accept() {
+            match self.inner.accept() {
                 Ok((stream, _)) => return Ok(Some(stream)),
                 // Retried in the next turn: another connection may have ended by then.
                 Err(error) if is_out_of_descriptors(&error) => return Ok(None),
@@ -117,8 +117,8 @@ fn file_at(path: &Path) -> io::Result<(u64, u64)> {
 mod tests {
     use super::*;
 
-    fn open(path: &Path) -> Result<Door, String> {
-        Door::open(path, Socket::Common).map_err(|error| error.to_string())
+    fn open(path: &Path) -> Result<Listener, String> {
+        Listener::open(path, Socket::Common).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -126,13 +126,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a-reg.sock");
         drop(open(&path).unwrap());
-        let door = open(&path).unwrap();
+        let listener = open(&path).unwrap();
         let error = open(&path).unwrap_err();
         assert!(
             error.ends_with("another process already listens on it"),
             "{error}"
         );
-        door.remove();
+        listener.remove();
         assert!(!path.exists());
     }
 
@@ -151,10 +151,10 @@ mod tests {
     fn another_s_socket_in_its_place_is_not_removed() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a-reg.sock");
-        let door = open(&path).unwrap();
+        let listener = open(&path).unwrap();
         fs::remove_file(&path).unwrap();
         let successor = open(&path).unwrap();
-        door.remove();
+        listener.remove();
         assert!(path.exists());
         successor.remove();
         assert!(!path.exists());

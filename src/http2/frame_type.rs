@@ -5,11 +5,11 @@ use std::fmt;
 /// The type of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)] // RFC 9113 §6 has a section on each.
-pub enum Kind {
+pub enum FrameType {
     Data,
     Headers,
     Priority,
-    Reset,
+    RstStream,
     Settings,
     PushPromise,
     Ping,
@@ -21,23 +21,23 @@ pub enum Kind {
 }
 
 /// The types in the order of their numbers on the wire, with their names in the RFC.
-const KINDS: [(Kind, &str); 10] = [
-    (Kind::Data, "DATA"),
-    (Kind::Headers, "HEADERS"),
-    (Kind::Priority, "PRIORITY"),
-    (Kind::Reset, "RST_STREAM"),
-    (Kind::Settings, "SETTINGS"),
-    (Kind::PushPromise, "PUSH_PROMISE"),
-    (Kind::Ping, "PING"),
-    (Kind::GoAway, "GOAWAY"),
-    (Kind::WindowUpdate, "WINDOW_UPDATE"),
-    (Kind::Continuation, "CONTINUATION"),
+const FRAME_TYPES: [(FrameType, &str); 10] = [
+    (FrameType::Data, "DATA"),
+    (FrameType::Headers, "HEADERS"),
+    (FrameType::Priority, "PRIORITY"),
+    (FrameType::RstStream, "RST_STREAM"),
+    (FrameType::Settings, "SETTINGS"),
+    (FrameType::PushPromise, "PUSH_PROMISE"),
+    (FrameType::Ping, "PING"),
+    (FrameType::GoAway, "GOAWAY"),
+    (FrameType::WindowUpdate, "WINDOW_UPDATE"),
+    (FrameType::Continuation, "CONTINUATION"),
 ];
 
-impl Kind {
+impl FrameType {
     /// Returns the type with this number.
     pub(super) fn from_wire(number: u8) -> Self {
-        KINDS
+        FRAME_TYPES
             .get(usize::from(number))
             .map_or(Self::Unknown(number), |&(kind, _)| kind)
     }
@@ -48,7 +48,7 @@ impl Kind {
             Self::Data => 0x0,
             Self::Headers => 0x1,
             Self::Priority => 0x2,
-            Self::Reset => 0x3,
+            Self::RstStream => 0x3,
             Self::Settings => 0x4,
             Self::PushPromise => 0x5,
             Self::Ping => 0x6,
@@ -60,9 +60,9 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for FrameType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match KINDS.get(usize::from(self.to_wire())) {
+        match FRAME_TYPES.get(usize::from(self.to_wire())) {
             Some((_, name)) => f.write_str(name),
             None => write!(f, "frame type {:#x}", self.to_wire()),
         }
@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn every_kind_has_the_number_it_is_found_by() {
         for number in 0..=u8::MAX {
-            assert_eq!(Kind::from_wire(number).to_wire(), number);
+            assert_eq!(FrameType::from_wire(number).to_wire(), number);
         }
     }
 }

@@ -12,7 +12,7 @@ use nix::sys::socket::{getsockopt, sockopt};
 
 use super::connection::Connection;
 use super::source::Source;
-use crate::manager::LinkId;
+use crate::manager::ConnectionId;
 
 /// The watched processes, by the connection whose peer each of them is.
 ///
@@ -20,11 +20,11 @@ use crate::manager::LinkId;
 /// that two peers are the same process, and the id may belong to a third process by now: the
 /// process that called `listen` may have ended and left the socket to another one.
 #[derive(Debug, Default)]
-pub(super) struct Guards {
-    by_link: LiteMap<LinkId, OwnedFd>,
+pub(super) struct PeerProcesses {
+    by_id: LiteMap<ConnectionId, OwnedFd>,
 }
 
-impl Guards {
+impl PeerProcesses {
     /// Watches the peer process of a connection. The connection may be closed afterwards.
     ///
     /// pidfd_open(2): "the file descriptor can be monitored using poll(2) [...]. When the process
@@ -32,7 +32,7 @@ impl Guards {
     /// kernel is older than Linux 6.5, or if the process has already ended.
     pub(super) fn add(
         &mut self,
-        link: LinkId,
+        conn: ConnectionId,
         connection: &Connection,
         registry: &Registry,
     ) -> io::Result<()> {
@@ -45,22 +45,22 @@ impl Guards {
         }
         registry.register(
             &mut SourceFd(&process.as_raw_fd()),
-            Source::Guard(link).token(),
+            Source::PeerProcess(conn).token(),
             Interest::READABLE,
         )?;
-        self.by_link.insert(link, process);
+        self.by_id.insert(conn, process);
         Ok(())
     }
 
     /// Returns whether the peer process of this connection is watched.
-    pub(super) fn contains(&self, link: LinkId) -> bool {
-        self.by_link.contains_key(&link)
+    pub(super) fn contains(&self, conn: ConnectionId) -> bool {
+        self.by_id.contains_key(&conn)
     }
 
     /// Stops watching the peer process of this connection. Closing the descriptor removes it from
     /// the loop.
-    pub(super) fn remove(&mut self, link: LinkId) {
-        self.by_link.remove(&link);
+    pub(super) fn remove(&mut self, conn: ConnectionId) {
+        self.by_id.remove(&conn);
     }
 }
 

@@ -9,18 +9,18 @@ use crate::escape;
 
 /// An event of the plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum News {
+pub enum Event {
     /// GetInfo was called.
-    Asked,
+    GetInfo,
     /// GetInfo was called, and fails.
-    FailedToSay {
+    GetInfoFailed {
         /// The number of failures, this one included.
         times: u32,
         /// The number of failures in total.
         of: u32,
     },
     /// NotifyRegistrationStatus was called.
-    Told {
+    Notified {
         /// Success, or the error with which the plugin was refused.
         result: Result<(), String>,
         /// Whether the plugin replies with an error.
@@ -29,13 +29,13 @@ pub enum News {
     /// Another method was called.
     Called(&'static str),
     /// The caller has ended a call before it was answered.
-    GaveUp(&'static str),
+    CallCancelled(&'static str),
     /// A caller has started to watch the devices.
-    Watched,
+    StreamOpened,
     /// A caller has stopped watching the devices.
-    Unwatched,
+    StreamClosed,
     /// The second device has become healthy or unhealthy.
-    Changed {
+    HealthChanged {
         /// Whether the device is healthy now.
         is_healthy: bool,
     },
@@ -43,14 +43,14 @@ pub enum News {
     NoDevices,
 }
 
-impl fmt::Display for News {
+impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Asked => f.write_str("received GetInfo"),
-            Self::FailedToSay { times, of } => {
+            Self::GetInfo => f.write_str("received GetInfo"),
+            Self::GetInfoFailed { times, of } => {
                 write!(f, "received GetInfo: returning error {times} of {of}")
             }
-            Self::Told { result, rejects } => {
+            Self::Notified { result, rejects } => {
                 match result {
                     Ok(()) => f.write_str("received NotifyRegistrationStatus: registered")?,
                     Err(why) => write!(
@@ -62,10 +62,12 @@ impl fmt::Display for News {
                 f.write_str(if *rejects { "; returning an error" } else { "" })
             }
             Self::Called(method) => write!(f, "received {}", short(method)),
-            Self::GaveUp(method) => write!(f, "call cancelled by its caller: {}", short(method)),
-            Self::Watched => f.write_str("device stream opened"),
-            Self::Unwatched => f.write_str("device stream closed"),
-            Self::Changed { is_healthy } => {
+            Self::CallCancelled(method) => {
+                write!(f, "call cancelled by its caller: {}", short(method))
+            }
+            Self::StreamOpened => f.write_str("device stream opened"),
+            Self::StreamClosed => f.write_str("device stream closed"),
+            Self::HealthChanged { is_healthy } => {
                 let how = if *is_healthy { "healthy" } else { "unhealthy" };
                 write!(f, "{} is now {how}", NAMES[1])
             }

@@ -11,7 +11,7 @@
 //!        +-------------------------------------+--------------------+
 //! ```
 
-use super::error::{Broken, CallError};
+use super::error::{CallError, ProtocolError};
 use super::headers::{self, CONTENT_TYPE};
 use super::message::{self, Assembler};
 use super::status::{self, Code, Status};
@@ -22,7 +22,7 @@ use crate::time::Time;
 
 /// A call in progress.
 #[derive(Debug)]
-pub(super) struct Served {
+pub(super) struct ServerCall {
     /// The stream of the call, which identifies it.
     pub(super) stream: StreamId,
     /// The deadline from `grpc-timeout`, if the client sent one.
@@ -70,7 +70,7 @@ enum Last {
     Http(&'static [u8]),
 }
 
-impl Served {
+impl ServerCall {
     /// Creates the call that begins with these headers. A call that must be refused is `Ending` at
     /// once.
     pub(super) fn begin(
@@ -331,7 +331,7 @@ fn refusal(error: &CallError) -> Status {
         }
         // gRPC: a compressed message of an encoding that "the server does not support" is answered
         // with UNIMPLEMENTED.
-        CallError::Broken(Broken::Compressed) => {
+        CallError::Protocol(ProtocolError::Compressed) => {
             Status::new(Code::Unimplemented, "compression is not supported")
         }
         _ => Status::new(Code::Internal, "the message has an unknown flag"),

@@ -7,22 +7,22 @@ use mio::net::UnixStream;
 use crate::daemon::clock::Clock;
 use crate::daemon::connection::Connection;
 use crate::http2::Endpoint as _;
-use crate::simulate::{LinkId, Plugin};
+use crate::simulate::{ConnectionId, Plugin};
 
-/// A connection, and the link by which the plugin knows it.
+/// A connection, and the id by which the plugin knows it.
 #[derive(Debug)]
-pub(super) struct Guest {
+pub(super) struct Peer {
     token: Token,
-    link: LinkId,
+    conn: ConnectionId,
     connection: Connection,
 }
 
-impl Guest {
-    /// Returns a guest for an accepted connection, which the loop knows by this token.
-    pub(super) fn new(token: Token, link: LinkId, stream: UnixStream) -> Self {
+impl Peer {
+    /// Returns the peer of an accepted connection, which the loop knows by this token.
+    pub(super) fn new(token: Token, conn: ConnectionId, stream: UnixStream) -> Self {
         Self {
             token,
-            link,
+            conn,
             connection: Connection::new(stream),
         }
     }
@@ -32,8 +32,8 @@ impl Guest {
     }
 
     /// Returns whether the connection is over, except for its final bytes.
-    pub(super) fn is_leaving(&self, plugin: &Plugin) -> bool {
-        plugin.is_closed(self.link)
+    pub(super) fn is_done(&self, plugin: &Plugin) -> bool {
+        plugin.is_closed(self.conn)
     }
 
     /// Records what the loop has reported about the connection.
@@ -51,7 +51,7 @@ impl Guest {
     /// of the loop.
     pub(super) fn serve(&mut self, plugin: &mut Plugin, clock: Clock) -> bool {
         let now = clock.now();
-        let end = plugin.endpoint(self.link);
+        let end = plugin.endpoint(self.conn);
         let has_moved = end.is_some_and(|end| self.connection.pump(end, now));
         if has_moved {
             plugin.advance(now);
@@ -60,11 +60,11 @@ impl Guest {
     }
 
     /// Writes the final bytes and closes the connection.
-    pub(super) fn leave(self, plugin: &mut Plugin) {
-        let end = plugin.endpoint(self.link);
+    pub(super) fn close(self, plugin: &mut Plugin) {
+        let end = plugin.endpoint(self.conn);
         let final_bytes = end.map_or(&[][..], |end| end.transmit());
         self.connection.hang_up(final_bytes);
-        plugin.forget(self.link);
+        plugin.forget(self.conn);
     }
 }
 
@@ -104,19 +104,19 @@ mod tests {
         poll.registry()
             .register(&mut stream, Token(0), Interest::READABLE)
             .unwrap();
-        let link = plugin.accept(Socket::Common, clock.now());
-        let mut guest = Guest::new(Token(0), link, stream);
+        let conn = plugin.accept(Socket::Common, clock.now());
+        let mut peer = Peer::new(Token(0), conn, stream);
         // Sends the first bytes of the plugin. From here on the plugin only receives.
-        while guest.serve(&mut plugin, clock) {}
+        while peer.serve(&mut plugin, clock) {}
 
         theirs.write_all(b"PRI").unwrap();
         drop(theirs);
         let mut events = Events::with_capacity(4);
         poll.poll(&mut events, None).unwrap();
-        events.iter().for_each(|event| guest.report(event));
+        events.iter().for_each(|event| peer.report(event));
         for _ in 0..3 {
-            guest.serve(&mut plugin, clock);
+            peer.serve(&mut plugin, clock);
         }
-        assert!(guest.is_leaving(&plugin));
+        assert!(peer.is_done(&plugin));
     }
 }

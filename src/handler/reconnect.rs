@@ -26,8 +26,8 @@ use crate::time::Time;
 
 /// A stream or connection that is kept open, or the pause before it is opened again.
 #[derive(Debug)]
-pub(super) struct Lasting {
-    wanted: Wanted,
+pub(super) struct Reconnect {
+    target: Target,
     state: State,
     /// The time at which it was last opened.
     since: Time,
@@ -41,7 +41,7 @@ pub(super) struct Lasting {
 
 /// The stream or connection to keep open.
 #[derive(Clone, Debug)]
-pub(super) enum Wanted {
+pub(super) enum Target {
     Stream(Stream),
     /// A connection to that endpoint.
     Connection(Arc<Path>),
@@ -53,12 +53,12 @@ enum State {
     Pausing(EffectId),
 }
 
-impl Lasting {
+impl Reconnect {
     /// Opens the stream or connection for the first time.
-    pub(super) fn open(wanted: Wanted, context: &mut Context<'_>) -> Self {
-        let state = State::Open(wanted.open(context));
+    pub(super) fn open(target: Target, context: &mut Context<'_>) -> Self {
+        let state = State::Open(target.open(context));
         Self {
-            wanted,
+            target,
             state,
             since: context.now(),
             pause: BACKOFF_INITIAL,
@@ -101,7 +101,7 @@ impl Lasting {
     }
 
     fn open_again(&mut self, context: &mut Context<'_>) {
-        self.state = State::Open(self.wanted.open(context));
+        self.state = State::Open(self.target.open(context));
         self.since = context.now();
     }
 
@@ -115,7 +115,7 @@ impl Lasting {
     }
 }
 
-impl Wanted {
+impl Target {
     fn open(&self, context: &mut Context<'_>) -> EffectId {
         match self {
             Self::Stream(stream) => context.stream(stream.clone()),
@@ -137,32 +137,32 @@ mod tests {
             act(&mut Context::new(now, None, &mut ids, &mut effects));
             effects.pop()
         };
-        let mut lasting = None;
-        let wanted = Wanted::Connection(Path::new("/p/a.sock").into());
+        let mut reconnect = None;
+        let target = Target::Connection(Path::new("/p/a.sock").into());
         act(now, &mut |context| {
-            lasting = Some(Lasting::open(wanted.clone(), context));
+            reconnect = Some(Reconnect::open(target.clone(), context));
         });
-        let mut lasting = lasting.expect("it was opened");
+        let mut reconnect = reconnect.expect("it was opened");
         let mut pauses = Vec::new();
         for _ in 0..10 {
             now += lasted;
-            let effect = act(now, &mut |context| lasting.interrupted(context));
+            let effect = act(now, &mut |context| reconnect.interrupted(context));
             let Some(Effect::SetTimer { at, .. }) = effect else {
                 panic!("a pause")
             };
             pauses.push(at.saturating_since(now).as_millis());
             now = at;
-            act(now, &mut |context| lasting.resume(context));
+            act(now, &mut |context| reconnect.resume(context));
         }
         pauses
     }
 
     #[test]
     fn what_never_lasts_is_tried_ever_more_rarely() {
-        let ladder = [
+        let doubled = [
             500, 1000, 2000, 4000, 8000, 16_000, 32_000, 64_000, 122_000, 122_000,
         ];
-        assert_eq!(pauses(Duration::ZERO), ladder);
+        assert_eq!(pauses(Duration::ZERO), doubled);
     }
 
     /// Returns the times until a connection is dialed again that breaks each time after it was up
@@ -171,8 +171,8 @@ mod tests {
         let (mut ids, mut effects) = (EffectIds::default(), Vec::new());
         let mut now = Time::ZERO;
         let mut context = Context::new(now, None, &mut ids, &mut effects);
-        let endpoint = Wanted::Connection(Path::new("/p/a.sock").into());
-        let mut connection = Lasting::open(endpoint, &mut context);
+        let endpoint = Target::Connection(Path::new("/p/a.sock").into());
+        let mut connection = Reconnect::open(endpoint, &mut context);
         let mut pauses = Vec::new();
         for _ in 0..6 {
             let mut context = Context::new(now, None, &mut ids, &mut effects);
@@ -193,8 +193,8 @@ mod tests {
     #[test]
     fn a_connection_that_is_cut_is_dialled_again_at_once_and_then_with_backoff() {
         let short = Duration::from_millis(1);
-        let ladder = [0, 500, 1000, 2000, 4000, 8000];
-        assert_eq!(pauses_of_connection(short), ladder);
+        let doubled = [0, 500, 1000, 2000, 4000, 8000];
+        assert_eq!(pauses_of_connection(short), doubled);
         assert_eq!(pauses_of_connection(Duration::from_secs(1)), [0; 6]);
     }
 

@@ -1,10 +1,10 @@
-//! A socket that waits in line while the reason why its plugin was refused disappears.
+//! A socket that waits in the queue while the reason why its plugin was refused disappears.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plugind::config::{BACKOFF_INITIAL, BRISK_OPERATIONS, BRISK_TIME};
+use plugind::config::{BACKOFF_INITIAL, PERMIT_TIME, SOFT_OPERATION_LIMIT};
 use plugind::handler::{Answer, Context, HandlerTable, Plugin, PluginHandler};
 use plugind::manager::{Input, Manager};
 
@@ -47,7 +47,7 @@ fn a_socket_in_line_whose_obstacle_goes_is_registered_once_when_it_gets_a_place(
     // It is tried again at a moment at which every place is taken.
     let moment = Duration::from_millis(1);
     world.advance(BACKOFF_INITIAL.saturating_sub(moment));
-    for n in 0..BRISK_OPERATIONS {
+    for n in 0..SOFT_OPERATION_LIMIT {
         world.appear(&format!("/r/silent-{n}"), Script::silent());
     }
     let second = Path::new("/r/second");
@@ -55,7 +55,7 @@ fn a_socket_in_line_whose_obstacle_goes_is_registered_once_when_it_gets_a_place(
     assert_eq!(world.manager.operation(second), None, "it is in line");
     world.vanish("/r/first");
     assert_eq!(world.dials[second], 1, "it is still in line");
-    world.advance(BRISK_TIME);
+    world.advance(PERMIT_TIME);
     assert_eq!(world.dials[second], 2);
     world.vanish("/r/second");
     assert_eq!(world.manager.instances("CSIPlugin", "a").last(), None);
@@ -78,7 +78,7 @@ fn dead_sockets_are_dialled_one_after_the_other_when_all_are_reconsidered() {
 #[test]
 fn a_socket_that_is_renamed_while_its_path_is_in_line_is_registered_once() {
     let mut world = World::new();
-    for n in 0..BRISK_OPERATIONS {
+    for n in 0..SOFT_OPERATION_LIMIT {
         world.appear(&format!("/r/silent-{n}"), Script::silent());
     }
     world.appear("/r/a.sock", Script::good("CSIPlugin", "a"));
@@ -88,5 +88,5 @@ fn a_socket_that_is_renamed_while_its_path_is_in_line_is_registered_once() {
     world.notice("/r/a.sock");
     world.run();
     world.advance(Duration::from_secs(1));
-    assert_eq!(world.told(), "validate b, register b");
+    assert_eq!(world.handler_calls(), "validate b, register b");
 }

@@ -5,13 +5,13 @@
 
 /// A list that stores its first item inline.
 #[derive(Debug)]
-pub(crate) struct Few<T> {
+pub(crate) struct SmallVec<T> {
     /// The first item; if it is `None`, `others` is empty.
     first: Option<T>,
     others: Vec<T>,
 }
 
-impl<T> Few<T> {
+impl<T> SmallVec<T> {
     /// Creates an empty list.
     pub(crate) const fn new() -> Self {
         Self {
@@ -84,8 +84,8 @@ impl<T> Few<T> {
 mod tests {
     use super::*;
 
-    fn list(items: impl IntoIterator<Item = char>) -> Few<char> {
-        let mut list = Few::new();
+    fn list(items: impl IntoIterator<Item = char>) -> SmallVec<char> {
+        let mut list = SmallVec::new();
         items.into_iter().for_each(|item| list.push(item));
         list
     }

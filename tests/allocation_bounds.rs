@@ -14,7 +14,7 @@ use std::cell::Cell;
 use frames::{CONTINUATION, DATA, END_HEADERS, Frame, GOAWAY, HEADERS};
 use plugind::grpc::{Client, Event, Incoming, Server};
 use plugind::hpack::Decoder;
-use plugind::http2::{Connection, Endpoint as _, Event as Happened};
+use plugind::http2::{Connection, Endpoint as _, Event as Http2Event};
 use plugind::time::Time;
 
 /// A description of an announcement, and its octets.
@@ -25,7 +25,7 @@ const ANNOUNCEMENTS: [Announcement; 9] = [
     ("a frame of 16 KiB", || head(16_384, DATA, 1)),
     ("a frame of 16 MiB", || head(0xff_ffff, DATA, 1)),
     ("headers of 16 KiB", || head(16_384, HEADERS, 1)),
-    ("a goodbye of 16 KiB", || head(16_384, GOAWAY, 0)),
+    ("a GOAWAY of 16 KiB", || head(16_384, GOAWAY, 0)),
     ("a field of 256 MiB", || {
         block(b"\x88\x40\x01a\x7f\x80\xff\xff\x7f")
     }),
@@ -155,7 +155,7 @@ fn the_memory_that_a_connection_says_it_holds_is_what_it_holds() {
     octets.extend(&Frame::new(DATA, 0, 1, [7; 500]).octets()[..300]);
     assert_eq!(connection.receive_from(&octets, now), octets.len());
     let event = connection.poll_event(now);
-    assert!(matches!(event, Some(Happened::Head { .. })));
+    assert!(matches!(event, Some(Http2Event::Response { .. })));
     let held = LIVE.get() - before - i64::try_from(octets.capacity()).expect("few");
     assert_eq!(i64::try_from(connection.mem_used()), Ok(held));
 }

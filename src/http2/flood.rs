@@ -15,37 +15,37 @@ use crate::time::Time;
 
 /// The counters of one connection.
 #[derive(Debug, Default)]
-pub(super) struct Patience {
+pub(super) struct FloodGuard {
     /// The time at which counting began.
     since: Time,
     /// Frames that did not advance a call.
-    idling: u32,
+    without_progress: u32,
     /// DATA frames without data.
     empty_data: u32,
     /// Requests that were cancelled, less those that were answered.
     cancelled: u32,
 }
 
-impl Patience {
+impl FloodGuard {
     /// Resets the counters of frames because a call advanced.
     pub(super) fn progress(&mut self) {
-        self.idling = 0;
+        self.without_progress = 0;
         self.empty_data = 0;
     }
 
     /// Counts a frame that did not advance a call; fails if there are too many.
-    pub(super) fn idled(&mut self, now: Time) -> Result<(), Violation> {
-        self.forgive(now);
-        self.idling += 1;
-        if self.idling > config::MAX_IDLING_FRAMES {
-            return Err(Violation::Excess(Excess::Idling));
+    pub(super) fn without_progress(&mut self, now: Time) -> Result<(), Violation> {
+        self.reset_window(now);
+        self.without_progress += 1;
+        if self.without_progress > config::MAX_FRAMES_WITHOUT_PROGRESS {
+            return Err(Violation::Excess(Excess::WithoutProgress));
         }
         Ok(())
     }
 
     /// Counts a DATA frame with neither data nor END_STREAM; fails if there are too many.
     pub(super) fn empty_data(&mut self, now: Time) -> Result<(), Violation> {
-        self.forgive(now);
+        self.reset_window(now);
         self.empty_data += 1;
         if self.empty_data > config::MAX_EMPTY_DATA {
             return Err(Violation::Excess(Excess::EmptyData));
@@ -61,7 +61,7 @@ impl Patience {
     /// Counts a request that was cancelled, or broke a rule, before it was answered; fails if there
     /// are too many.
     pub(super) fn cancelled(&mut self, now: Time) -> Result<(), Violation> {
-        self.forgive(now);
+        self.reset_window(now);
         self.cancelled += 1;
         if self.cancelled > config::MAX_CANCELLED {
             return Err(Violation::Excess(Excess::Cancelled));
@@ -70,8 +70,8 @@ impl Patience {
     }
 
     /// Resets all counters if enough time has passed.
-    fn forgive(&mut self, now: Time) {
-        if now.saturating_since(self.since) >= config::IDLING_FORGIVEN {
+    fn reset_window(&mut self, now: Time) {
+        if now.saturating_since(self.since) >= config::FLOOD_WINDOW {
             *self = Self {
                 since: now,
                 ..Self::default()
@@ -86,42 +86,45 @@ mod tests {
 
     #[test]
     fn the_1001st_frame_without_progress_is_one_too_many() {
-        let mut patience = Patience::default();
+        let mut flood = FloodGuard::default();
         for _ in 0..2 {
-            patience.progress();
+            flood.progress();
             for _ in 0..1000 {
-                assert_eq!(patience.idled(Time::ZERO), Ok(()));
+                assert_eq!(flood.without_progress(Time::ZERO), Ok(()));
             }
         }
-        assert!(patience.idled(Time::ZERO).is_err());
+        assert!(flood.without_progress(Time::ZERO).is_err());
     }
 
     #[test]
     fn the_101st_empty_data_frame_without_progress_is_one_too_many() {
-        let mut patience = Patience::default();
+        let mut flood = FloodGuard::default();
         for _ in 0..100 {
-            assert_eq!(patience.empty_data(Time::ZERO), Ok(()));
+            assert_eq!(flood.empty_data(Time::ZERO), Ok(()));
         }
-        assert!(patience.empty_data(Time::ZERO).is_err());
+        assert!(flood.empty_data(Time::ZERO).is_err());
     }
 
     #[test]
     fn the_101st_request_taken_back_is_one_too_many_unless_some_are_answered() {
-        let mut patience = Patience::default();
+        let mut flood = FloodGuard::default();
         for _ in 0..100 {
-            patience.progress();
-            assert_eq!(patience.cancelled(Time::ZERO), Ok(()));
+            flood.progress();
+            assert_eq!(flood.cancelled(Time::ZERO), Ok(()));
         }
-        patience.answered();
-        assert_eq!(patience.cancelled(Time::ZERO), Ok(()));
-        assert!(patience.cancelled(Time::ZERO).is_err());
+        flood.answered();
+        assert_eq!(flood.cancelled(Time::ZERO), Ok(()));
+        assert!(flood.cancelled(Time::ZERO).is_err());
     }
 
     #[test]
     fn a_keepalive_every_second_is_never_too_much() {
-        let mut patience = Patience::default();
+        let mut flood = FloodGuard::default();
         for second in 0..100_000 {
-            assert_eq!(patience.idled(Time::from_millis(second * 1000)), Ok(()));
+            assert_eq!(
+                flood.without_progress(Time::from_millis(second * 1000)),
+                Ok(())
+            );
         }
     }
 }

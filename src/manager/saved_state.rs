@@ -22,24 +22,25 @@ use crate::watch::Identity;
 
 /// The registered plugins at some moment, as a [`super::Snapshot`] has encoded them.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct Memory {
+pub struct SavedState {
     /// The format of the file: [`FORMAT`] or [`FORMAT_1`].
     format: String,
     /// The boot during which it was written, as the kernel identifies it.
     boot: String,
     /// The plugins that had gone and were yet to be deregistered. Older versions skip this field.
     #[serde(default)]
-    owed: Vec<Remembered>,
-    plugins: Vec<Remembered>,
+    owed: Vec<SavedPlugin>,
+    plugins: Vec<SavedPlugin>,
 }
 
 /// A plugin that was registered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Remembered {
+pub(super) struct SavedPlugin {
     socket: PathBuf,
     device: u64,
     inode: u64,
-    born: (i64, u32),
+    #[serde(rename = "born")]
+    btime: (i64, u32),
     r#type: String,
     name: String,
     endpoint: PathBuf,
@@ -51,7 +52,7 @@ pub(super) struct Remembered {
 
 /// The reason why a file is rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum MemoryError {
+pub enum SavedStateError {
     /// The file is not valid: torn, or not written by this program.
     Unreadable(String),
     /// The file was written by another program or another version.
@@ -60,18 +61,18 @@ pub enum MemoryError {
     Stale,
 }
 
-impl Memory {
+impl SavedState {
     /// Decodes a file's content, in the boot of that name.
-    pub fn decode(content: &[u8], boot: &str) -> Result<Self, MemoryError> {
-        let memory: Self = serde_json::from_slice(content)
-            .map_err(|error| MemoryError::Unreadable(error.to_string()))?;
-        if ![FORMAT, FORMAT_1].contains(&&*memory.format) {
-            return Err(MemoryError::Foreign(memory.format));
+    pub fn decode(content: &[u8], boot: &str) -> Result<Self, SavedStateError> {
+        let state: Self = serde_json::from_slice(content)
+            .map_err(|error| SavedStateError::Unreadable(error.to_string()))?;
+        if ![FORMAT, FORMAT_1].contains(&&*state.format) {
+            return Err(SavedStateError::Foreign(state.format));
         }
-        if memory.boot != boot {
-            return Err(MemoryError::Stale);
+        if state.boot != boot {
+            return Err(SavedStateError::Stale);
         }
-        Ok(memory)
+        Ok(state)
     }
 
     /// Returns the number of registered plugins in the file.
@@ -85,7 +86,7 @@ impl Memory {
     }
 }
 
-impl Remembered {
+impl SavedPlugin {
     /// Returns the entry of a plugin, or `None` if one of its paths is not UTF-8.
     pub(super) fn of(plugin: &Plugin, identity: Identity, compared: Compared) -> Option<Self> {
         plugin.socket.to_str()?;
@@ -94,7 +95,7 @@ impl Remembered {
             socket: plugin.socket.to_path_buf(),
             device: identity.device,
             inode: identity.inode,
-            born: identity.born,
+            btime: identity.btime,
             r#type: plugin.kind.clone(),
             name: plugin.name.clone(),
             endpoint: plugin.endpoint.to_path_buf(),
@@ -107,7 +108,7 @@ impl Remembered {
         Identity {
             device: self.device,
             inode: self.inode,
-            born: self.born,
+            btime: self.btime,
         }
     }
 
@@ -131,32 +132,32 @@ impl Manager {
     /// plugin is deregistered first. If the socket has gone, the plugin is deregistered when
     /// [`super::Input::Lost`] reports that, unless a plugin with its type, name and endpoint is
     /// registered through another socket by then: to deregister it would undo that registration.
-    pub fn restore(&mut self, memory: Memory) {
-        let is_format_1 = memory.format == FORMAT_1;
-        for plugin in memory.owed.into_iter().map(Remembered::into_plugin) {
+    pub fn restore(&mut self, state: SavedState) {
+        let is_format_1 = state.format == FORMAT_1;
+        for plugin in state.owed.into_iter().map(SavedPlugin::into_plugin) {
             self.host.resume(plugin);
         }
-        for remembered in memory.plugins {
-            let compared = if is_format_1 || remembered.by_inode {
+        for saved in state.plugins {
+            let compared = if is_format_1 || saved.by_inode {
                 Compared::Inode
             } else {
                 Compared::Identity
             };
-            let identity = remembered.identity();
-            let plugin = Arc::new(remembered.into_plugin());
-            let restored = Registered::new(plugin, identity, By::Awaited(compared));
+            let identity = saved.identity();
+            let plugin = Arc::new(saved.into_plugin());
+            let restored = Registered::new(plugin, identity, By::Restored(compared));
             self.sockets.restore(restored, &mut self.context);
         }
     }
 
     /// Returns the sockets of restored plugins that have been neither found nor lost yet.
     pub fn restored(&self) -> Vec<Arc<Path>> {
-        let awaited = self.sockets.awaited();
-        awaited.map(|socket| socket.path.clone()).collect()
+        let restored = self.sockets.restored();
+        restored.map(|socket| socket.path.clone()).collect()
     }
 }
 
-impl fmt::Display for MemoryError {
+impl fmt::Display for SavedStateError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreadable(error) => write!(f, "it is torn or not ours: {}", escape::text(error)),
@@ -172,7 +173,7 @@ impl fmt::Display for MemoryError {
     }
 }
 
-impl std::error::Error for MemoryError {}
+impl std::error::Error for SavedStateError {}
 
 /// The first word of a file, with the version of its format.
 pub(super) const FORMAT: &str = "plugind registered plugins 2";
@@ -205,24 +206,27 @@ mod tests {
     #[test]
     fn a_torn_file_is_refused_wherever_it_is_torn() {
         let whole = file().into_bytes();
-        assert!(Memory::decode(&whole, BOOT).is_ok());
+        assert!(SavedState::decode(&whole, BOOT).is_ok());
         for length in 0..whole.len() {
-            let torn = Memory::decode(&whole[..length], BOOT);
-            assert!(matches!(torn, Err(MemoryError::Unreadable(_))), "{length}");
+            let torn = SavedState::decode(&whole[..length], BOOT);
+            assert!(
+                matches!(torn, Err(SavedStateError::Unreadable(_))),
+                "{length}"
+            );
         }
     }
 
     #[test]
     fn a_foreign_or_stale_file_is_refused() {
         assert_eq!(
-            Memory::decode(file().as_bytes(), "another boot"),
-            Err(MemoryError::Stale)
+            SavedState::decode(file().as_bytes(), "another boot"),
+            Err(SavedStateError::Stale)
         );
         let other = file().replace(FORMAT, "something else");
         assert_eq!(
-            Memory::decode(other.as_bytes(), BOOT),
-            Err(MemoryError::Foreign("something else".into()))
+            SavedState::decode(other.as_bytes(), BOOT),
+            Err(SavedStateError::Foreign("something else".into()))
         );
-        assert!(Memory::decode(b"[]", BOOT).is_err());
+        assert!(SavedState::decode(b"[]", BOOT).is_err());
     }
 }

@@ -1,15 +1,15 @@
 //! Failures of kubelet that the manager avoids: a test for each, in virtual time. Tests about the
-//! watch are in `src/watch/`, those about the kernel in `tests/real.rs`.
+//! watch are in `src/watch/`, those about the kernel in `tests/integration.rs`.
 
 use std::path::Path;
 use std::time::Duration;
 
 use plugind::config::{
-    BACKOFF_CAP, BRISK_OPERATIONS, BRISK_TIME, DIAL_TIMEOUT, HANDLER_TIMEOUT, MAX_OUTLIVED,
-    OUTLIVED_GRACE, REDIAL_MAX, STALLED_AFTER, STOP_GRACE,
+    BACKOFF_CAP, DIAL_TIMEOUT, HANDLER_TIMEOUT, MAX_OUTLIVED, OUTLIVED_GRACE, PERMIT_TIME,
+    REDIAL_MAX, SOFT_OPERATION_LIMIT, STALLED_AFTER, STOP_GRACE,
 };
-use plugind::handler::{Answer as Say, Reason};
-use plugind::manager::{Guard, Input, Memory, OnDown};
+use plugind::handler::{Answer as HandlerAnswer, Reason};
+use plugind::manager::{Input, LivenessSource, OnDown, SavedState};
 
 use crate::node::Node;
 use crate::script::{Answer, Script};
@@ -49,7 +49,7 @@ fn a_plugin_does_not_wait_out_the_backoff_that_its_predecessor_s_stale_socket_bu
         .map(|it| it.backoff.delay());
     assert_eq!(backoff, Some(Some(BACKOFF_CAP)));
     world.appear(A, csi("a"));
-    assert_eq!(world.told(), "validate a, register a");
+    assert_eq!(world.handler_calls(), "validate a, register a");
 }
 
 /// Returns the order in which paths are dialled that appear, in the given order, while other
@@ -64,7 +64,7 @@ fn order_of_dials(late: &[&'static str], moments: usize) -> Vec<&'static str> {
         }
     }
     world.dials.clear();
-    for i in 0..BRISK_OPERATIONS {
+    for i in 0..SOFT_OPERATION_LIMIT {
         world.appear(&format!("/r/busy-{i}.sock"), csi("busy"));
     }
     for path in late {
@@ -109,7 +109,11 @@ fn a_plugin_that_listens_long_after_it_has_bound_its_socket_is_met_within_three_
         world.advance(Duration::from_secs(after));
         world.listen(A, csi("a"));
         world.advance(REDIAL_MAX);
-        assert_eq!(world.told(), "validate a, register a", "after {after} s");
+        assert_eq!(
+            world.handler_calls(),
+            "validate a, register a",
+            "after {after} s"
+        );
     }
 }
 
@@ -140,7 +144,11 @@ fn many_dead_sockets_are_dialled_20_times_a_second_all_together_and_each_of_them
     }
     assert_eq!(world.dials.len(), count, "each socket is dialled");
     world.appear(A, csi("a"));
-    assert_eq!(world.told(), "validate a, register a", "without a delay");
+    assert_eq!(
+        world.handler_calls(),
+        "validate a, register a",
+        "without a delay"
+    );
 }
 
 #[test]
@@ -150,7 +158,7 @@ fn dead_sockets_block_nobody() {
         world.appear(&format!("/r/dead-{i}.sock"), None);
     }
     world.appear(A, csi("a"));
-    assert_eq!(world.told(), "validate a, register a");
+    assert_eq!(world.handler_calls(), "validate a, register a");
 }
 
 /// Returns a world with this many plugins that do not answer.
@@ -164,11 +172,11 @@ fn with_silent_plugins(count: usize) -> World {
 
 #[test]
 fn hundreds_of_silent_plugins_hold_up_another_directory_for_5_ms_and_their_own_for_200() {
-    for (path, wait) in [("/honest/a", BRISK_TIME), (A, 40 * BRISK_TIME)] {
+    for (path, wait) in [("/honest/a", PERMIT_TIME), (A, 40 * PERMIT_TIME)] {
         let mut world = with_silent_plugins(640);
         world.appear(path, csi("a"));
         world.advance(wait);
-        assert_eq!(world.told(), "validate a, register a", "{path}");
+        assert_eq!(world.handler_calls(), "validate a, register a", "{path}");
     }
 }
 
@@ -176,24 +184,36 @@ fn hundreds_of_silent_plugins_hold_up_another_directory_for_5_ms_and_their_own_f
 fn handlers_that_do_not_answer_hold_up_no_plugin_of_another_name() {
     let mut world = World::new();
     for i in 0..70 {
-        world.handler.will_say([Say::YES, Say::Pending]);
+        world
+            .handler
+            .will_answer([HandlerAnswer::YES, HandlerAnswer::Pending]);
         world.appear(&format!("/r/{i}"), csi(&format!("hung-{i}")));
     }
-    world.told();
+    world.handler_calls();
     world.appear(A, csi("a"));
-    assert_eq!(world.told(), "validate a, register a", "without a delay");
+    assert_eq!(
+        world.handler_calls(),
+        "validate a, register a",
+        "without a delay"
+    );
 }
 
 #[test]
 fn sockets_that_wait_for_their_name_hold_up_no_plugin_of_another_name() {
     let mut world = World::new();
-    world.handler.will_say([Say::YES, Say::Pending]);
+    world
+        .handler
+        .will_answer([HandlerAnswer::YES, HandlerAnswer::Pending]);
     for i in 0..70 {
         world.appear(&format!("/r/{i}"), csi("hung"));
     }
-    world.told();
+    world.handler_calls();
     world.appear(A, csi("a"));
-    assert_eq!(world.told(), "validate a, register a", "without a delay");
+    assert_eq!(
+        world.handler_calls(),
+        "validate a, register a",
+        "without a delay"
+    );
 }
 
 #[test]
@@ -203,19 +223,19 @@ fn sockets_on_which_nothing_listens_do_not_keep_a_line_from_moving() {
         world.appear(&format!("/r/dead-{i}.sock"), None);
         world.advance(Duration::from_millis(33));
     }
-    for i in 0..BRISK_OPERATIONS {
+    for i in 0..SOFT_OPERATION_LIMIT {
         world.appear(&format!("/r/silent-{i}.sock"), Script::silent());
     }
     world.appear(A, csi("a"));
-    world.advance(BRISK_TIME);
-    assert_eq!(world.told(), "validate a, register a");
+    world.advance(PERMIT_TIME);
+    assert_eq!(world.handler_calls(), "validate a, register a");
 }
 
 #[test]
 fn a_plugin_is_registered_at_the_moment_it_is_found() {
     let mut world = World::new();
     world.appear(A, csi("a"));
-    assert_eq!(world.plugin(A).last_told(), Some((true, "")));
+    assert_eq!(world.plugin(A).last_notified(), Some((true, "")));
     assert_eq!(world.now, plugind::time::Time::ZERO);
 }
 
@@ -225,10 +245,10 @@ fn one_more_plugin_is_the_work_of_one_however_many_there_are() {
     for i in 0..300 {
         world.appear(&format!("/r/{i}.sock"), csi(&format!("plugin-{i}")));
     }
-    world.told();
+    world.handler_calls();
     world.take_dials();
     world.appear(A, csi("a"));
-    assert_eq!(world.told(), "validate a, register a");
+    assert_eq!(world.handler_calls(), "validate a, register a");
     assert_eq!(world.take_dials().len(), 1);
 }
 
@@ -255,12 +275,15 @@ fn the_removal_of_a_path_is_a_removal_only_of_what_is_registered_there() {
 fn a_double_sighting_does_not_flap_a_registered_plugin() {
     let mut world = World::new();
     world.appear(A, csi("a"));
-    world.told();
+    world.handler_calls();
     for _ in 0..10 {
         world.notice(A);
         world.run();
     }
-    assert_eq!((world.told().as_str(), asked(&mut world, A)), ("", 1));
+    assert_eq!(
+        (world.handler_calls().as_str(), asked(&mut world, A)),
+        ("", 1)
+    );
 }
 
 /// Returns plugins that are not ready, each in another way.
@@ -282,13 +305,19 @@ fn a_plugin_that_is_not_ready_when_it_is_first_asked_is_registered_soon_after_it
             let mut world = World::new();
             world.appear(A, script);
             world.advance(Duration::from_millis(ready_after));
-            let told = world.plugin(A).told.clone();
-            world.listen(A, Script { told, ..csi("a") });
+            let notified = world.plugin(A).notified.clone();
+            world.listen(
+                A,
+                Script {
+                    notified,
+                    ..csi("a")
+                },
+            );
             world.advance(Duration::from_millis(registered_after - ready_after - 1));
-            assert_eq!(world.told(), "");
+            assert_eq!(world.handler_calls(), "");
             world.advance(Duration::from_millis(1));
-            assert_eq!(world.told(), "validate a, register a");
-            assert_eq!(world.plugin(A).last_told(), Some((true, "")));
+            assert_eq!(world.handler_calls(), "validate a, register a");
+            assert_eq!(world.plugin(A).last_notified(), Some((true, "")));
         }
     }
 }
@@ -296,8 +325,8 @@ fn a_plugin_that_is_not_ready_when_it_is_first_asked_is_registered_soon_after_it
 #[test]
 fn a_plugin_that_its_handler_refuses_at_first_is_asked_with_backoff_for_a_minute() {
     let mut world = World::new();
-    let refusals = vec![Say::no("not yet"); 20];
-    world.handler.will_say(refusals);
+    let refusals = vec![HandlerAnswer::no("not yet"); 20];
+    world.handler.will_answer(refusals);
     world.appear(A, csi("a"));
     let mut moments = Vec::new();
     let mut last = asked(&mut world, A);
@@ -310,7 +339,7 @@ fn a_plugin_that_its_handler_refuses_at_first_is_asked_with_backoff_for_a_minute
         last = now;
     }
     assert_eq!(moments, [5, 15, 35, 75, 155, 315, 635, 1855]);
-    assert_eq!(world.plugin(A).told.len(), 1, "an unchanged refusal");
+    assert_eq!(world.plugin(A).notified.len(), 1, "an unchanged refusal");
 }
 
 #[test]
@@ -319,9 +348,15 @@ fn a_plugin_that_is_refused_is_told_once_and_after_a_minute_asked_again_at_the_c
         let mut world = World::new();
         world.appear(A, script);
         world.advance(minutes(2));
-        assert_eq!((asked(&mut world, A), world.plugin(A).told.len()), (8, 1));
+        assert_eq!(
+            (asked(&mut world, A), world.plugin(A).notified.len()),
+            (8, 1)
+        );
         world.advance(10 * BACKOFF_CAP);
-        assert_eq!((asked(&mut world, A), world.plugin(A).told.len()), (18, 1));
+        assert_eq!(
+            (asked(&mut world, A), world.plugin(A).notified.len()),
+            (18, 1)
+        );
     }
 }
 
@@ -329,20 +364,24 @@ fn a_plugin_that_is_refused_is_told_once_and_after_a_minute_asked_again_at_the_c
 fn a_plugin_is_told_again_when_its_answer_or_the_refusal_is_another_one() {
     let mut world = World::new();
     let reasons = ["old", "old", "new", "new", "new", "new"];
-    world.handler.will_say(reasons.map(Say::no));
+    world.handler.will_answer(reasons.map(HandlerAnswer::no));
     world.appear(A, csi("a"));
     world.advance(Duration::from_millis(500));
-    assert_eq!(world.plugin(A).told.len(), 1, "the same refusal");
+    assert_eq!(world.plugin(A).notified.len(), 1, "the same refusal");
     world.advance(Duration::from_secs(1));
-    assert_eq!(world.plugin(A).told.len(), 2, "another reason");
+    assert_eq!(world.plugin(A).notified.len(), 2, "another reason");
     world.plugin(A).info.supported_versions = vec!["2.0.0".into()];
     world.advance(Duration::from_secs(2));
-    assert_eq!(world.plugin(A).told.len(), 3, "another answer");
+    assert_eq!(world.plugin(A).notified.len(), 3, "another answer");
     world.plugin(A).get_info = Answer::Status(14, "busy");
     world.advance(Duration::from_secs(4));
     world.plugin(A).get_info = Answer::Good;
     world.advance(Duration::from_secs(8));
-    assert_eq!(world.plugin(A).told.len(), 3, "the same answer as before");
+    assert_eq!(
+        world.plugin(A).notified.len(),
+        3,
+        "the same answer as before"
+    );
 }
 
 #[test]
@@ -364,15 +403,19 @@ fn a_service_that_is_no_registration_service_is_not_hammered() {
 #[test]
 fn what_a_handler_could_not_register_is_tried_again_with_backoff_as_kubelet_does() {
     let mut world = World::new();
-    world
-        .handler
-        .will_say([Say::YES, Say::no("not yet"), Say::YES, Say::no("not yet")]);
+    world.handler.will_answer([
+        HandlerAnswer::YES,
+        HandlerAnswer::no("not yet"),
+        HandlerAnswer::YES,
+        HandlerAnswer::no("not yet"),
+    ]);
     world.appear(A, csi("a"));
     world.advance(Duration::from_millis(1500));
     assert_eq!(world.counts(), (1, 1));
-    let told = &world.plugin(A).told;
+    let notified = &world.plugin(A).notified;
     assert_eq!(
-        told.iter()
+        notified
+            .iter()
             .map(|it| it.plugin_registered)
             .collect::<Vec<_>>(),
         [false, false, true]
@@ -382,16 +425,17 @@ fn what_a_handler_could_not_register_is_tried_again_with_backoff_as_kubelet_does
 #[test]
 fn what_was_refused_is_tried_at_once_when_it_changes_or_the_handlers_do() {
     let mut world = World::new();
-    world
-        .handler
-        .will_say([Say::no("bad version"), Say::no("bad version")]);
+    world.handler.will_answer([
+        HandlerAnswer::no("bad version"),
+        HandlerAnswer::no("bad version"),
+    ]);
     world.appear(A, csi("a"));
-    assert_eq!(world.told(), "validate a");
+    assert_eq!(world.handler_calls(), "validate a");
     world.manager.handle_input(Input::Reconsider, world.now);
     world.run();
-    assert_eq!(world.told(), "validate a");
+    assert_eq!(world.handler_calls(), "validate a");
     world.appear(A, csi("a"));
-    assert_eq!(world.told(), "validate a, register a");
+    assert_eq!(world.handler_calls(), "validate a, register a");
 }
 
 #[test]
@@ -399,9 +443,9 @@ fn the_older_socket_s_removal_does_not_take_the_newer_one_s_registration() {
     let mut world = World::new();
     world.appear(A, with_endpoint("a", "/p/old.sock"));
     world.appear(B, with_endpoint("a", "/p/new.sock"));
-    world.told();
+    world.handler_calls();
     world.vanish(A);
-    assert_eq!(world.told(), "deregister a@/p/old.sock");
+    assert_eq!(world.handler_calls(), "deregister a@/p/old.sock");
     let current = world
         .manager
         .instances("CSIPlugin", "a")
@@ -416,11 +460,14 @@ fn the_fallback_is_promoted_when_the_newest_goes() {
     world.appear(A, with_endpoint("a", "/p/1.sock"));
     world.appear(B, with_endpoint("a", "/p/2.sock"));
     world.appear(C, with_endpoint("a", "/p/3.sock"));
-    world.told();
+    world.handler_calls();
     world.vanish(B);
-    assert_eq!(world.told(), "deregister a@/p/2.sock");
+    assert_eq!(world.handler_calls(), "deregister a@/p/2.sock");
     world.vanish(C);
-    assert_eq!(world.told(), "deregister a@/p/3.sock, promoted a@/p/1.sock");
+    assert_eq!(
+        world.handler_calls(),
+        "deregister a@/p/3.sock, promoted a@/p/1.sock"
+    );
 }
 
 #[test]
@@ -429,10 +476,10 @@ fn a_killed_plugin_comes_back_with_its_endpoint_through_another_socket() {
     world.appear(A, with_endpoint("a", "/p/a.sock"));
     world.kill(A);
     world.appear(B, with_endpoint("a", "/p/a.sock"));
-    assert_eq!(world.plugin(B).last_told(), Some((true, "")));
-    world.told();
+    assert_eq!(world.plugin(B).last_notified(), Some((true, "")));
+    world.handler_calls();
     world.vanish(A);
-    assert_eq!(world.told(), "deregister a@/p/a.sock");
+    assert_eq!(world.handler_calls(), "deregister a@/p/a.sock");
     let current = world.manager.instances("CSIPlugin", "a").last();
     assert_eq!(current.map(|it| &*it.socket), Some(Path::new(B)));
 }
@@ -445,31 +492,33 @@ fn a_plugin_whose_rival_goes_while_it_is_told_of_the_refusal_is_registered_at_on
     world.appear(B, with_endpoint("a", "/p/a.sock"));
     let b = Path::new(B);
     while world.manager.operation(b) != Some("Notifying") {
-        let link = world.busy_links()[0];
-        world.deliver(link);
+        let conn = world.busy_connections()[0];
+        world.deliver(conn);
         world.run();
     }
     world.vanish(A);
     world.is_slow = false;
     world.run();
-    assert_eq!(world.plugin(B).last_told(), Some((true, "")));
+    assert_eq!(world.plugin(B).last_notified(), Some((true, "")));
 }
 
 #[test]
 fn the_contract_is_kept_per_plugin_name_and_not_only_per_socket() {
     let mut world = World::new();
-    world.handler.will_say([Say::YES, Say::Pending]);
+    world
+        .handler
+        .will_answer([HandlerAnswer::YES, HandlerAnswer::Pending]);
     world.appear(A, with_endpoint("a", "/p/old.sock"));
     world.appear(B, with_endpoint("a", "/p/new.sock"));
     world.appear(C, csi("other"));
     assert_eq!(
-        world.told(),
+        world.handler_calls(),
         "validate a@/p/old.sock, register a@/p/old.sock, validate other, register other"
     );
     let ticket = world.handler.open()[0];
     world.answer(ticket, Ok(()));
     assert_eq!(
-        world.told(),
+        world.handler_calls(),
         "validate a@/p/new.sock, register a@/p/new.sock"
     );
 }
@@ -477,43 +526,48 @@ fn the_contract_is_kept_per_plugin_name_and_not_only_per_socket() {
 #[test]
 fn a_question_that_stays_open_holds_up_the_other_sockets_of_its_name_for_five_seconds() {
     let mut world = World::new();
-    world
-        .handler
-        .will_say([Say::YES, Say::Pending, Say::YES, Say::Pending]);
+    world.handler.will_answer([
+        HandlerAnswer::YES,
+        HandlerAnswer::Pending,
+        HandlerAnswer::YES,
+        HandlerAnswer::Pending,
+    ]);
     for path in [A, B, C] {
         world.appear(path, with_endpoint("a", path.replace("/r", "/p").as_str()));
     }
-    world.told();
+    world.handler_calls();
     world.advance(STALLED_AFTER.saturating_sub(Duration::from_millis(1)));
-    assert_eq!(world.told(), "");
+    assert_eq!(world.handler_calls(), "");
     world.advance(Duration::from_millis(1));
     assert_eq!(
-        world.told(),
+        world.handler_calls(),
         "validate a@/p/b-reg.sock, register a@/p/b-reg.sock"
     );
     world.advance(STALLED_AFTER);
     assert_eq!(
-        world.told(),
+        world.handler_calls(),
         "validate a@/p/c-reg.sock, register a@/p/c-reg.sock"
     );
-    assert_eq!(world.plugin(C).last_told(), Some((true, "")));
+    assert_eq!(world.plugin(C).last_notified(), Some((true, "")));
     let [a, b] = world.handler.open()[..] else {
         panic!("two questions are open");
     };
     world.answer(b, Err(Reason::new("no")));
     world.answer(a, Ok(()));
     assert_eq!(
-        world.plugin(A).last_told(),
+        world.plugin(A).last_notified(),
         Some((true, "")),
         "its question was not abandoned"
     );
-    assert_eq!(world.told(), "");
+    assert_eq!(world.handler_calls(), "");
 }
 
 #[test]
 fn a_name_whose_question_is_answered_in_time_keeps_its_order() {
     let mut world = World::new();
-    world.handler.will_say([Say::Pending, Say::Pending]);
+    world
+        .handler
+        .will_answer([HandlerAnswer::Pending, HandlerAnswer::Pending]);
     world.appear(A, csi("a"));
     world.appear(B, csi("a"));
     for wait in [3, 4] {
@@ -523,23 +577,25 @@ fn a_name_whose_question_is_answered_in_time_keeps_its_order() {
     }
     assert_eq!(world.manager.operation(Path::new(B)), None);
     let a = "validate a, register a";
-    assert_eq!(world.told(), format!("{a}, {a}"));
+    assert_eq!(world.handler_calls(), format!("{a}, {a}"));
 }
 
 #[test]
 fn a_plugin_is_told_by_a_second_connection_when_the_first_died_during_its_registration() {
     let mut world = World::new();
-    world.handler.will_say([Say::YES, Say::Pending]);
+    world
+        .handler
+        .will_answer([HandlerAnswer::YES, HandlerAnswer::Pending]);
     world.appear(A, csi("a"));
-    for link in world.open_links() {
-        world.break_link(link);
+    for conn in world.open_connections() {
+        world.break_connection(conn);
     }
     world.run();
     let ticket = world.handler.open()[0];
     world.answer(ticket, Ok(()));
-    assert_eq!(world.plugin(A).last_told(), Some((true, "")));
+    assert_eq!(world.plugin(A).last_notified(), Some((true, "")));
     assert_eq!(
-        (world.told().as_str(), world.counts()),
+        (world.handler_calls().as_str(), world.counts()),
         ("validate a, register a", (1, 1))
     );
 }
@@ -547,17 +603,19 @@ fn a_plugin_is_told_by_a_second_connection_when_the_first_died_during_its_regist
 #[test]
 fn a_handler_that_never_answers_costs_its_plugin_the_registration_and_nobody_else_anything() {
     let mut world = World::new();
-    world.handler.will_say([Say::YES, Say::Pending]);
+    world
+        .handler
+        .will_answer([HandlerAnswer::YES, HandlerAnswer::Pending]);
     world.appear(A, csi("a"));
     world.appear(B, csi("b"));
     assert_eq!(
-        world.told(),
+        world.handler_calls(),
         "validate a, register a, validate b, register b"
     );
     world.advance(HANDLER_TIMEOUT);
-    assert_eq!(world.told(), "abandon, deregister a");
+    assert_eq!(world.handler_calls(), "abandon, deregister a");
     assert_eq!(
-        world.plugin(A).last_told(),
+        world.plugin(A).last_notified(),
         Some((
             false,
             "RegisterPlugin error -- plugin registration failed with err: \
@@ -569,28 +627,32 @@ fn a_handler_that_never_answers_costs_its_plugin_the_registration_and_nobody_els
 #[test]
 fn a_manager_that_is_to_end_begins_nothing_and_gives_what_runs_two_seconds() {
     let mut world = World::new();
-    world.handler.will_say([Say::YES, Say::Pending]);
+    world
+        .handler
+        .will_answer([HandlerAnswer::YES, HandlerAnswer::Pending]);
     world.appear(A, csi("a"));
     world.manager.handle_input(Input::Stop, world.now);
     world.appear(B, csi("b"));
     world.advance(Duration::from_millis(1999));
     assert!(!world.manager.is_stopped());
     world.advance(Duration::from_millis(1));
-    assert_eq!(world.told(), "validate a, register a");
+    assert_eq!(world.handler_calls(), "validate a, register a");
     assert!(world.manager.is_stopped());
-    assert!(world.open_links().is_empty());
+    assert!(world.open_connections().is_empty());
 }
 
 #[test]
 fn a_manager_that_is_to_end_lets_what_runs_end_well_if_it_does_in_time() {
     let mut world = World::new();
-    world.handler.will_say([Say::YES, Say::Pending]);
+    world
+        .handler
+        .will_answer([HandlerAnswer::YES, HandlerAnswer::Pending]);
     world.appear(A, csi("a"));
     world.manager.handle_input(Input::Stop, world.now);
     let ticket = world.handler.open()[0];
     world.answer(ticket, Ok(()));
-    assert_eq!(world.plugin(A).last_told(), Some((true, "")));
-    assert_eq!(world.told(), "validate a, register a");
+    assert_eq!(world.plugin(A).last_notified(), Some((true, "")));
+    assert_eq!(world.handler_calls(), "validate a, register a");
     assert!(world.manager.is_stopped());
 }
 
@@ -598,7 +660,9 @@ fn a_manager_that_is_to_end_lets_what_runs_end_well_if_it_does_in_time() {
 fn a_failure_says_what_happened_and_never_that_sending_the_error_failed() {
     for notify in [Answer::Good, Answer::Status(13, "?"), Answer::Close] {
         let mut world = World::new();
-        world.handler.will_say([Say::no("bad version")]);
+        world
+            .handler
+            .will_answer([HandlerAnswer::no("bad version")]);
         world.appear(A, Script { notify, ..csi("a") });
         let socket = world
             .manager
@@ -613,14 +677,14 @@ fn a_failure_says_what_happened_and_never_that_sending_the_error_failed() {
 #[test]
 fn an_answer_that_comes_too_late_meets_nobody() {
     let mut world = World::new();
-    world.handler.will_say([Say::Pending]);
+    world.handler.will_answer([HandlerAnswer::Pending]);
     world.appear(A, csi("a"));
     let ticket = world.handler.open()[0];
     world.vanish(A);
     world.answer(ticket, Ok(()));
     world.answer(ticket, Err(Reason::new("twice")));
     assert_eq!(
-        (world.told().as_str(), world.counts()),
+        (world.handler_calls().as_str(), world.counts()),
         ("validate a, abandon", (0, 0))
     );
 }
@@ -630,14 +694,14 @@ fn the_second_for_get_info_starts_with_the_plugin_s_first_word() {
     let mut world = World::new();
     world.is_slow = true;
     world.appear(A, csi("a"));
-    let link = world.busy_links()[0];
-    world.deliver(link);
+    let conn = world.busy_connections()[0];
+    world.deliver(conn);
     world.run();
     world.advance(Duration::from_secs(4));
     assert_eq!(world.manager.operation(Path::new(A)), Some("AskingInfo"));
     world.is_slow = false;
     world.run();
-    assert_eq!(world.told(), "validate a, register a");
+    assert_eq!(world.handler_calls(), "validate a, register a");
 }
 
 /// Returns a world whose plugin listens after that time, and which connects as soon as it dials;
@@ -648,10 +712,10 @@ fn connected_after(time: Duration) -> World {
     world.advance(time);
     world.listen(A, csi("a"));
     world.is_slow = true;
-    while world.busy_links().is_empty() {
+    while world.busy_connections().is_empty() {
         world.advance(Duration::from_millis(10));
     }
-    world.deliver(world.busy_links()[0]);
+    world.deliver(world.busy_connections()[0]);
     world.run();
     assert_eq!(world.manager.operation(Path::new(A)), Some("AskingInfo"));
     world
@@ -671,7 +735,11 @@ fn a_plugin_whose_settings_come_within_the_dial_budget_is_registered() {
         assert_eq!(operation, Some("AskingInfo"), "{settings} ms");
         world.is_slow = false;
         world.run();
-        assert_eq!(world.told(), "validate a, register a", "{settings} ms");
+        assert_eq!(
+            world.handler_calls(),
+            "validate a, register a",
+            "{settings} ms"
+        );
     }
 }
 
@@ -694,7 +762,7 @@ fn a_plugin_that_never_sends_settings_fails_when_the_dial_budget_ends_which_bega
         let reason = failure.expect("the attempt failed").to_string();
         let words = format!("no SETTINGS within {left:.1?} of connecting: the HTTP/2 handshake");
         assert!(reason.contains(&words), "{reason}");
-        assert_eq!(world.told(), "");
+        assert_eq!(world.handler_calls(), "");
     }
 }
 
@@ -710,14 +778,14 @@ fn down_since(world: &World, path: &str) -> Option<plugind::time::Time> {
 
 #[test]
 fn a_plugin_whose_process_dies_is_down_at_once_and_stays_registered() {
-    for guard in [Guard::Process, Guard::Connection] {
+    for source in [LivenessSource::Process, LivenessSource::Connection] {
         let mut world = World::new();
-        world.guard_by = guard;
+        world.liveness_source = source;
         world.appear(A, csi("a"));
         world.advance(minutes(10));
         world.kill(A);
-        assert_eq!(down_since(&world, A), Some(world.now), "{guard:?}");
-        assert_eq!(world.told(), "validate a, register a");
+        assert_eq!(down_since(&world, A), Some(world.now), "{source:?}");
+        assert_eq!(world.handler_calls(), "validate a, register a");
     }
 }
 
@@ -731,9 +799,9 @@ fn a_plugin_that_answers_again_is_up_without_an_event_of_its_socket() {
     world.listen(A, csi("a"));
     world.advance(BACKOFF_CAP);
     assert_eq!(down_since(&world, A), None);
-    assert_eq!(world.told(), "validate a, register a");
+    assert_eq!(world.handler_calls(), "validate a, register a");
     world.kill(A);
-    assert!(down_since(&world, A).is_some(), "it is guarded again");
+    assert!(down_since(&world, A).is_some(), "it is watched again");
 }
 
 #[test]
@@ -745,28 +813,28 @@ fn a_plugin_that_is_down_for_longer_than_the_grace_period_is_deregistered_if_so_
     world.appear(A, csi("a"));
     world.kill(A);
     world.advance(Duration::from_secs(29));
-    assert_eq!(world.told(), "validate a, register a");
+    assert_eq!(world.handler_calls(), "validate a, register a");
     world.advance(Duration::from_secs(1));
     assert_eq!(
-        (world.told().as_str(), world.counts()),
+        (world.handler_calls().as_str(), world.counts()),
         ("deregister a", (1, 0))
     );
     world.listen(A, csi("a"));
     world.advance(BACKOFF_CAP);
     assert_eq!(
-        (world.told().as_str(), world.counts()),
+        (world.handler_calls().as_str(), world.counts()),
         ("validate a, register a", (1, 1))
     );
 }
 
 #[test]
-fn a_plugin_whose_guard_is_lost_but_that_answers_is_up_all_the_time() {
+fn a_plugin_whose_liveness_source_is_lost_but_that_answers_is_up_all_the_time() {
     let mut world = World::new();
-    world.guard_by = Guard::Connection;
+    world.liveness_source = LivenessSource::Connection;
     world.appear(A, csi("a"));
     world.advance(minutes(10));
-    for link in world.open_links() {
-        world.break_link(link);
+    for conn in world.open_connections() {
+        world.break_connection(conn);
     }
     world.run();
     assert_eq!(down_since(&world, A), None);
@@ -779,17 +847,17 @@ fn close_idle_connections(world: &mut World, idle: Duration, lasting: Duration) 
     let end = world.now + lasting;
     while world.now < end {
         world.advance(idle);
-        for link in world.open_links() {
-            world.break_link(link);
+        for conn in world.open_connections() {
+            world.break_connection(conn);
         }
         world.run();
     }
 }
 
-/// Returns a world in which the plugin at `A` is guarded by its connection.
-fn guarded_by_connection() -> World {
+/// Returns a world in which the connection of the plugin at `A` is watched.
+fn watched_by_connection() -> World {
     let mut world = World::new();
-    world.guard_by = Guard::Connection;
+    world.liveness_source = LivenessSource::Connection;
     world.appear(A, csi("a"));
     world
 }
@@ -798,7 +866,7 @@ fn guarded_by_connection() -> World {
 fn a_plugin_that_closes_idle_connections_is_asked_every_thirty_seconds_after_the_second_time() {
     let seconds = Duration::from_secs;
     for idle in [seconds(2), Duration::from_millis(100)] {
-        let mut world = guarded_by_connection();
+        let mut world = watched_by_connection();
         close_idle_connections(&mut world, idle, seconds(30));
         assert_eq!(asked(&mut world, A), 3, "closed after {idle:?}");
         close_idle_connections(&mut world, idle, seconds(8));
@@ -806,13 +874,13 @@ fn a_plugin_that_closes_idle_connections_is_asked_every_thirty_seconds_after_the
         close_idle_connections(&mut world, idle, minutes(10));
         assert_eq!(asked(&mut world, A), 24, "closed after {idle:?}");
         assert_eq!(down_since(&world, A), None);
-        assert_eq!(world.told(), "validate a, register a");
+        assert_eq!(world.handler_calls(), "validate a, register a");
     }
 }
 
 #[test]
 fn a_plugin_that_closes_idle_connections_and_dies_is_down_within_thirty_seconds() {
-    let mut world = guarded_by_connection();
+    let mut world = watched_by_connection();
     close_idle_connections(&mut world, Duration::from_secs(2), minutes(1));
     world.kill(A);
     assert_eq!(down_since(&world, A), None);
@@ -823,28 +891,31 @@ fn a_plugin_that_closes_idle_connections_and_dies_is_down_within_thirty_seconds(
     assert_eq!(down_since(&world, A), None, "asked again with backoff");
     world.advance(minutes(1));
     world.kill(A);
-    assert_eq!(down_since(&world, A), Some(world.now), "guarded as before");
+    assert_eq!(down_since(&world, A), Some(world.now), "watched as before");
 }
 
 #[test]
 fn another_plugin_behind_the_same_socket_is_registered_in_the_place_of_the_first() {
     let mut world = World::new();
     world.appear(A, csi("a"));
-    world.told();
+    world.handler_calls();
     world.kill(A);
     world.listen(A, csi("b"));
     world.advance(BACKOFF_CAP);
-    assert_eq!(world.told(), "deregister a, validate b, register b");
+    assert_eq!(
+        world.handler_calls(),
+        "deregister a, validate b, register b"
+    );
 }
 
 #[test]
 fn a_deregistered_plugin_is_not_watched_over_any_more() {
     let mut world = World::new();
     world.appear(A, csi("a"));
-    assert_eq!(world.guards(), 1);
+    assert_eq!(world.watched_processes(), 1);
     world.vanish(A);
     world.advance(OUTLIVED_GRACE);
-    assert_eq!(world.guards(), 0);
+    assert_eq!(world.watched_processes(), 0);
     world.kill(A);
     world.advance(minutes(60));
     assert_eq!(world.manager.poll_timeout(), None);
@@ -859,13 +930,13 @@ fn a_process_is_watched_for_five_seconds_after_its_socket_was_removed_unless_it_
     world.kill_and_remove(A);
     world.notice(A);
     world.run();
-    assert_eq!(world.guards(), 1, "its process has ended");
+    assert_eq!(world.watched_processes(), 1, "its process has ended");
     world.vanish(B);
-    assert_eq!(world.guards(), 1);
+    assert_eq!(world.watched_processes(), 1);
     world.advance(OUTLIVED_GRACE / 2);
-    assert_eq!(world.guards(), 1);
+    assert_eq!(world.watched_processes(), 1);
     world.advance(OUTLIVED_GRACE / 2);
-    assert_eq!(world.guards(), 0);
+    assert_eq!(world.watched_processes(), 0);
 }
 
 #[test]
@@ -873,9 +944,9 @@ fn a_process_whose_socket_is_there_again_is_not_watched_for_the_one_that_was_rem
     let mut world = World::new();
     world.appear(A, csi("a"));
     world.vanish(A);
-    assert_eq!(world.guards(), 1);
+    assert_eq!(world.watched_processes(), 1);
     world.appear(A, csi("a"));
-    assert_eq!(world.guards(), 1, "only the new registration's");
+    assert_eq!(world.watched_processes(), 1, "only the new registration's");
 }
 
 #[test]
@@ -888,9 +959,9 @@ fn only_so_many_processes_are_watched_after_their_sockets_were_removed() {
     for socket in &sockets {
         world.vanish(socket);
     }
-    assert_eq!(world.guards(), MAX_OUTLIVED);
+    assert_eq!(world.watched_processes(), MAX_OUTLIVED);
     world.advance(OUTLIVED_GRACE);
-    assert_eq!(world.guards(), 0);
+    assert_eq!(world.watched_processes(), 0);
 }
 
 // --- What disappeared while the daemon was down --------------------------------------------------
@@ -902,7 +973,7 @@ fn restarted(before: &World) -> World {
     let mut world = World::new();
     world
         .manager
-        .restore(Memory::decode(&saved, "boot").expect("it was just written"));
+        .restore(SavedState::decode(&saved, "boot").expect("it was just written"));
     world
 }
 
@@ -918,7 +989,11 @@ fn a_plugin_that_went_while_the_daemon_was_down_is_deregistered_at_its_next_star
     before.appear(A, csi("a"));
     let mut world = restarted(&before);
     world.advance(minutes(60));
-    assert_eq!(world.told(), "", "not before its directory has been listed");
+    assert_eq!(
+        world.handler_calls(),
+        "",
+        "not before its directory has been listed"
+    );
     let [path] = &world.manager.restored()[..] else {
         panic!("{:?}", world.manager.restored());
     };
@@ -926,7 +1001,7 @@ fn a_plugin_that_went_while_the_daemon_was_down_is_deregistered_at_its_next_star
     world.manager.handle_input(lost, world.now);
     assert!(world.manager.restored().is_empty());
     assert_eq!(
-        (world.told().as_str(), world.counts()),
+        (world.handler_calls().as_str(), world.counts()),
         ("deregister a", (0, 0))
     );
 }
@@ -939,7 +1014,7 @@ fn a_plugin_that_is_still_there_after_a_restart_is_registered_as_every_plugin_is
     assert_eq!(world.appear(A, csi("a")), identity);
     assert!(world.manager.restored().is_empty());
     assert_eq!(
-        (world.told().as_str(), world.counts()),
+        (world.handler_calls().as_str(), world.counts()),
         ("validate a, register a", (1, 1))
     );
 }
@@ -953,17 +1028,20 @@ fn a_state_file_of_the_first_format_is_compared_by_device_and_inode_only() {
     // The static binary wrote the modification time in place of the birth time.
     let times = saved.replace("[0,0]", "[17,4]");
     assert_ne!(times, saved);
-    let told_by = |format: &str| {
+    let notification_of = |format: &str| {
         let file = times.replace("registered plugins 2", format);
         let mut world = World::new();
-        let memory = Memory::decode(file.as_bytes(), "boot").expect("the format is known");
-        world.manager.restore(memory);
+        let state = SavedState::decode(file.as_bytes(), "boot").expect("the format is known");
+        world.manager.restore(state);
         world.appear(A, csi("a"));
-        world.told()
+        world.handler_calls()
     };
-    assert_eq!(told_by("registered plugins 1"), "validate a, register a");
     assert_eq!(
-        told_by("registered plugins 2"),
+        notification_of("registered plugins 1"),
+        "validate a, register a"
+    );
+    assert_eq!(
+        notification_of("registered plugins 2"),
         "deregister a, validate a, register a"
     );
 }
@@ -974,16 +1052,23 @@ fn a_restored_plugin_that_is_found_but_does_not_answer_is_deregistered_when_its_
     before.appear(A, csi("a"));
     let mut world = restarted(&before);
     world.appear(A, None);
-    assert_eq!(world.told(), "");
+    assert_eq!(world.handler_calls(), "");
     let mut again = restarted(&world);
     again.appear(A, None);
     again.vanish(A);
-    assert_eq!(again.told(), "deregister a", "two restarts forget nothing");
+    assert_eq!(
+        again.handler_calls(),
+        "deregister a",
+        "two restarts forget nothing"
+    );
 
     world.create(A, csi("b"));
     world.notice(A);
     world.run();
-    assert_eq!(world.told(), "deregister a, validate b, register b");
+    assert_eq!(
+        world.handler_calls(),
+        "deregister a, validate b, register b"
+    );
 }
 
 #[test]
@@ -995,11 +1080,11 @@ fn a_restored_plugin_is_deregistered_although_its_name_would_be_refused_now() {
     let renamed = saved.replace("\"name\":\"a\"", "\"name\":\"a\\u0001\"");
     assert_ne!(renamed, saved);
     let mut world = World::new();
-    let memory = Memory::decode(renamed.as_bytes(), "boot").expect("the format is known");
-    world.manager.restore(memory);
+    let state = SavedState::decode(renamed.as_bytes(), "boot").expect("the format is known");
+    world.manager.restore(state);
     lose(&mut world, A);
     world.run();
-    assert_eq!(world.told(), "deregister a\u{1}");
+    assert_eq!(world.handler_calls(), "deregister a\u{1}");
 }
 
 #[test]
@@ -1012,11 +1097,11 @@ fn what_was_restored_by_inode_only_is_saved_as_such() {
         .replace("[0,0]", "[17,4]")
         .replace("registered plugins 2", "registered plugins 1");
     let mut world = World::new();
-    let memory = Memory::decode(first.as_bytes(), "boot").expect("the format is known");
-    world.manager.restore(memory);
+    let state = SavedState::decode(first.as_bytes(), "boot").expect("the format is known");
+    world.manager.restore(state);
     let mut again = restarted(&world);
     again.appear(A, csi("a"));
-    assert_eq!(again.told(), "validate a, register a");
+    assert_eq!(again.handler_calls(), "validate a, register a");
 }
 
 #[test]
@@ -1026,7 +1111,10 @@ fn a_plugin_in_the_place_of_a_remembered_one_is_registered_after_that_is_deregis
     let mut world = restarted(&before);
     world.create(A, csi("never seen"));
     world.appear(A, csi("b"));
-    assert_eq!(world.told(), "deregister a, validate b, register b");
+    assert_eq!(
+        world.handler_calls(),
+        "deregister a, validate b, register b"
+    );
 }
 
 #[test]
@@ -1036,11 +1124,11 @@ fn a_restored_plugin_is_deregistered_before_another_one_is_registered_through_th
     for plugin in [csi("b"), with_endpoint("a", "/p/a.sock")] {
         let mut world = restarted(&before);
         world.appear(A, plugin);
-        let told = world.told();
-        let (first, rest) = told.split_once(", ").expect("several questions");
+        let notified = world.handler_calls();
+        let (first, rest) = notified.split_once(", ").expect("several questions");
         assert_eq!(first, "deregister a");
         assert!(rest.contains(", register "), "{rest}");
-        assert_eq!(world.plugin(A).last_told(), Some((true, "")));
+        assert_eq!(world.plugin(A).last_notified(), Some((true, "")));
         assert_eq!(world.counts(), (1, 1));
     }
 }
@@ -1050,13 +1138,18 @@ fn a_restored_plugin_that_is_deregistered_after_its_handler_did_not_answer_is_so
     let mut before = World::new();
     before.appear(A, csi("a"));
     let mut world = restarted(&before);
-    world.handler.will_say([Say::YES, Say::Pending]);
+    world
+        .handler
+        .will_answer([HandlerAnswer::YES, HandlerAnswer::Pending]);
     world.appear(A, csi("a"));
     world.advance(HANDLER_TIMEOUT);
-    let told = "validate a, register a, abandon, deregister a";
-    assert_eq!(world.told(), told);
+    let notified = "validate a, register a, abandon, deregister a";
+    assert_eq!(world.handler_calls(), notified);
     world.vanish(A);
-    assert_eq!((world.told().as_str(), world.counts()), ("", (0, 0)));
+    assert_eq!(
+        (world.handler_calls().as_str(), world.counts()),
+        ("", (0, 0))
+    );
 }
 
 #[test]
@@ -1064,12 +1157,14 @@ fn a_restored_plugin_is_deregistered_if_only_a_refused_one_has_its_name_and_endp
     let mut before = World::new();
     before.appear(A, with_endpoint("a", "/p/a.sock"));
     let mut world = restarted(&before);
-    world.handler.will_say([Say::YES, Say::no("not now")]);
+    world
+        .handler
+        .will_answer([HandlerAnswer::YES, HandlerAnswer::no("not now")]);
     world.appear(B, with_endpoint("a", "/p/a.sock"));
     lose(&mut world, A);
     world.run();
     assert_eq!(
-        world.told(),
+        world.handler_calls(),
         "validate a@/p/a.sock, register a@/p/a.sock, deregister a@/p/a.sock"
     );
 }
@@ -1079,10 +1174,10 @@ fn a_plugin_that_waits_to_be_deregistered_when_the_daemon_ends_is_so_after_the_r
     for is_stopped in [false, true] {
         let mut before = World::new();
         before.appear(A, csi("a"));
-        before.handler.will_say([Say::Pending]);
+        before.handler.will_answer([HandlerAnswer::Pending]);
         before.appear(B, csi("a"));
         before.vanish(A);
-        assert_eq!(before.told(), "validate a, register a, validate a");
+        assert_eq!(before.handler_calls(), "validate a, register a, validate a");
         if is_stopped {
             before.manager.handle_input(Input::Stop, before.now);
             before.advance(STOP_GRACE);
@@ -1091,7 +1186,11 @@ fn a_plugin_that_waits_to_be_deregistered_when_the_daemon_ends_is_so_after_the_r
         let mut world = restarted(&before);
         lose(&mut world, A);
         world.run();
-        assert_eq!(world.told(), "deregister a", "stopped: {is_stopped}");
+        assert_eq!(
+            world.handler_calls(),
+            "deregister a",
+            "stopped: {is_stopped}"
+        );
     }
 }
 
@@ -1105,7 +1204,7 @@ fn a_plugin_that_moved_to_another_socket_meanwhile_is_deregistered_before_it_is_
     lose(&mut world, A);
     world.run();
     assert_eq!(
-        world.told(),
+        world.handler_calls(),
         "deregister a@/p/a.sock, validate a@/p/a.sock, register a@/p/a.sock"
     );
     assert_eq!(world.counts(), (1, 1));
@@ -1120,8 +1219,11 @@ fn a_plugin_that_is_registered_before_all_has_been_looked_at_is_not_deregistered
     world.appear(B, with_endpoint("a", "/p/a.sock"));
     lose(&mut world, A);
     world.run();
-    assert_eq!(world.told(), "validate a@/p/a.sock, register a@/p/a.sock");
-    assert_eq!(world.plugin(B).last_told(), Some((true, "")));
+    assert_eq!(
+        world.handler_calls(),
+        "validate a@/p/a.sock, register a@/p/a.sock"
+    );
+    assert_eq!(world.plugin(B).last_notified(), Some((true, "")));
     assert_eq!(world.counts(), (1, 1));
 }
 
@@ -1132,19 +1234,22 @@ fn a_plugin_that_stops_is_not_reported_as_down_before_the_watch_has_seen_that_it
     world.kill_and_remove(A);
     assert_eq!(down_since(&world, A), None);
     world.vanish(A);
-    assert_eq!(world.told(), "validate a, register a, deregister a");
+    assert_eq!(
+        world.handler_calls(),
+        "validate a, register a, deregister a"
+    );
 }
 
 #[test]
 fn the_late_end_of_a_connection_that_was_hung_up_is_not_taken_for_the_end_of_its_process() {
     let mut world = World::new();
     world.appear(A, csi("a"));
-    assert_eq!(world.guards(), 1);
-    for link in world.hung_up() {
+    assert_eq!(world.watched_processes(), 1);
+    for conn in world.hung_up() {
         world
             .manager
-            .handle_input(Input::Closed { link }, world.now);
+            .handle_input(Input::Closed { conn }, world.now);
         world.run();
     }
-    assert_eq!((asked(&mut world, A), world.guards()), (1, 1));
+    assert_eq!((asked(&mut world, A), world.watched_processes()), (1, 1));
 }

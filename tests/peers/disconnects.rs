@@ -4,23 +4,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use h2::Reason;
-use plugind::grpc::{CallError, Code, Retry};
-use plugind::http2::{ConnectionError, ErrorCode, GoneAway};
+use plugind::grpc::{CallError, Code, TransparentRetry};
+use plugind::http2::{ConnectionError, ErrorCode, GoAwayReceived};
 use plugind::proto::pluginregistration::{InfoRequest, registration};
 use prost::Message as _;
 use tokio::sync::oneshot;
 
+use crate::caller::{Caller, PATIENCE};
 use crate::frames::{DATA, Frame, GOAWAY, HEADERS};
-use crate::link::{Link, PATIENCE};
 use crate::server::{Call, Server, Then, accept_h2};
 use crate::{h2_plugin, info};
 
 /// Returns what an `h2` server sends in the course of one `GetInfo`.
 fn recording() -> Vec<u8> {
     let server = h2_plugin();
-    let mut link = Link::connect(server.socket());
-    link.get_info().unwrap();
-    link.received.concat()
+    let mut caller = Caller::connect(server.socket());
+    caller.get_info().unwrap();
+    caller.received.concat()
 }
 
 /// Returns the position of the first frame of this type in `octets`, and the length of its payload.
@@ -39,9 +39,9 @@ fn find(octets: &[u8], kind: u8) -> (usize, usize) {
 /// connection.
 fn after(octets: &[u8]) -> CallError {
     let server = Server::saying(octets, Then::Close);
-    let mut link = Link::connect(server.socket());
-    let error = link.get_info().unwrap_err();
-    assert!(link.client.is_closed());
+    let mut caller = Caller::connect(server.socket());
+    let error = caller.get_info().unwrap_err();
+    assert!(caller.client.is_closed());
     error
 }
 
@@ -67,7 +67,11 @@ fn a_server_that_closes_before_its_trailers_is_unavailable() {
     let error = after(&octets[..data + 9 + length]);
     assert_eq!(error, eof(false));
     assert_eq!(error.code(), Code::Unavailable);
-    assert_eq!(error.retry(), Retry::Not, "the server may have acted on it");
+    assert_eq!(
+        error.transparent_retry(),
+        TransparentRetry::Never,
+        "the server may have acted on it"
+    );
 }
 
 #[test]
@@ -84,25 +88,25 @@ fn a_server_that_drains_still_answers_the_call_that_it_has() {
         });
         assert!(connection.accept().await.is_none(), "no other call arrives");
     });
-    let mut link = Link::connect(server.socket());
-    let call = link.begin(registration::GET_INFO, &InfoRequest {}, 1000, PATIENCE);
+    let mut caller = Caller::connect(server.socket());
+    let call = caller.begin(registration::GET_INFO, &InfoRequest {}, 1000, PATIENCE);
     // The first GOAWAY announces the shutdown, the second one holds the last stream ID.
-    link.run_until(|link| goaways(link) == 2);
-    let late = link.begin(registration::GET_INFO, &InfoRequest {}, 1000, PATIENCE);
-    let late = link.end(late).unwrap_err();
+    caller.run_until(|caller| goaways(caller) == 2);
+    let late = caller.begin(registration::GET_INFO, &InfoRequest {}, 1000, PATIENCE);
+    let late = caller.end(late).unwrap_err();
     assert_eq!(late.code(), Code::Unavailable);
     assert_ne!(
-        late.retry(),
-        Retry::Not,
+        late.transparent_retry(),
+        TransparentRetry::Never,
         "the call never reached the server"
     );
     go.send(()).unwrap();
-    assert_eq!(link.end(call), Ok(info().encode_to_vec()));
-    link.run_until(|link| link.client.is_closed());
+    assert_eq!(caller.end(call), Ok(info().encode_to_vec()));
+    caller.run_until(|caller| caller.client.is_closed());
 }
 
-fn goaways(link: &Link) -> usize {
-    let mut octets = link.received.concat();
+fn goaways(caller: &Caller) -> usize {
+    let mut octets = caller.received.concat();
     std::iter::from_fn(|| Frame::take(&mut octets))
         .filter(|frame| frame.kind == GOAWAY)
         .count()
@@ -116,13 +120,13 @@ fn a_server_that_gives_up_on_the_connection_is_quoted() {
         connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
         while connection.accept().await.is_some() {}
     });
-    let error = Link::connect(server.socket()).get_info().unwrap_err();
+    let error = Caller::connect(server.socket()).get_info().unwrap_err();
     assert_eq!(error.code(), Code::Unavailable);
     assert!(
         matches!(
             error,
             CallError::Connection {
-                error: ConnectionError::GoneAway(GoneAway {
+                error: ConnectionError::GoAwayReceived(GoAwayReceived {
                     code: ErrorCode::ENHANCE_YOUR_CALM,
                     ..
                 }),
@@ -140,9 +144,10 @@ fn a_server_that_resets_the_call_keeps_the_connection() {
         "/calm" => call.reset(Reason::ENHANCE_YOUR_CALM),
         _ => call.reply(b"answered"),
     });
-    let mut link = Link::connect(server.socket());
+    let mut caller = Caller::connect(server.socket());
     let mut code = |path| {
-        link.unary(path, &InfoRequest {})
+        caller
+            .unary(path, &InfoRequest {})
             .map_err(|error| error.code())
     };
     assert_eq!(code("/cancelled"), Err(Code::Cancelled));
@@ -153,18 +158,18 @@ fn a_server_that_resets_the_call_keeps_the_connection() {
 #[test]
 fn a_server_that_refuses_a_call_is_asked_once_more() {
     let server = Server::h2(refusing(1));
-    let mut link = Link::connect(server.socket());
+    let mut caller = Caller::connect(server.socket());
     assert_eq!(
-        link.unary("/any", &InfoRequest {}),
+        caller.unary("/any", &InfoRequest {}),
         Ok(b"answered".to_vec())
     );
 
     let server = Server::h2(refusing(2));
-    let mut link = Link::connect(server.socket());
-    let error = link.get_info().unwrap_err();
+    let mut caller = Caller::connect(server.socket());
+    let error = caller.get_info().unwrap_err();
     assert_eq!(error, CallError::Refused { again: false });
-    assert_eq!(error.retry(), Retry::Not);
-    let next = link.unary("/any", &InfoRequest {});
+    assert_eq!(error.transparent_retry(), TransparentRetry::Never);
+    let next = caller.unary("/any", &InfoRequest {});
     assert_eq!(
         next,
         Ok(b"answered".to_vec()),

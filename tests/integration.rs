@@ -3,8 +3,8 @@
 //! Rows PM1 and PM19 to PM22 of kubelet's own tests, its end-to-end rows, and what concerns the
 //! kernel. Nothing sleeps: each wait is for an event, with a bound.
 
-#[path = "support/link.rs"]
-mod link;
+#[path = "support/caller.rs"]
+mod caller;
 #[path = "support/node.rs"]
 mod node;
 #[path = "support/plugin.rs"]
@@ -25,7 +25,7 @@ use plugind::daemon::{PluginManager, SetupError, handlers};
 use plugind::handler::HandlerTable;
 use plugind::proto::pluginregistration::{InfoRequest, registration};
 
-use self::link::Link;
+use self::caller::Caller;
 use self::node::{Node, describe, watching};
 use self::plugin::{Flaw, Plugin, SERVICE};
 
@@ -97,9 +97,9 @@ fn pm21_a_path_that_is_created_again_with_another_plugin_stays_one_socket_each_n
             panic!("one socket, not {}", desired.len());
         };
         assert_eq!(**path, *socket);
-        let born = Some(found.identity.born);
-        assert!(born >= last, "{born:?} after {last:?}");
-        last = born;
+        let btime = Some(found.identity.btime);
+        assert!(btime >= last, "{btime:?} after {last:?}");
+        last = btime;
         plugin.stop();
     }
 }
@@ -145,8 +145,8 @@ fn a_plugin_is_registered_again_after_its_restart() {
     plugin.stop();
     let plugin = Plugin::serve(&socket, "one");
     node.until_registered(&plugin);
-    let told = node.until_handler_is_told("register one");
-    assert_eq!(told.last().map(String::as_str), Some("register one"));
+    let notified = node.until_handler_is_told("register one");
+    assert_eq!(notified.last().map(String::as_str), Some("register one"));
     assert_eq!(node.registered(), 1);
 }
 
@@ -168,9 +168,9 @@ fn a_plugin_is_deregistered_and_registered_again_after_it_could_not_be_notified(
     let flaw = Flaw::Refuses(registration::NOTIFY_REGISTRATION_STATUS);
     let plugin = Plugin::serve_flawed(&node.path("reg.sock"), "deaf", flaw);
     node.until_registered(&plugin);
-    let told: Vec<_> = node.record.take().iter().map(describe).collect();
+    let notified: Vec<_> = node.record.take().iter().map(describe).collect();
     assert_eq!(
-        told,
+        notified,
         [
             "validate deaf",
             "register deaf",
@@ -191,7 +191,7 @@ fn registration_and_service_may_have_one_common_socket() {
     let registered = known.and_then(|it| it.registered());
     let registered = registered.expect("it is registered");
     assert_eq!(*registered.plugin.endpoint, *socket);
-    let mut service = Link::connect(&registered.plugin.endpoint);
+    let mut service = Caller::connect(&registered.plugin.endpoint);
     assert_eq!(service.unary(SERVICE, &InfoRequest {}), Ok(Vec::new()));
 }
 
@@ -252,7 +252,7 @@ fn what_is_no_socket_or_has_a_dot_is_left_alone() {
     let plugin = Plugin::serve(&node.path("reg.sock"), "seen");
     node.until_registered(&plugin);
     node.until_desired(1);
-    assert_eq!(hidden.try_told(), None);
+    assert_eq!(hidden.try_notified(), None);
 }
 
 #[test]
@@ -323,9 +323,15 @@ fn a_plugin_that_went_while_the_daemon_was_down_is_deregistered_at_its_next_star
 
     let mut node = Node::start_with(dir, &config);
     node.until_registered(&stays);
-    let told: Vec<_> = node.record.take().iter().map(describe).collect();
-    assert!(told.contains(&"deregister gone".to_owned()), "{told:?}");
-    assert!(!told.contains(&"deregister stays".to_owned()), "{told:?}");
+    let notified: Vec<_> = node.record.take().iter().map(describe).collect();
+    assert!(
+        notified.contains(&"deregister gone".to_owned()),
+        "{notified:?}"
+    );
+    assert!(
+        !notified.contains(&"deregister stays".to_owned()),
+        "{notified:?}"
+    );
     let left: Vec<_> = fs::read_dir(memory.path()).unwrap().collect();
     assert_eq!(left.len(), 1, "nothing but the file is left: {left:?}");
 }
@@ -369,14 +375,14 @@ fn an_embedder_has_the_handlers_that_the_daemon_has() {
         Plugin::serve_type(&at(&format!("{name}.sock")), kind, &name)
     });
     for plugin in [&built_in, &program] {
-        let told = loop {
+        let notified = loop {
             plugins.turn(Some(Duration::from_millis(5))).unwrap();
-            if let Some(told) = plugin.try_told() {
-                break told;
+            if let Some(notified) = plugin.try_notified() {
+                break notified;
             }
         };
-        assert!(told.plugin_registered, "{told:?}");
+        assert!(notified.plugin_registered, "{notified:?}");
     }
     assert_eq!(inventory.others.names(), ["toaster"]);
-    assert_eq!(ignored.try_told(), None);
+    assert_eq!(ignored.try_notified(), None);
 }

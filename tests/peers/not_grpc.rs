@@ -3,22 +3,22 @@
 use std::time::Duration;
 
 use plugind::grpc::{CallError, Code, NotGrpc};
-use plugind::http2::{ConnectionError, ErrorCode, Preamble};
+use plugind::http2::{ConnectionError, ErrorCode, OtherProtocol};
 use plugind::proto::pluginregistration::{InfoRequest, registration};
 
+use crate::caller::Caller;
 use crate::frames::{DATA, END_HEADERS, END_STREAM, Frame, HEADERS, SETTINGS};
-use crate::link::Link;
 use crate::server::{Server, Then, accept};
 
 /// Returns the error of a `GetInfo` to which the peer responds with these octets.
-fn told(octets: impl Into<Vec<u8>>, then: Then) -> CallError {
+fn error_of(octets: impl Into<Vec<u8>>, then: Then) -> CallError {
     let server = Server::saying(octets, then);
-    Link::connect(server.socket()).get_info().unwrap_err()
+    Caller::connect(server.socket()).get_info().unwrap_err()
 }
 
 /// Returns the connection error when the peer sends these octets.
 fn connection_error(octets: impl Into<Vec<u8>>, then: Then) -> ConnectionError {
-    match told(octets, then) {
+    match error_of(octets, then) {
         CallError::Connection { error, .. } => error,
         other => panic!("the call failed, not the connection: {other}"),
     }
@@ -29,7 +29,10 @@ fn an_http_1_server_is_recognized_whether_it_closes_or_waits() {
     let answer = "HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
     for then in [Then::Close, Then::Wait] {
         let error = connection_error(answer, then);
-        assert_eq!(error, ConnectionError::NotHttp2(Preamble::Http1(Some(400))));
+        assert_eq!(
+            error,
+            ConnectionError::NotHttp2(OtherProtocol::Http1(Some(400)))
+        );
     }
 }
 
@@ -38,11 +41,11 @@ fn a_tls_server_is_recognized_whether_it_closes_or_waits() {
     // A TLS alert: fatal, unexpected message.
     let alert = b"\x15\x03\x03\x00\x02\x02\x0a";
     let error = connection_error(alert, Then::Close);
-    assert_eq!(error, ConnectionError::NotHttp2(Preamble::Tls));
+    assert_eq!(error, ConnectionError::NotHttp2(OtherProtocol::Tls));
     // The beginning of a TLS handshake record.
     let handshake = b"\x16\x03\x03\x00\x7a\x02\x00\x00\x76\x03\x03";
     let error = connection_error(handshake, Then::Wait);
-    assert_eq!(error, ConnectionError::NotHttp2(Preamble::Tls));
+    assert_eq!(error, ConnectionError::NotHttp2(OtherProtocol::Tls));
 }
 
 #[test]
@@ -50,7 +53,7 @@ fn garbage_is_quoted_in_part() {
     let garbage = b"SSH-2.0-OpenSSH_9.9\r\n\x1b[2J".repeat(1000);
     let error = connection_error(garbage, Then::Wait);
     assert!(
-        matches!(&error, ConnectionError::NotHttp2(Preamble::Other(octets))
+        matches!(&error, ConnectionError::NotHttp2(OtherProtocol::Other(octets))
             if octets.starts_with(b"SSH-2.0") && octets.len() < 200),
         "{error:?}"
     );
@@ -61,7 +64,7 @@ fn garbage_is_quoted_in_part() {
 #[test]
 fn a_peer_that_closes_after_the_request_has_said_nothing() {
     let error = connection_error(b"", Then::Close);
-    assert_eq!(error, ConnectionError::NotHttp2(Preamble::Nothing));
+    assert_eq!(error, ConnectionError::NotHttp2(OtherProtocol::Nothing));
 }
 
 #[test]
@@ -69,13 +72,13 @@ fn a_peer_that_closes_at_once_has_said_nothing() {
     let server = Server::run(async move |listener| {
         drop(accept(&listener).await);
     });
-    let error = Link::connect(server.socket()).get_info().unwrap_err();
+    let error = Caller::connect(server.socket()).get_info().unwrap_err();
     assert_eq!(error.code(), Code::Unavailable);
     assert!(
         matches!(
             error,
             CallError::Connection {
-                error: ConnectionError::NotHttp2(Preamble::Nothing),
+                error: ConnectionError::NotHttp2(OtherProtocol::Nothing),
                 ..
             }
         ),
@@ -86,10 +89,10 @@ fn a_peer_that_closes_at_once_has_said_nothing() {
 #[test]
 fn a_silent_peer_costs_the_call_its_time_and_no_more() {
     let server = Server::saying(b"", Then::Wait);
-    let mut link = Link::connect(server.socket());
+    let mut caller = Caller::connect(server.socket());
     let timeout = Duration::from_millis(30);
-    let call = link.begin(registration::GET_INFO, &InfoRequest {}, 1000, timeout);
-    assert_eq!(link.end(call), Err(CallError::DeadlineExceeded));
+    let call = caller.begin(registration::GET_INFO, &InfoRequest {}, 1000, timeout);
+    assert_eq!(caller.end(call), Err(CallError::DeadlineExceeded));
 }
 
 #[test]
@@ -128,7 +131,7 @@ fn a_setting_that_must_not_be_breaks_the_connection() {
 fn a_web_server_that_speaks_http_2_is_no_grpc_server() {
     let answers = |block: &[u8]| {
         let head = Frame::new(HEADERS, END_HEADERS | END_STREAM, 1, block).octets();
-        told([Frame::settings(&[]).octets(), head].concat(), Then::Wait)
+        error_of([Frame::settings(&[]).octets(), head].concat(), Then::Wait)
     };
     // `:status: 404`, and nothing else.
     let error = answers(b"\x8d");

@@ -8,13 +8,13 @@
 //!                refused, once
 //!        +-----------------------+
 //!        v           opened      |            headers
-//! Awaiting::Stream ----------> Awaiting::Head ---------> Awaiting::Reply <--+
+//! Awaiting::Stream ----------> Awaiting::Headers ------> Awaiting::Reply <--+
 //!        |                       |      \                  |     |          | its message,
 //!        |                       |       \ headers         |     +----------+ and no second one
 //!        | deadline, cancel,     |        v                | trailers
 //!        | connection lost       |   Awaiting::Messages <--|-----+
 //!        |                       |        |    |           |     | a message, which is
-//!        |                       |        |    +-----------|-----+ told at once
+//!        |                       |        |    +-----------|-----+ returned at once
 //!        |                       |        | trailers       |
 //!        v                       v        v                v
 //!        +-----------------------+--------+----------------+------> outcome
@@ -27,7 +27,7 @@
 use std::time::Duration;
 
 use super::CallId;
-use super::error::{Broken, CallError};
+use super::error::{CallError, ProtocolError};
 use super::headers;
 use super::message::{self, Assembler};
 use super::status::{Code, Status};
@@ -50,7 +50,7 @@ pub(super) enum Shape {
 
 /// A call in progress.
 #[derive(Debug)]
-pub(super) struct Call {
+pub(super) struct ClientCall {
     /// The identifier of the call.
     pub(super) id: CallId,
     /// The type of the call.
@@ -79,7 +79,7 @@ enum Awaiting {
     /// A stream of its own.
     Stream,
     /// The headers of the response.
-    Head {
+    Headers {
         /// The stream of the call.
         stream: StreamId,
     },
@@ -101,7 +101,7 @@ enum Awaiting {
     },
 }
 
-impl Call {
+impl ClientCall {
     /// Returns a call that is not yet on the wire.
     pub(super) fn new(
         id: CallId,
@@ -132,7 +132,7 @@ impl Call {
     ///
     /// RFC 9113 §8.7: "Any request that was sent on the reset stream can be safely retried."
     pub(super) fn begin_again(&mut self) -> bool {
-        if self.is_second || self.has_head() {
+        if self.is_second || self.has_headers() {
             return false;
         }
         self.is_second = true;
@@ -150,7 +150,7 @@ impl Call {
     pub(super) fn stream(&self) -> Option<StreamId> {
         match self.awaiting {
             Awaiting::Stream => None,
-            Awaiting::Head { stream }
+            Awaiting::Headers { stream }
             | Awaiting::Reply { stream, .. }
             | Awaiting::Messages { stream, .. } => Some(stream),
         }
@@ -180,7 +180,7 @@ impl Call {
         let mut write =
             |block: &mut Encoder<'_>| headers::write_request(path, timeout.as_ref(), block);
         match http2.open_with(&mut write, false, now) {
-            Ok(stream) => self.awaiting = Awaiting::Head { stream },
+            Ok(stream) => self.awaiting = Awaiting::Headers { stream },
             Err(OpenError::Later) => {}
             Err(OpenError::TooLarge) => return Err(CallError::RequestHeaders),
             Err(OpenError::Exhausted) => return Err(CallError::TooManyCalls),
@@ -206,25 +206,25 @@ impl Call {
 
     /// Drops the request if it cannot be needed for a retry.
     fn forget_request(&mut self) {
-        if self.has_head() && self.sent == self.request.len() {
+        if self.has_headers() && self.sent == self.request.len() {
             self.request = Vec::new();
             self.sent = 0;
         }
     }
 
     /// Returns whether the headers of the response were received.
-    fn has_head(&self) -> bool {
-        !matches!(self.awaiting, Awaiting::Stream | Awaiting::Head { .. })
+    fn has_headers(&self) -> bool {
+        !matches!(self.awaiting, Awaiting::Stream | Awaiting::Headers { .. })
     }
 
     /// Processes the headers of the response.
-    pub(super) fn receive_head(
+    pub(super) fn receive_headers(
         &mut self,
         status: u16,
         fields: &Fields,
         end_stream: bool,
     ) -> Option<Outcome> {
-        let Awaiting::Head { stream } = self.awaiting else {
+        let Awaiting::Headers { stream } = self.awaiting else {
             return None;
         };
         // gRPC: "Trailers-Only → HTTP-Status Content-Type Trailers": a status in the first headers
@@ -236,7 +236,7 @@ impl Call {
             return Some(Err(CallError::NotGrpc(not_grpc)));
         }
         if end_stream {
-            return Some(Err(CallError::Broken(Broken::NoStatus)));
+            return Some(Err(CallError::Protocol(ProtocolError::NoStatus)));
         }
         let assembler = Assembler::new(self.max_message);
         self.awaiting = match self.shape {
@@ -276,7 +276,7 @@ impl Call {
             match assembler.receive(&mut data) {
                 Ok(None) => {}
                 Ok(Some(_)) if reply.is_some() => {
-                    return Some(Err(CallError::Broken(Broken::SecondMessage)));
+                    return Some(Err(CallError::Protocol(ProtocolError::SecondMessage)));
                 }
                 Ok(message) => *reply = message,
                 Err(error) => return Some(Err(error)),
@@ -287,17 +287,17 @@ impl Call {
 
     /// Returns the error for a response that ends with its content.
     pub(super) fn cut(&self) -> CallError {
-        CallError::Broken(if self.is_inside_message() {
-            Broken::CutMessage
+        CallError::Protocol(if self.is_inside_message() {
+            ProtocolError::CutMessage
         } else {
-            Broken::NoStatus
+            ProtocolError::NoStatus
         })
     }
 
     /// Returns whether a message of the response has begun and is incomplete.
     fn is_inside_message(&self) -> bool {
         match &self.awaiting {
-            Awaiting::Stream | Awaiting::Head { .. } => false,
+            Awaiting::Stream | Awaiting::Headers { .. } => false,
             Awaiting::Reply { assembler, .. } | Awaiting::Messages { assembler, .. } => {
                 assembler.is_inside_message()
             }
@@ -308,24 +308,24 @@ impl Call {
     pub(super) fn receive_trailers(&mut self, fields: &Fields) -> Outcome {
         if Code::from_fields(fields) != Some(Code::Ok) {
             let status = Status::from_fields(fields);
-            let status = status.ok_or(CallError::Broken(Broken::NoStatus))?;
+            let status = status.ok_or(CallError::Protocol(ProtocolError::NoStatus))?;
             return Err(CallError::Status(status));
         }
         if self.is_inside_message() {
-            return Err(CallError::Broken(Broken::CutMessage));
+            return Err(CallError::Protocol(ProtocolError::CutMessage));
         }
         let reply = match (&mut self.awaiting, self.shape) {
             (_, Shape::ServerStreaming) => Some(Vec::new()),
             (Awaiting::Reply { reply, .. }, _) => reply.take(),
             _ => None,
         };
-        reply.ok_or(CallError::Broken(Broken::NoMessage))
+        reply.ok_or(CallError::Protocol(ProtocolError::NoMessage))
     }
 
     /// Returns the octets of memory held, beyond the value itself.
     pub(super) fn mem_used(&self) -> usize {
         let awaited = match &self.awaiting {
-            Awaiting::Stream | Awaiting::Head { .. } => 0,
+            Awaiting::Stream | Awaiting::Headers { .. } => 0,
             Awaiting::Reply {
                 assembler, reply, ..
             } => assembler.mem_used() + reply.as_ref().map_or(0, Vec::capacity),

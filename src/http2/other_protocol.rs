@@ -8,7 +8,7 @@ use crate::escape;
 
 /// The octets received instead of HTTP/2, by protocol.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Preamble {
+pub enum OtherProtocol {
     /// Nothing: the peer closed the connection.
     Nothing,
     /// An HTTP/1 response, with its status if that could be parsed.
@@ -17,11 +17,11 @@ pub enum Preamble {
     Http1Request,
     /// TLS.
     Tls,
-    /// Something else: the first octets that had been received when they were judged.
+    /// Something else: the first octets that had been received when the protocol was detected.
     Other(Vec<u8>),
 }
 
-impl fmt::Display for Preamble {
+impl fmt::Display for OtherProtocol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Nothing => f.write_str("connection closed before any data was received"),

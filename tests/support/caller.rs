@@ -20,7 +20,7 @@ use prost::Message;
 pub(crate) type Outcome = Result<Vec<u8>, CallError>;
 
 /// A client and its socket.
-pub(crate) struct Link {
+pub(crate) struct Caller {
     pub(crate) client: Client,
     stream: UnixStream,
     start: Instant,
@@ -31,7 +31,7 @@ pub(crate) struct Link {
     finished: Vec<(CallId, Outcome)>,
 }
 
-impl Link {
+impl Caller {
     pub(crate) fn connect(socket: &Path) -> Self {
         let stream = UnixStream::connect(socket).expect("the server listens");
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
@@ -83,7 +83,12 @@ impl Link {
 
     /// Waits for the outcome of a call.
     pub(crate) fn end(&mut self, call: CallId) -> Outcome {
-        self.run_until(|link| link.finished.iter().any(|(finished, _)| *finished == call));
+        self.run_until(|caller| {
+            caller
+                .finished
+                .iter()
+                .any(|(finished, _)| *finished == call)
+        });
         let mut finished = self.finished.iter();
         let at = finished.position(|(finished, _)| *finished == call);
         self.finished.remove(at.expect("the call has ended")).1

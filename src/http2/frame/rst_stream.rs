@@ -3,18 +3,18 @@
 use super::head::{HEAD, Head};
 use crate::http2::StreamId;
 use crate::http2::error::{ErrorCode, Violation};
-use crate::http2::kind::Kind;
+use crate::http2::frame_type::FrameType;
 
 /// The abrupt end of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::http2) struct Reset {
+pub(in crate::http2) struct RstStream {
     /// The stream.
     pub(in crate::http2) stream: StreamId,
     /// The reason.
     pub(in crate::http2) code: ErrorCode,
 }
 
-impl Reset {
+impl RstStream {
     /// Parses the frame.
     ///
     /// "A RST_STREAM frame with a length other than 4 octets MUST be treated as a connection error
@@ -33,7 +33,8 @@ impl Reset {
     /// Encodes the frame.
     pub(in crate::http2) fn encode(self) -> [u8; HEAD + 4] {
         let mut octets = [0; HEAD + 4];
-        octets[..HEAD].copy_from_slice(&Head::new(Kind::Reset, 0, self.stream.get(), 4).encode());
+        octets[..HEAD]
+            .copy_from_slice(&Head::new(FrameType::RstStream, 0, self.stream.get(), 4).encode());
         octets[HEAD..].copy_from_slice(&self.code.0.to_be_bytes());
         octets
     }
