@@ -34,7 +34,7 @@
 //! | down | registered, but its process has gone or it does not answer |
 //! | must deregister | registered; deregistered next although its socket exists |
 //! | departed | a plugin whose socket was removed, and whose process may still run |
-//! | claims | the permit, name and deadline of a socket; applied after each of its steps |
+//! | claims | the permit, name, handler and deadline of a socket; applied after each of its steps |
 //! | dirty | a socket to examine before the manager is at rest |
 //! | deadline, timer | when a state has to continue, and whose state it is ([`Timer`]) |
 //! | snapshot, saved state | what is written to the state file; what is read from it |

@@ -27,7 +27,7 @@
 //! | `make parity` | the same scenarios with kubelet's own plugin manager and here (needs Go) |
 //! | `make sim` | 100,000 seeds of the simulation |
 //! | `make fuzz` | each fuzz target for 30 s |
-//! | `make mistakes` | 29 planted mistakes, which the simulation or a fuzz target must find |
+//! | `make mistakes` | 30 planted mistakes, which the simulation or a fuzz target must find |
 //! | `make h2spec` | both ends of HTTP/2 against h2spec (needs Go) |
 //! | `make neighbours`, `make soak` | the two suites with their strict limits, on a quiet machine |
 //! | `make bench`, `make cost` | times and memory beside other clients; instructions (valgrind) |

@@ -124,7 +124,8 @@ impl<'a> Context<'a> {
     }
 
     /// Returns the plugin that the call is about: in [`super::PluginHandler::handle_event`], the
-    /// plugin that the effect belongs to. `None` if the effect is detached.
+    /// plugin that the effect belongs to. `None` if the effect is detached, and in
+    /// [`super::PluginHandler::resume_deregistration`].
     pub fn plugin(&self) -> Option<&'a Arc<Plugin>> {
         self.plugin
     }

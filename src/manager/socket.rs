@@ -4,9 +4,9 @@
 //! It interprets the commands of its operation; what it cannot do by itself, it asks of the manager
 //! by a [`Request`]. An answer that is there at once is the next event of the same operation.
 //!
-//! After each step the manager compares what the socket claims (a permit for its operation, a
-//! plugin name, a deadline) with the claims that are in force, and applies the difference. So no
-//! state releases anything by hand.
+//! After each step the manager compares what the socket claims (a permit of an operation, a plugin
+//! name, a handler, a deadline) with the claims that are in force, and applies the difference. So
+//! no state releases anything by hand.
 
 use std::collections::VecDeque;
 use std::fmt;

@@ -106,7 +106,7 @@ fn ask(effect: Ask, context: &mut Context<'_>) {
             endpoint,
             method: "/a.B/C",
             request: Vec::new(),
-            timeout: PAUSE,
+            timeout: 2 * PAUSE,
             wait_for_ready: false,
         }),
         Ask::Stream => context.stream(Stream {

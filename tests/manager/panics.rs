@@ -167,7 +167,8 @@ fn a_plugin_whose_deregistration_panics_is_gone_with_an_error_and_a_warning() {
     log::collect();
     world.vanish(A);
     assert_eq!(world.counts(), (0, 0));
-    let [error, warning] = &log::take()[..] else {
+    let lines = log::take();
+    let [error, warning] = &lines[..] else {
         panic!("two lines");
     };
     assert_eq!(

@@ -4,7 +4,7 @@
 //! own: the open questions of the handler are answered with an error, and its effects are
 //! cancelled. Its debts stay, for the next process.
 
-use super::{HandlerHost, PendingEvent};
+use super::HandlerHost;
 use crate::handler::panics::{self, Panicked};
 use crate::handler::{HandlerId, HandlerTable};
 use crate::manager::context::Context;
@@ -34,10 +34,6 @@ impl HandlerHost {
 
     /// Ends what a handler was doing when it was given up.
     pub(super) fn clear(&mut self, handler: HandlerId, context: &mut Context) {
-        self.events.retain(|event| match event {
-            PendingEvent::Effect(recipient, _) => recipient.handler != handler,
-            PendingEvent::Resume(..) => true,
-        });
         let effects = self.effects.iter();
         let open = effects.filter(|(_, effect)| effect.recipient.handler == handler);
         for id in open.map(|(id, _)| *id).collect::<Vec<_>>() {

@@ -20,7 +20,7 @@ pub(crate) enum Finder {
     FuzzTargets,
 }
 
-pub(crate) const MISTAKES: [Mistake; 29] = [
+pub(crate) const MISTAKES: [Mistake; 30] = [
     Mistake {
         what: "two operations speak to a handler about one name",
         file: "src/manager/names.rs",
@@ -132,6 +132,13 @@ pub(crate) const MISTAKES: [Mistake; 29] = [
         right: "self.cancel_all_of(socket.owner(), context);",
         wrong: "",
         finder: Finder::Simulation { seed: 5 },
+    },
+    Mistake {
+        what: "an effect is open while its plugin is deregistered",
+        file: "src/manager/host/mod.rs",
+        right: "if question == Question::Deregister {\n            self.cancel_all_of",
+        wrong: "if false {\n            self.cancel_all_of",
+        finder: Finder::Simulation { seed: 262 },
     },
     Mistake {
         what: "a name is not released when the operation ends",
