@@ -57,8 +57,10 @@
 //! - [`daemon::PluginManager::add_directory`] and [`daemon::PluginManager::remove_directory`]
 //!   change the watched directories at run time. The plugins of a removed one are deregistered.
 //! - [`daemon::PluginManager::manager`] returns the core, which lists the registered plugins.
-//! - [`daemon::PluginManager::poll_event`] returns what has happened, as values: the log shows the
-//!   same events as text.
+//! - [`daemon::PluginManager::poll_event`] returns what has happened, as values, if
+//!   [`daemon::PluginManager::keep_events`] was called before: by default no event is kept. The log
+//!   shows the same events as text. A failed registration is
+//!   [`AttemptFailed`](manager::event::EventKind::AttemptFailed).
 //! - To stop, call [`daemon::PluginManager::stop`] and continue until
 //!   [`daemon::PluginManager::is_stopped`]; then [`daemon::PluginManager::save`] writes the state
 //!   file, if there is one.
@@ -74,6 +76,20 @@
 //! # Changing it
 //!
 //! [`guide`] explains the terms, the contract with plugins, the decisions, the style and the tests.
+//!
+//! # Where to look
+//!
+//! | subject | files in `src/` |
+//! |---|---|
+//! | a socket replaced during an operation | `manager/operation/mod.rs`, `manager/sockets.rs` |
+//! | several plugins of one name | `manager/names.rs`, `manager/outcomes.rs` |
+//! | when a plugin is dialled again | `guide/kubelet.rs` (R10, H2), `manager/desired.rs` |
+//! | a handler's open calls; a handler that panics | `handler/mod.rs` |
+//! | plugins from before a restart | `manager/saved_state.rs`, `watch/mod.rs` (`expect`) |
+//! | how many plugins are asked at once | `manager/limiter.rs`, `config/limits.rs` |
+//! | a plugin that ends and leaves its socket | `manager/registered.rs`, `manager/outcomes.rs` |
+//! | a peer that floods its connection | `http2/flood.rs`, `config/protocol.rs` |
+//! | events and their log lines | `manager/event.rs`, `daemon/plugin_manager.rs` |
 //!
 //! # What is deliberately absent
 //!

@@ -140,8 +140,9 @@ pub use table::{HandlerId, HandlerTable, Unknown};
 /// error that is sent to the plugins, and the handler is dropped. Later questions about its plugins
 /// are answered with the same error, so a deregistration only removes the plugin. Its debts
 /// ([`Context::owe`]) stay saved, and another handler for its types takes over its plugins
-/// ([`Manager::add_handler`](crate::manager::Manager::add_handler)). Where panics abort, as in the
-/// profile of the binary, the process ends.
+/// ([`Manager::add_handler`](crate::manager::Manager::add_handler)): until then they stay
+/// registered as long as their sockets exist. Where panics abort, as in the release profile, the
+/// process ends.
 pub trait PluginHandler: Send {
     /// Answers whether the plugin is acceptable. The handler may not keep anything of it yet.
     fn validate(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer;

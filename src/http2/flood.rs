@@ -5,6 +5,10 @@
 //! call in progress, in either direction, reset these counters. So does the passing of time,
 //! because a connection may stay open for days with nothing but an occasional keepalive.
 //!
+//! More than 1000 such frames within 60 s end the connection with GOAWAY ENHANCE_YOUR_CALM, and
+//! every call on it: an attempt to register fails, and is repeated with backoff. While 64 answers
+//! are unsent, no further frame is processed.
+//!
 //! Requests that are cancelled before they are answered are counted separately: each causes work
 //! without a result (CVE-2023-44487), and data sent with the request does not reset this counter. A
 //! stream that is reset after its complete response was queued is not counted.

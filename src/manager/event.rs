@@ -2,8 +2,10 @@
 //!
 //! Pure: values only. Each event is emitted once, where it happens, as an
 //! [`Output::Event`](super::Output::Event). Its log line is the same event as text (`Display`), so
-//! that no line is written twice. What only helps to debug the daemon, such as the calls of an
-//! operation, is logged at debug level and is not an event.
+//! that no line is written twice; `Context::emit` writes it. An attempt to register that fails is
+//! [`EventKind::AttemptFailed`]: a warning the first time, at debug level when it is repeated. What
+//! only helps to debug the daemon, such as the calls of an operation, is logged at debug level and
+//! is not an event.
 
 use std::fmt;
 use std::path::Path;

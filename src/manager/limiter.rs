@@ -10,6 +10,7 @@
 //!
 //! Permits are granted round-robin over the directories of the sockets, so that one directory with
 //! thousands of sockets holds up no other; sockets whose path is renewed all the time come last.
+//! The order in which handlers are asked is another queue, by arrival for each name (`names`).
 //!
 //! A socket that exists and refuses connections is dialled every few seconds, because its plugin
 //! may begin to listen at any moment. There may be thousands of such sockets, so each dial after

@@ -11,7 +11,8 @@
 //!
 //! A rolling update runs the new plugin beside the old one for a while, each with its own sockets.
 //! The newest registered plugin is the one to use; the others are its fallbacks, in reverse order
-//! of registration. A plugin that goes removes only itself.
+//! of registration. A plugin that goes removes only itself. One that is down stays the one to use.
+//! When the newest is deregistered, the next one's handler is informed after that has ended.
 
 use std::sync::Arc;
 

@@ -12,7 +12,7 @@ use crate::watch::Identity;
 /// The action that a socket needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Action {
-    /// The running operation is about a socket that does not exist any more: cancel the operation.
+    /// The running operation is about a socket that was removed or replaced: cancel the operation.
     Cancel,
     /// A handler knows its plugin, but the socket was removed or replaced: deregister.
     Deregister,

@@ -8,7 +8,8 @@
 //! of liveness: the daemon watches the peer process or, if the system cannot do that, holds the
 //! connection open. When that is lost, the plugin is asked for its description once more. If it
 //! answers, only the source of liveness has gone. If it does not, the plugin is down: it is asked
-//! again with backoff until it answers or its socket is removed.
+//! again with backoff until it answers or its socket is removed. It stays registered meanwhile,
+//! unless [`OnDown`](crate::config::OnDown) has it deregistered; its handler is not informed.
 //!
 //! ```text
 //!             liveness lost          no answer

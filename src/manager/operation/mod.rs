@@ -51,6 +51,10 @@
 //! ends it from every state: at once if no handler has registered the plugin, and through
 //! `Deregistering` if one has or may have. So every register that was not answered with a no is
 //! followed by exactly one deregister.
+//!
+//! A socket that is replaced or removed cancels its operation as soon as the watch reports that. In
+//! `AskingInfo` this closes the connection and drops the reply, and the plugin is not notified. A
+//! new socket is registered from the beginning, without backoff.
 
 mod messages;
 mod steps;
