@@ -155,20 +155,24 @@ impl Restored {
     // --- What handlers are asked ---
 
     /// Checks that a plugin may be validated: the plugin that was restored at its path is not
-    /// awaited any more, and was deregistered if its socket has gone.
+    /// awaited any more, and was deregistered if its socket has gone, unless it is registered
+    /// through another socket by now.
     pub(crate) fn validate(&self, plugin: &Plugin) {
         if let Some(entry) = self.lock().plugins.get(&plugin.socket) {
             assert!(entry.is_seen, "validate {plugin} before a scan: {entry:?}");
             let is_there = ![Fate::Awaited, Fate::Gone].contains(&entry.fate);
-            assert!(is_there, "validate {plugin} before {entry:?} goes");
+            let may_stay = is_there || entry.has_twin;
+            assert!(may_stay, "validate {plugin} before {entry:?} goes");
         }
     }
 
-    /// Checks that a plugin may be registered: it is the one that was restored at its path.
+    /// Checks that a plugin may be registered: it is the one that was restored at its path, or that
+    /// one is registered through another socket by now.
     pub(crate) fn register(&self, plugin: &Plugin) {
         self.validate(plugin);
         if let Some(entry) = self.lock().plugins.get(&plugin.socket) {
-            assert_eq!(*entry.plugin, *plugin, "another one is registered");
+            let is_the_one = *entry.plugin == *plugin;
+            assert!(is_the_one || entry.has_twin, "{plugin} and not {entry:?}");
         }
     }
 
