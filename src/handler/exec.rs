@@ -378,9 +378,6 @@ impl PluginHandler for ExecHandler {
                      {reason}"
                 );
                 context.emit(plugin, EventType::Warning, "ProgramNotRun", message);
-                // Cancelled at once, so that the deregistration is not saved again.
-                let owed = context.owe(plugin.clone());
-                context.cancel(owed);
             }
         }
         true

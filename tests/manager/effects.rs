@@ -11,7 +11,7 @@ use plugind::handler::{
     Answer as HandlerAnswer, Call, Context, Event, HandlerTable, Plugin, PluginHandler, Program,
     Stream, Ticket,
 };
-use plugind::manager::{Manager, Timer};
+use plugind::manager::{Manager, SavedState, Timer};
 
 use crate::script::{Script, WATCH};
 use crate::world::World;
@@ -157,6 +157,11 @@ impl PluginHandler for Scripted {
 
     fn abandon(&mut self, _: Ticket, context: &mut Context<'_>) {
         self.0.called("abandon", context);
+    }
+
+    fn resume_deregistration(&mut self, _: &Arc<Plugin>, context: &mut Context<'_>) -> bool {
+        self.0.called("resume", context);
+        true
     }
 
     fn handle_event(&mut self, event: Event, context: &mut Context<'_>) {
@@ -362,4 +367,26 @@ fn a_detached_effect_outlives_its_plugin_and_its_events_name_none() {
     world.advance(PAUSE);
     world.advance(PAUSE);
     assert_eq!(plan.take(), "fired, fired");
+}
+
+#[test]
+fn a_deregistration_that_is_resumed_and_done_at_once_is_not_saved_any_longer() {
+    let (mut world, plan) = planned();
+    appear(&mut world, A, "a");
+    plan.then("deregister", &[Ask::Debt], HandlerAnswer::YES);
+    world.vanish(A);
+    let saved = world.manager.snapshot("boot").encode();
+    let (mut world, plan) = planned();
+    let state = SavedState::decode(&saved, "boot").expect("it was just written");
+    world.manager.restore(state);
+    let revision = world.manager.revision();
+    world.manager.handle_timeout(world.now);
+    assert_eq!(plan.take(), "resume");
+    assert_ne!(
+        world.manager.revision(),
+        revision,
+        "the file is out of date"
+    );
+    let saved = world.manager.snapshot("boot").encode();
+    assert!(!String::from_utf8_lossy(&saved).contains(A));
 }

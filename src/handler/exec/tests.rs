@@ -505,13 +505,5 @@ fn what_was_owed_outside_the_grammar_is_not_run_and_not_owed_any_longer() {
     let mut effects = Vec::new();
     let mut context = Context::new(bench.now, None, &mut ids, &mut effects);
     assert!(bench.handler.resume_deregistration(&plugin, &mut context));
-    let [
-        Effect::Emit { .. },
-        Effect::Owe { id, .. },
-        Effect::Cancel { id: settled },
-    ] = effects[..]
-    else {
-        panic!("{effects:?}");
-    };
-    assert_eq!(id, settled);
+    assert!(matches!(effects[..], [Effect::Emit { .. }]), "{effects:?}");
 }

@@ -207,8 +207,7 @@ impl HandlerHost {
     }
 
     /// Asks a handler. Returns its answer, or the ticket of the question if the answer follows.
-    /// A plugin that is to be deregistered has no effects when its handler is asked: those that the
-    /// answer needs are asked for then.
+    /// The open effects of a plugin are cancelled before its deregistration is asked for.
     pub(super) fn ask(
         &mut self,
         asker: Asker,
@@ -345,6 +344,8 @@ impl HandlerHost {
             });
             resumed.ok_or(id)
         });
+        // The snapshot leaves the deregistration out from now on, unless the handler owes it again.
+        self.owed_revision += 1;
         match resumed {
             Some(Ok(true)) => {}
             Some(Err(failed)) => {
@@ -352,7 +353,6 @@ impl HandlerHost {
                 self.add_debt(id, failed, plugin);
             }
             Some(Ok(false)) | None => {
-                self.owed_revision += 1; // The snapshot leaves it out from now on.
                 context.emit(PluginEvent::of_plugin(&plugin, EventKind::DebtDropped));
             }
         }
