@@ -253,7 +253,10 @@ impl Manager {
             return true;
         }
         let alias = best.path.clone();
-        let renamed = PluginEvent::of_socket(path, EventKind::SocketRenamed { alias });
+        let renamed = PluginEvent {
+            plugin: registered.map(|it| it.plugin.clone()),
+            ..PluginEvent::of_socket(path, EventKind::SocketRenamed { alias })
+        };
         self.context.emit(renamed);
         self.examine_link(&best);
         true

@@ -112,11 +112,17 @@ impl Socket {
                     retry_for,
                     is_first,
                 };
-                context.emit(PluginEvent::of_socket(&self.path, kind));
+                context.emit(PluginEvent {
+                    attempt: active.number,
+                    ..PluginEvent::of_socket(&self.path, kind)
+                });
             }
             Command::ReportNotUndone(plugin, refusal) => {
                 let kind = EventKind::FailureNotUndone(refusal);
-                context.emit(PluginEvent::of_plugin(&plugin, kind));
+                context.emit(PluginEvent {
+                    attempt: active.number,
+                    ..PluginEvent::of_plugin(&plugin, kind)
+                });
             }
             Command::EnterActual(plugin) => {
                 debug_assert!(active.handler.is_some(), "it has validated the plugin");

@@ -38,8 +38,7 @@ impl Manager {
             }
             Outcome::Alive(plugin) => self.alive(socket, &plugin),
             Outcome::Changed(plugin) => {
-                self.context
-                    .emit(PluginEvent::of_plugin(&plugin, EventKind::PluginChanged));
+                self.emit_of(&active, &plugin, EventKind::PluginChanged);
                 self.names.set_up(&plugin, socket.id, false);
                 let desired = socket.desired_of(&active);
                 if let Some(restored) = desired.and_then(|it| it.restored.take()) {

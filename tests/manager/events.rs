@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use plugind::config::BACKOFF_INITIAL;
+use plugind::config::{BACKOFF_INITIAL, RENAME_TIME};
 use plugind::handler::Answer as HandlerAnswer;
 use plugind::manager::{Input, OnDown, PluginEvent};
 
@@ -189,4 +189,56 @@ fn an_operation_that_the_end_of_the_daemon_drops_is_reported() {
     world.advance(Duration::from_secs(60));
     let seen = reasons(&mut world);
     assert!(seen.contains("OperationDropped"), "{seen}");
+}
+
+#[test]
+fn an_event_of_an_attempt_has_its_number() {
+    let mut world = World::new();
+    world.create(A, None);
+    world.notice(A);
+    world.run();
+    assert_eq!(
+        take(&mut world),
+        [
+            "SocketFound /r/a.sock: found a socket",
+            "NotConnected /r/a.sock: attempt 1: nothing listens on the socket yet; \
+             retrying for 10 s",
+        ]
+    );
+    let mut world = World::new();
+    world.handler.will_answer([
+        HandlerAnswer::YES,
+        HandlerAnswer::YES,
+        HandlerAnswer::no("it is in use"),
+    ]);
+    let notify = Answer::Status(2, "no");
+    world.appear(
+        A,
+        Script {
+            notify,
+            ..plugin("a")
+        },
+    );
+    let events = std::mem::take(&mut world.events);
+    let not_undone = events
+        .iter()
+        .find(|it| it.reason() == "DeregistrationFailed");
+    assert_eq!(not_undone.map(|it| it.attempt), Some(1), "{events:?}");
+}
+
+#[test]
+fn a_plugin_that_keeps_the_key_that_was_removed_is_named() {
+    let mut world = World::new();
+    world.appear(A, plugin("a"));
+    world.link(A, B);
+    world.notice(B);
+    world.advance(RENAME_TIME);
+    take(&mut world);
+    world.vanish(A);
+    let renamed = world
+        .events
+        .iter()
+        .find(|it| it.reason() == "SocketRenamed");
+    let plugin = renamed.and_then(|it| it.plugin.as_ref());
+    assert_eq!(plugin.map(|it| &*it.name), Some("a"), "{:?}", world.events);
 }
