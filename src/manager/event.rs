@@ -288,7 +288,7 @@ struct Message<'a>(&'a PluginEvent);
 
 impl fmt::Display for Message<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let plugin = Subject(self.0.plugin.as_deref());
+        let plugin = ShownPlugin(self.0.plugin.as_deref());
         match &self.0.kind {
             EventKind::SocketFound => f.write_str("found a socket"),
             EventKind::SocketReplaced => f.write_str("another socket has replaced the one before"),
@@ -351,7 +351,7 @@ impl fmt::Display for Message<'_> {
             }
             EventKind::Up => write!(f, "{plugin} is up again"),
             EventKind::PluginChanged => {
-                write!(f, "another plugin answers in the place of {plugin}")
+                write!(f, "another plugin answers on the socket of {plugin}")
             }
             EventKind::Promoted => write!(f, "{plugin} is the one to use now"),
             EventKind::TakenOver {
@@ -389,9 +389,9 @@ impl fmt::Display for Message<'_> {
 
 /// Shows a plugin, or that it is not known.
 #[derive(Clone, Copy)]
-struct Subject<'a>(Option<&'a Plugin>);
+struct ShownPlugin<'a>(Option<&'a Plugin>);
 
-impl<'a> Subject<'a> {
+impl<'a> ShownPlugin<'a> {
     fn endpoint(self) -> impl fmt::Display + 'a {
         escape::path(
             self.0
@@ -400,7 +400,7 @@ impl<'a> Subject<'a> {
     }
 }
 
-impl fmt::Display for Subject<'_> {
+impl fmt::Display for ShownPlugin<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Some(plugin) => plugin.fmt(f),

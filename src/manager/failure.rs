@@ -177,7 +177,7 @@ impl fmt::Display for Failure {
             Self::UndecodableInfo(error) => {
                 write!(
                     f,
-                    "the plugin's reply to GetInfo is no PluginInfo: {}",
+                    "the plugin's reply to GetInfo is not a PluginInfo: {}",
                     escape::text(error)
                 )
             }
@@ -189,7 +189,7 @@ impl fmt::Display for Failure {
             Self::Notify(error) => write!(f, "NotifyRegistrationStatus failed: {error}"),
             Self::UndecodableResponse(error) => write!(
                 f,
-                "the plugin's reply to NotifyRegistrationStatus is no RegistrationStatusResponse: {}",
+                "the plugin's reply to NotifyRegistrationStatus is not a RegistrationStatusResponse: {}",
                 escape::text(error)
             ),
         }

@@ -53,7 +53,7 @@ pub(super) enum By {
     /// A handler of this process, which validated the plugin.
     Handler(HandlerId),
     /// A handler of the process before a restart. It is not known yet whether the plugin's socket
-    /// exists; the comparison tells that when a socket is found at its path.
+    /// exists; the comparison decides that when a socket is found at its path.
     Restored(Compared),
     /// A handler of the process before a restart. The socket was removed or replaced.
     Predecessor,

@@ -160,7 +160,11 @@ impl Manager {
 impl fmt::Display for SavedStateError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unreadable(error) => write!(f, "it is torn or not ours: {}", escape::text(error)),
+            Self::Unreadable(error) => write!(
+                f,
+                "it is truncated or was not written by plugind: {}",
+                escape::text(error)
+            ),
             Self::Foreign(format) => {
                 write!(
                     f,
@@ -168,7 +172,7 @@ impl fmt::Display for SavedStateError {
                     escape::text(format)
                 )
             }
-            Self::Stale => f.write_str("it is from before the machine was started anew"),
+            Self::Stale => f.write_str("it was written before the last reboot"),
         }
     }
 }

@@ -174,8 +174,8 @@ impl Socket {
         if let Some(it) = &self.registered {
             return Some((&it.plugin, it.identity, it.compared()));
         }
-        let leaving = self.running().and_then(Operation::plugin_to_deregister);
-        if let (Some(plugin), Some(active)) = (leaving, &self.active) {
+        let to_deregister = self.running().and_then(Operation::plugin_to_deregister);
+        if let (Some(plugin), Some(active)) = (to_deregister, &self.active) {
             return Some((plugin, active.identity, Compared::Identity));
         }
         let desired = self.desired.as_ref()?;

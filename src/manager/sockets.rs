@@ -100,8 +100,8 @@ impl Sockets {
     pub(super) fn take_out(&mut self, id: SocketId) -> Option<Box<Socket>> {
         #[cfg(test)]
         super::lookups::count();
-        let place = self.by_index.get_mut(id.index as usize)?;
-        place.take_if(|socket| socket.id == id)
+        let slot = self.by_index.get_mut(id.index as usize)?;
+        slot.take_if(|socket| socket.id == id)
     }
 
     /// Puts back a socket that was taken out. Removes it if nothing is known about it any more.
@@ -114,8 +114,8 @@ impl Sockets {
             self.by_index.remove(index);
             return;
         }
-        if let Some(place) = self.by_index.get_mut(index) {
-            *place = Some(socket);
+        if let Some(slot) = self.by_index.get_mut(index) {
+            *slot = Some(socket);
         }
     }
 

@@ -22,7 +22,7 @@ use crate::time::Time;
 #[derive(Debug)]
 pub(super) struct EndpointCall {
     id: EffectId,
-    /// `None` once the call has ended.
+    /// `None` unless it is dialled or open.
     connection: Option<Connection>,
     request: EndpointRequest,
     /// The time by which a call must have ended, or a stream or connection must be established.

@@ -123,10 +123,10 @@ impl Simulation {
     }
 
     fn break_connection(&mut self) {
-        let links = self.node.world.open_connections();
-        if let Some(link) = self.rng.pick(&links) {
-            self.say(format_args!("  {link:?}"));
-            self.node.world.break_connection(*link);
+        let conns = self.node.world.open_connections();
+        if let Some(conn) = self.rng.pick(&conns) {
+            self.say(format_args!("  {conn:?}"));
+            self.node.world.break_connection(*conn);
         }
     }
 
@@ -202,12 +202,12 @@ impl Simulation {
 
     /// Delivers what is in flight first on one connection, perhaps only a part of it.
     fn deliver(&mut self) {
-        let links = self.node.world.busy_connections();
-        if let Some(link) = self.rng.pick(&links).copied() {
+        let conns = self.node.world.busy_connections();
+        if let Some(conn) = self.rng.pick(&conns).copied() {
             let at = usize::try_from(self.rng.below(1..40)).expect("a small number");
-            self.node.world.split(link, at);
-            self.say(format_args!("  {link:?}"));
-            self.node.world.deliver(link);
+            self.node.world.split(conn, at);
+            self.say(format_args!("  {conn:?}"));
+            self.node.world.deliver(conn);
         }
     }
 
