@@ -1,11 +1,13 @@
 //! Random orders of events: a random world around the manager, in virtual time, and an oracle that
-//! checks what must never happen. In every other run the daemon is restarted up to three times.
+//! checks what must never happen. What the events report is compared with what the manager knows.
+//! In every other run the daemon is restarted up to three times.
 //!
 //! `cargo test` runs [`SEEDS`] seeds, or as many as the environment variable of that name sets. If
 //! one fails, its number is printed; `SEED=n cargo test --test manager simulation -- --nocapture`
 //! runs only that seed and prints its events.
 
 mod events;
+mod operator;
 mod oracle;
 mod restart;
 
@@ -20,6 +22,7 @@ use plugind::time::Time;
 use plugind::watch::Identity;
 
 use self::events::{HAPPENINGS, PATHS};
+use self::operator::Operator;
 use self::oracle::{Oracle, Phase};
 use crate::node::{Node, ROOT};
 use crate::restored::Restored;
@@ -52,6 +55,7 @@ fn whatever_happens_in_whatever_order_the_contract_is_kept_and_the_worlds_agree_
 struct Simulation {
     node: Node,
     oracle: Oracle,
+    operator: Operator,
     rng: Rng,
     /// The weight of each event in this run: some never happen, some all the time.
     weights: Vec<u64>,
@@ -95,6 +99,7 @@ impl Simulation {
         Self {
             node,
             oracle,
+            operator: Operator::default(),
             restarts: (0..restarts).map(|_| rng.below(0..STEPS)).collect(),
             rng,
             weights,
@@ -146,6 +151,7 @@ impl Simulation {
         let has_failed = self.oracle.has_panicked();
         assert!(!has_failed, "the contract is broken: the handler panicked");
         self.check_saved();
+        self.check_events();
         let mut state = self.oracle.lock();
         let world = &mut self.node.world;
         for twin in std::mem::take(&mut state.undone) {
@@ -189,6 +195,13 @@ impl Simulation {
         );
     }
 
+    /// Checks that the events of the manager have reported what it knows.
+    fn check_events(&mut self) {
+        let world = &mut self.node.world;
+        self.operator.accept(std::mem::take(&mut world.events));
+        self.operator.check(&world.manager);
+    }
+
     /// Ends all faults: plugins do everything right, handlers answer yes, and the watch receives
     /// every event.
     fn cease(&mut self) {
@@ -211,7 +224,8 @@ impl Simulation {
         self.node.advance(BACKOFF_CAP + Duration::from_secs(30));
     }
 
-    fn converge(&self) {
+    fn converge(&mut self) {
+        self.check_events();
         assert!(self.node.restored.is_empty(), "{:?}", self.node.restored);
         let manager = &self.node.world.manager;
         let running = PATHS.map(|path| manager.operation(Path::new(path)));
@@ -255,6 +269,8 @@ impl Simulation {
         let world = &mut self.node.world;
         let manager = &world.manager;
         assert!(manager.is_idle() && manager.sockets().next().is_none());
+        self.operator.accept(std::mem::take(&mut world.events));
+        self.operator.check(manager);
         assert!(
             self.oracle.lock().phases.is_empty(),
             "everything was deregistered"

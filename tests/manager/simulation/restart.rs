@@ -8,6 +8,7 @@ use plugind::handler::{HandlerTable, Plugin};
 use plugind::manager::{Input, Manager, OnDown, SavedState};
 
 use super::Simulation;
+use super::operator::Operator;
 use super::oracle::Oracle;
 
 /// What may happen while the daemon is down.
@@ -60,6 +61,8 @@ impl Simulation {
             _ => self.stop(),
         }
         self.oracle = self.oracle.restarted();
+        self.operator = Operator::default();
+        self.node.world.events.clear();
         self.dials.clear();
         let manager = manager(&self.oracle, self.on_down);
         self.node.end(manager);

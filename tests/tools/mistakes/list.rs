@@ -20,7 +20,7 @@ pub(crate) enum Finder {
     FuzzTargets,
 }
 
-pub(crate) const MISTAKES: [Mistake; 30] = [
+pub(crate) const MISTAKES: [Mistake; 31] = [
     Mistake {
         what: "two operations speak to a handler about one name",
         file: "src/manager/names.rs",
@@ -34,6 +34,13 @@ pub(crate) const MISTAKES: [Mistake; 30] = [
         right: "(lock == Lock::Held).then(|| waiters.next()).flatten();",
         wrong: "(lock != Lock::Held).then(|| waiters.next()).flatten();",
         finder: Finder::Simulation { seed: 93 },
+    },
+    Mistake {
+        what: "a plugin that is down is not reported",
+        file: "src/manager/outcomes.rs",
+        right: "self.context.emit(PluginEvent::of_plugin(plugin, down));",
+        wrong: "let _ = down;",
+        finder: Finder::Simulation { seed: 21 },
     },
     Mistake {
         what: "a plugin that is deregistered stays the one to use of its name",
