@@ -57,19 +57,19 @@ use crate::escape;
 pub struct ExecHandler {
     program: PathBuf,
     timeout: Duration,
-    /// The running and waiting jobs, one line for each plugin name.
-    lines: Vec<Line>,
+    /// The running and waiting jobs, one queue for each plugin name.
+    queues: Vec<Queue>,
 }
 
 /// The jobs for the plugins of one type and name.
 #[derive(Debug)]
-struct Line {
+struct Queue {
     phase: Phase,
     job: Job,
     waiting: VecDeque<Job>,
 }
 
-/// The event that the first job in a line waits for.
+/// The event that the first job in a queue waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// The end of its program.
@@ -103,7 +103,7 @@ impl ExecHandler {
         Self {
             program: program.into(),
             timeout: EXEC_TIMEOUT,
-            lines: Vec::new(),
+            queues: Vec::new(),
         }
     }
 
@@ -127,8 +127,8 @@ impl ExecHandler {
         ticket: Option<Ticket>,
         context: &mut Context<'_>,
     ) {
-        let mut lines = self.lines.iter();
-        let line = lines.position(|line| name_of(&line.job) == (&*plugin.kind, &*plugin.name));
+        let mut queues = self.queues.iter();
+        let queue = queues.position(|queue| name_of(&queue.job) == (&*plugin.kind, &*plugin.name));
         let is_del = verb == Verb::Del;
         let job = Job {
             owed: is_del.then(|| Owed::new(context.owe(plugin.clone()))),
@@ -136,53 +136,53 @@ impl ExecHandler {
             plugin,
             ticket,
         };
-        match line {
-            Some(line) => {
-                self.lines[line].waiting.push_back(job);
-                if let Phase::Pausing(timer) = self.lines[line].phase {
+        match queue {
+            Some(queue) => {
+                self.queues[queue].waiting.push_back(job);
+                if let Phase::Pausing(timer) = self.queues[queue].phase {
                     context.cancel(timer);
-                    self.try_again(line, context);
+                    self.try_again(queue, context);
                 }
             }
             None => self.start(job, VecDeque::new(), context),
         }
     }
 
-    /// Runs the first job in a line again.
-    fn try_again(&mut self, line: usize, context: &mut Context<'_>) {
-        let program = self.run_of(&self.lines[line].job);
-        self.lines[line].phase = Phase::Running(context.detached().spawn(program));
+    /// Runs the first job in a queue again.
+    fn try_again(&mut self, queue: usize, context: &mut Context<'_>) {
+        let program = self.run_of(&self.queues[queue].job);
+        self.queues[queue].phase = Phase::Running(context.detached().spawn(program));
     }
 
     fn start(&mut self, job: Job, waiting: VecDeque<Job>, context: &mut Context<'_>) {
         let phase = Phase::Running(context.detached().spawn(self.run_of(&job)));
-        self.lines.push(Line {
+        self.queues.push(Queue {
             phase,
             job,
             waiting,
         });
     }
 
-    /// Removes the first job of a line, which has ended, and starts the next. Returns the ended
+    /// Removes the first job of a queue, which has ended, and starts the next. Returns the ended
     /// job.
-    fn advance(&mut self, line: usize, context: &mut Context<'_>) -> Job {
-        let Line {
+    fn advance(&mut self, queue: usize, context: &mut Context<'_>) -> Job {
+        let Queue {
             job, mut waiting, ..
-        } = self.lines.swap_remove(line);
+        } = self.queues.swap_remove(queue);
         if let Some(next) = waiting.pop_front() {
             self.start(next, waiting, context);
         }
         job
     }
 
-    /// Handles that the `del` that is first in a line could not be started. The `del` is tried
+    /// Handles that the `del` that is first in a queue could not be started. The `del` is tried
     /// again later and the questions that wait behind it are refused, or the `del` is given up.
-    fn not_started(&mut self, line: usize, outcome: &ProgramOutcome, context: &mut Context<'_>) {
+    fn not_started(&mut self, queue: usize, outcome: &ProgramOutcome, context: &mut Context<'_>) {
         let Err(reason) = self.judge(outcome) else {
             return;
         };
         let has_room = self.count_owed() < MAX_OWED;
-        let Line { phase, job, .. } = &mut self.lines[line];
+        let Queue { phase, job, .. } = &mut self.queues[queue];
         let owed = job.owed.as_mut().filter(|_| has_room);
         let pause = owed.and_then(|owed| owed.fail(context.now()));
         if let Some(ticket) = job.ticket.take() {
@@ -191,18 +191,18 @@ impl ExecHandler {
         report_not_started(job, &reason, pause, context);
         if let Some(pause) = pause {
             *phase = Phase::Pausing(context.detached().set_timer(pause));
-            self.refuse_waiting(line, &reason, context);
+            self.refuse_waiting(queue, &reason, context);
         } else {
-            let given_up = self.advance(line, context);
+            let given_up = self.advance(queue, context);
             settle(&given_up, context);
         }
     }
 
-    /// Refuses the questions that wait in a line behind a `del` that could not be started. Each
+    /// Refuses the questions that wait in a queue behind a `del` that could not be started. Each
     /// waiting `del` stays, and so does each job without a question.
-    fn refuse_waiting(&mut self, line: usize, reason: &Reason, context: &mut Context<'_>) {
+    fn refuse_waiting(&mut self, queue: usize, reason: &Reason, context: &mut Context<'_>) {
         let first = "an earlier plugin of the same name is not deregistered yet";
-        self.lines[line].waiting.retain_mut(|job| {
+        self.queues[queue].waiting.retain_mut(|job| {
             let Some(ticket) = job.ticket.take() else {
                 return true;
             };
@@ -214,9 +214,9 @@ impl ExecHandler {
 
     /// Returns the number of jobs that could not be started or that wait behind such a job.
     fn count_owed(&self) -> usize {
-        let pausing = |line: &&Line| matches!(line.phase, Phase::Pausing(_));
-        let lines = self.lines.iter().filter(pausing);
-        lines.map(|line| 1 + line.waiting.len()).sum()
+        let pausing = |queue: &&Queue| matches!(queue.phase, Phase::Pausing(_));
+        let queues = self.queues.iter().filter(pausing);
+        queues.map(|queue| 1 + queue.waiting.len()).sum()
     }
 
     fn ended(&mut self, job: Job, outcome: &ProgramOutcome, context: &mut Context<'_>) {
@@ -259,8 +259,8 @@ impl ExecHandler {
     }
 
     /// Returns whether a `del` could not be started, and so is tried again.
-    fn is_owed(&self, line: usize, outcome: &ProgramOutcome) -> bool {
-        let is_del = self.lines[line].job.verb == Verb::Del;
+    fn is_owed(&self, queue: usize, outcome: &ProgramOutcome) -> bool {
+        let is_del = self.queues[queue].job.verb == Verb::Del;
         is_del && matches!(outcome.end, ProgramEnd::NotStarted(_))
     }
 
@@ -336,35 +336,35 @@ impl PluginHandler for ExecHandler {
             Event::TimerFired { id } => Phase::Pausing(*id),
             _ => return,
         };
-        let Some(line) = self.lines.iter().position(|line| line.phase == phase) else {
+        let Some(queue) = self.queues.iter().position(|queue| queue.phase == phase) else {
             return;
         };
         match event {
-            Event::ProgramEnded { outcome, .. } if self.is_owed(line, &outcome) => {
-                self.not_started(line, &outcome, context);
+            Event::ProgramEnded { outcome, .. } if self.is_owed(queue, &outcome) => {
+                self.not_started(queue, &outcome, context);
             }
             Event::ProgramEnded { outcome, .. } => {
-                let job = self.advance(line, context);
+                let job = self.advance(queue, context);
                 self.ended(job, &outcome, context);
             }
-            _ => self.try_again(line, context),
+            _ => self.try_again(queue, context),
         }
     }
 
     fn abandon(&mut self, ticket: Ticket, context: &mut Context<'_>) {
         let is_meant = |job: &Job| job.ticket == Some(ticket);
-        let jobs = self.lines.iter_mut().flat_map(Line::jobs);
+        let jobs = self.queues.iter_mut().flat_map(Queue::jobs);
         for del in jobs.filter(|job| is_meant(job) && job.verb == Verb::Del) {
             del.ticket = None; // It is run nevertheless, and its own time limit ends it.
         }
-        for line in &mut self.lines {
-            line.waiting.retain(|job| !is_meant(job));
+        for queue in &mut self.queues {
+            queue.waiting.retain(|job| !is_meant(job));
         }
-        let place = self.lines.iter().position(|line| is_meant(&line.job));
-        if let Some(line) = place {
-            let (Phase::Running(effect) | Phase::Pausing(effect)) = self.lines[line].phase;
+        let place = self.queues.iter().position(|queue| is_meant(&queue.job));
+        if let Some(queue) = place {
+            let (Phase::Running(effect) | Phase::Pausing(effect)) = self.queues[queue].phase;
             context.cancel(effect);
-            self.advance(line, context);
+            self.advance(queue, context);
         }
     }
 
@@ -384,8 +384,8 @@ impl PluginHandler for ExecHandler {
     }
 }
 
-impl Line {
-    /// Returns the first job of the line and those that wait.
+impl Queue {
+    /// Returns the first job of the queue and those that wait.
     fn jobs(&mut self) -> impl Iterator<Item = &mut Job> {
         iter::once(&mut self.job).chain(&mut self.waiting)
     }
