@@ -185,8 +185,9 @@ pub trait PluginHandler: Send {
     }
 
     /// Deregisters a plugin whose deregistration was still owed ([`Context::owe`]) when the
-    /// previous process ended. An answer is not expected. Returns `false` if this handler never
-    /// owes a deregistration.
+    /// previous process ended. An answer is not expected. The record ends with this call: a handler
+    /// that is not done at once makes another one. Returns `false` if this handler never owes a
+    /// deregistration.
     fn resume_deregistration(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> bool {
         let _ = (plugin, context);
         false
