@@ -309,7 +309,7 @@ impl Watch {
 
     /// Decides about the expected sockets below a directory that has just been read, completely
     /// (`is_whole`) or not; the names in `unknown` could not be examined. Sockets below a
-    /// subdirectory are left to the scan of that subdirectory.
+    /// subdirectory or a root inside are left to the scan of that directory.
     fn settle_expected(&mut self, dir: &Arc<Path>, is_whole: bool, unknown: &[OsString]) {
         let Some(children) = self
             .tree
@@ -320,6 +320,9 @@ impl Watch {
         };
         let (mut missing, mut undecided) = (Vec::new(), 0);
         for path in self.expected.below(dir) {
+            if self.is_in_root_inside(dir, path) {
+                continue;
+            }
             let rest = path.strip_prefix(dir).ok();
             let Some(name) = rest.and_then(|rest| rest.iter().next()) else {
                 continue;

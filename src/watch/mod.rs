@@ -329,10 +329,12 @@ impl Watch {
         }
     }
 
-    /// Reports the expected sockets at and below a path as lost: nothing exists there.
+    /// Reports the expected sockets at and below a path as lost: nothing exists there. Those to
+    /// which a root inside leads are left to the scan of that root, which may be a symbolic link.
     fn lose_expected(&mut self, path: &Path) {
-        let lost = self.expected.below(path).to_vec();
-        for path in lost {
+        let lost = self.expected.below(path).iter();
+        let lost = lost.filter(|it| !self.is_in_root_inside(path, it));
+        for path in lost.cloned().collect::<Vec<_>>() {
             self.report_lost(path);
         }
     }
@@ -492,7 +494,10 @@ impl Watch {
         let removed = self.tree.remove_child(dir, name);
         self.announce(removed, now);
         if !self.expected.is_empty() {
-            self.lose_expected(&dir.join(name));
+            let path = dir.join(name);
+            if !self.tree.is_root(&path) {
+                self.lose_expected(&path);
+            }
         }
     }
 

@@ -92,6 +92,13 @@ impl Watch {
         self.tree.roots().iter().any(leads)
     }
 
+    /// Returns whether a root inside a directory leads to a path.
+    pub(super) fn is_in_root_inside(&self, dir: &Path, path: &Path) -> bool {
+        let is_inside = |root: &Arc<Path>| root.starts_with(dir) && **root != *dir;
+        let mut roots = self.tree.roots().iter();
+        roots.any(|root| is_inside(root) && path.starts_with(root))
+    }
+
     /// Reports the expected sockets as lost that no root leads to.
     pub(super) fn lose_uncovered(&mut self) {
         for path in self.expected.outside(|path| self.covers(path)) {

@@ -388,6 +388,27 @@ fn an_expected_socket_goes_with_the_only_root_that_leads_to_it() {
 }
 
 #[test]
+fn an_expected_socket_below_a_link_waits_for_the_root_that_leads_through_the_link() {
+    let mut t = Timeline::on(&["/p", "/p/link", "/p/way/root"]);
+    let expected = ["/p/a", "/p/link/sub/b", "/p/way/c", "/p/way/root/sub/d"];
+    t.watch
+        .expect(expected.map(|path| Path::new(path).into()).to_vec());
+    while t.watch.poll_output().is_some() {}
+    t.scan_ok("/p", 1, &[]);
+    t.expect(&["examine /p/a", "examine /p/way"]);
+    for not_a_socket in ["/p/a", "/p/link", "/p/way"] {
+        t.examine(not_a_socket, EntryKind::Other);
+    }
+    t.expect(&["lost /p/a", "lost /p/way/c"]);
+    t.scan_ok("/p/link", 2, &[("sub", EntryKind::Directory)]);
+    t.scan_ok("/p/link/sub", 3, &[("b", socket(1))]);
+    t.expect(&["scan /p/link/sub", "found /p/link/sub/b #1"]);
+    t.scan_ok("/p/way/root", 4, &[]);
+    t.examine_gone("/p/way/root/sub");
+    t.expect(&["examine /p/way/root/sub", "lost /p/way/root/sub/d"]);
+}
+
+#[test]
 fn what_counted_below_a_root_counts_for_the_directory_that_becomes_one() {
     let mut t = Timeline::scanned(&[("a", EntryKind::Directory)]);
     let names: Vec<String> = (0..config::MAX_SOCKETS / 4)
