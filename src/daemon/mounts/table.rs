@@ -109,12 +109,13 @@ impl Table {
     /// Returns the type of the file system that a directory is on, if that file system does not
     /// report all changes to inotify.
     pub(super) fn unreported(&self, dir: &Path, roots: &[Root]) -> Option<&str> {
-        let covering = roots.iter().zip(&self.near).find_map(|(root, near)| {
-            let real = root.real_path(dir)?;
-            let on_the_way = near.iter().filter(|it| real.starts_with(&it.path));
-            // Of several mounts at one mount point, the last one is on top.
-            on_the_way.max_by_key(|it| it.path.as_os_str().len())
-        });
+        let below = roots.iter().zip(&self.near);
+        let below = below.filter_map(|(root, near)| Some((root, near, root.real_path(dir)?)));
+        // A root inside another one may be a symbolic link.
+        let (_, near, real) = below.max_by_key(|(root, ..)| root.named.as_os_str().len())?;
+        let on_the_way = near.iter().filter(|it| real.starts_with(&it.path));
+        // Of several mounts at one mount point, the last one is on top.
+        let covering = on_the_way.max_by_key(|it| it.path.as_os_str().len());
         let file_system = &*covering?.file_system;
         is_silent(file_system).then_some(file_system)
     }
@@ -444,6 +445,27 @@ mod tests {
         assert_eq!(unreported("/link/other"), Some("nfs4"));
         assert_eq!(unreported("/link/sub/deeper"), None);
         assert_eq!(unreported("/elsewhere"), None);
+    }
+
+    #[test]
+    fn a_root_that_is_a_link_inside_another_root_is_polled_because_of_its_own_mount() {
+        let inner = Root {
+            named: "/registry/link".into(),
+            real: "/data/inner".into(),
+        };
+        let lines = [
+            "1 0 8:1 / / rw - ext4 /dev/sda rw",
+            "2 1 0:30 / /data rw - nfs4 server:/ rw",
+        ];
+        for roots in [
+            [root("/registry"), inner.clone()],
+            [inner.clone(), root("/registry")],
+        ] {
+            let table = table(&roots, &lines);
+            let unreported = |dir: &str| table.unreported(Path::new(dir), &roots);
+            assert_eq!(unreported("/registry/link/sub"), Some("nfs4"));
+            assert_eq!(unreported("/registry/other"), None);
+        }
     }
 
     #[test]
