@@ -188,8 +188,7 @@ impl PluginManager {
             let ended = manager::Input::ProgramEnded { id, outcome };
             self.manager.handle_input(ended, now);
         }
-        self.drain_manager(now);
-        self.release_locks();
+        self.handle_changes(now);
         if let Some(file) = &mut self.state_file {
             file.notice(&self.manager, now);
             file.handle_timeout(&self.manager, now);
@@ -249,7 +248,7 @@ impl PluginManager {
     ) -> HandlerId {
         let now = self.clock.now();
         let id = self.manager.add_handler(types, handler, now);
-        self.drain_manager(now);
+        self.handle_changes(now);
         id
     }
 
@@ -301,7 +300,7 @@ impl PluginManager {
     fn handle_input(&mut self, input: manager::Input) {
         let now = self.clock.now();
         self.manager.handle_input(input, now);
-        self.drain_manager(now);
+        self.handle_changes(now);
     }
 
     fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
@@ -348,6 +347,13 @@ impl PluginManager {
     /// Returns whether the last wait returned as many events as one wait can: there may be more.
     fn is_crowded(&self) -> bool {
         self.events.iter().count() == EVENTS
+    }
+
+    /// Carries out the outputs of the manager, and releases the locks that are not needed any more:
+    /// after an answer between two turns, the next turn may be minutes away.
+    fn handle_changes(&mut self, now: Time) {
+        self.drain_manager(now);
+        self.release_locks();
     }
 
     /// Carries out the outputs of the manager, until none is left.

@@ -5,12 +5,14 @@ use std::os::fd::AsFd as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Sender};
 use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use plugind::config::Config;
 use plugind::daemon::{PluginManager, SetupError};
-use plugind::handler::HandlerTable;
+use plugind::handler::{self, Answer, Context, HandlerTable, PluginHandler, Ticket};
 use plugind::proto::pluginregistration::registration;
 use plugind::watch::Problem;
 
@@ -145,6 +147,41 @@ fn the_lock_of_a_directory_is_taken_and_released_when_its_plugins_are_deregister
     assert!(start_another(&node, &node.path("first")).is_err());
     assert!(node.plugins.add_directory(&second).unwrap());
     node.until_registered(&plugin);
+}
+
+/// A handler that leaves each deregistration to the test.
+struct Leaving(Sender<Ticket>);
+
+impl PluginHandler for Leaving {
+    fn validate(&mut self, _: &Arc<handler::Plugin>, _: &mut Context<'_>) -> Answer {
+        Answer::YES
+    }
+
+    fn register(&mut self, _: &Arc<handler::Plugin>, _: &mut Context<'_>) -> Answer {
+        Answer::YES
+    }
+
+    fn deregister(&mut self, _: &Arc<handler::Plugin>, context: &mut Context<'_>) -> Answer {
+        self.0.send(context.ticket().unwrap()).unwrap();
+        Answer::Pending
+    }
+}
+
+#[test]
+fn an_answer_between_two_turns_releases_the_lock_without_another_event() {
+    let mut node = node();
+    let (asked, tickets) = mpsc::channel();
+    node.plugins.add_handler(["CSIPlugin"], Leaving(asked));
+    let second = node.path("second");
+    node.plugins.add_directory(&second).unwrap();
+    let plugin = Plugin::serve(&second.join("reg.sock"), "pending");
+    node.until_registered(&plugin);
+    node.plugins.remove_directory(&second);
+    let ticket = node.until("deregister is called", |_| tickets.try_recv().ok());
+    plugin.stop();
+    assert!(start_another(&node, &second).is_err());
+    node.plugins.answer(ticket, Ok(()));
+    assert!(start_another(&node, &second).is_ok());
 }
 
 #[test]
