@@ -57,9 +57,8 @@
 //! - [`daemon::PluginManager::add_directory`] and [`daemon::PluginManager::remove_directory`]
 //!   change the watched directories at run time. The plugins of a removed one are deregistered.
 //! - [`daemon::PluginManager::manager`] returns the core, which lists the registered plugins.
-//! - [`daemon::PluginManager::poll_event`] returns what has happened, as values, if
-//!   [`daemon::PluginManager::keep_events`] was called before: by default no event is kept. The log
-//!   shows the same events as text. A failed registration is
+//! - [`daemon::PluginManager::poll_event`] returns what has happened, as values: the log shows the
+//!   same events as text. A failed registration is
 //!   [`AttemptFailed`](manager::event::EventKind::AttemptFailed).
 //! - To stop, call [`daemon::PluginManager::stop`] and continue until
 //!   [`daemon::PluginManager::is_stopped`]; then [`daemon::PluginManager::save`] writes the state

@@ -281,7 +281,7 @@ mod tests {
         assert_eq!(
             next(&mut connections),
             Some((b, true)),
-            "and a link that ended"
+            "it ended with messages"
         );
         assert!(connections.take_has_messages(b));
         assert_eq!(next(&mut connections), None);

@@ -10,9 +10,9 @@
 //!                                  ^            |
 //! poll_event() <-------------------+--- Event <-+ <----- recv_buf(), received()  bytes in
 //!
-//! poll_event() <------------- served <-- Incoming <- http2 <--- recv_buf(), received()  bytes in
+//! poll_event() <-------------- call <--- Incoming <- http2 <--- recv_buf(), received()  bytes in
 //!                                v                     ^
-//! reply(), send(), finish() -> served -----------------+------> transmit(), sent()      bytes out
+//! reply(), send(), finish() --> call ------------------+------> transmit(), sent()      bytes out
 //! ```
 //!
 //! # Driving calls

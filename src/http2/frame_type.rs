@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_has_the_number_it_is_found_by() {
+    fn every_frame_type_has_the_number_by_which_it_is_found() {
         for number in 0..=u8::MAX {
             assert_eq!(FrameType::from_wire(number).to_wire(), number);
         }
