@@ -209,6 +209,12 @@ impl Mounts {
         self.table.remote_on_the_way(&root.real_path(path)?)
     }
 
+    /// Returns the path of a directory below a root with the root's symbolic links resolved, or
+    /// `None` if the directory is below none.
+    pub(super) fn real_path(&self, dir: &Path) -> Option<PathBuf> {
+        self.root_of(dir)?.0.real_path(dir)
+    }
+
     /// Returns the root that a path lies below (the longest if there are several), and the rest of
     /// the path.
     pub(super) fn root_of<'a>(&self, path: &'a Path) -> Option<(&Root, &'a Path)> {

@@ -88,8 +88,13 @@ impl Watch {
 
     /// Returns whether a root leads to a path, if the directories on the way exist.
     pub fn covers(&self, path: &Path) -> bool {
+        self.is_covered_by(path, |_| true)
+    }
+
+    /// Returns whether one of these roots leads to a path, if the directories on the way exist.
+    pub fn is_covered_by(&self, path: &Path, roots: impl Fn(&Path) -> bool) -> bool {
         let leads = |root: &Arc<Path>| path.strip_prefix(root).is_ok_and(is_scanned);
-        self.tree.roots().iter().any(leads)
+        self.tree.roots().iter().any(|it| roots(it) && leads(it))
     }
 
     /// Returns whether a root inside a directory leads to a path.

@@ -185,6 +185,27 @@ fn an_answer_between_two_turns_releases_the_lock_without_another_event() {
 }
 
 #[test]
+fn the_lock_of_a_link_inside_a_directory_is_released_when_the_plugins_are_deregistered() {
+    let mut node = node();
+    let (asked, tickets) = mpsc::channel();
+    node.plugins.add_handler(["CSIPlugin"], Leaving(asked));
+    let (real, link) = (node.path("apart"), node.path("first/link"));
+    fs::create_dir(&real).unwrap();
+    symlink(&real, &link).unwrap();
+    assert!(node.plugins.add_directory(&link).unwrap());
+    let plugin = Plugin::serve(&real.join("reg.sock"), "linked");
+    node.until_registered(&plugin);
+    assert!(start_another(&node, &real).is_err());
+    node.plugins.remove_directory(&link);
+    assert!(start_another(&node, &real).is_err());
+    let ticket = node.until("deregister is called", |_| tickets.try_recv().ok());
+    assert!(start_another(&node, &real).is_err());
+    node.plugins.answer(ticket, Ok(()));
+    assert!(start_another(&node, &real).is_ok());
+    plugin.stop();
+}
+
+#[test]
 fn a_directory_that_cannot_be_used_is_not_added_and_leaves_everything_as_it_was() {
     let mut node = node();
     let file = node.path("file");

@@ -15,6 +15,9 @@ use crate::watch::{self, Place};
 #[derive(Debug)]
 pub(super) struct Leaving {
     dir: PathBuf,
+    /// Whether it was not followed as part of another one when it was removed: it was inside none,
+    /// or there was a symbolic link on the way.
+    is_apart: bool,
     /// One of its sockets, if the last search has found one.
     socket: Option<Arc<Path>>,
 }
@@ -75,9 +78,8 @@ impl PluginManager {
     ///
     /// Its sockets count as removed: running registrations are cancelled, and registered plugins
     /// are deregistered by their handlers in the next turns, restored ones included; the state file
-    /// follows. Plugins stay that are reached through another directory: those of a directory
-    /// inside it or around it that is watched, too, and those to which a link in another directory
-    /// leads.
+    /// follows. Plugins stay that are reached through another watched directory: one inside it, one
+    /// around it if no symbolic link is on the way, or any one with a link to the socket.
     ///
     /// The directory can be added again at any time. Its lock is released when no plugin is known
     /// by a path in it any more, so that another plugin manager does not register one that is about
@@ -102,9 +104,14 @@ impl PluginManager {
     /// Releases what a directory needed that is not watched any more, its lock as soon as possible.
     fn leave(&mut self, dir: PathBuf, now: Time) {
         self.inotify.unwatch_name_of(&dir);
+        let real = self.mounts.real_path(&dir);
         self.set_mounted_roots(now);
         self.leaving.retain(|leaving| leaving.dir != dir);
-        self.leaving.push(Leaving { dir, socket: None });
+        self.leaving.push(Leaving {
+            is_apart: self.mounts.real_path(&dir) != real,
+            dir,
+            socket: None,
+        });
         self.release_locks();
     }
 
@@ -117,8 +124,12 @@ impl PluginManager {
             locks,
             ..
         } = self;
-        leaving.retain_mut(|Leaving { dir, socket }| {
-            let is_left = |path: &Arc<Path>| path.starts_with(&dir) && !watch.covers(path);
+        leaving.retain_mut(|leaving| {
+            let is_apart = leaving.is_apart;
+            let Leaving { dir, socket, .. } = leaving;
+            let leads = |root: &Path| !is_apart || root.starts_with(&*dir);
+            let is_left =
+                |path: &Arc<Path>| path.starts_with(&*dir) && !watch.is_covered_by(path, leads);
             let known = socket.take_if(|it| manager.socket(it).is_some() && is_left(it));
             let mut sockets = manager.sockets().map(Socket::path);
             *socket = known.or_else(|| sockets.find(|path| is_left(path)).cloned());
