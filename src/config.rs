@@ -1,7 +1,7 @@
 //! Every timeout, limit and path of `plugind`, each with its reason.
 //!
-//! Pure: constants, and the options of the user. If kubelet has another value, the documentation
-//! states it. There is one section per layer, from the outermost to the innermost.
+//! Pure: the options of the user, and constants: `protocol` has those of gRPC and HTTP/2, `limits`
+//! all others. If kubelet has another value, the documentation states it.
 
 mod limits;
 mod path_map;

@@ -72,8 +72,8 @@
 //! - **16 permits for operations that wait for their plugin.** What operations need at once in
 //!   memory stays with the process. An operation gives up its permit after 5 ms if others wait.
 //!   Given up: 64 operations at most, which 640 silent sockets held for 50 s; and a limit that
-//!   adapted itself, which a line that moved a little kept from growing.
-//! - **A refusal that depends only on what the plugin reports is sent once**, and looked at again
+//!   adapted itself, which a queue that moved a little kept from growing.
+//! - **A refusal that depends only on what the plugin reports is sent once**, and tried again
 //!   at the longest backoff. In 130 s kubelet sends it 8 times. Given up: the longest backoff from
 //!   the first refusal on, because a plugin that was not ready when it was asked then waited for
 //!   122 s.

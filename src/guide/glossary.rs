@@ -17,7 +17,7 @@
 //! | effect | a call, stream, timer or program that a handler asks for ([`Effect`]) |
 //! | owner, detached | the plugin that an effect ends with; an effect that ends with none |
 //! | owed | a deregistration that was not carried out yet, and survives a restart |
-//! | desired, actual | the sockets that are there; the plugins that handlers know |
+//! | desired, actual | the sockets that exist; the plugins that handlers know |
 //! | operation | the state machine of one registration, check or deregistration (`operation`) |
 //! | attempt | one run of an operation; its number is never reused ([`AttemptId`]) |
 //! | command, outcome | what a step of an operation asks for; how the operation ends |
@@ -40,8 +40,10 @@
 //! | snapshot, saved state | what is written to the state file; what is read from it |
 //! | restored | registered before a restart, and not registered again yet |
 //! | root | a directory that the user named, as the watch resolves it |
+//! | part | a root without its subdirectories, or a directory right below it; has a quota |
+//! | round | a scan of all directories, after lost events and at each resync |
 //! | leaving | a directory that was removed, while its plugins are deregistered |
-//! | scan, list, examine | watch and read a directory; its next piece; look at one path |
+//! | scan, list, examine | watch and read a directory; its next piece; stat one path |
 //! | doubt | a reason to examine a known path again |
 //! | tick, resync | each second for what cannot be watched; all, each 300 s |
 //! | turn (of the loop) | one pass of [`PluginManager::turn`](crate::daemon::PluginManager::turn) |

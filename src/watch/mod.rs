@@ -159,7 +159,7 @@ impl Watch {
             }
             Input::Refused { path, is_refused } => self.tree.set_refused(&path, is_refused),
             Input::Doubted { path } => {
-                // Nothing is looked at below a directory that was given up.
+                // Nothing is examined below a directory that was given up.
                 if self.tree.contains(split(&path).0) && self.doubts.ask(&path, now) {
                     self.examine(path);
                 }

@@ -389,8 +389,8 @@ fn an_expected_socket_goes_with_the_only_root_that_leads_to_it() {
 
 #[test]
 fn an_expected_socket_below_a_link_waits_for_the_root_that_leads_through_the_link() {
-    let mut t = Timeline::on(&["/p", "/p/link", "/p/way/root"]);
-    let expected = ["/p/a", "/p/link/sub/b", "/p/way/c", "/p/way/root/sub/d"];
+    let mut t = Timeline::on(&["/p", "/p/link", "/p/way/inner"]);
+    let expected = ["/p/a", "/p/link/sub/b", "/p/way/c", "/p/way/inner/sub/d"];
     t.watch
         .expect(expected.map(|path| Path::new(path).into()).to_vec());
     while t.watch.poll_output().is_some() {}
@@ -403,9 +403,9 @@ fn an_expected_socket_below_a_link_waits_for_the_root_that_leads_through_the_lin
     t.scan_ok("/p/link", 2, &[("sub", EntryKind::Directory)]);
     t.scan_ok("/p/link/sub", 3, &[("b", socket(1))]);
     t.expect(&["scan /p/link/sub", "found /p/link/sub/b #1"]);
-    t.scan_ok("/p/way/root", 4, &[]);
-    t.examine_gone("/p/way/root/sub");
-    t.expect(&["examine /p/way/root/sub", "lost /p/way/root/sub/d"]);
+    t.scan_ok("/p/way/inner", 4, &[]);
+    t.examine_gone("/p/way/inner/sub");
+    t.expect(&["examine /p/way/inner/sub", "lost /p/way/inner/sub/d"]);
 }
 
 #[test]
