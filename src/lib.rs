@@ -58,7 +58,7 @@
 //!   change the watched directories at run time. The plugins of a removed one are deregistered.
 //! - [`daemon::PluginManager::manager`] returns the core, which lists the registered plugins.
 //! - [`daemon::PluginManager::poll_event`] returns what has happened, as values: the log shows the
-//!   same events as text. A failed registration is
+//!   same events as text, and the newest of them are kept. A failed registration is
 //!   [`AttemptFailed`](manager::event::EventKind::AttemptFailed).
 //! - To stop, call [`daemon::PluginManager::stop`] and continue until
 //!   [`daemon::PluginManager::is_stopped`]; then [`daemon::PluginManager::save`] writes the state

@@ -21,7 +21,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use plugind::config::{Config, Exec, HandlerConfig, UnknownTypes};
-use plugind::daemon::{PluginManager, SetupError, handlers};
+use plugind::daemon::{Event, PluginManager, SetupError, handlers};
 use plugind::handler::HandlerTable;
 use plugind::proto::pluginregistration::{InfoRequest, registration};
 
@@ -47,6 +47,28 @@ fn pm1_a_plugin_at_any_depth_is_validated_registered_and_deregistered_exactly_on
             ["deregister one"]
         );
     }
+}
+
+#[test]
+fn an_embedder_reads_what_has_happened_since_the_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let plugin = Plugin::serve(&dir.path().join("reg.sock"), "one");
+    let mut node = Node::start_on(dir);
+    node.until_registered(&plugin);
+    plugin.stop();
+    node.until_handler_is_told("deregister one");
+    let mut reasons = Vec::new();
+    node.until("the last event", |node| {
+        while let Some(event) = node.plugins.poll_event() {
+            if let Event::Plugin(event) = event {
+                reasons.push(event.reason());
+            }
+        }
+        reasons.contains(&"Deregistered").then_some(())
+    });
+    let expected = ["SocketFound", "Registered", "SocketLost", "Deregistered"];
+    assert_eq!(reasons, expected);
+    assert_eq!(node.plugins.dropped_events(), 0);
 }
 
 #[test]

@@ -137,6 +137,10 @@ pub const MAX_OUTLIVED: usize = 16;
 /// The time limit for running operations when the daemon stops.
 pub const STOP_GRACE: Duration = Duration::from_secs(2);
 
+/// The most events that are kept until an embedder reads them; the oldest are dropped first
+/// (kubelet: keeps none, and sends them to the API server).
+pub const MAX_UNREAD_EVENTS: usize = 256;
+
 /// The longest type or name of a plugin (bytes): four times the 253 of the longest names in
 /// Kubernetes (kubelet: as much as fits a reply).
 pub const MAX_PLUGIN_NAME: usize = 1024;

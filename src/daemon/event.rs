@@ -23,10 +23,19 @@ pub(super) struct UnreadEvents {
 }
 
 impl UnreadEvents {
+    /// Creates a queue with this limit.
+    pub(super) fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            ..Self::default()
+        }
+    }
+
     /// Sets the number of events to keep, and drops the oldest of those that are more.
     pub(super) fn set_limit(&mut self, limit: usize) {
         self.limit = limit;
         self.shrink_to(limit);
+        self.queue.shrink_to(limit);
     }
 
     /// Adds an event; drops the oldest one if there are as many as the limit.

@@ -29,7 +29,7 @@ use super::report;
 use super::roots;
 use super::source::Source;
 use super::state_file::StateFile;
-use crate::config::{Config, Mode};
+use crate::config::{Config, MAX_UNREAD_EVENTS, Mode};
 use crate::escape;
 use crate::handler::{DialError, HandlerId, HandlerTable, PluginHandler, Reason, Ticket};
 use crate::manager::{self, ConnectionId, Manager, Process};
@@ -112,7 +112,7 @@ impl PluginManager {
                 .filter(|_| config.mode == Mode::Register)
                 .map(|file| StateFile::new(roots::absolute(file))),
             longest_turn: Duration::ZERO,
-            unread_events: UnreadEvents::default(),
+            unread_events: UnreadEvents::new(MAX_UNREAD_EVENTS),
             locks,
             leaving: Vec::new(),
         };
@@ -276,8 +276,8 @@ impl PluginManager {
         &self.manager
     }
 
-    /// Keeps up to `limit` events for [`PluginManager::poll_event`] from now on: the oldest are
-    /// dropped first. The default is 0.
+    /// Keeps up to `limit` events for [`PluginManager::poll_event`] from now on, instead of
+    /// [`MAX_UNREAD_EVENTS`]: the oldest are dropped first.
     pub fn keep_events(&mut self, limit: usize) {
         self.unread_events.set_limit(limit);
     }

@@ -31,6 +31,7 @@ impl Daemon {
         let (handlers, _) = handlers(&config.handlers)?;
         let limit = descriptors::raise_limit();
         let mut plugins = PluginManager::new(&config.manager, handlers)?;
+        plugins.keep_events(0); // The log shows them.
         plugins.set_descriptor_limit(limit);
         // `run` takes all turns on the thread that calls it, which is the only one in `plugind`.
         plugins.kill_programs_with_thread();

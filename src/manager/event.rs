@@ -53,7 +53,7 @@ pub enum EventKind {
     },
     /// The plugin is registered and was notified.
     Registered,
-    /// The plugin was deregistered.
+    /// The plugin was deregistered, or a registration that was not completed was undone.
     Deregistered,
     /// The plugin was deregistered, but its handler has not undone the registration.
     NotUndone(Refusal),
