@@ -1,0 +1,190 @@
+//! When sockets are dialled: queues, dead sockets, and plugins that do not answer.
+
+use std::path::Path;
+use std::time::Duration;
+
+use plugind::config::{DIAL_TIMEOUT, PERMIT_TIME, REDIAL_MAX, SOFT_OPERATION_LIMIT};
+use plugind::handler::Answer as HandlerAnswer;
+
+use super::{A, B, C, csi, minutes};
+use crate::script::Script;
+use crate::world::World;
+
+/// Returns the order in which paths are dialled that appear, in the given order, while other
+/// sockets take every place, of which one becomes free at each of these moments.
+fn order_of_dials(late: &[&'static str], moments: usize) -> Vec<&'static str> {
+    let mut world = World::new();
+    world.is_slow = true;
+    for path in late.iter().filter(|path| path.contains("renewed")) {
+        for _ in 0..2 {
+            world.appear(path, None);
+            world.vanish(path);
+        }
+    }
+    world.dials.clear();
+    for i in 0..SOFT_OPERATION_LIMIT {
+        world.appear(&format!("/r/busy-{i}.sock"), csi("busy"));
+    }
+    for path in late {
+        world.appear(path, csi("late"));
+    }
+    let mut dialled = Vec::new();
+    for i in 0..moments {
+        world.vanish(&format!("/r/busy-{i}.sock"));
+        for path in late {
+            let is_new = world.dials.contains_key(Path::new(path)) && !dialled.contains(path);
+            dialled.extend(is_new.then_some(*path));
+        }
+    }
+    dialled
+}
+
+#[test]
+fn sockets_of_one_directory_that_wait_for_a_place_get_it_in_the_order_in_which_they_came() {
+    assert_eq!(order_of_dials(&[C, A, B], 3), [C, A, B]);
+}
+
+#[test]
+fn directories_take_turns_when_their_sockets_wait_for_a_place() {
+    let late = ["/r/1", "/r/2", "/r/3", "/honest/1"];
+    assert_eq!(
+        order_of_dials(&late, 4),
+        ["/r/1", "/honest/1", "/r/2", "/r/3"]
+    );
+}
+
+#[test]
+fn a_path_that_was_renewed_twice_within_a_minute_waits_behind_newcomers() {
+    let late = ["/r/renewed", "/r/1", "/r/2"];
+    assert_eq!(order_of_dials(&late, 3), ["/r/1", "/r/2", "/r/renewed"]);
+}
+
+#[test]
+fn a_plugin_that_listens_long_after_it_has_bound_its_socket_is_met_within_three_seconds() {
+    for after in [20, 80, 300, 590] {
+        let mut world = World::new();
+        world.appear(A, None);
+        world.advance(Duration::from_secs(after));
+        world.listen(A, csi("a"));
+        world.advance(REDIAL_MAX);
+        assert_eq!(
+            world.handler_calls(),
+            "validate a, register a",
+            "after {after} s"
+        );
+    }
+}
+
+#[test]
+fn a_socket_on_which_nothing_listens_is_dialled_ever_more_rarely_after_ten_minutes() {
+    let mut world = World::new();
+    world.appear(A, None);
+    world.advance(minutes(20));
+    world.take_dials();
+    world.advance(minutes(60));
+    assert!(world.take_dials().len() < 31);
+}
+
+#[test]
+fn many_dead_sockets_are_dialled_20_times_a_second_all_together_and_each_of_them_in_turn() {
+    let count = 300;
+    let mut world = World::new();
+    for i in 0..count {
+        world.appear(&format!("/r/dead-{i}.sock"), None);
+    }
+    world.advance(2 * DIAL_TIMEOUT);
+    world.take_dials();
+    world.dials.clear();
+    for _ in 0..30 {
+        world.advance(Duration::from_secs(1));
+        let dials = world.take_dials().len();
+        assert!((19..=20).contains(&dials), "{dials} dials in a second");
+    }
+    assert_eq!(world.dials.len(), count, "each socket is dialled");
+    world.appear(A, csi("a"));
+    assert_eq!(
+        world.handler_calls(),
+        "validate a, register a",
+        "without a delay"
+    );
+}
+
+#[test]
+fn dead_sockets_block_nobody() {
+    let mut world = World::new();
+    for i in 0..200 {
+        world.appear(&format!("/r/dead-{i}.sock"), None);
+    }
+    world.appear(A, csi("a"));
+    assert_eq!(world.handler_calls(), "validate a, register a");
+}
+
+/// Returns a world with this many plugins that do not answer.
+fn with_silent_plugins(count: usize) -> World {
+    let mut world = World::new();
+    for i in 0..count {
+        world.appear(&format!("/r/silent-{i}.sock"), Script::silent());
+    }
+    world
+}
+
+#[test]
+fn hundreds_of_silent_plugins_hold_up_another_directory_for_5_ms_and_their_own_for_200() {
+    for (path, wait) in [("/honest/a", PERMIT_TIME), (A, 40 * PERMIT_TIME)] {
+        let mut world = with_silent_plugins(640);
+        world.appear(path, csi("a"));
+        world.advance(wait);
+        assert_eq!(world.handler_calls(), "validate a, register a", "{path}");
+    }
+}
+
+#[test]
+fn handlers_that_do_not_answer_hold_up_no_plugin_of_another_name() {
+    let mut world = World::new();
+    for i in 0..70 {
+        world
+            .handler
+            .will_answer([HandlerAnswer::YES, HandlerAnswer::Pending]);
+        world.appear(&format!("/r/{i}"), csi(&format!("hung-{i}")));
+    }
+    world.handler_calls();
+    world.appear(A, csi("a"));
+    assert_eq!(
+        world.handler_calls(),
+        "validate a, register a",
+        "without a delay"
+    );
+}
+
+#[test]
+fn sockets_that_wait_for_their_name_hold_up_no_plugin_of_another_name() {
+    let mut world = World::new();
+    world
+        .handler
+        .will_answer([HandlerAnswer::YES, HandlerAnswer::Pending]);
+    for i in 0..70 {
+        world.appear(&format!("/r/{i}"), csi("hung"));
+    }
+    world.handler_calls();
+    world.appear(A, csi("a"));
+    assert_eq!(
+        world.handler_calls(),
+        "validate a, register a",
+        "without a delay"
+    );
+}
+
+#[test]
+fn sockets_on_which_nothing_listens_do_not_keep_a_line_from_moving() {
+    let mut world = World::new();
+    for i in 0..30 {
+        world.appear(&format!("/r/dead-{i}.sock"), None);
+        world.advance(Duration::from_millis(33));
+    }
+    for i in 0..SOFT_OPERATION_LIMIT {
+        world.appear(&format!("/r/silent-{i}.sock"), Script::silent());
+    }
+    world.appear(A, csi("a"));
+    world.advance(PERMIT_TIME);
+    assert_eq!(world.handler_calls(), "validate a, register a");
+}

@@ -1,0 +1,206 @@
+//! A plugin that is killed leaves its socket behind.
+
+use std::path::Path;
+use std::time::Duration;
+
+use plugind::config::{BACKOFF_CAP, MAX_OUTLIVED, OUTLIVED_GRACE};
+use plugind::manager::{LivenessSource, OnDown};
+
+use super::{A, B, asked, csi, minutes};
+use crate::world::World;
+
+pub(super) fn down_since(world: &World, path: &str) -> Option<plugind::time::Time> {
+    let registered = world
+        .manager
+        .socket(Path::new(path))
+        .and_then(|it| it.registered());
+    registered.expect("it is registered").health.down_since()
+}
+
+#[test]
+fn a_plugin_whose_process_dies_is_down_at_once_and_stays_registered() {
+    for source in [LivenessSource::Process, LivenessSource::Connection] {
+        let mut world = World::new();
+        world.liveness_source = source;
+        world.appear(A, csi("a"));
+        world.advance(minutes(10));
+        world.kill(A);
+        assert_eq!(down_since(&world, A), Some(world.now), "{source:?}");
+        assert_eq!(world.handler_calls(), "validate a, register a");
+    }
+}
+
+#[test]
+fn a_plugin_that_answers_again_is_up_without_an_event_of_its_socket() {
+    let mut world = World::new();
+    world.appear(A, csi("a"));
+    world.kill(A);
+    world.advance(minutes(1));
+    assert!(down_since(&world, A).is_some());
+    world.listen(A, csi("a"));
+    world.advance(BACKOFF_CAP);
+    assert_eq!(down_since(&world, A), None);
+    assert_eq!(world.handler_calls(), "validate a, register a");
+    world.kill(A);
+    assert!(down_since(&world, A).is_some(), "it is watched again");
+}
+
+#[test]
+fn a_plugin_that_is_down_for_longer_than_the_grace_period_is_deregistered_if_so_wanted() {
+    let mut world = World::new();
+    world
+        .manager
+        .set_on_down(OnDown::Deregister(Duration::from_secs(30)));
+    world.appear(A, csi("a"));
+    world.kill(A);
+    world.advance(Duration::from_secs(29));
+    assert_eq!(world.handler_calls(), "validate a, register a");
+    world.advance(Duration::from_secs(1));
+    assert_eq!(
+        (world.handler_calls().as_str(), world.counts()),
+        ("deregister a", (1, 0))
+    );
+    world.listen(A, csi("a"));
+    world.advance(BACKOFF_CAP);
+    assert_eq!(
+        (world.handler_calls().as_str(), world.counts()),
+        ("validate a, register a", (1, 1))
+    );
+}
+
+#[test]
+fn a_plugin_whose_liveness_source_is_lost_but_that_answers_is_up_all_the_time() {
+    let mut world = World::new();
+    world.liveness_source = LivenessSource::Connection;
+    world.appear(A, csi("a"));
+    world.advance(minutes(10));
+    for conn in world.open_connections() {
+        world.break_connection(conn);
+    }
+    world.run();
+    assert_eq!(down_since(&world, A), None);
+    assert_eq!(asked(&mut world, A), 2);
+}
+
+/// Closes all connections each time that `idle` has passed, for as long as `lasting`, as the plugin
+/// at `A` would do with idle connections.
+fn close_idle_connections(world: &mut World, idle: Duration, lasting: Duration) {
+    let end = world.now + lasting;
+    while world.now < end {
+        world.advance(idle);
+        for conn in world.open_connections() {
+            world.break_connection(conn);
+        }
+        world.run();
+    }
+}
+
+/// Returns a world in which the connection of the plugin at `A` is watched.
+fn watched_by_connection() -> World {
+    let mut world = World::new();
+    world.liveness_source = LivenessSource::Connection;
+    world.appear(A, csi("a"));
+    world
+}
+
+#[test]
+fn a_plugin_that_closes_idle_connections_is_asked_every_thirty_seconds_after_the_second_time() {
+    let seconds = Duration::from_secs;
+    for idle in [seconds(2), Duration::from_millis(100)] {
+        let mut world = watched_by_connection();
+        close_idle_connections(&mut world, idle, seconds(30));
+        assert_eq!(asked(&mut world, A), 3, "closed after {idle:?}");
+        close_idle_connections(&mut world, idle, seconds(8));
+        assert_eq!(asked(&mut world, A), 4, "closed after {idle:?}");
+        close_idle_connections(&mut world, idle, minutes(10));
+        assert_eq!(asked(&mut world, A), 24, "closed after {idle:?}");
+        assert_eq!(down_since(&world, A), None);
+        assert_eq!(world.handler_calls(), "validate a, register a");
+    }
+}
+
+#[test]
+fn a_plugin_that_closes_idle_connections_and_dies_is_down_within_thirty_seconds() {
+    let mut world = watched_by_connection();
+    close_idle_connections(&mut world, Duration::from_secs(2), minutes(1));
+    world.kill(A);
+    assert_eq!(down_since(&world, A), None);
+    world.advance(Duration::from_secs(30));
+    let since = down_since(&world, A).expect("it is down");
+    world.listen(A, csi("a"));
+    world.advance(world.now.saturating_since(since) + Duration::from_secs(1));
+    assert_eq!(down_since(&world, A), None, "asked again with backoff");
+    world.advance(minutes(1));
+    world.kill(A);
+    assert_eq!(down_since(&world, A), Some(world.now), "watched as before");
+}
+
+#[test]
+fn another_plugin_behind_the_same_socket_is_registered_in_the_place_of_the_first() {
+    let mut world = World::new();
+    world.appear(A, csi("a"));
+    world.handler_calls();
+    world.kill(A);
+    world.listen(A, csi("b"));
+    world.advance(BACKOFF_CAP);
+    assert_eq!(
+        world.handler_calls(),
+        "deregister a, validate b, register b"
+    );
+}
+
+#[test]
+fn a_deregistered_plugin_is_not_watched_over_any_more() {
+    let mut world = World::new();
+    world.appear(A, csi("a"));
+    assert_eq!(world.watched_processes(), 1);
+    world.vanish(A);
+    world.advance(OUTLIVED_GRACE);
+    assert_eq!(world.watched_processes(), 0);
+    world.kill(A);
+    world.advance(minutes(60));
+    assert_eq!(world.manager.poll_timeout(), None);
+}
+
+#[test]
+fn a_process_is_watched_for_five_seconds_after_its_socket_was_removed_unless_it_ends() {
+    let mut world = World::new();
+    for socket in [A, B] {
+        world.appear(socket, csi(socket));
+    }
+    world.kill_and_remove(A);
+    world.notice(A);
+    world.run();
+    assert_eq!(world.watched_processes(), 1, "its process has ended");
+    world.vanish(B);
+    assert_eq!(world.watched_processes(), 1);
+    world.advance(OUTLIVED_GRACE / 2);
+    assert_eq!(world.watched_processes(), 1);
+    world.advance(OUTLIVED_GRACE / 2);
+    assert_eq!(world.watched_processes(), 0);
+}
+
+#[test]
+fn a_process_whose_socket_is_there_again_is_not_watched_for_the_one_that_was_removed() {
+    let mut world = World::new();
+    world.appear(A, csi("a"));
+    world.vanish(A);
+    assert_eq!(world.watched_processes(), 1);
+    world.appear(A, csi("a"));
+    assert_eq!(world.watched_processes(), 1, "only the new registration's");
+}
+
+#[test]
+fn only_so_many_processes_are_watched_after_their_sockets_were_removed() {
+    let mut world = World::new();
+    let sockets: Vec<String> = (0..2 * MAX_OUTLIVED).map(|n| format!("/r/{n}")).collect();
+    for socket in &sockets {
+        world.appear(socket, csi(socket));
+    }
+    for socket in &sockets {
+        world.vanish(socket);
+    }
+    assert_eq!(world.watched_processes(), MAX_OUTLIVED);
+    world.advance(OUTLIVED_GRACE);
+    assert_eq!(world.watched_processes(), 0);
+}

@@ -1,0 +1,299 @@
+//! What disappeared while the daemon was down.
+
+use std::path::Path;
+
+use plugind::config::{HANDLER_TIMEOUT, STOP_GRACE};
+use plugind::handler::Answer as HandlerAnswer;
+use plugind::manager::{Input, SavedState};
+
+use super::down::down_since;
+use super::{A, B, asked, csi, minutes, with_endpoint};
+use crate::world::World;
+
+/// Returns a world without sockets, whose manager is restored from the snapshot of `before`.
+/// Sockets that are created in the same order have the same identities as there.
+fn restarted(before: &World) -> World {
+    let saved = before.manager.snapshot("boot").encode();
+    let mut world = World::new();
+    world
+        .manager
+        .restore(SavedState::decode(&saved, "boot").expect("it was just written"));
+    world
+}
+
+/// Reports that an expected socket was not found in its directory, as the watch does.
+fn lose(world: &mut World, path: &str) {
+    let path = Path::new(path).into();
+    world.manager.handle_input(Input::Lost { path }, world.now);
+}
+
+#[test]
+fn a_plugin_that_went_while_the_daemon_was_down_is_deregistered_at_its_next_start() {
+    let mut before = World::new();
+    before.appear(A, csi("a"));
+    let mut world = restarted(&before);
+    world.advance(minutes(60));
+    assert_eq!(
+        world.handler_calls(),
+        "",
+        "not before its directory has been listed"
+    );
+    let [path] = &world.manager.restored()[..] else {
+        panic!("{:?}", world.manager.restored());
+    };
+    let lost = Input::Lost { path: path.clone() };
+    world.manager.handle_input(lost, world.now);
+    assert!(world.manager.restored().is_empty());
+    assert_eq!(
+        (world.handler_calls().as_str(), world.counts()),
+        ("deregister a", (0, 0))
+    );
+}
+
+#[test]
+fn a_plugin_that_is_still_there_after_a_restart_is_registered_as_every_plugin_is() {
+    let mut before = World::new();
+    let identity = before.appear(A, csi("a"));
+    let mut world = restarted(&before);
+    assert_eq!(world.appear(A, csi("a")), identity);
+    assert!(world.manager.restored().is_empty());
+    assert_eq!(
+        (world.handler_calls().as_str(), world.counts()),
+        ("validate a, register a", (1, 1))
+    );
+}
+
+#[test]
+fn a_state_file_of_the_first_format_is_compared_by_device_and_inode_only() {
+    let mut before = World::new();
+    before.appear(A, csi("a"));
+    let saved = before.manager.snapshot("boot").encode();
+    let saved = String::from_utf8(saved).expect("it is JSON");
+    // The static binary wrote the modification time in place of the birth time.
+    let times = saved.replace("[0,0]", "[17,4]");
+    assert_ne!(times, saved);
+    let notification_of = |format: &str| {
+        let file = times.replace("registered plugins 2", format);
+        let mut world = World::new();
+        let state = SavedState::decode(file.as_bytes(), "boot").expect("the format is known");
+        world.manager.restore(state);
+        world.appear(A, csi("a"));
+        world.handler_calls()
+    };
+    assert_eq!(
+        notification_of("registered plugins 1"),
+        "validate a, register a"
+    );
+    assert_eq!(
+        notification_of("registered plugins 2"),
+        "deregister a, validate a, register a"
+    );
+}
+
+#[test]
+fn a_restored_plugin_that_is_found_but_does_not_answer_is_deregistered_when_its_socket_goes() {
+    let mut before = World::new();
+    before.appear(A, csi("a"));
+    let mut world = restarted(&before);
+    world.appear(A, None);
+    assert_eq!(world.handler_calls(), "");
+    let mut again = restarted(&world);
+    again.appear(A, None);
+    again.vanish(A);
+    assert_eq!(
+        again.handler_calls(),
+        "deregister a",
+        "two restarts forget nothing"
+    );
+
+    world.create(A, csi("b"));
+    world.notice(A);
+    world.run();
+    assert_eq!(
+        world.handler_calls(),
+        "deregister a, validate b, register b"
+    );
+}
+
+#[test]
+fn a_restored_plugin_is_deregistered_although_its_name_would_be_refused_now() {
+    let mut before = World::new();
+    before.appear(A, csi("a"));
+    let saved = before.manager.snapshot("boot").encode();
+    let saved = String::from_utf8(saved).expect("it is JSON");
+    let renamed = saved.replace("\"name\":\"a\"", "\"name\":\"a\\u0001\"");
+    assert_ne!(renamed, saved);
+    let mut world = World::new();
+    let state = SavedState::decode(renamed.as_bytes(), "boot").expect("the format is known");
+    world.manager.restore(state);
+    lose(&mut world, A);
+    world.run();
+    assert_eq!(world.handler_calls(), "deregister a\u{1}");
+}
+
+#[test]
+fn what_was_restored_by_inode_only_is_saved_as_such() {
+    let mut before = World::new();
+    before.appear(A, csi("a"));
+    let saved = before.manager.snapshot("boot").encode();
+    let saved = String::from_utf8(saved).expect("it is JSON");
+    let first = saved
+        .replace("[0,0]", "[17,4]")
+        .replace("registered plugins 2", "registered plugins 1");
+    let mut world = World::new();
+    let state = SavedState::decode(first.as_bytes(), "boot").expect("the format is known");
+    world.manager.restore(state);
+    let mut again = restarted(&world);
+    again.appear(A, csi("a"));
+    assert_eq!(again.handler_calls(), "validate a, register a");
+}
+
+#[test]
+fn a_plugin_in_the_place_of_a_remembered_one_is_registered_after_that_is_deregistered() {
+    let mut before = World::new();
+    before.appear(A, csi("a"));
+    let mut world = restarted(&before);
+    world.create(A, csi("never seen"));
+    world.appear(A, csi("b"));
+    assert_eq!(
+        world.handler_calls(),
+        "deregister a, validate b, register b"
+    );
+}
+
+#[test]
+fn a_restored_plugin_is_deregistered_before_another_one_is_registered_through_the_same_socket() {
+    let mut before = World::new();
+    before.appear(A, csi("a"));
+    for plugin in [csi("b"), with_endpoint("a", "/p/a.sock")] {
+        let mut world = restarted(&before);
+        world.appear(A, plugin);
+        let notified = world.handler_calls();
+        let (first, rest) = notified.split_once(", ").expect("several questions");
+        assert_eq!(first, "deregister a");
+        assert!(rest.contains(", register "), "{rest}");
+        assert_eq!(world.plugin(A).last_notified(), Some((true, "")));
+        assert_eq!(world.counts(), (1, 1));
+    }
+}
+
+#[test]
+fn a_restored_plugin_that_is_deregistered_after_its_handler_did_not_answer_is_so_only_once() {
+    let mut before = World::new();
+    before.appear(A, csi("a"));
+    let mut world = restarted(&before);
+    world
+        .handler
+        .will_answer([HandlerAnswer::YES, HandlerAnswer::Pending]);
+    world.appear(A, csi("a"));
+    world.advance(HANDLER_TIMEOUT);
+    let notified = "validate a, register a, abandon, deregister a";
+    assert_eq!(world.handler_calls(), notified);
+    world.vanish(A);
+    assert_eq!(
+        (world.handler_calls().as_str(), world.counts()),
+        ("", (0, 0))
+    );
+}
+
+#[test]
+fn a_restored_plugin_is_deregistered_if_only_a_refused_one_has_its_name_and_endpoint() {
+    let mut before = World::new();
+    before.appear(A, with_endpoint("a", "/p/a.sock"));
+    let mut world = restarted(&before);
+    world
+        .handler
+        .will_answer([HandlerAnswer::YES, HandlerAnswer::no("not now")]);
+    world.appear(B, with_endpoint("a", "/p/a.sock"));
+    lose(&mut world, A);
+    world.run();
+    assert_eq!(
+        world.handler_calls(),
+        "validate a@/p/a.sock, register a@/p/a.sock, deregister a@/p/a.sock"
+    );
+}
+
+#[test]
+fn a_plugin_that_waits_to_be_deregistered_when_the_daemon_ends_is_so_after_the_restart() {
+    for is_stopped in [false, true] {
+        let mut before = World::new();
+        before.appear(A, csi("a"));
+        before.handler.will_answer([HandlerAnswer::Pending]);
+        before.appear(B, csi("a"));
+        before.vanish(A);
+        assert_eq!(before.handler_calls(), "validate a, register a, validate a");
+        if is_stopped {
+            before.manager.handle_input(Input::Stop, before.now);
+            before.advance(STOP_GRACE);
+            assert!(before.manager.is_stopped());
+        }
+        let mut world = restarted(&before);
+        lose(&mut world, A);
+        world.run();
+        assert_eq!(
+            world.handler_calls(),
+            "deregister a",
+            "stopped: {is_stopped}"
+        );
+    }
+}
+
+#[test]
+fn a_plugin_that_moved_to_another_socket_meanwhile_is_deregistered_before_it_is_registered() {
+    let mut before = World::new();
+    before.appear(A, with_endpoint("a", "/p/a.sock"));
+    let mut world = restarted(&before);
+    world.create(B, with_endpoint("a", "/p/a.sock"));
+    world.notice(B);
+    lose(&mut world, A);
+    world.run();
+    assert_eq!(
+        world.handler_calls(),
+        "deregister a@/p/a.sock, validate a@/p/a.sock, register a@/p/a.sock"
+    );
+    assert_eq!(world.counts(), (1, 1));
+}
+
+#[test]
+fn a_plugin_that_is_registered_before_all_has_been_looked_at_is_not_deregistered_by_its_old_socket()
+{
+    let mut before = World::new();
+    before.appear(A, with_endpoint("a", "/p/a.sock"));
+    let mut world = restarted(&before);
+    world.appear(B, with_endpoint("a", "/p/a.sock"));
+    lose(&mut world, A);
+    world.run();
+    assert_eq!(
+        world.handler_calls(),
+        "validate a@/p/a.sock, register a@/p/a.sock"
+    );
+    assert_eq!(world.plugin(B).last_notified(), Some((true, "")));
+    assert_eq!(world.counts(), (1, 1));
+}
+
+#[test]
+fn a_plugin_that_stops_is_not_reported_as_down_before_the_watch_has_seen_that_its_socket_went() {
+    let mut world = World::new();
+    world.appear(A, csi("a"));
+    world.kill_and_remove(A);
+    assert_eq!(down_since(&world, A), None);
+    world.vanish(A);
+    assert_eq!(
+        world.handler_calls(),
+        "validate a, register a, deregister a"
+    );
+}
+
+#[test]
+fn the_late_end_of_a_connection_that_was_hung_up_is_not_taken_for_the_end_of_its_process() {
+    let mut world = World::new();
+    world.appear(A, csi("a"));
+    assert_eq!(world.watched_processes(), 1);
+    for conn in world.hung_up() {
+        world
+            .manager
+            .handle_input(Input::Closed { conn }, world.now);
+        world.run();
+    }
+    assert_eq!((asked(&mut world, A), world.watched_processes()), (1, 1));
+}
