@@ -17,7 +17,7 @@ impl SocketId {
     /// Returns the owner of the effects that handlers ask for on behalf of the plugin there.
     pub(super) fn owner(self) -> EffectOwner {
         // No index is `u32::MAX`, so this is never the number of `EffectOwner::HANDLER`.
-        EffectOwner(u64::from(self.generation) << 32 | (u64::from(self.index) + 1))
+        EffectOwner((u64::from(self.generation) << 32) | (u64::from(self.index) + 1))
     }
 }
 

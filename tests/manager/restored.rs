@@ -252,10 +252,12 @@ impl State {
         self.reported.insert(path.clone(), identity);
         if let Some(entry) = self.plugins.get_mut(path) {
             assert!(entry.is_seen, "{path:?} is found before a scan");
-            let fate = match is_alias {
-                _ if entry.identity != identity => Fate::Gone,
-                true => Fate::Linked,
-                false => Fate::Found,
+            let fate = if entry.identity != identity {
+                Fate::Gone
+            } else if is_alias {
+                Fate::Linked
+            } else {
+                Fate::Found
             };
             entry.fate = entry.fate.max(fate);
         }
