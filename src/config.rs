@@ -29,12 +29,32 @@ pub struct Config {
     /// The directory of the lock files that keep two plugin managers from using one directory;
     /// `None`: the default for the process's user (`/run/plugind` for root).
     pub run_dir: Option<PathBuf>,
+    /// Whether links to the endpoints of registered plugins, `by-name/TYPE/NAME.sock`, are kept in
+    /// the run directory. Not in a dry run, and not if another plugin manager keeps them there.
+    pub links_by_name: bool,
+    /// The socket of the API.
+    pub api_socket: ApiSocket,
+    /// The group of that socket, by its name or its id; `None`: the group of the process.
+    pub socket_group: Option<String>,
     /// The treatment of the plugins that are found.
     pub mode: Mode,
     /// The treatment of a registered plugin that is down.
     pub on_down: OnDown,
     /// The mapping of endpoint paths that plugins report from their own mount namespaces.
     pub path_map: PathMap,
+}
+
+/// The socket of the API, through which other processes see what the plugin manager knows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ApiSocket {
+    /// The API is off.
+    #[default]
+    None,
+    /// `plugind.sock` in the run directory. Without it, a warning is logged. Not in a dry run,
+    /// which may run beside another plugin manager.
+    Default,
+    /// The socket at this path. If it cannot be created, the start fails.
+    At(PathBuf),
 }
 
 /// The configuration of the handlers that come with this crate
@@ -145,6 +165,9 @@ impl fmt::Display for DaemonConfig {
         if let Some(dir) = &self.manager.run_dir {
             write!(f, " run-dir={}", escape::path(dir))?;
         }
+        if let ApiSocket::At(path) = &self.manager.api_socket {
+            write!(f, " socket={}", escape::path(path))?;
+        }
         Ok(())
     }
 }
@@ -155,6 +178,9 @@ impl Default for Config {
             plugins_dirs: vec![PathBuf::from(DEFAULT_PLUGINS_DIR)],
             state_file: None,
             run_dir: None,
+            links_by_name: false,
+            api_socket: ApiSocket::default(),
+            socket_group: None,
             mode: Mode::default(),
             on_down: OnDown::default(),
             path_map: PathMap::default(),

@@ -1,8 +1,9 @@
 //! Untrusted text, made safe to show.
 //!
-//! Pure. A plugin chooses its own name, versions and error messages, and every process that may
-//! write to the directory chooses file names: none of them may move a cursor, colour a terminal,
-//! forge a second log line or hide what follows.
+//! Pure: for the log and terminals ([`Escaped`]), and as JSON in plain ASCII. A plugin chooses its
+//! own name, versions and error messages, and every process that may write to the directory chooses
+//! file names: none of them may move a cursor, colour a terminal, forge a second log line or hide
+//! what follows.
 
 use std::fmt::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
@@ -34,6 +35,33 @@ pub fn bytes(bytes: &[u8]) -> Escaped<'_> {
     Escaped {
         bytes,
         limit: MAX_SHOWN,
+    }
+}
+
+/// Appends `text` as a JSON string in plain ASCII, so that a terminal can show it whatever it is.
+pub fn json_string(text: &str, out: &mut Vec<u8>) {
+    out.push(b'"');
+    for c in text.chars() {
+        match c {
+            '\n' => out.extend_from_slice(b"\\n"),
+            '"' | '\\' => out.extend_from_slice(&[b'\\', c as u8]),
+            _ => push_ascii(c, out),
+        }
+    }
+    out.push(b'"');
+}
+
+/// Appends a character of a JSON string, as `\uXXXX` if it is not visible ASCII.
+fn push_ascii(c: char, out: &mut Vec<u8>) {
+    if matches!(c, ' '..='~') {
+        out.push(c as u8);
+        return;
+    }
+    for unit in c.encode_utf16(&mut [0; 2]) {
+        out.extend_from_slice(b"\\u");
+        for shift in [12, 8, 4, 0] {
+            out.push(b"0123456789abcdef"[usize::from((*unit >> shift) & 0xf)]);
+        }
     }
 }
 
@@ -73,6 +101,11 @@ impl Escaped<'_> {
             write!(f, "...({} more bytes)", hidden.len())
         }
     }
+}
+
+/// Returns whether none of the bytes ever needs an escape, as in nearly every name.
+pub(crate) fn is_plain(bytes: &[u8]) -> bool {
+    plain(bytes).is_some()
 }
 
 /// Returns `bytes` as text if none of them ever needs an escape, as in nearly every name: they are
@@ -149,7 +182,7 @@ fn cut(bytes: &[u8], limit: usize) -> usize {
 }
 
 /// Returns whether the unescaped character could mislead a terminal, a log reader or a human.
-fn needs_escape(c: char) -> bool {
+pub(crate) fn needs_escape(c: char) -> bool {
     let is_format_or_bidi = matches!(c,
         '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
         | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}');
@@ -201,6 +234,18 @@ mod tests {
                 assert_eq!(format!("{alone:?}"), quoted);
             }
         }
+    }
+
+    #[test]
+    fn json_is_plain_ascii_and_means_the_same() {
+        let said = "größe \u{7f}\u{9b}31m \u{202e}\u{1f600}\n\t\0\"\\";
+        let mut string = Vec::new();
+        json_string(said, &mut string);
+        let string = String::from_utf8(string).expect("it is text");
+        let is_plain = |byte: u8| matches!(byte, b' '..=b'~');
+        assert!(string.bytes().all(is_plain), "{string}");
+        let read: String = serde_json::from_str(&string).expect("it is JSON");
+        assert_eq!(read, said);
     }
 
     #[test]

@@ -20,8 +20,8 @@
 //! plugin lives in a second, and replay any of them from a seed. `daemon` is the shell: the one
 //! layer that uses descriptors, the file system and the clock.
 //!
-//! A layer uses only those below it: `cli`, `daemon`, `manager`, `grpc`, `http2`, `hpack`. In
-//! addition, `manager` uses `watch` and `handler`, and `daemon` uses `simulate`, a plugin to try
+//! A layer uses only those below it: `cli`, `daemon`, `api`, `manager`, `grpc`, `http2`, `hpack`.
+//! In addition, `manager` uses `watch` and `handler`, and `daemon` uses `simulate`, a plugin to try
 //! the daemon with. The modules below are declared in reading order, from the innermost outward.
 //!
 //! # Embedding
@@ -60,6 +60,8 @@
 //! - [`daemon::PluginManager::poll_event`] returns what has happened, as values: the log shows the
 //!   same events as text, and the newest of them are kept. A failed registration is
 //!   [`AttemptFailed`](manager::event::EventKind::AttemptFailed).
+//! - [`config::Config::api_socket`] has the API ([`guide::api`]) served in the same turns. Without
+//!   it, the plugin manager has no socket of its own.
 //! - To stop, call [`daemon::PluginManager::stop`] and continue until
 //!   [`daemon::PluginManager::is_stopped`]; then [`daemon::PluginManager::save`] writes the state
 //!   file, if there is one.
@@ -88,6 +90,12 @@
 //! | how many plugins are asked at once | `manager/limiter.rs`, `config/limits.rs` |
 //! | a plugin that ends and leaves its socket | `manager/registered.rs`, `manager/outcomes.rs` |
 //! | a peer that floods its connection | `http2/flood.rs`, `config/protocol.rs` |
+//! | what operators see of a plugin, and its changes | `manager/record.rs`, `manager/changes.rs` |
+//! | a request to the API, and its response | `api/route.rs`, `api/answer.rs`, `guide/api.rs` |
+//! | a client of the API socket that misbehaves | `api/connection.rs`, `config/limits.rs` |
+//! | metrics | `manager/measurement.rs`, `api/counters.rs`, `api/metrics.rs` |
+//! | links to endpoints by plugin name | `daemon/by_name.rs`, `manager/link_name.rs` |
+//! | commands that ask the daemon | `cli/ask.rs`, `cli/client.rs` |
 //! | events and their log lines | `manager/event.rs`, `daemon/plugin_manager.rs` |
 //!
 //! # What is deliberately absent
@@ -97,7 +105,9 @@
 
 pub mod config;
 pub mod escape;
+mod json;
 mod small_vec;
+mod sorted_map;
 pub mod time;
 
 #[cfg_attr(not(plugind_internals), doc(hidden))]
@@ -116,6 +126,9 @@ pub mod handler;
 pub mod watch;
 
 pub mod manager;
+
+#[cfg_attr(not(plugind_internals), doc(hidden))]
+pub mod api;
 
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub mod simulate;

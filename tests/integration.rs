@@ -5,6 +5,8 @@
 
 #[path = "support/caller.rs"]
 mod caller;
+#[path = "support/exposition.rs"]
+mod exposition;
 #[path = "support/node.rs"]
 mod node;
 #[path = "support/plugin.rs"]
@@ -26,6 +28,7 @@ use plugind::handler::HandlerTable;
 use plugind::proto::pluginregistration::{InfoRequest, registration};
 
 use self::caller::Caller;
+use self::exposition::Exposition;
 use self::node::{Node, describe, watching};
 use self::plugin::{Flaw, Plugin, SERVICE};
 
@@ -55,20 +58,53 @@ fn an_embedder_reads_what_has_happened_since_the_start() {
     let plugin = Plugin::serve(&dir.path().join("reg.sock"), "one");
     let mut node = Node::start_on(dir);
     node.until_registered(&plugin);
-    plugin.stop();
-    node.until_handler_is_told("deregister one");
     let mut reasons = Vec::new();
-    node.until("the last event", |node| {
-        while let Some(event) = node.plugins.poll_event() {
-            if let Event::Plugin(event) = event {
-                reasons.push(event.reason());
+    let mut until_read = |node: &mut Node, last| {
+        node.until(last, |node| {
+            while let Some(event) = node.plugins.poll_event() {
+                if let Event::Plugin(event) = event {
+                    reasons.push(event.reason());
+                }
             }
-        }
-        reasons.contains(&"Deregistered").then_some(())
-    });
+            reasons.contains(&last).then_some(())
+        });
+    };
+    until_read(&mut node, "Registered"); // The plugin's reply is read after it was notified.
+    plugin.stop();
+    until_read(&mut node, "Deregistered");
     let expected = ["SocketFound", "Registered", "SocketLost", "Deregistered"];
     assert_eq!(reasons, expected);
     assert_eq!(node.plugins.dropped_events(), 0);
+}
+
+#[test]
+fn an_embedder_reads_the_metrics_of_its_plugins_and_its_process() {
+    let mut node = Node::start();
+    let plugin = Plugin::serve(&node.path("reg.sock"), "one");
+    node.until_registered(&plugin);
+    let scraped = node.until("the registration is counted", |node| {
+        let scraped = Exposition::parse(&node.plugins.metrics(None));
+        let count = scraped.get("plugind_registration_duration_seconds_count", &[]);
+        (count == Some(1)).then_some(scraped)
+    });
+    let single = |name| scraped.get(name, &[]).expect(name);
+    assert!(single("plugind_loop_turns_total") > 0);
+    let took = scraped.seconds("plugind_registration_duration_seconds_sum", &[]);
+    assert!(took.is_some_and(|took| !took.is_zero()));
+    let socket = node.path("reg.sock");
+    let labels = [
+        ("socket_path", socket.to_str().unwrap()),
+        ("state", "actual_state_of_world"),
+    ];
+    let actual = scraped.get("plugin_manager_total_plugins", &labels);
+    assert_eq!(actual, Some(1));
+    let dir = node.plugins.directories()[0].to_str().unwrap();
+    let watched = scraped.get("plugind_directory_watched", &[("path", dir)]);
+    assert_eq!(watched, Some(1));
+    assert!(single("process_open_fds") > 0);
+    assert!(single("process_open_fds") <= single("process_max_fds"));
+    assert!(single("process_resident_memory_bytes") > 0);
+    assert!(scraped.seconds("process_cpu_seconds_total", &[]).is_some());
 }
 
 #[test]

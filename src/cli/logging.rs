@@ -1,7 +1,8 @@
 //! The log level. The format and the destination of log lines belong to the daemon
 //! ([`crate::daemon::Logger`]).
 
-use env_logger::{Builder, Env};
+use std::env;
+
 use log::LevelFilter;
 
 use crate::daemon::Logger;
@@ -15,10 +16,5 @@ pub fn start(verbosity: u8) -> Option<&'static Logger> {
         1 => LevelFilter::Debug,
         _ => LevelFilter::Trace,
     };
-    let mut builder = Builder::new();
-    let filter = builder.filter_level(level).parse_env(Env::new()).build();
-    let most = filter.filter();
-    let logger = Logger::install(filter)?;
-    log::set_max_level(most);
-    Some(logger)
+    Logger::install(level, &env::var("RUST_LOG").unwrap_or_default())
 }

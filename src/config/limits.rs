@@ -3,6 +3,53 @@
 
 use std::time::Duration;
 
+// --- The API -------------------------------------------------------------------------------------
+
+/// The most clients of the API socket: several operators and a scraper, with a watch each. Further
+/// ones are answered with 503 (kubelet has no such socket).
+pub const API_CLIENTS: usize = 16;
+
+/// The longest head of a request (octets): many times what `curl` sends, and as much as the header
+/// fields of common HTTP servers may have.
+pub const API_HEAD: usize = 8 * 1024;
+
+/// The most header fields of a request: `curl` sends three, a browser about fifteen.
+pub const API_FIELDS: usize = 64;
+
+/// The time limit for the head of a request, from its first octet: the client is on the same
+/// machine and has the request ready.
+pub const API_REQUEST_TIME: Duration = Duration::from_secs(2);
+
+/// The time for which a client may be connected without a request: longer than an operator needs
+/// for the next one, and than the usual pause between two scrapes (15 s).
+pub const API_IDLE: Duration = Duration::from_secs(30);
+
+/// The time after which a client is closed that reads nothing of what was written for it: a pager
+/// that is stopped for longer finds its output cut off.
+pub const API_STALL: Duration = Duration::from_secs(30);
+
+/// The output of one client that may wait to be written (octets): nothing is rendered and no
+/// request is read above it. About thirty records.
+pub const API_OUTPUT: usize = 16 * 1024;
+
+/// The output that is rendered in one turn for all clients (octets), in a fraction of a
+/// millisecond: plugins do not wait for a long list.
+pub const API_TURN: usize = 32 * 1024;
+
+/// The number of records that are examined in one turn for all clients, whether or not they are
+/// rendered: in about half a millisecond.
+pub const API_TURN_RECORDS: usize = 1024;
+
+/// The number of clients that wait to be accepted: accepting takes one turn. The kernel refuses a
+/// client beyond this number, or has it wait.
+pub const API_BACKLOG: i32 = 64;
+
+/// The pause before clients are accepted again after the process has run out of descriptors.
+pub const API_ACCEPT_RETRY: Duration = Duration::from_secs(1);
+
+/// The time for which clients may read their last response when the daemon stops.
+pub const API_STOP_GRACE: Duration = Duration::from_secs(1);
+
 // --- The manager ---------------------------------------------------------------------------------
 
 /// The time for which a start waits for another daemon that uses the same directory: that daemon
@@ -99,8 +146,8 @@ pub const RENEWAL_PERIOD: Duration = Duration::from_secs(60);
 pub const MAX_RENEWALS: usize = 1024;
 
 /// The part of the process's descriptor limit that is not used for plugins: for the loop, the
-/// watches, the log, files, and the start of a program (kubelet: no such limit).
-pub const DESCRIPTOR_RESERVE: usize = 32;
+/// watches, the log, files, the start of a program, and [`API_CLIENTS`] (kubelet: no such limit).
+pub const DESCRIPTOR_RESERVE: usize = 32 + API_CLIENTS;
 
 /// The pause between two warnings about a shortage of descriptors, which may last for days
 /// (kubelet: no such warning).
@@ -171,6 +218,29 @@ pub const MAX_STATE_FILE: usize = 64 * 1024 * 1024;
 
 /// The part of a state file that is written in one turn (octets), in about a millisecond.
 pub const STATE_FILE_PIECE: usize = 64 * 1024;
+
+/// The time that passes before the link of a plugin name is changed again: a plugin that flaps
+/// costs one change per second.
+pub const LINK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The most plugin names whose links were changed within [`LINK_INTERVAL`] or are to be changed:
+/// more are left to a comparison of all links.
+pub const MAX_CHANGED_LINKS: usize = 1024;
+
+/// The number of links that are examined and changed in one turn, in a fraction of a millisecond.
+pub const LINKS_AT_ONCE: usize = 16;
+
+/// The longest pause between two tries to change links after a failure: the disk may be full for
+/// days.
+pub const LINK_RETRY: Duration = Duration::from_secs(60);
+
+/// The time after the first scan at which the daemon counts as ready although sockets that were
+/// found by it were not dialed yet: no plugin can hold it up.
+pub const READY_TIME: Duration = Duration::from_secs(2);
+
+/// The time for which a start waits for a lock that another daemon usually keeps: that daemon was
+/// killed a moment ago, and the kernel is about to release its locks.
+pub const BRIEF_LOCK_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// The largest reply to `NotifyRegistrationStatus` (bytes): an empty message, with room for fields
 /// that are not known yet.
@@ -347,6 +417,29 @@ pub const MAX_NAMES: usize = 65_536;
 /// The shortest pause between two reads of the mount table: a pod that starts mounts several times
 /// (kubelet: does not notice).
 pub const MOUNTS_INTERVAL: Duration = Duration::from_secs(1);
+
+// --- Readers of the state ------------------------------------------------------------------------
+
+/// The most events that are kept for readers: an operator looks at the last minutes.
+pub const KEPT_EVENTS: usize = 256;
+
+/// The most memory that those events take, approximately (octets).
+pub const KEPT_EVENTS_LEN: usize = 64 * 1024;
+
+/// The most events of one socket or directory that are kept: one that flaps does not displace the
+/// events of others.
+pub const KEPT_EVENTS_OF_ONE: usize = 8;
+
+/// The most memory that the events of one socket or directory take, approximately (octets). One
+/// event is kept whatever its size, which limits of its parts bound.
+pub const KEPT_EVENTS_OF_ONE_LEN: usize = 8 * 1024;
+
+/// The most removed records that are remembered for readers that follow the changes: a reader that
+/// has missed more reads everything again.
+pub const MAX_REMOVED_RECORDS: usize = 256;
+
+/// The most octets of the paths of those records.
+pub const MAX_REMOVED_RECORDS_LEN: usize = 16 * 1024;
 
 // --- The simulated plugin ------------------------------------------------------------------------
 

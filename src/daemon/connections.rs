@@ -3,7 +3,7 @@
 //! Connections that send little are served before those that always have more to read: one
 //! connection that sends without end, or a hundred, delay other plugins by one turn at most.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::io;
 
 use mio::event::Event;
@@ -13,11 +13,12 @@ use mio::{Interest, Registry};
 use super::connection::Connection;
 use super::source::Source;
 use crate::manager::ConnectionId;
+use crate::sorted_map::SortedMap;
 
 /// The connections, by the ids that the core knows.
 #[derive(Debug, Default)]
 pub(super) struct Connections {
-    by_id: BTreeMap<ConnectionId, Held>,
+    by_id: SortedMap<ConnectionId, Held>,
     /// Connections with work to do, which the loop will not report again.
     ready: VecDeque<ConnectionId>,
     /// Connections that had unread data or unhandled messages when their time was used up. They

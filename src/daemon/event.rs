@@ -1,18 +1,8 @@
-//! The events that an embedder can read.
+//! The events that an embedder has not read yet.
 
 use std::collections::VecDeque;
 
-use crate::manager::PluginEvent;
-use crate::watch::Report;
-
-/// An event of the plugin manager. It is logged already.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// An event of a socket or its plugin.
-    Plugin(Box<PluginEvent>),
-    /// A watched directory, or one below it, cannot be watched or listed, or can be again.
-    Directory(Report),
-}
+pub use crate::api::Event;
 
 /// The events that were not read yet, up to a limit.
 #[derive(Debug, Default)]
@@ -29,6 +19,11 @@ impl UnreadEvents {
             limit,
             ..Self::default()
         }
+    }
+
+    /// Returns whether any events are kept.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.limit > 0
     }
 
     /// Sets the number of events to keep, and drops the oldest of those that are more.
@@ -69,6 +64,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::watch::Report;
 
     fn event(dir: &str) -> Event {
         let dir = Path::new(dir).into();

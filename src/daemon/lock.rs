@@ -7,23 +7,17 @@
 //! all paths to the directory lead to the same lock. A daemon holds exclusive locks of its
 //! directories, and shared locks of the directories above them. A directory that is removed and
 //! created again is a different directory, which is not locked.
-//!
-//! The kernel releases a lock when the process that holds it ends, for whatever reason. A lock file
-//! is removed by the last holder that ends in order; one that is left behind is harmless.
 
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use nix::poll::ppoll;
-use nix::sys::time::{TimeSpec, TimeValLike as _};
-use rustix::fs::{AtFlags, CWD, FlockOperation, StatxFlags, flock, major, makedev, minor, statx};
-use rustix::io::Errno;
+use rustix::fs::{AtFlags, CWD, StatxFlags, major, makedev, minor, statx};
 
+use super::file_lock::{self, FileLock};
 use super::{SetupError, run_dir, scan};
-use crate::{config, escape};
+use crate::config;
 
 /// The locks on directories, released on drop.
 #[derive(Debug)]
@@ -50,9 +44,7 @@ struct Need {
 #[derive(Debug)]
 struct Lock {
     id: Id,
-    path: PathBuf,
-    file: File,
-    is_exclusive: bool,
+    file: FileLock,
 }
 
 /// The device, inode and birth time of a directory. Inodes of removed directories are reused; the
@@ -100,26 +92,21 @@ impl Locks {
         for Need { id, dir, is_root } in strongest(self.needs.clone()) {
             let held = self.held.iter_mut().find(|lock| lock.id == id);
             if let Some(lock) = held {
-                if !is_root || lock.is_exclusive || lock.make_exclusive() {
+                if !is_root || lock.file.is_exclusive() || lock.file.make_exclusive() {
                     continue;
                 }
-                return Err(taken(dir, lock.path.clone()));
+                return Err(taken(dir, lock.file.path().to_owned()));
             }
             let locks_dir = match &mut locks_dir {
                 Some(locks_dir) => locks_dir,
                 missing => {
                     let run_dir = run_dir::open(self.run_dir.as_deref()).map_err(unusable)?;
-                    missing.insert(run_dir::private(&run_dir, LOCKS).map_err(unusable)?)
+                    missing.insert(locks_dir_in(&run_dir).map_err(unusable)?)
                 }
             };
             let path = locks_dir.join(name(id));
-            match acquire(&path, operation(is_root), deadline) {
-                Ok(Some(file)) => self.held.push(Lock {
-                    id,
-                    path,
-                    file,
-                    is_exclusive: is_root,
-                }),
+            match FileLock::acquire(&path, is_root, deadline) {
+                Ok(Some(file)) => self.held.push(Lock { id, file }),
                 Ok(None) => return Err(taken(dir, path)),
                 Err(error) => {
                     let problem = run_dir::RunDirProblem::Unusable(error);
@@ -137,45 +124,16 @@ impl Locks {
             let Some(need) = needs.iter().find(|need| need.id == lock.id) else {
                 return false;
             };
-            if lock.is_exclusive && !need.is_root {
-                lock.share();
+            if lock.file.is_exclusive() && !need.is_root {
+                lock.file.share();
             }
             true
         });
     }
 }
 
-impl Lock {
-    /// Makes a shared lock exclusive. Returns whether that was possible: it stays shared if another
-    /// process shares it.
-    fn make_exclusive(&mut self) -> bool {
-        self.is_exclusive = flock(&self.file, operation(true)).is_ok();
-        if !self.is_exclusive {
-            self.share(); // flock(2): the shared lock was released first.
-        }
-        self.is_exclusive
-    }
-
-    /// Makes an exclusive lock a shared one.
-    fn share(&mut self) {
-        self.is_exclusive = false;
-        if let Err(errno) = flock(&self.file, operation(false)) {
-            let path = escape::path(&self.path);
-            log::warn!("{path}: cannot share a lock: {}", io::Error::from(errno));
-        }
-    }
-}
-
-fn operation(is_exclusive: bool) -> FlockOperation {
-    if is_exclusive {
-        FlockOperation::NonBlockingLockExclusive
-    } else {
-        FlockOperation::NonBlockingLockShared
-    }
-}
-
 fn taken(dir: PathBuf, lock: PathBuf) -> SetupError {
-    let holder = holder(&lock);
+    let holder = file_lock::holder(&lock, true);
     SetupError::Taken { dir, lock, holder }
 }
 
@@ -208,7 +166,7 @@ fn strongest(mut needs: Vec<Need>) -> Vec<Need> {
     needs
 }
 
-fn id(dir: &Path) -> io::Result<Id> {
+pub(super) fn id(dir: &Path) -> io::Result<Id> {
     let wanted = StatxFlags::INO | StatxFlags::BTIME;
     let found = statx(CWD, dir, AtFlags::empty(), wanted)?;
     let device = makedev(found.stx_dev_major, found.stx_dev_minor);
@@ -231,82 +189,24 @@ fn name((device, inode, (seconds, nanoseconds)): Id) -> String {
     format!("{major:02x}:{minor:02x}:{inode}:{seconds}.{nanoseconds:09}")
 }
 
-/// Opens and locks a file. Returns `None` if another process holds the lock until the deadline.
-fn acquire(path: &Path, operation: FlockOperation, deadline: Instant) -> io::Result<Option<File>> {
-    loop {
-        let mut options = File::options();
-        let file = options.read(true).write(true).create(true).truncate(false);
-        let file = file.mode(0o600).open(path)?;
-        match flock(&file, operation) {
-            // The last holder may have removed the file meanwhile: a lock on a removed file
-            // excludes nothing.
-            Ok(()) if is_at(&file, path) => return Ok(Some(file)),
-            Ok(()) | Err(Errno::INTR) => {}
-            Err(Errno::WOULDBLOCK) if Instant::now() < deadline => pause(),
-            Err(Errno::WOULDBLOCK) => return Ok(None),
-            Err(errno) => return Err(errno.into()),
-        }
-    }
+/// Returns the id of a process that keeps others from taking a directory: it has locked that
+/// directory, one inside it or one above it. Takes and changes no lock.
+pub(super) fn holder_of(dir: &Path, run_dir: &Path) -> Option<u32> {
+    let real = fs::canonicalize(dir).ok()?;
+    let mut levels = real.ancestors().enumerate();
+    levels.find_map(|(level, above)| {
+        let lock = run_dir.join(LOCKS).join(name(id(above).ok()?));
+        file_lock::holder(&lock, level == 0)
+    })
 }
 
-/// Waits for [`RETRY`]. The kernel does not offer a wait for a lock with a timeout: only a signal
-/// would end such a wait, and signals belong to the caller.
-fn pause() {
-    let pause = TimeSpec::milliseconds(RETRY.as_millis().try_into().unwrap_or(1));
-    let _ = ppoll(&mut [], Some(pause), None);
-}
-
-/// Returns whether a path still leads to this file.
-fn is_at(file: &File, path: &Path) -> bool {
-    match (file.metadata(), fs::symlink_metadata(path)) {
-        (Ok(held), Ok(found)) => (held.dev(), held.ino()) == (found.dev(), found.ino()),
-        _ => false,
-    }
-}
-
-/// Returns the id of the process that holds the lock on a file, if visible in this PID namespace
-/// (proc_locks(5)):
-/// `1: FLOCK  ADVISORY  WRITE 1234 00:2d:567 0 EOF`.
-fn holder(path: &Path) -> Option<u32> {
-    let found = fs::metadata(path).ok()?;
-    let file = format!(
-        "{:02x}:{:02x}:{}",
-        major(found.dev()),
-        minor(found.dev()),
-        found.ino()
-    );
-    let locks = fs::read_to_string("/proc/locks").ok()?;
-    let pids = locks.lines().filter_map(|line| {
-        let mut words = line.split_whitespace().skip(1);
-        let pid = words.nth(3)?;
-        (words.next()? == file).then(|| pid.parse().ok())?
-    });
-    // A lock that several processes share may be shared by this one.
-    let pids = pids.filter(|pid| *pid > 0);
-    pids.max_by_key(|pid| *pid != std::process::id())
-}
-
-/// Removes the lock file if no other process holds the lock. A process that has opened the file and
-/// not locked it yet notices the removal.
-impl Drop for Lock {
-    fn drop(&mut self) {
-        let is_last = flock(&self.file, FlockOperation::NonBlockingLockExclusive).is_ok();
-        if is_last && is_at(&self.file, &self.path) {
-            if let Err(error) = fs::remove_file(&self.path) {
-                log::debug!(
-                    "cannot remove a lock file: {error} lock={}",
-                    escape::path(&self.path)
-                );
-            }
-        }
-    }
+/// Creates the directory of the lock files in the run directory. Returns its path.
+pub(super) fn locks_dir_in(run_dir: &Path) -> Result<PathBuf, run_dir::Unusable> {
+    run_dir::private(run_dir, LOCKS)
 }
 
 /// The directory of the lock files, in the run directory.
-const LOCKS: &str = "locks";
-
-/// The pause between two attempts to take a lock that another process holds.
-const RETRY: Duration = Duration::from_millis(5);
+pub(super) const LOCKS: &str = "locks";
 
 #[cfg(test)]
 mod tests {
@@ -314,6 +214,9 @@ mod tests {
     use std::process::Command;
     use std::sync::atomic::Ordering::SeqCst;
     use std::thread;
+    use std::time::Duration;
+
+    use rustix::fs::{FlockOperation, flock};
 
     use super::*;
 
@@ -454,9 +357,10 @@ mod tests {
             let path = &held
                 .held
                 .iter()
-                .find(|it| it.path.ends_with(name_of(&dir)))
+                .find(|it| it.file.path().ends_with(name_of(&dir)))
                 .unwrap()
-                .path;
+                .file
+                .path();
             until(|| openings(path) > 1);
             drop(held);
             assert!(waiting.join().unwrap());
@@ -488,7 +392,7 @@ mod tests {
         let (dir, run) = (at("dir"), at("run"));
         let held = lock(&[&dir], &run).unwrap();
         for lock in &held.held {
-            rustix::io::fcntl_setfd(&lock.file, rustix::io::FdFlags::empty()).unwrap();
+            rustix::io::fcntl_setfd(lock.file.file(), rustix::io::FdFlags::empty()).unwrap();
         }
         let mut child = Command::new("cat")
             .stdin(std::process::Stdio::piped())

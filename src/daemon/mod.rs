@@ -19,13 +19,20 @@
 //! manager, the state file, the mount table and the log. Between deadlines, only an event wakes the
 //! loop.
 
+mod api;
+mod by_name;
 mod child;
+#[cfg_attr(not(plugind_internals), doc(hidden))]
+pub mod client;
 mod clock;
 mod connection;
 mod connections;
 mod descriptors;
 mod dial;
+#[cfg_attr(not(plugind_internals), doc(hidden))]
+pub mod doctor;
 mod event;
+mod file_lock;
 mod hold;
 mod inotify;
 mod listings;
@@ -37,6 +44,7 @@ mod permissions;
 mod plugin_manager;
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub mod probe;
+mod process_metrics;
 mod programs;
 mod report;
 mod roots;
@@ -59,9 +67,10 @@ use std::sync::Arc;
 use crate::escape;
 pub use crate::watch::{Problem, Report};
 
+pub use self::api::listener::ApiSocketProblem;
 pub use self::event::Event;
 #[cfg_attr(not(plugind_internals), doc(hidden))]
-pub use self::logger::Logger;
+pub use self::logger::{FilterError, Logger};
 pub use self::permissions::ProgramProblem;
 pub use self::plugin_manager::PluginManager;
 #[cfg_attr(not(plugind_internals), doc(hidden))]
@@ -100,6 +109,13 @@ pub enum SetupError {
         dir: PathBuf,
         /// The problem with the run directory.
         problem: RunDirProblem,
+    },
+    /// The API socket cannot be used.
+    ApiSocket {
+        /// The path of the socket.
+        socket: PathBuf,
+        /// The problem with the socket.
+        problem: ApiSocketProblem,
     },
     /// A handler program must not be run.
     Program {
@@ -163,6 +179,12 @@ impl fmt::Display for SetupError {
                 "cannot use the run directory {}: {problem}; {}",
                 escape::path(dir),
                 run_dir::remedy(dir, problem)
+            ),
+            Self::ApiSocket { socket, problem } => write!(
+                f,
+                "cannot serve the API on {}: {problem}; {}",
+                escape::path(socket),
+                problem.remedy()
             ),
             Self::Program { program, problem } => write!(
                 f,

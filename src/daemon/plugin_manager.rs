@@ -1,6 +1,9 @@
 //! The core in a poll loop, which waits for events and carries out the core's outputs.
 
+mod api;
 mod directories;
+mod metrics;
+mod serving;
 mod watching;
 
 use std::io;
@@ -14,9 +17,11 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
 
 use super::SetupError;
+use super::api::{Api, listener};
+use super::by_name::ByName;
 use super::clock::Clock;
-use super::connection::{self, Transfer};
-use super::connections::{Connections, Ready};
+use super::connection;
+use super::connections::Connections;
 use super::dial::dial_foreign;
 use super::event::{Event, UnreadEvents};
 use super::inotify::Inotify;
@@ -29,10 +34,11 @@ use super::report;
 use super::roots;
 use super::source::Source;
 use super::state_file::StateFile;
+use crate::api::Counters;
 use crate::config::{Config, MAX_UNREAD_EVENTS, Mode};
 use crate::escape;
 use crate::handler::{DialError, HandlerId, HandlerTable, PluginHandler, Reason, Ticket};
-use crate::manager::{self, ConnectionId, Manager, Process};
+use crate::manager::{self, ConnectionId, Generation, Manager, Process};
 use crate::time::Time;
 use crate::watch::{self, Report, Watch};
 
@@ -65,7 +71,14 @@ pub struct PluginManager {
     /// The connections whose peer processes have ended, until the core is informed.
     ended: Vec<ConnectionId>,
     state_file: Option<StateFile>,
+    /// The links to endpoints, if this process keeps them.
+    links: Option<ByName>,
+    /// The API, if there is one.
+    api: Option<Api>,
+    counters: Counters,
+    /// The longest turn since [`PluginManager::take_longest_turn`].
     longest_turn: Duration,
+    longest_turn_ever: Duration,
     unread_events: UnreadEvents,
     /// The locks that keep other daemons from using the same directories; `None` in observe mode.
     locks: Option<Locks>,
@@ -86,8 +99,15 @@ impl PluginManager {
             Mode::Register => Some(lock::take(&dirs, config.run_dir.as_deref())?),
             Mode::Observe => None,
         };
-        let watch = Watch::new(dirs.iter().cloned());
         let clock = Clock::start();
+        let api = match listener::open(config)? {
+            Some(listener) => {
+                let api = Api::new(listener, config.mode, poll.registry(), clock.now());
+                Some(api.map_err(SetupError::Loop)?)
+            }
+            None => None,
+        };
+        let watch = Watch::new(dirs.iter().cloned());
         let polled = poll.registry().try_clone().map_err(SetupError::Loop)?;
         let mounts = Mounts::new(&dirs, config.path_map.targets(), polled, clock.now());
         let mut plugins = Self {
@@ -111,7 +131,11 @@ impl PluginManager {
                 .as_deref()
                 .filter(|_| config.mode == Mode::Register)
                 .map(|file| StateFile::new(roots::absolute(file))),
+            links: None,
+            api,
+            counters: Counters::default(),
             longest_turn: Duration::ZERO,
+            longest_turn_ever: Duration::ZERO,
             unread_events: UnreadEvents::new(MAX_UNREAD_EVENTS),
             locks,
             leaving: Vec::new(),
@@ -124,6 +148,10 @@ impl PluginManager {
             file.restore(&mut plugins.manager);
             plugins.watch.expect(plugins.manager.restored());
         }
+        if config.links_by_name && config.mode == Mode::Register {
+            let run_dir = config.run_dir.as_deref();
+            plugins.links = ByName::new(run_dir, config.path_map.clone());
+        }
         let now = plugins.clock.now();
         plugins.manager.handle_timeout(now);
         for report in plugins.drain_watch(START_BUDGET, now) {
@@ -133,7 +161,7 @@ impl PluginManager {
                 {
                     return Err(SetupError::Directory { dir, problem });
                 }
-                other => plugins.emit(other),
+                other => plugins.emit(other, now),
             }
         }
         plugins.drain_manager(now);
@@ -156,8 +184,12 @@ impl PluginManager {
         let manager = self.manager.poll_timeout().map(|(at, _)| at);
         let watch = self.watch.poll_timeout();
         let file = self.state_file.as_ref().and_then(StateFile::poll_timeout);
+        let links = self.links.as_ref().and_then(ByName::poll_timeout);
+        let api = self.api.as_ref();
+        let api = api.and_then(|api| api.poll_timeout(&self.manager));
         let mounts = self.mounts.poll_timeout();
-        let next = [manager, watch, file, mounts].into_iter().flatten().min();
+        let next = [manager, watch, file, links, mounts, api];
+        let next = next.into_iter().flatten().min();
         next.map(|at| self.clock.until(at))
     }
 
@@ -167,6 +199,7 @@ impl PluginManager {
     /// is left to the next turn.
     pub fn turn(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.wait(timeout)?;
+        self.counters.turned();
         let now = self.clock.now();
         self.watch.handle_timeout(now);
         self.manager.handle_timeout(now);
@@ -176,7 +209,7 @@ impl PluginManager {
         }
         self.read_inotify(now)?;
         for report in self.drain_watch(WATCH_BUDGET, now) {
-            self.emit(report);
+            self.emit(report, now);
         }
         self.serve_ready(now);
         for conn in std::mem::take(&mut self.ended) {
@@ -189,12 +222,17 @@ impl PluginManager {
             self.manager.handle_input(ended, now);
         }
         self.handle_changes(now);
+        self.serve_api(now);
         if let Some(file) = &mut self.state_file {
             file.notice(&self.manager, now);
             file.handle_timeout(&self.manager, now);
         }
+        if let Some(links) = &mut self.links {
+            links.handle_timeout(&self.manager, self.watch.is_scanned(), now);
+        }
         let time = self.clock.now().saturating_since(now);
         self.longest_turn = self.longest_turn.max(time);
+        self.longest_turn_ever = self.longest_turn_ever.max(time);
         Ok(())
     }
 
@@ -237,6 +275,9 @@ impl PluginManager {
     /// finish.
     pub fn stop(&mut self) {
         self.handle_input(manager::Input::Stop);
+        if let Some(api) = &mut self.api {
+            api.stop(self.clock.now());
+        }
     }
 
     /// Assigns plugins of these types to `handler` from now on, as
@@ -252,8 +293,12 @@ impl PluginManager {
         id
     }
 
-    /// Saves the registered plugins for the next start, if a state file is configured.
+    /// Saves the registered plugins for the next start, if a state file is configured, and changes
+    /// the links to endpoints that are to be changed.
     pub fn save(&mut self) {
+        if let Some(links) = &mut self.links {
+            links.finish(&self.manager, self.clock.now());
+        }
         if let Some(file) = &mut self.state_file {
             file.save(&self.manager, self.clock.now());
         }
@@ -268,7 +313,7 @@ impl PluginManager {
 
     /// Returns whether the shutdown that [`PluginManager::stop`] started is complete.
     pub fn is_stopped(&self) -> bool {
-        self.manager.is_stopped()
+        self.manager.is_stopped() && self.api.as_ref().is_none_or(Api::is_stopped)
     }
 
     /// Returns the core, with the state of all sockets and plugins.
@@ -292,9 +337,22 @@ impl PluginManager {
         self.unread_events.dropped()
     }
 
-    fn emit(&mut self, report: Report) {
+    fn emit(&mut self, report: Report, now: Time) {
         report::log(&report, &self.dirs);
-        self.unread_events.push(Event::Directory(report));
+        let generation = self.manager.advance_generation();
+        self.keep(generation, Event::Directory(report), now);
+    }
+
+    /// Counts an event, and keeps it for [`PluginManager::poll_event`] and for clients of the API.
+    fn keep(&mut self, generation: Generation, event: Event, now: Time) {
+        self.counters.record(&event, &self.manager);
+        let Some(api) = &mut self.api else {
+            return self.unread_events.push(event);
+        };
+        if self.unread_events.is_wanted() {
+            self.unread_events.push(event.clone());
+        }
+        api.keep(generation, event, now);
     }
 
     fn handle_input(&mut self, input: manager::Input) {
@@ -323,6 +381,16 @@ impl PluginManager {
                 Source::PeerProcess(_) => {}
                 Source::Program(id) => self.programs.report(id),
                 Source::Mounts => self.mounts.report(),
+                Source::ApiListener => {
+                    if let Some(api) = &mut self.api {
+                        api.set_listener_ready();
+                    }
+                }
+                Source::ApiClient(id) => {
+                    if let Some(api) = &mut self.api {
+                        api.report(id, event);
+                    }
+                }
             }
         }
         Ok(())
@@ -384,7 +452,15 @@ impl PluginManager {
                 manager::Output::Examine { path } => {
                     self.watch.handle_input(watch::Input::Doubted { path }, now);
                 }
-                manager::Output::Event(event) => self.unread_events.push(Event::Plugin(event)),
+                manager::Output::Event(event) => {
+                    if let Some(links) = &mut self.links {
+                        links.note(&event, now);
+                    }
+                    self.keep(event.generation, Event::Plugin(event), now);
+                }
+                manager::Output::Measured(measurement) => {
+                    self.counters.measure(&measurement, &self.manager);
+                }
                 manager::Output::Spawn { id, program } => self.programs.start(id, program),
                 manager::Output::Kill { id } => self.programs.kill(id),
                 manager::Output::Hangup { conn, final_bytes } => {
@@ -438,109 +514,6 @@ impl PluginManager {
             }
         }
     }
-
-    /// Serves each connection that has work to do, once. Connections for which there is not enough
-    /// time are left to the next turn.
-    fn serve_ready(&mut self, now: Time) {
-        let count = self.connections.count_ready();
-        let until = (now + SERVE_TIME).max(self.clock.now() + LEAST_SERVE_TIME);
-        let mut is_any_busy_served = false;
-        for served in 1..=count {
-            let Some(ready) = self.connections.next_ready() else {
-                return;
-            };
-            self.serve(ready, now);
-            is_any_busy_served |= ready.is_busy;
-            if served < count && self.clock.now() >= until {
-                self.connections.set_busy_first(!is_any_busy_served);
-                return;
-            }
-        }
-    }
-
-    /// Writes pending output of a connection, and then reads input within the budget.
-    fn serve(&mut self, Ready { conn, is_busy }: Ready, now: Time) {
-        self.write(conn, now);
-        self.read(conn, is_busy, now);
-    }
-
-    /// Writes once. If output is left, the core emits another `Transmit`.
-    fn write(&mut self, conn: ConnectionId, now: Time) {
-        let Some(connection) = self.connections.get_mut(conn) else {
-            return;
-        };
-        let Some(end) = self.manager.endpoint(conn) else {
-            return;
-        };
-        match connection.write_from(end, now) {
-            Transfer::Bytes(_) => {
-                // Reading may have waited for room for the replies.
-                if connection.is_readable() {
-                    self.connections.set_ready(conn, true);
-                }
-                self.manager.handle_io(conn, now);
-            }
-            Transfer::Nothing => {}
-            Transfer::WouldBlock => {
-                let registry = self.poll.registry();
-                if let Err(error) = self.connections.await_room(conn, registry) {
-                    self.close(conn, Some(&error), now);
-                }
-            }
-            Transfer::Closed(error) => {
-                log::trace!("{conn:?}: cannot write error={error:?}");
-                self.connections.set_ready(conn, true);
-            }
-        }
-    }
-
-    /// Reads one piece, or, from a busy connection, as many pieces as fit in [`READ_TIME`]. A
-    /// connection that may have more to read afterwards is busy. Messages that were left of an
-    /// earlier read are handled first.
-    fn read(&mut self, conn: ConnectionId, is_busy: bool, now: Time) {
-        let until = is_busy.then(|| self.clock.now() + READ_TIME);
-        if self.connections.take_has_messages(conn) {
-            self.manager.handle_io(conn, now);
-            self.drain_manager(now);
-        }
-        let mut budget = READ_PIECE;
-        while let Some(connection) = self.connections.get_mut(conn) {
-            if !connection.is_readable() {
-                self.connections.set_idle(conn);
-                return;
-            }
-            let Some(end) = self.manager.endpoint(conn) else {
-                return;
-            };
-            match connection.read_into(end, budget, now) {
-                Transfer::Bytes(n) => {
-                    self.manager.handle_io(conn, now);
-                    self.drain_manager(now);
-                    budget -= n;
-                    if budget == 0 {
-                        if until.is_none_or(|until| until <= self.clock.now()) {
-                            self.connections.set_busy(conn);
-                            return;
-                        }
-                        budget = READ_PIECE;
-                    }
-                }
-                Transfer::Nothing => return, // The core has to write, or to handle messages, first.
-                Transfer::WouldBlock => {}
-                Transfer::Closed(error) => {
-                    self.close(conn, error.as_ref(), now);
-                    return;
-                }
-            }
-        }
-    }
-
-    fn close(&mut self, conn: ConnectionId, error: Option<&io::Error>, now: Time) {
-        log::trace!("{conn:?}: connection closed error={error:?}");
-        self.connections.remove(conn);
-        self.manager
-            .handle_input(manager::Input::Closed { conn }, now);
-    }
 }
 
 /// The descriptor is readable when there is something to do.
@@ -567,18 +540,3 @@ const MILLISECOND: Duration = Duration::from_millis(1);
 
 /// The largest number of events that one wait returns. The next wait returns the rest.
 const EVENTS: usize = 256;
-
-/// The time after the beginning of a turn at which connections that were not served yet are left to
-/// the next turn.
-const SERVE_TIME: Duration = Duration::from_millis(2);
-
-/// The least time for serving connections in one turn, however much time the watch has used.
-const LEAST_SERVE_TIME: Duration = Duration::from_millis(1);
-
-/// The time for reading one busy connection in one turn, so that the connection does not delay
-/// other plugins.
-const READ_TIME: Duration = Duration::from_millis(1);
-
-/// The size of the pieces in which connections are read (bytes). A list of one device takes 20
-/// bytes, and several microseconds if each list differs from the one before.
-const READ_PIECE: usize = 2 * 1024;

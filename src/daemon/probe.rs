@@ -22,6 +22,7 @@ use std::time::Duration;
 use prost::Message as _;
 
 use self::call::Call;
+pub(super) use self::directory::sockets_below;
 pub use self::directory::{Sockets, sockets_in};
 pub use self::report::{File, FileKind, Found, NoInfo, NoSettings, Outcome, Peer, Report, Step};
 use super::clock::Clock;

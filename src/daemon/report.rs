@@ -6,38 +6,24 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::escape;
+use log::Level;
+
 use crate::watch::Report;
 
 /// Logs a report. `roots` are the directories that the user named.
 pub(super) fn log(report: &Report, roots: &[PathBuf]) {
-    let target = target(report, roots);
-    match report {
-        Report::Trouble { dir, problem } => log::warn!(
-            target: target,
-            "{}: {problem}; {}",
-            escape::path(dir),
-            problem.remedy()
-        ),
-        Report::Recovered { dir } => log::info!(
-            target: target,
-            "{}: directory is being watched again",
-            escape::path(dir)
-        ),
-        Report::Undecided { dir, sockets } => log::warn!(
-            target: target,
-            "{}: cannot list the whole directory; plugins that were registered below it before \
-             the restart stay registered until it can be listed count={sockets}",
-            escape::path(dir)
-        ),
-    }
+    let level = if report.is_warning() {
+        Level::Warn
+    } else {
+        Level::Info
+    };
+    log::log!(target: target(report, roots), level, "{report}");
 }
 
 /// Returns the target of a report's log line, by which the logger decides whether to limit the
 /// line.
 fn target(report: &Report, roots: &[PathBuf]) -> &'static str {
-    let (Report::Trouble { dir, .. } | Report::Recovered { dir } | Report::Undecided { dir, .. }) =
-        report;
+    let dir = report.dir();
     let is_root = |root: &PathBuf| Path::new(root) == &**dir;
     if roots.iter().any(is_root) {
         ABOUT_ROOTS

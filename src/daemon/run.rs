@@ -2,7 +2,6 @@
 
 use std::ffi::c_ulong;
 use std::io;
-use std::path::PathBuf;
 use std::process;
 
 use nix::sys::prctl;
@@ -28,16 +27,17 @@ impl Daemon {
         log_start(config);
         let handled = [signals::ENDING, signals::ASKING].concat();
         let signals = Signals::block(&handled).map_err(SetupError::Signals)?;
-        let (handlers, _) = handlers(&config.handlers)?;
+        let (handlers, inventory) = handlers(&config.handlers)?;
         let limit = descriptors::raise_limit();
         let mut plugins = PluginManager::new(&config.manager, handlers)?;
         plugins.keep_events(0); // The log shows them.
+        plugins.set_inventory(inventory);
         plugins.set_descriptor_limit(limit);
         // `run` takes all turns on the thread that calls it, which is the only one in `plugind`.
         plugins.kill_programs_with_thread();
         let woken = plugins.wake_on(signals.as_raw_fd());
         woken.map_err(SetupError::Loop)?;
-        log_ready(config, plugins.directories());
+        log_ready(config, &plugins);
         Ok(Self {
             plugins,
             signals,
@@ -48,7 +48,8 @@ impl Daemon {
     /// Adds a logger that [`Daemon::run`] services: lines that cannot be written at once are
     /// written later.
     #[must_use]
-    pub fn with_log(self, log: &'static Logger) -> Self {
+    pub fn with_log(mut self, log: &'static Logger) -> Self {
+        self.plugins.set_log(log);
         Self {
             log: Some(log),
             ..self
@@ -125,9 +126,12 @@ fn log_start(config: &DaemonConfig) {
     log::info!("plugind {version} starting pid={} {config}", process::id());
 }
 
-/// Logs the plugins directories, and the types whose plugins are handed to programs.
-fn log_ready(config: &DaemonConfig, dirs: &[PathBuf]) {
-    for dir in dirs {
+/// Logs the API socket, the plugins directories, and the types whose plugins programs handle.
+fn log_ready(config: &DaemonConfig, plugins: &PluginManager) {
+    if let Some(socket) = plugins.api_socket() {
+        log::info!("serving the API socket={}", escape::path(socket));
+    }
+    for dir in plugins.directories() {
         log::info!(
             "{} plugins directory path={}",
             config.manager.mode,

@@ -10,7 +10,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-use nix::unistd::Uid;
+use nix::unistd::{AccessFlags, Uid, access};
 
 use crate::escape;
 
@@ -41,6 +41,9 @@ impl fmt::Display for RunDirProblem {
 /// A run directory that cannot be used, and the reason.
 pub(super) type Unusable = (PathBuf, RunDirProblem);
 
+/// A function that checks a directory, which should have that mode, and returns its path.
+type Prepare = fn(&Path, u32) -> Result<PathBuf, Unusable>;
+
 /// Returns the run directory: `named` if it is given, else the default of this user. A missing
 /// directory is created.
 ///
@@ -51,6 +54,16 @@ pub(super) type Unusable = (PathBuf, RunDirProblem);
 /// another user. A read-only file system is an error: with another directory, two daemons would not
 /// exclude each other.
 pub(super) fn open(named: Option<&Path>) -> Result<PathBuf, Unusable> {
+    choose(named, prepare)
+}
+
+/// Returns the directory that [`open`] would return, without creating it.
+pub(super) fn find(named: Option<&Path>) -> Result<PathBuf, Unusable> {
+    choose(named, examine)
+}
+
+/// Returns the run directory after it was prepared or examined by `prepare`.
+fn choose(named: Option<&Path>, prepare: Prepare) -> Result<PathBuf, Unusable> {
     if let Some(dir) = named {
         return prepare(dir, MODE);
     }
@@ -61,9 +74,27 @@ pub(super) fn open(named: Option<&Path>) -> Result<PathBuf, Unusable> {
             other => return other,
         }
     }
+    prepare(&own_dir(uid), PRIVATE)
+}
+
+/// Returns the path of the API socket in a run directory.
+pub(super) fn api_socket(run_dir: &Path) -> PathBuf {
+    run_dir.join(API_SOCKET)
+}
+
+/// Returns the API socket that clients use if none was named: that of the user's own daemon if it
+/// exists, else that of root's. Creates nothing.
+pub(super) fn default_api_socket() -> PathBuf {
+    let own = find(None).ok().map(|dir| api_socket(&dir));
+    let own = own.filter(|socket| socket.exists());
+    own.unwrap_or_else(|| api_socket(Path::new(ROOT_DIR)))
+}
+
+/// Returns the default run directory of a user other than root.
+fn own_dir(uid: Uid) -> PathBuf {
     match runtime_dir(uid) {
-        Some(dir) => prepare(&dir.join(NAME), PRIVATE),
-        None => prepare(Path::new(&format!("/tmp/{NAME}-{uid}")), PRIVATE),
+        Some(dir) => dir.join(NAME),
+        None => format!("/tmp/{NAME}-{uid}").into(),
     }
 }
 
@@ -86,13 +117,31 @@ fn runtime_dir(uid: Uid) -> Option<PathBuf> {
 /// Creates a directory if it is missing. Checks that it belongs to this user and that other users
 /// cannot change it.
 fn prepare(dir: &Path, mode: u32) -> Result<PathBuf, Unusable> {
-    let fail = |problem| Err((dir.to_owned(), problem));
     match DirBuilder::new().mode(mode).create(dir) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-            return fail(RunDirProblem::Unusable(error));
+            Err((dir.to_owned(), RunDirProblem::Unusable(error)))
         }
-        _ => {}
+        _ => check(dir, mode),
     }
+}
+
+/// Checks a directory as [`prepare`] does. If it is missing, checks that it could be created.
+fn examine(dir: &Path, mode: u32) -> Result<PathBuf, Unusable> {
+    match check(dir, mode) {
+        Err((_, RunDirProblem::Unusable(error))) if error.kind() == io::ErrorKind::NotFound => {
+            let above = dir.parent().unwrap_or(dir);
+            match access(above, AccessFlags::W_OK | AccessFlags::X_OK) {
+                Ok(()) => Ok(dir.to_owned()),
+                Err(errno) => Err((dir.to_owned(), RunDirProblem::Unusable(errno.into()))),
+            }
+        }
+        checked => checked,
+    }
+}
+
+/// Checks that a directory belongs to this user and that other users cannot change it.
+fn check(dir: &Path, mode: u32) -> Result<PathBuf, Unusable> {
+    let fail = |problem| Err((dir.to_owned(), problem));
     let found = match fs::symlink_metadata(dir) {
         Ok(found) => found,
         Err(error) => return fail(RunDirProblem::Unusable(error)),
@@ -115,6 +164,11 @@ pub(super) fn private(run_dir: &Path, name: &str) -> Result<PathBuf, Unusable> {
     prepare(&run_dir.join(name), PRIVATE)
 }
 
+/// Returns the directory that [`private`] would return, without creating it.
+pub(super) fn find_private(run_dir: &Path, name: &str) -> Result<PathBuf, Unusable> {
+    examine(&run_dir.join(name), PRIVATE)
+}
+
 /// Returns what can be done about a run directory that cannot be used.
 pub(super) fn remedy(dir: &Path, problem: &RunDirProblem) -> String {
     let dir = escape::path(dir);
@@ -131,6 +185,9 @@ pub(super) fn remedy(dir: &Path, problem: &RunDirProblem) -> String {
 
 /// The run directory of root.
 const ROOT_DIR: &str = "/run/plugind";
+
+/// The name of the API socket in the run directory.
+const API_SOCKET: &str = "plugind.sock";
 
 /// The name of the run directory in a directory of the user's own.
 const NAME: &str = "plugind";
@@ -177,6 +234,22 @@ mod tests {
             assert_eq!((dir, &*problem.to_string()), (at(name), expected));
             assert!(remedy(&at(name), &problem).contains("run"));
         }
+    }
+
+    #[test]
+    fn a_directory_that_is_only_looked_for_is_not_created() {
+        let above = tempfile::tempdir().unwrap();
+        let dir = above.path().join("run");
+        assert_eq!(find(Some(&dir)).unwrap(), dir);
+        assert_eq!(find_private(above.path(), "run").unwrap(), dir);
+        assert!(!dir.exists());
+        let (_, problem) = find(Some(&dir.join("below"))).unwrap_err();
+        assert!(matches!(problem, RunDirProblem::Unusable(_)), "{problem}");
+        fs::create_dir(&dir).unwrap();
+        fs::set_permissions(&dir, fs::Permissions::from_mode(0o755)).unwrap();
+        assert!(find(Some(&dir)).is_ok());
+        let (_, problem) = find_private(above.path(), "run").unwrap_err();
+        assert!(matches!(problem, RunDirProblem::Open(0o755)), "{problem}");
     }
 
     #[test]

@@ -150,7 +150,8 @@ fn hold_directory(dir: &Path, mounts: &Mounts) -> Result<Option<File>, Problem> 
     }
 }
 
-fn cannot_hold(error: &HoldError) -> Problem {
+/// Returns the problem with a directory that cannot be opened.
+pub(super) fn cannot_hold(error: &HoldError) -> Problem {
     match error {
         HoldError::MayNotAnswer(file_system) => Problem::MayNotAnswer(file_system.clone()),
         HoldError::MagicLink => Problem::NotADirectory,
@@ -176,16 +177,28 @@ pub(super) fn within(held: &File) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}/.", held.as_raw_fd()))
 }
 
-/// Lists a whole directory.
-pub(super) fn list(dir: &Path, mounts: &Mounts) -> Result<Listing, Problem> {
-    let mut names = Names::open(dir, None)?;
-    let mut whole = names.next_piece(None, mounts)?;
-    while whole.rest == Rest::Follows {
-        let piece = names.next_piece(None, mounts)?;
-        whole.entries.extend(piece.entries);
-        whole.rest = piece.rest;
+/// Lists an existing directory to the end, or until the budget of `names` is used up: the number of
+/// names that may still be opened, one more piece included. The listing then has a rest that is
+/// ignored.
+pub(super) fn list(
+    dir: &Path,
+    place: Place,
+    mounts: &Mounts,
+    names: &mut usize,
+) -> Result<Listing, Problem> {
+    let held = prepare(dir, place, mounts)?;
+    let mut open = Names::open(dir, held)?;
+    let mut listed = open.next_piece(None, mounts)?;
+    while listed.rest == Rest::Follows && open.cost() < *names {
+        let piece = open.next_piece(None, mounts)?;
+        listed.entries.extend(piece.entries);
+        listed.rest = piece.rest;
     }
-    Ok(whole)
+    *names = names.saturating_sub(open.cost());
+    if listed.rest == Rest::Follows {
+        listed.rest = Rest::Ignored;
+    }
+    Ok(listed)
 }
 
 /// The names in a directory, read piece by piece.
@@ -304,6 +317,16 @@ mod tests {
     use super::*;
     use crate::time::Time;
 
+    /// Lists a whole directory.
+    fn list(dir: &Path) -> Result<Listing, Problem> {
+        super::list(
+            dir,
+            Place::Root,
+            &Mounts::default(),
+            &mut usize::MAX.clone(),
+        )
+    }
+
     #[test]
     fn the_kind_of_everything_in_a_directory_is_told() {
         let dir = tempfile::tempdir().unwrap();
@@ -315,7 +338,7 @@ mod tests {
         symlink(at("directory"), at("link to a directory")).unwrap();
         symlink(at("nowhere"), at("link to nothing")).unwrap();
 
-        let mut listing = list(dir.path(), &Mounts::default()).unwrap();
+        let mut listing = list(dir.path()).unwrap();
         listing.entries.sort_by(|a, b| a.name.cmp(&b.name));
         let socket = examine_path(&at("socket"), &Mounts::default(), &mut 0);
         let EntryKind::Socket(identity) = socket else {
@@ -390,7 +413,7 @@ mod tests {
             .unwrap()
             .rest;
         assert_eq!((hurried.count, rest), (1, Rest::Follows));
-        let mut whole = list(dir.path(), &Mounts::default()).unwrap();
+        let mut whole = list(dir.path()).unwrap();
         whole.entries.retain(|it| it.kind == EntryKind::Directory);
         assert_eq!((whole.entries.len(), whole.rest), (600, Rest::None));
     }
@@ -441,11 +464,8 @@ mod tests {
         assert!(matches!(unknown, Err(Problem::NotRead(_))), "{unknown:?}");
         let below = create(&file.join("below"));
         assert!(matches!(below, Err(Problem::NotCreated(_))), "{below:?}");
-        assert_eq!(list(&file, &Mounts::default()), Err(Problem::NotADirectory));
-        assert_eq!(
-            list(&dir.path().join("none"), &Mounts::default()),
-            Err(Problem::Missing)
-        );
+        assert_eq!(list(&file), Err(Problem::NotADirectory));
+        assert_eq!(list(&dir.path().join("none")), Err(Problem::Missing));
         let link = dir.path().join("link");
         symlink(dir.path(), &link).unwrap();
         assert_eq!(is_directory_itself(&link), Err(Problem::NotADirectory));

@@ -2,6 +2,7 @@
 
 use mio::Token;
 
+use crate::api::ClientId;
 use crate::manager::ConnectionId;
 
 /// A descriptor in the loop, by its purpose.
@@ -19,6 +20,10 @@ pub(super) enum Source {
     Program(u64),
     /// The mount table.
     Mounts,
+    /// The socket of the API.
+    ApiListener,
+    /// A client of the API.
+    ApiClient(ClientId),
 }
 
 impl Source {
@@ -31,6 +36,8 @@ impl Source {
             Self::PeerProcess(ConnectionId(id)) => (3, u64::from(id)),
             Self::Program(id) => (4, id),
             Self::Mounts => (5, 0),
+            Self::ApiListener => (6, 0),
+            Self::ApiClient(ClientId(id)) => (7, id),
         };
         // On 32-bit machines, tokens repeat after half a billion ids.
         let id = id % (usize::MAX / KINDS) as u64;
@@ -46,7 +53,9 @@ impl Source {
             2 => Self::Connection(conn(id)),
             3 => Self::PeerProcess(conn(id)),
             4 => Self::Program(id),
-            _ => Self::Mounts,
+            5 => Self::Mounts,
+            6 => Self::ApiListener,
+            _ => Self::ApiClient(ClientId(id)),
         }
     }
 }
@@ -55,7 +64,7 @@ fn conn(id: u64) -> ConnectionId {
     ConnectionId(u32::try_from(id).unwrap_or(u32::MAX))
 }
 
-/// The distance between the tokens of two successive ids: a power of two, greater than the number
+/// The distance between the tokens of two successive ids: a power of two, at least the number
 /// of kinds.
 const KINDS: usize = 8;
 
@@ -67,11 +76,17 @@ mod tests {
 
     #[test]
     fn everything_has_a_name_of_its_own_and_is_found_by_it() {
-        let mut sources = vec![Source::Inotify, Source::Wake, Source::Mounts];
+        let mut sources = vec![
+            Source::Inotify,
+            Source::Wake,
+            Source::Mounts,
+            Source::ApiListener,
+        ];
         for id in [1, 2, 7, 8, 1 << 28] {
             sources.push(Source::Connection(ConnectionId(id)));
             sources.push(Source::PeerProcess(ConnectionId(id)));
             sources.push(Source::Program(id.into()));
+            sources.push(Source::ApiClient(ClientId(id.into())));
         }
         for source in &sources {
             assert_eq!(Source::of(source.token()), *source);

@@ -1,4 +1,4 @@
-//! The words of the code: one screen, one meaning each.
+//! The words of the code, with one meaning each.
 //!
 //! | word | meaning |
 //! |---|---|
@@ -41,7 +41,8 @@
 //! | restored | registered before a restart, and not registered again yet |
 //! | root | a directory that the user named, as the watch resolves it |
 //! | part | a root without its subdirectories, or a directory right below it; has a quota |
-//! | round | a scan of all directories, after lost events and at each resync |
+//! | round | a scan of all directories: after lost events, on request, at each resync |
+//! | rescan | the wait until all were read and compared, at the start or on request |
 //! | leaving | a directory that was removed, while its plugins are deregistered |
 //! | scan, list, examine | watch and read a directory; its next piece; stat one path |
 //! | doubt | a reason to examine a known path again |
@@ -49,6 +50,16 @@
 //! | turn (of the loop) | one pass of [`PluginManager::turn`](crate::daemon::PluginManager::turn) |
 //! | pure, shell | a folder without clock, descriptor and thread; `daemon`, which has them |
 //! | peer | the process at the other end of a connection |
+//! | record, state | what an operator sees of a socket ([`Record`]); its [`State`], in one word |
+//! | generation | the count of events and changes of records, since the start |
+//! | instance (of the daemon) | one start of it; generations of two instances cannot be compared |
+//! | change (of a record) | the latest difference that a reader has not seen (`changes`) |
+//! | measurement, counter | a fact for the metrics; the sum of such facts (`api`) |
+//! | series, labels | one number of a metric; what distinguishes it from others of that metric |
+//! | link by name | `by-name/TYPE/NAME.sock`, which leads to the endpoint in use |
+//! | client, request, response | those of the API; what a request asks for is a `Call` (`api`) |
+//! | change (of the daemon) | what a client may have done: retry, rescan, log filter, forget |
+//! | finding, remedy | a result of `doctor`, and what to do about it |
 //! | preface | the first octets of an HTTP/2 connection (RFC 9113 §3.4) |
 //! | other protocol | what a peer that does not speak HTTP/2 sends instead |
 //! | final bytes | the last ones of a connection, with its GOAWAY |
@@ -65,7 +76,9 @@
 //! [`PluginEvent`]: crate::manager::PluginEvent
 //! [`PluginHandler`]: crate::handler::PluginHandler
 //! [`Reason`]: crate::handler::Reason
+//! [`Record`]: crate::manager::Record
 //! [`Refusal`]: crate::manager::Refusal
 //! [`Socket`]: crate::manager::Socket
+//! [`State`]: crate::manager::State
 //! [`Ticket`]: crate::handler::Ticket
 //! [`Timer`]: crate::manager::Timer

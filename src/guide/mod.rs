@@ -2,7 +2,7 @@
 //!
 //! Read in this order:
 //!
-//! 1. [`glossary`]: the words of the code, one screen.
+//! 1. [`glossary`]: the words of the code.
 //! 2. [`kubelet`]: the contract. Which rules of kubelet's plugin manager hold here, which of its
 //!    holes are closed, and which test holds each of them.
 //! 3. [`decisions`]: what was decided, why, and what was tried and given up.
@@ -10,13 +10,17 @@
 //! 5. [`testing`]: what each test suite is for, how to add to it, and how to replay a failure.
 //! 6. [`stability`]: what stays the same for scripts and operators.
 //! 7. [`operator`]: directories, mounts, locks, the log, descriptors and programs in detail.
+//! 8. [`api`]: what the daemon's socket answers.
+//! 9. [`metrics`]: the metrics, with their labels and bounds.
 //!
 //! After that, `src/main.rs` shows the shape of the program on one screen, and the documentation of
 //! each folder's `mod.rs` draws its data flow. The README explains how to use the program.
 
+pub mod api;
 pub mod decisions;
 pub mod glossary;
 pub mod kubelet;
+pub mod metrics;
 pub mod operator;
 pub mod stability;
 pub mod style;

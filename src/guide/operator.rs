@@ -8,6 +8,18 @@
 //! them. Most plugins run as root and create their sockets with mode 0700, so the daemon usually
 //! runs as root. Programs of `--exec` run as the same user.
 //!
+//! # Examining a node
+//!
+//! `plugind doctor` checks what this page asks for, and names a remedy for each warning and each
+//! problem. It needs no daemon, and should run as the daemon's user, whose permissions and limits
+//! it examines. It changes nothing: it reads files, tries whether the kernel has a feature and one
+//! more watch of inotify, and connects to each socket without sending anything. A file system that
+//! may not answer is not entered, and at most 65,536 names are read.
+//!
+//! A kubelet is recognized by the name of its process, if root or this user runs it: `kubelet`,
+//! `kubelite` (MicroK8s), `k3s-server` or `k3s-agent`. Its `--root-dir` is taken from the command
+//! line; for the last three, the default of the distribution is assumed.
+//!
 //! # The kernel
 //!
 //! | Linux | feature | without it |
@@ -110,6 +122,43 @@
 //! `RuntimeDirectoryPreserve=yes`, so that it is not removed while another daemon uses it. Lock
 //! files that a killed daemon leaves behind are harmless.
 //!
+//! # Links by name
+//!
+//! `by-name/TYPE/NAME.sock` in the run directory is a symbolic link to the endpoint of the newest
+//! registered plugin of that name, as dialed by the daemon (`--map-path`): a script needs no
+//! parser, and a `.path` unit of systemd can wait for a plugin. A link is replaced atomically, and
+//! at most once per second. It goes with the last plugin of its name, and stays when the daemon
+//! stops. Two seconds after the first scan, links of plugins that did not return are removed; with
+//! a state file, a plugin whose socket still exists keeps its link until it answers. Endpoints in
+//! the abstract namespace have no link.
+//!
+//! Letters, digits and `-`, `.`, `_`, `+`, `@`, `:` stand for themselves; every other octet, and a
+//! dot at the beginning, is `%` and two hexadecimal digits: `DevicePlugin/example.com%2Fgpu.sock`.
+//! A name that is longer than 255 octets then has no link. Files that are not links are not
+//! replaced, with one warning. If links cannot be changed, for example on a full disk, one warning
+//! is logged, and plugind retries after 1 s to 60 s. Of several daemons with one run directory, the
+//! first maintains the links; a dry run makes none.
+//!
+//! # The API socket
+//!
+//! [`api`](super::api) describes what the socket answers. `--socket PATH` names it, else the
+//! environment variable `PLUGIND_SOCKET`, else it is `plugind.sock` in the run directory; `--socket
+//! none` turns the API off. A dry run has one only if it is named, because it may run beside
+//! another daemon. A socket that is named and cannot be used is an error, the default one a
+//! warning.
+//!
+//! The mode is 0660: the daemon's user and the group of `--socket-group` may connect and read
+//! everything; changes are for root and the daemon's user, and each is logged. Only root and
+//! the daemon's user may be able to change the directory of the socket, because others could put
+//! another socket in its place. A lock file beside it, `SOCKET.lock`, keeps two daemons from using
+//! one socket: a socket that a killed daemon left behind is replaced, one in use is not. Both files
+//! are removed when the daemon stops; clients then have a second to read their last response.
+//!
+//! `/readyz` is 200 once the first scan is over and each socket that it found was dialed, or 2 s
+//! after the scan, unless a plugins directory cannot be read. `POST /v1/log?filter=` takes what
+//! `RUST_LOG` takes, except for words that are neither a level nor a module; an empty filter
+//! restores the initial one.
+//!
 //! # Signals and the clock
 //!
 //! SIGTERM and SIGINT stop the daemon with status 0. Running operations have 2 s to finish; a
@@ -133,7 +182,7 @@
 //! # Descriptors
 //!
 //! The daemon raises its limit of open files to the hard limit (`ulimit -Hn`); programs of `--exec`
-//! get the original one. 32 descriptors are reserved for the daemon itself. At most half of the
+//! get the original one. 48 descriptors are reserved for the daemon itself. At most half of the
 //! others are used for plugins that are registering; further plugins wait. Fewer than half are used
 //! for the streams and connections that stay open to registered device and DRA plugins; further
 //! ones are retried with backoff, and until then the devices of those plugins are not known. When

@@ -5,10 +5,77 @@
 //!
 //! # Command line and exit codes
 //!
-//! Options keep their names and meanings. The exit codes are those of the README's table; a code
-//! has one meaning, and further ones may be added.
+//! Options keep their names and meanings. An exit code has one meaning, and further ones may be
+//! added.
+//!
+//! | code | meaning |
+//! |---|---|
+//! | 0 | done; `run`, `simulate`: stopped by a signal |
+//! | | `probe`: the plugin would be registered; `doctor`: no warning and no problem |
+//! | 1 | failed; `run`, `simulate`: cannot start or continue; `doctor`: a warning or a problem |
+//! | | `probe`: a program of `--exec` or a directory cannot be used |
+//! | | the daemon refuses or cannot do it, or its response is invalid or breaks off (SIGKILL) |
+//! | 2 | wrong usage |
+//! | 3 | no daemon listens on the socket; the followed daemon (`-w`, `watch`) has stopped |
+//! | 4 | the plugin or socket does not exist (`wait` waits for it instead) |
+//! | 5 | `probe`: the plugin would be refused; `list TYPE/NAME --state STATE`: another state |
+//! | 6 | `probe`: not a plugin registration service |
+//! | 7 | `probe`: no answer, or not in time |
+//! | 8 | `probe`: the connection was closed before any data was received |
+//! | 9 | `probe`: the plugin would be registered, but its endpoint does not answer |
+//! | 124 | `wait`: timed out, for whatever reason, a missing daemon included |
+//! | 137 | `simulate`: crashed, as requested by `--crash-after` |
+//!
+//! A closed standard output is not a failure. `list TYPE/NAME` and `describe` end with 0 for each
+//! plugin that exists, registered or not.
+//!
 //! Tests: `every_option_that_a_help_text_lists_is_known`, `wrong_usage_is_one_line_and_status_2`,
-//! `a_directory_that_cannot_be_used_is_one_line_and_status_1`.
+//! `a_directory_that_cannot_be_used_is_one_line_and_status_1`,
+//! `an_answer_that_is_wrong_or_breaks_off_is_status_1`, `wrong_usage_is_status_2`,
+//! `without_a_daemon_the_status_is_3`,
+//! `a_plugin_that_does_not_exist_is_status_4_and_one_in_another_state_is_5`,
+//! `when_the_time_is_up_the_status_is_124_and_the_reason_is_named`,
+//! `a_closed_output_is_not_a_failure_and_a_full_one_is`.
+//!
+//! # JSON of the commands that ask a daemon
+//!
+//! Plain ASCII, with keys in the daemon's order. Readers should ignore keys that they do not know.
+//! Tables and descriptions are not for scripts: columns and labels may change in any version.
+//!
+//! | command | what is printed |
+//! |---|---|
+//! | `list -o json` | that of `GET /v1/plugins`: `kind`, `instance`, `generation`, `items` |
+//! | `list -o jsonl` | a record per line |
+//! | `describe -o json` | as `list`, and the `events` of the records |
+//! | `events -o json` | an event per line, as that of `GET /v1/events` |
+//! | `watch -o json`, `list -w -o json` | lines with `event`, `generation`, `record` |
+//! | `status -o json` | that of `GET /v1/status` |
+//!
+//! A plugin that was removed is shown as it was last, with the state `Deleted`. `BOOKMARK` follows
+//! the plugins that exist at the beginning, and has no record. `list -o name` prints `TYPE/NAME`,
+//! or the socket of a plugin that is still unknown: what `describe` and `retry` accept, unless it
+//! contains escapes.
+//!
+//! Tests: `each_command_shows_its_answer`, `json_has_the_event_and_the_last_known_record`,
+//! `json_is_one_line_for_each_event`, `names_are_what_other_commands_accept`.
+//!
+//! # The API
+//!
+//! The requests, the keys and the states that [`api`](super::api) describes keep their names, types
+//! and meanings below `/v1/`. Keys, states, reasons and events of a watch may be added; readers
+//! should ignore those that they do not know. Values of `message`, `detail`, `lastError` and
+//! `problem`, and the bodies of errors, are text whose words may change. Generations of two
+//! instances cannot be compared.
+//!
+//! Tests: `a_record_has_every_fact_that_is_known`, `a_record_has_what_its_handler_knows`,
+//! `each_path_is_a_call`, `each_change_is_a_post`.
+//!
+//! # Metrics
+//!
+//! The names, types, labels and units that [`metrics`](super::metrics) lists stay. Values of labels
+//! may be added, and bounds may change.
+//!
+//! Tests: `the_guide_explains_exactly_the_metrics_and_labels_that_exist`.
 //!
 //! # JSON of `plugind probe -o json`
 //!
@@ -31,7 +98,25 @@
 //! Each step also has `took_us`, its duration in microseconds. Outcomes: `would_register`,
 //! `would_refuse`, `not_a_registration_service`, `unreachable`, `closed_at_once`,
 //! `endpoint_unavailable`.
-//! Tests: `json_has_what_the_ladder_has`, `json_is_plain_ascii_and_says_the_same`.
+//! Tests: `json_has_what_the_ladder_has`, `json_is_plain_ascii_and_means_the_same`.
+//!
+//! # JSON of `plugind doctor -o json`
+//!
+//! One object in plain ASCII. Its `findings` is an array in the order of the checks; a key without
+//! a value is left out.
+//!
+//! | key | what it holds |
+//! |---|---|
+//! | `level` | `ok`, `note`, `warning` or `problem`; the last two make the exit code 1 |
+//! | `check` | `directory`, `sockets`, `root-dir`, `kubelet`, `run-dir`, `daemon` and those below |
+//! | `message` | what was found, as text |
+//! | `remedy` | what helps, as text |
+//! | `paths`, `count` | the paths that the finding concerns, the first eight; the number of all |
+//!
+//! Further checks are `kernel`, `inotify` and `descriptors`. The words of `message` and
+//! `remedy` may change, and checks may be added.
+//! Tests: `json_of_findings_leaves_out_what_is_empty_and_is_plain_ascii`,
+//! `a_dead_socket_is_named_escaped_and_the_exit_status_is_1`.
 //!
 //! # Programs of `--exec`
 //!
@@ -46,6 +131,15 @@
 //! `names_that_kubernetes_accepts_are_passed_on`,
 //! `a_program_is_told_after_a_restart_that_it_may_know_the_plugin`,
 //! `a_del_that_cannot_be_started_is_owed_over_a_restart_until_it_has_run`.
+//!
+//! # Links by name and the API socket
+//!
+//! `by-name/TYPE/NAME.sock` in the run directory is a symbolic link, and names are escaped as
+//! [`operator`](super::operator) describes. The socket is `plugind.sock` in the run directory, with
+//! mode 0660. Further files may be added to the run directory.
+//! Tests: `names_that_are_safe_as_file_names_stand_for_themselves_and_others_are_escaped`,
+//! `a_link_leads_to_the_newest_plugin_of_a_name_and_is_removed_with_the_last_one`,
+//! `the_default_socket_is_in_the_run_directory_and_is_removed_when_the_daemon_stops`.
 //!
 //! # The log
 //!

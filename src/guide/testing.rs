@@ -14,10 +14,12 @@
 //! | `allocation_bounds` | memory for what is only announced |
 //! | `flood` | a plugin that never stops sending |
 //! | `integration` | [`PluginManager`](crate::daemon::PluginManager) with real directories |
-//! | `kernel` | moves, mounts, limits, killed processes, and directories added at run time |
+//! | `kernel` | moves, mounts, limits, killed processes, directories added later, links by name |
+//! | `api` | the API of the built binary: its socket, its clients, and what they change |
 //! | `exec` | programs that succeed, hang, flood and leave others behind |
 //! | `binary`, `binary_kernel`, `log`, `descriptors` | the built binary, as users meet it |
-//! | `probe`, `simulate`, `examples` | the other commands, and the example programs |
+//! | `commands` | the commands that ask a daemon, with prepared responses |
+//! | `doctor`, `probe`, `simulate`, `examples` | the other commands, and the example programs |
 //! | `neighbours` | the built binary under attack, beside a plugin that behaves |
 //! | `soak` | descriptors and memory after many plugins; `make soak` runs it for long |
 //! | `proto`, `tidy` | generated messages; rules of the source |
@@ -27,7 +29,7 @@
 //! | `make parity` | the same scenarios with kubelet's own plugin manager and here (needs Go) |
 //! | `make sim` | 100,000 seeds of the simulation |
 //! | `make fuzz` | each fuzz target for 30 s |
-//! | `make mistakes` | 30 planted mistakes, which the simulation or a fuzz target must find |
+//! | `make mistakes` | 33 planted mistakes, which the simulation or a fuzz target must find |
 //! | `make h2spec` | both ends of HTTP/2 against h2spec (needs Go) |
 //! | `make neighbours`, `make soak` | the two suites with their strict limits, on a quiet machine |
 //! | `make bench`, `make cost` | times and memory beside other clients; instructions (valgrind) |

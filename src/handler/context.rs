@@ -3,7 +3,6 @@
 //! Pure: an effect is a value; the manager carries it out.
 
 use std::fmt;
-use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,13 +35,12 @@ impl EffectOwner {
     /// The owner of the effects that belong to no plugin.
     pub(crate) const HANDLER: Self = Self(0);
 
-    /// Returns the range of the effects of this owner.
-    pub(crate) fn effects(self) -> RangeInclusive<EffectId> {
-        let [first, last] = [0, u64::MAX].map(|number| EffectId {
+    /// Returns the smallest id of an effect of this owner.
+    pub(crate) fn first_effect(self) -> EffectId {
+        EffectId {
             owner: self,
-            number,
-        });
-        first..=last
+            number: 0,
+        }
     }
 }
 
@@ -185,8 +183,24 @@ impl<'a> Context<'a> {
 
     /// Runs a program. [`Event::ProgramEnded`] reports its end.
     pub fn spawn(&mut self, program: Program) -> EffectId {
+        self.push_spawn(program, None)
+    }
+
+    /// Runs a program as [`Context::spawn`] does, and has it counted in the metrics as this action
+    /// for that plugin.
+    pub(crate) fn spawn_for(
+        &mut self,
+        plugin: &Arc<Plugin>,
+        action: &'static str,
+        program: Program,
+    ) -> EffectId {
+        let plugin = plugin.clone();
+        self.push_spawn(program, Some(Box::new(Run { plugin, action })))
+    }
+
+    fn push_spawn(&mut self, program: Program, run: Option<Box<Run>>) -> EffectId {
         let id = self.ids.next(self.owner);
-        self.effects.push(Effect::Spawn { id, program });
+        self.effects.push(Effect::Spawn { id, program, run });
         id
     }
 
@@ -277,6 +291,15 @@ pub struct Stream {
     pub dial_timeout: Duration,
 }
 
+/// What the metrics count a program as.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// The plugin that the program is run for.
+    pub plugin: Arc<Plugin>,
+    /// What the program is to do.
+    pub action: &'static str,
+}
+
 /// The type of an event for operators, as in Kubernetes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventType {
@@ -337,6 +360,8 @@ pub enum Effect {
         id: EffectId,
         /// The program.
         program: Program,
+        /// What the metrics count it as, if they do.
+        run: Option<Box<Run>>,
     },
     /// Connect to an endpoint and hold the connection.
     Connect {

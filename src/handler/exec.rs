@@ -38,11 +38,9 @@ mod owed;
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::iter;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-
-use serde::Serialize;
 
 use self::owed::Owed;
 use super::{
@@ -51,6 +49,7 @@ use super::{
 };
 use crate::config::{EXEC_TIMEOUT, MAX_OWED};
 use crate::escape;
+use crate::json::Writer;
 
 /// A handler that runs a program for every plugin of its types.
 #[derive(Debug)]
@@ -150,17 +149,22 @@ impl ExecHandler {
 
     /// Runs the first job in a queue again.
     fn try_again(&mut self, queue: usize, context: &mut Context<'_>) {
-        let program = self.run_of(&self.queues[queue].job);
-        self.queues[queue].phase = Phase::Running(context.detached().spawn(program));
+        self.queues[queue].phase = self.spawn(&self.queues[queue].job, context);
     }
 
     fn start(&mut self, job: Job, waiting: VecDeque<Job>, context: &mut Context<'_>) {
-        let phase = Phase::Running(context.detached().spawn(self.run_of(&job)));
+        let phase = self.spawn(&job, context);
         self.queues.push(Queue {
             phase,
             job,
             waiting,
         });
+    }
+
+    fn spawn(&self, job: &Job, context: &mut Context<'_>) -> Phase {
+        let (action, program) = (job.verb.word(), self.run_of(job));
+        let mut detached = context.detached();
+        Phase::Running(detached.spawn_for(&job.plugin, action, program))
     }
 
     /// Removes the first job of a queue, which has ended, and starts the next. Returns the ended
@@ -459,29 +463,18 @@ fn environment(verb: Verb, plugin: &Plugin) -> Vec<(&'static str, OsString)> {
     ]
 }
 
-/// The object that the program reads from its standard input.
-#[derive(Debug, Serialize)]
-struct Registration<'a> {
-    action: &'static str,
-    r#type: &'a str,
-    name: &'a str,
-    endpoint: &'a str,
-    versions: &'a [String],
-    socket: &'a str,
-}
-
+/// Returns the object that the program reads from its standard input, in one line.
 fn registration(verb: Verb, plugin: &Plugin) -> Vec<u8> {
-    let text = |path: &Path| path.to_string_lossy().into_owned();
-    let registration = Registration {
-        action: verb.word(),
-        r#type: &plugin.kind,
-        name: &plugin.name,
-        endpoint: &text(&plugin.endpoint),
-        versions: &plugin.versions,
-        socket: &text(&plugin.socket),
-    };
-    // Strings only: encoding them as JSON cannot fail.
-    let mut line = serde_json::to_vec(&registration).unwrap_or_default();
+    let mut line = Vec::new();
+    let mut json = Writer(&mut line);
+    json.open(b'{');
+    json.key("action").text(verb.word());
+    json.key("type").text(&plugin.kind);
+    json.key("name").text(&plugin.name);
+    json.key("endpoint").path(&plugin.endpoint);
+    json.key("versions").texts(&plugin.versions);
+    json.key("socket").path(&plugin.socket);
+    json.close(b'}');
     line.push(b'\n');
     line
 }

@@ -114,7 +114,7 @@ pub use built_in::{Inventory, built_in};
 pub(crate) use context::EffectOwner;
 pub use context::{Call, CallFailure, Context, EffectId, Event, EventType, Notice, Stream, Ticket};
 #[cfg_attr(not(plugind_internals), doc(hidden))]
-pub use context::{Effect, EffectIds};
+pub use context::{Effect, EffectIds, Run};
 pub use dial::DialError;
 pub use exec::ExecHandler;
 pub use generic::GenericHandler;

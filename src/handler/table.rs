@@ -81,6 +81,11 @@ impl HandlerTable {
         })
     }
 
+    /// Returns whether a handler is assigned to type `kind` by name.
+    pub(crate) fn is_assigned(&self, kind: &str) -> bool {
+        self.by_type.contains_key(kind)
+    }
+
     /// Returns the handler with that number, or `None` if it was dropped.
     pub fn get_mut(&mut self, id: HandlerId) -> Option<&mut (dyn PluginHandler + 'static)> {
         self.handlers.get_mut(id.index())?.as_deref_mut()

@@ -29,6 +29,8 @@ pub(super) struct Active {
     /// The handler that has validated the plugin, which is asked everything after that.
     pub(super) handler: Option<HandlerId>,
     pub(super) connection: Option<Connection>,
+    /// The call on the connection that has not ended, and when it began.
+    pub(super) call: Option<(&'static str, Time)>,
     /// The deadline of the connection, if it is a connection to the plugin's endpoint, on which no
     /// calls are made.
     pub(super) endpoint_until: Option<Time>,
@@ -65,6 +67,7 @@ impl Active {
             plugin: None,
             handler: None,
             connection: None,
+            call: None,
             endpoint_until: None,
             question: None,
             promoted: None,

@@ -18,7 +18,6 @@
 //! - A plugin whose key was removed and that does not answer has ended, and is deregistered
 //!   whatever the on-down policy is.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -27,16 +26,18 @@ use super::by_path::{ByPath, Octets, octets};
 use super::desired::Desired;
 use super::event::{EventKind, PluginEvent};
 use super::messages::Output;
+use super::state::State;
 use crate::config::RENAME_TIME;
 use crate::escape;
 use crate::handler::Plugin;
+use crate::sorted_map::SortedMap;
 use crate::time::Time;
 use crate::watch::Identity;
 
 /// The sockets that have, or had, aliases.
 #[derive(Debug, Default)]
 pub(super) struct Aliases {
-    paths: BTreeMap<Identity, Paths>,
+    paths: SortedMap<Identity, Paths>,
     /// The socket that each alias leads to.
     identities: ByPath<Identity>,
 }
@@ -252,12 +253,17 @@ impl Manager {
             self.found(&best.path, identity, best.is_link);
             return true;
         }
-        let alias = best.path.clone();
-        let renamed = PluginEvent {
-            plugin: registered.map(|it| it.plugin.clone()),
-            ..PluginEvent::of_socket(path, EventKind::SocketRenamed { alias })
-        };
-        self.context.emit(renamed);
+        // While the plugin is being registered, its registration is yet to be reported.
+        let state = self
+            .sockets
+            .at(path)
+            .map_or_else(State::default, |socket| socket.summary().state);
+        if let (Some(registered), State::Registered) = (registered, state) {
+            let alias = best.path.clone();
+            let renamed = EventKind::SocketRenamed { alias };
+            let event = PluginEvent::of_plugin(&registered.plugin, renamed);
+            self.context.emit(event);
+        }
         self.examine_link(&best);
         true
     }
@@ -330,7 +336,7 @@ impl Manager {
     /// Asserts what must hold whenever the manager is at rest.
     pub(super) fn check_aliases(&self) {
         let mut count = 0;
-        for (identity, paths) in &self.context.aliases.paths {
+        for (identity, paths) in self.context.aliases.paths.iter() {
             let socket = self.sockets.desired_at(&paths.key).map(|it| it.identity);
             assert_eq!(socket, Some(*identity), "{paths:?}");
             assert!(paths.is_at_key || !paths.aliases.is_empty(), "{paths:?}");

@@ -195,7 +195,7 @@ impl Socket {
 
     fn call(
         &mut self,
-        method: &str,
+        method: &'static str,
         request: &[u8],
         max_reply: usize,
         deadline: Time,
@@ -205,6 +205,9 @@ impl Socket {
             return Some(Event::ConnectionLost);
         };
         client.unary(method, request, max_reply, deadline, context.now);
+        if let Some(active) = &mut self.active {
+            active.call = Some((method, context.now));
+        }
         self.poll_connection(context)
     }
 

@@ -171,6 +171,11 @@ impl Connections {
         }
     }
 
+    /// Returns the number of connections that are dialled or open.
+    pub(super) fn open(&self) -> usize {
+        self.open
+    }
+
     /// Returns the number of connections, with those that are not open any more.
     pub(super) fn len(&self) -> usize {
         self.owners.len()
@@ -186,9 +191,14 @@ impl Connections {
         self.limit = limit.saturating_sub(DESCRIPTOR_RESERVE);
     }
 
+    /// Returns the most connections.
+    pub(super) fn limit(&self) -> usize {
+        self.limit.min(ConnectionId::SLOTS)
+    }
+
     /// Returns the maximum number of descriptors in use for plugins. A source of liveness that is a
     /// connection counts twice.
-    fn in_use(&self) -> usize {
+    pub(super) fn in_use(&self) -> usize {
         let programs = DESCRIPTORS_OF_PROGRAM * self.programs;
         self.open + self.used[LIVENESS] + self.used[DEPARTED] + programs
     }
@@ -224,8 +234,7 @@ impl Connections {
 
     /// Makes a descriptor available. Returns false if that fails.
     pub(super) fn make_room(&mut self, outputs: &mut VecDeque<Output>) -> bool {
-        let limit = self.limit.min(ConnectionId::SLOTS);
-        while self.in_use() >= limit {
+        while self.in_use() >= self.limit() {
             if !self.give_up_liveness(outputs) {
                 return false;
             }

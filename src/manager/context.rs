@@ -7,8 +7,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::aliases::Aliases;
+use super::changes::Changes;
 use super::connections::Connections;
 use super::event::{EventKind, PluginEvent, Shortage};
+use super::measurement::{Limit, Measurement};
 use super::messages::Output;
 use super::operation::{Command, Outcome, Question};
 use super::process::Process;
@@ -38,6 +40,10 @@ pub(super) struct Context {
     pub(super) plugins: usize,
     /// The number of changes to the plugins that handlers know.
     pub(super) revision: u64,
+    /// The changes of records.
+    pub(super) changes: Changes,
+    /// The sockets about whose plugins handlers have reported something.
+    pub(super) reported: Vec<Arc<Path>>,
 }
 
 /// What the caller has decided.
@@ -76,13 +82,28 @@ pub(super) enum Request {
 
 impl Context {
     /// Emits an event, and logs it.
-    pub(super) fn emit(&mut self, event: PluginEvent) {
+    pub(super) fn emit(&mut self, mut event: PluginEvent) {
+        event.generation = self.changes.advance();
+        if let (EventKind::Reported(_), Some(socket)) = (&event.kind, &event.socket) {
+            self.reported.push(socket.clone());
+        }
         event.log();
         self.outputs.push_back(Output::Event(Box::new(event)));
     }
 
+    /// Has something counted for the metrics.
+    pub(super) fn measure(&mut self, measurement: Measurement) {
+        self.outputs.push_back(Output::Measured(measurement));
+    }
+
+    /// Has it counted that something waits or is refused because of a limit.
+    pub(super) fn limit_hit(&mut self, limit: Limit) {
+        self.measure(Measurement::LimitHit(limit));
+    }
+
     /// Warns that something waits for a descriptor, unless a recent warning exists.
     pub(super) fn warn_of_shortage(&mut self, shortage: Shortage) {
+        self.limit_hit(Limit::Descriptors);
         if self.connections.is_warning_due(self.now) {
             self.emit(PluginEvent::of_daemon(EventKind::DescriptorsShort(
                 shortage,

@@ -20,6 +20,9 @@ pub struct Desired {
     pub(super) is_link: bool,
     /// The time at which this process first saw the socket.
     pub found: Time,
+    /// The time since which its plugin is to be registered: it was found, or its plugin was
+    /// deregistered.
+    pub(super) wanted_since: Time,
     /// The backoff after failed attempts.
     pub backoff: Backoff,
     /// The failure of the last attempt; `None` before the first attempt and after a success.
@@ -29,6 +32,8 @@ pub struct Desired {
     /// The result of a dry run, once its plugin has been observed: it would be registered, or the
     /// reason why not.
     pub observed: Option<Box<Result<Arc<Plugin>, Refusal>>>,
+    /// The plugin that the last dry run would refuse, if it has described itself.
+    pub(super) refused: Option<Arc<Plugin>>,
     /// The number of attempts to register its plugin.
     pub attempts: u32,
     /// The plugin that was registered through it before a restart, until it is registered again.
@@ -57,10 +62,12 @@ impl Desired {
             identity,
             is_link,
             found,
+            wanted_since: found,
             backoff: Backoff::default(),
             last_failure: None,
             notified: None,
             observed: None,
+            refused: None,
             attempts: 0,
             restored: None,
             predecessor: None,
@@ -150,7 +157,13 @@ impl Desired {
 
     /// Records the result of a dry run. The plugin is asked again only if it is refused early,
     /// because it may not be ready yet. Returns whether the result has changed.
-    pub(super) fn observed(&mut self, found: &Result<Arc<Plugin>, Refusal>, now: Time) -> bool {
+    pub(super) fn observed(
+        &mut self,
+        found: &Result<Arc<Plugin>, Refusal>,
+        plugin: Option<&Arc<Plugin>>,
+        now: Time,
+    ) -> bool {
+        self.refused = plugin.filter(|_| found.is_err()).cloned();
         if found.is_ok() {
             self.backoff.succeed();
         } else {

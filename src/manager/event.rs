@@ -20,9 +20,14 @@ use crate::config::STALLED_AFTER;
 use crate::escape;
 use crate::handler::{DialError, EventType, Notice, Plugin};
 
+/// The number of events and changes of records since the start of the daemon.
+pub type Generation = u64;
+
 /// An event of a socket or its plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PluginEvent {
+    /// The number of the event; 0 until it is emitted.
+    pub generation: Generation,
     /// The registration socket; `None` if the event is about the daemon.
     pub socket: Option<Arc<Path>>,
     /// The plugin, if it is known.
@@ -52,7 +57,11 @@ pub enum EventKind {
         alias: Arc<Path>,
     },
     /// The plugin is registered and was notified.
-    Registered,
+    Registered {
+        /// The time since its socket was found or, if a plugin was registered there before, since
+        /// that was deregistered.
+        took: Duration,
+    },
     /// The plugin was deregistered, or a registration that was not completed was undone.
     Deregistered,
     /// The plugin was deregistered, but its handler has not undone the registration.
@@ -151,6 +160,7 @@ impl PluginEvent {
     /// Creates an event of a socket.
     pub(super) fn of_socket(socket: &Arc<Path>, kind: EventKind) -> Self {
         Self {
+            generation: 0,
             socket: Some(socket.clone()),
             plugin: None,
             attempt: 0,
@@ -169,6 +179,7 @@ impl PluginEvent {
     /// Creates an event of the daemon.
     pub(super) fn of_daemon(kind: EventKind) -> Self {
         Self {
+            generation: 0,
             socket: None,
             plugin: None,
             attempt: 0,
@@ -193,7 +204,7 @@ impl PluginEvent {
             EventKind::SocketLost => "SocketLost",
             EventKind::SocketMissing => "SocketMissing",
             EventKind::SocketRenamed { .. } => "SocketRenamed",
-            EventKind::Registered => "Registered",
+            EventKind::Registered { .. } => "Registered",
             EventKind::Deregistered => "Deregistered",
             EventKind::NotUndone(_) | EventKind::FailureNotUndone(_) => "DeregistrationFailed",
             EventKind::WouldRegister(_) => "WouldRegister",
@@ -241,7 +252,7 @@ impl PluginEvent {
             | EventKind::NotConnected { is_first: true, .. } => Level::Debug,
             EventKind::SocketMissing
             | EventKind::SocketRenamed { .. }
-            | EventKind::Registered
+            | EventKind::Registered { .. }
             | EventKind::Deregistered
             | EventKind::WouldRegister(_)
             | EventKind::WouldRefuse(_)
@@ -262,6 +273,41 @@ impl PluginEvent {
         }
     }
 
+    /// Returns whether the event has words of its own, such as those of a peer or a handler.
+    pub fn has_words(&self) -> bool {
+        matches!(
+            self.kind,
+            EventKind::NotUndone(_)
+                | EventKind::FailureNotUndone(_)
+                | EventKind::WouldRefuse(_)
+                | EventKind::AttemptFailed { .. }
+                | EventKind::Down { .. }
+                | EventKind::Reported(_)
+        )
+    }
+
+    /// Returns whether another event is the same again: only the attempt, and the time until the
+    /// next one, may differ.
+    pub fn is_repeated_by(&self, other: &Self) -> bool {
+        let is_same_kind = match (&self.kind, &other.kind) {
+            (
+                EventKind::AttemptFailed { failure, .. },
+                EventKind::AttemptFailed { failure: again, .. },
+            ) => failure == again,
+            (
+                EventKind::NotConnected { error, .. },
+                EventKind::NotConnected { error: again, .. },
+            ) => error == again,
+            (one, other) => one == other,
+        };
+        is_same_kind && self.socket == other.socket && self.plugin == other.plugin
+    }
+
+    /// Returns the event with everything that is known about the plugin.
+    pub fn detail(&self) -> impl fmt::Display + '_ {
+        Detail(self)
+    }
+
     /// Returns the event as one sentence, without its socket and attempt.
     pub fn message(&self) -> impl fmt::Display + '_ {
         Message(self)
@@ -278,6 +324,25 @@ impl fmt::Display for PluginEvent {
             write!(f, "attempt {}: ", self.attempt)?;
         }
         self.message().fmt(f)
+    }
+}
+
+/// Shows the line of the log, the endpoint and the versions, as kubelet's `GenerateMsgDetailed`.
+struct Detail<'a>(&'a PluginEvent);
+
+impl fmt::Display for Detail<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)?;
+        let Some(plugin) = &self.0.plugin else {
+            return Ok(());
+        };
+        let endpoint = escape::path(&plugin.endpoint);
+        let versions = plugin.versions.join(",");
+        write!(
+            f,
+            "; plugin={plugin} endpoint={endpoint} versions={}",
+            escape::text(&versions)
+        )
     }
 }
 
@@ -301,7 +366,9 @@ impl fmt::Display for Message<'_> {
                 "removed; its plugin stays registered, because {} leads to the same socket",
                 escape::path(alias)
             ),
-            EventKind::Registered => write!(f, "registered {plugin} at {}", plugin.endpoint()),
+            EventKind::Registered { .. } => {
+                write!(f, "registered {plugin} at {}", plugin.endpoint())
+            }
             EventKind::Deregistered => write!(f, "deregistered {plugin}"),
             EventKind::NotUndone(refusal) => write!(
                 f,

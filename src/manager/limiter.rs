@@ -16,7 +16,6 @@
 //! may begin to listen at any moment. There may be thousands of such sockets, so each dial after
 //! the first attempt has a time of its own, at least [`REDIAL_INTERVAL`] after the one before it.
 
-use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
@@ -25,6 +24,7 @@ use litemap::LiteMap;
 use super::ids::SocketId;
 use super::timers::{Scheduled, Timer, Timers};
 use crate::config::{PERMIT_TIME, REDIAL_INTERVAL, SOFT_OPERATION_LIMIT};
+use crate::sorted_map::SortedMap;
 use crate::time::Time;
 
 /// The permits, and the queue of sockets that wait for one.
@@ -32,7 +32,7 @@ use crate::time::Time;
 pub(super) struct Limiter {
     /// The sockets whose operations hold a permit, and the time at which each got it.
     held: LiteMap<SocketId, Time>,
-    queue: BTreeMap<Position, SocketId>,
+    queue: SortedMap<Position, SocketId>,
     /// For each directory in the queue, the round in which its last socket gets a permit.
     rounds: Rounds,
     /// The same for sockets whose path is renewed all the time.
@@ -47,7 +47,7 @@ pub(super) struct Limiter {
 }
 
 /// Rounds by directory, which is a prefix of the paths of its sockets.
-type Rounds = BTreeMap<Box<[u8]>, u64>;
+type Rounds = SortedMap<Box<[u8]>, u64>;
 
 /// The position of a socket in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use prost::Message as _;
 
-use super::{ConnectionId, Input, Manager, Output};
+use super::{Change, ChangeCursor, ConnectionId, Input, Manager, Output};
 use crate::grpc::{Incoming, Server};
 use crate::handler::{AcceptHandler, HandlerTable};
 use crate::http2::carry;
@@ -112,4 +112,39 @@ fn an_event_of_a_connection_costs_two_lookups_and_its_last_one_another() {
         [2, 2, 3],
         "the last one gives the connection to another owner"
     );
+}
+
+#[test]
+fn a_reader_of_changes_looks_at_each_of_them_once() {
+    let mut manager = Manager::new(HandlerTable::new());
+    let found = |manager: &mut Manager, path: &str, inode| {
+        let found = Input::Found {
+            path: Path::new(path).into(),
+            identity: Identity {
+                device: 1,
+                inode,
+                btime: (0, 0),
+            },
+            is_link: false,
+        };
+        manager.handle_input(found, NOW);
+    };
+    for n in 0..100 {
+        found(&mut manager, &format!("/r/{n}"), n);
+    }
+    let lasting = manager.generation();
+    for n in 100..150 {
+        found(&mut manager, "/r/flaps", n);
+        let path = Path::new("/r/flaps").into();
+        manager.handle_input(Input::Lost { path }, NOW);
+    }
+    let mut cursor = ChangeCursor::after(lasting);
+    let mut removed = 0;
+    let lookups = lookups_of(|| {
+        while let Ok(Some(change)) = manager.next_change(&mut cursor) {
+            removed += usize::from(matches!(change, Change::Removed { .. }));
+        }
+    });
+    assert_eq!(removed, 50);
+    assert!((1..=4 * removed).contains(&lookups), "{lookups}");
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::Manager;
 use super::event::PluginEvent;
 use super::ids::ConnectionId;
+use super::measurement::Measurement;
 use super::process::Process;
 #[cfg(doc)]
 use crate::config::STOP_GRACE;
@@ -141,6 +142,8 @@ pub enum Output {
     },
     /// Show this event to the operator; it is logged already.
     Event(Box<PluginEvent>),
+    /// Count this for the metrics.
+    Measured(Measurement),
     /// Run a program, then send [`Input::ProgramEnded`].
     Spawn {
         /// The name of the program from now on.

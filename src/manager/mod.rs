@@ -23,12 +23,15 @@
 //! `host` are what sockets share; `context`, `connections` and `timers` are their environment.
 //! `router` connects them all, `events` and `outcomes` are its entry and its exit. `sockets` and
 //! `aliases` find a socket by its paths; `saved_state` and `snapshot` restore and save the
-//! registered plugins.
+//! registered plugins. `record` is what operators see of a socket, `changes` what has changed since
+//! they looked, and `request` what they can ask for. `measurement` is what is counted for the
+//! metrics.
 
 mod active;
 mod aliases;
 mod backoff;
 mod by_path;
+mod changes;
 mod commands;
 mod connections;
 mod context;
@@ -41,8 +44,11 @@ mod host;
 mod ids;
 mod invariants;
 mod limiter;
+#[cfg_attr(not(plugind_internals), doc(hidden))]
+pub mod link_name;
 #[cfg(test)]
 mod lookups;
+mod measurement;
 mod messages;
 mod names;
 mod operation;
@@ -50,13 +56,16 @@ mod outcomes;
 mod process;
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub mod reconcile;
+mod record;
 mod registered;
 mod renewals;
+mod request;
 mod router;
 mod saved_state;
 mod snapshot;
 mod socket;
 mod sockets;
+mod state;
 mod status;
 mod timers;
 mod verdict;
@@ -70,20 +79,25 @@ pub use crate::handler::DialError;
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub use backoff::Backoff;
 pub use desired::Desired;
-pub use event::PluginEvent;
+pub use event::{Generation, PluginEvent};
 pub use failure::{EndpointFailure, Failure, Refusal};
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub use ids::{AttemptId, ConnectionId, SocketId};
 #[cfg_attr(not(plugind_internals), doc(hidden))]
+pub use measurement::{Limit, Measurement};
+#[cfg_attr(not(plugind_internals), doc(hidden))]
 pub use messages::{Input, LivenessSource, Output, World};
 pub use process::Process;
+pub use record::{Change, ChangeCursor, Expired, LastError, Record, RecordCursor};
 pub use registered::{Health, Registered};
+pub use request::ForgetError;
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub use saved_state::{SavedState, SavedStateError};
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub use snapshot::Snapshot;
 pub use socket::Socket;
-pub use status::Status;
+pub use state::State;
+pub use status::{Status, Usage};
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub use timers::Timer;
 #[cfg_attr(not(plugind_internals), doc(hidden))]
@@ -261,6 +275,12 @@ impl Manager {
         self.sockets.iter()
     }
 
+    /// Returns every path after this one at which a socket exists or a plugin is registered, in the
+    /// order of the paths' octets: for a list that is read in pieces. `None`: all of them.
+    pub fn sockets_after(&self, path: Option<&Path>) -> impl Iterator<Item = &Socket> {
+        self.sockets.after(path)
+    }
+
     /// Returns what is known about a path.
     pub fn socket(&self, path: &Path) -> Option<&Socket> {
         self.sockets.at(path)
@@ -304,6 +324,22 @@ impl Manager {
     pub fn revision(&self) -> u64 {
         // Both numbers only grow.
         self.context.revision + self.host.owed_revision()
+    }
+
+    /// Returns whether a handler is assigned to plugins of that type by name. False for a type that
+    /// is accepted, refused or ignored as an unknown one.
+    pub fn has_handler_for(&self, kind: &str) -> bool {
+        self.host.handlers().is_assigned(kind)
+    }
+
+    /// Returns the types that a handler is assigned to by name, sorted.
+    pub fn types(&self) -> impl Iterator<Item = &str> {
+        self.host.handlers().types()
+    }
+
+    /// Returns the number of connections to plugins that are dialled or open.
+    pub fn connections(&self) -> usize {
+        self.context.connections.open()
     }
 
     /// Returns the name of the state of the operation on the socket at `path`, if one runs.

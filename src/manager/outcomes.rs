@@ -81,9 +81,14 @@ impl Manager {
     }
 
     fn was_registered(&mut self, socket: &mut Socket, active: &Active, plugin: &Arc<Plugin>) {
-        self.emit_of(active, plugin, EventKind::Registered);
+        let now = self.context.now;
+        let desired = socket.desired_of(active);
+        let since = desired.as_ref().map_or(now, |it| it.wanted_since);
+        let took = now.saturating_since(since);
+        let registered = EventKind::Registered { took };
+        self.emit_of(active, plugin, registered);
         let mut predecessor = None;
-        if let Some(desired) = socket.desired_of(active) {
+        if let Some(desired) = desired {
             predecessor = desired.registered();
             socket.is_dirty = false;
         }
@@ -95,8 +100,12 @@ impl Manager {
             uid,
             is_up: true,
         });
+        let replaced = current.map(|it| it.socket);
         if let Some(kind) = takeover(plugin, uid, current, predecessor) {
             self.context.emit(PluginEvent::of_plugin(plugin, kind));
+        }
+        if let Some(replaced) = replaced {
+            self.touch_instance(replaced);
         }
         let current = self.host.handlers().find(&plugin.kind);
         if let Some(registered) = socket
@@ -149,7 +158,7 @@ impl Manager {
     ) {
         let now = self.context.now;
         let desired = socket.desired_of(active);
-        if !desired.is_some_and(|desired| desired.observed(&found, now)) {
+        if !desired.is_some_and(|desired| desired.observed(&found, active.plugin.as_ref(), now)) {
             return;
         }
         let (plugin, kind) = match found {

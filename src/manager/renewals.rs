@@ -3,18 +3,18 @@
 //! Pure. A plugin that restarts replaces its socket once. A path that is renewed twice within
 //! [`RENEWAL_PERIOD`] is served like any other, but after the sockets of paths that are not.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use crate::config::{MAX_RENEWALS, RENEWAL_PERIOD};
+use crate::sorted_map::SortedMap;
 use crate::time::Time;
 
 /// The paths at which a socket was removed or replaced recently.
 #[derive(Debug, Default)]
 pub(super) struct Renewals {
     /// The time at which a path was first renewed, and the number of renewals since.
-    by_path: BTreeMap<Arc<Path>, (Time, u32)>,
+    by_path: SortedMap<Arc<Path>, (Time, u32)>,
 }
 
 impl Renewals {
@@ -26,7 +26,7 @@ impl Renewals {
                 return;
             }
         }
-        let (since, count) = self.by_path.entry(path.clone()).or_insert((now, 0));
+        let (since, count) = self.by_path.get_or_insert(path.clone(), (now, 0));
         if !is_recent(*since, now) {
             (*since, *count) = (now, 0);
         }

@@ -13,6 +13,7 @@ use super::event::{EventKind, PluginEvent, Shortage};
 use super::failure::Refusal;
 use super::host::{Asker, Hints};
 use super::ids::{AttemptId, SocketId};
+use super::measurement::Limit;
 use super::operation::{Event, Operation, Question};
 use super::reconcile::{Action, Target};
 use super::registered::{By, Registered};
@@ -45,6 +46,8 @@ impl Manager {
             }
         }
         self.host.drop_unused();
+        self.touch_reported();
+        self.compact_changes();
         self.schedule_resync();
         self.check_invariants();
     }
@@ -159,7 +162,8 @@ impl Manager {
         }
         let has_descriptors = connections.room_for_operations() > 0;
         if !has_descriptors || !self.limiter.is_any_free() {
-            if !desired.is_queued {
+            let is_news = !desired.is_queued;
+            if is_news {
                 desired.is_queued = true;
                 let is_renewed = self.sockets.is_renewed(&socket.path, now);
                 let position = self.limiter.enqueue(socket.id, &socket.path, is_renewed);
@@ -168,6 +172,8 @@ impl Manager {
             self.limiter.schedule(timers);
             if !has_descriptors {
                 self.context.warn_of_shortage(Shortage::Plugins);
+            } else if is_news {
+                self.context.limit_hit(Limit::Operations);
             }
             return None;
         }
@@ -260,6 +266,7 @@ impl Manager {
             _ => self.context.timers.set(timer, deadline, at),
         }
         socket.flush(&mut self.context.outputs);
+        socket.note_changes(&mut self.context);
         self.sockets.put_back(socket);
     }
 
@@ -394,15 +401,23 @@ impl Manager {
         if let Some(liveness) = left.health.liveness.as_mut().filter(|_| !is_kept) {
             liveness.give_up(context);
         }
-        if let (Some(desired), Some(process)) = (&mut socket.desired, process) {
-            desired.predecessor = Some(Box::new((left.plugin.clone(), process.uid)));
+        if let Some(desired) = &mut socket.desired {
+            desired.wanted_since = context.now;
+            if let Some(process) = process {
+                desired.predecessor = Some(Box::new((left.plugin.clone(), process.uid)));
+            }
         }
         let removed = self.names.remove(&left.plugin, socket.id);
+        let is_promoted = removed.promoted.is_some();
         if let Some(active) = &mut socket.active {
             active.promoted = removed.promoted;
         }
         for id in removed.unblocked {
             self.sockets.retry_now(id);
+        }
+        let current = self.names.current(&left.plugin).map(|it| it.socket);
+        if let (Some(id), true) = (current, is_promoted) {
+            self.touch_instance(id);
         }
     }
 

@@ -12,41 +12,37 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
 use super::Manager;
 use super::registered::{By, Compared, Registered};
 use crate::escape;
 use crate::handler::Plugin;
+use crate::json::{Reader, Writer};
 use crate::watch::Identity;
 
 /// The registered plugins at some moment, as a [`super::Snapshot`] has encoded them.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SavedState {
     /// The format of the file: [`FORMAT`] or [`FORMAT_1`].
     format: String,
     /// The boot during which it was written, as the kernel identifies it.
     boot: String,
     /// The plugins that had gone and were yet to be deregistered. Older versions skip this field.
-    #[serde(default)]
     owed: Vec<SavedPlugin>,
     plugins: Vec<SavedPlugin>,
 }
 
 /// A plugin that was registered.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SavedPlugin {
     socket: PathBuf,
     device: u64,
     inode: u64,
-    #[serde(rename = "born")]
     btime: (i64, u32),
-    r#type: String,
+    kind: String,
     name: String,
     endpoint: PathBuf,
     versions: Vec<String>,
     /// Whether only device and inode of the socket are known.
-    #[serde(default, skip_serializing_if = "is_false")]
     by_inode: bool,
 }
 
@@ -64,8 +60,13 @@ pub enum SavedStateError {
 impl SavedState {
     /// Decodes a file's content, in the boot of that name.
     pub fn decode(content: &[u8], boot: &str) -> Result<Self, SavedStateError> {
-        let state: Self = serde_json::from_slice(content)
-            .map_err(|error| SavedStateError::Unreadable(error.to_string()))?;
+        let mut reader = Reader::new(content);
+        let state = Self::read(&mut reader).filter(|_| reader.is_at_end());
+        let Some(state) = state else {
+            let place = content.len() - reader.left();
+            let error = format!("not valid at octet {place}");
+            return Err(SavedStateError::Unreadable(error));
+        };
         if ![FORMAT, FORMAT_1].contains(&&*state.format) {
             return Err(SavedStateError::Foreign(state.format));
         }
@@ -73,6 +74,27 @@ impl SavedState {
             return Err(SavedStateError::Stale);
         }
         Ok(state)
+    }
+
+    /// Reads a file. Keys that are not known are skipped.
+    fn read(reader: &mut Reader<'_>) -> Option<Self> {
+        let mut state = Self::default();
+        let (mut format, mut boot, mut has_plugins) = (None, None, false);
+        reader.object(&mut |reader, key| {
+            match key {
+                "format" => format = Some(reader.text()?),
+                "boot" => boot = Some(reader.text()?),
+                "owed" => state.owed = read_plugins(reader)?,
+                "plugins" => {
+                    state.plugins = read_plugins(reader)?;
+                    has_plugins = true;
+                }
+                _ => reader.ignore()?,
+            }
+            Some(())
+        })?;
+        (state.format, state.boot) = (format?, boot?);
+        has_plugins.then_some(state)
     }
 
     /// Returns the number of registered plugins in the file.
@@ -96,12 +118,67 @@ impl SavedPlugin {
             device: identity.device,
             inode: identity.inode,
             btime: identity.btime,
-            r#type: plugin.kind.clone(),
+            kind: plugin.kind.clone(),
             name: plugin.name.clone(),
             endpoint: plugin.endpoint.to_path_buf(),
             versions: plugin.versions.clone(),
             by_inode: compared == Compared::Inode,
         })
+    }
+
+    /// Reads an entry. Keys that are not known are skipped.
+    fn read(reader: &mut Reader<'_>) -> Option<Self> {
+        let (mut socket, mut endpoint) = (None, None);
+        let (mut kind, mut name, mut versions) = (None, None, None);
+        let (mut device, mut inode, mut btime) = (None, None, None);
+        let mut by_inode = false;
+        reader.object(&mut |reader, key| {
+            match key {
+                "socket" => socket = Some(reader.text()?),
+                "device" => device = Some(reader.number()?),
+                "inode" => inode = Some(reader.number()?),
+                "born" => btime = Some(read_time(reader)?),
+                "type" => kind = Some(reader.text()?),
+                "name" => name = Some(reader.text()?),
+                "endpoint" => endpoint = Some(reader.text()?),
+                "versions" => versions = Some(reader.texts()?),
+                "by_inode" => by_inode = reader.boolean()?,
+                _ => reader.ignore()?,
+            }
+            Some(())
+        })?;
+        Some(Self {
+            socket: socket?.into(),
+            device: device?,
+            inode: inode?,
+            btime: btime?,
+            kind: kind?,
+            name: name?,
+            endpoint: endpoint?.into(),
+            versions: versions?,
+            by_inode,
+        })
+    }
+
+    /// Writes the entry.
+    pub(super) fn write(&self, json: &mut Writer<'_>) {
+        json.open(b'{');
+        json.key("socket").path(&self.socket);
+        json.key("device").number(self.device);
+        json.key("inode").number(self.inode);
+        let (seconds, nanoseconds) = self.btime;
+        json.key("born").open(b'[');
+        json.raw(seconds.to_string().as_bytes());
+        json.number(nanoseconds.into());
+        json.close(b']');
+        json.key("type").text(&self.kind);
+        json.key("name").text(&self.name);
+        json.key("endpoint").path(&self.endpoint);
+        json.key("versions").texts(&self.versions);
+        if self.by_inode {
+            json.key("by_inode").boolean(true);
+        }
+        json.close(b'}');
     }
 
     fn identity(&self) -> Identity {
@@ -114,7 +191,7 @@ impl SavedPlugin {
 
     fn into_plugin(self) -> Plugin {
         Plugin {
-            kind: self.r#type,
+            kind: self.kind,
             name: self.name,
             endpoint: self.endpoint.into(),
             versions: self.versions,
@@ -186,10 +263,28 @@ pub(super) const FORMAT: &str = "plugind registered plugins 2";
 /// time in place of its birth time, so only device and inode of such a file are valid.
 const FORMAT_1: &str = "plugind registered plugins 1";
 
-/// Takes a reference because serde passes one.
-#[allow(clippy::trivially_copy_pass_by_ref)]
-fn is_false(value: &bool) -> bool {
-    !value
+/// Reads a list of entries.
+fn read_plugins(reader: &mut Reader<'_>) -> Option<Vec<SavedPlugin>> {
+    let mut plugins = Vec::new();
+    reader.array(&mut |reader| {
+        plugins.push(SavedPlugin::read(reader)?);
+        Some(())
+    })?;
+    Some(plugins)
+}
+
+/// Reads a time: an array of seconds and nanoseconds.
+fn read_time(reader: &mut Reader<'_>) -> Option<(i64, u32)> {
+    let (mut seconds, mut nanoseconds) = (None, None);
+    reader.array(&mut |reader| {
+        match (seconds, nanoseconds) {
+            (None, _) => seconds = Some(reader.number()?),
+            (_, None) => nanoseconds = Some(reader.number()?),
+            _ => return None,
+        }
+        Some(())
+    })?;
+    Some((seconds?, nanoseconds?))
 }
 
 #[cfg(test)]

@@ -8,13 +8,12 @@
 
 use std::sync::Arc;
 
-use serde::Serialize;
-
 use super::Manager;
 use super::registered::Compared;
 use super::saved_state::{FORMAT, SavedPlugin};
 use crate::config::{MAX_SOCKETS, MAX_STATE_FILE};
 use crate::handler::Plugin;
+use crate::json::Writer;
 use crate::watch::Identity;
 
 /// The plugins that a restart needs, as they were at one moment.
@@ -116,15 +115,18 @@ impl Snapshot {
     fn step(&mut self, piece: &mut Vec<u8>) {
         match self.section {
             Section::Head => {
-                let [format, boot] = [FORMAT, &self.boot].map(|text| json(&text));
-                let head = format!("{{\"format\":{format},\"boot\":{boot}");
+                let mut head = Vec::new();
+                let mut json = Writer(&mut head);
+                json.open(b'{');
+                json.key("format").text(FORMAT);
+                json.key("boot").text(&self.boot);
                 self.begin(piece, &head, "owed", Section::Owed);
             }
             Section::Owed => match self.owed.pop() {
                 Some(plugin) => {
                     self.add(piece, &Saved::owed(plugin));
                 }
-                None => self.begin(piece, "]", "plugins", Section::Plugins),
+                None => self.begin(piece, b"]", "plugins", Section::Plugins),
             },
             Section::Plugins => match self.plugins.pop() {
                 Some(saved) if saved.is_larger_than(self.share()) => self.large.push(saved),
@@ -152,10 +154,12 @@ impl Snapshot {
     }
 
     /// Ends the previous part, and begins a list.
-    fn begin(&mut self, piece: &mut Vec<u8>, before: &str, list: &str, section: Section) {
-        let begin = format!("{before},\n\"{list}\":[");
-        piece.extend_from_slice(begin.as_bytes());
-        self.len += begin.len();
+    fn begin(&mut self, piece: &mut Vec<u8>, before: &[u8], list: &str, section: Section) {
+        let start = piece.len();
+        for part in [before, b",\n\"", list.as_bytes(), b"\":["] {
+            piece.extend_from_slice(part);
+        }
+        self.len += piece.len() - start;
         self.section = section;
         self.is_begun = false;
     }
@@ -168,7 +172,11 @@ impl Snapshot {
     /// Encodes a plugin if there is room for it. Returns whether there was.
     fn add(&mut self, piece: &mut Vec<u8>, saved: &Saved) -> bool {
         let encoded = SavedPlugin::of(&saved.plugin, saved.identity, saved.compared);
-        let encoded = encoded.map(|saved| json(&saved));
+        let encoded = encoded.map(|saved| {
+            let mut encoded = Vec::new();
+            saved.write(&mut Writer(&mut encoded));
+            encoded
+        });
         let separator: &[u8] = if self.is_begun { b",\n" } else { b"\n" };
         let room = self.limit.saturating_sub(self.len);
         let Some(encoded) = encoded.filter(|it| separator.len() + it.len() <= room) else {
@@ -176,7 +184,7 @@ impl Snapshot {
             return false;
         };
         piece.extend_from_slice(separator);
-        piece.extend_from_slice(encoded.as_bytes());
+        piece.extend_from_slice(&encoded);
         self.len += separator.len() + encoded.len();
         self.is_begun = true;
         true
@@ -205,11 +213,6 @@ impl Saved {
         let text = plugin.kind.len() + plugin.name.len() + paths + versions.sum::<usize>();
         text * LONGEST_ESCAPE + FIELDS > share
     }
-}
-
-/// Returns the JSON of strings, numbers and UTF-8 paths, whose encoding cannot fail.
-fn json(value: &impl Serialize) -> String {
-    serde_json::to_string(value).unwrap_or_default()
 }
 
 /// The maximum length of the head, the ends of the lists and the separators (octets).

@@ -14,12 +14,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::active::Active;
+use super::changes::Seen;
 use super::connections::{Connection, Owner, close};
 use super::context::{Context, Request};
 use super::desired::Desired;
 use super::event::{EventKind, PluginEvent};
 use super::ids::{ConnectionId, SocketId};
 use super::limiter::Position;
+use super::measurement::{Measurement, code_of};
 use super::messages::{LivenessSource, Output};
 use super::operation::{Event, Operation};
 use super::process::Process;
@@ -48,6 +50,8 @@ pub struct Socket {
     pub(super) applied: Claims,
     /// Whether it is to be examined in the next pass.
     pub(super) is_dirty: bool,
+    /// What readers have seen of its record.
+    pub(super) seen: Seen,
 }
 
 /// The shares of a socket in what is limited or shared.
@@ -103,6 +107,7 @@ impl Socket {
             active: None,
             applied: Claims::default(),
             is_dirty: false,
+            seen: Seen::default(),
         }
     }
 
@@ -290,6 +295,13 @@ impl Socket {
         let mut reply = None;
         while let Some(event) = client.poll_event(context.now) {
             if let grpc::Event::Finished { result, .. } = event {
+                if let Some((method, began)) = active.call.take() {
+                    context.measure(Measurement::Called {
+                        method,
+                        code: code_of(&result),
+                        took: context.now.saturating_since(began),
+                    });
+                }
                 reply = Some(Event::Replied(result));
             }
         }

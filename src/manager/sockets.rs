@@ -42,17 +42,16 @@ impl Sockets {
     fn id_of(&mut self, path: &Arc<Path>) -> SocketId {
         #[cfg(test)]
         super::lookups::count();
-        if let Some(id) = self.by_path.get(octets(path)) {
-            return *id;
-        }
         let vacant = self.by_index.vacant_entry();
-        let id = SocketId {
+        let new = SocketId {
             index: u32::try_from(vacant.key()).unwrap_or(u32::MAX),
             generation: self.generation,
         };
-        self.generation = self.generation.wrapping_add(1);
-        vacant.insert(Some(Box::new(Socket::new(id, path.clone()))));
-        self.by_path.insert(Octets(path.clone()), id);
+        let id = *self.by_path.get_or_insert(Octets(path.clone()), new);
+        if id == new {
+            self.generation = self.generation.wrapping_add(1);
+            vacant.insert(Some(Box::new(Socket::new(id, path.clone()))));
+        }
         id
     }
 
@@ -68,7 +67,8 @@ impl Sockets {
         self.get(*self.by_path.get(octets(path))?)
     }
 
-    fn at_mut(&mut self, path: &Path) -> Option<&mut Socket> {
+    /// Returns the socket with that path.
+    pub(super) fn at_mut(&mut self, path: &Path) -> Option<&mut Socket> {
         #[cfg(test)]
         super::lookups::count();
         let id = *self.by_path.get(octets(path))?;
@@ -119,11 +119,32 @@ impl Sockets {
         }
     }
 
+    /// Returns the number of sockets.
+    pub(super) fn len(&self) -> usize {
+        self.by_index.len()
+    }
+
+    /// Returns the first socket from a place in the table on, and its place.
+    pub(super) fn first_from(&self, index: usize) -> Option<(usize, &Socket)> {
+        (index..self.by_index.capacity()).find_map(|index| {
+            let socket = self.by_index.get(index)?.as_deref()?;
+            Some((index, socket))
+        })
+    }
+
     /// Returns every socket, in unspecified order.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Socket> {
         self.by_index
             .iter()
             .filter_map(|(_, socket)| socket.as_deref())
+    }
+
+    /// Returns every socket whose path follows this one in the order of octets.
+    pub(super) fn after(&self, path: Option<&Path>) -> impl Iterator<Item = &Socket> {
+        let start = path.map(octets);
+        let ids = self.by_path.iter_from(start.unwrap_or_default());
+        let ids = ids.skip_while(move |(path, _)| Some(octets(&path.0)) == start);
+        ids.filter_map(|(_, id)| self.get(*id))
     }
 
     /// Returns every socket, in unspecified order.
@@ -280,6 +301,7 @@ impl Sockets {
         if let Some(socket) = self.entry(&path) {
             let is_new = socket.registered.is_none();
             socket.set_registered(registered, context);
+            socket.note_changes(context);
             self.restored += usize::from(is_new);
         }
     }

@@ -5,6 +5,7 @@
 use std::fmt;
 
 use super::{Manager, Socket};
+use crate::config::{MAX_SOCKETS, SOFT_OPERATION_LIMIT};
 
 /// The numbers of sockets and plugins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,10 +22,42 @@ pub struct Status {
     pub operations: usize,
 }
 
+/// How near the manager is to one of its limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Usage {
+    /// What is limited.
+    pub name: &'static str,
+    /// The number that is in use.
+    pub used: usize,
+    /// The most that may be in use.
+    pub limit: usize,
+}
+
 impl Manager {
+    /// Returns how near the manager is to its limits: sockets, connections with what counts as
+    /// such, and operations that wait for their plugins.
+    pub fn usage(&self) -> [Usage; 3] {
+        let usage = |name, used, limit| Usage { name, used, limit };
+        [
+            usage("sockets", self.sockets.len(), MAX_SOCKETS),
+            usage(
+                "connections",
+                self.context.connections.in_use(),
+                self.context.connections.limit(),
+            ),
+            usage("operations", self.limiter.held(), SOFT_OPERATION_LIMIT),
+        ]
+    }
+
     /// Returns the current counts.
     pub fn status(&self) -> Status {
         self.sockets().fold(Status::default(), Status::with)
+    }
+
+    /// Returns the number of sockets that exist and that were never dialed.
+    pub fn undialed(&self) -> usize {
+        let desired = self.sockets().filter_map(Socket::desired);
+        desired.filter(|desired| desired.attempts == 0).count()
     }
 }
 

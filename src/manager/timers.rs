@@ -3,10 +3,9 @@
 //! Pure. A deadline is derived from the state of its owner. The owner keeps what the index knows of
 //! it, so a change costs no search by owner, and the earliest deadline of all is known without one.
 
-use std::collections::BTreeMap;
-
 use super::ids::{ConnectionId, SocketId};
 use crate::handler::EffectId;
+use crate::sorted_map::SortedMap;
 use crate::time::Time;
 
 /// The owner of a deadline.
@@ -30,7 +29,7 @@ pub enum Timer {
 /// The index.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
-    by_time: BTreeMap<Entry, Timer>,
+    by_time: SortedMap<Entry, Timer>,
     last: u64,
 }
 
@@ -84,7 +83,7 @@ impl Timers {
 
     /// Returns the earliest deadline.
     pub(super) fn first(&self) -> Option<(Time, Timer)> {
-        let ((at, _), timer) = self.by_time.first_key_value()?;
+        let ((at, _), timer) = self.by_time.first()?;
         Some((*at, *timer))
     }
 

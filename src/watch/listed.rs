@@ -47,6 +47,8 @@ struct Open {
     is_again: bool,
     /// Whether a round reached the directory meanwhile (`rounds`).
     is_late: bool,
+    /// The number of the rescan that was in progress at the beginning.
+    rescan: u64,
     /// Whether this is the first listing of the directory.
     is_first: bool,
     /// The reason why the directory is not watched.
@@ -156,6 +158,7 @@ impl Watch {
                 Err(conflict) => {
                     self.close(dir, &entries);
                     self.give_up_children(dir, conflict, now);
+                    self.rescans.read(dir, self.rescans.number(), false);
                     return self.admit_next();
                 }
             },
@@ -166,6 +169,7 @@ impl Watch {
             is_asked: false,
             is_again,
             is_late: false,
+            rescan: self.rescans.number(),
             is_first: entries.is_ok() && self.tree.begin_listing(dir),
             unwatched,
             misfit: None,
@@ -230,6 +234,7 @@ impl Watch {
     }
 
     fn take_piece(&mut self, mut open: Open, entries: Result<Listing, Problem>, now: Time) {
+        let (dir, rescan, is_listed) = (Arc::clone(&open.dir), open.rescan, entries.is_ok());
         match entries {
             Ok(listing) => {
                 let rest = listing.rest;
@@ -249,6 +254,7 @@ impl Watch {
                 self.end(&open, now);
             }
         }
+        self.rescans.read(&dir, rescan, is_listed);
         self.admit_next();
     }
 
@@ -286,8 +292,7 @@ impl Watch {
         }
         if self.expected.remove(&open.dir) {
             // It is a directory now, as a container runtime creates to mount a socket that is gone.
-            let path = Arc::clone(&open.dir);
-            self.outputs.push_back(Output::Lost { path });
+            self.push_lost(Arc::clone(&open.dir));
         }
         self.settle_expected(&open.dir, open.misfit.is_none(), &open.unexamined);
         let unexamined = open.is_unexamined.then_some(Problem::NotExamined);

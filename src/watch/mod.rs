@@ -46,6 +46,7 @@
 //!   changes, such as a symbolic link whose target becomes a socket.
 
 mod children;
+mod directories;
 mod event;
 mod expected;
 mod identity;
@@ -55,6 +56,7 @@ mod output;
 mod path;
 mod pauses;
 mod problem;
+mod rescans;
 mod roots;
 mod rounds;
 mod sockets;
@@ -74,6 +76,7 @@ use crate::time::Time;
 use crate::{config, escape};
 
 use self::children::{Child, Children};
+pub use self::directories::{Directory, DirectoryState, MAX_TROUBLED};
 pub use self::event::{Event, WatchId};
 use self::expected::Expected;
 pub use self::identity::{Entry, EntryKind, Identity, Listing, Rest};
@@ -83,6 +86,9 @@ pub use self::output::{Output, Place, Report};
 use self::path::{PathScratch, split};
 use self::pauses::Pauses;
 pub use self::problem::{Cause, Problem};
+pub use self::rescans::Rescanned;
+use self::rescans::Rescans;
+pub use self::rounds::RoundReason;
 use self::rounds::Rounds;
 use self::tree::{Removed, Tree};
 use self::wanted::{AT_ONCE, DOUBTS, EXAMINATIONS, SCANS};
@@ -102,6 +108,7 @@ pub struct Watch {
     examinations: Pauses,
     listings: Listings,
     rounds: Rounds,
+    rescans: Rescans,
     /// The next time at which directories with a problem are tried again.
     retry_at: Option<Time>,
     /// The next time at which everything is scanned without an event; `None` before the first scan.
@@ -122,6 +129,7 @@ impl Watch {
             examinations: Pauses::new(EXAMINATIONS),
             listings: Listings::default(),
             rounds: Rounds::default(),
+            rescans: Rescans::default(),
             retry_at: None,
             resync_at: None,
         };
@@ -132,6 +140,7 @@ impl Watch {
                 watch.want_scan(root, Place::MissingRoot);
             }
         }
+        watch.begin_first_rescan();
         watch
     }
 
@@ -177,7 +186,7 @@ impl Watch {
             self.doubts.forget_calm(now);
             self.examinations.forget_calm(now);
             self.tree.forget_yielded();
-            self.rescan_all(now);
+            self.rescan_all(RoundReason::Resync, now);
         }
         self.go_on_with_round(now);
         if self.retry_at.is_some_and(|at| at <= now) {
@@ -229,6 +238,7 @@ impl Watch {
         if self.outputs.is_empty() {
             self.outputs.shrink_to(config::IDLE_QUEUE_CAPACITY);
         }
+        self.advance_rescan();
         for _ in 0..AT_ONCE {
             if self.outputs.is_empty() || self.listings.is_turn() {
                 if let Some(dir) = self.listings.next_listing() {
@@ -236,6 +246,7 @@ impl Watch {
                 }
             }
             self.listings.count_output();
+            self.rescans.count_output();
             match self.outputs.pop_front()? {
                 // The watch has moved with its directory, and serves that directory under another
                 // path.
@@ -267,7 +278,7 @@ impl Watch {
                     self.rescan(dir, now);
                 }
             }
-            Event::Overflowed => self.rescan_all(now),
+            Event::Overflowed => self.rescan_all(RoundReason::Overflow, now),
         }
     }
 
@@ -342,7 +353,7 @@ impl Watch {
     /// Reports an expected socket as lost.
     fn report_lost(&mut self, path: Arc<Path>) {
         self.expected.remove(&path);
-        self.outputs.push_back(Output::Lost { path });
+        self.push_lost(path);
     }
 
     /// Applies what is at a path, and reports a limit that it exceeds.
@@ -413,28 +424,6 @@ impl Watch {
         }
     }
 
-    fn report_socket(
-        &mut self,
-        path: Arc<Path>,
-        identity: Identity,
-        is_link: bool,
-        is_alias: bool,
-    ) {
-        self.outputs.push_back(if is_alias {
-            Output::Alias {
-                path,
-                identity,
-                is_link,
-            }
-        } else {
-            Output::Found {
-                path,
-                identity,
-                is_link,
-            }
-        });
-    }
-
     /// Adds what is at a path that is not taken yet.
     fn add(
         &mut self,
@@ -468,6 +457,7 @@ impl Watch {
             EntryKind::Directory if self.tree.is_root(&path) => {}
             EntryKind::Directory => {
                 self.tree.add_directory(dir, Arc::clone(&path))?;
+                self.rescans.add(&path);
                 self.scan(path, Place::Below, now);
             }
             EntryKind::Other | EntryKind::Unknown => {}
@@ -506,12 +496,13 @@ impl Watch {
             self.drop_scans();
         }
         for dir in &removed.dirs {
+            self.rescans.drop_directory(dir);
             self.close_listing(dir);
             self.rescan_same_as(dir, now);
         }
         for path in removed.sockets {
             self.doubts.forget(&path);
-            self.outputs.push_back(Output::Lost { path });
+            self.push_lost(path);
         }
         let unwatch = removed.watches.into_iter();
         self.outputs

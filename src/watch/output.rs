@@ -1,9 +1,11 @@
 //! The requests and reports of the watch. Pure: values, carried out by the shell.
 
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{Identity, Problem, WatchId};
+use super::{Identity, Problem, Watch, WatchId};
+use crate::escape;
 
 /// A request or a report of the watch. They are carried out in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,4 +103,91 @@ pub enum Report {
         /// The number of those sockets.
         sockets: usize,
     },
+}
+
+impl Report {
+    /// Returns the directory.
+    pub fn dir(&self) -> &Arc<Path> {
+        match self {
+            Self::Trouble { dir, .. } | Self::Recovered { dir } | Self::Undecided { dir, .. } => {
+                dir
+            }
+        }
+    }
+
+    /// Returns the reason in CamelCase, as in Kubernetes events.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Trouble { problem, .. } if problem.is_limit() => "DirectoryLimited",
+            Self::Trouble { problem, .. } if problem.is_polled() => "DirectoryPolled",
+            Self::Trouble { .. } => "DirectoryLost",
+            Self::Recovered { .. } => "DirectoryRecovered",
+            Self::Undecided { .. } => "DirectoryUndecided",
+        }
+    }
+
+    /// Returns whether the report is a warning.
+    pub fn is_warning(&self) -> bool {
+        !matches!(self, Self::Recovered { .. })
+    }
+
+    /// Returns the report as one sentence, without its directory.
+    pub fn message(&self) -> impl fmt::Display + '_ {
+        Message(self)
+    }
+}
+
+/// Shows the report as a line of the log: `/r: the directory is being watched again`.
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", escape::path(self.dir()), self.message())
+    }
+}
+
+struct Message<'a>(&'a Report);
+
+impl fmt::Display for Message<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Report::Trouble { problem, .. } => write!(f, "{problem}; {}", problem.remedy()),
+            Report::Recovered { .. } => f.write_str("directory is being watched again"),
+            Report::Undecided { sockets, .. } => write!(
+                f,
+                "cannot list the whole directory; plugins that were registered below it before \
+                 the restart stay registered until it can be listed count={sockets}"
+            ),
+        }
+    }
+}
+
+impl Watch {
+    /// Reports a socket, or another path of one that was reported.
+    pub(super) fn report_socket(
+        &mut self,
+        path: Arc<Path>,
+        identity: Identity,
+        is_link: bool,
+        is_alias: bool,
+    ) {
+        self.rescans.count_found();
+        self.outputs.push_back(if is_alias {
+            Output::Alias {
+                path,
+                identity,
+                is_link,
+            }
+        } else {
+            Output::Found {
+                path,
+                identity,
+                is_link,
+            }
+        });
+    }
+
+    /// Reports that a socket does not exist any more.
+    pub(super) fn push_lost(&mut self, path: Arc<Path>) {
+        self.rescans.count_lost();
+        self.outputs.push_back(Output::Lost { path });
+    }
 }

@@ -68,6 +68,15 @@ impl Problem {
         )
     }
 
+    /// Returns whether the directory is scanned on the tick instead of being watched, or in
+    /// addition.
+    pub(super) fn is_polled(&self) -> bool {
+        matches!(
+            self,
+            Self::NotWatched(_) | Self::NotExamined | Self::NotReported(_)
+        )
+    }
+
     /// Returns whether a limit is exceeded, which may last.
     pub(super) fn is_limit(&self) -> bool {
         matches!(

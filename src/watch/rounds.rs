@@ -25,6 +25,33 @@ pub(super) struct Rounds {
     late: Vec<Arc<Path>>,
     /// The end of the pause after the last round.
     pause_end: Time,
+    /// The number of requests for each reason.
+    requested: [u64; RoundReason::ALL.len()],
+}
+
+/// The reason for a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RoundReason {
+    /// The kernel has dropped events.
+    Overflow,
+    /// The interval between two rounds is over.
+    Resync,
+    /// The user has asked for it.
+    Request,
+}
+
+impl RoundReason {
+    /// Every reason.
+    pub const ALL: [Self; 3] = [Self::Overflow, Self::Resync, Self::Request];
+
+    /// Returns the value of the label `reason`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Overflow => "overflow",
+            Self::Resync => "resync",
+            Self::Request => "request",
+        }
+    }
 }
 
 impl Rounds {
@@ -33,6 +60,13 @@ impl Rounds {
     pub(super) fn add_late(&mut self, dir: Arc<Path>, now: Time) {
         self.late.push(dir);
         self.pause_end = self.pause_end.max(now + config::ROUND_PAUSE);
+    }
+
+    /// Requests a round, which begins with the next call of [`Watch::go_on_with_round`] after the
+    /// pause.
+    pub(super) fn request(&mut self, reason: RoundReason) {
+        self.is_again = true;
+        self.requested[reason as usize] += 1;
     }
 
     /// Returns when to call [`Watch::go_on_with_round`]; `None` if there is nothing to do.
@@ -46,10 +80,15 @@ impl Rounds {
 }
 
 impl Watch {
+    /// Returns how often a scan of every directory was requested for this reason.
+    pub fn count_rounds(&self, reason: RoundReason) -> u64 {
+        self.rounds.requested[reason as usize]
+    }
+
     /// Schedules a scan of every directory: some now and the others soon, or all after a pause if
     /// the last round has just ended.
-    pub(super) fn rescan_all(&mut self, now: Time) {
-        self.rounds.is_again = true;
+    pub(super) fn rescan_all(&mut self, reason: RoundReason, now: Time) {
+        self.rounds.request(reason);
         self.go_on_with_round(now);
     }
 

@@ -10,29 +10,29 @@
 //!   socket until all have had their turn: the order of a directory's listing does not change, and
 //!   otherwise the sockets listed first would replace each other forever.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
 use super::{Identity, Problem};
 use crate::config;
+use crate::sorted_map::SortedMap;
 
 /// The counts of all known sockets.
 #[derive(Debug, Default)]
 pub(super) struct Sockets {
     /// The number of paths that lead to each socket.
-    links: BTreeMap<Identity, usize>,
+    links: SortedMap<Identity, usize>,
     /// The number of paths in total.
     paths: usize,
     /// The parts of the tree that hold sockets, by their topmost directory.
-    parts: BTreeMap<Arc<Path>, Part>,
+    parts: SortedMap<Arc<Path>, Part>,
     /// The sockets on which nothing listens, by turn number: the one refused first has the lowest.
-    refused: BTreeMap<u64, Arc<Path>>,
+    refused: SortedMap<u64, Arc<Path>>,
     /// The turn number of each of those sockets.
-    turns: BTreeMap<Arc<Path>, u64>,
+    turns: SortedMap<Arc<Path>, u64>,
     next_turn: u64,
     /// The sockets that have made room for others.
-    yielded: BTreeSet<Identity>,
+    yielded: SortedMap<Identity, ()>,
     /// Whether any other socket has found no room since the last [`Sockets::forget_yielded`].
     is_any_waiting: bool,
 }
@@ -42,9 +42,9 @@ pub(super) struct Sockets {
 struct Part {
     paths: usize,
     /// The number of further paths in it to each socket that was known already.
-    links: BTreeMap<Identity, usize>,
+    links: SortedMap<Identity, usize>,
     /// The turn numbers of its sockets on which nothing listens.
-    refused: BTreeSet<u64>,
+    refused: SortedMap<u64, ()>,
 }
 
 impl Sockets {
@@ -78,14 +78,14 @@ impl Sockets {
         if is_full || self.paths >= MOST_PATHS {
             return Err(Problem::TooManySockets);
         }
-        *self.links.entry(identity).or_default() += 1;
+        *self.links.get_or_insert(identity, 0) += 1;
         let part = match known_part {
             Some(part) => part,
-            None => self.parts.entry(Arc::clone(top)).or_default(),
+            None => self.parts.get_or_insert(Arc::clone(top), Part::default()),
         };
         part.paths += 1;
         if links > 0 {
-            *part.links.entry(identity).or_default() += 1;
+            *part.links.get_or_insert(identity, 0) += 1;
         }
         self.paths += 1;
         Ok(links > 0)
@@ -126,12 +126,14 @@ impl Sockets {
                 self.parts.remove(from);
             }
         }
-        let part = self.parts.entry(Arc::clone(to)).or_default();
+        let part = self.parts.get_or_insert(Arc::clone(to), Part::default());
         part.paths += 1;
         if is_further {
-            *part.links.entry(identity).or_default() += 1;
+            *part.links.get_or_insert(identity, 0) += 1;
         }
-        part.refused.extend(turn);
+        if let Some(turn) = turn {
+            part.refused.insert(turn, ());
+        }
     }
 
     /// Returns whether there is a socket on which nothing listens.
@@ -147,7 +149,7 @@ impl Sockets {
         if let Some(part) = self.parts.get_mut(top) {
             let turn = self.next_turn;
             self.next_turn += 1;
-            part.refused.insert(turn);
+            part.refused.insert(turn, ());
             self.turns.insert(Arc::clone(path), turn);
             self.refused.insert(turn, Arc::clone(path));
         }
@@ -168,7 +170,7 @@ impl Sockets {
         if self.yielded.len() >= config::MAX_SOCKETS {
             self.yielded.clear();
         }
-        self.yielded.insert(identity);
+        self.yielded.insert(identity, ());
     }
 
     /// Allows the sockets that made room to replace others again, unless since the last call a
@@ -187,10 +189,11 @@ impl Sockets {
         identity: Identity,
         problem: &Problem,
     ) -> Option<Arc<Path>> {
-        if self.yielded.contains(&identity) {
+        if self.yielded.contains_key(&identity) {
             return None;
         }
-        let part = self.parts.get(top).and_then(|part| part.refused.first());
+        let part = self.parts.get(top);
+        let part = part.and_then(|part| part.refused.keys().next());
         let turn = match problem {
             Problem::TooManySocketsBelow(_) => part,
             Problem::TooManySockets => part.or_else(|| self.refused.keys().next()),
@@ -223,7 +226,7 @@ impl Sockets {
 }
 
 /// Removes one link to a socket from the counts.
-fn unlink(links: &mut BTreeMap<Identity, usize>, identity: Identity) {
+fn unlink(links: &mut SortedMap<Identity, usize>, identity: Identity) {
     if let Some(count) = links.get_mut(&identity) {
         *count -= 1;
         if *count == 0 {

@@ -4,6 +4,7 @@ mod exchange;
 mod limits;
 mod model;
 mod pieces;
+mod rescans;
 mod restart;
 mod roots;
 mod trouble;

@@ -163,6 +163,19 @@ impl Tree {
         self.dirs.get(dir)?.problem.as_ref()
     }
 
+    /// Returns the directories below the roots that have a problem which the one above does not
+    /// have.
+    pub(super) fn troubled(&self) -> impl Iterator<Item = &Arc<Path>> {
+        let troubled = |dir: &Dir| dir.depth > 0 && dir.is_problem_told;
+        let dirs = self.dirs.iter().filter(move |(_, dir)| troubled(dir));
+        dirs.map(|(path, _)| path)
+    }
+
+    /// Returns whether a directory was listed before, completely or not.
+    pub(super) fn is_listed(&self, dir: &Path) -> bool {
+        self.dirs.get(dir).is_some_and(|dir| dir.is_listed)
+    }
+
     /// Sets or clears the problem of a directory. Returns whether that has to be reported: a
     /// problem that the directory above has, too, is reported only there, and so is its end.
     pub(super) fn set_problem(&mut self, path: &Path, problem: Option<Problem>) -> bool {

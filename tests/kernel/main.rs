@@ -23,6 +23,7 @@ mod crowds;
 mod directories;
 mod exchange;
 mod limits;
+mod links;
 mod locks;
 mod mounts;
 mod moves;

@@ -1,24 +1,29 @@
 //! The manager in virtual time: what an existing plugin may rely on ([`parity`]); failures of
 //! kubelet that the manager avoids ([`beyond_kubelet`]); where the calls of handlers are sent
-//! ([`endpoints`]); the events that operators see ([`events`]); effects and their plugins
-//! ([`effects`]); streams of handlers ([`streams`]); programs as handlers ([`exec`]); the dry run
-//! ([`observe`]); several paths of one socket ([`aliases`]); waiting in the queue for a permit
-//! ([`queue`]); too few descriptors ([`descriptors`]); handlers that change at run time
-//! ([`replaced`]) or panic ([`panics`]); and what holds in every order of events, restarts included
-//! ([`simulation`], whose handlers ask for [`wanted`] effects).
+//! ([`endpoints`]); the events that operators see ([`events`], [`event_kinds`]); effects and their
+//! plugins ([`effects`]); streams of handlers ([`streams`]); programs as handlers ([`exec`]); what
+//! is [`measured`] and shown as [`metrics`]; the dry run ([`observe`]); several paths of one socket
+//! ([`aliases`]); waiting in the queue for a permit ([`queue`]); too few descriptors
+//! ([`descriptors`]); handlers that change at run time ([`replaced`]) or panic ([`panics`]); what
+//! operators see and request ([`records`]); and what holds in every order of events, restarts
+//! included ([`simulation`], whose handlers ask for [`wanted`] effects).
 
 mod aliases;
 mod beyond_kubelet;
 mod descriptors;
 mod effects;
 mod endpoints;
+mod event_kinds;
 mod events;
 mod exec;
+mod measured;
+mod metrics;
 mod node;
 mod observe;
 mod panics;
 mod parity;
 mod queue;
+mod records;
 mod replaced;
 mod restored;
 mod rng;

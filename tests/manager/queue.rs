@@ -90,3 +90,15 @@ fn a_socket_that_is_renamed_while_its_path_is_in_line_is_registered_once() {
     world.advance(Duration::from_secs(1));
     assert_eq!(world.handler_calls(), "validate b, register b");
 }
+
+#[test]
+fn a_socket_that_waits_in_the_queue_was_not_dialed_yet() {
+    let mut world = World::new();
+    assert_eq!(world.manager.undialed(), 0);
+    for n in 0..=SOFT_OPERATION_LIMIT {
+        world.appear(&format!("/r/silent-{n}"), Script::silent());
+    }
+    assert_eq!(world.manager.undialed(), 1);
+    world.advance(PERMIT_TIME);
+    assert_eq!(world.manager.undialed(), 0);
+}

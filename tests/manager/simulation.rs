@@ -9,7 +9,9 @@
 mod events;
 mod operator;
 mod oracle;
+mod readers;
 mod restart;
+mod tally;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -24,6 +26,8 @@ use plugind::watch::Identity;
 use self::events::{HAPPENINGS, PATHS};
 use self::operator::Operator;
 use self::oracle::{Oracle, Phase};
+use self::readers::Reader;
+use self::tally::Tally;
 use crate::node::{Node, ROOT};
 use crate::restored::Restored;
 use crate::rng::Rng;
@@ -34,6 +38,9 @@ const SEEDS: u64 = 1000;
 
 /// The number of events in one run before the faults cease.
 const STEPS: u64 = 300;
+
+/// The number of steps between two checks of the metrics.
+const STEPS_TO_SCRAPE: u64 = 60;
 
 #[test]
 fn whatever_happens_in_whatever_order_the_contract_is_kept_and_the_worlds_agree_in_the_end() {
@@ -56,6 +63,13 @@ struct Simulation {
     node: Node,
     oracle: Oracle,
     operator: Operator,
+    /// Follows the records at every step.
+    reader: Reader,
+    /// Follows the records from time to time.
+    slow_reader: Reader,
+    /// Decides when that is, so that readers do not change what else happens.
+    reader_rng: Rng,
+    tally: Tally,
     rng: Rng,
     /// The weight of each event in this run: some never happen, some all the time.
     weights: Vec<u64>,
@@ -100,6 +114,10 @@ impl Simulation {
             node,
             oracle,
             operator: Operator::default(),
+            reader: Reader::default(),
+            slow_reader: Reader::default(),
+            reader_rng: Rng::new(seed),
+            tally: Tally::default(),
             restarts: (0..restarts).map(|_| rng.below(0..STEPS)).collect(),
             rng,
             weights,
@@ -119,6 +137,9 @@ impl Simulation {
                 self.happen();
             }
             self.check();
+            if step % STEPS_TO_SCRAPE == 0 {
+                self.check_metrics();
+            }
         }
         self.cease();
         self.converge();
@@ -152,6 +173,7 @@ impl Simulation {
         assert!(!has_failed, "the contract is broken: the handler panicked");
         self.check_saved();
         self.check_events();
+        self.check_readers();
         let mut state = self.oracle.lock();
         let world = &mut self.node.world;
         for twin in std::mem::take(&mut state.undone) {
@@ -197,9 +219,43 @@ impl Simulation {
 
     /// Checks that the events of the manager have reported what it knows.
     fn check_events(&mut self) {
+        self.accept_events();
+        self.operator.check(&self.node.world.manager);
+    }
+
+    fn accept_events(&mut self) {
         let world = &mut self.node.world;
-        self.operator.accept(std::mem::take(&mut world.events));
-        self.operator.check(&world.manager);
+        let (events, measured) = (
+            std::mem::take(&mut world.events),
+            std::mem::take(&mut world.measured),
+        );
+        self.tally.count(&events, measured, &world.manager);
+        self.operator.accept(events);
+    }
+
+    /// Checks that the metrics agree with what has happened, and with the plugins that handlers
+    /// know.
+    fn check_metrics(&self) {
+        let manager = &self.node.world.manager;
+        let scraped = self.tally.check(manager);
+        let registered = manager.registered().count() as u64;
+        let state = [("state", "actual_state_of_world")];
+        let actual = scraped.sum("plugin_manager_total_plugins", &state);
+        assert_eq!(actual, registered, "the actual state of the world");
+        if manager.is_idle() && self.node.restored.is_empty() {
+            let state = self.oracle.lock();
+            assert_eq!(actual, state.registered().count() as u64);
+        }
+    }
+
+    /// Checks that a reader of the changes has the records, and lets another one read a little.
+    fn check_readers(&mut self) {
+        let manager = &self.node.world.manager;
+        self.reader.check(manager);
+        if self.reader_rng.one_in(8) {
+            let count = self.reader_rng.below(0..6);
+            self.slow_reader.read(manager, count);
+        }
     }
 
     /// Ends all faults: plugins do everything right, handlers answer yes, and the watch receives
@@ -226,6 +282,7 @@ impl Simulation {
 
     fn converge(&mut self) {
         self.check_events();
+        self.check_metrics();
         assert!(self.node.restored.is_empty(), "{:?}", self.node.restored);
         let manager = &self.node.world.manager;
         let running = PATHS.map(|path| manager.operation(Path::new(path)));
@@ -266,10 +323,12 @@ impl Simulation {
             self.node.remove(&path);
         }
         self.node.hear_all();
+        self.accept_events();
+        self.check_metrics();
         let world = &mut self.node.world;
         let manager = &world.manager;
         assert!(manager.is_idle() && manager.sockets().next().is_none());
-        self.operator.accept(std::mem::take(&mut world.events));
+        self.slow_reader.check(manager);
         self.operator.check(manager);
         assert!(
             self.oracle.lock().phases.is_empty(),

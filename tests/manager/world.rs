@@ -16,7 +16,7 @@ use plugind::handler::{
 use plugind::http2::Endpoint as _;
 use plugind::manager::reconcile::{Action, plan};
 use plugind::manager::{
-    ConnectionId, Input, LivenessSource, Manager, Output, PluginEvent, Process,
+    ConnectionId, Input, LivenessSource, Manager, Measurement, Output, PluginEvent, Process,
 };
 use plugind::time::Time;
 use plugind::watch::Identity;
@@ -48,6 +48,8 @@ pub(crate) struct World {
     pub(crate) examined: Vec<Arc<Path>>,
     /// The events that the manager has emitted.
     pub(crate) events: Vec<PluginEvent>,
+    /// What the manager has measured.
+    pub(crate) measured: Vec<Measurement>,
     /// The sockets whose processes are watched.
     watched_processes: BTreeMap<ConnectionId, Identity>,
     /// The source of liveness of plugins whose processes can be watched.
@@ -111,6 +113,7 @@ impl World {
             dialled: Vec::new(),
             examined: Vec::new(),
             events: Vec::new(),
+            measured: Vec::new(),
             watched_processes: BTreeMap::new(),
             liveness_source: LivenessSource::Process,
             is_slow: false,
@@ -341,6 +344,7 @@ impl World {
             }
             Output::Examine { path } => self.examined.push(path),
             Output::Event(event) => self.events.push(*event),
+            Output::Measured(measurement) => self.measured.push(measurement),
             Output::WatchPeer { conn } => self.watch_peer(conn),
             Output::UnwatchPeer { conn } => {
                 self.watched_processes.remove(&conn);

@@ -5,7 +5,7 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
-use std::process::{ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
@@ -33,7 +33,12 @@ impl Daemon {
     pub(crate) fn start_with(options: &[&OsStr]) -> Self {
         let mut command = Process::command();
         command.arg("run").args(options).stderr(Stdio::piped());
-        let process = Process::start(&mut command, |child| child.stderr.take());
+        Self::start_command(&mut command)
+    }
+
+    /// Starts a daemon with this command, which watches its directories when this returns.
+    pub(crate) fn start_command(command: &mut Command) -> Self {
+        let process = Process::start(command, |child| child.stderr.take());
         let seen = process.lines_until("watching ");
         Self { process, seen }
     }

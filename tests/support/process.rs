@@ -30,10 +30,11 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Returns a command that runs the binary.
+    /// Returns a command that runs the binary, without an API: daemons of other tests have the
+    /// same run directory.
     pub(crate) fn command() -> Command {
         let mut command = Command::new(binary());
-        command.env_remove("RUST_LOG");
+        command.env_remove("RUST_LOG").env("PLUGIND_SOCKET", "none");
         command
     }
 

@@ -14,6 +14,7 @@
 //! itself ([`OWN`]) are always admitted.
 
 mod buffer;
+mod filter;
 mod limiter;
 mod sink;
 
@@ -23,9 +24,11 @@ use std::panic;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
-use log::{Level, Log, Metadata, Record};
+use log::{Level, LevelFilter, Log, Metadata, Record};
 
 use self::buffer::{Buffer, Origin};
+use self::filter::Filter;
+pub use self::filter::FilterError;
 use self::limiter::{Limiter, Owners, Suppressed};
 use self::sink::Sink;
 use super::clock::Clock;
@@ -38,17 +41,14 @@ use crate::time::Time;
 /// [`Logger::finish`] at the end.
 #[derive(Debug)]
 pub struct Logger {
-    filter: Filter,
     clock: Clock,
     sink: Sink<Stderr>,
     state: Mutex<State>,
 }
 
-/// The logger that decides which records are wanted. It never receives a record.
-struct Filter(Box<dyn Log>);
-
 #[derive(Debug)]
 struct State {
+    filter: Filter,
     limiter: Limiter,
     buffer: Buffer,
     /// The beginning of a line whose subject is not known yet.
@@ -56,23 +56,42 @@ struct State {
 }
 
 impl Logger {
-    /// Installs a logger for the records that `filter` is enabled for, and for panics.
+    /// Installs a logger for panics and for the records up to `level`. `directives`, as in the
+    /// environment variable `RUST_LOG`, have priority over the level; those that are invalid are
+    /// ignored, after a warning on standard error.
     ///
     /// Returns `None` if a logger is already installed.
-    pub fn install(filter: impl Log + 'static) -> Option<&'static Self> {
+    pub fn install(level: LevelFilter, directives: &str) -> Option<&'static Self> {
+        let filter = Filter::new(level, directives);
+        let most = filter.most();
         let logger: &'static Self = Box::leak(Box::new(Self {
-            filter: Filter(Box::new(filter)),
             clock: Clock::start(),
             sink: Sink::new(io::stderr()),
             state: Mutex::new(State {
+                filter,
                 limiter: Limiter::new(),
                 buffer: Buffer::default(),
                 beginning: String::new(),
             }),
         }));
         log::set_logger(logger).ok()?;
+        log::set_max_level(most);
         panic::set_hook(Box::new(|panic| logger.print(&format!("plugind: {panic}"))));
         Some(logger)
+    }
+
+    /// Sets which records are logged from now on: as if the logger had been installed with these
+    /// directives, such as `debug` or `plugind::watch=trace`. Empty directives restore those of
+    /// [`Logger::install`].
+    ///
+    /// # Errors
+    ///
+    /// Nothing changes if a directive is neither a level nor names a module of this crate.
+    pub fn set_filter(&self, directives: &str) -> Result<(), FilterError> {
+        let mut state = self.state();
+        state.filter.set(directives)?;
+        log::set_max_level(state.filter.most());
+        Ok(())
     }
 
     /// Writes a line as it is, after the lines in the buffer.
@@ -139,13 +158,14 @@ impl Logger {
 
 impl Log for Logger {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        self.filter.0.enabled(metadata)
+        self.state().filter.admits(metadata)
     }
 
     fn log(&self, record: &Record<'_>) {
-        if self.enabled(record.metadata()) {
+        let mut state = self.state();
+        if state.filter.admits(record.metadata()) {
             let now = self.clock.now();
-            self.state().log(record, &self.sink, now);
+            state.log(record, &self.sink, now);
         }
     }
 
@@ -304,15 +324,12 @@ fn push_head(bytes: &mut Vec<u8>, level: Level) {
     });
 }
 
-impl fmt::Debug for Filter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Filter")
-    }
-}
-
 /// The modules whose lines are about the daemon itself: its start, its end, its signals, its files,
 /// its limits and the directories that the user named. Plugins can cause such lines only rarely.
-pub(super) const OWN: [&str; 5] = [
+pub(super) const OWN: [&str; 8] = [
+    "plugind::daemon::api::listener",
+    "plugind::daemon::by_name",
+    "plugind::daemon::file_lock",
     "plugind::daemon::lock",
     "plugind::daemon::roots",
     "plugind::daemon::run",

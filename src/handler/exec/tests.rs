@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use std::path::Path;
+
 use super::*;
 use crate::config::MAX_DEL_TRIES;
 use crate::handler::{Effect, EffectIds, EffectOwner};
@@ -112,7 +114,7 @@ impl Bench {
     /// Returns the only program among the new effects, which must be the only effect.
     fn spawned(&mut self) -> (EffectId, Program) {
         match &self.effects[..] {
-            [Effect::Spawn { id, program }] => {
+            [Effect::Spawn { id, program, .. }] => {
                 let spawned = (*id, program.clone());
                 self.effects.clear();
                 spawned

@@ -25,6 +25,8 @@ pub(super) struct EndpointCall {
     /// `None` unless it is dialled or open.
     connection: Option<Connection>,
     request: EndpointRequest,
+    /// The time at which the handler asked for it.
+    began: Time,
     /// The time by which a call must have ended, or a stream or connection must be established.
     deadline: Time,
     wait: Option<WaitForReady>,
@@ -85,7 +87,7 @@ impl EndpointCall {
         let request = EndpointRequest::Call(Box::new(call));
         Self {
             wait,
-            ..Self::new(id, request, deadline)
+            ..Self::new(id, request, deadline, now)
         }
     }
 
@@ -96,19 +98,21 @@ impl EndpointCall {
             id,
             EndpointRequest::Stream(Some(Box::new(stream))),
             deadline,
+            now,
         )
     }
 
     /// Creates a connection on which no calls are made.
     pub(super) fn connection(id: EffectId, now: Time) -> Self {
-        Self::new(id, EndpointRequest::Connection, now + DIAL_TIMEOUT)
+        Self::new(id, EndpointRequest::Connection, now + DIAL_TIMEOUT, now)
     }
 
-    fn new(id: EffectId, request: EndpointRequest, deadline: Time) -> Self {
+    fn new(id: EffectId, request: EndpointRequest, deadline: Time, now: Time) -> Self {
         Self {
             id,
             connection: None,
             request,
+            began: now,
             deadline,
             wait: None,
             is_reported: false,
@@ -145,6 +149,11 @@ impl EndpointCall {
             identity: None,
         });
         None
+    }
+
+    /// Returns the time since the handler asked for it.
+    pub(super) fn age(&self, now: Time) -> Duration {
+        now.saturating_since(self.began)
     }
 
     /// Returns the number of the effect.

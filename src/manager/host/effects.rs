@@ -11,11 +11,12 @@ use crate::config::{MAX_EVENTS_AT_ONCE, MAX_PROGRAMS};
 use crate::grpc::Client;
 use crate::handler::{
     DialError, Effect, EffectId, EffectOwner, Event as HandlerEvent, HandlerId, Plugin, ProgramEnd,
-    ProgramOutcome,
+    ProgramOutcome, Run,
 };
 use crate::http2::Endpoint as _;
 use crate::manager::context::Context;
 use crate::manager::event::{EventKind, PluginEvent};
+use crate::manager::measurement::{CANCELLED, Limit, Measurement, code_of_reply, result_of};
 use crate::manager::messages::Output;
 use crate::manager::timers::{Scheduled, Timer};
 use crate::time::Time;
@@ -54,9 +55,12 @@ impl HandlerHost {
                 let call = EndpointCall::connection(id, now);
                 self.call_endpoint(recipient(id), call, &endpoint, context);
             }
-            Effect::Spawn { id, program } => {
-                self.open(id, recipient(id), State::Queued, None, context);
+            Effect::Spawn { id, program, run } => {
+                self.open(id, recipient(id), State::Queued(run), None, context);
                 self.waiting.push_back((id, program));
+                if self.running >= MAX_PROGRAMS {
+                    context.limit_hit(Limit::Programs);
+                }
                 self.start_programs(context);
             }
             Effect::SetTimer { id, at } => {
@@ -115,8 +119,10 @@ impl HandlerHost {
     /// Cancels the open effects of an owner.
     pub(super) fn cancel_all_of(&mut self, owner: EffectOwner, context: &mut Context) {
         self.drop_events(|event| event.effect().owner == owner);
-        while let Some((id, _)) = self.effects.range(owner.effects()).next() {
-            self.end(*id, context);
+        let first = owner.first_effect();
+        let next = |host: &Self| host.effects.iter_from(&first).map(|(id, _)| *id).next();
+        while let Some(id) = next(self).filter(|id| id.owner == owner) {
+            self.end(id, context);
         }
     }
 
@@ -136,8 +142,9 @@ impl HandlerHost {
         match state {
             State::Timer | State::NotReady(_) => {}
             State::Call(call) => call.hang_up(context),
-            State::Queued => self.waiting.retain(|(waiting, _)| *waiting != id),
-            State::Running => {
+            State::Queued(_) => self.waiting.retain(|(waiting, _)| *waiting != id),
+            State::Running(started, run) => {
+                measure_run(*started, run.take(), CANCELLED, context);
                 context.outputs.push_back(Output::Kill { id });
                 self.running -= 1;
                 self.close(id, context);
@@ -175,8 +182,8 @@ impl HandlerHost {
                     self.dial(id, endpoint.as_deref(), context);
                 }
             }
-            State::Queued => {}
-            State::Running => {
+            State::Queued(_) => {}
+            State::Running(..) => {
                 context.outputs.push_back(Output::Kill { id });
                 let late = ProgramOutcome::silent(ProgramEnd::TimedOut);
                 self.program_ended(id, late, context);
@@ -274,7 +281,16 @@ impl HandlerHost {
                     self.events
                         .push_back(PendingEvent::Effect(recipient, event));
                 }
-                Progress::Ended(event) => self.ended(event, context),
+                Progress::Ended(event) => {
+                    if let HandlerEvent::Called { method, result, .. } = &event {
+                        context.measure(Measurement::Called {
+                            method,
+                            code: code_of_reply(result),
+                            took: call.age(context.now),
+                        });
+                    }
+                    self.ended(event, context);
+                }
                 Progress::NotReady(at) => {
                     let before = std::mem::replace(&mut effect.state, State::Timer);
                     if let State::Call(call) = before {
@@ -302,7 +318,9 @@ impl HandlerHost {
             };
             if let Some(effect) = self.effects.get_mut(&id) {
                 self.running += 1;
-                effect.state = State::Running;
+                if let State::Queued(run) = &mut effect.state {
+                    effect.state = State::Running(context.now, run.take());
+                }
                 let (timer, deadline) = (Timer::Effect(id), &mut effect.deadline);
                 let at = context.now + program.timeout;
                 context.timers.set(timer, deadline, Some(at));
@@ -319,10 +337,11 @@ impl HandlerHost {
         outcome: ProgramOutcome,
         context: &mut Context,
     ) {
-        let effect = self.effects.get(&id);
-        if effect.is_none_or(|effect| !matches!(effect.state, State::Running)) {
+        let effect = self.effects.get_mut(&id);
+        let Some(State::Running(started, run)) = effect.map(|it| &mut it.state) else {
             return;
-        }
+        };
+        measure_run(*started, run.take(), result_of(&outcome.end), context);
         self.ended(HandlerEvent::ProgramEnded { id, outcome }, context);
         self.running -= 1;
         self.start_programs(context);
@@ -338,4 +357,17 @@ impl HandlerHost {
             }
         }
     }
+}
+
+/// Has a program counted that has ended, if its handler has named it.
+fn measure_run(started: Time, run: Option<Box<Run>>, result: &'static str, context: &mut Context) {
+    let Some(Run { plugin, action }) = run.map(|run| *run) else {
+        return;
+    };
+    context.measure(Measurement::Ran {
+        plugin,
+        action,
+        result,
+        took: context.now.saturating_since(started),
+    });
 }

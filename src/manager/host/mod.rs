@@ -25,8 +25,10 @@ use super::verdict::find_handler;
 use crate::handler::panics;
 use crate::handler::{
     Answer, Context as HandlerContext, EffectId, EffectIds, EffectOwner, EndpointUse,
-    Event as HandlerEvent, HandlerId, HandlerTable, Plugin, PluginHandler, Program, Reason, Ticket,
+    Event as HandlerEvent, HandlerId, HandlerTable, Plugin, PluginHandler, Program, Reason, Run,
+    Ticket,
 };
+use crate::sorted_map::SortedMap;
 use crate::time::Time;
 
 /// The handlers, their open questions and their effects.
@@ -43,7 +45,7 @@ pub(super) struct HandlerHost {
     last_ticket: u64,
     ids: EffectIds,
     /// The effects that have not ended; those of one owner are neighbours.
-    effects: BTreeMap<EffectId, OpenEffect>,
+    effects: SortedMap<EffectId, OpenEffect>,
     /// The programs that wait, in the order in which they were asked for.
     waiting: VecDeque<(EffectId, Program)>,
     /// The number of programs that run.
@@ -107,9 +109,9 @@ enum State {
     /// A call that is repeated when its deadline comes, because its endpoint was not ready.
     NotReady(Box<EndpointCall>),
     /// A program that waits for others.
-    Queued,
-    /// A program that runs.
-    Running,
+    Queued(Option<Box<Run>>),
+    /// A program that runs since then.
+    Running(Time, Option<Box<Run>>),
 }
 
 /// A plugin that a handler has yet to deregister.
@@ -139,7 +141,7 @@ impl HandlerHost {
             tickets: LiteMap::new(),
             last_ticket: 0,
             ids: EffectIds::default(),
-            effects: BTreeMap::new(),
+            effects: SortedMap::new(),
             waiting: VecDeque::new(),
             running: 0,
             owed: LiteMap::new(),
@@ -410,7 +412,7 @@ impl HandlerHost {
     /// Asserts that each open effect is detached or belongs to a plugin that its handler knows or
     /// is asked about.
     pub(super) fn check_owners(&self, handlers: &BTreeMap<EffectOwner, HandlerId>) {
-        for (id, effect) in &self.effects {
+        for (id, effect) in self.effects.iter() {
             let Recipient { handler, plugin } = &effect.recipient;
             let is_detached = id.owner == EffectOwner::HANDLER;
             assert_eq!(is_detached, plugin.is_none(), "{id:?}");

@@ -387,6 +387,14 @@ impl Operation {
         }
     }
 
+    /// Returns whether the operation undoes a registration.
+    pub(super) fn is_deregistering(&self) -> bool {
+        matches!(
+            self.state,
+            State::AwaitingLock(_, Purpose::Deregister) | State::Deregistering(..)
+        )
+    }
+
     /// Returns whether a plugin or a handler would notice the end of the operation in this state.
     pub(super) fn is_committed(&self) -> bool {
         match self.state {

@@ -254,7 +254,9 @@ fn whatever_happens_between_the_pieces_and_whenever_it_is_reported_all_is_found_
         }
         world.events.clear();
         let mut t = Timeline::new();
+        let (mut requested, mut rescanned) = (None, None);
         for _ in 0..40 {
+            rescanned = t.watch.take_rescanned().or(rescanned);
             match world.pick(4) {
                 0 => world.happen(),
                 1 => {
@@ -264,7 +266,10 @@ fn whatever_happens_between_the_pieces_and_whenever_it_is_reported_all_is_found_
                 }
                 2 if world.pick(8) == 0 => {
                     world.events.clear();
-                    t.event(Event::Overflowed);
+                    match world.pick(2) {
+                        0 => t.event(Event::Overflowed),
+                        _ => requested = Some(t.watch.request_rescan()),
+                    }
                 }
                 _ => {
                     world.follow(&mut t);
@@ -284,5 +289,8 @@ fn whatever_happens_between_the_pieces_and_whenever_it_is_reported_all_is_found_
             }
         }
         assert_eq!(world.found, world.sockets(), "seed {seed}");
+        let rescanned = t.watch.take_rescanned().or(rescanned);
+        assert_eq!(rescanned.map(|it| it.number), requested, "seed {seed}");
+        assert!(t.watch.is_scanned());
     }
 }

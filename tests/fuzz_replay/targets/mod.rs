@@ -12,6 +12,7 @@
 // A target panics to report a bug.
 #![allow(clippy::missing_panics_doc)]
 
+pub mod api_requests;
 pub mod client_script;
 pub mod connection_split;
 pub mod frames;
@@ -41,7 +42,8 @@ mod wire;
 pub type Check = fn(&[u8]);
 
 /// The name and the function of every target.
-pub const TARGETS: [(&str, Check); 14] = [
+pub const TARGETS: [(&str, Check); 15] = [
+    ("api_requests", api_requests::check),
     ("connection_split", connection_split::check),
     ("client_script", client_script::check),
     ("server_script", server_script::check),

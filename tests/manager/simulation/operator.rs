@@ -25,7 +25,7 @@ impl Operator {
                 continue;
             };
             match event.kind {
-                EventKind::Registered => {
+                EventKind::Registered { .. } => {
                     assert!(event.attempt > 0, "{event}");
                     let before = self.registered.insert(socket.clone(), plugin.clone());
                     assert_eq!(before, None, "{event}: it was registered before");

@@ -10,6 +10,8 @@ use plugind::manager::{Input, Manager, OnDown, SavedState};
 use super::Simulation;
 use super::operator::Operator;
 use super::oracle::Oracle;
+use super::readers::Reader;
+use super::tally::Tally;
 
 /// What may happen while the daemon is down.
 const MEANWHILE: [fn(&mut Simulation); 9] = [
@@ -62,7 +64,10 @@ impl Simulation {
         }
         self.oracle = self.oracle.restarted();
         self.operator = Operator::default();
+        (self.reader, self.slow_reader) = (Reader::default(), Reader::default());
         self.node.world.events.clear();
+        self.node.world.measured.clear();
+        self.tally = Tally::default();
         self.dials.clear();
         let manager = manager(&self.oracle, self.on_down);
         self.node.end(manager);

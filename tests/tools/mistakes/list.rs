@@ -20,7 +20,7 @@ pub(crate) enum Finder {
     FuzzTargets,
 }
 
-pub(crate) const MISTAKES: [Mistake; 31] = [
+pub(crate) const MISTAKES: [Mistake; 33] = [
     Mistake {
         what: "two operations speak to a handler about one name",
         file: "src/manager/names.rs",
@@ -115,7 +115,7 @@ pub(crate) const MISTAKES: [Mistake; 31] = [
     Mistake {
         what: "an overflow of the queue is ignored",
         file: "src/watch/mod.rs",
-        right: "Event::Overflowed => self.rescan_all(now),",
+        right: "Event::Overflowed => self.rescan_all(RoundReason::Overflow, now),",
         wrong: "Event::Overflowed => {}",
         finder: Finder::Simulation { seed: 96 },
     },
@@ -145,7 +145,7 @@ pub(crate) const MISTAKES: [Mistake; 31] = [
         file: "src/manager/host/mod.rs",
         right: "if question == Question::Deregister {\n            self.cancel_all_of",
         wrong: "if false {\n            self.cancel_all_of",
-        finder: Finder::Simulation { seed: 262 },
+        finder: Finder::Simulation { seed: 1310 },
     },
     Mistake {
         what: "a name is not released when the operation ends",
@@ -236,6 +236,20 @@ pub(crate) const MISTAKES: [Mistake; 31] = [
         file: "src/hpack/table.rs",
         right: "while self.size > size {",
         wrong: "while self.size >= size {",
+        finder: Finder::FuzzTargets,
+    },
+    Mistake {
+        what: "the response to HEAD has a body",
+        file: "src/api/connection.rs",
+        right: "            if !terms.is_head {",
+        wrong: "            if true {",
+        finder: Finder::FuzzTargets,
+    },
+    Mistake {
+        what: "requests that wait for their responses are read without a limit",
+        file: "src/api/connection.rs",
+        right: "            && self.input.len() < API_HEAD",
+        wrong: "            && self.input.len() < usize::MAX",
         finder: Finder::FuzzTargets,
     },
 ];

@@ -1,0 +1,241 @@
+//! What has been counted since the start, for the metrics.
+//!
+//! Pure. The counters are fed with what leaves the core: events and measurements. Nothing else
+//! keeps numbers for the metrics. A plugin chooses its type and its status codes, so each table has
+//! a limit, and types that no handler is assigned to count as `other`.
+
+use std::time::Duration;
+
+use super::Event;
+use super::histogram::Histogram;
+use crate::handler::Plugin;
+use crate::manager::event::EventKind;
+use crate::manager::{Failure, Manager, Measurement, PluginEvent, Refusal};
+use crate::watch::{Cause, Problem, Report};
+
+/// What has been counted since the start.
+#[derive(Debug)]
+pub struct Counters {
+    /// By type and result.
+    pub(super) registrations: Table,
+    pub(super) registration_duration: Histogram,
+    /// By method and code.
+    pub(super) calls: Table,
+    /// The durations of the calls, in the order of `calls`.
+    pub(super) call_durations: Vec<Histogram>,
+    /// By type, action and result.
+    pub(super) runs: Table,
+    pub(super) run_duration: Histogram,
+    /// By reason.
+    pub(super) events: Table,
+    /// By name.
+    pub(super) limit_hits: Table,
+    pub(super) turns: u64,
+}
+
+/// Counts by labels, up to [`MAX_ROWS`] of them.
+#[derive(Debug, Default)]
+pub(super) struct Table(Vec<Row>);
+
+/// The number of times that something with these labels has happened.
+#[derive(Debug)]
+pub(super) struct Row {
+    /// Empty ones are unused.
+    pub(super) labels: [Box<str>; 3],
+    pub(super) count: u64,
+}
+
+impl Default for Counters {
+    fn default() -> Self {
+        let mut limit_hits = Table::default();
+        for limit in LIMITS {
+            limit_hits.row([limit, "", ""]);
+        }
+        Self {
+            registrations: Table::default(),
+            registration_duration: Histogram::default(),
+            calls: Table::default(),
+            call_durations: Vec::new(),
+            runs: Table::default(),
+            run_duration: Histogram::default(),
+            events: Table::default(),
+            limit_hits,
+            turns: 0,
+        }
+    }
+}
+
+impl Counters {
+    /// Counts an event. `manager` knows the types with a handler.
+    pub fn record(&mut self, event: &Event, manager: &Manager) {
+        self.events.count([event.reason(), "", ""]);
+        match event {
+            Event::Plugin(event) => self.record_attempt(event, manager),
+            Event::Directory(Report::Trouble { problem, .. }) => {
+                if let Some(limit) = limit_of(problem) {
+                    self.limit_hit(limit);
+                }
+            }
+            Event::Directory(_) => {}
+        }
+    }
+
+    fn record_attempt(&mut self, event: &PluginEvent, manager: &Manager) {
+        let result = match &event.kind {
+            EventKind::Registered { took } => {
+                self.registration_duration.observe(*took);
+                "registered"
+            }
+            EventKind::AttemptFailed { failure, .. } => result_of(failure),
+            _ => return,
+        };
+        let plugin = event.plugin.as_deref();
+        let kind = plugin.map_or(UNKNOWN, |plugin| type_of(plugin, manager));
+        self.registrations.count([kind, result, ""]);
+    }
+
+    /// Counts what the manager has measured.
+    pub fn measure(&mut self, measurement: &Measurement, manager: &Manager) {
+        match measurement {
+            Measurement::Called { method, code, took } => self.called(method, code.name(), *took),
+            Measurement::Ran {
+                plugin,
+                action,
+                result,
+                took,
+            } => {
+                let kind = type_of(plugin, manager);
+                self.runs.count([kind, action, result]);
+                self.run_duration.observe(*took);
+            }
+            Measurement::LimitHit(limit) => self.limit_hit(limit.name()),
+        }
+    }
+
+    /// Counts that something had to wait or was refused because of a limit.
+    pub fn limit_hit(&mut self, limit: &'static str) {
+        self.limit_hits.count([limit, "", ""]);
+    }
+
+    /// Counts a turn of the loop.
+    pub fn turned(&mut self) {
+        self.turns += 1;
+    }
+
+    fn called(&mut self, method: &str, code: &str, took: Duration) {
+        let method = method.strip_prefix('/').unwrap_or(method);
+        let index = self.calls.count([method, code, ""]);
+        if index == self.call_durations.len() {
+            self.call_durations.push(Histogram::default());
+        }
+        self.call_durations[index].observe(took);
+    }
+}
+
+impl Table {
+    /// Returns the rows, in the order in which they were added.
+    pub(super) fn rows(&self) -> &[Row] {
+        &self.0
+    }
+
+    /// Counts something with these labels. Returns the index of its row.
+    fn count(&mut self, labels: [&str; 3]) -> usize {
+        let index = self.row(labels);
+        self.0[index].count += 1;
+        index
+    }
+
+    /// Returns the index of the row with these labels. If there are too many, returns that of the
+    /// row for all others.
+    fn row(&mut self, labels: [&str; 3]) -> usize {
+        let has_labels = |row: &Row| row.labels.iter().zip(labels).all(|(a, b)| **a == *b);
+        if let Some(index) = self.0.iter().position(has_labels) {
+            return index;
+        }
+        let is_last = self.0.len() + 1 == MAX_ROWS;
+        let other = labels.map(|label| if label.is_empty() { "" } else { OTHER });
+        match self.0.len() {
+            MAX_ROWS => return MAX_ROWS - 1,
+            _ if is_last => self.push(other),
+            _ => self.push(labels),
+        }
+        self.0.len() - 1
+    }
+
+    fn push(&mut self, labels: [&str; 3]) {
+        let labels = labels.map(Box::from);
+        self.0.push(Row { labels, count: 0 });
+    }
+}
+
+/// Returns the result of a failed attempt to register a plugin.
+fn result_of(failure: &Failure) -> &'static str {
+    match failure {
+        Failure::Refused(Refusal::Ignored(_)) => "ignored",
+        Failure::Refused(_) => "refused",
+        _ => "failed",
+    }
+}
+
+/// Returns the value of the label `type` for a plugin.
+pub(super) fn type_of<'a>(plugin: &'a Plugin, manager: &Manager) -> &'a str {
+    if manager.has_handler_for(&plugin.kind) {
+        &plugin.kind
+    } else {
+        OTHER
+    }
+}
+
+/// Returns the name of the limit that a directory exceeds, if it does.
+fn limit_of(problem: &Problem) -> Option<&'static str> {
+    Some(match problem {
+        Problem::TooManySockets => "sockets",
+        Problem::TooManySocketsBelow(_) => "directory_sockets",
+        Problem::TooManyLinks => "links",
+        Problem::TooManyDirectories => "directories",
+        Problem::TooManyNames => "names",
+        Problem::TooDeep => "depth",
+        Problem::NotRead(cause) | Problem::NotWatched(cause) | Problem::NotCreated(cause) => {
+            match cause {
+                Cause::WatchesUsedUp => "inotify_watches",
+                Cause::InstancesUsedUp => "inotify_instances",
+                Cause::DescriptorsUsedUp => "descriptors",
+                Cause::Denied | Cause::ReadOnly | Cause::Other(_) => return None,
+            }
+        }
+        Problem::Missing
+        | Problem::NotADirectory
+        | Problem::NotExamined
+        | Problem::NotReported(_)
+        | Problem::MayNotAnswer(_)
+        | Problem::SameAs(_) => return None,
+    })
+}
+
+/// The limits that are counted, whether or not they were hit.
+const LIMITS: [&str; 12] = [
+    "operations",
+    "descriptors",
+    "programs",
+    CLIENTS,
+    "sockets",
+    "directory_sockets",
+    "links",
+    "directories",
+    "names",
+    "depth",
+    "inotify_watches",
+    "inotify_instances",
+];
+
+/// The limit of the clients of the API socket.
+pub const CLIENTS: &str = "clients";
+
+/// The label of what has no row of its own.
+pub(super) const OTHER: &str = "other";
+
+/// The type of a plugin that has not described itself.
+pub(super) const UNKNOWN: &str = "unknown";
+
+/// The most rows of a table.
+const MAX_ROWS: usize = 128;

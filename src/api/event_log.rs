@@ -1,0 +1,353 @@
+//! The events that are kept for readers.
+//!
+//! Pure. The newest [`KEPT_EVENTS`] events are kept, and of each socket or directory the newest
+//! [`KEPT_EVENTS_OF_ONE`], so that a plugin that flaps does not displace the events of others. An
+//! event that repeats one of those is counted, as Kubernetes counts events. Events are kept as
+//! values and become text when they are read.
+
+use std::collections::VecDeque;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::Event;
+use crate::config::{KEPT_EVENTS, KEPT_EVENTS_LEN, KEPT_EVENTS_OF_ONE, KEPT_EVENTS_OF_ONE_LEN};
+use crate::handler::Plugin;
+use crate::manager::{Generation, PluginEvent};
+use crate::time::Time;
+
+/// An event that is kept, with its repetitions.
+#[derive(Clone, Debug)]
+pub struct KeptEvent {
+    /// The generation of the last repetition.
+    pub generation: Generation,
+    /// The event, as it was the last time.
+    pub event: Event,
+    /// How often it happened.
+    pub count: u64,
+    /// When it happened first.
+    pub first: Time,
+    /// When it happened last.
+    pub last: Time,
+    /// The memory that it takes (octets).
+    len: usize,
+}
+
+/// The events that are kept, ordered by generation.
+#[derive(Debug, Default)]
+pub struct EventLog {
+    events: VecDeque<KeptEvent>,
+    /// The digest of the subject of each event: the events of one are found without looking at the
+    /// others.
+    digests: VecDeque<u32>,
+    /// The memory that the events take (octets).
+    len: usize,
+    /// The generation of the newest event that was dropped.
+    dropped: Generation,
+}
+
+/// The events of one subject.
+#[derive(Debug, Default)]
+struct Found {
+    /// The index of the oldest one.
+    oldest: Option<usize>,
+    /// The index of the one that is repeated.
+    repeated: Option<usize>,
+    count: usize,
+    len: usize,
+}
+
+impl EventLog {
+    /// Adds an event that happened at `now`, and drops older ones beyond the limits. The events of
+    /// one turn may be added in any order: those of directories are before those of sockets.
+    pub fn add(&mut self, generation: Generation, event: Event, now: Time) {
+        let mut event = event;
+        let mut size = len(&event);
+        if size > KEPT_EVENTS_OF_ONE_LEN {
+            shorten(&mut event);
+            size = len(&event);
+        }
+        let digest = digest(event.subject());
+        let (mut count, mut first) = (1, now);
+        let mut found = self.find(digest, &event);
+        if let Some(before) = found.repeated.and_then(|at| self.remove(at)) {
+            (count, first) = (before.count.saturating_add(1), before.first);
+        } else if event.subject().is_some() {
+            while found.count >= KEPT_EVENTS_OF_ONE
+                || (found.count > 0 && found.len + size > KEPT_EVENTS_OF_ONE_LEN)
+            {
+                self.drop_at(found.oldest.unwrap_or_default());
+                found = self.find(digest, &event);
+            }
+        }
+        let kept = KeptEvent {
+            generation,
+            count,
+            first,
+            last: now,
+            len: size,
+            event,
+        };
+        self.insert(digest, kept);
+        while self.events.len() > KEPT_EVENTS || self.len > KEPT_EVENTS_LEN {
+            self.drop_at(0);
+        }
+    }
+
+    /// Returns the events after a generation, oldest first.
+    pub fn after(&self, generation: Generation) -> impl Iterator<Item = &KeptEvent> {
+        let start = self
+            .events
+            .partition_point(|it| it.generation <= generation);
+        self.events.range(start..)
+    }
+
+    /// Returns whether events after a generation were dropped.
+    pub fn is_incomplete_after(&self, generation: Generation) -> bool {
+        generation < self.dropped
+    }
+
+    /// Returns the number of events.
+    pub fn count(&self) -> usize {
+        self.events.len()
+    }
+
+    /// Returns the events about the subject of this one.
+    fn find(&self, digest: u32, event: &Event) -> Found {
+        let mut found = Found::default();
+        for (at, it) in self.digests.iter().enumerate() {
+            if *it != digest {
+                continue;
+            }
+            let kept = &self.events[at];
+            if !is_same(kept.event.subject(), event.subject()) {
+                continue;
+            }
+            found.oldest.get_or_insert(at);
+            found.count += 1;
+            found.len += kept.len;
+            if found.repeated.is_none() && kept.event.is_repeated_by(event) {
+                found.repeated = Some(at);
+            }
+        }
+        found
+    }
+
+    fn insert(&mut self, digest: u32, kept: KeptEvent) {
+        self.len += kept.len;
+        let later = |it: &&KeptEvent| it.generation > kept.generation;
+        let at = self.events.len() - self.events.iter().rev().take_while(later).count();
+        self.events.insert(at, kept);
+        self.digests.insert(at, digest);
+    }
+
+    fn remove(&mut self, at: usize) -> Option<KeptEvent> {
+        self.digests.remove(at);
+        let removed = self.events.remove(at)?;
+        self.len -= removed.len;
+        Some(removed)
+    }
+
+    fn drop_at(&mut self, at: usize) {
+        if let Some(dropped) = self.remove(at) {
+            self.dropped = self.dropped.max(dropped.generation);
+        }
+    }
+}
+
+fn is_same(a: Option<&Arc<Path>>, b: Option<&Arc<Path>>) -> bool {
+    match (a, b) {
+        (Some(a), Some(b)) => Arc::ptr_eq(a, b) || a.as_os_str() == b.as_os_str(),
+        (a, b) => a.is_none() && b.is_none(),
+    }
+}
+
+/// Returns a digest of a path (FNV-1a). Many paths begin alike, and many end alike.
+fn digest(path: Option<&Arc<Path>>) -> u32 {
+    let path = path.map_or(&[][..], |path| path.as_os_str().as_bytes());
+    path.iter().fold(0x811c_9dc5, |digest, octet| {
+        (digest ^ u32::from(*octet)).wrapping_mul(0x0100_0193)
+    })
+}
+
+/// Returns the memory that an event takes, approximately (octets). What it shares with others
+/// counts as if it did not.
+fn len(event: &Event) -> usize {
+    let plugin = event.plugin().map_or(0, |plugin| plugin_len(plugin));
+    let path = event.subject().map_or(0, |path| path.as_os_str().len());
+    BASE + path + plugin + words_len(event)
+}
+
+fn plugin_len(plugin: &Plugin) -> usize {
+    let versions = plugin
+        .versions
+        .iter()
+        .map(|it| it.len() + size_of::<String>());
+    let endpoint = plugin.endpoint.as_os_str().len();
+    plugin.kind.len() + plugin.name.len() + endpoint + versions.sum::<usize>()
+}
+
+/// Returns the length of the words that an event brings along. Those of nearly every event are its
+/// kind alone, and are not kept.
+fn words_len(event: &Event) -> usize {
+    match event {
+        Event::Plugin(event) if event.has_words() => event.message().to_string().len(),
+        Event::Plugin(_) | Event::Directory(_) => 0,
+    }
+}
+
+/// Leaves out the versions of an event's plugin, which can be longer than everything else.
+fn shorten(event: &mut Event) {
+    let Event::Plugin(event) = event else {
+        return;
+    };
+    let PluginEvent { plugin, .. } = &mut **event;
+    if let Some(plugin) = plugin {
+        *plugin = Arc::new(Plugin {
+            versions: Vec::new(),
+            ..Plugin::clone(plugin)
+        });
+    }
+}
+
+/// The memory of an event without its texts, approximately (octets).
+const BASE: usize = size_of::<KeptEvent>() + size_of::<PluginEvent>();
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::manager::event::EventKind;
+
+    fn event(socket: &str, kind: EventKind) -> Event {
+        let plugin = Plugin {
+            kind: "CSIPlugin".into(),
+            name: "a".into(),
+            endpoint: Path::new(socket).into(),
+            versions: Vec::new(),
+            socket: Path::new(socket).into(),
+        };
+        Event::Plugin(Box::new(PluginEvent {
+            generation: 0,
+            socket: Some(plugin.socket.clone()),
+            plugin: Some(Arc::new(plugin)),
+            attempt: 1,
+            kind,
+        }))
+    }
+
+    const REGISTERED: EventKind = EventKind::Registered {
+        took: Duration::ZERO,
+    };
+
+    /// Returns the kept events as text: `reason socket xCOUNT`.
+    fn shown(log: &EventLog) -> Vec<String> {
+        let shown = log.after(0).map(|kept| {
+            let subject = kept.event.subject().map(|it| it.display().to_string());
+            let count = kept.count;
+            format!(
+                "{} {} x{count}",
+                kept.event.reason(),
+                subject.unwrap_or_default()
+            )
+        });
+        shown.collect()
+    }
+
+    fn renamed(n: usize) -> EventKind {
+        let alias = Path::new(&format!("/r/{n}")).into();
+        EventKind::SocketRenamed { alias }
+    }
+
+    #[test]
+    fn an_event_that_is_repeated_is_counted_and_becomes_the_newest() {
+        let mut log = EventLog::default();
+        let at = Time::from_millis;
+        for (generation, kind) in [EventKind::Up, EventKind::Promoted, EventKind::Up]
+            .into_iter()
+            .enumerate()
+        {
+            let generation = generation as u64 + 1;
+            log.add(generation, event("/r/a", kind), at(generation));
+        }
+        assert_eq!(shown(&log), ["Promoted /r/a x1", "Up /r/a x2"]);
+        let up = log.after(2).next().expect("it is the third event");
+        assert_eq!((up.generation, up.first, up.last), (3, at(1), at(3)));
+        assert!(log.after(3).next().is_none());
+        assert!(!log.is_incomplete_after(0));
+    }
+
+    #[test]
+    fn events_are_in_the_order_of_their_generations_however_they_are_added() {
+        let mut log = EventLog::default();
+        for generation in [1, 5, 2, 3, 6, 4] {
+            let event = event(&format!("/r/{generation}"), EventKind::Up);
+            log.add(generation, event, Time::ZERO);
+        }
+        for seen in 0..=6 {
+            let after: Vec<_> = log.after(seen).map(|kept| kept.generation).collect();
+            assert_eq!(after, (seen + 1..=6).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn a_socket_that_flaps_does_not_displace_the_events_of_others() {
+        let mut log = EventLog::default();
+        log.add(1, event("/r/calm", REGISTERED), Time::ZERO);
+        for n in 2..10_000 {
+            let kind = match n % 3 {
+                0 => EventKind::Up,
+                _ => renamed(n),
+            };
+            log.add(n as u64, event("/r/flaps", kind), Time::ZERO);
+        }
+        assert_eq!(log.count(), 1 + KEPT_EVENTS_OF_ONE);
+        assert_eq!(shown(&log)[0], "Registered /r/calm x1");
+        assert!(shown(&log).contains(&"Up /r/flaps x3333".to_owned()));
+        assert!(log.is_incomplete_after(1) && !log.is_incomplete_after(9_999));
+    }
+
+    #[test]
+    fn the_newest_are_kept_up_to_the_limits_of_number_and_memory() {
+        let mut log = EventLog::default();
+        for n in 0..10 * KEPT_EVENTS {
+            log.add(
+                n as u64,
+                event(&format!("/r/{n}"), EventKind::Up),
+                Time::ZERO,
+            );
+        }
+        assert!(log.count() <= KEPT_EVENTS && log.len <= KEPT_EVENTS_LEN);
+        assert!(log.count() > KEPT_EVENTS / 2, "{}", log.count());
+        assert_eq!(log.digests.len(), log.count());
+        let newest = format!("/r/{}", 10 * KEPT_EVENTS - 1);
+        assert_eq!(shown(&log).pop(), Some(format!("Up {newest} x1")));
+    }
+
+    #[test]
+    fn events_with_long_texts_are_limited_by_their_length() {
+        let mut log = EventLog::default();
+        for n in 0..100 {
+            let mut long = event("/r/long", renamed(n));
+            if let Event::Plugin(event) = &mut long {
+                let plugin = event.plugin.as_mut().map(Arc::make_mut);
+                plugin.expect("it has one").versions = vec!["v".repeat(256); 64];
+            }
+            log.add(n as u64, long, Time::ZERO);
+            log.add(
+                1000 + n as u64,
+                event(&format!("/r/{n}"), EventKind::Up),
+                Time::ZERO,
+            );
+        }
+        let of_long = shown(&log)
+            .iter()
+            .filter(|it| it.contains("/r/long"))
+            .count();
+        assert!((1..=KEPT_EVENTS_OF_ONE).contains(&of_long));
+        assert!(shown(&log).iter().any(|it| it == "Up /r/0 x1"));
+        let sum: usize = log.events.iter().map(|kept| kept.len).sum();
+        assert_eq!(sum, log.len);
+    }
+}

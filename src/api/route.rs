@@ -1,0 +1,550 @@
+//! A [`Request`] becomes a [`Call`], or the response that refuses it.
+//!
+//! Pure. The paths and their parameters are a table. What a client may not do is refused with the
+//! first of these that applies: an unknown path, a method that the path does not have, a parameter
+//! that it does not have.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::PathBuf;
+
+use super::request::{Method, Request};
+use super::response::{Response, Status};
+use crate::escape;
+use crate::manager::State;
+
+/// What a client asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Call {
+    /// The records of all sockets, or of those that agree with each of these.
+    Plugins {
+        /// The plugin's type.
+        kind: Option<String>,
+        /// The plugin's name.
+        name: Option<String>,
+        /// The state.
+        state: Option<State>,
+    },
+    /// The state of the daemon.
+    Status,
+    /// The events that are kept.
+    Events {
+        /// Only those with a higher generation.
+        since: Option<u64>,
+        /// Whether later events are sent as well.
+        follow: bool,
+    },
+    /// The records and their changes.
+    Watch {
+        /// Only the changes with a higher generation.
+        since: Option<u64>,
+    },
+    /// The metrics.
+    Metrics,
+    /// Whether the daemon runs.
+    Live,
+    /// Whether the daemon has done its first work.
+    Ready,
+    /// A change, which not every client may make.
+    Change(Change),
+}
+
+/// What a client wants to be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// Forget the backoff of these sockets, and try them at once.
+    Retry(Selection),
+    /// Read every directory again.
+    Rescan,
+    /// Log with this filter until the next change of it.
+    Log(String),
+    /// Deregister a plugin that is down.
+    Forget {
+        /// The plugin's type.
+        kind: String,
+        /// The plugin's name.
+        name: String,
+    },
+}
+
+/// Some sockets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Selection {
+    /// Every socket.
+    All,
+    /// The socket with this path.
+    Socket(PathBuf),
+    /// The sockets of one plugin.
+    Plugin {
+        /// The plugin's type.
+        kind: String,
+        /// The plugin's name.
+        name: String,
+    },
+}
+
+/// Returns the call that a request makes, or the response that refuses it.
+pub fn route(request: &Request) -> Result<Call, Response> {
+    let (path, query) = request
+        .target
+        .split_once('?')
+        .unwrap_or((&request.target, ""));
+    let plugin = path
+        .strip_prefix("/v1/plugins/")
+        .and_then(|rest| rest.split_once('/'));
+    let route = match plugin {
+        Some((kind, name)) if !kind.is_empty() && !name.is_empty() => &PLUGIN,
+        _ => ROUTES
+            .iter()
+            .find(|route| route.path == path)
+            .ok_or_else(|| Response::error(Status::NotFound, "no such path"))?,
+    };
+    check_method(route, request.method)?;
+    let mut parameters = Parameters::parse(route, query)?;
+    if let (Resource::Plugin, Some((kind, name))) = (route.resource, plugin) {
+        return Ok(Call::Plugins {
+            kind: Some(decode_text(kind, "the type")?),
+            name: Some(decode_text(name, "the name")?),
+            state: None,
+        });
+    }
+    parameters.call(route.resource)
+}
+
+/// What a path stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Resource {
+    Plugins,
+    Plugin,
+    Status,
+    Events,
+    Watch,
+    Metrics,
+    Live,
+    Ready,
+    Retry,
+    Rescan,
+    Log,
+    Forget,
+}
+
+/// A path, with the parameters that it has.
+struct Route {
+    path: &'static str,
+    resource: Resource,
+    parameters: &'static [&'static str],
+}
+
+const fn row(path: &'static str, resource: Resource, parameters: &'static [&'static str]) -> Route {
+    Route {
+        path,
+        resource,
+        parameters,
+    }
+}
+
+/// The paths.
+static ROUTES: [Route; 11] = [
+    row("/v1/plugins", Resource::Plugins, &["type", "state"]),
+    row("/v1/status", Resource::Status, &[]),
+    row("/v1/events", Resource::Events, &["since", "follow"]),
+    row("/v1/watch", Resource::Watch, &["since"]),
+    row("/metrics", Resource::Metrics, &[]),
+    row("/livez", Resource::Live, &[]),
+    row("/readyz", Resource::Ready, &[]),
+    row("/v1/retry", Resource::Retry, &["socket", "type", "name"]),
+    row("/v1/rescan", Resource::Rescan, &[]),
+    row("/v1/log", Resource::Log, &["filter"]),
+    row("/v1/forget", Resource::Forget, &["type", "name"]),
+];
+
+/// The path of one plugin, which has its type and its name behind it.
+static PLUGIN: Route = row("/v1/plugins/", Resource::Plugin, &[]);
+
+/// Refuses a method that a path does not have.
+fn check_method(route: &Route, method: Method) -> Result<(), Response> {
+    use Resource::{Forget, Log, Rescan, Retry};
+    let is_change = matches!(route.resource, Retry | Rescan | Log | Forget);
+    let (allow, is_allowed) = if is_change {
+        ("POST", method == Method::Post)
+    } else {
+        ("GET, HEAD", matches!(method, Method::Get | Method::Head))
+    };
+    if is_allowed {
+        return Ok(());
+    }
+    let mut refused = Response::error(Status::MethodNotAllowed, "method not allowed for this path");
+    refused.allow = Some(allow);
+    Err(refused)
+}
+
+/// The parameters of a request, decoded.
+struct Parameters(Vec<(&'static str, Vec<u8>)>);
+
+impl Parameters {
+    /// Parses a query, each of whose parameters the route has to have.
+    fn parse(route: &Route, query: &str) -> Result<Self, Response> {
+        let mut parsed: Vec<(&'static str, Vec<u8>)> = Vec::new();
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let mut known = route.parameters.iter();
+            let Some(known) = known.find(|known| **known == name) else {
+                let name = escape::text(name).at_most(64).to_string();
+                return Err(bad(&["unknown parameter ", &name]));
+            };
+            if parsed.iter().any(|(other, _)| other == known) {
+                return Err(bad(&["parameter ", name, " is repeated"]));
+            }
+            let value = decode(value)
+                .ok_or_else(|| bad(&["parameter ", name, " is not percent-encoded"]))?;
+            parsed.push((known, value));
+        }
+        Ok(Self(parsed))
+    }
+
+    /// Returns the call that the parameters complete.
+    fn call(&mut self, resource: Resource) -> Result<Call, Response> {
+        Ok(match resource {
+            Resource::Plugins | Resource::Plugin => Call::Plugins {
+                kind: self.text("type")?,
+                name: None,
+                state: self.state("state")?,
+            },
+            Resource::Status => Call::Status,
+            Resource::Events => Call::Events {
+                since: self.number("since")?,
+                follow: self.flag("follow")?,
+            },
+            Resource::Watch => Call::Watch {
+                since: self.number("since")?,
+            },
+            Resource::Metrics => Call::Metrics,
+            Resource::Live => Call::Live,
+            Resource::Ready => Call::Ready,
+            Resource::Retry => Call::Change(Change::Retry(self.selection()?)),
+            Resource::Rescan => Call::Change(Change::Rescan),
+            Resource::Log => Call::Change(Change::Log(self.filter()?)),
+            Resource::Forget => Call::Change(Change::Forget {
+                kind: self.required("type")?,
+                name: self.required("name")?,
+            }),
+        })
+    }
+
+    /// Returns the sockets that are selected: by their path, by their plugin, or all.
+    fn selection(&mut self) -> Result<Selection, Response> {
+        let is_plugin = self.0.iter().any(|(name, _)| *name != "socket");
+        let Some(path) = self.take("socket") else {
+            if !is_plugin {
+                return Ok(Selection::All);
+            }
+            let (kind, name) = (self.required("type")?, self.required("name")?);
+            return Ok(Selection::Plugin { kind, name });
+        };
+        if is_plugin || path.is_empty() {
+            return Err(bad(&["give either the parameter socket, or type and name"]));
+        }
+        Ok(Selection::Socket(OsString::from_vec(path).into()))
+    }
+
+    /// Removes a parameter. Returns its value, if there is one.
+    fn take(&mut self, name: &str) -> Option<Vec<u8>> {
+        let at = self.0.iter().position(|(other, _)| *other == name)?;
+        Some(self.0.swap_remove(at).1)
+    }
+
+    /// Removes a parameter that is text.
+    fn text(&mut self, name: &str) -> Result<Option<String>, Response> {
+        let Some(value) = self.take(name) else {
+            return Ok(None);
+        };
+        match String::from_utf8(value) {
+            Ok(value) if !value.is_empty() => Ok(Some(value)),
+            _ => Err(bad(&["parameter ", name, " is empty or not UTF-8"])),
+        }
+    }
+
+    /// Removes a parameter that has to be there.
+    fn required(&mut self, name: &str) -> Result<String, Response> {
+        let value = self.text(name)?;
+        value.ok_or_else(|| bad(&["parameter ", name, " is missing"]))
+    }
+
+    /// Removes the log filter, which may be empty: then the initial one is restored.
+    fn filter(&mut self) -> Result<String, Response> {
+        match self.take("filter") {
+            Some(filter) if filter.is_empty() => Ok(String::new()),
+            Some(filter) => {
+                let filter = String::from_utf8(filter);
+                filter.map_err(|_| bad(&["parameter filter is not UTF-8"]))
+            }
+            None => self.required("filter"),
+        }
+    }
+
+    /// Removes a parameter that is the name of a state.
+    fn state(&mut self, name: &str) -> Result<Option<State>, Response> {
+        let Some(value) = self.text(name)? else {
+            return Ok(None);
+        };
+        let state = State::parse(&value);
+        let state = state.ok_or_else(|| bad(&["parameter ", name, " is not a state"]));
+        state.map(Some)
+    }
+
+    /// Removes a parameter that is a number.
+    fn number(&mut self, name: &str) -> Result<Option<u64>, Response> {
+        let Some(value) = self.text(name)? else {
+            return Ok(None);
+        };
+        let is_number = value.bytes().all(|byte| byte.is_ascii_digit());
+        let number = value.parse().ok().filter(|_| is_number);
+        let number = number.ok_or_else(|| bad(&["parameter ", name, " is not a number"]));
+        number.map(Some)
+    }
+
+    /// Removes a parameter that is 0 or 1.
+    fn flag(&mut self, name: &str) -> Result<bool, Response> {
+        match self.take(name).as_deref() {
+            None | Some(b"0") => Ok(false),
+            Some(b"1") => Ok(true),
+            Some(_) => Err(bad(&["parameter ", name, " is neither 0 nor 1"])),
+        }
+    }
+}
+
+/// Decodes a part of a path that is text.
+fn decode_text(part: &str, what: &str) -> Result<String, Response> {
+    let decoded = decode(part).and_then(|decoded| String::from_utf8(decoded).ok());
+    decoded.ok_or_else(|| bad(&[what, " is not percent-encoded UTF-8"]))
+}
+
+/// Decodes percent-encoded octets (RFC 3986 §2.1), or returns `None` if a percent sign is not
+/// followed by two hexadecimal digits. A plus sign stands for itself.
+fn decode(encoded: &str) -> Option<Vec<u8>> {
+    let mut decoded = Vec::with_capacity(encoded.len());
+    let mut octets = encoded.bytes();
+    while let Some(octet) = octets.next() {
+        decoded.push(match octet {
+            b'%' => (digit(octets.next()?)? << 4) | digit(octets.next()?)?,
+            _ => octet,
+        });
+    }
+    Some(decoded)
+}
+
+/// Returns the value of a hexadecimal digit.
+fn digit(octet: u8) -> Option<u8> {
+    char::from(octet).to_digit(16)?.try_into().ok()
+}
+
+/// Returns a response that refuses a request for this reason.
+fn bad(why: &[&str]) -> Response {
+    Response::error(Status::BadRequest, &why.concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(method: Method, target: &str) -> Request {
+        Request {
+            method,
+            target: target.to_owned(),
+            keep_alive: true,
+            chunks: true,
+        }
+    }
+
+    fn call(method: Method, target: &str) -> Call {
+        let call = route(&request(method, target));
+        call.unwrap_or_else(|refused| panic!("{target}: {refused:?}"))
+    }
+
+    fn refusal(method: Method, target: &str) -> Response {
+        let refusal = route(&request(method, target));
+        refusal.expect_err(target)
+    }
+
+    fn plugins(kind: Option<&str>, name: Option<&str>, state: Option<State>) -> Call {
+        Call::Plugins {
+            kind: kind.map(str::to_owned),
+            name: name.map(str::to_owned),
+            state,
+        }
+    }
+
+    #[test]
+    fn each_path_is_a_call() {
+        let events = |since, follow| Call::Events { since, follow };
+        let cases = [
+            ("/v1/plugins", plugins(None, None, None)),
+            ("/v1/plugins?", plugins(None, None, None)),
+            (
+                "/v1/plugins?state=Down&type=CSI%50lugin",
+                plugins(Some("CSIPlugin"), None, Some(State::Down)),
+            ),
+            ("/v1/plugins/a/b", plugins(Some("a"), Some("b"), None)),
+            (
+                "/v1/plugins/DevicePlugin/example.com%2Fgpu+",
+                plugins(Some("DevicePlugin"), Some("example.com/gpu+"), None),
+            ),
+            (
+                "/v1/plugins/%C3%a4/b/c",
+                plugins(Some("ä"), Some("b/c"), None),
+            ),
+            ("/v1/status", Call::Status),
+            ("/v1/events", events(None, false)),
+            ("/v1/events?follow=1&since=7", events(Some(7), true)),
+            ("/v1/events?since=0&&follow=0&", events(Some(0), false)),
+            ("/v1/watch", Call::Watch { since: None }),
+            (
+                "/v1/watch?since=18446744073709551615",
+                Call::Watch {
+                    since: Some(u64::MAX),
+                },
+            ),
+            ("/metrics", Call::Metrics),
+            ("/livez", Call::Live),
+            ("/readyz", Call::Ready),
+        ];
+        for (target, wanted) in cases {
+            for method in [Method::Get, Method::Head] {
+                assert_eq!(call(method, target), wanted, "{target}");
+            }
+        }
+    }
+
+    #[test]
+    fn each_change_is_a_post() {
+        let plugin = Selection::Plugin {
+            kind: "a".to_owned(),
+            name: "b&c".to_owned(),
+        };
+        let path = OsString::from_vec(b"/r/\xff +.sock".to_vec());
+        let cases = [
+            ("/v1/retry", Change::Retry(Selection::All)),
+            ("/v1/retry?type=a&name=b%26c", Change::Retry(plugin)),
+            (
+                "/v1/retry?socket=/r/%ff%20+.sock",
+                Change::Retry(Selection::Socket(path.into())),
+            ),
+            ("/v1/rescan", Change::Rescan),
+            ("/v1/log?filter=a=b,c", Change::Log("a=b,c".to_owned())),
+            ("/v1/log?filter=", Change::Log(String::new())),
+            (
+                "/v1/forget?name=b&type=a",
+                Change::Forget {
+                    kind: "a".to_owned(),
+                    name: "b".to_owned(),
+                },
+            ),
+        ];
+        for (target, wanted) in cases {
+            assert_eq!(call(Method::Post, target), Call::Change(wanted), "{target}");
+        }
+    }
+
+    #[test]
+    fn a_path_that_does_not_exist_is_404_whatever_the_method() {
+        let paths = [
+            "/",
+            "/v1",
+            "/v1/",
+            "/v1/plugins/",
+            "/v1/plugins/a",
+            "/v1/plugins/a/",
+            "/v1/plugins//b",
+            "/v1/status/",
+            "/V1/status",
+            "//v1/status",
+            "/v1/retry/",
+        ];
+        for path in paths {
+            let status = refusal(Method::Other, path).status;
+            assert_eq!(status, Status::NotFound, "{path}");
+        }
+    }
+
+    #[test]
+    fn another_method_is_405_with_the_methods_that_are_allowed() {
+        for path in [
+            "/v1/plugins",
+            "/v1/plugins/a/b",
+            "/metrics",
+            "/v1/status?x=1",
+        ] {
+            for method in [Method::Post, Method::Other] {
+                let refused = refusal(method, path);
+                assert_eq!(refused.status, Status::MethodNotAllowed);
+                assert_eq!(refused.allow, Some("GET, HEAD"));
+            }
+        }
+        for path in ["/v1/retry", "/v1/rescan", "/v1/log", "/v1/forget"] {
+            for method in [Method::Get, Method::Head, Method::Other] {
+                let refused = refusal(method, path);
+                assert_eq!(refused.status, Status::MethodNotAllowed);
+                assert_eq!(refused.allow, Some("POST"));
+            }
+        }
+    }
+
+    #[test]
+    fn a_parameter_that_is_not_valid_is_400_and_named() {
+        let get = [
+            ("/v1/plugins?name=a", "unknown parameter name"),
+            ("/v1/plugins?ty%70e=a", "unknown parameter ty%70e"),
+            ("/v1/plugins?type=a&type=a", "parameter type is repeated"),
+            (
+                "/v1/plugins?type=%4",
+                "parameter type is not percent-encoded",
+            ),
+            (
+                "/v1/plugins?type=%4g",
+                "parameter type is not percent-encoded",
+            ),
+            ("/v1/plugins?state", "parameter state is empty or not UTF-8"),
+            (
+                "/v1/plugins?state=%ff",
+                "parameter state is empty or not UTF-8",
+            ),
+            ("/v1/plugins?state=x", "parameter state is not a state"),
+            ("/v1/plugins/a/%", "the name is not percent-encoded UTF-8"),
+            ("/v1/plugins/%ff/a", "the type is not percent-encoded UTF-8"),
+            ("/v1/plugins/a/b?x", "unknown parameter x"),
+            ("/v1/watch?since=+1", "parameter since is not a number"),
+            (
+                "/v1/watch?since=18446744073709551616",
+                "parameter since is not a number",
+            ),
+            ("/v1/events?follow", "parameter follow is neither 0 nor 1"),
+            ("/metrics?a", "unknown parameter a"),
+        ];
+        let post = [
+            ("/v1/retry?type=a", "parameter name is missing"),
+            ("/v1/retry?name=a", "parameter type is missing"),
+            (
+                "/v1/retry?socket=",
+                "give either the parameter socket, or type and name",
+            ),
+            (
+                "/v1/retry?socket=a&type=a",
+                "give either the parameter socket, or type and name",
+            ),
+            ("/v1/log", "parameter filter is missing"),
+            ("/v1/log?filter=%ff", "parameter filter is not UTF-8"),
+            ("/v1/forget?type=a", "parameter name is missing"),
+            ("/v1/rescan?a=", "unknown parameter a"),
+        ];
+        for (method, cases) in [(Method::Get, &get[..]), (Method::Post, &post[..])] {
+            for (target, why) in cases {
+                let refused = refusal(method, target);
+                assert_eq!(
+                    refused,
+                    Response::error(Status::BadRequest, why),
+                    "{target}"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,463 @@
+//! The server with clients in virtual time, and a manager whose plugins answer in memory.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
+
+use prost::Message as _;
+use serde_json::Value;
+
+use super::super::{Counters, Daemon, Event, EventLog};
+use super::*;
+use crate::config::{API_OUTPUT, API_TURN, Mode};
+use crate::grpc::{self, Incoming};
+use crate::handler::{AcceptHandler, HandlerTable};
+use crate::http2::carry;
+use crate::manager::{Input, Manager, Output};
+use crate::proto::pluginregistration::{PluginInfo, registration};
+use crate::watch::{Identity, Watch};
+
+mod clients;
+mod follow;
+mod random;
+
+/// A daemon without a system.
+struct World {
+    manager: Manager,
+    watch: Watch,
+    events: EventLog,
+    counters: Counters,
+    daemon: Daemon,
+    not_ready: Vec<String>,
+    server: Server,
+    now: Time,
+    turns: u32,
+}
+
+impl World {
+    fn new() -> Self {
+        let mut handlers = HandlerTable::new();
+        handlers.add(["CSIPlugin"], AcceptHandler::default());
+        Self {
+            manager: Manager::new(handlers),
+            watch: Watch::new(["/r".into()]),
+            events: EventLog::default(),
+            counters: Counters::default(),
+            daemon: Daemon {
+                pid: 7,
+                mode: Mode::Register,
+                instance: "9f".to_owned(),
+                started: Time::ZERO,
+            },
+            not_ready: Vec::new(),
+            server: Server::default(),
+            now: Time::from_millis(250),
+            turns: 0,
+        }
+    }
+
+    /// Returns a world in which so many sockets were found.
+    fn with_sockets(count: u64) -> Self {
+        let mut world = Self::new();
+        for n in 0..count {
+            world.find(&format!("/r/{n}.sock"));
+        }
+        world
+    }
+
+    /// Finds a socket, whose plugin does not answer.
+    fn find(&mut self, path: &str) {
+        let found = Input::Found {
+            path: Path::new(path).into(),
+            identity: Identity {
+                device: 1,
+                inode: self.manager.generation(),
+                btime: (0, 0),
+            },
+            is_link: false,
+        };
+        self.manager.handle_input(found, self.now);
+        self.drain();
+    }
+
+    fn lose(&mut self, path: &str) {
+        let path = Path::new(path).into();
+        self.manager.handle_input(Input::Lost { path }, self.now);
+        self.drain();
+    }
+
+    /// Finds a socket and registers its plugin.
+    fn register(&mut self, path: &str, name: &str) {
+        let methods = &[
+            registration::GET_INFO,
+            registration::NOTIFY_REGISTRATION_STATUS,
+        ];
+        let mut peer = grpc::Server::new(methods, 1024, self.now);
+        let found = Input::Found {
+            path: Path::new(path).into(),
+            identity: Identity {
+                device: 1,
+                inode: self.manager.generation(),
+                btime: (0, 0),
+            },
+            is_link: false,
+        };
+        self.manager.handle_input(found, self.now);
+        while let Some(output) = self.manager.poll_output() {
+            match output {
+                Output::Dial { conn, .. } => {
+                    let process = None;
+                    let connected = Input::Connected { conn, process };
+                    self.manager.handle_input(connected, self.now);
+                }
+                Output::Transmit { conn } => {
+                    let Some(end) = self.manager.endpoint(conn) else {
+                        continue;
+                    };
+                    carry(end, &mut peer, self.now);
+                    while let Some(incoming) = peer.poll_event(self.now) {
+                        if let Incoming::Called { call, .. } = incoming {
+                            let info = PluginInfo {
+                                r#type: "CSIPlugin".to_owned(),
+                                name: name.to_owned(),
+                                supported_versions: vec!["1.0.0".to_owned()],
+                                ..PluginInfo::default()
+                            };
+                            peer.reply(call, &info.encode_to_vec(), self.now);
+                        }
+                    }
+                    if let Some(end) = self.manager.endpoint(conn) {
+                        carry(&mut peer, end, self.now);
+                    }
+                    self.manager.handle_io(conn, self.now);
+                }
+                output => self.keep(output),
+            }
+        }
+        let record = self
+            .manager
+            .record(Path::new(path))
+            .expect("the socket exists");
+        assert_eq!(record.state.name(), "Registered");
+    }
+
+    fn drain(&mut self) {
+        while let Some(output) = self.manager.poll_output() {
+            self.keep(output);
+        }
+    }
+
+    fn keep(&mut self, output: Output) {
+        if let Output::Event(event) = output {
+            self.events
+                .add(event.generation, Event::Plugin(event), self.now);
+        }
+    }
+
+    fn advance(&mut self) {
+        self.turns += 1;
+        assert!(self.turns < 10_000, "there is always work");
+        let view = View {
+            manager: &self.manager,
+            watch: &self.watch,
+            inventory: None,
+            events: &self.events,
+            counters: &self.counters,
+            process: || None,
+            daemon: &self.daemon,
+            not_ready: &self.not_ready,
+            longest_turn: Duration::from_micros(312),
+            now: self.now,
+            time_of_day: Duration::from_millis(1_769_860_800_250),
+        };
+        self.server.advance(&view);
+    }
+
+    fn has_work(&self) -> bool {
+        self.server.has_work(self.manager.generation())
+    }
+
+    fn client(&mut self) -> ClientId {
+        self.server
+            .accept(true, self.now)
+            .expect("there is room for a client")
+    }
+
+    /// Returns a client that has sent this request.
+    fn asking(&mut self, method: &str, target: &str) -> ClientId {
+        let id = self.client();
+        self.ask(id, method, target);
+        id
+    }
+
+    fn ask(&mut self, id: ClientId, method: &str, target: &str) {
+        let request = format!("{method} {target} HTTP/1.1\r\nHost: a\r\n\r\n");
+        self.server.receive(id, request.as_bytes(), self.now);
+    }
+
+    /// Reads what is pending for a client.
+    fn read(&mut self, id: ClientId) -> String {
+        let pending = self.server.pending(id).to_vec();
+        self.server.sent(id, pending.len(), self.now);
+        String::from_utf8(pending).expect("responses are ASCII")
+    }
+
+    /// Renders and reads until there is nothing to do.
+    fn read_all(&mut self, id: ClientId) -> String {
+        let mut read = self.read(id);
+        while self.has_work() {
+            self.advance();
+            read.push_str(&self.read(id));
+        }
+        read
+    }
+
+    /// Returns the status and the body of the response to a request.
+    fn get(&mut self, target: &str) -> (u16, String) {
+        let id = self.asking("GET", target);
+        let read = self.read_all(id);
+        self.server.remove(id);
+        parse(&read)
+    }
+
+    fn get_json(&mut self, target: &str) -> Value {
+        let (status, body) = self.get(target);
+        assert_eq!(status, 200, "{body}");
+        assert!(body.ends_with('\n') && body.is_ascii());
+        serde_json::from_str(&body).expect("the body is JSON")
+    }
+
+    /// Returns the lines that a follower has received since the last call.
+    fn lines(&mut self, id: ClientId) -> Vec<Value> {
+        let read = self.read_all(id);
+        let body = match read.split_once("\r\n\r\n") {
+            Some((_, chunks)) if read.starts_with("HTTP/") => dechunk(chunks),
+            _ => dechunk(&read),
+        };
+        let line = |line| serde_json::from_str(line).expect("a line is JSON");
+        body.lines().map(line).collect()
+    }
+
+    /// Returns the events and sockets of those lines.
+    fn changes(&mut self, id: ClientId) -> Vec<String> {
+        let change = |line: &Value| {
+            let event = line["event"].as_str().expect("a line has an event");
+            let socket = line["record"]["socket"].as_str().unwrap_or_default();
+            let state = line["record"]["state"].as_str().unwrap_or_default();
+            [event, socket, state].join(" ").trim_end().to_owned()
+        };
+        self.lines(id).iter().map(change).collect()
+    }
+}
+
+/// Returns the status and the body of a response.
+fn parse(response: &str) -> (u16, String) {
+    let (head, body) = response
+        .split_once("\r\n\r\n")
+        .expect("the head is complete");
+    let status = head[9..12].parse().expect("the status is a number");
+    if head.contains("chunked") {
+        assert!(body.ends_with("0\r\n\r\n"), "the body is not complete");
+        return (status, dechunk(body));
+    }
+    (status, body.to_owned())
+}
+
+/// Returns the contents of chunks.
+fn dechunk(mut chunks: &str) -> String {
+    let mut body = String::new();
+    while let Some((size, rest)) = chunks.split_once("\r\n") {
+        let size = usize::from_str_radix(size, 16).expect("the size is a number");
+        body.push_str(&rest[..size]);
+        chunks = rest[size..].strip_prefix("\r\n").expect("the chunk ends");
+    }
+    body
+}
+
+fn sockets(list: &Value) -> Vec<&str> {
+    let items = list["items"].as_array().expect("a list has items").iter();
+    items
+        .map(|item| item["socket"].as_str().expect("a path"))
+        .collect()
+}
+
+#[test]
+fn a_list_has_the_records_that_are_asked_for() {
+    let mut world = World::new();
+    assert_eq!(sockets(&world.get_json("/v1/plugins")), [""; 0]);
+    world.register("/r/a.sock", "disk.example");
+    world.find("/r/\u{e4}.sock");
+    let list = world.get_json("/v1/plugins");
+    assert_eq!(
+        (&list["kind"], &list["instance"]),
+        (&"PluginList".into(), &"9f".into())
+    );
+    assert_eq!(list["generation"], world.manager.generation());
+    assert_eq!(sockets(&list), ["/r/a.sock", "/r/\u{e4}.sock"]);
+    let generation = &list["items"][0]["generation"];
+    let wanted = serde_json::json!({
+        "type": "CSIPlugin", "name": "disk.example", "state": "Registered",
+        "socket": "/r/a.sock", "endpoint": "/r/a.sock", "versions": ["1.0.0"],
+        "since": "2026-01-31T12:00:00.250Z", "generation": generation, "attempts": 1,
+    });
+    assert_eq!(list["items"][0], wanted);
+    for (target, wanted) in [
+        ("/v1/plugins?type=CSIPlugin", vec!["/r/a.sock"]),
+        ("/v1/plugins?state=connecting", vec!["/r/\u{e4}.sock"]),
+        ("/v1/plugins?state=Down", vec![]),
+        ("/v1/plugins/CSIPlugin/disk.example", vec!["/r/a.sock"]),
+    ] {
+        assert_eq!(sockets(&world.get_json(target)), wanted, "{target}");
+    }
+    let (status, body) = world.get("/v1/plugins/CSIPlugin/disk");
+    assert_eq!((status, &*body), (404, "{\"error\":\"no such plugin\"}\n"));
+}
+
+#[test]
+fn a_long_list_is_rendered_as_it_is_read() {
+    let mut world = World::with_sockets(1000);
+    let id = world.asking("GET", "/v1/plugins");
+    let mut read = String::new();
+    let mut turns = 0;
+    while world.has_work() {
+        world.advance();
+        assert!(
+            !world.has_work(),
+            "a client that does not read gets no more"
+        );
+        assert!(world.server.pending(id).len() < API_OUTPUT + 1024);
+        read.push_str(&world.read(id));
+        turns += 1;
+    }
+    let (_, body) = parse(&read);
+    let list: Value = serde_json::from_str(&body).expect("the list is JSON");
+    let distinct: BTreeSet<&str> = sockets(&list).into_iter().collect();
+    assert_eq!((distinct.len(), sockets(&list).len()), (1000, 1000));
+    assert!(turns > 5, "{turns}");
+}
+
+#[test]
+fn a_search_takes_several_turns_if_there_are_many_records() {
+    let mut world = World::with_sockets(1100);
+    for target in ["/v1/plugins/a/b", "/v1/plugins?type=a", "/v1/status"] {
+        let id = world.asking("GET", target);
+        world.advance();
+        assert!(world.has_work(), "{target}");
+        world.advance();
+        let read = world.read(id);
+        assert!(!world.has_work() && !read.is_empty(), "{target}");
+    }
+}
+
+#[test]
+fn a_turn_has_a_budget_for_all_clients_and_each_gets_its_share() {
+    let mut world = World::with_sockets(600);
+    let ids: Vec<ClientId> = (0..16)
+        .map(|_| world.asking("GET", "/v1/plugins"))
+        .collect();
+    let mut read = vec![String::new(); ids.len()];
+    let mut turns = 0;
+    while world.has_work() {
+        world.advance();
+        let pieces: Vec<String> = ids.iter().map(|id| world.read(*id)).collect();
+        let octets: usize = pieces.iter().map(String::len).sum();
+        assert!(octets < API_TURN + 4096, "{octets}");
+        for (read, piece) in read.iter_mut().zip(&pieces) {
+            read.push_str(piece);
+        }
+        turns += 1;
+        if turns == 16 {
+            assert!(
+                read.iter().all(|read| !read.is_empty()),
+                "a client was left out"
+            );
+        }
+    }
+    for read in read {
+        let (status, body) = parse(&read);
+        let list: Value = serde_json::from_str(&body).expect("the list is JSON");
+        assert_eq!((status, sockets(&list).len()), (200, 600));
+    }
+}
+
+#[test]
+fn head_is_answered_without_a_body() {
+    let mut world = World::with_sockets(1);
+    let targets = [
+        "/v1/plugins",
+        "/v1/status",
+        "/v1/events?follow=1",
+        "/v1/watch",
+        "/metrics",
+    ];
+    for target in targets {
+        let id = world.asking("HEAD", target);
+        let read = world.read_all(id);
+        assert!(
+            read.starts_with("HTTP/1.1 200 OK") && read.ends_with("\r\n\r\n"),
+            "{read}"
+        );
+        world.ask(id, "GET", "/livez");
+        assert!(world.read_all(id).ends_with("\r\n\r\nok\n"));
+        world.server.remove(id);
+    }
+}
+
+#[test]
+fn the_status_counts_records_and_names_limits() {
+    let mut world = World::new();
+    world.register("/r/a.sock", "disk");
+    world.find("/r/b");
+    world.now += Duration::from_secs(12);
+    let status = world.get_json("/v1/status");
+    assert_eq!(status["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(
+        (&status["pid"], &status["mode"]),
+        (&7.into(), &"register".into())
+    );
+    assert_eq!(status["startTime"], "2026-01-31T11:59:48.000Z");
+    assert_eq!(status["uptimeSeconds"], 12);
+    assert_eq!(
+        (&status["instance"], &status["sockets"]),
+        (&"9f".into(), &2.into())
+    );
+    assert_eq!(
+        status["plugins"],
+        serde_json::json!({"Registered": 1, "Connecting": 1})
+    );
+    let directories = serde_json::json!([{"path": "/r", "state": "Lost"}]);
+    assert_eq!(status["directories"], directories);
+    assert_eq!(status["longestTurnMicroseconds"], 312);
+    let limits = status["limits"].as_array().expect("limits are a list");
+    let named = |name: &str| limits.iter().find(|limit| limit["name"] == name).cloned();
+    let clients = serde_json::json!({"name": "clients", "used": 1, "limit": 16});
+    assert_eq!(named("clients"), Some(clients));
+    let sockets = named("sockets").expect("sockets are limited");
+    assert_eq!(
+        (&sockets["used"], &sockets["limit"]),
+        (&2.into(), &16_384.into())
+    );
+    let operations = named("operations").expect("operations are limited");
+    assert_eq!(operations["used"], 1);
+    assert!(named("connections").is_some_and(|it| it["used"].as_u64() > Some(0)));
+}
+
+#[test]
+fn readiness_names_each_reason_against_it() {
+    let mut world = World::new();
+    assert_eq!(world.get("/livez"), (200, "ok\n".to_owned()));
+    assert_eq!(world.get("/readyz"), (200, "ok\n".to_owned()));
+    world.not_ready = vec!["a".to_owned(), "b".to_owned()];
+    assert_eq!(world.get("/livez"), (200, "ok\n".to_owned()));
+    assert_eq!(world.get("/readyz"), (503, "a\nb\n".to_owned()));
+}
+
+#[test]
+fn metrics_are_sent_in_pieces_to_the_end() {
+    let mut world = World::with_sockets(3);
+    let id = world.asking("GET", "/metrics");
+    let read = world.read_all(id);
+    assert!(read.contains("Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n"));
+    let (status, body) = parse(&read);
+    assert!(status == 200 && body.ends_with('\n') && body.lines().count() > 2);
+}

@@ -1,0 +1,119 @@
+//! Readers that follow the records or the events.
+
+use super::*;
+
+#[test]
+fn a_watch_has_the_records_and_then_their_changes() {
+    let mut world = World::new();
+    world.find("/r/a");
+    let id = world.asking("GET", "/v1/watch");
+    let wanted = ["ADDED /r/a Connecting", "BOOKMARK"];
+    assert_eq!(world.changes(id), wanted);
+    assert_eq!(world.changes(id), [""; 0]);
+    assert_eq!(
+        world.server.poll_timeout(),
+        None,
+        "a watch may be silent for days"
+    );
+    world.register("/r/b", "disk");
+    let changes = world.changes(id);
+    assert_eq!(
+        changes.last().map(String::as_str),
+        Some("ADDED /r/b Registered")
+    );
+    world.lose("/r/a");
+    let changes = world.changes(id);
+    assert_eq!(changes.last().map(String::as_str), Some("DELETED /r/a"));
+    let since = world.manager.generation();
+    world.find("/r/c");
+    let other = world.asking("GET", &format!("/v1/watch?since={since}"));
+    assert_eq!(world.changes(other), ["ADDED /r/c Connecting"]);
+    assert_eq!(world.changes(id), ["ADDED /r/c Connecting"]);
+}
+
+#[test]
+fn a_slow_reader_of_a_watch_gets_the_latest_of_each_record() {
+    let mut world = World::new();
+    let id = world.asking("GET", "/v1/watch");
+    assert_eq!(world.changes(id), ["BOOKMARK"]);
+    let mut fill_and_flap = |flaps| {
+        for n in 0..100 {
+            world.find(&format!("/r/{n}"));
+            world.advance();
+        }
+        for _ in 0..flaps {
+            world.find("/r/flapping");
+            world.lose("/r/flapping");
+            world.advance();
+        }
+        world.find("/r/flapping");
+        assert!(world.server.pending(id).len() < API_OUTPUT + 1024);
+        let changes = world.changes(id);
+        for path in world
+            .manager
+            .records()
+            .map(|it| it.socket.clone())
+            .collect::<Vec<_>>()
+        {
+            world.lose(&path.to_string_lossy());
+        }
+        changes
+    };
+    let changes = fill_and_flap(100);
+    let of_flapping = changes.iter().filter(|it| it.contains("flapping"));
+    let found: Vec<&String> = of_flapping
+        .filter(|it| !it.starts_with("DELETED"))
+        .collect();
+    assert_eq!(found, ["ADDED /r/flapping Discovered"]);
+    // More removals are missed than are remembered.
+    let changes = fill_and_flap(300);
+    assert_eq!(changes.last().map(String::as_str), Some("EXPIRED"));
+}
+
+#[test]
+fn a_watch_since_a_generation_that_is_not_known_ends() {
+    let mut world = World::with_sockets(1);
+    let id = world.asking("GET", "/v1/watch?since=1000000");
+    let (status, body) = parse(&world.read_all(id));
+    assert_eq!((status, &*body), (200, "{\"event\":\"EXPIRED\"}\n"));
+    world.ask(id, "GET", "/livez");
+    assert!(
+        world.read_all(id).ends_with("ok\n"),
+        "the connection stays open"
+    );
+    let generation = world.manager.generation();
+    let id = world.asking("GET", &format!("/v1/watch?since={generation}"));
+    assert!(
+        world.read_all(id).starts_with("HTTP/1.1 200 OK"),
+        "the head is sent at once"
+    );
+    assert_eq!(world.changes(id), [""; 0]);
+}
+
+#[test]
+fn events_are_listed_since_a_generation_and_followed() {
+    let mut world = World::new();
+    world.register("/r/a.sock", "disk");
+    let reasons = |lines: &[Value]| -> Vec<String> {
+        let reason = |line: &Value| line["reason"].as_str().unwrap_or_default().to_owned();
+        lines.iter().map(reason).collect()
+    };
+    let id = world.asking("GET", "/v1/events");
+    let lines = world.lines(id);
+    assert_eq!(reasons(&lines), ["SocketFound", "Registered"]);
+    let wanted = serde_json::json!({
+        "generation": lines[1]["generation"], "type": "Normal", "reason": "Registered",
+        "socket": "/r/a.sock", "plugin": {"type": "CSIPlugin", "name": "disk"},
+        "message": lines[1]["message"], "detail": lines[1]["detail"], "count": 1,
+        "firstTime": "2026-01-31T12:00:00.250Z", "lastTime": "2026-01-31T12:00:00.250Z",
+    });
+    assert_eq!(lines[1], wanted);
+    assert!(lines[1]["message"].is_string() && lines[1]["detail"].is_string());
+    let target = format!("/v1/events?follow=1&since={}", lines[0]["generation"]);
+    let id = world.asking("GET", &target);
+    assert_eq!(reasons(&world.lines(id)), ["Registered"]);
+    assert!(!world.has_work());
+    world.find("/r/b");
+    let lines = world.lines(id);
+    assert_eq!(reasons(&lines), ["SocketFound"]);
+}

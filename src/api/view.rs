@@ -1,0 +1,68 @@
+//! What the responses are rendered from.
+//!
+//! Pure: references and values only. The shell lends a view for each turn; nothing here is kept.
+
+use std::time::Duration;
+
+use super::ProcessFacts;
+use super::counters::Counters;
+use super::event_log::EventLog;
+use crate::config::Mode;
+use crate::handler::Inventory;
+use crate::manager::Manager;
+use crate::time::{Time, rfc3339};
+use crate::watch::Watch;
+
+/// The state of the daemon in one turn.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    /// The core.
+    pub manager: &'a Manager,
+    /// The watched directories.
+    pub watch: &'a Watch,
+    /// What the built-in handlers know about their plugins; `None` without them.
+    pub inventory: Option<&'a Inventory>,
+    /// The events that are kept. Those up to the generation of `manager` have to be in it.
+    pub events: &'a EventLog,
+    /// What has been counted.
+    pub counters: &'a Counters,
+    /// Reads the resources of the process; `None` if the system does not report them.
+    pub process: fn() -> Option<ProcessFacts>,
+    /// What does not change while the daemon runs.
+    pub daemon: &'a Daemon,
+    /// Why the daemon is not ready, a sentence for each reason; empty if it is.
+    pub not_ready: &'a [String],
+    /// The longest turn of the loop so far.
+    pub longest_turn: Duration,
+    /// The time of this turn.
+    pub now: Time,
+    /// The same, since the beginning of 1970 in UTC.
+    pub time_of_day: Duration,
+}
+
+/// What does not change while the daemon runs.
+#[derive(Clone, Debug)]
+pub struct Daemon {
+    /// The process ID.
+    pub pid: u32,
+    /// What is done with the plugins that are found.
+    pub mode: Mode,
+    /// An ID that differs after every start: generations of another instance mean nothing.
+    pub instance: String,
+    /// The time of the start.
+    pub started: Time,
+}
+
+impl View<'_> {
+    /// Returns a time as text. It is computed from the present time of day, so that a clock that is
+    /// set corrects all times.
+    pub(super) fn time(&self, time: Time) -> [u8; 24] {
+        let past = self.now.saturating_since(time);
+        let to_come = time.saturating_since(self.now);
+        rfc3339(
+            self.time_of_day
+                .saturating_sub(past)
+                .saturating_add(to_come),
+        )
+    }
+}

@@ -1,0 +1,121 @@
+//! `plugind retry`, `forget`, `rescan` and `log`: requests to do something now.
+
+use std::os::unix::ffi::OsStrExt as _;
+use std::time::Duration;
+
+use super::client::{Request, encode, print};
+use super::failure::Result;
+use super::options::{Context, Target, Verb};
+use super::table::Table;
+
+/// Sends the request, and shows what the daemon did.
+pub(super) fn run(context: &Context<'_>) -> Result<()> {
+    let verb = context.options.verb;
+    let path = path(verb, &context.options.target);
+    let mut request = Request::get(&path);
+    request.changes = true;
+    if verb == Verb::Rescan {
+        request.patience = RESCAN_TIME;
+    }
+    let done = context.client.json(&request)?;
+    let mut table = Table::default();
+    table.entries("", &done);
+    print(&table.show(""))
+}
+
+/// Returns the path and the query of the request.
+fn path(verb: Verb, target: &Target) -> String {
+    let path = match verb {
+        Verb::Retry => "/v1/retry",
+        Verb::Forget => "/v1/forget",
+        Verb::Log => "/v1/log",
+        _ => "/v1/rescan",
+    };
+    let (key, value, name) = match target {
+        Target::Plugin { kind, name } => ("?type=", kind.as_bytes(), name.as_bytes()),
+        Target::Socket(path) => ("?socket=", path.as_os_str().as_bytes(), &b""[..]),
+        Target::Filter(filter) => ("?filter=", filter.as_bytes(), &b""[..]),
+        Target::All | Target::Type(_) => return path.to_owned(),
+    };
+    let separator = if name.is_empty() { "" } else { "&name=" };
+    [path, key, &encode(value), separator, &encode(name)].concat()
+}
+
+/// The time that reading all directories may take: they may be large, and on slow file systems.
+const RESCAN_TIME: Duration = Duration::from_secs(60);
+
+pub(super) const RETRY_HELP: &str = "\
+Reset the backoff of a plugin or socket, or of all, in a running plugind, and
+retry at once. Only root and the daemon's user may do this.
+
+Usage: plugind retry [OPTIONS] [TYPE/NAME|SOCKET]
+
+Exits with 4 if it does not exist.
+
+Options:
+";
+
+pub(super) const FORGET_HELP: &str = "\
+Make a running plugind deregister a plugin that is down at once, whatever the
+policy of --on-down is. Only root and the daemon's user may do this.
+
+Usage: plugind forget [OPTIONS] TYPE/NAME
+
+Exits with 1 if it is not down, with 4 if it does not exist.
+
+Options:
+";
+
+pub(super) const RESCAN_HELP: &str = "\
+Make a running plugind read all its directories again, and show what it found.
+Only root and the daemon's user may do this.
+
+Usage: plugind rescan [OPTIONS]
+
+Options:
+";
+
+pub(super) const LOG_HELP: &str = "\
+Set the log filter of a running plugind until the next change. FILTER has the
+syntax of RUST_LOG, such as info, debug or plugind::watch=trace. Only root and
+the daemon's user may do this.
+
+Usage: plugind log [OPTIONS] FILTER
+
+Options:
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_target_is_the_query() {
+        let plugin = Target::Plugin {
+            kind: "A".to_owned(),
+            name: "b/c+d".to_owned(),
+        };
+        for (verb, target, expected) in [
+            (Verb::Retry, Target::All, "/v1/retry"),
+            (
+                Verb::Retry,
+                plugin.clone(),
+                "/v1/retry?type=A&name=b%2Fc%2Bd",
+            ),
+            (
+                Verb::Retry,
+                Target::Socket("/r/a b".into()),
+                "/v1/retry?socket=%2Fr%2Fa%20b",
+            ),
+            (Verb::Forget, plugin, "/v1/forget?type=A&name=b%2Fc%2Bd"),
+            (Verb::Rescan, Target::All, "/v1/rescan"),
+            (
+                Verb::Log,
+                Target::Filter("a=b,c".to_owned()),
+                "/v1/log?filter=a%3Db%2Cc",
+            ),
+        ] {
+            assert_eq!(path(verb, &target), expected);
+        }
+    }
+}

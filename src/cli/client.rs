@@ -1,0 +1,323 @@
+//! The client of a running daemon: one HTTP/1.1 request for each connection to its API socket.
+//!
+//! Everything that the daemon can do wrong is bounded: an answer has to begin and to continue in
+//! time, and a line or a document has a maximum length.
+
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::failure::{Failure, Kind, Result};
+use super::json::Json;
+use super::response::{Response, TRUNCATED};
+use crate::daemon::client::{Connection, Deadline, WaitError};
+use crate::escape;
+use crate::handler::DialError;
+
+/// A daemon, by its API socket.
+#[derive(Debug)]
+pub(super) struct Client {
+    pub(super) socket: PathBuf,
+}
+
+/// A request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Request<'a> {
+    pub(super) changes: bool,
+    /// The path and the query.
+    pub(super) target: &'a str,
+    /// The time for the answer to begin and, if it does not follow changes, to continue.
+    pub(super) patience: Duration,
+    /// Whether the answer goes on with changes.
+    pub(super) follows: bool,
+    /// The moment at which waiting ends in any case.
+    pub(super) until: Deadline,
+}
+
+/// The answer to a request, as it arrives.
+#[derive(Debug)]
+pub(super) struct Answer {
+    connection: Connection,
+    response: Response,
+    patience: Option<Duration>,
+    /// The moment at which waiting ends in any case.
+    pub(super) until: Deadline,
+    /// The part of the body that was received and not returned.
+    body: Vec<u8>,
+}
+
+impl<'a> Request<'a> {
+    /// Returns a request to read a document.
+    pub(super) fn get(target: &'a str) -> Self {
+        Self {
+            changes: false,
+            target,
+            patience: PATIENCE,
+            follows: false,
+            until: Deadline::NEVER,
+        }
+    }
+
+    /// Returns a request to read what there is, and then each change.
+    pub(super) fn follow(target: &'a str) -> Self {
+        Self {
+            follows: true,
+            ..Self::get(target)
+        }
+    }
+}
+
+impl Client {
+    /// Sends a request and waits for the head of the answer. Returns an error if its status is not
+    /// 200.
+    pub(super) fn open(&self, request: &Request<'_>) -> Result<Answer> {
+        let opened = Connection::open(&self.socket, request.follows);
+        let mut connection = opened.map_err(|error| self.unreachable(&error))?;
+        let (method, length) = if request.changes {
+            ("POST ", "Content-Length: 0\r\n\r\n")
+        } else {
+            ("GET ", "\r\n")
+        };
+        let head = [method, request.target, HEAD, length].concat();
+        let sent = connection.send(head.as_bytes());
+        sent.map_err(|error| broken(&error.to_string()))?;
+        let mut answer = Answer {
+            connection,
+            response: Response::default(),
+            patience: Some(request.patience),
+            until: request.until,
+            body: Vec::new(),
+        };
+        while answer.response.status() == 0 {
+            answer.fill()?;
+        }
+        if request.follows {
+            answer.patience = None;
+        }
+        match answer.response.status() {
+            200 => Ok(answer),
+            status => Err(answer.refused(status, request.changes)),
+        }
+    }
+
+    /// Sends a request and returns the body of the answer.
+    pub(super) fn body(&self, request: &Request<'_>) -> Result<Vec<u8>> {
+        self.open(request)?.rest(MAX_DOCUMENT)
+    }
+
+    /// Sends a request and returns the JSON of the answer.
+    pub(super) fn json(&self, request: &Request<'_>) -> Result<Json> {
+        parse(&self.body(request)?)
+    }
+
+    /// Returns the failure to connect.
+    #[cold]
+    fn unreachable(&self, error: &DialError) -> Failure {
+        let (kind, remedy) = match error {
+            DialError::Gone | DialError::Refused => (
+                Kind::NoDaemon,
+                "; start plugind run, or name another socket with --socket",
+            ),
+            DialError::Busy => (Kind::Interrupted, ""),
+            DialError::Denied => (Kind::Failed, "; run as root or as a member of its group"),
+            _ => (Kind::Failed, ""),
+        };
+        let what = if kind == Kind::NoDaemon {
+            "no daemon at "
+        } else {
+            "cannot connect to "
+        };
+        let socket = escape::path(&self.socket).to_string();
+        Failure::new(kind, &[what, &socket, ": ", &error.to_string(), remedy])
+    }
+}
+
+impl Answer {
+    /// Returns the next line as JSON, or `None` after the last one.
+    pub(super) fn json_line(&mut self) -> Result<Option<Json>> {
+        let mut searched = 0;
+        loop {
+            let new = &self.body[searched..];
+            if let Some(at) = new.iter().position(|&byte| byte == b'\n') {
+                let line = parse(&self.body[..searched + at]);
+                self.body.drain(..=searched + at);
+                return line.map(Some);
+            }
+            searched = self.body.len();
+            if searched > MAX_LINE {
+                return Err(too_long());
+            }
+            if self.response.is_done() {
+                return if searched == 0 {
+                    Ok(None)
+                } else {
+                    Err(broken(TRUNCATED))
+                };
+            }
+            self.fill()?;
+        }
+    }
+
+    /// Returns whether a whole line was received and not returned.
+    pub(super) fn has_line(&self) -> bool {
+        self.body.contains(&b'\n')
+    }
+
+    /// Returns the rest of the body.
+    fn rest(mut self, limit: usize) -> Result<Vec<u8>> {
+        while !self.response.is_done() {
+            self.fill()?;
+            if self.body.len() > limit {
+                return Err(too_long());
+            }
+        }
+        Ok(self.body)
+    }
+
+    /// Receives once.
+    fn fill(&mut self) -> Result<()> {
+        let mut buf = [0; 16 * 1024];
+        let until = match self.patience {
+            Some(patience) => self.until.or(Deadline::after(patience)),
+            None => self.until,
+        };
+        let received = match self.connection.receive(&mut buf, until) {
+            Ok(0) => self.response.end(),
+            Ok(len) => self.response.receive(&buf[..len], &mut self.body),
+            Err(WaitError::TimedOut) => Err("the daemon does not respond in time"),
+            Err(WaitError::OutputClosed) => return Err(Failure::new(Kind::OutputClosed, &[])),
+            Err(WaitError::Failed(error)) => return Err(broken(&error.to_string())),
+        };
+        received.map_err(broken)
+    }
+
+    /// Returns the failure that an answer with another status than 200 stands for. Only a change
+    /// names a plugin that may not exist.
+    #[cold]
+    fn refused(self, status: u16, changes: bool) -> Failure {
+        let body = self.rest(MAX_LINE).unwrap_or_default();
+        let json = Json::parse(&body).unwrap_or_default();
+        let why = match json.text("error") {
+            "" => escape::bytes(body.trim_ascii()).to_string(),
+            error => escape::text(error).to_string(),
+        };
+        let kind = match status {
+            404 if changes => Kind::NoSuchPlugin,
+            503 => Kind::Interrupted,
+            _ => Kind::Failed,
+        };
+        let colon = if why.is_empty() { "" } else { ": " };
+        let status = status.to_string();
+        Failure::new(kind, &["the daemon returned ", &status, colon, &why])
+    }
+}
+
+/// Returns a text for a path segment or a query, in which all octets are encoded that could mean
+/// something else there (RFC 3986 §2.3).
+pub(super) fn encode(text: &[u8]) -> String {
+    let mut encoded = String::new();
+    for &byte in text {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            encoded.push(byte.into());
+        } else {
+            encoded.push('%');
+            for digit in [byte >> 4, byte & 0xf] {
+                encoded.push(b"0123456789ABCDEF"[usize::from(digit)].into());
+            }
+        }
+    }
+    encoded
+}
+
+/// Prints to standard output at once.
+pub(super) fn print(text: &str) -> Result<()> {
+    print_bytes(text.as_bytes())
+}
+
+/// Prints bytes to standard output at once.
+pub(super) fn print_bytes(bytes: &[u8]) -> Result<()> {
+    let mut out = io::stdout();
+    let printed = out.write_all(bytes).and_then(|()| out.flush());
+    printed.map_err(|error| match error.kind() {
+        io::ErrorKind::BrokenPipe => Failure::new(Kind::OutputClosed, &[]),
+        _ => Failure::new(
+            Kind::Failed,
+            &["cannot write to standard output: ", &error.to_string()],
+        ),
+    })
+}
+
+/// Parses JSON of the daemon.
+fn parse(bytes: &[u8]) -> Result<Json> {
+    Json::parse(bytes).ok_or_else(|| Failure::new(Kind::Failed, &["the response is not JSON"]))
+}
+
+/// Returns the failure of an exchange that another one may not have.
+#[cold]
+fn broken(why: &str) -> Failure {
+    Failure::new(
+        Kind::Interrupted,
+        &["cannot read the daemon's response: ", why],
+    )
+}
+
+#[cold]
+fn too_long() -> Failure {
+    Failure::new(Kind::Failed, &["the daemon's response is too long"])
+}
+
+/// The part of a request between its target and the fields that depend on its method.
+const HEAD: &str = " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n";
+
+/// The time in which an answer must begin, and continue. The daemon answers within milliseconds,
+/// also when it is busy.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The maximum length of one line: a record is below 100 KiB (bytes).
+const MAX_LINE: usize = 1024 * 1024;
+
+/// The maximum length of a document: 16,384 records of 4 KiB (bytes).
+const MAX_DOCUMENT: usize = 64 * 1024 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn a_daemon_that_is_silent_or_stalls_is_given_up() {
+        for head in ["", "HTTP/1.1 200 OK\r\n\r\n{"] {
+            let dir = tempfile::tempdir().unwrap();
+            let socket = dir.path().join("api.sock");
+            let listener = UnixListener::bind(&socket).unwrap();
+            let client = Client { socket };
+            let mut daemon = None;
+            let asked = thread::scope(|scope| {
+                let asked = scope.spawn(|| {
+                    client.json(&Request {
+                        patience: Duration::from_millis(20),
+                        ..Request::get("/")
+                    })
+                });
+                let (stream, _) = daemon.insert(listener.accept().unwrap());
+                stream.write_all(head.as_bytes()).unwrap();
+                asked.join().unwrap()
+            });
+            let why = "cannot read the daemon's response: the daemon does not respond in time";
+            assert_eq!(
+                asked,
+                Err(Failure::new(Kind::Interrupted, &[why])),
+                "{head}"
+            );
+        }
+    }
+
+    #[test]
+    fn only_what_means_nothing_else_is_sent_as_it_is() {
+        assert_eq!(encode(b"a-Z0._~"), "a-Z0._~");
+        assert_eq!(encode(b"example.com/gpu"), "example.com%2Fgpu");
+        assert_eq!(encode(b"a+b &=?#%\xff\n"), "a%2Bb%20%26%3D%3F%23%25%FF%0A");
+    }
+}

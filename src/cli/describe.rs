@@ -1,0 +1,205 @@
+//! `plugind describe`: all that the daemon knows about one plugin or socket, with its events.
+
+use super::client::print;
+use super::failure::Result;
+use super::json::Json;
+use super::options::{Context, Format, now};
+use super::table::Table;
+use super::{events, list};
+
+/// Shows the plugin or socket.
+pub(super) fn run(context: &Context<'_>) -> Result<()> {
+    let mut found = list::read(context)?;
+    let mut events = events::read(context)?;
+    events.retain(|event| found.items("items").iter().any(|it| belongs(event, it)));
+    if context.options.format == Format::Json {
+        found.push("events", Json::List(events));
+        return print(&found.document());
+    }
+    let mut text = String::new();
+    for record in list::sorted(found.items("items")) {
+        if !text.is_empty() {
+            text.push_str("\n\n");
+        }
+        text.push_str(&describe(record, &events, now(), context.is_coloured));
+    }
+    print(&text)
+}
+
+/// Returns whether an event is about the socket of a record, or about its plugin on a socket that
+/// has gone.
+fn belongs(event: &Json, record: &Json) -> bool {
+    let same = |one: &Json, key| {
+        let text = one.text(key);
+        !text.is_empty() && text == record.text(key)
+    };
+    let plugin = &event["plugin"];
+    same(event, "socket") || same(plugin, "type") && same(plugin, "name")
+}
+
+/// Returns the description of a record, with those of the events that belong to it.
+fn describe(record: &Json, events: &[Json], now: u64, is_coloured: bool) -> String {
+    let mut table = Table::default();
+    table.coloured = is_coloured.then_some(1);
+    table.lines(LINES, record, now);
+    let mut text = table.show("");
+
+    let mut table = Table::default();
+    table.entries("", &record["details"]);
+    push(&mut text, "Details:", &table.show("  "));
+
+    let mut table = Table::default();
+    table.labels(EVENT);
+    table.end();
+    let mut has_events = false;
+    for event in events {
+        if belongs(event, record) {
+            has_events = true;
+            table.cells(EVENT, event, now);
+            table.end();
+        }
+    }
+    let events = if has_events {
+        table.show("  ")
+    } else {
+        String::new()
+    };
+    push(&mut text, "Events:", &events);
+    text
+}
+
+/// Appends lines below their heading.
+fn push(text: &mut String, heading: &str, lines: &str) {
+    text.push_str(heading);
+    text.push_str(if lines.is_empty() { "  <none>\n" } else { "\n" });
+    text.push_str(lines);
+}
+
+const LINES: &str = "\
+Name:|name|?
+Type:|type|?
+State:|state|?
+Since:|since|since
+Socket:|socket|?
+Endpoint:|endpoint|
+Versions:|versions|
+Process:|pid|
+User:|uid|
+Attempts:|attempts|
+Last Error:|lastError|
+Next Try:|nextRetry|next";
+
+const EVENT: &str = "\
+Type|type|?
+Reason|reason|?
+Age||last
+Message|message|";
+
+pub(super) const HELP: &str = "\
+Show all that a running plugind knows about a plugin or socket, with its events
+and the time of the next attempt. Each socket of the plugin has a section.
+
+Usage: plugind describe [OPTIONS] TYPE/NAME|SOCKET
+
+Exits with 0 also if the plugin is not registered, with 4 if it does not exist.
+
+Options:
+  -o, --output FORMAT  text (default), or json: the list of its records, and its
+                       events
+";
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::json;
+
+    use super::super::testing::{NOW, events, records};
+    use super::*;
+
+    #[track_caller]
+    fn assert_described(record: &Json, expected: &str) {
+        assert_eq!(describe(record, &events(), NOW, false), expected);
+    }
+
+    #[test]
+    fn a_plugin_in_backoff_is_shown_with_its_events_and_the_next_try() {
+        assert_described(
+            &records()[1],
+            "\
+Name:        example.com/gpu
+Type:        DevicePlugin
+State:       Backoff
+Since:       2026-01-31T11:59:55.000Z (5s ago)
+Socket:      /r/gpu.sock
+Endpoint:    /r/gpu.sock
+Versions:    v1beta1,v1alpha
+Process:     812
+User:        0
+Attempts:    3
+Last Error:  GetInfo: deadline \\u{1b}[31mexceeded
+Next Try:    2026-01-31T12:00:12.500Z (in 12s)
+Details:
+  devices.connected:  true
+  devices.healthy:    3
+  devices.total:      4
+Events:
+  Type     Reason         Age               Message
+  Normal   SocketFound    10m               found a socket
+  Warning  GetInfoFailed  5s (x3 over 10m)  GetInfo failed: \\u{1b}[31mred
+",
+        );
+    }
+
+    #[test]
+    fn a_socket_of_which_nothing_is_known_is_shown() {
+        assert_described(
+            &json!({"socket": "/r/none"}),
+            "\
+Name:        <unknown>
+Type:        <unknown>
+State:       <unknown>
+Since:       <none>
+Socket:      /r/none
+Endpoint:    <none>
+Versions:    <none>
+Process:     <none>
+User:        <none>
+Attempts:    <none>
+Last Error:  <none>
+Next Try:    <none>
+Details:  <none>
+Events:  <none>
+",
+        );
+    }
+
+    #[test]
+    fn the_state_has_a_colour_on_a_terminal_only() {
+        let shown = describe(&records()[1], &[], NOW, true);
+        assert_eq!(shown.matches('\x1b').count(), 2);
+        assert!(
+            shown.contains("State:       \x1b[31mBackoff\x1b[0m\n"),
+            "{shown}"
+        );
+    }
+
+    #[test]
+    fn an_event_belongs_to_its_socket_and_to_its_plugin() {
+        let record = json!({"type": "A", "name": "a", "socket": "/r/a"});
+        for (event, expected) in [
+            (json!({"socket": "/r/a"}), true),
+            (
+                json!({"socket": "/r/b", "plugin": {"type": "A", "name": "a"}}),
+                true,
+            ),
+            (
+                json!({"socket": "/r/b", "plugin": {"type": "A", "name": "b"}}),
+                false,
+            ),
+            (json!({"socket": "/r/b"}), false),
+            (json!({}), false),
+        ] {
+            assert_eq!(belongs(&event, &record), expected, "{event:?}");
+        }
+        assert!(!belongs(&json!({"plugin": {}}), &json!({"socket": "/r/a"})));
+    }
+}

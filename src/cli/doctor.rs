@@ -1,0 +1,281 @@
+//! `plugind doctor`: what keeps a daemon, or its plugins, from working on this node.
+//!
+//! Parses the arguments, has the node examined, and shows the findings: as text for people, or as
+//! JSON. The JSON is plain ASCII; its paths are escaped only as JSON requires.
+
+use std::error::Error;
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use super::arguments::{Argument, Arguments, UsageError};
+use super::ask::named_socket;
+use super::probe::{self, Format};
+use super::{Command, standard};
+use crate::config::{DEFAULT_PLUGINS_DIR, PLUGINS_DIR};
+use crate::daemon::doctor::{self, Finding, Level};
+use crate::escape;
+use crate::json::Writer;
+
+/// What to examine, and the format of the findings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// What to examine.
+    pub examined: doctor::Options,
+    /// The format of the findings.
+    pub format: Format,
+}
+
+/// Parses the arguments after `doctor`.
+pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
+    let mut examined = doctor::Options {
+        dirs: Vec::new(),
+        run_dir: None,
+        socket: named_socket(),
+    };
+    let mut format = Format::Text;
+    while let Some(argument) = arguments.next()? {
+        match argument {
+            Argument::Option("--output") => {
+                format = arguments.parsed("text or json", probe::named)?;
+            }
+            Argument::Option(option) if PATHS.contains(&option) => {
+                let path = arguments.path()?;
+                match option {
+                    "--run-dir" => examined.run_dir = Some(path),
+                    "--socket" => examined.socket = Some(path),
+                    "--root-dir" => examined.dirs.push(path.join(PLUGINS_DIR)),
+                    _ => examined.dirs.push(path),
+                }
+            }
+            other => {
+                return standard(&other, [HELP, ""]).ok_or_else(|| arguments.unexpected(&other));
+            }
+        }
+    }
+    if examined.dirs.is_empty() {
+        examined.dirs.push(PathBuf::from(DEFAULT_PLUGINS_DIR));
+    }
+    Ok(Command::Doctor(Options { examined, format }))
+}
+
+/// Examines the node, shows the findings, and returns the exit status: 1 if there is a warning or a
+/// problem.
+pub fn run(options: &Options) -> Result<ExitCode, Box<dyn Error>> {
+    let findings = doctor::examine(&options.examined)?;
+    let shown = match options.format {
+        Format::Text => text(&findings),
+        Format::Json => json(&findings),
+    };
+    // A closed output is not a failure of the examination.
+    let _ = io::stdout().write_all(shown.as_bytes());
+    let is_well = findings.iter().all(|it| it.level < Level::Warning);
+    Ok(if is_well {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// Returns the findings as text: a line for each, with what helps below it.
+fn text(findings: &[Finding]) -> String {
+    let mut lines = Lines::default();
+    for found in findings {
+        let Finding { paths, count, .. } = found;
+        let subject = match &paths[..] {
+            [] => String::new(),
+            [path] => format!("{}: ", escape::path(path)),
+            _ => format!("{count} {}: ", found.check),
+        };
+        let (level, message) = (found.level.name(), &found.message);
+        lines.add(level, found.check, &[&subject, message]);
+        if paths.len() > 1 && found.level > Level::Ok {
+            for path in paths {
+                lines.add("", "", &["  ", &escape::path(path).to_string()]);
+            }
+            if *count > paths.len() {
+                lines.add("", "", &["  ..."]);
+            }
+        }
+        if !found.remedy.is_empty() {
+            lines.add("", "  remedy", &[&found.remedy]);
+        }
+    }
+    lines.0
+}
+
+/// The lines of the text, in columns.
+#[derive(Default)]
+struct Lines(String);
+
+impl Lines {
+    fn add(&mut self, level: &str, check: &str, pieces: &[&str]) {
+        let line = pieces.concat();
+        writeln!(self.0, "{level:<7}  {check:<11}  {line}").expect("text has room");
+    }
+}
+
+/// Returns the findings as a JSON object, with one line for each of them.
+fn json(findings: &[Finding]) -> String {
+    let mut text = Vec::new();
+    let mut json = Writer(&mut text);
+    json.open(b'{');
+    json.key("findings").open(b'[');
+    for (number, found) in findings.iter().enumerate() {
+        json.0
+            .extend_from_slice(if number == 0 { b"\n" } else { b",\n" });
+        json.open(b'{');
+        json.key("level").text(found.level.name());
+        json.key("check").text(found.check);
+        json.key("message").text(&found.message);
+        if !found.remedy.is_empty() {
+            json.key("remedy").text(&found.remedy);
+        }
+        if found.count > 0 {
+            json.key("paths").open(b'[');
+            for path in &found.paths {
+                json.path(path);
+            }
+            json.close(b']');
+            json.key("count").number(found.count as u64);
+        }
+        json.close(b'}');
+    }
+    text.extend_from_slice(b"\n]}\n");
+    String::from_utf8(text).unwrap_or_default() // ASCII is UTF-8.
+}
+
+/// The options whose value is a path.
+const PATHS: [&str; 4] = ["--plugins-dir", "--root-dir", "--run-dir", "--socket"];
+
+pub(super) const HELP: &str = "\
+Examine the node: what keeps plugind run, or the plugins, from working here.
+Needs no daemon and changes nothing. A plugin sees at most a connection that is
+closed at once.
+
+Usage: plugind doctor [OPTIONS]
+
+Checks the plugins directories and their permissions, the sockets in them and
+whether their plugins listen, other roots that have sockets (k0s, MicroK8s),
+kubelets that use the same directory, the run directory, a running daemon and
+its socket, the kernel, and the limits of inotify and descriptors.
+
+Options:
+  --plugins-dir DIR    examine DIR; can be given several times
+                       (default: /var/lib/kubelet/plugins_registry)
+  --root-dir DIR       examine DIR/plugins_registry, DIR being the --root-dir of
+                       kubelet; can be given several times
+  --run-dir DIR        the run directory of the daemon (default: that of run)
+  --socket PATH        the socket of the daemon (default: $PLUGIND_SOCKET, else
+                       plugind.sock in the run directory)
+  -o, --output FORMAT  text: a line for each finding, and its remedy (default);
+                       json: one object
+  -h, --help           print this help
+  -V, --version        print the version
+
+A finding is ok, a note, a warning or a problem.
+Exit status: 0 no warning and no problem, 1 a warning or a problem, 2 wrong
+usage.
+";
+
+#[cfg(test)]
+mod tests {
+    use lexopt::Parser;
+
+    use super::*;
+
+    fn parse(arguments: &[&str]) -> Result<Options, String> {
+        let line = [&["doctor"], arguments].concat();
+        match Command::parse(Parser::from_args(line)) {
+            Ok(Command::Doctor(options)) => Ok(options),
+            Ok(other) => panic!("{other:?}"),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    #[test]
+    fn directories_are_named_as_for_run_and_kubelet_s_is_the_default() {
+        let dirs = |line: &[&str]| parse(line).unwrap().examined.dirs;
+        assert_eq!(dirs(&[]), [PathBuf::from(DEFAULT_PLUGINS_DIR)]);
+        let named = dirs(&["--root-dir=/a", "--plugins-dir", "/b"]);
+        assert_eq!(named, ["/a/plugins_registry", "/b"].map(PathBuf::from));
+    }
+
+    #[test]
+    fn other_options_are_read_and_wrong_ones_are_named() {
+        let line = ["--run-dir=/run/x", "--socket=/run/x.sock", "-ojson"];
+        let options = parse(&line).unwrap();
+        assert_eq!(options.examined.run_dir, Some("/run/x".into()));
+        assert_eq!(options.examined.socket, Some("/run/x.sock".into()));
+        assert_eq!(options.format, Format::Json);
+        for (line, expected) in [
+            (&["x"][..], "unexpected argument \"x\""),
+            (
+                &["-oyaml"],
+                "invalid value \"yaml\" for -o, expected text or json",
+            ),
+            (
+                &["--root=/a"],
+                "unknown option --root (did you mean --root-dir?)",
+            ),
+        ] {
+            let expected = format!("{expected}; see plugind doctor --help");
+            assert_eq!(parse(line).unwrap_err(), expected);
+        }
+    }
+
+    /// Returns a finding of each level, with texts from outside.
+    fn findings() -> [Finding; 5] {
+        let finding = |level, message: &str, remedy: &str, paths: &[&str]| Finding {
+            level,
+            check: "sockets",
+            message: message.to_owned(),
+            remedy: remedy.to_owned(),
+            paths: paths.iter().map(PathBuf::from).collect(),
+            count: paths.len(),
+        };
+        let dead = finding(Level::Warning, "nothing listens", "go", &["/a\n", "/ä"]);
+        [
+            finding(Level::Ok, "accepts connections", "", &["/a", "/b"]),
+            finding(Level::Note, "is \\n", "", &["/a\n"]),
+            Finding { count: 9, ..dead },
+            finding(Level::Warning, "nothing listens", "go", &["/a", "/b"]),
+            finding(Level::Problem, "none", "stay", &[]),
+        ]
+    }
+
+    #[test]
+    fn text_has_a_line_for_each_finding_and_what_helps_below_it() {
+        let expected = "\
+ok       sockets      2 sockets: accepts connections
+note     sockets      /a\\n: is \\n
+warning  sockets      9 sockets: nothing listens
+                        /a\\n
+                        /ä
+                        ...
+           remedy     go
+warning  sockets      2 sockets: nothing listens
+                        /a
+                        /b
+           remedy     go
+problem  sockets      none
+           remedy     stay
+";
+        assert_eq!(text(&findings()), expected);
+    }
+
+    #[test]
+    fn json_of_findings_leaves_out_what_is_empty_and_is_plain_ascii() {
+        let expected = r#"{"findings":[
+{"level":"ok","check":"sockets","message":"accepts connections","paths":["/a","/b"],"count":2},
+{"level":"note","check":"sockets","message":"is \\n","paths":["/a\n"],"count":1},
+{"level":"warning","check":"sockets","message":"nothing listens","remedy":"go","paths":["/a\n","/\u00e4"],"count":9},
+{"level":"warning","check":"sockets","message":"nothing listens","remedy":"go","paths":["/a","/b"],"count":2},
+{"level":"problem","check":"sockets","message":"none","remedy":"stay"}
+]}
+"#;
+        assert_eq!(json(&findings()), expected);
+        serde_json::from_str::<serde_json::Value>(&json(&[])).expect("it is JSON");
+    }
+}

@@ -1,0 +1,129 @@
+//! `plugind events`: what happened to plugins.
+
+use super::client::{Request, print};
+use super::failure::{Failure, Result};
+use super::json::Json;
+use super::options::{Context, Target, now};
+use super::rows::Rows;
+
+/// Shows the events.
+pub(super) fn run(context: &Context<'_>) -> Result<()> {
+    let options = context.options;
+    let request = if options.follows {
+        Request::follow("/v1/events?follow=1")
+    } else {
+        Request::get(PATH)
+    };
+    let mut answer = context.client.open(&request)?;
+    let mut rows = Rows::new(context, "", COLUMNS, 1);
+    while let Some(event) = answer.json_line()? {
+        if includes(&options.target, &event) {
+            rows.add(&event, now());
+        }
+        if options.follows && !answer.has_line() {
+            print(&rows.show())?;
+        }
+    }
+    if options.follows {
+        return Err(Failure::ended());
+    }
+    print(&rows.show())
+}
+
+/// Reads all events, oldest first.
+pub(super) fn read(context: &Context<'_>) -> Result<Vec<Json>> {
+    let mut answer = context.client.open(&Request::get(PATH))?;
+    let mut events = Vec::new();
+    while let Some(event) = answer.json_line()? {
+        events.push(event);
+    }
+    Ok(events)
+}
+
+/// The path of the events.
+const PATH: &str = "/v1/events";
+
+/// Returns whether an event belongs to the target.
+fn includes(target: &Target, event: &Json) -> bool {
+    target.includes(&event["plugin"], event)
+}
+
+const COLUMNS: &str = "\
+LAST SEEN||last
+TYPE|type|?
+REASON|reason|?
+OBJECT|plugin|object
+MESSAGE|message|";
+
+pub(super) const HELP: &str = "\
+Show the events that a running plugind keeps, oldest first. A repeated event is
+one line, with its count and the time since it occurred first. A plugin or
+socket without events is not an error.
+
+Usage: plugind events [OPTIONS] [TYPE/NAME|SOCKET]
+
+Options:
+  -o, --output FORMAT  table (default), or json: an object per line, with detail
+  --no-headers         leave out the line with the names of the columns
+  -w, --watch          afterwards print each new event, until plugind stops
+";
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::json;
+
+    use super::super::testing::{NOW, context, events, options};
+    use super::*;
+
+    fn show(line: &[&str]) -> String {
+        let options = options(line);
+        let mut rows = Rows::new(&context(&options, false), "", COLUMNS, 1);
+        for event in events() {
+            if includes(&options.target, &event) {
+                rows.add(&event, NOW);
+            }
+        }
+        rows.show()
+    }
+
+    #[test]
+    fn equal_events_are_one_line_with_their_number() {
+        assert_eq!(
+            show(&["events"]),
+            "\
+LAST SEEN         TYPE     REASON         OBJECT                        MESSAGE
+10m               Normal   SocketFound    /r/gpu.sock                   found a socket
+5s (x3 over 10m)  Warning  GetInfoFailed  DevicePlugin/example.com/gpu  GetInfo failed: \\u{1b}[31mred
+3m12s             Normal   Registered     CSIPlugin/ebs.csi.aws.com     registered
+"
+        );
+    }
+
+    #[test]
+    fn the_events_of_one_plugin_or_socket_are_shown() {
+        let of = |target| show(&["events", "--no-headers", target]);
+        let expected = "5s (x3 over 10m)  Warning  GetInfoFailed  DevicePlugin/example.com/gpu  \
+                        GetInfo failed: \\u{1b}[31mred\n";
+        assert_eq!(of("DevicePlugin/example.com/gpu"), expected);
+        assert_eq!(of("/r/gpu.sock").lines().count(), 2);
+        assert_eq!(of("DevicePlugin/example.com/g"), "");
+    }
+
+    #[test]
+    fn json_is_one_line_for_each_event() {
+        let shown = show(&["events", "-ojson"]);
+        let lines = shown.lines().map(|line| Json::parse(line.as_bytes()));
+        assert_eq!(lines.collect::<Option<Vec<_>>>(), Some(events()));
+    }
+
+    #[test]
+    fn an_event_without_anything_is_shown() {
+        let options = options(&["events", "--no-headers"]);
+        let mut rows = Rows::new(&context(&options, false), "", COLUMNS, 1);
+        rows.add(&json!({}), NOW);
+        assert_eq!(
+            rows.show(),
+            "<unknown>  <unknown>  <unknown>  <none>  <none>\n"
+        );
+    }
+}

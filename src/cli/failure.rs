@@ -1,0 +1,72 @@
+//! The ways in which a command that asks the daemon fails, and the exit code of each.
+
+use std::fmt;
+
+/// The result of what may fail.
+pub(super) type Result<T> = std::result::Result<T, Failure>;
+
+/// The reason why a command did not succeed. It is boxed, because many functions pass it on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure(Box<(Kind, String)>);
+
+/// A way to fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// The command failed, and would fail again.
+    Failed,
+    /// The exchange with the daemon broke off; another one may succeed.
+    Interrupted,
+    /// No daemon listens on the socket.
+    NoDaemon,
+    /// The plugin that was named does not exist.
+    NoSuchPlugin,
+    /// The plugin that was named exists, but not in the state that was asked for.
+    OtherState,
+    /// The condition was not met in time.
+    TimedOut,
+    /// The reader of standard output has closed it: nothing is left to do.
+    OutputClosed,
+}
+
+impl Failure {
+    /// Creates a failure, whose reason consists of these pieces.
+    #[cold]
+    pub(super) fn new(kind: Kind, why: &[&str]) -> Self {
+        Self(Box::new((kind, why.concat())))
+    }
+
+    /// Returns the failure to follow a daemon that has ended.
+    pub(super) fn ended() -> Self {
+        Self::new(Kind::NoDaemon, &["the daemon has stopped"])
+    }
+
+    /// Returns the way in which the command failed.
+    pub(super) fn kind(&self) -> Kind {
+        self.0.0
+    }
+
+    /// Returns the reason, for people.
+    pub(super) fn why(&self) -> &str {
+        &self.0.1
+    }
+
+    /// Returns the exit code.
+    pub fn exit_code(&self) -> u8 {
+        match self.kind() {
+            Kind::OutputClosed => 0,
+            Kind::Failed | Kind::Interrupted => 1,
+            Kind::NoDaemon => 3,
+            Kind::NoSuchPlugin => 4,
+            Kind::OtherState => 5,
+            Kind::TimedOut => 124,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.why())
+    }
+}
+
+impl std::error::Error for Failure {}

@@ -1,0 +1,255 @@
+//! `plugind list`: the plugins that the daemon knows.
+
+use std::cmp::Ordering;
+
+use super::UNKNOWN;
+use super::client::{Request, encode, print};
+use super::failure::{Failure, Kind, Result};
+use super::json::Json;
+use super::options::{Context, Format, Options, Target, now, remark};
+use super::rows::Rows;
+use crate::manager::State;
+
+/// Shows the plugins.
+pub(super) fn run(context: &Context<'_>) -> Result<()> {
+    let options = context.options;
+    let list = read(context)?;
+    let all = list.items("items");
+    if all.is_empty() && options.format != Format::Json {
+        remark("no plugins found");
+        return Ok(());
+    }
+    if options.format == Format::Json {
+        return print(&list.document());
+    }
+    let mut rows = rows(context, "");
+    for record in sorted(all) {
+        rows.add(record, now());
+    }
+    print(&rows.show())
+}
+
+/// Reads the list of the records that were asked for. Returns an error if a plugin was named and
+/// there is none.
+pub(super) fn read(context: &Context<'_>) -> Result<Json> {
+    let options = context.options;
+    let mut list = context.client.json(&Request::get(&path(options)))?;
+    let Some(Json::List(all)) = list.get_mut("items") else {
+        let why = "the response is not a list of plugins";
+        return Err(Failure::new(Kind::Failed, &[why]));
+    };
+    all.retain(|record| options.target.includes(record, record));
+    let exists = !all.is_empty();
+    all.retain(|record| is_in_state(options, record));
+    match options.target.shown() {
+        Some(named) if !exists => Err(Failure::new(
+            Kind::NoSuchPlugin,
+            &[&named, " does not exist"],
+        )),
+        Some(named) if all.is_empty() => {
+            let state = options.state.map_or(UNKNOWN, State::name);
+            let why = [&*named, " is not in state ", state];
+            Err(Failure::new(Kind::OtherState, &why))
+        }
+        _ => Ok(list),
+    }
+}
+
+/// Returns whether a record was asked for.
+pub(super) fn selects(options: &Options, record: &Json) -> bool {
+    options.target.includes(record, record) && is_in_state(options, record)
+}
+
+/// Returns whether a record is in the state that was asked for, if any.
+fn is_in_state(options: &Options, record: &Json) -> bool {
+    let state = options.state.map(State::name);
+    state.is_none_or(|state| record.text("state") == state)
+}
+
+/// Returns the path of the list. Names and states are not part of it: only a list without them
+/// shows whether a plugin exists.
+fn path(options: &Options) -> String {
+    let kind = match &options.target {
+        Target::Plugin { kind, .. } | Target::Type(kind) => encode(kind.as_bytes()),
+        _ => return PATH.to_owned(),
+    };
+    [PATH, "?type=", &kind].concat()
+}
+
+const PATH: &str = "/v1/plugins";
+
+/// Returns records by type, name and socket; plugins that are still unknown come last.
+pub(super) fn sorted(records: &[Json]) -> Vec<&Json> {
+    let mut all: Vec<&Json> = records.iter().collect();
+    all.sort_unstable_by(|one, other| order(one, other));
+    all
+}
+
+fn order(one: &Json, other: &Json) -> Ordering {
+    let is_unknown = |record: &Json| record.text("type").is_empty();
+    let mut order = is_unknown(one).cmp(&is_unknown(other));
+    for key in ["type", "name", "socket"] {
+        if order.is_eq() {
+            order = one.text(key).cmp(other.text(key));
+        }
+    }
+    order
+}
+
+/// Creates the rows of records; with a label for it, there is a column for what happened to each.
+pub(super) fn rows(context: &Context<'_>, event: &str) -> Rows {
+    let columns = if context.options.format == Format::Wide {
+        WIDE_COLUMNS
+    } else {
+        COLUMNS
+    };
+    let state = STATE + usize::from(!event.is_empty());
+    Rows::new(context, event, columns, state)
+}
+
+const COLUMNS: &str = "\
+TYPE|type|?
+NAME|name|?
+STATE|state|?
+AGE|since|age
+ENDPOINT|endpoint|";
+
+const WIDE_COLUMNS: &str = "\
+TYPE|type|?
+NAME|name|?
+STATE|state|?
+AGE|since|age
+ENDPOINT|endpoint|
+VERSIONS|versions|
+SOCKET|socket|
+PID|pid|
+RETRY-IN|nextRetry|until
+LAST-ERROR|lastError|";
+
+/// The column of the state.
+pub(super) const STATE: usize = 2;
+
+pub(super) const HELP: &str = "\
+List the plugins that a running plugind knows, by type and name. A plugin that
+is not registered is not an error without --state.
+
+Usage: plugind list [OPTIONS] [TYPE[/NAME]]
+
+Exits with 4 if TYPE/NAME does not exist, with 5 if it is not in STATE.
+
+Options:
+  -o, --output FORMAT  table: TYPE, NAME, STATE, AGE (time in that state) and
+                       ENDPOINT (default); wide: more columns; json: the
+                       response of the API; jsonl: a record per line; name:
+                       TYPE/NAME, or the socket of a plugin that is still
+                       unknown
+  --state STATE        only plugins in that state: Discovered, Connecting,
+                       Registering, Registered, Standby, Down, Backoff,
+                       Rejected or Deregistering
+  --no-headers         leave out the line with the names of the columns
+  -w, --watch          afterwards print a line for each change, as watch does
+";
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::json;
+
+    use super::super::testing::{NOW, context, options, records};
+    use super::*;
+
+    /// Returns what the command prints for these records.
+    fn show(line: &[&str], all: &[Json], is_coloured: bool) -> String {
+        let options = options(line);
+        let mut rows = rows(&context(&options, is_coloured), "");
+        for record in sorted(all) {
+            if selects(&options, record) {
+                rows.add(record, NOW);
+            }
+        }
+        rows.show()
+    }
+
+    #[test]
+    fn a_table_is_sorted_and_names_what_is_missing() {
+        assert_eq!(
+            show(&["list"], &records(), false),
+            "\
+TYPE          NAME             STATE       AGE    ENDPOINT
+CSIPlugin     ebs.csi.aws.com  Standby     2d     /r/b.sock
+CSIPlugin     ebs.csi.aws.com  Registered  3m12s  /p/ebs.sock
+DevicePlugin  example.com/gpu  Backoff     5s     /r/gpu.sock
+<unknown>     <unknown>        Connecting  0s     <none>
+"
+        );
+    }
+
+    #[test]
+    fn a_wide_table_has_the_process_and_the_next_try() {
+        assert_eq!(
+            show(&["list", "-o", "wide", "DevicePlugin"], &records(), false),
+            "\
+TYPE          NAME             STATE    AGE  ENDPOINT     VERSIONS         SOCKET       PID  RETRY-IN  LAST-ERROR
+DevicePlugin  example.com/gpu  Backoff  5s   /r/gpu.sock  v1beta1,v1alpha  /r/gpu.sock  812  12s       GetInfo: deadline \\u{1b}[31mexceeded
+"
+        );
+        assert_eq!(
+            show(
+                &["list", "-o", "wide", "--no-headers", "--state=Connecting"],
+                &records(),
+                false
+            ),
+            "<unknown>  <unknown>  Connecting  0s  <none>  <none>  /r/new.sock  <none>  <none>  <none>\n"
+        );
+    }
+
+    #[test]
+    fn names_are_what_other_commands_accept() {
+        assert_eq!(
+            show(&["list", "-o", "name"], &records(), false),
+            "\
+CSIPlugin/ebs.csi.aws.com
+CSIPlugin/ebs.csi.aws.com
+DevicePlugin/example.com/gpu
+/r/new.sock
+"
+        );
+    }
+
+    #[test]
+    fn json_lines_are_the_records_in_ascii() {
+        let record = json!({"type": "A", "name": "é\u{9b}", "socket": "/r/a"});
+        assert_eq!(
+            show(&["list", "-o", "jsonl"], &[record], false),
+            "{\"name\":\"\\u00e9\\u009b\",\"socket\":\"/r/a\",\"type\":\"A\"}\n"
+        );
+    }
+
+    #[test]
+    fn the_state_has_a_colour_on_a_terminal_only() {
+        let shown = show(&["list", "--no-headers", "DevicePlugin"], &records(), true);
+        let expected = "DevicePlugin  example.com/gpu  \x1b[31mBackoff\x1b[0m  5s  /r/gpu.sock\n";
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn the_daemon_is_asked_for_the_type_and_not_for_what_may_not_exist() {
+        for (line, expected) in [
+            (&["list"][..], "/v1/plugins"),
+            (&["list", "A b"], "/v1/plugins?type=A%20b"),
+            (&["list", "--state=Down"], "/v1/plugins"),
+            (&["list", "A/b/c", "--state=Down"], "/v1/plugins?type=A"),
+            (&["describe", "/r/a.sock"], "/v1/plugins"),
+        ] {
+            assert_eq!(path(&options(line)), expected);
+        }
+    }
+
+    #[test]
+    fn a_record_without_anything_is_shown() {
+        let shown = show(&["list", "--no-headers"], &[json!({})], false);
+        assert_eq!(
+            shown,
+            "<unknown>  <unknown>  <unknown>  <unknown>  <none>\n"
+        );
+    }
+}

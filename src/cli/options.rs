@@ -1,0 +1,389 @@
+//! The options of the commands that ask a running daemon, which they have in common.
+
+use std::ffi::OsStr;
+use std::io::{self, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::arguments::{Argument, Arguments, UsageError, absolute};
+use super::client::Client;
+use super::json::Json;
+use super::table::plugin;
+use super::{Command, standard};
+use crate::daemon::client::time_of_day;
+use crate::escape;
+use crate::manager::State;
+
+/// A command that asks a running daemon, and its options.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    pub(super) verb: Verb,
+    pub(super) socket: Option<PathBuf>,
+    pub(super) target: Target,
+    pub(super) format: Format,
+    /// The state of the records to show; all if it is missing.
+    pub(super) state: Option<State>,
+    pub(super) has_headers: bool,
+    pub(super) follows: bool,
+    /// The condition to wait for; empty for other commands than `wait`.
+    pub(super) condition: &'static str,
+    pub(super) timeout: Duration,
+}
+
+/// A command that asks a running daemon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verb {
+    List,
+    Describe,
+    Watch,
+    Events,
+    Wait,
+    Status,
+    Metrics,
+    Retry,
+    Forget,
+    Rescan,
+    Log,
+}
+
+/// What a command is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Target {
+    All,
+    Type(String),
+    Plugin { kind: String, name: String },
+    Socket(PathBuf),
+    Filter(String),
+}
+
+/// The last lines of the help texts.
+pub(super) const HELP: &str = "\
+\x20 --socket PATH        the API socket of plugind (default: $PLUGIND_SOCKET, else
+                       /run/plugind/plugind.sock)
+  -h, --help           print this help
+  -V, --version        print the version
+
+Exit status: 0 done, 1 failed, 2 wrong usage, 3 no daemon, or it has stopped.
+";
+
+/// The condition that the daemon itself is ready.
+pub(super) const READY: &str = "ready";
+
+/// The format of what is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Format {
+    Table,
+    Wide,
+    Json,
+    JsonLines,
+    Name,
+}
+
+/// What a command needs to run.
+#[derive(Debug)]
+pub(super) struct Context<'a> {
+    pub(super) options: &'a Options,
+    pub(super) client: Client,
+    pub(super) is_terminal: bool,
+    pub(super) is_coloured: bool,
+}
+
+/// The arguments that a command accepts.
+struct Form {
+    /// The formats, the default first, as in an error message.
+    formats: &'static str,
+    /// The kinds of target, as in an error message; empty if there is none.
+    target: &'static str,
+    is_required: bool,
+}
+
+impl Verb {
+    const fn form(self) -> Form {
+        let (formats, target, is_required) = match self {
+            Self::List | Self::Watch => (LIST_FORMATS, "TYPE or TYPE/NAME", false),
+            Self::Events => ("table or json", PLUGIN_OR_SOCKET, false),
+            Self::Describe => ("text or json", PLUGIN_OR_SOCKET, true),
+            Self::Status => ("text or json", "", false),
+            Self::Retry => ("", PLUGIN_OR_SOCKET, false),
+            Self::Wait => ("", "TYPE/NAME", false),
+            Self::Forget => ("", "TYPE/NAME", true),
+            Self::Log => ("", "FILTER", true),
+            Self::Metrics | Self::Rescan => ("", "", false),
+        };
+        Form {
+            formats,
+            target,
+            is_required,
+        }
+    }
+}
+
+const LIST_FORMATS: &str = "table, wide, json, jsonl or name";
+
+const PLUGIN_OR_SOCKET: &str = "TYPE/NAME or SOCKET";
+
+const CONDITIONS: &str = "registered, deregistered or ready";
+
+impl Target {
+    /// Parses an argument. `expected` names the kinds of target that are accepted.
+    fn parse(value: &OsStr, expected: &str) -> Option<Self> {
+        let starts = |with: &str| value.as_bytes().starts_with(with.as_bytes());
+        if ["/", "./", "../"].into_iter().any(starts) {
+            let path = expected.contains("SOCKET").then(|| absolute(value))??;
+            return Some(Self::Socket(path));
+        }
+        let text = value.to_str().filter(|text| !text.is_empty())?;
+        if expected == "FILTER" {
+            return Some(Self::Filter(text.to_owned()));
+        }
+        match text.split_once('/') {
+            Some((kind, name)) if !kind.is_empty() && !name.is_empty() => Some(Self::Plugin {
+                kind: kind.to_owned(),
+                name: name.to_owned(),
+            }),
+            None if expected.contains("TYPE or") => Some(Self::Type(text.to_owned())),
+            _ => None,
+        }
+    }
+
+    /// Returns the plugin or socket as typed, escaped, if the target is one.
+    pub(super) fn shown(&self) -> Option<String> {
+        match self {
+            Self::Plugin { kind, name } => Some(plugin(kind, name)),
+            Self::Socket(path) => Some(escape::path(path).to_string()),
+            Self::All | Self::Type(_) | Self::Filter(_) => None,
+        }
+    }
+
+    /// Returns whether a plugin, or the socket of the record or event that owns it, is the target.
+    pub(super) fn includes(&self, plugin: &Json, owner: &Json) -> bool {
+        let is = |key: &str, text: &str| plugin.text(key) == text;
+        match self {
+            Self::All | Self::Filter(_) => true,
+            Self::Type(kind) => is("type", kind),
+            Self::Plugin { kind, name } => is("type", kind) && is("name", name),
+            Self::Socket(path) => path.to_string_lossy() == owner.text("socket"),
+        }
+    }
+}
+
+/// Parses the arguments after the command.
+pub(super) fn parse(verb: Verb, arguments: &mut Arguments) -> Result<Command, UsageError> {
+    let form = verb.form();
+    let mut options = Options {
+        verb,
+        socket: None,
+        target: Target::All,
+        format: Format::Table,
+        state: None,
+        has_headers: true,
+        follows: verb == Verb::Watch,
+        condition: "",
+        timeout: Duration::from_secs(30),
+    };
+    while let Some(argument) = arguments.next()? {
+        match argument {
+            Argument::Option("--socket") => options.socket = Some(arguments.path()?),
+            Argument::Option("--output") => {
+                options.format = format(word(arguments, form.formats)?);
+            }
+            Argument::Option("--state") => options.state = Some(state(arguments)?),
+            Argument::Option("--no-headers") => options.has_headers = false,
+            Argument::Option("--watch") => options.follows = true,
+            Argument::Option("--timeout") => options.timeout = arguments.duration()?,
+            Argument::Option("--for") => options.condition = word(arguments, CONDITIONS)?,
+            Argument::Value(value) if options.target == Target::All && !form.target.is_empty() => {
+                options.target = Target::parse(&value, form.target)
+                    .ok_or_else(|| arguments.unaccepted(&value, form.target))?;
+            }
+            other => {
+                let done = standard(&other, arguments.help());
+                return done.ok_or_else(|| arguments.unexpected(&other));
+            }
+        }
+    }
+    let mut is_required = form.is_required;
+    if verb == Verb::Wait {
+        if options.condition.is_empty() {
+            return Err(arguments.error("missing option --for, expected ".to_owned() + CONDITIONS));
+        }
+        is_required = options.condition != READY;
+        if !is_required && options.target != Target::All {
+            let why = "--for=ready waits for the daemon and takes no TYPE/NAME";
+            return Err(arguments.error(why));
+        }
+    }
+    if is_required && options.target == Target::All {
+        return Err(arguments.error("missing ".to_owned() + form.target));
+    }
+    Ok(Command::Ask(options))
+}
+
+/// Returns the value of the last option, which must be one of the words of a list.
+fn word(arguments: &mut Arguments, words: &'static str) -> Result<&'static str, UsageError> {
+    let value = arguments.value(words)?;
+    let mut accepted = words.split(' ').map(|word| word.trim_end_matches(','));
+    let found = accepted.find(|&accepted| accepted != "or" && value == accepted);
+    found.ok_or_else(|| arguments.invalid(&value, words))
+}
+
+/// Returns the value of the last option, which must be the name of a state.
+fn state(arguments: &mut Arguments) -> Result<State, UsageError> {
+    let [names @ .., last] = State::ALL.map(State::name);
+    let expected = names.join(", ") + " or " + last;
+    arguments.parsed(&expected, State::parse)
+}
+
+/// Returns the format of that name.
+fn format(name: &str) -> Format {
+    match name {
+        "wide" => Format::Wide,
+        "json" => Format::Json,
+        "jsonl" => Format::JsonLines,
+        "name" => Format::Name,
+        _ => Format::Table,
+    }
+}
+
+/// Prints a remark that is not part of the output.
+pub(super) fn remark(text: &str) {
+    let _ = writeln!(io::stderr(), "plugind: {text}");
+}
+
+/// Returns the time of day (milliseconds since 1970).
+pub(super) fn now() -> u64 {
+    time_of_day()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use lexopt::Parser;
+
+    use super::*;
+
+    fn parse(line: &[&str]) -> Result<Options, String> {
+        match Command::parse(Parser::from_args(line)) {
+            Ok(Command::Ask(options)) => Ok(options),
+            Ok(other) => panic!("{other:?}"),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    #[test]
+    fn a_plugin_is_split_at_the_first_slash_and_a_path_is_a_socket() {
+        let target = |text: &str| parse(&["describe", text]).unwrap().target;
+        let plugin = |kind: &str, name: &str| Target::Plugin {
+            kind: kind.to_owned(),
+            name: name.to_owned(),
+        };
+        assert_eq!(target("CSIPlugin/a"), plugin("CSIPlugin", "a"));
+        let gpu = plugin("DevicePlugin", "example.com/gpu");
+        assert_eq!(target("DevicePlugin/example.com/gpu"), gpu);
+        assert_eq!(target("/r/a.sock"), Target::Socket("/r/a.sock".into()));
+        let Target::Socket(path) = target("./a.sock") else {
+            panic!("not a socket");
+        };
+        assert!(path.is_absolute() && path.ends_with("a.sock"));
+        let kind = parse(&["list", "CSIPlugin"]).unwrap().target;
+        assert_eq!(kind, Target::Type("CSIPlugin".to_owned()));
+    }
+
+    #[test]
+    fn options_have_the_forms_of_kubectl() {
+        let options = parse(&["list", "-owide", "--no-headers", "-w", "--state=backoff"]).unwrap();
+        assert_eq!(
+            (options.format, options.state),
+            (Format::Wide, Some(State::Backoff))
+        );
+        assert!(options.follows && !options.has_headers);
+        let line = ["wait", "--for=registered", "A/b", "--timeout", "5s"];
+        let options = parse(&line).unwrap();
+        assert_eq!(options.condition, "registered");
+        assert_eq!(options.timeout, Duration::from_secs(5));
+        let line = ["status", "--socket", "/s", "-o", "json"];
+        let options = parse(&line).unwrap();
+        assert_eq!(options.socket.as_deref(), Some(Path::new("/s")));
+        assert_eq!(options.format, Format::Json);
+        assert!(parse(&["watch"]).unwrap().follows);
+    }
+
+    #[test]
+    fn wrong_usage_names_the_option_the_value_and_what_is_accepted() {
+        for (line, expected) in [
+            (
+                &["list", "-o", "yaml"][..],
+                "invalid value \"yaml\" for -o, expected table, wide, json, jsonl or name",
+            ),
+            (
+                &["status", "-o", "wide"],
+                "invalid value \"wide\" for -o, expected text or json",
+            ),
+            (
+                &["status", "-o", "or"],
+                "invalid value \"or\" for -o, expected text or json",
+            ),
+            (&["status", "-w"], "unknown option -w"),
+            (&["metrics", "-o", "json"], "unknown option -o"),
+            (
+                &["list", "--state", "running"],
+                "invalid value \"running\" for --state, expected Discovered, Connecting, \
+                 Registering, Registered, Standby, Down, Backoff, Rejected or Deregistering",
+            ),
+            (
+                &["list", "/r/a.sock"],
+                "invalid argument \"/r/a.sock\", expected TYPE or TYPE/NAME",
+            ),
+            (&["list", "a", "b"], "unexpected argument \"b\""),
+            (
+                &["describe", "CSIPlugin"],
+                "invalid argument \"CSIPlugin\", expected TYPE/NAME or SOCKET",
+            ),
+            (
+                &["describe", "CSIPlugin/"],
+                "invalid argument \"CSIPlugin/\", expected TYPE/NAME or SOCKET",
+            ),
+            (&["describe"], "missing TYPE/NAME or SOCKET"),
+            (&["forget"], "missing TYPE/NAME"),
+            (
+                &["forget", "/r/a.sock"],
+                "invalid argument \"/r/a.sock\", expected TYPE/NAME",
+            ),
+            (&["log"], "missing FILTER"),
+            (&["rescan", "now"], "unexpected argument \"now\""),
+            (
+                &["wait", "A/b"],
+                "missing option --for, expected registered, deregistered or ready",
+            ),
+            (&["wait", "--for=registered"], "missing TYPE/NAME"),
+            (
+                &["wait", "--for=up", "A/b"],
+                "invalid value \"up\" for --for, expected registered, deregistered or ready",
+            ),
+            (
+                &["wait", "--for=ready", "A/b"],
+                "--for=ready waits for the daemon and takes no TYPE/NAME",
+            ),
+            (&["events", "--folow"], "unknown option --folow"),
+            (
+                &["list", "--no-header"],
+                "unknown option --no-header (did you mean --no-headers?)",
+            ),
+        ] {
+            let expected = format!("{expected}; see plugind {} --help", line[0]);
+            assert_eq!(parse(line).unwrap_err(), expected, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn a_plugin_is_shown_escaped() {
+        let target = Target::Plugin {
+            kind: "A\n".to_owned(),
+            name: "b\u{1b}c".to_owned(),
+        };
+        assert_eq!(target.shown().as_deref(), Some("A\\n/b\\u{1b}c"));
+        assert_eq!(Target::All.shown(), None);
+    }
+}

@@ -1,0 +1,138 @@
+//! What a daemon could answer, for the tests of the commands.
+
+use std::path::PathBuf;
+
+use lexopt::Parser;
+use serde::{Serialize, Serializer};
+
+use super::Command;
+use super::client::Client;
+use super::json::Json;
+use super::options::{Context, Options};
+
+/// Returns JSON that is written as in `serde_json::json`.
+macro_rules! json {
+    ($($json:tt)+) => {
+        crate::cli::testing::read(&serde_json::json!($($json)+))
+    };
+}
+
+pub(super) use json;
+
+/// Returns the same JSON.
+pub(super) fn read(value: &serde_json::Value) -> Json {
+    Json::parse(value.to_string().as_bytes()).unwrap()
+}
+
+impl Serialize for Json {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let value: serde_json::Value = serde_json::from_str(&self.line()).unwrap();
+        value.serialize(serializer)
+    }
+}
+
+/// The time at which the answers are shown: 2026-01-31T12:00:00Z.
+pub(super) const NOW: u64 = 1_769_860_800_000;
+
+/// Parses a command line.
+pub(super) fn options(line: &[&str]) -> Options {
+    match Command::parse(Parser::from_args(line)) {
+        Ok(Command::Ask(options)) => options,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Returns what a command needs, without a daemon.
+pub(super) fn context(options: &Options, is_coloured: bool) -> Context<'_> {
+    Context {
+        options,
+        client: Client {
+            socket: PathBuf::new(),
+        },
+        is_terminal: is_coloured,
+        is_coloured,
+    }
+}
+
+/// Returns a record that is five seconds old.
+pub(super) fn record(kind: &str, name: &str, state: &str, socket: &str) -> Json {
+    json!({
+        "type": kind, "name": name, "state": state, "socket": socket, "endpoint": socket,
+        "since": "2026-01-31T11:59:55.000Z",
+    })
+}
+
+/// Returns the records of three plugins, one of which has two instances, and of a socket.
+pub(super) fn records() -> Vec<Json> {
+    let csi = |state: &str, since: &str, socket: &str, endpoint: &str| {
+        json!({
+            "type": "CSIPlugin", "name": "ebs.csi.aws.com", "state": state, "since": since,
+            "socket": socket, "endpoint": endpoint, "versions": ["1.0.0"], "attempts": 1,
+        })
+    };
+    let gpu = json!({
+        "type": "DevicePlugin", "name": "example.com/gpu", "state": "Backoff",
+        "socket": "/r/gpu.sock", "endpoint": "/r/gpu.sock", "since": "2026-01-31T11:59:55.000Z",
+        "versions": ["v1beta1", "v1alpha"], "attempts": 3, "pid": 812, "uid": 0,
+        "lastError": "GetInfo: deadline \u{1b}[31mexceeded",
+        "nextRetry": "2026-01-31T12:00:12.500Z",
+        "details": {"devices": {"total": 4, "healthy": 3, "connected": true}},
+    });
+    vec![
+        json!({"state": "Connecting", "socket": "/r/new.sock", "since": "2026-01-31T12:00:00.000Z"}),
+        gpu,
+        csi(
+            "Registered",
+            "2026-01-31T11:56:48.000Z",
+            "/r/b.sock",
+            "/p/ebs.sock",
+        ),
+        csi(
+            "Standby",
+            "2026-01-29T12:00:00.000Z",
+            "/r/a.sock",
+            "/r/b.sock",
+        ),
+    ]
+}
+
+/// Returns events about two of the plugins.
+pub(super) fn events() -> Vec<Json> {
+    vec![
+        json!({
+            "generation": 3, "type": "Normal", "reason": "SocketFound", "socket": "/r/gpu.sock",
+            "message": "found a socket", "count": 1,
+            "firstTime": "2026-01-31T11:50:00.000Z", "lastTime": "2026-01-31T11:50:00.000Z",
+        }),
+        json!({
+            "generation": 9, "type": "Warning", "reason": "GetInfoFailed", "socket": "/r/gpu.sock",
+            "plugin": {"type": "DevicePlugin", "name": "example.com/gpu"},
+            "message": "GetInfo failed: \u{1b}[31mred", "detail": "attempt 3", "count": 3,
+            "firstTime": "2026-01-31T11:50:00.000Z", "lastTime": "2026-01-31T11:59:55.000Z",
+        }),
+        json!({
+            "generation": 12, "type": "Normal", "reason": "Registered", "socket": "/r/b.sock",
+            "plugin": {"type": "CSIPlugin", "name": "ebs.csi.aws.com"},
+            "message": "registered", "count": 1,
+            "firstTime": "2026-01-31T11:56:48.000Z", "lastTime": "2026-01-31T11:56:48.000Z",
+        }),
+    ]
+}
+
+/// Returns a status.
+pub(super) fn status() -> Json {
+    json!({
+        "version": "0.1.0", "pid": 812, "startTime": "2026-01-31T08:48:00.000Z",
+        "uptimeSeconds": 11520, "mode": "register", "instance": "9f2c", "generation": 17,
+        "directories": [
+            {"path": "/var/lib/kubelet/plugins_registry", "state": "Watched"},
+            {"path": "/data", "state": "Lost", "problem": "it was removed"},
+        ],
+        "plugins": {"Registered": 3, "Backoff": 1}, "sockets": 4,
+        "limits": [
+            {"name": "sockets", "used": 4, "limit": 16384},
+            {"name": "connections", "used": 3, "limit": 500},
+        ],
+        "longestTurnMicroseconds": 312,
+    })
+}

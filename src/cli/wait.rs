@@ -1,0 +1,242 @@
+//! `plugind wait`: until a plugin is registered or deregistered, or until the daemon is ready.
+//!
+//! Waiting is watching, from the list of all records on. Whatever goes wrong with the daemon
+//! meanwhile, a restart included, is tried again until the time is up.
+
+use std::time::Duration;
+
+use super::UNKNOWN;
+use super::client::{Request, print};
+use super::failure::{Failure, Kind, Result};
+use super::json::Json;
+use super::options::{Context, READY, Target};
+use super::watch::{PATH, Records};
+use crate::daemon::client::Deadline;
+
+/// Waits until the condition is met.
+pub(super) fn run(context: &Context<'_>) -> Result<()> {
+    let options = context.options;
+    let until = Deadline::after(options.timeout);
+    let mut plugin = Plugin::new(&options.target, options.condition);
+    loop {
+        let obstacle = match plugin.wait(context, until) {
+            Ok(true) => return print(&[&*plugin.name, " ", options.condition, "\n"].concat()),
+            Ok(false) => String::new(),
+            Err(failure) if matches!(failure.kind(), Kind::Interrupted | Kind::NoDaemon) => {
+                failure.why().to_owned()
+            }
+            Err(failure) => return Err(failure),
+        };
+        if until.is_over() {
+            let millis = options.timeout.as_millis().to_string();
+            let why = plugin.missed(&obstacle);
+            let why = [
+                "not ",
+                options.condition,
+                " within ",
+                &millis,
+                " ms: ",
+                &why,
+            ];
+            return Err(Failure::new(Kind::TimedOut, &why));
+        }
+        until.or(Deadline::after(PAUSE)).wait();
+    }
+}
+
+/// The plugin, and what is known about it.
+struct Plugin<'a> {
+    target: &'a Target,
+    name: String,
+    condition: &'static str,
+    records: Records,
+    /// Whether all records were listed since the last obstacle.
+    is_listed: bool,
+}
+
+impl<'a> Plugin<'a> {
+    fn new(target: &'a Target, condition: &'static str) -> Self {
+        let name = target.shown().unwrap_or_else(|| "plugind".to_owned());
+        Self {
+            target,
+            name,
+            condition,
+            records: Records::default(),
+            is_listed: false,
+        }
+    }
+
+    /// Waits until the condition is met. Returns `false` if the watch has expired.
+    fn wait(&mut self, context: &Context<'_>, until: Deadline) -> Result<bool> {
+        self.is_listed = false;
+        self.records = Records::default();
+        let is_ready = self.condition == READY;
+        let mut request = if is_ready {
+            Request::get("/readyz")
+        } else {
+            Request::follow(PATH)
+        };
+        request.until = until.at_least(ONCE);
+        if is_ready {
+            return context.client.body(&request).map(|_| true);
+        }
+        let mut answer = context.client.open(&request)?;
+        while let Some(event) = answer.json_line()? {
+            if event.text("event") == "EXPIRED" {
+                return Ok(false);
+            }
+            self.apply(event);
+            if self.is_listed {
+                answer.until = until;
+                if self.is_met() {
+                    return Ok(true);
+                }
+            }
+        }
+        Err(Failure::ended())
+    }
+
+    /// Applies a line of the daemon.
+    fn apply(&mut self, mut event: Json) {
+        let record = event.get_mut("record").map(std::mem::take);
+        let record = record.unwrap_or_default();
+        self.records.remove(record.text("socket"));
+        match event.text("event") {
+            "ADDED" | "MODIFIED" if self.target.includes(&record, &record) => {
+                self.records.insert(record);
+            }
+            "BOOKMARK" => self.is_listed = true,
+            _ => {}
+        }
+    }
+
+    /// Returns whether the condition is met.
+    fn is_met(&self) -> bool {
+        let is_registered = self.condition == "registered";
+        let states: &[&str] = if is_registered {
+            &["Registered"]
+        } else {
+            &HELD
+        };
+        let mut records = self.records.0.iter();
+        let found = records.any(|record| states.contains(&record.text("state")));
+        found == is_registered
+    }
+
+    /// Returns why the condition was not met in time.
+    fn missed(&self, obstacle: &str) -> String {
+        if !self.is_listed {
+            return obstacle.to_owned();
+        }
+        let Some(record) = self.records.0.first() else {
+            return [&*self.name, " does not exist"].concat();
+        };
+        let state = record["state"].shown(UNKNOWN);
+        let error = record["lastError"].shown("");
+        let colon = if error.is_empty() { "" } else { ": " };
+        [&self.name, " is in state ", &state, colon, &error].concat()
+    }
+}
+
+/// The states in which a handler knows the plugin.
+const HELD: [&str; 4] = ["Registered", "Standby", "Down", "Deregistering"];
+
+/// The time that the daemon has for an answer although the time is up.
+const ONCE: Duration = Duration::from_secs(1);
+
+/// The time before the daemon is asked again.
+const PAUSE: Duration = Duration::from_millis(100);
+
+pub(super) const HELP: &str = "\
+Wait until a plugin is registered or deregistered, or until plugind itself is
+ready. Also waits for a daemon that has not started yet, or that restarts.
+
+Usage: plugind wait --for=registered|deregistered [OPTIONS] TYPE/NAME
+       plugind wait --for=ready [OPTIONS]
+
+Exits with 124 if it timed out, also because no daemon was running.
+
+Options:
+  --for CONDITION      registered: one socket of the plugin is in that state;
+                       deregistered: none is registered, standby, down or being
+                       deregistered; ready: the daemon answers /readyz with 200
+  --timeout DURATION   give up after that time, such as 500ms, 30s or 5m; 0s:
+                       ask the daemon once (default: 30s)
+";
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::json;
+
+    use super::super::testing::record;
+    use super::*;
+
+    fn target() -> Target {
+        Target::Plugin {
+            kind: "A".to_owned(),
+            name: "a".to_owned(),
+        }
+    }
+
+    fn set(plugin: &mut Plugin<'_>, record: &Json) {
+        plugin.apply(json!({"event": "MODIFIED", "record": record}));
+    }
+
+    #[test]
+    fn a_plugin_is_registered_if_one_of_its_sockets_is() {
+        let target = target();
+        for (state, is_registered, is_deregistered) in [
+            ("Discovered", false, true),
+            ("Connecting", false, true),
+            ("Registering", false, true),
+            ("Registered", true, false),
+            ("Standby", false, false),
+            ("Down", false, false),
+            ("Backoff", false, true),
+            ("Rejected", false, true),
+            ("Deregistering", false, false),
+        ] {
+            for (condition, expected) in [
+                ("registered", is_registered),
+                ("deregistered", is_deregistered),
+            ] {
+                let mut plugin = Plugin::new(&target, condition);
+                assert_eq!(plugin.is_met(), condition == "deregistered");
+                set(&mut plugin, &record("A", "a", state, "/r/a"));
+                assert_eq!(plugin.is_met(), expected, "{state}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_newest_record_of_a_socket_counts() {
+        let target = target();
+        let mut plugin = Plugin::new(&target, "registered");
+        set(&mut plugin, &record("A", "b", "Registered", "/r/b"));
+        assert!(!plugin.is_met());
+        set(&mut plugin, &record("A", "a", "Registered", "/r/a"));
+        set(&mut plugin, &record("A", "a", "Standby", "/r/old"));
+        assert!(plugin.is_met());
+        set(&mut plugin, &record("A", "other", "Registered", "/r/a"));
+        assert!(!plugin.is_met());
+        set(&mut plugin, &record("A", "a", "Registered", "/r/a"));
+        plugin.apply(json!({"event": "DELETED", "record": {"socket": "/r/a"}}));
+        assert!(!plugin.is_met() && !plugin.is_listed);
+        plugin.apply(json!({"event": "BOOKMARK"}));
+        assert!(plugin.is_listed);
+    }
+
+    #[test]
+    fn what_was_missing_is_named() {
+        let target = target();
+        let mut plugin = Plugin::new(&target, "registered");
+        assert_eq!(plugin.missed("no daemon"), "no daemon");
+        plugin.is_listed = true;
+        assert_eq!(plugin.missed(""), "A/a does not exist");
+        set(
+            &mut plugin,
+            &json!({"type": "A", "name": "a", "state": "Backoff", "lastError": "no\n"}),
+        );
+        assert_eq!(plugin.missed("no daemon"), "A/a is in state Backoff: no\\n");
+    }
+}

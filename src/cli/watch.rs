@@ -1,0 +1,295 @@
+//! `plugind watch`, and `plugind list --watch`: the plugins, and then each change.
+
+use std::mem;
+
+use super::client::{Request, print};
+use super::failure::{Failure, Kind, Result};
+use super::json::Json;
+use super::list::{STATE, rows, selects, sorted};
+use super::options::{Context, Options, now};
+use super::rows::Rows;
+
+/// Shows the plugins and then each change, until the daemon stops.
+pub(super) fn run(context: &Context<'_>) -> Result<()> {
+    let mut seen = Seen::new(context);
+    loop {
+        let mut answer = context.client.open(&Request::follow(PATH))?;
+        loop {
+            let Some(event) = answer.json_line()? else {
+                return Err(Failure::ended());
+            };
+            if event.text("event") == "EXPIRED" {
+                break;
+            }
+            seen.apply(event, now());
+            if !answer.has_line() && seen.is_listed {
+                print(&seen.rows.show())?;
+            }
+        }
+        if !seen.begin_again() {
+            let why = "the daemon returns nothing but EXPIRED";
+            return Err(Failure::new(Kind::Failed, &[why]));
+        }
+    }
+}
+
+/// The path of the stream of changes.
+pub(super) const PATH: &str = "/v1/watch";
+
+/// Records, in the order of their sockets.
+#[derive(Debug, Default)]
+pub(super) struct Records(pub(super) Vec<Json>);
+
+impl Records {
+    /// Returns the index of a socket's record, or as an error that of the place for it.
+    fn find(&self, socket: &str) -> std::result::Result<usize, usize> {
+        self.0
+            .binary_search_by(|record| record.text("socket").cmp(socket))
+    }
+
+    /// Adds a record whose socket has none.
+    pub(super) fn insert(&mut self, record: Json) {
+        if let Err(at) = self.find(record.text("socket")) {
+            self.0.insert(at, record);
+        }
+    }
+
+    /// Removes and returns the record of a socket.
+    pub(super) fn remove(&mut self, socket: &str) -> Option<Json> {
+        self.find(socket).ok().map(|at| self.0.remove(at))
+    }
+}
+
+/// The records that were seen last, and what is shown of their changes.
+struct Seen<'a> {
+    options: &'a Options,
+    rows: Rows,
+    records: Records,
+    /// Whether the daemon has sent all records since the last request.
+    is_listed: bool,
+    /// Whether the records were shown.
+    is_shown: bool,
+    /// The records of the last request that the daemon has not mentioned since.
+    stale: Records,
+}
+
+impl<'a> Seen<'a> {
+    fn new(context: &Context<'a>) -> Self {
+        let mut rows = rows(context, "EVENT");
+        // So that later rows stand below the earlier ones.
+        rows.table.widen(0, "MODIFIED".len());
+        rows.table.widen(STATE + 1, "Deregistering".len());
+        Self {
+            options: context.options,
+            rows,
+            records: Records::default(),
+            is_listed: false,
+            is_shown: false,
+            stale: Records::default(),
+        }
+    }
+
+    /// Prepares for another list of all records. Returns `false` if the last one was not complete.
+    fn begin_again(&mut self) -> bool {
+        self.stale = mem::take(&mut self.records);
+        mem::take(&mut self.is_listed)
+    }
+
+    /// Applies a line of the daemon.
+    fn apply(&mut self, mut event: Json, now: u64) {
+        let generation = event.number("generation");
+        let is_set = match event.text("event") {
+            "ADDED" | "MODIFIED" => true,
+            "DELETED" => false,
+            "BOOKMARK" => return self.bookmark(generation, now),
+            _ => return,
+        };
+        let record = event.get_mut("record").map(mem::take).unwrap_or_default();
+        let socket = record.text("socket");
+        let known = self.records.remove(socket);
+        let known = known.or_else(|| self.stale.remove(socket));
+        let selects = is_set && selects(self.options, &record);
+        let (event, shown) = match known {
+            None if !selects => return,
+            None => ("ADDED", &record),
+            // What is listed again has not always changed.
+            Some(known) if selects && known.number("generation") == record.number("generation") => {
+                return self.records.insert(record);
+            }
+            Some(_) if selects => ("MODIFIED", &record),
+            Some(_) if is_set => ("DELETED", &record),
+            Some(known) => ("DELETED", &deleted(known)),
+        };
+        if self.is_shown {
+            self.rows.add_event(event, generation, shown, now);
+        }
+        if selects {
+            self.records.insert(record);
+        }
+    }
+
+    /// Handles the end of the list of all records, and later bookmarks.
+    fn bookmark(&mut self, generation: u64, now: u64) {
+        self.is_listed = true;
+        if !mem::replace(&mut self.is_shown, true) {
+            for record in sorted(&self.records.0) {
+                let generation = record.number("generation");
+                self.rows.add_event("ADDED", generation, record, now);
+            }
+        }
+        for stale in mem::take(&mut self.stale.0) {
+            let record = deleted(stale);
+            self.rows.add_event("DELETED", generation, &record, now);
+        }
+        self.rows
+            .add_event("BOOKMARK", generation, &Json::Null, now);
+    }
+}
+
+/// Returns the last record of a socket that has gone.
+fn deleted(mut record: Json) -> Json {
+    if let Some(state) = record.get_mut("state") {
+        *state = Json::Text("Deleted".to_owned());
+    }
+    record
+}
+
+pub(super) const HELP: &str = "\
+Show the plugins of a running plugind, and then a line for each change, until
+Ctrl-C or until the daemon stops.
+
+Usage: plugind watch [OPTIONS] [TYPE[/NAME]]
+
+Options:
+  -o, --output FORMAT  table: EVENT and the columns of list (default); wide:
+                       more columns; name: as in list; json, jsonl: an object
+                       per line with event (ADDED, MODIFIED, DELETED, or
+                       BOOKMARK when all were listed), generation and record
+  --state STATE        only plugins in that state, as in list; one that leaves
+                       it is DELETED
+  --no-headers         leave out the line with the names of the columns
+";
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::json;
+
+    use super::super::testing::{NOW, context, options, record};
+    use super::*;
+
+    /// Returns what the command prints for these lines of the daemon; null stands for EXPIRED.
+    fn show(line: &[&str], events: Vec<Json>) -> String {
+        let options = options(line);
+        let mut seen = Seen::new(&context(&options, false));
+        let mut shown = String::new();
+        for event in events {
+            if event == Json::Null {
+                assert!(seen.begin_again());
+                continue;
+            }
+            seen.apply(event, NOW);
+            if seen.is_listed {
+                shown.push_str(&seen.rows.show());
+            }
+        }
+        shown
+    }
+
+    fn event(event: &str, generation: u64, mut record: Json) -> Json {
+        record.push("generation", json!(generation));
+        json!({"event": event, "generation": generation, "record": record})
+    }
+
+    fn bookmark(generation: u64) -> Json {
+        json!({"event": "BOOKMARK", "generation": generation})
+    }
+
+    /// Returns what a daemon sends about two plugins, one of which ends.
+    fn story() -> Vec<Json> {
+        vec![
+            event("ADDED", 4, record("B", "b", "Registered", "/r/b")),
+            event("ADDED", 2, record("A", "a", "Backoff", "/r/a")),
+            bookmark(5),
+            event("MODIFIED", 6, record("A", "a", "Registered", "/r/a")),
+            event("DELETED", 7, json!({"socket": "/r/b"})),
+            event("DELETED", 8, json!({"socket": "/r/never-seen"})),
+            event("FUTURE", 8, json!({})),
+            event("ADDED", 9, record("C", "longer-name", "Discovered", "/r/c")),
+        ]
+    }
+
+    #[test]
+    fn the_list_is_sorted_and_each_change_is_a_line() {
+        assert_eq!(
+            show(&["watch"], story()),
+            "\
+EVENT     TYPE  NAME  STATE          AGE  ENDPOINT
+ADDED     A     a     Backoff        5s   /r/a
+ADDED     B     b     Registered     5s   /r/b
+MODIFIED  A     a     Registered     5s   /r/a
+DELETED   B     b     Deleted        5s   /r/b
+ADDED     C     longer-name  Discovered     5s   /r/c
+"
+        );
+        assert_eq!(show(&["list", "-w"], story()), show(&["watch"], story()));
+        let names = "A/a\nB/b\nA/a\nB/b\nC/longer-name\n";
+        assert_eq!(show(&["list", "-w", "-oname"], story()), names);
+    }
+
+    #[test]
+    fn json_has_the_event_and_the_last_known_record() {
+        let shown = show(&["watch", "-ojson"], story());
+        let lines: Vec<Json> = shown
+            .lines()
+            .map(|line| Json::parse(line.as_bytes()).unwrap())
+            .collect();
+        let mut last = record("B", "b", "Deleted", "/r/b");
+        last.push("generation", json!(4));
+        let expected = [
+            event("ADDED", 2, record("A", "a", "Backoff", "/r/a")),
+            event("ADDED", 4, record("B", "b", "Registered", "/r/b")),
+            bookmark(5),
+            event("MODIFIED", 6, record("A", "a", "Registered", "/r/a")),
+            json!({"event": "DELETED", "generation": 7, "record": last}),
+            event("ADDED", 9, record("C", "longer-name", "Discovered", "/r/c")),
+        ];
+        assert_eq!(lines, expected);
+    }
+
+    #[test]
+    fn what_was_not_asked_for_is_not_shown() {
+        let shown = show(&["watch", "-o", "wide", "--no-headers", "B"], story());
+        let states = |shown: &str| {
+            let words = shown.lines().map(|line| line.split_whitespace());
+            words
+                .map(|mut it| (it.next().unwrap().to_owned(), it.nth(2).unwrap().to_owned()))
+                .collect::<Vec<_>>()
+        };
+        let pair = |one: &str, two: &str| (one.to_owned(), two.to_owned());
+        let expected = [pair("ADDED", "Registered"), pair("DELETED", "Deleted")];
+        assert_eq!(states(&shown), expected);
+        let shown = show(&["watch", "--no-headers", "--state=Backoff"], story());
+        let expected = [pair("ADDED", "Backoff"), pair("DELETED", "Registered")];
+        assert_eq!(states(&shown), expected);
+    }
+
+    #[test]
+    fn after_an_expired_watch_only_the_difference_is_shown() {
+        let mut story = story();
+        story.extend([
+            Json::Null,
+            event("ADDED", 6, record("A", "a", "Registered", "/r/a")),
+            event("ADDED", 30, record("D", "d", "Registered", "/r/d")),
+            bookmark(31),
+        ]);
+        let shown = show(&["watch", "--no-headers"], story);
+        let last: Vec<&str> = shown.lines().skip(5).collect();
+        assert_eq!(
+            last,
+            [
+                "ADDED     D  d            Registered     5s  /r/d",
+                "DELETED   C  longer-name  Deleted        5s  /r/c"
+            ]
+        );
+    }
+}

@@ -1,0 +1,53 @@
+//! The time of day at the times of the loop.
+//!
+//! Two readings of two clocks are never taken at the same moment. If each response had its own
+//! reading, a fact would have another time in each of them.
+
+use std::time::Duration;
+
+use crate::time::Time;
+
+/// What the clock of the loop showed as time of day when it began.
+#[derive(Debug, Default)]
+pub(super) struct Calendar {
+    /// The time of day at [`Time::ZERO`], since the beginning of 1970.
+    origin: Duration,
+}
+
+impl Calendar {
+    /// Returns the time of day at `now`, given a reading of the clock a moment later. It follows
+    /// the clock when that was set, and ignores smaller differences.
+    pub(super) fn time_of_day(&mut self, now: Time, reading: Duration) -> Duration {
+        let origin = reading.saturating_sub(now.since_origin());
+        if self.origin.abs_diff(origin) > TOLERANCE {
+            self.origin = origin;
+        }
+        self.origin + now.since_origin()
+    }
+}
+
+/// The difference from which on the clock was set: a turn takes less, and people see no smaller
+/// one.
+const TOLERANCE: Duration = Duration::from_millis(100);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_a_fact_stays_the_same_until_the_clock_is_set() {
+        let (mut calendar, day) = (Calendar::default(), Duration::from_secs(86_400));
+        let origin = |calendar: &mut Calendar, at: u64, reading: Duration| {
+            let now = Time::from_millis(at);
+            let time = calendar.time_of_day(now, reading);
+            time.saturating_sub(now.since_origin())
+        };
+        let ms = Duration::from_millis;
+        assert_eq!(origin(&mut calendar, 5, day + ms(5)), day);
+        assert_eq!(origin(&mut calendar, 1000, day + ms(1008)), day, "later");
+        assert_eq!(origin(&mut calendar, 9000, day + ms(8999)), day);
+        assert_eq!(origin(&mut calendar, 9000, 2 * day + ms(9000)), 2 * day);
+        assert_eq!(origin(&mut calendar, 9500, day + ms(9500)), day, "back");
+        assert_eq!(origin(&mut calendar, 9600, ms(0)), ms(0), "not set");
+    }
+}

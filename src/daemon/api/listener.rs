@@ -1,0 +1,296 @@
+//! The socket of the API: its path, the users that may open it, and the process that listens.
+//!
+//! A lock file beside the socket, `SOCKET.lock`, decides between processes: only the one that holds
+//! it binds, replaces and removes the socket. So a socket that a killed daemon has left behind can
+//! be replaced without a race, and one in use never is. A user who can change the directory could
+//! put another socket in its place, so only root and the daemon's user may.
+//!
+//! The file has its mode before a process can connect: until then, only its user may open it.
+
+use std::fmt;
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _, lchown};
+use std::os::unix::net;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use mio::net::{UnixListener, UnixStream};
+use nix::errno::Errno;
+use nix::sys::socket::{
+    AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, listen, socket,
+};
+use nix::sys::stat::{Mode, fchmod};
+use nix::unistd::Group;
+
+use crate::config::{
+    API_BACKLOG, ApiSocket, BRIEF_LOCK_TIMEOUT, Config, LOCK_TIMEOUT, Mode as Run,
+};
+use crate::daemon::dial::dial;
+use crate::daemon::file_lock::{self, FileLock};
+use crate::daemon::{ProgramProblem, RunDirProblem, SetupError, connection, permissions, run_dir};
+use crate::escape;
+use crate::handler::DialError;
+
+/// A socket that accepts clients. Its file is removed on drop, if it is still there.
+#[derive(Debug)]
+pub(in crate::daemon) struct Listener {
+    path: PathBuf,
+    inner: UnixListener,
+    /// The device and inode of the file.
+    file: (u64, u64),
+    /// Whether a connection may be waiting: readiness is reported once per change only.
+    is_ready: bool,
+    /// Dropped last.
+    _lock: FileLock,
+}
+
+/// The reason why the API socket cannot be used.
+#[derive(Debug)]
+pub enum ApiSocketProblem {
+    /// Another process listens on it, with this id if it is known.
+    InUse(Option<u32>),
+    /// Another kind of file is at its path.
+    NotASocket,
+    /// Untrusted users could replace it.
+    Untrusted(ProgramProblem),
+    /// Its directory, the run directory, cannot be used.
+    RunDir(RunDirProblem),
+    /// This group does not exist.
+    NoGroup(String),
+    /// It cannot be created, or not with its group and mode.
+    Unusable(io::Error),
+}
+
+type Result<T> = std::result::Result<T, ApiSocketProblem>;
+
+/// Opens the socket of a configuration. A default one that cannot be created is a warning, unless
+/// its group was named.
+pub(in crate::daemon) fn open(
+    config: &Config,
+) -> std::result::Result<Option<Listener>, SetupError> {
+    let group = config.socket_group.as_deref();
+    let (path, timeout) = match &config.api_socket {
+        ApiSocket::None => return Ok(None),
+        // The default one belongs to a daemon that registers plugins.
+        ApiSocket::Default if config.mode == Run::Observe => return Ok(None),
+        ApiSocket::Default => match run_dir::open(config.run_dir.as_deref()) {
+            Ok(dir) => (Ok(run_dir::api_socket(&dir)), BRIEF_LOCK_TIMEOUT),
+            Err((dir, problem)) => {
+                let problem = ApiSocketProblem::RunDir(problem);
+                (
+                    Err((run_dir::api_socket(&dir), problem)),
+                    BRIEF_LOCK_TIMEOUT,
+                )
+            }
+        },
+        ApiSocket::At(path) => (Ok(path.clone()), LOCK_TIMEOUT),
+    };
+    let opened = path.and_then(|path| {
+        let opened = Listener::bind(&path, group, timeout);
+        opened.map_err(|problem| (path, problem))
+    });
+    match opened {
+        Ok(listener) => Ok(Some(listener)),
+        Err((path, problem)) if config.api_socket == ApiSocket::Default && group.is_none() => {
+            let path = escape::path(&path);
+            let remedy = problem.remedy();
+            log::warn!("cannot serve the API on {path}: {problem}; {remedy}");
+            Ok(None)
+        }
+        Err((socket, problem)) => Err(SetupError::ApiSocket { socket, problem }),
+    }
+}
+
+impl Listener {
+    /// Listens at `path`, in the place of a socket that was left behind there. Waits at most
+    /// `timeout` for another daemon to end that uses it.
+    fn bind(path: &Path, group: Option<&str>, timeout: Duration) -> Result<Self> {
+        let group = group.map(group_id).transpose()?;
+        let path = permissions::trusted_file(path).map_err(|problem| match problem {
+            ProgramProblem::NotFound(error) => ApiSocketProblem::Unusable(error),
+            other => ApiSocketProblem::Untrusted(other),
+        })?;
+        let mut lock_path = path.clone().into_os_string();
+        lock_path.push(".lock");
+        let lock_path = PathBuf::from(lock_path);
+        let deadline = Instant::now() + timeout;
+        let Some(lock) = FileLock::acquire(&lock_path, true, deadline)? else {
+            return Err(ApiSocketProblem::InUse(file_lock::holder(&lock_path, true)));
+        };
+        clear(&path)?;
+        let listener = listen_at(&path, group)?;
+        let file = file_at(&path)?;
+        Ok(Self {
+            path,
+            inner: UnixListener::from_std(listener),
+            file,
+            is_ready: true,
+            _lock: lock,
+        })
+    }
+
+    /// Returns the path of the socket.
+    pub(in crate::daemon) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns the source of events.
+    pub(in crate::daemon) fn source(&mut self) -> &mut UnixListener {
+        &mut self.inner
+    }
+
+    /// Records that a connection is waiting, as the loop has reported.
+    pub(in crate::daemon) fn set_ready(&mut self) {
+        self.is_ready = true;
+    }
+
+    /// Returns whether [`Listener::accept`] may return a connection.
+    pub(in crate::daemon) fn is_ready(&self) -> bool {
+        self.is_ready
+    }
+
+    /// Accepts a connection, or returns `None` if no connection is waiting. Fails if no descriptor
+    /// is left: then a connection may still be waiting.
+    pub(in crate::daemon) fn accept(&mut self) -> io::Result<Option<UnixStream>> {
+        while self.is_ready {
+            match self.inner.accept() {
+                Ok((stream, _)) => return Ok(Some(stream)),
+                Err(error) => match error.kind() {
+                    io::ErrorKind::WouldBlock => self.is_ready = false,
+                    // The client has closed the connection, or a signal has interrupted the call.
+                    io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted => {}
+                    _ => return Err(error),
+                },
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Removes the socket, unless another file has replaced it.
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if file_at(&self.path).is_ok_and(|file| file == self.file) {
+            if let Err(error) = fs::remove_file(&self.path) {
+                log::debug!(
+                    "cannot remove the API socket: {error} socket={}",
+                    escape::path(&self.path)
+                );
+            }
+        }
+    }
+}
+
+/// Removes a socket that no process listens on. Fails if anything else is there.
+fn clear(path: &Path) -> Result<()> {
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error.into()),
+        Ok(found) if !found.file_type().is_socket() => return Err(ApiSocketProblem::NotASocket),
+        Ok(_) => {}
+    }
+    match dial(path, None) {
+        Ok(stream) => {
+            let pid = connection::peer(&stream).and_then(|peer| u32::try_from(peer.pid()).ok());
+            Err(ApiSocketProblem::InUse(pid.filter(|pid| *pid > 0)))
+        }
+        Err(DialError::Busy) => Err(ApiSocketProblem::InUse(None)),
+        Err(DialError::Refused) => Ok(fs::remove_file(path)?),
+        Err(DialError::Gone) => Ok(()),
+        Err(DialError::NotASocket) => Err(ApiSocketProblem::NotASocket),
+        Err(other) => Err(io::Error::other(other.to_string()).into()),
+    }
+}
+
+/// Listens at a path at which nothing is.
+fn listen_at(path: &Path, group: Option<u32>) -> Result<net::UnixListener> {
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let fd = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
+    // On Linux, the file gets the mode of the socket, less the bits of the umask.
+    fchmod(&fd, Mode::from_bits_truncate(PRIVATE))?;
+    bind(fd.as_raw_fd(), &UnixAddr::new(path)?)?;
+    let finish = || {
+        if group.is_some() {
+            lchown(path, None, group)?;
+        }
+        fs::set_permissions(path, Permissions::from_mode(MODE))?;
+        let backlog = Backlog::new(API_BACKLOG).unwrap_or(Backlog::MAXCONN);
+        listen(&fd, backlog).map_err(io::Error::from)
+    };
+    if let Err(error) = finish() {
+        let _ = fs::remove_file(path);
+        return Err(error.into());
+    }
+    Ok(fd.into())
+}
+
+/// Returns the id of a group that is given by its name or its id.
+fn group_id(group: &str) -> Result<u32> {
+    let by_name = Group::from_name(group).ok().flatten();
+    let id = by_name.map(|group| group.gid.as_raw());
+    let id = id.or_else(|| group.parse().ok());
+    id.ok_or_else(|| ApiSocketProblem::NoGroup(group.to_owned()))
+}
+
+/// Returns the device and inode of the file at `path`.
+fn file_at(path: &Path) -> io::Result<(u64, u64)> {
+    let found = fs::symlink_metadata(path)?;
+    Ok((found.dev(), found.ino()))
+}
+
+impl ApiSocketProblem {
+    /// Returns what can be done about the problem.
+    pub fn remedy(&self) -> String {
+        match self {
+            Self::InUse(_) => "stop that process, or name another socket with --socket".to_owned(),
+            Self::NotASocket => "remove it, or name another socket with --socket".to_owned(),
+            Self::Untrusted(_) => "name a socket in a directory that only root and the daemon's \
+                                   user can change"
+                .to_owned(),
+            Self::RunDir(_) | Self::Unusable(_) => "name another socket with --socket, or none \
+                                                    with --socket none"
+                .to_owned(),
+            Self::NoGroup(_) => "name an existing group with --socket-group".to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for ApiSocketProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InUse(None) => f.write_str("another process listens on it"),
+            Self::InUse(Some(pid)) => write!(f, "process {pid} listens on it"),
+            Self::NotASocket => f.write_str("it is not a socket"),
+            Self::Untrusted(problem) => problem.fmt(f),
+            Self::RunDir(problem) => write!(f, "the run directory cannot be used: {problem}"),
+            Self::NoGroup(group) => write!(f, "group {:?} does not exist", escape::text(group)),
+            Self::Unusable(error) => error.fmt(f),
+        }
+    }
+}
+
+impl From<io::Error> for ApiSocketProblem {
+    fn from(error: io::Error) -> Self {
+        match error.raw_os_error().map(Errno::from_raw) {
+            Some(Errno::EADDRINUSE) => Self::InUse(None),
+            _ => Self::Unusable(error),
+        }
+    }
+}
+
+impl From<Errno> for ApiSocketProblem {
+    fn from(errno: Errno) -> Self {
+        io::Error::from(errno).into()
+    }
+}
+
+/// The mode of the socket: its user and its group may connect.
+const MODE: u32 = 0o660;
+
+/// The mode of the socket until it has its group.
+const PRIVATE: u32 = 0o600;
+
+#[cfg(test)]
+mod tests;

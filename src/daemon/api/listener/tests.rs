@@ -1,0 +1,164 @@
+//! Tests of the API socket with real files.
+
+use std::os::unix::fs::symlink;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::thread;
+
+use nix::sys::stat::umask;
+
+use super::*;
+use crate::inside::{inside, is_inside};
+
+fn dir() -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().canonicalize().unwrap().join("api.sock");
+    (dir, path)
+}
+
+fn open_at(path: &Path) -> Result<Listener> {
+    Listener::bind(path, None, Duration::ZERO)
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::symlink_metadata(path).unwrap().mode() & 0o7777
+}
+
+#[test]
+fn a_socket_that_was_left_behind_is_replaced_and_nothing_stays_after_an_orderly_end() {
+    let (dir, path) = dir();
+    drop(net::UnixListener::bind(&path).unwrap());
+    fs::write(dir.path().join("api.sock.lock"), "").unwrap();
+    for _ in 0..2 {
+        let mut listener = open_at(&path).unwrap();
+        assert!(listener.accept().unwrap().is_none() && !listener.is_ready());
+        let _client = net::UnixStream::connect(&path).unwrap();
+        listener.set_ready();
+        assert!(listener.accept().unwrap().is_some());
+        drop(listener);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+}
+
+#[test]
+fn a_socket_in_use_is_left_alone_whatever_process_uses_it() {
+    let (_dir, path) = dir();
+    let first = open_at(&path).unwrap();
+    let in_use = |path: &Path| match open_at(path).unwrap_err() {
+        ApiSocketProblem::InUse(pid) => pid,
+        other => panic!("{other}"),
+    };
+    assert_eq!(in_use(&path), Some(std::process::id()));
+    assert!(net::UnixStream::connect(&path).is_ok());
+    drop(first);
+
+    let other = net::UnixListener::bind(&path).unwrap();
+    assert_eq!(in_use(&path), Some(std::process::id()));
+    listen(&other, Backlog::new(0).unwrap()).unwrap();
+    let mut waiting = Vec::new();
+    while let Ok(client) = dial(&path, None) {
+        waiting.push(client);
+    }
+    assert_eq!(in_use(&path), None, "its queue is full");
+}
+
+#[test]
+fn what_is_not_a_socket_is_left_alone() {
+    let (dir, path) = dir();
+    let target = dir.path().join("target");
+    drop(net::UnixListener::bind(&target).unwrap());
+    fs::write(&path, "precious").unwrap();
+    assert!(matches!(open_at(&path), Err(ApiSocketProblem::NotASocket)));
+    assert_eq!(fs::read(&path).unwrap(), b"precious");
+    fs::remove_file(&path).unwrap();
+    symlink(&target, &path).unwrap();
+    assert!(matches!(open_at(&path), Err(ApiSocketProblem::NotASocket)));
+    assert!(path.is_symlink() && target.exists());
+    fs::remove_file(&path).unwrap();
+    fs::create_dir(&path).unwrap();
+    assert!(matches!(open_at(&path), Err(ApiSocketProblem::NotASocket)));
+    let missing = path.join("missing/api.sock");
+    assert!(matches!(
+        open_at(&missing),
+        Err(ApiSocketProblem::Unusable(_))
+    ));
+    let long = dir.path().join("n".repeat(108));
+    assert!(matches!(open_at(&long), Err(ApiSocketProblem::Unusable(_))));
+}
+
+#[test]
+fn a_socket_that_has_taken_its_place_is_not_removed() {
+    let (_dir, path) = dir();
+    let listener = open_at(&path).unwrap();
+    fs::remove_file(&path).unwrap();
+    let other = net::UnixListener::bind(&path).unwrap();
+    drop(listener);
+    assert!(net::UnixStream::connect(&path).is_ok());
+    drop(other);
+}
+
+#[test]
+fn a_directory_that_others_can_change_is_refused() {
+    let (dir, path) = dir();
+    fs::set_permissions(dir.path(), Permissions::from_mode(0o777)).unwrap();
+    let problem = open_at(&path).unwrap_err();
+    assert!(
+        matches!(problem, ApiSocketProblem::Untrusted(_)),
+        "{problem}"
+    );
+}
+
+#[test]
+fn the_socket_is_for_its_user_and_group_whatever_the_umask() {
+    let name =
+        "daemon::api::listener::tests::the_socket_is_for_its_user_and_group_whatever_the_umask";
+    // The umask belongs to the whole process.
+    if !is_inside(name) {
+        return inside(name, "true", || ());
+    }
+    for mask in [0o000, 0o022, 0o077, 0o777] {
+        let (_dir, path) = dir();
+        let before = umask(Mode::from_bits_truncate(mask));
+        let bound = listen_at(&path, None).unwrap();
+        umask(before);
+        assert_eq!(mode(&path), MODE, "{mask:o}");
+        drop(bound);
+    }
+}
+
+#[test]
+fn the_group_is_known_by_name_or_id_and_must_exist() {
+    let (_dir, path) = dir();
+    let own = nix::unistd::Gid::effective().as_raw();
+    let listener = Listener::bind(&path, Some(&own.to_string()), Duration::ZERO).unwrap();
+    assert_eq!(fs::symlink_metadata(&path).unwrap().gid(), own);
+    drop(listener);
+    assert_eq!(group_id("root").unwrap(), 0);
+    let missing = Listener::bind(&path, Some("no-such-group"), Duration::ZERO);
+    assert!(matches!(missing, Err(ApiSocketProblem::NoGroup(group)) if group == "no-such-group"));
+    assert!(!path.exists());
+}
+
+#[test]
+fn of_many_starts_at_the_same_time_one_has_the_socket() {
+    let (dir, path) = dir();
+    drop(net::UnixListener::bind(&path).unwrap());
+    let inside = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..200 {
+                    match open_at(&path) {
+                        Ok(_listener) => {
+                            assert_eq!(inside.fetch_add(1, SeqCst), 0);
+                            assert!(net::UnixStream::connect(&path).is_ok());
+                            inside.fetch_sub(1, SeqCst);
+                        }
+                        Err(ApiSocketProblem::InUse(_)) => {}
+                        Err(other) => panic!("{other}"),
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+}

@@ -1,0 +1,366 @@
+//! The API in the poll loop: its socket, its clients, and what their requests need to know.
+//!
+//! ```text
+//!   Listener -- accept() --> Client -- bytes --> Server -- poll_change() --> PluginManager
+//!                              ^                   |  ^
+//!                              +----- pending() ---+  +-- View: manager, watch, events
+//! ```
+//!
+//! Everything is done at the end of a turn, and a part of it is bounded: the number of clients that
+//! are accepted, the bytes that are read from each, the text that is rendered for all, and the
+//! changes that are made. So clients delay plugins by a fraction of a millisecond.
+
+mod calendar;
+mod client;
+pub(super) mod listener;
+mod ready;
+
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher as _, Hasher as _};
+use std::io;
+use std::path::Path;
+use std::process;
+use std::time::Duration;
+
+use mio::event::Event;
+use mio::net::UnixStream;
+use mio::{Interest, Registry};
+use nix::unistd::Uid;
+
+use self::calendar::Calendar;
+use self::client::Client;
+use self::listener::Listener;
+use self::ready::Readiness;
+use super::logger::Logger;
+use super::source::Source;
+use super::{connection, process_metrics};
+use crate::api::{
+    self, Change, ClientId, Counters, Done, EventLog, Refused, Selection, Server, Status, View,
+};
+use crate::config::{API_ACCEPT_RETRY, API_CLIENTS, API_STOP_GRACE, Mode};
+use crate::escape;
+use crate::handler::Inventory;
+use crate::manager::{Generation, Manager};
+use crate::time::Time;
+use crate::watch::{Rescanned, Watch};
+
+/// The API and its clients.
+#[derive(Debug)]
+pub(super) struct Api {
+    /// `None` once the daemon is stopping.
+    listener: Option<Listener>,
+    /// The end of the pause after which clients are accepted again, if descriptors ran out.
+    accept_at: Option<Time>,
+    server: Server,
+    clients: Vec<Client>,
+    events: EventLog,
+    daemon: api::Daemon,
+    readiness: Readiness,
+    calendar: Calendar,
+    inventory: Option<Inventory>,
+    log: Option<&'static Logger>,
+    /// The clients that wait for a rescan, and its number.
+    rescans: Vec<(ClientId, u64)>,
+    /// The time at which clients that do not read their last response are given up.
+    stop_at: Option<Time>,
+}
+
+/// The parts of the plugin manager that responses are rendered from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sources<'a> {
+    pub(super) manager: &'a Manager,
+    pub(super) watch: &'a Watch,
+    pub(super) counters: &'a Counters,
+    pub(super) longest_turn: Duration,
+    pub(super) now: Time,
+    /// The reading of the clock in this turn.
+    pub(super) time_of_day: Duration,
+}
+
+impl Api {
+    /// Creates the API on a socket, and adds that to the loop.
+    pub(super) fn new(
+        mut listener: Listener,
+        mode: Mode,
+        registry: &Registry,
+        now: Time,
+    ) -> io::Result<Self> {
+        let token = Source::ApiListener.token();
+        registry.register(listener.source(), token, Interest::READABLE)?;
+        Ok(Self {
+            listener: Some(listener),
+            accept_at: None,
+            server: Server::default(),
+            clients: Vec::new(),
+            events: EventLog::default(),
+            daemon: api::Daemon {
+                pid: process::id(),
+                mode,
+                instance: format!("{:016x}", random()),
+                started: now,
+            },
+            readiness: Readiness::default(),
+            calendar: Calendar::default(),
+            inventory: None,
+            log: None,
+            rescans: Vec::new(),
+            stop_at: None,
+        })
+    }
+
+    /// Returns the path of the socket, until the daemon is stopping.
+    pub(super) fn socket(&self) -> Option<&Path> {
+        self.listener.as_ref().map(Listener::path)
+    }
+
+    /// Sets what the built-in handlers know about their plugins.
+    pub(super) fn set_inventory(&mut self, inventory: Inventory) {
+        self.inventory = Some(inventory);
+    }
+
+    /// Sets the logger whose filter clients may change.
+    pub(super) fn set_log(&mut self, log: &'static Logger) {
+        self.log = Some(log);
+    }
+
+    /// Keeps an event for readers.
+    pub(super) fn keep(&mut self, generation: Generation, event: api::Event, now: Time) {
+        self.events.add(generation, event, now);
+    }
+
+    /// Records that a client is waiting to be accepted, as the loop has reported.
+    pub(super) fn set_listener_ready(&mut self) {
+        if let Some(listener) = &mut self.listener {
+            listener.set_ready();
+        }
+    }
+
+    /// Records an event that the loop has reported about a client.
+    pub(super) fn report(&mut self, id: ClientId, event: &Event) {
+        if let Some(client) = self.clients.iter_mut().find(|client| client.id == id) {
+            client.report(event);
+        }
+    }
+
+    /// Returns when the API has something to do although the loop reports nothing.
+    pub(super) fn poll_timeout(&self, manager: &Manager) -> Option<Time> {
+        let is_accepting =
+            self.accept_at.is_none() && self.listener.as_ref().is_some_and(Listener::is_ready);
+        let is_client_ready = |client: &Client| client.is_ready(&self.server);
+        if is_accepting
+            || self.clients.iter().any(is_client_ready)
+            || self.server.has_work(manager.generation())
+        {
+            return Some(Time::ZERO);
+        }
+        let stop_at = self.stop_at.filter(|_| !self.clients.is_empty());
+        let times = [self.accept_at, self.server.poll_timeout(), stop_at];
+        times.into_iter().flatten().min()
+    }
+
+    /// Accepts clients, reads their requests, and does what is due. Returns how many clients were
+    /// refused because there were too many.
+    pub(super) fn read(&mut self, registry: &Registry, now: Time) -> usize {
+        self.server.handle_timeout(now);
+        self.remove_finished(); // This makes room for others.
+        if self.accept_at.is_some_and(|at| at <= now) {
+            self.accept_at = None;
+        }
+        let mut refused = 0;
+        if self.accept_at.is_none() {
+            refused = self.accept(registry, now);
+        }
+        for client in &mut self.clients {
+            client.read(&mut self.server, now);
+        }
+        refused
+    }
+
+    /// Renders responses, and writes what the clients read.
+    pub(super) fn write(&mut self, sources: &Sources<'_>) {
+        let Sources {
+            manager,
+            watch,
+            now,
+            ..
+        } = *sources;
+        self.readiness.advance(watch, now);
+        if self.server.has_work(manager.generation()) {
+            let not_ready = self.readiness.problems(manager, watch, now);
+            self.server.advance(&View {
+                manager,
+                watch,
+                inventory: self.inventory.as_ref(),
+                events: &self.events,
+                counters: sources.counters,
+                process: process_metrics::read,
+                daemon: &self.daemon,
+                not_ready: &not_ready,
+                longest_turn: sources.longest_turn,
+                now,
+                time_of_day: self.calendar.time_of_day(now, sources.time_of_day),
+            });
+        }
+        for client in &mut self.clients {
+            client.write(&mut self.server, now);
+        }
+        if self.stop_at.is_some_and(|at| at <= now) {
+            self.clients.iter_mut().for_each(Client::break_off);
+        }
+        self.remove_finished();
+    }
+
+    /// Returns the next change that a client asks for, and logs it.
+    pub(super) fn poll_change(&mut self) -> Option<(ClientId, Change)> {
+        let (id, change) = self.server.poll_change()?;
+        if let Some(client) = self.clients.iter().find(|client| client.id == id) {
+            let (pid, uid) = client.peer.unwrap_or_default();
+            let (name, target) = describe(&change);
+            log::info!("{name} requested through the API{target} pid={pid} uid={uid}");
+        }
+        Some((id, change))
+    }
+
+    /// Responds to a change.
+    pub(super) fn answer(&mut self, id: ClientId, outcome: &Result<Done, Refused>, now: Time) {
+        self.server.answer(id, outcome, now);
+    }
+
+    /// Has a client wait for the rescan with this number.
+    pub(super) fn await_rescan(&mut self, id: ClientId, number: u64) {
+        self.rescans.push((id, number));
+    }
+
+    /// Responds to the clients that waited for a rescan.
+    pub(super) fn rescanned(&mut self, result: Rescanned, now: Time) {
+        let Rescanned {
+            number,
+            directories,
+            found,
+            lost,
+        } = result;
+        let done = Ok(Done::Rescanned {
+            directories,
+            found,
+            lost,
+        });
+        let server = &mut self.server;
+        self.rescans.retain(|(id, awaited)| {
+            let is_over = *awaited <= number;
+            if is_over {
+                server.answer(*id, &done, now);
+            }
+            !is_over
+        });
+    }
+
+    /// Changes the filter of the log.
+    pub(super) fn set_filter(&self, filter: String) -> Result<Done, Refused> {
+        let Some(log) = self.log else {
+            let reason = "the plugin manager has no access to the log filter".to_owned();
+            let status = Status::NotFound;
+            return Err(Refused { status, reason });
+        };
+        match log.set_filter(&filter) {
+            Ok(()) => Ok(Done::Logs(filter)),
+            Err(error) => Err(Refused {
+                status: Status::BadRequest,
+                reason: error.to_string(),
+            }),
+        }
+    }
+
+    /// Removes the socket, and closes each connection after its response in progress, or soon.
+    pub(super) fn stop(&mut self, now: Time) {
+        self.listener = None;
+        self.server.stop(now);
+        self.stop_at.get_or_insert(now + API_STOP_GRACE);
+    }
+
+    /// Returns whether [`Api::stop`] has been carried out completely.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.listener.is_none() && self.clients.is_empty()
+    }
+
+    /// Closes the connections that are finished or broken.
+    fn remove_finished(&mut self) {
+        let (server, rescans) = (&mut self.server, &mut self.rescans);
+        self.clients.retain_mut(|client| {
+            let is_over = client.is_broken() || server.is_finished(client.id);
+            if is_over {
+                server.remove(client.id);
+                rescans.retain(|(id, _)| *id != client.id);
+                client.drain();
+            }
+            !is_over
+        });
+    }
+
+    /// Accepts some of the clients that wait. Returns how many were refused.
+    fn accept(&mut self, registry: &Registry, now: Time) -> usize {
+        let mut refused = 0;
+        for _ in 0..ACCEPTED_AT_ONCE {
+            match self.listener.as_mut().map_or(Ok(None), Listener::accept) {
+                Ok(Some(stream)) => match self.add(stream, registry, now) {
+                    Ok(is_added) => refused += usize::from(!is_added),
+                    Err(error) => log::debug!("cannot serve a client of the API: {error}"),
+                },
+                Ok(None) => break,
+                Err(error) => {
+                    log::debug!("cannot accept clients of the API, retrying: {error}");
+                    self.accept_at = Some(now + API_ACCEPT_RETRY);
+                    break;
+                }
+            }
+        }
+        refused
+    }
+
+    /// Adds a client to the loop, or refuses it if there are too many. Returns whether it was
+    /// added.
+    fn add(&mut self, stream: UnixStream, registry: &Registry, now: Time) -> io::Result<bool> {
+        let peer = connection::peer(&stream);
+        let peer = peer.map(|peer| (peer.pid(), peer.uid()));
+        let may_change = peer.is_some_and(|(_, uid)| {
+            let uid = Uid::from_raw(uid);
+            uid.is_root() || uid == Uid::effective()
+        });
+        let Some(id) = self.server.accept(may_change, now) else {
+            client::refuse(stream);
+            return Ok(false);
+        };
+        let mut client = Client::new(id, stream, peer);
+        if let Err(error) = client.register(registry) {
+            self.server.remove(id);
+            return Err(error);
+        }
+        self.clients.push(client);
+        Ok(true)
+    }
+}
+
+/// Returns the name of a change and what it concerns, for the log.
+fn describe(change: &Change) -> (&'static str, String) {
+    let plugin = |kind, name| {
+        let (kind, name) = (escape::text(kind), escape::text(name));
+        format!(" type={kind} name={name}")
+    };
+    match change {
+        Change::Retry(Selection::All) => ("retry", String::new()),
+        Change::Retry(Selection::Socket(path)) => {
+            ("retry", format!(" socket={}", escape::path(path)))
+        }
+        Change::Retry(Selection::Plugin { kind, name }) => ("retry", plugin(kind, name)),
+        Change::Rescan => ("rescan", String::new()),
+        Change::Log(filter) => ("log filter", format!(" filter={}", escape::text(filter))),
+        Change::Forget { kind, name } => ("forget", plugin(kind, name)),
+    }
+}
+
+/// Returns a random number, from the seed that the standard library has for its hash maps.
+fn random() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+/// The number of clients that are accepted or refused in one turn.
+const ACCEPTED_AT_ONCE: usize = API_CLIENTS;

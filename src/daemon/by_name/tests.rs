@@ -1,0 +1,163 @@
+//! Tests of the queue of links, in virtual time on a real directory.
+
+use super::*;
+use crate::handler::HandlerTable;
+use crate::manager::{Input, SavedState};
+use crate::proto::pluginregistration::PluginInfo;
+use crate::watch::Identity;
+
+fn plugin(n: usize) -> Arc<Plugin> {
+    let info = PluginInfo {
+        r#type: "T".into(),
+        name: n.to_string(),
+        ..PluginInfo::default()
+    };
+    let socket = Path::new("/r/a").into();
+    Arc::new(Plugin::from_info(info, socket).unwrap())
+}
+
+fn deregistered(n: usize) -> PluginEvent {
+    PluginEvent {
+        generation: 0,
+        socket: None,
+        plugin: Some(plugin(n)),
+        attempt: 0,
+        kind: EventKind::Deregistered,
+    }
+}
+
+/// Returns a run directory, the links in it, and the directory of those of type `T`.
+fn links() -> (tempfile::TempDir, ByName, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let links = ByName::new(Some(dir.path()), PathMap::default()).unwrap();
+    let of_type = dir.path().join("by-name/T");
+    (dir, links, of_type)
+}
+
+/// Makes links of plugins that are not registered.
+fn make(of_type: &Path, count: usize) {
+    fs::create_dir_all(of_type).unwrap();
+    for n in 0..count {
+        symlink("/r/a", of_type.join(format!("{n}.sock"))).unwrap();
+    }
+}
+
+fn count(of_type: &Path) -> usize {
+    of_type.read_dir().map_or(0, Iterator::count)
+}
+
+#[test]
+fn more_changes_than_are_remembered_are_made_a_few_in_each_turn() {
+    let manager = Manager::new(HandlerTable::new());
+    let (_dir, mut links, of_type) = links();
+    let all = 2 * MAX_CHANGED_LINKS;
+    make(&of_type, all);
+    let mut now = Time::ZERO;
+    for n in 0..all {
+        links.note(&deregistered(n), now);
+    }
+    assert_eq!(links.changed.len(), MAX_CHANGED_LINKS);
+    let mut left = all;
+    while let Some(at) = links.poll_timeout() {
+        now = now.max(at);
+        links.handle_timeout(&manager, true, now);
+        let before = std::mem::replace(&mut left, count(&of_type));
+        assert!(before - left <= LINKS_AT_ONCE, "{before} {left}");
+    }
+    assert_eq!(left, 0);
+    assert!(now <= Time::ZERO + LINK_INTERVAL, "{now:?}");
+    assert!(links.changed.len() <= MAX_CHANGED_LINKS);
+}
+
+#[test]
+fn a_name_that_changes_all_the_time_is_changed_once_per_interval() {
+    let manager = Manager::new(HandlerTable::new());
+    let (_dir, mut links, of_type) = links();
+    let mut changes = 0;
+    for ms in 0..10_000 {
+        if count(&of_type) == 0 {
+            make(&of_type, 1);
+        }
+        let now = Time::from_millis(ms);
+        links.note(&deregistered(0), now);
+        links.handle_timeout(&manager, true, now);
+        changes += usize::from(count(&of_type) == 0);
+    }
+    assert_eq!(changes, 10);
+    links.finish(&manager, Time::from_millis(10_000));
+    assert_eq!(count(&of_type), 0);
+}
+
+#[test]
+fn what_cannot_be_done_is_tried_again_after_pauses_that_double() {
+    let manager = Manager::new(HandlerTable::new());
+    let (dir, mut links, of_type) = links();
+    make(&of_type, 3);
+    let run_dir = dir.path().to_owned();
+    links.note(&deregistered(0), Time::ZERO);
+    // A file is where the run directory was.
+    fs::rename(&run_dir, run_dir.with_extension("away")).unwrap();
+    fs::write(&run_dir, "").unwrap();
+    let mut pauses = Vec::new();
+    let mut now = Time::ZERO;
+    links.compare_by(now);
+    while pauses.len() < 9 {
+        let at = links.poll_timeout().unwrap();
+        if at > now {
+            pauses.push(at.saturating_since(now).as_secs());
+            now = at;
+        }
+        links.handle_timeout(&manager, true, now);
+        links.note(&deregistered(1), now);
+    }
+    assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
+    fs::remove_file(&run_dir).unwrap();
+    fs::rename(run_dir.with_extension("away"), &run_dir).unwrap();
+    while let Some(at) = links.poll_timeout() {
+        now = now.max(at);
+        links.handle_timeout(&manager, true, now);
+    }
+    assert_eq!((count(&of_type), links.pause), (0, None));
+}
+
+#[test]
+fn the_link_of_a_restored_plugin_stays_while_the_plugin_does_not_answer() {
+    let saved = br#"{"format":"plugind registered plugins 2","boot":"","plugins":[{
+        "socket":"/r/a","device":1,"inode":2,"born":[3,4],"type":"T","name":"0",
+        "endpoint":"/r/a","versions":[]}]}"#;
+    let mut manager = Manager::new(HandlerTable::new());
+    manager.restore(SavedState::decode(saved, "").unwrap());
+    let (_dir, _, of_type) = links();
+    make(&of_type, 2);
+    let run_dir = of_type.ancestors().nth(2);
+    let mut links = ByName::new(run_dir, PathMap::default()).unwrap();
+    let path: Arc<Path> = Path::new("/r/a").into();
+    let identity = Identity {
+        device: 1,
+        inode: 2,
+        btime: (3, 4),
+    };
+    let found = Input::Found {
+        path: path.clone(),
+        identity,
+        is_link: false,
+    };
+    manager.handle_input(found, Time::ZERO);
+    links.handle_timeout(&manager, true, Time::ZERO);
+    while let Some(at) = links.poll_timeout() {
+        links.handle_timeout(&manager, true, at);
+    }
+    assert!(of_type.join("0.sock").is_symlink() && count(&of_type) == 1);
+    // Another plugin of the name was registered, and has gone.
+    fs::remove_file(of_type.join("0.sock")).unwrap();
+    symlink("/r/b", of_type.join("0.sock")).unwrap();
+    links.note(&deregistered(0), Time::ZERO);
+    links.handle_timeout(&manager, true, Time::ZERO);
+    let target = fs::read_link(of_type.join("0.sock")).unwrap();
+    assert_eq!(target, Path::new("/r/a"));
+    let later = Time::ZERO + LINK_INTERVAL;
+    manager.handle_input(Input::Lost { path }, later);
+    links.note(&deregistered(0), later);
+    links.handle_timeout(&manager, true, later);
+    assert_eq!(count(&of_type), 0);
+}

@@ -1,0 +1,176 @@
+//! The filter: which records are logged.
+
+use std::fmt;
+
+use env_filter::{Builder, Filter as Directives};
+use log::{LevelFilter, Metadata};
+
+use crate::escape;
+
+/// The filter in force, and the one to return to.
+#[derive(Debug)]
+pub(super) struct Filter {
+    /// The level of what no directive is about.
+    level: LevelFilter,
+    initial: Directives,
+    /// `None`: the initial one.
+    changed: Option<Directives>,
+}
+
+/// The reason why directives are refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FilterError {
+    /// This part is neither a level nor a module with a level.
+    Invalid(String),
+    /// This module is not one of this crate, so it never logs anything.
+    UnknownModule(String),
+}
+
+impl Filter {
+    /// Creates a filter for records up to `level`, unless a directive is about their module.
+    /// Directives that are invalid are ignored, after a warning on standard error.
+    pub(super) fn new(level: LevelFilter, directives: &str) -> Self {
+        let mut builder = Builder::new();
+        Self {
+            level,
+            initial: builder.filter_level(level).parse(directives).build(),
+            changed: None,
+        }
+    }
+
+    /// Replaces the directives, or restores the first ones if these are empty.
+    pub(super) fn set(&mut self, directives: &str) -> Result<(), FilterError> {
+        if directives.is_empty() {
+            self.changed = None;
+            return Ok(());
+        }
+        directives.split(',').try_for_each(check)?;
+        let mut builder = Builder::new();
+        let parsed = builder.filter_level(self.level).try_parse(directives);
+        let parsed = parsed.map_err(|_| FilterError::Invalid(directives.to_owned()))?;
+        self.changed = Some(parsed.build());
+        Ok(())
+    }
+
+    /// Returns whether a record is logged.
+    pub(super) fn admits(&self, metadata: &Metadata<'_>) -> bool {
+        self.current().enabled(metadata)
+    }
+
+    /// Returns the highest level that any record is logged at.
+    pub(super) fn most(&self) -> LevelFilter {
+        self.current().filter()
+    }
+
+    fn current(&self) -> &Directives {
+        self.changed.as_ref().unwrap_or(&self.initial)
+    }
+}
+
+/// Checks one directive: `debug`, `plugind::watch` or `plugind::watch=debug`.
+fn check(directive: &str) -> Result<(), FilterError> {
+    let is_level = |word: &str| word.parse::<LevelFilter>().is_ok();
+    let (module, level) = match directive.split_once('=') {
+        None if is_level(directive) => return Ok(()),
+        None => (directive, None),
+        Some((module, level)) => (module, Some(level)),
+    };
+    let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | ':');
+    if module.is_empty() || !module.chars().all(is_word) || !level.is_none_or(is_level) {
+        return Err(FilterError::Invalid(directive.to_owned()));
+    }
+    let rest = module.strip_prefix(CRATE);
+    if !rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("::")) {
+        return Err(FilterError::UnknownModule(module.to_owned()));
+    }
+    Ok(())
+}
+
+impl fmt::Display for FilterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Invalid(directive) => write!(
+                f,
+                "invalid log filter {:?}, expected a level or {CRATE}::MODULE=LEVEL",
+                escape::text(directive)
+            ),
+            Self::UnknownModule(module) => write!(
+                f,
+                "invalid log filter: {:?} is neither a level (off, error, warn, info, debug, \
+                 trace) nor a module of {CRATE}",
+                escape::text(module)
+            ),
+        }
+    }
+}
+
+impl std::error::Error for FilterError {}
+
+/// The first part of the names of all modules that log.
+const CRATE: &str = env!("CARGO_PKG_NAME");
+
+#[cfg(test)]
+mod tests {
+    use log::Level;
+
+    use super::*;
+
+    /// Returns the most detailed level that the filter admits for each of two modules.
+    fn levels(filter: &Filter) -> [Option<Level>; 2] {
+        ["plugind::daemon", "plugind::watch"].map(|module| {
+            let levels = Level::iter().filter(|level| {
+                let metadata = Metadata::builder().target(module).level(*level).build();
+                *level <= filter.most() && filter.admits(&metadata)
+            });
+            levels.max()
+        })
+    }
+
+    #[test]
+    fn directives_are_about_a_module_or_about_all_and_are_undone_by_empty_ones() {
+        let mut filter = Filter::new(LevelFilter::Info, "plugind::watch=warn");
+        let initial = [Some(Level::Info), Some(Level::Warn)];
+        assert_eq!(levels(&filter), initial);
+        for (directives, expected) in [
+            ("debug", [Some(Level::Debug); 2]),
+            ("off", [None, None]),
+            ("plugind", [Some(Level::Trace); 2]),
+            (
+                "plugind::watch=TRACE",
+                [Some(Level::Info), Some(Level::Trace)],
+            ),
+            (
+                "error,plugind::daemon=debug",
+                [Some(Level::Debug), Some(Level::Error)],
+            ),
+        ] {
+            assert_eq!(filter.set(directives), Ok(()));
+            assert_eq!(levels(&filter), expected, "{directives}");
+        }
+        assert_eq!(filter.set(""), Ok(()));
+        assert_eq!(levels(&filter), initial);
+    }
+
+    #[test]
+    fn a_filter_that_would_admit_nothing_by_mistake_is_refused_and_changes_nothing() {
+        let mut filter = Filter::new(LevelFilter::Info, "");
+        filter.set("debug").unwrap();
+        for (directives, expected) in [
+            ("debgu", "\"debgu\" is neither a level"),
+            ("info,mio=trace", "\"mio\" is neither"),
+            ("plugindx=info", "\"plugindx\" is neither"),
+            ("plugind=loud", "invalid log filter \"plugind=loud\""),
+            ("plugind=info=debug", "\"plugind=info=debug\""),
+            ("=debug", "\"=debug\""),
+            ("info,,debug", "\"\""),
+            (",", "\"\""),
+            ("debug/text", "\"debug/text\""),
+            (" ", "\" \""),
+            ("plugind::\u{1b}", "\\u{1b}"),
+        ] {
+            let error = filter.set(directives).unwrap_err().to_string();
+            assert!(error.contains(expected), "{directives:?}: {error}");
+            assert_eq!(levels(&filter), [Some(Level::Debug); 2]);
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! The API of the daemon: what its socket answers, for scripts, commands and scrapers.
+//!
+//! The daemon serves HTTP/1.1 on a Unix socket: `plugind.sock` in the run directory
+//! (`/run/plugind/plugind.sock` for root), or the path of `--socket`
+//! ([`operator`](super::operator)). The commands of `plugind` are clients of this socket, and
+//! `curl` is another:
+//!
+//! ```text
+//! curl --unix-socket /run/plugind/plugind.sock http://localhost/v1/plugins
+//! ```
+//!
+//! Every process that can open the socket may read. Its mode is 0660; `--socket-group` sets its
+//! group. Changes are for root and the daemon's own user, others get 403. The process has no
+//! network socket.
+//!
+//! # Requests
+//!
+//! | request | response |
+//! |---|---|
+//! | `GET /v1/plugins[?type=T][&state=S]` | the records |
+//! | `GET /v1/plugins/TYPE/NAME` | the records of one plugin, or 404 |
+//! | `GET /v1/status` | the daemon: version, directories, counts by state, limits |
+//! | `GET /v1/events[?since=G][&follow=1]` | the events after generation G, one per line |
+//! | `GET /v1/watch[?since=G]` | the changes of records after generation G, one per line |
+//! | `GET /metrics` | the metrics, as Prometheus reads them |
+//! | `GET /livez`, `GET /readyz` | 200 `ok`, or 503 with a line for each reason |
+//! | `POST /v1/retry[?socket=PATH]` | tries one socket again, or all that have failed |
+//! | `POST /v1/retry?type=T&name=N` | tries one plugin again |
+//! | `POST /v1/rescan` | reads every directory again; responds when that is done |
+//! | `POST /v1/log?filter=F` | sets the log filter, as in `RUST_LOG`; an empty F: the initial one |
+//! | `POST /v1/forget?type=T&name=N` | deregisters a plugin that is down, at once; else 409 |
+//!
+//! Names in paths and values in queries are percent-encoded; `+` means itself. A name in a path may
+//! contain slashes. `HEAD` is answered as `GET`, without the body. Errors have the body
+//! `{"error":"..."}`: 400 for a request that is not understood, 404, 405 with `Allow`, 408, 413 for
+//! a body, 431 for a head that is too long, 503 for too many clients, 505.
+//!
+//! # Records
+//!
+//! A record is what is known of one registration socket, whose path is its key: several plugins may
+//! have one type and name, and the plugin behind a socket may not be known yet.
+//!
+//! | key | meaning |
+//! |---|---|
+//! | `type`, `name`, `endpoint`, `versions` | what the plugin reported; absent until it has |
+//! | `state` | one of the states below |
+//! | `socket` | the path of the registration socket |
+//! | `since` | when the state was entered |
+//! | `generation` | the generation of the last change of the record |
+//! | `attempts` | how often the registration was attempted |
+//! | `lastError`, `nextRetry` | why the last attempt failed, and when the next one is due |
+//! | `pid`, `uid` | the process of the plugin, if it is known |
+//! | `details` | what the handler knows: `csi`, `devices` (counts) or `dra` |
+//!
+//! | state | meaning |
+//! |---|---|
+//! | `Discovered` | the socket was found; in a dry run, the plugin would be registered |
+//! | `Connecting` | the daemon connects, or waits for the reply to GetInfo |
+//! | `Registering` | the handler is asked, or the plugin is notified of the outcome |
+//! | `Registered` | registered, and the one to use for its name |
+//! | `Standby` | registered, but a newer plugin of the same name is used |
+//! | `Down` | registered, but its process has ended or it does not answer |
+//! | `Backoff` | the last attempt failed; the next one follows after a pause |
+//! | `Rejected` | refused; tried again after a pause, or when the handlers change |
+//! | `Deregistering` | is being deregistered |
+//!
+//! # Generations
+//!
+//! Events and changes of records are counted together. The count is the generation; it begins again
+//! when the daemon starts, which `instance` shows. The generation of a list is that of its
+//! beginning: its records may be newer. A watch from there does no harm by repeating them, because
+//! each change carries the whole record.
+//!
+//! # The watch
+//!
+//! Without `since`, a watch begins with `ADDED` for every record and a `BOOKMARK`. After that, and
+//! with `since`, there is a line for each change:
+//!
+//! ```text
+//! {"event":"MODIFIED","generation":12,"record":{...}}
+//! ```
+//!
+//! | event | meaning |
+//! |---|---|
+//! | `ADDED` | a record that the reader may not know |
+//! | `MODIFIED` | a record that has changed |
+//! | `DELETED` | a record that was removed; only its `socket` is given |
+//! | `BOOKMARK` | the reader has seen everything up to this generation |
+//! | `EXPIRED` | changes after `since` were forgotten: list again |
+//!
+//! The daemon keeps a position for each reader and nothing else. So a reader that is slow misses
+//! intermediate states, and always gets the latest state of each record. When the daemon stops, the
+//! response ends.
+//!
+//! # Events
+//!
+//! An event has `generation`, `type` (`Normal` or `Warning`), `reason`, `socket`, `plugin`,
+//! `message`, `detail`, `count`, `firstTime` and `lastTime`. The newest 256 are kept, and of one
+//! socket or directory the newest 8, so that a plugin that flaps displaces no events of others. An
+//! event that repeats one of these is counted. Times follow the system's clock as it is when they
+//! are read: they are right as soon as the clock is.
+//!
+//! # Limits
+//!
+//! | limit | value |
+//! |---|---|
+//! | clients | 16; the next gets 503 |
+//! | head of a request | 8 KiB and 64 fields |
+//! | time for a request | 2 s from its first octet |
+//! | idle connection | 30 s |
+//! | client that does not read | 30 s, unless it waits for changes |
+//!
+//! A client costs the daemon a part of each turn of its loop that is limited for all clients
+//! together; plugins never wait for more than that.

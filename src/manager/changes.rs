@@ -1,0 +1,130 @@
+//! The changes of records, for readers that follow them.
+//!
+//! Pure. Events and changes of records are counted together: the count is the generation. Each
+//! record has the generation of its last change, so a reader that has seen everything up to a
+//! generation asks for the next change after it, and gets the latest state of each record, however
+//! slowly it reads. A reader is a number: it costs nothing here.
+//!
+//! Records that were removed are remembered, up to limits. A reader that has missed one that was
+//! forgotten has to list the records again (`Expired`).
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::event::Generation;
+use super::ids::SocketId;
+use super::state::Summary;
+use crate::config::{MAX_REMOVED_RECORDS, MAX_REMOVED_RECORDS_LEN};
+use crate::time::Time;
+
+/// The changes of records.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    generation: Generation,
+    /// The changes, oldest first. One is superseded if its record has changed again.
+    log: VecDeque<(Generation, SocketId)>,
+    /// The records that were removed, oldest first.
+    removed: VecDeque<Removed>,
+    /// The length of the paths of those records (octets).
+    removed_len: usize,
+    /// The generation of the newest removal that was forgotten.
+    expired: Generation,
+}
+
+/// What readers have seen of a record.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    /// The generation of the last change; 0 before the first.
+    pub(super) generation: Generation,
+    /// The generation of the first change.
+    pub(super) created: Generation,
+    /// The time at which the state was entered.
+    pub(super) since: Time,
+    pub(super) summary: Summary,
+}
+
+#[derive(Debug)]
+pub(super) struct Removed {
+    pub(super) generation: Generation,
+    pub(super) socket: Arc<Path>,
+}
+
+impl Changes {
+    /// Returns the current generation.
+    pub(super) fn generation(&self) -> Generation {
+        self.generation
+    }
+
+    /// Starts the next generation.
+    pub(super) fn advance(&mut self) -> Generation {
+        self.generation += 1;
+        self.generation
+    }
+
+    /// Records that a record has changed.
+    pub(super) fn touch(&mut self, id: SocketId, seen: &mut Seen) {
+        let generation = self.advance();
+        if seen.generation == 0 {
+            seen.created = generation;
+        }
+        seen.generation = generation;
+        self.log.push_back((generation, id));
+    }
+
+    /// Records that a record is removed, if readers may have seen it.
+    pub(super) fn remove(&mut self, socket: &Arc<Path>, seen: &Seen) {
+        if seen.generation == 0 {
+            return;
+        }
+        let generation = self.advance();
+        self.removed_len += socket.as_os_str().len();
+        self.removed.push_back(Removed {
+            generation,
+            socket: socket.clone(),
+        });
+        while self.removed.len() > MAX_REMOVED_RECORDS || self.removed_len > MAX_REMOVED_RECORDS_LEN
+        {
+            let Some(oldest) = self.removed.pop_front() else {
+                break;
+            };
+            self.removed_len -= oldest.socket.as_os_str().len();
+            self.expired = oldest.generation;
+        }
+    }
+
+    /// Returns whether everything after a generation that a reader has seen is still known.
+    pub(super) fn is_known(&self, seen: Generation) -> bool {
+        (self.expired..=self.generation).contains(&seen)
+    }
+
+    /// Forgets superseded changes, if there are many, given the number of records.
+    pub(super) fn compact(
+        &mut self,
+        records: usize,
+        is_current: impl Fn(Generation, SocketId) -> bool,
+    ) {
+        if self.log.len() > 2 * records + SLACK {
+            self.log
+                .retain(|(generation, id)| is_current(*generation, *id));
+        }
+    }
+
+    /// Returns the changes after a generation, oldest first.
+    pub(super) fn after(&self, seen: Generation) -> impl Iterator<Item = (Generation, SocketId)> {
+        let start = self
+            .log
+            .partition_point(|(generation, _)| *generation <= seen);
+        self.log.range(start..).copied()
+    }
+
+    /// Returns the first removal after a generation. The reader may not know the record, but it may
+    /// also have read it in a list that began before.
+    pub(super) fn removed_after(&self, seen: Generation) -> Option<&Removed> {
+        let start = self.removed.partition_point(|it| it.generation <= seen);
+        self.removed.get(start)
+    }
+}
+
+/// The number of superseded changes that are kept in any case.
+const SLACK: usize = 64;

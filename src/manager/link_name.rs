@@ -1,0 +1,154 @@
+//! Plugin types and names as file names: `CSIPlugin/disk.example.sock`,
+//! `DevicePlugin/example.com%2Fgpu.sock`.
+//!
+//! Pure. ASCII letters, digits and `-`, `.`, `_`, `+`, `@`, `:` stand for themselves, except for a
+//! dot at the beginning. Every other octet is `%` and two hexadecimal digits in capitals, as in a
+//! URL, so that each file name has one meaning. No name is hidden, is `.` or `..`, or contains a
+//! slash.
+
+use std::fmt::Write as _;
+
+/// Returns the path of the link to the plugins of a type and name, relative to the directory of all
+/// links: `TYPE/NAME.sock`. Returns `None` if the type or the name is empty, or is too long for a
+/// file name ([`LONGEST`]).
+pub fn link_path(kind: &str, name: &str) -> Option<String> {
+    let mut path = String::new();
+    push(&mut path, kind);
+    let kind_len = path.len();
+    path.push('/');
+    push(&mut path, name);
+    path.push_str(SUFFIX);
+    let name_len = path.len() - kind_len - 1;
+    let is_empty = kind.is_empty() || name.is_empty();
+    let fits = kind_len <= LONGEST && name_len <= LONGEST;
+    (fits && !is_empty).then_some(path)
+}
+
+/// Returns the type that the name of a directory stands for, or `None` for a name that no type has.
+pub fn type_of_directory(file_name: &str) -> Option<String> {
+    let kind = decoded(file_name)?;
+    let mut encoded = String::new();
+    push(&mut encoded, &kind);
+    (encoded == file_name && !kind.is_empty()).then_some(kind)
+}
+
+/// Returns the plugin name that the name of a link stands for, or `None` for a name that no link
+/// has.
+pub fn name_of_link(file_name: &str) -> Option<String> {
+    type_of_directory(file_name.strip_suffix(SUFFIX)?)
+}
+
+/// Appends a type or a name to a path, encoded.
+fn push(path: &mut String, text: &str) {
+    for (at, byte) in text.bytes().enumerate() {
+        if is_plain(byte) && (at, byte) != (0, b'.') {
+            path.push(char::from(byte));
+        } else {
+            let _ = write!(path, "%{byte:02X}");
+        }
+    }
+}
+
+fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._+@:".contains(&byte)
+}
+
+fn decoded(file_name: &str) -> Option<String> {
+    let mut bytes = file_name.bytes();
+    let mut text = Vec::new();
+    while let Some(byte) = bytes.next() {
+        text.push(match byte {
+            b'%' => 16 * digit(bytes.next()?)? + digit(bytes.next()?)?,
+            byte => byte,
+        });
+    }
+    String::from_utf8(text).ok()
+}
+
+fn digit(byte: u8) -> Option<u8> {
+    let digit = char::from(byte).to_digit(16)?;
+    u8::try_from(digit).ok()
+}
+
+/// What the name of every link ends with.
+const SUFFIX: &str = ".sock";
+
+/// The length of the longest file name on Linux (bytes).
+pub const LONGEST: usize = 255;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_are_safe_as_file_names_stand_for_themselves_and_others_are_escaped() {
+        for (kind, name, expected) in [
+            (
+                "CSIPlugin",
+                "ebs.csi.aws.com",
+                "CSIPlugin/ebs.csi.aws.com.sock",
+            ),
+            (
+                "DevicePlugin",
+                "example.com/gpu",
+                "DevicePlugin/example.com%2Fgpu.sock",
+            ),
+            ("..", ".", "%2E./%2E.sock"),
+            ("/etc", "../../passwd", "%2Fetc/%2E.%2F..%2Fpasswd.sock"),
+            ("a b", "50%", "a%20b/50%25.sock"),
+            ("T", "größe", "T/gr%C3%B6%C3%9Fe.sock"),
+            ("T", "a_b-c+d@e:f~", "T/a_b-c+d@e:f%7E.sock"),
+            ("\u{1b}", "a\nb\\", "%1B/a%0Ab%5C.sock"),
+            ("T", "a.sock", "T/a.sock.sock"),
+        ] {
+            let path = link_path(kind, name).unwrap();
+            assert_eq!(path, expected);
+            let (dir, link) = path.split_once('/').unwrap();
+            assert_eq!(type_of_directory(dir).as_deref(), Some(kind));
+            assert_eq!(name_of_link(link).as_deref(), Some(name));
+        }
+    }
+
+    #[test]
+    fn each_octet_has_one_name_and_each_name_one_meaning() {
+        for byte in 0..=0x7f {
+            let text = char::from(byte).to_string();
+            for name in [text.clone(), format!("a{text}"), format!("{text}a")] {
+                let path = link_path(&name, "x").unwrap();
+                let (dir, _) = path.split_once('/').unwrap();
+                assert_eq!(type_of_directory(dir), Some(name));
+                assert!(!dir.starts_with('.'), "{dir}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_name_that_no_plugin_has_stands_for_none() {
+        for link in [
+            "",
+            ".sock",
+            "a",
+            "a.sock~",
+            "%41.sock",
+            "a%2f.sock",
+            ".a.sock",
+            "%2.sock",
+            "%+1.sock",
+            "a b.sock",
+            "%FF.sock",
+            "é.sock",
+            ".new",
+        ] {
+            assert_eq!(name_of_link(link), None, "{link}");
+        }
+    }
+
+    #[test]
+    fn a_name_may_be_as_long_as_a_file_name() {
+        let name = |length| "n".repeat(length);
+        assert!(link_path("T", &name(250)).is_some() && link_path("T", &name(251)).is_none());
+        assert!(link_path(&name(255), "n").is_some() && link_path(&name(256), "n").is_none());
+        assert!(link_path("T", &"/".repeat(84)).is_none());
+        assert!(link_path("", "n").is_none() && link_path("T", "").is_none());
+    }
+}

@@ -1,0 +1,387 @@
+//! Records: what an operator sees of a path at which a socket exists or a plugin is registered.
+//!
+//! Pure. A record is a view of a [`Socket`]: nothing keeps a second copy. Its key is the path of
+//! the socket, because several plugins may have one name. A reader lists the records and then
+//! follows their changes.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::context::Context;
+use super::event::Generation;
+use super::failure::{Failure, Refusal};
+use super::ids::SocketId;
+use super::operation::Operation;
+use super::process::Process;
+use super::reconcile::Target;
+use super::registered::{By, Registered};
+use super::socket::Socket;
+use super::state::{State, Summary};
+use super::{Desired, Manager};
+use crate::handler::Plugin;
+use crate::time::Time;
+
+/// The view of a path at which a socket exists or a plugin is registered.
+#[derive(Clone, Copy, Debug)]
+pub struct Record<'a> {
+    /// The path of the registration socket.
+    pub socket: &'a Arc<Path>,
+    /// The plugin, once it has described itself.
+    pub plugin: Option<&'a Arc<Plugin>>,
+    /// The state of the plugin.
+    pub state: State,
+    /// The time at which the plugin entered this state.
+    pub since: Time,
+    /// The generation of the last change of the record.
+    pub generation: Generation,
+    /// The number of attempts to register the plugin behind this socket.
+    pub attempts: u32,
+    /// The reason why the last attempt failed, or the refusal in a dry run.
+    pub last_error: Option<LastError<'a>>,
+    /// The time of the next attempt or, for a plugin that is down, of the next check.
+    pub next_retry: Option<Time>,
+    /// The process of the plugin, if it is known.
+    pub process: Option<Process>,
+}
+
+/// The reason why a plugin is not registered.
+#[derive(Clone, Copy, Debug)]
+pub enum LastError<'a> {
+    /// The last attempt failed.
+    Failure(&'a Failure),
+    /// The plugin would be refused (dry run).
+    Refusal(&'a Refusal),
+}
+
+impl Socket {
+    /// Returns what a change of the record can change.
+    pub(super) fn summary(&self) -> Summary {
+        let desired = self.desired.as_ref();
+        let health = self
+            .registered
+            .as_ref()
+            .map(|registered| &registered.health);
+        let state = self.state();
+        let next_retry = match state {
+            State::Discovered | State::Backoff | State::Rejected => {
+                desired.and_then(Desired::retry_at)
+            }
+            State::Down => health.and_then(|health| health.check_at),
+            _ => None,
+        };
+        let connection = self.active.as_ref().and_then(|it| it.connection.as_ref());
+        let process = match health {
+            Some(health) => health.process,
+            None => connection.and_then(|connection| connection.process),
+        };
+        Summary {
+            state,
+            attempts: desired.map_or(0, |desired| desired.attempts),
+            next_retry,
+            process,
+        }
+    }
+
+    /// Returns the state, without regard to other plugins of the name.
+    fn state(&self) -> State {
+        if let Some(active) = &self.active {
+            let operation = active.operation.as_ref();
+            match (&active.target, operation) {
+                (Target::Checked(_), _) => {}
+                (_, Some(operation)) => return operation.record_state(),
+                (_, None) => return State::Deregistering,
+            }
+        }
+        if let Some(Registered { by, health, .. }) = &self.registered {
+            let is_leaving = match by {
+                By::Handler(_) => self.desired.is_none() || health.must_deregister,
+                By::Restored(_) => false,
+                By::Predecessor => true,
+            };
+            return match health.down_since() {
+                _ if is_leaving => State::Deregistering,
+                Some(_) => State::Down,
+                None => State::Registered,
+            };
+        }
+        let Some(desired) = &self.desired else {
+            return State::Deregistering;
+        };
+        match (desired.observed.as_deref(), desired.last_failure.as_deref()) {
+            (Some(Ok(_)), _) => State::Discovered,
+            (Some(Err(_)), _) | (None, Some(Failure::Refused(_))) => State::Rejected,
+            (None, Some(_)) => State::Backoff,
+            (None, None) => State::Discovered,
+        }
+    }
+
+    /// Returns the plugin, as far as the socket knows it.
+    fn known_plugin(&self) -> Option<&Arc<Plugin>> {
+        if let Some(registered) = &self.registered {
+            return Some(&registered.plugin);
+        }
+        let active = self.active.as_ref();
+        let active =
+            active.and_then(|active| active.plugin.as_ref().or_else(|| self.claims_name()));
+        active.or_else(|| self.desired.as_ref()?.known_plugin())
+    }
+}
+
+impl Desired {
+    /// Returns the plugin that described itself in the last attempt, if that is known.
+    fn known_plugin(&self) -> Option<&Arc<Plugin>> {
+        if let Some(Ok(plugin)) = self.observed.as_deref() {
+            return Some(plugin);
+        }
+        let notified = self.notified.as_ref().map(|notified| &notified.plugin);
+        let refused = notified.or(self.refused.as_ref());
+        refused.or(self.restored.as_ref())
+    }
+
+    fn last_error(&self) -> Option<LastError<'_>> {
+        if let Some(Err(refusal)) = self.observed.as_deref() {
+            return Some(LastError::Refusal(refusal));
+        }
+        self.last_failure.as_deref().map(LastError::Failure)
+    }
+}
+
+impl std::fmt::Display for LastError<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Failure(failure) => failure.fmt(f),
+            Self::Refusal(refusal) => refusal.fmt(f),
+        }
+    }
+}
+
+impl Operation {
+    /// Returns the state of the record while the operation is in its current state.
+    fn record_state(&self) -> State {
+        if self.is_deregistering() {
+            State::Deregistering
+        } else if self.is_committed() || self.plugin().is_some() {
+            State::Registering
+        } else {
+            State::Connecting
+        }
+    }
+}
+
+impl Socket {
+    /// Records that the socket's record has changed, if it has, or that it is removed.
+    pub(super) fn note_changes(&mut self, context: &mut Context) {
+        let changes = &mut context.changes;
+        if self.is_empty() {
+            if !self.is_dirty {
+                changes.remove(&self.path, &self.seen);
+            }
+            return;
+        }
+        let summary = self.summary();
+        let seen = &mut self.seen;
+        let is_new = seen.generation == 0;
+        if !is_new && seen.summary == summary {
+            return;
+        }
+        if is_new || seen.summary.state != summary.state {
+            seen.since = context.now;
+        }
+        seen.summary = summary;
+        changes.touch(self.id, seen);
+    }
+}
+
+/// A change of a record.
+#[derive(Clone, Copy, Debug)]
+pub enum Change<'a> {
+    /// The record is new or has changed.
+    Set {
+        /// The record as it is now.
+        record: Record<'a>,
+        /// Whether the reader may not know the record yet.
+        is_new: bool,
+    },
+    /// The record was removed.
+    Removed {
+        /// The path of the socket.
+        socket: &'a Arc<Path>,
+        /// The generation of the removal.
+        generation: Generation,
+    },
+}
+
+/// The position of a reader in the changes.
+#[derive(Clone, Copy, Debug)]
+pub struct ChangeCursor {
+    /// The generation of the last change that the reader has seen.
+    seen: Generation,
+    /// The generation at which the reader had seen everything: it knows what was added before.
+    caught_up: Generation,
+}
+
+impl ChangeCursor {
+    /// Creates a reader that has seen everything up to a generation.
+    pub fn after(generation: Generation) -> Self {
+        Self {
+            seen: generation,
+            caught_up: generation,
+        }
+    }
+
+    /// Returns the generation up to which the reader has seen everything that lasts: another
+    /// reader can continue from there.
+    pub fn seen(&self) -> Generation {
+        self.seen
+    }
+}
+
+/// Changes after the generation that a reader has seen were forgotten: the reader has to read all
+/// records again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expired;
+
+impl Change<'_> {
+    /// Returns the generation of the change: what the reader has seen after this change.
+    pub fn generation(&self) -> Generation {
+        match self {
+            Self::Set { record, .. } => record.generation,
+            Self::Removed { generation, .. } => *generation,
+        }
+    }
+}
+
+/// The position in a list of records that is read over several turns.
+///
+/// A record that exists from the beginning of the list to its end is returned exactly once. One
+/// that appears or disappears meanwhile may be missing; one that disappears and appears again may
+/// be returned twice, and then the second one counts.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RecordCursor {
+    next: usize,
+}
+
+impl Manager {
+    /// Returns the number of events and changes of records so far.
+    pub fn generation(&self) -> Generation {
+        self.context.changes.generation()
+    }
+
+    /// Starts the next generation, for an event that the manager does not emit itself.
+    pub fn advance_generation(&mut self) -> Generation {
+        self.context.changes.advance()
+    }
+
+    /// Returns the record of a path.
+    pub fn record(&self, path: &Path) -> Option<Record<'_>> {
+        self.socket(path).map(|socket| self.record_of(socket))
+    }
+
+    /// Returns every record, in unspecified order.
+    pub fn records(&self) -> impl Iterator<Item = Record<'_>> {
+        self.sockets().map(|socket| self.record_of(socket))
+    }
+
+    /// Returns the next record of a list, and advances the cursor; `None` at the end.
+    pub fn next_record(&self, cursor: &mut RecordCursor) -> Option<Record<'_>> {
+        let (index, socket) = self.sockets.first_from(cursor.next)?;
+        cursor.next = index + 1;
+        Some(self.record_of(socket))
+    }
+
+    pub(super) fn record_of<'a>(&'a self, socket: &'a Socket) -> Record<'a> {
+        let summary = socket.summary();
+        let plugin = socket.known_plugin();
+        // Those that were registered before a restart and not found since have no place in a name.
+        let registered = socket.registered.as_ref();
+        let is_instance = registered.is_some_and(|it| !it.is_restored());
+        let current = plugin
+            .filter(|_| summary.state == State::Registered && is_instance)
+            .and_then(|plugin| self.names.current(plugin));
+        let is_standby = current.is_some_and(|current| current.socket != socket.id);
+        Record {
+            socket: &socket.path,
+            plugin,
+            state: if is_standby {
+                State::Standby
+            } else {
+                summary.state
+            },
+            since: socket.seen.since,
+            generation: socket.seen.generation,
+            attempts: summary.attempts,
+            last_error: socket.desired.as_ref().and_then(Desired::last_error),
+            next_retry: summary.next_retry,
+            process: summary.process,
+        }
+    }
+}
+
+impl Manager {
+    /// Returns the oldest change that a reader has not seen, and advances its cursor; `None` if it
+    /// has seen everything. Of a record that has changed several times, only the last change is
+    /// returned.
+    pub fn next_change(&self, cursor: &mut ChangeCursor) -> Result<Option<Change<'_>>, Expired> {
+        let changes = &self.context.changes;
+        let seen = cursor.seen;
+        if !changes.is_known(seen) {
+            return Err(Expired);
+        }
+        let removed = changes.removed_after(seen);
+        // Superseded changes behind the removal are left to later calls: each is examined once.
+        let before = removed.map_or(Generation::MAX, |it| it.generation);
+        let mut sockets = changes
+            .after(seen)
+            .take_while(|(generation, _)| *generation < before)
+            .filter_map(|(generation, id)| {
+                let socket = self.sockets.get(id)?;
+                (socket.seen.generation == generation).then_some(socket)
+            });
+        let change = match (sockets.next(), removed) {
+            (Some(socket), _) => Change::Set {
+                record: self.record_of(socket),
+                is_new: socket.seen.created > cursor.caught_up,
+            },
+            (None, Some(removed)) => Change::Removed {
+                socket: &removed.socket,
+                generation: removed.generation,
+            },
+            (None, None) => {
+                *cursor = ChangeCursor::after(changes.generation());
+                return Ok(None);
+            }
+        };
+        cursor.seen = change.generation();
+        Ok(Some(change))
+    }
+
+    /// Records that the details of a plugin, which its handler knows, have changed.
+    pub(super) fn touch_reported(&mut self) {
+        while let Some(path) = self.context.reported.pop() {
+            if let Some(socket) = self.sockets.at_mut(&path) {
+                self.context.changes.touch(socket.id, &mut socket.seen);
+            }
+        }
+    }
+
+    /// Records that a plugin has become, or is not any more, the one to use for its name.
+    pub(super) fn touch_instance(&mut self, id: SocketId) {
+        if let Some(socket) = self.sockets.get_mut(id) {
+            // The state is another one, unless the plugin is down.
+            if socket.seen.summary.state == State::Registered {
+                socket.seen.since = self.context.now;
+            }
+            self.context.changes.touch(socket.id, &mut socket.seen);
+        }
+    }
+
+    /// Forgets superseded changes, if there are many.
+    pub(super) fn compact_changes(&mut self) {
+        let sockets = &self.sockets;
+        let is_current = |generation, id| {
+            let socket = sockets.get(id);
+            socket.is_some_and(|socket| socket.seen.generation == generation)
+        };
+        self.context.changes.compact(sockets.len(), is_current);
+    }
+}

@@ -1,0 +1,93 @@
+//! How well each directory is watched, as an operator sees it. Pure.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::{Problem, Watch};
+
+/// A directory, and how changes in it are noticed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Directory<'a> {
+    /// The path.
+    pub path: &'a Arc<Path>,
+    /// Whether the user named it.
+    pub is_root: bool,
+    /// How changes are noticed.
+    pub state: DirectoryState,
+    /// What is wrong with the directory. A directory that is watched may hold more than a limit
+    /// allows.
+    pub problem: Option<&'a Problem>,
+}
+
+/// How changes in a directory are noticed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DirectoryState {
+    /// The kernel reports them.
+    Watched,
+    /// The directory is scanned again and again.
+    Polled,
+    /// They are not noticed: the directory does not exist or cannot be read, or was not read yet.
+    Lost,
+}
+
+impl DirectoryState {
+    /// Returns the name that an operator sees.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Watched => "Watched",
+            Self::Polled => "Polled",
+            Self::Lost => "Lost",
+        }
+    }
+}
+
+impl Watch {
+    /// Returns the roots in the order in which they were added, and then at most
+    /// [`MAX_TROUBLED`] of the other directories that have a problem which the one above does not
+    /// have.
+    pub fn directories(&self) -> impl Iterator<Item = Directory<'_>> {
+        let roots = self.tree.roots().iter();
+        let troubled = self.tree.troubled().take(MAX_TROUBLED);
+        roots.chain(troubled).map(|path| {
+            let problem = self.tree.problem(path);
+            let state = match problem.map(Problem::state) {
+                None if !self.tree.is_listed(path) => DirectoryState::Lost,
+                None => DirectoryState::Watched,
+                Some(state) => state,
+            };
+            Directory {
+                path,
+                is_root: self.tree.is_root(path),
+                state,
+                problem,
+            }
+        })
+    }
+}
+
+impl Problem {
+    /// Returns how changes in a directory with this problem are noticed.
+    fn state(&self) -> DirectoryState {
+        match self {
+            Self::NotWatched(_) | Self::NotExamined | Self::NotReported(_) => {
+                DirectoryState::Polled
+            }
+            Self::Missing
+            | Self::NotADirectory
+            | Self::NotCreated(_)
+            | Self::NotRead(_)
+            | Self::MayNotAnswer(_)
+            | Self::SameAs(_) => DirectoryState::Lost,
+            Self::TooDeep
+            | Self::TooManySockets
+            | Self::TooManySocketsBelow(_)
+            | Self::TooManyLinks
+            | Self::TooManyDirectories
+            | Self::TooManyNames => DirectoryState::Watched,
+        }
+    }
+}
+
+/// The most directories below the roots that are shown with their problems: any plugin may create
+/// directories.
+pub const MAX_TROUBLED: usize = 64;

@@ -1,0 +1,209 @@
+//! Rescans on request, the end of the first scan, and how well the directories are watched.
+
+use super::pieces::piece;
+use super::*;
+
+impl Timeline {
+    /// Returns the result of the last rescan: its number, the directories, and the paths that were
+    /// found and lost.
+    fn rescanned(&mut self) -> Option<(u64, usize, usize, usize)> {
+        let result = self.watch.take_rescanned()?;
+        let Rescanned {
+            number,
+            directories,
+            found,
+            lost,
+        } = result;
+        Some((number, directories, found, lost))
+    }
+
+    /// Begins the round that a request waits for.
+    fn begin_round(&mut self) {
+        self.later();
+        self.watch.handle_timeout(self.now);
+    }
+
+    /// Returns the directories as an operator sees them.
+    fn directories(&self) -> Vec<String> {
+        let shown = self.watch.directories().map(|it| {
+            let problem = it.problem.map(|problem| format!(": {problem}"));
+            let problem = problem.unwrap_or_default();
+            format!("{} {}{problem}", it.path.display(), it.state.name())
+        });
+        shown.collect()
+    }
+}
+
+#[test]
+fn the_first_scan_is_over_when_every_directory_was_read_however_deep() {
+    let mut t = Timeline::on(&["/p", "/q"]);
+    t.expect(&["create and scan /p", "create and scan /q"]);
+    t.scan_ok("/p", 1, &[("sub", EntryKind::Directory)]);
+    t.expect(&["scan /p/sub"]);
+    t.scan("/q", not_watched(), Err(Problem::NotRead(Cause::Denied)));
+    t.expect(&["/q: it cannot be read: permission denied"]);
+    assert!(!t.watch.is_scanned());
+    t.scan("/p/sub", Ok(WatchId(2)), Ok(piece(&[("a", socket(1))])));
+    t.expect(&["found /p/sub/a #1", "list /p/sub"]);
+    assert!(!t.watch.is_scanned());
+    t.list("/p/sub", listing(&[]));
+    assert!(!t.watch.is_scanned(), "an output is pending");
+    t.expect_silence();
+    assert!(t.watch.is_scanned());
+    assert_eq!(t.rescanned(), None, "it was not requested");
+}
+
+#[test]
+fn a_rescan_reads_every_directory_and_counts_what_no_event_has_reported() {
+    let mut t = Timeline::scanned(&[("sub", EntryKind::Directory), ("a", socket(1))]);
+    t.scan_ok("/p/sub", 2, &[("b", socket(2))]);
+    t.expect(&["scan /p/sub", "found /p/a #1", "found /p/sub/b #2"]);
+    t.later();
+    assert_eq!(t.watch.request_rescan(), 1);
+    t.begin_round();
+    t.expect(&["scan root /p", "scan /p/sub"]);
+    t.scan_ok(
+        "/p",
+        1,
+        &[
+            ("sub", EntryKind::Directory),
+            ("a", socket(1)),
+            ("new", EntryKind::Directory),
+        ],
+    );
+    t.scan_ok("/p/sub", 2, &[("c", socket(3))]);
+    t.expect(&["scan /p/new", "found /p/sub/c #3", "examine /p/sub/b"]);
+    assert_eq!(t.rescanned(), None);
+    t.scan_ok("/p/new", 3, &[("d", socket(4))]);
+    t.examine_gone("/p/sub/b");
+    assert_eq!(t.rescanned(), None);
+    t.expect(&["found /p/new/d #4", "lost /p/sub/b"]);
+    assert_eq!(t.rescanned(), Some((1, 3, 2, 1)));
+    assert_eq!(t.rescanned(), None);
+    t.expect_rest();
+}
+
+#[test]
+fn what_was_read_before_a_request_does_not_count_and_requests_share_the_next_rescan() {
+    let mut t = Timeline::scanned(&[]);
+    t.expect_silence();
+    t.later();
+    assert_eq!(t.watch.request_rescan(), 1);
+    t.begin_round();
+    t.expect(&["scan root /p"]);
+    assert_eq!((t.watch.request_rescan(), t.watch.request_rescan()), (2, 2));
+    t.scan_ok("/p", 1, &[("a", socket(1))]);
+    t.expect(&["found /p/a #1"]);
+    assert_eq!(t.rescanned(), Some((1, 1, 1, 0)));
+    assert_eq!(t.watch.request_rescan(), 3, "the second one has begun");
+    t.begin_round();
+    t.expect(&["scan root /p"]);
+    t.scan_ok("/p", 1, &[("a", socket(1))]);
+    t.expect_silence();
+    assert_eq!(t.rescanned(), Some((2, 1, 0, 0)));
+    t.begin_round();
+    t.expect(&["scan root /p"]);
+    t.scan_ok("/p", 1, &[("a", socket(1))]);
+    t.expect_silence();
+    assert_eq!(t.rescanned(), Some((3, 1, 0, 0)));
+    t.expect_rest();
+}
+
+#[test]
+fn a_listing_that_has_begun_before_a_request_is_repeated() {
+    let mut t = Timeline::scanned(&[]);
+    t.later();
+    t.event(Event::Moved { watch: WatchId(1) });
+    t.expect(&["scan root /p"]);
+    t.scan("/p", Ok(WatchId(1)), Ok(piece(&[])));
+    t.expect(&["list /p"]);
+    assert_eq!(t.watch.request_rescan(), 1);
+    t.begin_round();
+    t.list("/p", listing(&[]));
+    t.expect_silence();
+    assert_eq!(t.rescanned(), None);
+    t.begin_round();
+    t.expect(&["scan root /p"]);
+    t.scan_ok("/p", 1, &[]);
+    t.expect_silence();
+    assert_eq!(t.rescanned(), Some((1, 1, 0, 0)));
+}
+
+#[test]
+fn a_rescan_does_not_wait_for_what_is_gone_or_cannot_be_read_or_keeps_appearing() {
+    let mut t = Timeline::scanned(&[("sub", EntryKind::Directory)]);
+    t.scan_ok("/p/sub", 2, &[]);
+    t.expect(&["scan /p/sub"]);
+    t.later();
+    t.watch.request_rescan();
+    t.begin_round();
+    t.expect(&["scan root /p", "scan /p/sub"]);
+    t.vanished(1, "sub");
+    t.expect(&["examine /p/sub"]);
+    t.examine_gone("/p/sub");
+    t.scan("/p", Err(Problem::Missing), Err(Problem::Missing));
+    t.expect(&["unwatch 2", "unwatch 1", "/p: it does not exist"]);
+    assert_eq!(t.rescanned(), Some((1, 0, 0, 0)));
+
+    let mut t = Timeline::scanned(&[]);
+    t.expect_silence();
+    t.later();
+    t.watch.request_rescan();
+    t.begin_round();
+    t.expect(&["scan root /p"]);
+    t.scan_ok("/p", 1, &[]);
+    let mut count = 0;
+    while t.rescanned().is_none() {
+        // The next one appears before this one is read.
+        t.dir_appeared(1, &format!("d{}", count + 1));
+        t.scan_ok(&format!("/p/d{count}"), 2, &[]);
+        t.vanished(1, &format!("d{count}"));
+        t.examine_gone(&format!("/p/d{count}"));
+        while t.watch.poll_output().is_some() {}
+        count += 1;
+        assert!(count <= config::MAX_DIRECTORIES + 1);
+    }
+    assert!(count > 100, "{count}");
+}
+
+#[test]
+fn a_watch_without_directories_is_rescanned_at_once() {
+    let mut t = Timeline::on(&[]);
+    t.expect_silence();
+    assert!(t.watch.is_scanned());
+    assert_eq!(t.watch.request_rescan(), 1);
+    t.expect_silence();
+    assert_eq!(t.rescanned(), Some((1, 0, 0, 0)));
+}
+
+#[test]
+fn a_directory_is_watched_or_polled_or_lost_with_the_reason() {
+    let mut t = Timeline::on(&["/q", "/p"]);
+    assert_eq!(t.directories(), ["/q Lost", "/p Lost"]);
+    t.scan("/q", not_watched(), Ok(listing(&[])));
+    t.scan_ok(
+        "/p",
+        1,
+        &[
+            ("bad", EntryKind::Directory),
+            ("good", EntryKind::Directory),
+        ],
+    );
+    t.scan(
+        "/p/bad",
+        not_watched(),
+        Err(Problem::NotRead(Cause::Denied)),
+    );
+    t.scan_ok("/p/good", 2, &[]);
+    let [q, p, bad] = &t.directories()[..] else {
+        panic!("{:?}", t.directories());
+    };
+    assert!(q.starts_with("/q Polled: it cannot be watched"), "{q}");
+    assert_eq!(p, "/p Watched");
+    assert_eq!(bad, "/p/bad Lost: it cannot be read: permission denied");
+    t.scan_missing("/p");
+    assert!(
+        t.directories()
+            .contains(&"/p Lost: it does not exist".to_owned())
+    );
+}

@@ -1,0 +1,171 @@
+//! Every kind of event: each has a reason, a line of the log, and a count in the metrics. A kind
+//! that is added without a row here does not compile, or fails.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use plugind::handler::{DialError, EventType, Notice, Plugin, Reason};
+use plugind::manager::event::{DownConsequence, EventKind, Shortage};
+use plugind::manager::{Failure, PluginEvent, Refusal};
+use plugind::proto::pluginregistration::PluginInfo;
+
+use crate::metrics::Scraped;
+use crate::metrics::exposition::Exposition;
+use crate::world::World;
+
+/// Returns the number of the kind's row.
+fn row(kind: &EventKind) -> usize {
+    match kind {
+        EventKind::SocketFound => 0,
+        EventKind::SocketReplaced => 1,
+        EventKind::SocketLost => 2,
+        EventKind::SocketMissing => 3,
+        EventKind::SocketRenamed { .. } => 4,
+        EventKind::Registered { .. } => 5,
+        EventKind::Deregistered => 6,
+        EventKind::NotUndone(_) => 7,
+        EventKind::FailureNotUndone(_) => 8,
+        EventKind::WouldRegister(_) => 9,
+        EventKind::WouldRefuse(_) => 10,
+        EventKind::NotConnected { .. } => 11,
+        EventKind::AttemptFailed { .. } => 12,
+        EventKind::HandlerStalled => 13,
+        EventKind::OperationDropped(_) => 14,
+        EventKind::Down { .. } => 15,
+        EventKind::Up => 16,
+        EventKind::PluginChanged => 17,
+        EventKind::Promoted => 18,
+        EventKind::TakenOver { .. } => 19,
+        EventKind::SocketOutlived { .. } => 20,
+        EventKind::Reported(_) => 21,
+        EventKind::DebtDropped => 22,
+        EventKind::DescriptorsShort(_) => 23,
+    }
+}
+
+const ROWS: usize = 24;
+
+/// Returns an event of each kind, with its reason.
+fn all() -> Vec<(EventKind, &'static str)> {
+    let refusal = || Refusal::Registration(Reason::new("no"));
+    let failure = || Box::new(Failure::Dial(DialError::Refused));
+    let path: Arc<Path> = Path::new("/r/other.sock").into();
+    let took = Duration::from_millis(1);
+    vec![
+        (EventKind::SocketFound, "SocketFound"),
+        (EventKind::SocketReplaced, "SocketReplaced"),
+        (EventKind::SocketLost, "SocketLost"),
+        (EventKind::SocketMissing, "SocketMissing"),
+        (
+            EventKind::SocketRenamed {
+                alias: path.clone(),
+            },
+            "SocketRenamed",
+        ),
+        (EventKind::Registered { took }, "Registered"),
+        (EventKind::Deregistered, "Deregistered"),
+        (EventKind::NotUndone(refusal()), "DeregistrationFailed"),
+        (
+            EventKind::FailureNotUndone(refusal()),
+            "DeregistrationFailed",
+        ),
+        (EventKind::WouldRegister(vec!["a"]), "WouldRegister"),
+        (EventKind::WouldRefuse(refusal()), "WouldRefuse"),
+        (
+            EventKind::NotConnected {
+                error: DialError::Refused,
+                retry_for: took,
+                is_first: true,
+            },
+            "NotConnected",
+        ),
+        (
+            EventKind::AttemptFailed {
+                failure: failure(),
+                retry_in: took,
+                is_repeated: false,
+            },
+            "ConnectFailed",
+        ),
+        (EventKind::HandlerStalled, "HandlerStalled"),
+        (
+            EventKind::OperationDropped("AskingInfo"),
+            "OperationDropped",
+        ),
+        (
+            EventKind::Down {
+                process: None,
+                failure: failure(),
+                consequence: DownConsequence::Keep,
+            },
+            "Down",
+        ),
+        (EventKind::Up, "Up"),
+        (EventKind::PluginChanged, "PluginChanged"),
+        (EventKind::Promoted, "Promoted"),
+        (
+            EventKind::TakenOver {
+                uid: 1,
+                previous_uid: 2,
+                previous_socket: path,
+            },
+            "TakenOver",
+        ),
+        (EventKind::SocketOutlived { pid: Some(1) }, "SocketOutlived"),
+        (
+            EventKind::Reported(Box::new(Notice {
+                kind: EventType::Normal,
+                reason: "DevicesListed",
+                message: "lists its devices".to_owned(),
+            })),
+            "DevicesListed",
+        ),
+        (EventKind::DebtDropped, "DebtDropped"),
+        (
+            EventKind::DescriptorsShort(Shortage::Call),
+            "DescriptorsShort",
+        ),
+    ]
+}
+
+fn event(kind: EventKind) -> PluginEvent {
+    let info = PluginInfo {
+        r#type: "CSIPlugin".into(),
+        name: "disk".into(),
+        ..PluginInfo::default()
+    };
+    let socket: Arc<Path> = Path::new("/r/a.sock").into();
+    let plugin = Plugin::from_info(info, socket.clone()).expect("it has a name");
+    PluginEvent {
+        generation: 1,
+        socket: Some(socket),
+        plugin: Some(Arc::new(plugin)),
+        attempt: 1,
+        kind,
+    }
+}
+
+#[test]
+fn every_kind_has_a_reason_a_line_and_a_count() {
+    let mut missing: BTreeSet<_> = (0..ROWS).collect();
+    for (kind, reason) in all() {
+        missing.remove(&row(&kind));
+        let event = event(kind);
+        assert_eq!(event.reason(), reason, "{event}");
+        let is_camel_case = reason.starts_with(|c: char| c.is_ascii_uppercase())
+            && reason.chars().all(|c| c.is_ascii_alphanumeric());
+        assert!(is_camel_case, "{reason}");
+        let message = event.message().to_string();
+        assert!(!message.is_empty());
+        let line = event.to_string();
+        assert_eq!(line, format!("/r/a.sock: attempt 1: {message}"));
+        let (world, mut scraped) = (World::new(), Scraped::default());
+        scraped.record(event, &world.manager);
+        let scraped = Exposition::parse(&scraped.text(&world.manager));
+        let counted = scraped.get("plugind_events_total", &[("reason", reason)]);
+        assert_eq!(counted, Some(1), "{reason}");
+    }
+    assert_eq!(missing, BTreeSet::new(), "kinds without a row");
+}

@@ -1,0 +1,242 @@
+//! What the manager measures for the metrics: the durations of registrations, calls and programs,
+//! and the limits that were hit.
+
+use std::time::Duration;
+
+use plugind::config::{EXEC_TIMEOUT, GET_INFO_TIMEOUT, MAX_PROGRAMS, SOFT_OPERATION_LIMIT};
+use plugind::handler::{Code, ExecHandler, HandlerTable, ProgramEnd, ProgramOutcome};
+use plugind::manager::event::EventKind;
+use plugind::manager::{Input, Limit, Manager, Measurement, OnDown};
+use plugind::proto::pluginregistration::registration::{GET_INFO, NOTIFY_REGISTRATION_STATUS};
+
+use crate::script::{Answer, Script};
+use crate::world::World;
+
+const SOCKET: &str = "/r/a.sock";
+const MILLISECOND: Duration = Duration::from_millis(1);
+
+fn good() -> Script {
+    Script::good("CSIPlugin", "disk")
+}
+
+/// Delivers everything that is in flight, one step every millisecond.
+fn deliver_slowly(world: &mut World) {
+    world.is_slow = true;
+    world.run();
+    while let Some(conn) = world.busy_connections().first().copied() {
+        world.advance(MILLISECOND);
+        world.deliver(conn);
+        world.run();
+    }
+    world.is_slow = false;
+}
+
+/// Returns how long the registrations have taken that were reported since the last call.
+fn registrations(world: &mut World) -> Vec<Duration> {
+    let events = std::mem::take(&mut world.events);
+    let took = events.into_iter().filter_map(|event| match event.kind {
+        EventKind::Registered { took } => Some(took),
+        _ => None,
+    });
+    took.collect()
+}
+
+/// Returns the calls that were measured since the last call.
+fn calls(world: &mut World) -> Vec<(&'static str, Code, Duration)> {
+    let measured = std::mem::take(&mut world.measured);
+    let calls = measured.into_iter().filter_map(|it| match it {
+        Measurement::Called { method, code, took } => Some((method, code, took)),
+        _ => None,
+    });
+    calls.collect()
+}
+
+/// Returns the programs that were measured since the last call, as action and result.
+fn runs(world: &mut World) -> Vec<(&'static str, &'static str, Duration)> {
+    let measured = std::mem::take(&mut world.measured);
+    let runs = measured.into_iter().filter_map(|it| match it {
+        Measurement::Ran {
+            plugin,
+            action,
+            result,
+            took,
+        } => {
+            assert_eq!((&*plugin.kind, &*plugin.name), ("CSIPlugin", "disk"));
+            Some((action, result, took))
+        }
+        _ => None,
+    });
+    runs.collect()
+}
+
+/// Returns how often a limit was hit.
+fn hits(world: &World, limit: Limit) -> usize {
+    let hit = Measurement::LimitHit(limit);
+    world.measured.iter().filter(|it| **it == hit).count()
+}
+
+#[test]
+fn a_registration_takes_from_the_socket_to_the_reply_of_the_plugin() {
+    let mut world = World::new();
+    world.create(SOCKET, good());
+    world.notice(SOCKET);
+    deliver_slowly(&mut world);
+    assert_eq!(
+        calls(&mut world),
+        [
+            (GET_INFO, Code::Ok, MILLISECOND),
+            (NOTIFY_REGISTRATION_STATUS, Code::Ok, MILLISECOND)
+        ]
+    );
+    assert_eq!(
+        registrations(&mut world),
+        [MILLISECOND * 3],
+        "with the dial"
+    );
+}
+
+#[test]
+fn a_registration_after_failed_attempts_includes_them() {
+    let mut world = World::new();
+    world.appear(SOCKET, Script::silent());
+    world.advance(GET_INFO_TIMEOUT);
+    assert_eq!(
+        calls(&mut world),
+        [(GET_INFO, Code::DeadlineExceeded, GET_INFO_TIMEOUT)]
+    );
+    world.behave(SOCKET);
+    world.advance(Duration::from_secs(10));
+    let took = registrations(&mut world);
+    assert_eq!(took.len(), 1);
+    assert!(took[0] > GET_INFO_TIMEOUT, "{took:?}");
+}
+
+#[test]
+fn a_registration_after_a_deregistration_begins_with_that() {
+    let mut world = World::new();
+    world
+        .manager
+        .set_on_down(OnDown::Deregister(Duration::ZERO));
+    world.appear(SOCKET, good());
+    world.advance(Duration::from_secs(3600));
+    world.kill(SOCKET);
+    assert!(world.manager.registered().next().is_none());
+    registrations(&mut world);
+    world.advance(Duration::from_secs(60));
+    world.behave(SOCKET);
+    world.advance(Duration::from_secs(600));
+    let took = registrations(&mut world);
+    assert_eq!(took.len(), 1);
+    let minute = Duration::from_secs(60);
+    assert!(took[0] >= minute && took[0] < 10 * minute, "{took:?}");
+}
+
+#[test]
+fn a_call_that_fails_has_the_code_of_its_status() {
+    let mut world = World::new();
+    let script = Script {
+        get_info: Answer::Status(12, "unimplemented"),
+        ..good()
+    };
+    world.appear(SOCKET, script);
+    assert_eq!(
+        calls(&mut world),
+        [(GET_INFO, Code::Unimplemented, Duration::ZERO)]
+    );
+}
+
+#[test]
+fn sockets_that_wait_for_a_permit_hit_the_limit_of_operations_once_each() {
+    let mut world = World::new();
+    for n in 0..SOFT_OPERATION_LIMIT + 3 {
+        world.appear(&format!("/r/{n}"), Script::silent());
+    }
+    assert_eq!(hits(&world, Limit::Operations), 3);
+    assert_eq!(hits(&world, Limit::Descriptors), 0);
+}
+
+#[test]
+fn a_dial_without_a_descriptor_hits_the_limit_of_descriptors() {
+    let mut world = World::new();
+    world.manager.set_descriptor_limit(0);
+    world.appear(SOCKET, good());
+    assert_eq!(hits(&world, Limit::Descriptors), 1);
+    assert_eq!(hits(&world, Limit::Operations), 0);
+}
+
+fn with_programs() -> World {
+    let mut handlers = HandlerTable::new();
+    handlers.add(["CSIPlugin"], ExecHandler::new("/lib/hook"));
+    World::with(Manager::new(handlers))
+}
+
+/// Ends the oldest running program in this way.
+fn end_first(world: &mut World, end: ProgramEnd) {
+    let (id, _) = world.programs.pop_first().expect("a program runs");
+    let outcome = ProgramOutcome::silent(end);
+    let ended = Input::ProgramEnded { id, outcome };
+    world.manager.handle_input(ended, world.now);
+    world.run();
+}
+
+#[test]
+fn a_program_is_measured_however_it_ended() {
+    let mut world = with_programs();
+    let rows = [
+        (ProgramEnd::Exited(0), "success"),
+        (ProgramEnd::Exited(1), "failure"),
+        (ProgramEnd::Killed(9), "killed"),
+        (ProgramEnd::NotStarted("no".to_owned()), "not_started"),
+    ];
+    for (end, result) in rows {
+        world.appear(SOCKET, good());
+        world.advance(MILLISECOND);
+        assert_eq!(runs(&mut world), []);
+        end_first(&mut world, end);
+        assert_eq!(runs(&mut world), [("add", result, MILLISECOND)]);
+        world.vanish(SOCKET);
+        while !world.programs.is_empty() {
+            end_first(&mut world, ProgramEnd::Exited(0));
+            assert_eq!(runs(&mut world), [("del", "success", Duration::ZERO)]);
+        }
+    }
+    world.appear(SOCKET, good());
+    world.advance(EXEC_TIMEOUT);
+    assert_eq!(runs(&mut world), [("add", "timeout", EXEC_TIMEOUT)]);
+}
+
+#[test]
+fn a_program_that_is_cancelled_is_measured() {
+    let mut world = with_programs();
+    world.appear(SOCKET, good());
+    world.advance(MILLISECOND);
+    world.vanish(SOCKET);
+    assert_eq!(world.killed.len(), 1);
+    assert_eq!(runs(&mut world), [("add", "cancelled", MILLISECOND)]);
+}
+
+#[test]
+fn a_program_that_waits_hits_the_limit_and_is_measured_from_its_start_on() {
+    let mut world = with_programs();
+    for n in 0..MAX_PROGRAMS {
+        world.appear(
+            &format!("/r/{n}"),
+            Script::good("CSIPlugin", &n.to_string()),
+        );
+    }
+    assert_eq!(hits(&world, Limit::Programs), 0);
+    world.appear(SOCKET, good());
+    assert_eq!(hits(&world, Limit::Programs), 1);
+    world.advance(MILLISECOND);
+    world.measured.clear();
+    end_first(&mut world, ProgramEnd::Exited(0));
+    world.measured.clear();
+    world.advance(MILLISECOND);
+    let (id, _) = world.programs.pop_last().expect("its program runs");
+    let outcome = ProgramOutcome::silent(ProgramEnd::Exited(0));
+    let ended = Input::ProgramEnded { id, outcome };
+    world.manager.handle_input(ended, world.now);
+    assert_eq!(world.notification_of(SOCKET.as_ref()), None);
+    world.run();
+    assert_eq!(runs(&mut world), [("add", "success", MILLISECOND)]);
+}

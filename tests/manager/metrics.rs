@@ -1,0 +1,549 @@
+//! The metrics, rendered in pieces while the world changes, and read by a strict parser.
+
+#[path = "../support/exposition.rs"]
+pub(crate) mod exposition;
+#[path = "../support/skip.rs"]
+mod skip;
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::io::Write as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use plugind::api::metrics::{Cursor, MAX_SERIES, Sources};
+use plugind::api::{Counters, Event, ProcessFacts};
+use plugind::config::BACKOFF_INITIAL;
+use plugind::handler::{self, AcceptHandler, HandlerTable, Unknown};
+use plugind::manager::{Input, Manager, Measurement, PluginEvent, State};
+use plugind::proto::pluginregistration::registration;
+use plugind::proto::v1beta1;
+use plugind::watch::{Problem, Report, Watch};
+use prost::Message as _;
+
+use self::exposition::Exposition;
+use crate::script::{Answer, Script, WATCH};
+use crate::world::World;
+
+/// What the metrics of a world are read from, besides its manager.
+#[derive(Debug)]
+pub(crate) struct Scraped {
+    pub(crate) counters: Counters,
+    watch: Watch,
+}
+
+impl Default for Scraped {
+    fn default() -> Self {
+        Self {
+            counters: Counters::default(),
+            watch: Watch::new([PathBuf::from("/r")]),
+        }
+    }
+}
+
+impl Scraped {
+    /// Counts an event.
+    pub(crate) fn record(&mut self, event: PluginEvent, manager: &Manager) {
+        let event = Event::Plugin(Box::new(event));
+        self.counters.record(&event, manager);
+    }
+
+    /// Counts what has happened in a world since the last call.
+    fn count(&mut self, world: &mut World) {
+        for event in std::mem::take(&mut world.events) {
+            self.record(event, &world.manager);
+        }
+        for measurement in std::mem::take(&mut world.measured) {
+            self.counters.measure(&measurement, &world.manager);
+        }
+    }
+
+    fn sources<'a>(&'a self, manager: &'a Manager) -> Sources<'a> {
+        Sources {
+            manager,
+            watch: &self.watch,
+            counters: &self.counters,
+            inventory: None,
+            process: Some(&PROCESS),
+        }
+    }
+
+    /// Returns the whole response.
+    pub(crate) fn text(&self, manager: &Manager) -> Vec<u8> {
+        render(&self.sources(manager))
+    }
+
+    fn scrape(&mut self, world: &mut World) -> Exposition {
+        self.count(world);
+        Exposition::parse(&self.text(&world.manager))
+    }
+}
+
+const PROCESS: ProcessFacts = ProcessFacts {
+    cpu: Duration::from_millis(1_250),
+    open_fds: 12,
+    max_fds: 1024,
+    resident: 1 << 20,
+    virtual_size: 1 << 30,
+    start: Duration::from_secs(1_700_000_000),
+};
+
+fn render(sources: &Sources<'_>) -> Vec<u8> {
+    let (mut cursor, mut text) = (Cursor::default(), Vec::new());
+    let mut length = 0;
+    while cursor.next(sources, &mut text) {
+        assert!(text.len() - length < 16 * 1024, "a piece is short");
+        length = text.len();
+    }
+    text
+}
+
+fn csi(name: &str) -> Script {
+    Script::good("CSIPlugin", name)
+}
+
+/// Returns a world with one of everything.
+fn busy() -> (World, Scraped) {
+    let mut world = World::new();
+    world.appear("/r/a.sock", csi("a"));
+    world.appear("/r/b.sock", csi("b"));
+    world.appear("/r/strange.sock", Script::good("Strange", "c"));
+    world.appear("/r/silent.sock", Script::silent());
+    world.appear("/r/dead.sock", None);
+    world.vanish("/r/b.sock");
+    (world, Scraped::default())
+}
+
+#[test]
+fn the_response_is_valid_and_has_every_metric() {
+    let (mut world, mut scraped) = busy();
+    let scraped = scraped.scrape(&mut world);
+    let names: Vec<_> = scraped.metrics().collect();
+    let wanted = [
+        "plugin_manager_total_plugins",
+        "plugind_backoff_seconds",
+        "plugind_build_info",
+        "plugind_connections",
+        "plugind_devices",
+        "plugind_directory_watched",
+        "plugind_events_total",
+        "plugind_exec_duration_seconds",
+        "plugind_exec_runs_total",
+        "plugind_limit_hits_total",
+        "plugind_loop_turns_total",
+        "plugind_plugins",
+        "plugind_registration_duration_seconds",
+        "plugind_registrations_total",
+        "plugind_rescans_total",
+        "plugind_rpc_duration_seconds",
+        "plugind_series_dropped",
+        "process_cpu_seconds_total",
+        "process_max_fds",
+        "process_open_fds",
+        "process_resident_memory_bytes",
+        "process_start_time_seconds",
+        "process_virtual_memory_bytes",
+    ];
+    assert_eq!(
+        names.iter().collect::<BTreeSet<_>>(),
+        wanted.iter().collect()
+    );
+    assert_eq!(
+        scraped.seconds("process_cpu_seconds_total", &[]),
+        Some(PROCESS.cpu)
+    );
+    assert_eq!(scraped.get("process_open_fds", &[]), Some(12));
+    assert_eq!(scraped.get("plugind_series_dropped", &[]), Some(0));
+    let version = [("version", env!("CARGO_PKG_VERSION"))];
+    assert_eq!(scraped.sum("plugind_build_info", &version), 1);
+}
+
+#[test]
+fn the_guide_explains_exactly_the_metrics_and_labels_that_exist() {
+    let (mut world, mut scraped) = busy();
+    let scraped = scraped.scrape(&mut world);
+    let page = include_str!("../../src/guide/metrics.rs");
+    let rows: Vec<Vec<&str>> = page
+        .lines()
+        .filter(|line| line.starts_with("//! | `"))
+        .map(|line| line.split('|').map(str::trim).collect())
+        .collect();
+    let explained: BTreeSet<_> = rows.iter().map(|row| row[1].trim_matches('`')).collect();
+    assert_eq!(explained, scraped.metrics().collect());
+    for row in rows {
+        let name = row[1].trim_matches('`');
+        assert_eq!(scraped.kind(name), row[2], "{name}");
+        let suffix = if row[2] == "histogram" { "_count" } else { "" };
+        let series = format!("{name}{suffix}");
+        let Some(labels) = scraped.labels(&series).next() else {
+            continue;
+        };
+        let labels = labels.keys().map(|label| format!("`{label}`"));
+        let shown = if name.starts_with("process_") {
+            ""
+        } else {
+            row[3]
+        };
+        let explained = shown.split(", ").filter(|label| !label.is_empty());
+        assert_eq!(
+            labels.collect::<BTreeSet<_>>(),
+            explained.map(str::to_owned).collect(),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn promtool_finds_nothing_to_improve() {
+    let child = Command::new("promtool")
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let Ok(mut child) = child else {
+        return skip::skip("promtool is not installed");
+    };
+    let (mut world, mut scraped) = busy();
+    scraped.count(&mut world);
+    let text = scraped.text(&world.manager);
+    let mut stdin = child.stdin.take().expect("it is a pipe");
+    stdin.write_all(&text).expect("promtool reads it");
+    drop(stdin);
+    let output = child.wait_with_output().expect("promtool ends");
+    let said = [output.stdout, output.stderr].concat();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&said)
+    );
+    assert_eq!(String::from_utf8_lossy(&said), "");
+}
+
+#[test]
+fn kubelet_s_gauge_has_kubelet_s_name_help_and_labels() {
+    let (mut world, mut scraped) = busy();
+    scraped.count(&mut world);
+    let text = scraped.text(&world.manager);
+    let text = std::str::from_utf8(&text).expect("it is text");
+    let gauge = "# HELP plugin_manager_total_plugins [ALPHA] Number of plugins in Plugin Manager\n\
+                 # TYPE plugin_manager_total_plugins gauge\n\
+                 plugin_manager_total_plugins{socket_path=\"/r/a.sock\",\
+                 state=\"desired_state_of_world\"} 1\n\
+                 plugin_manager_total_plugins{socket_path=\"/r/a.sock\",\
+                 state=\"actual_state_of_world\"} 1\n\
+                 plugin_manager_total_plugins{socket_path=\"/r/dead.sock\",\
+                 state=\"desired_state_of_world\"} 1\n";
+    assert!(text.starts_with(gauge), "{text}");
+}
+
+#[test]
+fn plugins_are_counted_by_configured_type_and_others_together() {
+    let (mut world, mut scraped) = busy();
+    let scraped = scraped.scrape(&mut world);
+    let count = |kind, state: State| {
+        let labels = [("type", kind), ("state", state.name())];
+        scraped.get("plugind_plugins", &labels)
+    };
+    assert_eq!(count("CSIPlugin", State::Registered), Some(1));
+    assert_eq!(count("other", State::Rejected), Some(1));
+    assert_eq!(count("unknown", State::Connecting), Some(2));
+    assert_eq!(count("DRAPlugin", State::Registered), Some(0));
+    assert_eq!(count("Strange", State::Rejected), None);
+    assert_eq!(scraped.sum("plugind_plugins", &[]), 4);
+    let result = |kind, result| {
+        let labels = [("type", kind), ("result", result)];
+        scraped.get("plugind_registrations_total", &labels)
+    };
+    assert_eq!(result("CSIPlugin", "registered"), Some(2));
+    assert_eq!(result("other", "refused"), Some(1));
+    let reason = |reason| scraped.get("plugind_events_total", &[("reason", reason)]);
+    assert_eq!(reason("Registered"), Some(2));
+    assert_eq!(reason("SocketFound"), Some(5));
+    assert_eq!(reason("Deregistered"), Some(1));
+    let connections = scraped.get("plugind_connections", &[]);
+    assert_eq!(connections, Some(world.open_connections().len() as u64));
+}
+
+#[test]
+fn types_that_plugins_invent_have_no_series_of_their_own() {
+    let mut table = HandlerTable::new();
+    let id = table.add(["CSIPlugin"], AcceptHandler::default());
+    table.set_unknown(Unknown::GivenTo(id));
+    let mut world = World::with(Manager::new(table));
+    for n in 0..300 {
+        let script = Script::good(&format!("type-{n}"), &format!("plugin-{n}"));
+        world.appear(&format!("/r/{n}.sock"), script);
+    }
+    assert_eq!(world.counts(), (300, 300));
+    let scraped = Scraped::default().scrape(&mut world);
+    let labels = [("type", "other"), ("result", "registered")];
+    assert_eq!(
+        scraped.get("plugind_registrations_total", &labels),
+        Some(300)
+    );
+    let types = scraped.labels("plugind_plugins").map(|it| &*it["type"]);
+    assert_eq!(
+        types.collect::<BTreeSet<_>>(),
+        ["CSIPlugin", "other"].into()
+    );
+}
+
+#[test]
+fn codes_and_methods_without_a_row_of_their_own_count_together() {
+    let mut scraped = Scraped::default();
+    let world = World::new();
+    let codes = (0..17).map(|code: u8| handler::Code::parse(code.to_string().as_bytes()));
+    let codes: Vec<_> = codes.collect();
+    let methods = [
+        "/a/A", "/a/B", "/a/C", "/a/D", "/a/E", "/a/F", "/a/G", "/a/H", "/a/I",
+    ];
+    let all = methods
+        .iter()
+        .flat_map(|method| codes.iter().map(move |code| (method, code)));
+    for (method, code) in all {
+        let (method, code, took) = (method, *code, Duration::ZERO);
+        let called = Measurement::Called { method, code, took };
+        scraped.counters.measure(&called, &world.manager);
+    }
+    let scraped = Exposition::parse(&scraped.text(&world.manager));
+    let name = "plugind_rpc_duration_seconds_count";
+    assert_eq!(scraped.labels(name).count(), 128);
+    let count = methods.len() * codes.len();
+    assert_eq!(scraped.sum(name, &[]), count as u64);
+    let other = [("method", "other"), ("code", "other")];
+    let other = scraped.get("plugind_rpc_duration_seconds_count", &other);
+    assert_eq!(other, Some(count as u64 - 127));
+    let first = [("method", "a/A"), ("code", "OK")];
+    let first = scraped.get("plugind_rpc_duration_seconds_count", &first);
+    assert_eq!(first, Some(1));
+}
+
+#[test]
+fn calls_are_counted_by_method_and_code() {
+    let (mut world, mut scraped) = busy();
+    world.advance(Duration::from_secs(2));
+    let scraped = scraped.scrape(&mut world);
+    let count = |method: &str, code| {
+        let method = method.strip_prefix('/').expect("it is absolute");
+        let labels = [("method", method), ("code", code)];
+        scraped.get("plugind_rpc_duration_seconds_count", &labels)
+    };
+    assert_eq!(count(registration::GET_INFO, "DEADLINE_EXCEEDED"), Some(1));
+    let notified = count(registration::NOTIFY_REGISTRATION_STATUS, "OK");
+    assert_eq!(notified, Some(3));
+}
+
+#[test]
+fn a_socket_that_waits_after_a_failure_has_its_pause_as_a_gauge() {
+    let mut world = World::new();
+    world.appear("/r/a.sock", None);
+    world.advance(Duration::from_secs(10));
+    let scraped = Scraped::default().scrape(&mut world);
+    let pause = [("socket_path", "/r/a.sock")];
+    let pause = scraped.seconds("plugind_backoff_seconds", &pause);
+    assert!(pause.is_some_and(|it| it >= BACKOFF_INITIAL));
+    world.behave("/r/a.sock");
+    world.advance(Duration::from_secs(10));
+    let scraped = Scraped::default().scrape(&mut world);
+    assert_eq!(scraped.labels("plugind_backoff_seconds").count(), 0);
+}
+
+#[test]
+fn paths_of_any_octets_are_series_of_their_own() {
+    let mut world = World::new();
+    let names: [&[u8]; 6] = [b"\xff", b"\\xff", b"\"", b"\n", b"\\n", b"\x1b[2J"];
+    for name in names {
+        let path: Arc<Path> = Path::new("/r").join(OsStr::from_bytes(name)).into();
+        let identity = world.create("/unused", csi("a"));
+        let is_link = false;
+        let found = Input::Found {
+            path,
+            identity,
+            is_link,
+        };
+        world.manager.handle_input(found, world.now);
+    }
+    let text = Scraped::default().text(&world.manager);
+    assert!(!text.contains(&0x1b));
+    let scraped = Exposition::parse(&text);
+    let gauge = scraped.labels("plugin_manager_total_plugins");
+    let paths: BTreeSet<_> = gauge.map(|labels| &*labels["socket_path"]).collect();
+    let wanted = [
+        "/r/\\xff",
+        "/r/\\\\xff",
+        "/r/\"",
+        "/r/\n",
+        "/r/\\n",
+        "/r/\\x1b[2J",
+    ];
+    assert_eq!(paths, wanted.into());
+}
+
+#[test]
+fn devices_are_those_of_the_current_plugin_of_a_resource() {
+    let types = ["DevicePlugin".to_owned()];
+    let (table, inventory) = handler::built_in(&types, plugind::config::UnknownTypes::Reject);
+    let mut world = World::with(Manager::new(table));
+    let device = |id: &str, health: &str| v1beta1::Device {
+        id: id.into(),
+        health: health.into(),
+        ..v1beta1::Device::default()
+    };
+    let list = |devices: Vec<v1beta1::Device>| {
+        let list = v1beta1::ListAndWatchResponse { devices };
+        Answer::Stream(vec![list.encode_to_vec()])
+    };
+    let lists = [
+        vec![
+            device("1", "Healthy"),
+            device("2", "Unhealthy"),
+            device("3", "Healthy"),
+        ],
+        vec![device("1", "Unhealthy")],
+    ];
+    for (socket, devices) in ["/r/a.sock", "/r/b.sock"].into_iter().zip(lists) {
+        let mut script = Script::good("DevicePlugin", "example.com/gpu");
+        script.info.supported_versions = vec!["v1beta1".into()];
+        script.services.insert(OPTIONS, Answer::Octets(Vec::new()));
+        script.services.insert(WATCH, list(devices));
+        world.appear(socket, script);
+        let scraped = Scraped::default();
+        let sources = Sources {
+            inventory: Some(&inventory),
+            ..scraped.sources(&world.manager)
+        };
+        let scraped = Exposition::parse(&render(&sources));
+        let count = |health| {
+            let labels = [
+                ("type", "DevicePlugin"),
+                ("name", "example.com/gpu"),
+                ("health", health),
+            ];
+            scraped.get("plugind_devices", &labels)
+        };
+        let counts = (count("healthy"), count("unhealthy"));
+        let wanted = if socket == "/r/a.sock" {
+            (2, 1)
+        } else {
+            (0, 1)
+        };
+        assert_eq!(counts, (Some(wanted.0), Some(wanted.1)), "{socket}");
+        assert_eq!(scraped.labels("plugind_devices").count(), 2);
+    }
+}
+
+const OPTIONS: &str = "/v1beta1.DevicePlugin/GetDevicePluginOptions";
+
+#[test]
+fn directories_and_limits_are_counted_as_the_watch_reports_them() {
+    let mut scraped = Scraped::default();
+    let mut world = World::new();
+    let dir: Arc<Path> = Path::new("/r/sub").into();
+    let trouble = |problem| Report::Trouble {
+        dir: dir.clone(),
+        problem,
+    };
+    for report in [
+        trouble(Problem::TooManySockets),
+        trouble(Problem::Missing),
+        trouble(Problem::NotADirectory),
+        Report::Recovered { dir: dir.clone() },
+    ] {
+        let event = Event::Directory(report);
+        scraped.counters.record(&event, &world.manager);
+    }
+    scraped.counters.limit_hit(plugind::api::CLIENTS);
+    scraped.counters.turned();
+    let scraped = scraped.scrape(&mut world);
+    let event = |reason| scraped.get("plugind_events_total", &[("reason", reason)]);
+    assert_eq!(event("DirectoryLost"), Some(2));
+    assert_eq!(event("DirectoryLimited"), Some(1));
+    assert_eq!(event("DirectoryRecovered"), Some(1));
+    let limit = |limit| scraped.get("plugind_limit_hits_total", &[("limit", limit)]);
+    assert_eq!(limit("sockets"), Some(1));
+    assert_eq!(limit("clients"), Some(1));
+    assert_eq!(limit("descriptors"), Some(0));
+    assert_eq!(scraped.get("plugind_loop_turns_total", &[]), Some(1));
+    let watched = [("path", "/r")];
+    assert_eq!(scraped.get("plugind_directory_watched", &watched), Some(0));
+    let reasons = ["overflow", "resync", "request"];
+    let rescans = scraped.labels("plugind_rescans_total");
+    let rescans: BTreeSet<_> = rescans.map(|labels| &*labels["reason"]).collect();
+    assert_eq!(rescans, reasons.into());
+}
+
+fn with_dead_sockets(count: u64) -> World {
+    let mut world = World::new();
+    for n in 0..count {
+        world.create(&format!("/r/{n:05}.sock"), None);
+        world.notice(&format!("/r/{n:05}.sock"));
+    }
+    world
+}
+
+/// A limit that a test reaches sooner than the real one.
+const LIMIT: u64 = 400;
+
+/// Returns a whole response with at most [`LIMIT`] series. `between` is called after each piece.
+fn limited(world: &mut World, mut between: impl FnMut(&mut World)) -> Exposition {
+    let mut scraped = Scraped::default();
+    scraped.count(world);
+    let (mut cursor, mut text) = (Cursor::with_limit(LIMIT), Vec::new());
+    while cursor.next(&scraped.sources(&world.manager), &mut text) {
+        between(world);
+    }
+    Exposition::parse(&text)
+}
+
+#[test]
+fn as_many_series_as_fit_are_shown_and_more_are_summed_up() {
+    let fitting = LIMIT - 200;
+    let mut world = with_dead_sockets(fitting);
+    world.appear("/r/a.sock", csi("a"));
+    let full = limited(&mut world, |_| {});
+    assert!(full.series() as u64 > fitting && full.series() as u64 <= LIMIT);
+    assert_eq!(full.get("plugind_series_dropped", &[]), Some(0));
+    let more = 200;
+    for n in 0..more {
+        world.create(&format!("/r/more-{n}.sock"), None);
+        world.notice(&format!("/r/more-{n}.sock"));
+    }
+    let short = limited(&mut world, |_| {});
+    assert!(short.series() < 200, "{}", short.series());
+    let all = fitting + more + 1;
+    let state = |state| {
+        let labels = [("state", state)];
+        short.get("plugin_manager_total_plugins", &labels)
+    };
+    assert_eq!(state("desired_state_of_world"), Some(all));
+    assert_eq!(state("actual_state_of_world"), Some(1));
+    let dropped = short.get("plugind_series_dropped", &[]);
+    assert!(dropped.is_some_and(|it| it > all));
+    assert_eq!(short.labels("plugind_backoff_seconds").count(), 1);
+    const { assert!(MAX_SERIES == 10_000) };
+}
+
+#[test]
+fn sockets_that_appear_during_a_response_do_not_exceed_the_limit_or_occur_twice() {
+    let mut world = with_dead_sockets(LIMIT - 200);
+    let mut pieces = 0;
+    let shown = limited(&mut world, |world| {
+        pieces += 1;
+        // A socket that was shown is removed and added again, and others appear further on.
+        let first = "/r/00000.sock";
+        world.vanish(first);
+        world.appear(first, csi("a"));
+        for n in 0..60 {
+            world.create(&format!("/r/z-{pieces}-{n}.sock"), None);
+            world.notice(&format!("/r/z-{pieces}-{n}.sock"));
+        }
+    });
+    assert!(pieces >= 4, "{pieces}");
+    assert!(shown.series() as u64 <= LIMIT, "{}", shown.series());
+    let dropped = shown.get("plugind_series_dropped", &[]);
+    assert!(dropped.is_some_and(|it| it > 0));
+}

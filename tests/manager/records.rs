@@ -1,0 +1,261 @@
+//! The records that operators see, and their requests, in virtual time.
+
+use std::path::Path;
+use std::time::Duration;
+
+use plugind::config::{BACKOFF_CAP, BACKOFF_INITIAL, MAX_REMOVED_RECORDS, Mode};
+use plugind::handler::{Answer as HandlerAnswer, HandlerTable};
+use plugind::manager::{
+    Change, ChangeCursor, Expired, ForgetError, Manager, OnDown, Record, State,
+};
+
+use crate::script::{Answer, Script};
+use crate::world::{Log, Recorder, World};
+
+const A: &str = "/r/a.sock";
+const B: &str = "/r/b.sock";
+
+fn plugin(name: &str) -> Script {
+    Script::good("CSIPlugin", name)
+}
+
+fn not_ready(name: &str) -> Script {
+    Script {
+        get_info: Answer::Status(14, "not yet"),
+        ..plugin(name)
+    }
+}
+
+#[track_caller]
+fn record<'a>(world: &'a World, path: &str) -> Record<'a> {
+    let record = world.manager.record(Path::new(path));
+    record.expect("there is a record")
+}
+
+#[track_caller]
+fn state(world: &World, path: &str) -> State {
+    record(world, path).state
+}
+
+/// Tries every plugin again.
+fn retry(world: &mut World, is_selected: &dyn Fn(&Record<'_>) -> bool) -> Option<usize> {
+    let count = world.manager.retry(is_selected, world.now);
+    world.run();
+    count
+}
+
+#[test]
+fn each_state_of_a_plugin_is_shown() {
+    let mut world = World::new();
+    world.is_slow = true;
+    world.appear(A, plugin("a"));
+    assert_eq!(state(&world, A), State::Connecting);
+    assert!(record(&world, A).plugin.is_none());
+    world.handler.will_answer([HandlerAnswer::Pending]);
+    world.is_slow = false;
+    for conn in world.open_connections() {
+        world.deliver(conn);
+    }
+    world.run();
+    assert_eq!(state(&world, A), State::Registering);
+    assert_eq!(record(&world, A).plugin.map(|it| &*it.name), Some("a"));
+    let ticket = world.handler.open()[0];
+    world.answer(ticket, Ok(()));
+    let registered = record(&world, A);
+    assert_eq!(
+        (registered.state, registered.attempts),
+        (State::Registered, 1)
+    );
+    assert!(registered.next_retry.is_none() && registered.last_error.is_none());
+    assert!(registered.process.is_some_and(|it| it.uid == 0));
+    world.appear(B, plugin("a"));
+    let states = [A, B].map(|path| state(&world, path));
+    assert_eq!(states, [State::Standby, State::Registered]);
+    world.vanish(B);
+    assert_eq!(state(&world, A), State::Registered);
+    world.kill(A);
+    world.advance(Duration::from_secs(5));
+    let down = record(&world, A);
+    assert_eq!(down.state, State::Down);
+    assert!(down.next_retry.is_some_and(|at| at > world.now));
+    world.handler.will_answer([HandlerAnswer::Pending]);
+    world.vanish(A);
+    assert_eq!(state(&world, A), State::Deregistering);
+    let ticket = world.handler.open()[0];
+    world.answer(ticket, Ok(()));
+    assert!(world.manager.record(Path::new(A)).is_none());
+}
+
+#[test]
+fn a_plugin_that_a_dry_run_would_refuse_is_shown_with_its_name() {
+    let mut world = World::new();
+    world.manager.set_mode(Mode::Observe);
+    world.appear(A, Script::good("Toaster", "a"));
+    let refused = record(&world, A);
+    assert_eq!(refused.state, State::Rejected);
+    let plugin = refused.plugin.map(|it| (&*it.kind, &*it.name));
+    assert_eq!(plugin, Some(("Toaster", "a")));
+    assert!(refused.last_error.is_some());
+}
+
+#[test]
+fn a_plugin_that_is_down_stays_so_since_its_process_has_ended_whatever_others_of_its_name_do() {
+    let mut world = World::new();
+    world.appear(A, plugin("a"));
+    world.kill(A);
+    world.advance(Duration::from_secs(5));
+    let down = record(&world, A);
+    assert_eq!(down.state, State::Down);
+    let since = down.since;
+    world.appear(B, plugin("a"));
+    assert_eq!(state(&world, B), State::Registered);
+    world.advance(Duration::from_secs(1));
+    world.vanish(B);
+    let down = record(&world, A);
+    assert_eq!((down.state, down.since), (State::Down, since));
+}
+
+#[test]
+fn a_plugin_that_fails_is_shown_with_its_error_and_the_time_of_the_next_attempt() {
+    let mut world = World::new();
+    let found = world.now;
+    world.appear(A, not_ready("a"));
+    let failed = record(&world, A);
+    assert_eq!((failed.state, failed.since), (State::Backoff, found));
+    assert_eq!(failed.next_retry, Some(found + BACKOFF_INITIAL));
+    let error = failed.last_error.map(|it| it.to_string());
+    let expected = "GetInfo failed: the peer returned UNAVAILABLE: not yet";
+    assert_eq!(error.as_deref(), Some(expected));
+    world.appear(B, Script::good("Toaster", "b"));
+    let refused = record(&world, B);
+    assert_eq!(refused.state, State::Rejected);
+    assert_eq!(refused.plugin.map(|it| &*it.kind), Some("Toaster"));
+    assert!(refused.next_retry.is_some());
+}
+
+#[test]
+fn a_plugin_that_was_restored_is_registered_for_its_readers() {
+    let mut world = World::new();
+    world.appear(A, plugin("a"));
+    let saved = world.manager.snapshot("boot").encode();
+    let mut handlers = HandlerTable::new();
+    handlers.add(["CSIPlugin"], Recorder(Log::default()));
+    let mut manager = Manager::new(handlers);
+    let saved = plugind::manager::SavedState::decode(&saved, "boot").expect("it was just saved");
+    manager.restore(saved);
+    let record = manager.record(Path::new(A)).expect("it was restored");
+    assert_eq!(record.state, State::Registered);
+    assert!(record.generation > 0);
+}
+
+#[test]
+fn what_waits_for_its_backoff_is_tried_at_once_on_request() {
+    let mut world = World::new();
+    world.appear(A, not_ready("a"));
+    world.appear(B, not_ready("b"));
+    world.advance(BACKOFF_CAP);
+    for path in [A, B] {
+        world.plugin(path).get_info = Answer::Good;
+    }
+    let is_a = |record: &Record<'_>| &**record.socket == Path::new(A);
+    assert_eq!(retry(&mut world, &is_a), Some(1));
+    assert_eq!(state(&world, A), State::Registered);
+    assert_eq!(state(&world, B), State::Backoff);
+    assert_eq!(retry(&mut world, &is_a), Some(0), "it is registered");
+    assert_eq!(retry(&mut world, &|_| false), None);
+    assert_eq!(retry(&mut world, &|_| true), Some(1));
+    assert_eq!(state(&world, B), State::Registered);
+}
+
+#[test]
+fn a_plugin_that_is_down_is_checked_on_request() {
+    let mut world = World::new();
+    world.appear(A, plugin("a"));
+    world.kill(A);
+    world.advance(BACKOFF_CAP);
+    world.listen(A, plugin("a"));
+    world.run();
+    assert_eq!(state(&world, A), State::Down);
+    assert_eq!(retry(&mut world, &|_| true), Some(1));
+    assert_eq!(state(&world, A), State::Registered);
+}
+
+#[test]
+fn only_a_plugin_that_is_down_is_forgotten() {
+    let mut world = World::new();
+    world.manager.set_on_down(OnDown::Keep);
+    world.appear(A, plugin("a"));
+    let now = world.now;
+    let forget = |world: &mut World, name: &str| {
+        let result = world.manager.forget("CSIPlugin", name, now);
+        world.run();
+        result
+    };
+    assert_eq!(forget(&mut world, "b"), Err(ForgetError::NotFound));
+    assert_eq!(forget(&mut world, "a"), Err(ForgetError::NotDown));
+    world.kill(A);
+    world.advance(Duration::from_secs(5));
+    world.handler_calls();
+    let now = world.now;
+    assert_eq!(world.manager.forget("CSIPlugin", "a", now), Ok(1));
+    world.run();
+    assert_eq!(world.handler_calls(), "deregister a");
+    assert_ne!(state(&world, A), State::Down);
+    let forgotten = world.manager.forget("CSIPlugin", "a", now);
+    assert!(forgotten.is_err(), "{forgotten:?}");
+}
+
+#[test]
+fn a_reader_that_has_missed_too_many_removals_has_to_start_again() {
+    let mut world = World::new();
+    world.appear(A, plugin("a"));
+    let beginning = world.manager.generation();
+    let count = |world: &World, after| {
+        let mut cursor = ChangeCursor::after(after);
+        let mut removed = 0;
+        while let Some(change) = world.manager.next_change(&mut cursor)? {
+            removed += usize::from(matches!(change, Change::Removed { .. }));
+        }
+        Ok::<_, Expired>(removed)
+    };
+    for _ in 0..MAX_REMOVED_RECORDS {
+        world.appear(B, not_ready("b"));
+        world.vanish(B);
+    }
+    assert_eq!(count(&world, beginning), Ok(MAX_REMOVED_RECORDS));
+    world.appear(B, not_ready("b"));
+    world.vanish(B);
+    assert_eq!(count(&world, beginning), Err(Expired));
+    let end = world.manager.generation();
+    assert_eq!(count(&world, end), Ok(0));
+    assert_eq!(
+        count(&world, end + 1),
+        Err(Expired),
+        "it is of another start"
+    );
+}
+
+#[test]
+fn a_restored_plugin_that_was_not_found_yet_is_not_on_standby_for_another_of_its_name() {
+    let mut world = World::new();
+    world.appear(A, plugin("a"));
+    let saved = world.manager.snapshot("boot").encode();
+    let saved = plugind::manager::SavedState::decode(&saved, "boot").expect("it was just saved");
+    let mut handlers = HandlerTable::new();
+    handlers.add(["CSIPlugin"], Recorder(Log::default()));
+    let mut manager = Manager::new(handlers);
+    manager.restore(saved);
+    world.restart(manager);
+    let shown = |world: &World| {
+        let record = record(world, A);
+        (record.state, record.generation)
+    };
+    let restored = shown(&world);
+    world.appear(B, plugin("a"));
+    assert_eq!(state(&world, B), State::Registered);
+    assert_eq!(shown(&world), restored, "a change has a generation");
+    world.notice(A);
+    world.run();
+    let states = [A, B].map(|path| state(&world, path));
+    assert_eq!(states, [State::Registered, State::Standby]);
+}

@@ -1,0 +1,121 @@
+//! Readers of the records: a reader that applies the changes to a list has the records of a fresh
+//! list, however slowly it reads.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use plugind::handler::Plugin;
+use plugind::manager::{
+    Change, ChangeCursor, Expired, Generation, Manager, Process, Record, RecordCursor, State,
+};
+use plugind::time::Time;
+
+/// A reader that follows the records: it reads a list, which may take several turns, and then the
+/// changes since the list began.
+#[derive(Debug, Default)]
+pub(super) struct Reader {
+    records: BTreeMap<Arc<Path>, Shown>,
+    /// The list, until it is read to its end.
+    list: Option<RecordCursor>,
+    /// The changes since the list began; `None` before that.
+    changes: Option<ChangeCursor>,
+    /// The number of times that it had to start again.
+    pub(super) expired: usize,
+}
+
+/// A record as the reader keeps it.
+#[derive(Debug, PartialEq, Eq)]
+struct Shown {
+    plugin: Option<Arc<Plugin>>,
+    state: State,
+    since: Time,
+    generation: Generation,
+    attempts: u32,
+    last_error: Option<String>,
+    next_retry: Option<Time>,
+    process: Option<Process>,
+}
+
+impl Shown {
+    fn of(record: &Record<'_>) -> Self {
+        Self {
+            plugin: record.plugin.cloned(),
+            state: record.state,
+            since: record.since,
+            generation: record.generation,
+            attempts: record.attempts,
+            last_error: record.last_error.map(|error| error.to_string()),
+            next_retry: record.next_retry,
+            process: record.process,
+        }
+    }
+}
+
+impl Reader {
+    /// Reads up to `count` records or changes. Returns whether it has seen everything.
+    pub(super) fn read(&mut self, manager: &Manager, count: u64) -> bool {
+        for _ in 0..count {
+            if !self.read_next(manager) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Reads the next record or change. Returns whether there was one.
+    fn read_next(&mut self, manager: &Manager) -> bool {
+        let changes = self.changes.get_or_insert_with(|| {
+            self.records.clear();
+            self.list = Some(RecordCursor::default());
+            ChangeCursor::after(manager.generation())
+        });
+        if let Some(cursor) = &mut self.list {
+            match manager.next_record(cursor) {
+                Some(record) => {
+                    let before = self
+                        .records
+                        .insert(record.socket.clone(), Shown::of(&record));
+                    let is_newer = before.is_none_or(|it| it.generation < record.generation);
+                    assert!(is_newer, "{:?} is listed twice", record.socket);
+                }
+                None => self.list = None,
+            }
+            return true;
+        }
+        let change = match manager.next_change(changes) {
+            Ok(Some(change)) => change,
+            Ok(None) => return false,
+            Err(Expired) => {
+                self.changes = None;
+                self.expired += 1;
+                return true;
+            }
+        };
+        match &change {
+            Change::Set { record, is_new } => {
+                let before = self
+                    .records
+                    .insert(record.socket.clone(), Shown::of(record));
+                assert!(*is_new || before.is_some(), "{record:?} was not added");
+            }
+            Change::Removed { socket, .. } => {
+                self.records.remove(*socket);
+            }
+        }
+        true
+    }
+
+    /// Reads everything, and compares it with a fresh list.
+    pub(super) fn check(&mut self, manager: &Manager) {
+        while self.read_next(manager) {}
+        let fresh: BTreeMap<_, _> = manager
+            .records()
+            .map(|record| (record.socket.clone(), Shown::of(&record)))
+            .collect();
+        assert_eq!(
+            self.records, fresh,
+            "the changes lead to what a fresh list has"
+        );
+    }
+}
