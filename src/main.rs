@@ -5,7 +5,7 @@ use std::fmt;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use plugind::cli::{Command, WRONG_USAGE, logging, probe, run, simulate};
+use plugind::cli::{Command, WRONG_USAGE, ask, doctor, logging, probe, run, simulate};
 use plugind::config::DaemonConfig;
 use plugind::daemon::{Daemon, Logger};
 
@@ -13,8 +13,11 @@ fn main() -> ExitCode {
     match Command::parse(lexopt::Parser::from_env()) {
         Ok(Command::Run(options)) => run(&options),
         Ok(Command::Probe(options)) => ended(probe::run(&options)),
+        Ok(Command::Doctor(options)) => ended(doctor::run(&options)),
         Ok(Command::Simulate(profile)) => ended(simulate::run(&profile)),
-        Ok(Command::Print(text)) => print(text),
+        Ok(Command::Ask(options)) => ask::run(&options)
+            .unwrap_or_else(|failure| complain(&failure, failure.exit_code().into())),
+        Ok(Command::Print(text)) => print(&text.concat()),
         Err(usage) => complain(&usage, ExitCode::from(WRONG_USAGE)),
     }
 }

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use lexopt::{Arg, Parser};
 
+use super::Help;
 use crate::escape;
 
 /// An error in a command line.
@@ -37,7 +38,7 @@ impl std::error::Error for UsageError {}
 pub(super) struct Arguments {
     parser: Parser,
     command: &'static str,
-    help: &'static str,
+    help: Help,
     /// The last option, as typed.
     option: String,
 }
@@ -53,7 +54,7 @@ pub(super) enum Argument {
 
 impl Arguments {
     /// Creates the arguments of the program itself.
-    pub(super) fn new(parser: Parser, help: &'static str) -> Self {
+    pub(super) fn new(parser: Parser, help: Help) -> Self {
         Self {
             parser,
             command: "",
@@ -63,8 +64,13 @@ impl Arguments {
     }
 
     /// Treats the remaining arguments as those of a command, whose help text lists its options.
-    pub(super) fn enter(&mut self, command: &'static str, help: &'static str) {
+    pub(super) fn enter(&mut self, command: &'static str, help: Help) {
         (self.command, self.help) = (command, help);
+    }
+
+    /// Returns the help text of the command, which lists all options that it has.
+    pub(super) fn help(&self) -> Help {
+        self.help
     }
 
     /// Returns the next argument, or `None` after the last one.
@@ -132,6 +138,12 @@ impl Arguments {
         ))
     }
 
+    /// Returns the error about an argument that is not one of those that are expected here.
+    pub(super) fn unaccepted(&self, value: &OsStr, expected: &str) -> UsageError {
+        let value = escape::bytes(value.as_bytes());
+        self.error(format!("invalid argument {value:?}, expected {expected}"))
+    }
+
     /// Returns the error about an argument that is not expected here.
     pub(super) fn unexpected(&self, argument: &Argument) -> UsageError {
         match argument {
@@ -160,8 +172,9 @@ impl Arguments {
 
 /// Returns the options that a help text lists: the short name, which may be empty, and the long
 /// one.
-pub(super) fn options(help: &'static str) -> impl Iterator<Item = (&'static str, &'static str)> {
-    help.lines().filter_map(|line| {
+pub(super) fn options(help: Help) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let [own, common] = help.map(str::lines);
+    own.chain(common).filter_map(|line| {
         let entry = line.strip_prefix("  ").filter(|it| it.starts_with('-'))?;
         let (short, rest) = entry.split_once(", ").unwrap_or(("", entry));
         let (short, rest) = if short.len() == 2 {
@@ -248,8 +261,9 @@ mod tests {
     fn a_help_text_is_the_list_of_options() {
         let help =
             "Usage\n\nOptions:\n  -o, --output FORMAT  text, or json\n  --fast\n      --no\n";
-        let found: Vec<_> = options(help).collect();
-        assert_eq!(found, [("-o", "--output"), ("", "--fast")]);
+        let found: Vec<_> = options([help, "  -V, --version\n"]).collect();
+        let expected = [("-o", "--output"), ("", "--fast"), ("-V", "--version")];
+        assert_eq!(found, expected);
     }
 
     #[test]

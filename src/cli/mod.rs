@@ -3,19 +3,43 @@
 //! A command line is parsed into a [`Command`]. Wrong usage has an exit status of its own,
 //! [`WRONG_USAGE`], which distinguishes it from a command that fails.
 
+mod age;
 mod arguments;
+pub mod ask;
+mod change;
+mod client;
+mod describe;
+pub mod doctor;
+mod events;
+mod failure;
+mod json;
+mod list;
 pub mod logging;
+mod options;
 mod plugins;
 pub mod probe;
+mod response;
+mod rows;
 pub mod run;
 pub mod simulate;
+mod status;
+mod table;
+#[cfg(test)]
+mod testing;
+mod wait;
+mod watch;
 
 use lexopt::Parser;
 
 pub use self::arguments::UsageError;
 use self::arguments::{Argument, Arguments, did_you_mean};
+pub use self::failure::Failure;
+pub use self::options::Options as AskOptions;
 use crate::escape;
 use crate::simulate::Profile;
+
+/// The help text of a command: what only this command has, and what others have, too.
+pub type Help = [&'static str; 2];
 
 /// A parsed command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,27 +48,36 @@ pub enum Command {
     Run(run::Options),
     /// Probe one socket, or those in a directory.
     Probe(probe::Options),
+    /// Examine the node.
+    Doctor(doctor::Options),
     /// Simulate a plugin.
     Simulate(Profile),
-    /// Print this text.
-    Print(&'static str),
+    /// Ask a running daemon.
+    Ask(AskOptions),
+    /// Print this text, which has two parts.
+    Print(Help),
 }
 
 impl Command {
     /// Parses the command line.
     pub fn parse(parser: Parser) -> Result<Self, UsageError> {
-        let mut arguments = Arguments::new(parser, HELP);
+        let mut arguments = Arguments::new(parser, [HELP, ""]);
         let argument = arguments.next()?;
         match &argument {
             Some(Argument::Value(name)) if name == "help" => help(&mut arguments),
             Some(Argument::Value(name)) => {
                 let name = name.to_string_lossy();
                 let verb = find(&name).ok_or_else(|| unknown_command(&name, &arguments))?;
-                arguments.enter(verb.name, verb.help);
-                (verb.parse)(&mut arguments)
+                arguments.enter(verb.name, verb.help());
+                match verb.parse {
+                    Parse::Local(parse) => parse(&mut arguments),
+                    Parse::Ask(verb) => options::parse(verb, &mut arguments),
+                }
             }
-            Some(option) => standard(option, HELP).ok_or_else(|| arguments.unexpected(option)),
-            None => Err(arguments.error("missing command, expected run, probe, simulate or help")),
+            Some(option) => {
+                standard(option, [HELP, ""]).ok_or_else(|| arguments.unexpected(option))
+            }
+            None => Err(arguments.error("missing command")),
         }
     }
 }
@@ -53,24 +86,101 @@ impl Command {
 struct Verb {
     name: &'static str,
     help: &'static str,
-    parse: fn(&mut Arguments) -> Result<Command, UsageError>,
+    parse: Parse,
 }
 
-const VERBS: [Verb; 3] = [
+/// The function that parses the arguments of a command.
+enum Parse {
+    Local(fn(&mut Arguments) -> Result<Command, UsageError>),
+    /// That of all commands that ask a running daemon.
+    Ask(options::Verb),
+}
+
+impl Verb {
+    fn help(&self) -> Help {
+        let common = match self.parse {
+            Parse::Local(_) => "",
+            Parse::Ask(_) => options::HELP,
+        };
+        [self.help, common]
+    }
+}
+
+const VERBS: [Verb; 15] = [
     Verb {
         name: "run",
         help: run::HELP,
-        parse: run::parse,
+        parse: Parse::Local(run::parse),
     },
     Verb {
         name: "probe",
         help: probe::HELP,
-        parse: probe::parse,
+        parse: Parse::Local(probe::parse),
+    },
+    Verb {
+        name: "doctor",
+        help: doctor::HELP,
+        parse: Parse::Local(doctor::parse),
     },
     Verb {
         name: "simulate",
         help: simulate::HELP,
-        parse: simulate::parse,
+        parse: Parse::Local(simulate::parse),
+    },
+    Verb {
+        name: "list",
+        help: list::HELP,
+        parse: Parse::Ask(options::Verb::List),
+    },
+    Verb {
+        name: "describe",
+        help: describe::HELP,
+        parse: Parse::Ask(options::Verb::Describe),
+    },
+    Verb {
+        name: "watch",
+        help: watch::HELP,
+        parse: Parse::Ask(options::Verb::Watch),
+    },
+    Verb {
+        name: "events",
+        help: events::HELP,
+        parse: Parse::Ask(options::Verb::Events),
+    },
+    Verb {
+        name: "wait",
+        help: wait::HELP,
+        parse: Parse::Ask(options::Verb::Wait),
+    },
+    Verb {
+        name: "status",
+        help: status::STATUS_HELP,
+        parse: Parse::Ask(options::Verb::Status),
+    },
+    Verb {
+        name: "metrics",
+        help: status::METRICS_HELP,
+        parse: Parse::Ask(options::Verb::Metrics),
+    },
+    Verb {
+        name: "retry",
+        help: change::RETRY_HELP,
+        parse: Parse::Ask(options::Verb::Retry),
+    },
+    Verb {
+        name: "forget",
+        help: change::FORGET_HELP,
+        parse: Parse::Ask(options::Verb::Forget),
+    },
+    Verb {
+        name: "rescan",
+        help: change::RESCAN_HELP,
+        parse: Parse::Ask(options::Verb::Rescan),
+    },
+    Verb {
+        name: "log",
+        help: change::LOG_HELP,
+        parse: Parse::Ask(options::Verb::Log),
     },
 ];
 
@@ -82,15 +192,15 @@ fn find(name: &str) -> Option<&'static Verb> {
 /// Returns the help text of the command that is named after `help`, or that of the program.
 fn help(arguments: &mut Arguments) -> Result<Command, UsageError> {
     let text = match arguments.next()? {
-        None => HELP,
-        Some(Argument::Value(name)) if name == "help" => HELP,
+        None => [HELP, ""],
+        Some(Argument::Value(name)) if name == "help" => [HELP, ""],
         Some(Argument::Value(name)) => {
             let name = name.to_string_lossy();
             let verb = find(&name).ok_or_else(|| unknown_command(&name, arguments))?;
-            verb.help
+            verb.help()
         }
         Some(option) => {
-            return standard(&option, HELP).ok_or_else(|| arguments.unexpected(&option));
+            return standard(&option, [HELP, ""]).ok_or_else(|| arguments.unexpected(&option));
         }
     };
     match arguments.next()? {
@@ -107,16 +217,22 @@ fn unknown_command(name: &str, arguments: &Arguments) -> UsageError {
 }
 
 /// Returns the action of an option that the program and every command have, or `None` for others.
-fn standard(argument: &Argument, help: &'static str) -> Option<Command> {
+fn standard(argument: &Argument, help: Help) -> Option<Command> {
     match argument {
         Argument::Option("--help") => Some(Command::Print(help)),
-        Argument::Option("--version") => Some(Command::Print(VERSION)),
+        Argument::Option("--version") => Some(Command::Print([VERSION, ""])),
         _ => None,
     }
 }
 
 /// The exit status for wrong usage, the same as shells use.
 pub const WRONG_USAGE: u8 = 2;
+
+/// What is shown for a value that is absent, as in kubectl.
+const NONE: &str = "<none>";
+
+/// What is shown for a value that is not known, as in kubectl.
+const UNKNOWN: &str = "<unknown>";
 
 const VERSION: &str = concat!("plugind ", env!("CARGO_PKG_VERSION"), "\n");
 
@@ -130,7 +246,22 @@ Usage: plugind COMMAND [OPTIONS]
 Commands:
   run           watch directories and register the plugins that appear there
   probe         show what run would do with the plugins on existing sockets
+  doctor        examine the node: permissions, limits, dead sockets, other roots
   simulate      simulate a plugin, to test a node and its handlers
+
+Commands that ask a running daemon:
+  list          list the plugins and their states
+  describe      show one plugin or socket in detail, with its events
+  watch         show the plugins and then each change
+  events        show the events of plugins and sockets
+  wait          wait until a plugin is registered, or the daemon is ready
+  status        show the daemon, its directories and its limits
+  metrics       print the metrics for Prometheus
+  retry         reset backoff and retry at once
+  forget        deregister a plugin that is down
+  rescan        read all directories again
+  log           change the log filter
+
   help COMMAND  print the help of a command
 
 Options:
@@ -148,17 +279,17 @@ mod tests {
 
     #[test]
     fn help_and_version_are_everywhere() {
-        assert_eq!(parse(&["--help"]), Ok(Command::Print(HELP)));
-        assert_eq!(parse(&["-h"]), Ok(Command::Print(HELP)));
+        assert_eq!(parse(&["--help"]), Ok(Command::Print([HELP, ""])));
+        assert_eq!(parse(&["-h"]), Ok(Command::Print([HELP, ""])));
         for line in [vec!["--version"], vec!["-V"], vec!["run", "--version"]] {
-            assert_eq!(parse(&line), Ok(Command::Print(VERSION)));
+            assert_eq!(parse(&line), Ok(Command::Print([VERSION, ""])));
         }
-        assert!(matches!(parse(&["run", "--help"]), Ok(Command::Print(help)) if help != HELP));
+        assert!(matches!(parse(&["run", "--help"]), Ok(Command::Print(help)) if help[0] != HELP));
     }
 
     #[test]
     fn wrong_usage_is_named_with_the_help_to_read() {
-        let missing = "missing command, expected run, probe, simulate or help; see plugind --help";
+        let missing = "missing command; see plugind --help";
         assert_eq!(parse(&[]), Err(missing.to_owned()));
         for (line, expected) in [
             (vec!["jump"], "unknown command \"jump\""),
@@ -186,10 +317,10 @@ mod tests {
     #[test]
     fn help_is_a_command_that_prints_the_help_of_the_others() {
         for line in [&["help"][..], &["help", "help"], &["help", "--help"]] {
-            assert_eq!(parse(line), Ok(Command::Print(HELP)));
+            assert_eq!(parse(line), Ok(Command::Print([HELP, ""])));
         }
         for verb in &VERBS {
-            let printed = Ok(Command::Print(verb.help));
+            let printed = Ok(Command::Print(verb.help()));
             assert_eq!(parse(&["help", verb.name]), printed);
             assert_eq!(parse(&[verb.name, "--help"]), printed);
         }
@@ -197,8 +328,8 @@ mod tests {
 
     #[test]
     fn every_line_of_help_fits_a_terminal_of_80_columns() {
-        for help in VERBS.iter().map(|verb| verb.help).chain([HELP]) {
-            for line in help.lines() {
+        for help in VERBS.iter().map(Verb::help).chain([[HELP, ""]]) {
+            for line in help.concat().lines() {
                 assert!(line.chars().count() <= 80, "{line}");
             }
         }
@@ -207,7 +338,7 @@ mod tests {
     #[test]
     fn every_option_that_a_help_text_lists_is_known() {
         for verb in &VERBS {
-            for (_, option) in arguments::options(verb.help) {
+            for (_, option) in arguments::options(verb.help()) {
                 let found = parse(&[verb.name, option, "1"]);
                 let unknown = format!("unknown option {option}");
                 let is_unknown = |error: &String| error.starts_with(&unknown);

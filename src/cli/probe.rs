@@ -51,7 +51,9 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
             Argument::Option("--timeout") => timeout = Some(arguments.duration()?),
             Argument::Option(option) if chosen.read(option, arguments)? => {}
             Argument::Value(value) if path.is_none() => path = Some(absolute(&value)),
-            other => return standard(&other, HELP).ok_or_else(|| arguments.unexpected(&other)),
+            other => {
+                return standard(&other, [HELP, ""]).ok_or_else(|| arguments.unexpected(&other));
+            }
         }
     }
     let path = path.unwrap_or_else(|| chosen.dirs.last().cloned());
@@ -66,7 +68,7 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
 }
 
 /// Returns the format of that name.
-fn named(name: &str) -> Option<Format> {
+pub(super) fn named(name: &str) -> Option<Format> {
     match name {
         "text" => Some(Format::Text),
         "json" => Some(Format::Json),

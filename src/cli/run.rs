@@ -1,9 +1,12 @@
 //! `plugind run`: the options of the daemon.
 
-use super::arguments::{Argument, Arguments, UsageError, duration};
+use std::env;
+use std::ffi::OsStr;
+
+use super::arguments::{Argument, Arguments, UsageError, absolute, duration};
 use super::plugins::Chosen;
 use super::{Command, standard};
-use crate::config::{DOWN_GRACE, DaemonConfig, Mode, OnDown};
+use crate::config::{ApiSocket, DOWN_GRACE, DaemonConfig, Mode, OnDown};
 
 /// The options of the daemon.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,6 +20,9 @@ pub struct Options {
 /// Parses the arguments after `run`.
 pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
     let mut chosen = Chosen::default();
+    let environment = env::var_os("PLUGIND_SOCKET");
+    let socket = environment.and_then(|value| api_socket(&value));
+    chosen.config.manager.api_socket = socket.unwrap_or(ApiSocket::Default);
     let mut verbosity = 0_u8;
     while let Some(argument) = arguments.next()? {
         match argument {
@@ -27,19 +33,39 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
             Argument::Option("--run-dir") => {
                 chosen.config.manager.run_dir = Some(arguments.path()?);
             }
+            Argument::Option("--socket") => {
+                chosen.config.manager.api_socket = api_socket(&arguments.value(SOCKET)?)
+                    .ok_or_else(|| arguments.invalid("".as_ref(), SOCKET))?;
+            }
+            Argument::Option("--socket-group") => {
+                let named = |name: &str| (!name.is_empty()).then(|| name.to_owned());
+                let group = arguments.parsed("a group", named)?;
+                chosen.config.manager.socket_group = Some(group);
+            }
             Argument::Option("--observe") => chosen.config.manager.mode = Mode::Observe,
             Argument::Option("--on-down") => {
                 chosen.config.manager.on_down = arguments.parsed(ON_DOWN, on_down)?;
             }
             Argument::Option("--verbose") => verbosity = verbosity.saturating_add(1),
             Argument::Option(option) if chosen.read(option, arguments)? => {}
-            other => return standard(&other, HELP).ok_or_else(|| arguments.unexpected(&other)),
+            other => {
+                return standard(&other, [HELP, ""]).ok_or_else(|| arguments.unexpected(&other));
+            }
         }
     }
+    chosen.config.manager.links_by_name = true;
     Ok(Command::Run(Options {
         config: chosen.complete(),
         verbosity,
     }))
+}
+
+/// Returns the API socket of a path or of the word `none`, or `None` for the empty path.
+fn api_socket(value: &OsStr) -> Option<ApiSocket> {
+    if value == "none" {
+        return Some(ApiSocket::None);
+    }
+    absolute(value).map(ApiSocket::At)
 }
 
 /// Parses the policy for a plugin that is down: `keep`, `deregister`, `deregister=30s`.
@@ -51,6 +77,8 @@ fn on_down(words: &str) -> Option<OnDown> {
         _ => None,
     }
 }
+
+const SOCKET: &str = "a path, or none";
 
 const ON_DOWN: &str = "keep, deregister or deregister=DURATION such as deregister=30s";
 
@@ -96,10 +124,20 @@ Options:
                      disappear while plugind is not running are deregistered at
                      its next start (default: no file)
   --run-dir DIR      keep lock files in DIR, so that two daemons never use the
-                     same plugins directory; DIR must belong to the user and be
-                     writable by no other (default: /run/plugind; for users
-                     other than root, plugind in $XDG_RUNTIME_DIR or
-                     /run/user/UID, else /tmp/plugind-UID)
+                     same plugins directory, and links to the endpoints of
+                     registered plugins, DIR/by-name/TYPE/NAME.sock; DIR must
+                     belong to the user and be writable by no other (default:
+                     /run/plugind; for users other than root, plugind in
+                     $XDG_RUNTIME_DIR or /run/user/UID, else /tmp/plugind-UID)
+  --socket PATH|none
+                     serve the API on a unix socket at PATH, with mode 0660, or
+                     not at all; a socket left behind by a killed plugind is
+                     replaced; the environment variable PLUGIND_SOCKET is used
+                     without this option (default: plugind.sock in the run
+                     directory; with --observe: none)
+  --socket-group GROUP
+                     let this group connect to that socket (default: the group
+                     of the process)
   -v, --verbose      log every step; -vv: log every event; the environment
                      variable RUST_LOG overrides this (default: log plugins that
                      are registered and deregistered, and problems)
@@ -229,6 +267,26 @@ mod tests {
             parse(&["--observe"]).unwrap().config.manager.mode,
             Mode::Observe
         );
+    }
+
+    #[test]
+    fn the_api_socket_is_the_default_one_or_named_or_none() {
+        let options = |line: &[&str]| parse(line).map(|it| it.config.manager);
+        let socket = |line: &[&str]| options(line).map(|it| it.api_socket);
+        assert_eq!(socket(&[]), Ok(ApiSocket::Default));
+        assert_eq!(socket(&["--socket=none"]), Ok(ApiSocket::None));
+        assert_eq!(socket(&["--socket", "/a"]), Ok(ApiSocket::At("/a".into())));
+        let Ok(ApiSocket::At(path)) = socket(&["--socket=./none"]) else {
+            panic!("it is not a path");
+        };
+        assert!(path.is_absolute() && path.ends_with("none"));
+        assert_eq!(
+            socket(&["--socket="]).unwrap_err(),
+            "invalid value \"\" for --socket, expected a path, or none; see plugind run --help"
+        );
+        let group = options(&["--socket-group", "adm"]).unwrap().socket_group;
+        assert_eq!(group.as_deref(), Some("adm"));
+        assert!(options(&["--socket-group="]).is_err());
     }
 
     #[test]

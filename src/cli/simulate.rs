@@ -39,7 +39,7 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
             "--reject-notify" => faults.reject_notify = true,
             "--stale" => faults.stale = true,
             _ => {
-                let done = standard(&argument, HELP);
+                let done = standard(&argument, [HELP, ""]);
                 return done.ok_or_else(|| arguments.unexpected(&argument));
             }
         }

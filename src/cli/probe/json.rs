@@ -4,103 +4,40 @@
 //! is. Texts of the plugin are escaped only as JSON requires, so that a program reads exactly those
 //! texts. A step that was not reached is left out; a step that failed has an `error`.
 
-use std::borrow::Cow;
-use std::fmt::Write as _;
 use std::path::Path;
 
-use serde::ser::{Serialize, SerializeMap as _, Serializer};
-
 use super::exit_status;
+use crate::cli::json::Json;
 use crate::daemon::probe::{File, FileKind, Found, Outcome, Peer, Report};
 use crate::http2::Settings;
+use crate::json::Writer;
 use crate::manager::Verdict;
 use crate::proto::pluginregistration::PluginInfo;
 
-/// Returns a report as JSON.
+/// Returns a report as JSON, in indented lines.
 pub(super) fn show(report: &Report) -> String {
-    // Text and numbers only: encoding them as JSON cannot fail.
-    let json = serde_json::to_string_pretty(&Shown(report)).unwrap_or_default();
-    ascii(&json) + "\n"
-}
-
-/// The serialized form of a report.
-struct Shown<'a>(&'a Report);
-
-impl Serialize for Shown<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self(report) = self;
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("socket", &report.socket.to_string_lossy())?;
-        for step in &report.steps {
-            let (name, found) = finding(&step.found, &report.socket);
-            let took_us = u64::try_from(step.took.as_micros()).unwrap_or(u64::MAX);
-            map.serialize_entry(name, &Timed { found, took_us })?;
-        }
-        if !report.not_checked.is_empty() {
-            map.serialize_entry("not_checked", &report.not_checked)?;
-        }
-        map.serialize_entry("outcome", outcome(report.outcome))?;
-        map.serialize_entry("exit_status", &exit_status(report.outcome))?;
-        map.end()
+    let mut line = Vec::new();
+    let mut json = Writer(&mut line);
+    json.open(b'{');
+    json.key("socket").path(&report.socket);
+    for step in &report.steps {
+        let took = u64::try_from(step.took.as_micros()).unwrap_or(u64::MAX);
+        finding(&mut json, &step.found, &report.socket);
+        json.key("took_us").number(took);
+        json.close(b'}');
     }
-}
-
-/// A step, and the time that it took.
-#[derive(serde::Serialize)]
-struct Timed<'a> {
-    #[serde(flatten)]
-    found: Finding<'a>,
-    took_us: u64,
-}
-
-/// The findings of a step.
-#[derive(serde::Serialize)]
-#[serde(untagged)]
-enum Finding<'a> {
-    Failed {
-        error: String,
-    },
-    File {
-        kind: &'static str,
-        symbolic_link: bool,
-        uid: u32,
-        gid: u32,
-        mode: String,
-    },
-    Peer {
-        pid: i32,
-        uid: u32,
-        name: Option<Cow<'a, str>>,
-    },
-    UnknownPeer {},
-    Settings {
-        header_table_size: u32,
-        initial_window_size: u32,
-        max_concurrent_streams: Option<u32>,
-        max_frame_size: u32,
-        max_header_list_size: Option<u32>,
-    },
-    Info {
-        r#type: &'a str,
-        name: &'a str,
-        endpoint: &'a str,
-        supported_versions: &'a [String],
-    },
-    Endpoint {
-        path: Cow<'a, str>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        error: Option<String>,
-    },
-    Accepted {
-        accepted: bool,
-        decided: bool,
-    },
-    /// A plugin that is refused, and the error that would be sent to it.
-    Refused {
-        accepted: bool,
-        decided: bool,
-        told: Option<String>,
-    },
+    if !report.not_checked.is_empty() {
+        json.key("not_checked").open(b'[');
+        for left_out in &report.not_checked {
+            json.text(left_out);
+        }
+        json.close(b']');
+    }
+    json.key("outcome").text(outcome(report.outcome));
+    let status = exit_status(report.outcome);
+    json.key("exit_status").number(status.into());
+    json.close(b'}');
+    Json::parse(&line).map_or_else(String::new, |json| json.document())
 }
 
 /// Returns the name of an outcome.
@@ -115,125 +52,98 @@ fn outcome(outcome: Outcome) -> &'static str {
     }
 }
 
-/// Returns the name of a step, and its findings.
-fn finding<'a>(found: &'a Found, socket: &Path) -> (&'static str, Finding<'a>) {
+/// Begins the object of a step, with its findings.
+fn finding(json: &mut Writer<'_>, found: &Found, socket: &Path) {
     match found {
-        Found::File(Ok(file)) => ("file", describe_file(file)),
-        Found::File(Err(error)) => ("file", failed(error)),
-        Found::Peer(Ok(peer)) => ("connect", describe_peer(peer.as_ref())),
-        Found::Peer(Err(error)) => ("connect", failed(error)),
-        Found::Settings(Ok(settings)) => ("http2", describe_settings(settings)),
-        Found::Settings(Err(error)) => ("http2", failed(error)),
-        Found::Info(Ok(info)) => ("get_info", describe_info(info)),
-        Found::Info(Err(error)) => ("get_info", failed(error)),
-        Found::Verdict(verdict) => ("verdict", describe_verdict(verdict, socket)),
+        Found::File(Ok(file)) => show_file(begin(json, "file"), file),
+        Found::File(Err(error)) => failed(begin(json, "file"), error),
+        Found::Peer(Ok(peer)) => show_peer(begin(json, "connect"), peer.as_ref()),
+        Found::Peer(Err(error)) => failed(begin(json, "connect"), error),
+        Found::Settings(Ok(settings)) => show_settings(begin(json, "http2"), settings),
+        Found::Settings(Err(error)) => failed(begin(json, "http2"), error),
+        Found::Info(Ok(info)) => show_info(begin(json, "get_info"), info),
+        Found::Info(Err(error)) => failed(begin(json, "get_info"), error),
+        Found::Verdict(verdict) => show_verdict(begin(json, "verdict"), verdict, socket),
         Found::Endpoint { path, answer } => {
-            let error = answer
-                .as_ref()
-                .err()
-                .map(|failure| failure.error.to_string());
-            let path = path.to_string_lossy();
-            ("endpoint", Finding::Endpoint { path, error })
-        }
-    }
-}
-
-/// Returns the findings of a step that failed.
-fn failed<'a>(why: &impl ToString) -> Finding<'a> {
-    let error = why.to_string();
-    Finding::Failed { error }
-}
-
-fn describe_file<'a>(file: &File) -> Finding<'a> {
-    Finding::File {
-        kind: match file.kind {
-            FileKind::Socket => "socket",
-            FileKind::Directory => "directory",
-            FileKind::Regular => "regular",
-            FileKind::Special => "special",
-        },
-        symbolic_link: file.is_link,
-        uid: file.uid,
-        gid: file.gid,
-        mode: format!("{:04o}", file.mode),
-    }
-}
-
-fn describe_peer(peer: Option<&Peer>) -> Finding<'_> {
-    match peer {
-        Some(peer) => Finding::Peer {
-            pid: peer.pid,
-            uid: peer.uid,
-            name: peer.name.as_deref().map(String::from_utf8_lossy),
-        },
-        None => Finding::UnknownPeer {},
-    }
-}
-
-fn describe_settings<'a>(settings: &Settings) -> Finding<'a> {
-    Finding::Settings {
-        header_table_size: settings.header_table_size,
-        initial_window_size: settings.initial_window_size,
-        max_concurrent_streams: settings.max_concurrent_streams,
-        max_frame_size: settings.max_frame_size,
-        max_header_list_size: settings.max_header_list_size,
-    }
-}
-
-fn describe_info(info: &PluginInfo) -> Finding<'_> {
-    Finding::Info {
-        r#type: &info.r#type,
-        name: &info.name,
-        endpoint: &info.endpoint,
-        supported_versions: &info.supported_versions,
-    }
-}
-
-fn describe_verdict<'a>(verdict: &Verdict, socket: &Path) -> Finding<'a> {
-    let decided = !matches!(verdict, Verdict::Undecided(_));
-    match verdict {
-        Verdict::Refused(refusal) => Finding::Refused {
-            accepted: false,
-            decided,
-            told: refusal.status_error(socket),
-        },
-        Verdict::Accepted(_) | Verdict::Undecided(_) => Finding::Accepted {
-            accepted: true,
-            decided,
-        },
-    }
-}
-
-/// Returns the JSON with all characters escaped that are not visible ASCII, which only occur in
-/// strings.
-fn ascii(json: &str) -> String {
-    let mut plain = String::with_capacity(json.len());
-    for c in json.chars() {
-        if matches!(c, ' '..='~' | '\n') {
-            plain.push(c);
-        } else {
-            for unit in c.encode_utf16(&mut [0; 2]) {
-                write!(plain, "\\u{unit:04x}").expect("text has room");
+            let json = begin(json, "endpoint");
+            json.key("path").path(path);
+            if let Err(failure) = answer {
+                failed(json, &failure.error);
             }
         }
     }
-    plain
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+fn begin<'a, 'b>(json: &'a mut Writer<'b>, step: &str) -> &'a mut Writer<'b> {
+    json.key(step).open(b'{');
+    json
+}
 
-    #[test]
-    fn json_is_plain_ascii_and_says_the_same() {
-        let said = "größe \u{7f}\u{9b}31m \u{202e}\u{1f600}\n\"";
-        let plain = ascii(&serde_json::to_string(said).expect("it is text"));
-        assert!(
-            plain
-                .bytes()
-                .all(|byte| matches!(byte, b' '..=b'~' | b'\n'))
-        );
-        let read: String = serde_json::from_str(&plain).expect("it is JSON");
-        assert_eq!(read, said);
+/// Shows the error of a step that failed.
+fn failed(json: &mut Writer<'_>, why: &dyn ToString) {
+    json.key("error").text(&why.to_string());
+}
+
+fn show_file(json: &mut Writer<'_>, file: &File) {
+    json.key("kind").text(match file.kind {
+        FileKind::Socket => "socket",
+        FileKind::Directory => "directory",
+        FileKind::Regular => "regular",
+        FileKind::Special => "special",
+    });
+    json.key("symbolic_link").boolean(file.is_link);
+    json.key("uid").number(file.uid.into());
+    json.key("gid").number(file.gid.into());
+    json.key("mode").text(&format!("{:04o}", file.mode));
+}
+
+fn show_peer(json: &mut Writer<'_>, peer: Option<&Peer>) {
+    let Some(peer) = peer else {
+        return;
+    };
+    json.key("pid").raw(peer.pid.to_string().as_bytes());
+    json.key("uid").number(peer.uid.into());
+    match peer.name.as_deref() {
+        Some(name) => json.key("name").text(&String::from_utf8_lossy(name)),
+        None => json.key("name").raw(b"null"),
+    }
+}
+
+fn show_settings(json: &mut Writer<'_>, settings: &Settings) {
+    for (key, value) in [
+        ("header_table_size", Some(settings.header_table_size)),
+        ("initial_window_size", Some(settings.initial_window_size)),
+        ("max_concurrent_streams", settings.max_concurrent_streams),
+        ("max_frame_size", Some(settings.max_frame_size)),
+        ("max_header_list_size", settings.max_header_list_size),
+    ] {
+        match value {
+            Some(value) => json.key(key).number(value.into()),
+            None => json.key(key).raw(b"null"),
+        }
+    }
+}
+
+fn show_info(json: &mut Writer<'_>, info: &PluginInfo) {
+    json.key("type").text(&info.r#type);
+    json.key("name").text(&info.name);
+    json.key("endpoint").text(&info.endpoint);
+    json.key("supported_versions")
+        .texts(&info.supported_versions);
+}
+
+fn show_verdict(json: &mut Writer<'_>, verdict: &Verdict, socket: &Path) {
+    let refusal = match verdict {
+        Verdict::Refused(refusal) => Some(refusal),
+        Verdict::Accepted(_) | Verdict::Undecided(_) => None,
+    };
+    let is_decided = !matches!(verdict, Verdict::Undecided(_));
+    json.key("accepted").boolean(refusal.is_none());
+    json.key("decided").boolean(is_decided);
+    if let Some(refusal) = refusal {
+        match refusal.status_error(socket) {
+            Some(error) => json.key("told").text(&error),
+            None => json.key("told").raw(b"null"),
+        }
     }
 }

@@ -1,0 +1,125 @@
+//! A client of the API: raw requests over the socket, as curl sends them.
+
+use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// A connection to the API.
+pub(crate) struct Client {
+    reader: BufReader<UnixStream>,
+}
+
+/// A response with its whole body.
+#[derive(Debug)]
+pub(crate) struct Response {
+    pub(crate) status: u16,
+    pub(crate) body: String,
+}
+
+impl Response {
+    /// Returns the body as JSON.
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+}
+
+impl Client {
+    #[track_caller]
+    pub(crate) fn connect(socket: &Path) -> Self {
+        let stream = UnixStream::connect(socket).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let reader = BufReader::new(stream);
+        Self { reader }
+    }
+
+    pub(crate) fn send(&mut self, bytes: &str) {
+        self.reader.get_mut().write_all(bytes.as_bytes()).unwrap();
+    }
+
+    /// Sends a request without a body.
+    pub(crate) fn request(&mut self, method: &str, target: &str) {
+        self.send(&format!("{method} {target} HTTP/1.1\r\nHost: x\r\n\r\n"));
+    }
+
+    /// Returns the next line, or `None` at the end.
+    #[track_caller]
+    pub(crate) fn line(&mut self) -> Option<String> {
+        let mut line = String::new();
+        let count = self.reader.read_line(&mut line).unwrap();
+        (count > 0).then(|| line.trim_end().to_owned())
+    }
+
+    /// Reads a head. Returns the status and the whole head.
+    #[track_caller]
+    pub(crate) fn head(&mut self) -> (u16, String) {
+        let mut head = String::new();
+        loop {
+            let line = self.line().expect("the head is complete");
+            if line.is_empty() {
+                break;
+            }
+            head.push_str(&line);
+            head.push('\n');
+        }
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        (status, head)
+    }
+
+    /// Reads one chunk of a body, or `None` at its end.
+    #[track_caller]
+    pub(crate) fn chunk(&mut self) -> Option<String> {
+        let size = self.line().expect("a chunk follows");
+        let size = usize::from_str_radix(&size, 16).unwrap();
+        let mut chunk = vec![0; size + 2];
+        self.reader.read_exact(&mut chunk).unwrap();
+        chunk.truncate(size);
+        (size > 0).then(|| String::from_utf8(chunk).unwrap())
+    }
+
+    /// Reads a response.
+    #[track_caller]
+    pub(crate) fn response(&mut self) -> Response {
+        let (status, head) = self.head();
+        let mut body = String::new();
+        let length = head
+            .lines()
+            .find_map(|line| line.strip_prefix("Content-Length: "));
+        if let Some(length) = length {
+            let mut bytes = vec![0; length.parse().unwrap()];
+            self.reader.read_exact(&mut bytes).unwrap();
+            body = String::from_utf8(bytes).unwrap();
+        } else {
+            while let Some(chunk) = self.chunk() {
+                body.push_str(&chunk);
+            }
+        }
+        Response { status, body }
+    }
+
+    /// Returns whether the server has closed the connection, after waiting for that.
+    pub(crate) fn is_closed(&mut self) -> bool {
+        match self.reader.read(&mut [0]) {
+            Ok(count) => count == 0,
+            Err(error) => error.kind() == ErrorKind::ConnectionReset,
+        }
+    }
+
+    pub(crate) fn stream(&self) -> &UnixStream {
+        self.reader.get_ref()
+    }
+}
+
+/// Sends one request on a connection of its own, and returns the response.
+#[track_caller]
+pub(crate) fn ask(socket: &Path, method: &str, target: &str) -> Response {
+    let mut client = Client::connect(socket);
+    client.request(method, target);
+    client.response()
+}
+
+/// The time limit for every wait here.
+const PATIENCE: Duration = Duration::from_secs(20);

@@ -1,0 +1,213 @@
+//! Many clients, clients that do not read, and clients that are connected when the daemon stops.
+
+use std::io::{Read as _, Write as _};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+
+use crate::client::{Client, ask};
+use crate::node::{Node, until};
+
+#[test]
+fn lists_status_events_metrics_and_health_are_answered_on_one_connection() {
+    let node = Node::start();
+    let plugin = node.serve("a.sock", "a");
+    assert!(plugin.until_notified().plugin_registered);
+    node.until_listed(|items| items.iter().any(|it| it["state"] == "Registered"));
+    let mut client = Client::connect(&node.socket);
+    // All requests are sent at once.
+    for target in [
+        "/v1/plugins",
+        "/v1/status",
+        "/v1/events",
+        "/metrics",
+        "/livez",
+        "/readyz",
+        "/nothing",
+    ] {
+        client.request("GET", target);
+    }
+    let list = client.response().json();
+    assert_eq!(list["items"][0]["name"], "a");
+    assert_eq!(list["items"][0]["pid"], std::process::id());
+    let status = client.response().json();
+    assert_eq!(status["instance"], list["instance"]);
+    assert_eq!(status["directories"][0]["state"], "Watched");
+    assert_eq!(status["plugins"]["Registered"], 1);
+    let events = client.response().body;
+    assert!(events.contains("\"reason\":\"Registered\""), "{events}");
+    let metrics = client.response().body;
+    for line in [
+        "plugind_plugins{type=\"CSIPlugin\",state=\"Registered\"} 1",
+        "plugind_limit_hits_total{limit=\"clients\"} 0",
+        "process_open_fds ",
+    ] {
+        assert!(metrics.contains(line), "{line}: {metrics}");
+    }
+    assert_eq!(client.response().body, "ok\n");
+    assert_eq!(client.response().body, "ok\n");
+    assert_eq!(client.response().status, 404);
+}
+
+#[test]
+fn the_seventeenth_client_is_refused_until_another_one_leaves() {
+    let node = Node::start();
+    let mut clients: Vec<Client> = (0..16).map(|_| Client::connect(&node.socket)).collect();
+    for client in &mut clients {
+        client.request("GET", "/livez");
+        assert_eq!(client.response().status, 200);
+    }
+    let mut late = Client::connect(&node.socket);
+    late.send("GET /livez HTTP/1.1\r\nHost: x\r\n\r\n");
+    let response = late.response();
+    assert_eq!(response.status, 503, "{response:?}");
+    assert_eq!(response.json()["error"], "too many clients");
+    assert!(late.is_closed());
+    clients.pop();
+    let metrics = until("there is room", || {
+        let response = ask(&node.socket, "GET", "/metrics");
+        (response.status == 200).then_some(response.body)
+    });
+    assert!(
+        metrics.contains("plugind_limit_hits_total{limit=\"clients\"}"),
+        "{metrics}"
+    );
+    assert!(
+        !metrics.contains("plugind_limit_hits_total{limit=\"clients\"} 0"),
+        "{metrics}"
+    );
+}
+
+#[test]
+fn a_client_that_never_reads_costs_only_its_own_connection() {
+    let node = Node::start();
+    let plugins: Vec<_> = (0..40)
+        .map(|n| node.serve(&format!("{n}.sock"), &format!("plugin-{n}")))
+        .collect();
+    node.until_listed(|items| {
+        items
+            .iter()
+            .filter(|it| it["state"] == "Registered")
+            .count()
+            == 40
+    });
+    let before = node.daemon.resident();
+    let mut stuck = Vec::new();
+    for _ in 0..15 {
+        let client = Client::connect(&node.socket);
+        client.stream().set_nonblocking(true).unwrap();
+        let mut sent = 0;
+        // The daemon stops reading when its output is not read.
+        while let Ok(count) = client
+            .stream()
+            .write(b"GET /v1/plugins HTTP/1.1\r\nHost: x\r\n\r\n")
+        {
+            sent += count;
+            if sent > 1_000_000 {
+                break;
+            }
+        }
+        stuck.push(client);
+    }
+    let start = Instant::now();
+    for _ in 0..100 {
+        assert_eq!(node.ask("GET", "/livez").status, 200);
+    }
+    assert!(start.elapsed() < Duration::from_secs(5));
+    let late = node.serve("late.sock", "late");
+    assert!(late.until_notified().plugin_registered);
+    let grown = node.daemon.resident().saturating_sub(before);
+    assert!(grown < 2048, "{grown} KiB");
+    drop(plugins);
+}
+
+#[test]
+fn a_client_that_ends_during_a_watch_is_noticed() {
+    let node = Node::start();
+    let watches: Vec<Client> = (0..16)
+        .map(|_| {
+            let mut watch = Client::connect(&node.socket);
+            watch.request("GET", "/v1/watch");
+            assert_eq!(watch.head().0, 200);
+            watch
+        })
+        .collect();
+    assert_eq!(node.ask("GET", "/livez").status, 503);
+    drop(watches);
+    until("there is room", || {
+        (ask(&node.socket, "GET", "/livez").status == 200).then_some(())
+    });
+}
+
+#[test]
+fn a_watch_gets_every_change_and_its_end_when_the_daemon_stops() {
+    let node = Node::start();
+    let mut watch = Client::connect(&node.socket);
+    watch.request("GET", "/v1/watch");
+    let mut events = Client::connect(&node.socket);
+    events.request("GET", "/v1/events?follow=1");
+    let mut idle = Client::connect(&node.socket);
+    assert_eq!((watch.head().0, events.head().0), (200, 200));
+    let plugin = node.serve("a.sock", "a");
+    assert!(plugin.until_notified().plugin_registered);
+    let mut seen = String::new();
+    while !seen.contains("\"state\":\"Registered\"") {
+        seen.push_str(&watch.chunk().expect("the watch goes on"));
+    }
+    assert!(
+        seen.contains("\"BOOKMARK\"") && seen.contains("\"ADDED\""),
+        "{seen}"
+    );
+    let mut reasons = String::new();
+    while !reasons.contains("\"reason\":\"Registered\"") {
+        reasons.push_str(&events.chunk().expect("the events go on"));
+    }
+    let Node { daemon, .. } = node;
+    let (status, took) = daemon.end_with(Signal::SIGTERM);
+    assert!(
+        status.success() && took < Duration::from_secs(1),
+        "{took:?}"
+    );
+    while watch.chunk().is_some() {}
+    while events.chunk().is_some() {}
+    assert!(watch.is_closed() && events.is_closed() && idle.is_closed());
+}
+
+#[test]
+fn a_watch_that_is_not_read_does_not_keep_the_daemon_from_stopping() {
+    let node = Node::start();
+    let stuck = Client::connect(&node.socket);
+    for _ in 0..20_000 {
+        // Far more than the buffers of the kernel hold.
+        let request = b"GET /v1/status HTTP/1.1\r\nHost: x\r\n\r\n";
+        stuck.stream().set_nonblocking(true).unwrap();
+        if stuck.stream().write(request).is_err() {
+            break;
+        }
+    }
+    let Node { daemon, .. } = node;
+    let (status, took) = daemon.end_with(Signal::SIGTERM);
+    assert!(
+        status.success() && took < Duration::from_secs(5),
+        "{took:?}"
+    );
+    stuck.stream().set_nonblocking(false).unwrap();
+    let _ = stuck.stream().read(&mut [0]);
+}
+
+#[test]
+fn clients_that_connect_and_leave_all_the_time_delay_no_turn() {
+    let node = Node::start();
+    let end = Instant::now() + Duration::from_secs(1);
+    while Instant::now() < end {
+        let mut client = Client::connect(&node.socket);
+        client.request("GET", "/v1/plugins");
+    }
+    let status = until("a client is admitted", || {
+        let response = ask(&node.socket, "GET", "/v1/status");
+        (response.status == 200).then(|| response.json())
+    });
+    let longest = status["longestTurnMicroseconds"].as_u64().unwrap();
+    assert!(longest < 100_000, "{longest} us");
+    assert!(node.daemon.descriptors() < 60);
+}
