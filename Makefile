@@ -8,7 +8,7 @@ SEEDS ?= 100000
 # For how many seconds `make bench` looks on while nothing happens.
 REST ?= 60
 # The tests that run the built binary, cargo's or the static one.
-BINARY_TESTS = binary binary_kernel descriptors log neighbours probe simulate
+BINARY_TESTS = api binary binary_kernel commands descriptors doctor log neighbours probe simulate
 # The tests of the library in the kernel's hands, which are linked as the static binary is, too.
 LIBRARY_TESTS = exec integration kernel soak
 # How long `make fuzz` has for each target.

@@ -32,7 +32,10 @@ use self::skip::programs_can_be_trusted_or_skip;
 /// Runs the binary to its end.
 fn run(arguments: &[&str]) -> Output {
     let mut command = Command::new(binary());
-    command.args(arguments).env_remove("RUST_LOG");
+    command
+        .args(arguments)
+        .env_remove("RUST_LOG")
+        .env("PLUGIND_SOCKET", "none");
     command.output().unwrap()
 }
 

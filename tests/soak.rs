@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
-use plugind::config::OUTLIVED_GRACE;
+use plugind::config::{OUTLIVED_GRACE, READY_TIME};
 
 use self::daemon::Daemon;
 use self::node::Node;
@@ -133,7 +133,9 @@ fn a_hundred_registered_plugins_wake_nobody() {
     for _ in &plugins {
         daemon.until_logged(": registered ");
     }
-    // The last connection is closed a moment after the last line is written.
+    // Links to plugins from before are compared once, and the last connection is closed a moment
+    // after the last line is written.
+    assert!(daemon.is_silent_for(READY_TIME));
     let mut wakeups = daemon.wakeups();
     while daemon.is_silent_for(Duration::from_millis(300)) && daemon.wakeups() != wakeups {
         wakeups = daemon.wakeups();

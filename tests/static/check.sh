@@ -5,8 +5,9 @@ set -euo pipefail
 
 cd "$(dirname "$0")/../.."
 readonly binary=target/static/plugind
-# The size limit of the file (bytes): acceptable on an edge node, even twice.
-readonly limit=1000000
+# The size limit of the file (bytes): acceptable on an edge node, even twice. The aim is 1,000,000,
+# which newer compilers than that of Debian 12 keep.
+readonly limit=1100000
 
 main() {
 	size_is_below_limit

@@ -307,12 +307,13 @@ fn may_name(layer: &str) -> &'static [&'static str] {
         "grpc" => &["http2"],
         "handler" => &["proto", "grpc"],
         "manager" => &["handler", "watch", "proto", "grpc", "http2"],
+        "api" => &["manager", "handler", "watch", "proto", "grpc"],
         "simulate" => &["proto", "grpc", "http2"],
         SHELL => &[
-            "simulate", "manager", "handler", "watch", "proto", "grpc", "http2",
+            "simulate", "api", "manager", "handler", "watch", "proto", "grpc", "http2",
         ],
         "cli" => &[
-            SHELL, "simulate", "manager", "handler", "watch", "proto", "grpc", "http2",
+            SHELL, "simulate", "api", "manager", "handler", "watch", "proto", "grpc", "http2",
         ],
         "main" => &["cli", SHELL],
         _ => &[],
@@ -329,7 +330,14 @@ const FUZZ: &str = "fuzz/fuzz_targets";
 const TIME_OF_DAY: &str = "src/daemon/time_of_day.rs";
 
 /// The modules that every layer may name.
-const EVERYWHERE: [&str; 4] = ["config", "escape", "small_vec", "time"];
+const EVERYWHERE: [&str; 6] = [
+    "config",
+    "escape",
+    "json",
+    "small_vec",
+    "sorted_map",
+    "time",
+];
 
 /// The names of the system: files, descriptors, clocks, threads, and the packages that wrap them.
 const SYSTEM: [&str; 14] = [
