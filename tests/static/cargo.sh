@@ -28,14 +28,17 @@ main() {
 	fi
 }
 
-# Puts the files that the linker needs from a musl toolchain into one directory.
+# Puts the files that the linker needs from a musl toolchain into one directory. musl compares memory
+# octet by octet, Rust's own function word by word: 5 % fewer instructions of a registration.
 link_musl() {
 	local file
 	musl=$PWD/$build/musl
 	mkdir -p "$musl"
-	for file in crt1.o rcrt1.o crti.o crtn.o libc.a; do
+	for file in crt1.o rcrt1.o crti.o crtn.o; do
 		ln -sf "/usr/lib/x86_64-linux-musl/$file" "$musl/$file"
 	done
+	cp --remove-destination /usr/lib/x86_64-linux-musl/libc.a "$musl/libc.a"
+	ar d "$musl/libc.a" memcmp.lo
 	for file in crtbegin.o crtbeginS.o crtend.o crtendS.o; do
 		ln -sf "$(gcc -print-file-name="$file")" "$musl/$file"
 	done
@@ -59,7 +62,7 @@ with_std() {
 	fi
 	RUSTC=/usr/bin/rustc RUSTC_BOOTSTRAP=1 CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_RUSTFLAGS=$flags \
 		/usr/bin/cargo "$@" --target "$target" --target-dir "$build" \
-		-Zbuild-std="$std" -Zbuild-std-features=optimize_for_size
+		-Zbuild-std="$std" -Zbuild-std-features=optimize_for_size,compiler-builtins-mem
 }
 
 main "$@"
