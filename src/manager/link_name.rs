@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 /// links: `TYPE/NAME.sock`. Returns `None` if the type or the name is empty, or is too long for a
 /// file name ([`LONGEST`]).
 pub fn link_path(kind: &str, name: &str) -> Option<String> {
-    let mut path = String::new();
+    let mut path = String::with_capacity(kind.len() + 1 + name.len() + SUFFIX.len());
     push(&mut path, kind);
     let kind_len = path.len();
     path.push('/');
@@ -40,6 +40,9 @@ pub fn name_of_link(file_name: &str) -> Option<String> {
 
 /// Appends a type or a name to a path, encoded.
 fn push(path: &mut String, text: &str) {
+    if !text.starts_with('.') && text.bytes().all(is_plain) {
+        return path.push_str(text);
+    }
     for (at, byte) in text.bytes().enumerate() {
         if is_plain(byte) && (at, byte) != (0, b'.') {
             path.push(char::from(byte));
@@ -50,7 +53,7 @@ fn push(path: &mut String, text: &str) {
 }
 
 fn is_plain(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"-._+@:".contains(&byte)
+    matches!(byte, b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'+' | b'@' | b':')
 }
 
 fn decoded(file_name: &str) -> Option<String> {

@@ -61,7 +61,7 @@ fn more_changes_than_are_remembered_are_made_a_few_in_each_turn() {
     while let Some(at) = links.poll_timeout() {
         now = now.max(at);
         links.handle_timeout(&manager, true, now);
-        let before = std::mem::replace(&mut left, count(&of_type));
+        let before = mem::replace(&mut left, count(&of_type));
         assert!(before - left <= LINKS_AT_ONCE, "{before} {left}");
     }
     assert_eq!(left, 0);
