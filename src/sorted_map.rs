@@ -17,25 +17,9 @@ pub(crate) struct SortedMap<K, V> {
 }
 
 /// The index of a run, and the index of an entry in it: where an entry is or would be inserted.
-type Place = (usize, usize);
+pub(crate) type Place = (usize, usize);
 
 impl<K: Ord, V> SortedMap<K, V> {
-    /// Creates an empty map.
-    pub(crate) const fn new() -> Self {
-        let runs = Vec::new();
-        Self { runs, len: 0 }
-    }
-
-    /// Returns the number of entries.
-    pub(crate) fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Returns whether the map is empty.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
     /// Returns the value of a key.
     pub(crate) fn get<Q: Ord + ?Sized>(&self, key: &Q) -> Option<&V>
     where
@@ -51,7 +35,7 @@ impl<K: Ord, V> SortedMap<K, V> {
         K: Borrow<Q>,
     {
         let place = self.find(key).ok()?;
-        Some(self.value_at(place))
+        Some(self.at_mut(place))
     }
 
     /// Returns whether the map has a key.
@@ -65,7 +49,7 @@ impl<K: Ord, V> SortedMap<K, V> {
     /// Adds an entry. Returns the value that it replaces, if there is one.
     pub(crate) fn insert(&mut self, key: K, value: V) -> Option<V> {
         match self.find(&key) {
-            Ok(place) => Some(mem::replace(self.value_at(place), value)),
+            Ok(place) => Some(mem::replace(self.at_mut(place), value)),
             Err(place) => {
                 self.insert_at(place, (key, value));
                 None
@@ -79,7 +63,7 @@ impl<K: Ord, V> SortedMap<K, V> {
             Ok(place) => place,
             Err(place) => self.insert_at(place, (key, value)),
         };
-        self.value_at(place)
+        self.at_mut(place)
     }
 
     /// Removes an entry and returns its value.
@@ -89,6 +73,42 @@ impl<K: Ord, V> SortedMap<K, V> {
     {
         let place = self.find(key).ok()?;
         Some(self.remove_at(place).1)
+    }
+
+    /// Returns the entries from a key on, whether or not the map has that key.
+    pub(crate) fn iter_from<Q: Ord + ?Sized>(&self, key: &Q) -> impl Iterator<Item = (&K, &V)>
+    where
+        K: Borrow<Q>,
+    {
+        let (Ok((run, index)) | Err((run, index))) = self.find(key);
+        let runs = self.runs.get(run..).unwrap_or_default();
+        let entries = runs.iter().flatten().skip(index);
+        entries.map(|(key, value)| (key, value))
+    }
+
+    fn find<Q: Ord + ?Sized>(&self, key: &Q) -> Result<Place, Place>
+    where
+        K: Borrow<Q>,
+    {
+        self.find_by(|found| found.borrow().cmp(key))
+    }
+}
+
+impl<K, V> SortedMap<K, V> {
+    /// Creates an empty map.
+    pub(crate) const fn new() -> Self {
+        let runs = Vec::new();
+        Self { runs, len: 0 }
+    }
+
+    /// Returns the number of entries.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Returns whether the map is empty.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
     }
 
     /// Returns the first entry.
@@ -120,17 +140,6 @@ impl<K: Ord, V> SortedMap<K, V> {
         self.runs.iter().flatten().map(|(key, value)| (key, value))
     }
 
-    /// Returns the entries from a key on, whether or not the map has that key.
-    pub(crate) fn iter_from<Q: Ord + ?Sized>(&self, key: &Q) -> impl Iterator<Item = (&K, &V)>
-    where
-        K: Borrow<Q>,
-    {
-        let (Ok((run, index)) | Err((run, index))) = self.find(key);
-        let runs = self.runs.get(run..).unwrap_or_default();
-        let entries = runs.iter().flatten().skip(index);
-        entries.map(|(key, value)| (key, value))
-    }
-
     /// Returns the keys.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &K> {
         self.iter().map(|(key, _)| key)
@@ -146,11 +155,10 @@ impl<K: Ord, V> SortedMap<K, V> {
         self.runs.iter_mut().flatten().map(|(_, value)| value)
     }
 
-    fn find<Q: Ord + ?Sized>(&self, key: &Q) -> Result<Place, Place>
-    where
-        K: Borrow<Q>,
-    {
-        let compare = |(found, _): &(K, V)| found.borrow().cmp(key);
+    /// Returns where the entry is whose key is equal by this comparison, as `Ok`, or where it would
+    /// be inserted, as `Err`. The keys must be sorted by the comparison.
+    pub(crate) fn find_by(&self, compare: impl Fn(&K) -> Ordering) -> Result<Place, Place> {
+        let compare = |(found, _): &(K, V)| compare(found);
         let later = self.runs.get(1..).unwrap_or_default();
         let run = match search(later, |run| compare(&run[0])) {
             Ok(run) => return Ok((run + 1, 0)),
@@ -163,12 +171,18 @@ impl<K: Ord, V> SortedMap<K, V> {
         }
     }
 
-    fn value_at(&mut self, (run, index): Place) -> &mut V {
+    /// Returns the value of the entry at a place.
+    pub(crate) fn at(&self, (run, index): Place) -> &V {
+        &self.runs[run][index].1
+    }
+
+    /// Returns the value of the entry at a place, to change it.
+    pub(crate) fn at_mut(&mut self, (run, index): Place) -> &mut V {
         &mut self.runs[run][index].1
     }
 
-    /// Inserts an entry, and returns where it is.
-    fn insert_at(&mut self, (mut run, mut index): Place, entry: (K, V)) -> Place {
+    /// Inserts an entry at a place where it belongs, and returns where it is.
+    pub(crate) fn insert_at(&mut self, (mut run, mut index): Place, entry: (K, V)) -> Place {
         self.len += 1;
         if self.runs.is_empty() {
             self.runs.push(Vec::new());
@@ -190,7 +204,8 @@ impl<K: Ord, V> SortedMap<K, V> {
         (run, index)
     }
 
-    fn remove_at(&mut self, (run, index): Place) -> (K, V) {
+    /// Removes the entry at a place.
+    pub(crate) fn remove_at(&mut self, (run, index): Place) -> (K, V) {
         self.len -= 1;
         let entry = self.runs[run].remove(index);
         // The only run keeps its memory, for a map that gets and loses one entry all the time.
@@ -201,7 +216,7 @@ impl<K: Ord, V> SortedMap<K, V> {
     }
 }
 
-impl<K: Ord, V> Default for SortedMap<K, V> {
+impl<K, V> Default for SortedMap<K, V> {
     fn default() -> Self {
         Self::new()
     }

@@ -13,12 +13,12 @@ use mio::{Interest, Registry};
 use super::connection::Connection;
 use super::source::Source;
 use crate::manager::ConnectionId;
-use crate::sorted_map::SortedMap;
 
 /// The connections, by the ids that the core knows.
 #[derive(Debug, Default)]
 pub(super) struct Connections {
-    by_id: SortedMap<ConnectionId, Held>,
+    /// Each in the slot that its id has in the core.
+    slots: Vec<Option<Held>>,
     /// Connections with work to do, which the loop will not report again.
     ready: VecDeque<ConnectionId>,
     /// Connections that had unread data or unhandled messages when their time was used up. They
@@ -31,6 +31,7 @@ pub(super) struct Connections {
 /// A connection in the loop.
 #[derive(Debug)]
 struct Held {
+    id: ConnectionId,
     connection: Connection,
     /// Whether the loop reports room to write.
     is_room_reported: bool,
@@ -63,17 +64,27 @@ impl Connections {
         let token = Source::Connection(conn).token();
         registry.register(&mut stream, token, Interest::READABLE)?;
         let held = Held {
+            id: conn,
             connection: Connection::new(stream),
             is_room_reported: false,
             is_queued: false,
             has_messages: false,
         };
-        self.by_id.insert(conn, held);
+        let slot = conn.slot();
+        if self.slots.len() <= slot {
+            self.slots.resize_with(slot + 1, || None);
+        }
+        self.slots[slot] = Some(held);
         Ok(())
     }
 
     pub(super) fn get_mut(&mut self, conn: ConnectionId) -> Option<&mut Connection> {
-        self.by_id.get_mut(&conn).map(|held| &mut held.connection)
+        self.held(conn).map(|held| &mut held.connection)
+    }
+
+    fn held(&mut self, conn: ConnectionId) -> Option<&mut Held> {
+        let held = self.slots.get_mut(conn.slot())?.as_mut();
+        held.filter(|held| held.id == conn)
     }
 
     /// Makes the loop report room to write from now on.
@@ -82,7 +93,7 @@ impl Connections {
     /// read, and reading may be what waits for room: with repeated requests, the loop would never
     /// rest.
     pub(super) fn await_room(&mut self, conn: ConnectionId, registry: &Registry) -> io::Result<()> {
-        let Some(held) = self.by_id.get_mut(&conn) else {
+        let Some(held) = self.held(conn) else {
             return Ok(());
         };
         if !held.is_room_reported {
@@ -97,7 +108,12 @@ impl Connections {
     /// Removes a connection and returns it. Dropping the connection removes it from the loop.
     pub(super) fn remove(&mut self, conn: ConnectionId) -> Option<Connection> {
         self.unqueue(conn);
-        Some(self.by_id.remove(&conn)?.connection)
+        self.held(conn)?;
+        let removed = self.slots[conn.slot()].take();
+        while let Some(None) = self.slots.last() {
+            self.slots.pop();
+        }
+        removed.map(|held| held.connection)
     }
 
     /// Records an event that the loop has reported about a connection.
@@ -113,7 +129,7 @@ impl Connections {
 
     /// Queues a connection that has something to write, and perhaps something to read.
     pub(super) fn set_ready(&mut self, conn: ConnectionId, may_read: bool) {
-        if let Some(held) = self.by_id.get_mut(&conn) {
+        if let Some(held) = self.held(conn) {
             if may_read {
                 held.connection.set_readable();
             }
@@ -126,7 +142,7 @@ impl Connections {
     /// Queues a connection that had unread data when its time was used up.
     pub(super) fn set_busy(&mut self, conn: ConnectionId) {
         self.unqueue(conn);
-        if let Some(held) = self.by_id.get_mut(&conn) {
+        if let Some(held) = self.held(conn) {
             held.is_queued = true;
             self.busy.push_back(conn);
         }
@@ -136,7 +152,7 @@ impl Connections {
     /// may have ended.
     pub(super) fn resume(&mut self, conn: ConnectionId) {
         self.unqueue(conn);
-        if let Some(held) = self.by_id.get_mut(&conn) {
+        if let Some(held) = self.held(conn) {
             (held.is_queued, held.has_messages) = (true, true);
         }
         self.busy.push_back(conn);
@@ -144,21 +160,21 @@ impl Connections {
 
     /// Returns whether a connection has messages that were not handled yet, and clears the flag.
     pub(super) fn take_has_messages(&mut self, conn: ConnectionId) -> bool {
-        let held = self.by_id.get_mut(&conn);
+        let held = self.held(conn);
         held.is_none_or(|held| std::mem::take(&mut held.has_messages))
     }
 
     /// Removes a connection without anything to read from the queues, unless it has messages that
     /// were not handled yet.
     pub(super) fn set_idle(&mut self, conn: ConnectionId) {
-        let held = self.by_id.get_mut(&conn);
+        let held = self.held(conn);
         if held.is_some_and(|held| !held.has_messages) {
             self.unqueue(conn);
         }
     }
 
     fn unqueue(&mut self, conn: ConnectionId) {
-        if let Some(held) = self.by_id.get_mut(&conn) {
+        if let Some(held) = self.held(conn) {
             if std::mem::replace(&mut held.is_queued, false) {
                 self.ready.retain(|ready| *ready != conn);
                 self.busy.retain(|busy| *busy != conn);
@@ -173,7 +189,7 @@ impl Connections {
         let ready = (!is_busy_first).then(|| self.ready.pop_front()).flatten();
         let is_busy = ready.is_none();
         let conn = ready.or_else(|| self.busy.pop_front())?;
-        if let Some(held) = self.by_id.get_mut(&conn) {
+        if let Some(held) = self.held(conn) {
             held.is_queued = false;
         }
         Some(Ready { conn, is_busy })

@@ -122,14 +122,14 @@ impl Connections {
     fn get(&self, conn: ConnectionId) -> Option<&Owned> {
         #[cfg(test)]
         super::lookups::count();
-        let owned = self.owners.get(conn.index());
+        let owned = self.owners.get(conn.slot());
         owned.filter(|owned| owned.conn == conn)
     }
 
     fn get_mut(&mut self, conn: ConnectionId) -> Option<&mut Owned> {
         #[cfg(test)]
         super::lookups::count();
-        let owned = self.owners.get_mut(conn.index());
+        let owned = self.owners.get_mut(conn.slot());
         owned.filter(|owned| owned.conn == conn)
     }
 
@@ -165,7 +165,7 @@ impl Connections {
     /// Removes a connection that has ended.
     pub(super) fn remove(&mut self, conn: ConnectionId) {
         if let Some(Owned { owner, is_open, .. }) = self.get(conn).copied() {
-            self.owners.remove(conn.index());
+            self.owners.remove(conn.slot());
             self.used[owner.usage()] -= 1;
             self.open -= usize::from(is_open);
         }
@@ -372,7 +372,7 @@ mod tests {
         let first = connections.add(Owner::Operation(socket(1)));
         connections.remove(first);
         let second = connections.add(Owner::Operation(socket(2)));
-        assert_eq!(first.index(), second.index());
+        assert_eq!(first.slot(), second.slot());
         assert_eq!(connections.owner(first), None);
         assert_eq!(connections.owner(second), Some(Owner::Operation(socket(2))));
         connections.remove(first);
@@ -385,7 +385,7 @@ mod tests {
         for count in [0, 1, GENERATION_COUNT - 1, GENERATION_COUNT, u64::MAX] {
             let conn = ConnectionId::new(count, ConnectionId::SLOTS - 1);
             assert!(conn.0 < 1 << 29, "{conn:?}");
-            assert_eq!(conn.index(), ConnectionId::SLOTS - 1);
+            assert_eq!(conn.slot(), ConnectionId::SLOTS - 1);
         }
     }
 

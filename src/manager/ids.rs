@@ -43,7 +43,7 @@ impl ConnectionId {
     }
 
     /// Returns the slot in the table, which another connection may take later.
-    pub(super) fn index(self) -> usize {
+    pub(crate) fn slot(self) -> usize {
         self.0 as usize % Self::SLOTS
     }
 }
