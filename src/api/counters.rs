@@ -71,12 +71,13 @@ impl Counters {
         self.events.count([event.reason(), "", ""]);
         match event {
             Event::Plugin(event) => self.record_attempt(event, manager),
-            Event::Directory(Report::Trouble { problem, .. }) => {
-                if let Some(limit) = limit_of(problem) {
-                    self.limit_hit(limit);
+            Event::Directory(report) => {
+                if let Report::Trouble { problem, .. } = &**report {
+                    if let Some(limit) = limit_of(problem) {
+                        self.limit_hit(limit);
+                    }
                 }
             }
-            Event::Directory(_) => {}
         }
     }
 

@@ -16,7 +16,7 @@ pub enum Event {
     /// An event of a socket or its plugin.
     Plugin(Box<PluginEvent>),
     /// A watched directory, or one below it, cannot be watched or listed, or can be again.
-    Directory(Report),
+    Directory(Box<Report>),
 }
 
 impl Event {

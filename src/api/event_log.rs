@@ -24,7 +24,7 @@ pub struct KeptEvent {
     /// The event, as it was the last time.
     pub event: Event,
     /// How often it happened.
-    pub count: u64,
+    pub count: u32,
     /// When it happened first.
     pub first: Time,
     /// When it happened last.
@@ -39,7 +39,7 @@ pub struct EventLog {
     events: VecDeque<KeptEvent>,
     /// The digest of the subject of each event: the events of one are found without looking at the
     /// others.
-    digests: VecDeque<u32>,
+    digests: Vec<u32>,
     /// The memory that the events take (octets).
     len: usize,
     /// The generation of the newest event that was dropped.
@@ -115,10 +115,10 @@ impl EventLog {
     /// Returns the events about the subject of this one.
     fn find(&self, digest: u32, event: &Event) -> Found {
         let mut found = Found::default();
-        for (at, it) in self.digests.iter().enumerate() {
-            if *it != digest {
-                continue;
-            }
+        let mut from = 0;
+        while let Some(after) = self.digests[from..].iter().position(|it| *it == digest) {
+            let at = from + after;
+            from = at + 1;
             let kept = &self.events[at];
             if !is_same(kept.event.subject(), event.subject()) {
                 continue;
@@ -142,8 +142,8 @@ impl EventLog {
     }
 
     fn remove(&mut self, at: usize) -> Option<KeptEvent> {
-        self.digests.remove(at);
         let removed = self.events.remove(at)?;
+        self.digests.remove(at);
         self.len -= removed.len;
         Some(removed)
     }

@@ -147,7 +147,7 @@ pub(super) fn event(json: &mut Writer<'_>, kept: &KeptEvent, view: &View<'_>) {
     }
     json.key("message").text(&event.message());
     json.key("detail").text(&event.detail());
-    json.key("count").number(kept.count);
+    json.key("count").number(kept.count.into());
     time(json.key("firstTime"), kept.first, view);
     time(json.key("lastTime"), kept.last, view);
     json.close(b'}');

@@ -68,7 +68,7 @@ mod tests {
 
     fn event(dir: &str) -> Event {
         let dir = Path::new(dir).into();
-        Event::Directory(Report::Recovered { dir })
+        Event::Directory(Box::new(Report::Recovered { dir }))
     }
 
     #[test]

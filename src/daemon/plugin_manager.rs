@@ -340,7 +340,7 @@ impl PluginManager {
     fn emit(&mut self, report: Report, now: Time) {
         report::log(&report, &self.dirs);
         let generation = self.manager.advance_generation();
-        self.keep(generation, Event::Directory(report), now);
+        self.keep(generation, Event::Directory(Box::new(report)), now);
     }
 
     /// Counts an event, and keeps it for [`PluginManager::poll_event`] and for clients of the API.

@@ -453,7 +453,7 @@ fn directories_and_limits_are_counted_as_the_watch_reports_them() {
         trouble(Problem::NotADirectory),
         Report::Recovered { dir: dir.clone() },
     ] {
-        let event = Event::Directory(report);
+        let event = Event::Directory(Box::new(report));
         scraped.counters.record(&event, &world.manager);
     }
     scraped.counters.limit_hit(plugind::api::CLIENTS);
