@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Builds the source and runs its tests with the oldest Rust that Cargo.toml allows. Unless that is
-# the Rust in use, rustup's toolchain is used if it is installed, or else Debian's packages if apt
-# has them: they are unpacked below target/, and nothing is installed.
+# Builds the source with the oldest Rust that Cargo.toml allows: `msrv.sh check` compiles everything,
+# `msrv.sh test` runs the tests, too. Unless that is the Rust in use, rustup's toolchain is used if it
+# is installed, or else Debian's packages if apt has them: they are unpacked below target/, and
+# nothing is installed.
 set -euo pipefail
 
 cd "$(dirname "$0")/../.."
@@ -12,29 +13,31 @@ readonly root=$PWD/target/msrv/root
 export CARGO_TARGET_DIR=$PWD/target/msrv/build
 
 main() {
+	local mode=$1
 	if [[ $("${cargo[@]}" --version) == "cargo $oldest."* ]]; then
-		echo "msrv: the Rust in use is $oldest, with which all tests run"
+		echo "msrv: the Rust in use is $oldest"
 	elif command -v rustup >/dev/null && rustup toolchain list | grep -q "^$oldest[.-]"; then
-		run_tests rustup run "$oldest" cargo
+		run_with rustup run "$oldest" cargo
 	elif [ -x "$root/usr/bin/cargo" ] || unpack_packages; then
 		export LD_LIBRARY_PATH=$root/usr/lib/x86_64-linux-gnu:$root/lib/x86_64-linux-gnu
 		export PATH=$root/usr/bin:$PATH RUSTC=$root/usr/bin/rustc RUSTDOC=$root/usr/bin/rustdoc
-		run_tests "$root/usr/bin/cargo"
+		run_with "$root/usr/bin/cargo"
 	else
 		echo "msrv: skipped, because neither rustup nor apt has Rust $oldest here"
 	fi
 }
 
-# Builds everything, and runs all tests except those that measure the machine: the compiler makes no
-# difference to these, and they take as long as all the others.
-run_tests() {
+# Compiles everything, and runs the tests except those that measure the machine: the compiler makes
+# no difference to these, and they take as long as all the others.
+run_with() {
 	local file targets=(--lib --bins)
+	"$@" --version
+	"$@" check --locked --all-targets
+	[ "$mode" = test ] || return 0
 	for file in tests/*.rs tests/*/main.rs; do
 		file=${file#tests/} file=${file%/main.rs} file=${file%.rs}
 		[[ $file == @(neighbours|soak) ]] || targets+=(--test "$file")
 	done
-	"$@" --version
-	"$@" test --locked --no-run
 	"$@" test --locked "${targets[@]}"
 	"$@" test --locked --doc
 }
@@ -71,4 +74,4 @@ libraries() {
 		--no-replaces --no-enhances $direct | grep '^lib' | sort -u
 }
 
-main
+main "$@"
