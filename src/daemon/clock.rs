@@ -27,6 +27,12 @@ impl Clock {
         Time::after_origin(self.origin.elapsed())
     }
 
+    /// Moves the clock forward.
+    #[cfg(test)]
+    pub(super) fn advance(&mut self, time: Duration) {
+        self.origin -= time;
+    }
+
     /// Returns the time that is left until `at`, or zero if `at` has passed.
     pub(super) fn until(self, at: Time) -> Duration {
         at.saturating_since(self.now())

@@ -202,7 +202,6 @@ impl PluginManager {
         self.counters.turned();
         let now = self.clock.now();
         self.watch.handle_timeout(now);
-        self.manager.handle_timeout(now);
         for dir in self.mounts.advance(now) {
             self.watch
                 .handle_input(watch::Input::Remounted { dir }, now);
@@ -221,6 +220,8 @@ impl PluginManager {
             let ended = manager::Input::ProgramEnded { id, outcome };
             self.manager.handle_input(ended, now);
         }
+        // After the inputs: a turn may be late, and what was in time counts.
+        self.manager.handle_timeout(now);
         self.handle_changes(now);
         self.serve_api(now);
         if let Some(file) = &mut self.state_file {
@@ -540,3 +541,6 @@ const MILLISECOND: Duration = Duration::from_millis(1);
 
 /// The largest number of events that one wait returns. The next wait returns the rest.
 const EVENTS: usize = 256;
+
+#[cfg(test)]
+mod tests;

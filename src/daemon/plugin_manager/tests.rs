@@ -1,0 +1,107 @@
+//! Turns that come late, with a simulated plugin on the same thread.
+
+use std::collections::BTreeMap;
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::os::unix::net::{UnixListener, UnixStream};
+
+use super::*;
+use crate::config::NOTIFY_TIMEOUT;
+use crate::handler::{AcceptHandler, Record, RecordedCall};
+use crate::http2::Endpoint as _;
+use crate::simulate::{self, Faults, Output, Plugin, Profile, Socket};
+
+/// A plugin manager and a plugin in its directory, which takes turns as well.
+struct Node {
+    plugins: PluginManager,
+    record: Record,
+    plugin: Plugin,
+    listener: UnixListener,
+    streams: BTreeMap<simulate::ConnectionId, UnixStream>,
+    _dir: tempfile::TempDir,
+}
+
+impl Node {
+    fn start() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let profile = Profile {
+            kind: "Any".to_owned(),
+            name: "sample".to_owned(),
+            versions: vec!["1.0.0".to_owned()],
+            socket: dir.path().join("reg.sock"),
+            endpoint: None,
+            toggle_health: None,
+            faults: Faults::default(),
+        };
+        let listener = UnixListener::bind(&profile.socket).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let handler = AcceptHandler::default();
+        let record = handler.record();
+        let mut handlers = HandlerTable::new();
+        handlers.add(["Any"], handler);
+        let config = Config {
+            plugins_dirs: vec![dir.path().to_owned()],
+            ..Config::default()
+        };
+        let plugins = PluginManager::new(&config, handlers).unwrap();
+        Self {
+            plugin: Plugin::new(&profile, Duration::ZERO, plugins.clock.now()),
+            plugins,
+            record,
+            listener,
+            streams: BTreeMap::new(),
+            _dir: dir,
+        }
+    }
+
+    /// Lets the plugin accept, receive and send all that it can. Returns whether it was notified
+    /// meanwhile.
+    fn serve(&mut self) -> bool {
+        let now = self.plugins.clock.now();
+        while let Ok((stream, _)) = self.listener.accept() {
+            stream.set_nonblocking(true).unwrap();
+            let conn = self.plugin.accept(Socket::Common, now);
+            self.streams.insert(conn, stream);
+        }
+        for (conn, stream) in &mut self.streams {
+            loop {
+                let end = self.plugin.endpoint(*conn).unwrap();
+                while !end.transmit().is_empty() {
+                    let count = stream.write(end.transmit()).unwrap();
+                    end.sent(count, now);
+                }
+                match stream.read(end.recv_buf()) {
+                    Ok(0) => end.eof(now),
+                    Ok(count) => end.received(count, now),
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                    Err(error) => panic!("{error}"),
+                }
+                self.plugin.advance(now);
+            }
+        }
+        let outputs = std::iter::from_fn(|| self.plugin.poll_output());
+        let notified = |it: &Output| matches!(it, Output::Report(simulate::Event::Notified { .. }));
+        outputs.filter(notified).count() > 0
+    }
+}
+
+#[test]
+fn a_reply_that_was_in_time_counts_although_the_turn_that_reads_it_is_late() {
+    let mut node = Node::start();
+    let end = node.plugins.clock.now() + Duration::from_secs(20);
+    while !node.serve() {
+        assert!(node.plugins.clock.now() < end, "the plugin is not notified");
+        node.plugins.turn(Some(MILLISECOND)).unwrap();
+    }
+    // The process was stopped for longer than the plugin had for its reply.
+    node.plugins.clock.advance(NOTIFY_TIMEOUT * 2);
+    node.plugins.turn(Some(Duration::ZERO)).unwrap();
+    assert_eq!(node.plugins.manager().registered().count(), 1);
+    let calls = node.record.take();
+    assert!(
+        matches!(
+            &calls[..],
+            [RecordedCall::Validate(_), RecordedCall::Register(_)]
+        ),
+        "{calls:?}"
+    );
+}
