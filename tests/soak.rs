@@ -18,13 +18,14 @@ mod watches;
 use std::env;
 use std::fs;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
 use plugind::config::{OUTLIVED_GRACE, READY_TIME};
 
 use self::daemon::Daemon;
+use self::daemon::process::PATIENCE;
 use self::node::Node;
 use self::plugin::Plugin;
 
@@ -88,17 +89,20 @@ fn plugins_that_come_and_go_leave_a_daemon_no_descriptor_and_no_memory() {
         assert!(plugin.until_notified().plugin_registered);
         plugin.stop();
         // The log of one socket is limited, but a status is always logged.
+        let end = Instant::now() + PATIENCE;
         loop {
             daemon.signal(Signal::SIGUSR1);
-            if daemon.until_logged("status ").contains("registered=0 ") {
+            let status = daemon.until_logged("status ");
+            if status.contains("registered=0 ") {
                 break;
             }
+            assert!(Instant::now() < end, "{name} stays registered: {status}");
         }
     };
     // Processes are watched for a while after their sockets are removed, and suppressed lines may
     // be reported.
     let used = |daemon: &Daemon| {
-        while !daemon.is_silent_for(OUTLIVED_GRACE + Duration::from_secs(1)) {}
+        daemon.until_silent_for(OUTLIVED_GRACE + Duration::from_secs(1));
         (daemon.descriptors(), daemon.resident())
     };
     (0..warm_up).for_each(|n| cycle(&mut daemon, n));
@@ -137,7 +141,9 @@ fn a_hundred_registered_plugins_wake_nobody() {
     // after the last line is written.
     assert!(daemon.is_silent_for(READY_TIME));
     let mut wakeups = daemon.wakeups();
+    let end = Instant::now() + PATIENCE;
     while daemon.is_silent_for(Duration::from_millis(300)) && daemon.wakeups() != wakeups {
+        assert!(Instant::now() < end, "the daemon wakes up again and again");
         wakeups = daemon.wakeups();
     }
     assert!(daemon.is_silent_for(quiet));

@@ -7,6 +7,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, fs, io, thread};
 
+use nix::sys::prctl;
+use nix::sys::signal::Signal;
 use nix::sys::socket::{Backlog, listen};
 use plugind::config::{Config, OnDown};
 
@@ -71,6 +73,9 @@ impl Drop for Process {
 #[test]
 fn a_process_that_is_a_plugin() {
     let Ok(name) = env::var(NAME) else { return };
+    // A panic that aborts a test leaves this process behind (`make static`), and the test runner
+    // reads the output that it inherits until it is closed.
+    prctl::set_pdeathsig(Signal::SIGKILL).unwrap();
     let listener = io::stdin().as_fd().try_clone_to_owned().unwrap();
     listen(&listener, Backlog::MAXALLOWABLE).unwrap();
     let listener = UnixListener::from(listener);

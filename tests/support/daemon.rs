@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc::RecvTimeoutError;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
@@ -37,7 +37,11 @@ impl Daemon {
     }
 
     /// Starts a daemon with this command, which watches its directories when this returns.
+    ///
+    /// The daemon does not inherit the output of the test. A panic that aborts a test leaves its
+    /// daemon behind (`make static`), and the test runner reads that output until it is closed.
     pub(crate) fn start_command(command: &mut Command) -> Self {
+        command.stdin(Stdio::null()).stdout(Stdio::null());
         let process = Process::start(command, |child| child.stderr.take());
         let seen = process.lines_until("watching ");
         Self { process, seen }
@@ -71,6 +75,19 @@ impl Daemon {
         self.process.lines.recv_timeout(time) == Err(RecvTimeoutError::Timeout)
     }
 
+    /// Waits until the daemon has logged nothing for `time`.
+    #[track_caller]
+    pub(crate) fn until_silent_for(&self, time: Duration) {
+        let end = Instant::now() + time + SILENT_WITHIN;
+        loop {
+            match self.process.lines.recv_timeout(time) {
+                Err(RecvTimeoutError::Timeout) => return,
+                Err(RecvTimeoutError::Disconnected) => panic!("the daemon has ended"),
+                Ok(line) => assert!(Instant::now() < end, "the daemon still logs: {line}"),
+            }
+        }
+    }
+
     /// Returns how often the daemon has gone to sleep so far, which is how often it was woken.
     pub(crate) fn wakeups(&self) -> u64 {
         status(&self.process.id().to_string(), "voluntary_ctxt_switches:")
@@ -101,3 +118,7 @@ pub(crate) fn status(process: &str, word: &str) -> u64 {
     let line = lines.find_map(|line| line.strip_prefix(word)).unwrap();
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
+
+/// The time limit for a daemon to become silent, several times what the longest of its own delays
+/// takes.
+const SILENT_WITHIN: Duration = Duration::from_secs(60);

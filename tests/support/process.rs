@@ -103,4 +103,4 @@ impl Process {
 }
 
 /// The time limit for every wait here, a hundred times what it takes, for a busy machine.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
