@@ -15,7 +15,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
     let mut request = Request::get(&path);
     request.changes = true;
     if verb == Verb::Rescan {
-        request.patience = RESCAN_TIME;
+        request.timeout = RESCAN_TIMEOUT;
     }
     let done = context.client.json(&request)?;
     let mut table = Table::default();
@@ -42,7 +42,7 @@ fn path(verb: Verb, target: &Target) -> String {
 }
 
 /// The time that reading all directories may take: they may be large, and on slow file systems.
-const RESCAN_TIME: Duration = Duration::from_secs(60);
+const RESCAN_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(super) const RETRY_HELP: &str = "\
 Reset the backoff of a plugin or socket, or of all, in a running plugind, and

@@ -1,15 +1,15 @@
 //! The client of a running daemon: one HTTP/1.1 request for each connection to its API socket.
 //!
-//! Everything that the daemon can do wrong is bounded: an answer has to begin and to continue in
+//! Everything that the daemon can do wrong is bounded: a response has to begin and to continue in
 //! time, and a line or a document has a maximum length.
 
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::decoder::{Decoder, TRUNCATED};
 use super::failure::{Failure, Kind, Result};
 use super::json::Json;
-use super::response::{Response, TRUNCATED};
 use crate::daemon::client::{Connection, Deadline, WaitError};
 use crate::escape;
 use crate::handler::DialError;
@@ -26,20 +26,20 @@ pub(super) struct Request<'a> {
     pub(super) changes: bool,
     /// The path and the query.
     pub(super) target: &'a str,
-    /// The time for the answer to begin and, if it does not follow changes, to continue.
-    pub(super) patience: Duration,
-    /// Whether the answer goes on with changes.
+    /// The time for the response to begin and, if it does not follow changes, to continue.
+    pub(super) timeout: Duration,
+    /// Whether the response goes on with changes.
     pub(super) follows: bool,
     /// The moment at which waiting ends in any case.
     pub(super) until: Deadline,
 }
 
-/// The answer to a request, as it arrives.
+/// The response to a request, as it arrives.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct Response {
     connection: Connection,
-    response: Response,
-    patience: Option<Duration>,
+    decoder: Decoder,
+    timeout: Option<Duration>,
     /// The moment at which waiting ends in any case.
     pub(super) until: Deadline,
     /// The part of the body that was received and not returned.
@@ -52,7 +52,7 @@ impl<'a> Request<'a> {
         Self {
             changes: false,
             target,
-            patience: PATIENCE,
+            timeout: RESPONSE_TIMEOUT,
             follows: false,
             until: Deadline::NEVER,
         }
@@ -68,9 +68,9 @@ impl<'a> Request<'a> {
 }
 
 impl Client {
-    /// Sends a request and waits for the head of the answer. Returns an error if its status is not
-    /// 200.
-    pub(super) fn open(&self, request: &Request<'_>) -> Result<Answer> {
+    /// Sends a request and waits for the head of the response. Returns an error if its status is
+    /// not 200.
+    pub(super) fn open(&self, request: &Request<'_>) -> Result<Response> {
         let opened = Connection::open(&self.socket, request.follows);
         let mut connection = opened.map_err(|error| self.unreachable(&error))?;
         let (method, length) = if request.changes {
@@ -81,31 +81,31 @@ impl Client {
         let head = [method, request.target, HEAD, length].concat();
         let sent = connection.send(head.as_bytes());
         sent.map_err(|error| broken(&error.to_string()))?;
-        let mut answer = Answer {
+        let mut response = Response {
             connection,
-            response: Response::default(),
-            patience: Some(request.patience),
+            decoder: Decoder::default(),
+            timeout: Some(request.timeout),
             until: request.until,
             body: Vec::new(),
         };
-        while answer.response.status() == 0 {
-            answer.fill()?;
+        while response.decoder.status() == 0 {
+            response.fill()?;
         }
         if request.follows {
-            answer.patience = None;
+            response.timeout = None;
         }
-        match answer.response.status() {
-            200 => Ok(answer),
-            status => Err(answer.refused(status, request.changes)),
+        match response.decoder.status() {
+            200 => Ok(response),
+            status => Err(response.refused(status, request.changes)),
         }
     }
 
-    /// Sends a request and returns the body of the answer.
+    /// Sends a request and returns the body of the response.
     pub(super) fn body(&self, request: &Request<'_>) -> Result<Vec<u8>> {
         self.open(request)?.rest(MAX_DOCUMENT)
     }
 
-    /// Sends a request and returns the JSON of the answer.
+    /// Sends a request and returns the JSON of the response.
     pub(super) fn json(&self, request: &Request<'_>) -> Result<Json> {
         parse(&self.body(request)?)
     }
@@ -132,7 +132,7 @@ impl Client {
     }
 }
 
-impl Answer {
+impl Response {
     /// Returns the next line as JSON, or `None` after the last one.
     pub(super) fn json_line(&mut self) -> Result<Option<Json>> {
         let mut searched = 0;
@@ -147,7 +147,7 @@ impl Answer {
             if searched > MAX_LINE {
                 return Err(too_long());
             }
-            if self.response.is_done() {
+            if self.decoder.is_done() {
                 return if searched == 0 {
                     Ok(None)
                 } else {
@@ -165,7 +165,7 @@ impl Answer {
 
     /// Returns the rest of the body.
     fn rest(mut self, limit: usize) -> Result<Vec<u8>> {
-        while !self.response.is_done() {
+        while !self.decoder.is_done() {
             self.fill()?;
             if self.body.len() > limit {
                 return Err(too_long());
@@ -177,13 +177,13 @@ impl Answer {
     /// Receives once.
     fn fill(&mut self) -> Result<()> {
         let mut buf = [0; 16 * 1024];
-        let until = match self.patience {
-            Some(patience) => self.until.or(Deadline::after(patience)),
+        let until = match self.timeout {
+            Some(timeout) => self.until.or(Deadline::after(timeout)),
             None => self.until,
         };
         let received = match self.connection.receive(&mut buf, until) {
-            Ok(0) => self.response.end(),
-            Ok(len) => self.response.receive(&buf[..len], &mut self.body),
+            Ok(0) => self.decoder.end(),
+            Ok(len) => self.decoder.receive(&buf[..len], &mut self.body),
             Err(WaitError::TimedOut) => Err("the daemon does not respond in time"),
             Err(WaitError::OutputClosed) => return Err(Failure::new(Kind::OutputClosed, &[])),
             Err(WaitError::Failed(error)) => return Err(broken(&error.to_string())),
@@ -191,7 +191,7 @@ impl Answer {
         received.map_err(broken)
     }
 
-    /// Returns the failure that an answer with another status than 200 stands for. Only a change
+    /// Returns the failure that a response with another status than 200 stands for. Only a change
     /// names a plugin that may not exist.
     #[cold]
     fn refused(self, status: u16, changes: bool) -> Failure {
@@ -269,9 +269,9 @@ fn too_long() -> Failure {
 /// The part of a request between its target and the fields that depend on its method.
 const HEAD: &str = " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n";
 
-/// The time in which an answer must begin, and continue. The daemon answers within milliseconds,
+/// The time in which a response must begin, and continue. The daemon responds within milliseconds,
 /// also when it is busy.
-const PATIENCE: Duration = Duration::from_secs(10);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The maximum length of one line: a record is below 100 KiB (bytes).
 const MAX_LINE: usize = 1024 * 1024;
@@ -297,7 +297,7 @@ mod tests {
             let asked = thread::scope(|scope| {
                 let asked = scope.spawn(|| {
                     client.json(&Request {
-                        patience: Duration::from_millis(20),
+                        timeout: Duration::from_millis(20),
                         ..Request::get("/")
                     })
                 });

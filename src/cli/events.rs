@@ -14,13 +14,13 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
     } else {
         Request::get(PATH)
     };
-    let mut answer = context.client.open(&request)?;
+    let mut response = context.client.open(&request)?;
     let mut rows = Rows::new(context, "", COLUMNS, 1);
-    while let Some(event) = answer.json_line()? {
+    while let Some(event) = response.json_line()? {
         if includes(&options.target, &event) {
             rows.add(&event, now());
         }
-        if options.follows && !answer.has_line() {
+        if options.follows && !response.has_line() {
             print(&rows.show())?;
         }
     }
@@ -32,9 +32,9 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
 
 /// Reads all events, oldest first.
 pub(super) fn read(context: &Context<'_>) -> Result<Vec<Json>> {
-    let mut answer = context.client.open(&Request::get(PATH))?;
+    let mut response = context.client.open(&Request::get(PATH))?;
     let mut events = Vec::new();
-    while let Some(event) = answer.json_line()? {
+    while let Some(event) = response.json_line()? {
         events.push(event);
     }
     Ok(events)

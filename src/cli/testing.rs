@@ -1,4 +1,4 @@
-//! What a daemon could answer, for the tests of the commands.
+//! What a daemon could respond, for the tests of the commands.
 
 use std::path::PathBuf;
 
@@ -31,7 +31,7 @@ impl Serialize for Json {
     }
 }
 
-/// The time at which the answers are shown: 2026-01-31T12:00:00Z.
+/// The time at which the responses are shown: 2026-01-31T12:00:00Z.
 pub(super) const NOW: u64 = 1_769_860_800_000;
 
 /// Parses a command line.

@@ -19,7 +19,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
     let until = Deadline::after(options.timeout);
     let mut plugin = Plugin::new(&options.target, options.condition);
     loop {
-        let obstacle = match plugin.wait(context, until) {
+        let cause = match plugin.wait(context, until) {
             Ok(true) => return print(&[&*plugin.name, " ", options.condition, "\n"].concat()),
             Ok(false) => String::new(),
             Err(failure) if matches!(failure.kind(), Kind::Interrupted | Kind::NoDaemon) => {
@@ -29,7 +29,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
         };
         if until.is_over() {
             let millis = options.timeout.as_millis().to_string();
-            let why = plugin.missed(&obstacle);
+            let why = plugin.missed(&cause);
             let why = [
                 "not ",
                 options.condition,
@@ -50,7 +50,7 @@ struct Plugin<'a> {
     name: String,
     condition: &'static str,
     records: Records,
-    /// Whether all records were listed since the last obstacle.
+    /// Whether all records were listed since the last failure.
     is_listed: bool,
 }
 
@@ -80,14 +80,14 @@ impl<'a> Plugin<'a> {
         if is_ready {
             return context.client.body(&request).map(|_| true);
         }
-        let mut answer = context.client.open(&request)?;
-        while let Some(event) = answer.json_line()? {
+        let mut response = context.client.open(&request)?;
+        while let Some(event) = response.json_line()? {
             if event.text("event") == "EXPIRED" {
                 return Ok(false);
             }
             self.apply(event);
             if self.is_listed {
-                answer.until = until;
+                response.until = until;
                 if self.is_met() {
                     return Ok(true);
                 }
@@ -124,9 +124,9 @@ impl<'a> Plugin<'a> {
     }
 
     /// Returns why the condition was not met in time.
-    fn missed(&self, obstacle: &str) -> String {
+    fn missed(&self, cause: &str) -> String {
         if !self.is_listed {
-            return obstacle.to_owned();
+            return cause.to_owned();
         }
         let Some(record) = self.records.0.first() else {
             return [&*self.name, " does not exist"].concat();
@@ -141,7 +141,7 @@ impl<'a> Plugin<'a> {
 /// The states in which a handler knows the plugin.
 const HELD: [&str; 4] = ["Registered", "Standby", "Down", "Deregistering"];
 
-/// The time that the daemon has for an answer although the time is up.
+/// The time that the daemon has for a response although the time is up.
 const ONCE: Duration = Duration::from_secs(1);
 
 /// The time before the daemon is asked again.

@@ -13,16 +13,16 @@ use super::rows::Rows;
 pub(super) fn run(context: &Context<'_>) -> Result<()> {
     let mut seen = Seen::new(context);
     loop {
-        let mut answer = context.client.open(&Request::follow(PATH))?;
+        let mut response = context.client.open(&Request::follow(PATH))?;
         loop {
-            let Some(event) = answer.json_line()? else {
+            let Some(event) = response.json_line()? else {
                 return Err(Failure::ended());
             };
             if event.text("event") == "EXPIRED" {
                 break;
             }
             seen.apply(event, now());
-            if !answer.has_line() && seen.is_listed {
+            if !response.has_line() && seen.is_listed {
                 print(&seen.rows.show())?;
             }
         }

@@ -101,7 +101,7 @@ impl Connection {
     /// Sends a request, which must fit into the kernel's buffer.
     ///
     /// The error of a daemon that has closed the connection is left to [`Connection::receive`],
-    /// because the daemon may have sent an answer before.
+    /// because the daemon may have sent a response before.
     pub fn send(&mut self, request: &[u8]) -> io::Result<()> {
         match self.stream.write_all(request) {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),

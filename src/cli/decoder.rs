@@ -9,7 +9,7 @@ use std::str;
 
 /// The decoder of one response.
 #[derive(Debug, Default)]
-pub(super) struct Response {
+pub(super) struct Decoder {
     /// The status code, or 0 before the head is complete.
     status: u16,
     is_chunked: bool,
@@ -28,10 +28,10 @@ pub(super) type Fault = &'static str;
 const NOT_HTTP: Fault = "the response is not HTTP; does another program own the socket?";
 const LONG_HEAD: Fault = "the head of the response is longer than 16 KiB";
 const FRAMING: Fault = "the framing of the response is invalid";
-const NO_ANSWER: Fault = "the connection was closed without a response";
+const NO_RESPONSE: Fault = "the connection was closed without a response";
 pub(super) const TRUNCATED: Fault = "the connection was closed within the response";
 
-impl Response {
+impl Decoder {
     /// Returns the status code once the head is complete, else 0.
     pub(super) fn status(&self) -> u16 {
         self.status
@@ -76,7 +76,7 @@ impl Response {
             return Ok(());
         }
         let is_empty = self.status == 0 && self.raw.is_empty();
-        Err(if is_empty { NO_ANSWER } else { TRUNCATED })
+        Err(if is_empty { NO_RESPONSE } else { TRUNCATED })
     }
 
     /// Decodes the head. Returns its length, or 0 if more bytes are needed.
@@ -152,16 +152,16 @@ mod tests {
 
     /// Decodes a response that arrives in these pieces, and the end of the connection if `ends`.
     fn decode(pieces: &[&[u8]], ends: bool) -> Result<(u16, String, bool), Fault> {
-        let mut response = Response::default();
+        let mut decoder = Decoder::default();
         let mut body = Vec::new();
         for piece in pieces {
-            response.receive(piece, &mut body)?;
+            decoder.receive(piece, &mut body)?;
         }
         if ends {
-            response.end()?;
+            decoder.end()?;
         }
         let body = String::from_utf8(body).unwrap();
-        Ok((response.status(), body, response.is_done()))
+        Ok((decoder.status(), body, decoder.is_done()))
     }
 
     const CHUNKED: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\
@@ -202,7 +202,7 @@ mod tests {
         let last = CHUNKED.len() - b"0\r\n\r\n".len();
         for at in 0..=last {
             let fault = decode(&[&CHUNKED[..at]], true).unwrap_err();
-            let expected = if at == 0 { NO_ANSWER } else { TRUNCATED };
+            let expected = if at == 0 { NO_RESPONSE } else { TRUNCATED };
             assert_eq!(fault, expected, "cut at {at}");
         }
     }
