@@ -287,6 +287,17 @@ fn without_a_daemon_the_status_is_3() {
 }
 
 #[test]
+fn a_followed_daemon_that_is_killed_is_status_3() {
+    let line = format!("{:x}\r\n{BOOKMARK}\r\n", BOOKMARK.len());
+    for body in ["", "5", "5\r\n{", &line] {
+        for command in [&["watch"][..], &["list", "-w"], &["events", "-w"]] {
+            let killed = Canned::start([raw(format!("{CHUNKED}{body}"))]);
+            assert_fails(&killed, command, 3, "plugind: the daemon has stopped\n");
+        }
+    }
+}
+
+#[test]
 fn a_plugin_that_does_not_exist_is_status_4_and_one_in_another_state_is_5() {
     let none = || answer(404, "{\"error\":\"no such plugin\"}");
     for line in [

@@ -182,7 +182,11 @@ impl Response {
             None => self.until,
         };
         let received = match self.connection.receive(&mut buf, until) {
-            Ok(0) => self.decoder.end(),
+            Ok(0) => match self.decoder.end() {
+                // Killed, the daemon does not complete what it has followed until then.
+                Err(_) if self.timeout.is_none() => return Err(Failure::ended()),
+                ended => ended,
+            },
             Ok(len) => self.decoder.receive(&buf[..len], &mut self.body),
             Err(WaitError::TimedOut) => Err("the daemon does not respond in time"),
             Err(WaitError::OutputClosed) => return Err(Failure::new(Kind::OutputClosed, &[])),

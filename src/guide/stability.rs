@@ -14,9 +14,9 @@
 //! | | `probe`: the plugin would be registered; `doctor`: no warning and no problem |
 //! | 1 | failed; `run`, `simulate`: cannot start or continue; `doctor`: a warning or a problem |
 //! | | `probe`: a program of `--exec` or a directory cannot be used |
-//! | | the daemon refuses or cannot do it, or its response is invalid or breaks off (SIGKILL) |
+//! | | the daemon refuses or cannot do it, or its response is invalid or breaks off |
 //! | 2 | wrong usage |
-//! | 3 | no daemon listens on the socket; the followed daemon (`-w`, `watch`) has stopped |
+//! | 3 | no daemon listens on the socket; the followed one has stopped or was killed |
 //! | 4 | the plugin or socket does not exist (`wait` waits for it instead) |
 //! | 5 | `probe`: the plugin would be refused; `list TYPE/NAME --state STATE`: another state |
 //! | 6 | `probe`: not a plugin registration service |
@@ -32,7 +32,7 @@
 //! Tests: `every_option_that_a_help_text_lists_is_known`, `wrong_usage_is_one_line_and_status_2`,
 //! `a_directory_that_cannot_be_used_is_one_line_and_status_1`,
 //! `an_answer_that_is_wrong_or_breaks_off_is_status_1`, `wrong_usage_is_status_2`,
-//! `without_a_daemon_the_status_is_3`,
+//! `without_a_daemon_the_status_is_3`, `a_followed_daemon_that_is_killed_is_status_3`,
 //! `a_plugin_that_does_not_exist_is_status_4_and_one_in_another_state_is_5`,
 //! `when_the_time_is_up_the_status_is_124_and_the_reason_is_named`,
 //! `a_closed_output_is_not_a_failure_and_a_full_one_is`.

@@ -1,11 +1,13 @@
 //! Many clients, clients that do not read, and clients that are connected when the daemon stops.
 
 use std::io::{Read as _, Write as _};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
 use crate::client::{Client, ask};
+use crate::daemon::process::Process;
 use crate::node::{Node, until};
 
 #[test]
@@ -210,4 +212,25 @@ fn clients_that_connect_and_leave_all_the_time_delay_no_turn() {
     let longest = status["longestTurnMicroseconds"].as_u64().unwrap();
     assert!(longest < 100_000, "{longest} us");
     assert!(node.daemon.descriptors() < 60);
+}
+
+#[test]
+fn a_command_that_follows_a_daemon_that_is_killed_ends_with_status_3() {
+    let node = Node::start();
+    let plugin = node.serve("a.sock", "a");
+    assert!(plugin.until_notified().plugin_registered);
+    let commands = ["watch", "events"].map(|verb| {
+        let mut command = Process::command();
+        command.args([verb, "--socket"]).arg(&node.socket);
+        if verb == "events" {
+            command.arg("--watch");
+        }
+        let process = Process::start(command.stdout(Stdio::piped()), |it| it.stdout.take());
+        process.until_line("CSIPlugin");
+        process
+    });
+    node.daemon.end_with(Signal::SIGKILL);
+    for command in commands {
+        assert_eq!(command.end().0.code(), Some(3));
+    }
 }
