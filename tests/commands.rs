@@ -430,13 +430,13 @@ fn when_the_time_is_up_the_status_is_124_and_the_reason_is_named() {
         &missing,
         &registered,
         124,
-        "not registered within 0 ms: no daemon at /",
+        "not registered within 0s: no daemon at /",
     );
     assert_fails(
         &missing,
         &["wait", "--for=ready", "--timeout=50ms"],
         124,
-        "no daemon at /",
+        "not ready within 50ms: no daemon at /",
     );
     let mut stuck = record("a", "Backoff");
     stuck["lastError"] = "GetInfo\nfailed".into();
@@ -456,7 +456,7 @@ fn when_the_time_is_up_the_status_is_124_and_the_reason_is_named() {
         &daemon,
         &registered,
         124,
-        "within 0 ms: CSIPlugin/a does not exist\n",
+        "within 0s: CSIPlugin/a does not exist\n",
     );
     let daemon = Canned::start([answer(403, "{\"error\":\"no\"}")]);
     assert_fails(&daemon, &registered, 1, "returned 403: no\n");

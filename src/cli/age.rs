@@ -2,6 +2,8 @@
 //!
 //! Pure. The daemon sends times of day; the difference to the clock of this process is shown.
 
+use std::time::Duration;
+
 /// Returns the time from `then` until `now`, or `<unknown>` if `then` is not a time. `then` is as
 /// RFC 3339 has it, in UTC; `now` is in milliseconds since 1970. A future time is shown as `0s`.
 pub(super) fn since(then: &str, now: u64) -> String {
@@ -30,6 +32,23 @@ pub(super) fn duration(seconds: u64) -> String {
     if rest > 0 {
         shown.push_str(&rest.to_string());
         shown.push(letter(*minor));
+    }
+    shown
+}
+
+/// Returns a duration as the options accept it, exact to the millisecond.
+pub(super) fn exact(duration: Duration) -> String {
+    let mut rest = duration.as_millis();
+    let mut shown = String::new();
+    for (unit, letters) in [(3_600_000, "h"), (60_000, "m"), (1000, "s"), (1, "ms")] {
+        if rest >= unit {
+            shown.push_str(&(rest / unit).to_string());
+            shown.push_str(letters);
+            rest %= unit;
+        }
+    }
+    if shown.is_empty() {
+        shown.push_str("0s");
     }
     shown
 }
@@ -111,6 +130,7 @@ fn days_before_month(year: u64, month: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::arguments;
     use super::*;
 
     #[test]
@@ -139,6 +159,23 @@ mod tests {
             (u64::MAX, "584942417355y"),
         ] {
             assert_eq!(duration(seconds), expected, "{seconds} s");
+        }
+    }
+
+    #[test]
+    fn an_exact_duration_is_one_that_the_options_accept() {
+        for (millis, expected) in [
+            (0, "0s"),
+            (300, "300ms"),
+            (30_000, "30s"),
+            (90_000, "1m30s"),
+            (3_600_000, "1h"),
+            (31_536_000_000, "8760h"),
+            (3_661_001, "1h1m1s1ms"),
+        ] {
+            let duration = Duration::from_millis(millis);
+            assert_eq!(exact(duration), expected);
+            assert_eq!(arguments::duration(expected), Some(duration));
         }
     }
 

@@ -223,25 +223,30 @@ pub(super) fn absolute(path: &OsStr) -> Option<PathBuf> {
     path::absolute(path).ok()
 }
 
-/// Parses a duration, which is a whole number and its unit, such as `500ms`, `30s`, `5m` or `1h`.
-/// The longest one is a year, so that sums with it stay within the range of a clock.
+/// Parses a duration: whole numbers with units, such as `500ms`, `30s`, `1m30s` or `1h`. The
+/// longest one is a year, so that sums with it stay within the range of a clock.
 pub(super) fn duration(words: &str) -> Option<Duration> {
-    let duration = millis(words).map(Duration::from_millis);
-    duration.filter(|duration| *duration <= LONGEST)
-}
-
-/// Parses a number and its unit, and returns the milliseconds.
-fn millis(words: &str) -> Option<u64> {
-    let digits = words.find(|c: char| !c.is_ascii_digit())?;
-    let (number, unit) = words.split_at(digits);
-    let millis = match unit {
-        "ms" => 1,
-        "s" => 1000,
-        "m" => 60 * 1000,
-        "h" => 60 * 60 * 1000,
-        _ => return None,
-    };
-    number.parse::<u64>().ok()?.checked_mul(millis)
+    let mut sum = 0_u64;
+    let mut rest = words;
+    loop {
+        let (number, behind) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit())?);
+        let end = behind.find(|c: char| c.is_ascii_digit());
+        let (unit, behind) = behind.split_at(end.unwrap_or(behind.len()));
+        let millis = match unit {
+            "ms" => 1,
+            "s" => 1000,
+            "m" => 60 * 1000,
+            "h" => 60 * 60 * 1000,
+            _ => return None,
+        };
+        let millis = number.parse::<u64>().ok()?.checked_mul(millis)?;
+        (sum, rest) = (sum.checked_add(millis)?, behind);
+        if rest.is_empty() {
+            break;
+        }
+    }
+    let duration = Duration::from_millis(sum);
+    (duration <= LONGEST).then_some(duration)
 }
 
 /// The description of a duration.
@@ -292,16 +297,19 @@ mod tests {
     }
 
     #[test]
-    fn a_duration_is_a_whole_number_and_a_unit() {
+    fn a_duration_is_whole_numbers_with_units() {
         assert_eq!(duration("500ms"), Some(Duration::from_millis(500)));
         assert_eq!(duration("0s"), Some(Duration::ZERO));
         assert_eq!(duration("1h"), Some(Duration::from_secs(3600)));
+        assert_eq!(duration("1m30s"), Some(Duration::from_secs(90)));
         for nonsense in [
             "",
             "30",
             "s",
             "-1s",
             "1.5s",
+            "1m30",
+            "1m s",
             "9999999h",
             "99999999999999999999s",
         ] {

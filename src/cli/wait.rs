@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use super::UNKNOWN;
+use super::age::exact;
 use super::client::{Request, print};
 use super::failure::{Failure, Kind, Result};
 use super::json::Json;
@@ -28,16 +29,9 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
             Err(failure) => return Err(failure),
         };
         if until.is_over() {
-            let millis = options.timeout.as_millis().to_string();
+            let timeout = exact(options.timeout);
             let why = plugin.missed(&cause);
-            let why = [
-                "not ",
-                options.condition,
-                " within ",
-                &millis,
-                " ms: ",
-                &why,
-            ];
+            let why = ["not ", options.condition, " within ", &timeout, ": ", &why];
             return Err(Failure::new(Kind::TimedOut, &why));
         }
         until.or(Deadline::after(PAUSE)).wait();
