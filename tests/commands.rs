@@ -187,6 +187,12 @@ fn each_command_shows_its_answer() {
             "{\"filter\":\"debug\"}",
             "filter:  debug\n",
         ),
+        (
+            &["log", "default"],
+            "/v1/log?filter=",
+            "{\"filter\":\"\"}",
+            "filter:  default\n",
+        ),
     ] {
         let (requests, shown) = done(line, vec![answer(200, body)]);
         assert_eq!(shown, expected);

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use super::client::{Request, encode, print};
 use super::failure::Result;
-use super::options::{Context, Target, Verb};
+use super::json::Json;
+use super::options::{Context, DEFAULT, Target, Verb};
 use super::table::Table;
 
 /// Sends the request, and shows what the daemon did.
@@ -17,7 +18,10 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
     if verb == Verb::Rescan {
         request.timeout = RESCAN_TIMEOUT;
     }
-    let done = context.client.json(&request)?;
+    let mut done = context.client.json(&request)?;
+    if let Some(filter) = done.get_mut("filter").filter(|it| it.shown("").is_empty()) {
+        *filter = Json::Text(DEFAULT.to_owned());
+    }
     let mut table = Table::default();
     table.entries("", &done);
     print(&table.show(""))
@@ -77,8 +81,9 @@ Options:
 
 pub(super) const LOG_HELP: &str = "\
 Set the log filter of a running plugind until the next change. FILTER has the
-syntax of RUST_LOG, such as info, debug or plugind::watch=trace. Only root and
-the daemon's user may do this.
+syntax of RUST_LOG, such as info, debug or plugind::watch=trace; default is the
+filter with which plugind was started. Only root and the daemon's user may do
+this.
 
 Usage: plugind log [OPTIONS] FILTER
 
@@ -87,6 +92,7 @@ Options:
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing::options;
     use super::*;
 
     #[test]
@@ -113,6 +119,11 @@ mod tests {
                 Verb::Log,
                 Target::Filter("a=b,c".to_owned()),
                 "/v1/log?filter=a%3Db%2Cc",
+            ),
+            (
+                Verb::Log,
+                options(&["log", "default"]).target,
+                "/v1/log?filter=",
             ),
         ] {
             assert_eq!(path(verb, &target), expected);

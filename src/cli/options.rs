@@ -67,6 +67,9 @@ pub(super) const HELP: &str = "\
 Exit status: 0 done, 1 failed, 2 wrong usage, 3 no daemon, or it has stopped.
 ";
 
+/// The log filter with which the daemon was started. The API takes and returns an empty one.
+pub(super) const DEFAULT: &str = "default";
+
 /// The condition that the daemon itself is ready.
 pub(super) const READY: &str = "ready";
 
@@ -135,7 +138,8 @@ impl Target {
         }
         let text = value.to_str().filter(|text| !text.is_empty())?;
         if expected == "FILTER" {
-            return Some(Self::Filter(text.to_owned()));
+            let filter = if text == DEFAULT { "" } else { text };
+            return Some(Self::Filter(filter.to_owned()));
         }
         match text.split_once('/') {
             Some((kind, name)) if !kind.is_empty() && !name.is_empty() => Some(Self::Plugin {
