@@ -202,17 +202,24 @@ fn each_command_shows_its_answer() {
 
 #[test]
 fn an_empty_list_is_not_a_failure() {
-    let daemon = Canned::start([answer(200, &list(&[]))]);
-    let output = ask(&daemon, &["list"]);
-    assert_eq!(output.status.code(), Some(0));
-    assert_eq!(
-        (&*output.stdout, &*output.stderr),
-        (&b""[..], &b"plugind: no plugins found\n"[..])
-    );
+    for (line, body, remark) in [
+        (&["list"][..], &*list(&[]), "No plugins.\n"),
+        (
+            &["list", "CSIPlugin", "-oname"],
+            &list(&[]),
+            "No plugins.\n",
+        ),
+        (&["events"], "", "No events.\n"),
+        (&["events", "CSIPlugin/b"], AN_EVENT, "No events.\n"),
+        (&["events", "-ojson"], "", "No events.\n"),
+    ] {
+        let output = ask(&Canned::start([answer(200, body)]), line);
+        assert_eq!(output.status.code(), Some(0));
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((&*output.stdout, &*errors), (&b""[..], remark), "{line:?}");
+    }
     let (_, shown) = done(&["list", "-ojson"], vec![answer(200, &list(&[]))]);
     assert!(shown.contains("\"items\": []"), "{shown}");
-    let (_, shown) = done(&["events", "--no-headers"], vec![answer(200, "")]);
-    assert_eq!(shown, "");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::client::{Request, print};
 use super::failure::{Failure, Result};
 use super::json::Json;
-use super::options::{Context, Target, now};
+use super::options::{Context, Target, now, remark};
 use super::rows::Rows;
 
 /// Shows the events.
@@ -16,8 +16,10 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
     };
     let mut response = context.client.open(&request)?;
     let mut rows = Rows::new(context, "", COLUMNS, 1);
+    let mut is_empty = true;
     while let Some(event) = response.json_line()? {
         if includes(&options.target, &event) {
+            is_empty = false;
             rows.add(&event, now());
         }
         if options.follows && !response.has_line() {
@@ -26,6 +28,10 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
     }
     if options.follows {
         return Err(Failure::ended());
+    }
+    if is_empty {
+        remark("No events.\n");
+        return Ok(());
     }
     print(&rows.show())
 }

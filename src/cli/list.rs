@@ -16,7 +16,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
     let list = read(context)?;
     let all = list.items("items");
     if all.is_empty() && options.format != Format::Json {
-        remark("no plugins found");
+        remark("No plugins.\n");
         return Ok(());
     }
     if options.format == Format::Json {

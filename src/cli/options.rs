@@ -250,9 +250,9 @@ fn format(name: &str) -> Format {
     }
 }
 
-/// Prints a remark that is not part of the output.
+/// Prints that there is nothing to show, as kubectl does.
 pub(super) fn remark(text: &str) {
-    let _ = writeln!(io::stderr(), "plugind: {text}");
+    let _ = io::stderr().write_all(text.as_bytes());
 }
 
 /// Returns the time of day (milliseconds since 1970).
