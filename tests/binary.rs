@@ -35,7 +35,7 @@ fn run(arguments: &[&str]) -> Output {
     command
         .args(arguments)
         .env_remove("RUST_LOG")
-        .env("PLUGIND_SOCKET", "none");
+        .env("PLUGIND_API_SOCKET", "none");
     command.output().unwrap()
 }
 

@@ -30,7 +30,7 @@ fn ask(daemon: &Canned, arguments: &[&str]) -> Output {
     let mut command = Process::command();
     command
         .args(arguments)
-        .env("PLUGIND_SOCKET", daemon.socket());
+        .env("PLUGIND_API_SOCKET", daemon.socket());
     command.output().unwrap()
 }
 
@@ -370,6 +370,16 @@ fn an_option_names_the_socket_before_the_environment() {
     assert_eq!(output.status.code(), Some(0));
 }
 
+#[test]
+fn the_variable_that_programs_get_is_not_read() {
+    let daemon = Canned::start([answer(200, "{\"pid\":1}")]);
+    let mut command = Process::command();
+    command.args(["status", "-ojson"]);
+    command.env("PLUGIND_SOCKET", Canned::missing().socket());
+    command.env("PLUGIND_API_SOCKET", daemon.socket());
+    assert_eq!(command.status().unwrap().code(), Some(0));
+}
+
 /// Returns what a daemon sends about its only plugin, which then has this state.
 fn listed(state: &str) -> String {
     event("ADDED", &record("a", state)) + BOOKMARK
@@ -426,7 +436,7 @@ fn a_daemon_that_starts_later_is_waited_for() {
     let mut command = Process::command();
     command
         .args(["wait", "--for=ready"])
-        .env("PLUGIND_SOCKET", daemon.socket());
+        .env("PLUGIND_API_SOCKET", daemon.socket());
     command.stdout(Stdio::piped());
     let process = Process::start(&mut command, |child| child.stdout.take());
     daemon.appear([answer(503, "not yet\n"), answer(200, "ok\n")]);
@@ -487,7 +497,9 @@ fn changes_are_shown_as_they_arrive_until_the_output_is_closed() {
         let daemon = Canned::start([endless(body)]);
         let (reader, writer) = pipe();
         let mut command = Process::command();
-        command.args(line).env("PLUGIND_SOCKET", daemon.socket());
+        command
+            .args(line)
+            .env("PLUGIND_API_SOCKET", daemon.socket());
         command.stdout(writer).stderr(Stdio::piped());
         let process = Process::start(&mut command, |child| child.stderr.take());
         drop(command);
@@ -514,7 +526,9 @@ fn a_closed_output_is_not_a_failure_and_a_full_one_is() {
     let daemon = Canned::start([list(), list()]);
     let run = |output: File| {
         let mut command = Process::command();
-        command.arg("list").env("PLUGIND_SOCKET", daemon.socket());
+        command
+            .arg("list")
+            .env("PLUGIND_API_SOCKET", daemon.socket());
         command.stdout(output).stderr(Stdio::piped());
         command.spawn().unwrap().wait_with_output().unwrap()
     };
@@ -544,7 +558,7 @@ fn a_terminal_gets_colours_unless_the_environment_turns_them_off() {
         let mut command = Process::command();
         command
             .args(["list", "--no-headers"])
-            .env("PLUGIND_SOCKET", daemon.socket());
+            .env("PLUGIND_API_SOCKET", daemon.socket());
         command.env_remove("NO_COLOR").env("TERM", "xterm");
         command.envs(variable).stdout(terminal.slave);
         let status = command.status().unwrap();

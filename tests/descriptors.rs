@@ -33,7 +33,7 @@ fn start(before: &str, dir: &Path, options: &[&str]) -> Process {
         .arg("--plugins-dir")
         .arg(dir)
         .env_remove("RUST_LOG")
-        .env("PLUGIND_SOCKET", "none")
+        .env("PLUGIND_API_SOCKET", "none")
         .stderr(Stdio::piped());
     let process = Process::start(&mut command, |child| child.stderr.take());
     process.until_line("watching ");

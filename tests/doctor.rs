@@ -231,7 +231,7 @@ fn the_socket_of_a_daemon_listens_is_dead_or_is_missing() {
     let listener = UnixListener::bind(&socket).unwrap();
     assert_eq!(level(&[&option])["level"], "ok");
     let mut command = place.doctor(&["-ojson"]);
-    command.env("PLUGIND_SOCKET", &socket);
+    command.env("PLUGIND_API_SOCKET", &socket);
     assert_eq!(Examined::by(&mut command).about("daemon")["level"], "ok");
     drop(listener);
     let found = level(&[&option]);
@@ -367,7 +367,7 @@ impl Place {
 
     fn doctor_of(&self, binary: &OsStr, options: &[&str]) -> Command {
         let mut command = Command::new(binary);
-        command.env_remove("PLUGIND_SOCKET");
+        command.env_remove("PLUGIND_API_SOCKET");
         command.args(["doctor", "--plugins-dir"]).arg(&self.dir);
         command.arg("--run-dir").arg(self.home.path().join("run"));
         command.args(options);

@@ -36,7 +36,7 @@ impl Running {
         let mut command = Command::new(binary());
         command
             .env_remove("RUST_LOG")
-            .env("PLUGIND_SOCKET", "none")
+            .env("PLUGIND_API_SOCKET", "none")
             .arg("run")
             .args(options)
             .arg("--plugins-dir")

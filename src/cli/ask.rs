@@ -1,7 +1,8 @@
 //! The commands that ask a running daemon: their daemon, and their ends.
 //!
-//! All of them find the daemon by `--socket`, else by the environment variable `PLUGIND_SOCKET`,
-//! else in the default run directory.
+//! All of them find the daemon by `--socket`, else by the environment variable
+//! `PLUGIND_API_SOCKET`, else in the default run directory. `PLUGIND_SOCKET` is the socket of a
+//! plugin, in the environment of programs of `--exec`.
 
 use std::env;
 use std::io::{self, IsTerminal as _};
@@ -14,9 +15,9 @@ use super::options::{Context, Options, Verb};
 use super::{change, describe, events, list, status, wait, watch};
 use crate::daemon::client::default_socket;
 
-/// Returns the path in the environment variable `PLUGIND_SOCKET`, unless that is empty.
+/// Returns the path in the environment variable `PLUGIND_API_SOCKET`, unless that is empty.
 pub(super) fn named_socket() -> Option<PathBuf> {
-    let named = env::var_os("PLUGIND_SOCKET");
+    let named = env::var_os("PLUGIND_API_SOCKET");
     named.filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 

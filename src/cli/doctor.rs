@@ -167,8 +167,8 @@ Options:
   --root-dir DIR       examine DIR/plugins_registry, DIR being the --root-dir of
                        kubelet; can be given several times
   --run-dir DIR        the run directory of the daemon (default: that of run)
-  --socket PATH        the socket of the daemon (default: $PLUGIND_SOCKET, else
-                       plugind.sock in the run directory)
+  --socket PATH        the socket of the daemon (default: $PLUGIND_API_SOCKET,
+                       else plugind.sock in the run directory)
   -o, --output FORMAT  text: a line for each finding, and its remedy (default);
                        json: one object
   -h, --help           print this help

@@ -59,8 +59,8 @@ pub(super) enum Target {
 
 /// The last lines of the help texts.
 pub(super) const HELP: &str = "\
-\x20 --socket PATH        the API socket of plugind (default: $PLUGIND_SOCKET, else
-                       /run/plugind/plugind.sock)
+\x20 --socket PATH        the API socket of plugind (default: $PLUGIND_API_SOCKET,
+                       else /run/plugind/plugind.sock)
   -h, --help           print this help
   -V, --version        print the version
 

@@ -20,7 +20,7 @@ pub struct Options {
 /// Parses the arguments after `run`.
 pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
     let mut chosen = Chosen::default();
-    let environment = env::var_os("PLUGIND_SOCKET");
+    let environment = env::var_os("PLUGIND_API_SOCKET");
     let socket = environment.and_then(|value| api_socket(&value));
     chosen.config.manager.api_socket = socket.unwrap_or(ApiSocket::Default);
     let mut verbosity = 0_u8;
@@ -132,9 +132,9 @@ Options:
   --socket PATH|none
                      serve the API on a unix socket at PATH, with mode 0660, or
                      not at all; a socket left behind by a killed plugind is
-                     replaced; the environment variable PLUGIND_SOCKET is used
-                     without this option (default: plugind.sock in the run
-                     directory; with --observe: none)
+                     replaced; the environment variable PLUGIND_API_SOCKET is
+                     used without this option (default: plugind.sock in the
+                     run directory; with --observe: none)
   --socket-group GROUP
                      let this group connect to that socket (default: the group
                      of the process)

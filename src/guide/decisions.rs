@@ -129,6 +129,8 @@
 //! - **The API is HTTP/1.1 on a Unix socket**, because `curl` and every language speak it. The
 //!   framing is written here, as the rest of the wire, and `httparse` reads the heads. Given up:
 //!   gRPC, whose clients need generated code.
+//! - **`PLUGIND_API_SOCKET` names the socket of the API.** Given up: `PLUGIND_SOCKET`, which is the
+//!   plugin's socket in programs of `--exec`: a script that runs `plugind list` would ask a plugin.
 //! - **The daemon has no network socket.** Prometheus reads a file that `plugind metrics` has
 //!   written, through the textfile collector of node_exporter.
 //! - **Metrics are measured where events are emitted**, and counted outside of the core.

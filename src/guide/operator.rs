@@ -142,9 +142,9 @@
 //! # The API socket
 //!
 //! [`api`](super::api) describes what the socket answers. `--socket PATH` names it, else the
-//! environment variable `PLUGIND_SOCKET`, else it is `plugind.sock` in the run directory; `--socket
-//! none` turns the API off. A dry run has one only if it is named, because it may run beside
-//! another daemon. A socket that is named and cannot be used is an error, the default one a
+//! environment variable `PLUGIND_API_SOCKET`, else it is `plugind.sock` in the run directory;
+//! `--socket none` turns the API off. A dry run has one only if it is named, because it may run
+//! beside another daemon. A socket that is named and cannot be used is an error, the default one a
 //! warning.
 //!
 //! The mode is 0660: the daemon's user and the group of `--socket-group` may connect and read
@@ -220,8 +220,9 @@
 //! `--state-file`), or that is in use again because a newer instance of its name was removed.
 //!
 //! The environment is `PATH` and `PLUGIND_ACTION`, `PLUGIND_TYPE`, `PLUGIND_NAME`,
-//! `PLUGIND_ENDPOINT`, `PLUGIND_SOCKET` and `PLUGIND_VERSIONS` (separated by commas). Standard
-//! input is one line of JSON, here broken into three:
+//! `PLUGIND_ENDPOINT`, `PLUGIND_SOCKET` and `PLUGIND_VERSIONS` (separated by commas).
+//! `PLUGIND_SOCKET` is the registration socket of the plugin; the commands that ask the daemon do
+//! not read it. Standard input is one line of JSON, here broken into three:
 //!
 //! ```text
 //! {"action":"add","type":"CSIPlugin","name":"disk.example","endpoint":"/run/disk.sock",

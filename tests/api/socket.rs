@@ -19,7 +19,7 @@ use crate::skip::skip;
 fn fail(dir: &std::path::Path, options: &[&str]) -> String {
     let output = Command::new(binary())
         .env_remove("RUST_LOG")
-        .env_remove("PLUGIND_SOCKET")
+        .env_remove("PLUGIND_API_SOCKET")
         .arg("run")
         .arg("--plugins-dir")
         .arg(dir.join("other-registry"))
@@ -52,7 +52,7 @@ fn the_default_socket_is_in_the_run_directory_and_is_removed_when_the_daemon_sto
 fn default_in(dir: &std::path::Path) -> crate::daemon::Daemon {
     let mut command = crate::daemon::process::Process::command();
     command
-        .env_remove("PLUGIND_SOCKET")
+        .env_remove("PLUGIND_API_SOCKET")
         .arg("run")
         .arg("--plugins-dir")
         .arg(dir.join("registry"))
@@ -130,7 +130,7 @@ fn a_default_socket_in_use_is_a_warning_and_none_can_be_chosen() {
     let first = default_in(dir.path());
     let mut command = crate::daemon::process::Process::command();
     command
-        .env_remove("PLUGIND_SOCKET")
+        .env_remove("PLUGIND_API_SOCKET")
         .args(["run", "--plugins-dir"])
         .arg(dir.path().join("other"))
         .arg("--run-dir")
@@ -164,7 +164,7 @@ fn the_environment_names_the_socket_and_the_option_overrides_it() {
     let start = |options: &[&str]| {
         let mut command = crate::daemon::process::Process::command();
         command
-            .env("PLUGIND_SOCKET", &named)
+            .env("PLUGIND_API_SOCKET", &named)
             .args(["run", "--run-dir"])
             .arg(dir.path().join("run"))
             .arg("--plugins-dir")
@@ -186,7 +186,7 @@ fn a_dry_run_has_a_socket_only_if_one_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let mut command = crate::daemon::process::Process::command();
     command
-        .env_remove("PLUGIND_SOCKET")
+        .env_remove("PLUGIND_API_SOCKET")
         .args(["run", "--observe", "--run-dir"])
         .arg(dir.path().join("run"))
         .arg("--plugins-dir")

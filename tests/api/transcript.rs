@@ -65,7 +65,7 @@ fn run(command: &str, node: &Node) -> Vec<String> {
     let command = command.replace(SOCKET, &node.socket.display().to_string());
     let mut shell = Command::new("sh");
     shell.arg("-c").arg(command).env("PATH", path);
-    shell.env("PLUGIND_SOCKET", &node.socket);
+    shell.env("PLUGIND_API_SOCKET", &node.socket);
     let output = shell.output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     let text = text.replace(

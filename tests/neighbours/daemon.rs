@@ -39,7 +39,7 @@ impl Daemon {
         let mut command = Command::new("sh");
         command
             .env_remove("RUST_LOG")
-            .env("PLUGIND_SOCKET", "none")
+            .env("PLUGIND_API_SOCKET", "none")
             .arg("-c")
             .arg(format!("{before} && exec \"$0\" \"$@\""))
             .arg(binary())

@@ -70,7 +70,7 @@ fn a_log_that_is_not_read() {
     let mut command = Command::new(binary());
     command
         .env_remove("RUST_LOG")
-        .env("PLUGIND_SOCKET", "none")
+        .env("PLUGIND_API_SOCKET", "none")
         .args(["run", "-v", "--plugins-dir"])
         .arg(root.path())
         .stdin(Stdio::null())

@@ -34,7 +34,9 @@ impl Process {
     /// same run directory.
     pub(crate) fn command() -> Command {
         let mut command = Command::new(binary());
-        command.env_remove("RUST_LOG").env("PLUGIND_SOCKET", "none");
+        command
+            .env_remove("RUST_LOG")
+            .env("PLUGIND_API_SOCKET", "none");
         command
     }
 
