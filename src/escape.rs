@@ -38,6 +38,12 @@ pub fn bytes(bytes: &[u8]) -> Escaped<'_> {
     }
 }
 
+/// Returns a text in which all that is untrusted is escaped already, made safe to show whether that
+/// is true or not: as [`bytes`], but a backslash stays one.
+pub(crate) fn composed(text: &[u8]) -> String {
+    bytes(text).to_string().replace(r"\\", r"\")
+}
+
 /// Appends `text` as a JSON string in plain ASCII, so that a terminal can show it whatever it is.
 pub fn json_string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
@@ -214,6 +220,13 @@ mod tests {
             "\\u{9b}31m \\u{202e}cod"
         );
         assert_eq!(bytes(b"ok\xff\xfe").to_string(), "ok\\xff\\xfe");
+    }
+
+    #[test]
+    fn a_composed_text_is_safe_and_not_escaped_again() {
+        let shown = text("a\x1b[2J\n\\\"\u{202e}").to_string();
+        assert_eq!(composed(shown.as_bytes()), shown);
+        assert_eq!(composed(b"\\n\\\n\\\\\x1b\xff"), r"\n\\n\\\u{1b}\xff");
     }
 
     #[test]

@@ -202,9 +202,10 @@ impl Response {
         let body = self.rest(MAX_LINE).unwrap_or_default();
         let json = Json::parse(&body).unwrap_or_default();
         let why = match json.text("error") {
-            "" => escape::bytes(body.trim_ascii()).to_string(),
-            error => escape::text(error).to_string(),
+            "" => body.trim_ascii(),
+            error => error.as_bytes(),
         };
+        let why = escape::composed(why);
         let kind = match status {
             404 if changes => Kind::NoSuchPlugin,
             503 => Kind::Interrupted,

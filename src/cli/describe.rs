@@ -86,14 +86,14 @@ Versions:|versions|
 Process:|pid|
 User:|uid|
 Attempts:|attempts|
-Last Error:|lastError|
+Last Error:|lastError|text
 Next Try:|nextRetry|next";
 
 const EVENT: &str = "\
 Type|type|?
 Reason|reason|?
 Age||last
-Message|message|";
+Message|message|text";
 
 pub(super) const HELP: &str = "\
 Show all that a running plugind knows about a plugin or socket, with its events

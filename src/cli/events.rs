@@ -59,7 +59,7 @@ LAST SEEN||last
 TYPE|type|?
 REASON|reason|?
 OBJECT|plugin|object
-MESSAGE|message|";
+MESSAGE|message|text";
 
 pub(super) const HELP: &str = "\
 Show the events that a running plugind keeps, oldest first. A repeated event is

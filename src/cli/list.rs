@@ -124,7 +124,7 @@ VERSIONS|versions|
 SOCKET|socket|
 PID|pid|
 RETRY-IN|nextRetry|until
-LAST-ERROR|lastError|";
+LAST-ERROR|lastError|text";
 
 /// The column of the state.
 pub(super) const STATE: usize = 2;

@@ -80,7 +80,7 @@ Longest Turn:|longestTurnMicroseconds|us";
 const DIRECTORY: &str = "\
 PATH|path|
 STATE|state|
-PROBLEM|problem|";
+PROBLEM|problem|text";
 
 const LIMIT: &str = "\
 NAME|name|

@@ -10,6 +10,7 @@
 //! |---|---|
 //! | nothing | the value |
 //! | `?` | the value, or `<unknown>` |
+//! | `text` | the value, in which the daemon has escaped what comes from plugins |
 //! | `age` | the time since then |
 //! | `until` | the time until then |
 //! | `since`, `next` | a time, and the time since then or until then |
@@ -145,8 +146,11 @@ fn split(column: &'static str) -> (&'static str, &'static str, &'static str) {
 
 /// Returns the value of a key as it is shown.
 fn shown(value: &Json, key: &str, how: &str, now: u64) -> String {
-    let plain = value[key].shown("");
     let then = value.text(key);
+    let plain = match how {
+        "text" => escape::composed(then.as_bytes()),
+        _ => value[key].shown(""),
+    };
     match how {
         "age" => age::since(then, now),
         "object" => object(&value[key], value),
@@ -241,6 +245,16 @@ mod tests {
         push(&mut table, &["NAME", "STATE", "X"]);
         push(&mut table, &["Down", "Down", "b"]);
         let expected = "NAME  STATE  X\nDown  \x1b[31mDown\x1b[0m   b\n";
+        assert_eq!(table.show(""), expected);
+    }
+
+    #[test]
+    fn what_the_daemon_has_escaped_is_not_escaped_again() {
+        let value = json!({"name": "a\\b\u{1b}", "error": "no \"a\\\\b\\u{1b}\": \u{1b}\t"});
+        let mut table = Table::default();
+        table.cells("NAME|name|\nERROR|error|text\nNONE|none|text", &value, 0);
+        table.end();
+        let expected = "a\\\\b\\u{1b}  no \"a\\\\b\\u{1b}\": \\u{1b}\\t  <none>\n";
         assert_eq!(table.show(""), expected);
     }
 

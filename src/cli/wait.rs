@@ -13,6 +13,7 @@ use super::json::Json;
 use super::options::{Context, READY, Target};
 use super::watch::{PATH, Records};
 use crate::daemon::client::Deadline;
+use crate::escape;
 
 /// Waits until the condition is met.
 pub(super) fn run(context: &Context<'_>) -> Result<()> {
@@ -126,7 +127,7 @@ impl<'a> Plugin<'a> {
             return [&*self.name, " does not exist"].concat();
         };
         let state = record["state"].shown(UNKNOWN);
-        let error = record["lastError"].shown("");
+        let error = escape::composed(record.text("lastError").as_bytes());
         let colon = if error.is_empty() { "" } else { ": " };
         [&self.name, " is in state ", &state, colon, &error].concat()
     }

@@ -35,6 +35,10 @@
 //! `{"error":"..."}`: 400 for a request that is not understood, 404, 405 with `Allow`, 408, 413 for
 //! a body, 431 for a head that is too long, 503 for too many clients, 505.
 //!
+//! `message`, `detail`, `lastError`, `problem` and `error` are texts for people, as they are in the
+//! log: what came from a plugin is escaped in them, as `\n` or `\u{1b}`. Other values are what the
+//! plugin reported.
+//!
 //! # Records
 //!
 //! A record is what is known of one registration socket, whose path is its key: several plugins may

@@ -9,6 +9,7 @@ use nix::sys::signal::Signal;
 use crate::client::{Client, ask};
 use crate::daemon::process::Process;
 use crate::node::{Node, until};
+use crate::plugin::Plugin;
 
 #[test]
 fn lists_status_events_metrics_and_health_are_answered_on_one_connection() {
@@ -232,5 +233,24 @@ fn a_command_that_follows_a_daemon_that_is_killed_ends_with_status_3() {
     node.daemon.end_with(Signal::SIGKILL);
     for command in commands {
         assert_eq!(command.end().0.code(), Some(3));
+    }
+}
+
+#[test]
+fn what_a_plugin_reports_is_escaped_once() {
+    let mut node = Node::start();
+    let _plugin = Plugin::serve_type(&node.registry("a.sock"), "T\u{1b}[2J\\", "a");
+    let refused = r#"no handler for plugin type "T\u{1b}[2J\\""#;
+    node.daemon.until_logged(refused);
+    for line in [&["events"][..], &["list", "-owide"], &["describe"]] {
+        let mut command = Process::command();
+        command.args(line).arg("--socket").arg(&node.socket);
+        if line == ["describe"] {
+            command.arg(node.registry("a.sock"));
+        }
+        let output = command.output().unwrap();
+        let shown = String::from_utf8(output.stdout).unwrap();
+        assert!(shown.contains(refused), "{line:?}: {shown}");
+        assert!(!shown.contains('\u{1b}'), "{line:?}: {shown}");
     }
 }
