@@ -112,7 +112,7 @@ TYPE|type|?
 NAME|name|?
 STATE|state|?
 AGE|since|age
-ENDPOINT|endpoint|";
+ENDPOINT|endpoint|socket";
 
 const WIDE_COLUMNS: &str = "\
 TYPE|type|?
@@ -141,8 +141,8 @@ Options:
   -o, --output FORMAT  table: TYPE, NAME, STATE, AGE (time in that state) and
                        ENDPOINT (default); wide: more columns; json: the
                        response of the API; jsonl: a record per line; name:
-                       TYPE/NAME, or the socket of a plugin that is still
-                       unknown
+                       TYPE/NAME; of a plugin that is still unknown, table and
+                       name show the socket
   --state STATE        only plugins in that state: Discovered, Connecting,
                        Registering, Registered, Standby, Down, Backoff,
                        Rejected or Deregistering
@@ -178,7 +178,7 @@ TYPE          NAME             STATE       AGE    ENDPOINT
 CSIPlugin     ebs.csi.aws.com  Standby     2d     /r/b.sock
 CSIPlugin     ebs.csi.aws.com  Registered  3m12s  /p/ebs.sock
 DevicePlugin  example.com/gpu  Backoff     5s     /r/gpu.sock
-<unknown>     <unknown>        Connecting  0s     <none>
+<unknown>     <unknown>        Connecting  0s     /r/new.sock
 "
         );
     }

@@ -11,6 +11,7 @@
 //! | nothing | the value |
 //! | `?` | the value, or `<unknown>` |
 //! | `text` | the value, in which the daemon has escaped what comes from plugins |
+//! | `socket` | the value, or the socket |
 //! | `age` | the time since then |
 //! | `until` | the time until then |
 //! | `since`, `next` | a time, and the time since then or until then |
@@ -155,6 +156,7 @@ fn shown(value: &Json, key: &str, how: &str, now: u64) -> String {
         "age" => age::since(then, now),
         "object" => object(&value[key], value),
         "last" => last_seen(value, now),
+        "socket" if plain.is_empty() => value["socket"].shown(NONE),
         _ if plain.is_empty() => if how == "?" { UNKNOWN } else { NONE }.to_owned(),
         "until" => age::until(then, now),
         "since" => [&plain, " (", &age::since(then, now), " ago)"].concat(),
