@@ -15,7 +15,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
         Request::get(PATH)
     };
     let mut response = context.client.open(&request)?;
-    let mut rows = Rows::new(context, "", COLUMNS, 1);
+    let mut rows = Rows::new(context, "", COLUMNS, 1, WIDTHS);
     let mut is_empty = true;
     while let Some(event) = response.json_line()? {
         if includes(&options.target, &event) {
@@ -61,6 +61,10 @@ REASON|reason|?
 OBJECT|plugin|object
 MESSAGE|message|text";
 
+/// The minimum widths of the columns while events are followed: the longest texts, and room for
+/// most plugins and sockets.
+const WIDTHS: &[u8] = &[16, 7, 20, 40];
+
 pub(super) const HELP: &str = "\
 Show the events that a running plugind keeps, oldest first. A repeated event is
 one line, with its count and the time since it occurred first. A plugin or
@@ -83,7 +87,7 @@ mod tests {
 
     fn show(line: &[&str]) -> String {
         let options = options(line);
-        let mut rows = Rows::new(&context(&options, false), "", COLUMNS, 1);
+        let mut rows = Rows::new(&context(&options, false), "", COLUMNS, 1, WIDTHS);
         for event in events() {
             if includes(&options.target, &event) {
                 rows.add(&event, NOW);
@@ -125,7 +129,7 @@ LAST SEEN         TYPE     REASON         OBJECT                        MESSAGE
     #[test]
     fn an_event_without_anything_is_shown() {
         let options = options(&["events", "--no-headers"]);
-        let mut rows = Rows::new(&context(&options, false), "", COLUMNS, 1);
+        let mut rows = Rows::new(&context(&options, false), "", COLUMNS, 1, WIDTHS);
         rows.add(&json!({}), NOW);
         assert_eq!(
             rows.show(),

@@ -104,7 +104,7 @@ pub(super) fn rows(context: &Context<'_>, event: &str) -> Rows {
         COLUMNS
     };
     let state = STATE + usize::from(!event.is_empty());
-    Rows::new(context, event, columns, state)
+    Rows::new(context, event, columns, state, WIDTHS)
 }
 
 const COLUMNS: &str = "\
@@ -127,7 +127,11 @@ RETRY-IN|nextRetry|until
 LAST-ERROR|lastError|text";
 
 /// The column of the state.
-pub(super) const STATE: usize = 2;
+const STATE: usize = 2;
+
+/// The minimum widths of the columns while changes are followed, after that for what happened: the
+/// longest texts, and room for most names and paths.
+const WIDTHS: &[u8] = &[8, 12, 24, 13, 5, 40, 8, 40, 7, 8];
 
 pub(super) const HELP: &str = "\
 List the plugins that a running plugind knows, by type and name. A plugin that

@@ -20,14 +20,22 @@ pub(super) struct Rows {
 
 impl Rows {
     /// Creates the rows of a table with these columns, after one with the label `first` if that is
-    /// not empty. The column with the index `coloured` has colours if the terminal has.
+    /// not empty. The column with the index `coloured` has colours if the terminal has. If changes
+    /// are followed, the columns have these minimum widths, so that later rows stand below earlier
+    /// ones.
     pub(super) fn new(
         context: &Context<'_>,
         first: &str,
         columns: &'static str,
         coloured: usize,
+        widths: &[u8],
     ) -> Self {
         let mut table = Table::default();
+        if context.options.follows {
+            for (column, width) in widths.iter().enumerate() {
+                table.widen(column, (*width).into());
+            }
+        }
         table.coloured = context.is_coloured.then_some(coloured);
         if context.options.has_headers {
             if !first.is_empty() {

@@ -5,7 +5,7 @@ use std::mem;
 use super::client::{Request, print};
 use super::failure::{Failure, Kind, Result};
 use super::json::Json;
-use super::list::{STATE, rows, selects, sorted};
+use super::list::{rows, selects, sorted};
 use super::options::{Context, Options, now};
 use super::rows::Rows;
 
@@ -75,13 +75,9 @@ struct Seen<'a> {
 
 impl<'a> Seen<'a> {
     fn new(context: &Context<'a>) -> Self {
-        let mut rows = rows(context, "EVENT");
-        // So that later rows stand below the earlier ones.
-        rows.table.widen(0, "MODIFIED".len());
-        rows.table.widen(STATE + 1, "Deregistering".len());
         Self {
             options: context.options,
-            rows,
+            rows: rows(context, "EVENT"),
             records: Records::default(),
             is_listed: false,
             is_shown: false,
@@ -223,15 +219,18 @@ mod tests {
         assert_eq!(
             show(&["watch"], story()),
             "\
-EVENT     TYPE  NAME  STATE          AGE  ENDPOINT
-ADDED     A     a     Backoff        5s   /r/a
-ADDED     B     b     Registered     5s   /r/b
-MODIFIED  A     a     Registered     5s   /r/a
-DELETED   B     b     Deleted        5s   /r/b
-ADDED     C     longer-name  Discovered     5s   /r/c
+EVENT     TYPE          NAME                      STATE          AGE    ENDPOINT
+ADDED     A             a                         Backoff        5s     /r/a
+ADDED     B             b                         Registered     5s     /r/b
+MODIFIED  A             a                         Registered     5s     /r/a
+DELETED   B             b                         Deleted        5s     /r/b
+ADDED     C             longer-name               Discovered     5s     /r/c
 "
         );
         assert_eq!(show(&["list", "-w"], story()), show(&["watch"], story()));
+        let wide = show(&["watch", "-owide"], story());
+        let ends: Vec<usize> = wide.lines().map(|line| line.rfind("  ").unwrap()).collect();
+        assert_eq!(ends, [ends[0]; 6], "{wide}");
         let names = "A/a\nB/b\nA/a\nB/b\nC/longer-name\n";
         assert_eq!(show(&["list", "-w", "-oname"], story()), names);
     }
@@ -287,8 +286,8 @@ ADDED     C     longer-name  Discovered     5s   /r/c
         assert_eq!(
             last,
             [
-                "ADDED     D  d            Registered     5s  /r/d",
-                "DELETED   C  longer-name  Deleted        5s  /r/c"
+                "ADDED     D             d                         Registered     5s     /r/d",
+                "DELETED   C             longer-name               Deleted        5s     /r/c"
             ]
         );
     }
