@@ -95,6 +95,7 @@ impl Answer {
             Call::Status => Self::Status(Count::default()),
             Call::Events { since, follow } => Self::Events(Events {
                 seen: since.unwrap_or(0),
+                dropped: 0,
                 follows: follow,
                 place: Place::Before,
                 until: Generation::MAX,
@@ -400,6 +401,8 @@ impl Count {
 pub(super) struct Events {
     /// The generation of the last event that was rendered.
     seen: Generation,
+    /// The generation up to which the client knows that events were dropped.
+    dropped: Generation,
     follows: bool,
     place: Place,
     /// The generation at the beginning, unless the events are followed: an event that is repeated
@@ -426,6 +429,12 @@ impl Events {
     }
 
     fn render(&mut self, view: &View<'_>, piece: &mut Piece<'_>) -> bool {
+        let known = self.seen.max(self.dropped);
+        if let Some((generation, last)) = view.events.dropped_after(known) {
+            self.dropped = generation;
+            json::dropped(&mut piece.json(), self.seen, last, view);
+            piece.out.push(b'\n');
+        }
         let events = view.events.after(self.seen);
         for event in events.take_while(|event| event.generation <= self.until) {
             if piece.is_full() {

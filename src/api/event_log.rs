@@ -42,8 +42,8 @@ pub struct EventLog {
     digests: Vec<u32>,
     /// The memory that the events take (octets).
     len: usize,
-    /// The generation of the newest event that was dropped.
-    dropped: Generation,
+    /// The newest event that was dropped: its generation, and when it happened last.
+    dropped: (Generation, Time),
 }
 
 /// The events of one subject.
@@ -102,9 +102,10 @@ impl EventLog {
         self.events.range(start..)
     }
 
-    /// Returns whether events after a generation were dropped.
-    pub fn is_incomplete_after(&self, generation: Generation) -> bool {
-        generation < self.dropped
+    /// Returns the generation of the newest event that was dropped, and when it happened last, if
+    /// events after a generation were dropped.
+    pub fn dropped_after(&self, generation: Generation) -> Option<(Generation, Time)> {
+        (generation < self.dropped.0).then_some(self.dropped)
     }
 
     /// Returns the number of events.
@@ -150,7 +151,7 @@ impl EventLog {
 
     fn drop_at(&mut self, at: usize) {
         if let Some(dropped) = self.remove(at) {
-            self.dropped = self.dropped.max(dropped.generation);
+            self.dropped = self.dropped.max((dropped.generation, dropped.last));
         }
     }
 }
@@ -275,7 +276,7 @@ mod tests {
         let up = log.after(2).next().expect("it is the third event");
         assert_eq!((up.generation, up.first, up.last), (3, at(1), at(3)));
         assert!(log.after(3).next().is_none());
-        assert!(!log.is_incomplete_after(0));
+        assert_eq!(log.dropped_after(0), None);
     }
 
     #[test]
@@ -305,7 +306,9 @@ mod tests {
         assert_eq!(log.count(), 1 + KEPT_EVENTS_OF_ONE);
         assert_eq!(shown(&log)[0], "Registered /r/calm x1");
         assert!(shown(&log).contains(&"Up /r/flaps x3333".to_owned()));
-        assert!(log.is_incomplete_after(1) && !log.is_incomplete_after(9_999));
+        let dropped = log.dropped_after(1);
+        assert!(dropped.is_some_and(|(newest, _)| newest < 9_999));
+        assert_eq!(log.dropped_after(9_999), None);
     }
 
     #[test]

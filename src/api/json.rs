@@ -10,7 +10,7 @@ use super::view::View;
 use crate::config::{API_CLIENTS, Mode};
 use crate::handler::{Plugin, csi, device, dra};
 use crate::json::Writer;
-use crate::manager::{Record, State};
+use crate::manager::{Generation, Record, State};
 use crate::time::Time;
 
 /// Writes a time.
@@ -150,6 +150,17 @@ pub(super) fn event(json: &mut Writer<'_>, kept: &KeptEvent, view: &View<'_>) {
     json.key("count").number(kept.count.into());
     time(json.key("firstTime"), kept.first, view);
     time(json.key("lastTime"), kept.last, view);
+    json.close(b'}');
+}
+
+/// Writes that events after a generation were dropped, the last of which happened at `last`.
+pub(super) fn dropped(json: &mut Writer<'_>, after: Generation, last: Time, view: &View<'_>) {
+    json.open(b'{');
+    json.key("generation").number(after);
+    json.key("type").text("Normal");
+    json.key("reason").text("EventsDropped");
+    json.key("message").text("earlier events were dropped");
+    time(json.key("lastTime"), last, view);
     json.close(b'}');
 }
 

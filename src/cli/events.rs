@@ -67,8 +67,9 @@ const WIDTHS: &[u8] = &[16, 7, 20, 40];
 
 pub(super) const HELP: &str = "\
 Show the events that a running plugind keeps, oldest first. A repeated event is
-one line, with its count and the time since it occurred first. A plugin or
-socket without events is not an error.
+one line, with its count and the time since it occurred first. EventsDropped:
+earlier events are not kept any more. A plugin or socket without events is not
+an error.
 
 Usage: plugind events [OPTIONS] [TYPE/NAME|SOCKET]
 

@@ -101,8 +101,10 @@
 //! An event has `generation`, `type` (`Normal` or `Warning`), `reason`, `socket`, `plugin`,
 //! `message`, `detail`, `count`, `firstTime` and `lastTime`. The newest 256 are kept, and of one
 //! socket or directory the newest 8, so that a plugin that flaps displaces no events of others. An
-//! event that repeats one of these is counted. Times follow the system's clock as it is when they
-//! are read: they are right as soon as the clock is.
+//! event that repeats one of these is counted. Where events that the reader has not seen were
+//! dropped, a line has the reason `EventsDropped`, the generation up to which the reader has seen
+//! all, and the `lastTime` of the newest one that was dropped. Times follow the system's clock as
+//! it is when they are read: they are right as soon as the clock is.
 //!
 //! # Limits
 //!

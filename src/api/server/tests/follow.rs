@@ -1,6 +1,7 @@
 //! Readers that follow the records or the events.
 
 use super::*;
+use crate::config::KEPT_EVENTS;
 
 #[test]
 fn a_watch_has_the_records_and_then_their_changes() {
@@ -116,4 +117,47 @@ fn events_are_listed_since_a_generation_and_followed() {
     world.find("/r/b");
     let lines = world.lines(id);
     assert_eq!(reasons(&lines), ["SocketFound"]);
+}
+
+#[test]
+fn a_reader_of_events_is_told_once_that_earlier_ones_were_dropped() {
+    let mut world = World::new();
+    let find = |world: &mut World, count: usize| {
+        for _ in 0..count {
+            let path = format!("/r/{}", world.manager.generation());
+            world.find(&path);
+        }
+    };
+    let dropped = |lines: &[Value]| -> Vec<Value> {
+        let is_it = |line: &&Value| line["reason"] == "EventsDropped";
+        lines.iter().filter(is_it).cloned().collect()
+    };
+    find(&mut world, 2 * KEPT_EVENTS);
+    let id = world.asking("GET", "/v1/events");
+    let lines = world.lines(id);
+    let wanted = serde_json::json!({
+        "generation": 0, "type": "Normal", "reason": "EventsDropped",
+        "message": "earlier events were dropped", "lastTime": "2026-01-31T12:00:00.250Z",
+    });
+    assert_eq!(
+        (dropped(&lines), &lines[0]),
+        (vec![wanted.clone()], &wanted)
+    );
+    for oldest in [&lines[1], &lines[9]] {
+        let target = format!("/v1/events?since={}", oldest["generation"]);
+        let id = world.asking("GET", &target);
+        assert_eq!(dropped(&world.lines(id)), [] as [Value; 0]);
+    }
+
+    let last = &lines[lines.len() - 1]["generation"];
+    let id = world.asking("GET", &format!("/v1/events?follow=1&since={last}"));
+    find(&mut world, 3);
+    assert_eq!(dropped(&world.lines(id)), [] as [Value; 0]);
+    let seen = world.manager.generation();
+    find(&mut world, 2 * KEPT_EVENTS);
+    let lines = world.lines(id);
+    assert_eq!(dropped(&lines), [lines[0].clone()]);
+    assert!(lines[0]["generation"].as_u64() <= Some(seen));
+    find(&mut world, 3);
+    assert_eq!(world.lines(id).len(), 3);
 }
