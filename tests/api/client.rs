@@ -36,8 +36,12 @@ impl Client {
         Self { reader }
     }
 
+    /// Sends bytes. A daemon that has closed the connection may have responded before.
     pub(crate) fn send(&mut self, bytes: &str) {
-        self.reader.get_mut().write_all(bytes.as_bytes()).unwrap();
+        match self.reader.get_mut().write_all(bytes.as_bytes()) {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
+            sent => sent.unwrap(),
+        }
     }
 
     /// Sends a request without a body.

@@ -94,6 +94,10 @@ fn a_client_that_never_reads_costs_only_its_own_connection() {
             .count()
             == 40
     });
+    // One connection, because the daemon may not have noticed yet that others were closed.
+    let mut reader = Client::connect(&node.socket);
+    reader.request("GET", "/livez");
+    assert_eq!(reader.response().status, 200);
     let before = node.daemon.resident();
     let mut stuck = Vec::new();
     for _ in 0..15 {
@@ -114,7 +118,8 @@ fn a_client_that_never_reads_costs_only_its_own_connection() {
     }
     let start = Instant::now();
     for _ in 0..100 {
-        assert_eq!(node.ask("GET", "/livez").status, 200);
+        reader.request("GET", "/livez");
+        assert_eq!(reader.response().status, 200);
     }
     assert!(start.elapsed() < Duration::from_secs(5));
     let late = node.serve("late.sock", "late");
