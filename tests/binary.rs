@@ -423,9 +423,12 @@ fn a_directory_that_cannot_be_used_is_one_line_and_status_1() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("file");
     File::create(&file).unwrap();
+    let run_dir = dir.path().join("run");
+    let run_dir = run_dir.to_str().unwrap();
     for bad in [file.clone(), file.join("below")] {
         let bad = bad.to_str().unwrap();
-        let output = run(&["run", "--plugins-dir", bad]);
+        // Daemons of other tests use the default run directory, which another line would report.
+        let output = run(&["run", "--plugins-dir", bad, "--run-dir", run_dir]);
         assert_eq!(output.status.code(), Some(1));
         let said = error_of(&output);
         assert_eq!(said.lines().count(), 1, "{said}");
