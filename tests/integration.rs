@@ -20,7 +20,7 @@ use std::fs::{self, File};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use plugind::config::{Config, Exec, HandlerConfig, UnknownTypes};
 use plugind::daemon::{Event, PluginManager, SetupError, handlers};
@@ -432,8 +432,10 @@ fn an_embedder_has_the_handlers_that_the_daemon_has() {
         let name = kind.to_lowercase();
         Plugin::serve_type(&at(&format!("{name}.sock")), kind, &name)
     });
+    let end = Instant::now() + Duration::from_secs(20);
     for plugin in [&built_in, &program] {
         let notified = loop {
+            assert!(Instant::now() < end, "the plugin is not notified");
             plugins.turn(Some(Duration::from_millis(5))).unwrap();
             if let Some(notified) = plugin.try_notified() {
                 break notified;

@@ -6,6 +6,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
+use std::time::Duration;
 
 use tempfile::TempDir;
 
@@ -65,8 +66,10 @@ impl Canned {
     }
 
     /// Waits for the next request and returns its head.
+    #[track_caller]
     pub(crate) fn request(&self) -> String {
-        self.requests.recv().unwrap()
+        let request = self.requests.recv_timeout(PATIENCE);
+        request.expect("a request arrives")
     }
 }
 
@@ -141,3 +144,6 @@ pub(crate) const CHUNKED: &str = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\
 
 /// The name of the socket.
 const NAME: &str = "plugind.sock";
+
+/// The time limit for a request, a hundred times what it takes, for a busy machine.
+const PATIENCE: Duration = Duration::from_secs(20);
