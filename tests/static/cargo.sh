@@ -12,15 +12,15 @@ readonly -a cargo=(${STATIC_CARGO:-cargo}) # It may bring options of its own.
 unset CARGO # Cargo would take it for its own path.
 readonly target=x86_64-unknown-linux-musl
 readonly build=target/static
-# Inlines less than `opt-level = "s"` does: 2 % smaller, for 5 % more instructions of a registration.
-readonly inlining=-Cllvm-args=--inline-threshold=20
+# Code and constants share pages, instead of each filling its last one: 8 kB less.
+readonly layout=-Clink-arg=-Wl,-z,noseparate-code
 
 main() {
 	local command=$1
 	shift
 	mkdir -p "$build"
 	if [ -d "$(rustc --print sysroot)/lib/rustlib/$target/lib" ]; then
-		export CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_RUSTFLAGS=$inlining
+		export CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_RUSTFLAGS=$layout
 		"${cargo[@]}" "$command" --target "$target" --target-dir "$build" "$@"
 	else
 		link_musl
@@ -51,7 +51,7 @@ link_musl() {
 # sources fit only Debian's compiler. Panic messages do not contain directories of the build
 # machine.
 with_std() {
-	local flags="$inlining -Lnative=$musl -Cforce-unwind-tables=no" std=std,panic_abort dir
+	local flags="$layout -Lnative=$musl -Cforce-unwind-tables=no" std=std,panic_abort dir
 	for dir in /usr/lib/rustlib/src/rust/library/ "${CARGO_HOME:-$HOME/.cargo}"/registry/src/*/; do
 		flags+=" --remap-path-prefix=$dir="
 	done
