@@ -165,7 +165,7 @@ fn a_plugin_whose_name_two_silent_ones_have_taken_waits_for_both_and_is_register
 }
 
 /// Returns whether this process may have `count` descriptors.
-fn descriptors_are_enough_or_skip(count: usize) -> bool {
+pub(crate) fn descriptors_are_enough_or_skip(count: usize) -> bool {
     let (limit, _) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
     let are_enough = limit >= (count + 100) as u64;
     if !are_enough {
@@ -186,4 +186,4 @@ const SILENT: usize = 640;
 const BRISK: usize = plugind::config::SOFT_OPERATION_LIMIT;
 
 /// The number of descriptors that a plugin takes.
-const OF_PLUGIN: usize = 8;
+pub(crate) const OF_PLUGIN: usize = 8;

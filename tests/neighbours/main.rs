@@ -27,6 +27,7 @@ mod pipe;
 #[path = "../support/plugin.rs"]
 mod plugin;
 mod programs;
+mod readers;
 mod row;
 #[path = "../support/skip.rs"]
 mod skip;

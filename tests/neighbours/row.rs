@@ -14,6 +14,7 @@ use rustix::process::setpriority_process;
 
 use crate::daemon::{Daemon, share_processors, use_all_processors};
 use crate::honest::Times;
+use crate::plugin::Plugin;
 
 /// An attack, with its name and its settings.
 pub(crate) struct Row {
@@ -25,6 +26,8 @@ pub(crate) struct Row {
     after: &'static str,
     /// Prepares the attacker's directory before anything is measured.
     prepare: fn(&Path),
+    /// The number of plugins in that directory, which are registered before anything is measured.
+    registered: usize,
     /// The number of registrations of the honest plugin in peace, and again under attack.
     rounds: usize,
     /// Whether the attacker uses all processors, with the priority of any other process.
@@ -67,6 +70,7 @@ impl Row {
             options: Vec::new(),
             after: "true",
             prepare: |_| (),
+            registered: 0,
             rounds: if is_measured() { ROUNDS } else { ROUNDS / 2 },
             is_greedy: false,
         }
@@ -93,6 +97,13 @@ impl Row {
     pub(crate) fn prepared(mut self, prepare: fn(&Path)) -> Self {
         self.prepare = prepare;
         self
+    }
+
+    /// Has this many plugins registered in the attacker's directory before anything is measured, or
+    /// a tenth of them if the limits do not apply exactly.
+    pub(crate) fn registered(self, plugins: usize) -> Self {
+        let registered = if is_measured() { plugins } else { plugins / 10 };
+        Self { registered, ..self }
     }
 
     /// Makes the attack as long as when it is measured, because it takes time to begin.
@@ -146,10 +157,11 @@ impl Row {
         let attacker = daemon.root().join("attacker");
         std::fs::create_dir(&attacker).unwrap();
         (self.prepare)(&attacker);
+        let registered = register_many(&attacker, self.registered);
         let peace = Times::measure(daemon.root(), "peace", self.rounds);
         daemon.longest_turn();
         let over = AtomicBool::new(false);
-        thread::scope(|scope| {
+        let measured = thread::scope(|scope| {
             let _over = SetOnDrop(&over); // The scope waits for the attack, also after a failure.
             let attacking = scope.spawn(|| {
                 if self.is_greedy {
@@ -179,7 +191,9 @@ impl Row {
                 longest_turn,
                 delay,
             }
-        })
+        });
+        registered.into_iter().for_each(Plugin::leave);
+        measured
     }
 
     /// Returns the row of the table.
@@ -230,6 +244,16 @@ impl Measured {
         );
         failures
     }
+}
+
+/// Returns this many plugins in `dir`, each of which was registered before the next one appeared.
+fn register_many(dir: &Path, plugins: usize) -> Vec<Plugin> {
+    let register = |n| {
+        let plugin = Plugin::serve(&dir.join(format!("{n}.sock")), &format!("p-{n}"));
+        assert!(plugin.until_notified().plugin_registered);
+        plugin
+    };
+    (0..plugins).map(register).collect()
 }
 
 /// Leaves the processor to the honest plugin whenever that needs it: its measured time should

@@ -1,0 +1,130 @@
+//! Clients of the API that read as fast as they can.
+
+use std::ffi::OsString;
+use std::io::{Read as _, Write as _};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use plugind::config::API_CLIENTS;
+
+use crate::hung::{OF_PLUGIN, descriptors_are_enough_or_skip};
+use crate::row::Row;
+
+#[test]
+fn readers_of_many_plugins() {
+    const PLUGINS: usize = 1000;
+    if !descriptors_are_enough_or_skip(PLUGINS * OF_PLUGIN) {
+        return;
+    }
+    let run = tempfile::tempdir().unwrap();
+    let socket = &run.path().join("plugind.sock");
+    let row = Row::new("lists, scrapes and watches of many plugins", "");
+    let row = row.options(api_at(socket)).registered(PLUGINS);
+    row.withstand(|_, over| {
+        let targets = ["/v1/plugins", "/metrics", "/v1/watch", "/v1/events"];
+        let octets: usize = thread::scope(|scope| {
+            let targets = targets.into_iter().cycle().take(API_CLIENTS);
+            let read = |target| scope.spawn(move || read_again_and_again(socket, target, over));
+            let readers: Vec<_> = targets.map(read).collect();
+            readers.into_iter().map(|it| it.join().unwrap()).sum()
+        });
+        assert!(octets > LEAST_READ, "too few octets: {octets}");
+    });
+}
+
+#[test]
+fn a_flood_of_requests_for_the_metrics() {
+    const PLUGINS: usize = 100;
+    if !descriptors_are_enough_or_skip(PLUGINS * OF_PLUGIN) {
+        return;
+    }
+    let run = tempfile::tempdir().unwrap();
+    let socket = &run.path().join("plugind.sock");
+    let row = Row::new("GET /metrics, pipelined and on many connections", "");
+    let row = row.options(api_at(socket)).registered(PLUGINS);
+    row.withstand(|_, over| {
+        let octets = thread::scope(|scope| {
+            let pipelined = scope.spawn(|| read_pipelined(socket, "/metrics", over));
+            for _ in 0..CONNECTIONS {
+                scope.spawn(|| read_again_and_again(socket, "/metrics", over));
+            }
+            pipelined.join().unwrap()
+        });
+        assert!(octets > LEAST_READ, "too few octets: {octets}");
+    });
+}
+
+/// Returns the options of a daemon that has its API at this path.
+fn api_at(socket: &Path) -> [OsString; 2] {
+    ["--socket".into(), socket.into()]
+}
+
+/// Reads responses, each on a connection of its own, until the attack is over or the daemon has
+/// ended. Returns the number of octets.
+fn read_again_and_again(socket: &Path, target: &str, over: &AtomicBool) -> usize {
+    let mut octets = 0;
+    while !over.load(Ordering::Relaxed) {
+        let Some(stream) = connect(socket) else {
+            break;
+        };
+        let request = format!("GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        // A client that is refused may not be able to write, but it can read the reason.
+        let _ = (&stream).write_all(request.as_bytes());
+        octets += read_to_the_end(&stream);
+    }
+    octets
+}
+
+/// Sends requests without a pause, and reads the responses meanwhile, until the attack is over or
+/// the daemon has ended. Returns the number of octets.
+fn read_pipelined(socket: &Path, target: &str, over: &AtomicBool) -> usize {
+    let mut octets = 0;
+    let requests = format!("GET {target} HTTP/1.1\r\nHost: x\r\n\r\n").repeat(100);
+    while !over.load(Ordering::Relaxed) {
+        let Some(stream) = connect(socket) else {
+            break;
+        };
+        octets += thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed)
+                    && (&stream).write_all(requests.as_bytes()).is_ok()
+                {}
+                let _ = stream.shutdown(Shutdown::Write);
+            });
+            read_to_the_end(&stream)
+        });
+    }
+    octets
+}
+
+/// Connects, unless the daemon has ended.
+fn connect(socket: &Path) -> Option<UnixStream> {
+    let stream = UnixStream::connect(socket).ok()?;
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_write_timeout(Some(PATIENCE)).unwrap();
+    Some(stream)
+}
+
+/// Reads until the connection ends. Returns the number of octets.
+fn read_to_the_end(mut stream: &UnixStream) -> usize {
+    let mut buffer = [0; 16 * 1024];
+    let mut octets = 0;
+    while let Ok(n @ 1..) = stream.read(&mut buffer) {
+        octets += n;
+    }
+    octets
+}
+
+/// The number of connections of the flood: more than there may be clients.
+const CONNECTIONS: usize = 2 * API_CLIENTS;
+
+/// The least number of octets that are read, several times what the daemon renders for a client at
+/// once: otherwise it was not an attack.
+const LEAST_READ: usize = 64 * 1024;
+
+/// The time limit for a response.
+const PATIENCE: Duration = Duration::from_secs(5);
