@@ -24,7 +24,7 @@ fn readers_of_many_plugins() {
     let socket = &run.path().join("plugind.sock");
     let row = Row::new("lists, scrapes and watches of many plugins", "");
     let row = row.options(api_at(socket)).registered(PLUGINS);
-    row.withstand(|_, over| {
+    row.restless().withstand(|_, over| {
         let targets = ["/v1/plugins", "/metrics", "/v1/watch", "/v1/events"];
         let octets: usize = thread::scope(|scope| {
             let targets = targets.into_iter().cycle().take(API_CLIENTS);
@@ -46,7 +46,7 @@ fn a_flood_of_requests_for_the_metrics() {
     let socket = &run.path().join("plugind.sock");
     let row = Row::new("GET /metrics, pipelined and on many connections", "");
     let row = row.options(api_at(socket)).registered(PLUGINS);
-    row.withstand(|_, over| {
+    row.restless().withstand(|_, over| {
         let octets = thread::scope(|scope| {
             let pipelined = scope.spawn(|| read_pipelined(socket, "/metrics", over));
             for _ in 0..CONNECTIONS {

@@ -32,6 +32,8 @@ pub(crate) struct Row {
     rounds: usize,
     /// Whether the attacker uses all processors, with the priority of any other process.
     is_greedy: bool,
+    /// Whether the attack leaves the daemon no time to rest.
+    is_restless: bool,
 }
 
 /// The measurements of an attack.
@@ -73,6 +75,7 @@ impl Row {
             registered: 0,
             rounds: if is_measured() { ROUNDS } else { ROUNDS / 2 },
             is_greedy: false,
+            is_restless: false,
         }
     }
 
@@ -127,6 +130,17 @@ impl Row {
         }
     }
 
+    /// Measures the daemon without real-time priority, because it always has something to do.
+    ///
+    /// sched(7): by default, the kernel stops real-time processes for 50 ms of each second in which
+    /// they never rest.
+    pub(crate) fn restless(self) -> Self {
+        Self {
+            is_restless: true,
+            ..self
+        }
+    }
+
     /// Attacks a daemon, and checks that it keeps its limits.
     ///
     /// `attack` is called on a thread of its own, with the attacker's directory, which lies in the
@@ -151,7 +165,7 @@ impl Row {
     fn measure(&self, attack: &(impl Fn(&Path, &AtomicBool) + Sync)) -> Measured {
         share_processors();
         let mut daemon = Daemon::start_after(self.after, &self.options);
-        if is_measured() && !self.is_greedy {
+        if is_measured() && !self.is_greedy && !self.is_restless {
             daemon.run_before_all_others();
         }
         let attacker = daemon.root().join("attacker");
