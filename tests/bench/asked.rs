@@ -9,7 +9,9 @@ use serde_json::{Value, json};
 use super::at_once::AtOnce;
 use super::held::Held;
 use super::instructions::Instructions;
+use super::list::List;
 use super::one_by_one::OneByOne;
+use super::readers::Readers;
 use super::report::Table;
 use super::rest::Rest;
 use super::spread::ratio;
@@ -21,6 +23,8 @@ pub(crate) struct Measured {
     pub(crate) at_once: AtOnce,
     pub(crate) held: Held,
     pub(crate) rest: Rest,
+    pub(crate) list: List,
+    pub(crate) readers: Readers,
     pub(crate) instructions: Instructions,
 }
 
@@ -60,6 +64,21 @@ impl Measured {
                 "wakeups at rest",
                 AtMost(0.0),
                 self.rest.wakeups(Plugind).map(figure),
+            ),
+            (
+                "`plugind list` with 1,000 registered, ms",
+                AtMost(20.0),
+                Some(self.list.wall()),
+            ),
+            (
+                "the longest turn meanwhile, ms",
+                AtMost(5.0),
+                Some(self.list.turn()),
+            ),
+            (
+                "one at a time beside readers: p50, to that without",
+                AtMost(1.1),
+                Some(self.readers.ratio()),
             ),
             ("the binary, bytes", AtMost(999_999.0), size()),
             (

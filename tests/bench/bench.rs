@@ -23,11 +23,13 @@ mod field;
 mod h2_client;
 mod held;
 mod instructions;
+mod list;
 mod machine;
 mod one_by_one;
 mod order;
 mod plugins;
 mod process;
+mod readers;
 mod report;
 mod rest;
 mod spread;
@@ -70,6 +72,10 @@ fn benchmark() -> Result<(), Box<dyn Error>> {
     report.add(held.table());
     let rest = rest::measure(&subjects)?;
     report.add(rest.table());
+    let list = list::measure()?;
+    report.add(list.table());
+    let readers = readers::measure()?;
+    report.add(readers.table());
     let instructions = instructions::measure(&subjects)?;
     report.add(instructions.table());
     let measured = Measured {
@@ -77,6 +83,8 @@ fn benchmark() -> Result<(), Box<dyn Error>> {
         at_once,
         held,
         rest,
+        list,
+        readers,
         instructions,
     };
     report.add(measured.table());

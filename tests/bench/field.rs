@@ -6,14 +6,14 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{ChildStderr, Command, Stdio};
 use std::time::Duration;
 
 use tempfile::TempDir;
 
 use super::farm::Farm;
 use super::process::Process;
-use super::subject::Subject;
+use super::subject::{self, Subject};
 
 /// The place where a subject is measured.
 pub(crate) struct Field {
@@ -53,6 +53,20 @@ impl Field {
         self.spawn(command)
     }
 
+    /// Starts the subject, which logs nothing but its status. Returns its log, too.
+    pub(crate) fn start_logged(&mut self) -> Result<(Process, ChildStderr), Box<dyn Error>> {
+        let mut command = self.subject.command(&self.registry)?;
+        command.env("RUST_LOG", STATUS).stderr(Stdio::piped());
+        let mut child = command.spawn()?;
+        let log = child.stderr.take().ok_or("no log")?;
+        Ok((Process::new(child), log))
+    }
+
+    /// Returns the path of the daemon's API socket.
+    pub(crate) fn api(&self) -> PathBuf {
+        subject::api(&self.registry)
+    }
+
     /// Starts the subject through a command that runs another program.
     pub(crate) fn start_under(&mut self, mut outer: Command) -> Result<Process, Box<dyn Error>> {
         let command = self.subject.command(&self.registry)?;
@@ -86,6 +100,9 @@ pub(crate) fn new_dir() -> io::Result<TempDir> {
 
 /// The directory in which Linux keeps files in memory.
 const MEMORY: &str = "/dev/shm";
+
+/// The log filter under which the daemon logs its status, when it is asked to, and warnings.
+const STATUS: &str = "warn,plugind::daemon::run=info";
 
 /// The name of the directory with the sockets.
 ///

@@ -74,10 +74,15 @@ impl Process {
         Ok(())
     }
 
+    /// Sends a signal to the process.
+    pub(crate) fn signal(&self, signal: Signal) -> Result<(), Box<dyn Error>> {
+        let pid = Pid::from_raw(i32::try_from(self.0.id())?);
+        Ok(kill(pid, signal)?)
+    }
+
     /// Ends the process with SIGTERM, and waits for the end.
     pub(crate) fn end(mut self) -> Result<(), Box<dyn Error>> {
-        let pid = Pid::from_raw(i32::try_from(self.0.id())?);
-        kill(pid, Signal::SIGTERM)?;
+        self.signal(Signal::SIGTERM)?;
         self.0.wait()?;
         Ok(())
     }

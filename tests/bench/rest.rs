@@ -5,6 +5,7 @@ use std::error::Error;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use plugind::config::LINK_INTERVAL;
 use serde_json::json;
 
 use super::field::Field;
@@ -31,6 +32,8 @@ pub(crate) fn measure(subjects: &[Subject]) -> Result<Rest, Box<dyn Error>> {
     for &subject in subjects.iter().filter(|subject| subject.watches()) {
         let (mut field, process) = Field::with_subject(subject)?;
         field.farm.at_once(PLUGINS)?;
+        // Links by name that were changed a moment ago may be due once more.
+        pause(LINK_INTERVAL);
         process.until_quiet()?;
         resting.push((field, process));
     }
@@ -38,10 +41,7 @@ pub(crate) fn measure(subjects: &[Subject]) -> Result<Rest, Box<dyn Error>> {
     for (_, process) in &resting {
         before.push((process.switches()?, process.cpu()?));
     }
-    let end = Instant::now() + time;
-    while let Some(left) = end.checked_duration_since(Instant::now()) {
-        thread::park_timeout(left);
-    }
+    pause(time);
     let mut all = Vec::new();
     for ((field, process), (wakeups, cpu)) in resting.iter().zip(before) {
         all.push(Unrest {
@@ -51,6 +51,14 @@ pub(crate) fn measure(subjects: &[Subject]) -> Result<Rest, Box<dyn Error>> {
         });
     }
     Ok(Rest { time, all })
+}
+
+/// Lets time pass.
+fn pause(time: Duration) {
+    let end = Instant::now() + time;
+    while let Some(left) = end.checked_duration_since(Instant::now()) {
+        thread::park_timeout(left);
+    }
 }
 
 /// Returns the time to measure, which the environment may set.

@@ -3,7 +3,7 @@
 use std::env;
 use std::ffi::OsString;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A program that registers plugins.
@@ -54,7 +54,11 @@ impl Subject {
         match self {
             Self::Plugind => command
                 .args(["run", "--type", TYPE, "--plugins-dir"])
-                .arg(dir),
+                .arg(dir)
+                .arg("--run-dir")
+                .arg(dir.with_file_name("run"))
+                .arg("--socket")
+                .arg(api(dir)),
             // The path that the program is given has to begin with the directory's own name.
             Self::Kubelet => command
                 .current_dir(dir.parent().unwrap_or(dir))
@@ -72,6 +76,12 @@ impl Subject {
 pub(crate) fn plugind() -> OsString {
     let named = env::var_os("PLUGIND_BINARY");
     named.unwrap_or_else(|| env!("CARGO_BIN_EXE_plugind").into())
+}
+
+/// Returns the path of the API socket of a daemon for plugins in `dir`. A daemon to which it is
+/// named does not run without an API.
+pub(crate) fn api(dir: &Path) -> PathBuf {
+    dir.with_file_name("api.sock")
 }
 
 /// The type of the plugins: one whose registration is two calls and nothing else.
