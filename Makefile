@@ -11,8 +11,9 @@ REST ?= 60
 BINARY_TESTS = api binary binary_kernel commands descriptors doctor log neighbours probe simulate
 # The tests of the library in the kernel's hands, which are linked as the static binary is, too.
 LIBRARY_TESTS = exec integration kernel soak
-# How long `make fuzz` has for each target.
+# How long `make fuzz` has for each target (0: without a limit), and the most inputs (-1: likewise).
 FUZZ_SECONDS ?= 30
+FUZZ_RUNS ?= -1
 # With these versions of Rust a finding of `make lint` is an error, with others a warning.
 LINT_RUST = 1.85 1.95 1.96
 
@@ -96,7 +97,7 @@ fuzz: ## Fuzz each target for FUZZ_SECONDS (default: 30); TARGET=name only one
 		mkdir -p fuzz/target/found/$$target; \
 		$(CARGO) fuzz run --sanitizer none $$target \
 			fuzz/target/found/$$target fuzz/corpus/$$target \
-			-- -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1; \
+			-- -max_total_time=$(FUZZ_SECONDS) -runs=$(FUZZ_RUNS) -print_final_stats=1; \
 	done
 
 .PHONY: h2spec

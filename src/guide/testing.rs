@@ -76,6 +76,7 @@
 //! ```text
 //! make fuzz                                            # every target, 30 s each
 //! make fuzz FUZZ_SECONDS=28800 TARGET=client_script    # one target for a night
+//! make fuzz FUZZ_SECONDS=0 FUZZ_RUNS=10000000 TARGET=api_requests
 //! ```
 //!
 //! It requires `cargo fuzz` and a C++ compiler; the stable toolchain is sufficient (`-s none`: no
