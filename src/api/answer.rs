@@ -11,10 +11,11 @@ use super::metrics::{self, Sources};
 use super::response::{ContentType, Response, Status};
 use super::route::{Call, Change};
 use super::view::View;
-use crate::config::{API_TURN, API_TURN_RECORDS};
+use crate::config::{API_FOLLOW_PAUSE, API_TURN, API_TURN_RECORDS};
 use crate::json::Writer;
 use crate::manager::event::Generation;
 use crate::manager::{self, ChangeCursor, Record, RecordCursor, State};
+use crate::time::Time;
 
 /// A response in progress.
 #[derive(Debug)]
@@ -100,10 +101,12 @@ impl Answer {
                 place: Place::Before,
                 until: Generation::MAX,
                 looked: None,
+                resumes_at: Time::ZERO,
             }),
             Call::Watch { since } => Self::Watch(Watch {
                 since,
                 phase: Phase::Before,
+                resumes_at: Time::ZERO,
             }),
             Call::Metrics => Self::Metrics(None),
             Call::Live => Self::Live,
@@ -112,17 +115,20 @@ impl Answer {
         }
     }
 
-    /// Returns whether [`Answer::advance`] would do anything if the manager is at this generation.
-    pub(super) fn has_work(&self, generation: Generation) -> bool {
-        match self {
-            Self::Change(_) => false,
-            Self::Events(Events { looked, .. }) => *looked != Some(generation),
+    /// Returns from when on [`Answer::advance`] would do anything if the manager is at this
+    /// generation; `None` if it would not.
+    pub(super) fn work_at(&self, generation: Generation) -> Option<Time> {
+        let (has_work, from) = match self {
+            Self::Change(_) => (false, Time::ZERO),
+            Self::Events(events) => (events.looked != Some(generation), events.resumes_at),
             Self::Watch(Watch {
                 phase: Phase::Changes(cursor),
+                resumes_at,
                 ..
-            }) => cursor.seen() != generation,
-            _ => true,
-        }
+            }) => (cursor.seen() != generation, *resumes_at),
+            _ => (true, Time::ZERO),
+        };
+        has_work.then_some(from)
     }
 
     /// Returns whether the response may take as long as the daemon runs.
@@ -410,10 +416,15 @@ pub(super) struct Events {
     until: Generation,
     /// The generation up to which nothing is left to render.
     looked: Option<Generation>,
+    /// The time before which nothing more is rendered: see [`API_FOLLOW_PAUSE`].
+    resumes_at: Time,
 }
 
 impl Events {
     fn advance(&mut self, connection: &mut Connection, view: &View<'_>, turn: &mut Turn) -> bool {
+        if view.now < self.resumes_at {
+            return false;
+        }
         if self.place == Place::Before {
             self.place = Place::Items;
             if !connection.begin_body(ContentType::Json, view.now) {
@@ -445,6 +456,9 @@ impl Events {
             self.seen = event.generation;
         }
         self.looked = Some(view.manager.generation());
+        if self.follows {
+            self.resumes_at = view.now + API_FOLLOW_PAUSE;
+        }
         !self.follows
     }
 }
@@ -454,6 +468,8 @@ impl Events {
 pub(super) struct Watch {
     since: Option<Generation>,
     phase: Phase,
+    /// The time before which nothing more is rendered: see [`API_FOLLOW_PAUSE`].
+    resumes_at: Time,
 }
 
 /// The next part of a watch.
@@ -468,6 +484,9 @@ enum Phase {
 
 impl Watch {
     fn advance(&mut self, connection: &mut Connection, view: &View<'_>, turn: &mut Turn) -> bool {
+        if view.now < self.resumes_at {
+            return false;
+        }
         if let Phase::Before = self.phase {
             self.phase = match self.since {
                 Some(since) => Phase::Changes(ChangeCursor::after(since)),
@@ -508,7 +527,10 @@ impl Watch {
                         json.key("socket").text(&socket.to_string_lossy());
                         piece.out.extend_from_slice(b"}}\n");
                     }
-                    Ok(None) => return false,
+                    Ok(None) => {
+                        self.resumes_at = view.now + API_FOLLOW_PAUSE;
+                        return false;
+                    }
                     Err(manager::Expired) => {
                         write_head("EXPIRED", None, piece);
                         piece.out.extend_from_slice(b"}\n");

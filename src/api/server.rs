@@ -1,7 +1,7 @@
 //! The clients, and their responses in progress.
 //!
 //! Pure. The shell carries octets between clients and their [`Connection`]s, lends a [`View`] to
-//! [`Server::advance`] while [`Server::has_work`], and carries out changes: it takes each with
+//! [`Server::advance`] when [`Server::work_at`] says so, and carries out changes: it takes each with
 //! [`Server::poll_change`] and reports its outcome with [`Server::answer`].
 //!
 //! Each turn has a budget for all clients, and begins with another client than the turn before. So
@@ -171,13 +171,12 @@ impl Server {
         });
     }
 
-    /// Returns whether [`Server::advance`] would render anything if the manager is at this
-    /// generation.
-    pub fn has_work(&self, generation: Generation) -> bool {
-        self.clients.iter().any(|client| {
-            let answer = client.answer.as_ref();
-            client.connection.room() > 0 && answer.is_some_and(|it| it.has_work(generation))
-        })
+    /// Returns from when on [`Server::advance`] would render anything if the manager is at this
+    /// generation; `None` if it would not.
+    pub fn work_at(&self, generation: Generation) -> Option<Time> {
+        let ready = self.clients.iter().filter(|it| it.connection.room() > 0);
+        let answers = ready.filter_map(|client| client.answer.as_ref());
+        answers.filter_map(|it| it.work_at(generation)).min()
     }
 
     /// Renders responses for the clients that have room for them, within the budget of a turn.

@@ -40,6 +40,10 @@ pub const API_TURN: usize = 32 * 1024;
 /// rendered: in about half a millisecond.
 pub const API_TURN_RECORDS: usize = 1024;
 
+/// The time for which changes are gathered for a client that follows them, after it got the last
+/// ones: a registration is several changes, and each piece of output wakes the client.
+pub const API_FOLLOW_PAUSE: Duration = Duration::from_millis(10);
+
 /// The number of clients that wait to be accepted: accepting takes one turn. The kernel refuses a
 /// client beyond this number, or has it wait.
 pub const API_BACKLOG: i32 = 64;

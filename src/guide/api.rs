@@ -92,6 +92,8 @@
 //! | `BOOKMARK` | the reader has seen everything up to this generation |
 //! | `EXPIRED` | changes after `since` were forgotten: list again |
 //!
+//! Changes that follow each other within 10 ms are sent together.
+//!
 //! The daemon keeps a position for each reader and nothing else. So a reader that is slow misses
 //! intermediate states, and always gets the latest state of each record. When the daemon stops, the
 //! response ends.

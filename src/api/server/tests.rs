@@ -157,6 +157,9 @@ impl World {
     fn advance(&mut self) {
         self.turns += 1;
         assert!(self.turns < 10_000, "there is always work");
+        // A client that follows changes gets them a little later.
+        let work_at = self.work_at().unwrap_or(self.now);
+        let pause = work_at.saturating_since(self.now);
         let view = View {
             manager: &self.manager,
             watch: &self.watch,
@@ -167,14 +170,18 @@ impl World {
             daemon: &self.daemon,
             not_ready: &self.not_ready,
             longest_turn: Duration::from_micros(312),
-            now: self.now,
-            time_of_day: Duration::from_millis(1_769_860_800_250),
+            now: self.now + pause,
+            time_of_day: Duration::from_millis(1_769_860_800_250) + pause,
         };
         self.server.advance(&view);
     }
 
+    fn work_at(&self) -> Option<Time> {
+        self.server.work_at(self.manager.generation())
+    }
+
     fn has_work(&self) -> bool {
-        self.server.has_work(self.manager.generation())
+        self.work_at().is_some()
     }
 
     fn client(&mut self) -> ClientId {

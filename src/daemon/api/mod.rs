@@ -147,14 +147,12 @@ impl Api {
         let is_accepting =
             self.accept_at.is_none() && self.listener.as_ref().is_some_and(Listener::is_ready);
         let is_client_ready = |client: &Client| client.is_ready(&self.server);
-        if is_accepting
-            || self.clients.iter().any(is_client_ready)
-            || self.server.has_work(manager.generation())
-        {
+        if is_accepting || self.clients.iter().any(is_client_ready) {
             return Some(Time::ZERO);
         }
         let stop_at = self.stop_at.filter(|_| !self.clients.is_empty());
-        let times = [self.accept_at, self.server.poll_timeout(), stop_at];
+        let work_at = self.server.work_at(manager.generation());
+        let times = [self.accept_at, self.server.poll_timeout(), work_at, stop_at];
         times.into_iter().flatten().min()
     }
 
@@ -185,7 +183,8 @@ impl Api {
             ..
         } = *sources;
         self.readiness.advance(watch, now);
-        if self.server.has_work(manager.generation()) {
+        let work_at = self.server.work_at(manager.generation());
+        if work_at.is_some_and(|at| at <= now) {
             let not_ready = self.readiness.problems(manager, watch, now);
             self.server.advance(&View {
                 manager,

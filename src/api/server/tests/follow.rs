@@ -1,7 +1,7 @@
 //! Readers that follow the records or the events.
 
 use super::*;
-use crate::config::KEPT_EVENTS;
+use crate::config::{API_FOLLOW_PAUSE, KEPT_EVENTS};
 
 #[test]
 fn a_watch_has_the_records_and_then_their_changes() {
@@ -89,6 +89,30 @@ fn a_watch_since_a_generation_that_is_not_known_ends() {
         "the head is sent at once"
     );
     assert_eq!(world.changes(id), [""; 0]);
+}
+
+#[test]
+fn changes_within_a_short_time_are_sent_together() {
+    let mut world = World::new();
+    let id = world.asking("GET", "/v1/watch");
+    assert_eq!(world.changes(id), ["BOOKMARK"]);
+    world.now += Duration::from_secs(1);
+    world.find("/r/a");
+    assert!(
+        world.work_at() <= Some(world.now),
+        "the first change is sent at once"
+    );
+    assert_eq!(world.changes(id), ["ADDED /r/a Connecting"]);
+    let pause_ends = world.now + API_FOLLOW_PAUSE;
+    for n in 0..10 {
+        world.now += Duration::from_micros(500);
+        world.find(&format!("/r/b{n}"));
+        assert_eq!(world.work_at(), Some(pause_ends));
+    }
+    world.now = pause_ends;
+    world.advance();
+    let lines = world.read(id).matches("ADDED").count();
+    assert_eq!((lines, world.work_at()), (10, None));
 }
 
 #[test]
