@@ -1,7 +1,7 @@
 //! The clients, and their responses in progress.
 //!
 //! Pure. The shell carries octets between clients and their [`Connection`]s, lends a [`View`] to
-//! [`Server::advance`] when [`Server::work_at`] says so, and carries out changes: it takes each with
+//! [`Server::advance`] at [`Server::work_at`], and carries out changes: it takes each with
 //! [`Server::poll_change`] and reports its outcome with [`Server::answer`].
 //!
 //! Each turn has a budget for all clients, and begins with another client than the turn before. So
