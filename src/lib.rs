@@ -103,6 +103,7 @@
 //! An async runtime, threads, a general gRPC or HTTP/2 library (TLS, compression, server push and
 //! prioritisation), and any knowledge of pods, containers or the Kubernetes API.
 
+mod by_path;
 pub mod config;
 pub mod escape;
 mod json;

@@ -22,11 +22,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::Manager;
-use super::by_path::{ByPath, Octets, octets};
 use super::desired::Desired;
 use super::event::{EventKind, PluginEvent};
 use super::messages::Output;
 use super::state::State;
+use crate::by_path::{ByPath, Octets, octets};
 use crate::config::RENAME_TIME;
 use crate::escape;
 use crate::handler::Plugin;

@@ -30,7 +30,6 @@
 mod active;
 mod aliases;
 mod backoff;
-mod by_path;
 mod changes;
 mod commands;
 mod connections;

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use slab::Slab;
 
-use super::by_path::{ByPath, Octets, octets};
 use super::context::Context;
 use super::desired::Desired;
 use super::event::{EventKind, PluginEvent};
@@ -15,6 +14,7 @@ use super::ids::SocketId;
 use super::registered::{By, Registered};
 use super::renewals::Renewals;
 use super::socket::Socket;
+use crate::by_path::{ByPath, Octets, octets};
 use crate::handler::Plugin;
 use crate::time::Time;
 use crate::watch::Identity;

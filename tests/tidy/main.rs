@@ -330,7 +330,8 @@ const FUZZ: &str = "fuzz/fuzz_targets";
 const TIME_OF_DAY: &str = "src/daemon/time_of_day.rs";
 
 /// The modules that every layer may name.
-const EVERYWHERE: [&str; 6] = [
+const EVERYWHERE: [&str; 7] = [
+    "by_path",
     "config",
     "escape",
     "json",

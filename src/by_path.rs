@@ -12,14 +12,14 @@ use std::sync::Arc;
 use crate::sorted_map::SortedMap;
 
 /// A map by path, in the order of the paths' octets.
-pub(super) type ByPath<V> = SortedMap<Octets, V>;
+pub(crate) type ByPath<V> = SortedMap<Octets, V>;
 
 /// A path as the key of a map.
 #[derive(Clone, Debug)]
-pub(super) struct Octets(pub(super) Arc<Path>);
+pub(crate) struct Octets(pub(super) Arc<Path>);
 
 /// Returns the octets of a path, to look it up.
-pub(super) fn octets(path: &Path) -> &[u8] {
+pub(crate) fn octets(path: &Path) -> &[u8] {
     path.as_os_str().as_bytes()
 }
 
