@@ -382,6 +382,11 @@ pub const MAX_EXAMINE_PAUSE: Duration = Duration::from_secs(1);
 /// The time after its pause without a change, after which a name starts with the first pause again.
 pub const EXAMINE_CALM: Duration = Duration::from_secs(10);
 
+/// The pause between two examinations of symbolic links, [`MAX_LINKS`] at a time, after a socket
+/// was lost or replaced (kubelet: examines no link twice). If all sockets are links, examining them
+/// takes half a minute.
+pub const LINK_PAUSE: Duration = Duration::from_millis(20);
+
 /// The time for which a further path must have led to a socket for the socket's plugin to stay
 /// registered when the first path is removed: a socket seen at two paths for less was renamed
 /// (kubelet: every path is a plugin).

@@ -26,6 +26,8 @@
 //! - Seeing the same identity twice changes nothing. Another identity under a known path is found
 //!   again: for the manager it is a new generation. A path whose identity is doubted is examined
 //!   again, and a path that cannot be examined keeps its last known state.
+//! - A link may lead to a socket that is lost or replaced, which the kernel does not report for the
+//!   link: all links are examined then, a few at a time (`links`).
 //! - A socket that is expected from before a restart is found, or lost once its directory has been
 //!   listed completely (`expected`).
 //! - There is one remedy for every doubt: scan the directory again and compare. It serves the first
@@ -51,6 +53,7 @@ mod event;
 mod expected;
 mod identity;
 mod input;
+mod links;
 mod listed;
 mod output;
 mod path;
@@ -81,6 +84,7 @@ pub use self::event::{Event, WatchId};
 use self::expected::Expected;
 pub use self::identity::{Entry, EntryKind, Identity, Listing, Rest};
 pub use self::input::Input;
+use self::links::Links;
 use self::listed::Listings;
 pub use self::output::{Output, Place, Report};
 use self::path::{PathScratch, split};
@@ -106,6 +110,7 @@ pub struct Watch {
     scans: Pauses,
     /// The known names that were examined because of a change, and their pauses.
     examinations: Pauses,
+    links: Links,
     listings: Listings,
     rounds: Rounds,
     rescans: Rescans,
@@ -127,6 +132,7 @@ impl Watch {
             doubts: Pauses::new(DOUBTS),
             scans: Pauses::new(SCANS),
             examinations: Pauses::new(EXAMINATIONS),
+            links: Links::default(),
             listings: Listings::default(),
             rounds: Rounds::default(),
             rescans: Rescans::default(),
@@ -209,6 +215,7 @@ impl Watch {
         for path in self.doubts.take_due(now, AT_ONCE) {
             self.examine(path);
         }
+        self.examine_links(now);
         self.check_invariants();
     }
 
@@ -216,7 +223,8 @@ impl Watch {
     pub fn poll_timeout(&self) -> Option<Time> {
         let pauses = [&self.doubts, &self.scans, &self.examinations].map(Pauses::poll_timeout);
         let round = self.rounds.poll_timeout();
-        let times = [self.retry_at, self.resync_at, round];
+        let links = self.links.poll_timeout();
+        let times = [self.retry_at, self.resync_at, round, links];
         let times = times.into_iter().chain(pauses);
         times.flatten().min()
     }
@@ -414,6 +422,7 @@ impl Watch {
         match self.tree.renew_socket(dir, name, identity, is_link) {
             Ok(is_alias) => {
                 self.report_socket(path, identity, is_link, is_alias);
+                self.doubt_links();
                 Ok(())
             }
             Err(problem) => {

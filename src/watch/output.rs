@@ -188,6 +188,7 @@ impl Watch {
     /// Reports that a socket does not exist any more.
     pub(super) fn push_lost(&mut self, path: Arc<Path>) {
         self.rescans.count_lost();
+        self.doubt_links();
         self.outputs.push_back(Output::Lost { path });
     }
 }

@@ -14,6 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::{Identity, Problem};
+use crate::by_path::{ByPath, Octets, octets};
 use crate::config;
 use crate::sorted_map::SortedMap;
 
@@ -22,6 +23,8 @@ use crate::sorted_map::SortedMap;
 pub(super) struct Sockets {
     /// The number of paths that lead to each socket.
     links: SortedMap<Identity, usize>,
+    /// The paths that are symbolic links.
+    symbolic: ByPath<()>,
     /// The number of paths in total.
     paths: usize,
     /// The parts of the tree that hold sockets, by their topmost directory.
@@ -54,6 +57,7 @@ impl Sockets {
         &mut self,
         top: &Arc<Path>,
         is_root: bool,
+        path: &Arc<Path>,
         identity: Identity,
         is_link: bool,
     ) -> Result<bool, Problem> {
@@ -88,6 +92,9 @@ impl Sockets {
             *part.links.get_or_insert(identity, 0) += 1;
         }
         self.paths += 1;
+        if is_link {
+            self.symbolic.insert(Octets(Arc::clone(path)), ());
+        }
         Ok(links > 0)
     }
 
@@ -96,6 +103,7 @@ impl Sockets {
         self.set_answering(top, path);
         unlink(&mut self.links, identity);
         self.paths -= 1;
+        self.symbolic.remove(octets(path));
         if let Some(part) = self.parts.get_mut(top) {
             part.paths -= 1;
             unlink(&mut part.links, identity);
@@ -134,6 +142,22 @@ impl Sockets {
         if let Some(turn) = turn {
             part.refused.insert(turn, ());
         }
+    }
+
+    /// Returns whether any path is a symbolic link.
+    pub(super) fn is_any_symbolic(&self) -> bool {
+        !self.symbolic.is_empty()
+    }
+
+    /// Returns at most `most` symbolic links in the order of their octets: the first ones, or those
+    /// after this path.
+    pub(super) fn symbolic_after(&self, path: Option<&Path>, most: usize) -> Vec<Arc<Path>> {
+        let links = self
+            .symbolic
+            .iter_from(path.map(octets).unwrap_or_default())
+            .map(|(link, ())| &link.0);
+        let links = links.skip_while(|link| Some(link.as_os_str()) == path.map(Path::as_os_str));
+        links.take(most).cloned().collect()
     }
 
     /// Returns whether there is a socket on which nothing listens.

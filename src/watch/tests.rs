@@ -2,6 +2,7 @@
 
 mod exchange;
 mod limits;
+mod links;
 mod model;
 mod pieces;
 mod rescans;
@@ -173,6 +174,14 @@ fn socket(inode: u64) -> EntryKind {
         inode,
         btime: (0, 0),
     })
+}
+
+/// Returns a symbolic link to the socket with that inode number.
+fn link(inode: u64) -> EntryKind {
+    match socket(inode) {
+        EntryKind::Socket(identity) => EntryKind::Link(identity),
+        other => other,
+    }
 }
 
 fn listing(entries: &[(&str, EntryKind)]) -> Listing {

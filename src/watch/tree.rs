@@ -295,13 +295,25 @@ impl Tree {
     ) -> Result<bool, Problem> {
         let parent = self.dirs.get_mut(dir).ok_or(Problem::Missing)?;
         let is_root = parent.depth == 0;
-        let is_alias = self.sockets.add(&parent.top, is_root, identity, is_link)?;
+        let is_alias = self
+            .sockets
+            .add(&parent.top, is_root, &path, identity, is_link)?;
         parent.children.insert(Child::Socket {
             path,
             identity,
             is_listed: true,
         });
         Ok(is_alias)
+    }
+
+    /// Returns whether a known path is a symbolic link to a socket.
+    pub(super) fn is_any_link(&self) -> bool {
+        self.sockets.is_any_symbolic()
+    }
+
+    /// Returns at most `most` symbolic links to sockets: the first ones, or those after this path.
+    pub(super) fn links_after(&self, path: Option<&Path>, most: usize) -> Vec<Arc<Path>> {
+        self.sockets.symbolic_after(path, most)
     }
 
     /// Returns the topmost directory of the part of the tree that a directory belongs to, and
@@ -369,11 +381,11 @@ impl Tree {
         }) = child
         {
             self.sockets.remove(&top, path, *identity);
-            is_alias = match self.sockets.add(&top, is_root, seen, is_link) {
+            is_alias = match self.sockets.add(&top, is_root, path, seen, is_link) {
                 Ok(is_alias) => is_alias,
                 Err(problem) => {
                     // The previous socket had room.
-                    self.sockets.add(&top, is_root, *identity, false)?;
+                    self.sockets.add(&top, is_root, path, *identity, false)?;
                     return Err(problem);
                 }
             };
@@ -517,6 +529,10 @@ impl Tree {
             }
         }
         assert_eq!(sockets, self.sockets.counts().0);
+        for link in self.sockets.symbolic_after(None, usize::MAX) {
+            let (dir, name) = split(&link);
+            assert!(self.children(dir).and_then(|it| it.get(name)).is_some());
+        }
         let roots = self.dirs.iter().filter(|(_, dir)| dir.depth == 0);
         let mut known = self.roots.clone();
         known.sort();

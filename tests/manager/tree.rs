@@ -23,10 +23,12 @@ pub(crate) struct Tree {
     pub(crate) is_used_up: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Node {
     Directory(u64),
     Socket(Identity),
+    /// A symbolic link to a path.
+    Link(PathBuf),
 }
 
 /// The capacity of the event queue (the kernel's default: 16,384).
@@ -65,15 +67,31 @@ impl Tree {
     pub(crate) fn socket(&self, path: &Path) -> Option<Identity> {
         match self.nodes.get(path)? {
             Node::Socket(identity) => Some(*identity),
-            Node::Directory(_) => None,
+            Node::Directory(_) | Node::Link(_) => None,
         }
+    }
+
+    /// Returns the socket to which the path leads, if it leads to one.
+    pub(crate) fn socket_behind(&self, path: &Path) -> Option<Identity> {
+        match self.nodes.get(path)? {
+            Node::Link(target) => self.socket(target),
+            _ => self.socket(path),
+        }
+    }
+
+    /// Returns all symbolic links, and their targets.
+    pub(crate) fn links(&self) -> impl Iterator<Item = (&Path, &Path)> {
+        self.nodes.iter().filter_map(|(path, node)| match node {
+            Node::Link(target) => Some((path.as_path(), target.as_path())),
+            _ => None,
+        })
     }
 
     /// Returns all sockets, by path.
     pub(crate) fn sockets(&self) -> impl Iterator<Item = (&Path, Identity)> {
         self.nodes.iter().filter_map(|(path, node)| match node {
             Node::Socket(identity) => Some((path.as_path(), *identity)),
-            Node::Directory(_) => None,
+            Node::Directory(_) | Node::Link(_) => None,
         })
     }
 
@@ -88,6 +106,13 @@ impl Tree {
     /// Puts a socket at the path, in place of what is there.
     pub(crate) fn put_socket(&mut self, path: &Path, identity: Identity) {
         self.nodes.insert(path.to_owned(), Node::Socket(identity));
+        self.tell_of(path, false);
+    }
+
+    /// Puts a symbolic link at the path, in place of what is there.
+    pub(crate) fn put_link(&mut self, path: &Path, target: &Path) {
+        self.nodes
+            .insert(path.to_owned(), Node::Link(target.to_owned()));
         self.tell_of(path, false);
     }
 
@@ -108,7 +133,7 @@ impl Tree {
 
     /// Moves what is at `from` to `to`, which does not exist, or out of the tree.
     pub(crate) fn rename(&mut self, from: &Path, to: Option<&Path>) {
-        let moved = self.nodes.get(from).copied();
+        let moved = self.nodes.get(from).cloned();
         let below = self.below(from);
         let nodes: Vec<_> = below.iter().map(|path| self.nodes.remove(path)).collect();
         self.tell_of_loss(from);
@@ -167,7 +192,7 @@ impl Tree {
             } else {
                 top.join(rest)
             };
-            self.nodes.insert(path, *node);
+            self.nodes.insert(path, node.clone());
         }
     }
 
@@ -187,7 +212,7 @@ impl Tree {
         }
         let id = match self.nodes.get(dir) {
             Some(Node::Directory(id)) => *id,
-            Some(Node::Socket(_)) => {
+            Some(Node::Socket(_) | Node::Link(_)) => {
                 return (Err(Problem::NotADirectory), Err(Problem::NotADirectory));
             }
             None => return (Err(Problem::Missing), Err(Problem::Missing)),
@@ -211,7 +236,7 @@ impl Tree {
         };
         let entries = next.into_iter().map(|(path, node)| Entry {
             name: path.file_name().expect("a child has a name").to_owned(),
-            kind: node.kind(),
+            kind: self.kind(path, node),
         });
         Listing {
             entries: entries.collect(),
@@ -227,7 +252,17 @@ impl Tree {
 
     /// Returns what is at the path.
     pub(crate) fn examine(&self, path: &Path) -> EntryKind {
-        self.nodes.get(path).map_or(EntryKind::Other, Node::kind)
+        let node = self.nodes.get(path);
+        node.map_or(EntryKind::Other, |node| self.kind(path, node))
+    }
+
+    fn kind(&self, path: &Path, node: &Node) -> EntryKind {
+        match (node, self.socket_behind(path)) {
+            (Node::Directory(_), _) => EntryKind::Directory,
+            (Node::Socket(_), Some(identity)) => EntryKind::Socket(identity),
+            (Node::Link(_), Some(identity)) => EntryKind::Link(identity),
+            (_, None) => EntryKind::Other,
+        }
     }
 
     /// Drops all watches, their events and the listings, because the daemon ends.
@@ -300,15 +335,6 @@ impl Tree {
             self.queue.push_back(event);
         } else if self.queue.back() != Some(&Event::Overflowed) {
             self.queue.push_back(Event::Overflowed);
-        }
-    }
-}
-
-impl Node {
-    fn kind(&self) -> EntryKind {
-        match self {
-            Self::Directory(_) => EntryKind::Directory,
-            Self::Socket(identity) => EntryKind::Socket(*identity),
         }
     }
 }

@@ -278,14 +278,8 @@ fn a_directory_with_too_much_in_it_is_scanned_after_pauses_that_double_to_a_minu
 
 #[test]
 fn symbolic_links_leave_room_for_the_socket_itself() {
-    let EntryKind::Socket(identity) = socket(1) else {
-        unreachable!()
-    };
     let names: Vec<String> = (0..config::MAX_LINKS).map(|n| format!("l{n:02}")).collect();
-    let links = names
-        .iter()
-        .map(|it| (it.as_str(), EntryKind::Link(identity)));
-    let links: Vec<_> = links.collect();
+    let links: Vec<_> = names.iter().map(|it| (it.as_str(), link(1))).collect();
     let mut t = Timeline::scanned(&links);
     assert_eq!(t.count(), (config::MAX_LINKS / 2, 0));
     t.examine("/p/socket", socket(1));
