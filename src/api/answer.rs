@@ -115,20 +115,18 @@ impl Answer {
         }
     }
 
-    /// Returns from when on [`Answer::advance`] would do anything if the manager is at this
-    /// generation; `None` if it would not.
+    /// Returns the earliest time at which [`Answer::advance`] would do anything if the manager is
+    /// at this generation; `None` if it would not.
     pub(super) fn work_at(&self, generation: Generation) -> Option<Time> {
-        let (has_work, from) = match self {
-            Self::Change(_) => (false, Time::ZERO),
-            Self::Events(events) => (events.looked != Some(generation), events.resumes_at),
-            Self::Watch(Watch {
-                phase: Phase::Changes(cursor),
-                resumes_at,
-                ..
-            }) => (cursor.seen() != generation, *resumes_at),
-            _ => (true, Time::ZERO),
+        let (seen, resumes_at) = match self {
+            Self::Change(_) => return None,
+            Self::Events(events) => (events.looked, events.resumes_at),
+            Self::Watch(watch) => (watch.seen(), watch.resumes_at),
+            _ => (None, Time::ZERO),
         };
-        has_work.then_some(from)
+        let is_pausing = seen.is_some_and(|seen| generation.saturating_sub(seen) < MOST_GATHERED);
+        let at = if is_pausing { resumes_at } else { Time::ZERO };
+        (seen != Some(generation)).then_some(at)
     }
 
     /// Returns whether the response may take as long as the daemon runs.
@@ -148,6 +146,12 @@ impl Answer {
         view: &View<'_>,
         turn: &mut Turn,
     ) -> bool {
+        if self
+            .work_at(view.manager.generation())
+            .is_none_or(|at| at > view.now)
+        {
+            return false;
+        }
         match self {
             Self::Plugins(list) => list.advance(connection, view, turn),
             Self::Status(count) => {
@@ -422,9 +426,6 @@ pub(super) struct Events {
 
 impl Events {
     fn advance(&mut self, connection: &mut Connection, view: &View<'_>, turn: &mut Turn) -> bool {
-        if view.now < self.resumes_at {
-            return false;
-        }
         if self.place == Place::Before {
             self.place = Place::Items;
             if !connection.begin_body(ContentType::Json, view.now) {
@@ -483,10 +484,15 @@ enum Phase {
 }
 
 impl Watch {
-    fn advance(&mut self, connection: &mut Connection, view: &View<'_>, turn: &mut Turn) -> bool {
-        if view.now < self.resumes_at {
-            return false;
+    /// Returns the generation that the reader has seen, after the records.
+    fn seen(&self) -> Option<Generation> {
+        match &self.phase {
+            Phase::Changes(cursor) => Some(cursor.seen()),
+            Phase::Before | Phase::Records(..) => None,
         }
+    }
+
+    fn advance(&mut self, connection: &mut Connection, view: &View<'_>, turn: &mut Turn) -> bool {
         if let Phase::Before = self.phase {
             self.phase = match self.since {
                 Some(since) => Phase::Changes(ChangeCursor::after(since)),
@@ -559,3 +565,7 @@ fn write_head(event: &str, generation: Option<Generation>, piece: &mut Piece<'_>
         json.key("generation").number(generation);
     }
 }
+
+/// The number of changes and events that end a pause: fewer than the removals and events that are
+/// kept, so that a reader misses none of them because of a pause.
+const MOST_GATHERED: Generation = 64;

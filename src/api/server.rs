@@ -171,8 +171,8 @@ impl Server {
         });
     }
 
-    /// Returns from when on [`Server::advance`] would render anything if the manager is at this
-    /// generation; `None` if it would not.
+    /// Returns the earliest time at which [`Server::advance`] would render anything if the manager
+    /// is at this generation; `None` if it would not.
     pub fn work_at(&self, generation: Generation) -> Option<Time> {
         let ready = self.clients.iter().filter(|it| it.connection.room() > 0);
         let answers = ready.filter_map(|client| client.answer.as_ref());

@@ -92,7 +92,7 @@
 //! | `BOOKMARK` | the reader has seen everything up to this generation |
 //! | `EXPIRED` | changes after `since` were forgotten: list again |
 //!
-//! Changes that follow each other within 10 ms are sent together.
+//! Changes in the 10 ms after a piece of output are sent together, unless they are many.
 //!
 //! The daemon keeps a position for each reader and nothing else. So a reader that is slow misses
 //! intermediate states, and always gets the latest state of each record. When the daemon stops, the
@@ -103,7 +103,7 @@
 //! An event has `generation`, `type` (`Normal` or `Warning`), `reason`, `socket`, `plugin`,
 //! `message`, `detail`, `count`, `firstTime` and `lastTime`. The newest 256 are kept, and of one
 //! socket or directory the newest 8, so that a plugin that flaps displaces no events of others. An
-//! event that repeats one of these is counted. Where events that the reader has not seen were
+//! event that repeats one of these is counted. If events that the reader has not seen were
 //! dropped, a line has the reason `EventsDropped`, the generation up to which the reader has seen
 //! all, and the `lastTime` of the newest one that was dropped. Times follow the system's clock as
 //! it is when they are read: they are right as soon as the clock is.

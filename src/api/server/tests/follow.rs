@@ -113,6 +113,13 @@ fn changes_within_a_short_time_are_sent_together() {
     world.advance();
     let lines = world.read(id).matches("ADDED").count();
     assert_eq!((lines, world.work_at()), (10, None));
+    for n in 0..100 {
+        world.find(&format!("/r/c{n}"));
+    }
+    assert!(
+        world.work_at() <= Some(world.now),
+        "many changes are not held back"
+    );
 }
 
 #[test]
