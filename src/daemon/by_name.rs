@@ -139,6 +139,9 @@ impl ByName {
         if self.queue.len() >= MAX_CHANGED_LINKS {
             return self.compare_by(now + LINK_INTERVAL);
         }
+        if self.tidied + LINK_INTERVAL <= now {
+            self.queue_due(now);
+        }
         match self.find(plugin) {
             Ok(at) => self.change(at, now),
             Err(_) if self.changed.len() >= MAX_CHANGED_LINKS => {
