@@ -28,7 +28,7 @@ pub(super) struct Request<'a> {
     pub(super) target: &'a str,
     /// The time for the response to begin and, if it does not follow changes, to continue.
     pub(super) timeout: Duration,
-    /// Whether the response goes on with changes.
+    /// Whether the response continues with changes.
     pub(super) follows: bool,
     /// The moment at which waiting ends in any case.
     pub(super) until: Deadline,
@@ -183,7 +183,7 @@ impl Response {
         };
         let received = match self.connection.receive(&mut buf, until) {
             Ok(0) => match self.decoder.end() {
-                // Killed, the daemon does not complete what it has followed until then.
+                // A daemon that is killed does not complete a response that is followed.
                 Err(_) if self.timeout.is_none() => return Err(Failure::ended()),
                 ended => ended,
             },

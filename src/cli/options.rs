@@ -250,7 +250,7 @@ fn format(name: &str) -> Format {
     }
 }
 
-/// Prints that there is nothing to show, as kubectl does.
+/// Prints a text on standard error without a prefix, as kubectl does if there is nothing to show.
 pub(super) fn remark(text: &str) {
     let _ = io::stderr().write_all(text.as_bytes());
 }

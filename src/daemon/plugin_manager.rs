@@ -220,7 +220,7 @@ impl PluginManager {
             let ended = manager::Input::ProgramEnded { id, outcome };
             self.manager.handle_input(ended, now);
         }
-        // After the inputs: a turn may be late, and what was in time counts.
+        // After the inputs: a reply that arrived in time is accepted, even if the turn is late.
         self.manager.handle_timeout(now);
         self.handle_changes(now);
         self.serve_api(now);

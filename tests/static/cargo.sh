@@ -12,7 +12,8 @@ readonly -a cargo=(${STATIC_CARGO:-cargo}) # It may bring options of its own.
 unset CARGO # Cargo would take it for its own path.
 readonly target=x86_64-unknown-linux-musl
 readonly build=target/static
-# Code and constants share pages, instead of each filling its last one: 8 kB less.
+# Code and constants share pages, instead of each filling its last one: 8 kB less. The constants are
+# executable then; nothing that can be written is.
 readonly layout=-Clink-arg=-Wl,-z,noseparate-code
 
 main() {

@@ -15,7 +15,7 @@ export CARGO_TARGET_DIR=$PWD/target/msrv/build
 main() {
 	local mode=$1
 	if [[ $("${cargo[@]}" --version) == "cargo $oldest."* ]]; then
-		echo "msrv: the Rust in use is $oldest"
+		echo "msrv: skipped, because the Rust in use is $oldest: make test runs all tests with it"
 	elif command -v rustup >/dev/null && rustup toolchain list | grep -q "^$oldest[.-]"; then
 		run_with rustup run "$oldest" cargo
 	elif [ -x "$root/usr/bin/cargo" ] || unpack_packages; then

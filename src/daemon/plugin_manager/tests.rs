@@ -1,4 +1,4 @@
-//! Turns that come late, with a simulated plugin on the same thread.
+//! Late turns, with a simulated plugin on the same thread.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -40,6 +40,7 @@ impl Node {
         handlers.add(["Any"], handler);
         let config = Config {
             plugins_dirs: vec![dir.path().to_owned()],
+            run_dir: Some(dir.path().join("run")),
             ..Config::default()
         };
         let plugins = PluginManager::new(&config, handlers).unwrap();
@@ -85,7 +86,7 @@ impl Node {
 }
 
 #[test]
-fn a_reply_that_was_in_time_counts_although_the_turn_that_reads_it_is_late() {
+fn a_reply_that_arrived_in_time_is_accepted_by_a_late_turn() {
     let mut node = Node::start();
     let end = node.plugins.clock.now() + Duration::from_secs(20);
     while !node.serve() {
