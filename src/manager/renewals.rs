@@ -6,27 +6,27 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::by_path::{ByPath, Octets, octets};
 use crate::config::{MAX_RENEWALS, RENEWAL_PERIOD};
-use crate::sorted_map::SortedMap;
 use crate::time::Time;
 
 /// The paths at which a socket was removed or replaced recently.
 #[derive(Debug, Default)]
 pub(super) struct Renewals {
     /// The time at which a path was first renewed, and the number of renewals since.
-    by_path: SortedMap<Arc<Path>, (Time, u32)>,
+    by_path: ByPath<(Time, u32)>,
 }
 
 impl Renewals {
     /// Records that the socket at the path was removed or replaced.
     pub(super) fn add(&mut self, path: &Arc<Path>, now: Time) {
-        if self.by_path.len() >= MAX_RENEWALS && !self.by_path.contains_key(path) {
+        if self.by_path.len() >= MAX_RENEWALS && !self.by_path.contains_key(octets(path)) {
             self.by_path.retain(|_, (since, _)| is_recent(*since, now));
             if self.by_path.len() >= MAX_RENEWALS {
                 return;
             }
         }
-        let (since, count) = self.by_path.get_or_insert(path.clone(), (now, 0));
+        let (since, count) = self.by_path.get_or_insert(Octets(path.clone()), (now, 0));
         if !is_recent(*since, now) {
             (*since, *count) = (now, 0);
         }
@@ -35,7 +35,7 @@ impl Renewals {
 
     /// Returns whether the path was renewed twice within the period.
     pub(super) fn is_frequent(&self, path: &Path, now: Time) -> bool {
-        let renewed = self.by_path.get(path);
+        let renewed = self.by_path.get(octets(path));
         renewed.is_some_and(|(since, count)| *count >= 2 && is_recent(*since, now))
     }
 }

@@ -10,8 +10,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::{RoundReason, Watch};
+use crate::by_path::{ByPath, Octets, octets};
 use crate::config;
-use crate::sorted_map::SortedMap;
 
 /// The result of a rescan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub(super) struct Rescans {
 #[derive(Debug, Default)]
 struct Running {
     /// The directories that were not read yet.
-    left: SortedMap<Arc<Path>, ()>,
+    left: ByPath<()>,
     /// The number of directories that were added since the beginning.
     added: usize,
     /// The number of outputs to wait for: first the examinations, then what they have caused.
@@ -54,7 +54,7 @@ struct Running {
 impl Rescans {
     fn begin(&mut self, dirs: Vec<Arc<Path>>) {
         self.running = Some(Box::new(Running {
-            left: dirs.into_iter().map(|dir| (dir, ())).collect(),
+            left: dirs.into_iter().map(|dir| (Octets(dir), ())).collect(),
             ..Running::default()
         }));
     }
@@ -69,7 +69,7 @@ impl Rescans {
         if let Some(running) = &mut self.running {
             if running.added < config::MAX_DIRECTORIES && running.outputs.is_none() {
                 running.added += 1;
-                running.left.insert(Arc::clone(dir), ());
+                running.left.insert(Octets(Arc::clone(dir)), ());
             }
         }
     }
@@ -78,7 +78,7 @@ impl Rescans {
     /// whether the directory was listed, or could not be.
     pub(super) fn read(&mut self, dir: &Path, number: u64, is_listed: bool) {
         if let Some(running) = self.running.as_mut().filter(|_| number == self.number) {
-            let is_counted = running.left.remove(dir).is_some() && is_listed;
+            let is_counted = running.left.remove(octets(dir)).is_some() && is_listed;
             running.result.directories += usize::from(is_counted);
         }
     }
@@ -86,7 +86,7 @@ impl Rescans {
     /// Does not wait for a directory that was given up.
     pub(super) fn drop_directory(&mut self, dir: &Path) {
         if let Some(running) = &mut self.running {
-            running.left.remove(dir);
+            running.left.remove(octets(dir));
         }
     }
 

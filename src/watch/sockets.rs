@@ -32,7 +32,7 @@ pub(super) struct Sockets {
     /// The sockets on which nothing listens, by turn number: the one refused first has the lowest.
     refused: SortedMap<u64, Arc<Path>>,
     /// The turn number of each of those sockets.
-    turns: SortedMap<Arc<Path>, u64>,
+    turns: ByPath<u64>,
     next_turn: u64,
     /// The sockets that have made room for others.
     yielded: SortedMap<Identity, ()>,
@@ -121,7 +121,7 @@ impl Sockets {
         path: &Path,
         identity: Identity,
     ) {
-        let turn = self.turns.get(path).copied();
+        let turn = self.turns.get(octets(path)).copied();
         let mut is_further = false;
         if let Some(part) = self.parts.get_mut(from) {
             part.paths -= 1;
@@ -167,21 +167,21 @@ impl Sockets {
 
     /// Records that nothing listens on a socket. An earlier record keeps its turn number.
     pub(super) fn set_refused(&mut self, top: &Path, path: &Arc<Path>) {
-        if self.turns.contains_key(path) {
+        if self.turns.contains_key(octets(path)) {
             return;
         }
         if let Some(part) = self.parts.get_mut(top) {
             let turn = self.next_turn;
             self.next_turn += 1;
             part.refused.insert(turn, ());
-            self.turns.insert(Arc::clone(path), turn);
+            self.turns.insert(Octets(Arc::clone(path)), turn);
             self.refused.insert(turn, Arc::clone(path));
         }
     }
 
     /// Records that something listens on a socket, or that another socket is at its path.
     pub(super) fn set_answering(&mut self, top: &Path, path: &Path) {
-        if let Some(turn) = self.turns.remove(path) {
+        if let Some(turn) = self.turns.remove(octets(path)) {
             self.refused.remove(&turn);
             if let Some(part) = self.parts.get_mut(top) {
                 part.refused.remove(&turn);
