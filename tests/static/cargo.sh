@@ -15,13 +15,16 @@ readonly build=target/static
 # Code and constants share pages, instead of each filling its last one: 8 kB less. The constants are
 # executable then; nothing that can be written is.
 readonly layout=-Clink-arg=-Wl,-z,noseparate-code
+# Inlines a little less than `opt-level = "s"` does, with 50: 4 kB less, for 1.5 % more instructions of
+# a registration.
+readonly inlining=-Cllvm-args=--inline-threshold=35
 
 main() {
 	local command=$1
 	shift
 	mkdir -p "$build"
 	if [ -d "$(rustc --print sysroot)/lib/rustlib/$target/lib" ]; then
-		export CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_RUSTFLAGS=$layout
+		export CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_RUSTFLAGS="$layout $inlining"
 		"${cargo[@]}" "$command" --target "$target" --target-dir "$build" "$@"
 	else
 		link_musl
@@ -52,7 +55,7 @@ link_musl() {
 # sources fit only Debian's compiler. Panic messages do not contain directories of the build
 # machine.
 with_std() {
-	local flags="$layout -Lnative=$musl -Cforce-unwind-tables=no" std=std,panic_abort dir
+	local flags="$layout $inlining -Lnative=$musl -Cforce-unwind-tables=no" std=std,panic_abort dir
 	for dir in /usr/lib/rustlib/src/rust/library/ "${CARGO_HOME:-$HOME/.cargo}"/registry/src/*/; do
 		flags+=" --remap-path-prefix=$dir="
 	done
