@@ -9,7 +9,6 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use nix::unistd::{Gid, Uid};
 
-use crate::binary::binary;
 use crate::client::{Client, ask};
 use crate::inside::inside;
 use crate::node::{Node, start_in, until};
@@ -17,17 +16,8 @@ use crate::skip::skip;
 
 /// Runs a daemon that is expected not to start. Returns what it printed.
 fn fail(dir: &std::path::Path, options: &[&str]) -> String {
-    let output = Command::new(binary())
-        .env_remove("RUST_LOG")
-        .env_remove("PLUGIND_API_SOCKET")
-        .arg("run")
-        .arg("--plugins-dir")
-        .arg(dir.join("other-registry"))
-        .arg("--run-dir")
-        .arg(dir.join("run"))
-        .args(options)
-        .output()
-        .unwrap();
+    let mut command = command_in(dir, "other-registry");
+    let output = command.args(options).output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     String::from_utf8(output.stderr).unwrap()
 }
@@ -50,16 +40,22 @@ fn the_default_socket_is_in_the_run_directory_and_is_removed_when_the_daemon_sto
 
 /// Starts a daemon without an option for its socket.
 fn default_in(dir: &std::path::Path) -> crate::daemon::Daemon {
+    let mut command = command_in(dir, "registry");
+    crate::daemon::Daemon::start_command(command.stderr(Stdio::piped()))
+}
+
+/// Returns the command of a daemon with a run directory below `dir`, and without an option for its
+/// socket.
+fn command_in(dir: &std::path::Path, registry: &str) -> Command {
     let mut command = crate::daemon::process::Process::command();
     command
         .env_remove("PLUGIND_API_SOCKET")
         .arg("run")
         .arg("--plugins-dir")
-        .arg(dir.join("registry"))
+        .arg(dir.join(registry))
         .arg("--run-dir")
-        .arg(dir.join("run"))
-        .stderr(Stdio::piped());
-    crate::daemon::Daemon::start_command(&mut command)
+        .arg(dir.join("run"));
+    command
 }
 
 #[test]

@@ -67,6 +67,11 @@ impl World {
 
     /// Finds a socket, whose plugin does not answer.
     fn find(&mut self, path: &str) {
+        self.input_found(path);
+        self.drain();
+    }
+
+    fn input_found(&mut self, path: &str) {
         let found = Input::Found {
             path: Path::new(path).into(),
             identity: Identity {
@@ -77,7 +82,6 @@ impl World {
             is_link: false,
         };
         self.manager.handle_input(found, self.now);
-        self.drain();
     }
 
     fn lose(&mut self, path: &str) {
@@ -93,16 +97,7 @@ impl World {
             registration::NOTIFY_REGISTRATION_STATUS,
         ];
         let mut peer = grpc::Server::new(methods, 1024, self.now);
-        let found = Input::Found {
-            path: Path::new(path).into(),
-            identity: Identity {
-                device: 1,
-                inode: self.manager.generation(),
-                btime: (0, 0),
-            },
-            is_link: false,
-        };
-        self.manager.handle_input(found, self.now);
+        self.input_found(path);
         while let Some(output) = self.manager.poll_output() {
             match output {
                 Output::Dial { conn, .. } => {
