@@ -227,8 +227,8 @@ pub const STATE_FILE_PIECE: usize = 64 * 1024;
 /// costs one change per second.
 pub const LINK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The most plugin names whose links were changed within [`LINK_INTERVAL`] or are to be changed:
-/// more are left to a comparison of all links.
+/// The most plugin names whose links were changed within [`LINK_INTERVAL`], and the number of
+/// queued changes beyond which none is added: more are left to a comparison of all links.
 pub const MAX_CHANGED_LINKS: usize = 1024;
 
 /// The number of links that are examined and changed in one turn, in a fraction of a millisecond.

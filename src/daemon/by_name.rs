@@ -3,9 +3,9 @@
 //! registered plugin of that name. [`link_name`] has the rule for names.
 //!
 //! A link is replaced by renaming another one over it, so that there is one at every moment. It is
-//! changed at the end of a turn, and not more often than once per [`LINK_INTERVAL`]. Some time
-//! after the first scan, when the plugins from before have been registered again, everything is
-//! compared once: links without a plugin are removed, and missing ones are made. The same
+//! changed at the end of a turn, and queued not more often than once per [`LINK_INTERVAL`]. Some
+//! time after the first scan, when the plugins from before have been registered again, everything
+//! is compared once: links without a plugin are removed, and missing ones are made. The same
 //! comparison repairs what could not be done: on a full disk, in a directory that was removed, or
 //! because too much changed at once. An orderly end leaves the links, because the plugins stay
 //! registered.
