@@ -22,7 +22,8 @@ pub mod pluginregistration;
 #[rustfmt::skip]
 pub mod v1alpha1;
 
-/// What a device plugin serves on its endpoint, as far as watching its devices needs.
+/// What a device plugin serves on its endpoint, as far as watching its devices needs, and what it
+/// calls to register itself.
 // Generated code is held to the compiler's rules, not to this crate's taste.
 #[allow(clippy::pedantic, unreachable_pub, unused_qualifications)]
 #[rustfmt::skip]
@@ -35,7 +36,9 @@ mod tests {
     use super::csi_v1::{NodeGetInfoResponse, ProbeResponse, Topology, identity, node};
     use super::pluginregistration::{PluginInfo, RegistrationStatus, registration};
     use super::v1alpha1::{DeviceHealth, DeviceIdentifier, dra_resource_health};
-    use super::v1beta1::{Device, ListAndWatchResponse, device_plugin};
+    use super::v1beta1::{
+        self, Device, DevicePluginOptions, ListAndWatchResponse, RegisterRequest, device_plugin,
+    };
 
     #[test]
     fn a_plugin_s_information_has_the_field_numbers_of_kubelet() {
@@ -110,6 +113,21 @@ mod tests {
     }
 
     #[test]
+    fn a_device_plugin_s_own_registration_has_the_field_numbers_of_kubelet() {
+        let request = RegisterRequest {
+            version: "v".to_owned(),
+            endpoint: "e".to_owned(),
+            resource_name: "r".to_owned(),
+            options: Some(DevicePluginOptions {
+                pre_start_required: true,
+                get_preferred_allocation_available: true,
+            }),
+        };
+        let wire = b"\x0a\x01v\x12\x01e\x1a\x01r\x22\x04\x08\x01\x10\x01";
+        assert_eq!(request.encode_to_vec(), wire);
+    }
+
+    #[test]
     fn the_methods_of_the_endpoints_have_the_paths_that_plugins_serve() {
         let paths = [
             (identity::GET_PLUGIN_INFO, "/csi.v1.Identity/GetPluginInfo"),
@@ -117,6 +135,10 @@ mod tests {
             (
                 device_plugin::LIST_AND_WATCH,
                 "/v1beta1.DevicePlugin/ListAndWatch",
+            ),
+            (
+                v1beta1::registration::REGISTER,
+                "/v1beta1.Registration/Register",
             ),
             (
                 dra_resource_health::NODE_WATCH_RESOURCES,
