@@ -24,6 +24,9 @@ use crate::escape;
 pub struct Config {
     /// The directories that are watched for plugin sockets.
     pub plugins_dirs: Vec<PathBuf>,
+    /// The directory in which device plugins register by calling `kubelet.sock`; `None`: they
+    /// cannot. Not in a dry run. The sockets in it are removed at the start.
+    pub device_plugins_dir: Option<PathBuf>,
     /// The file that stores the registered plugins over a restart; `None`: they are not stored.
     pub state_file: Option<PathBuf>,
     /// The directory of the lock files that keep two plugin managers from using one directory;
@@ -159,6 +162,9 @@ impl fmt::Display for DaemonConfig {
         let (types, unknown) = (escape::text(&types), self.handlers.unknown_types);
         let on_down = self.manager.on_down;
         write!(f, "types={types} unknown-types={unknown} on-down={on_down}")?;
+        if let Some(dir) = &self.manager.device_plugins_dir {
+            write!(f, " device-plugins-dir={}", escape::path(dir))?;
+        }
         if let Some(file) = &self.manager.state_file {
             write!(f, " state-file={}", escape::path(file))?;
         }
@@ -176,6 +182,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             plugins_dirs: vec![PathBuf::from(DEFAULT_PLUGINS_DIR)],
+            device_plugins_dir: None,
             state_file: None,
             run_dir: None,
             links_by_name: false,
@@ -204,6 +211,12 @@ pub const DEFAULT_PLUGINS_DIR: &str = "/var/lib/kubelet/plugins_registry";
 
 /// The directory of registration sockets, in kubelet's root directory.
 pub const PLUGINS_DIR: &str = "plugins_registry";
+
+/// The default root directory of kubelet.
+pub const DEFAULT_ROOT_DIR: &str = "/var/lib/kubelet";
+
+/// The directory in which device plugins register, in kubelet's root directory.
+pub const DEVICE_PLUGINS_DIR: &str = "device-plugins";
 
 /// The plugin types that are accepted unless the user names others (kubelet: exactly these three).
 pub const DEFAULT_TYPES: [&str; 3] = ["CSIPlugin", "DevicePlugin", "DRAPlugin"];

@@ -20,9 +20,10 @@
 //! plugin lives in a second, and replay any of them from a seed. `daemon` is the shell: the one
 //! layer that uses descriptors, the file system and the clock.
 //!
-//! A layer uses only those below it: `cli`, `daemon`, `api`, `manager`, `grpc`, `http2`, `hpack`.
-//! In addition, `manager` uses `watch` and `handler`, and `daemon` uses `simulate`, a plugin to try
-//! the daemon with. The modules below are declared in reading order, from the innermost outward.
+//! A layer uses only those below it: `cli`, `daemon`, `api` and `registration`, `manager`, `grpc`,
+//! `http2`, `hpack`. In addition, `manager` uses `watch` and `handler`, and `daemon` uses
+//! `simulate`, a plugin to try the daemon with. The modules below are declared in reading order,
+//! from the innermost outward.
 //!
 //! # Embedding
 //!
@@ -96,6 +97,7 @@
 //! | metrics | `manager/measurement.rs`, `api/counters.rs`, `api/metrics.rs` |
 //! | links to endpoints by plugin name | `daemon/by_name.rs`, `manager/link_name.rs` |
 //! | commands that ask the daemon | `cli/ask.rs`, `cli/client.rs` |
+//! | device plugins that dial `kubelet.sock` | `registration/mod.rs`, `manager/announced.rs` |
 //! | events and their log lines | `manager/event.rs`, `daemon/plugin_manager.rs` |
 //!
 //! # What is deliberately absent
@@ -130,6 +132,9 @@ pub mod manager;
 
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub mod api;
+
+#[cfg_attr(not(plugind_internals), doc(hidden))]
+pub mod registration;
 
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub mod simulate;

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use super::arguments::{Arguments, UsageError, absolute};
-use crate::config::{DaemonConfig, Exec, PLUGINS_DIR, UnknownTypes};
+use crate::config::{
+    DEFAULT_ROOT_DIR, DEVICE_PLUGINS_DIR, DaemonConfig, Exec, PLUGINS_DIR, UnknownTypes,
+};
 
 /// The user's choices so far.
 #[derive(Debug, Default)]
@@ -12,6 +14,10 @@ pub(super) struct Chosen {
     pub(super) config: DaemonConfig,
     /// The directories, which replace the default.
     pub(super) dirs: Vec<PathBuf>,
+    /// The last of kubelet's root directories.
+    root: Option<PathBuf>,
+    /// Whether device plugins may register in that root directory.
+    pub(super) has_device_plugins: bool,
     /// The plugin types, which replace the default.
     types: Vec<String>,
 }
@@ -24,7 +30,11 @@ impl Chosen {
         arguments: &mut Arguments,
     ) -> Result<bool, UsageError> {
         match option {
-            "--root-dir" => self.dirs.push(arguments.path()?.join(PLUGINS_DIR)),
+            "--root-dir" => {
+                let root = arguments.path()?;
+                self.dirs.push(root.join(PLUGINS_DIR));
+                self.root = Some(root);
+            }
             "--map-path" => {
                 let (from, to) = arguments.parsed(FROM_TO, from_to)?;
                 self.config.manager.path_map.add(from, to);
@@ -60,8 +70,15 @@ impl Chosen {
         let Self {
             mut config,
             dirs,
+            root,
+            has_device_plugins,
             types,
         } = self;
+        if has_device_plugins {
+            let root = root.unwrap_or_else(|| DEFAULT_ROOT_DIR.into());
+            let dir = &mut config.manager.device_plugins_dir;
+            dir.get_or_insert_with(|| root.join(DEVICE_PLUGINS_DIR));
+        }
         if !dirs.is_empty() {
             config.manager.plugins_dirs = dirs;
         }

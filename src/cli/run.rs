@@ -27,6 +27,10 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
     while let Some(argument) = arguments.next()? {
         match argument {
             Argument::Option("--plugins-dir") => chosen.dirs.push(arguments.path()?),
+            Argument::Option("--device-plugins-dir") => {
+                chosen.config.manager.device_plugins_dir = Some(arguments.path()?);
+            }
+            Argument::Option("--device-plugins") => chosen.has_device_plugins = true,
             Argument::Option("--state-file") => {
                 chosen.config.manager.state_file = Some(arguments.path()?);
             }
@@ -95,6 +99,13 @@ Options:
   --root-dir DIR     watch DIR/plugins_registry, DIR being the --root-dir of
                      kubelet; can be given several times, also with
                      --plugins-dir
+  --device-plugins-dir DIR
+                     let device plugins register by calling DIR/kubelet.sock, as
+                     they do with kubelet: the sockets in DIR are removed at the
+                     start, so that plugins register again; not in a dry run
+                     (default: they cannot)
+  --device-plugins   the same with the directory of kubelet: device-plugins in
+                     the --root-dir (default: /var/lib/kubelet/device-plugins)
   --observe          dry run: call GetInfo, validate and log the outcome; never
                      notify or register; no state file is written; safe beside
                      kubelet or another plugind

@@ -280,6 +280,28 @@ pub const DEVICE_OPTIONS_TIMEOUT: Duration = Duration::from_secs(120);
 /// (kubelet: `endpointStopGracePeriod`, 5 min).
 pub const DEVICE_GRACE: Duration = Duration::from_secs(300);
 
+/// The most plugins that have announced themselves: a node has a few device plugins (kubelet: no
+/// limit).
+pub const MAX_ANNOUNCED: usize = 1024;
+
+/// The most clients of `kubelet.sock`, and so the most calls of `Register` in progress: each client
+/// has one. Others wait to be accepted (kubelet: no limit).
+pub const MAX_REGISTRATIONS: usize = 64;
+
+/// The most calls of one client that wait for its call in progress: plugins usually have a client
+/// for each call.
+pub const MAX_WAITING_REGISTRATIONS: usize = 16;
+
+/// The pause before `kubelet.sock` is created again for the second time, which doubles if that
+/// fails: the first time is at once.
+pub const REGISTRATION_RETRY_INITIAL: Duration = Duration::from_millis(100);
+
+/// The longest such pause, and the one after descriptors ran out.
+pub const REGISTRATION_RETRY_MAX: Duration = Duration::from_secs(10);
+
+/// The longest request of `Register` (octets): many times what two names need (kubelet: 4 MiB).
+pub const MAX_REGISTER_REQUEST: usize = 16 * 1024;
+
 /// The most devices of one plugin: a message of [`MAX_REPLY`](super::MAX_REPLY) octets holds as
 /// many at 64 octets each (kubelet: no other limit than that of the message).
 pub const MAX_DEVICES: usize = 65_536;

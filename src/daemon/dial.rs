@@ -49,10 +49,22 @@ pub(super) fn dial_foreign(
     }
     let held = hold::hold(path, mounts).map_err(|error| match error {
         HoldError::MayNotAnswer(file_system) => DialError::MayNotAnswer(file_system),
-        HoldError::MagicLink => DialError::Other(error.to_string()),
+        HoldError::MagicLink | HoldError::LeadsOut => DialError::Other(error.to_string()),
         HoldError::System(error) => dial_error(&error),
     })?;
     dial_file(&held, expected)
+}
+
+/// Connects to a socket in `dir`. A symbolic link is followed only inside the directory.
+pub(super) fn dial_within(dir: &Path, path: &Path) -> Result<UnixStream, DialError> {
+    let name = path.file_name().ok_or(DialError::Gone)?;
+    dial_file(
+        &hold::hold_beneath(dir, name).map_err(|error| match error {
+            HoldError::System(error) => dial_error(&error),
+            other => DialError::Other(other.to_string()),
+        })?,
+        None,
+    )
 }
 
 /// Returns the name of the abstract socket that an endpoint stands for if it begins with `@`, as in

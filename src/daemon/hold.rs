@@ -30,6 +30,8 @@ pub(super) enum HoldError {
     MayNotAnswer(String),
     /// The path leads through a symbolic link on /proc.
     MagicLink,
+    /// The path leads out of its directory.
+    LeadsOut,
     /// The system call failed.
     System(io::Error),
 }
@@ -48,6 +50,7 @@ impl fmt::Display for HoldError {
                 "the path leads to a file system that may not answer: file_system={file_system}"
             ),
             Self::MagicLink => f.write_str("the path leads through a symbolic link on /proc"),
+            Self::LeadsOut => f.write_str("a symbolic link leads out of the directory"),
             Self::System(error) => error.fmt(f),
         }
     }
@@ -118,6 +121,22 @@ pub(super) fn hold_below_root(path: &Path, mounts: &Mounts) -> Result<File, Hold
         held = step(&held, name, &at, mounts)?;
     }
     Ok(File::from(held))
+}
+
+/// Opens the file with that name in a directory with `O_PATH`. A symbolic link is followed only
+/// inside the directory, or not at all before Linux 5.6.
+pub(super) fn hold_beneath(dir: &Path, name: &OsStr) -> Result<File, HoldError> {
+    let flags = FLAGS.difference(OFlags::NOFOLLOW);
+    let dir = openat(CWD, dir, flags, Mode::empty())?;
+    let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    match openat2(&dir, name, flags, Mode::empty(), beneath) {
+        Err(Errno::XDEV) => Err(HoldError::LeadsOut),
+        Err(Errno::NOSYS | Errno::PERM) => {
+            let held = openat(&dir, name, FLAGS, Mode::empty())?;
+            Ok(File::from(held))
+        }
+        found => Ok(File::from(found?)),
+    }
 }
 
 /// Opens a name in an open directory. If the name is a mount point, checks what is mounted there.

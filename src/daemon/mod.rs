@@ -28,6 +28,7 @@ mod clock;
 mod connection;
 mod connections;
 mod descriptors;
+mod device_plugins;
 mod dial;
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub mod doctor;
@@ -68,6 +69,7 @@ use crate::escape;
 pub use crate::watch::{Problem, Report};
 
 pub use self::api::listener::ApiSocketProblem;
+pub use self::device_plugins::DevicePluginsProblem;
 pub use self::event::Event;
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub use self::logger::{FilterError, Logger};
@@ -140,6 +142,13 @@ pub enum SetupError {
     },
     /// The kernel cannot report the end of a program (before Linux 5.3).
     ProgramsUnwatched(io::Error),
+    /// Device plugins cannot register in their directory.
+    DevicePlugins {
+        /// The directory.
+        dir: PathBuf,
+        /// The problem.
+        problem: DevicePluginsProblem,
+    },
     /// A simulated plugin cannot listen.
     Listen {
         /// The path of the socket.
@@ -203,6 +212,12 @@ impl fmt::Display for SetupError {
                 "cannot use the state file {}: {problem}; name a file in a directory that only \
                  root and the daemon's user can change",
                 escape::path(file)
+            ),
+            Self::DevicePlugins { dir, problem } => write!(
+                f,
+                "cannot serve device plugins in {}: {problem}; {}",
+                escape::path(dir),
+                problem.remedy()
             ),
             Self::ProgramsUnwatched(error) => write!(
                 f,

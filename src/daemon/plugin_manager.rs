@@ -3,6 +3,7 @@
 mod api;
 mod directories;
 mod metrics;
+mod registrations;
 mod serving;
 mod watching;
 
@@ -22,7 +23,8 @@ use super::by_name::ByName;
 use super::clock::Clock;
 use super::connection;
 use super::connections::Connections;
-use super::dial::dial_foreign;
+use super::device_plugins::{self, DevicePlugins};
+use super::dial::{dial_foreign, dial_within};
 use super::event::{Event, UnreadEvents};
 use super::inotify::Inotify;
 use super::listings::Listings;
@@ -75,6 +77,8 @@ pub struct PluginManager {
     links: Option<ByName>,
     /// The API, if there is one.
     api: Option<Api>,
+    /// The service for device plugins that announce themselves, if there is one.
+    device_plugins: Option<DevicePlugins>,
     counters: Counters,
     /// The longest turn since [`PluginManager::take_longest_turn`].
     longest_turn: Duration,
@@ -95,9 +99,21 @@ impl PluginManager {
         let poll = Poll::new().map_err(SetupError::Loop)?;
         let registry = poll.registry().try_clone().map_err(SetupError::Loop)?;
         let dirs = roots::resolve(&config.plugins_dirs);
+        let device_plugins_dir = registrations::dir(config, &dirs)?;
         let locks = match config.mode {
-            Mode::Register => Some(lock::take(&dirs, config.run_dir.as_deref())?),
+            Mode::Register => {
+                let dirs = dirs.iter().chain(&device_plugins_dir).cloned();
+                let dirs: Vec<_> = dirs.collect();
+                Some(lock::take(&dirs, config.run_dir.as_deref())?)
+            }
             Mode::Observe => None,
+        };
+        let device_plugins = match device_plugins_dir {
+            Some(dir) => {
+                let opened = DevicePlugins::open(&dir, poll.registry());
+                Some(opened.map_err(|problem| SetupError::DevicePlugins { dir, problem })?)
+            }
+            None => None,
         };
         let clock = Clock::start();
         let api = match listener::open(config)? {
@@ -133,6 +149,7 @@ impl PluginManager {
                 .map(|file| StateFile::new(roots::absolute(file))),
             links: None,
             api,
+            device_plugins,
             counters: Counters::default(),
             longest_turn: Duration::ZERO,
             longest_turn_ever: Duration::ZERO,
@@ -188,7 +205,9 @@ impl PluginManager {
         let api = self.api.as_ref();
         let api = api.and_then(|api| api.poll_timeout(&self.manager));
         let mounts = self.mounts.poll_timeout();
-        let next = [manager, watch, file, links, mounts, api];
+        let device_plugins = self.device_plugins.as_ref();
+        let device_plugins = device_plugins.and_then(DevicePlugins::poll_timeout);
+        let next = [manager, watch, file, links, mounts, api, device_plugins];
         let next = next.into_iter().flatten().min();
         next.map(|at| self.clock.until(at))
     }
@@ -211,6 +230,7 @@ impl PluginManager {
             self.emit(report, now);
         }
         self.serve_ready(now);
+        self.serve_registrations(now);
         for conn in std::mem::take(&mut self.ended) {
             self.peer_processes.remove(conn);
             let ended = manager::Input::ProcessEnded { conn };
@@ -276,6 +296,9 @@ impl PluginManager {
     /// finish.
     pub fn stop(&mut self) {
         self.handle_input(manager::Input::Stop);
+        if let Some(device_plugins) = &mut self.device_plugins {
+            device_plugins.stop();
+        }
         if let Some(api) = &mut self.api {
             api.stop(self.clock.now());
         }
@@ -309,6 +332,11 @@ impl PluginManager {
     /// that number. Without this call, the limit is noticed only when the system refuses a
     /// descriptor.
     pub fn set_descriptor_limit(&mut self, limit: usize) {
+        let reserved = match self.device_plugins {
+            Some(_) => device_plugins::DESCRIPTORS,
+            None => 0,
+        };
+        let limit = limit.saturating_sub(reserved);
         self.manager.set_descriptor_limit(limit);
     }
 
@@ -381,7 +409,27 @@ impl PluginManager {
                 }
                 Source::PeerProcess(_) => {}
                 Source::Program(id) => self.programs.report(id),
-                Source::Mounts => self.mounts.report(),
+                Source::Mounts => {
+                    self.mounts.report();
+                    if let Some(device_plugins) = &mut self.device_plugins {
+                        device_plugins.doubt();
+                    }
+                }
+                Source::RegistrationListener => {
+                    if let Some(device_plugins) = &mut self.device_plugins {
+                        device_plugins.set_listener_ready();
+                    }
+                }
+                Source::DevicePluginsDir => {
+                    if let Some(device_plugins) = &mut self.device_plugins {
+                        device_plugins.doubt();
+                    }
+                }
+                Source::RegistrationClient(id) => {
+                    if let Some(device_plugins) = &mut self.device_plugins {
+                        device_plugins.report(id, event);
+                    }
+                }
                 Source::ApiListener => {
                     if let Some(api) = &mut self.api {
                         api.set_listener_ready();
@@ -453,6 +501,11 @@ impl PluginManager {
                 manager::Output::Examine { path } => {
                     self.watch.handle_input(watch::Input::Doubted { path }, now);
                 }
+                manager::Output::AnnouncementAnswered { id, result } => {
+                    if let Some(device_plugins) = &mut self.device_plugins {
+                        device_plugins.answer(id, result, now);
+                    }
+                }
                 manager::Output::Event(event) => {
                     if let Some(links) = &mut self.links {
                         links.note(&event, now);
@@ -479,7 +532,12 @@ impl PluginManager {
         path: &Path,
         identity: Option<watch::Identity>,
     ) -> Result<Option<Process>, DialError> {
-        let stream = dial_foreign(path, identity, &self.mounts)?;
+        let device_plugins = self.device_plugins.as_ref();
+        let within = device_plugins.map(|it| &**it.dir());
+        let stream = match within.filter(|dir| identity.is_none() && path.parent() == Some(dir)) {
+            Some(dir) => dial_within(dir, path)?,
+            None => dial_foreign(path, identity, &self.mounts)?,
+        };
         let peer = connection::peer(&stream);
         if let Some(peer) = peer {
             let (pid, uid) = (peer.pid(), peer.uid());

@@ -154,7 +154,7 @@ fn hold_directory(dir: &Path, mounts: &Mounts) -> Result<Option<File>, Problem> 
 pub(super) fn cannot_hold(error: &HoldError) -> Problem {
     match error {
         HoldError::MayNotAnswer(file_system) => Problem::MayNotAnswer(file_system.clone()),
-        HoldError::MagicLink => Problem::NotADirectory,
+        HoldError::MagicLink | HoldError::LeadsOut => Problem::NotADirectory,
         HoldError::System(error) if error.raw_os_error() == Some(Errno::ELOOP as i32) => {
             Problem::NotADirectory // A directory above it is a symbolic link by now.
         }

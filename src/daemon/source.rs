@@ -4,6 +4,7 @@ use mio::Token;
 
 use crate::api::ClientId;
 use crate::manager::ConnectionId;
+use crate::registration::ClientId as RegistrationClientId;
 
 /// A descriptor in the loop, by its purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +25,12 @@ pub(super) enum Source {
     ApiListener,
     /// A client of the API.
     ApiClient(ClientId),
+    /// The socket on which device plugins register.
+    RegistrationListener,
+    /// The inotify instance that watches its directory.
+    DevicePluginsDir,
+    /// A client of that socket. Its number is not zero.
+    RegistrationClient(RegistrationClientId),
 }
 
 impl Source {
@@ -38,6 +45,9 @@ impl Source {
             Self::Mounts => (5, 0),
             Self::ApiListener => (6, 0),
             Self::ApiClient(ClientId(id)) => (7, id),
+            Self::RegistrationListener => (6, 1),
+            Self::DevicePluginsDir => (6, 2),
+            Self::RegistrationClient(RegistrationClientId(id)) => (5, id),
         };
         // On 32-bit machines, tokens repeat after half a billion ids.
         let id = id % (usize::MAX / KINDS) as u64;
@@ -53,8 +63,11 @@ impl Source {
             2 => Self::Connection(conn(id)),
             3 => Self::PeerProcess(conn(id)),
             4 => Self::Program(id),
-            5 => Self::Mounts,
-            6 => Self::ApiListener,
+            5 if id == 0 => Self::Mounts,
+            5 => Self::RegistrationClient(RegistrationClientId(id)),
+            6 if id == 0 => Self::ApiListener,
+            6 if id == 1 => Self::RegistrationListener,
+            6 => Self::DevicePluginsDir,
             _ => Self::ApiClient(ClientId(id)),
         }
     }
@@ -81,12 +94,16 @@ mod tests {
             Source::Wake,
             Source::Mounts,
             Source::ApiListener,
+            Source::RegistrationListener,
+            Source::DevicePluginsDir,
         ];
         for id in [1, 2, 7, 8, 1 << 28] {
             sources.push(Source::Connection(ConnectionId(id)));
             sources.push(Source::PeerProcess(ConnectionId(id)));
             sources.push(Source::Program(id.into()));
             sources.push(Source::ApiClient(ClientId(id.into())));
+            let client = RegistrationClientId(id.into());
+            sources.push(Source::RegistrationClient(client));
         }
         for source in &sources {
             assert_eq!(Source::of(source.token()), *source);

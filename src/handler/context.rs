@@ -70,6 +70,7 @@ pub struct Context<'a> {
     plugin: Option<&'a Arc<Plugin>>,
     owner: EffectOwner,
     was_registered: bool,
+    is_announced: bool,
     ready_by: Option<Time>,
     ids: &'a mut EffectIds,
     effects: &'a mut Vec<Effect>,
@@ -90,6 +91,7 @@ impl<'a> Context<'a> {
             plugin: None,
             owner: EffectOwner::HANDLER,
             was_registered: false,
+            is_announced: false,
             ready_by: None,
             ids,
             effects,
@@ -138,6 +140,7 @@ impl<'a> Context<'a> {
             plugin: None,
             owner: EffectOwner::HANDLER,
             was_registered: self.was_registered,
+            is_announced: self.is_announced,
             ready_by: self.ready_by,
             ids: &mut *self.ids,
             effects: &mut *self.effects,
@@ -152,6 +155,16 @@ impl<'a> Context<'a> {
 
     pub(crate) fn set_was_registered(&mut self, was_registered: bool) {
         self.was_registered = was_registered;
+    }
+
+    /// Returns, while a plugin is registered, whether it has announced itself by a call to the
+    /// daemon, instead of by a socket in a watched directory: it does so again when it restarts.
+    pub fn is_announced(&self) -> bool {
+        self.is_announced
+    }
+
+    pub(crate) fn set_is_announced(&mut self, is_announced: bool) {
+        self.is_announced = is_announced;
     }
 
     /// Sets the time until which the endpoint of the plugin in question may not be ready.
@@ -252,6 +265,13 @@ impl<'a> Context<'a> {
         self.effects.push(Effect::Emit { plugin, notice });
     }
 
+    /// Has a plugin deregistered that has announced itself and is of no use any more, until it
+    /// announces itself again. Another plugin is not affected.
+    pub fn withdraw(&mut self, plugin: &Arc<Plugin>) {
+        let plugin = plugin.clone();
+        self.effects.push(Effect::Withdraw { plugin });
+    }
+
     /// Cancels an effect: it has no further events. A running program is killed.
     pub fn cancel(&mut self, id: EffectId) {
         self.effects.push(Effect::Cancel { id });
@@ -323,6 +343,11 @@ pub struct Notice {
 /// A request of a handler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
+    /// Have a plugin deregistered that has announced itself.
+    Withdraw {
+        /// The plugin.
+        plugin: Arc<Plugin>,
+    },
     /// Emit an event for operators.
     Emit {
         /// The plugin that the event is about.

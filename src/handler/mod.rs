@@ -123,6 +123,7 @@ pub use plugin::{InvalidPlugin, Plugin};
 pub use program::{Program, ProgramEnd, ProgramOutcome};
 pub use store::Store;
 pub use table::{HandlerId, HandlerTable, Unknown};
+pub(crate) use wording::dial_failure;
 
 /// A handler for plugins of one type.
 ///

@@ -38,6 +38,15 @@ pub(super) fn status(code: Code, description: &str) -> String {
     format!("rpc error: code = {} desc = {description}", go_name(code))
 }
 
+/// Returns why a device plugin cannot be dialled as kubelet prints it: kubelet tries until its time
+/// is up.
+pub(crate) fn dial_failure(error: &DialError, endpoint: &Path) -> String {
+    match error {
+        DialError::TimedOut | DialError::Gone | DialError::Refused => EXPIRED.to_owned(),
+        error => connection_error(error, endpoint),
+    }
+}
+
 /// Returns the failure to connect to `endpoint` as grpc-go prints it.
 pub(super) fn connection_error(error: &DialError, endpoint: &Path) -> String {
     let endpoint = endpoint.display();

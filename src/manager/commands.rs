@@ -19,8 +19,10 @@ use super::registered::{By, Liveness, Registered};
 use super::socket::{Socket, hang_up};
 use crate::config::{GET_INFO_TIMEOUT, MAX_GET_INFO_REPLY, MAX_NOTIFY_REPLY};
 use crate::escape;
+use crate::grpc::Client;
 use crate::proto::pluginregistration::{InfoRequest, RegistrationStatus, registration};
 use crate::time::Time;
+use crate::watch::Identity;
 
 impl Socket {
     /// Processes an event of the operation, and carries out its commands. Returns the next event of
@@ -152,7 +154,8 @@ impl Socket {
         let conn = context.connections.add(Owner::Operation(self.id));
         active.connection = Some(Connection::dialling(conn));
         active.endpoint_until = endpoint_until;
-        let identity = endpoint_until.is_none().then_some(active.identity);
+        let is_found = endpoint_until.is_none() && !active.identity.is_of_announcement();
+        let identity = is_found.then_some(active.identity);
         let dial = Output::Dial {
             conn,
             path,
@@ -174,7 +177,11 @@ impl Socket {
         deadline: Time,
         context: &mut Context,
     ) -> Option<Event> {
-        if let (Err(refusal), Some(active)) = (&result, &self.active) {
+        let active = self.active.as_ref();
+        if let Some(active) = active.filter(|it| it.identity.is_of_announcement()) {
+            return Some(self.answer_announcement(active.identity, &result, context));
+        }
+        if let (Err(refusal), Some(active)) = (&result, active) {
             let desired = self.desired.as_ref();
             let desired = desired.filter(|it| it.identity == active.identity);
             if desired.is_some_and(|it| it.was_notified(active.plugin.as_ref(), refusal)) {
@@ -191,6 +198,24 @@ impl Socket {
         let method = registration::NOTIFY_REGISTRATION_STATUS;
         let request = status.encode_to_vec();
         self.call(method, &request, MAX_NOTIFY_REPLY, deadline, context)
+    }
+
+    /// Reports to a plugin that has announced itself that it is registered. A failure is reported
+    /// when the operation ends.
+    fn answer_announcement(
+        &mut self,
+        identity: Identity,
+        result: &Result<(), Refusal>,
+        context: &mut Context,
+    ) -> Event {
+        if result.is_err() {
+            return Event::AlreadyNotified;
+        }
+        let desired = self.desired.as_mut();
+        if let Some(desired) = desired.filter(|it| it.identity == identity) {
+            desired.answer_announcement(Ok(()), context);
+        }
+        Event::Replied(Ok(Vec::new()))
     }
 
     fn call(
@@ -214,14 +239,23 @@ impl Socket {
     /// Makes the connection of the operation, which has registered or checked the plugin, the
     /// plugin's source of liveness.
     fn monitor_liveness(&mut self, context: &mut Context) {
+        let caller = self.announced().and_then(|it| it.caller);
         let connection = self.active.as_mut().and_then(|it| it.connection.take());
-        let Some(connection) = connection else {
-            return;
+        let registered = self.registered.as_mut();
+        let (mut connection, health) = match (connection, registered) {
+            (Some(connection), Some(registered)) => (connection, &mut registered.health),
+            (Some(connection), None) => return hang_up(connection, context),
+            (None, Some(registered)) => {
+                registered.health.process = caller;
+                registered.health.check_at = Some(context.slow_check());
+                return;
+            }
+            (None, None) => return,
         };
-        let Some(Registered { health, .. }) = &mut self.registered else {
-            return hang_up(connection, context);
-        };
-        health.process = connection.process;
+        health.process = connection.process.or(caller);
+        connection
+            .client
+            .get_or_insert_with(|| Box::new(Client::new(context.now)));
         if !context.connections.may_watch_peer() {
             hang_up(connection, context);
             health.check_at = Some(context.slow_check());

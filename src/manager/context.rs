@@ -44,6 +44,8 @@ pub(super) struct Context {
     pub(super) changes: Changes,
     /// The sockets about whose plugins handlers have reported something.
     pub(super) reported: Vec<Arc<Path>>,
+    /// The sockets whose plugins have announced themselves and are to be deregistered.
+    pub(super) withdrawn: Vec<Arc<Path>>,
 }
 
 /// What the caller has decided.
@@ -76,6 +78,8 @@ pub(super) enum Request {
     Watched(Option<Process>),
     /// Check whether the registered plugin answers.
     Check,
+    /// The announcement of the plugin does not hold any more, if it has announced itself.
+    Withdraw,
     /// The operation has ended.
     Ended(Outcome),
 }

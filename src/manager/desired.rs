@@ -1,9 +1,11 @@
 //! A socket that exists: an entry of the desired state of the world.
 //!
-//! Pure. Contains no plugin: an operation finds out later which plugin listens on the socket.
+//! Pure. Contains no plugin, unless that has announced itself: an operation finds out later which
+//! plugin listens on the socket.
 
 use std::sync::Arc;
 
+use super::announcement::Origin;
 use super::backoff::Backoff;
 use super::failure::{Failure, Refusal};
 use crate::config::{FIRST_MINUTE, REDIAL_MAX, REDIAL_PERIOD};
@@ -16,6 +18,8 @@ use crate::watch::Identity;
 pub struct Desired {
     /// The identity of the socket: another one under the same path is another generation.
     pub identity: Identity,
+    /// How the socket came to be known.
+    pub(super) origin: Origin,
     /// Whether the path is a symbolic link to the socket.
     pub(super) is_link: bool,
     /// The time at which this process first saw the socket.
@@ -60,6 +64,7 @@ impl Desired {
     pub(super) fn new(identity: Identity, is_link: bool, found: Time) -> Self {
         Self {
             identity,
+            origin: Origin::Watched,
             is_link,
             found,
             wanted_since: found,

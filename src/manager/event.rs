@@ -47,6 +47,11 @@ pub enum EventKind {
     SocketReplaced,
     /// The socket was removed.
     SocketLost,
+    /// The plugin has announced itself.
+    Announced,
+    /// The plugin announced itself before the restart and has not done so since: it is
+    /// deregistered.
+    NotAnnounced,
     /// The socket of a plugin that was registered before the restart does not exist: the plugin is
     /// deregistered.
     SocketMissing,
@@ -86,8 +91,8 @@ pub enum EventKind {
     AttemptFailed {
         /// The reason.
         failure: Box<Failure>,
-        /// The time until the next attempt.
-        retry_in: Duration,
+        /// The time until the next attempt; `None` if the plugin has to announce itself again.
+        retry_in: Option<Duration>,
         /// Whether the attempt before failed for the same reason.
         is_repeated: bool,
     },
@@ -202,6 +207,8 @@ impl PluginEvent {
             EventKind::SocketFound => "SocketFound",
             EventKind::SocketReplaced => "SocketReplaced",
             EventKind::SocketLost => "SocketLost",
+            EventKind::Announced => "Announced",
+            EventKind::NotAnnounced => "NotAnnounced",
             EventKind::SocketMissing => "SocketMissing",
             EventKind::SocketRenamed { .. } => "SocketRenamed",
             EventKind::Registered { .. } => "Registered",
@@ -249,8 +256,10 @@ impl PluginEvent {
             EventKind::SocketFound
             | EventKind::SocketReplaced
             | EventKind::SocketLost
+            | EventKind::Announced
             | EventKind::NotConnected { is_first: true, .. } => Level::Debug,
             EventKind::SocketMissing
+            | EventKind::NotAnnounced
             | EventKind::SocketRenamed { .. }
             | EventKind::Registered { .. }
             | EventKind::Deregistered
@@ -358,6 +367,11 @@ impl fmt::Display for Message<'_> {
             EventKind::SocketFound => f.write_str("found a socket"),
             EventKind::SocketReplaced => f.write_str("another socket has replaced the one before"),
             EventKind::SocketLost => f.write_str("the socket was removed"),
+            EventKind::Announced => write!(f, "{plugin} has announced itself"),
+            EventKind::NotAnnounced => write!(
+                f,
+                "{plugin} has not announced itself again after the restart; deregistering"
+            ),
             EventKind::SocketMissing => f.write_str(
                 "not found below the watched directories after the restart; deregistering",
             ),
@@ -396,7 +410,10 @@ impl fmt::Display for Message<'_> {
             }
             EventKind::AttemptFailed {
                 failure, retry_in, ..
-            } => write!(f, "{failure}; next try in {retry_in:?}"),
+            } => match retry_in {
+                Some(pause) => write!(f, "{failure}; next try in {pause:?}"),
+                None => write!(f, "{failure}; the plugin has to announce itself again"),
+            },
             EventKind::HandlerStalled => write!(
                 f,
                 "the handler has not answered for {STALLED_AFTER:?}; another socket of the same \

@@ -7,13 +7,14 @@ use std::sync::Arc;
 
 #[cfg(doc)]
 use super::Manager;
+use super::announcement::{AnnouncementError, AnnouncementId};
 use super::event::PluginEvent;
 use super::ids::ConnectionId;
 use super::measurement::Measurement;
 use super::process::Process;
 #[cfg(doc)]
 use crate::config::STOP_GRACE;
-use crate::handler::{DialError, EffectId, Program, ProgramOutcome, Reason, Ticket};
+use crate::handler::{DialError, EffectId, Plugin, Program, ProgramOutcome, Reason, Ticket};
 use crate::watch::Identity;
 
 /// An event for the manager.
@@ -41,6 +42,15 @@ pub enum Input {
     Lost {
         /// The path of the socket.
         path: Arc<Path>,
+    },
+    /// A plugin has announced itself: answered by [`Output::AnnouncementAnswered`].
+    Announced {
+        /// The number of its call.
+        id: AnnouncementId,
+        /// The plugin, as it described itself; its socket is its endpoint.
+        plugin: Box<Plugin>,
+        /// The process that called, if the daemon can see it.
+        caller: Option<Process>,
     },
     /// A connection requested by [`Output::Dial`] is established.
     Connected {
@@ -139,6 +149,13 @@ pub enum Output {
     Examine {
         /// The path.
         path: Arc<Path>,
+    },
+    /// Answer a plugin that has announced itself.
+    AnnouncementAnswered {
+        /// The number of its call.
+        id: AnnouncementId,
+        /// Whether the plugin is registered, or why not.
+        result: Result<(), AnnouncementError>,
     },
     /// Show this event to the operator; it is logged already.
     Event(Box<PluginEvent>),

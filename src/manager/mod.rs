@@ -21,14 +21,16 @@
 //! `active` (what exists, what a handler knows, what runs), `operation` (the state machine of one
 //! registration) and `commands` (how a socket carries it out). `names`, `limiter`, `departed` and
 //! `host` are what sockets share; `context`, `connections` and `timers` are their environment.
-//! `router` connects them all, `events` and `outcomes` are its entry and its exit. `sockets` and
-//! `aliases` find a socket by its paths; `saved_state` and `snapshot` restore and save the
-//! registered plugins. `record` is what operators see of a socket, `changes` what has changed since
-//! they looked, and `request` what they can ask for. `measurement` is what is counted for the
-//! metrics.
+//! `router` connects them all and `operations` starts operations; `events` and `outcomes` are the
+//! entry and the exit. `sockets` and `aliases` find a socket by its paths; `announced` has the
+//! plugins that announce themselves; `saved_state` and `snapshot` restore and save the registered
+//! plugins. `record` is what operators see of a socket, `changes` what has changed since they
+//! looked, and `request` what they can ask for. `measurement` is what is counted for the metrics.
 
 mod active;
 mod aliases;
+mod announced;
+mod announcement;
 mod backoff;
 mod changes;
 mod commands;
@@ -51,6 +53,7 @@ mod measurement;
 mod messages;
 mod names;
 mod operation;
+mod operations;
 mod outcomes;
 mod process;
 #[cfg_attr(not(plugind_internals), doc(hidden))]
@@ -75,6 +78,8 @@ use std::sync::Arc;
 
 pub use crate::config::OnDown;
 pub use crate::handler::DialError;
+#[cfg_attr(not(plugind_internals), doc(hidden))]
+pub use announcement::{AnnouncementError, AnnouncementId};
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub use backoff::Backoff;
 pub use desired::Desired;
@@ -199,6 +204,7 @@ impl Manager {
                 is_link,
             } => self.found_alias(&path, identity, is_link),
             Input::Lost { path } => self.lost(&path),
+            Input::Announced { id, plugin, caller } => self.announced(id, *plugin, caller),
             Input::Connected { conn, process } => self.connected(conn, process),
             Input::DialFailed { conn, error } => self.dial_failed(conn, error),
             Input::Closed { conn } => self.closed(conn),

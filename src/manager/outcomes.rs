@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::Manager;
 use super::active::Active;
+use super::announcement::AnnouncementError;
 use super::event::{DownConsequence, EventKind, PluginEvent};
 use super::failure::{EndpointFailure, Failure, Refusal};
 use super::messages::Output;
@@ -15,7 +16,7 @@ use super::operation::Outcome;
 use super::reconcile::Target;
 use super::registered::By;
 use super::socket::Socket;
-use crate::config::OnDown;
+use crate::config::{DEVICE_GRACE, OnDown};
 use crate::handler::{CallFailure, DialError, EndpointUse, Plugin};
 
 impl Manager {
@@ -107,6 +108,9 @@ impl Manager {
         if let Some(replaced) = replaced {
             self.touch_instance(replaced);
         }
+        if socket.announced().is_some() {
+            self.supersede(plugin, socket.id);
+        }
         let current = self.host.handlers().find(&plugin.kind);
         if let Some(registered) = socket
             .registered
@@ -193,10 +197,16 @@ impl Manager {
         let Some(desired) = socket.desired_of(active) else {
             return;
         };
+        let is_announced = desired.origin.announced().is_some();
+        if is_announced {
+            let error = AnnouncementError::Failed(failure.clone());
+            desired.answer_announcement(Err(error), &mut self.context);
+        }
         let is_news = desired.failed(active.plugin.as_ref(), failure, is_past, now);
+        let pause = desired.backoff.delay().unwrap_or_default();
         let kind = EventKind::AttemptFailed {
             failure: Box::new(failure.clone()),
-            retry_in: desired.backoff.delay().unwrap_or_default(),
+            retry_in: (!is_announced).then_some(pause),
             is_repeated: !is_news,
         };
         self.context.emit(PluginEvent {
@@ -204,6 +214,9 @@ impl Manager {
             attempt: active.number,
             ..PluginEvent::of_socket(&socket.path, kind)
         });
+        if is_announced {
+            self.sockets.withdraw(socket);
+        }
     }
 
     /// Has the path examined again if another socket exists there than the watch has found: for a
@@ -263,6 +276,10 @@ impl Manager {
         let is_removed = self.context.aliases.alternative(identity).is_some();
         let consequence = match self.context.policy.on_down {
             _ if is_removed => DownConsequence::SocketRemoved,
+            OnDown::Keep if identity.is_of_announcement() => {
+                health.set_grace(now + DEVICE_GRACE);
+                DownConsequence::Deregister(DEVICE_GRACE)
+            }
             OnDown::Keep => DownConsequence::Keep,
             OnDown::Deregister(grace) => {
                 if grace.is_zero() {

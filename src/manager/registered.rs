@@ -66,6 +66,9 @@ pub(super) enum Compared {
     Identity,
     /// By device and inode: the state file has the first format.
     Inode,
+    /// Not at all: its plugin announces itself again, or is deregistered after
+    /// [`DEVICE_GRACE`](crate::config::DEVICE_GRACE).
+    Announced,
 }
 
 /// The state of a registered plugin, as far as it is known.
@@ -123,10 +126,16 @@ impl Registered {
         matches!(self.by, By::Restored(_))
     }
 
+    /// Returns whether the plugin announced itself before a restart and has not done so since.
+    pub(super) fn is_restored_announced(&self) -> bool {
+        self.by == By::Restored(Compared::Announced)
+    }
+
     /// Returns how the plugin's socket is recognised after another restart.
     pub(super) fn compared(&self) -> Compared {
         match self.by {
             By::Restored(compared) => compared,
+            _ if self.identity.is_of_announcement() => Compared::Announced,
             By::Handler(_) | By::Predecessor => Compared::Identity,
         }
     }

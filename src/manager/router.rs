@@ -7,22 +7,20 @@
 
 use std::sync::Arc;
 
-use super::active::{Active, Pending};
+use super::active::Pending;
 use super::context::{Context, Request};
 use super::event::{EventKind, PluginEvent, Shortage};
 use super::failure::Refusal;
 use super::host::{Asker, Hints};
 use super::ids::{AttemptId, SocketId};
-use super::measurement::Limit;
-use super::operation::{Event, Operation, Question};
+use super::operation::{Event, Question};
 use super::reconcile::{Action, Target};
-use super::registered::{By, Registered};
+use super::registered::Registered;
 use super::socket::{Permit, Socket};
 use super::timers::Timer;
 use super::{DialError, Manager};
-use crate::config::{Mode, READY_GRACE, RESYNC_INTERVAL, STALLED_AFTER};
+use crate::config::{READY_GRACE, RESYNC_INTERVAL, STALLED_AFTER};
 use crate::handler::{EndpointUse, HandlerId, Plugin, Reason, Ticket};
-use crate::watch::Identity;
 
 impl Manager {
     /// Does everything that can be done now.
@@ -36,6 +34,8 @@ impl Manager {
                 self.answered(asker, ticket, result);
             } else if let Some((key, identity)) = self.ended_keys.pop() {
                 self.give_up_key(&key, identity);
+            } else if let Some(path) = self.context.withdrawn.pop() {
+                self.sockets.withdraw_at(&path);
             } else if let Some((id, conn)) = self.context.connections.poll_given_up() {
                 self.with_socket(id, |socket, context| {
                     socket.liveness_given_up(conn, context);
@@ -105,119 +105,6 @@ impl Manager {
         false
     }
 
-    fn start_register(&mut self, id: SocketId) {
-        if let Some(mut socket) = self.sockets.take_out(id) {
-            let event = self.register(&mut socket);
-            self.run(socket, event);
-        }
-    }
-
-    fn deregister(&mut self, socket: &mut Socket) -> Option<Event> {
-        let Registered {
-            identity,
-            plugin,
-            by,
-            ..
-        } = socket.registered.as_ref()?;
-        let commands = &mut self.context.commands;
-        let operation = Operation::deregister(plugin.clone(), commands);
-        let mut active = self.active(operation, Target::Gone, *identity, 0);
-        if let By::Handler(handler) = by {
-            active.handler = Some(*handler);
-        }
-        socket.begin(active, &mut self.context)
-    }
-
-    /// Starts to register a plugin, unless its socket has to wait for its backoff, its redial or a
-    /// permit.
-    fn register(&mut self, socket: &mut Socket) -> Option<Event> {
-        let is_free = socket.active.is_none() && socket.registered.is_none();
-        let desired = socket.desired.as_mut().filter(|_| is_free)?;
-        let Context {
-            now,
-            policy,
-            connections,
-            timers,
-            commands,
-            ..
-        } = &mut self.context;
-        let now = *now;
-        if policy.is_stopping {
-            return None;
-        }
-        if desired.is_observed(now) {
-            desired.stop_retrying();
-            return None;
-        }
-        let is_backing_off = desired.backoff.until().is_some_and(|until| now < until);
-        if is_backing_off {
-            return None;
-        }
-        if desired.has_refused() {
-            let redial_at = &mut desired.redial_at;
-            let at = *redial_at.get_or_insert_with(|| self.limiter.reserve_redial(now));
-            if now < at {
-                return None;
-            }
-        }
-        let has_descriptors = connections.room_for_operations() > 0;
-        if !has_descriptors || !self.limiter.is_any_free() {
-            let is_news = !desired.is_queued;
-            if is_news {
-                desired.is_queued = true;
-                let is_renewed = self.sockets.is_renewed(&socket.path, now);
-                let position = self.limiter.enqueue(socket.id, &socket.path, is_renewed);
-                socket.applied.permit = Permit::Queued(Box::new(position));
-            }
-            self.limiter.schedule(timers);
-            if !has_descriptors {
-                self.context.warn_of_shortage(Shortage::Plugins);
-            } else if is_news {
-                self.context.limit_hit(Limit::Operations);
-            }
-            return None;
-        }
-        let identity = desired.identity;
-        desired.redial_at = None;
-        let is_new = desired.attempts == 0;
-        desired.attempts = desired.attempts.saturating_add(1);
-        let number = desired.attempts;
-        let path = socket.path.clone();
-        let operation = match (policy.mode, &desired.restored) {
-            (Mode::Register, None) => Operation::register(path, is_new, now, commands),
-            (Mode::Register, Some(known)) => {
-                Operation::register_again(known.clone(), path, is_new, now, commands)
-            }
-            (Mode::Observe, _) => Operation::observe(path, is_new, now, commands),
-        };
-        let active = self.active(operation, Target::Registered(identity), identity, number);
-        socket.begin(active, &mut self.context)
-    }
-
-    /// Starts to check whether a registered plugin answers, unless it is being deregistered.
-    fn check(&mut self, socket: &mut Socket) -> Option<Event> {
-        if self.context.policy.is_stopping || socket.active.is_some() {
-            return None;
-        }
-        let registered = socket.registered.as_ref()?;
-        let identity = registered.identity;
-        let (now, plugin) = (self.context.now, registered.plugin.clone());
-        let operation = Operation::check(plugin, now, &mut self.context.commands);
-        let active = self.active(operation, Target::Checked(identity), identity, 0);
-        socket.begin(active, &mut self.context)
-    }
-
-    fn active(
-        &mut self,
-        operation: Operation,
-        target: Target,
-        identity: Identity,
-        number: u32,
-    ) -> Active {
-        self.last_attempt.0 += 1;
-        Active::new(self.last_attempt, operation, target, identity, number)
-    }
-
     // --- Steps ---
 
     /// Delivers an event to the operation of that attempt, unless the operation has ended.
@@ -242,7 +129,7 @@ impl Manager {
 
     /// Carries out what a socket asks for, applies its claims and passes events to its operation
     /// until none follows, and puts it back.
-    fn run(&mut self, mut socket: Box<Socket>, mut event: Option<Event>) {
+    pub(super) fn run(&mut self, mut socket: Box<Socket>, mut event: Option<Event>) {
         loop {
             while let Some(request) = self.context.requests.pop_front() {
                 let answer = self.execute_request(&mut socket, request);
@@ -349,8 +236,13 @@ impl Manager {
                     return Some(Event::DialFailed(DialError::NoDescriptors));
                 }
                 let identity = socket.active.as_ref()?.identity;
-                let path = context.aliases.alternative(identity);
-                let path = path.unwrap_or(&socket.path).clone();
+                let path = match socket.announced_plugin(identity) {
+                    Some(plugin) => context.endpoint_path(&plugin.endpoint),
+                    None => {
+                        let path = context.aliases.alternative(identity);
+                        path.unwrap_or(&socket.path).clone()
+                    }
+                };
                 socket.dial(path, None, context);
             }
             Request::CheckEndpoint(plugin, until) => {
@@ -385,6 +277,7 @@ impl Manager {
             Request::Left(left) => self.left(socket, *left),
             Request::Watched(process) => self.departed.forgive_process(process, context),
             Request::Check => return self.check(socket),
+            Request::Withdraw => self.sockets.withdraw(socket),
             Request::Ended(outcome) => self.ended(socket, outcome),
         }
         None
@@ -396,7 +289,8 @@ impl Manager {
         let process = left.health.process;
         // A plugin whose socket was removed is expected to end now.
         let is_removed = socket.desired.is_none() && !context.policy.is_stopping;
-        let is_expected = is_removed && left.health.down_since().is_none();
+        let is_watched = !left.identity.is_of_announcement();
+        let is_expected = is_removed && is_watched && left.health.down_since().is_none();
         let is_kept = is_expected && self.departed.add(&mut left, context);
         if let Some(liveness) = left.health.liveness.as_mut().filter(|_| !is_kept) {
             liveness.give_up(context);
@@ -460,6 +354,7 @@ impl Manager {
             }
             if let Some(desired) = &socket.desired {
                 hints.was_registered = desired.restored.as_ref() == Some(plugin);
+                hints.is_announced = desired.origin.announced().is_some();
                 hints.ready_by = Some(desired.found + READY_GRACE);
             }
         }

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use super::Manager;
 use super::registered::{By, Compared, Registered};
+use crate::config::DEVICE_GRACE;
 use crate::escape;
 use crate::handler::Plugin;
 use crate::json::{Reader, Writer};
@@ -44,6 +45,8 @@ pub(super) struct SavedPlugin {
     versions: Vec<String>,
     /// Whether only device and inode of the socket are known.
     by_inode: bool,
+    /// Whether the plugin announced itself. Older versions skip this field.
+    announced: bool,
 }
 
 /// The reason why a file is rejected.
@@ -123,6 +126,7 @@ impl SavedPlugin {
             endpoint: plugin.endpoint.to_path_buf(),
             versions: plugin.versions.clone(),
             by_inode: compared == Compared::Inode,
+            announced: compared == Compared::Announced,
         })
     }
 
@@ -131,7 +135,7 @@ impl SavedPlugin {
         let (mut socket, mut endpoint) = (None, None);
         let (mut kind, mut name, mut versions) = (None, None, None);
         let (mut device, mut inode, mut btime) = (None, None, None);
-        let mut by_inode = false;
+        let (mut by_inode, mut announced) = (false, false);
         reader.object(&mut |reader, key| {
             match key {
                 "socket" => socket = Some(reader.text()?),
@@ -143,6 +147,7 @@ impl SavedPlugin {
                 "endpoint" => endpoint = Some(reader.text()?),
                 "versions" => versions = Some(reader.texts()?),
                 "by_inode" => by_inode = reader.boolean()?,
+                "announced" => announced = reader.boolean()?,
                 _ => reader.ignore()?,
             }
             Some(())
@@ -157,6 +162,7 @@ impl SavedPlugin {
             endpoint: endpoint?.into(),
             versions: versions?,
             by_inode,
+            announced,
         })
     }
 
@@ -177,6 +183,9 @@ impl SavedPlugin {
         json.key("versions").texts(&self.versions);
         if self.by_inode {
             json.key("by_inode").boolean(true);
+        }
+        if self.announced {
+            json.key("announced").boolean(true);
         }
         json.close(b'}');
     }
@@ -215,14 +224,20 @@ impl Manager {
             self.host.resume(plugin);
         }
         for saved in state.plugins {
-            let compared = if is_format_1 || saved.by_inode {
+            let is_announced = saved.announced;
+            let compared = if is_announced {
+                Compared::Announced
+            } else if is_format_1 || saved.by_inode {
                 Compared::Inode
             } else {
                 Compared::Identity
             };
             let identity = saved.identity();
             let plugin = Arc::new(saved.into_plugin());
-            let restored = Registered::new(plugin, identity, By::Restored(compared));
+            let mut restored = Registered::new(plugin, identity, By::Restored(compared));
+            if is_announced {
+                restored.health.check_at = Some(self.context.now + DEVICE_GRACE);
+            }
             self.sockets.restore(restored, &mut self.context);
         }
     }

@@ -253,6 +253,11 @@ impl Socket {
         if connection.client.is_some() {
             return None;
         }
+        if active.identity.is_of_announcement() {
+            // Nothing is called on this connection. It becomes the source of liveness.
+            connection.process = process;
+            return Some(Event::Connected);
+        }
         let mut client = Box::new(Client::new(context.now));
         let is_endpoint = active.endpoint_until.is_some();
         if let Some(until) = active.endpoint_until {
@@ -283,8 +288,14 @@ impl Socket {
 
     /// Processes the end of the operation's connection.
     pub(super) fn closed(&mut self, context: &mut Context) -> Option<Event> {
-        self.operation_client()?.eof(context.now);
-        self.poll_connection(context)
+        if let Some(client) = self.operation_client() {
+            client.eof(context.now);
+            return self.poll_connection(context);
+        }
+        // The plugin has announced itself, and is checked later.
+        let connection = self.active.as_mut()?.connection.take()?;
+        hang_up(connection, context);
+        None
     }
 
     /// Returns the event that the operation's connection has for it, after anything that may have
@@ -366,10 +377,17 @@ impl Socket {
     pub(super) fn handle_timeout(&mut self, context: &mut Context) -> Option<Event> {
         let now = context.now;
         let is_due = |at: Option<Time>| at.is_some_and(|at| at <= now);
-        if let Some(Registered { health, .. }) = &mut self.registered {
+        if let Some(registered) = &mut self.registered {
+            let is_restored_announced = registered.is_restored_announced();
+            let Registered { plugin, health, .. } = registered;
             if is_due(health.grace_until()) {
                 health.end_grace();
                 self.is_dirty = true;
+                context.requests.push_back(Request::Withdraw);
+            } else if is_restored_announced && is_due(health.check_at) {
+                let kind = EventKind::NotAnnounced;
+                context.emit(PluginEvent::of_plugin(plugin, kind));
+                context.requests.push_back(Request::Withdraw);
             } else if is_due(health.check_at) && self.active.is_none() {
                 health.check_at = None;
                 context.requests.push_back(Request::Check);

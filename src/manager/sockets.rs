@@ -14,6 +14,7 @@ use super::ids::SocketId;
 use super::registered::{By, Registered};
 use super::renewals::Renewals;
 use super::socket::Socket;
+use super::timers::Timer;
 use crate::by_path::{ByPath, Octets, octets};
 use crate::handler::Plugin;
 use crate::time::Time;
@@ -35,6 +36,8 @@ pub(super) struct Sockets {
     restored: usize,
     /// The number of sockets that exist.
     existing: usize,
+    /// The number of those whose plugins have announced themselves.
+    announced: usize,
 }
 
 impl Sockets {
@@ -55,7 +58,7 @@ impl Sockets {
         id
     }
 
-    fn entry(&mut self, path: &Arc<Path>) -> Option<&mut Socket> {
+    pub(super) fn entry(&mut self, path: &Arc<Path>) -> Option<&mut Socket> {
         let id = self.id_of(path);
         self.get_mut(id)
     }
@@ -156,6 +159,23 @@ impl Sockets {
     /// Returns the number of sockets that exist.
     pub(super) fn existing(&self) -> usize {
         self.existing
+    }
+
+    /// Returns the number of sockets whose plugins have announced themselves.
+    pub(super) fn announced_count(&self) -> usize {
+        self.announced
+    }
+
+    /// Counts a socket whose plugin has announced itself.
+    pub(super) fn count_announced(&mut self) {
+        self.existing += 1;
+        self.announced += 1;
+    }
+
+    /// Counts one such socket less.
+    pub(super) fn uncount_announced(&mut self) {
+        self.existing -= 1;
+        self.announced -= 1;
     }
 
     /// Has a socket examined in the next pass.
@@ -299,18 +319,22 @@ impl Sockets {
             return;
         }
         if let Some(socket) = self.entry(&path) {
-            let is_new = socket.registered.is_none();
+            let is_new = socket.registered.is_none() && !registered.is_restored_announced();
             socket.set_registered(registered, context);
             socket.note_changes(context);
+            let at = socket.deadline(context);
+            let (timer, deadline) = (Timer::Socket(socket.id), &mut socket.applied.deadline);
+            context.timers.set(timer, deadline, at);
             self.restored += usize::from(is_new);
         }
     }
 
-    /// Returns the sockets of restored plugins that have been neither found nor lost yet.
+    /// Returns the sockets of restored plugins that have been neither found nor lost yet, without
+    /// those that announce themselves.
     pub(super) fn restored(&self) -> impl Iterator<Item = &Socket> {
         let is_restored = |socket: &&Socket| {
             let registered = socket.registered.as_ref();
-            registered.is_some_and(Registered::is_restored)
+            registered.is_some_and(|it| it.is_restored() && !it.is_restored_announced())
         };
         self.iter().filter(is_restored)
     }

@@ -19,11 +19,29 @@ pub struct Identity {
 }
 
 impl Identity {
+    /// Returns the identity of a socket whose plugin has announced itself by the call with this
+    /// number. No device has this one's.
+    pub(crate) fn of_announcement(number: u64) -> Self {
+        Self {
+            device: ANNOUNCED,
+            inode: number,
+            btime: (0, 0),
+        }
+    }
+
+    /// Returns whether the plugin behind the socket has announced itself.
+    pub(crate) fn is_of_announcement(&self) -> bool {
+        self.device == ANNOUNCED
+    }
+
     /// Returns whether both are the same inode of the same device, whatever their birth times.
     pub fn is_same_inode(&self, other: &Self) -> bool {
         (self.device, self.inode) == (other.device, other.inode)
     }
 }
+
+/// The device of the sockets whose plugins have announced themselves.
+const ANNOUNCED: u64 = u64::MAX;
 
 /// The kind of file at a path, as far as the watch distinguishes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -42,10 +42,12 @@ fn row(kind: &EventKind) -> usize {
         EventKind::Reported(_) => 21,
         EventKind::DebtDropped => 22,
         EventKind::DescriptorsShort(_) => 23,
+        EventKind::Announced => 24,
+        EventKind::NotAnnounced => 25,
     }
 }
 
-const ROWS: usize = 24;
+const ROWS: usize = 26;
 
 /// Returns an event of each kind, with its reason.
 fn all() -> Vec<(EventKind, &'static str)> {
@@ -58,6 +60,8 @@ fn all() -> Vec<(EventKind, &'static str)> {
         (EventKind::SocketReplaced, "SocketReplaced"),
         (EventKind::SocketLost, "SocketLost"),
         (EventKind::SocketMissing, "SocketMissing"),
+        (EventKind::Announced, "Announced"),
+        (EventKind::NotAnnounced, "NotAnnounced"),
         (
             EventKind::SocketRenamed {
                 alias: path.clone(),
@@ -84,7 +88,7 @@ fn all() -> Vec<(EventKind, &'static str)> {
         (
             EventKind::AttemptFailed {
                 failure: failure(),
-                retry_in: took,
+                retry_in: Some(took),
                 is_repeated: false,
             },
             "ConnectFailed",

@@ -3,12 +3,14 @@
 //! ([`endpoints`]); the events that operators see ([`events`], [`event_kinds`]); effects and their
 //! plugins ([`effects`]); streams of handlers ([`streams`]); programs as handlers ([`exec`]); what
 //! is [`measured`] and shown as [`metrics`]; the dry run ([`observe`]); several paths of one socket
-//! ([`aliases`]); waiting in the queue for a permit ([`queue`]); too few descriptors
-//! ([`descriptors`]); handlers that change at run time ([`replaced`]) or panic ([`panics`]); what
-//! operators see and request ([`records`]); and what holds in every order of events, restarts
-//! included ([`simulation`], whose handlers ask for [`wanted`] effects).
+//! ([`aliases`]); plugins that announce themselves ([`announced`]); waiting in the queue for a
+//! permit ([`queue`]); too few descriptors ([`descriptors`]); handlers that change at run time
+//! ([`replaced`]) or panic ([`panics`]); what operators see and request ([`records`]); and what
+//! holds in every order of events, restarts included ([`simulation`], whose handlers ask for
+//! [`wanted`] effects).
 
 mod aliases;
+mod announced;
 mod beyond_kubelet;
 mod descriptors;
 mod effects;

@@ -16,7 +16,8 @@ use plugind::handler::{
 use plugind::http2::Endpoint as _;
 use plugind::manager::reconcile::{Action, plan};
 use plugind::manager::{
-    ConnectionId, Input, LivenessSource, Manager, Measurement, Output, PluginEvent, Process,
+    AnnouncementError, AnnouncementId, ConnectionId, Input, LivenessSource, Manager, Measurement,
+    Output, PluginEvent, Process,
 };
 use plugind::time::Time;
 use plugind::watch::Identity;
@@ -67,6 +68,8 @@ pub(crate) struct World {
     pub(crate) killed: Vec<EffectId>,
     /// The number of connections that were dialled to each path.
     pub(crate) dials: BTreeMap<Arc<Path>, usize>,
+    /// The answers to plugins that have announced themselves.
+    pub(crate) answered: Vec<(AnnouncementId, Result<(), AnnouncementError>)>,
 }
 
 #[derive(Debug)]
@@ -123,6 +126,7 @@ impl World {
             programs: BTreeMap::new(),
             killed: Vec::new(),
             dials: BTreeMap::new(),
+            answered: Vec::new(),
         }
     }
 
@@ -343,6 +347,7 @@ impl World {
                 self.killed.push(id);
             }
             Output::Examine { path } => self.examined.push(path),
+            Output::AnnouncementAnswered { id, result } => self.answered.push((id, result)),
             Output::Event(event) => self.events.push(*event),
             Output::Measured(measurement) => self.measured.push(measurement),
             Output::WatchPeer { conn } => self.watch_peer(conn),

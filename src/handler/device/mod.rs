@@ -15,7 +15,8 @@
 //! ```
 //!
 //! kubelet does not open the stream again: there, a plugin that ends the stream has to register
-//! again. Here this applies only to a plugin that answers UNIMPLEMENTED.
+//! again. Here this applies only to a plugin that answers UNIMPLEMENTED, and to one that has
+//! announced itself: that one is deregistered after [`DEVICE_GRACE`].
 
 mod inventory;
 mod resource;
@@ -28,6 +29,7 @@ use prost::Message as _;
 
 pub use self::inventory::{Device, DevicePlugin, Unlistable};
 pub use self::resource::{NotAResource, Unacceptable};
+pub(crate) use self::resource::{VERSION, is_resource_name};
 
 use super::reconnect::{Reconnect, Target};
 use super::{
@@ -51,6 +53,8 @@ pub struct DeviceHandler {
 #[derive(Debug)]
 struct Client {
     plugin: Arc<Plugin>,
+    /// Whether it announces itself again after the end of the stream.
+    is_announced: bool,
     state: State,
 }
 
@@ -134,6 +138,7 @@ impl PluginHandler for DeviceHandler {
         });
         let client = Client {
             plugin: plugin.clone(),
+            is_announced: context.is_announced(),
             state: State::AskingOptions(context.ticket()),
         };
         self.clients.insert(plugin.socket.clone(), client);
@@ -229,7 +234,7 @@ impl Client {
 
     /// Handles a list of devices.
     fn listed(&mut self, message: &[u8], store: &Store<DevicePlugin>, context: &mut Context<'_>) {
-        let Self { plugin, state } = self;
+        let Self { plugin, state, .. } = self;
         let State::Listing {
             options,
             grace,
@@ -266,7 +271,7 @@ impl Client {
         store: &Store<DevicePlugin>,
         context: &mut Context<'_>,
     ) {
-        let Self { plugin, state } = self;
+        let Self { plugin, state, .. } = self;
         if let State::Listing { is_warned, .. } = state {
             if !std::mem::replace(is_warned, true) {
                 let message = format!(
@@ -287,7 +292,7 @@ impl Client {
         store: &Store<DevicePlugin>,
         context: &mut Context<'_>,
     ) {
-        let Self { plugin, state } = self;
+        let Self { plugin, state, .. } = self;
         if let State::Listing { stream, .. } = state {
             *stream = None;
             let message = format!(
@@ -301,11 +306,19 @@ impl Client {
 
     /// Handles the loss of the stream: the devices may be in any state.
     fn lost(&mut self, why: &str, store: &Store<DevicePlugin>, context: &mut Context<'_>) {
-        let Self { plugin, state } = self;
+        let Self {
+            plugin,
+            is_announced,
+            state,
+        } = self;
         let State::Listing { stream, grace, .. } = state else {
             return;
         };
-        if let Some(stream) = stream {
+        if *is_announced {
+            if let Some(ended) = stream.take() {
+                context.cancel(ended.effect());
+            }
+        } else if let Some(stream) = stream {
             stream.interrupted(context);
         }
         let is_kept = store.with(plugin, DevicePlugin::disconnect);
@@ -341,6 +354,9 @@ impl Client {
             );
             let plugin = &self.plugin;
             context.emit(plugin, EventType::Normal, "DevicesRemoved", message);
+            if self.is_announced {
+                context.withdraw(plugin);
+            }
         }
     }
 }

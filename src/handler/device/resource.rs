@@ -39,6 +39,11 @@ pub(super) fn check(name: &str, versions: &[String]) -> Result<(), Unacceptable>
     check_name(name).map_err(Unacceptable::Name)
 }
 
+/// Returns whether a name is that of an extended resource.
+pub(crate) fn is_resource_name(name: &str) -> bool {
+    check_name(name).is_ok()
+}
+
 /// Checks a name: "A device plugin's name contains `/`, does not contain `kubernetes.io/`, does not
 /// begin with `requests.`, and is a qualified name with `requests.` in front of it"
 /// ([R27](crate::guide::kubelet)).
@@ -120,7 +125,7 @@ impl std::error::Error for Unacceptable {}
 impl std::error::Error for NotAResource {}
 
 /// The version of the device plugin API (kubelet: the same).
-const VERSION: &str = "v1beta1";
+pub(crate) const VERSION: &str = "v1beta1";
 
 /// The domain of Kubernetes' own resources.
 const NATIVE: &str = "kubernetes.io/";

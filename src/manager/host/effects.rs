@@ -40,6 +40,7 @@ impl HandlerHost {
             Effect::Emit { plugin, notice } => {
                 context.emit(PluginEvent::of_plugin(&plugin, EventKind::Reported(notice)));
             }
+            Effect::Withdraw { plugin } => context.withdrawn.push(plugin.socket.clone()),
             Effect::Answer { ticket, result } => self.answered(ticket, result),
             Effect::Call { id, call, ready_by } => {
                 let endpoint = call.endpoint.clone();

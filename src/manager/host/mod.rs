@@ -81,6 +81,8 @@ struct Subject<'a> {
 pub(super) struct Hints {
     /// Whether exactly this plugin was registered before a restart.
     pub(super) was_registered: bool,
+    /// Whether the plugin has announced itself.
+    pub(super) is_announced: bool,
     /// The time until which the plugin's endpoint may not be ready.
     pub(super) ready_by: Option<Time>,
 }
@@ -227,6 +229,7 @@ impl HandlerHost {
         let subject = Some(Subject { plugin, owner });
         let ask = |handler: &mut dyn PluginHandler, context: &mut HandlerContext<'_>| {
             context.set_was_registered(hints.was_registered);
+            context.set_is_announced(hints.is_announced);
             context.set_ready_by(hints.ready_by);
             match question {
                 Question::Validate => handler.validate(plugin, context),

@@ -120,7 +120,7 @@ struct DialRetry {
     retries_refused: bool,
 }
 
-/// The purpose of GetInfo.
+/// The purpose of a connection and of GetInfo.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Goal {
     /// To register the plugin.
@@ -131,6 +131,10 @@ enum Goal {
     Observe,
     /// To check that this plugin still answers.
     Check(Arc<Plugin>),
+    /// To register this plugin, which has announced itself: GetInfo is not called.
+    RegisterAnnounced(Arc<Plugin>),
+    /// To check that this plugin, which has announced itself, still listens.
+    CheckAnnounced(Arc<Plugin>),
 }
 
 /// The purpose of a lock.
@@ -218,6 +222,28 @@ impl Operation {
         Self::dial(socket, Goal::Check(plugin), false, now, commands)
     }
 
+    /// Registers a plugin that has announced itself: connects to its endpoint, which may not listen
+    /// yet, and asks its handler. Its description is known.
+    pub(super) fn register_announced(
+        plugin: Arc<Plugin>,
+        now: Time,
+        commands: &mut Vec<Command>,
+    ) -> Self {
+        let socket = plugin.socket.clone();
+        Self::dial(socket, Goal::RegisterAnnounced(plugin), true, now, commands)
+    }
+
+    /// Checks that the registered plugin, which has announced itself, still listens on its
+    /// endpoint.
+    pub(super) fn check_announced(
+        plugin: Arc<Plugin>,
+        now: Time,
+        commands: &mut Vec<Command>,
+    ) -> Self {
+        let socket = plugin.socket.clone();
+        Self::dial(socket, Goal::CheckAnnounced(plugin), false, now, commands)
+    }
+
     fn dial(
         socket: Arc<Path>,
         goal: Goal,
@@ -255,7 +281,7 @@ impl Operation {
             commands,
         };
         match (state, event) {
-            (S::Dialing(_, goal), E::Connected) => steps.ask_info(goal),
+            (S::Dialing(_, goal), E::Connected) => steps.connected(goal),
             (S::Dialing(retry, goal), E::DialFailed(error)) => {
                 steps.dial_failed(retry, goal, error)
             }

@@ -65,6 +65,8 @@ impl Steps<'_> {
         let may_pass = match error {
             DialError::Busy | DialError::NoDescriptors => true,
             DialError::Refused => retry.retries_refused,
+            // kubelet dials the endpoint for as long, whatever the error.
+            DialError::Gone => matches!(goal, Goal::RegisterAnnounced(_)),
             _ => false,
         };
         let until = self.now + retry.pause;
@@ -82,9 +84,19 @@ impl Steps<'_> {
         self.go(State::Dialing(retry, goal))
     }
 
-    pub(super) fn ask_info(self, goal: Goal) -> Step {
-        self.commands.push(Command::GetInfo);
-        self.go(State::AskingInfo(goal))
+    /// Asks the plugin for its description, unless it has announced itself.
+    pub(super) fn connected(self, goal: Goal) -> Step {
+        match goal {
+            Goal::RegisterAnnounced(plugin) => self.acquire_lock(plugin, Purpose::Register),
+            Goal::CheckAnnounced(plugin) => {
+                self.commands.push(Command::MonitorLiveness);
+                Step::Ends(Outcome::Alive(plugin))
+            }
+            goal => {
+                self.commands.push(Command::GetInfo);
+                self.go(State::AskingInfo(goal))
+            }
+        }
     }
 
     /// Continues with the plugin's description. "If GetInfo fails, the plugin is not notified"
@@ -109,7 +121,10 @@ impl Steps<'_> {
             Goal::RegisterAgain(registered) if *registered == plugin => {
                 self.acquire_lock(registered, Purpose::Register)
             }
-            Goal::Check(registered) | Goal::RegisterAgain(registered) => {
+            Goal::Check(registered)
+            | Goal::RegisterAgain(registered)
+            | Goal::RegisterAnnounced(registered)
+            | Goal::CheckAnnounced(registered) => {
                 self.commands.push(Command::Hangup);
                 Step::Ends(Outcome::Changed(registered))
             }

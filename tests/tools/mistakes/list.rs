@@ -128,7 +128,7 @@ pub(crate) const MISTAKES: [Mistake; 33] = [
     },
     Mistake {
         what: "deregister is asked of a handler that has not validated the plugin",
-        file: "src/manager/router.rs",
+        file: "src/manager/operations.rs",
         right: "            active.handler = Some(*handler);\n",
         wrong: "",
         finder: Finder::Simulation { seed: 21 },

@@ -1,0 +1,220 @@
+//! Plugins that announce themselves by calling the daemon, instead of by a socket in a watched
+//! directory: kubelet's service `v1beta1.Registration` for device plugins.
+//!
+//! Pure. Such a plugin is a socket like every other one, with [`Origin::Announced`]: its endpoint
+//! is dialled, its handler is asked, and its name is locked. What is different is that the plugin
+//! is described by its call, so GetInfo and NotifyRegistrationStatus are not called, and that the
+//! reply to the call reports the outcome:
+//!
+//! ```text
+//!   Input::Announced --> Dialing --> AwaitingLock --> Validating --> Registering --> registered
+//!                           |                             |               |              |
+//!                           v                             v               v              v
+//!                    Output::AnnouncementAnswered, and the socket is forgotten    ...Answered(Ok)
+//! ```
+//!
+//! - A plugin that is refused is not tried again: it has to call again, as with kubelet.
+//! - A plugin that is announced again replaces the one with its name that was announced before.
+//! - A plugin whose process has ended stays registered for
+//!   [`DEVICE_GRACE`](crate::config::DEVICE_GRACE), unless [`OnDown`](crate::config::OnDown) names
+//!   another time: plugins announce themselves again when they restart.
+//! - After a restart of the daemon, its predecessor's plugins have the same time to announce
+//!   themselves again.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::Manager;
+use super::announcement::{Announced, AnnouncementError, AnnouncementId, Origin};
+use super::context::Context;
+use super::desired::Desired;
+use super::event::{EventKind, PluginEvent};
+use super::ids::SocketId;
+use super::messages::Output;
+use super::process::Process;
+use super::registered::By;
+use super::socket::Socket;
+use super::sockets::Sockets;
+use crate::config::MAX_ANNOUNCED;
+use crate::handler::Plugin;
+use crate::watch::Identity;
+
+impl Desired {
+    /// Answers the call by which the plugin has announced itself, unless it was answered.
+    pub(super) fn answer_announcement(
+        &mut self,
+        result: Result<(), AnnouncementError>,
+        context: &mut Context,
+    ) {
+        if let Some(id) = self.origin.take_call() {
+            let answer = Output::AnnouncementAnswered { id, result };
+            context.outputs.push_back(answer);
+        }
+    }
+}
+
+impl Manager {
+    /// Processes a plugin that has announced itself.
+    pub(super) fn announced(
+        &mut self,
+        id: AnnouncementId,
+        plugin: Plugin,
+        caller: Option<Process>,
+    ) {
+        let error = if self.context.policy.is_stopping {
+            Some(AnnouncementError::Stopping)
+        } else if !self.sockets.may_announce(&plugin) {
+            Some(AnnouncementError::TooMany)
+        } else {
+            None
+        };
+        if let Some(error) = error {
+            let result = Err(error);
+            let answer = Output::AnnouncementAnswered { id, result };
+            return self.context.outputs.push_back(answer);
+        }
+        self.sockets
+            .announced(id, plugin, caller, &mut self.context);
+    }
+
+    /// Has the plugins of that name deregistered that were announced before this one.
+    pub(super) fn supersede(&mut self, plugin: &Plugin, newest: SocketId) {
+        let instances = self.names.instances(&plugin.kind, &plugin.name);
+        let earlier = instances.iter().map(|instance| instance.socket);
+        let mut earlier: Vec<_> = earlier.filter(|id| *id != newest).collect();
+        earlier.extend(self.sockets.restored_announced(plugin));
+        for id in earlier {
+            self.sockets.withdraw_announced(id);
+        }
+    }
+}
+
+impl Sockets {
+    /// Returns whether this plugin may announce itself: again, or because there are few.
+    fn may_announce(&self, plugin: &Plugin) -> bool {
+        let is_again = |socket: &Socket| {
+            let announced = socket.announced();
+            announced.is_some_and(|it| it.plugin.key() == plugin.key())
+        };
+        self.announced_count() < MAX_ANNOUNCED || self.iter().any(is_again)
+    }
+
+    /// Records a plugin that has announced itself. Its socket is known under the path of its
+    /// endpoint. A second name with the same endpoint is known under a path that only that name
+    /// has.
+    fn announced(
+        &mut self,
+        id: AnnouncementId,
+        mut plugin: Plugin,
+        caller: Option<Process>,
+        context: &mut Context,
+    ) {
+        let is_taken = self.at(&plugin.endpoint).is_some_and(|socket| {
+            let known = socket.announced().map(|announced| &announced.plugin);
+            let known = known.or(socket.registered.as_ref().map(|it| &it.plugin));
+            known.is_some_and(|known| known.key() != plugin.key())
+        });
+        if is_taken {
+            let mut path = plugin.endpoint.as_os_str().to_owned();
+            path.push("?resource=");
+            path.push(&plugin.name);
+            plugin.socket = Path::new(&path).into();
+        }
+        let plugin = Arc::new(plugin);
+        let path = plugin.socket.clone();
+        let identity = Identity::of_announcement(id.0);
+        let announced = Announced {
+            plugin: plugin.clone(),
+            caller,
+            call: Some(id),
+        };
+        let Some(socket) = self.entry(&path) else {
+            return;
+        };
+        let mut desired = Desired::new(identity, false, context.now);
+        desired.origin = Origin::Announced(Box::new(announced));
+        if let Some(registered) = socket.registered.as_mut().filter(|it| it.is_restored()) {
+            if *registered.plugin == *plugin {
+                let restored = socket.take_registered(context);
+                desired.restored = restored.map(|registered| registered.plugin);
+            } else {
+                registered.by = By::Predecessor;
+                registered.health.check_at = None;
+            }
+        }
+        desired.is_queued = socket.desired.as_ref().is_some_and(|it| it.is_queued);
+        let before = socket.desired.replace(desired);
+        let socket_id = socket.id;
+        if let Some(mut before) = before {
+            before.answer_announcement(Err(AnnouncementError::Superseded), context);
+            if let Some(restored) = before.restored {
+                socket.deregister_restored(restored, before.identity, context);
+            }
+        } else {
+            self.count_announced();
+        }
+        context.emit(PluginEvent::of_plugin(&plugin, EventKind::Announced));
+        self.mark_dirty(socket_id);
+    }
+
+    /// Has a plugin deregistered that has announced itself, because that does not hold any more.
+    pub(super) fn withdraw_announced(&mut self, id: SocketId) {
+        let Some(mut socket) = self.take_out(id) else {
+            return;
+        };
+        self.withdraw(&mut socket);
+        self.put_back(socket);
+    }
+
+    /// Does the same for the plugin that is known under a path.
+    pub(super) fn withdraw_at(&mut self, path: &Path) {
+        if let Some(id) = self.at(path).map(|socket| socket.id) {
+            self.withdraw_announced(id);
+        }
+    }
+
+    /// Forgets the announcement of a socket's plugin.
+    pub(super) fn withdraw(&mut self, socket: &mut Socket) {
+        if socket.announced().is_some() {
+            socket.desired = None;
+            self.uncount_announced();
+        } else if let Some(registered) = &mut socket.registered {
+            if registered.is_restored_announced() {
+                registered.by = By::Predecessor;
+                registered.health.check_at = None;
+            } else {
+                return;
+            }
+        }
+        socket.is_dirty = true;
+    }
+
+    /// Returns the sockets of the plugins with this one's name that were announced before a restart
+    /// and not since.
+    fn restored_announced(&self, plugin: &Plugin) -> impl Iterator<Item = SocketId> {
+        let key = plugin.key();
+        let is_it = move |socket: &&Socket| {
+            let registered = socket.registered.as_ref();
+            registered.is_some_and(|it| it.is_restored_announced() && it.plugin.key() == key)
+        };
+        let sockets = self.iter().filter(is_it);
+        sockets.map(|socket| socket.id)
+    }
+}
+
+impl Socket {
+    /// Returns the announcement of the plugin.
+    pub(super) fn announced(&self) -> Option<&Announced> {
+        self.desired.as_ref()?.origin.announced()
+    }
+
+    /// Returns the plugin that an operation on the socket with this identity is about, if it has
+    /// announced itself: its endpoint is dialled instead of the socket's path.
+    pub(super) fn announced_plugin(&self, identity: Identity) -> Option<&Arc<Plugin>> {
+        if !identity.is_of_announcement() {
+            return None;
+        }
+        let registered = self.registered.as_ref().map(|it| &it.plugin);
+        registered.or_else(|| self.announced().map(|it| &it.plugin))
+    }
+}

@@ -1,0 +1,149 @@
+//! The request of `Register`, and whether it is acceptable.
+//!
+//! Pure. The version and the name of the resource are checked as kubelet does, with its texts.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use prost::Message as _;
+
+use crate::grpc::Code;
+use crate::handler::{Plugin, device};
+use crate::proto::v1beta1::RegisterRequest;
+
+/// The reason why a call is rejected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Rejected {
+    pub(super) code: Code,
+    pub(super) reason: String,
+}
+
+/// Returns the plugin that a request describes: its endpoint is a socket in `dir`.
+///
+/// kubelet appends the endpoint to the directory, whatever it contains. Here it must be the name of
+/// a file in that directory. The options are ignored, as kubelet does: the handler asks for them.
+pub(super) fn read(request: &[u8], dir: &Path) -> Result<Plugin, Rejected> {
+    let request = RegisterRequest::decode(request).map_err(|error| Rejected {
+        code: Code::Internal,
+        reason: format!("cannot decode the RegisterRequest: {error}"),
+    })?;
+    let RegisterRequest {
+        version,
+        endpoint,
+        resource_name: name,
+        ..
+    } = request;
+    // The code of an error of a Go function without a status.
+    let unknown = |reason| Rejected {
+        code: Code::Unknown,
+        reason,
+    };
+    if version != device::VERSION {
+        let supported = device::VERSION;
+        return Err(unknown(format!(
+            "requested API version {version:?} is not supported by kubelet. Supported version is \
+             [{supported:?}]"
+        )));
+    }
+    if !device::is_resource_name(&name) {
+        return Err(unknown(format!("the ResourceName {name:?} is invalid")));
+    }
+    if !is_file_name(&endpoint) || endpoint == SOCKET {
+        let dir = dir.display();
+        return Err(Rejected {
+            code: Code::InvalidArgument,
+            reason: format!(
+                "the endpoint {endpoint:?} is not the name of a plugin's socket in {dir}"
+            ),
+        });
+    }
+    let endpoint: Arc<Path> = dir.join(endpoint).into();
+    Ok(Plugin {
+        kind: device::TYPE.to_owned(),
+        name,
+        socket: endpoint.clone(),
+        endpoint,
+        versions: vec![version],
+    })
+}
+
+/// Returns whether a text is the name of a file, and not a path that leads elsewhere.
+fn is_file_name(text: &str) -> bool {
+    let is_special = text.is_empty() || text == "." || text == "..";
+    !is_special && text.len() <= LONGEST_NAME && !text.contains(['/', '\0'])
+}
+
+/// The name of the service's socket in its directory (kubelet: `KubeletSocketBase`).
+pub(crate) const SOCKET: &str = "kubelet.sock";
+
+/// The length of the longest file name in octets (Linux: `NAME_MAX`).
+const LONGEST_NAME: usize = 255;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plugin(version: &str, endpoint: &str, name: &str) -> Result<Plugin, String> {
+        let request = RegisterRequest {
+            version: version.to_owned(),
+            endpoint: endpoint.to_owned(),
+            resource_name: name.to_owned(),
+            options: None,
+        };
+        let read = read(&request.encode_to_vec(), Path::new("/d"));
+        read.map_err(|rejected| rejected.reason)
+    }
+
+    #[test]
+    fn an_acceptable_request_becomes_a_plugin_with_a_socket_in_the_directory() {
+        let plugin = plugin("v1beta1", "gdp-dg==-1.sock", "example.com/gpu").unwrap();
+        let key = (&*plugin.kind, &*plugin.name);
+        assert_eq!(key, ("DevicePlugin", "example.com/gpu"));
+        assert_eq!(&*plugin.endpoint, Path::new("/d/gdp-dg==-1.sock"));
+        assert_eq!(plugin.socket, plugin.endpoint);
+        assert_eq!(plugin.versions, ["v1beta1"]);
+    }
+
+    #[test]
+    fn a_version_and_a_name_are_rejected_in_kubelets_words() {
+        assert_eq!(
+            plugin("v1", "a.sock", "example.com/gpu").unwrap_err(),
+            "requested API version \"v1\" is not supported by kubelet. Supported version is \
+             [\"v1beta1\"]"
+        );
+        for name in ["", "gpu", "kubernetes.io/gpu", "requests.a.b/c", "a b/c"] {
+            assert_eq!(
+                plugin("v1beta1", "a.sock", name).unwrap_err(),
+                format!("the ResourceName {name:?} is invalid")
+            );
+        }
+    }
+
+    #[test]
+    fn an_endpoint_that_is_not_a_file_name_is_rejected() {
+        let long = "x".repeat(256);
+        let endpoints = [
+            "",
+            ".",
+            "..",
+            "a/b",
+            "/a",
+            "../a",
+            "a\0b",
+            "kubelet.sock",
+            &long,
+        ];
+        for endpoint in endpoints {
+            let reason = plugin("v1beta1", endpoint, "example.com/gpu").unwrap_err();
+            let expected = "is not the name of a plugin's socket in /d";
+            assert!(reason.contains(expected), "{reason}");
+        }
+        assert!(plugin("v1beta1", "...", "example.com/gpu").is_ok());
+    }
+
+    #[test]
+    fn octets_that_are_not_a_request_are_rejected() {
+        let rejected = read(&[0x0a, 0xff], Path::new("/d")).unwrap_err();
+        assert_eq!(rejected.code, Code::Internal);
+    }
+}

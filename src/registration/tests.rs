@@ -1,0 +1,316 @@
+//! The service, called by clients in memory.
+
+use std::time::Duration;
+
+use prost::Message as _;
+
+use super::*;
+use crate::config::MAX_WAITING_REGISTRATIONS;
+use crate::grpc::{CallError, Client, Event};
+use crate::handler::Reason;
+use crate::manager::{Failure, Refusal};
+use crate::proto::v1beta1::{RegisterRequest, registration};
+
+const DIR: &str = "/d";
+
+/// The service and its clients.
+struct Node {
+    registrar: Registrar,
+    clients: Vec<(ClientId, Client, Vec<Event>)>,
+    now: Time,
+}
+
+impl Node {
+    fn new() -> Self {
+        Self {
+            registrar: Registrar::new(Path::new(DIR).into()),
+            clients: Vec::new(),
+            now: Time::ZERO,
+        }
+    }
+
+    /// Connects another client. Returns its index.
+    fn connect(&mut self) -> usize {
+        let caller = Some(Process {
+            pid: Some(7),
+            uid: 0,
+        });
+        let id = self.registrar.accept(caller, self.now);
+        self.clients.push((id, Client::new(self.now), Vec::new()));
+        self.clients.len() - 1
+    }
+
+    /// Calls Register for a resource of that name.
+    fn call(&mut self, client: usize, name: &str) {
+        let request = RegisterRequest {
+            version: "v1beta1".to_owned(),
+            endpoint: format!("{name}.sock"),
+            resource_name: format!("example.com/{name}"),
+            options: None,
+        };
+        self.call_with(client, &request.encode_to_vec());
+    }
+
+    fn call_with(&mut self, client: usize, request: &[u8]) {
+        let deadline = self.now + Duration::from_secs(60);
+        let client = &mut self.clients[client].1;
+        client.unary(registration::REGISTER, request, 1024, deadline, self.now);
+        self.run();
+    }
+
+    /// Moves all octets in both directions.
+    fn run(&mut self) {
+        let now = self.now;
+        let mut has_moved = true;
+        while has_moved {
+            has_moved = false;
+            for (id, client, events) in &mut self.clients {
+                events.extend(std::iter::from_fn(|| client.poll_event(now)));
+                if let Some(end) = self.registrar.endpoint(*id) {
+                    let n = end.receive_from(client.transmit(), now);
+                    client.sent(n, now);
+                    has_moved |= n > 0;
+                }
+                self.registrar.advance(*id, now);
+                if let Some(end) = self.registrar.endpoint(*id) {
+                    let n = client.receive_from(end.transmit(), now);
+                    end.sent(n, now);
+                    has_moved |= n > 0;
+                }
+            }
+        }
+    }
+
+    /// Returns the calls that are to be answered, by the names of their resources.
+    fn announced(&mut self) -> Vec<(AnnouncementId, String)> {
+        let outputs = std::iter::from_fn(|| self.registrar.poll_output());
+        let announced = outputs.filter_map(|output| match output {
+            Output::Announce { id, plugin, caller } => {
+                assert_eq!(caller.map(|it| it.pid), Some(Some(7)));
+                Some((id, plugin.name))
+            }
+            Output::Rejected { .. } => None,
+        });
+        announced.collect()
+    }
+
+    fn answer(&mut self, id: AnnouncementId, result: Result<(), AnnouncementError>) {
+        self.registrar.answer(id, result, self.now);
+        self.run();
+    }
+
+    /// Returns the results that a client has got since the last call: a code and a message for a
+    /// failure.
+    fn results(&mut self, client: usize) -> Vec<Result<(), (Code, String)>> {
+        let (_, client, events) = &mut self.clients[client];
+        events.extend(std::iter::from_fn(|| client.poll_event(self.now)));
+        let events = std::mem::take(events).into_iter();
+        let results = events.filter_map(|event| match event {
+            Event::Finished { result, .. } => Some(match result {
+                Ok(message) => {
+                    assert!(message.is_empty(), "it is an Empty");
+                    Ok(())
+                }
+                Err(CallError::Status(status)) => Err((status.code, status.message)),
+                Err(other) => panic!("{other}"),
+            }),
+            _ => None,
+        });
+        results.collect()
+    }
+}
+
+#[test]
+fn a_call_is_answered_when_its_outcome_is_known() {
+    let mut node = Node::new();
+    let client = node.connect();
+    node.call(client, "a");
+    let announced = node.announced();
+    assert_eq!(announced, [(AnnouncementId(1), "example.com/a".to_owned())]);
+    assert_eq!(node.results(client), []);
+    node.answer(AnnouncementId(1), Ok(()));
+    assert_eq!(node.results(client), [Ok(())]);
+    node.answer(AnnouncementId(1), Ok(()));
+    assert_eq!(node.results(client), [], "it is answered once");
+}
+
+#[test]
+fn a_failure_has_the_code_and_the_words_of_kubelet() {
+    let mut node = Node::new();
+    let client = node.connect();
+    let reason = "failed to get device plugin options: rpc error: code = Unimplemented desc = no";
+    let refused = Failure::Refused(Refusal::Registration(Reason::new(reason)));
+    let no_handler = Failure::Refused(Refusal::NoHandler("DevicePlugin".to_owned()));
+    for (error, code, message) in [
+        (AnnouncementError::Failed(refused), Code::Unknown, reason),
+        (
+            AnnouncementError::Failed(no_handler),
+            Code::Unknown,
+            "plugin refused: no handler for plugin type \"DevicePlugin\"",
+        ),
+        (
+            AnnouncementError::Superseded,
+            Code::Aborted,
+            "the plugin was announced again",
+        ),
+        (
+            AnnouncementError::TooMany,
+            Code::ResourceExhausted,
+            "1024 device plugins are registered",
+        ),
+        (
+            AnnouncementError::Stopping,
+            Code::Unavailable,
+            "plugind is stopping",
+        ),
+    ] {
+        node.call(client, "a");
+        let (id, _) = node.announced().remove(0);
+        node.answer(id, Err(error));
+        assert_eq!(node.results(client), [Err((code, message.to_owned()))]);
+    }
+}
+
+#[test]
+fn an_unacceptable_request_is_rejected_and_the_next_one_is_not() {
+    let mut node = Node::new();
+    let client = node.connect();
+    node.call(client, "not a name");
+    let rejected = [Err((
+        Code::Unknown,
+        "the ResourceName \"example.com/not a name\" is invalid".to_owned(),
+    ))];
+    assert_eq!(node.results(client), rejected);
+    let output = node.registrar.poll_output();
+    assert!(
+        matches!(output, Some(Output::Rejected { .. })),
+        "{output:?}"
+    );
+    node.call_with(client, &[0x0a, 0xff]);
+    let results = node.results(client);
+    assert!(
+        matches!(&results[..], [Err((Code::Internal, _))]),
+        "{results:?}"
+    );
+    node.call(client, "a");
+    assert_eq!(node.announced().len(), 1);
+}
+
+#[test]
+fn a_request_that_is_too_long_is_rejected() {
+    let mut node = Node::new();
+    let client = node.connect();
+    node.call_with(client, &vec![0; crate::config::MAX_REGISTER_REQUEST + 1]);
+    let results = node.results(client);
+    assert!(
+        matches!(&results[..], [Err((Code::ResourceExhausted, _))]),
+        "{results:?}"
+    );
+    assert_eq!(node.announced(), []);
+}
+
+#[test]
+fn a_client_has_one_call_in_progress_and_few_that_wait() {
+    let mut node = Node::new();
+    let client = node.connect();
+    for i in 0..MAX_WAITING_REGISTRATIONS + 3 {
+        node.call(client, &format!("n{i}"));
+    }
+    assert_eq!(node.announced().len(), 1);
+    let results = node.results(client);
+    assert_eq!(results.len(), 2, "the last two are too many");
+    let too_many = "too many registrations are in progress".to_owned();
+    assert_eq!(results[0], Err((Code::ResourceExhausted, too_many)));
+    for i in 1..=MAX_WAITING_REGISTRATIONS as u64 {
+        node.answer(AnnouncementId(i), Ok(()));
+        let expected = (AnnouncementId(i + 1), format!("example.com/n{i}"));
+        assert_eq!(node.announced(), [expected]);
+    }
+}
+
+#[test]
+fn a_call_whose_client_has_gone_is_not_answered_and_its_place_is_free() {
+    let mut node = Node::new();
+    let client = node.connect();
+    node.call(client, "a");
+    assert_eq!(node.announced().len(), 1);
+    let id = node.clients[client].0;
+    node.registrar.endpoint(id).unwrap().eof(node.now);
+    node.registrar.advance(id, node.now);
+    assert!(node.registrar.is_closed(id));
+    node.registrar.remove(id);
+    assert_eq!(
+        node.registrar.answer(AnnouncementId(1), Ok(()), node.now),
+        None
+    );
+}
+
+#[test]
+fn an_idle_client_is_closed_for_one_that_waits() {
+    let mut node = Node::new();
+    for _ in 0..MAX_REGISTRATIONS {
+        node.connect();
+    }
+    assert!(!node.registrar.has_room());
+    for client in 0..MAX_REGISTRATIONS {
+        if client != 5 {
+            node.call(client, &format!("n{client}"));
+        }
+    }
+    node.registrar.make_room(node.now);
+    node.run();
+    let closed = |node: &Node, client: usize| node.registrar.is_closed(node.clients[client].0);
+    assert!(closed(&node, 5));
+    assert!((0..MAX_REGISTRATIONS).all(|client| client == 5 || !closed(&node, client)));
+}
+
+#[test]
+fn if_all_clients_call_the_first_whose_call_ends_makes_room_whatever_else_it_wants() {
+    let mut node = Node::new();
+    for _ in 0..MAX_REGISTRATIONS {
+        node.connect();
+    }
+    for client in 0..MAX_REGISTRATIONS {
+        node.call(client, &format!("n{client}"));
+    }
+    node.call(9, "another");
+    let announced = node.announced();
+    assert_eq!(announced.len(), MAX_REGISTRATIONS);
+    node.registrar.make_room(node.now);
+    let (id, _) = announced[9];
+    node.answer(id, Ok(()));
+    let results = node.results(9);
+    assert!(
+        matches!(
+            &results[..],
+            [Err((Code::ResourceExhausted, _)), Ok(())] | [Ok(()), Err(_)]
+        ),
+        "{results:?}"
+    );
+    let id = node.clients[9].0;
+    assert!(node.registrar.is_closed(id));
+    node.registrar.remove(id);
+    assert!(node.registrar.has_room());
+    let (id, _) = announced[10];
+    node.answer(id, Ok(()));
+    assert!(
+        !node.registrar.is_closed(node.clients[10].0),
+        "nobody waits any more"
+    );
+}
+
+#[test]
+fn a_client_that_sends_no_http2_is_closed_when_its_time_is_up() {
+    let mut node = Node::new();
+    let client = node.connect();
+    let id = node.clients[client].0;
+    let end = node.registrar.endpoint(id).unwrap();
+    end.receive_from(b"GET / HTTP/1.1\r\n\r\n", node.now);
+    node.registrar.advance(id, node.now);
+    assert!(node.registrar.is_closed(id));
+    let silent = node.connect();
+    let id = node.clients[silent].0;
+    let at = node.registrar.poll_timeout().expect("it has a deadline");
+    node.registrar.handle_timeout(at);
+    assert!(node.registrar.is_closed(id));
+}

@@ -1,0 +1,475 @@
+//! Plugins that announce themselves by a call.
+
+use std::path::Path;
+use std::time::Duration;
+
+use plugind::config::{DEVICE_GRACE, DIAL_TIMEOUT, HANDLER_TIMEOUT, MAX_ANNOUNCED, OnDown};
+use plugind::handler::{Answer, DialError, HandlerTable, Plugin, device};
+use plugind::manager::{
+    AnnouncementError, AnnouncementId, Failure, Input, Manager, Process, SavedState, State,
+};
+
+use crate::script::{Answer as Reply, Script, WATCH};
+use crate::world::{Recorder, World};
+
+const A: &str = "/d/a.sock";
+const B: &str = "/d/b.sock";
+const GPU: &str = "example.com/gpu";
+const NIC: &str = "example.com/nic";
+const OPTIONS: &str = "/v1beta1.DevicePlugin/GetDevicePluginOptions";
+
+fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn plugin(endpoint: &str, name: &str) -> Plugin {
+    let endpoint = Path::new(endpoint);
+    Plugin {
+        kind: device::TYPE.to_owned(),
+        name: name.to_owned(),
+        endpoint: endpoint.into(),
+        versions: vec!["v1beta1".to_owned()],
+        socket: endpoint.into(),
+    }
+}
+
+/// Has the plugin with this endpoint and name announce itself.
+fn announce(world: &mut World, id: u64, endpoint: &str, name: &str) {
+    announce_as(world, id, plugin(endpoint, name), 0);
+}
+
+fn announce_as(world: &mut World, id: u64, plugin: Plugin, uid: u32) {
+    let announced = Input::Announced {
+        id: AnnouncementId(id),
+        plugin: Box::new(plugin),
+        caller: Some(Process { pid: Some(7), uid }),
+    };
+    world.manager.handle_input(announced, world.now);
+    world.run();
+}
+
+/// Returns the answers since the last call: the number of each call, and the message of a failure.
+fn answers(world: &mut World) -> Vec<(u64, Result<(), String>)> {
+    let answered = std::mem::take(&mut world.answered).into_iter();
+    let answered = answered.map(|(AnnouncementId(id), result)| {
+        (id, result.map_err(|error| error.status_error(Path::new(A))))
+    });
+    answered.collect()
+}
+
+/// Returns a world in which these sockets have listeners.
+fn world_with(sockets: &[&str]) -> World {
+    let mut world = World::new();
+    for socket in sockets {
+        world.create(socket, Script::serving([]));
+    }
+    world
+}
+
+/// Returns a world in which the plugin [`GPU`] is registered at [`A`].
+fn registered() -> World {
+    let mut world = world_with(&[A]);
+    announce(&mut world, 1, A, GPU);
+    assert_eq!(answers(&mut world), [(1, Ok(()))]);
+    assert_eq!(
+        world.handler_calls(),
+        "validate example.com/gpu, register example.com/gpu"
+    );
+    world
+}
+
+fn state(world: &World, socket: &str) -> Option<State> {
+    let record = world.manager.record(Path::new(socket))?;
+    Some(record.state)
+}
+
+#[test]
+fn a_plugin_that_announces_itself_is_registered_and_answered_and_its_process_watched() {
+    let world = registered();
+    assert_eq!(world.counts(), (1, 1));
+    assert_eq!(world.watched_processes(), 1);
+    assert_eq!(world.dials[Path::new(A)], 1, "GetInfo is not called");
+    assert_eq!(state(&world, A), Some(State::Registered));
+    let reasons: Vec<_> = world.events.iter().map(|event| event.reason()).collect();
+    assert_eq!(reasons, ["Announced", "Registered"]);
+}
+
+#[test]
+fn a_plugin_that_is_refused_is_answered_in_its_handlers_words_and_not_tried_again() {
+    let mut world = world_with(&[A]);
+    for (id, answers_of_handler, expected) in [
+        (1, vec![Answer::no("bad version")], "bad version"),
+        (2, vec![Answer::YES, Answer::no("no options")], "no options"),
+    ] {
+        world.handler.will_answer(answers_of_handler);
+        announce(&mut world, id, A, GPU);
+        assert_eq!(answers(&mut world), [(id, Err(expected.to_owned()))]);
+        world.advance(secs(600));
+        assert_eq!((world.counts(), answers(&mut world)), ((0, 0), vec![]));
+        assert_eq!(state(&world, A), None);
+    }
+    assert!(
+        world
+            .events
+            .iter()
+            .any(|event| event.reason() == "RegistrationFailed")
+    );
+}
+
+#[test]
+fn an_endpoint_that_appears_or_listens_within_ten_seconds_is_soon_enough() {
+    let mut world = world_with(&[]);
+    announce(&mut world, 1, A, GPU);
+    world.advance(secs(3));
+    world.create(A, None);
+    world.advance(secs(3));
+    assert_eq!(answers(&mut world), []);
+    world.listen(A, Script::serving([]));
+    world.advance(secs(2));
+    assert_eq!(answers(&mut world), [(1, Ok(()))]);
+}
+
+#[test]
+fn an_endpoint_at_which_nothing_listens_for_ten_seconds_is_refused_in_kubelets_words() {
+    let mut world = world_with(&[]);
+    announce(&mut world, 1, A, GPU);
+    world.advance(DIAL_TIMEOUT);
+    let message = "failed to dial device plugin: context deadline exceeded".to_owned();
+    assert_eq!(answers(&mut world), [(1, Err(message))]);
+    assert_eq!(world.counts(), (0, 0));
+    assert_eq!(world.handler_calls(), "");
+}
+
+#[test]
+fn a_plugin_that_announces_itself_again_is_deregistered_and_registered() {
+    let mut world = registered();
+    announce(&mut world, 2, A, GPU);
+    assert_eq!(answers(&mut world), [(2, Ok(()))]);
+    assert_eq!(
+        world.handler_calls(),
+        "deregister example.com/gpu, validate example.com/gpu, register example.com/gpu"
+    );
+    assert_eq!((world.counts(), world.watched_processes()), ((1, 1), 1));
+}
+
+#[test]
+fn a_call_that_is_overtaken_by_another_one_for_its_endpoint_is_answered_at_once() {
+    let mut world = world_with(&[]);
+    announce(&mut world, 1, A, GPU);
+    announce(&mut world, 2, A, GPU);
+    let message = "the plugin was announced again".to_owned();
+    assert_eq!(answers(&mut world), [(1, Err(message))]);
+    world.create(A, Script::serving([]));
+    world.advance(secs(2));
+    assert_eq!(answers(&mut world), [(2, Ok(()))]);
+}
+
+#[test]
+fn a_newer_endpoint_of_a_name_replaces_the_older_one_once_it_is_registered() {
+    let mut world = registered();
+    world.create(B, Script::serving([]));
+    world.handler.will_answer([Answer::no("not now")]);
+    announce(&mut world, 2, B, GPU);
+    assert_eq!(answers(&mut world).len(), 1);
+    assert_eq!(world.counts(), (1, 1), "the older one stays");
+    world.handler_calls();
+    announce(&mut world, 3, B, GPU);
+    assert_eq!(
+        world.handler_calls(),
+        "validate example.com/gpu, register example.com/gpu, deregister example.com/gpu"
+    );
+    assert_eq!(
+        (state(&world, A), state(&world, B)),
+        (None, Some(State::Registered))
+    );
+    assert_eq!(world.counts(), (1, 1));
+    let warned = world
+        .events
+        .iter()
+        .any(|event| event.reason() == "SocketOutlived");
+    assert!(!warned, "its socket was not removed");
+}
+
+#[test]
+fn two_names_may_have_one_endpoint() {
+    let mut world = registered();
+    announce(&mut world, 2, A, NIC);
+    assert_eq!(answers(&mut world), [(2, Ok(()))]);
+    assert_eq!(world.counts(), (2, 2));
+    let second = "/d/a.sock?resource=example.com/nic";
+    assert_eq!(state(&world, second), Some(State::Registered));
+    announce(&mut world, 3, A, NIC);
+    announce(&mut world, 4, A, GPU);
+    assert_eq!(answers(&mut world), [(3, Ok(())), (4, Ok(()))]);
+    assert_eq!(world.counts(), (2, 2));
+    assert_eq!(world.dials.len(), 1, "{:?}", world.dials);
+}
+
+#[test]
+fn a_plugin_whose_process_has_ended_stays_registered_for_five_minutes() {
+    let mut world = registered();
+    world.kill(A);
+    world.run();
+    assert_eq!(state(&world, A), Some(State::Down));
+    world.advance(DEVICE_GRACE - secs(1));
+    assert_eq!(world.handler_calls(), "");
+    world.advance(secs(1));
+    assert_eq!(world.handler_calls(), "deregister example.com/gpu");
+    assert_eq!((world.counts(), state(&world, A)), ((0, 0), None));
+    world.advance(secs(600));
+    assert_eq!(world.handler_calls(), "", "it has to announce itself again");
+}
+
+#[test]
+fn a_plugin_that_listens_again_on_the_same_endpoint_is_up_again() {
+    let mut world = registered();
+    world.kill(A);
+    world.run();
+    world.listen(A, Script::serving([]));
+    world.advance(secs(130));
+    assert_eq!(state(&world, A), Some(State::Registered));
+    world.advance(DEVICE_GRACE);
+    assert_eq!(world.handler_calls(), "");
+}
+
+#[test]
+fn the_on_down_policy_shortens_the_five_minutes() {
+    let mut world = registered();
+    world.manager.set_on_down(OnDown::Deregister(secs(30)));
+    world.kill(A);
+    world.run();
+    world.advance(secs(30));
+    assert_eq!(world.handler_calls(), "deregister example.com/gpu");
+    assert_eq!(world.counts(), (0, 0));
+}
+
+#[test]
+fn a_plugin_that_is_down_is_forgotten_at_once_if_an_operator_asks_for_it() {
+    let mut world = registered();
+    world.kill(A);
+    world.run();
+    let forgotten = world.manager.forget(device::TYPE, GPU, world.now);
+    world.run();
+    assert_eq!(forgotten, Ok(1));
+    assert_eq!(world.handler_calls(), "deregister example.com/gpu");
+    world.advance(secs(60));
+    assert_eq!(
+        (world.counts(), world.handler_calls()),
+        ((0, 0), String::new())
+    );
+}
+
+/// Restarts the daemon, which restores what it has saved.
+fn restart(world: &mut World) {
+    let saved = world.manager.snapshot("boot").encode();
+    let state = SavedState::decode(&saved, "boot").expect("it was just written");
+    let mut table = HandlerTable::new();
+    table.add([device::TYPE], Recorder(world.handler.clone()));
+    let mut manager = Manager::new(table);
+    manager.restore(state);
+    assert_eq!(manager.restored(), [], "the watch will not see its socket");
+    manager.handle_timeout(world.now);
+    world.restart(manager);
+    world.run();
+}
+
+#[test]
+fn after_a_restart_a_plugin_has_five_minutes_to_announce_itself_again() {
+    let mut world = registered();
+    world.now = plugind::time::Time::ZERO;
+    restart(&mut world);
+    assert_eq!(state(&world, A), Some(State::Registered));
+    world.advance(DEVICE_GRACE - secs(1));
+    assert_eq!(
+        (world.handler_calls(), world.counts()),
+        (String::new(), (0, 1))
+    );
+    restart(&mut world);
+    world.now = plugind::time::Time::ZERO;
+    world.advance(DEVICE_GRACE);
+    assert_eq!(world.handler_calls(), "deregister example.com/gpu");
+    assert_eq!(world.counts(), (0, 0));
+    assert!(
+        world
+            .events
+            .iter()
+            .any(|event| event.reason() == "NotAnnounced")
+    );
+}
+
+#[test]
+fn a_plugin_that_announces_itself_after_a_restart_is_not_deregistered_first() {
+    let mut world = registered();
+    restart(&mut world);
+    announce(&mut world, 1, A, GPU);
+    assert_eq!(answers(&mut world), [(1, Ok(()))]);
+    assert_eq!(
+        world.handler_calls(),
+        "validate example.com/gpu, register example.com/gpu"
+    );
+    world.advance(DEVICE_GRACE * 2);
+    assert_eq!(
+        (world.handler_calls(), world.counts()),
+        (String::new(), (1, 1))
+    );
+}
+
+#[test]
+fn a_plugin_with_another_endpoint_after_a_restart_replaces_the_restored_one() {
+    let mut world = registered();
+    restart(&mut world);
+    world.create(B, Script::serving([]));
+    announce(&mut world, 1, B, GPU);
+    assert_eq!(
+        world.handler_calls(),
+        "validate example.com/gpu, register example.com/gpu, deregister example.com/gpu"
+    );
+    assert_eq!(world.counts(), (1, 1));
+}
+
+#[test]
+fn another_name_at_the_endpoint_of_a_restored_plugin_does_not_end_that() {
+    let mut world = registered();
+    restart(&mut world);
+    announce(&mut world, 1, A, NIC);
+    assert_eq!(answers(&mut world), [(1, Ok(()))]);
+    announce(&mut world, 2, A, GPU);
+    assert_eq!(answers(&mut world), [(2, Ok(()))]);
+    assert_eq!(world.counts(), (2, 2));
+    let calls = world.handler_calls();
+    assert!(!calls.contains("deregister"), "{calls}");
+}
+
+#[test]
+fn a_plugin_too_many_is_refused_and_one_that_is_known_is_not() {
+    let mut world = world_with(&[A]);
+    for i in 1..=MAX_ANNOUNCED as u64 {
+        announce(&mut world, i, A, &format!("example.com/{i}"));
+    }
+    assert_eq!(answers(&mut world).len(), MAX_ANNOUNCED);
+    announce(&mut world, 2000, A, "example.com/other");
+    announce(&mut world, 2001, A, "example.com/7");
+    let message = format!("{MAX_ANNOUNCED} device plugins are registered");
+    assert_eq!(answers(&mut world), [(2000, Err(message)), (2001, Ok(()))]);
+}
+
+#[test]
+fn a_plugin_of_another_user_with_the_same_name_is_a_warning() {
+    let mut world = registered();
+    world.create(
+        B,
+        Script {
+            uid: 5,
+            ..Script::serving([])
+        },
+    );
+    announce_as(&mut world, 2, plugin(B, GPU), 5);
+    assert!(
+        world
+            .events
+            .iter()
+            .any(|event| event.reason() == "TakenOver")
+    );
+}
+
+#[test]
+fn a_handler_that_does_not_answer_is_given_up() {
+    let mut world = world_with(&[A]);
+    world.handler.will_answer([Answer::YES, Answer::Pending]);
+    announce(&mut world, 1, A, GPU);
+    world.advance(HANDLER_TIMEOUT);
+    let answers = answers(&mut world);
+    assert!(matches!(&answers[..], [(1, Err(_))]), "{answers:?}");
+    assert_eq!(world.counts(), (0, 0));
+}
+
+#[test]
+fn nothing_is_announced_to_a_daemon_that_stops() {
+    let mut world = registered();
+    world.manager.handle_input(Input::Stop, world.now);
+    world.run();
+    announce(&mut world, 2, B, NIC);
+    let answered = std::mem::take(&mut world.answered);
+    assert_eq!(
+        answered,
+        [(AnnouncementId(2), Err(AnnouncementError::Stopping))]
+    );
+    assert!(world.manager.is_stopped());
+    assert_eq!(
+        world.manager.registered().count(),
+        1,
+        "it is saved for the next start"
+    );
+}
+
+#[test]
+fn a_failure_is_typed() {
+    let mut world = world_with(&[]);
+    announce(&mut world, 1, A, GPU);
+    world.advance(DIAL_TIMEOUT);
+    let error = AnnouncementError::Failed(Failure::Dial(DialError::Gone));
+    assert_eq!(world.answered, [(AnnouncementId(1), Err(error))]);
+}
+
+/// Returns a world with the built-in handler, in which the plugin lists one device.
+fn listing() -> (World, plugind::handler::Store<device::DevicePlugin>) {
+    let handler = device::DeviceHandler::default();
+    let store = handler.plugins();
+    let mut table = HandlerTable::new();
+    table.add([device::TYPE], handler);
+    let mut world = World::with(Manager::new(table));
+    let list = b"\x0a\x0e\x0a\x031-1\x12\x07Healthy".to_vec();
+    let services = [
+        (OPTIONS, Reply::Octets(vec![])),
+        (WATCH, Reply::Stream(vec![list])),
+    ];
+    world.create(A, Script::serving(services));
+    announce(&mut world, 1, A, GPU);
+    assert_eq!(answers(&mut world), [(1, Ok(()))]);
+    (world, store)
+}
+
+#[test]
+fn the_end_of_its_stream_makes_devices_unhealthy_and_after_five_minutes_ends_the_plugin() {
+    let (mut world, store) = listing();
+    let healthy = || {
+        let plugin = store.get(GPU)?;
+        Some((
+            plugin.devices.len(),
+            plugin.devices.values().filter(|it| it.is_healthy).count(),
+        ))
+    };
+    assert_eq!(healthy(), Some((1, 1)));
+    let calls = world.plugin(A).called.len();
+    world.end_streams(A, 0);
+    world.run();
+    assert_eq!(healthy(), Some((1, 0)));
+    world.advance(DEVICE_GRACE - secs(1));
+    assert_eq!(healthy(), Some((1, 0)));
+    assert_eq!(
+        world.plugin(A).called.len(),
+        calls,
+        "the stream is not opened again"
+    );
+    world.advance(secs(1));
+    assert_eq!((healthy(), world.counts()), (None, (0, 0)));
+}
+
+#[test]
+fn the_end_of_an_old_stream_does_not_make_the_devices_of_the_new_plugin_unhealthy() {
+    let (mut world, store) = listing();
+    let list = b"\x0a\x0e\x0a\x031-2\x12\x07Healthy".to_vec();
+    let services = [
+        (OPTIONS, Reply::Octets(vec![])),
+        (WATCH, Reply::Stream(vec![list])),
+    ];
+    world.create(B, Script::serving(services));
+    announce(&mut world, 2, B, GPU);
+    world.end_streams(A, 0);
+    world.kill(A);
+    world.run();
+    world.advance(DEVICE_GRACE * 2);
+    let plugin = store.get(GPU).expect("it is registered");
+    assert_eq!(plugin.devices.keys().collect::<Vec<_>>(), ["1-2"]);
+    assert!(plugin.devices["1-2"].is_healthy);
+}
