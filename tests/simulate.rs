@@ -7,6 +7,8 @@ mod binary;
 mod caller;
 #[path = "support/daemon.rs"]
 mod daemon;
+#[path = "support/kubelet.rs"]
+mod kubelet;
 #[path = "support/simulated.rs"]
 mod simulated;
 
@@ -14,24 +16,27 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::{Command, Output};
 
 use bytes::Bytes;
 use h2::client::SendRequest;
 use plugind::config::MAX_CLIENTS;
-use plugind::grpc::{CallError, Code};
+use plugind::grpc::{CallError, Code, Status};
 use plugind::http2::Endpoint as _;
 use plugind::proto::csi_v1::{ProbeRequest, identity};
 use plugind::proto::pluginregistration::{InfoRequest, PluginInfo, registration};
-use plugind::proto::v1beta1::{ListAndWatchResponse, device_plugin};
+use plugind::proto::v1beta1::{
+    DevicePluginOptions, Empty, ListAndWatchResponse, RegisterRequest, device_plugin,
+};
 use prost::Message as _;
 use tempfile::TempDir;
 
 use self::binary::binary;
 use self::caller::{Caller, PATIENCE};
 use self::daemon::Daemon;
+use self::kubelet::Kubelet;
 use self::simulated::Simulated;
 
 /// Returns a directory, and the daemon that watches it.
@@ -203,6 +208,88 @@ fn a_plugin_that_leaves_its_socket_behind_is_down_and_its_successor_takes_the_pl
     successor.until_said("received NotifyRegistrationStatus: registered");
     successor.end_saying("; socket removed");
     assert!(!socket.exists());
+}
+
+#[tokio::test]
+async fn a_legacy_plugin_registers_itself_and_again_when_kubelet_is_started_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let expected = RegisterRequest {
+        version: "v1beta1".to_owned(),
+        endpoint: "example.com_gpu-plugin.sock".to_owned(),
+        resource_name: "example.com/gpu".to_owned(),
+        options: Some(DevicePluginOptions::default()),
+    };
+    let mut kubelet = Kubelet::start(dir.path());
+    let plugin = Simulated::start(dir.path(), "DevicePlugin", "example.com/gpu", &["--legacy"]);
+    let socket = plugin.socket().to_owned();
+    for is_first in [true, false] {
+        if !is_first {
+            drop(kubelet);
+            kubelet = Kubelet::start(dir.path());
+            plugin.until_said("kubelet.sock was created, registering again");
+            plugin.until_said("its socket was removed, listening again");
+            plugin.until_said(&format!("listening on {}", socket.display()));
+        }
+        let registration = kubelet.called();
+        assert_eq!(registration.request, expected);
+        // kubelet calls the plugin before it replies.
+        let mut caller = Caller::connect(&socket);
+        let method = device_plugin::GET_DEVICE_PLUGIN_OPTIONS;
+        assert!(caller.unary(method, &Empty {}).is_ok());
+        assert_eq!(code(caller.get_info()), Err(Code::Unimplemented));
+        registration.answer(Ok(()));
+        plugin.until_said("example.com/gpu: registered");
+
+        let mut client = h2_client(&socket).await;
+        let response = h2_send(&mut client, device_plugin::LIST_AND_WATCH).await;
+        let message = response.into_body().data().await.unwrap().unwrap();
+        let list = ListAndWatchResponse::decode(&message[5..]).unwrap();
+        assert_eq!(list.devices.len(), 2);
+    }
+    let status = plugin.end_saying("received SIGTERM, stopped; socket removed");
+    assert!(status.success(), "{status}");
+    assert!(!socket.exists());
+}
+
+#[test]
+fn a_legacy_plugin_that_is_refused_calls_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let kubelet = Kubelet::start(dir.path());
+    let options = ["--legacy", "--versions", "v0", "--stale"];
+    let plugin = Simulated::start(dir.path(), "DevicePlugin", "gpu", &options);
+    for pause in ["100ms", "200ms"] {
+        let registration = kubelet.called();
+        assert_eq!(registration.request.version, "v0");
+        let status = Status::new(Code::InvalidArgument, "requested API version \"v0\"");
+        registration.answer(Err(status));
+        plugin.until_said(&format!(
+            "not registered: the peer returned INVALID_ARGUMENT: requested API version \"v0\"; \
+             retrying in {pause}"
+        ));
+    }
+    // It ends at once also while it waits for kubelet.
+    let pending = kubelet.called();
+    let socket = plugin.socket().to_owned();
+    plugin.end_saying("received SIGTERM, stopped; socket left behind");
+    drop(pending);
+    assert!(socket.exists());
+}
+
+#[test]
+fn a_legacy_plugin_waits_for_kubelet() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("kubelet.sock");
+    drop(UnixListener::bind(&socket).unwrap());
+    let plugin = Simulated::start(dir.path(), "DevicePlugin", "gpu", &["--legacy"]);
+    plugin.until_said(
+        "cannot connect to kubelet.sock: nothing listens on the socket; retrying in 100ms",
+    );
+    fs::remove_file(&socket).unwrap();
+    plugin.until_said("kubelet.sock does not exist, waiting for it");
+    let kubelet = Kubelet::start(dir.path());
+    plugin.until_said("kubelet.sock was created, registering");
+    kubelet.called().answer(Ok(()));
+    plugin.until_said("gpu: registered");
 }
 
 #[test]

@@ -36,6 +36,7 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
             }
             "--delay" => faults.delay = arguments.duration()?,
             "--crash-after" => faults.crash_after = Some(arguments.duration()?),
+            "--legacy" => chosen.is_legacy = true,
             "--reject-notify" => faults.reject_notify = true,
             "--stale" => faults.stale = true,
             _ => {
@@ -58,6 +59,7 @@ struct Chosen {
     dir: Option<PathBuf>,
     endpoint: Option<String>,
     toggle_health: Option<Duration>,
+    is_legacy: bool,
 }
 
 impl Chosen {
@@ -73,11 +75,22 @@ impl Chosen {
         if self.toggle_health.is_some() && !usual.has_devices() {
             return Err("--toggle-health requires --type DevicePlugin or DRAPlugin");
         }
+        if self.is_legacy && usual != PluginKind::Device {
+            return Err("--legacy requires --type DevicePlugin");
+        }
+        let is_found = self.endpoint.is_some() || faults.fail_get_info > 0 || faults.reject_notify;
+        if self.is_legacy && is_found {
+            return Err(
+                "--legacy excludes --endpoint, --fail-getinfo and --reject-notify: the plugin has \
+                 one socket, and nothing registers it there",
+            );
+        }
         let name = self.name.unwrap_or_else(|| usual.usual_name().to_owned());
         let versions = self.versions.as_deref();
         let versions = versions.unwrap_or_else(|| usual.usual_versions());
         Ok(Profile {
-            socket: dir.join(file_name(&name)),
+            socket: dir.join(file_name(&name, self.is_legacy)),
+            is_legacy: self.is_legacy,
             kind,
             name,
             versions: versions.split_terminator(',').map(str::to_owned).collect(),
@@ -101,10 +114,11 @@ pub fn run(profile: &Profile) -> Result<ExitCode, Box<dyn StdError>> {
     })
 }
 
-/// Returns the file name of a registration socket, as plugins choose it. Names of resources contain
-/// a slash.
-fn file_name(name: &str) -> String {
-    format!("{}-reg.sock", name.replace('/', "_"))
+/// Returns the file name of the plugin's socket, as plugins choose it. Names of resources contain a
+/// slash. No name leads to `kubelet.sock`.
+fn file_name(name: &str, is_legacy: bool) -> String {
+    let suffix = if is_legacy { "plugin" } else { "reg" };
+    format!("{}-{suffix}.sock", name.replace('/', "_"))
 }
 
 /// Returns the path of the service's own socket, or `None` for the empty path.
@@ -136,6 +150,10 @@ Options:
                      for the type)
   --endpoint PATH    serve the plugin's service on PATH; if PATH is empty, on
                      the registration socket (default: empty)
+  --legacy           with --type DevicePlugin: serve on DIR/NAME-plugin.sock and
+                     call Register on DIR/kubelet.sock, as device plugins in
+                     /var/lib/kubelet/device-plugins do; and again after each
+                     failure, and when kubelet.sock is created again
   --versions V,V...  the supported versions to report (default: those of a real
                      plugin of the type; DRA drivers report their services)
   --toggle-health DURATION
@@ -269,6 +287,26 @@ mod tests {
     }
 
     #[test]
+    fn a_device_plugin_may_be_one_that_registers_itself() {
+        let line = ["--dir=/d", "--type=DevicePlugin", "--legacy"];
+        let profile = parse(&line).unwrap();
+        let socket = profile.socket.display().to_string();
+        assert!(profile.is_legacy);
+        assert_eq!(socket, "/d/simulated.example_device-plugin.sock");
+        let line = [&line[..], &["--name=kubelet", "--stale", "--delay=1s"]].concat();
+        let profile = parse(&line).unwrap();
+        assert_eq!(profile.kubelet_socket(), Some("/d/kubelet.sock".into()));
+        assert_ne!(profile.kubelet_socket(), Some(profile.socket));
+        for served in ["--endpoint=/s", "--fail-getinfo=1", "--reject-notify"] {
+            let error = parse(&[&line[..], &[served]].concat()).unwrap_err();
+            assert!(
+                error.starts_with("--legacy excludes --endpoint, "),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
     fn wrong_usage_names_the_option_the_value_and_what_is_accepted() {
         let missing = "missing option --dir; see plugind simulate --help";
         assert_eq!(parse(&[]).unwrap_err(), missing);
@@ -290,6 +328,7 @@ mod tests {
                 "--toggle-health=0s",
                 "invalid value for --toggle-health, expected more than 0",
             ),
+            ("--legacy", "--legacy requires --type DevicePlugin"),
             ("--fast", "unknown option --fast"),
             ("--dela=1s", "unknown option --dela (did you mean --delay?)"),
             ("left-over", "unexpected argument \"left-over\""),

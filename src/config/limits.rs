@@ -481,3 +481,16 @@ pub const MAX_CLIENTS: usize = 32;
 /// The largest request that a simulated plugin accepts (octets): four times the longest reason for
 /// a refusal, which names a path.
 pub const MAX_SIMULATED_REQUEST: usize = 16 * 1024;
+
+/// The pause of a simulated device plugin after its registration at `kubelet.sock` has failed: a
+/// socket refuses connections between the moment that it is bound and the moment that its owner
+/// listens. Doubles with each failure, up to [`REGISTER_RETRY_MAX`].
+pub const REGISTER_RETRY_INITIAL: Duration = Duration::from_millis(100);
+
+/// The longest of those pauses: kubelet's first pause before it starts a container again that has
+/// ended, as most device plugins do when they are refused.
+pub const REGISTER_RETRY_MAX: Duration = Duration::from_secs(10);
+
+/// The time limit for that registration, in which kubelet calls the plugin: NVIDIA's plugin has
+/// none.
+pub const REGISTER_TIMEOUT: Duration = Duration::from_secs(10);

@@ -259,7 +259,7 @@ const fn at_most(name: usize) -> usize {
 }
 
 /// Returns why a directory that is never scanned cannot be watched.
-fn describe(problem: &Problem) -> &dyn fmt::Display {
+pub(super) fn describe(problem: &Problem) -> &dyn fmt::Display {
     match problem {
         Problem::NotWatched(cause) => cause,
         other => other,

@@ -3,9 +3,11 @@
 //! Pure.
 
 use std::fmt;
+use std::time::Duration;
 
 use super::devices::NAMES;
 use crate::escape;
+use crate::grpc::CallError;
 
 /// An event of the plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +43,31 @@ pub enum Event {
     },
     /// A device was to break, but the plugin has none.
     NoDevices,
+    /// kubelet has registered the plugin, which has called it.
+    Registered,
+    /// kubelet has refused to register the plugin, or has not replied.
+    NotRegistered {
+        /// The reason.
+        error: CallError,
+        /// The time until the plugin tries again.
+        pause: Duration,
+    },
+    /// The plugin cannot connect to `kubelet.sock`.
+    NotConnected {
+        /// The reason.
+        why: String,
+        /// The time until the plugin tries again.
+        pause: Duration,
+    },
+    /// `kubelet.sock` does not exist: the plugin waits for it.
+    KubeletMissing,
+    /// `kubelet.sock` was created: the plugin registers itself.
+    KubeletCreated {
+        /// Whether the plugin was registered before.
+        again: bool,
+    },
+    /// The plugin's own socket was removed: the plugin listens again.
+    SocketLost,
 }
 
 impl fmt::Display for Event {
@@ -72,6 +99,22 @@ impl fmt::Display for Event {
                 write!(f, "{} is now {how}", NAMES[1])
             }
             Self::NoDevices => f.write_str("ignored SIGUSR1: plugins of this type have no devices"),
+            Self::Registered => f.write_str("registered"),
+            Self::NotRegistered { error, pause } => {
+                write!(f, "not registered: {error}; retrying in {pause:?}")
+            }
+            Self::NotConnected { why, pause } => {
+                write!(
+                    f,
+                    "cannot connect to kubelet.sock: {why}; retrying in {pause:?}"
+                )
+            }
+            Self::KubeletMissing => f.write_str("kubelet.sock does not exist, waiting for it"),
+            Self::KubeletCreated { again } => {
+                let again = if *again { " again" } else { "" };
+                write!(f, "kubelet.sock was created, registering{again}")
+            }
+            Self::SocketLost => f.write_str("its socket was removed, listening again"),
         }
     }
 }

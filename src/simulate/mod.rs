@@ -12,16 +12,22 @@
 //!                              +------------------- calls <-- toggle_health()
 //!
 //!   poll_output() -> Report(Event) | Crash     poll_timeout() -> handle_timeout(now)
+//!
+//!   poll_output() -> Dial, Listen
+//!   connected() -> ConnectionId, kubelet_missing(), dial_failed(), kubelet_created() -> Registrar
+//!   client(), advance() -> Client of the Registrar
 //! ```
 //!
 //! Read in this order: [`Profile`] (what can be configured), [`PluginKind`] (what depends on the
-//! type), `service` (the answers), `devices`, `call` (the time of an answer), [`Event`].
+//! type), `service` (the answers), `devices`, `call` (the time of an answer), `registrar` (device
+//! plugins that call kubelet), [`Event`].
 
 mod call;
 mod devices;
 mod event;
 mod kind;
 mod profile;
+mod registrar;
 mod service;
 
 use std::collections::VecDeque;
@@ -32,6 +38,7 @@ use self::devices::Devices;
 pub use self::event::Event;
 pub use self::kind::PluginKind;
 pub use self::profile::{Faults, Profile};
+use self::registrar::Registrar;
 use self::service::Service;
 use crate::config;
 use crate::grpc::{Code, Incoming, Server, Status};
@@ -60,6 +67,11 @@ pub enum Output {
     Report(Event),
     /// Exit at once, without closing connections properly.
     Crash,
+    /// Connect to `kubelet.sock`. The outcome is [`Plugin::connected`],
+    /// [`Plugin::kubelet_missing`] or [`Plugin::dial_failed`].
+    Dial,
+    /// Listen again: the plugin's socket was removed.
+    Listen,
 }
 
 /// A plugin, and the connections of its callers.
@@ -76,6 +88,8 @@ pub struct Plugin {
     crash_at: Option<Time>,
     /// The time of the next automatic change of the devices, and the interval between changes.
     toggle: Option<(Time, Duration)>,
+    /// The registration at kubelet, if the plugin does that itself.
+    registrar: Option<Registrar>,
     outputs: VecDeque<Output>,
 }
 
@@ -96,6 +110,7 @@ impl Plugin {
             calls: Vec::new(),
             crash_at: profile.faults.crash_after.map(|after| now + after),
             toggle: profile.toggle_health.map(|every| (now + every, every)),
+            registrar: Registrar::new(profile, now),
             outputs: VecDeque::new(),
         }
     }
@@ -120,15 +135,63 @@ impl Plugin {
         find(&mut self.connections, conn)
     }
 
+    /// Returns the client's end of the connection to kubelet, or `None` if it is another
+    /// connection. To be used like an [`endpoint`](Self::endpoint).
+    pub fn client(&mut self, conn: ConnectionId) -> Option<&mut impl Endpoint> {
+        self.registrar.as_mut()?.client(conn)
+    }
+
     /// Returns whether a connection has ended. What its [`endpoint`](Self::endpoint) still has to
     /// write are the final bytes.
     pub fn is_closed(&self, conn: ConnectionId) -> bool {
         let mut connections = self.connections.iter();
-        !connections.any(|(name, server)| *name == conn && !server.is_closed())
+        let is_served = connections.any(|(name, server)| *name == conn && !server.is_closed());
+        let registrar = self.registrar.as_ref();
+        !is_served && !registrar.is_some_and(|registrar| registrar.is_open(conn))
+    }
+
+    /// Adds the connection to `kubelet.sock` that was just made.
+    pub fn connected(&mut self, now: Time) -> ConnectionId {
+        self.last_id.0 += 1;
+        if let Some(registrar) = &mut self.registrar {
+            registrar.connected(self.last_id, now);
+        }
+        self.last_id
+    }
+
+    /// Records that `kubelet.sock` does not exist.
+    pub fn kubelet_missing(&mut self) {
+        if let Some(registrar) = &mut self.registrar {
+            let event = registrar.kubelet_missing();
+            self.report(event);
+        }
+    }
+
+    /// Records that `kubelet.sock` cannot be connected to.
+    pub fn dial_failed(&mut self, why: String, now: Time) {
+        if let Some(registrar) = &mut self.registrar {
+            let pause = registrar.failed(now);
+            self.report(Event::NotConnected { why, pause });
+        }
+    }
+
+    /// Records that `kubelet.sock` was created, and whether the plugin's own socket still exists.
+    pub fn kubelet_created(&mut self, has_socket: bool, now: Time) {
+        if let Some(registrar) = &mut self.registrar {
+            let event = registrar.kubelet_created(now);
+            self.report(event);
+        }
+        if !has_socket {
+            self.report(Event::SocketLost);
+            self.outputs.push_back(Output::Listen);
+        }
     }
 
     /// Removes a connection that has ended.
     pub fn forget(&mut self, conn: ConnectionId) {
+        if let Some(registrar) = &mut self.registrar {
+            registrar.forget(conn);
+        }
         self.connections.retain(|(name, _)| *name != conn);
         self.calls.retain(|call| !call.is_on(conn));
     }
@@ -157,12 +220,16 @@ impl Plugin {
         for (_, server) in &mut self.connections {
             server.shutdown(now);
         }
+        if let Some(registrar) = &mut self.registrar {
+            registrar.stop(now);
+        }
     }
 
     /// Returns when to call [`handle_timeout`](Self::handle_timeout) next.
     pub fn poll_timeout(&self) -> Option<Time> {
         let toggle = self.toggle.map(|(at, _)| at);
-        let own = [toggle, self.crash_at].into_iter().flatten();
+        let registration = self.registrar.as_ref().and_then(Registrar::poll_timeout);
+        let own = [toggle, self.crash_at, registration].into_iter().flatten();
         let calls = self.calls.iter().filter_map(Call::due);
         let connections = self.connections.iter();
         let servers = connections.filter_map(|(_, server)| server.poll_timeout());
@@ -176,6 +243,11 @@ impl Plugin {
         }
         for (_, server) in &mut self.connections {
             server.handle_timeout(now);
+        }
+        if let Some(registrar) = &mut self.registrar {
+            if registrar.handle_timeout(now) {
+                self.outputs.push_back(Output::Dial);
+            }
         }
         match self.toggle {
             Some((at, every)) if at <= now => {
@@ -212,6 +284,10 @@ impl Plugin {
                     Incoming::Closed(_) => {}
                 }
             }
+        }
+        let registrar = self.registrar.as_mut();
+        if let Some(event) = registrar.and_then(|registrar| registrar.advance(now)) {
+            self.report(event);
         }
         let (connections, devices) = (&mut self.connections, &self.devices);
         self.calls.retain_mut(|call| {

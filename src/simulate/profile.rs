@@ -18,8 +18,11 @@ pub struct Profile {
     pub name: String,
     /// The versions that it reports.
     pub versions: Vec<String>,
-    /// The path of its registration socket.
+    /// The path of its registration socket; if it registers itself, that of its only socket.
     pub socket: PathBuf,
+    /// Whether it registers itself at the `kubelet.sock` beside its socket, and does not serve a
+    /// registration: a device plugin of the older kind.
+    pub is_legacy: bool,
     /// The path of the service's own socket; `None` serves it on the registration socket.
     pub endpoint: Option<String>,
     /// The interval at which one of its devices breaks or is repaired; `None` means never.
@@ -69,12 +72,19 @@ impl Profile {
     pub fn sockets(&self) -> Vec<(PathBuf, Socket)> {
         let service = self.endpoint.as_ref().map(PathBuf::from);
         match service.filter(|service| *service != self.socket) {
+            None if self.is_legacy => vec![(self.socket.clone(), Socket::Service)],
             None => vec![(self.socket.clone(), Socket::Common)],
             Some(service) => vec![
                 (service, Socket::Service),
                 (self.socket.clone(), Socket::Registration),
             ],
         }
+    }
+
+    /// Returns the path of the socket at which it registers itself, or `None` if it does not.
+    pub fn kubelet_socket(&self) -> Option<PathBuf> {
+        let path = self.socket.with_file_name("kubelet.sock");
+        self.is_legacy.then_some(path)
     }
 
     /// Returns the kind of its type.

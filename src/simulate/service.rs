@@ -175,7 +175,7 @@ fn undecodable() -> Answer {
 }
 
 /// The options of a device plugin that wants neither of the optional calls.
-const OPTIONS: DevicePluginOptions = DevicePluginOptions {
+pub(super) const OPTIONS: DevicePluginOptions = DevicePluginOptions {
     pre_start_required: false,
     get_preferred_allocation_available: false,
 };

@@ -141,7 +141,7 @@ impl Life {
         let outputs = std::iter::from_fn(|| self.plugin.poll_output());
         let shown = outputs.map(|output| match output {
             Output::Report(event) => event.to_string(),
-            Output::Crash => "crash".to_owned(),
+            other => format!("{other:?}"),
         });
         shown.collect()
     }
@@ -153,6 +153,7 @@ fn profile(kind: &str) -> Profile {
         name: "a.example/b".to_owned(),
         versions: vec!["1.0.0".to_owned(), "2".to_owned()],
         socket: "/r/a-reg.sock".into(),
+        is_legacy: false,
         endpoint: None,
         toggle_health: None,
         faults: Faults::default(),
@@ -513,7 +514,7 @@ fn it_crashes_when_it_was_told_to_and_says_goodbye_to_nobody() {
     assert_eq!(life.reports(), ["device stream opened"]);
     life.events.clear();
     life.pass(1);
-    assert_eq!(life.reports(), ["crash"]);
+    assert_eq!(life.reports(), ["Crash"]);
     assert!(life.events.is_empty());
 }
 

@@ -23,7 +23,9 @@ impl Simulated {
         command.args(["--type", kind, "--name", name]).args(options);
         command.stdout(Stdio::piped());
         let process = Process::start(&mut command, |child| child.stdout.take());
-        let file = format!("{}-reg.sock", name.replace('/', "_"));
+        let is_legacy = options.contains(&"--legacy");
+        let suffix = if is_legacy { "plugin" } else { "reg" };
+        let file = format!("{}-{suffix}.sock", name.replace('/', "_"));
         let plugin = Self {
             process,
             socket: dir.join(file),
@@ -33,7 +35,7 @@ impl Simulated {
         plugin
     }
 
-    /// Returns the path of its registration socket.
+    /// Returns the path of its registration socket, or of its only socket.
     pub(crate) fn socket(&self) -> &Path {
         &self.socket
     }

@@ -28,6 +28,7 @@ impl Node {
             name: "sample".to_owned(),
             versions: vec!["1.0.0".to_owned()],
             socket: dir.path().join("reg.sock"),
+            is_legacy: false,
             endpoint: None,
             toggle_health: None,
             faults: Faults::default(),

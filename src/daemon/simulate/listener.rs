@@ -8,8 +8,10 @@ use std::path::{Path, PathBuf};
 use mio::net::{UnixListener, UnixStream};
 use nix::errno::Errno;
 
+use super::Reporter;
 use crate::daemon::SetupError;
 use crate::daemon::dial::dial;
+use crate::escape;
 use crate::handler::DialError;
 use crate::simulate::Socket;
 
@@ -48,6 +50,11 @@ impl Listener {
         &self.path
     }
 
+    /// Reports that the plugin listens.
+    pub(super) fn report(&self, report: Reporter<'_>) {
+        report(&format_args!("listening on {}", escape::path(&self.path)));
+    }
+
     pub(super) fn socket(&self) -> Socket {
         self.socket
     }
@@ -80,9 +87,14 @@ impl Listener {
         Ok(None)
     }
 
+    /// Returns whether the socket's file is still where it was created.
+    pub(super) fn is_in_place(&self) -> bool {
+        file_at(&self.path).is_ok_and(|file| file == self.file)
+    }
+
     /// Removes the socket's file, unless another file has replaced it.
     pub(super) fn remove(&self) {
-        if file_at(&self.path).is_ok_and(|file| file == self.file) {
+        if self.is_in_place() {
             let _ = fs::remove_file(&self.path);
         }
     }

@@ -6,33 +6,41 @@
 //!   signalfd -- SIGTERM, SIGINT --> the end      -- SIGUSR1 --> toggle_health()
 //!   Listener -- accept() ---------> Plugin ------ Report ------> the user
 //!   Connection  received, sent <--> Plugin ------ Crash -------> the end
+//!   inotify --- kubelet.sock -----> Plugin ------ Dial, Listen -> Connection, Listener
 //! ```
 
+mod kubelet;
 mod listener;
 mod peer;
 
 use std::fmt;
 use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 
+use mio::net::UnixStream;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 use nix::sys::signal::Signal;
 use nix::sys::stat::{Mode, umask};
 
+use self::kubelet::KubeletSocket;
 use self::listener::Listener;
 use self::peer::Peer;
 use super::clock::Clock;
+use super::dial::dial;
 use super::signals::{self, Signals};
 use super::{SetupError, TimeOfDay};
-use crate::escape;
-use crate::simulate::{Output, Plugin, Profile};
+use crate::handler::DialError;
+use crate::simulate::{ConnectionId, Output, Plugin, Profile};
 
 /// A running simulated plugin.
 #[derive(Debug)]
 pub struct Simulation {
     plugin: Plugin,
     listeners: Vec<Listener>,
+    /// The socket at which the plugin registers itself, if it does.
+    kubelet: Option<KubeletSocket>,
     peers: Vec<Peer>,
     last_token: Token,
     /// Whether the sockets are left behind when the plugin is asked to end.
@@ -66,6 +74,7 @@ impl Simulation {
         let mut simulation = Self {
             plugin: Plugin::new(profile, TimeOfDay::now().since_1970(), clock.now()),
             listeners: open_listeners(profile)?,
+            kubelet: None,
             peers: Vec::new(),
             last_token: SIGNALS,
             is_stale: profile.faults.stale,
@@ -73,13 +82,11 @@ impl Simulation {
             poll,
             clock,
         };
-        simulation.register().map_err(SetupError::Loop)?;
-        for listener in &simulation.listeners {
-            report(&format_args!(
-                "listening on {}",
-                escape::path(listener.path())
-            ));
+        if let Err(error) = simulation.register(profile.kubelet_socket()) {
+            simulation.listeners.iter().for_each(Listener::remove);
+            return Err(SetupError::Loop(error));
         }
+        simulation.listeners.iter().for_each(|it| it.report(report));
         Ok(simulation)
     }
 
@@ -93,6 +100,7 @@ impl Simulation {
                 self.end(signal, report);
                 return Ok(Ending::Asked);
             }
+            self.watch_kubelet()?;
             self.accept_pending()?;
             self.plugin.handle_timeout(self.clock.now());
             has_moved = self.serve();
@@ -103,14 +111,18 @@ impl Simulation {
                         report(&"crashing, as requested by --crash-after");
                         return Ok(Ending::Crashed);
                     }
+                    Output::Dial => self.dial()?,
+                    Output::Listen => self.listen_again(report)?,
                 }
             }
         }
     }
 
-    /// Adds the signals and the sockets to the loop.
-    fn register(&mut self) -> io::Result<()> {
+    /// Adds the signals, the sockets and the watch for `kubelet.sock` to the loop.
+    fn register(&mut self, kubelet: Option<PathBuf>) -> io::Result<()> {
         let registry = self.poll.registry();
+        let watch = kubelet.map(|path| KubeletSocket::watch(path, registry, KUBELET));
+        self.kubelet = watch.transpose()?;
         let fd = self.signals.as_raw_fd();
         registry.register(&mut SourceFd(&fd), SIGNALS, Interest::READABLE)?;
         for listener in &mut self.listeners {
@@ -161,17 +173,67 @@ impl Simulation {
 
     /// Accepts the connections that are waiting, as long as there is room.
     fn accept_pending(&mut self) -> io::Result<()> {
-        for listener in &mut self.listeners {
+        for at in 0..self.listeners.len() {
             while self.plugin.has_room() {
-                let Some(mut stream) = listener.accept()? else {
+                let listener = &mut self.listeners[at];
+                let Some(stream) = listener.accept()? else {
                     break;
                 };
-                self.last_token.0 += 1;
-                let interest = Interest::READABLE | Interest::WRITABLE;
-                let registry = self.poll.registry();
-                registry.register(&mut stream, self.last_token, interest)?;
                 let conn = self.plugin.accept(listener.socket(), self.clock.now());
-                self.peers.push(Peer::new(self.last_token, conn, stream));
+                self.add(conn, stream)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a connection to the loop.
+    fn add(&mut self, conn: ConnectionId, mut stream: UnixStream) -> io::Result<()> {
+        self.last_token.0 += 1;
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        let registry = self.poll.registry();
+        registry.register(&mut stream, self.last_token, interest)?;
+        self.peers.push(Peer::new(self.last_token, conn, stream));
+        Ok(())
+    }
+
+    /// Passes on that `kubelet.sock` was created.
+    fn watch_kubelet(&mut self) -> io::Result<()> {
+        if let Some(kubelet) = &mut self.kubelet {
+            if kubelet.was_created()? {
+                let has_socket = self.listeners.iter().all(Listener::is_in_place);
+                self.plugin.kubelet_created(has_socket, self.clock.now());
+            }
+        }
+        Ok(())
+    }
+
+    /// Connects to `kubelet.sock`.
+    fn dial(&mut self) -> io::Result<()> {
+        let Some(kubelet) = &self.kubelet else {
+            return Ok(());
+        };
+        let now = self.clock.now();
+        match dial(kubelet.path(), None) {
+            Ok(stream) => {
+                let conn = self.plugin.connected(now);
+                self.add(conn, stream)?;
+            }
+            Err(DialError::Gone) => self.plugin.kubelet_missing(),
+            Err(error) => self.plugin.dial_failed(error.to_string(), now),
+        }
+        Ok(())
+    }
+
+    /// Listens again on each socket that was removed.
+    fn listen_again(&mut self, report: Reporter<'_>) -> io::Result<()> {
+        let registry = self.poll.registry();
+        for (at, listener) in self.listeners.iter_mut().enumerate() {
+            if !listener.is_in_place() {
+                let opened = Listener::open(listener.path(), listener.socket());
+                *listener = opened.map_err(io::Error::other)?;
+                let token = Token(FIRST_LISTENER.0 + at);
+                registry.register(listener.source(), token, Interest::READABLE)?;
+                listener.report(report);
             }
         }
         Ok(())
@@ -230,6 +292,9 @@ fn open_listeners(profile: &Profile) -> Result<Vec<Listener>, SetupError> {
     }
     Ok(listeners)
 }
+
+/// The token of the watch for `kubelet.sock`: no connection gets this far.
+const KUBELET: Token = Token(usize::MAX);
 
 /// The token of the signals' descriptor.
 const SIGNALS: Token = Token(0);

@@ -1,4 +1,4 @@
-//! A connection to a simulated plugin.
+//! A connection to a simulated plugin, or from one to kubelet.
 
 use mio::Token;
 use mio::event::Event;
@@ -18,7 +18,7 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    /// Returns the peer of an accepted connection, which the loop knows by this token.
+    /// Returns the peer of a new connection, which the loop knows by this token.
     pub(super) fn new(token: Token, conn: ConnectionId, stream: UnixStream) -> Self {
         Self {
             token,
@@ -51,8 +51,12 @@ impl Peer {
     /// of the loop.
     pub(super) fn serve(&mut self, plugin: &mut Plugin, clock: Clock) -> bool {
         let now = clock.now();
-        let end = plugin.endpoint(self.conn);
-        let has_moved = end.is_some_and(|end| self.connection.pump(end, now));
+        let has_moved = if let Some(client) = plugin.client(self.conn) {
+            self.connection.pump(client, now)
+        } else {
+            let end = plugin.endpoint(self.conn);
+            end.is_some_and(|end| self.connection.pump(end, now))
+        };
         if has_moved {
             plugin.advance(now);
         }
@@ -61,8 +65,12 @@ impl Peer {
 
     /// Writes the final bytes and closes the connection.
     pub(super) fn close(self, plugin: &mut Plugin) {
-        let end = plugin.endpoint(self.conn);
-        let final_bytes = end.map_or(&[][..], |end| end.transmit());
+        let final_bytes = if let Some(client) = plugin.client(self.conn) {
+            client.transmit()
+        } else {
+            let end = plugin.endpoint(self.conn);
+            end.map_or(&[][..], |end| end.transmit())
+        };
         self.connection.hang_up(final_bytes);
         plugin.forget(self.conn);
     }
@@ -86,6 +94,7 @@ mod tests {
             name: "a".to_owned(),
             versions: Vec::new(),
             socket: PathBuf::new(),
+            is_legacy: false,
             endpoint: None,
             toggle_health: None,
             faults: Faults::default(),
