@@ -291,6 +291,10 @@ impl Socket {
             Command::Ask(question, plugin) => {
                 log::debug!("{label}: asking the handler to {question} {plugin}");
             }
+            Command::Notify(result, _) if self.announced().is_some() => log::debug!(
+                "{label}: answering the call of Register; plugin_registered={}",
+                result.is_ok()
+            ),
             Command::Notify(result, _) => log::debug!(
                 "{label}: calling NotifyRegistrationStatus; plugin_registered={}",
                 result.is_ok()
