@@ -111,7 +111,7 @@ impl Sockets {
     ) {
         let is_taken = self.at(&plugin.endpoint).is_some_and(|socket| {
             let known = socket.announced().map(|announced| &announced.plugin);
-            let known = known.or(socket.registered.as_ref().map(|it| &it.plugin));
+            let known = known.or_else(|| Some(&socket.registered.as_ref()?.plugin));
             known.is_some_and(|known| known.key() != plugin.key())
         });
         if is_taken {

@@ -355,6 +355,18 @@ impl fmt::Display for Detail<'_> {
     }
 }
 
+/// Writes why an attempt failed, and what follows.
+fn fmt_failed(
+    f: &mut fmt::Formatter<'_>,
+    failure: &Failure,
+    retry_in: Option<Duration>,
+) -> fmt::Result {
+    match retry_in {
+        Some(pause) => write!(f, "{failure}; next try in {pause:?}"),
+        None => write!(f, "{failure}; the plugin has to announce itself again"),
+    }
+}
+
 /// The target of lines about the daemon, which the logger always admits.
 const ABOUT_DAEMON: &str = "plugind::manager::connections";
 
@@ -370,7 +382,7 @@ impl fmt::Display for Message<'_> {
             EventKind::Announced => write!(f, "{plugin} has announced itself"),
             EventKind::NotAnnounced => write!(
                 f,
-                "{plugin} has not announced itself again after the restart; deregistering"
+                "{plugin} has not announced itself since the restart; deregistering"
             ),
             EventKind::SocketMissing => f.write_str(
                 "not found below the watched directories after the restart; deregistering",
@@ -410,10 +422,7 @@ impl fmt::Display for Message<'_> {
             }
             EventKind::AttemptFailed {
                 failure, retry_in, ..
-            } => match retry_in {
-                Some(pause) => write!(f, "{failure}; next try in {pause:?}"),
-                None => write!(f, "{failure}; the plugin has to announce itself again"),
-            },
+            } => fmt_failed(f, failure, *retry_in),
             EventKind::HandlerStalled => write!(
                 f,
                 "the handler has not answered for {STALLED_AFTER:?}; another socket of the same \
@@ -426,13 +435,12 @@ impl fmt::Display for Message<'_> {
                 process,
                 failure,
                 consequence,
-            } => {
-                write!(f, "{plugin}")?;
-                if let Some(process) = process {
-                    write!(f, " ({process})")?;
+            } => match process {
+                Some(process) => {
+                    write!(f, "{plugin} ({process}) is down: {failure}; {consequence}")
                 }
-                write!(f, " is down: {failure}; {consequence}")
-            }
+                None => write!(f, "{plugin} is down: {failure}; {consequence}"),
+            },
             EventKind::Up => write!(f, "{plugin} is up again"),
             EventKind::PluginChanged => {
                 write!(f, "another plugin answers on the socket of {plugin}")

@@ -236,12 +236,11 @@ impl Manager {
                     return Some(Event::DialFailed(DialError::NoDescriptors));
                 }
                 let identity = socket.active.as_ref()?.identity;
-                let path = match socket.announced_plugin(identity) {
-                    Some(plugin) => context.endpoint_path(&plugin.endpoint),
-                    None => {
-                        let path = context.aliases.alternative(identity);
-                        path.unwrap_or(&socket.path).clone()
-                    }
+                let path = if let Some(plugin) = socket.announced_plugin(identity) {
+                    context.endpoint_path(&plugin.endpoint)
+                } else {
+                    let path = context.aliases.alternative(identity);
+                    path.unwrap_or(&socket.path).clone()
                 };
                 socket.dial(path, None, context);
             }

@@ -68,7 +68,7 @@ impl Client {
     /// Returns the endpoint of the plugin whose call is in progress; an empty path without one.
     pub(super) fn endpoint_in_progress(&self) -> &Path {
         let announced = self.current.as_ref().and_then(|it| it.announced.as_ref());
-        announced.map_or(Path::new(""), |(_, endpoint)| endpoint)
+        announced.map_or_else(|| Path::new(""), |(_, endpoint)| endpoint)
     }
 
     /// Processes the events of the connection: queues calls, and drops those that have ended.

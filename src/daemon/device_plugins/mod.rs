@@ -168,15 +168,12 @@ impl DevicePlugins {
             return;
         }
         let is_doubted = std::mem::take(&mut self.is_doubted);
-        match &mut self.directory {
-            Some(directory) => {
-                if !is_doubted || directory.is_in_place() {
-                    return;
-                }
-                let dir = escape::path(&self.dir);
-                log::warn!("{dir}: kubelet.sock was removed or replaced, creating it again");
+        if let Some(directory) = &mut self.directory {
+            if !is_doubted || directory.is_in_place() {
+                return;
             }
-            None => {}
+            let dir = escape::path(&self.dir);
+            log::warn!("{dir}: kubelet.sock was removed or replaced, creating it again");
         }
         self.directory = None; // Its file is left alone: it is not there, or another one.
         let opened = Directory::open(&self.dir).and_then(|mut directory| {

@@ -25,6 +25,7 @@ pub mod hpack_decode;
 pub mod hpack_encode;
 pub mod huffman;
 pub mod plugin_info;
+pub mod register_requests;
 pub mod server_script;
 pub mod we_serve_h2;
 
@@ -42,7 +43,7 @@ mod wire;
 pub type Check = fn(&[u8]);
 
 /// The name and the function of every target.
-pub const TARGETS: [(&str, Check); 15] = [
+pub const TARGETS: [(&str, Check); 16] = [
     ("api_requests", api_requests::check),
     ("connection_split", connection_split::check),
     ("client_script", client_script::check),
@@ -58,6 +59,7 @@ pub const TARGETS: [(&str, Check); 15] = [
     ("grpc_message", grpc_message::check),
     ("grpc_status", grpc_status::check),
     ("plugin_info", plugin_info::check),
+    ("register_requests", register_requests::check),
 ];
 
 /// The most that one connection may hold, whatever its peer does: a frame being received (16 KiB),

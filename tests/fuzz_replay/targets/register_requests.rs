@@ -1,0 +1,355 @@
+//! Clients of `kubelet.sock` that send anything, before a manager that registers their plugins.
+//!
+//! An input is a sequence of operations of a few clients. Whatever happens:
+//!
+//! - a plugin that is announced has a socket in the directory, and a resource's name;
+//! - a call that is announced is answered once by the manager, at the end at the latest;
+//! - there are never more clients than there may be, and each holds no more than its bound;
+//! - what the service writes is valid HTTP/2;
+//! - the manager holds only plugins whose calls were answered with OK.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::time::Duration;
+
+use plugind::config::{MAX_REGISTER_REQUEST, MAX_REGISTRATIONS, MAX_STREAMS};
+use plugind::handler::{AcceptHandler, DialError, HandlerTable, device};
+use plugind::http2::Endpoint as _;
+use plugind::manager::{AnnouncementId, ConnectionId, Input as Event, Manager, Output, Process};
+use plugind::proto::v1beta1::RegisterRequest;
+use plugind::registration::{self, ClientId, Registrar};
+use plugind::time::Time;
+use prost::Message as _;
+
+use super::CONNECTION_BOUND;
+use super::input::Input;
+use super::listener::Listener;
+use super::wire::{self, DATA, END_STREAM, PREFACE, RST_STREAM};
+
+/// Plays the operations.
+pub fn check(bytes: &[u8]) {
+    let mut input = Input::new(bytes);
+    let mut handlers = HandlerTable::new();
+    handlers.add([device::TYPE], AcceptHandler::default());
+    let mut play = Play {
+        registrar: Registrar::new(Path::new(DIR).into()),
+        manager: Manager::new(handlers),
+        clients: Vec::new(),
+        open: BTreeSet::new(),
+        last: AnnouncementId(0),
+        refuses: input.below(4),
+        connected: Vec::new(),
+        now: Time::ZERO,
+    };
+    for _ in 0..MOST_OPERATIONS {
+        if input.is_empty() {
+            break;
+        }
+        play.operation(&mut input);
+        play.follow();
+        play.check();
+    }
+    play.end();
+}
+
+/// The service, the manager behind it, and its clients.
+struct Play {
+    registrar: Registrar,
+    manager: Manager,
+    clients: Vec<Client>,
+    /// The calls that the manager has not answered.
+    open: BTreeSet<AnnouncementId>,
+    last: AnnouncementId,
+    /// How endpoints are dialled: with success if it is zero.
+    refuses: usize,
+    connected: Vec<ConnectionId>,
+    now: Time,
+}
+
+/// A client, and what the service has written for it.
+struct Client {
+    id: ClientId,
+    listener: Listener,
+    /// The stream of its next request.
+    next: u32,
+}
+
+impl Play {
+    fn operation(&mut self, input: &mut Input<'_>) {
+        match input.below(16) {
+            0 => self.connect(),
+            1 => self.write(input),
+            2 => self.wait(input.pick(&WAITS)),
+            3 => {
+                self.registrar.make_room(self.now);
+            }
+            4 => self.refuses = input.below(4),
+            5 => self.end_process(input),
+            6 => {
+                if let Some(client) = self.pick(input) {
+                    let id = client.id;
+                    if let Some(end) = self.registrar.endpoint(id) {
+                        end.eof(self.now);
+                    }
+                    self.registrar.advance(id, self.now);
+                }
+            }
+            7 | 8 => {
+                let octets = input.short().to_vec();
+                self.hear(input, &octets);
+            }
+            9 => {
+                let Some(stream) = self.pick(input).map(|client| client.next) else {
+                    return;
+                };
+                let stream = stream.saturating_sub(input.pick(&[2, 4, 6]));
+                let reset = wire::frame(RST_STREAM, 0, stream, &8_u32.to_be_bytes());
+                self.hear(input, &reset);
+            }
+            _ => self.call(input),
+        }
+    }
+
+    fn connect(&mut self) {
+        if !self.registrar.has_room() {
+            return self.registrar.make_room(self.now);
+        }
+        let uid = 0;
+        let id = self
+            .registrar
+            .accept(Some(Process { pid: None, uid }), self.now);
+        self.clients.push(Client {
+            id,
+            listener: Listener::server(),
+            next: 1,
+        });
+        let greeting = [PREFACE, &wire::settings(&[])].concat();
+        self.receive(id, &greeting);
+    }
+
+    fn pick(&mut self, input: &mut Input<'_>) -> Option<&mut Client> {
+        let at = input.below(self.clients.len().max(1));
+        self.clients.get_mut(at)
+    }
+
+    /// Calls Register, mostly with a valid request.
+    fn call(&mut self, input: &mut Input<'_>) {
+        let request = RegisterRequest {
+            version: input
+                .pick(&["v1beta1", "v1beta1", "v1beta1", "v1", ""])
+                .to_owned(),
+            endpoint: match input.below(8) {
+                0 => String::from_utf8_lossy(input.short()).into_owned(),
+                other => ENDPOINTS[other % ENDPOINTS.len()].to_owned(),
+            },
+            resource_name: match input.below(8) {
+                0 => String::from_utf8_lossy(input.short()).into_owned(),
+                other => NAMES[other % NAMES.len()].to_owned(),
+            },
+            options: None,
+        };
+        let mut message = wire::message(&request.encode_to_vec());
+        if input.below(16) == 0 {
+            message = input.short().to_vec();
+        }
+        let path = input.pick(&[REGISTER, REGISTER, REGISTER, "/v1beta1.Registration/Other"]);
+        let timeout = input.pick(&[&b""[..], b"", b"1m", b"4S"]);
+        let fields: [(&[u8], &[u8]); 7] = [
+            (b":method", b"POST"),
+            (b":scheme", b"http"),
+            (b":path", path.as_bytes()),
+            (b":authority", b"localhost"),
+            (b"te", b"trailers"),
+            (b"content-type", b"application/grpc"),
+            (b"grpc-timeout", timeout),
+        ];
+        let count = if timeout.is_empty() { 6 } else { 7 };
+        let end = input.pick(&[END_STREAM, END_STREAM, END_STREAM, 0]);
+        let Some(client) = self.pick(input) else {
+            return;
+        };
+        let stream = client.next;
+        client.next += 2;
+        let id = client.id;
+        let mut octets = wire::headers(stream, &fields[..count], 0);
+        octets.extend(wire::frame(DATA, end, stream, &message));
+        self.receive(id, &octets);
+    }
+
+    fn hear(&mut self, input: &mut Input<'_>, octets: &[u8]) {
+        if let Some(id) = self.pick(input).map(|client| client.id) {
+            self.receive(id, octets);
+        }
+    }
+
+    /// Has the service read octets of a client, as far as it does.
+    fn receive(&mut self, id: ClientId, mut octets: &[u8]) {
+        while let Some(end) = self.registrar.endpoint(id) {
+            let n = end.receive_from(octets, self.now);
+            self.registrar.advance(id, self.now);
+            octets = &octets[n..];
+            if n == 0 || octets.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// Has a client read some of what was written for it.
+    fn write(&mut self, input: &mut Input<'_>) {
+        let most = input.pick(&[usize::MAX, 1, 9, 100]);
+        let now = self.now;
+        let Some(client) = self.pick(input) else {
+            return;
+        };
+        let id = client.id;
+        let Some(end) = self.registrar.endpoint(id) else {
+            return;
+        };
+        let octets = end.transmit();
+        let octets = octets[..octets.len().min(most)].to_vec();
+        end.sent(octets.len(), now);
+        self.registrar.advance(id, now);
+        let mut clients = self.clients.iter_mut();
+        if let Some(client) = clients.find(|client| client.id == id) {
+            client.listener.hear(&octets);
+        }
+    }
+
+    fn wait(&mut self, time: Duration) {
+        self.now += time;
+        self.registrar.handle_timeout(self.now);
+        self.manager.handle_timeout(self.now);
+    }
+
+    /// Ends the process of a registered plugin.
+    fn end_process(&mut self, input: &mut Input<'_>) {
+        let at = input.below(self.connected.len().max(1));
+        if let Some(conn) = self.connected.get(at).copied() {
+            let ended = Event::ProcessEnded { conn };
+            self.manager.handle_input(ended, self.now);
+        }
+    }
+
+    /// Passes announcements to the manager, and its answers to the service, until nothing is left.
+    fn follow(&mut self) {
+        let mut is_any = true;
+        while is_any {
+            is_any = false;
+            while let Some(output) = self.registrar.poll_output() {
+                is_any = true;
+                self.announced(output);
+            }
+            while let Some(output) = self.manager.poll_output() {
+                is_any = true;
+                self.execute(output);
+            }
+            for client in &self.clients {
+                if self.registrar.is_closed(client.id) {
+                    self.registrar.remove(client.id);
+                }
+            }
+            let registrar = &mut self.registrar;
+            self.clients
+                .retain(|client| registrar.endpoint(client.id).is_some());
+        }
+    }
+
+    fn announced(&mut self, output: registration::Output) {
+        let registration::Output::Announce { id, plugin, caller } = output else {
+            return;
+        };
+        assert!(id > self.last, "{id:?} is not new");
+        self.last = id;
+        self.open.insert(id);
+        assert_eq!(plugin.kind, device::TYPE);
+        assert_eq!(plugin.endpoint.parent(), Some(Path::new(DIR)));
+        assert_ne!(plugin.endpoint.file_name(), Some("kubelet.sock".as_ref()));
+        assert!(plugin.name.contains('/') && !plugin.name.contains(char::is_control));
+        let announced = Event::Announced { id, plugin, caller };
+        self.manager.handle_input(announced, self.now);
+    }
+
+    fn execute(&mut self, output: Output) {
+        match output {
+            Output::AnnouncementAnswered { id, result } => {
+                assert!(self.open.remove(&id), "{id:?} is answered again");
+                self.registrar.answer(id, result, self.now);
+            }
+            Output::Dial { conn, .. } => {
+                let process = None;
+                let input = match self.refuses {
+                    0 => Event::Connected { conn, process },
+                    1 => Event::DialFailed {
+                        conn,
+                        error: DialError::Gone,
+                    },
+                    2 => Event::DialFailed {
+                        conn,
+                        error: DialError::NotASocket,
+                    },
+                    _ => return,
+                };
+                self.connected.push(conn);
+                self.manager.handle_input(input, self.now);
+            }
+            Output::WatchPeer { conn } => {
+                let by = plugind::manager::LivenessSource::Process;
+                self.manager
+                    .handle_input(Event::PeerWatched { conn, by }, self.now);
+            }
+            _ => {}
+        }
+    }
+
+    fn check(&mut self) {
+        assert!(self.clients.len() <= MAX_REGISTRATIONS);
+        for client in &self.clients {
+            if let Some(end) = self.registrar.endpoint(client.id) {
+                let used = end.mem_used();
+                assert!(used <= CLIENT_BOUND, "{used} octets");
+            }
+        }
+        let next = self.registrar.poll_timeout();
+        self.registrar.handle_timeout(self.now);
+        let again = self.registrar.poll_timeout();
+        assert!(
+            again.is_none_or(|at| at > self.now) || next.is_none(),
+            "{again:?}"
+        );
+    }
+
+    /// Ends all attempts: each call is answered by then.
+    fn end(mut self) {
+        self.wait(Duration::from_secs(200));
+        self.follow();
+        assert!(self.open.is_empty(), "{:?} are not answered", self.open);
+        let mut names = BTreeMap::new();
+        for registered in self.manager.registered() {
+            let plugin = &registered.plugin;
+            *names.entry(plugin.name.clone()).or_insert(0) += 1;
+        }
+        assert!(names.values().all(|count| *count == 1), "{names:?}");
+    }
+}
+
+/// The directory of the plugins' sockets.
+const DIR: &str = "/d";
+
+const REGISTER: &str = "/v1beta1.Registration/Register";
+
+const ENDPOINTS: [&str; 4] = ["a.sock", "b.sock", "kubelet.sock", "../c.sock"];
+
+const NAMES: [&str; 4] = ["example.com/a", "example.com/b", "example.com/c", "gpu"];
+
+const WAITS: [Duration; 4] = [
+    Duration::from_millis(1),
+    Duration::from_secs(1),
+    Duration::from_secs(11),
+    Duration::from_secs(301),
+];
+
+/// The most operations that are played of an input.
+const MOST_OPERATIONS: usize = 400;
+
+/// The most that a client may hold: its connection, and requests in vectors that double (octets).
+const CLIENT_BOUND: usize = CONNECTION_BOUND + MAX_STREAMS as usize * (3 * MAX_REGISTER_REQUEST);
