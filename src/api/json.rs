@@ -349,16 +349,10 @@ mod tests {
         assert_eq!(shown(&other, &inventory).0["details"], Value::Null);
 
         let gpu = plugin("DevicePlugin", b"/r/gpu");
-        let device = |n| {
-            let is_healthy = n > 0;
-            let numa_nodes = Vec::new();
-            (
-                format!("{n}"),
-                device::Device {
-                    is_healthy,
-                    numa_nodes,
-                },
-            )
+        let device = |n| device::Device {
+            id: format!("{n:02}"),
+            is_healthy: n > 0,
+            numa_nodes: Vec::new(),
         };
         inventory.device_plugins.set(device::DevicePlugin {
             plugin: gpu.clone(),

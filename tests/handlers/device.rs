@@ -72,7 +72,7 @@ fn with_devices(ids: &[&str]) -> Node {
 fn devices(node: &Node) -> Option<String> {
     let plugin = node.knows.device_plugins.get(RESOURCE)?;
     let devices = plugin.devices.iter();
-    let shown = devices.map(|(id, it)| format!("{id}{}", if it.is_healthy { "" } else { "!" }));
+    let shown = devices.map(|it| format!("{}{}", it.id, if it.is_healthy { "" } else { "!" }));
     Some(shown.collect::<Vec<_>>().join(" "))
 }
 

@@ -55,8 +55,8 @@ fn watch(answer: Answer) -> Script {
 /// Returns the known health of the only device, if any.
 fn known_health(node: &Node) -> Option<Health> {
     let driver = node.knows.dra_drivers.get(DRIVER)?;
-    let device = driver.devices.values().next();
-    device.map(|device| device.health)
+    let device = driver.devices.first();
+    device.map(|(_, device)| device.health)
 }
 
 /// Returns the endpoint of the driver to use.

@@ -2,9 +2,8 @@
 //!
 //! Pure.
 
-use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
+use std::{fmt, mem};
 
 use prost::Message as _;
 
@@ -25,13 +24,15 @@ pub struct DevicePlugin {
     pub preferred_allocation: bool,
     /// Whether the plugin lists its devices at the moment. If not, all of them are unhealthy.
     pub is_connected: bool,
-    /// The devices by ID, as last listed.
-    pub devices: BTreeMap<String, Device>,
+    /// The devices as last listed, sorted by ID. No two have the same.
+    pub devices: Vec<Device>,
 }
 
 /// A device of a plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {
+    /// The ID, which is unique among the devices of the plugin.
+    pub id: String,
     /// Whether the device can be used.
     pub is_healthy: bool,
     /// The NUMA nodes that are close to the device.
@@ -63,30 +64,30 @@ impl DevicePlugin {
             pre_start_required: options.pre_start_required,
             preferred_allocation: options.get_preferred_allocation_available,
             is_connected: false,
-            devices: BTreeMap::new(),
+            devices: Vec::new(),
         }
     }
 
     /// Applies a message of the stream, which REPLACES the whole previous list.
     pub(super) fn replace(&mut self, message: &[u8]) -> Result<Changes, Unlistable> {
         let devices = read(message)?;
-        let before = std::mem::replace(&mut self.devices, devices);
-        let was_connected = std::mem::replace(&mut self.is_connected, true);
+        let before = mem::replace(&mut self.devices, devices);
+        let was_connected = mem::replace(&mut self.is_connected, true);
         Ok(Changes::between(&before, self, !was_connected))
     }
 
     /// Marks all devices as unhealthy because the stream has ended. Returns whether the plugin was
     /// connected until now.
     pub(super) fn disconnect(&mut self) -> bool {
-        for device in self.devices.values_mut() {
+        for device in &mut self.devices {
             device.is_healthy = false;
         }
-        std::mem::replace(&mut self.is_connected, false)
+        mem::replace(&mut self.is_connected, false)
     }
 
     /// Returns the number of devices that can be used.
     pub fn healthy(&self) -> usize {
-        let healthy = self.devices.values().filter(|device| device.is_healthy);
+        let healthy = self.devices.iter().filter(|device| device.is_healthy);
         healthy.count()
     }
 }
@@ -97,22 +98,37 @@ impl AsRef<Plugin> for DevicePlugin {
     }
 }
 
-fn read(message: &[u8]) -> Result<BTreeMap<String, Device>, Unlistable> {
+/// Returns the devices that a message lists, by ID; of several with one ID, the last.
+fn read(message: &[u8]) -> Result<Vec<Device>, Unlistable> {
     let listed = count_fields(message).ok_or(Unlistable::Undecodable)?;
     if listed > MAX_DEVICES {
         return Err(Unlistable::TooMany { listed });
     }
     let response = ListAndWatchResponse::decode(message).map_err(|_| Unlistable::Undecodable)?;
     let devices = response.devices.into_iter();
-    Ok(devices
-        .map(|it| (it.id.clone(), Device::from(it)))
-        .collect())
+    let mut devices: Vec<Device> = devices.map(Device::from).collect();
+    devices.sort_by(|one, other| one.id.cmp(&other.id));
+    devices.dedup_by(|next, kept| {
+        let is_same = next.id == kept.id;
+        if is_same {
+            mem::swap(next, kept);
+        }
+        is_same
+    });
+    Ok(devices)
+}
+
+/// Returns the device with an ID, of devices that are sorted by it.
+fn find<'a>(devices: &'a [Device], id: &str) -> Option<&'a Device> {
+    let at = devices.binary_search_by(|device| (*device.id).cmp(id));
+    Some(&devices[at.ok()?])
 }
 
 impl From<v1beta1::Device> for Device {
     fn from(listed: v1beta1::Device) -> Self {
         let near = listed.topology.unwrap_or_default();
         Self {
+            id: listed.id,
             is_healthy: listed.health == HEALTHY,
             numa_nodes: near.nodes.into_iter().map(|node| node.id).collect(),
         }
@@ -133,24 +149,28 @@ pub(super) struct Changes {
 }
 
 impl Changes {
-    fn between(before: &BTreeMap<String, Device>, after: &DevicePlugin, is_first: bool) -> Self {
+    fn between(before: &[Device], after: &DevicePlugin, is_first: bool) -> Self {
         let mut changes = Self {
             total: after.devices.len(),
             healthy: after.healthy(),
             is_first,
             ..Self::default()
         };
-        for (id, device) in &after.devices {
-            let list = match before.get(id).map(|before| before.is_healthy) {
+        for device in &after.devices {
+            let before = find(before, &device.id);
+            let list = match before.map(|before| before.is_healthy) {
                 Some(same) if same == device.is_healthy => continue,
                 Some(true) => &mut changes.now_unhealthy,
                 Some(false) => &mut changes.now_healthy,
                 None => &mut changes.come,
             };
-            list.push(id.clone());
+            list.push(device.id.clone());
         }
-        let gone = before.keys().filter(|id| !after.devices.contains_key(*id));
-        changes.gone = gone.cloned().collect();
+        for device in before {
+            if find(&after.devices, &device.id).is_none() {
+                changes.gone.push(device.id.clone());
+            }
+        }
         changes
     }
 
@@ -285,9 +305,30 @@ mod tests {
         let listed = [("a", ""), ("b", "healthy"), ("c", "Healthy"), ("d", "ok")];
         changes(&mut plugin, &listed);
         assert_eq!(
-            (plugin.healthy(), plugin.devices["c"].is_healthy),
-            (1, true)
+            (
+                plugin.healthy(),
+                find(&plugin.devices, "c").map(|it| it.is_healthy)
+            ),
+            (1, Some(true))
         );
+    }
+
+    #[test]
+    fn devices_are_sorted_by_id_and_the_last_of_several_with_one_id_counts() {
+        let mut plugin = plugin();
+        let listed = [
+            ("b", "Healthy"),
+            ("a", "Healthy"),
+            ("b", "Unhealthy"),
+            ("", "Healthy"),
+            ("b", "Healthy"),
+            ("a", "Unhealthy"),
+        ];
+        let change = changes(&mut plugin, &listed);
+        assert_eq!(change.to_string(), "devices=3 healthy=2 new=,a,b");
+        let kept = plugin.devices.iter().map(|it| (&*it.id, it.is_healthy));
+        let kept: Vec<_> = kept.collect();
+        assert_eq!(kept, [("", true), ("a", false), ("b", true)]);
     }
 
     #[test]
@@ -316,7 +357,7 @@ mod tests {
         plugin
             .replace(&ListAndWatchResponse { devices }.encode_to_vec())
             .expect("a good message");
-        assert_eq!(plugin.devices["a"].numa_nodes, [1, 0]);
+        assert_eq!(plugin.devices[0].numa_nodes, [1, 0]);
     }
 
     #[test]

@@ -2,9 +2,8 @@
 //!
 //! Pure.
 
-use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
+use std::{fmt, mem};
 
 use prost::Message as _;
 
@@ -26,8 +25,9 @@ pub struct Driver {
     pub service: Service,
     /// Whether the driver is connected and answers at the moment.
     pub is_connected: bool,
-    /// The health of its devices, by pool and name; empty if the driver does not report it.
-    pub devices: BTreeMap<DeviceName, DeviceHealth>,
+    /// The health of its devices, sorted by pool and name; empty if the driver does not report it.
+    /// No two devices have the same name.
+    pub devices: Vec<(DeviceName, DeviceHealth)>,
 }
 
 /// The full name of a device: its pool, and its name in the pool.
@@ -55,7 +55,7 @@ impl Driver {
             plugin: plugin.clone(),
             service,
             is_connected: false,
-            devices: BTreeMap::new(),
+            devices: Vec::new(),
         }
     }
 
@@ -77,21 +77,31 @@ impl Driver {
             let message = entry.message;
             (name, DeviceHealth { health, message })
         });
-        let before = std::mem::replace(&mut self.devices, devices.collect());
+        let mut devices: Vec<_> = devices.collect();
+        devices.sort_by(|(one, _), (other, _)| one.cmp(other));
+        // Of several with one name, the last counts.
+        devices.dedup_by(|next, kept| {
+            let is_same = next.0 == kept.0;
+            if is_same {
+                mem::swap(next, kept);
+            }
+            is_same
+        });
+        let before = mem::replace(&mut self.devices, devices);
         Ok(before != self.devices)
     }
 
     /// Sets the health of all devices to unknown because the driver does not report it any more.
     pub(super) fn forget_health(&mut self) {
-        for device in self.devices.values_mut() {
+        for (_, device) in &mut self.devices {
             device.health = Health::Unknown;
         }
     }
 
     /// Returns the number of devices that were reported as healthy.
     pub fn healthy(&self) -> usize {
-        let healthy = |device: &&DeviceHealth| device.health == Health::Healthy;
-        self.devices.values().filter(healthy).count()
+        let healthy = |(_, device): &&(DeviceName, DeviceHealth)| device.health == Health::Healthy;
+        self.devices.iter().filter(healthy).count()
     }
 }
 
@@ -191,6 +201,11 @@ mod tests {
         assert_eq!((driver.healthy(), driver.devices.len()), (1, 1));
         driver.forget_health();
         assert_eq!(driver.healthy(), 0);
+        let repeated = [("two", 1), ("one", 1), ("two", 2)];
+        assert_eq!(driver.set_health(&message(&repeated)), Ok(true));
+        let names = driver.devices.iter().map(|(name, _)| &*name.device);
+        assert_eq!(names.collect::<Vec<_>>(), ["one", "two"]);
+        assert_eq!(driver.devices[1].1.health, Health::Unhealthy);
     }
 
     #[test]
