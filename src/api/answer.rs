@@ -4,6 +4,9 @@
 //! has ended: nothing is rendered for a client that does not read. A list of records and a watch
 //! are cursors; a slow reader of a watch gets the latest state of each record.
 
+mod devices;
+
+use self::devices::Devices;
 use super::ProcessFacts;
 use super::connection::Connection;
 use super::json;
@@ -21,6 +24,7 @@ use crate::time::Time;
 #[derive(Debug)]
 pub(super) enum Answer {
     Plugins(List),
+    Devices(Devices),
     Status(Count),
     Events(Events),
     Watch(Watch),
@@ -93,6 +97,7 @@ impl Answer {
                 cursor: RecordCursor::default(),
                 place: Place::Before,
             }),
+            Call::Devices { name } => Self::Devices(Devices::new(name)),
             Call::Status => Self::Status(Count::default()),
             Call::Events { since, follow } => Self::Events(Events {
                 seen: since.unwrap_or(0),
@@ -154,6 +159,7 @@ impl Answer {
         }
         match self {
             Self::Plugins(list) => list.advance(connection, view, turn),
+            Self::Devices(devices) => devices.advance(connection, view, turn),
             Self::Status(count) => {
                 if !count.advance(view, turn) {
                     return false;
@@ -280,6 +286,16 @@ enum Place {
     Items,
 }
 
+/// Renders what precedes the items of a list.
+fn begin_list(kind: &str, view: &View<'_>, piece: &mut Piece<'_>) {
+    let mut json = piece.json();
+    json.open(b'{');
+    json.key("kind").text(kind);
+    json.key("instance").text(&view.daemon.instance);
+    json.key("generation").number(view.manager.generation());
+    json.key("items").open(b'[');
+}
+
 /// A list of records.
 #[derive(Debug)]
 pub(super) struct List {
@@ -322,12 +338,7 @@ impl List {
     fn render(&mut self, view: &View<'_>, piece: &mut Piece<'_>) -> bool {
         if self.place == Place::Start {
             self.place = Place::First;
-            let mut json = piece.json();
-            json.open(b'{');
-            json.key("kind").text("PluginList");
-            json.key("instance").text(&view.daemon.instance);
-            json.key("generation").number(view.manager.generation());
-            json.key("items").open(b'[');
+            begin_list("PluginList", view, piece);
         }
         while !piece.is_full() {
             let mut cursor = self.cursor;

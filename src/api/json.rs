@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use super::event_log::KeptEvent;
 use super::view::View;
-use crate::config::{API_CLIENTS, Mode};
+use crate::config::{API_CLIENTS, API_DEVICE_ID, API_DEVICE_NODES, Mode};
+use crate::escape;
 use crate::handler::{Plugin, csi, device, dra};
 use crate::json::Writer;
 use crate::manager::{Generation, Record, State};
@@ -97,6 +98,33 @@ fn details(json: &mut Writer<'_>, plugin: &Arc<Plugin>, view: &View<'_>) -> usiz
         _ => {}
     }
     0
+}
+
+/// Writes a device of a plugin, in a limited number of octets.
+pub(super) fn device(json: &mut Writer<'_>, plugin: &Plugin, device: &device::Device) {
+    json.open(b'{');
+    json.key("resource").text(&plugin.name);
+    json.key("id");
+    if device.id.len() > API_DEVICE_ID {
+        let id = escape::text(&device.id).at_most(API_DEVICE_ID);
+        json.text(&id.to_string());
+    } else {
+        json.text(&device.id);
+    }
+    json.key("health").text(if device.is_healthy {
+        "Healthy"
+    } else {
+        "Unhealthy"
+    });
+    if !device.numa_nodes.is_empty() {
+        json.key("numaNodes").open(b'[');
+        for node in device.numa_nodes.iter().take(API_DEVICE_NODES) {
+            json.raw(node.to_string().as_bytes());
+        }
+        json.close(b']');
+    }
+    json.key("socket").path(&plugin.socket);
+    json.close(b'}');
 }
 
 fn csi_details(json: &mut Writer<'_>, driver: &csi::Driver) {

@@ -25,6 +25,11 @@ pub enum Call {
         /// The state.
         state: Option<State>,
     },
+    /// The devices of the device plugins.
+    Devices {
+        /// The resource; all if it is missing.
+        name: Option<String>,
+    },
     /// The state of the daemon.
     Status,
     /// The events that are kept.
@@ -116,6 +121,7 @@ pub fn route(request: &Request) -> Result<Call, Response> {
 enum Resource {
     Plugins,
     Plugin,
+    Devices,
     Status,
     Events,
     Watch,
@@ -144,8 +150,9 @@ const fn row(path: &'static str, resource: Resource, parameters: &'static [&'sta
 }
 
 /// The paths.
-static ROUTES: [Route; 11] = [
+static ROUTES: [Route; 12] = [
     row("/v1/plugins", Resource::Plugins, &["type", "state"]),
+    row("/v1/devices", Resource::Devices, &["name"]),
     row("/v1/status", Resource::Status, &[]),
     row("/v1/events", Resource::Events, &["since", "follow"]),
     row("/v1/watch", Resource::Watch, &["since"]),
@@ -209,6 +216,9 @@ impl Parameters {
                 kind: self.text("type")?,
                 name: None,
                 state: self.state("state")?,
+            },
+            Resource::Devices => Call::Devices {
+                name: self.text("name")?,
             },
             Resource::Status => Call::Status,
             Resource::Events => Call::Events {
@@ -393,6 +403,13 @@ mod tests {
                 "/v1/plugins/%C3%a4/b/c",
                 plugins(Some("ä"), Some("b/c"), None),
             ),
+            ("/v1/devices", Call::Devices { name: None }),
+            (
+                "/v1/devices?name=example.com%2fgpu",
+                Call::Devices {
+                    name: Some("example.com/gpu".to_owned()),
+                },
+            ),
             ("/v1/status", Call::Status),
             ("/v1/events", events(None, false)),
             ("/v1/events?follow=1&since=7", events(Some(7), true)),
@@ -456,6 +473,7 @@ mod tests {
             "/v1/plugins/a/",
             "/v1/plugins//b",
             "/v1/status/",
+            "/v1/devices/a/b",
             "/V1/status",
             "//v1/status",
             "/v1/retry/",
@@ -471,6 +489,7 @@ mod tests {
         for path in [
             "/v1/plugins",
             "/v1/plugins/a/b",
+            "/v1/devices",
             "/metrics",
             "/v1/status?x=1",
         ] {
@@ -512,6 +531,8 @@ mod tests {
             ("/v1/plugins/a/%", "the name is not percent-encoded UTF-8"),
             ("/v1/plugins/%ff/a", "the type is not percent-encoded UTF-8"),
             ("/v1/plugins/a/b?x", "unknown parameter x"),
+            ("/v1/devices?type=a", "unknown parameter type"),
+            ("/v1/devices?name=", "parameter name is empty or not UTF-8"),
             ("/v1/watch?since=+1", "parameter since is not a number"),
             (
                 "/v1/watch?since=18446744073709551616",

@@ -40,6 +40,13 @@ pub const API_TURN: usize = 32 * 1024;
 /// rendered: in about half a millisecond.
 pub const API_TURN_RECORDS: usize = 1024;
 
+/// The length above which the ID of a device is cut in a list (octets): a plugin may send one of
+/// 4 MiB, which would take several turns. That of a UUID or a path is far below.
+pub const API_DEVICE_ID: usize = 1024;
+
+/// The most NUMA nodes of a device in a list: as many as Linux supports on x86-64.
+pub const API_DEVICE_NODES: usize = 1024;
+
 /// The time for which changes are gathered for a client that follows them, after it got the last
 /// ones: a registration is several changes, and each piece of output wakes the client.
 pub const API_FOLLOW_PAUSE: Duration = Duration::from_millis(10);

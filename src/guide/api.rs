@@ -19,6 +19,7 @@
 //! |---|---|
 //! | `GET /v1/plugins[?type=T][&state=S]` | the records |
 //! | `GET /v1/plugins/TYPE/NAME` | the records of one plugin, or 404 |
+//! | `GET /v1/devices[?name=R]` | the devices of all resources, or of one, or 404 |
 //! | `GET /v1/status` | the daemon: version, directories, counts by state, limits |
 //! | `GET /v1/events[?since=G][&follow=1]` | the events after generation G, one per line |
 //! | `GET /v1/watch[?since=G]` | the changes of records after generation G, one per line |
@@ -67,6 +68,25 @@
 //! | `Backoff` | the last attempt failed; the next one follows after a pause |
 //! | `Rejected` | refused; tried again after a pause, or when the handlers change |
 //! | `Deregistering` | is being deregistered |
+//!
+//! # Devices
+//!
+//! Of several plugins of a resource, the current one lists the devices to use, and only these are
+//! returned, by resource and ID. A resource exists as long as a plugin of it is registered, but not
+//! longer than 300 s after the plugin has ended the stream of its lists. Until the stream is back,
+//! all its devices are unhealthy.
+//!
+//! | key | meaning |
+//! |---|---|
+//! | `resource` | the name of the plugin, such as `example.com/gpu` |
+//! | `id` | the ID of the device; of more than 1,024 octets, the first ones and a count |
+//! | `health` | `Healthy` or `Unhealthy` |
+//! | `numaNodes` | the NUMA nodes that are close to the device, at most 1,024; absent if none is |
+//! | `socket` | the registration socket of the plugin |
+//!
+//! A long list is sent in pieces, each of which shows the devices as they are at that moment. A
+//! device that exists all the time occurs once, and none occurs twice. One that is added or removed
+//! meanwhile may be missing, and what follows of a resource that is removed is left out.
 //!
 //! # Generations
 //!

@@ -11,6 +11,7 @@
 //! | endpoint | the socket of the plugin's own service, often the registration socket |
 //! | instance | one of several registered plugins with one type and name ([`instances`]) |
 //! | current, promoted | the newest instance; an older one that becomes the newest again |
+//! | resource | the name of a device plugin, by which pods request its devices |
 //! | handler | does the work for plugins of some types ([`PluginHandler`]) |
 //! | question, answer | validate, register or deregister; yes or a [`Reason`], at once or later |
 //! | ticket | names a question whose answer is pending ([`Ticket`]) |

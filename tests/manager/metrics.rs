@@ -405,35 +405,45 @@ fn devices_are_those_of_the_current_plugin_of_a_resource() {
         ],
         vec![device("1", "Unhealthy")],
     ];
-    for (socket, devices) in ["/r/a.sock", "/r/b.sock"].into_iter().zip(lists) {
-        let mut script = Script::good("DevicePlugin", "example.com/gpu");
-        script.info.supported_versions = vec!["v1beta1".into()];
-        script.services.insert(OPTIONS, Answer::Octets(Vec::new()));
-        script.services.insert(WATCH, list(devices));
-        world.appear(socket, script);
+    let count = |world: &World| {
         let scraped = Scraped::default();
         let sources = Sources {
             inventory: Some(&inventory),
             ..scraped.sources(&world.manager)
         };
         let scraped = Exposition::parse(&render(&sources));
-        let count = |health| {
+        assert_eq!(scraped.labels("plugind_devices").count(), 2);
+        ["healthy", "unhealthy"].map(|health| {
             let labels = [
                 ("type", "DevicePlugin"),
                 ("name", "example.com/gpu"),
                 ("health", health),
             ];
             scraped.get("plugind_devices", &labels)
-        };
-        let counts = (count("healthy"), count("unhealthy"));
-        let wanted = if socket == "/r/a.sock" {
-            (2, 1)
-        } else {
-            (0, 1)
-        };
-        assert_eq!(counts, (Some(wanted.0), Some(wanted.1)), "{socket}");
-        assert_eq!(scraped.labels("plugind_devices").count(), 2);
+        })
+    };
+    let listed = [
+        ("/r/a.sock", [Some(2), Some(1)]),
+        ("/r/b.sock", [Some(0), Some(1)]),
+    ];
+    for ((socket, wanted), devices) in listed.into_iter().zip(lists) {
+        let mut script = Script::good("DevicePlugin", "example.com/gpu");
+        script.info.supported_versions = vec!["v1beta1".into()];
+        script.services.insert(OPTIONS, Answer::Octets(Vec::new()));
+        script.services.insert(WATCH, list(devices));
+        world.appear(socket, script);
+        assert_eq!(count(&world), wanted, "{socket}");
     }
+    let devices = vec![
+        device("1", "Healthy"),
+        device("2", "Unhealthy"),
+        device("3", "Healthy"),
+    ];
+    let message = v1beta1::ListAndWatchResponse { devices }.encode_to_vec();
+    world.push("/r/b.sock", &message);
+    assert_eq!(count(&world), [Some(2), Some(1)], "another list");
+    world.end_streams("/r/b.sock", 0);
+    assert_eq!(count(&world), [Some(0), Some(3)], "the stream has ended");
 }
 
 const OPTIONS: &str = "/v1beta1.DevicePlugin/GetDevicePluginOptions";

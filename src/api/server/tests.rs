@@ -9,15 +9,16 @@ use serde_json::Value;
 
 use super::super::{Counters, Daemon, Event, EventLog};
 use super::*;
-use crate::config::{API_OUTPUT, API_TURN, Mode};
+use crate::config::{self, API_OUTPUT, API_TURN, Mode};
 use crate::grpc::{self, Incoming};
-use crate::handler::{AcceptHandler, HandlerTable};
+use crate::handler::{AcceptHandler, HandlerTable, Inventory};
 use crate::http2::carry;
 use crate::manager::{Input, Manager, Output};
 use crate::proto::pluginregistration::{PluginInfo, registration};
 use crate::watch::{Identity, Watch};
 
 mod clients;
+mod devices;
 mod follow;
 mod random;
 
@@ -25,6 +26,7 @@ mod random;
 struct World {
     manager: Manager,
     watch: Watch,
+    inventory: Option<Inventory>,
     events: EventLog,
     counters: Counters,
     daemon: Daemon,
@@ -41,6 +43,7 @@ impl World {
         Self {
             manager: Manager::new(handlers),
             watch: Watch::new(["/r".into()]),
+            inventory: Some(Inventory::default()),
             events: EventLog::default(),
             counters: Counters::default(),
             daemon: Daemon {
@@ -158,7 +161,7 @@ impl World {
         let view = View {
             manager: &self.manager,
             watch: &self.watch,
-            inventory: None,
+            inventory: self.inventory.as_ref(),
             events: &self.events,
             counters: &self.counters,
             process: || None,
@@ -387,6 +390,7 @@ fn head_is_answered_without_a_body() {
     let mut world = World::with_sockets(1);
     let targets = [
         "/v1/plugins",
+        "/v1/devices",
         "/v1/status",
         "/v1/events?follow=1",
         "/v1/watch",

@@ -178,6 +178,7 @@ fn respond(call: Result<Call, Response>) -> Result<usize, Response> {
     let text = |text: &str| Response::new(Status::Ok, ContentType::Text, text.into());
     match call? {
         Call::Plugins { state, .. } => Ok(if state.is_some() { 1 } else { 100 }),
+        Call::Devices { name } => Ok(if name.is_some() { 2 } else { 100 }),
         Call::Watch { since } => Ok(since.map_or(3, |since| since.min(30) as usize)),
         Call::Metrics | Call::Events { .. } => Ok(0),
         Call::Change(_) => Err(Response::error(Status::Forbidden, "not you")),

@@ -128,13 +128,14 @@ fn read(world: &mut World, reader: &mut Reader, octets: usize) {
 fn pass_by(world: &mut World, random: &mut Random) {
     let targets = [
         "/v1/plugins",
+        "/v1/devices",
         "/v1/status",
         "/v1/watch",
         "/v1/events",
         "/metrics",
         "/x",
     ];
-    let at = usize::try_from(random.below(6)).expect("it is small");
+    let at = usize::try_from(random.below(7)).expect("it is small");
     let id = world.asking("GET", targets[at]);
     if random.below(2) == 0 {
         let _ = world.read(id);

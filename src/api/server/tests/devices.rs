@@ -1,0 +1,199 @@
+//! The list of devices, as it is read while plugins list their devices again or go.
+
+use std::sync::Arc;
+
+use super::*;
+use crate::handler::Plugin;
+use crate::handler::device::{self, Device, DevicePlugin};
+
+/// Returns a plugin of a resource.
+fn plugin(resource: &str, socket: &str) -> Arc<Plugin> {
+    let socket: Arc<Path> = Path::new(socket).into();
+    Arc::new(Plugin {
+        kind: device::TYPE.to_owned(),
+        name: resource.to_owned(),
+        endpoint: socket.clone(),
+        versions: vec!["v1beta1".to_owned()],
+        socket,
+    })
+}
+
+impl World {
+    fn inventory(&self) -> &Inventory {
+        self.inventory.as_ref().expect("there are handlers")
+    }
+
+    /// Has a plugin list devices with these IDs, unhealthy if their ID ends with `!`.
+    fn list<T: Into<String>>(
+        &self,
+        plugin: &Arc<Plugin>,
+        ids: impl IntoIterator<Item = T>,
+        numa_nodes: &[i64],
+    ) {
+        let devices = ids.into_iter().map(|id| {
+            let id = id.into();
+            Device {
+                is_healthy: !id.ends_with('!'),
+                id,
+                numa_nodes: numa_nodes.to_vec(),
+            }
+        });
+        let mut devices: Vec<Device> = devices.collect();
+        devices.sort_by(|one, other| one.id.cmp(&other.id));
+        self.inventory().device_plugins.set(DevicePlugin {
+            plugin: plugin.clone(),
+            pre_start_required: false,
+            preferred_allocation: false,
+            is_connected: true,
+            devices,
+        });
+    }
+}
+
+/// Returns the resources and IDs of a list.
+fn ids(list: &Value) -> Vec<String> {
+    let items = list["items"].as_array().expect("a list has items");
+    let id = |item: &Value| {
+        let text = |key: &str| item[key].as_str().expect("it is text").to_owned();
+        text("resource") + " " + &text("id")
+    };
+    items.iter().map(id).collect()
+}
+
+#[test]
+fn the_devices_of_the_current_plugins_are_listed_by_resource_and_id() {
+    let mut world = World::new();
+    let (old, new) = (plugin("b/gpu", "/r/old"), plugin("b/gpu", "/r/new"));
+    world.list(&old, ["0", "1"], &[]);
+    world.list(&new, ["b\"\u{1b}\u{e4}", "a!"], &[1, -2]);
+    world.list(&plugin("a/nic", "/r/nic"), ["eth0"], &[]);
+    world.list(&plugin("c/none", "/r/none"), [""; 0], &[]);
+    world.list(&plugin("d/empty", "/r/empty"), [""], &[]);
+    let list = world.get_json("/v1/devices");
+    let wanted = serde_json::json!({
+        "kind": "DeviceList", "instance": "9f", "generation": 0, "items": [
+            {"resource": "a/nic", "id": "eth0", "health": "Healthy", "socket": "/r/nic"},
+            {
+                "resource": "b/gpu", "id": "a!", "health": "Unhealthy", "numaNodes": [1, -2],
+                "socket": "/r/new",
+            },
+            {
+                "resource": "b/gpu", "id": "b\"\u{1b}\u{e4}", "health": "Healthy",
+                "numaNodes": [1, -2], "socket": "/r/new",
+            },
+            {"resource": "d/empty", "id": "", "health": "Healthy", "socket": "/r/empty"},
+        ],
+    });
+    assert_eq!(list, wanted);
+    for (target, wanted) in [
+        ("/v1/devices?name=a/nic", &["a/nic eth0"][..]),
+        ("/v1/devices?name=c%2Fnone", &[]),
+    ] {
+        assert_eq!(ids(&world.get_json(target)), wanted, "{target}");
+    }
+    world.inventory().device_plugins.promote(&old);
+    let list = world.get_json("/v1/devices?name=b/gpu");
+    assert_eq!(ids(&list), ["b/gpu 0", "b/gpu 1"]);
+}
+
+#[test]
+fn a_resource_that_no_plugin_has_is_404() {
+    let mut world = World::new();
+    world.list(&plugin("a/nic", "/r/nic"), ["eth0"], &[]);
+    let missing = (404, "{\"error\":\"no such resource\"}\n".to_owned());
+    for name in ["a/ni", "a/nic2", "b", "A/nic"] {
+        assert_eq!(world.get(&format!("/v1/devices?name={name}")), missing);
+    }
+    world.inventory = None;
+    assert_eq!(world.get("/v1/devices?name=a/nic"), missing);
+    assert_eq!(ids(&world.get_json("/v1/devices")), [""; 0]);
+}
+
+#[test]
+fn a_long_list_of_devices_is_rendered_as_it_is_read() {
+    let mut world = World::new();
+    let all = (0..config::MAX_DEVICES).map(|n| format!("{n:05}"));
+    world.list(&plugin("a/b", "/r/b"), all.clone(), &[]);
+    let none = (0..3000).map(|n| plugin(&format!("a/c{n}"), "/r/c"));
+    for plugin in none {
+        world.list(&plugin, [""; 0], &[]);
+    }
+    let id = world.asking("GET", "/v1/devices");
+    let mut read = String::new();
+    let mut turns = 0;
+    while world.has_work() {
+        world.advance();
+        let piece = world.read(id);
+        assert!(piece.len() < API_OUTPUT + 1024);
+        read.push_str(&piece);
+        turns += 1;
+    }
+    let (_, body) = parse(&read);
+    let list: Value = serde_json::from_str(&body).expect("the list is JSON");
+    assert!(all.map(|id| format!("a/b {id}")).eq(ids(&list)));
+    assert!(turns > 200, "{turns}");
+}
+
+#[test]
+fn a_device_that_is_listed_all_the_time_occurs_once_whatever_else_changes() {
+    let mut world = World::new();
+    let (one, two) = (plugin("b", "/r/b"), plugin("b", "/r/b2"));
+    let numbered = |from: u32, to: u32| (from..to).map(|n| format!("{n:04}"));
+    world.list(&one, numbered(1000, 2000), &[]);
+    world.list(&plugin("c", "/r/c"), ["c"], &[]);
+    let id = world.asking("GET", "/v1/devices");
+    world.advance();
+    let mut read = world.read(id);
+    // The set is replaced: devices come and go before and after what was read.
+    world.list(&one, numbered(0, 1500).step_by(2), &[]);
+    world.advance();
+    read.push_str(&world.read(id));
+    // Another plugin is the current one now.
+    world.list(&two, numbered(1400, 1500), &[]);
+    world.list(&plugin("a", "/r/a"), ["a"], &[]);
+    read.push_str(&world.read_all(id));
+    let list: Value = serde_json::from_str(&parse(&read).1).expect("the list is JSON");
+    let ids = ids(&list);
+    assert!(ids.is_sorted() && ids.first().is_some_and(|id| id == "b 1000"));
+    let distinct: BTreeSet<&String> = ids.iter().collect();
+    assert_eq!(distinct.len(), ids.len());
+    for id in numbered(1000, 1500).step_by(2) {
+        let is_left = &*id < "1400" || ids.contains(&format!("b {id}"));
+        assert!(is_left, "{id} is missing");
+    }
+    assert_eq!(ids.last().map(|id| &**id), Some("c c"));
+    assert!(!ids.iter().any(|id| &**id > "b 1500" && id.starts_with('b')));
+}
+
+#[test]
+fn the_rest_of_a_resource_that_is_removed_meanwhile_is_left_out() {
+    for target in ["/v1/devices", "/v1/devices?name=b"] {
+        let mut world = World::new();
+        let plugin = plugin("b", "/r/b");
+        world.list(&plugin, (0..1000).map(|n| n.to_string()), &[]);
+        let id = world.asking("GET", target);
+        world.advance();
+        let mut read = world.read(id);
+        world.inventory().device_plugins.remove(&plugin);
+        read.push_str(&world.read_all(id));
+        let list: Value = serde_json::from_str(&parse(&read).1).expect("the list is JSON");
+        let count = ids(&list).len();
+        assert!((1..1000).contains(&count), "{count}");
+    }
+}
+
+#[test]
+fn a_device_takes_a_limited_number_of_octets() {
+    let mut world = World::new();
+    let long = "\u{1b}".repeat(100_000);
+    let longest = "a".repeat(config::API_DEVICE_ID);
+    let nodes: Vec<i64> = (0..5000).collect();
+    world.list(&plugin("a", "/r/a"), [&longest, &long], &nodes);
+    let list = world.get_json("/v1/devices");
+    let items = list["items"].as_array().expect("a list has items");
+    let id = |at: usize| items[at]["id"].as_str().expect("an ID");
+    assert!(id(0).ends_with("\\u{1b}...(98976 more bytes)"));
+    assert_eq!(id(1), longest);
+    let shown = items[0]["numaNodes"].as_array().expect("a list");
+    assert_eq!(shown.len(), config::API_DEVICE_NODES);
+}
