@@ -67,6 +67,13 @@ fn list(items: &[Value]) -> String {
     format!("{list}\n")
 }
 
+const DEVICES: &str = "{\"kind\":\"DeviceList\",\"instance\":\"9f\",\"generation\":3,\"items\":[\
+    {\"resource\":\"example.com/gpu\",\"id\":\"gpu-0\",\"health\":\"Healthy\",\"numaNodes\":[1],\
+    \"socket\":\"/r/gpu\"},{\"resource\":\"example.com/gpu\",\"id\":\"gpu-1\",\
+    \"health\":\"Unhealthy\",\"socket\":\"/r/gpu\"}]}\n";
+
+const NO_DEVICES: &str = "{\"kind\":\"DeviceList\",\"items\":[]}";
+
 fn event(event: &str, record: &Value) -> String {
     format!(
         "{}\n",
@@ -201,6 +208,34 @@ fn each_command_shows_its_answer() {
 }
 
 #[test]
+fn devices_are_shown_in_each_format() {
+    let (requests, shown) = done(&["devices", "example.com/gpu"], vec![chunked(DEVICES, 7)]);
+    assert_eq!(
+        requests,
+        ["GET /v1/devices?name=example.com%2Fgpu HTTP/1.1"]
+    );
+    let table = "RESOURCE         DEVICE  HEALTH     NUMA    SOCKET\n\
+                 example.com/gpu  gpu-0   Healthy    1       /r/gpu\n\
+                 example.com/gpu  gpu-1   Unhealthy  <none>  /r/gpu\n";
+    assert_eq!(shown, table);
+    let line = ["devices", "--no-headers", "-o", "table"];
+    let (requests, shown) = done(&line, vec![answer(200, DEVICES)]);
+    assert_eq!(requests, ["GET /v1/devices HTTP/1.1"]);
+    let rows = "example.com/gpu  gpu-0  Healthy    1       /r/gpu\n\
+                example.com/gpu  gpu-1  Unhealthy  <none>  /r/gpu\n";
+    assert_eq!(shown, rows);
+    let (_, shown) = done(&["devices", "-ojson"], vec![answer(200, DEVICES)]);
+    let [shown, sent]: [Value; 2] = [&*shown, DEVICES].map(|it| serde_json::from_str(it).unwrap());
+    assert_eq!(shown, sent);
+    let (_, shown) = done(&["devices", "-ojsonl"], vec![answer(200, DEVICES)]);
+    let lines: Vec<Value> = shown
+        .lines()
+        .map(|it| serde_json::from_str(it).unwrap())
+        .collect();
+    assert_eq!(Some(&lines), sent["items"].as_array());
+}
+
+#[test]
 fn an_empty_list_is_not_a_failure() {
     for (line, body, remark) in [
         (&["list"][..], &*list(&[]), "No plugins.\n"),
@@ -209,6 +244,8 @@ fn an_empty_list_is_not_a_failure() {
             &list(&[]),
             "No plugins.\n",
         ),
+        (&["devices"], NO_DEVICES, "No devices.\n"),
+        (&["devices", "a/b", "-ojsonl"], NO_DEVICES, "No devices.\n"),
         (&["events"], "", "No events.\n"),
         (&["events", "CSIPlugin/b"], AN_EVENT, "No events.\n"),
         (&["events", "-ojson"], "", "No events.\n"),
@@ -265,6 +302,20 @@ fn an_answer_that_is_wrong_or_breaks_off_is_status_1() {
     ] {
         assert_fails(&Canned::start([play]), &["list"], 1, words);
     }
+    for (body, words) in [
+        ("[1]", "not a list of devices"),
+        ("{}", "not a list of devices"),
+    ] {
+        let daemon = Canned::start([answer(200, body)]);
+        assert_fails(&daemon, &["devices"], 1, words);
+    }
+    let older = || answer(404, "{\"error\":\"no such path\"}");
+    assert_fails(
+        &Canned::start([older()]),
+        &["devices"],
+        1,
+        "404: no such path\n",
+    );
     let line = flood("HTTP/1.1 200 OK\r\n\r\n", "{{{{{{{{{{{{{{{{{{{{{{");
     assert_fails(&Canned::start([line]), &["watch"], 1, "too long");
     let expired = Canned::start([answer(200, EXPIRED), answer(200, EXPIRED)]);
@@ -277,6 +328,7 @@ fn without_a_daemon_the_status_is_3() {
     let missing = Canned::missing();
     for line in [
         &["list"][..],
+        &["devices"],
         &["describe", "A/b"],
         &["watch"],
         &["events"],
@@ -320,6 +372,13 @@ fn a_plugin_that_does_not_exist_is_status_4_and_one_in_another_state_is_5() {
     ] {
         assert_fails(&Canned::start([none()]), line, 4, "404: no such plugin\n");
     }
+    let missing = answer(404, "{\"error\":\"no such resource\"}");
+    assert_fails(
+        &Canned::start([missing]),
+        &["devices", "a/b"],
+        4,
+        "404: no such resource\n",
+    );
     let all = || answer(200, &list(&[record("a", "Backoff")]));
     for line in [
         &["list", "CSIPlugin/b"][..],
@@ -353,6 +412,8 @@ fn wrong_usage_is_status_2() {
     let daemon = Canned::missing();
     for line in [
         &["list", "-o", "yaml"][..],
+        &["devices", "-o", "name"],
+        &["devices", "a/b", "c/d"],
         &["describe"],
         &["wait", "A/b"],
         &["rescan", "x"],

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use super::client::Client;
 use super::failure::{Kind, Result};
 use super::options::{Context, Options, Verb};
-use super::{change, describe, events, list, status, wait, watch};
+use super::{change, describe, devices, events, list, status, wait, watch};
 use crate::daemon::client::default_socket;
 
 /// Returns the path in the environment variable `PLUGIND_API_SOCKET`, unless that is empty.
@@ -38,6 +38,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let done = match options.verb {
         Verb::List if options.follows => watch::run(&context),
         Verb::List => list::run(&context),
+        Verb::Devices => devices::run(&context),
         Verb::Watch => watch::run(&context),
         Verb::Describe => describe::run(&context),
         Verb::Events => events::run(&context),

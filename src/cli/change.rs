@@ -39,7 +39,7 @@ fn path(verb: Verb, target: &Target) -> String {
         Target::Plugin { kind, name } => ("?type=", kind.as_bytes(), name.as_bytes()),
         Target::Socket(path) => ("?socket=", path.as_os_str().as_bytes(), &b""[..]),
         Target::Filter(filter) => ("?filter=", filter.as_bytes(), &b""[..]),
-        Target::All | Target::Type(_) => return path.to_owned(),
+        Target::All | Target::Type(_) | Target::Resource(_) => return path.to_owned(),
     };
     let separator = if name.is_empty() { "" } else { "&name=" };
     [path, key, &encode(value), separator, &encode(name)].concat()

@@ -96,7 +96,10 @@ impl Client {
         }
         match response.decoder.status() {
             200 => Ok(response),
-            status => Err(response.refused(status, request.changes)),
+            status => {
+                let names = request.changes || request.target.contains("?name=");
+                Err(response.refused(status, names))
+            }
         }
     }
 
@@ -195,10 +198,10 @@ impl Response {
         received.map_err(broken)
     }
 
-    /// Returns the failure that a response with another status than 200 stands for. Only a change
-    /// names a plugin that may not exist.
+    /// Returns the failure that a response with another status than 200 stands for; `names` states
+    /// whether the request may name what does not exist.
     #[cold]
-    fn refused(self, status: u16, changes: bool) -> Failure {
+    fn refused(self, status: u16, names: bool) -> Failure {
         let body = self.rest(MAX_LINE).unwrap_or_default();
         let json = Json::parse(&body).unwrap_or_default();
         let why = match json.text("error") {
@@ -207,7 +210,7 @@ impl Response {
         };
         let why = escape::composed(why);
         let kind = match status {
-            404 if changes => Kind::NoSuchPlugin,
+            404 if names => Kind::NoSuchPlugin,
             503 => Kind::Interrupted,
             _ => Kind::Failed,
         };

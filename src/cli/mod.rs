@@ -10,6 +10,7 @@ mod change;
 mod client;
 mod decoder;
 mod describe;
+mod devices;
 pub mod doctor;
 mod events;
 mod failure;
@@ -106,7 +107,7 @@ impl Verb {
     }
 }
 
-const VERBS: [Verb; 15] = [
+const VERBS: [Verb; 16] = [
     Verb {
         name: "run",
         help: run::HELP,
@@ -131,6 +132,11 @@ const VERBS: [Verb; 15] = [
         name: "list",
         help: list::HELP,
         parse: Parse::Ask(options::Verb::List),
+    },
+    Verb {
+        name: "devices",
+        help: devices::HELP,
+        parse: Parse::Ask(options::Verb::Devices),
     },
     Verb {
         name: "describe",
@@ -251,6 +257,7 @@ Commands:
 
 Commands that ask a running daemon:
   list          list the plugins and their states
+  devices       list the devices of device plugins, and their health
   describe      show one plugin or socket in detail, with its events
   watch         show the plugins and then each change
   events        show the events of plugins and sockets

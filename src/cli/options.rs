@@ -35,6 +35,7 @@ pub struct Options {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verb {
     List,
+    Devices,
     Describe,
     Watch,
     Events,
@@ -54,6 +55,7 @@ pub(super) enum Target {
     Type(String),
     Plugin { kind: String, name: String },
     Socket(PathBuf),
+    Resource(String),
     Filter(String),
 }
 
@@ -105,6 +107,7 @@ impl Verb {
     const fn form(self) -> Form {
         let (formats, target, is_required) = match self {
             Self::List | Self::Watch => (LIST_FORMATS, "TYPE or TYPE/NAME", false),
+            Self::Devices => ("table, json or jsonl", "RESOURCE", false),
             Self::Events => ("table or json", PLUGIN_OR_SOCKET, false),
             Self::Describe => ("text or json", PLUGIN_OR_SOCKET, true),
             Self::Status => ("text or json", "", false),
@@ -141,6 +144,9 @@ impl Target {
             let filter = if text == DEFAULT { "" } else { text };
             return Some(Self::Filter(filter.to_owned()));
         }
+        if expected == "RESOURCE" {
+            return Some(Self::Resource(text.to_owned()));
+        }
         match text.split_once('/') {
             Some((kind, name)) if !kind.is_empty() && !name.is_empty() => Some(Self::Plugin {
                 kind: kind.to_owned(),
@@ -156,7 +162,7 @@ impl Target {
         match self {
             Self::Plugin { kind, name } => Some(plugin(kind, name)),
             Self::Socket(path) => Some(escape::path(path).to_string()),
-            Self::All | Self::Type(_) | Self::Filter(_) => None,
+            Self::All | Self::Type(_) | Self::Resource(_) | Self::Filter(_) => None,
         }
     }
 
@@ -164,7 +170,7 @@ impl Target {
     pub(super) fn includes(&self, plugin: &Json, owner: &Json) -> bool {
         let is = |key: &str, text: &str| plugin.text(key) == text;
         match self {
-            Self::All | Self::Filter(_) => true,
+            Self::All | Self::Resource(_) | Self::Filter(_) => true,
             Self::Type(kind) => is("type", kind),
             Self::Plugin { kind, name } => is("type", kind) && is("name", name),
             Self::Socket(path) => path.to_string_lossy() == owner.text("socket"),
@@ -355,6 +361,15 @@ mod tests {
                 &["forget", "/r/a.sock"],
                 "invalid argument \"/r/a.sock\", expected TYPE/NAME",
             ),
+            (
+                &["devices", "-o", "wide"],
+                "invalid value \"wide\" for -o, expected table, json or jsonl",
+            ),
+            (
+                &["devices", "/r/a.sock"],
+                "invalid argument \"/r/a.sock\", expected RESOURCE",
+            ),
+            (&["devices", "-w"], "unknown option -w"),
             (&["log"], "missing FILTER"),
             (&["rescan", "now"], "unexpected argument \"now\""),
             (

@@ -193,11 +193,14 @@ pub(super) fn plugin(kind: &str, name: &str) -> String {
         .concat()
 }
 
-/// Returns the terminal's sequence for the colour of a state or of an event's type, or nothing.
+/// Returns the terminal's sequence for the colour of a state, a health or an event's type, or
+/// nothing.
 fn colour(word: &str) -> &'static str {
     match word {
-        "Registered" | "Watched" => "\x1b[32m",
-        "Backoff" | "Rejected" | "Down" | "Deleted" | "Lost" | "Warning" => "\x1b[31m",
+        "Registered" | "Watched" | "Healthy" => "\x1b[32m",
+        "Backoff" | "Rejected" | "Down" | "Deleted" | "Lost" | "Warning" | "Unhealthy" => {
+            "\x1b[31m"
+        }
         "Discovered" | "Connecting" | "Registering" | "Standby" | "Deregistering" | "Polled" => {
             "\x1b[33m"
         }

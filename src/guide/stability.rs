@@ -17,7 +17,7 @@
 //! | | the daemon refuses or cannot do it, or its response is invalid or breaks off |
 //! | 2 | wrong usage |
 //! | 3 | no daemon listens on the socket; the followed one has stopped or was killed |
-//! | 4 | the plugin or socket does not exist (`wait` waits for it instead) |
+//! | 4 | the plugin, socket or resource does not exist (`wait` waits for it instead) |
 //! | 5 | `probe`: the plugin would be refused; `list TYPE/NAME --state STATE`: another state |
 //! | 6 | `probe`: not a plugin registration service |
 //! | 7 | `probe`: no answer, or not in time |
@@ -46,6 +46,8 @@
 //! |---|---|
 //! | `list -o json` | that of `GET /v1/plugins`: `kind`, `instance`, `generation`, `items` |
 //! | `list -o jsonl` | a record per line |
+//! | `devices -o json` | that of `GET /v1/devices`: `kind`, `instance`, `generation`, `items` |
+//! | `devices -o jsonl` | a device per line |
 //! | `describe -o json` | as `list`, and the `events` of the records |
 //! | `events -o json` | an event per line, as that of `GET /v1/events` |
 //! | `watch -o json`, `list -w -o json` | lines with `event`, `generation`, `record` |
@@ -57,7 +59,8 @@
 //! contains escapes.
 //!
 //! Tests: `each_command_shows_its_answer`, `json_has_the_event_and_the_last_known_record`,
-//! `json_is_one_line_for_each_event`, `names_are_what_other_commands_accept`.
+//! `json_is_one_line_for_each_event`, `names_are_what_other_commands_accept`,
+//! `json_lines_are_the_devices_in_ascii`.
 //!
 //! # The API
 //!
@@ -68,7 +71,8 @@
 //! instances cannot be compared.
 //!
 //! Tests: `a_record_has_every_fact_that_is_known`, `a_record_has_what_its_handler_knows`,
-//! `each_path_is_a_call`, `each_change_is_a_post`.
+//! `the_devices_of_the_current_plugins_are_listed_by_resource_and_id`, `each_path_is_a_call`,
+//! `each_change_is_a_post`.
 //!
 //! # Metrics
 //!

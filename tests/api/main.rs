@@ -18,6 +18,7 @@ mod skip;
 mod changes;
 mod client;
 mod clients;
+mod devices;
 mod embedded;
 mod node;
 mod socket;

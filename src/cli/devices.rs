@@ -1,0 +1,135 @@
+//! `plugind devices`: the devices that the device plugins list.
+
+use super::client::{Request, encode, print};
+use super::failure::{Failure, Kind, Result};
+use super::json::Json;
+use super::options::{Context, Format, Target, remark};
+use super::rows::Rows;
+
+/// Shows the devices, in the order of the daemon: by resource and ID.
+pub(super) fn run(context: &Context<'_>) -> Result<()> {
+    let options = context.options;
+    let list = context.client.json(&Request::get(&path(&options.target)))?;
+    let Json::List(all) = &list["items"] else {
+        let why = "the response is not a list of devices";
+        return Err(Failure::new(Kind::Failed, &[why]));
+    };
+    if options.format == Format::Json {
+        return print(&list.document());
+    }
+    if all.is_empty() {
+        remark("No devices.\n");
+        return Ok(());
+    }
+    print(&show(context, all))
+}
+
+/// Returns the path of the list. If a resource is named and does not exist, the daemon returns 404.
+fn path(target: &Target) -> String {
+    match target {
+        Target::Resource(name) => [PATH, "?name=", &encode(name.as_bytes())].concat(),
+        _ => PATH.to_owned(),
+    }
+}
+
+const PATH: &str = "/v1/devices";
+
+/// Returns the devices as a table, or one per line.
+fn show(context: &Context<'_>, all: &[Json]) -> String {
+    let mut rows = Rows::new(context, "", COLUMNS, HEALTH, &[]);
+    for device in all {
+        rows.add(device, 0);
+    }
+    rows.show()
+}
+
+const COLUMNS: &str = "\
+RESOURCE|resource|?
+DEVICE|id|
+HEALTH|health|?
+NUMA|numaNodes|
+SOCKET|socket|?";
+
+/// The column of the health.
+const HEALTH: usize = 2;
+
+pub(super) const HELP: &str = "\
+List the devices of device plugins, by resource and ID. Of several plugins of a
+resource, the newest lists its devices. They are unhealthy while the plugin does
+not list them.
+
+Usage: plugind devices [OPTIONS] [RESOURCE]
+
+Exits with 4 if RESOURCE, such as example.com/gpu, does not exist.
+
+Options:
+  -o, --output FORMAT  table: RESOURCE, DEVICE, HEALTH, NUMA (nodes), SOCKET of
+                       the plugin (default); json: the response of the API;
+                       jsonl: a device per line
+  --no-headers         leave out the line with the names of the columns
+";
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{context, json, options};
+    use super::*;
+
+    /// Returns what the command prints for three devices.
+    fn shown(line: &[&str], is_coloured: bool) -> String {
+        let all = [
+            json!({
+                "resource": "example.com/gpu", "id": "gpu-0", "health": "Healthy",
+                "numaNodes": [0, 1], "socket": "/r/gpu-reg.sock",
+            }),
+            json!({
+                "resource": "example.com/gpu", "id": "gpu-1\u{1b}[2J\t", "health": "Unhealthy",
+                "socket": "/r/gpu-reg.sock",
+            }),
+            json!({"resource": "example.com/nic", "id": "", "health": "Healthy"}),
+        ];
+        show(&context(&options(line), is_coloured), &all)
+    }
+
+    #[test]
+    fn a_table_has_a_row_for_each_device() {
+        let expected = "\
+RESOURCE         DEVICE            HEALTH     NUMA    SOCKET
+example.com/gpu  gpu-0             Healthy    0,1     /r/gpu-reg.sock
+example.com/gpu  gpu-1\\u{1b}[2J\\t  Unhealthy  <none>  /r/gpu-reg.sock
+example.com/nic  <none>            Healthy    <none>  <unknown>
+";
+        assert_eq!(shown(&["devices"], false), expected);
+        let (_, rows) = expected.split_once('\n').unwrap();
+        let coloured = shown(&["devices", "--no-headers"], true);
+        assert!(
+            coloured.contains("  \x1b[32mHealthy\x1b[0m    0,1"),
+            "{coloured}"
+        );
+        assert!(
+            coloured.contains("  \x1b[31mUnhealthy\x1b[0m  <none>"),
+            "{coloured}"
+        );
+        let plain = coloured.replace("\x1b[31m", "").replace("\x1b[32m", "");
+        assert_eq!(plain.replace("\x1b[0m", ""), rows);
+    }
+
+    #[test]
+    fn json_lines_are_the_devices_in_ascii() {
+        let shown = shown(&["devices", "-o", "jsonl"], false);
+        let lines: Vec<&str> = shown.lines().collect();
+        let expected = "{\"health\":\"Unhealthy\",\"id\":\"gpu-1\\u001b[2J\\u0009\",\
+                        \"resource\":\"example.com/gpu\",\"socket\":\"/r/gpu-reg.sock\"}";
+        assert_eq!((lines.len(), lines[1]), (3, expected));
+    }
+
+    #[test]
+    fn the_daemon_is_asked_for_a_resource_by_its_whole_name() {
+        for (line, expected) in [
+            (&["devices"][..], "/v1/devices"),
+            (&["devices", "a.b/c d"], "/v1/devices?name=a.b%2Fc%20d"),
+            (&["devices", "gpu"], "/v1/devices?name=gpu"),
+        ] {
+            assert_eq!(path(&options(line).target), expected);
+        }
+    }
+}
