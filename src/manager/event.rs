@@ -370,6 +370,9 @@ fn fmt_failed(
 /// The target of lines about the daemon, which the logger always admits.
 const ABOUT_DAEMON: &str = "plugind::manager::connections";
 
+/// The message about a socket that was removed while the daemon was not running.
+const MISSING: &str = "not found below the watched directories after the restart; deregistering";
+
 struct Message<'a>(&'a PluginEvent);
 
 impl fmt::Display for Message<'_> {
@@ -380,13 +383,10 @@ impl fmt::Display for Message<'_> {
             EventKind::SocketReplaced => f.write_str("another socket has replaced the one before"),
             EventKind::SocketLost => f.write_str("the socket was removed"),
             EventKind::Announced => write!(f, "{plugin} has announced itself"),
-            EventKind::NotAnnounced => write!(
-                f,
-                "{plugin} has not announced itself since the restart; deregistering"
-            ),
-            EventKind::SocketMissing => f.write_str(
-                "not found below the watched directories after the restart; deregistering",
-            ),
+            EventKind::NotAnnounced => {
+                write!(f, "{plugin} has not announced itself since the restart")
+            }
+            EventKind::SocketMissing => f.write_str(MISSING),
             EventKind::SocketRenamed { alias } => write!(
                 f,
                 "removed; its plugin stays registered, because {} leads to the same socket",
