@@ -8,7 +8,7 @@ SEEDS ?= 100000
 # For how many seconds `make bench` looks on while nothing happens.
 REST ?= 60
 # The tests that run the built binary, cargo's or the static one.
-BINARY_TESTS = api binary binary_kernel commands descriptors doctor log neighbours probe simulate
+BINARY_TESTS = api binary binary_kernel commands descriptors device_plugins doctor log neighbours probe simulate
 # The tests of the library in the kernel's hands, which are linked as the static binary is, too.
 LIBRARY_TESTS = exec integration kernel soak
 # How long `make fuzz` has for each target (0: without a limit), and the most inputs (-1: likewise).
@@ -124,15 +124,16 @@ bench-peers: ## The same, with kubelet's own plugin manager beside it (needs Go)
 	fi
 
 .PHONY: parity
-parity: ## Play scenarios against kubelet's own plugin manager and this one, and compare (needs Go)
+parity: ## Play scenarios against kubelet's own managers of plugins and this one, and compare (needs Go)
 	$(NEEDS)
 	@if ! command -v go >/dev/null; then \
 		echo "parity: skipped: Go is not installed"; \
 	else \
 		set -ex; \
-		go build -C tests/peers/kubelet -trimpath -o "$(CURDIR)/target/peers/kubelet" .; \
+		mkdir -p target/peers; \
+		go build -C tests/peers/kubelet -trimpath -o "$(CURDIR)/target/peers/" ./...; \
 		PLUGIND_KUBELET="$(CURDIR)/target/peers/kubelet" \
-			$(CARGO) test --locked --test parity -- --nocapture; \
+			$(CARGO) test --locked --test parity --test device_plugins -- --nocapture; \
 	fi
 
 .PHONY: mistakes

@@ -348,6 +348,28 @@
 //! - **DRA8** The same endpoint is refused; removing the older one leaves the newer one.
 //! - **DRA9** A removed driver is not found.
 //!
+//! Registration by `kubelet.sock`. The tests run with kubelet's own registration server, too:
+//!
+//! - **RS3** At the start the sockets in the directory are removed, and links to sockets; other
+//!   files and subdirectories stay. Then the server listens.
+//! - **RS4** A resource registers by the sockets `x`, `x.new` and `x.third`: it has two devices,
+//!   still two, then one.
+//! - **RS5** Another version is refused: `requested API version "v1" is not supported by kubelet.
+//!   Supported version is ["v1beta1"]`.
+//! - **RS6** A name that is not one of an extended resource is refused: `the ResourceName "gpu" is
+//!   invalid`.
+//! - **RS7** An endpoint that cannot be dialled is refused: `failed to dial device plugin: context
+//!   deadline exceeded`.
+//! - **RS8** If GetDevicePluginOptions fails, the plugin is refused with `failed to get device
+//!   plugin options: rpc error: code = Internal desc = ...`, and not called again.
+//! - **RS9** If ListAndWatch fails at once, the plugin stays registered, without devices, and is
+//!   not called again.
+//! - **RS10** If ListAndWatch fails after a list, its devices stay and are unhealthy.
+//! - **RS11** If the plugin is stopped, the same.
+//! - **RS12** Devices that become unhealthy and healthy again are so at once.
+//! - **RS13** After a restart of the manager plugins register again, with the same devices.
+//! - **RS14** After its own restart a plugin registers again, with its new devices.
+//!
 //! End to end:
 //!
 //! - **E1** A plugin is registered again after a restart of the manager.

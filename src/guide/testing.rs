@@ -19,6 +19,7 @@
 //! | `exec` | programs that succeed, hang, flood and leave others behind |
 //! | `binary`, `binary_kernel`, `log`, `descriptors` | the built binary, as users meet it |
 //! | `commands` | the commands that ask a daemon, with prepared responses |
+//! | `device_plugins` | device plugins in Go and Python that register with `kubelet.sock` |
 //! | `doctor`, `probe`, `simulate`, `examples` | the other commands, and the example programs |
 //! | `neighbours` | the built binary under attack, beside a plugin that behaves |
 //! | `soak` | descriptors and memory after many plugins; `make soak` runs it for long |
@@ -26,7 +27,7 @@
 //!
 //! | target | what it holds |
 //! |---|---|
-//! | `make parity` | the same scenarios with kubelet's own plugin manager and here (needs Go) |
+//! | `make parity` | the same scenarios with kubelet's managers of plugins and here (needs Go) |
 //! | `make sim` | 100,000 seeds of the simulation |
 //! | `make fuzz` | each fuzz target for 30 s |
 //! | `make mistakes` | 33 planted mistakes, which the simulation or a fuzz target must find |

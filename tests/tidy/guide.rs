@@ -251,7 +251,7 @@ fn quotations(comment: &str) -> Vec<String> {
 const GUIDE: &str = "src/guide/kubelet.rs";
 
 /// The families of rows after which tests are named.
-const NAMED_AFTER: [&str; 5] = ["PM", "GM", "CSI", "DM", "DRA"];
+const NAMED_AFTER: [&str; 6] = ["PM", "GM", "CSI", "DM", "DRA", "RS"];
 
 /// The family of rows that the guide's own doc test holds.
 const HELD_BY_DOC_TEST: [&str; 1] = ["C"];
