@@ -192,6 +192,27 @@
 //! - **R36** An endpoint that begins with `@` is an abstract socket.
 //!   Test: `an_endpoint_that_begins_with_an_at_sign_is_an_abstract_socket_unless_a_file_was_found`.
 //!
+//! ## Device plugins that register by `kubelet.sock`
+//!
+//! kubelet's device manager listens there (`pkg/kubelet/cm/devicemanager/plugin/v1beta1`).
+//!
+//! - **R37** The directory is created with mode 0750 if it is missing. At the start the sockets in
+//!   it are removed, and links to sockets, but not in its subdirectories; then `kubelet.sock` is
+//!   created, with the rights that the umask leaves. Plugins that run register again.
+//!   Tests: `rs3_the_start_removes_all_sockets_and_nothing_else_and_then_listens`,
+//!   `a_missing_directory_is_created_without_rights_for_others_and_the_socket_with_the_usual_ones`.
+//! - **R38** The call checks the version, then the name of the resource, then dials the endpoint,
+//!   then calls GetDevicePluginOptions. What fails first is the reply, with the status UNKNOWN and
+//!   kubelet's words (RS5 to RS8). kubelet appends the endpoint to the directory, whatever it
+//!   contains; here it has to be a file name.
+//!   Tests: `a_failure_has_the_code_and_the_words_of_kubelet`,
+//!   `an_endpoint_that_is_not_a_file_name_is_rejected`.
+//! - **R39** An endpoint that does not exist or refuses is dialled again until C6 is over.
+//!   Test: `an_endpoint_that_appears_or_listens_within_ten_seconds_is_soon_enough`.
+//! - **R40** ListAndWatch is called once: at its end, whatever its status, the devices are
+//!   unhealthy, and are kept for C15. To be used again, the plugin has to register again.
+//!   Test: `the_end_of_its_stream_makes_devices_unhealthy_and_after_five_minutes_ends_the_plugin`.
+//!
 //! # Holes that are closed
 //!
 //! Each row begins with what happens with kubelet.
@@ -280,6 +301,13 @@
 //! - **H23** Two plugin managers on one directory notify every plugin twice. A second one does not
 //!   start.
 //!   Test: `a_second_daemon_on_one_directory_is_one_line_and_status_1`.
+//! - **H24** A resource that registers again keeps its older connection, too; when that ends, the
+//!   newer plugin is disconnected. The newer plugin replaces the older one, whose end changes
+//!   nothing.
+//!   Test: `the_end_of_an_older_plugin_leaves_the_devices_of_the_newer_one_healthy`.
+//! - **H25** After a registration that failed, the end of the plugin that was registered before is
+//!   not noticed. A failure leaves that plugin as it was.
+//!   Test: `the_end_of_a_plugin_is_noticed_after_a_registration_that_failed`.
 //!
 //! # kubelet's own tests
 //!
