@@ -48,14 +48,16 @@ link_musl() {
 	done
 	gcc -c -Os -o "$musl/unwind.o" tests/static/unwind.c
 	ar rcs "$musl/libunwind.a" "$musl/unwind.o"
+	gcc -c -Os -fPIE -fno-stack-protector -o "$musl/relocate.o" tests/static/relocate.c
 }
 
 # Builds with a standard library made for the purpose: small, and without unwind tables, because
 # nothing unwinds. A test that fails therefore ends its process, and each test has its own. Debian's
 # sources fit only Debian's compiler. Panic messages do not contain directories of the build
-# machine.
+# machine. The linker packs relocations, which takes 36 kB less of the file and of memory.
 with_std() {
 	local flags="$layout $inlining -Lnative=$musl -Cforce-unwind-tables=no" std=std,panic_abort dir
+	flags+=" -Clink-arg=$musl/relocate.o -Clink-arg=-Wl,-e,start_packed,-z,pack-relative-relocs"
 	for dir in /usr/lib/rustlib/src/rust/library/ "${CARGO_HOME:-$HOME/.cargo}"/registry/src/*/; do
 		flags+=" --remap-path-prefix=$dir="
 	done
