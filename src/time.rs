@@ -4,23 +4,24 @@
 //! any value. A [`Time`] cannot be compared with the time of day, which is only formatted here.
 
 use std::fmt;
+use std::num::NonZeroU64;
 use std::ops::{Add, AddAssign};
 use std::time::Duration;
 
 /// A point in time: the time since an origin that the caller chose (the daemon: its own start).
 ///
 /// Counted in nanoseconds, which is enough for 584 years and makes comparisons, the most frequent
-/// operation, cheap.
-#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Time(u64);
+/// operation, cheap. The origin is 1, so that an `Option<Time>` takes no more memory than a `Time`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Time(NonZeroU64);
 
 impl Time {
     /// The origin itself.
-    pub const ZERO: Self = Self(0);
+    pub const ZERO: Self = Self(NonZeroU64::MIN);
 
     /// Returns the time `elapsed` after the origin.
     pub const fn after_origin(elapsed: Duration) -> Self {
-        Self(nanos(elapsed))
+        Self(Self::ZERO.0.saturating_add(nanos(elapsed)))
     }
 
     /// Returns the time that many milliseconds after the origin.
@@ -30,12 +31,19 @@ impl Time {
 
     /// Returns the time since the origin.
     pub const fn since_origin(self) -> Duration {
-        Duration::from_nanos(self.0)
+        Duration::from_nanos(self.0.get() - 1)
     }
 
     /// Returns the time since `earlier`, or zero if `earlier` is later.
     pub const fn saturating_since(self, earlier: Self) -> Duration {
-        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+        Duration::from_nanos(self.0.get().saturating_sub(earlier.0.get()))
+    }
+}
+
+/// The origin.
+impl Default for Time {
+    fn default() -> Self {
+        Self::ZERO
     }
 }
 
@@ -139,6 +147,12 @@ mod tests {
         let elapsed = Duration::new(1_000_000_000, 999_999_999);
         assert_eq!(Time::after_origin(elapsed).since_origin(), elapsed);
         assert_eq!((Time::ZERO + elapsed).since_origin(), elapsed);
+    }
+
+    #[test]
+    fn a_moment_that_may_be_absent_takes_no_more_memory() {
+        assert_eq!(size_of::<Option<Time>>(), size_of::<Time>());
+        assert_eq!(Time::default().since_origin(), Duration::ZERO);
     }
 
     #[test]
