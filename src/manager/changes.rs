@@ -104,7 +104,7 @@ impl Changes {
         records: usize,
         is_current: impl Fn(Generation, SocketId) -> bool,
     ) {
-        if self.log.len() > 2 * records + SLACK {
+        if self.log.len() > records + (records / 2).max(SLACK) {
             self.log
                 .retain(|(generation, id)| is_current(*generation, *id));
         }
