@@ -9,6 +9,7 @@ use plugind::cli::{Command, WRONG_USAGE, ask, doctor, logging, probe, run, simul
 use plugind::config::DaemonConfig;
 use plugind::daemon::{Daemon, Logger};
 
+/// Runs the command. None is inlined: the daemon would have the variables of all on its stack.
 fn main() -> ExitCode {
     match Command::parse(lexopt::Parser::from_env()) {
         Ok(Command::Run(options)) => run(&options),
@@ -24,6 +25,7 @@ fn main() -> ExitCode {
 
 /// Runs the daemon. From here on, only the logger writes to standard error, and it never waits for
 /// the reader.
+#[inline(never)]
 fn run(options: &run::Options) -> ExitCode {
     let Some(log) = logging::start(options.verbosity) else {
         return complain(

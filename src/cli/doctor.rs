@@ -62,6 +62,7 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
 
 /// Examines the node, shows the findings, and returns the exit status: 1 if there is a warning or a
 /// problem.
+#[inline(never)]
 pub fn run(options: &Options) -> Result<ExitCode, Box<dyn Error>> {
     let findings = doctor::examine(&options.examined)?;
     let shown = match options.format {

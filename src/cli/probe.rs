@@ -77,6 +77,7 @@ pub(super) fn named(name: &str) -> Option<Format> {
 }
 
 /// Runs the probe, shows the findings, and returns the exit status.
+#[inline(never)]
 pub fn run(options: &Options) -> Result<ExitCode, Box<dyn Error>> {
     let mut prober = Prober::new(&options.config, options.timeout)?;
     let status = match sockets_in(&options.path) {

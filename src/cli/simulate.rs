@@ -103,6 +103,7 @@ impl Chosen {
 
 /// Runs the simulated plugin until it ends, and returns the exit status. Failures to print events
 /// are ignored.
+#[inline(never)]
 pub fn run(profile: &Profile) -> Result<ExitCode, Box<dyn StdError>> {
     let name = escape::text(&profile.name);
     let say = |what: &dyn fmt::Display| {

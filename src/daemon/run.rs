@@ -16,20 +16,22 @@ use crate::handler::{ExecHandler, HandlerTable, Inventory, built_in};
 /// A plugin manager that runs as a process of its own.
 #[derive(Debug)]
 pub struct Daemon {
-    plugins: PluginManager,
+    /// Boxed, because each function that passes it on would have room for it on the stack.
+    plugins: Box<PluginManager>,
     signals: Signals,
     log: Option<&'static Logger>,
 }
 
 impl Daemon {
     /// Sets up the daemon. Whatever can prevent a start fails here, not later.
+    #[inline(never)]
     pub fn new(config: &DaemonConfig) -> Result<Self, SetupError> {
         log_start(config);
         let handled = [signals::ENDING, signals::ASKING].concat();
         let signals = Signals::block(&handled).map_err(SetupError::Signals)?;
         let (handlers, inventory) = handlers(&config.handlers)?;
         let limit = descriptors::raise_limit();
-        let mut plugins = PluginManager::new(&config.manager, handlers)?;
+        let mut plugins = Box::new(PluginManager::new(&config.manager, handlers)?);
         plugins.keep_events(0); // The log shows them.
         plugins.set_inventory(inventory);
         plugins.set_descriptor_limit(limit);

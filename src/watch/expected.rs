@@ -22,7 +22,7 @@ pub(super) struct Expected {
 impl Expected {
     /// Creates a set that expects exactly these sockets.
     pub(super) fn new(mut paths: Vec<Arc<Path>>) -> Self {
-        paths.sort();
+        paths.sort_unstable();
         Self {
             paths,
             reported: LiteMap::new(),
