@@ -6,6 +6,7 @@
 //! one fails, its number is printed; `SEED=n cargo test --test manager simulation -- --nocapture`
 //! runs only that seed and prints its events.
 
+mod announcer;
 mod events;
 mod operator;
 mod oracle;
@@ -23,6 +24,7 @@ use plugind::manager::{LivenessSource, OnDown};
 use plugind::time::Time;
 use plugind::watch::Identity;
 
+use self::announcer::{Announcer, is_announced};
 use self::events::{HAPPENINGS, PATHS};
 use self::operator::Operator;
 use self::oracle::{Oracle, Phase};
@@ -44,11 +46,6 @@ const STEPS_TO_SCRAPE: u64 = 60;
 
 #[test]
 fn whatever_happens_in_whatever_order_the_contract_is_kept_and_the_worlds_agree_in_the_end() {
-    let variable = |name| {
-        std::env::var(name)
-            .ok()
-            .and_then(|value| value.parse().ok())
-    };
     if let Some(seed) = variable("SEED") {
         return Simulation::new(seed, true).run();
     }
@@ -56,6 +53,23 @@ fn whatever_happens_in_whatever_order_the_contract_is_kept_and_the_worlds_agree_
         let failed = std::panic::catch_unwind(|| Simulation::new(seed, false).run()).is_err();
         assert!(!failed, "SEED={seed} replays the failure");
     }
+}
+
+#[test]
+fn plugins_that_announce_themselves_keep_the_contract_beside_the_others() {
+    if let Some(seed) = variable("SEED") {
+        return Simulation::with_announced(seed, true).run();
+    }
+    for seed in 0..variable("SEEDS").unwrap_or(SEEDS) / 4 {
+        let run = || Simulation::with_announced(seed, false).run();
+        let failed = std::panic::catch_unwind(run).is_err();
+        assert!(!failed, "SEED={seed} replays the failure");
+    }
+}
+
+/// Returns the number in an environment variable.
+fn variable(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
 }
 
 /// A run: the node, the oracle, and what happens next.
@@ -80,10 +94,20 @@ struct Simulation {
     file: Option<Vec<u8>>,
     /// The time of the first dial of each socket, and the number of its dials.
     dials: BTreeMap<Identity, (Time, usize)>,
+    /// Announces plugins, in runs that have any.
+    announcer: Option<Announcer>,
     is_loud: bool,
 }
 
 impl Simulation {
+    /// Creates a run in which plugins announce themselves, too. The daemon is not restarted.
+    fn with_announced(seed: u64, is_loud: bool) -> Self {
+        let mut simulation = Self::new(seed, is_loud);
+        simulation.restarts.clear();
+        simulation.announcer = Some(Announcer::new(seed));
+        simulation
+    }
+
     fn new(seed: u64, is_loud: bool) -> Self {
         let mut rng = Rng::new(seed);
         let liveness_source = if rng.one_in(2) {
@@ -124,6 +148,7 @@ impl Simulation {
             on_down,
             file: None,
             dials: BTreeMap::new(),
+            announcer: None,
             is_loud,
         }
     }
@@ -135,6 +160,7 @@ impl Simulation {
                 self.restart();
             } else {
                 self.happen();
+                self.announce();
             }
             self.check();
             if step % STEPS_TO_SCRAPE == 0 {
@@ -267,7 +293,9 @@ impl Simulation {
         self.node.finish_start();
         self.node.make_directory(ROOT);
         for path in self.node.world.paths() {
-            self.node.behave(&path);
+            if !is_announced(Path::new(&path)) {
+                self.node.behave(&path);
+            }
         }
         self.oracle.lock().is_honest = true;
         self.oracle.lock().wanted.cease();
@@ -278,6 +306,7 @@ impl Simulation {
         self.node.world.run();
         // Long enough for every backoff, and too short for a resync to hide what was forgotten.
         self.node.advance(BACKOFF_CAP + Duration::from_secs(30));
+        self.end_announced();
     }
 
     fn converge(&mut self) {

@@ -21,7 +21,7 @@ pub(super) const PATHS: [&str; 7] = [
     "/r/.hidden.sock",
 ];
 const DIRECTORIES: [&str; 4] = ["/r/d", "/r/d/e", "/r/f", "/r/.git"];
-const NAMES: [&str; 3] = ["one", "two", "three"];
+pub(super) const NAMES: [&str; 3] = ["one", "two", "three"];
 
 /// An event: its description, and what causes it.
 pub(super) type Happening = (&'static str, fn(&mut Simulation));
