@@ -30,7 +30,7 @@
 //! | `make parity` | the same scenarios with kubelet's managers of plugins and here (needs Go) |
 //! | `make sim` | 100,000 seeds of the simulation |
 //! | `make fuzz` | each fuzz target for 30 s |
-//! | `make mistakes` | 33 planted mistakes, which the simulation or a fuzz target must find |
+//! | `make mistakes` | 37 planted mistakes, which the simulation or a fuzz target must find |
 //! | `make h2spec` | both ends of HTTP/2 against h2spec (needs Go) |
 //! | `make neighbours`, `make soak` | the two suites with their strict limits, on a quiet machine |
 //! | `make bench`, `make cost` | times and memory beside other clients; instructions (valgrind) |

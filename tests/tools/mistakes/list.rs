@@ -20,7 +20,7 @@ pub(crate) enum Finder {
     FuzzTargets,
 }
 
-pub(crate) const MISTAKES: [Mistake; 33] = [
+pub(crate) const MISTAKES: [Mistake; 37] = [
     Mistake {
         what: "two operations speak to a handler about one name",
         file: "src/manager/names.rs",
@@ -118,6 +118,34 @@ pub(crate) const MISTAKES: [Mistake; 33] = [
         right: "Event::Overflowed => self.rescan_all(RoundReason::Overflow, now),",
         wrong: "Event::Overflowed => {}",
         finder: Finder::Simulation { seed: 96 },
+    },
+    Mistake {
+        what: "a call that is overtaken by another one is not answered",
+        file: "src/manager/announced.rs",
+        right: "            before.answer_announcement(Err(AnnouncementError::Superseded), context);\n",
+        wrong: "",
+        finder: Finder::Simulation { seed: 0 },
+    },
+    Mistake {
+        what: "an older endpoint of a name that is announced again stays",
+        file: "src/manager/outcomes.rs",
+        right: "            self.supersede(plugin, socket.id);\n",
+        wrong: "",
+        finder: Finder::Simulation { seed: 7 },
+    },
+    Mistake {
+        what: "a plugin that is announced again counts as the same one",
+        file: "src/manager/announced.rs",
+        right: "Identity::of_announcement(id.0)",
+        wrong: "Identity::of_announcement(0)",
+        finder: Finder::Simulation { seed: 2 },
+    },
+    Mistake {
+        what: "a plugin that announced itself and was refused is tried again",
+        file: "src/manager/outcomes.rs",
+        right: "            self.sockets.withdraw(socket);\n",
+        wrong: "",
+        finder: Finder::Simulation { seed: 0 },
     },
     Mistake {
         what: "a directory that is moved leaves its sockets behind",
