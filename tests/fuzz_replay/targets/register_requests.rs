@@ -12,7 +12,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
-use plugind::config::{MAX_REGISTER_REQUEST, MAX_REGISTRATIONS, MAX_STREAMS};
+use plugind::config::{
+    DIAL_TIMEOUT, MAX_REGISTER_REQUEST, MAX_REGISTRATIONS, MAX_STREAMS, MAX_WAITING_REGISTRATIONS,
+};
 use plugind::handler::{AcceptHandler, DialError, HandlerTable, device};
 use plugind::http2::Endpoint as _;
 use plugind::manager::{AnnouncementId, ConnectionId, Input as Event, Manager, Output, Process};
@@ -320,8 +322,11 @@ impl Play {
 
     /// Ends all attempts: each call is answered by then.
     fn end(mut self) {
-        self.wait(Duration::from_secs(200));
-        self.follow();
+        // A call that was answered may be followed by one that has waited.
+        for _ in 0..=MAX_WAITING_REGISTRATIONS {
+            self.wait(DIAL_TIMEOUT);
+            self.follow();
+        }
         assert!(self.open.is_empty(), "{:?} are not answered", self.open);
         let mut names = BTreeMap::new();
         for registered in self.manager.registered() {
@@ -349,7 +354,7 @@ const WAITS: [Duration; 4] = [
 ];
 
 /// The most operations that are played of an input.
-const MOST_OPERATIONS: usize = 400;
+const MOST_OPERATIONS: usize = 100;
 
 /// The most that a client may hold: its connection, and requests in vectors that double (octets).
 const CLIENT_BOUND: usize = CONNECTION_BOUND + MAX_STREAMS as usize * (3 * MAX_REGISTER_REQUEST);
