@@ -1,6 +1,6 @@
 //! The plugin manager of a Kubernetes node, as a crate of its own.
 //!
-//! CSI, device and DRA plugins announce themselves by a Unix socket in a directory that the node
+//! CSI, device and DRA plugins make themselves known by a Unix socket in a directory that the node
 //! agent watches. This crate finds those sockets, calls GetInfo on each plugin over gRPC, has a
 //! handler validate and register the plugin, notifies the plugin of the outcome, and deregisters
 //! the plugin when its socket is removed: what kubelet's plugin manager does inside kubelet.

@@ -52,6 +52,15 @@
 //! - **A socket is its identity**: device, inode and birth time, or the time of modification on
 //!   file systems without birth times. Given up: the change time, which moves with the chmod that
 //!   most plugins do after bind.
+//! - **A plugin that announces itself is a socket**, with another origin: the operation leaves out
+//!   GetInfo and answers the call instead of NotifyRegistrationStatus, and everything else is
+//!   shared. Its key is the path of its endpoint, and its identity the number of its call. Given
+//!   up: a table of resources beside the sockets, as kubelet's device manager has one, with a
+//!   second set of rules for names, restarts and liveness.
+//! - **The endpoint of a call is dialled before its handler is asked**, although the handler dials
+//!   it again: so a refusal is the same for every handler, and the peer process is known. The
+//!   connection becomes the source of liveness, and nothing is sent on it where the process can be
+//!   watched.
 //! - **One remedy for every doubt**: scan the directory again and compare. It serves the start,
 //!   lost events, moves and directories without a watch.
 //! - **A name that vanished is examined before that is believed.** Two directories that change

@@ -7,6 +7,8 @@
 //! | key, alias | the path under which a socket is known; any other path that leads to it |
 //! | found, lost | the watch reports a socket, or that it has gone |
 //! | plugin | what a process reports in GetInfo, and through which socket ([`Plugin`]) |
+//! | announced | by a call of Register on `kubelet.sock`, instead of a socket that is found |
+//! | superseded, withdrawn | announced again meanwhile; an announcement that has ended |
 //! | type, name, versions | as in GetInfo; the type is called `kind` in code, `type` is a keyword |
 //! | endpoint | the socket of the plugin's own service, often the registration socket |
 //! | instance | one of several registered plugins with one type and name ([`instances`]) |
@@ -59,6 +61,7 @@
 //! | series, labels | one number of a metric; what distinguishes it from others of that metric |
 //! | link by name | `by-name/TYPE/NAME.sock`, which leads to the endpoint in use |
 //! | client, request, response | those of the API; what a request asks for is a `Call` (`api`) |
+//! | client (`registration`) | a connection to `kubelet.sock`; its call is one of Register |
 //! | change (of the daemon) | what a client may have done: retry, rescan, log filter, forget |
 //! | finding, remedy | a result of `doctor`, and what to do about it |
 //! | preface | the first octets of an HTTP/2 connection (RFC 9113 §3.4) |

@@ -60,6 +60,36 @@
 //! all the time is examined after pauses that grow up to 1 s and 5 s, so that it does not keep
 //! other plugins waiting.
 //!
+//! # Device plugins
+//!
+//! Most device plugins are not found in a plugins directory: they announce themselves by calling
+//! `v1beta1.Registration/Register` on `kubelet.sock` in kubelet's device-plugins directory, and
+//! serve their devices on another socket beside it. With `--device-plugins-dir DIR`, or with
+//! `--device-plugins` for `device-plugins` in the `--root-dir`, the daemon has that service:
+//!
+//! - At the start it removes the sockets in the directory and creates `kubelet.sock`. Running
+//!   plugins notice one or the other, and announce themselves again. If another process listens on
+//!   `kubelet.sock`, nothing is removed and the daemon does not start: it is probably a kubelet.
+//!   Other files stay. The directory must not overlap with a plugins directory.
+//! - Version and name are checked as by kubelet, with its error texts. The endpoint must be the
+//!   name of a file in the directory (kubelet also accepts a path), and a symbolic link must not
+//!   lead out of it. It is dialled for up to 10 s, and the handler calls GetDevicePluginOptions
+//!   before the call is answered.
+//! - A plugin that is refused has to call again. One that calls again replaces the earlier one with
+//!   its name.
+//! - When the stream of its devices ends, all of them are unhealthy, and the stream is not opened
+//!   again. The plugin is deregistered after 5 min, unless it has called again. The same holds when
+//!   its process ends; there `--on-down deregister` may set a shorter time.
+//! - With `--state-file`, the plugins from before a restart stay registered for 5 min to announce
+//!   themselves again.
+//! - If `kubelet.sock` or its directory is removed, it is created again at once, and further times
+//!   after pauses of 100 ms to 10 s. If another process listens there by then, that is an error in
+//!   the log, and the daemon tries again every 10 s.
+//!
+//! At most 64 clients are connected to `kubelet.sock`, with one call in progress each; others wait.
+//! At most 1,024 plugins may announce themselves. In a dry run, `kubelet.sock` is not created.
+//! `plugind devices` lists the devices of all device plugins.
+//!
 //! # Mounts
 //!
 //! A mount that is added or removed at a plugins directory, above it or below it is noticed within

@@ -166,6 +166,8 @@
 //!   birth time of a socket means nothing, so its sockets are compared by device and inode.
 //!   Tests: `a_state_file_of_the_first_format_is_compared_by_device_and_inode_only`,
 //!   `what_was_restored_by_inode_only_is_saved_as_such`.
+//! - A plugin that announced itself has the key `announced`. An older version takes it for one
+//!   whose socket has gone, and deregisters it.
 //! - **Downgrade.** A file of an unknown format is reported and not used, and the start continues:
 //!   a plugin that disappeared in between is not deregistered then. A version skips keys that it
 //!   does not know.
