@@ -1,0 +1,122 @@
+//! A directory that is removed, replaced and moved while the daemon runs, and `kubelet.sock` in it.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::node::{Node, until};
+use crate::plugin::DevicePlugin;
+use crate::simulated::Simulated;
+
+/// Waits until the daemon listens on `kubelet.sock`.
+#[track_caller]
+pub(crate) fn until_listening(kubelet: &Path) {
+    until("kubelet.sock is listened on", || {
+        UnixStream::connect(kubelet).ok()
+    });
+}
+
+/// Registers a plugin in the directory as it is now.
+#[track_caller]
+pub(crate) fn register(node: &mut Node, name: &str) -> DevicePlugin {
+    until_listening(&node.kubelet());
+    let plugin = DevicePlugin::serve(&node.path(name));
+    let resource = format!("example.com/{name}");
+    assert_eq!(node.register(name, &resource), Ok(()));
+    node.until_registered(&resource);
+    plugin
+}
+
+#[test]
+fn a_kubelet_sock_that_is_removed_is_created_again_at_once_and_plugins_come_back() {
+    let mut node = Node::start();
+    let options = ["--legacy"];
+    let plugin = Simulated::start(&node.plugins(), "DevicePlugin", "example.com/gpu", &options);
+    node.until_registered("example.com/gpu");
+    plugin.until_said("example.com/gpu: registered");
+    fs::remove_file(node.kubelet()).unwrap();
+    let start = Instant::now();
+    node.daemon
+        .until_logged("kubelet.sock was removed or replaced, creating it again");
+    plugin.until_said("kubelet.sock was created, registering again");
+    plugin.until_said("example.com/gpu: registered");
+    assert!(start.elapsed() < Duration::from_secs(3));
+    node.until_registered("example.com/gpu");
+}
+
+#[test]
+fn a_directory_that_is_renamed_away_is_created_again_with_its_socket() {
+    let mut node = Node::start();
+    let _before = register(&mut node, "before");
+    let away = node.dir.path().join("away");
+    fs::rename(node.plugins(), &away).unwrap();
+    until_listening(&node.kubelet());
+    let mode = fs::metadata(node.plugins()).unwrap().mode();
+    assert_eq!(mode & 0o7777, 0o750);
+    let _after = register(&mut node, "after");
+
+    // And replaced by the other one in one step.
+    let newer = fs::metadata(node.plugins()).unwrap().ino();
+    let exchanged = nix::fcntl::renameat2(
+        nix::fcntl::AT_FDCWD,
+        &away,
+        nix::fcntl::AT_FDCWD,
+        &node.plugins(),
+        nix::fcntl::RenameFlags::RENAME_EXCHANGE,
+    );
+    assert_eq!(exchanged, Ok(()));
+    assert_ne!(fs::metadata(node.plugins()).unwrap().ino(), newer);
+    let _again = register(&mut node, "again");
+}
+
+#[test]
+fn a_directory_that_is_removed_is_created_again_with_its_socket() {
+    let mut node = Node::start();
+    // The daemon may be faster than what removes the directory.
+    until("the directory is removed", || {
+        let _ = fs::remove_file(node.kubelet());
+        fs::remove_dir(node.plugins()).is_ok().then_some(())
+    });
+    until_listening(&node.kubelet());
+    let _after = register(&mut node, "after");
+}
+
+#[test]
+fn a_directory_that_is_replaced_by_a_file_is_used_again_once_that_is_gone() {
+    let mut node = Node::start();
+    fs::rename(node.plugins(), node.dir.path().join("away")).unwrap();
+    until_listening(&node.kubelet());
+    fs::rename(node.plugins(), node.dir.path().join("away again")).unwrap();
+    // The daemon creates it again at once, or finds the file.
+    until("the file is there", || {
+        let _ = fs::remove_file(node.kubelet());
+        let _ = fs::remove_dir(node.plugins());
+        let made = fs::File::options()
+            .write(true)
+            .create_new(true)
+            .open(node.plugins());
+        made.is_ok().then_some(())
+    });
+    node.daemon.until_logged("device plugins cannot register: ");
+    fs::remove_file(node.plugins()).unwrap();
+    until_listening(&node.kubelet());
+    let _after = register(&mut node, "after");
+}
+
+#[test]
+fn a_kubelet_sock_that_is_removed_all_the_time_is_created_a_few_times_in_a_second() {
+    let node = Node::start();
+    let before = node.turns();
+    let (start, mut removed) = (Instant::now(), 0);
+    while start.elapsed() < Duration::from_millis(1500) {
+        if fs::remove_file(node.kubelet()).is_ok() {
+            removed += 1;
+        }
+        std::thread::yield_now();
+    }
+    let turns = node.turns() - before;
+    assert!((2..=20).contains(&removed), "created {removed} times");
+    assert!(turns < 200, "{turns} turns");
+}
