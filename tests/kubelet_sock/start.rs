@@ -1,10 +1,12 @@
 //! What the daemon does in the directory when it starts, and when it refuses to start.
 
 use std::fs;
+use std::io::Read as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, symlink};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::{Output, Stdio};
+use std::thread;
 
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
@@ -246,4 +248,44 @@ fn a_daemon_that_only_watches_makes_no_kubelet_sock() {
     arguments.retain(|it| *it != "--device-plugins-dir=unused");
     let _daemon = Daemon::start_with(&as_refs(&arguments));
     assert!(!dir.path().join("device-plugins").exists());
+}
+
+#[test]
+fn a_plugin_that_removes_its_socket_meanwhile_does_not_prevent_the_start() {
+    let (dir, plugins) = prepared();
+    let (stop, stopped) = std::sync::mpsc::channel::<()>();
+    let churned = plugins.clone();
+    let churn = thread::spawn(move || {
+        let paths: Vec<_> = (0..200)
+            .map(|n| churned.join(format!("{n}.sock")))
+            .collect();
+        while stopped.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {
+            for path in &paths {
+                drop(UnixListener::bind(path));
+            }
+            for path in paths.iter().rev() {
+                let _ = fs::remove_file(path);
+            }
+        }
+    });
+    for _ in 0..20 {
+        let mut command = Process::command();
+        command.arg("run").args(line(dir.path(), &[]));
+        command.stdin(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut log = child.stderr.take().unwrap();
+        let (mut said, mut buffer) = (Vec::new(), [0; 4096]);
+        while let Ok(count @ 1..) = log.read(&mut buffer) {
+            said.extend_from_slice(&buffer[..count]);
+            if String::from_utf8_lossy(&said).contains("watching ") {
+                break;
+            }
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let said = String::from_utf8_lossy(&said).into_owned();
+        assert!(said.contains("watching "), "{said}");
+    }
+    drop(stop);
+    churn.join().unwrap();
 }

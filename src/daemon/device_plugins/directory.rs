@@ -60,10 +60,18 @@ pub(super) fn prepare(dir: &Path) -> Result<(), DevicePluginsProblem> {
         // As with kubelet, a link to a socket is removed, but not the socket that it leads to.
         if fs::metadata(&path).is_ok_and(|found| found.file_type().is_socket()) {
             log::debug!("removing the socket {}", escape::path(&path));
-            fs::remove_file(&path)?;
+            remove(&path)?;
         }
     }
     Ok(())
+}
+
+/// Removes a file, unless another process has removed it: a plugin that ends removes its socket.
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
 }
 
 fn create(dir: &Path) -> io::Result<()> {
@@ -94,10 +102,7 @@ impl Directory {
         let inotify = Inotify::init()?;
         inotify.watches().add(dir, WATCHED)?;
         check_unused(&socket)?;
-        match fs::remove_file(&socket) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
-            _ => {}
-        }
+        remove(&socket)?;
         let listener = listen(dir, &socket)?;
         let place = place(&socket)?;
         Ok(Self {
