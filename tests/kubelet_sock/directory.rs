@@ -72,6 +72,23 @@ fn a_directory_that_is_renamed_away_is_created_again_with_its_socket() {
 }
 
 #[test]
+fn a_directory_above_that_is_renamed_away_is_created_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let plugins = dir.path().join("node/kubelet/device-plugins");
+    let option = format!("--device-plugins-dir={}", plugins.display());
+    let node = Node::start_in(dir, &[&option]);
+    let above = node.dir.path().join("node");
+    fs::rename(&above, node.dir.path().join("away")).unwrap();
+    let kubelet = plugins.join("kubelet.sock");
+    until_listening(&kubelet);
+    let _plugin = DevicePlugin::serve(&plugins.join("gpu"));
+    assert_eq!(
+        crate::node::register(&kubelet, "gpu", "example.com/gpu"),
+        Ok(())
+    );
+}
+
+#[test]
 fn a_directory_that_is_removed_is_created_again_with_its_socket() {
     let mut node = Node::start();
     // The daemon may be faster than what removes the directory.

@@ -101,6 +101,10 @@ impl Directory {
         // What happens from now on is reported.
         let inotify = Inotify::init()?;
         inotify.watches().add(dir, WATCHED)?;
+        for above in above(dir) {
+            // A directory that cannot be read cannot be watched.
+            let _ = inotify.watches().add(above, WATCHED_ABOVE);
+        }
         check_unused(&socket)?;
         remove(&socket)?;
         let listener = listen(dir, &socket)?;
@@ -180,6 +184,19 @@ fn listen(dir: &Path, socket: &Path) -> io::Result<UnixListener> {
     UnixListener::bind(format!("/proc/self/fd/{}/{SOCKET}", held.as_raw_fd()))
 }
 
+/// Returns the directories above a directory: those on its path, and those on the path without
+/// symbolic links.
+fn above(dir: &Path) -> impl Iterator<Item = PathBuf> {
+    let real = dir.canonicalize().unwrap_or_default();
+    let above = |dir: &Path| {
+        dir.ancestors()
+            .skip(1)
+            .map(Path::to_owned)
+            .collect::<Vec<_>>()
+    };
+    above(dir).into_iter().chain(above(&real))
+}
+
 /// Returns the device and inode of a socket and of its directory.
 fn place(socket: &Path) -> io::Result<Place> {
     let dir = socket.parent().unwrap_or(socket);
@@ -221,6 +238,9 @@ const WATCHED: WatchMask = WatchMask::DELETE
     .union(WatchMask::DELETE_SELF)
     .union(WatchMask::MOVE_SELF)
     .union(WatchMask::ONLYDIR);
+
+/// The changes of a directory above after which the directory may not be at its path any more.
+const WATCHED_ABOVE: WatchMask = WatchMask::MOVE_SELF.union(WatchMask::ONLYDIR);
 
 /// The mode of a directory that is created (kubelet: 0750).
 const MODE: u32 = 0o750;
