@@ -53,6 +53,8 @@ pub(super) struct Mounts {
     read_after: Time,
     /// The table that is being read, and the lines that are left.
     reading: Option<(Builder, BufReader<File>)>,
+    /// Whether the table was opened since the last [`Mounts::take_is_opened`].
+    is_opened: bool,
 }
 
 impl Mounts {
@@ -74,6 +76,7 @@ impl Mounts {
             is_outdated: Cell::new(false),
             read_after: now,
             reading: None,
+            is_opened: false,
         };
         mounts.read_pieces(usize::MAX, now);
         mounts
@@ -169,7 +172,14 @@ impl Mounts {
         self.is_outdated.set(false);
         let lines = BufReader::with_capacity(BUFFER, File::open(MOUNTINFO)?);
         self.is_changed = false;
+        self.is_opened = true;
         Ok((Builder::new(self.roots.clone()), lines))
+    }
+
+    /// Returns whether the table was opened since the last call: changes are polled again, so a
+    /// path that is examined now leads elsewhere only after a change that is reported.
+    pub(super) fn take_is_opened(&mut self) -> bool {
+        std::mem::take(&mut self.is_opened)
     }
 
     fn replace(&mut self, table: Table) -> Vec<PathBuf> {

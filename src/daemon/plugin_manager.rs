@@ -225,6 +225,10 @@ impl PluginManager {
             self.watch
                 .handle_input(watch::Input::Remounted { dir }, now);
         }
+        let is_mounts_opened = self.mounts.take_is_opened();
+        if let Some(device_plugins) = self.device_plugins.as_mut().filter(|_| is_mounts_opened) {
+            device_plugins.doubt();
+        }
         self.read_inotify(now)?;
         for report in self.drain_watch(WATCH_BUDGET, now) {
             self.emit(report, now);
@@ -409,12 +413,7 @@ impl PluginManager {
                 }
                 Source::PeerProcess(_) => {}
                 Source::Program(id) => self.programs.report(id),
-                Source::Mounts => {
-                    self.mounts.report();
-                    if let Some(device_plugins) = &mut self.device_plugins {
-                        device_plugins.doubt();
-                    }
-                }
+                Source::Mounts => self.mounts.report(),
                 Source::RegistrationListener => {
                     if let Some(device_plugins) = &mut self.device_plugins {
                         device_plugins.set_listener_ready();

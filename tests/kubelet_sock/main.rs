@@ -24,6 +24,7 @@ mod crowds;
 mod directory;
 mod endpoints;
 mod lists;
+mod mounts;
 mod node;
 mod plugin;
 mod programs;
