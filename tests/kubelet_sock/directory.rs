@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -116,7 +116,8 @@ fn a_directory_that_is_replaced_by_a_file_is_used_again_once_that_is_gone() {
             .open(node.plugins());
         made.is_ok().then_some(())
     });
-    node.daemon.until_logged("device plugins cannot register: ");
+    node.daemon
+        .until_logged("device plugins cannot register, retrying: ");
     fs::remove_file(node.plugins()).unwrap();
     until_listening(&node.kubelet());
     let _after = register(&mut node, "after");
@@ -136,4 +137,40 @@ fn a_kubelet_sock_that_is_removed_all_the_time_is_created_a_few_times_in_a_secon
     let turns = node.turns() - before;
     assert!((2..=20).contains(&removed), "created {removed} times");
     assert!(turns < 200, "{turns} turns");
+}
+
+#[test]
+fn another_process_that_listens_on_kubelet_sock_keeps_it_until_it_ends() {
+    let mut node = Node::start();
+    let taken = node.path("taken");
+    let other = UnixListener::bind(&taken).unwrap();
+    fs::rename(&taken, node.kubelet()).unwrap();
+    let pid = std::process::id();
+    node.daemon.until_logged(&format!(
+        "device plugins cannot register, retrying: process {pid} listens on kubelet.sock there"
+    ));
+    // It is left alone, and the log does not repeat what is known.
+    let inode = fs::metadata(node.kubelet()).unwrap().ino();
+    assert!(node.daemon.is_silent_for(Duration::from_millis(700)));
+    assert_eq!(fs::metadata(node.kubelet()).unwrap().ino(), inode);
+    drop(other);
+    node.daemon
+        .until_logged("device plugins can register again");
+    until_listening(&node.kubelet());
+    let _after = register(&mut node, "after");
+}
+
+#[test]
+fn a_regular_file_in_the_place_of_kubelet_sock_is_left_alone() {
+    let mut node = Node::start();
+    let file = node.path("file");
+    fs::write(&file, "data").unwrap();
+    fs::rename(&file, node.kubelet()).unwrap();
+    node.daemon
+        .until_logged("device plugins cannot register, retrying: kubelet.sock is not a socket");
+    assert_eq!(fs::read(node.kubelet()).unwrap(), b"data");
+    fs::remove_file(node.kubelet()).unwrap();
+    node.daemon
+        .until_logged("device plugins can register again");
+    let _after = register(&mut node, "after");
 }

@@ -45,6 +45,8 @@ pub(super) struct DevicePlugins {
     /// The time at which the service may listen again, and the pause before the time after that.
     listen_at: Time,
     pause: Duration,
+    /// The problem because of which the service cannot listen, as it was logged.
+    problem: Option<String>,
     /// The end of the pause after which clients are accepted again, if descriptors ran out.
     accept_at: Option<Time>,
     is_stopping: bool,
@@ -67,6 +69,7 @@ impl DevicePlugins {
             is_doubted: false,
             listen_at: Time::ZERO,
             pause: REGISTRATION_RETRY_INITIAL,
+            problem: None,
             accept_at: None,
             is_stopping: false,
         })
@@ -168,11 +171,11 @@ impl DevicePlugins {
             return;
         }
         let is_doubted = std::mem::take(&mut self.is_doubted);
+        let dir = escape::path(&self.dir);
         if let Some(directory) = &mut self.directory {
             if !is_doubted || directory.is_in_place() {
                 return;
             }
-            let dir = escape::path(&self.dir);
             log::warn!("{dir}: kubelet.sock was removed or replaced, creating it again");
         }
         self.directory = None; // Its file is left alone: it is not there, or another one.
@@ -180,20 +183,23 @@ impl DevicePlugins {
             directory.register(registry)?;
             Ok(directory)
         });
-        self.listen_at = now + self.pause;
         match opened {
             Ok(directory) => {
                 self.directory = Some(directory);
+                self.listen_at = now + REGISTRATION_RETRY_INITIAL;
                 self.pause = REGISTRATION_RETRY_INITIAL;
+                if self.problem.take().is_some() {
+                    log::info!("{dir}: device plugins can register again");
+                }
             }
             Err(problem) => {
                 self.pause = (self.pause * 2).min(REGISTRATION_RETRY_MAX);
-                let dir = escape::path(&self.dir);
-                let pause = self.pause;
-                log::error!(
-                    "{dir}: device plugins cannot register: {problem}; next try in {pause:?}"
-                );
-                self.listen_at = now + pause;
+                self.listen_at = now + self.pause;
+                let problem = problem.to_string();
+                if self.problem.as_ref() != Some(&problem) {
+                    log::error!("{dir}: device plugins cannot register, retrying: {problem}");
+                    self.problem = Some(problem);
+                }
             }
         }
     }
