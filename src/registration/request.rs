@@ -41,19 +41,21 @@ pub(super) fn read(request: &[u8], dir: &Path) -> Result<Plugin, Rejected> {
     if version != device::VERSION {
         let supported = device::VERSION;
         return Err(unknown(format!(
-            "requested API version {version:?} is not supported by kubelet. Supported version is \
-             [{supported:?}]"
+            "requested API version {} is not supported by kubelet. Supported version is \
+             [{supported:?}]",
+            quoted(&version)
         )));
     }
     if !device::is_resource_name(&name) {
-        return Err(unknown(format!("the ResourceName {name:?} is invalid")));
+        let name = quoted(&name);
+        return Err(unknown(format!("the ResourceName {name} is invalid")));
     }
     if !is_file_name(&endpoint) || endpoint == SOCKET {
-        let dir = dir.display();
+        let (dir, endpoint) = (dir.display(), quoted(&endpoint));
         return Err(Rejected {
             code: Code::InvalidArgument,
             reason: format!(
-                "the endpoint {endpoint:?} is not the name of a plugin's socket in {dir}"
+                "the endpoint {endpoint} is not the name of a plugin's socket in {dir}"
             ),
         });
     }
@@ -67,6 +69,14 @@ pub(super) fn read(request: &[u8], dir: &Path) -> Result<Plugin, Rejected> {
     })
 }
 
+/// Returns a text in quotation marks, as Go's `%q` does, without the rest of a long one.
+fn quoted(text: &str) -> String {
+    match text.char_indices().nth(LONGEST_QUOTED) {
+        None => format!("{text:?}"),
+        Some((end, _)) => format!("{:?}...", &text[..end]),
+    }
+}
+
 /// Returns whether a text is the name of a file, and not a path that leads elsewhere.
 fn is_file_name(text: &str) -> bool {
     let is_special = text.is_empty() || text == "." || text == "..";
@@ -75,6 +85,10 @@ fn is_file_name(text: &str) -> bool {
 
 /// The name of the service's socket in its directory (kubelet: `KubeletSocketBase`).
 pub(crate) const SOCKET: &str = "kubelet.sock";
+
+/// The number of characters after which the rest of a text is left out of a reason: the names of
+/// files and resources are rarely as long (kubelet: no limit).
+const LONGEST_QUOTED: usize = 256;
 
 /// The length of the longest file name in octets (Linux: `NAME_MAX`).
 const LONGEST_NAME: usize = 255;
@@ -139,6 +153,19 @@ mod tests {
             assert!(reason.contains(expected), "{reason}");
         }
         assert!(plugin("v1beta1", "...", "example.com/gpu").is_ok());
+    }
+
+    #[test]
+    fn the_rest_of_a_long_text_is_left_out_of_the_reason() {
+        let long = "ü".repeat(LONGEST_QUOTED);
+        let reason = plugin(&long, "a.sock", "example.com/gpu").unwrap_err();
+        let start = format!("requested API version \"{long}\" is not");
+        assert!(reason.starts_with(&start), "{reason}");
+        let longer = format!("{long}x");
+        assert_eq!(
+            plugin("v1beta1", "a.sock", &longer).unwrap_err(),
+            format!("the ResourceName \"{long}\"... is invalid")
+        );
     }
 
     #[test]

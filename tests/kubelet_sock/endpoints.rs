@@ -159,5 +159,23 @@ fn what_is_not_acceptable_is_refused_at_once_with_the_reason() {
     assert_eq!(call(&mut caller, &valid), Ok(()));
 }
 
+#[test]
+fn a_long_request_is_refused_in_few_words() {
+    let mut node = Node::start();
+    let texts = ["\u{1}".repeat(16_000), "ü".repeat(8_000)];
+    for text in texts {
+        for (endpoint, name) in [(&*text, "example.com/gpu"), ("gpu.sock", &*text)] {
+            let reason = rejection(node.register(endpoint, name));
+            assert!(reason.len() < 4096, "{}", reason.len());
+            let line = node
+                .daemon
+                .until_logged(": rejected a device plugin (process ");
+            assert!(line.len() < 4096, "{}", line.len());
+        }
+    }
+    let reason = rejection(node.register(&"x".repeat(17_000), "example.com/gpu"));
+    assert!(reason.starts_with("ResourceExhausted: "), "{reason}");
+}
+
 /// The time in which a plugin registers, many times what it takes.
 const SOON: Duration = Duration::from_secs(3);
