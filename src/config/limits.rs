@@ -295,6 +295,10 @@ pub const MAX_ANNOUNCED: usize = 1024;
 /// has one. Others wait to be accepted (kubelet: no limit).
 pub const MAX_REGISTRATIONS: usize = 64;
 
+/// The time that the only client of a process has to call before it is closed for one that waits: a
+/// gRPC client calls some milliseconds after it has connected (kubelet: no such time).
+pub const REGISTRATION_PATIENCE: Duration = Duration::from_secs(1);
+
 /// The most calls of one client that wait for its call in progress: plugins usually have a client
 /// for each call.
 pub const MAX_WAITING_REGISTRATIONS: usize = 16;

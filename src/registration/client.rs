@@ -27,6 +27,9 @@ pub(super) struct Client {
     /// The calls that wait, with their requests.
     waiting: VecDeque<(StreamId, Vec<u8>)>,
     is_closing: bool,
+    /// Whether calls that were not received completely are not waited for.
+    is_dropped: bool,
+    pub(super) accepted_at: Time,
 }
 
 /// The call in progress.
@@ -46,6 +49,8 @@ impl Client {
             current: None,
             waiting: VecDeque::new(),
             is_closing: false,
+            is_dropped: false,
+            accepted_at: now,
         }
     }
 
@@ -56,7 +61,7 @@ impl Client {
 
     /// Returns whether the connection has ended.
     pub(super) fn is_closed(&self) -> bool {
-        self.server.is_closed()
+        self.is_dropped || self.server.is_closed()
     }
 
     /// Returns whether the call with this number is in progress.
@@ -132,6 +137,13 @@ impl Client {
             self.server.finish(call, too_many(), now);
         }
         self.server.shutdown(now);
+    }
+
+    /// Closes the connection at once, without waiting for the rest of a call or for the client to
+    /// read.
+    pub(super) fn drop_calls(&mut self, now: Time) {
+        self.close(now);
+        self.is_dropped = true;
     }
 }
 

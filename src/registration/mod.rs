@@ -16,7 +16,10 @@
 //! A client has one call in progress; its other calls wait, and few may. There are at most
 //! [`MAX_REGISTRATIONS`] clients, so there are as many calls in progress at most. While others wait
 //! to be accepted, a client without a call in progress is closed, and one whose call has been
-//! answered does not begin another. So a client delays others by the time of one call at most.
+//! answered does not begin another. So a client delays others by the time of one call at most. Of
+//! several such clients, the oldest one of the process with the most clients is closed. The only
+//! client of a process has [`REGISTRATION_PATIENCE`] to call: a process that connects without end
+//! displaces itself.
 
 mod client;
 mod request;
@@ -28,7 +31,7 @@ use std::sync::Arc;
 use self::client::Client;
 use self::request::Rejected;
 pub(crate) use self::request::SOCKET;
-use crate::config::MAX_REGISTRATIONS;
+use crate::config::{MAX_REGISTRATIONS, REGISTRATION_PATIENCE};
 use crate::grpc::{Code, Status};
 use crate::handler::Plugin;
 use crate::http2::Endpoint;
@@ -92,14 +95,28 @@ impl Registrar {
         self.clients.len() < MAX_REGISTRATIONS
     }
 
-    /// Makes room for a connection that waits: closes the oldest one without a call in progress, or
-    /// the first one whose call ends.
+    /// Makes room for a connection that waits: closes one without a call in progress, or the first
+    /// one whose call ends.
     pub fn make_room(&mut self, now: Time) {
         self.is_crowded = true;
-        let mut clients = self.clients.iter_mut();
-        if let Some(client) = clients.find(|client| !client.is_calling()) {
-            client.close(now);
+        let count = |caller| self.clients.iter().filter(|it| it.caller == caller).count();
+        let idle = self.clients.iter().enumerate().rev();
+        let idle = idle.filter(|(_, client)| !client.is_calling());
+        let idle = idle.map(|(at, client)| (count(client.caller), at));
+        // Of equals the last one in this order: the oldest.
+        if let Some((count, at)) = idle.max_by_key(|(count, _)| *count) {
+            let client = &mut self.clients[at];
+            if count > 1 || client.accepted_at + REGISTRATION_PATIENCE <= now {
+                client.drop_calls(now);
+            }
         }
+    }
+
+    /// Returns when to call [`Registrar::make_room`] again, if there is no room until then.
+    pub fn room_at(&self) -> Option<Time> {
+        let idle = self.clients.iter().filter(|client| !client.is_calling());
+        let oldest = idle.map(|client| client.accepted_at).min()?;
+        Some(oldest + REGISTRATION_PATIENCE)
     }
 
     /// Adds a connection that was just accepted.

@@ -31,8 +31,13 @@ impl Node {
 
     /// Connects another client. Returns its index.
     fn connect(&mut self) -> usize {
+        self.connect_from(7)
+    }
+
+    /// Connects a client of the process with that ID.
+    fn connect_from(&mut self, pid: u32) -> usize {
         let caller = Some(Process {
-            pid: Some(7),
+            pid: Some(pid),
             uid: 0,
         });
         let id = self.registrar.accept(caller, self.now);
@@ -262,6 +267,56 @@ fn an_idle_client_is_closed_for_one_that_waits() {
     let closed = |node: &Node, client: usize| node.registrar.is_closed(node.clients[client].0);
     assert!(closed(&node, 5));
     assert!((0..MAX_REGISTRATIONS).all(|client| client == 5 || !closed(&node, client)));
+}
+
+#[test]
+fn a_client_that_has_sent_a_part_of_a_call_is_closed_for_one_that_waits() {
+    let mut node = Node::new();
+    for _ in 0..MAX_REGISTRATIONS {
+        node.connect();
+    }
+    node.run();
+    let (id, client, _) = &mut node.clients[0];
+    let deadline = node.now + Duration::from_secs(60);
+    client.unary(registration::REGISTER, &[0; 64], 1024, deadline, node.now);
+    let octets = client.transmit();
+    let part = &octets[..octets.len() - 1];
+    let end = node.registrar.endpoint(*id).unwrap();
+    end.recv_buf()[..part.len()].copy_from_slice(part);
+    end.received(part.len(), node.now);
+    node.registrar.advance(*id, node.now);
+    node.registrar.make_room(node.now);
+    assert!(node.registrar.is_closed(node.clients[0].0));
+}
+
+#[test]
+fn the_process_with_the_most_clients_makes_room_and_an_only_client_has_time_to_call() {
+    let mut node = Node::new();
+    let only = node.connect_from(1);
+    for _ in 1..MAX_REGISTRATIONS {
+        node.connect_from(2);
+    }
+    let closed = |node: &Node, client: usize| node.registrar.is_closed(node.clients[client].0);
+    node.registrar.make_room(node.now);
+    assert!(!closed(&node, only) && closed(&node, 1) && !closed(&node, 2));
+
+    // The others call, so that only the first client is idle.
+    for client in 1..MAX_REGISTRATIONS {
+        if client == 1 {
+            let id = node.clients[client].0;
+            node.registrar.remove(id);
+            let again = node.connect_from(2);
+            node.call(again, "again");
+        } else {
+            node.call(client, &format!("n{client}"));
+        }
+    }
+    let due = node.now + REGISTRATION_PATIENCE;
+    node.registrar.make_room(node.now);
+    assert!(!closed(&node, only));
+    assert_eq!(node.registrar.room_at(), Some(due));
+    node.registrar.make_room(due);
+    assert!(closed(&node, only));
 }
 
 #[test]

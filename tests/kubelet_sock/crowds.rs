@@ -1,5 +1,6 @@
 //! Clients that are many, silent, greedy or hostile, beside a plugin that behaves.
 
+use std::collections::VecDeque;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -18,6 +19,7 @@ use crate::caller::Caller;
 use crate::frames::{END_HEADERS, Frame, HEADERS, PREFACE};
 use crate::node::{Node, call, register, rejection, request, until};
 use crate::plugin::DevicePlugin;
+use crate::simulated::Simulated;
 
 /// A plugin that behaves, and registers again and again.
 struct Honest<'a> {
@@ -163,7 +165,8 @@ fn clients_that_say_nothing_or_half_a_preface_keep_no_plugin_out() {
     let node = Node::start();
     let honest = Honest::new(&node);
     let whole = octets_of_call("gpu.sock");
-    for said in [&[][..], &whole[..10], PREFACE] {
+    let almost = whole.len() - 1;
+    for said in [&[][..], &whole[..10], PREFACE, &whole[..almost]] {
         let silent: Vec<_> = (0..100)
             .map(|_| {
                 let mut stream = connect(&node.kubelet());
@@ -280,6 +283,32 @@ fn clients_that_send_something_else_are_closed() {
         }
         honest.register_soon();
     }
+}
+
+#[test]
+fn a_process_that_connects_without_end_keeps_no_plugin_of_another_process_out() {
+    let mut node = Node::start();
+    let (kubelet, is_over) = (node.kubelet(), AtomicBool::new(false));
+    thread::scope(|scope| {
+        let _ending = Ending(&is_over);
+        scope.spawn(|| {
+            let mut kept = VecDeque::new();
+            while !is_over.load(Ordering::Relaxed) {
+                kept.push_back(connect(&kubelet));
+                if kept.len() > MAX_REGISTRATIONS {
+                    kept.pop_front();
+                }
+            }
+        });
+        for n in 0..3 {
+            let start = Instant::now();
+            let name = format!("example.com/gpu-{n}");
+            let plugin = Simulated::start(&node.plugins(), "DevicePlugin", &name, &["--legacy"]);
+            plugin.until_said(&format!("{name}: registered"));
+            assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
+            node.until_registered(&name);
+        }
+    });
 }
 
 /// The time in which a plugin registers while others misbehave, many times what it takes.

@@ -102,14 +102,17 @@ impl DevicePlugins {
 
     /// Returns when there is something to do although the loop reports nothing.
     pub(super) fn poll_timeout(&self) -> Option<Time> {
-        let can_accept = self.accept_at.is_none() && self.registrar.has_room();
         let is_waiting = self.directory.as_ref().is_some_and(Directory::is_ready);
-        if self.is_any_ready || can_accept && is_waiting {
+        let can_accept = is_waiting && self.accept_at.is_none();
+        let has_room = self.registrar.has_room();
+        if self.is_any_ready || can_accept && has_room {
             return Some(Time::ZERO);
         }
+        let room_at = self.registrar.room_at().filter(|_| can_accept);
         let is_closed = self.directory.is_none() && !self.is_stopping;
         let listen_at = (self.is_doubted || is_closed).then_some(self.listen_at);
-        let times = [self.accept_at, self.registrar.poll_timeout(), listen_at];
+        let client = self.registrar.poll_timeout();
+        let times = [self.accept_at, client, listen_at, room_at];
         times.into_iter().flatten().min()
     }
 
@@ -204,38 +207,50 @@ impl DevicePlugins {
         }
     }
 
-    /// Accepts the clients that wait, as long as there is room.
+    /// Accepts clients that wait, as long as there is room or room can be made: the backlog should
+    /// not be full when a plugin connects. Some are left to the next turn if they are many.
     fn accept(&mut self, registry: &Registry, now: Time) {
-        let Some(directory) = &mut self.directory else {
-            return;
-        };
-        while directory.is_ready() {
-            if !self.registrar.has_room() {
-                return self.registrar.make_room(now);
+        for _ in 0..MAX_REGISTRATIONS {
+            if !self.directory.as_ref().is_some_and(Directory::is_ready) {
+                return;
             }
-            let stream = match directory.accept() {
-                Ok(Some(stream)) => stream,
-                Ok(None) => return,
-                Err(error) => {
-                    log::debug!("cannot accept device plugins, retrying: {error}");
-                    self.accept_at = Some(now + REGISTRATION_RETRY_MAX);
-                    return;
-                }
-            };
-            let peer = connection::peer(&stream);
-            let caller = peer.map(|peer| Process {
-                pid: u32::try_from(peer.pid()).ok().filter(|pid| *pid > 0),
-                uid: peer.uid(),
-            });
-            let id = self.registrar.accept(caller, now);
-            match Client::register(id, stream, registry) {
-                Ok(client) => self.clients.push(client),
-                Err(error) => {
-                    log::debug!("cannot serve a device plugin: {error}");
-                    self.registrar.remove(id);
-                }
+            if !self.registrar.has_room() {
+                self.registrar.make_room(now);
+                self.remove_closed();
+            }
+            if !self.registrar.has_room() || !self.accept_one(registry, now) {
+                return;
             }
         }
+    }
+
+    /// Accepts a client that waits. Returns whether there was one.
+    fn accept_one(&mut self, registry: &Registry, now: Time) -> bool {
+        let Some(directory) = &mut self.directory else {
+            return false;
+        };
+        let stream = match directory.accept() {
+            Ok(Some(stream)) => stream,
+            Ok(None) => return false,
+            Err(error) => {
+                log::debug!("cannot accept device plugins, retrying: {error}");
+                self.accept_at = Some(now + REGISTRATION_RETRY_MAX);
+                return false;
+            }
+        };
+        let caller = connection::peer(&stream).map(|peer| Process {
+            pid: u32::try_from(peer.pid()).ok().filter(|pid| *pid > 0),
+            uid: peer.uid(),
+        });
+        let id = self.registrar.accept(caller, now);
+        match Client::register(id, stream, registry) {
+            Ok(client) => self.clients.push(client),
+            Err(error) => {
+                log::debug!("cannot serve a device plugin: {error}");
+                self.registrar.remove(id);
+            }
+        }
+        true
     }
 
     fn remove_closed(&mut self) {
