@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use plugind::config::Config;
-use plugind::daemon::{PluginManager, SetupError};
+use plugind::daemon::{DevicePluginsProblem, PluginManager, SetupError};
 use plugind::handler::{self, Answer, Context, HandlerTable, PluginHandler, Ticket};
 use plugind::proto::pluginregistration::registration;
 use plugind::watch::Problem;
@@ -416,4 +416,34 @@ fn a_directory_on_a_mount_is_added_and_its_mounts_are_followed_until_it_is_remov
         node.plugins.add_directory(second).unwrap();
         node.until_registered(&covered);
     });
+}
+
+#[test]
+fn a_directory_that_overlaps_with_that_of_device_plugins_is_not_added() {
+    let above = tempfile::tempdir().unwrap();
+    let config = Config {
+        run_dir: Some(above.path().join("run")),
+        device_plugins_dir: Some(above.path().join("node/device-plugins")),
+        ..watching(&above.path().join("first"))
+    };
+    let mut node = Node::start_with(above, &config);
+    for name in ["node", "node/device-plugins", "node/device-plugins/new"] {
+        let error = node.plugins.add_directory(&node.path(name)).unwrap_err();
+        assert!(
+            matches!(
+                error,
+                SetupError::DevicePlugins {
+                    problem: DevicePluginsProblem::Overlaps(_),
+                    ..
+                }
+            ),
+            "{error}"
+        );
+    }
+    assert!(
+        node.plugins
+            .add_directory(&node.path("node/registry"))
+            .unwrap()
+    );
+    assert_eq!(node.plugins.directories().len(), 2);
 }

@@ -37,6 +37,8 @@ impl PluginManager {
     /// - [`SetupError::Taken`] if another plugin manager uses the directory. Unlike a start, this
     ///   does not wait for that one to end.
     /// - [`SetupError::RunDir`] if the lock files cannot be used.
+    /// - [`SetupError::DevicePlugins`] if it overlaps with the directory in which device plugins
+    ///   register.
     /// - [`SetupError::Directory`] if the directory cannot be used, or if it is watched as part of
     ///   another one, to which a symbolic link on its path leads
     ///   ([`Problem::SameAs`](watch::Problem::SameAs)).
@@ -50,6 +52,7 @@ impl PluginManager {
         let Some(dir) = roots::resolve_another(dir, &self.dirs) else {
             return Ok(false);
         };
+        self.check_apart(&dir)?;
         if let Some(locks) = &mut self.locks {
             locks.add(&dir)?;
         }

@@ -1,6 +1,6 @@
 //! Device plugins that announce themselves: their directory, and their calls.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::PluginManager;
 use crate::config::{Config, Mode};
@@ -17,6 +17,15 @@ impl PluginManager {
         for announced in device_plugins.serve(self.poll.registry(), now) {
             self.manager.handle_input(announced, now);
             self.drain_manager(now);
+        }
+    }
+
+    /// Fails if a directory overlaps with the one in which device plugins register.
+    pub(super) fn check_apart(&self, dir: &Path) -> Result<(), SetupError> {
+        let registrations = self.device_plugins.as_ref().map(|it| &**it.dir());
+        match registrations.filter(|registrations| overlaps(registrations, dir)) {
+            Some(registrations) => Err(overlap(registrations.to_owned(), dir)),
+            None => Ok(()),
         }
     }
 }
@@ -36,16 +45,19 @@ pub(super) fn dir(config: &Config, dirs: &[PathBuf]) -> Result<Option<PathBuf>, 
         return Ok(None);
     }
     let _ = scan::create(&dir);
-    let real = dir.canonicalize().unwrap_or_else(|_| dir.clone());
-    let overlapping = dirs.iter().find(|other| {
-        let other = other.canonicalize().unwrap_or_else(|_| (*other).clone());
-        other.starts_with(&real) || real.starts_with(&other)
-    });
-    match overlapping {
-        Some(other) => {
-            let problem = DevicePluginsProblem::Overlaps(other.clone());
-            Err(SetupError::DevicePlugins { dir, problem })
-        }
+    match dirs.iter().find(|other| overlaps(&dir, other)) {
+        Some(other) => Err(overlap(dir, other)),
         None => Ok(Some(dir)),
     }
+}
+
+/// Returns whether one of two directories is the other one, or is inside it.
+fn overlaps(a: &Path, b: &Path) -> bool {
+    let [a, b] = [a, b].map(|dir| dir.canonicalize().unwrap_or_else(|_| dir.to_owned()));
+    a.starts_with(&b) || b.starts_with(&a)
+}
+
+fn overlap(dir: PathBuf, other: &Path) -> SetupError {
+    let problem = DevicePluginsProblem::Overlaps(other.to_owned());
+    SetupError::DevicePlugins { dir, problem }
 }
