@@ -8,7 +8,8 @@ SEEDS ?= 100000
 # For how many seconds `make bench` looks on while nothing happens.
 REST ?= 60
 # The tests that run the built binary, cargo's or the static one.
-BINARY_TESTS = api binary binary_kernel commands descriptors device_plugins doctor log neighbours probe simulate
+BINARY_TESTS = api binary binary_kernel commands descriptors device_plugins doctor kubelet_sock log neighbours\
+	probe simulate
 # The tests of the library in the kernel's hands, which are linked as the static binary is, too.
 LIBRARY_TESTS = exec integration kernel soak
 # How long `make fuzz` has for each target (0: without a limit), and the most inputs (-1: likewise).

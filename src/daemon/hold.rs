@@ -127,15 +127,26 @@ pub(super) fn hold_below_root(path: &Path, mounts: &Mounts) -> Result<File, Hold
 /// inside the directory, or not at all before Linux 5.6.
 pub(super) fn hold_beneath(dir: &Path, name: &OsStr) -> Result<File, HoldError> {
     let flags = FLAGS.difference(OFlags::NOFOLLOW);
-    let dir = openat(CWD, dir, flags, Mode::empty())?;
+    let held = openat(CWD, dir, flags, Mode::empty())?;
     let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-    match openat2(&dir, name, flags, Mode::empty(), beneath) {
-        Err(Errno::XDEV) => Err(HoldError::LeadsOut),
+    match openat2(&held, name, flags, Mode::empty(), beneath) {
+        Err(Errno::XDEV) => {}
         Err(Errno::NOSYS | Errno::PERM) => {
-            let held = openat(&dir, name, FLAGS, Mode::empty())?;
-            Ok(File::from(held))
+            let found = openat(&held, name, FLAGS, Mode::empty())?;
+            return Ok(File::from(found));
         }
-        found => Ok(File::from(found?)),
+        found => return Ok(File::from(found?)),
+    }
+    // The link is absolute, or leads out of the directory. One that names a file in the directory
+    // by the directory's own path does not.
+    let link = readlinkat(&held, name, Vec::new())?;
+    let target = PathBuf::from(OsString::from_vec(link.into_bytes()));
+    match (target.parent(), target.file_name()) {
+        (Some(parent), Some(name)) if parent == dir => {
+            let found = openat2(&held, name, FLAGS, Mode::empty(), beneath)?;
+            Ok(File::from(found))
+        }
+        _ => Err(HoldError::LeadsOut),
     }
 }
 

@@ -18,7 +18,7 @@
 //! | `api` | the API of the built binary: its socket, its clients, and what they change |
 //! | `exec` | programs that succeed, hang, flood and leave others behind |
 //! | `binary`, `binary_kernel`, `log`, `descriptors` | the built binary, as users meet it |
-//! | `device_plugins` | the built binary's `kubelet.sock`: its clients, its directory, its crowds |
+//! | `kubelet_sock` | the built binary's `kubelet.sock`: its clients, its directory, its crowds |
 //! | `commands` | the commands that ask a daemon, with prepared responses |
 //! | `device_plugins` | device plugins in Go and Python that register with `kubelet.sock` |
 //! | `doctor`, `probe`, `simulate`, `examples` | the other commands, and the example programs |

@@ -89,7 +89,9 @@ fn a_link_to_a_socket_in_the_directory_is_an_endpoint() {
     let node = Node::start();
     let plugin = DevicePlugin::serve(&node.path("gpu.sock"));
     symlink("gpu.sock", node.path("link.sock")).unwrap();
+    symlink(node.path("gpu.sock"), node.path("absolute.sock")).unwrap();
     assert_eq!(node.register("link.sock", "example.com/gpu"), Ok(()));
+    assert_eq!(node.register("absolute.sock", "example.com/gpu"), Ok(()));
     drop(plugin);
 }
 
