@@ -35,7 +35,7 @@ use super::process::Process;
 use super::registered::By;
 use super::socket::Socket;
 use super::sockets::Sockets;
-use crate::config::MAX_ANNOUNCED;
+use crate::config::{MAX_ANNOUNCED, MAX_REGISTRATIONS};
 use crate::handler::Plugin;
 use crate::watch::Identity;
 
@@ -84,19 +84,22 @@ impl Manager {
         let mut earlier: Vec<_> = earlier.filter(|id| *id != newest).collect();
         earlier.extend(self.sockets.restored_announced(plugin));
         for id in earlier {
-            self.sockets.withdraw_announced(id);
+            self.sockets.withdraw_announced(id, &mut self.context);
         }
     }
 }
 
 impl Sockets {
-    /// Returns whether this plugin may announce itself: again, or because there are few.
+    /// Returns whether this plugin may announce itself: again, or because there are few. A plugin
+    /// that announces itself again may have another endpoint, so that is limited, too.
     fn may_announce(&self, plugin: &Plugin) -> bool {
         let is_again = |socket: &Socket| {
             let announced = socket.announced();
             announced.is_some_and(|it| it.plugin.key() == plugin.key())
         };
-        self.announced_count() < MAX_ANNOUNCED || self.iter().any(is_again)
+        let count = self.announced_count();
+        count < MAX_ANNOUNCED
+            || count < MAX_ANNOUNCED + MAX_REGISTRATIONS && self.iter().any(is_again)
     }
 
     /// Records a plugin that has announced itself. Its socket is known under the path of its
@@ -111,8 +114,9 @@ impl Sockets {
     ) {
         let is_taken = self.at(&plugin.endpoint).is_some_and(|socket| {
             let known = socket.announced().map(|announced| &announced.plugin);
+            let is_watched = socket.desired.is_some() && known.is_none();
             let known = known.or_else(|| Some(&socket.registered.as_ref()?.plugin));
-            known.is_some_and(|known| known.key() != plugin.key())
+            is_watched || known.is_some_and(|known| known.key() != plugin.key())
         });
         if is_taken {
             let mut path = plugin.endpoint.as_os_str().to_owned();
@@ -133,13 +137,17 @@ impl Sockets {
         };
         let mut desired = Desired::new(identity, false, context.now);
         desired.origin = Origin::Announced(Box::new(announced));
+        let mut was_watched = false;
         if let Some(registered) = socket.registered.as_mut().filter(|it| it.is_restored()) {
+            was_watched = !registered.is_restored_announced();
             if *registered.plugin == *plugin {
                 let restored = socket.take_registered(context);
                 desired.restored = restored.map(|registered| registered.plugin);
             } else {
                 registered.by = By::Predecessor;
                 registered.health.check_at = None;
+                // Its call may have had the same number: they begin at 1 again after a restart.
+                registered.health.must_deregister = true;
             }
         }
         desired.is_queued = socket.desired.as_ref().is_some_and(|it| it.is_queued);
@@ -153,31 +161,36 @@ impl Sockets {
         } else {
             self.count_announced();
         }
+        self.restored -= usize::from(was_watched);
         context.emit(PluginEvent::of_plugin(&plugin, EventKind::Announced));
         self.mark_dirty(socket_id);
     }
 
     /// Has a plugin deregistered that has announced itself, because that does not hold any more.
-    pub(super) fn withdraw_announced(&mut self, id: SocketId) {
+    pub(super) fn withdraw_announced(&mut self, id: SocketId, context: &mut Context) {
         let Some(mut socket) = self.take_out(id) else {
             return;
         };
-        self.withdraw(&mut socket);
+        self.withdraw(&mut socket, context);
         self.put_back(socket);
     }
 
     /// Does the same for the plugin that is known under a path.
-    pub(super) fn withdraw_at(&mut self, path: &Path) {
+    pub(super) fn withdraw_at(&mut self, path: &Path, context: &mut Context) {
         if let Some(id) = self.at(path).map(|socket| socket.id) {
-            self.withdraw_announced(id);
+            self.withdraw_announced(id, context);
         }
     }
 
     /// Forgets the announcement of a socket's plugin.
-    pub(super) fn withdraw(&mut self, socket: &mut Socket) {
-        if socket.announced().is_some() {
-            socket.desired = None;
+    pub(super) fn withdraw(&mut self, socket: &mut Socket, context: &mut Context) {
+        let is_announced = |desired: &mut Desired| desired.origin.announced().is_some();
+        if let Some(mut gone) = socket.desired.take_if(is_announced) {
             self.uncount_announced();
+            gone.answer_announcement(Err(AnnouncementError::Withdrawn), context);
+            if let Some(restored) = gone.restored {
+                socket.deregister_restored(restored, gone.identity, context);
+            }
         } else if let Some(registered) = &mut socket.registered {
             if registered.is_restored_announced() {
                 registered.by = By::Predecessor;

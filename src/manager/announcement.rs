@@ -42,6 +42,8 @@ pub enum AnnouncementError {
     Failed(Failure),
     /// The plugin, or another one with its endpoint, was announced again meanwhile.
     Superseded,
+    /// The plugin's handler has it deregistered while it is being registered.
+    Withdrawn,
     /// [`MAX_ANNOUNCED`] plugins have announced themselves.
     TooMany,
     /// The daemon stops.
@@ -64,6 +66,7 @@ impl AnnouncementError {
             )) => reason.as_str().to_owned(),
             Self::Failed(failure) => failure.to_string(),
             Self::Superseded => "the plugin was announced again".to_owned(),
+            Self::Withdrawn => "the plugin is to be deregistered".to_owned(),
             Self::TooMany => format!("{MAX_ANNOUNCED} device plugins are registered"),
             Self::Stopping => "plugind is stopping".to_owned(),
         }

@@ -215,7 +215,7 @@ impl Manager {
             ..PluginEvent::of_socket(&socket.path, kind)
         });
         if is_announced {
-            self.sockets.withdraw(socket);
+            self.sockets.withdraw(socket, &mut self.context);
         }
     }
 

@@ -90,7 +90,7 @@ impl Manager {
                 self.names.set_up(&registered.plugin, *id, false);
             }
             self.sockets.mark_dirty(*id);
-            self.sockets.withdraw_announced(*id);
+            self.sockets.withdraw_announced(*id, &mut self.context);
         }
         self.run_until_idle();
         Ok(down.len())

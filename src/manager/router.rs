@@ -35,7 +35,7 @@ impl Manager {
             } else if let Some((key, identity)) = self.ended_keys.pop() {
                 self.give_up_key(&key, identity);
             } else if let Some(path) = self.context.withdrawn.pop() {
-                self.sockets.withdraw_at(&path);
+                self.sockets.withdraw_at(&path, &mut self.context);
             } else if let Some((id, conn)) = self.context.connections.poll_given_up() {
                 self.with_socket(id, |socket, context| {
                     socket.liveness_given_up(conn, context);
@@ -276,7 +276,7 @@ impl Manager {
             Request::Left(left) => self.left(socket, *left),
             Request::Watched(process) => self.departed.forgive_process(process, context),
             Request::Check => return self.check(socket),
-            Request::Withdraw => self.sockets.withdraw(socket),
+            Request::Withdraw => self.sockets.withdraw(socket, context),
             Request::Ended(outcome) => self.ended(socket, outcome),
         }
         None

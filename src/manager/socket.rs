@@ -185,7 +185,12 @@ impl Socket {
         }
         let desired = self.desired.as_ref()?;
         let restored = desired.restored.as_ref()?;
-        Some((restored, desired.identity, Compared::Identity))
+        let compared = if desired.identity.is_of_announcement() {
+            Compared::Announced
+        } else {
+            Compared::Identity
+        };
+        Some((restored, desired.identity, compared))
     }
 
     // --- Claims ---

@@ -33,7 +33,7 @@ pub(super) struct Sockets {
     dirty: Vec<SocketId>,
     renewals: Renewals,
     /// The number of restored plugins whose sockets have been neither found nor lost yet.
-    restored: usize,
+    pub(super) restored: usize,
     /// The number of sockets that exist.
     existing: usize,
     /// The number of those whose plugins have announced themselves.
@@ -240,6 +240,9 @@ impl Sockets {
         let Some(socket) = self.entry(path) else {
             return;
         };
+        if socket.announced().is_some() {
+            return; // A plugin that has announced itself is not affected.
+        }
         let before = socket.desired.take_if(|before| before.identity != identity);
         if socket.desired.is_some() {
             return;
@@ -272,7 +275,8 @@ impl Sockets {
             return;
         };
         socket.is_dirty = true;
-        let gone = socket.desired.take();
+        let is_watched = |it: &mut Desired| it.origin.announced().is_none();
+        let gone = socket.desired.take_if(is_watched);
         let restored = socket.registered.as_mut().filter(|it| it.is_restored());
         let was_restored = restored.is_some();
         if let Some(registered) = restored {

@@ -229,7 +229,7 @@ fn status(error: &AnnouncementError, endpoint: &Path) -> Status {
     let code = match error {
         // The code of an error of a Go function without a status.
         AnnouncementError::Failed(_) => Code::Unknown,
-        AnnouncementError::Superseded => Code::Aborted,
+        AnnouncementError::Superseded | AnnouncementError::Withdrawn => Code::Aborted,
         AnnouncementError::TooMany => Code::ResourceExhausted,
         AnnouncementError::Stopping => Code::Unavailable,
     };

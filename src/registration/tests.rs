@@ -350,7 +350,7 @@ fn if_all_clients_call_the_first_whose_call_ends_makes_room_whatever_else_it_wan
     node.answer(id, Ok(()));
     assert!(
         !node.registrar.is_closed(node.clients[10].0),
-        "nobody waits any more"
+        "no other one waits any more"
     );
 }
 

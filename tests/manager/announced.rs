@@ -1,10 +1,13 @@
 //! Plugins that announce themselves by a call.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
-use plugind::config::{DEVICE_GRACE, DIAL_TIMEOUT, HANDLER_TIMEOUT, MAX_ANNOUNCED, OnDown};
-use plugind::handler::{Answer, DialError, HandlerTable, Plugin, device};
+use plugind::config::{
+    DEVICE_GRACE, DIAL_TIMEOUT, HANDLER_TIMEOUT, MAX_ANNOUNCED, MAX_REGISTRATIONS, OnDown,
+};
+use plugind::handler::{Answer, Context, DialError, HandlerTable, Plugin, PluginHandler, device};
 use plugind::manager::{
     AnnouncementError, AnnouncementId, Failure, Input, Manager, PluginEvent, Process, SavedState,
     State,
@@ -476,4 +479,117 @@ fn the_end_of_an_old_stream_does_not_make_the_devices_of_the_new_plugin_unhealth
         matches!(devices[..], [it] if it.id == "1-2" && it.is_healthy),
         "{devices:?}"
     );
+}
+
+#[test]
+fn a_plugin_that_fails_to_announce_itself_after_a_restart_is_deregistered() {
+    let mut world = registered();
+    restart(&mut world);
+    world.kill(A);
+    announce(&mut world, 1, A, GPU);
+    world.advance(DIAL_TIMEOUT);
+    assert_eq!(answers(&mut world).len(), 1);
+    assert_eq!(world.handler_calls(), "deregister example.com/gpu");
+    assert_eq!(world.counts(), (0, 0));
+}
+
+#[test]
+fn a_plugin_that_is_about_to_be_registered_again_has_five_minutes_after_another_restart() {
+    let mut world = registered();
+    restart(&mut world);
+    world.kill(A);
+    announce(&mut world, 1, A, GPU);
+    world.advance(secs(1));
+    restart(&mut world);
+    world.now = plugind::time::Time::ZERO;
+    world.advance(secs(299));
+    assert_eq!(world.handler_calls(), "");
+    world.advance(secs(1));
+    assert_eq!(world.handler_calls(), "deregister example.com/gpu");
+}
+
+#[test]
+fn a_call_with_the_number_of_a_restored_plugins_call_is_another_one() {
+    let mut world = registered();
+    restart(&mut world);
+    let mut newer = plugin(A, GPU);
+    newer.versions = vec!["v2".to_owned()];
+    announce_as(&mut world, 1, newer, 0);
+    assert_eq!(answers(&mut world), [(1, Ok(()))]);
+    assert_eq!(
+        world.handler_calls(),
+        "deregister example.com/gpu, validate example.com/gpu, register example.com/gpu"
+    );
+}
+
+#[test]
+fn a_name_with_ever_new_endpoints_is_limited_too() {
+    let mut world = world_with(&[A]);
+    for i in 1..=MAX_ANNOUNCED as u64 {
+        announce(&mut world, i, A, &format!("example.com/{i}"));
+    }
+    let calls = 2 * MAX_REGISTRATIONS as u64;
+    for i in 0..calls {
+        announce(&mut world, 5000 + i, &format!("/d/{i}"), "example.com/7");
+    }
+    assert_eq!(world.counts().0, MAX_ANNOUNCED + MAX_REGISTRATIONS);
+    world.advance(DIAL_TIMEOUT);
+    assert_eq!(world.counts(), (MAX_ANNOUNCED, MAX_ANNOUNCED));
+    assert_eq!(
+        answers(&mut world).len(),
+        MAX_ANNOUNCED + usize::try_from(calls).unwrap()
+    );
+}
+
+/// A handler that has plugins deregistered while it is asked to register them.
+#[derive(Debug)]
+struct Withdrawing;
+
+impl PluginHandler for Withdrawing {
+    fn validate(&mut self, _: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
+        Answer::YES
+    }
+
+    fn register(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer {
+        context.withdraw(plugin);
+        Answer::Pending
+    }
+
+    fn deregister(&mut self, _: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
+        Answer::YES
+    }
+}
+
+#[test]
+fn a_call_is_answered_if_the_handler_withdraws_the_plugin() {
+    let mut table = HandlerTable::new();
+    table.add([device::TYPE], Withdrawing);
+    let mut world = World::with(Manager::new(table));
+    world.create(A, Script::serving([]));
+    announce(&mut world, 1, A, GPU);
+    assert_eq!(
+        world.answered,
+        [(AnnouncementId(1), Err(AnnouncementError::Withdrawn))]
+    );
+    assert_eq!(world.counts(), (0, 0));
+}
+
+#[test]
+fn a_watched_socket_and_an_announced_plugin_do_not_replace_each_other() {
+    let mut world = world_with(&[]);
+    world.appear(A, Script::good(device::TYPE, "example.com/x"));
+    announce(&mut world, 1, A, GPU);
+    assert_eq!(answers(&mut world), [(1, Ok(()))]);
+    assert_eq!(world.counts(), (2, 2));
+    world.create(B, Script::serving([]));
+    announce(&mut world, 2, B, NIC);
+    world.notice(B);
+    world.run();
+    world.kill(A);
+    world.kill(B);
+    world.vanish(A);
+    world.vanish(B);
+    world.run();
+    world.advance(DEVICE_GRACE * 2);
+    assert_eq!((answers(&mut world).len(), world.counts()), (1, (0, 0)));
 }
