@@ -100,6 +100,7 @@ impl PluginManager {
         let registry = poll.registry().try_clone().map_err(SetupError::Loop)?;
         let dirs = roots::resolve(&config.plugins_dirs);
         let device_plugins_dir = registrations::dir(config, &dirs)?;
+        let path_map = registrations::path_map(config, device_plugins_dir.as_deref());
         let locks = match config.mode {
             Mode::Register => {
                 let dirs = dirs.iter().chain(&device_plugins_dir).cloned();
@@ -159,7 +160,7 @@ impl PluginManager {
         };
         plugins.manager.set_mode(config.mode);
         plugins.manager.set_on_down(config.on_down);
-        plugins.manager.set_path_map(config.path_map.clone());
+        plugins.manager.set_path_map(path_map.clone());
         if let Some(file) = &mut plugins.state_file {
             file.check()?;
             file.restore(&mut plugins.manager);
@@ -167,7 +168,7 @@ impl PluginManager {
         }
         if config.links_by_name && config.mode == Mode::Register {
             let run_dir = config.run_dir.as_deref();
-            plugins.links = ByName::new(run_dir, config.path_map.clone());
+            plugins.links = ByName::new(run_dir, path_map);
         }
         let now = plugins.clock.now();
         plugins.manager.handle_timeout(now);

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::PluginManager;
+use super::{PluginManager, registrations};
 use crate::daemon::{SetupError, report, roots};
 use crate::escape;
 use crate::manager::Socket;
@@ -36,9 +36,9 @@ impl PluginManager {
     /// those of a start:
     /// - [`SetupError::Taken`] if another plugin manager uses the directory. Unlike a start, this
     ///   does not wait for that one to end.
+    /// - [`SetupError::DevicePlugins`] if it overlaps with the directory of device plugins that
+    ///   announce themselves.
     /// - [`SetupError::RunDir`] if the lock files cannot be used.
-    /// - [`SetupError::DevicePlugins`] if it overlaps with the directory in which device plugins
-    ///   register.
     /// - [`SetupError::Directory`] if the directory cannot be used, or if it is watched as part of
     ///   another one, to which a symbolic link on its path leads
     ///   ([`Problem::SameAs`](watch::Problem::SameAs)).
@@ -52,7 +52,9 @@ impl PluginManager {
         let Some(dir) = roots::resolve_another(dir, &self.dirs) else {
             return Ok(false);
         };
-        self.check_apart(&dir)?;
+        let device_plugins = self.device_plugins.as_ref();
+        let device_plugins_dir = device_plugins.map(|it| &**it.dir());
+        registrations::check_apart(device_plugins_dir, &dir)?;
         if let Some(locks) = &mut self.locks {
             locks.add(&dir)?;
         }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::PluginManager;
-use crate::config::{Config, Mode};
+use crate::config::{Config, Mode, PathMap};
 use crate::daemon::{DevicePluginsProblem, SetupError, roots, scan};
 use crate::escape;
 use crate::time::Time;
@@ -17,15 +17,6 @@ impl PluginManager {
         for announced in device_plugins.serve(self.poll.registry(), now) {
             self.manager.handle_input(announced, now);
             self.drain_manager(now);
-        }
-    }
-
-    /// Fails if a directory overlaps with the one in which device plugins register.
-    pub(super) fn check_apart(&self, dir: &Path) -> Result<(), SetupError> {
-        let registrations = self.device_plugins.as_ref().map(|it| &**it.dir());
-        match registrations.filter(|registrations| overlaps(registrations, dir)) {
-            Some(registrations) => Err(overlap(registrations.to_owned(), dir)),
-            None => Ok(()),
         }
     }
 }
@@ -45,19 +36,68 @@ pub(super) fn dir(config: &Config, dirs: &[PathBuf]) -> Result<Option<PathBuf>, 
         return Ok(None);
     }
     let _ = scan::create(&dir);
-    match dirs.iter().find(|other| overlaps(&dir, other)) {
-        Some(other) => Err(overlap(dir, other)),
+    match dirs.iter().find(|other| overlap(&dir, other)) {
+        Some(other) => {
+            let problem = DevicePluginsProblem::Overlaps(other.clone());
+            Err(SetupError::DevicePlugins { dir, problem })
+        }
         None => Ok(Some(dir)),
     }
 }
 
-/// Returns whether one of two directories is the other one, or is inside it.
-fn overlaps(a: &Path, b: &Path) -> bool {
-    let [a, b] = [a, b].map(|dir| dir.canonicalize().unwrap_or_else(|_| dir.to_owned()));
-    a.starts_with(&b) || b.starts_with(&a)
+/// Fails if a plugins directory that is to be added overlaps with the directory in which device
+/// plugins register.
+pub(super) fn check_apart(dir: Option<&Path>, added: &Path) -> Result<(), SetupError> {
+    match dir.filter(|dir| overlap(dir, added)) {
+        Some(dir) => Err(SetupError::DevicePlugins {
+            dir: dir.to_owned(),
+            problem: DevicePluginsProblem::Overlaps(added.to_owned()),
+        }),
+        None => Ok(()),
+    }
 }
 
-fn overlap(dir: PathBuf, other: &Path) -> SetupError {
-    let problem = DevicePluginsProblem::Overlaps(other.to_owned());
-    SetupError::DevicePlugins { dir, problem }
+/// Returns the path map of the configuration, without effect on the directory in which device
+/// plugins register: they report the name of a file there, so its path is that of this process.
+pub(super) fn path_map(config: &Config, dir: Option<&Path>) -> PathMap {
+    let mut path_map = config.path_map.clone();
+    if let Some(dir) = dir {
+        path_map.add(dir, dir);
+    }
+    path_map
+}
+
+/// Returns whether one of two directories is the other one, or inside it.
+fn overlap(one: &Path, other: &Path) -> bool {
+    let real = |dir: &Path| dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
+    let (one, other) = (real(one), real(other));
+    one.starts_with(&other) || other.starts_with(&one)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_path_map_does_not_move_the_sockets_of_device_plugins() {
+        let mut config = Config::default();
+        config.path_map.add("/", "/host");
+        let path_map = path_map(&config, Some(Path::new("/d")));
+        assert_eq!(&*path_map.find(Path::new("/d/a.sock")), "/d/a.sock");
+        assert_eq!(&*path_map.find(Path::new("/e/a.sock")), "/host/e/a.sock");
+    }
+
+    #[test]
+    fn directories_overlap_if_one_is_inside_the_other() {
+        let root = tempfile::tempdir().unwrap();
+        let [a, b] = ["a", "b"].map(|name| root.path().join(name));
+        for dir in [&a, &b] {
+            std::fs::create_dir(dir).unwrap();
+        }
+        assert!(overlap(&a, &a) && overlap(&a, root.path()) && overlap(root.path(), &b));
+        assert!(!overlap(&a, &b));
+        let added = check_apart(Some(&a), root.path());
+        assert!(matches!(added, Err(SetupError::DevicePlugins { .. })));
+        assert!(check_apart(None, root.path()).is_ok());
+    }
 }
