@@ -49,7 +49,7 @@
 //! |---|---|
 //! | `type`, `name`, `endpoint`, `versions` | what the plugin reported; absent until it has |
 //! | `state` | one of the states below |
-//! | `socket` | the path of the registration socket |
+//! | `socket` | the path of the registration socket; for announced plugins the endpoint |
 //! | `since` | when the state was entered |
 //! | `generation` | the generation of the last change of the record |
 //! | `attempts` | how often the registration was attempted |
@@ -74,7 +74,7 @@
 //! Of several plugins of a resource, the current one lists the devices to use, and only these are
 //! returned, by resource and ID. A resource exists as long as a plugin of it is registered, but not
 //! longer than 300 s after the plugin has ended the stream of its lists. Until the stream is back,
-//! all its devices are unhealthy.
+//! all its devices are unhealthy; that of an announced plugin comes back when it announces itself.
 //!
 //! | key | meaning |
 //! |---|---|

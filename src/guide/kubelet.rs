@@ -306,7 +306,7 @@
 //!   nothing.
 //!   Test: `the_end_of_an_older_plugin_leaves_the_devices_of_the_newer_one_healthy`.
 //! - **H25** After a registration that failed, the end of the plugin that was registered before is
-//!   not noticed. A failure leaves that plugin as it was.
+//!   not noticed. A failure leaves that plugin as it was, unless both have one endpoint.
 //!   Test: `the_end_of_a_plugin_is_noticed_after_a_registration_that_failed`.
 //!
 //! # kubelet's own tests

@@ -73,10 +73,12 @@
 //!   Other files stay. The directory must not overlap with a plugins directory.
 //! - Version and name are checked as by kubelet, with its error texts. The endpoint must be the
 //!   name of a file in the directory (kubelet also accepts a path), and a symbolic link must not
-//!   lead out of it. It is dialled for up to 10 s, and the handler calls GetDevicePluginOptions
-//!   before the call is answered.
+//!   lead out of it. `--map-path` does not apply to it. It is dialled for up to 10 s, and the
+//!   handler calls GetDevicePluginOptions before the call is answered.
 //! - A plugin that is refused has to call again. One that calls again replaces the earlier one with
-//!   its name.
+//!   its name: with another endpoint once it is registered, with the same one before.
+//! - Its socket in lists, events and programs is its endpoint. A second resource with the same
+//!   endpoint is shown as `ENDPOINT?resource=NAME`.
 //! - When the stream of its devices ends, all of them are unhealthy, and the stream is not opened
 //!   again. The plugin is deregistered after 5 min, unless it has called again. The same holds when
 //!   its process ends; there `--on-down deregister` may set a shorter time.

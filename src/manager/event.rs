@@ -384,7 +384,7 @@ impl fmt::Display for Message<'_> {
             EventKind::SocketLost => f.write_str("the socket was removed"),
             EventKind::Announced => write!(f, "{plugin} has announced itself"),
             EventKind::NotAnnounced => {
-                write!(f, "{plugin} has not announced itself since the restart")
+                write!(f, "{plugin} did not announce itself again; deregistering")
             }
             EventKind::SocketMissing => f.write_str(MISSING),
             EventKind::SocketRenamed { alias } => write!(

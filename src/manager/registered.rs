@@ -135,7 +135,7 @@ impl Registered {
     pub(super) fn compared(&self) -> Compared {
         match self.by {
             By::Restored(compared) => compared,
-            _ if self.identity.is_of_announcement() => Compared::Announced,
+            By::Handler(_) if self.identity.is_of_announcement() => Compared::Announced,
             By::Handler(_) | By::Predecessor => Compared::Identity,
         }
     }

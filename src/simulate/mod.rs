@@ -14,20 +14,20 @@
 //!   poll_output() -> Report(Event) | Crash     poll_timeout() -> handle_timeout(now)
 //!
 //!   poll_output() -> Dial, Listen
-//!   connected() -> ConnectionId, kubelet_missing(), dial_failed(), kubelet_created() -> Registrar
-//!   client(), advance() -> Client of the Registrar
+//!   connected() -> ConnectionId, kubelet_missing(), dial_failed(), kubelet_created()
+//!                    -> Registration -- client(), advance() -> its Client
 //! ```
 //!
 //! Read in this order: [`Profile`] (what can be configured), [`PluginKind`] (what depends on the
-//! type), `service` (the answers), `devices`, `call` (the time of an answer), `registrar` (device
-//! plugins that call kubelet), [`Event`].
+//! type), `service` (the answers), `devices`, `call` (the time of an answer), `registration`
+//! (device plugins that call kubelet), [`Event`].
 
 mod call;
 mod devices;
 mod event;
 mod kind;
 mod profile;
-mod registrar;
+mod registration;
 mod service;
 
 use std::collections::VecDeque;
@@ -38,7 +38,7 @@ use self::devices::Devices;
 pub use self::event::Event;
 pub use self::kind::PluginKind;
 pub use self::profile::{Faults, Profile};
-use self::registrar::Registrar;
+use self::registration::Registration;
 use self::service::Service;
 use crate::config;
 use crate::grpc::{Code, Incoming, Server, Status};
@@ -89,7 +89,7 @@ pub struct Plugin {
     /// The time of the next automatic change of the devices, and the interval between changes.
     toggle: Option<(Time, Duration)>,
     /// The registration at kubelet, if the plugin does that itself.
-    registrar: Option<Registrar>,
+    registration: Option<Registration>,
     outputs: VecDeque<Output>,
 }
 
@@ -110,7 +110,7 @@ impl Plugin {
             calls: Vec::new(),
             crash_at: profile.faults.crash_after.map(|after| now + after),
             toggle: profile.toggle_health.map(|every| (now + every, every)),
-            registrar: Registrar::new(profile, now),
+            registration: Registration::new(profile, now),
             outputs: VecDeque::new(),
         }
     }
@@ -138,7 +138,7 @@ impl Plugin {
     /// Returns the client's end of the connection to kubelet, or `None` if it is another
     /// connection. To be used like an [`endpoint`](Self::endpoint).
     pub fn client(&mut self, conn: ConnectionId) -> Option<&mut impl Endpoint> {
-        self.registrar.as_mut()?.client(conn)
+        self.registration.as_mut()?.client(conn)
     }
 
     /// Returns whether a connection has ended. What its [`endpoint`](Self::endpoint) still has to
@@ -146,39 +146,39 @@ impl Plugin {
     pub fn is_closed(&self, conn: ConnectionId) -> bool {
         let mut connections = self.connections.iter();
         let is_served = connections.any(|(name, server)| *name == conn && !server.is_closed());
-        let registrar = self.registrar.as_ref();
-        !is_served && !registrar.is_some_and(|registrar| registrar.is_open(conn))
+        let registration = self.registration.as_ref();
+        !is_served && !registration.is_some_and(|registration| registration.is_open(conn))
     }
 
     /// Adds the connection to `kubelet.sock` that was just made.
     pub fn connected(&mut self, now: Time) -> ConnectionId {
         self.last_id.0 += 1;
-        if let Some(registrar) = &mut self.registrar {
-            registrar.connected(self.last_id, now);
+        if let Some(registration) = &mut self.registration {
+            registration.connected(self.last_id, now);
         }
         self.last_id
     }
 
     /// Records that `kubelet.sock` does not exist.
     pub fn kubelet_missing(&mut self) {
-        if let Some(registrar) = &mut self.registrar {
-            let event = registrar.kubelet_missing();
+        if let Some(registration) = &mut self.registration {
+            let event = registration.kubelet_missing();
             self.report(event);
         }
     }
 
     /// Records that `kubelet.sock` cannot be connected to.
     pub fn dial_failed(&mut self, why: String, now: Time) {
-        if let Some(registrar) = &mut self.registrar {
-            let pause = registrar.failed(now);
+        if let Some(registration) = &mut self.registration {
+            let pause = registration.failed(now);
             self.report(Event::NotConnected { why, pause });
         }
     }
 
     /// Records that `kubelet.sock` was created, and whether the plugin's own socket still exists.
     pub fn kubelet_created(&mut self, has_socket: bool, now: Time) {
-        if let Some(registrar) = &mut self.registrar {
-            let event = registrar.kubelet_created(now);
+        if let Some(registration) = &mut self.registration {
+            let event = registration.kubelet_created(now);
             self.report(event);
         }
         if !has_socket {
@@ -189,8 +189,8 @@ impl Plugin {
 
     /// Removes a connection that has ended.
     pub fn forget(&mut self, conn: ConnectionId) {
-        if let Some(registrar) = &mut self.registrar {
-            registrar.forget(conn);
+        if let Some(registration) = &mut self.registration {
+            registration.forget(conn);
         }
         self.connections.retain(|(name, _)| *name != conn);
         self.calls.retain(|call| !call.is_on(conn));
@@ -220,15 +220,18 @@ impl Plugin {
         for (_, server) in &mut self.connections {
             server.shutdown(now);
         }
-        if let Some(registrar) = &mut self.registrar {
-            registrar.stop(now);
+        if let Some(registration) = &mut self.registration {
+            registration.stop(now);
         }
     }
 
     /// Returns when to call [`handle_timeout`](Self::handle_timeout) next.
     pub fn poll_timeout(&self) -> Option<Time> {
         let toggle = self.toggle.map(|(at, _)| at);
-        let registration = self.registrar.as_ref().and_then(Registrar::poll_timeout);
+        let registration = self
+            .registration
+            .as_ref()
+            .and_then(Registration::poll_timeout);
         let own = [toggle, self.crash_at, registration].into_iter().flatten();
         let calls = self.calls.iter().filter_map(Call::due);
         let connections = self.connections.iter();
@@ -244,8 +247,8 @@ impl Plugin {
         for (_, server) in &mut self.connections {
             server.handle_timeout(now);
         }
-        if let Some(registrar) = &mut self.registrar {
-            if registrar.handle_timeout(now) {
+        if let Some(registration) = &mut self.registration {
+            if registration.handle_timeout(now) {
                 self.outputs.push_back(Output::Dial);
             }
         }
@@ -285,8 +288,8 @@ impl Plugin {
                 }
             }
         }
-        let registrar = self.registrar.as_mut();
-        if let Some(event) = registrar.and_then(|registrar| registrar.advance(now)) {
+        let registration = self.registration.as_mut();
+        if let Some(event) = registration.and_then(|registration| registration.advance(now)) {
             self.report(event);
         }
         let (connections, devices) = (&mut self.connections, &self.devices);

@@ -143,7 +143,7 @@ pub(crate) const MISTAKES: [Mistake; 37] = [
     Mistake {
         what: "a plugin that announced itself and was refused is tried again",
         file: "src/manager/outcomes.rs",
-        right: "            self.sockets.withdraw(socket);\n",
+        right: "            self.sockets.withdraw(socket, &mut self.context);\n",
         wrong: "",
         finder: Finder::Simulation { seed: 0 },
     },

@@ -33,7 +33,7 @@ use crate::time::Time;
 
 /// The registration of the plugin, and the connection for it.
 #[derive(Debug)]
-pub(super) struct Registrar {
+pub(super) struct Registration {
     /// The encoded message.
     request: Vec<u8>,
     state: State,
@@ -61,7 +61,7 @@ enum State {
     Registered,
 }
 
-impl Registrar {
+impl Registration {
     /// Returns the registration of a plugin with that profile, which begins now, or `None` if
     /// kubelet has to find the plugin.
     pub(super) fn new(profile: &Profile, now: Time) -> Option<Self> {
