@@ -34,7 +34,8 @@
 //! | `make mistakes` | 37 planted mistakes, which the simulation or a fuzz target must find |
 //! | `make h2spec` | both ends of HTTP/2 against h2spec (needs Go) |
 //! | `make neighbours`, `make soak` | the two suites with their strict limits, on a quiet machine |
-//! | `make bench`, `make cost` | times and memory beside other clients; instructions (valgrind) |
+//! | `make bench` | times and memory beside other clients, also from Register to the device list |
+//! | `make cost` | instructions of one more plugin (valgrind) |
 //! | `make coverage` | lines of the protocol folders that tests run |
 //! | `make static` | the suites of the binary and of the library, linked as they ship |
 //!

@@ -12,6 +12,7 @@ use super::instructions::Instructions;
 use super::list::List;
 use super::one_by_one::OneByOne;
 use super::readers::Readers;
+use super::register::Register;
 use super::report::Table;
 use super::rest::Rest;
 use super::spread::ratio;
@@ -25,6 +26,7 @@ pub(crate) struct Measured {
     pub(crate) rest: Rest,
     pub(crate) list: List,
     pub(crate) readers: Readers,
+    pub(crate) register: Register,
     pub(crate) instructions: Instructions,
 }
 
@@ -79,6 +81,11 @@ impl Measured {
                 "one at a time beside readers: p50, to that without",
                 AtMost(1.1),
                 Some(self.readers.ratio()),
+            ),
+            (
+                "from Register to the list of devices: p50, to the h2 server's",
+                AtMost(1.5),
+                self.register.ratio(Plugind, H2),
             ),
             ("the binary, bytes", AtMost(999_999.0), size()),
             (

@@ -3,8 +3,8 @@
 //!
 //! This program runs as several processes. Without an argument it measures, and prints. `plugins`
 //! makes it the plugins that are registered, `client h2` and `client tonic` a client that registers
-//! the plugins it is told of: the floor. What is measured is therefore never in one process with
-//! what measures.
+//! the plugins it is told of: the floor. `registrar h2` makes it the floor for device plugins that
+//! register themselves. What is measured is therefore never in one process with what measures.
 //!
 //! ```text
 //!            orders                        sockets, or their paths
@@ -18,9 +18,11 @@
 mod asked;
 mod at_once;
 mod clock;
+mod device_plugin;
 mod farm;
 mod field;
 mod h2_client;
+mod h2_registrar;
 mod held;
 mod instructions;
 mod list;
@@ -30,6 +32,7 @@ mod order;
 mod plugins;
 mod process;
 mod readers;
+mod register;
 mod report;
 mod rest;
 mod spread;
@@ -54,6 +57,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ["plugins", dir] => plugins::run(dir.into()),
         ["client", "h2"] => h2_client::run(),
         ["client", "tonic"] => tonic_client::run(),
+        ["registrar", "h2", dir] => h2_registrar::run(dir.into()),
         // The arguments that `cargo bench` adds by itself.
         _ => benchmark(),
     }
@@ -76,6 +80,8 @@ fn benchmark() -> Result<(), Box<dyn Error>> {
     report.add(list.table());
     let readers = readers::measure()?;
     report.add(readers.table());
+    let register = register::measure()?;
+    report.add(register.table());
     let instructions = instructions::measure(&subjects)?;
     report.add(instructions.table());
     let measured = Measured {
@@ -85,6 +91,7 @@ fn benchmark() -> Result<(), Box<dyn Error>> {
         rest,
         list,
         readers,
+        register,
         instructions,
     };
     report.add(measured.table());

@@ -52,6 +52,11 @@ impl Farm {
         self.told()
     }
 
+    /// Has a device plugin register itself, and stay. [`Farm::told`] waits for the reply.
+    pub(crate) fn register(&mut self) -> Result<(), Box<dyn Error>> {
+        self.order(&Order::Register)
+    }
+
     /// Has plugins listen, beside sockets on which nothing listens.
     pub(crate) fn listen(&mut self, live: usize, dead: usize) -> Result<(), Box<dyn Error>> {
         self.order(&Order::AtOnce { live, dead })?;

@@ -62,6 +62,15 @@ impl Field {
         Ok((Process::new(child), log))
     }
 
+    /// Starts the subject as the one at which device plugins register themselves. Returns its log,
+    /// too.
+    pub(crate) fn start_registrar(&mut self) -> Result<(Process, ChildStderr), Box<dyn Error>> {
+        let mut command = self.subject.registrar(&self.registry)?;
+        let mut child = command.stderr(Stdio::piped()).spawn()?;
+        let log = child.stderr.take().ok_or("no log")?;
+        Ok((Process::new(child), log))
+    }
+
     /// Returns the path of the daemon's API socket.
     pub(crate) fn api(&self) -> PathBuf {
         subject::api(&self.registry)

@@ -15,6 +15,8 @@ pub(crate) enum Order {
     /// `live` plugins appear as fast as they can, and stay, beside `dead` sockets on which nothing
     /// listens. Answered by [`Answer::Listening`], then by [`Answer::Told`].
     AtOnce { live: usize, dead: usize },
+    /// A device plugin registers itself, after a pause, and stays. Answered by [`Answer::Told`].
+    Register,
 }
 
 /// An answer of the plugins.
@@ -26,7 +28,8 @@ pub(crate) enum Answer {
     Told(Vec<Life>),
 }
 
-/// The times of one plugin.
+/// The times of one plugin. For a plugin that registers itself, the time before it connects to
+/// `kubelet.sock`, and that of the reply.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Life {
     /// The time at which it began to listen.

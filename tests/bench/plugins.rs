@@ -11,6 +11,7 @@ use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 use std::{fs, future};
 
 use plugind::proto::pluginregistration::{
@@ -24,6 +25,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::clock::Moment;
+use super::device_plugin;
 use super::grpc::{self, INVALID_ARGUMENT, Service, Status, UNIMPLEMENTED};
 use super::order::{Answer, Life, Order};
 use super::subject::TYPE;
@@ -83,6 +85,7 @@ impl Plugins {
                     answers.write_all(&line(&Answer::Listening)?).await?;
                     self.until_told(&listened).await
                 }
+                Order::Register => vec![self.register().await?],
             };
             answers.write_all(&line(&Answer::Told(lives))?).await?;
         }
@@ -111,6 +114,14 @@ impl Plugins {
             self.staying.push(plugin);
         }
         Ok(listened)
+    }
+
+    /// Has one more device plugin register itself, which stays.
+    async fn register(&mut self) -> Result<Life, Box<dyn Error>> {
+        // Only connections are served meanwhile.
+        let _ = timeout(PAUSE, future::pending::<()>()).await;
+        self.btime += 1;
+        device_plugin::register(&self.dir, self.btime).await
     }
 
     fn next_socket(&mut self) -> PathBuf {
@@ -206,7 +217,7 @@ impl Service for Answers {
 }
 
 /// Accepts connections forever.
-async fn serve(listener: tokio::net::UnixListener, answers: Arc<Answers>) {
+pub(crate) async fn serve<S: Service>(listener: tokio::net::UnixListener, answers: Arc<S>) {
     while let Ok((stream, _)) = listener.accept().await {
         tokio::spawn(grpc::serve(Arc::clone(&answers), stream));
     }
@@ -236,3 +247,7 @@ fn line(answer: &Answer) -> serde_json::Result<Vec<u8>> {
     line.push(b'\n');
     Ok(line)
 }
+
+/// The pause before a device plugin registers itself: long enough for the work on the previous one
+/// to end.
+const PAUSE: Duration = Duration::from_millis(2);

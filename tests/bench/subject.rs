@@ -70,6 +70,28 @@ impl Subject {
         command.env_remove("RUST_LOG");
         Ok(command)
     }
+
+    /// Returns the command of the program at which device plugins register themselves, in `dir`.
+    pub(crate) fn registrar(self, dir: &Path) -> io::Result<Command> {
+        let mut command = match self {
+            Self::Plugind => Command::new(plugind()),
+            _ => Command::new(env::current_exe()?),
+        };
+        match self {
+            Self::Plugind => command
+                .args(["run", "--device-plugins-dir"])
+                .arg(dir)
+                .arg("--plugins-dir")
+                .arg(dir.with_file_name("plugins"))
+                .arg("--run-dir")
+                .arg(dir.with_file_name("run"))
+                .arg("--socket")
+                .arg(api(dir)),
+            _ => command.args(["registrar", "h2"]).arg(dir),
+        };
+        command.env_remove("RUST_LOG");
+        Ok(command)
+    }
 }
 
 /// Returns the measured binary: the static one under `make bench`, otherwise cargo's.

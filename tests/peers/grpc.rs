@@ -1,5 +1,7 @@
-//! A minimal gRPC server on the `h2` crate: unary calls, one connection at a time.
+//! A minimal gRPC server on the `h2` crate: unary calls, and streams of one message, one connection
+//! at a time.
 
+use std::future;
 use std::sync::Arc;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
@@ -12,6 +14,11 @@ use tokio::net::UnixStream;
 pub(crate) trait Service: Send + Sync + 'static {
     /// Answers one call with the reply message, or with an error status.
     fn call(&self, path: &str, message: &[u8]) -> Result<Vec<u8>, Status>;
+
+    /// Returns whether a method replies with a stream, which the caller ends.
+    fn is_stream(&self, _path: &str) -> bool {
+        false
+    }
 }
 
 /// A gRPC status, as in the trailers `grpc-status` and `grpc-message`.
@@ -60,6 +67,10 @@ async fn answer<S: Service>(
     let status = match reply {
         Ok(message) => {
             stream.send_data(frame(&message), false)?;
+            if service.is_stream(&path) {
+                let _ = future::poll_fn(|context| stream.poll_reset(context)).await;
+                return Ok(());
+            }
             OK
         }
         Err(status) => status,
