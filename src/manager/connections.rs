@@ -229,7 +229,12 @@ impl Connections {
     /// fails. Such connections get fewer than half of all descriptors: that leaves one for an
     /// operation, and one for the call that a handler makes for it.
     pub(super) fn make_room_for_stream(&mut self, outputs: &mut VecDeque<Output>) -> bool {
-        self.used[STREAMS] < self.limit.saturating_sub(1) / 2 && self.make_room(outputs)
+        self.has_room_for_stream() && self.make_room(outputs)
+    }
+
+    /// Returns whether a connection that is open may become that of a stream.
+    pub(super) fn has_room_for_stream(&self) -> bool {
+        self.used[STREAMS] < self.limit.saturating_sub(1) / 2
     }
 
     /// Makes a descriptor available. Returns false if that fails.

@@ -97,6 +97,14 @@ fn a_plugin_s_options_and_devices_are_known_as_long_as_it_is_registered() {
 }
 
 #[test]
+fn options_and_devices_are_asked_for_on_one_connection() {
+    let node = with_devices(&["a"]);
+    assert_devices(&node, "a");
+    assert_eq!(node.world.dials[Path::new(GPU)], 1);
+    assert_eq!(node.world.open_to(GPU), 1);
+}
+
+#[test]
 fn dm4_dm5_a_resource_that_registers_through_three_sockets_has_the_newest_one_s_devices() {
     let mut node = Node::new();
     for (socket, endpoint, ids) in [

@@ -14,6 +14,8 @@
 //!                                              +-- deregister: all is forgotten
 //! ```
 //!
+//! The stream is opened on the connection of the call, as with kubelet.
+//!
 //! kubelet does not open the stream again: there, a plugin that ends the stream has to register
 //! again. Here this applies only to a plugin that answers UNIMPLEMENTED, and to one that has
 //! announced itself: that one is deregistered after [`DEVICE_GRACE`].

@@ -151,6 +151,30 @@ impl EndpointCall {
         None
     }
 
+    /// Returns whether it is a stream that can be opened on the connection of a call that has just
+    /// succeeded.
+    pub(super) fn may_reuse(&self, connection: &Connection, context: &Context) -> bool {
+        let client = connection.client.as_ref();
+        matches!(self.request, EndpointRequest::Stream(_))
+            && client.is_some_and(|client| !client.is_closed())
+            && context.connections.has_room_for_stream()
+    }
+
+    /// Opens the stream on that connection.
+    pub(super) fn reuse(&mut self, mut connection: Connection, context: &mut Context) {
+        let owner = Owner::Stream(self.id);
+        context.connections.hand_over(connection.id, owner);
+        if let Some(client) = &mut connection.client {
+            self.begin(client, context.now);
+        }
+        self.connection = Some(connection);
+    }
+
+    /// Removes and returns the connection of a call that has succeeded, and its endpoint.
+    pub(super) fn take_idle(&mut self) -> Option<(Arc<Path>, Connection)> {
+        Some((self.endpoint()?, self.connection.take()?))
+    }
+
     /// Returns the time since the handler asked for it.
     pub(super) fn age(&self, now: Time) -> Duration {
         now.saturating_since(self.began)
@@ -181,10 +205,19 @@ impl EndpointCall {
 
     /// Makes the call on its connection, which is established.
     pub(super) fn connected(&mut self, now: Time) {
-        let Some(connection) = &mut self.connection else {
+        if self.connection.is_none() {
             return;
-        };
+        }
         let mut client = Box::new(Client::new(now));
+        self.begin(&mut client, now);
+        client.set_handshake_deadline(self.deadline);
+        if let Some(connection) = &mut self.connection {
+            connection.client = Some(client);
+        }
+    }
+
+    /// Makes the call with this client.
+    fn begin(&mut self, client: &mut Client, now: Time) {
         match &mut self.request {
             EndpointRequest::Call(call) => {
                 let (method, request) = (call.method, &call.request);
@@ -198,8 +231,6 @@ impl EndpointCall {
             }
             EndpointRequest::Connection => {}
         }
-        client.set_handshake_deadline(self.deadline);
-        connection.client = Some(client);
     }
 
     /// Returns what follows from a failed dial.
@@ -243,7 +274,9 @@ impl EndpointCall {
                 return Some(Progress::Event(HandlerEvent::StreamMessage { id, message }));
             }
             Some(grpc::Event::Finished { result, .. }) => {
-                self.hang_up(context);
+                if result.is_err() {
+                    self.hang_up(context);
+                }
                 return Some(self.ended(result.map_err(CallFailure::Call), now));
             }
             Some(grpc::Event::Closed { result, .. }) => {

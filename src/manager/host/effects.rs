@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::call::{EndpointCall, Progress};
-use super::{Debt, HandlerHost, OpenEffect, PendingEvent, Recipient, State};
+use super::{Debt, HandlerHost, Idle, OpenEffect, PendingEvent, Recipient, State};
 use crate::config::{MAX_EVENTS_AT_ONCE, MAX_PROGRAMS};
 use crate::grpc::Client;
 use crate::handler::{
@@ -204,7 +204,37 @@ impl HandlerHost {
         let id = call.id();
         let state = State::Call(Box::new(call));
         self.open(id, recipient, state, None, context);
-        self.dial(id, Some(endpoint), context);
+        if self.reuse(id, endpoint, context) {
+            self.progress(id, None, context);
+        } else {
+            self.dial(id, Some(endpoint), context);
+        }
+    }
+
+    /// Opens a stream on the connection of the call that was just answered, if it is the same
+    /// plugin's. Returns false if the endpoint has to be dialled.
+    fn reuse(&mut self, id: EffectId, endpoint: &Path, context: &mut Context) -> bool {
+        let Some(idle) = self.idle.take() else {
+            return false;
+        };
+        let is_same = idle.owner == id.owner && *idle.endpoint == *endpoint;
+        match self.call(id).filter(|_| is_same) {
+            Some(call) if call.may_reuse(&idle.connection, context) => {
+                call.reuse(idle.connection, context);
+                true
+            }
+            _ => {
+                idle.hang_up(context);
+                false
+            }
+        }
+    }
+
+    /// Closes the connection of the call that was just answered, unless it is used again.
+    pub(super) fn hang_up_idle(&mut self, context: &mut Context) {
+        if let Some(idle) = self.idle.take() {
+            idle.hang_up(context);
+        }
     }
 
     fn dial(&mut self, id: EffectId, endpoint: Option<&Path>, context: &mut Context) {
@@ -290,6 +320,13 @@ impl HandlerHost {
                             took: call.age(context.now),
                         });
                     }
+                    let idle = call.take_idle();
+                    self.hang_up_idle(context);
+                    self.idle = idle.map(|(endpoint, connection)| Idle {
+                        owner: id.owner,
+                        endpoint,
+                        connection,
+                    });
                     self.ended(event, context);
                 }
                 Progress::NotReady(at) => {

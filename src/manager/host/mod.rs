@@ -9,12 +9,14 @@ mod failures;
 mod uses;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::path::Path;
 use std::sync::Arc;
 
 use litemap::LiteMap;
 
 use self::call::EndpointCall;
 use self::uses::Uses;
+use super::connections::Connection;
 use super::context::Context;
 use super::event::{EventKind, PluginEvent};
 use super::failure::Refusal;
@@ -56,6 +58,9 @@ pub(super) struct HandlerHost {
     owed_revision: u64,
     /// The events that handlers have yet to receive.
     events: VecDeque<PendingEvent>,
+    /// The connection of the call that succeeded last, until its handler has received the reply: a
+    /// stream that the handler opens then is opened on it, as with kubelet.
+    idle: Option<Idle>,
     /// The answers to questions that were left open.
     answers: VecDeque<(Ticket, Result<(), Reason>)>,
 }
@@ -116,6 +121,23 @@ enum State {
     Running(Time, Option<Box<Run>>),
 }
 
+/// A connection without a call.
+#[derive(Debug)]
+struct Idle {
+    owner: EffectOwner,
+    endpoint: Arc<Path>,
+    connection: Connection,
+}
+
+impl Idle {
+    fn hang_up(self, context: &mut Context) {
+        context.connections.remove(self.connection.id);
+        context
+            .outputs
+            .push_back(self.connection.hang_up(context.now));
+    }
+}
+
 /// A plugin that a handler has yet to deregister.
 #[derive(Debug)]
 struct Debt {
@@ -149,6 +171,7 @@ impl HandlerHost {
             owed: LiteMap::new(),
             owed_revision: 0,
             events: VecDeque::new(),
+            idle: None,
             answers: VecDeque::new(),
         }
     }
@@ -297,8 +320,10 @@ impl HandlerHost {
             self.clear(handler, context);
             return true;
         }
-        match self.events.pop_front() {
-            None => return false,
+        let next = self.events.pop_front();
+        let is_any = next.is_some();
+        match next {
+            None => {}
             Some(PendingEvent::Effect(recipient, event)) => {
                 let Recipient { handler, plugin } = recipient;
                 let owner = event.effect().owner;
@@ -311,7 +336,8 @@ impl HandlerHost {
                 self.resume_debt(handler, plugin, context);
             }
         }
-        true
+        self.hang_up_idle(context);
+        is_any
     }
 
     /// Returns the oldest answer to a question that was left open, and the operation that asked.
