@@ -83,8 +83,14 @@ mod tests {
         let mut config = Config::default();
         config.path_map.add("/", "/host");
         let path_map = path_map(&config, Some(Path::new("/d")));
-        assert_eq!(&*path_map.find(Path::new("/d/a.sock")), "/d/a.sock");
-        assert_eq!(&*path_map.find(Path::new("/e/a.sock")), "/host/e/a.sock");
+        assert_eq!(
+            path_map.find(Path::new("/d/a.sock")),
+            Path::new("/d/a.sock")
+        );
+        assert_eq!(
+            path_map.find(Path::new("/e/a.sock")),
+            Path::new("/host/e/a.sock")
+        );
     }
 
     #[test]
