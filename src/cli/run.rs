@@ -250,6 +250,18 @@ mod tests {
     }
 
     #[test]
+    fn rs1_a_relative_directory_of_device_plugins_is_made_absolute() {
+        let dir = |line: &[&str]| parse(line).unwrap().config.manager.device_plugins_dir;
+        let named = dir(&["--device-plugins-dir", "a/b"]).unwrap();
+        assert!(named.is_absolute() && named.ends_with("a/b"));
+        assert_eq!(dir(&[]), None);
+        let default = PathBuf::from("/var/lib/kubelet/device-plugins");
+        assert_eq!(dir(&["--device-plugins"]), Some(default));
+        let line = ["--device-plugins", "--root-dir=/data/kubelet"];
+        assert_eq!(dir(&line), Some("/data/kubelet/device-plugins".into()));
+    }
+
+    #[test]
     fn a_root_directory_is_spelt_as_kubelet_does_and_stands_beside_others() {
         let options = parse(&["--root-dir", "/data/kubelet", "--plugins-dir=/b"]).unwrap();
         let expected = ["/data/kubelet/plugins_registry", "/b"].map(PathBuf::from);

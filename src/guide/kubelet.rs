@@ -376,8 +376,11 @@
 //! - **DRA8** The same endpoint is refused; removing the older one leaves the newer one.
 //! - **DRA9** A removed driver is not found.
 //!
-//! Registration by `kubelet.sock`. The tests run with kubelet's own registration server, too:
+//! Registration by `kubelet.sock`. The tests from RS3 to RS14 run with kubelet's own registration
+//! server, too:
 //!
+//! - **RS1** A path of the socket that is not absolute is refused. Here it is made absolute.
+//! - **RS2** A server is started and stopped twice without an error.
 //! - **RS3** At the start the sockets in the directory are removed, and links to sockets; other
 //!   files and subdirectories stay. Then the server listens.
 //! - **RS4** A resource registers by the sockets `x`, `x.new` and `x.third`: it has two devices,
@@ -397,6 +400,7 @@
 //! - **RS12** Devices that become unhealthy and healthy again are so at once.
 //! - **RS13** After a restart of the manager plugins register again, with the same devices.
 //! - **RS14** After its own restart a plugin registers again, with its new devices.
+//! - **RS15** Three registrations of one name and socket leave one client.
 //!
 //! End to end:
 //!

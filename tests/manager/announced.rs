@@ -157,6 +157,19 @@ fn a_plugin_that_announces_itself_again_is_deregistered_and_registered() {
 }
 
 #[test]
+fn rs15_three_calls_of_one_name_and_socket_leave_one_client() {
+    let mut world = registered();
+    announce(&mut world, 2, A, GPU);
+    announce(&mut world, 3, A, GPU);
+    assert_eq!(answers(&mut world), [(2, Ok(())), (3, Ok(()))]);
+    let watched = world.watched_processes();
+    assert_eq!(
+        (world.counts(), watched, world.open_connections().len()),
+        ((1, 1), 1, 0)
+    );
+}
+
+#[test]
 fn a_call_that_is_overtaken_by_another_one_for_its_endpoint_is_answered_at_once() {
     let mut world = world_with(&[]);
     announce(&mut world, 1, A, GPU);

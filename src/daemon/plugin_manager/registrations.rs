@@ -77,6 +77,7 @@ fn overlap(one: &Path, other: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::handler::HandlerTable;
 
     #[test]
     fn the_path_map_does_not_move_the_sockets_of_device_plugins() {
@@ -91,6 +92,26 @@ mod tests {
             path_map.find(Path::new("/e/a.sock")),
             Path::new("/host/e/a.sock")
         );
+    }
+
+    #[test]
+    fn rs2_the_service_is_stopped_twice_and_started_again() {
+        let root = tempfile::tempdir().unwrap();
+        let device_plugins_dir = root.path().join("device-plugins");
+        let socket = device_plugins_dir.join("kubelet.sock");
+        let config = Config {
+            plugins_dirs: vec![root.path().join("plugins")],
+            device_plugins_dir: Some(device_plugins_dir),
+            run_dir: Some(root.path().join("run")),
+            ..Config::default()
+        };
+        for _ in 0..2 {
+            let mut plugins = PluginManager::new(&config, HandlerTable::new()).unwrap();
+            assert!(socket.exists());
+            plugins.stop();
+            plugins.stop();
+            assert!(plugins.is_stopped() && !socket.exists());
+        }
     }
 
     #[test]
