@@ -59,8 +59,11 @@ pub(super) struct Position {
 }
 
 impl Limiter {
-    /// Returns whether a permit is free.
-    pub(super) fn is_any_free(&self) -> bool {
+    /// Returns whether a permit is free. Permits that were held for long enough are.
+    pub(super) fn is_any_free(&mut self, now: Time) -> bool {
+        if self.held.len() >= SOFT_OPERATION_LIMIT {
+            self.release_slow(now);
+        }
         self.held.len() < SOFT_OPERATION_LIMIT
     }
 
@@ -215,7 +218,7 @@ mod tests {
     fn held(count: usize) -> Limiter {
         let mut limiter = Limiter::default();
         for n in 0..count {
-            assert!(limiter.is_any_free());
+            assert!(limiter.is_any_free(Time::ZERO));
             limiter.take(number(n.try_into().unwrap()), Time::ZERO);
         }
         limiter
@@ -238,7 +241,7 @@ mod tests {
     #[test]
     fn of_one_directory_the_socket_that_came_first_gets_the_permit_that_comes_free() {
         let mut limiter = held(SOFT_OPERATION_LIMIT);
-        assert!(!limiter.is_any_free());
+        assert!(!limiter.is_any_free(Time::ZERO));
         let [_, a, _] = ["/c", "/a", "/b"].map(|path| enqueue(&mut limiter, path, false));
         limiter.forget(a);
         assert_eq!(ready(&mut limiter, usize::MAX), "");

@@ -75,7 +75,7 @@ impl Manager {
             }
         }
         let has_descriptors = connections.room_for_operations() > 0;
-        if !has_descriptors || !self.limiter.is_any_free() {
+        if !has_descriptors || !self.limiter.is_any_free(now) {
             let is_news = !desired.is_queued;
             if is_news {
                 desired.is_queued = true;
