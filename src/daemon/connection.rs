@@ -4,10 +4,12 @@
 
 use std::io::{self, Read as _, Write as _};
 
+use mio::event::Event;
 use mio::net::UnixStream;
 use nix::sys::socket::{UnixCredentials, getsockopt, sockopt};
 
 use crate::http2::Endpoint;
+use crate::manager::Process;
 use crate::time::Time;
 
 /// A connected socket, and what the loop has reported about it.
@@ -67,10 +69,11 @@ impl Connection {
         self.is_readable = true;
     }
 
-    /// Records that the peer will not send more, or that the connection broke, as the loop has
-    /// reported.
-    pub(super) fn set_ending(&mut self) {
-        self.is_ending = true;
+    /// Records an event that the loop has reported.
+    pub(super) fn report(&mut self, event: &Event) {
+        let is_ending = is_end(event);
+        self.is_ending |= is_ending;
+        self.is_readable |= event.is_readable() || is_ending;
     }
 
     /// Returns whether there may be something to read.
@@ -189,6 +192,20 @@ impl Connection {
             let _ = retry(|| self.stream.write(final_bytes));
         }
     }
+}
+
+/// Returns whether an event reports that the peer will not send more, or that the connection broke.
+pub(super) fn is_end(event: &Event) -> bool {
+    event.is_read_closed() || event.is_error()
+}
+
+/// Returns the peer process: the one that called `listen`, or `connect` for an accepted connection.
+pub(super) fn process(stream: &UnixStream) -> Option<Process> {
+    let peer = peer(stream)?;
+    // unix(7): zero stands for a process in a PID namespace that is not visible here.
+    let pid = u32::try_from(peer.pid()).ok().filter(|pid| *pid > 0);
+    let uid = peer.uid();
+    Some(Process { pid, uid })
 }
 
 /// Returns the credentials of the peer: of the process that called `listen`.
@@ -329,7 +346,7 @@ mod tests {
         theirs.write_all(b"last words").unwrap();
         drop(theirs);
         ours.set_readable();
-        ours.set_ending();
+        ours.is_ending = true;
         assert!(matches!(ours.read(&mut [0; 64]), Transfer::Bytes(10)));
         assert!(ours.is_readable());
         assert!(matches!(ours.read(&mut [0; 64]), Transfer::Closed(None)));

@@ -118,13 +118,10 @@ impl Connections {
 
     /// Records an event that the loop has reported about a connection.
     pub(super) fn report(&mut self, conn: ConnectionId, event: &Event) {
-        let is_ending = event.is_read_closed() || event.is_error();
-        if is_ending {
-            if let Some(connection) = self.get_mut(conn) {
-                connection.set_ending();
-            }
+        if let Some(connection) = self.get_mut(conn) {
+            connection.report(event);
+            self.set_ready(conn, false);
         }
-        self.set_ready(conn, event.is_readable() || is_ending);
     }
 
     /// Queues a connection that has something to write, and perhaps something to read.

@@ -19,6 +19,7 @@
 //! manager, the state file, the mount table and the log. Between deadlines, only an event wakes the
 //! loop.
 
+mod acceptor;
 mod api;
 mod by_name;
 mod child;

@@ -1,6 +1,7 @@
 //! The core in a poll loop, which waits for events and carries out the core's outputs.
 
 mod api;
+mod dialing;
 mod directories;
 mod metrics;
 mod registrations;
@@ -9,7 +10,7 @@ mod watching;
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use mio::unix::SourceFd;
@@ -21,10 +22,8 @@ use super::SetupError;
 use super::api::{Api, listener};
 use super::by_name::ByName;
 use super::clock::Clock;
-use super::connection;
 use super::connections::Connections;
 use super::device_plugins::{self, DevicePlugins};
-use super::dial::{dial_foreign, dial_within};
 use super::event::{Event, UnreadEvents};
 use super::inotify::Inotify;
 use super::listings::Listings;
@@ -38,9 +37,8 @@ use super::source::Source;
 use super::state_file::StateFile;
 use crate::api::Counters;
 use crate::config::{Config, MAX_UNREAD_EVENTS, Mode};
-use crate::escape;
-use crate::handler::{DialError, HandlerId, HandlerTable, PluginHandler, Reason, Ticket};
-use crate::manager::{self, ConnectionId, Generation, Manager, Process};
+use crate::handler::{HandlerId, HandlerTable, PluginHandler, Reason, Ticket};
+use crate::manager::{self, ConnectionId, Generation, Manager};
 use crate::time::Time;
 use crate::watch::{self, Report, Watch};
 
@@ -525,54 +523,6 @@ impl PluginManager {
             }
         }
     }
-
-    fn dial(
-        &mut self,
-        conn: ConnectionId,
-        path: &Path,
-        identity: Option<watch::Identity>,
-    ) -> Result<Option<Process>, DialError> {
-        let device_plugins = self.device_plugins.as_ref();
-        let within = device_plugins.map(|it| &**it.dir());
-        let stream = match within.filter(|dir| identity.is_none() && path.parent() == Some(dir)) {
-            Some(dir) => dial_within(dir, path)?,
-            None => dial_foreign(path, identity, &self.mounts)?,
-        };
-        let peer = connection::peer(&stream);
-        if let Some(peer) = peer {
-            let (pid, uid) = (peer.pid(), peer.uid());
-            log::debug!(
-                "{}: connected to the peer process pid={pid} uid={uid}",
-                escape::path(path)
-            );
-        }
-        let added = self.connections.add(conn, stream, self.poll.registry());
-        added.map_err(|error| DialError::Other(error.to_string()))?;
-        Ok(peer.map(|peer| Process {
-            pid: pid(peer.pid()),
-            uid: peer.uid(),
-        }))
-    }
-
-    /// Watches the peer process of a connection, or the connection itself if that is impossible.
-    fn watch_peer(&mut self, conn: ConnectionId) -> manager::LivenessSource {
-        let Some(connection) = self.connections.get_mut(conn) else {
-            return manager::LivenessSource::Connection;
-        };
-        match self
-            .peer_processes
-            .add(conn, connection, self.poll.registry())
-        {
-            Ok(()) => manager::LivenessSource::Process,
-            Err(error) => {
-                log::debug!(
-                    "{conn:?}: cannot watch the peer process, watching the connection instead: \
-                     {error}"
-                );
-                manager::LivenessSource::Connection
-            }
-        }
-    }
 }
 
 /// The descriptor is readable when there is something to do.
@@ -586,12 +536,6 @@ impl AsRawFd for PluginManager {
     fn as_raw_fd(&self) -> RawFd {
         self.poll.as_raw_fd()
     }
-}
-
-/// Returns a process id, or `None` for zero: in unix(7), zero stands for a process in a PID
-/// namespace that is not visible here.
-fn pid(pid: i32) -> Option<u32> {
-    u32::try_from(pid).ok().filter(|pid| *pid > 0)
 }
 
 /// The shortest time that the loop itself can wait.

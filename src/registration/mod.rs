@@ -112,7 +112,7 @@ impl Registrar {
         }
     }
 
-    /// Returns when to call [`Registrar::make_room`] again, if there is no room until then.
+    /// Returns when to call [`Registrar::make_room`] again, unless a client ends before.
     pub fn room_at(&self) -> Option<Time> {
         let idle = self.clients.iter().filter(|client| !client.is_calling());
         let oldest = idle.map(|client| client.accepted_at).min()?;

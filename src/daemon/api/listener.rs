@@ -16,7 +16,7 @@ use std::os::unix::net;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use mio::net::{UnixListener, UnixStream};
+use mio::net::UnixListener;
 use nix::errno::Errno;
 use nix::sys::socket::{
     AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, listen, socket,
@@ -27,6 +27,7 @@ use nix::unistd::Group;
 use crate::config::{
     API_BACKLOG, ApiSocket, BRIEF_LOCK_TIMEOUT, Config, LOCK_TIMEOUT, Mode as Run,
 };
+use crate::daemon::acceptor::Acceptor;
 use crate::daemon::dial::dial;
 use crate::daemon::file_lock::{self, FileLock};
 use crate::daemon::{ProgramProblem, RunDirProblem, SetupError, connection, permissions, run_dir};
@@ -37,11 +38,9 @@ use crate::handler::DialError;
 #[derive(Debug)]
 pub(in crate::daemon) struct Listener {
     path: PathBuf,
-    inner: UnixListener,
+    acceptor: Acceptor,
     /// The device and inode of the file.
     file: (u64, u64),
-    /// Whether a connection may be waiting: readiness is reported once per change only.
-    is_ready: bool,
     /// Dropped last.
     _lock: FileLock,
 }
@@ -124,9 +123,8 @@ impl Listener {
         let file = file_at(&path)?;
         Ok(Self {
             path,
-            inner: UnixListener::from_std(listener),
+            acceptor: Acceptor::new(UnixListener::from_std(listener)),
             file,
-            is_ready: true,
             _lock: lock,
         })
     }
@@ -136,36 +134,14 @@ impl Listener {
         &self.path
     }
 
-    /// Returns the source of events.
-    pub(in crate::daemon) fn source(&mut self) -> &mut UnixListener {
-        &mut self.inner
+    /// Returns the socket.
+    pub(in crate::daemon) fn acceptor(&mut self) -> &mut Acceptor {
+        &mut self.acceptor
     }
 
-    /// Records that a connection is waiting, as the loop has reported.
-    pub(in crate::daemon) fn set_ready(&mut self) {
-        self.is_ready = true;
-    }
-
-    /// Returns whether [`Listener::accept`] may return a connection.
+    /// Returns whether a connection may be waiting.
     pub(in crate::daemon) fn is_ready(&self) -> bool {
-        self.is_ready
-    }
-
-    /// Accepts a connection, or returns `None` if no connection is waiting. Fails if no descriptor
-    /// is left: then a connection may still be waiting.
-    pub(in crate::daemon) fn accept(&mut self) -> io::Result<Option<UnixStream>> {
-        while self.is_ready {
-            match self.inner.accept() {
-                Ok((stream, _)) => return Ok(Some(stream)),
-                Err(error) => match error.kind() {
-                    io::ErrorKind::WouldBlock => self.is_ready = false,
-                    // The client has closed the connection, or a signal has interrupted the call.
-                    io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted => {}
-                    _ => return Err(error),
-                },
-            }
-        }
-        Ok(None)
+        self.acceptor.is_ready()
     }
 }
 
@@ -193,8 +169,8 @@ fn clear(path: &Path) -> Result<()> {
     }
     match dial(path, None) {
         Ok(stream) => {
-            let pid = connection::peer(&stream).and_then(|peer| u32::try_from(peer.pid()).ok());
-            Err(ApiSocketProblem::InUse(pid.filter(|pid| *pid > 0)))
+            let process = connection::process(&stream);
+            Err(ApiSocketProblem::InUse(process.and_then(|it| it.pid)))
         }
         Err(DialError::Busy) => Err(ApiSocketProblem::InUse(None)),
         Err(DialError::Refused) => Ok(fs::remove_file(path)?),

@@ -86,7 +86,7 @@ impl Api {
         now: Time,
     ) -> io::Result<Self> {
         let token = Source::ApiListener.token();
-        registry.register(listener.source(), token, Interest::READABLE)?;
+        registry.register(listener.acceptor().source(), token, Interest::READABLE)?;
         Ok(Self {
             listener: Some(listener),
             accept_at: None,
@@ -131,7 +131,7 @@ impl Api {
     /// Records that a client is waiting to be accepted, as the loop has reported.
     pub(super) fn set_listener_ready(&mut self) {
         if let Some(listener) = &mut self.listener {
-            listener.set_ready();
+            listener.acceptor().set_ready();
         }
     }
 
@@ -299,7 +299,10 @@ impl Api {
     fn accept(&mut self, registry: &Registry, now: Time) -> usize {
         let mut refused = 0;
         for _ in 0..ACCEPTED_AT_ONCE {
-            match self.listener.as_mut().map_or(Ok(None), Listener::accept) {
+            let Some(listener) = &mut self.listener else {
+                break;
+            };
+            match listener.acceptor().accept() {
                 Ok(Some(stream)) => match self.add(stream, registry, now) {
                     Ok(is_added) => refused += usize::from(!is_added),
                     Err(error) => log::debug!("cannot serve a client of the API: {error}"),

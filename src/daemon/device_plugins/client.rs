@@ -35,13 +35,7 @@ impl Client {
 
     /// Records an event that the loop has reported.
     pub(super) fn report(&mut self, event: &Event) {
-        let is_ending = event.is_read_closed() || event.is_error();
-        if is_ending {
-            self.connection.set_ending();
-        }
-        if event.is_readable() || is_ending {
-            self.connection.set_readable();
-        }
+        self.connection.report(event);
     }
 
     /// Writes once and reads once. Returns whether there may be more to do without another report

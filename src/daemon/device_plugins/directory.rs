@@ -8,10 +8,11 @@ use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use inotify::{Inotify, WatchMask};
-use mio::net::{UnixListener, UnixStream};
+use mio::net::UnixListener;
 use mio::unix::SourceFd;
 use mio::{Interest, Registry};
 
+use crate::daemon::acceptor::Acceptor;
 use crate::daemon::connection;
 use crate::daemon::dial::dial;
 use crate::daemon::source::Source;
@@ -24,12 +25,10 @@ use crate::registration::SOCKET;
 #[derive(Debug)]
 pub(super) struct Directory {
     socket: PathBuf,
-    listener: UnixListener,
+    acceptor: Acceptor,
     /// The device and inode of the socket and of its directory.
     place: Place,
     inotify: Inotify,
-    /// Whether a connection may be waiting: readiness is reported once per change only.
-    is_ready: bool,
 }
 
 /// The reason why device plugins cannot register in a directory.
@@ -82,9 +81,8 @@ fn create(dir: &Path) -> io::Result<()> {
 fn check_unused(socket: &Path) -> Result<(), DevicePluginsProblem> {
     match dial(socket, None) {
         Ok(stream) => {
-            let pid = connection::peer(&stream).and_then(|peer| u32::try_from(peer.pid()).ok());
-            let pid = pid.filter(|pid| *pid > 0);
-            Err(DevicePluginsProblem::InUse(pid))
+            let process = connection::process(&stream);
+            Err(DevicePluginsProblem::InUse(process.and_then(|it| it.pid)))
         }
         Err(DialError::Busy) => Err(DevicePluginsProblem::InUse(None)),
         Err(DialError::NotASocket) => Err(DevicePluginsProblem::NotASocket),
@@ -111,17 +109,16 @@ impl Directory {
         let place = place(&socket)?;
         Ok(Self {
             socket,
-            listener,
+            acceptor: Acceptor::new(listener),
             place,
             inotify,
-            is_ready: true,
         })
     }
 
     /// Adds the socket and the watch to the loop.
     pub(super) fn register(&mut self, registry: &Registry) -> io::Result<()> {
         let token = Source::RegistrationListener.token();
-        registry.register(&mut self.listener, token, Interest::READABLE)?;
+        registry.register(self.acceptor.source(), token, Interest::READABLE)?;
         let fd = self.inotify.as_raw_fd();
         let token = Source::DevicePluginsDir.token();
         registry.register(&mut SourceFd(&fd), token, Interest::READABLE)
@@ -139,31 +136,14 @@ impl Directory {
         place(&self.socket).is_ok_and(|place| place == self.place)
     }
 
-    /// Records that a connection is waiting, as the loop has reported.
-    pub(super) fn set_ready(&mut self) {
-        self.is_ready = true;
+    /// Returns the socket.
+    pub(super) fn acceptor(&mut self) -> &mut Acceptor {
+        &mut self.acceptor
     }
 
-    /// Returns whether [`Directory::accept`] may return a connection.
+    /// Returns whether a connection may be waiting.
     pub(super) fn is_ready(&self) -> bool {
-        self.is_ready
-    }
-
-    /// Accepts a connection, or returns `None` if no connection is waiting. Fails if no descriptor
-    /// is left: then a connection may still be waiting.
-    pub(super) fn accept(&mut self) -> io::Result<Option<UnixStream>> {
-        while self.is_ready {
-            match self.listener.accept() {
-                Ok((stream, _)) => return Ok(Some(stream)),
-                Err(error) => match error.kind() {
-                    io::ErrorKind::WouldBlock => self.is_ready = false,
-                    // The client has closed the connection, or a signal has interrupted the call.
-                    io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted => {}
-                    _ => return Err(error),
-                },
-            }
-        }
-        Ok(None)
+        self.acceptor.is_ready()
     }
 }
 

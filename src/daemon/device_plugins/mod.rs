@@ -83,7 +83,7 @@ impl DevicePlugins {
     /// Records that a client is waiting to be accepted, as the loop has reported.
     pub(super) fn set_listener_ready(&mut self) {
         if let Some(directory) = &mut self.directory {
-            directory.set_ready();
+            directory.acceptor().set_ready();
         }
     }
 
@@ -229,7 +229,7 @@ impl DevicePlugins {
         let Some(directory) = &mut self.directory else {
             return false;
         };
-        let stream = match directory.accept() {
+        let stream = match directory.acceptor().accept() {
             Ok(Some(stream)) => stream,
             Ok(None) => return false,
             Err(error) => {
@@ -238,11 +238,7 @@ impl DevicePlugins {
                 return false;
             }
         };
-        let caller = connection::peer(&stream).map(|peer| Process {
-            pid: u32::try_from(peer.pid()).ok().filter(|pid| *pid > 0),
-            uid: peer.uid(),
-        });
-        let id = self.registrar.accept(caller, now);
+        let id = self.registrar.accept(connection::process(&stream), now);
         match Client::register(id, stream, registry) {
             Ok(client) => self.clients.push(client),
             Err(error) => {

@@ -10,6 +10,7 @@ use nix::errno::Errno;
 
 use super::Reporter;
 use crate::daemon::SetupError;
+use crate::daemon::acceptor::Acceptor;
 use crate::daemon::dial::dial;
 use crate::escape;
 use crate::handler::DialError;
@@ -19,12 +20,10 @@ use crate::simulate::Socket;
 #[derive(Debug)]
 pub(super) struct Listener {
     path: PathBuf,
-    inner: UnixListener,
+    acceptor: Acceptor,
     /// The device and inode of the socket's file, which may have been replaced by another one.
     file: (u64, u64),
     socket: Socket,
-    /// Whether a connection may be waiting: readiness is reported once per change only.
-    is_ready: bool,
 }
 
 impl Listener {
@@ -39,10 +38,9 @@ impl Listener {
         let file = file_at(path).map_err(error)?;
         Ok(Self {
             path: path.to_owned(),
-            inner,
+            acceptor: Acceptor::new(inner),
             file,
             socket,
-            is_ready: false,
         })
     }
 
@@ -60,31 +58,22 @@ impl Listener {
     }
 
     pub(super) fn source(&mut self) -> &mut UnixListener {
-        &mut self.inner
+        self.acceptor.source()
     }
 
     /// Records that a connection is waiting, as the loop has reported.
     pub(super) fn set_ready(&mut self) {
-        self.is_ready = true;
+        self.acceptor.set_ready();
     }
 
     /// Accepts a connection, or returns `None` if no connection is waiting or no descriptor is
     /// left.
     pub(super) fn accept(&mut self) -> io::Result<Option<UnixStream>> {
-        while self.is_ready {
-            match self.inner.accept() {
-                Ok((stream, _)) => return Ok(Some(stream)),
-                // Retried in the next turn: another connection may have ended by then.
-                Err(error) if is_out_of_descriptors(&error) => return Ok(None),
-                Err(error) => match error.kind() {
-                    io::ErrorKind::WouldBlock => self.is_ready = false,
-                    // The peer has closed the connection, or a signal has interrupted the call.
-                    io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted => {}
-                    _ => return Err(error),
-                },
-            }
+        match self.acceptor.accept() {
+            // Retried in the next turn: another connection may have ended by then.
+            Err(error) if is_out_of_descriptors(&error) => Ok(None),
+            accepted => accepted,
         }
-        Ok(None)
     }
 
     /// Returns whether the socket's file is still where it was created.

@@ -30,10 +30,10 @@ fn a_socket_that_was_left_behind_is_replaced_and_nothing_stays_after_an_orderly_
     fs::write(dir.path().join("api.sock.lock"), "").unwrap();
     for _ in 0..2 {
         let mut listener = open_at(&path).unwrap();
-        assert!(listener.accept().unwrap().is_none() && !listener.is_ready());
+        assert!(listener.acceptor().accept().unwrap().is_none() && !listener.is_ready());
         let _client = net::UnixStream::connect(&path).unwrap();
-        listener.set_ready();
-        assert!(listener.accept().unwrap().is_some());
+        listener.acceptor().set_ready();
+        assert!(listener.acceptor().accept().unwrap().is_some());
         drop(listener);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     }

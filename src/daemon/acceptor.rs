@@ -1,0 +1,54 @@
+//! A listening socket in the poll loop.
+
+use std::io;
+
+use mio::net::{UnixListener, UnixStream};
+
+/// A socket that accepts connections, and what the loop has reported about it.
+#[derive(Debug)]
+pub(super) struct Acceptor {
+    listener: UnixListener,
+    /// Whether a connection may be waiting: readiness is reported once per change only.
+    is_ready: bool,
+}
+
+impl Acceptor {
+    pub(super) fn new(listener: UnixListener) -> Self {
+        Self {
+            listener,
+            is_ready: true,
+        }
+    }
+
+    /// Returns the source of events.
+    pub(super) fn source(&mut self) -> &mut UnixListener {
+        &mut self.listener
+    }
+
+    /// Records that a connection is waiting, as the loop has reported.
+    pub(super) fn set_ready(&mut self) {
+        self.is_ready = true;
+    }
+
+    /// Returns whether [`Acceptor::accept`] may return a connection.
+    pub(super) fn is_ready(&self) -> bool {
+        self.is_ready
+    }
+
+    /// Accepts a connection, or returns `None` if no connection is waiting. Fails if no descriptor
+    /// is left: then a connection may still be waiting.
+    pub(super) fn accept(&mut self) -> io::Result<Option<UnixStream>> {
+        while self.is_ready {
+            match self.listener.accept() {
+                Ok((stream, _)) => return Ok(Some(stream)),
+                Err(error) => match error.kind() {
+                    io::ErrorKind::WouldBlock => self.is_ready = false,
+                    // The client has closed the connection, or a signal has interrupted the call.
+                    io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted => {}
+                    _ => return Err(error),
+                },
+            }
+        }
+        Ok(None)
+    }
+}
