@@ -3,7 +3,7 @@
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GetPluginInfoRequest {}
 /// Who a driver says it is.
-#[derive(Clone, PartialEq, ::prost::Message)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GetPluginInfoResponse {
     /// The driver's name, in the form of a domain name.
     #[prost(string, tag = "1")]
@@ -11,12 +11,6 @@ pub struct GetPluginInfoResponse {
     /// The driver's own version.
     #[prost(string, tag = "2")]
     pub vendor_version: ::prost::alloc::string::String,
-    /// Whatever else the driver tells of itself.
-    #[prost(btree_map = "string, string", tag = "3")]
-    pub manifest: ::prost::alloc::collections::BTreeMap<
-        ::prost::alloc::string::String,
-        ::prost::alloc::string::String,
-    >,
 }
 /// The question whether a driver is ready: it has no parameters.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -47,12 +41,20 @@ pub struct NodeGetInfoResponse {
 /// A place in the cluster.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Topology {
-    /// Its coordinates: a value for each kind of place, such as a zone.
-    #[prost(btree_map = "string, string", tag = "1")]
-    pub segments: ::prost::alloc::collections::BTreeMap<
-        ::prost::alloc::string::String,
-        ::prost::alloc::string::String,
-    >,
+    /// Its coordinates: a value for each kind of place, such as a zone. CSI defines a map, which has the
+    /// same encoding: "map<string, string>". Of several entries with one key, the last counts.
+    #[prost(message, repeated, tag = "1")]
+    pub segments: ::prost::alloc::vec::Vec<Segment>,
+}
+/// A coordinate of a place.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Segment {
+    /// The kind of place.
+    #[prost(string, tag = "1")]
+    pub key: ::prost::alloc::string::String,
+    /// The place of that kind.
+    #[prost(string, tag = "2")]
+    pub value: ::prost::alloc::string::String,
 }
 /// The question what a driver can do: it has no parameters.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]

@@ -33,7 +33,7 @@ pub mod v1beta1;
 mod tests {
     use prost::Message as _;
 
-    use super::csi_v1::{NodeGetInfoResponse, ProbeResponse, Topology, identity, node};
+    use super::csi_v1::{NodeGetInfoResponse, ProbeResponse, Segment, Topology, identity, node};
     use super::pluginregistration::{PluginInfo, RegistrationStatus, registration};
     use super::v1alpha1::{DeviceHealth, DeviceIdentifier, dra_resource_health};
     use super::v1beta1::{
@@ -78,7 +78,10 @@ mod tests {
             node_id: "n".to_owned(),
             max_volumes_per_node: 7,
             accessible_topology: Some(Topology {
-                segments: [("k".to_owned(), "v".to_owned())].into(),
+                segments: vec![Segment {
+                    key: "k".to_owned(),
+                    value: "v".to_owned(),
+                }],
             }),
         };
         let wire = b"\x0a\x01n\x10\x07\x1a\x08\x0a\x06\x0a\x01k\x12\x01v";

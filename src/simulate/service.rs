@@ -13,7 +13,7 @@ use crate::grpc::{Code, Status};
 use crate::proto::csi_v1::node_service_capability::{Rpc, Type, rpc};
 use crate::proto::csi_v1::{
     GetPluginInfoResponse, NodeGetCapabilitiesResponse, NodeGetInfoResponse, NodeServiceCapability,
-    ProbeResponse, Topology, identity, node,
+    ProbeResponse, Segment, Topology, identity, node,
 };
 use crate::proto::pluginregistration::{PluginInfo, RegistrationStatus, registration};
 use crate::proto::v1alpha1::dra_resource_health;
@@ -121,18 +121,21 @@ impl Service {
         GetPluginInfoResponse {
             name: self.info.name.clone(),
             vendor_version: env!("CARGO_PKG_VERSION").to_owned(),
-            ..GetPluginInfoResponse::default()
         }
     }
 }
 
 fn node_info() -> NodeGetInfoResponse {
-    let mut topology = Topology::default();
-    topology.segments.insert("zone".to_owned(), "a".to_owned());
+    let zone = Segment {
+        key: "zone".to_owned(),
+        value: "a".to_owned(),
+    };
     NodeGetInfoResponse {
         node_id: "simulated-node".to_owned(),
         max_volumes_per_node: MAX_VOLUMES,
-        accessible_topology: Some(topology),
+        accessible_topology: Some(Topology {
+            segments: vec![zone],
+        }),
     }
 }
 

@@ -322,7 +322,7 @@ fn a_csi_driver_describes_its_node_and_itself() {
     let mut life = Life::of(&profile("CSIPlugin"));
     let node: NodeGetInfoResponse = life.ask(node::NODE_GET_INFO, &Empty {}).expect("a node");
     let zones = node.accessible_topology.expect("a place").segments;
-    assert_eq!((&*node.node_id, &*zones["zone"]), ("simulated-node", "a"));
+    assert_eq!((&*node.node_id, &*zones[0].value), ("simulated-node", "a"));
     let info: GetPluginInfoResponse = life
         .ask(identity::GET_PLUGIN_INFO, &Empty {})
         .expect("a name");

@@ -10,7 +10,7 @@ use plugind::handler::csi::Capability;
 use plugind::proto::csi_v1::node_service_capability::{Rpc, Type};
 use plugind::proto::csi_v1::{
     GetPluginInfoResponse, NodeGetCapabilitiesResponse, NodeGetInfoResponse, NodeServiceCapability,
-    Topology, identity, node,
+    Segment, Topology, identity, node,
 };
 use prost::Message as _;
 
@@ -48,18 +48,20 @@ fn with_driver<const N: usize>(services: [(&'static str, Answer); N]) -> Node {
 
 #[test]
 fn a_driver_is_registered_with_all_that_it_says_of_itself_and_the_node() {
-    let segments = [("topology.example/zone".into(), "a".into())];
+    let zone = Segment {
+        key: "topology.example/zone".into(),
+        value: "a".into(),
+    };
     let info = NodeGetInfoResponse {
         node_id: "node-1".into(),
         max_volumes_per_node: 16,
         accessible_topology: Some(Topology {
-            segments: segments.clone().into(),
+            segments: vec![zone],
         }),
     };
     let vendor = GetPluginInfoResponse {
         name: "disk.example".into(),
         vendor_version: "2.4.1".into(),
-        ..GetPluginInfoResponse::default()
     };
     let capabilities = NodeGetCapabilitiesResponse {
         capabilities: vec![NodeServiceCapability {
@@ -87,7 +89,8 @@ fn a_driver_is_registered_with_all_that_it_says_of_itself_and_the_node() {
     assert_eq!(driver.version.to_string(), "1.0.0");
     assert_eq!(driver.node_id, "node-1");
     assert_eq!(driver.max_volumes, Some(16));
-    assert_eq!(driver.topology, segments.into());
+    let zone = ("topology.example/zone".to_owned(), "a".to_owned());
+    assert_eq!(driver.topology, [zone]);
     assert_eq!(driver.vendor_version.as_deref(), Some("2.4.1"));
     assert_eq!(driver.capabilities, [Capability::StageUnstageVolume]);
     node.world.vanish(REG);

@@ -2,7 +2,6 @@
 //!
 //! Pure.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -11,7 +10,7 @@ use crate::escape;
 use crate::handler::{Plugin, Reason};
 use crate::proto::csi_v1::node_service_capability::{Type, rpc};
 use crate::proto::csi_v1::{
-    GetPluginInfoResponse, NodeGetCapabilitiesResponse, NodeGetInfoResponse,
+    GetPluginInfoResponse, NodeGetCapabilitiesResponse, NodeGetInfoResponse, Segment,
 };
 
 /// A capability of a driver on the node.
@@ -28,8 +27,9 @@ pub struct Driver {
     pub node_id: String,
     /// The most volumes of the driver on the node at a time; `None`: not stated.
     pub max_volumes: Option<u64>,
-    /// The driver's topology of the node: a value for each kind of segment, such as a zone.
-    pub topology: BTreeMap<String, String>,
+    /// The driver's topology of the node: a value for each kind of segment, such as a zone, sorted
+    /// by kind.
+    pub topology: Vec<(String, String)>,
     /// The version of the driver itself, in its vendor's spelling; `None`: not stated.
     pub vendor_version: Option<String>,
     /// The stated capabilities that are known, sorted.
@@ -54,7 +54,7 @@ impl Driver {
             max_volumes: u64::try_from(node.max_volumes_per_node)
                 .ok()
                 .filter(|most| *most > 0),
-            topology: topology.segments,
+            topology: by_kind(topology.segments),
             vendor_version: None,
             capabilities: Vec::new(),
         })
@@ -77,6 +77,15 @@ impl Driver {
         capabilities.dedup();
         self.capabilities = capabilities;
     }
+}
+
+/// Returns the places by their kind; of several of one kind, the last.
+fn by_kind(segments: Vec<Segment>) -> Vec<(String, String)> {
+    let mut places: Vec<_> = segments.into_iter().map(|it| (it.key, it.value)).collect();
+    places.reverse();
+    places.sort_by(|(one, _), (other, _)| one.cmp(other));
+    places.dedup_by(|(next, _), (kept, _)| next == kept);
+    places
 }
 
 impl AsRef<Plugin> for Driver {
@@ -132,6 +141,11 @@ mod tests {
         Driver::new(&Arc::new(plugin.expect("it has a name")), version, node)
     }
 
+    fn segment(key: &str, value: &str) -> Segment {
+        let (key, value) = (key.into(), value.into());
+        Segment { key, value }
+    }
+
     fn node(node_id: &str) -> NodeGetInfoResponse {
         NodeGetInfoResponse {
             node_id: node_id.into(),
@@ -141,12 +155,14 @@ mod tests {
 
     #[test]
     fn a_line_shows_what_an_operator_wants_to_see_and_nothing_of_the_plugin_s_as_it_is() {
-        let segments = [("zone".into(), "a".into()), ("rack\n".into(), "7".into())];
+        let segments = vec![
+            segment("zone", "b"),
+            segment("rack\n", "7"),
+            segment("zone", "a"),
+        ];
         let mut driver = driver(NodeGetInfoResponse {
             max_volumes_per_node: 16,
-            accessible_topology: Some(Topology {
-                segments: segments.into(),
-            }),
+            accessible_topology: Some(Topology { segments }),
             ..node("n\x1b1")
         })
         .expect("it has a node id");
@@ -178,7 +194,7 @@ mod tests {
 
     #[test]
     fn many_topology_segments_do_not_fill_the_log() {
-        let segments = (0..100).map(|at| (format!("{at:02}"), "x".to_owned()));
+        let segments = (0..100).map(|at| segment(&format!("{at:02}"), "x"));
         let topology = Topology {
             segments: segments.collect(),
         };
