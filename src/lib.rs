@@ -87,6 +87,7 @@
 //! | several plugins of one name | `manager/names.rs`, `manager/outcomes.rs` |
 //! | when a plugin is dialled again | `guide/kubelet.rs` (R10, H2), `manager/desired.rs` |
 //! | a handler's open calls; a handler that panics | `handler/mod.rs` |
+//! | programs (`--exec`), also after a restart | `guide/operator.rs`, `handler/exec.rs` |
 //! | plugins from before a restart | `manager/saved_state.rs`, `watch/mod.rs` (`expect`) |
 //! | how many plugins are asked at once | `manager/limiter.rs`, `config/limits.rs` |
 //! | a plugin that ends and leaves its socket | `manager/registered.rs`, `manager/outcomes.rs` |
@@ -98,7 +99,8 @@
 //! | links to endpoints by plugin name | `daemon/by_name.rs`, `manager/link_name.rs` |
 //! | commands that ask the daemon | `cli/ask.rs`, `cli/client.rs` |
 //! | device plugins that dial `kubelet.sock` | `registration/mod.rs`, `manager/announced.rs` |
-//! | events and their log lines | `manager/event.rs`, `daemon/plugin_manager.rs` |
+//! | events, their log lines, and how to add one | `manager/event.rs`, `manager/context.rs` |
+//! | a directory removed at run time | `daemon/plugin_manager/directories.rs`, `watch/roots.rs` |
 //!
 //! # What is deliberately absent
 //!

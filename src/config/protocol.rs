@@ -105,8 +105,8 @@ pub const MAX_UNSENT_ANSWERS: u32 = 64;
 /// size, so that a writable socket always finds enough (octets).
 pub const UNSENT_OCTETS: usize = 16 * 1024;
 
-/// The most frames in a row that advance none of the calls: PING, SETTINGS, PRIORITY,
-/// `WINDOW_UPDATE`, `RST_STREAM`, frames on ended streams, extensions.
+/// The most frames within [`FLOOD_WINDOW`] that advance none of the calls: PING, SETTINGS,
+/// PRIORITY, `WINDOW_UPDATE`, `RST_STREAM`, frames on ended streams, extensions.
 pub const MAX_FRAMES_WITHOUT_PROGRESS: u32 = 1000;
 
 /// The most empty DATA frames in a row; honest peers send one only to end a stream.

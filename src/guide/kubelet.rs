@@ -23,7 +23,7 @@
 //! | **C8** | NotifyRegistrationStatus | 5 s | 5 s: [`NOTIFY_TIMEOUT`] |
 //! | **C9** | first backoff, which doubles | 500 ms | 500 ms: [`BACKOFF_INITIAL`] |
 //! | **C10** | longest backoff | 122 s | 122 s: [`BACKOFF_CAP`] |
-//! | **C11** | backoff of a socket that refuses | as any other | 3 s at most: [`REDIAL_MAX`] |
+//! | **C11** | backoff if connections are refused | as any other | 3 s at most: [`REDIAL_MAX`] |
 //! | **C12** | a handler's answer | unlimited | 150 s: [`HANDLER_TIMEOUT`] |
 //! | **C13** | NodeGetInfo of a CSI driver | 2 min | 2 min: [`CSI_NODE_INFO_TIMEOUT`] |
 //! | **C14** | GetDevicePluginOptions | unlimited | 2 min: [`DEVICE_OPTIONS_TIMEOUT`] |
@@ -221,8 +221,10 @@
 //!   after a reboot. Backoff belongs to a socket's [`Identity`], so a new socket starts afresh.
 //!   Test: `a_plugin_does_not_wait_out_the_backoff_that_its_predecessor_s_stale_socket_built_up`.
 //! - **H2** A socket on which nothing listens costs a dial of 10 s each time, and is tried ever
-//!   more rarely. A refusal is known at once; during its first ten minutes the socket is dialled
-//!   again within 3 s, and all such sockets together 20 times a second at most.
+//!   more rarely. Here a new one is dialled again for 10 s, after pauses that double from 5 µs to 1
+//!   s. After that each attempt is one dial: after 0.5, 1 and 2 s, then every 3 s for the socket's
+//!   first ten minutes, then after pauses that double again, from 6 s to 122 s. All such sockets
+//!   together are dialled 20 times a second at most.
 //!   Tests: `a_plugin_that_listens_long_after_it_has_bound_its_socket_is_met_within_three_seconds`,
 //!   `many_dead_sockets_are_dialled_20_times_a_second_all_together_and_each_of_them_in_turn`.
 //! - **H3** A plugin waits for the next tick. Readiness reconciles at once.

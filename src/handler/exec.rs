@@ -31,6 +31,9 @@
 //! `del` at once, and proceeds after it has run. If the `del` cannot be started then either, an
 //! `add` is refused, and so tried again by the manager: an `add` never runs before the `del`, and
 //! never waits for it.
+//!
+//! After a restart with a state file, a `del` that was still owed runs at once. A plugin whose
+//! socket has gone gets its `del` when the socket's directory has been listed completely.
 
 mod grammar;
 mod owed;

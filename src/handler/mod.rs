@@ -69,10 +69,12 @@
 //! - **An effect ends with one event**, unless it is cancelled; a stream and a connection have more
 //!   events before that, and a debt ([`Context::owe`]) ends only when it is cancelled.
 //! - **An effect belongs to a plugin**: the one that the call is about. [`Context::plugin`] returns
-//!   it with each event. The manager cancels the plugin's open effects when the plugin is refused,
-//!   before its deregistration is asked for, and when that is answered or a question is abandoned:
-//!   a handler needs no list of its effects. What has to outlive a plugin, or serves several of
-//!   them, is asked for through [`Context::detached`], and only the handler cancels it.
+//!   it with each event. The manager cancels a plugin's open effects when it is refused, when a
+//!   question about it is abandoned, and before and after its deregistration: a handler needs no
+//!   list of its effects. A cancelled stream has no last event: the handler gets no
+//!   [`Event::StreamEnded`], and the plugin sees RST_STREAM CANCEL, GOAWAY and the end of the
+//!   connection. What has to outlive a plugin, or serves several of them, is asked for through
+//!   [`Context::detached`], and only the handler cancels it.
 //! - **Two plugins of one name** can be registered at a time, each through its own socket. The
 //!   newest is current; [`PluginHandler::promoted`] reports that an older one is current again.
 //! - **Share the plugin**: keep a clone of its `Arc`, which the manager holds anyway.

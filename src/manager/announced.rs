@@ -14,7 +14,10 @@
 //! ```
 //!
 //! - A plugin that is refused is not tried again: it has to call again, as with kubelet.
-//! - A plugin that is announced again replaces the one with its name that was announced before.
+//! - A plugin that is announced again replaces the earlier one with its name, which is deregistered
+//!   and not notified: with another endpoint once it is registered (if it fails, the earlier one
+//!   stays), with the same endpoint before. If two calls are in progress, the plugin that is
+//!   registered last replaces the other one, as with kubelet.
 //! - A plugin whose process has ended stays registered for
 //!   [`DEVICE_GRACE`](crate::config::DEVICE_GRACE), unless [`OnDown`](crate::config::OnDown) names
 //!   another time: plugins announce themselves again when they restart.
@@ -77,7 +80,7 @@ impl Manager {
             .announced(id, plugin, caller, &mut self.context);
     }
 
-    /// Has the plugins of that name deregistered that were announced before this one.
+    /// Has the other announced plugins of that name deregistered, because this one is registered.
     pub(super) fn supersede(&mut self, plugin: &Plugin, newest: SocketId) {
         let instances = self.names.instances(&plugin.kind, &plugin.name);
         let earlier = instances.iter().map(|instance| instance.socket);

@@ -1,8 +1,9 @@
 //! The limit on operations that wait for plugins to answer, and the queue of sockets that wait for
 //! one of its permits.
 //!
-//! Pure. The memory that operations need at the same time is never returned to the kernel, so only
-//! [`SOFT_OPERATION_LIMIT`] call their plugins at the same time. An operation needs its permit only
+//! Pure. At most [`SOFT_OPERATION_LIMIT`] new attempts call their plugins at a time, because memory
+//! that operations need at once stays with the process. Checks and redials count, but do not wait.
+//! An operation needs its permit only
 //! for a moment if its plugin answers. An operation that has waited for its peer for
 //! [`PERMIT_TIME`] passes its permit on to the next socket and continues without one: from then on
 //! it costs only a descriptor, and so does an operation that waits for a handler, for a program or

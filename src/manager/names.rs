@@ -10,9 +10,10 @@
 //! answer arrives.
 //!
 //! A rolling update runs the new plugin beside the old one for a while, each with its own sockets.
-//! The newest registered plugin is the one to use; the others are its fallbacks, in reverse order
-//! of registration. A plugin that goes removes only itself. One that is down stays the one to use.
-//! When the newest is deregistered, the next one's handler is informed after that has ended.
+//! The newest registered plugin is current; the others are its fallbacks, in reverse order of
+//! registration. A plugin that goes removes only itself. One that is down stays current. When the
+//! current one is deregistered, the next one becomes current, and its handler's `promoted` is
+//! called after that.
 
 use std::sync::Arc;
 

@@ -2,7 +2,7 @@
 //!
 //! Pure. [`action`] examines one socket; the manager calls it for the sockets to which something
 //! has happened, and from time to time for all of them. [`plan`] examines everything, in the order
-//! of kubelet's reconciler: unregistrations first.
+//! of kubelet's reconciler: deregistrations first.
 
 use std::path::Path;
 use std::sync::Arc;

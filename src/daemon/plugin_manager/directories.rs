@@ -81,10 +81,12 @@ impl PluginManager {
     /// Stops watching a directory, named by its path in [`PluginManager::directories`] or relative
     /// to the working directory. Returns `false` if it is not one of these.
     ///
-    /// Its sockets count as removed: running registrations are cancelled, and registered plugins
-    /// are deregistered by their handlers in the next turns, restored ones included; the state file
-    /// follows. Plugins stay that are reached through another watched directory: one inside it, one
-    /// around it if no symbolic link is on the way, or any one with a link to the socket.
+    /// Its sockets count as removed: a running registration is cancelled without notifying its
+    /// plugin, and undone by its handler if that was already asked to register the plugin;
+    /// registered plugins are deregistered by their handlers in the next turns, restored ones
+    /// included; the state file follows. Plugins stay that are reached through another watched
+    /// directory: one inside it, one around it if no symbolic link is on the way, or any one with a
+    /// link to the socket.
     ///
     /// The directory can be added again at any time. Its lock is released when no plugin is known
     /// by a path in it any more, so that another plugin manager does not register one that is about
