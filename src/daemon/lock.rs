@@ -10,13 +10,14 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use rustix::fs::{AtFlags, CWD, StatxFlags, major, makedev, minor, statx};
 
 use super::file_lock::{self, FileLock};
-use super::{SetupError, run_dir, scan};
+use super::{SetupError, run_dir, scan, stat};
 use crate::config;
 
 /// The locks on directories, released on drop.
@@ -166,9 +167,17 @@ fn strongest(mut needs: Vec<Need>) -> Vec<Need> {
     needs
 }
 
+/// Returns the id of a directory. Without statx, or on a file system without birth times, the time
+/// in it is zero: the modification time changes.
 pub(super) fn id(dir: &Path) -> io::Result<Id> {
     let wanted = StatxFlags::INO | StatxFlags::BTIME;
-    let found = statx(CWD, dir, AtFlags::empty(), wanted)?;
+    let found = match statx(CWD, dir, AtFlags::empty(), wanted) {
+        Err(errno) if stat::is_missing(errno) => {
+            let found = fs::metadata(dir)?;
+            return Ok((found.dev(), found.ino(), (0, 0)));
+        }
+        found => found?,
+    };
     let device = makedev(found.stx_dev_major, found.stx_dev_minor);
     let btime = if StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::BTIME) {
         (found.stx_btime.tv_sec, found.stx_btime.tv_nsec)

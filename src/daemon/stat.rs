@@ -71,7 +71,7 @@ impl Stat {
 
 /// Returns whether statx is unavailable: the kernel is older than Linux 4.11, or a system call
 /// filter that predates statx denies the call.
-fn is_missing(errno: Errno) -> bool {
+pub(super) fn is_missing(errno: Errno) -> bool {
     matches!(errno, Errno::NOSYS | Errno::PERM)
 }
 
