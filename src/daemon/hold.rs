@@ -124,27 +124,36 @@ pub(super) fn hold_below_root(path: &Path, mounts: &Mounts) -> Result<File, Hold
 }
 
 /// Opens the file with that name in a directory with `O_PATH`. A symbolic link is followed only
-/// inside the directory, or not at all before Linux 5.6.
+/// inside the directory.
 pub(super) fn hold_beneath(dir: &Path, name: &OsStr) -> Result<File, HoldError> {
     let flags = FLAGS.difference(OFlags::NOFOLLOW);
     let held = openat(CWD, dir, flags, Mode::empty())?;
     let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
     match openat2(&held, name, flags, Mode::empty(), beneath) {
-        Err(Errno::XDEV) => {}
-        Err(Errno::NOSYS | Errno::PERM) => {
-            let found = openat(&held, name, FLAGS, Mode::empty())?;
-            return Ok(File::from(found));
-        }
+        // A link is absolute or leads out of the directory, or the call is not available.
+        Err(Errno::XDEV | Errno::NOSYS | Errno::PERM) => {}
         found => return Ok(File::from(found?)),
     }
-    // The link is absolute, or leads out of the directory. One that names a file in the directory
-    // by the directory's own path does not.
-    let link = readlinkat(&held, name, Vec::new())?;
-    let target = PathBuf::from(OsString::from_vec(link.into_bytes()));
+    // A link that names a file in the directory by the directory's own path does not lead out.
+    let mut name = name.to_owned();
+    for _ in 0..=MAX_LINKS {
+        let found = File::from(openat(&held, &name, FLAGS, Mode::empty())?);
+        if Stat::of(&found)?.file_type != FileType::Symlink {
+            return Ok(found);
+        }
+        name = target_in(dir, &found)?;
+    }
+    Err(Errno::LOOP.into())
+}
+
+/// Returns the name of the file to which a symbolic link in a directory leads, if that file is in
+/// the directory itself.
+fn target_in(dir: &Path, link: &File) -> Result<OsString, HoldError> {
+    let target = readlinkat(link, c"", Vec::new())?;
+    let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
     match (target.parent(), target.file_name()) {
-        (Some(parent), Some(name)) if parent == dir => {
-            let found = openat2(&held, name, FLAGS, Mode::empty(), beneath)?;
-            Ok(File::from(found))
+        (Some(parent), Some(name)) if parent == dir || parent.as_os_str().is_empty() => {
+            Ok(name.to_owned())
         }
         _ => Err(HoldError::LeadsOut),
     }
