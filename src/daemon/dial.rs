@@ -56,15 +56,23 @@ pub(super) fn dial_foreign(
 }
 
 /// Connects to a socket in `dir`. A symbolic link is followed only inside the directory.
+///
+/// Without `/proc`, the path is connected to, and must lead to that socket afterwards.
 pub(super) fn dial_within(dir: &Path, path: &Path) -> Result<UnixStream, DialError> {
     let name = path.file_name().ok_or(DialError::Gone)?;
-    dial_file(
-        &hold::hold_beneath(dir, name).map_err(|error| match error {
-            HoldError::System(error) => dial_error(&error),
-            other => DialError::Other(other.to_string()),
-        })?,
-        None,
-    )
+    let held = hold::hold_beneath(dir, name).map_err(|error| match error {
+        HoldError::System(error) => dial_error(&error),
+        other => DialError::Other(other.to_string()),
+    })?;
+    match dial_file(&held, None) {
+        Err(DialError::Other(reason))
+            if reason == NO_PROC && path.as_os_str().len() <= LONGEST_ADDRESS =>
+        {
+            let found = Stat::of(&held).map_err(|error| dial_error(&error))?;
+            dial_by_name(path, Some(found.identity))
+        }
+        dialled => dialled,
+    }
 }
 
 /// Returns the name of the abstract socket that an endpoint stands for if it begins with `@`, as in
@@ -116,7 +124,7 @@ fn dial_file(held: &File, expected: Option<Identity>) -> Result<UnixStream, Dial
     let address = format!("/proc/self/fd/{}", held.as_raw_fd());
     UnixStream::connect(address).map_err(|error| match error.kind() {
         // The socket itself is open, so the path through /proc is what is missing.
-        io::ErrorKind::NotFound => DialError::Other("/proc is not mounted".to_owned()),
+        io::ErrorKind::NotFound => DialError::Other(NO_PROC.to_owned()),
         _ => dial_error(&error),
     })
 }
@@ -158,6 +166,9 @@ fn dial_error(error: &io::Error) -> DialError {
 /// The length of the longest path that fits in the address of a unix socket (bytes): of the 108
 /// bytes that unix(7) gives `sun_path`, the last one is zero.
 const LONGEST_ADDRESS: usize = 107;
+
+/// The reason why an open socket cannot be connected to.
+const NO_PROC: &str = "/proc is not mounted";
 
 #[cfg(test)]
 mod tests {
