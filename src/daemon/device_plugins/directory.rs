@@ -28,7 +28,8 @@ pub(super) struct Directory {
     acceptor: Acceptor,
     /// The device and inode of the socket and of its directory.
     place: Place,
-    inotify: Inotify,
+    /// `None` while the directory cannot be watched.
+    inotify: Option<Inotify>,
 }
 
 /// The reason why device plugins cannot register in a directory.
@@ -92,26 +93,28 @@ fn check_unused(socket: &Path) -> Result<(), DevicePluginsProblem> {
 }
 
 impl Directory {
-    /// Watches the directory, and listens in it in the place of a socket that was left behind.
+    /// Watches the directory if possible, and listens in it in the place of a socket that was left
+    /// behind.
     pub(super) fn open(dir: &Path) -> Result<Self, DevicePluginsProblem> {
         create(dir)?;
         let socket = dir.join(SOCKET);
         // What happens from now on is reported.
-        let inotify = Inotify::init()?;
-        inotify.watches().add(dir, WATCHED)?;
-        for above in above(dir) {
-            // A directory that cannot be read cannot be watched.
-            let _ = inotify.watches().add(above, WATCHED_ABOVE);
-        }
+        let inotify = watch(dir);
         check_unused(&socket)?;
         remove(&socket)?;
         let listener = listen(dir, &socket)?;
         let place = place(&socket)?;
+        if let Err(error) = &inotify {
+            log::warn!(
+                "{}: it cannot be watched, and kubelet.sock is examined every second: {error}",
+                escape::path(dir)
+            );
+        }
         Ok(Self {
             socket,
             acceptor: Acceptor::new(listener),
             place,
-            inotify,
+            inotify: inotify.ok(),
         })
     }
 
@@ -119,20 +122,31 @@ impl Directory {
     pub(super) fn register(&mut self, registry: &Registry) -> io::Result<()> {
         let token = Source::RegistrationListener.token();
         registry.register(self.acceptor.source(), token, Interest::READABLE)?;
-        let fd = self.inotify.as_raw_fd();
-        let token = Source::DevicePluginsDir.token();
-        registry.register(&mut SourceFd(&fd), token, Interest::READABLE)
+        match &self.inotify {
+            Some(inotify) => add(inotify, registry),
+            None => Ok(()),
+        }
+    }
+
+    /// Watches the directory if it could not be watched before. Returns whether it is watched.
+    pub(super) fn watch(&mut self, registry: &Registry) -> bool {
+        if let (None, Some(dir)) = (&self.inotify, self.socket.parent()) {
+            let watched = watch(dir).and_then(|it| add(&it, registry).map(|()| it));
+            self.inotify = watched.ok();
+        }
+        self.inotify.is_some()
     }
 
     /// Returns whether the socket is still in the directory, and that at its path. Reads the events
     /// that asked for this.
     pub(super) fn is_in_place(&mut self) -> bool {
-        let mut buffer = [0; EVENTS];
-        while self
-            .inotify
-            .read_events(&mut buffer)
-            .is_ok_and(|mut it| it.next().is_some())
-        {}
+        if let Some(inotify) = &mut self.inotify {
+            let mut buffer = [0; EVENTS];
+            while inotify
+                .read_events(&mut buffer)
+                .is_ok_and(|mut it| it.next().is_some())
+            {}
+        }
         place(&self.socket).is_ok_and(|place| place == self.place)
     }
 
@@ -153,6 +167,24 @@ impl Drop for Directory {
             let _ = fs::remove_file(&self.socket);
         }
     }
+}
+
+/// Watches a directory, and those above it for their names.
+fn watch(dir: &Path) -> io::Result<Inotify> {
+    let inotify = Inotify::init()?;
+    inotify.watches().add(dir, WATCHED)?;
+    for above in above(dir) {
+        // A directory that cannot be read cannot be watched.
+        let _ = inotify.watches().add(above, WATCHED_ABOVE);
+    }
+    Ok(inotify)
+}
+
+/// Adds the watch to the loop.
+fn add(inotify: &Inotify, registry: &Registry) -> io::Result<()> {
+    let fd = inotify.as_raw_fd();
+    let token = Source::DevicePluginsDir.token();
+    registry.register(&mut SourceFd(&fd), token, Interest::READABLE)
 }
 
 /// Listens on a socket in `dir`, whose path may be too long for an address.

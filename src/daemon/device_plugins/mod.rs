@@ -24,7 +24,9 @@ use self::client::Client;
 pub use self::directory::DevicePluginsProblem;
 use self::directory::Directory;
 use super::connection;
-use crate::config::{MAX_REGISTRATIONS, REGISTRATION_RETRY_INITIAL, REGISTRATION_RETRY_MAX};
+use crate::config::{
+    MAX_REGISTRATIONS, REGISTRATION_RETRY_INITIAL, REGISTRATION_RETRY_MAX, WATCH_RETRY,
+};
 use crate::escape;
 use crate::manager::{AnnouncementError, AnnouncementId, Input, Process};
 use crate::registration::{ClientId, Output, Registrar};
@@ -62,11 +64,11 @@ impl DevicePlugins {
         let dir: Arc<Path> = dir.into();
         Ok(Self {
             dir: dir.clone(),
+            is_doubted: !directory.watch(registry),
             directory: Some(directory),
             registrar: Registrar::new(dir),
             clients: Vec::new(),
             is_any_ready: true,
-            is_doubted: false,
             listen_at: Time::ZERO,
             pause: REGISTRATION_RETRY_INITIAL,
             problem: None,
@@ -176,7 +178,14 @@ impl DevicePlugins {
         let is_doubted = std::mem::take(&mut self.is_doubted);
         let dir = escape::path(&self.dir);
         if let Some(directory) = &mut self.directory {
-            if !is_doubted || directory.is_in_place() {
+            if !is_doubted {
+                return;
+            }
+            let is_watched = directory.watch(registry);
+            if directory.is_in_place() {
+                if !is_watched {
+                    (self.is_doubted, self.listen_at) = (true, now + WATCH_RETRY);
+                }
                 return;
             }
             log::warn!("{dir}: kubelet.sock was removed or replaced, creating it again");
@@ -187,7 +196,8 @@ impl DevicePlugins {
             Ok(directory)
         });
         match opened {
-            Ok(directory) => {
+            Ok(mut directory) => {
+                self.is_doubted = !directory.watch(registry);
                 self.directory = Some(directory);
                 self.listen_at = now + REGISTRATION_RETRY_INITIAL;
                 self.pause = REGISTRATION_RETRY_INITIAL;
