@@ -109,7 +109,7 @@ fn judge_usable(dir: &Path, facts: Usable, found: &mut Findings) {
         found.add(Level::Warning, CHECK, &[dir], &problem, &problem.remedy());
     }
     if !facts.has_birth_times {
-        let message = "its file system has no birth times (tmpfs: before Linux 5.18), so sockets \
+        let message = "birth times are missing (statx: Linux 4.11, on tmpfs 5.18), so sockets \
                        are identified by inode and modification time";
         found.add(Level::Note, CHECK, &[dir], &message, &"");
     }
@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(
             judge(None, None, false),
             [
-                "note /r: its file system has no birth times (tmpfs: before Linux 5.18), so \
+                "note /r: birth times are missing (statx: Linux 4.11, on tmpfs 5.18), so \
                  sockets are identified by inode and modification time; "
             ]
         );

@@ -112,10 +112,12 @@ fn judge_inotify(
     } else {
         (Level::Ok, "")
     };
-    let message = format!(
-        "a daemon needs an instance and {needed} watches: max_user_instances={instances} \
-         max_user_watches={watches}"
-    );
+    let limits = if watches == usize::MAX {
+        "the limits are not known without /proc".to_owned()
+    } else {
+        format!("max_user_instances={instances} max_user_watches={watches}")
+    };
+    let message = format!("a daemon needs an instance and {needed} watches: {limits}");
     found.add(level, INOTIFY, &[], &message, &remedy);
 }
 
