@@ -12,6 +12,8 @@ BINARY_TESTS = api binary binary_kernel commands descriptors device_plugins doct
 	probe simulate
 # The tests of the library in the kernel's hands, which are linked as the static binary is, too.
 LIBRARY_TESTS = exec integration kernel soak
+# The tests that run again without what older kernels lack.
+OLDER_KERNELS_TESTS = binary binary_kernel doctor integration kernel kubelet_sock
 # How long `make fuzz` has for each target (0: without a limit), and the most inputs (-1: likewise).
 FUZZ_SECONDS ?= 30
 FUZZ_RUNS ?= -1
@@ -77,6 +79,11 @@ sim: ## Try SEEDS random orders of events (default: 100000); SEED=n replays one
 soak: ## Try plugins for a long time: 10,000 that come and go, 100 that do nothing
 	$(NEEDS)
 	PLUGIND_SOAK=1 $(CARGO) test --locked --test soak -- --nocapture --test-threads 1
+
+.PHONY: older-kernels
+older-kernels: ## Run the suites again without each feature that older kernels lack
+	$(NEEDS)
+	PLUGIND_OLDER_KERNELS=1 $(TEST) $(addprefix --test ,$(OLDER_KERNELS_TESTS)) -- older_kernels
 
 .PHONY: neighbours
 neighbours: ## Attack the static binary as a neighbour could, and print what comes of it
@@ -171,8 +178,8 @@ check: ## Check everything, as CI does: demo, test, lint, static
 	set -e; for target in demo test lint static; do $(MAKE) --no-print-directory $$target; done
 
 .PHONY: full
-full: ## Check everything, test with the oldest Rust, soak, simulate, plant mistakes, fuzz (60 s each)
+full: ## Check everything, test with the oldest Rust and without newer features, soak, simulate, plant mistakes, fuzz (60 s each)
 	$(NEEDS)
-	set -e; for target in msrv-test soak sim mistakes "fuzz FUZZ_SECONDS=60" check; do \
+	set -e; for target in msrv-test older-kernels soak sim mistakes "fuzz FUZZ_SECONDS=60" check; do \
 		$(MAKE) --no-print-directory $$target; \
 	done

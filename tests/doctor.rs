@@ -11,6 +11,9 @@ mod inside;
 mod skip;
 #[path = "support/watches.rs"]
 mod watches;
+#[macro_use]
+#[path = "support/without.rs"]
+mod without;
 
 use std::ffi::OsStr;
 use std::fs::{self, Permissions};
@@ -31,6 +34,48 @@ use self::binary::binary;
 use self::daemon::Daemon;
 use self::inside::inside;
 use self::skip::{fuse_can_be_opened_or_skip, skip};
+use self::without::{Without, lacks};
+
+older_kernels! {
+    long: false;
+    without_so_peerpidfd: PeerPidfd [];
+    without_birth_times: BirthTimes [
+        "a_node_without_a_problem_has_exit_status_0_and_nothing_is_created": "there is a note",
+        "a_directory_that_others_can_change_or_that_is_a_file_or_missing_is_reported":
+            "there is a note on birth times",
+    ];
+    without_openat2: Openat2 [];
+    without_pidfd_open: PidfdOpen [
+        "a_node_without_a_problem_has_exit_status_0_and_nothing_is_created": "there is a warning",
+    ];
+    without_statx: Statx [
+        "a_node_without_a_problem_has_exit_status_0_and_nothing_is_created": "there is a note",
+        "a_directory_that_others_can_change_or_that_is_a_file_or_missing_is_reported":
+            "there is a note on birth times",
+    ];
+    where_a_filter_denies_what_it_does_not_know: Denied [
+        "a_node_without_a_problem_has_exit_status_0_and_nothing_is_created": "there is a note",
+        "a_directory_that_others_can_change_or_that_is_a_file_or_missing_is_reported":
+            "there is a note on birth times",
+    ];
+    without_inotify: Inotify [
+        "a_node_without_a_problem_has_exit_status_0_and_nothing_is_created": "there is a warning",
+        "limits_that_are_too_low_are_named": "there are no limits",
+    ];
+    without_proc: Proc [
+        "a_node_without_a_problem_has_exit_status_0_and_nothing_is_created": "there is a warning",
+        "a_daemon_that_uses_the_directory_or_one_above_it_is_a_note":
+            "the holder of a lock is read from /proc",
+        "a_kubelet_with_the_same_root_is_a_warning_and_one_elsewhere_a_note":
+            "processes are found in /proc",
+        "a_socket_to_which_this_user_may_not_connect_is_a_problem": "the test reads /proc",
+        "a_file_system_that_does_not_answer_is_not_entered": "namespaces are made through /proc",
+        "limits_that_are_too_low_are_named": "namespaces are made through /proc",
+        "sockets_in_the_root_of_another_distribution_are_found_if_the_named_one_has_none":
+            "namespaces are made through /proc",
+        "without_proc_the_rest_is_examined": "namespaces are made through /proc",
+    ];
+}
 
 #[test]
 fn a_node_without_a_problem_has_exit_status_0_and_nothing_is_created() {
@@ -99,7 +144,10 @@ fn a_socket_to_which_this_user_may_not_connect_is_a_problem() {
             return skip("this user namespace has no other user");
         }
         let copy = place.home.path().join("plugind");
-        fs::copy(binary(), &copy).unwrap();
+        // Another program copies it: this one may start a process meanwhile, which would keep the
+        // copy open for writing.
+        let copied = Command::new("cp").arg(binary()).arg(&copy).status();
+        assert!(copied.unwrap().success());
         fs::set_permissions(place.home.path(), Permissions::from_mode(0o755)).unwrap();
         fs::set_permissions(&socket, Permissions::from_mode(0o700)).unwrap();
         command = place.doctor_of(copy.as_os_str(), &["-ojson"]);
@@ -321,6 +369,63 @@ fn without_proc_the_rest_is_examined() {
         assert_eq!(found["remedy"], "mount /proc");
         assert_eq!(json.about("sockets")["message"], "nothing listens");
     });
+}
+
+#[test]
+fn what_the_kernel_lacks_is_named_with_what_is_lost() {
+    let place = Place::new();
+    let json = place.examine(&[]);
+    let kernel = json.all_about("kernel").map(|it| &it["message"]);
+    let named: Vec<_> = kernel.map(|it| it.as_str().unwrap()).collect();
+    let pidfd_open = "pidfd_open (Linux 5.3) is missing: plugind run does not start with --exec";
+    let peer_pidfd = "SO_PEERPIDFD (Linux 6.5) is missing: connections to plugins stay open";
+    let openat2 = "openat2 (Linux 5.6) is missing: endpoints are opened name by name";
+    let proc = "/proc is not mounted: mounts and kubelets are not known, and sockets with long \
+                paths cannot be dialed";
+    let expected: &[_] = match () {
+        () if lacks(Without::Denied) => &[pidfd_open, peer_pidfd, openat2],
+        () if lacks(Without::PidfdOpen) => &[pidfd_open],
+        () if lacks(Without::PeerPidfd) => &[peer_pidfd],
+        () if lacks(Without::Openat2) => &[openat2],
+        () if lacks(Without::Proc) => &[proc],
+        // The kernel of this machine may lack some of them.
+        () => return assert!(!named.is_empty()),
+    };
+    assert_eq!(named, expected);
+}
+
+#[test]
+fn birth_times_that_are_not_known_are_a_note() {
+    let place = Place::new();
+    let json = place.examine(&[]);
+    let mut notes = json.all_about("directory");
+    let noted = notes.any(|it| it["message"].as_str().unwrap().contains("birth times"));
+    let lacking = [Without::BirthTimes, Without::Statx, Without::Denied];
+    if lacking.into_iter().any(lacks) {
+        assert!(noted, "{json:?}");
+    } else {
+        let created = fs::metadata(&place.dir).unwrap().created();
+        assert_eq!(noted, created.is_err(), "{json:?}");
+    }
+}
+
+#[test]
+fn inotify_is_described_by_what_is_known_of_it() {
+    let place = Place::new();
+    let json = place.examine(&[]);
+    let found = json.about("inotify");
+    let message = found["message"].as_str().unwrap();
+    if lacks(Without::Inotify) {
+        assert_eq!(found["level"], "warning");
+        assert!(
+            message.ends_with("scanned every 1s: Function not implemented"),
+            "{message}"
+        );
+    } else {
+        let is_limit_known = message.contains("max_user_watches=");
+        assert_eq!(is_limit_known, !lacks(Without::Proc), "{message}");
+        assert!(!message.contains(&usize::MAX.to_string()), "{message}");
+    }
 }
 
 #[test]

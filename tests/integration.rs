@@ -15,6 +15,9 @@ mod plugin;
 mod skip;
 #[path = "support/watches.rs"]
 mod watches;
+#[macro_use]
+#[path = "support/without.rs"]
+mod without;
 
 use std::fs::{self, File};
 use std::os::fd::AsRawFd as _;
@@ -31,6 +34,33 @@ use self::caller::Caller;
 use self::exposition::Exposition;
 use self::node::{Node, describe, watching};
 use self::plugin::{Flaw, Plugin, SERVICE};
+use self::without::{Without, lacks};
+
+older_kernels! {
+    long: false;
+    without_so_peerpidfd: PeerPidfd [];
+    without_birth_times: BirthTimes [];
+    without_openat2: Openat2 [];
+    without_pidfd_open: PidfdOpen [
+        "an_embedder_has_the_handlers_that_the_daemon_has": "programs need pidfd_open",
+    ];
+    without_statx: Statx [];
+    where_a_filter_denies_what_it_does_not_know: Denied [
+        "an_embedder_has_the_handlers_that_the_daemon_has": "programs need pidfd_open",
+    ];
+    without_inotify: Inotify [
+        "an_embedder_reads_the_metrics_of_its_plugins_and_its_process":
+            "the directory is not watched",
+    ];
+    without_proc: Proc [
+        "a_path_that_fits_no_socket_address_is_connected_to_all_the_same":
+            "such a path is dialled through /proc",
+        "a_plugin_that_went_while_the_daemon_was_down_is_deregistered_at_its_next_start":
+            "the state file is not used without a boot ID",
+        "an_embedder_reads_the_metrics_of_its_plugins_and_its_process":
+            "those of the process are read from /proc",
+    ];
+}
 
 #[test]
 fn pm1_a_plugin_at_any_depth_is_validated_registered_and_deregistered_exactly_once() {
@@ -263,6 +293,18 @@ fn a_registered_plugin_costs_no_wakeups() {
     let mut node = Node::start();
     let plugin = Plugin::serve(&node.path("reg.sock"), "one");
     node.until_registered(&plugin);
+    if lacks(Without::Inotify) {
+        // The directory is scanned each second instead.
+        node.until("the registration is over", |node| {
+            node.plugins.manager().is_idle().then_some(())
+        });
+        let next = node.plugins.poll_timeout();
+        assert!(
+            next.is_some_and(|next| next <= Duration::from_secs(1)),
+            "{next:?}"
+        );
+        return;
+    }
     node.until_quiet();
 }
 

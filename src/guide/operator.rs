@@ -30,9 +30,18 @@
 //! | 5.3 | `pidfd_open` | the daemon does not start with `--exec` |
 //! | 4.11 | `statx` | as for 5.18, on every file system |
 //!
-//! Rust's standard library requires Linux 3.2. Tested on Linux 6.18; the other lines are from the
-//! kernel's manual pages. Without `/proc`, sockets with paths of more than 107 bytes cannot be
-//! dialed, `--state-file` is not used, and mounts are neither watched nor distinguished.
+//! Without `openat2`, a link in the directory of device plugins must lead to a file in the
+//! directory itself. Without birth times, a directory has the lock of a removed one whose inode it
+//! was given, until the daemon on that one stops. A filter of system calls that denies what it does
+//! not know has the same effect as an older kernel.
+//!
+//! Without inotify, or when its limits are used up, plugins directories and the directory of
+//! `kubelet.sock` are examined every second. Without `/proc`, sockets with paths of more than 107
+//! bytes cannot be dialed, `--state-file` is not used, mounts are neither watched nor
+//! distinguished, and the process that holds a lock is not named.
+//!
+//! Rust's standard library requires Linux 3.2. Tested on Linux 6.18, also with each of these
+//! features taken away; the numbers of the versions are from the kernel's manual pages.
 //!
 //! # Directories
 //!

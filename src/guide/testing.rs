@@ -29,6 +29,7 @@
 //! | target | what it holds |
 //! |---|---|
 //! | `make parity` | the same scenarios with kubelet's managers of plugins and here (needs Go) |
+//! | `make older-kernels` | the suites again without each feature that older kernels lack |
 //! | `make sim` | 100,000 seeds of the simulation |
 //! | `make fuzz` | each fuzz target for 30 s |
 //! | `make mistakes` | 37 planted mistakes, which the simulation or a fuzz target must find |
@@ -61,6 +62,10 @@
 //! - **An attack of a neighbour**: a `Row` in `tests/neighbours/`, with what the attack did before.
 //! - **A plugin that misbehaves**: `tests/manager/script.rs` in virtual time,
 //!   `tests/support/plugin.rs` on real sockets, or an option of `plugind simulate`.
+//! - **A feature of the kernel that may be missing**: a variant of `Without` in
+//!   `tests/support/without.rs`, and a row in the suites that run again without it. A test that
+//!   does not apply there is listed with its reason, and must fail there. A test for which
+//!   something else is expected there asks `lacks`.
 //!
 //! # Replaying
 //!

@@ -58,9 +58,9 @@ fn two_directories_that_change_places_take_their_plugins_along() {
         }
     }
     // Both are still watched.
-    for dir in ["a", "b"] {
-        let new = Plugin::serve(&node.path(dir).join("new.sock"), dir);
-        node.until_registered(&new);
+    let new = ["a", "b"].map(|dir| Plugin::serve(&node.path(dir).join("new.sock"), dir));
+    for plugin in &new {
+        node.until_registered(plugin);
     }
     node.until_quiet();
 }

@@ -16,6 +16,9 @@ mod plugin;
 mod skip;
 #[path = "../support/watches.rs"]
 mod watches;
+#[macro_use]
+#[path = "../support/without.rs"]
+mod without;
 
 mod aliases;
 mod bare;
@@ -30,3 +33,13 @@ mod moves;
 mod processes;
 mod roots;
 mod stalled;
+
+older_kernels! {
+    long: true;
+    without_so_peerpidfd: PeerPidfd [];
+    without_birth_times: BirthTimes [];
+    without_openat2: Openat2 [];
+    without_pidfd_open: PidfdOpen [];
+    without_statx: Statx [];
+    where_a_filter_denies_what_it_does_not_know: Denied [];
+}

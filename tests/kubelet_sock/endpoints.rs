@@ -61,6 +61,7 @@ fn an_endpoint_that_cannot_be_used_is_refused_within_ten_seconds_and_delays_no_o
         ("absolute", dialing("absolute", leads_out)),
     ];
     let kubelet = node.kubelet();
+    let mut plugins = Vec::new();
     thread::scope(|scope| {
         for (endpoint, why) in rows {
             let kubelet = &kubelet;
@@ -73,13 +74,14 @@ fn an_endpoint_that_cannot_be_used_is_refused_within_ten_seconds_and_delays_no_o
                 assert!(start.elapsed() < Duration::from_secs(11), "{endpoint}");
             });
         }
-        for n in 0..20 {
+        plugins.extend((0..20).map(|n| {
             let start = Instant::now();
             let (file, name) = (format!("{n}.sock"), format!("example.com/n{n}"));
-            let _plugin = DevicePlugin::serve(&node.path(&file));
+            let plugin = DevicePlugin::serve(&node.path(&file));
             assert_eq!(node.register(&file, &name), Ok(()));
             assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
-        }
+            plugin
+        }));
     });
     assert_eq!(node.registered().len(), 20);
 }

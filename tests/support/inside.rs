@@ -12,6 +12,8 @@ pub(crate) fn inside(test: &str, prepare: &str, body: impl FnOnce()) {
     if is_inside(test) {
         return body();
     }
+    let is_without_proc = env::var("PLUGIND_TEST_WITHOUT").as_deref() == Ok("Proc");
+    assert!(!is_without_proc, "namespaces are made through /proc");
     if !run("true") {
         skip("user namespaces are not allowed");
     } else if !run(prepare) {

@@ -1,0 +1,278 @@
+//! The tests of a suite again, on a system that lacks something that the daemon can do without.
+//!
+//! The test binary runs itself, behind a filter of system calls (seccomp(2)) or in a mount
+//! namespace of its own. Tests that do not apply there are listed with the reason, and must fail: a
+//! list that is out of date is found.
+
+#![allow(unsafe_code, reason = "prctl(PR_SET_SECCOMP) has no safe form")]
+#![allow(dead_code, reason = "each test needs a part of it")]
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "codes of instructions have 16 bits"
+)]
+
+use std::io;
+use std::mem::offset_of;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+use std::{env, thread};
+
+use nix::libc::{self, c_long, c_ulong, seccomp_data, sock_filter, sock_fprog};
+use nix::sys::prctl;
+
+use crate::skip::skip;
+
+/// Something that is missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Without {
+    /// The socket option `SO_PEERPIDFD` (Linux 6.5).
+    PeerPidfd,
+    /// Birth times, which tmpfs has since Linux 5.18 and ramfs never.
+    BirthTimes,
+    /// The system call openat2 (Linux 5.6).
+    Openat2,
+    /// The system call `pidfd_open` (Linux 5.3).
+    PidfdOpen,
+    /// The system call statx (Linux 4.11).
+    Statx,
+    /// All system calls above: a filter that is older than they denies them, with another error.
+    Denied,
+    /// inotify: the kernel was built without it.
+    Inotify,
+    /// A mounted `/proc`.
+    Proc,
+}
+
+/// Defines a test for each row, which runs the suite without what the row names. Then come the
+/// tests that do not apply, each with the reason. A long suite runs again only on request (`make
+/// older-kernels`).
+macro_rules! older_kernels {
+    (long: $is_long:literal; $($name:ident: $without:ident [$($test:literal: $reason:literal),* $(,)?];)+) => {
+        mod older_kernels {
+            use crate::without::{Without, again};
+            $(
+                #[test]
+                fn $name() {
+                    again($is_long, Without::$without, &[$(($test, $reason)),*]);
+                }
+            )+
+        }
+    };
+}
+
+/// Returns whether this is a run of the suite without it.
+pub(crate) fn lacks(without: Without) -> bool {
+    env::var(WITHOUT).is_ok_and(|lacking| lacking == format!("{without:?}"))
+}
+
+/// Runs the other tests of this suite, which must pass, and those that do not apply, which must
+/// fail.
+#[track_caller]
+pub(crate) fn again(is_long: bool, without: Without, inapplicable: &[(&str, &str)]) {
+    if env::var_os(WITHOUT).is_some() || is_long && env::var_os(LONG).is_none() {
+        return; // The run of the others, or not wanted.
+    }
+    let mut rest = vec!["--exact", "--test-threads", "16"];
+    let mut inapplicable_only = rest.clone();
+    for (test, _) in inapplicable {
+        rest.extend(["--skip", test]);
+        inapplicable_only.push(test);
+    }
+    let output = match run(without, &rest) {
+        Ok(output) => output,
+        Err(reason) => return skip(&reason),
+    };
+    let printed = printed(&output);
+    assert!(
+        output.status.success(),
+        "without {without:?}, {}: {printed}",
+        output.status
+    );
+    if inapplicable.is_empty() {
+        return;
+    }
+    let output = run(without, &inapplicable_only).expect("it ran a moment ago");
+    let printed = self::printed(&output);
+    for (test, reason) in inapplicable {
+        let failed = format!("test {test} ... FAILED\n");
+        assert!(
+            printed.contains(&failed),
+            "without {without:?}, {test} does not fail although {reason}: {printed}"
+        );
+    }
+}
+
+/// Runs this test binary with these arguments, or returns why this machine cannot.
+fn run(without: Without, arguments: &[&str]) -> Result<Output, String> {
+    let this = env::current_exe().unwrap();
+    // Without birth times, directories are distinguished by inode, which ramfs does not reuse: with
+    // another file system, tests would disturb each other.
+    let mut ramfs = None;
+    let mut command = match without {
+        Without::Proc => namespace("mount -t tmpfs none /proc && exec \"$0\" \"$@\"")?,
+        Without::BirthTimes | Without::Statx | Without::Denied => {
+            let dir = ramfs.insert(tempfile::tempdir().unwrap()).path();
+            let mut command = namespace("mount -t ramfs none \"$TMPDIR\" && exec \"$0\" \"$@\"")?;
+            command.env("TMPDIR", dir);
+            command
+        }
+        _ => Command::new(&this),
+    };
+    if command.get_program() != this {
+        command.arg(&this);
+    }
+    command
+        .args(arguments)
+        .env(WITHOUT, format!("{without:?}"))
+        .env("RUST_BACKTRACE", "0")
+        .env_remove("PLUGIND_SKIPPED"); // What this machine cannot run was counted before.
+    let filter = filter(without);
+    if ARCHITECTURE == 0 {
+        return Err("system calls of this architecture are not known".to_owned());
+    }
+    // The filter is that of the thread, and of all that the thread starts.
+    let spawned = thread::spawn(move || {
+        install(&filter).map_err(|error| format!("system calls cannot be filtered: {error}"))?;
+        Ok(command.output().unwrap())
+    });
+    spawned.join().unwrap()
+}
+
+/// Returns a command that runs a shell script in a user and a mount namespace.
+fn namespace(script: &str) -> Result<Command, String> {
+    let unshare = |script| {
+        let mut command = Command::new("unshare");
+        command.args(["--user", "--map-root-user", "--mount", "sh", "-c", script]);
+        command
+    };
+    match unshare("true").output() {
+        Ok(output) if output.status.success() => Ok(unshare(script)),
+        _ => Err("user namespaces are not allowed".to_owned()),
+    }
+}
+
+/// Waits until a file exists.
+#[track_caller]
+pub(crate) fn until_exists(path: &Path) {
+    let end = Instant::now() + Duration::from_secs(20);
+    while !path.exists() {
+        assert!(Instant::now() < end, "{} does not exist", path.display());
+        thread::park_timeout(Duration::from_millis(5));
+    }
+}
+
+fn printed(output: &Output) -> String {
+    let printed = [&output.stdout[..], &output.stderr].concat();
+    String::from_utf8_lossy(&printed).into_owned()
+}
+
+/// Returns a program for the kernel that fails system calls as a kernel does that lacks them.
+fn filter(without: Without) -> Vec<sock_filter> {
+    let calls: &[c_long] = match without {
+        Without::Openat2 => &[libc::SYS_openat2],
+        Without::PidfdOpen => &[libc::SYS_pidfd_open],
+        Without::Statx => &[libc::SYS_statx],
+        Without::Denied => &[libc::SYS_openat2, libc::SYS_pidfd_open, libc::SYS_statx],
+        Without::Inotify => &[libc::SYS_inotify_init1],
+        Without::PeerPidfd | Without::BirthTimes | Without::Proc => &[],
+    };
+    let errno = match without {
+        Without::Denied => libc::EPERM,
+        _ => libc::ENOSYS,
+    };
+    // The numbers of system calls are those of this architecture.
+    let is_this = sock_filter {
+        jt: 1,
+        ..jump_unless(ARCHITECTURE, 0)
+    };
+    let mut program = vec![load(offset_of!(seccomp_data, arch)), is_this, ALLOW];
+    for &call in calls {
+        program.push(load(offset_of!(seccomp_data, nr)));
+        program.push(jump_unless(number(call), 1));
+        program.push(fail(errno));
+    }
+    if matches!(without, Without::PeerPidfd | Without::Denied) {
+        let option = offset_of!(seccomp_data, args) + 2 * size_of::<u64>() + LOW_HALF;
+        program.push(load(offset_of!(seccomp_data, nr)));
+        program.push(jump_unless(number(libc::SYS_getsockopt), 3));
+        program.push(load(option));
+        program.push(jump_unless(number(libc::SO_PEERPIDFD.into()), 1));
+        program.push(fail(libc::ENOPROTOOPT));
+    }
+    program.push(ALLOW);
+    program
+}
+
+/// Loads 32 bits of the system call.
+fn load(offset: usize) -> sock_filter {
+    let code = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
+    instruction(code, u32::try_from(offset).unwrap())
+}
+
+/// Skips that many instructions unless what was loaded is `value`.
+fn jump_unless(value: u32, count: u8) -> sock_filter {
+    let code = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
+    sock_filter {
+        jf: count,
+        ..instruction(code, value)
+    }
+}
+
+/// Ends the system call with an error.
+fn fail(errno: i32) -> sock_filter {
+    let errno = number(errno.into());
+    instruction(libc::BPF_RET, libc::SECCOMP_RET_ERRNO | errno)
+}
+
+fn number(number: c_long) -> u32 {
+    u32::try_from(number).unwrap()
+}
+
+const fn instruction(code: u32, k: u32) -> sock_filter {
+    sock_filter {
+        code: code as u16,
+        jt: 0,
+        jf: 0,
+        k,
+    }
+}
+
+/// Has the kernel run a program for each system call of this thread and of its children.
+fn install(program: &[sock_filter]) -> io::Result<()> {
+    prctl::set_no_new_privs()?;
+    let program = sock_fprog {
+        len: program.len().try_into().unwrap(),
+        filter: program.as_ptr().cast_mut(),
+    };
+    let mode = c_ulong::from(libc::SECCOMP_MODE_FILTER);
+    // SAFETY: `program` leads to that many instructions, which the kernel copies.
+    match unsafe { libc::prctl(libc::PR_SET_SECCOMP, mode, &raw const program, 0, 0) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Lets the system call pass.
+const ALLOW: sock_filter = instruction(libc::BPF_RET, libc::SECCOMP_RET_ALLOW);
+
+/// The number of this architecture for seccomp(2) (`AUDIT_ARCH_*` in linux/audit.h), or zero, with
+/// which nothing is filtered.
+const ARCHITECTURE: u32 = if cfg!(target_arch = "x86_64") {
+    0xc000_003e
+} else if cfg!(target_arch = "aarch64") {
+    0xc000_00b7
+} else if cfg!(target_arch = "arm") {
+    0x4000_0028
+} else {
+    0
+};
+
+/// The offset of the lower half of an argument.
+const LOW_HALF: usize = if cfg!(target_endian = "big") { 4 } else { 0 };
+
+/// The environment variable that names what is missing in this run.
+const WITHOUT: &str = "PLUGIND_TEST_WITHOUT";
+
+/// The environment variable that has the long suites run again, too.
+const LONG: &str = "PLUGIND_OLDER_KERNELS";
