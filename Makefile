@@ -8,12 +8,14 @@ SEEDS ?= 100000
 # For how many seconds `make bench` looks on while nothing happens.
 REST ?= 60
 # The tests that run the built binary, cargo's or the static one.
-BINARY_TESTS = api binary binary_kernel commands descriptors device_plugins doctor kubelet_sock log neighbours\
+BINARY_TESTS = api binary binary_kernel commands crashes descriptors device_plugins doctor kubelet_sock log neighbours\
 	probe simulate
 # The tests of the library in the kernel's hands, which are linked as the static binary is, too.
 LIBRARY_TESTS = exec integration kernel soak
 # The tests that run again without what older kernels lack.
 OLDER_KERNELS_TESTS = binary binary_kernel doctor integration kernel kubelet_sock
+# How often `make crashes` kills the daemon.
+CRASHES ?= 1000
 # How long `make fuzz` has for each target (0: without a limit), and the most inputs (-1: likewise).
 FUZZ_SECONDS ?= 30
 FUZZ_RUNS ?= -1
@@ -84,6 +86,11 @@ soak: ## Try plugins for a long time: 10,000 that come and go, 100 that do nothi
 older-kernels: ## Run the suites again without each feature that older kernels lack
 	$(NEEDS)
 	PLUGIND_OLDER_KERNELS=1 $(TEST) $(addprefix --test ,$(OLDER_KERNELS_TESTS)) -- older_kernels
+
+.PHONY: crashes
+crashes: ## Kill the daemon CRASHES times (default: 1000) while programs run; SEED=n replays an order
+	$(NEEDS)
+	PLUGIND_CRASHES=$(CRASHES) $(CARGO) test --locked --test crashes -- --nocapture
 
 .PHONY: neighbours
 neighbours: ## Attack the static binary as a neighbour could, and print what comes of it

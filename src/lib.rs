@@ -89,6 +89,7 @@
 //! | a handler's open calls; a handler that panics | `handler/mod.rs` |
 //! | programs (`--exec`), also after a restart | `guide/operator.rs`, `handler/exec.rs` |
 //! | plugins from before a restart | `manager/saved_state.rs`, `watch/mod.rs` (`expect`) |
+//! | programs that ran before a crash | `manager/journal.rs`, `daemon/journal.rs` |
 //! | how many plugins are asked at once | `manager/limiter.rs`, `config/limits.rs` |
 //! | a plugin that ends and leaves its socket | `manager/registered.rs`, `manager/outcomes.rs` |
 //! | a peer that floods its connection | `http2/flood.rs`, `config/protocol.rs` |

@@ -56,14 +56,19 @@ impl Node {
         }
     }
 
-    /// Ends the plugin manager, and starts another one with the same program.
+    /// Ends the plugin manager in order, and starts another one with the same program.
     fn restart(self) -> Self {
+        self.restart_after(PluginManager::save)
+    }
+
+    /// Ends the plugin manager after this, and starts another one with the same program.
+    fn restart_after(self, last: impl FnOnce(&mut PluginManager)) -> Self {
         let Self {
             registry,
             scratch,
             mut plugins,
         } = self;
-        plugins.save();
+        last(&mut plugins);
         drop(plugins);
         let mut handlers = HandlerTable::new();
         handlers.add(["Hooked"], ExecHandler::new(scratch.path().join("hook")));
@@ -375,6 +380,33 @@ fn a_program_that_is_missing_until_after_a_restart_is_run_then() {
     let mut node = node.restart();
     node.rename_program("hidden", "hook");
     assert_eq!(node.until_written("del"), "disk\n");
+}
+
+#[test]
+fn a_plugin_that_goes_after_a_crash_is_deregistered_although_it_was_not_saved() {
+    let mut node = Node::start(r#"echo "$PLUGIND_NAME" > $OUT/$1"#);
+    let plugin = node.serve();
+    assert!(node.until_notified(&plugin).plugin_registered);
+    let mut node = node.restart_after(|_| plugin.stop());
+    assert_eq!(node.until_written("del"), "disk\n");
+}
+
+#[test]
+fn a_plugin_whose_journal_entry_cannot_be_written_is_refused_and_one_that_goes_is_not_kept() {
+    let mut node = Node::start(r#"echo "$PLUGIND_NAME" > $OUT/$1"#);
+    let before = Plugin::serve_type(&node.registry.path().join("before"), "Hooked", "before");
+    assert!(node.until_notified(&before).plugin_registered);
+    for name in ["state.journal-a", "state.journal-b"] {
+        let file = node.scratch.path().join(name);
+        let _ = fs::remove_file(&file);
+        fs::create_dir(file).unwrap();
+    }
+    let plugin = node.serve();
+    let error = node.until_notified(&plugin).error;
+    let reason = "cannot write the journal of the state file: Is a directory";
+    assert!(error.contains(reason), "{error}");
+    before.stop();
+    assert_eq!(node.until_written("del"), "before\n");
 }
 
 /// Returns the status for a plugin that the program rejected for this reason.

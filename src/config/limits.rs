@@ -227,6 +227,16 @@ pub const STATE_FILE_RETRY: Duration = Duration::from_secs(60);
 /// times the usual need. A plugin with a longer entry is left out if the file is full.
 pub const MAX_STATE_FILE: usize = 64 * 1024 * 1024;
 
+/// The longest file of the journal beside the state file (octets): many times what programs need in
+/// [`STATE_FILE_DELAY`]. When half of it is used, the next version of the state file is written at
+/// once. Without room, an `add` is refused and tried again. There are two such files while a
+/// version of the state file is being written.
+pub const MAX_JOURNAL: usize = 16 * 1024 * 1024;
+
+/// The room that every plugin is guaranteed in the state file, and a journal entry in the second
+/// half of the journal (octets): several times the usual need.
+pub const MAX_SHARE: usize = MAX_STATE_FILE / MAX_SOCKETS;
+
 /// The part of a state file that is written in one turn (octets), in about a millisecond.
 pub const STATE_FILE_PIECE: usize = 64 * 1024;
 

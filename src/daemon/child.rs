@@ -23,6 +23,7 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::{ForkResult, Pid, fork, getpid, getppid, pipe2};
 
 use super::descriptors;
+use super::journal::PendingEntry;
 
 /// A program that was started.
 #[derive(Debug)]
@@ -37,23 +38,29 @@ pub(super) struct Started {
 
 impl Started {
     /// Returns the reason why the program was not executed, if that is known already.
-    pub(super) fn failure(&mut self) -> Option<io::Error> {
+    pub(super) fn failure(&mut self) -> Option<String> {
         let mut errno = [0; 4];
         self.failure.take()?.read_exact(&mut errno).ok()?;
-        Some(io::Error::from_raw_os_error(i32::from_ne_bytes(errno)))
+        let errno = i32::from_ne_bytes(errno);
+        Some(if errno < 0 {
+            not_recorded(Errno::from_raw(-errno))
+        } else {
+            io::Error::from_raw_os_error(errno).to_string()
+        })
     }
 }
 
 /// Starts a program, and returns before the kernel has executed it. The process must have one
-/// thread. The program is killed with this thread.
+/// thread. The program is killed with this thread. The child appends the journal entry before it
+/// executes the program.
 ///
 /// [`Command::spawn`] waits until the child has executed the program: on a machine whose processors
 /// are busy, that takes as long as it takes the child to get one of them.
-pub(super) fn start(mut command: Command) -> io::Result<Started> {
+pub(super) fn start(mut command: Command, entry: Option<PendingEntry>) -> io::Result<Started> {
     let (errors, stderr) = pipe2(OFlag::O_CLOEXEC)?;
     let (failure, failed) = pipe2(OFlag::O_CLOEXEC)?;
     command.stderr(Stdio::from(stderr));
-    prepare(&mut command, true);
+    prepare(&mut command, true, entry);
     // SAFETY: the process has one thread, so the child finds no lock held by another, and may call
     // what it likes. It only executes the program or exits.
     match unsafe { fork() }? {
@@ -73,10 +80,14 @@ pub(super) fn start(mut command: Command) -> io::Result<Started> {
 }
 
 /// Starts a program, and returns when the kernel has executed it. The process may have any number
-/// of threads.
-pub(super) fn spawn(mut command: Command) -> io::Result<Started> {
+/// of threads. The journal entry is appended before that in this process: a child would not end
+/// with it, and could append the entry when the next daemon has read the journal.
+pub(super) fn spawn(mut command: Command, entry: Option<PendingEntry>) -> io::Result<Started> {
+    if let Some(entry) = entry {
+        record(&entry).map_err(|errno| io::Error::other(not_recorded(errno)))?;
+    }
     command.stderr(Stdio::piped());
-    prepare(&mut command, false);
+    prepare(&mut command, false, None);
     let mut child = command.spawn()?;
     Ok(Started {
         pid: pid_of(&child),
@@ -98,7 +109,10 @@ fn pid_of(child: &Child) -> Pid {
 /// reason. PR_SET_PDEATHSIG(2const): "the parent in this case is considered to be the thread that
 /// created this process", so this is only for a thread that lives as long as its process. Children
 /// of the program are not killed, nor is a set-user-ID program.
-fn prepare(command: &mut Command, dies_with_thread: bool) {
+///
+/// A journal entry is appended last, when the child ends with its parent: what is appended late is
+/// not followed by a program. The error of the journal is a negative number.
+fn prepare(command: &mut Command, dies_with_thread: bool, entry: Option<PendingEntry>) {
     let parent = getpid();
     let limit = descriptors::limit_of_programs();
     let prepare = move || {
@@ -115,13 +129,35 @@ fn prepare(command: &mut Command, dies_with_thread: bool) {
         if let Some((soft, hard)) = limit {
             setrlimit(Resource::RLIMIT_NOFILE, soft, hard)?;
         }
+        if let Some(entry) = &entry {
+            let failed = |errno| io::Error::from_raw_os_error(-(errno as i32));
+            record(entry).map_err(failed)?;
+        }
         Ok(())
     };
     // SAFETY: between fork and exec only the async-signal-safe functions that signal-safety(7)
-    // lists may be called. `prepare` fills a set on its stack and calls pthread_sigmask and
-    // getppid, which are listed, and prctl(2) and setrlimit(2), which are plain system calls; it
-    // neither allocates nor locks, also when it converts an errno to an `io::Error`.
+    // lists may be called. `prepare` fills a set on its stack and calls pthread_sigmask, getppid,
+    // open, write and close, which are listed, and prctl(2) and setrlimit(2), which are plain
+    // system calls; it neither allocates nor locks, also when it converts an errno to an
+    // `io::Error`.
     unsafe { command.pre_exec(prepare) };
+}
+
+/// Appends a journal entry. Fails only if the program must not be started without the entry.
+fn record(entry: &PendingEntry) -> Result<(), Errno> {
+    entry.append().or_else(|errno| {
+        if entry.is_required {
+            Err(errno)
+        } else {
+            Ok(())
+        }
+    })
+}
+
+/// Returns the reason why a program is not started whose journal entry was not written.
+fn not_recorded(errno: Errno) -> String {
+    let error = io::Error::from(errno);
+    format!("cannot write the journal of the state file: {error}")
 }
 
 /// The status of a child that could not execute its program; its error is known.

@@ -37,6 +37,7 @@ mod event;
 mod file_lock;
 mod hold;
 mod inotify;
+mod journal;
 mod listings;
 mod lock;
 mod logger;

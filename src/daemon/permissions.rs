@@ -4,11 +4,12 @@
 //! Files are checked once, at the start: only trusted users could change the result later.
 
 use std::fmt;
-use std::fs::{self, Metadata};
-use std::io;
-use std::os::unix::fs::MetadataExt as _;
+use std::fs::{self, File, Metadata};
+use std::io::{self, Read as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use nix::fcntl::OFlag;
 use nix::unistd::{AccessFlags, Uid, access};
 
 use crate::escape;
@@ -59,6 +60,27 @@ pub(super) fn trusted_file(path: &Path) -> Result<PathBuf, ProgramProblem> {
     let top = fs::metadata("/").map_err(ProgramProblem::NotFound)?.uid();
     check_directories(&place, &[ROOT, Uid::effective().as_raw(), top])?;
     Ok(place)
+}
+
+/// Returns the first `limit` octets of a file that other users cannot change: they could make the
+/// daemon deregister plugins.
+pub(super) fn read_trusted(path: &Path, limit: usize) -> io::Result<Vec<u8>> {
+    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
+    let mut options = File::options();
+    let file = options.read(true).custom_flags(flags.bits()).open(path)?;
+    let found = file.metadata()?;
+    let owner = found.uid();
+    if !found.is_file() {
+        Err(io::Error::other("it is not a regular file"))
+    } else if owner != Uid::effective().as_raw() && owner != ROOT {
+        Err(io::Error::other(format!("it belongs to user {owner}")))
+    } else if found.mode() & WRITABLE_BY_OTHERS != 0 {
+        Err(io::Error::other("it is writable by its group or others"))
+    } else {
+        let mut content = Vec::new();
+        file.take(limit as u64).read_to_end(&mut content)?;
+        Ok(content)
+    }
 }
 
 /// Checks every directory above a path that is free of symbolic links.

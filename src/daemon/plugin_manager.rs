@@ -4,6 +4,7 @@ mod api;
 mod dialing;
 mod directories;
 mod metrics;
+mod programs;
 mod registrations;
 mod serving;
 mod watching;
@@ -239,10 +240,7 @@ impl PluginManager {
             let ended = manager::Input::ProcessEnded { conn };
             self.manager.handle_input(ended, now);
         }
-        for (id, outcome) in self.programs.advance(self.poll.registry()) {
-            let ended = manager::Input::ProgramEnded { id, outcome };
-            self.manager.handle_input(ended, now);
-        }
+        self.advance_programs(now);
         // After the inputs: a reply that arrived in time is accepted, even if the turn is late.
         self.manager.handle_timeout(now);
         self.handle_changes(now);
@@ -268,7 +266,8 @@ impl PluginManager {
 
     /// Makes the kernel kill programs when the thread that takes turns ends, for whatever reason.
     /// Only for a thread that lives as long as its process: programs are children of the thread
-    /// that takes turns.
+    /// that takes turns. Without this, a turn that starts a program waits for the program's entry
+    /// in the journal of the state file, and until the kernel has executed the program.
     pub fn kill_programs_with_thread(&mut self) {
         self.programs.set_die_with_thread();
     }
@@ -513,7 +512,7 @@ impl PluginManager {
                 manager::Output::Measured(measurement) => {
                     self.counters.measure(&measurement, &self.manager);
                 }
-                manager::Output::Spawn { id, program } => self.programs.start(id, program),
+                manager::Output::Spawn { id, program } => self.start_program(id, program, now),
                 manager::Output::Kill { id } => self.programs.kill(id),
                 manager::Output::Hangup { conn, final_bytes } => {
                     if let Some(connection) = self.connections.remove(conn) {

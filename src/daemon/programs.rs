@@ -24,6 +24,7 @@ use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 
 use super::child::{self, Started};
+use super::journal::PendingEntry;
 use super::source::Source;
 use crate::config::MAX_PROGRAM_ERRORS;
 use crate::handler::{EffectId, Program, ProgramEnd, ProgramOutcome};
@@ -35,8 +36,8 @@ pub(super) struct Programs {
     by_number: LiteMap<u64, Running>,
     /// The numbers of programs that may have ended or written to standard error.
     ready: LiteMap<u64, ()>,
-    /// The programs that have yet to be started, in this order.
-    waiting: VecDeque<(EffectId, Program)>,
+    /// The programs that have yet to be started, in this order, with their journal entries.
+    waiting: VecDeque<(EffectId, Program, Option<PendingEntry>)>,
     /// Whether programs are killed when the thread that starts them ends.
     die_with_thread: bool,
 }
@@ -65,9 +66,9 @@ impl Programs {
         self.die_with_thread = true;
     }
 
-    /// Queues a program to be started.
-    pub(super) fn start(&mut self, id: EffectId, program: Program) {
-        self.waiting.push_back((id, program));
+    /// Queues a program to be started, once its entry is in the journal.
+    pub(super) fn start(&mut self, id: EffectId, program: Program, entry: Option<PendingEntry>) {
+        self.waiting.push_back((id, program, entry));
     }
 
     /// Records that the loop has reported an event of a program.
@@ -87,8 +88,8 @@ impl Programs {
     /// fails.
     pub(super) fn advance(&mut self, registry: &Registry) -> Vec<(EffectId, ProgramOutcome)> {
         let mut ended = Vec::new();
-        if let Some((id, program)) = self.waiting.pop_front() {
-            match Running::start(id, &program, self.die_with_thread, registry) {
+        if let Some((id, program, entry)) = self.waiting.pop_front() {
+            match Running::start(id, &program, entry, self.die_with_thread, registry) {
                 Ok(running) => {
                     self.by_number.insert(id.number, running);
                 }
@@ -117,7 +118,7 @@ impl Programs {
     /// Kills a program and its process group, or removes it from the queue. A killed program is
     /// kept until its end is reported.
     pub(super) fn kill(&mut self, id: EffectId) {
-        self.waiting.retain(|(waiting, _)| *waiting != id);
+        self.waiting.retain(|(waiting, ..)| *waiting != id);
         if let Some(running) = self.by_number.get(&id.number) {
             running.kill();
         }
@@ -137,6 +138,7 @@ impl Running {
     fn start(
         id: EffectId,
         program: &Program,
+        entry: Option<PendingEntry>,
         dies_with_thread: bool,
         registry: &Registry,
     ) -> io::Result<Self> {
@@ -145,9 +147,9 @@ impl Running {
         }
         let command = command(program)?;
         let mut started = if dies_with_thread {
-            child::start(command)?
+            child::start(command, entry)?
         } else {
-            child::spawn(command)?
+            child::spawn(command, entry)?
         };
         let token = Source::Program(id.number).token();
         match watch(&mut started, token, registry) {
@@ -188,7 +190,7 @@ impl Running {
         self.kill();
         let status = waitpid(self.started.pid, None);
         let end = match (self.started.failure(), status) {
-            (Some(error), _) => ProgramEnd::NotStarted(error.to_string()),
+            (Some(reason), _) => ProgramEnd::NotStarted(reason),
             (None, Ok(WaitStatus::Exited(_, code))) => ProgramEnd::Exited(code),
             (None, Ok(WaitStatus::Signaled(_, signal, _))) => ProgramEnd::Killed(signal as i32),
             (None, Ok(status)) => ProgramEnd::NotStarted(format!("unexpected {status:?}")),

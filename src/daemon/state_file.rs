@@ -6,18 +6,18 @@
 //! is not forced onto the disk.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nix::errno::Errno;
-use nix::fcntl::OFlag;
-use nix::unistd::Uid;
 
+use super::journal::{Journal, PendingEntry};
 use super::{ProgramProblem, SetupError, permissions};
 use crate::config::{MAX_STATE_FILE, STATE_FILE_DELAY, STATE_FILE_PIECE, STATE_FILE_RETRY};
 use crate::escape;
+use crate::handler::EffectId;
 use crate::manager::{Manager, SavedState, Snapshot};
 use crate::time::Time;
 
@@ -38,6 +38,8 @@ pub(super) struct StateFile {
     writing: Option<Writing>,
     /// Whether a warning was logged that plugins were left out.
     is_too_long: bool,
+    /// The programs that were started since the last version.
+    journal: Journal,
 }
 
 /// A version of the file that is written in pieces, one for each turn of the loop.
@@ -46,6 +48,8 @@ struct Writing {
     snapshot: Snapshot,
     /// The manager's revision that the snapshot shows.
     revision: u64,
+    /// The number of the first journal entry that the snapshot does not contain.
+    journal: u64,
     file: File,
 }
 
@@ -54,6 +58,7 @@ impl StateFile {
     pub(super) fn new(path: PathBuf) -> Self {
         Self {
             boot: boot_id(&path),
+            journal: Journal::new(&path),
             path,
             written: 0,
             due: None,
@@ -68,7 +73,10 @@ impl StateFile {
     pub(super) fn check(&mut self) -> Result<(), SetupError> {
         let file = self.path.clone();
         match permissions::trusted_file(&self.path) {
-            Ok(place) => self.path = place,
+            Ok(place) => {
+                self.journal = Journal::new(&place);
+                self.path = place;
+            }
             Err(ProgramProblem::NotFound(error)) => {
                 return Err(SetupError::StateFile { file, error });
             }
@@ -104,8 +112,10 @@ impl StateFile {
     pub(super) fn restore(&mut self, manager: &mut Manager) {
         let path = escape::path(&self.path);
         let Some(boot) = &self.boot else { return };
+        let mut first = 0;
         match self.read(boot) {
             Ok(state) => {
+                first = state.journal().unwrap_or(0);
                 log::info!(
                     "{path}: restored plugins from the state file count={}",
                     state.len()
@@ -118,18 +128,19 @@ impl StateFile {
                  plugind was not running are not deregistered"
             ),
         }
+        let entries = self.journal.read(first, boot);
+        if !entries.is_empty() {
+            let count = entries.len();
+            log::info!("{path}: replaying the journal of the state file count={count}");
+        }
+        for entry in entries {
+            manager.replay(entry);
+        }
         self.written = manager.revision();
     }
 
     fn read(&self, boot: &str) -> io::Result<SavedState> {
-        let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
-        let file = OpenOptions::new()
-            .read(true)
-            .custom_flags(flags.bits())
-            .open(&self.path)?;
-        check(&file)?;
-        let mut content = Vec::new();
-        file.take(MAX_STATE_FILE as u64).read_to_end(&mut content)?;
+        let content = permissions::read_trusted(&self.path, MAX_STATE_FILE)?;
         SavedState::decode(&content, boot).map_err(io::Error::other)
     }
 
@@ -143,8 +154,29 @@ impl StateFile {
         if self.boot.is_none() {
             return; // The file is never written.
         }
-        if self.due.is_none() && manager.revision() != self.written {
+        if self.due.is_none() && self.is_changed(manager) {
             self.due = Some(now + STATE_FILE_DELAY);
+        }
+        if self.journal.is_half_full() && self.pause.is_none() {
+            self.due = Some(now);
+        }
+    }
+
+    /// Returns whether the last version lacks something.
+    fn is_changed(&self, manager: &Manager) -> bool {
+        manager.revision() != self.written || self.journal.is_dirty()
+    }
+
+    /// Returns the journal entry to append before this program is started, or `None` if it is
+    /// started without one. If it must not be, returns the reason.
+    pub(super) fn journal_entry(
+        &mut self,
+        id: EffectId,
+        manager: &Manager,
+    ) -> Result<Option<PendingEntry>, &'static str> {
+        match (&self.boot, manager.journal_entry(id)) {
+            (Some(boot), Some(entry)) => self.journal.add(&entry, boot),
+            _ => Ok(None),
         }
     }
 
@@ -181,11 +213,14 @@ impl StateFile {
             return Ok(());
         };
         let revision = manager.revision();
-        if self.writing.is_none() && revision != self.written {
+        if self.writing.is_none() && self.is_changed(manager) {
+            let file = create(&beside(&self.path))?;
+            let journal = self.journal.begin();
             self.writing = Some(Writing {
-                file: create(&beside(&self.path))?,
-                snapshot: manager.snapshot(boot),
+                snapshot: manager.snapshot(boot).with_journal(journal),
                 revision,
+                journal,
+                file,
             });
         }
         Ok(())
@@ -209,6 +244,7 @@ impl StateFile {
 
     fn succeeded(&mut self, written: &Writing) {
         self.written = written.revision;
+        self.journal.contained(written.journal);
         let path = escape::path(&self.path);
         if self.pause.take().is_some() {
             log::info!("{path}: the state file can be written again");
@@ -252,21 +288,6 @@ fn boot_id(path: &Path) -> Option<String> {
     None
 }
 
-/// Checks that other users cannot write to the file: they could make the daemon deregister plugins.
-fn check(file: &File) -> io::Result<()> {
-    let found = file.metadata()?;
-    let owner = found.uid();
-    if !found.is_file() {
-        Err(io::Error::other("it is not a regular file"))
-    } else if owner != Uid::effective().as_raw() && owner != 0 {
-        Err(io::Error::other(format!("it belongs to user {owner}")))
-    } else if found.mode() & WRITABLE_BY_OTHERS != 0 {
-        Err(io::Error::other("it is writable by its group or others"))
-    } else {
-        Ok(())
-    }
-}
-
 /// Creates the file at `path` in the place of what is there, which may be a pipe or a symbolic link
 /// to another file.
 fn create(path: &Path) -> io::Result<File> {
@@ -298,9 +319,6 @@ fn errno(error: &io::Error) -> Errno {
 
 /// The file with the kernel's id of the current boot (`random(4)`).
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
-
-/// The mode bits that let group and others write.
-const WRITABLE_BY_OTHERS: u32 = 0o022;
 
 #[cfg(test)]
 mod tests {

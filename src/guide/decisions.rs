@@ -115,6 +115,12 @@
 //! - **What was registered survives a restart in a file** that is valid for one boot only and is
 //!   written a second after a change. Given up: writing it to the disk with `fsync`; it is worth
 //!   nothing after a reboot.
+//! - **A program is recorded before it is started**, in a journal beside that file: an `add` of the
+//!   last second had no `del` if the daemon was killed. The child that becomes the program appends
+//!   the entry, so the loop does not wait for the disk, and the kernel kills a child whose daemon
+//!   has gone before it can be late. Given up: writing the state file before each program; and
+//!   refusing a `del` or `re-add` whose entry cannot be written. Their plugin is recorded already,
+//!   and a full disk must not keep what is to be undone.
 //! - **A `del` of a program is owed until it has run.** Before, one that could not be started
 //!   counted as done.
 //!

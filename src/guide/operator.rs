@@ -206,7 +206,8 @@
 //! second signal stops it at once. SIGUSR1 logs one line of status, in which `longest_turn_us` is
 //! the longest time that the loop was busy since the last status. SIGHUP is logged and ignored. The
 //! daemon also survives the end of its terminal, after which the log is lost. SIGKILL ends the
-//! daemon at once, and its programs with it; the state file may lack the last second.
+//! daemon at once, and its programs with it; the state file may lack plugins of the last second,
+//! except for those with a program.
 //!
 //! Setting the clock changes only the times in the log. While the machine is suspended, deadlines
 //! and pauses do not advance.
@@ -241,6 +242,15 @@
 //! warning. A file that is incomplete, from before a reboot, or writable by other users is reported
 //! and not used. A file that can never be written prevents the start; so does a directory above it
 //! that another user can change, as /tmp itself.
+//!
+//! Beside it are `FILE.journal-a` and `FILE.journal-b`, if there are programs (`--exec`): before a
+//! program is started, an entry with its action and its plugin is appended to one of them, and the
+//! daemon replays at its next start what the state file does not contain yet. A slow disk delays
+//! programs and nothing else. A file is removed when a version of the state file contains it. If
+//! an entry cannot be appended, or the file has reached 16 MiB because the state file cannot be
+//! written, an `add` is refused with that reason and tried again; `re-add` and `del` are run
+//! without an entry, because their plugin is recorded already. A damaged entry is ignored with a
+//! warning, as is a file that other users can change, which is then replaced.
 //!
 //! # Programs
 //!
@@ -295,16 +305,10 @@
 //! 122 s; after 16 tries it is given up with a warning. Until it has run, an `add` for the same
 //! name is refused, and retried itself.
 //!
-//! Write programs so that they can run twice. They may rely on this:
-//!
-//! - For one name, the next program starts when the one before has ended.
-//! - `del` runs at least once for every `add` that succeeded or was killed, unless it is given up
-//!   as above. With `--state-file` this also holds over restarts of the daemon, even if it was
-//!   killed, except for a plugin that was registered less than a second before. Without that file,
-//!   or after a reboot, no `del` runs for earlier plugins.
-//! - A program does not outlive the daemon. If the daemon is killed, the kernel kills the program,
-//!   but not the program's children, nor a program that is set-user-ID: these may still run when
-//!   the next daemon runs `re-add` or `del` for the name.
+//! Write programs so that they can run twice. The README's section "Programs" has everything that
+//! they may rely on, and what not. A program does not outlive the daemon: if the daemon is killed,
+//! the kernel kills the program, but not the program's children, nor a program that is set-user-ID.
+//! These may still run when the next daemon runs `re-add` or `del` for the name.
 //!
 //! A user who can change the program can do everything as the daemon's user. So the program and
 //! every directory above it must belong to root or that user and be writable by no other, or the

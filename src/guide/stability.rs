@@ -128,13 +128,14 @@
 //! JSON that [`operator`](super::operator) describes. In the documentation of 0.1.0 the action
 //! `re-add` is called `old`. Keys and variables may be added; programs should ignore those that
 //! they do not know. The grammar of names and paths may become wider, never so wide that a text is
-//! more than one word or an option. The guarantees about order and repetition hold over restarts
-//! with `--state-file`.
+//! more than one word or an option. What the README's section "Programs" promises about order and
+//! repetition stays.
 //!
 //! Tests: `the_program_learns_everything_from_arguments_environment_and_standard_input`,
 //! `names_that_kubernetes_accepts_are_passed_on`,
 //! `a_program_is_told_after_a_restart_that_it_may_know_the_plugin`,
-//! `a_del_that_cannot_be_started_is_owed_over_a_restart_until_it_has_run`.
+//! `a_del_that_cannot_be_started_is_owed_over_a_restart_until_it_has_run`,
+//! `programs_agree_with_the_plugins_whenever_the_daemon_was_killed`.
 //!
 //! # Links by name and the API socket
 //!
@@ -168,6 +169,13 @@
 //!   `what_was_restored_by_inode_only_is_saved_as_such`.
 //! - A plugin that announced itself has the key `announced`. An older version takes it for one
 //!   whose socket has gone, and deregisters it.
+//! - The key `journal` is the number of the first entry of the journal (`FILE.journal-a`,
+//!   `FILE.journal-b`) that the file does not contain. An older version reads and writes neither:
+//!   it ignores the journal, and what was run in the last second before a SIGKILL with it. A file
+//!   without the key is used with the whole journal of this boot. Each entry is a line of JSON;
+//!   keys may be added.
+//!   Tests: `keys_that_are_not_known_are_skipped`,
+//!   `entries_are_read_in_order_by_the_next_process_until_a_version_contains_them`.
 //! - **Downgrade.** A file of an unknown format is reported and not used, and the start continues:
 //!   a plugin that disappeared in between is not deregistered then. A version skips keys that it
 //!   does not know.

@@ -161,7 +161,8 @@ pub enum Output {
     Event(Box<PluginEvent>),
     /// Count this for the metrics.
     Measured(Measurement),
-    /// Run a program, then send [`Input::ProgramEnded`].
+    /// Append [`Manager::journal_entry`] to the journal, run a program, then send
+    /// [`Input::ProgramEnded`].
     Spawn {
         /// The name of the program from now on.
         id: EffectId,

@@ -24,8 +24,9 @@
 //! `router` connects them all and `operations` starts operations; `events` and `outcomes` are the
 //! entry and the exit. `sockets` and `aliases` find a socket by its paths; `announced` has the
 //! plugins that announce themselves; `saved_state` and `snapshot` restore and save the registered
-//! plugins. `record` is what operators see of a socket, `changes` what has changed since they
-//! looked, and `request` what they can ask for. `measurement` is what is counted for the metrics.
+//! plugins, `journal` the programs in between. `record` is what operators see of a socket,
+//! `changes` what has changed since they looked, and `request` what they can ask for. `measurement`
+//! is what is counted for the metrics.
 
 mod active;
 mod aliases;
@@ -44,6 +45,7 @@ mod failure;
 mod host;
 mod ids;
 mod invariants;
+mod journal;
 mod limiter;
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub mod link_name;
@@ -87,6 +89,8 @@ pub use event::{Generation, PluginEvent};
 pub use failure::{EndpointFailure, Failure, Refusal};
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub use ids::{AttemptId, ConnectionId, SocketId};
+#[cfg_attr(not(plugind_internals), doc(hidden))]
+pub use journal::JournalEntry;
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub use measurement::{Limit, Measurement};
 #[cfg_attr(not(plugind_internals), doc(hidden))]

@@ -27,6 +27,9 @@ pub struct SavedState {
     format: String,
     /// The boot during which it was written, as the kernel identifies it.
     boot: String,
+    /// The number of the first entry of the journal that the file does not contain. Older versions
+    /// neither write nor read this field.
+    journal: Option<u64>,
     /// The plugins that had gone and were yet to be deregistered. Older versions skip this field.
     owed: Vec<SavedPlugin>,
     plugins: Vec<SavedPlugin>,
@@ -87,6 +90,7 @@ impl SavedState {
             match key {
                 "format" => format = Some(reader.text()?),
                 "boot" => boot = Some(reader.text()?),
+                "journal" => state.journal = Some(reader.number()?),
                 "owed" => state.owed = read_plugins(reader)?,
                 "plugins" => {
                     state.plugins = read_plugins(reader)?;
@@ -98,6 +102,12 @@ impl SavedState {
         })?;
         (state.format, state.boot) = (format?, boot?);
         has_plugins.then_some(state)
+    }
+
+    /// Returns the number of the first journal entry that the file does not contain. `None`: a
+    /// version without a journal wrote the file.
+    pub fn journal(&self) -> Option<u64> {
+        self.journal
     }
 
     /// Returns the number of registered plugins in the file.
@@ -131,7 +141,7 @@ impl SavedPlugin {
     }
 
     /// Reads an entry. Keys that are not known are skipped.
-    fn read(reader: &mut Reader<'_>) -> Option<Self> {
+    pub(super) fn read(reader: &mut Reader<'_>) -> Option<Self> {
         let (mut socket, mut endpoint) = (None, None);
         let (mut kind, mut name, mut versions) = (None, None, None);
         let (mut device, mut inode, mut btime) = (None, None, None);
@@ -190,22 +200,32 @@ impl SavedPlugin {
         json.close(b'}');
     }
 
-    fn identity(&self) -> Identity {
-        Identity {
-            device: self.device,
-            inode: self.inode,
-            btime: self.btime,
+    /// Returns how its socket is recognised, unless the file has the first format.
+    pub(super) fn compared(&self) -> Compared {
+        if self.announced {
+            Compared::Announced
+        } else if self.by_inode {
+            Compared::Inode
+        } else {
+            Compared::Identity
         }
     }
 
-    fn into_plugin(self) -> Plugin {
-        Plugin {
+    /// Returns the plugin, and the identity of its socket.
+    pub(super) fn into_plugin(self) -> (Arc<Plugin>, Identity) {
+        let identity = Identity {
+            device: self.device,
+            inode: self.inode,
+            btime: self.btime,
+        };
+        let plugin = Plugin {
             kind: self.kind,
             name: self.name,
             endpoint: self.endpoint.into(),
             versions: self.versions,
             socket: self.socket.into(),
-        }
+        };
+        (Arc::new(plugin), identity)
     }
 }
 
@@ -220,26 +240,31 @@ impl Manager {
     /// registered through another socket by then: to deregister it would undo that registration.
     pub fn restore(&mut self, state: SavedState) {
         let is_format_1 = state.format == FORMAT_1;
-        for plugin in state.owed.into_iter().map(SavedPlugin::into_plugin) {
-            self.host.resume(plugin);
+        for owed in state.owed {
+            self.host.resume(owed.into_plugin().0);
         }
         for saved in state.plugins {
-            let is_announced = saved.announced;
-            let compared = if is_announced {
-                Compared::Announced
-            } else if is_format_1 || saved.by_inode {
-                Compared::Inode
-            } else {
-                Compared::Identity
+            let compared = match saved.compared() {
+                Compared::Identity if is_format_1 => Compared::Inode,
+                compared => compared,
             };
-            let identity = saved.identity();
-            let plugin = Arc::new(saved.into_plugin());
-            let mut restored = Registered::new(plugin, identity, By::Restored(compared));
-            if is_announced {
-                restored.health.check_at = Some(self.context.now + DEVICE_GRACE);
-            }
-            self.sockets.restore(restored, &mut self.context);
+            let (plugin, identity) = saved.into_plugin();
+            self.restore_plugin(plugin, identity, compared);
         }
+    }
+
+    /// Restores a plugin that was registered before a restart.
+    pub(super) fn restore_plugin(
+        &mut self,
+        plugin: Arc<Plugin>,
+        identity: Identity,
+        compared: Compared,
+    ) {
+        let mut restored = Registered::new(plugin, identity, By::Restored(compared));
+        if compared == Compared::Announced {
+            restored.health.check_at = Some(self.context.now + DEVICE_GRACE);
+        }
+        self.sockets.restore(restored, &mut self.context);
     }
 
     /// Returns the sockets of restored plugins that have been neither found nor lost yet.
@@ -270,6 +295,13 @@ impl fmt::Display for SavedStateError {
 }
 
 impl std::error::Error for SavedStateError {}
+
+/// The identity of a plugin whose socket is not known: not the identity of any socket.
+pub(super) const NO_SOCKET: Identity = Identity {
+    device: 0,
+    inode: 0,
+    btime: (0, 0),
+};
 
 /// The first word of a file, with the version of its format.
 pub(super) const FORMAT: &str = "plugind registered plugins 2";

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::Manager;
 use super::registered::Compared;
-use super::saved_state::{FORMAT, SavedPlugin};
+use super::saved_state::{FORMAT, NO_SOCKET, SavedPlugin};
 use crate::config::{MAX_SOCKETS, MAX_STATE_FILE};
 use crate::handler::Plugin;
 use crate::json::Writer;
@@ -20,6 +20,8 @@ use crate::watch::Identity;
 #[derive(Debug)]
 pub struct Snapshot {
     boot: String,
+    /// The number of the first journal entry that it does not contain, if there is a journal.
+    journal: Option<u64>,
     section: Section,
     /// The plugins that have gone and have yet to be deregistered.
     owed: Vec<Arc<Plugin>>,
@@ -75,6 +77,7 @@ impl Snapshot {
     fn new(boot: &str, owed: Vec<Arc<Plugin>>, plugins: Vec<Saved>, limit: usize) -> Self {
         Self {
             boot: boot.to_owned(),
+            journal: None,
             section: Section::Head,
             owed,
             plugins,
@@ -84,6 +87,13 @@ impl Snapshot {
             limit,
             left_out: 0,
         }
+    }
+
+    /// Sets the number of the next journal entry: the snapshot contains all before it.
+    #[must_use]
+    pub fn with_journal(self, next: u64) -> Self {
+        let journal = Some(next);
+        Self { journal, ..self }
     }
 
     /// Encodes the next piece of about `octets`, or as much as takes the same work, which may be
@@ -120,6 +130,9 @@ impl Snapshot {
                 json.open(b'{');
                 json.key("format").text(FORMAT);
                 json.key("boot").text(&self.boot);
+                if let Some(next) = self.journal {
+                    json.key("journal").number(next);
+                }
                 self.begin(piece, &head, "owed", Section::Owed);
             }
             Section::Owed => match self.owed.pop() {
@@ -196,11 +209,7 @@ impl Saved {
     fn owed(plugin: Arc<Plugin>) -> Self {
         Self {
             plugin,
-            identity: Identity {
-                device: 0,
-                inode: 0,
-                btime: (0, 0),
-            },
+            identity: NO_SOCKET,
             compared: Compared::Identity,
         }
     }

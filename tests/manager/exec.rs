@@ -12,7 +12,7 @@ use plugind::manager::{Input, Manager, SavedState};
 use crate::script::Script;
 use crate::world::World;
 
-fn manager() -> Manager {
+pub(crate) fn manager() -> Manager {
     let mut handlers = HandlerTable::new();
     handlers.add(["CSIPlugin"], ExecHandler::new("/lib/hook"));
     Manager::new(handlers)
@@ -43,7 +43,7 @@ fn appear(world: &mut World, n: usize) {
 }
 
 /// Returns the running programs, each as its verb and the plugin's name.
-fn running(world: &World) -> Vec<String> {
+pub(crate) fn running(world: &World) -> Vec<String> {
     let shown = |arguments: &[std::ffi::OsString]| {
         let word = |n: usize| arguments[n].to_string_lossy();
         format!("{} {}", word(0), word(2))
@@ -53,7 +53,7 @@ fn running(world: &World) -> Vec<String> {
 }
 
 /// Ends the oldest running program in this way, and returns its number.
-fn end_first(world: &mut World, end: ProgramEnd) -> EffectId {
+pub(crate) fn end_first(world: &mut World, end: ProgramEnd) -> EffectId {
     let (id, _) = world.programs.pop_first().expect("a program runs");
     let outcome = ProgramOutcome::silent(end);
     let ended = Input::ProgramEnded { id, outcome };

@@ -1,13 +1,13 @@
 //! The manager in virtual time: what an existing plugin may rely on ([`parity`]); failures of
 //! kubelet that the manager avoids ([`beyond_kubelet`]); where the calls of handlers are sent
 //! ([`endpoints`]); the events that operators see ([`events`], [`event_kinds`]); effects and their
-//! plugins ([`effects`]); streams of handlers ([`streams`]); programs as handlers ([`exec`]); what
-//! is [`measured`] and shown as [`metrics`]; the dry run ([`observe`]); several paths of one socket
-//! ([`aliases`]); plugins that announce themselves ([`announced`]); waiting in the queue for a
-//! permit ([`queue`]); too few descriptors ([`descriptors`]); handlers that change at run time
-//! ([`replaced`]) or panic ([`panics`]); what operators see and request ([`records`]); and what
-//! holds in every order of events, restarts included ([`simulation`], whose handlers ask for
-//! [`wanted`] effects).
+//! plugins ([`effects`]); streams of handlers ([`streams`]); programs as handlers ([`exec`]), and
+//! what follows from them after the daemon was killed ([`journal`]); what is [`measured`] and shown
+//! as [`metrics`]; the dry run ([`observe`]); several paths of one socket ([`aliases`]); plugins
+//! that announce themselves ([`announced`]); waiting in the queue for a permit ([`queue`]); too few
+//! descriptors ([`descriptors`]); handlers that change at run time ([`replaced`]) or panic
+//! ([`panics`]); what operators see and request ([`records`]); and what holds in every order of
+//! events, restarts included ([`simulation`], whose handlers ask for [`wanted`] effects).
 
 mod aliases;
 mod announced;
@@ -18,6 +18,7 @@ mod endpoints;
 mod event_kinds;
 mod events;
 mod exec;
+mod journal;
 mod measured;
 mod metrics;
 mod node;

@@ -16,8 +16,8 @@ use plugind::handler::{
 use plugind::http2::Endpoint as _;
 use plugind::manager::reconcile::{Action, plan};
 use plugind::manager::{
-    AnnouncementError, AnnouncementId, ConnectionId, Input, LivenessSource, Manager, Measurement,
-    Output, PluginEvent, Process,
+    AnnouncementError, AnnouncementId, ConnectionId, Input, JournalEntry, LivenessSource, Manager,
+    Measurement, Output, PluginEvent, Process,
 };
 use plugind::time::Time;
 use plugind::watch::Identity;
@@ -64,6 +64,8 @@ pub(crate) struct World {
     last_inode: u64,
     /// The programs that run.
     pub(crate) programs: BTreeMap<EffectId, Program>,
+    /// The entries of the journal, one for each program that was started.
+    pub(crate) journal: Vec<JournalEntry>,
     /// The programs that were killed.
     pub(crate) killed: Vec<EffectId>,
     /// The number of connections that were dialled to each path.
@@ -124,6 +126,7 @@ impl World {
             is_loud: false,
             last_inode: 0,
             programs: BTreeMap::new(),
+            journal: Vec::new(),
             killed: Vec::new(),
             dials: BTreeMap::new(),
             answered: Vec::new(),
@@ -340,6 +343,7 @@ impl World {
                 self.hung_up.insert(conn);
             }
             Output::Spawn { id, program } => {
+                self.journal.extend(self.manager.journal_entry(id));
                 self.programs.insert(id, program);
             }
             Output::Kill { id } => {

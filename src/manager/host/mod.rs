@@ -303,10 +303,17 @@ impl HandlerHost {
     }
 
     /// Resumes a deregistration that the previous process owed.
-    pub(super) fn resume(&mut self, plugin: Plugin) {
+    pub(super) fn resume(&mut self, plugin: Arc<Plugin>) {
         let handler = self.handlers.find(&plugin.kind);
-        let resume = PendingEvent::Resume(handler, Arc::new(plugin));
-        self.events.push_back(resume);
+        self.events.push_back(PendingEvent::Resume(handler, plugin));
+    }
+
+    /// Forgets the deregistrations to be resumed of some plugins.
+    pub(super) fn forget_resumed(&mut self, is_meant: &dyn Fn(&Plugin) -> bool) {
+        self.events.retain(|event| match event {
+            PendingEvent::Resume(_, plugin) => !is_meant(plugin),
+            PendingEvent::Effect(..) => true,
+        });
     }
 
     /// Returns whether handlers have yet to receive an event.
@@ -418,6 +425,14 @@ impl HandlerHost {
                 self.give_up(id, &panicked);
                 None
             }
+        }
+    }
+
+    /// Returns what a running program does for which plugin, if its handler has named that.
+    pub(super) fn run(&self, id: EffectId) -> Option<&Run> {
+        match &self.effects.get(&id)?.state {
+            State::Running(_, run) => run.as_deref(),
+            _ => None,
         }
     }
 

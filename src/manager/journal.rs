@@ -1,0 +1,227 @@
+//! The journal: which programs were started since the state file was written.
+//!
+//! Pure: octets in and out; the daemon appends an entry to a file before it starts a program, and
+//! reads the file at its next start. A plugin whose `add` has run is deregistered after a restart
+//! although no version of the state file has it, if the entry of that `add` is found.
+//!
+//! Entries are numbered, and a version of the state file names the first that it does not contain.
+//! The others are replayed in order on what the state file holds ([`Manager::replay`]).
+//!
+//! An entry is a line that begins with a newline, not one that ends with it: what is left of an
+//! entry that was not written completely does not spoil the next one.
+
+use std::sync::Arc;
+
+use super::Manager;
+use super::ids::SocketId;
+use super::registered::Compared;
+use super::saved_state::{NO_SOCKET, SavedPlugin};
+use super::socket::Socket;
+use crate::handler::{EffectId, Plugin, Run};
+use crate::json::{Reader, Writer};
+
+/// A program that was about to be started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JournalEntry {
+    /// One of [`ACTIONS`].
+    action: &'static str,
+    plugin: SavedPlugin,
+}
+
+impl JournalEntry {
+    /// Returns whether the program must not be started without the entry. Only [`ADD`] makes a
+    /// plugin known to the program. What else is run is about a plugin that an earlier entry or the
+    /// state file has: without an entry, it is run once more after a restart.
+    pub fn is_required(&self) -> bool {
+        self.action == ADD
+    }
+
+    /// Encodes the entry with its number, in the boot of that name.
+    pub fn encode(&self, number: u64, boot: &str) -> Vec<u8> {
+        let mut line = vec![b'\n'];
+        let mut json = Writer(&mut line);
+        json.open(b'{');
+        json.key("number").number(number);
+        json.key("boot").text(boot);
+        json.key("action").text(self.action);
+        json.key("plugin");
+        self.plugin.write(&mut json);
+        json.close(b'}');
+        line
+    }
+
+    /// Decodes a journal. Returns the entries of this boot with their numbers, in order, and the
+    /// number of lines that are not entries.
+    pub fn decode(content: &[u8], boot: &str) -> (Vec<(u64, Self)>, usize) {
+        let (mut entries, mut damaged) = (Vec::new(), 0);
+        let lines = content.split(|octet| *octet == b'\n');
+        for line in lines.filter(|line| !line.is_empty()) {
+            match Self::read(line) {
+                Some((number, of, entry)) if of == boot => entries.push((number, entry)),
+                Some(_) => {}
+                None => damaged += 1,
+            }
+        }
+        (entries, damaged)
+    }
+
+    /// Reads a line: the number of the entry, its boot and the entry. Keys that are not known are
+    /// skipped.
+    fn read(line: &[u8]) -> Option<(u64, String, Self)> {
+        let (mut number, mut boot, mut action, mut plugin) = (None, None, None, None);
+        let mut reader = Reader::new(line);
+        reader.object(&mut |reader, key| {
+            match key {
+                "number" => number = Some(reader.number()?),
+                "boot" => boot = Some(reader.text()?),
+                "action" => {
+                    let word = reader.text()?;
+                    action = ACTIONS.into_iter().find(|action| **action == word);
+                }
+                "plugin" => plugin = Some(SavedPlugin::read(reader)?),
+                _ => reader.ignore()?,
+            }
+            Some(())
+        })?;
+        let (action, plugin) = (action?, plugin?);
+        reader.is_at_end().then_some(())?;
+        Some((number?, boot?, Self { action, plugin }))
+    }
+}
+
+impl Manager {
+    /// Returns the journal entry of a program that is to be started, or `None` if the program is
+    /// not run to register or deregister a plugin.
+    pub fn journal_entry(&self, id: EffectId) -> Option<JournalEntry> {
+        let Run { plugin, action } = self.host.run(id)?;
+        let socket = self.sockets.at(&plugin.socket);
+        let saved = socket.and_then(Socket::saved);
+        // A socket that is not known is never found: the plugin is deregistered after a restart.
+        let (_, identity, compared) = saved.filter(|(saved, ..)| *saved == plugin).unwrap_or((
+            plugin,
+            NO_SOCKET,
+            Compared::Identity,
+        ));
+        let plugin = SavedPlugin::of(plugin, identity, compared)?;
+        Some(JournalEntry { action, plugin })
+    }
+
+    /// Replays an entry of the journal. To be called after [`Manager::restore`], for each entry in
+    /// order, and before any socket is found.
+    ///
+    /// A plugin whose `add` or `re-add` was started is a restored one. For one name, that program
+    /// is started after an earlier `del` has run, so nothing else is owed for the name. A `del` may
+    /// not have ended: it is owed.
+    pub fn replay(&mut self, entry: JournalEntry) {
+        let JournalEntry { action, plugin } = entry;
+        let compared = plugin.compared();
+        let (plugin, identity) = plugin.into_plugin();
+        let is_del = action == DEL;
+        let before = self.sockets.at(&plugin.socket).filter(|socket| {
+            let registered = socket.registered();
+            registered.is_some_and(|it| !is_del || it.plugin == plugin)
+        });
+        let before = before.map(|socket| socket.id);
+        let before = before.and_then(|id| self.take_restored(id));
+        if is_del {
+            self.host.forget_resumed(&|owed| *owed == *plugin);
+            self.host.resume(plugin);
+            return;
+        }
+        self.host.forget_resumed(&|owed| owed.key() == plugin.key());
+        if let Some(before) = before.filter(|before| before.key() != plugin.key()) {
+            self.host.resume(before);
+        }
+        self.restore_plugin(plugin, identity, compared);
+    }
+
+    /// Removes a restored plugin whose socket has been neither found nor lost.
+    fn take_restored(&mut self, id: SocketId) -> Option<Arc<Plugin>> {
+        let mut taken = None;
+        self.with_socket(id, |socket, context| {
+            taken = socket.take_registered(context);
+            None
+        });
+        let taken = taken?;
+        self.sockets.restored -= usize::from(!taken.is_restored_announced());
+        Some(taken.plugin)
+    }
+}
+
+/// The actions of programs.
+const ACTIONS: [&str; 3] = [ADD, "re-add", DEL];
+
+/// The action that registers a plugin that the program does not know.
+const ADD: &str = "add";
+
+/// The action that deregisters a plugin.
+const DEL: &str = "del";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOOT: &str = "0a1b";
+
+    fn entry(action: &'static str, name: &str) -> JournalEntry {
+        let plugin = format!(
+            r#"{{"socket":"/r/{name}.sock","device":1,"inode":2,"born":[3,4],"type":"CSIPlugin",
+            "name":"{name}","endpoint":"/p/a.sock","versions":["1.0.0"]}}"#
+        );
+        let plugin = SavedPlugin::read(&mut Reader::new(plugin.as_bytes()));
+        let plugin = plugin.expect("it is valid");
+        JournalEntry { action, plugin }
+    }
+
+    #[test]
+    fn what_is_encoded_is_decoded_in_order() {
+        let mut content = Vec::new();
+        let entries: Vec<_> = (7..)
+            .zip(ACTIONS.map(|action| entry(action, "a")))
+            .collect();
+        for (number, entry) in &entries {
+            content.extend(entry.encode(*number, BOOT));
+        }
+        assert_eq!(JournalEntry::decode(&content, BOOT), (entries, 0));
+        assert_eq!(JournalEntry::decode(b"", BOOT), (Vec::new(), 0));
+    }
+
+    #[test]
+    fn an_entry_that_is_torn_anywhere_spoils_no_other() {
+        let torn = entry(ADD, "torn").encode(1, BOOT);
+        let next = entry(DEL, "next").encode(2, BOOT);
+        for length in 2..torn.len() {
+            let content = [&torn[..length], &next].concat();
+            let (entries, damaged) = JournalEntry::decode(&content, BOOT);
+            assert_eq!(entries, [(2, entry(DEL, "next"))], "{length}");
+            assert_eq!(damaged, 1, "{length}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_an_entry_is_counted_and_an_entry_of_another_boot_is_not() {
+        let valid = String::from_utf8(entry(ADD, "a").encode(1, BOOT)).unwrap();
+        for garbage in [
+            "\n\0\0\0".to_owned(),
+            "\n{}".to_owned(),
+            format!("{valid}}}"),
+            valid.replace("\"add\"", "\"jump\""),
+            valid.replace("\"inode\"", "\"node\""),
+            valid.replace("\"number\":1", "\"number\":-1"),
+        ] {
+            let content = format!("{garbage}{valid}");
+            let (entries, damaged) = JournalEntry::decode(content.as_bytes(), BOOT);
+            assert_eq!((entries.len(), damaged), (1, 1), "{garbage:?}");
+        }
+        let decoded = JournalEntry::decode(valid.as_bytes(), "another boot");
+        assert_eq!(decoded, (Vec::new(), 0));
+    }
+
+    #[test]
+    fn keys_that_are_not_known_are_skipped() {
+        let line = String::from_utf8(entry(DEL, "a").encode(1, BOOT)).unwrap();
+        let line = line.replacen('{', r#"{"since":[{"x":1}],"#, 1);
+        let (entries, damaged) = JournalEntry::decode(line.as_bytes(), BOOT);
+        assert_eq!((entries.len(), damaged), (1, 0));
+    }
+}

@@ -1,0 +1,278 @@
+//! The journal: what a daemon that was killed has run, and what follows from that at its next
+//! start. The state file is of an earlier moment, or does not exist.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use plugind::handler::{EffectId, ProgramEnd, ProgramOutcome};
+use plugind::manager::{Input, SavedState};
+
+use crate::exec::{end_first, manager, running};
+use crate::script::Script;
+use crate::world::World;
+
+const A: &str = "/r/a-reg.sock";
+const B: &str = "/r/b-reg.sock";
+
+fn disk(name: &str) -> Script {
+    Script::good("CSIPlugin", name)
+}
+
+/// A version of the state file, and the number of journal entries that it contains.
+#[derive(Clone, Default)]
+struct Saved {
+    file: Option<Vec<u8>>,
+    contained: usize,
+}
+
+fn save(world: &World) -> Saved {
+    Saved {
+        file: Some(world.manager.snapshot("boot").encode()),
+        contained: world.journal.len(),
+    }
+}
+
+/// Kills the daemon, and starts another one that has read the state file and the journal. The watch
+/// has reported nothing yet.
+fn kill(world: &mut World, saved: &Saved) {
+    world.restart(manager());
+    if let Some(file) = &saved.file {
+        let state = SavedState::decode(file, "boot").expect("it was just written");
+        world.manager.restore(state);
+    }
+    for entry in world.journal.split_off(saved.contained) {
+        world.manager.replay(entry);
+    }
+    world.manager.handle_timeout(world.now);
+    world.run();
+}
+
+/// Reports what the watch finds after a start.
+fn look(world: &mut World) {
+    let exists = world.paths();
+    for path in world.manager.restored() {
+        if !exists.iter().any(|it| Path::new(it) == &*path) {
+            world.manager.handle_input(Input::Lost { path }, world.now);
+        }
+    }
+    for path in exists {
+        world.notice(&path);
+    }
+    world.run();
+}
+
+fn appear(world: &mut World, path: &str, name: &str) {
+    world.appear(path, disk(name));
+}
+
+/// Has the oldest running program succeed.
+fn succeed(world: &mut World) {
+    end_first(world, ProgramEnd::Exited(0));
+}
+
+/// Has the oldest running program fail.
+fn fail(world: &mut World) {
+    end_first(world, ProgramEnd::Exited(1));
+}
+
+#[test]
+fn an_add_that_no_state_file_has_is_undone_if_the_plugin_has_gone() {
+    let mut world = World::with(manager());
+    world.appear(A, disk("a"));
+    succeed(&mut world);
+    world.remove(A);
+    kill(&mut world, &Saved::default());
+    assert!(running(&world).is_empty(), "its directory was not read yet");
+    look(&mut world);
+    assert_eq!(running(&world), ["del a"]);
+    succeed(&mut world);
+    assert!(running(&world).is_empty());
+    assert_eq!(world.counts(), (0, 0));
+}
+
+#[test]
+fn an_add_that_no_state_file_has_is_repeated_if_the_plugin_exists() {
+    let mut world = World::with(manager());
+    world.appear(A, disk("a"));
+    kill(&mut world, &Saved::default());
+    look(&mut world);
+    assert_eq!(running(&world), ["re-add a"]);
+    succeed(&mut world);
+    assert!(running(&world).is_empty());
+}
+
+#[test]
+fn an_add_is_undone_before_that_of_another_plugin_at_the_same_path() {
+    for name in ["a", "b"] {
+        let mut world = World::with(manager());
+        world.appear(A, disk("a"));
+        succeed(&mut world);
+        world.create(A, disk(name));
+        kill(&mut world, &Saved::default());
+        look(&mut world);
+        assert_eq!(running(&world), ["del a"]);
+        succeed(&mut world);
+        assert_eq!(running(&world), [format!("add {name}")]);
+    }
+}
+
+#[test]
+fn a_del_that_may_not_have_ended_is_run_again_before_the_next_add() {
+    let mut world = World::with(manager());
+    world.appear(A, disk("a"));
+    succeed(&mut world);
+    let saved = save(&world);
+    world.vanish(A);
+    assert_eq!(running(&world), ["del a"]);
+    world.create(A, disk("a"));
+    kill(&mut world, &saved);
+    assert_eq!(running(&world), ["del a"]);
+    assert!(world.manager.restored().is_empty());
+    look(&mut world);
+    assert_eq!(running(&world), ["del a"]);
+    succeed(&mut world);
+    assert_eq!(running(&world), ["add a"]);
+}
+
+#[test]
+fn a_del_before_an_add_of_the_same_name_has_run_and_is_not_repeated() {
+    let mut world = World::with(manager());
+    world.appear(A, disk("a"));
+    succeed(&mut world);
+    let saved = save(&world);
+    world.vanish(A);
+    succeed(&mut world);
+    world.appear(B, disk("a"));
+    succeed(&mut world);
+    kill(&mut world, &saved);
+    look(&mut world);
+    assert_eq!(running(&world), ["re-add a"]);
+}
+
+#[test]
+fn what_the_state_file_contains_is_not_replayed() {
+    let mut world = World::with(manager());
+    world.appear(A, disk("a"));
+    fail(&mut world);
+    world.vanish(A);
+    let saved = save(&world);
+    kill(&mut world, &saved);
+    look(&mut world);
+    assert!(running(&world).is_empty());
+}
+
+#[test]
+fn the_plugin_that_is_promoted_is_known_after_the_newer_one_has_gone() {
+    let mut world = World::with(manager());
+    for path in [A, B] {
+        world.appear(path, disk("a"));
+        succeed(&mut world);
+    }
+    world.vanish(B);
+    succeed(&mut world);
+    assert_eq!(running(&world), ["re-add a"]);
+    kill(&mut world, &Saved::default());
+    assert!(running(&world).is_empty());
+    look(&mut world);
+    assert_eq!(running(&world), ["re-add a"]);
+}
+
+// --- Every moment ---
+
+/// A step of the story in which the daemon is killed.
+type Step = fn(&mut World);
+
+/// What happens until the daemon is killed. Several programs run at once, in part until the end.
+const STORY: [Step; 14] = [
+    |world| appear(world, A, "a"),
+    |world| appear(world, B, "b"),
+    succeed,
+    fail,
+    |world| world.vanish(B),
+    |world| appear(world, B, "c"),
+    succeed,
+    |world| world.vanish(A),
+    |world| appear(world, A, "d"),
+    succeed,
+    |world| world.vanish(B),
+    |world| appear(world, B, "c"),
+    succeed,
+    |world| world.vanish(A),
+];
+
+#[test]
+fn programs_and_plugins_agree_whenever_the_daemon_was_killed_and_its_state_saved() {
+    let mut replayed = 0;
+    for killed in 0..=STORY.len() {
+        for saved in 0..=killed {
+            for gone in [None, Some(A), Some(B)] {
+                replayed += play(killed, saved, gone);
+            }
+        }
+    }
+    assert!(replayed > 100, "{replayed}");
+}
+
+/// Plays the story until the daemon is killed before one step. Its state was saved before another
+/// step: never, if that is the first. The socket at the path `gone` is removed meanwhile. Returns
+/// the number of replayed entries.
+fn play(killed: usize, saved: usize, gone: Option<&str>) -> usize {
+    let case = format!("killed={killed} saved={saved} gone={gone:?}");
+    let mut world = World::with(manager());
+    let mut file = Saved::default();
+    let mut log = Vec::new();
+    for (n, step) in STORY[..killed].iter().enumerate() {
+        if n == saved && n > 0 {
+            file = save(&world);
+        }
+        let before: Vec<_> = world.programs.keys().copied().collect();
+        step(&mut world);
+        note(&world, &before, &mut log);
+    }
+    if saved == killed && killed > 0 {
+        file = save(&world);
+    }
+    let replayed = world.journal.len() - file.contained;
+    if let Some(path) = gone.filter(|path| world.paths().iter().any(|it| it == path)) {
+        world.remove(path);
+    }
+    kill(&mut world, &file);
+    note(&world, &[], &mut log);
+    let before: Vec<_> = world.programs.keys().copied().collect();
+    look(&mut world);
+    note(&world, &before, &mut log);
+    while let Some((id, _)) = world.programs.pop_first() {
+        let before: Vec<_> = world.programs.keys().copied().collect();
+        let outcome = ProgramOutcome::silent(ProgramEnd::Exited(0));
+        let ended = Input::ProgramEnded { id, outcome };
+        world.manager.handle_input(ended, world.now);
+        world.run();
+        note(&world, &before, &mut log);
+    }
+    let registered: Vec<_> = world.manager.registered().collect();
+    let mut last = BTreeMap::new();
+    for line in &log {
+        let (verb, name) = line.split_once(' ').expect("a verb and a name");
+        let before = last.insert(name, verb);
+        let is_twice = before == Some("add") && verb == "add" && name != "b";
+        assert!(!is_twice, "{case}: {log:?}");
+    }
+    for (name, verb) in last {
+        let is_known = verb != "del";
+        let exists = registered.iter().any(|it| it.plugin.name == name);
+        // The `add` of b has failed, and is trusted to have undone its work.
+        let agrees = is_known == exists || (name == "b" && !exists);
+        assert!(agrees, "{case}: {name} exists={exists}: {log:?}");
+    }
+    replayed
+}
+
+/// Notes the programs that were started in a step.
+fn note(world: &World, before: &[EffectId], log: &mut Vec<String>) {
+    for (id, program) in &world.programs {
+        if !before.contains(id) {
+            let word = |n: usize| program.arguments[n].to_string_lossy();
+            log.push(format!("{} {}", word(0), word(2)));
+        }
+    }
+}
