@@ -9,7 +9,7 @@
 
 #[path = "../manager/script.rs"]
 mod script;
-#[path = "../manager/world.rs"]
+#[path = "../manager/world/mod.rs"]
 mod world;
 
 use std::env;

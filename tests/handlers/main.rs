@@ -11,5 +11,5 @@ mod node;
 mod script;
 mod takeover;
 mod unknown;
-#[path = "../manager/world.rs"]
+#[path = "../manager/world/mod.rs"]
 mod world;

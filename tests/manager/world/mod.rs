@@ -1,0 +1,256 @@
+//! A world in virtual time around a [`Manager`]: sockets that appear and disappear, scripted
+//! plugins behind them, a handler that records, and a clock that the test advances.
+
+#![allow(dead_code, reason = "each test needs a part of it")]
+
+mod network;
+mod processes;
+mod recorder;
+mod sockets;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use plugind::handler::{EffectId, HandlerTable, Program, Reason, Ticket};
+use plugind::manager::reconcile::{Action, plan};
+use plugind::manager::{
+    AnnouncementError, AnnouncementId, ConnectionId, Input, JournalEntry, LivenessSource, Manager, Measurement,
+    Output, PluginEvent,
+};
+use plugind::time::Time;
+use plugind::watch::Identity;
+
+pub(crate) use self::recorder::{Log, Recorder};
+use crate::script::{Script, Serving};
+
+/// The manager and its surroundings.
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(crate) manager: Manager,
+    pub(crate) now: Time,
+    pub(crate) handler: Log,
+    /// The socket at each path; several paths may lead to one socket.
+    sockets: BTreeMap<Arc<Path>, Identity>,
+    /// The plugin behind each socket, or `None` if no process listens.
+    plugins: BTreeMap<Identity, Option<Script>>,
+    /// The paths that were reported to the manager, and the socket at each.
+    noticed: BTreeMap<Arc<Path>, Identity>,
+    connections: BTreeMap<ConnectionId, Connection>,
+    /// What is in flight to the manager, in order for each connection.
+    in_flight: BTreeMap<ConnectionId, VecDeque<Delivery>>,
+    hung_up: BTreeSet<ConnectionId>,
+    /// The connections with more messages than were handled at once.
+    to_resume: VecDeque<ConnectionId>,
+    /// The number of times that the manager asked to be resumed.
+    pub(crate) resumed: usize,
+    dialled: Vec<(Identity, Time)>,
+    /// The paths that the watch is to examine again.
+    pub(crate) examined: Vec<Arc<Path>>,
+    /// The events that the manager has emitted.
+    pub(crate) events: Vec<PluginEvent>,
+    /// What the manager has measured.
+    pub(crate) measured: Vec<Measurement>,
+    /// The sockets whose processes are watched.
+    watched_processes: BTreeMap<ConnectionId, Identity>,
+    /// The source of liveness of plugins whose processes can be watched.
+    pub(crate) liveness_source: LivenessSource,
+    /// Whether what is in flight waits for [`World::deliver`].
+    pub(crate) is_slow: bool,
+    /// Whether the daemon gets a descriptor when it dials.
+    pub(crate) has_descriptors: bool,
+    /// Whether to print the outputs of the manager.
+    pub(crate) is_loud: bool,
+    last_inode: u64,
+    /// The programs that run.
+    pub(crate) programs: BTreeMap<EffectId, Program>,
+    /// The entries of the journal, one for each program that was started.
+    pub(crate) journal: Vec<JournalEntry>,
+    /// The programs that were killed.
+    pub(crate) killed: Vec<EffectId>,
+    /// The number of connections that were dialled to each path.
+    pub(crate) dials: BTreeMap<Arc<Path>, usize>,
+    /// The answers to plugins that have announced themselves.
+    pub(crate) answered: Vec<(AnnouncementId, Result<(), AnnouncementError>)>,
+}
+
+#[derive(Debug)]
+struct Connection {
+    path: Arc<Path>,
+    identity: Identity,
+    serving: Serving,
+    is_open: bool,
+}
+
+#[derive(Debug)]
+enum Delivery {
+    Dialled(Arc<Path>, Option<Identity>),
+    Bytes(Vec<u8>),
+    Close,
+}
+
+impl World {
+    /// Creates a world without sockets, with one handler for kubelet's three types.
+    pub(crate) fn new() -> Self {
+        let handler = Log::default();
+        let mut table = HandlerTable::new();
+        table.add(plugind::config::DEFAULT_TYPES, Recorder(handler.clone()));
+        Self {
+            handler,
+            ..Self::with(Manager::new(table))
+        }
+    }
+
+    /// Creates a world without sockets around this manager.
+    pub(crate) fn with(manager: Manager) -> Self {
+        Self {
+            manager,
+            now: Time::ZERO,
+            handler: Log::default(),
+            sockets: BTreeMap::new(),
+            plugins: BTreeMap::new(),
+            noticed: BTreeMap::new(),
+            connections: BTreeMap::new(),
+            in_flight: BTreeMap::new(),
+            hung_up: BTreeSet::new(),
+            to_resume: VecDeque::new(),
+            resumed: 0,
+            dialled: Vec::new(),
+            examined: Vec::new(),
+            events: Vec::new(),
+            measured: Vec::new(),
+            watched_processes: BTreeMap::new(),
+            liveness_source: LivenessSource::Process,
+            is_slow: false,
+            has_descriptors: true,
+            is_loud: false,
+            last_inode: 0,
+            programs: BTreeMap::new(),
+            journal: Vec::new(),
+            killed: Vec::new(),
+            dials: BTreeMap::new(),
+            answered: Vec::new(),
+        }
+    }
+
+    /// Ends the daemon with all its connections, and starts another one with this manager.
+    pub(crate) fn restart(&mut self, manager: Manager) {
+        self.manager = manager;
+        self.noticed.clear();
+        self.connections.clear();
+        self.in_flight.clear();
+        self.hung_up.clear();
+        self.to_resume.clear();
+        self.dialled.clear();
+        self.examined.clear();
+        self.watched_processes.clear();
+        self.programs.clear();
+    }
+
+    /// Carries out what the manager requests, until it requests nothing more at this moment.
+    pub(crate) fn run(&mut self) {
+        let mut count = 0;
+        loop {
+            while let Some(output) = self.manager.poll_output() {
+                self.execute_output(output);
+                count += 1;
+                assert!(count < AT_ONE_MOMENT, "the manager has outputs without end");
+            }
+            match self.in_flight.keys().next().copied() {
+                Some(conn) if !self.is_slow => self.deliver(conn),
+                _ => match self.to_resume.pop_front() {
+                    Some(conn) => self.manager.handle_io(conn, self.now),
+                    None => return,
+                },
+            }
+        }
+    }
+
+    fn execute_output(&mut self, output: Output) {
+        if self.is_loud {
+            println!("    {output:?}");
+        }
+        match output {
+            Output::Dial {
+                conn,
+                path,
+                identity,
+            } => {
+                *self.dials.entry(path.clone()).or_default() += 1;
+                self.dialled
+                    .extend(identity.map(|identity| (identity, self.now)));
+                self.send(conn, Delivery::Dialled(path, identity));
+            }
+            Output::Transmit { conn } => self.transmit(conn),
+            Output::Resume { conn } => {
+                self.resumed += 1;
+                self.to_resume.push_back(conn);
+            }
+            Output::Hangup { conn, .. } => {
+                // What is in flight still arrives, and must not have an effect.
+                self.connections.remove(&conn);
+                self.hung_up.insert(conn);
+            }
+            Output::Spawn { id, program } => {
+                self.journal.extend(self.manager.journal_entry(id));
+                self.programs.insert(id, program);
+            }
+            Output::Kill { id } => {
+                self.programs.remove(&id);
+                self.killed.push(id);
+            }
+            Output::Examine { path } => self.examined.push(path),
+            Output::AnnouncementAnswered { id, result } => self.answered.push((id, result)),
+            Output::Event(event) => self.events.push(*event),
+            Output::Measured(measurement) => self.measured.push(measurement),
+            Output::WatchPeer { conn } => self.watch_peer(conn),
+            Output::UnwatchPeer { conn } => {
+                self.watched_processes.remove(&conn);
+            }
+        }
+    }
+
+    /// Advances the clock, with a timeout of the manager at each of its deadlines.
+    pub(crate) fn advance(&mut self, by: Duration) {
+        let end = self.now + by;
+        while let Some((at, _)) = self.manager.poll_timeout().filter(|(at, _)| *at <= end) {
+            self.now = self.now.max(at);
+            self.manager.handle_timeout(self.now);
+            self.run();
+        }
+        self.now = end;
+    }
+
+    /// Returns what the handler was asked since the last call: `validate a, register a`.
+    pub(crate) fn handler_calls(&self) -> String {
+        self.handler.take()
+    }
+
+    /// Returns the number of desired sockets, and of registered plugins.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        (
+            self.manager.desired().count(),
+            self.manager.registered().count(),
+        )
+    }
+
+    /// Answers a question that a handler left open.
+    pub(crate) fn answer(&mut self, ticket: Ticket, result: Result<(), Reason>) {
+        self.manager
+            .handle_input(Input::Answered { ticket, result }, self.now);
+        self.run();
+    }
+}
+
+/// Returns what the manager would do if no operation ran.
+pub(crate) fn world_plan(manager: &Manager) -> Vec<(Action, Arc<Path>)> {
+    plan(manager.sockets().map(|socket| {
+        let desired = socket.desired().map(|it| it.identity);
+        let registered = socket.registered().map(|it| it.identity);
+        (socket.path().clone(), desired, registered)
+    }))
+}
+
+/// More outputs than the manager has at one moment for a handful of sockets, or for a thousand.
+const AT_ONE_MOMENT: usize = 100_000;
