@@ -158,7 +158,11 @@ impl Sockets {
         let socket_id = socket.id;
         if let Some(mut before) = before {
             before.answer_announcement(Err(AnnouncementError::Superseded), context);
-            if let Some(restored) = before.restored {
+            // It may announce itself twice before the first call is answered.
+            let is_same = before.restored.as_ref() == Some(&plugin);
+            if let Some(desired) = socket.desired.as_mut().filter(|_| is_same) {
+                desired.restored = before.restored;
+            } else if let Some(restored) = before.restored {
                 socket.deregister_restored(restored, before.identity, context);
             }
         } else {

@@ -155,8 +155,12 @@ impl Limiter {
     }
 
     /// Schedules the release of a permit if sockets are in the queue. To be called after the queue
-    /// has changed.
-    pub(super) fn schedule(&mut self, timers: &mut Timers) {
+    /// has changed. Permits that were held for long enough are released now: while descriptors run
+    /// short, sockets queue up although permits are free.
+    pub(super) fn schedule(&mut self, now: Time, timers: &mut Timers) {
+        if !self.queue.is_empty() {
+            self.release_slow(now);
+        }
         let at = self.next_release();
         // A deadline that is too early, because that permit was released before, is set again then.
         timers.set_or_earlier(Timer::Limiter, &mut self.deadline, at);
@@ -166,7 +170,7 @@ impl Limiter {
     pub(super) fn handle_timeout(&mut self, now: Time, timers: &mut Timers) {
         self.deadline = Scheduled::default();
         self.release_slow(now);
-        self.schedule(timers);
+        self.schedule(now, timers);
     }
 
     /// Reserves the next free time for dialling a socket that has refused a connection, and returns

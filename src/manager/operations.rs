@@ -83,7 +83,7 @@ impl Manager {
                 let position = self.limiter.enqueue(socket.id, &socket.path, is_renewed);
                 socket.applied.permit = Permit::Queued(Box::new(position));
             }
-            self.limiter.schedule(timers);
+            self.limiter.schedule(now, timers);
             if !has_descriptors {
                 self.context.warn_of_shortage(Shortage::Plugins);
             } else if is_news {

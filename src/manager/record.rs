@@ -76,6 +76,7 @@ impl Socket {
         };
         Summary {
             state,
+            has_plugin: self.known_plugin().is_some(),
             attempts: desired.map_or(0, |desired| desired.attempts),
             next_retry,
             process,

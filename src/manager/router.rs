@@ -73,7 +73,8 @@ impl Manager {
         }
         if is_any_ready {
             // The operations that have just started hold the permits now.
-            self.limiter.schedule(&mut self.context.timers);
+            self.limiter
+                .schedule(self.context.now, &mut self.context.timers);
         }
         is_any
     }
@@ -165,7 +166,8 @@ impl Manager {
         if let Permit::Queued(position) = &socket.applied.permit {
             if !is_queued {
                 self.limiter.forget(**position);
-                self.limiter.schedule(&mut self.context.timers);
+                self.limiter
+                    .schedule(self.context.now, &mut self.context.timers);
                 socket.applied.permit = Permit::None;
             }
         }

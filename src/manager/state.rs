@@ -70,6 +70,9 @@ impl State {
 pub(super) struct Summary {
     /// The state, except that [`State::Standby`] counts as [`State::Registered`].
     pub(super) state: State,
+    /// Whether the plugin is known: a plugin that is deregistered at once may leave its socket in
+    /// the state in which it was.
+    pub(super) has_plugin: bool,
     pub(super) attempts: u32,
     pub(super) next_retry: Option<Time>,
     pub(super) process: Option<Process>,

@@ -1,12 +1,13 @@
-//! A socket that waits in the queue while the reason why its plugin was refused disappears.
+//! Sockets that wait in the queue: while the reason why a plugin was refused disappears, and while
+//! descriptors run short.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plugind::config::{BACKOFF_INITIAL, PERMIT_TIME, SOFT_OPERATION_LIMIT};
+use plugind::config::{BACKOFF_INITIAL, DESCRIPTOR_RESERVE, PERMIT_TIME, SOFT_OPERATION_LIMIT};
 use plugind::handler::{Answer, Context, HandlerTable, Plugin, PluginHandler};
-use plugind::manager::{Input, Manager};
+use plugind::manager::{AnnouncementId, Change, ChangeCursor, Input, Manager, SavedState};
 
 use crate::script::Script;
 use crate::world::World;
@@ -102,3 +103,83 @@ fn a_socket_that_waits_in_the_queue_was_not_dialed_yet() {
     world.advance(PERMIT_TIME);
     assert_eq!(world.manager.undialed(), 0);
 }
+
+/// Returns a world with the plugin `plugin` from before a restart, in which no operation can begin
+/// because descriptors run short.
+fn restarted_without_descriptors(plugin: &Script) -> World {
+    let mut before = World::new();
+    before.appear(A, plugin.clone());
+    let saved = before.manager.snapshot("boot").encode();
+    let mut world = World::new();
+    let state = SavedState::decode(&saved, "boot").expect("it was just written");
+    world.manager.restore(state);
+    world.manager.set_descriptor_limit(DESCRIPTOR_RESERVE + 1);
+    world.appear(A, plugin.clone());
+    assert_eq!(world.manager.operation(Path::new(A)), None, "it waits");
+    world
+}
+
+#[test]
+fn readers_learn_that_the_plugin_of_a_socket_that_waits_is_not_known_any_more() {
+    let mut world = restarted_without_descriptors(&Script::good("CSIPlugin", "a"));
+    let known = |world: &World| {
+        let record = world.manager.record(Path::new(A)).expect("it is known");
+        record.plugin.map(|plugin| plugin.name.clone())
+    };
+    assert_eq!(known(&world).as_deref(), Some("a"));
+    let mut cursor = ChangeCursor::after(world.manager.generation());
+    world.appear(A, Script::good("CSIPlugin", "b"));
+    assert_eq!(world.handler_calls(), "deregister a");
+    assert_eq!(known(&world), None);
+    let change = world.manager.next_change(&mut cursor);
+    assert!(matches!(change, Ok(Some(Change::Set { .. }))), "{change:?}");
+}
+
+#[test]
+fn a_socket_that_queues_for_a_descriptor_sets_no_deadline_in_the_past() {
+    let mut world = World::new();
+    world.appear(A, Script::silent());
+    world.advance(PERMIT_TIME * 2);
+    world.manager.set_descriptor_limit(DESCRIPTOR_RESERVE + 2);
+    world.appear("/r/b", Script::good("CSIPlugin", "b"));
+    let next = world.manager.poll_timeout();
+    assert!(next.is_some_and(|(at, _)| at > world.now), "{next:?}");
+}
+
+#[test]
+fn a_plugin_that_announces_itself_twice_after_a_restart_is_not_deregistered_in_between() {
+    let plugin = |id: u64| Input::Announced {
+        id: AnnouncementId(id),
+        plugin: Box::new(Plugin {
+            kind: "DevicePlugin".into(),
+            name: "a".into(),
+            endpoint: Path::new(D).into(),
+            versions: vec!["v1beta1".into()],
+            socket: Path::new(D).into(),
+        }),
+        caller: None,
+    };
+    let mut before = World::new();
+    before.create(D, Script::serving([]));
+    before.manager.handle_input(plugin(1), before.now);
+    before.run();
+    assert_eq!(before.counts().1, 1);
+    let saved = before.manager.snapshot("boot").encode();
+
+    let mut world = World::new();
+    world.create(D, Script::serving([]));
+    let state = SavedState::decode(&saved, "boot").expect("it was just written");
+    world.manager.restore(state);
+    world.is_slow = true;
+    for id in [1, 2] {
+        world.manager.handle_input(plugin(id), world.now);
+        world.run();
+    }
+    world.is_slow = false;
+    world.run();
+    assert_eq!(world.handler_calls(), "validate a, register a");
+    assert_eq!(world.counts().1, 1);
+}
+
+const A: &str = "/r/a";
+const D: &str = "/d/a";
