@@ -54,6 +54,8 @@
 //!   file is the topic: settings, flow, streams, headers, closing, limits, hostile peers.
 //! - **An order of events that must never happen**: the oracle in `tests/manager/simulation/`, or
 //!   `tests/manager/restored.rs` for what follows a restart.
+//! - **A fault of the node**: `FAULTS` in `tests/manager/simulation/faults.rs`, with a weight, and
+//!   its end in `recover`.
 //! - **A mistake that went unnoticed**: a test that notices it, and an entry in
 //!   `tests/tools/mistakes/list.rs` with the text that is right and the text that is wrong. The
 //!   right text must occur once in its file: `tests/tidy` fails if an entry does not fit.

@@ -1,18 +1,22 @@
 //! A whole node in virtual time: a directory tree, the watch over it, the manager, and the plugins.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use plugind::manager::{Input, Manager};
-use plugind::watch::{self, Output, Watch};
+use plugind::watch::{self, EntryKind, Output, Place, Problem, Watch};
 
 use crate::restored::Restored;
 use crate::script::Script;
 use crate::tree::Tree;
-use crate::world::World;
+use crate::world::{HUNG, World};
 
 /// The tree's root, which is watched.
 pub(crate) const ROOT: &str = "/r";
+
+/// Another top of the tree, which a test may have watched, too.
+pub(crate) const OTHER_ROOT: &str = "/s";
 
 /// The node: its world, its tree and the watch between them.
 #[derive(Debug)]
@@ -23,6 +27,8 @@ pub(crate) struct Node {
     pub(crate) restored: Restored,
     /// Whether what the watch requests after a restart waits for [`Node::scan_next`].
     pub(crate) is_starting: bool,
+    /// The directories that are watched with all that is below them.
+    roots: Vec<PathBuf>,
     watch: Watch,
 }
 
@@ -34,6 +40,7 @@ impl Node {
             tree: Tree::new(ROOT),
             restored: Restored::default(),
             is_starting: false,
+            roots: vec![ROOT.into()],
             watch: Watch::new([ROOT.into()]),
         };
         node.follow();
@@ -55,8 +62,9 @@ impl Node {
         let plugins = manager.registered();
         let plugins = plugins.map(|it| (it.plugin.clone(), it.identity));
         self.restored.restart(plugins);
-        self.watch = Watch::new([ROOT.into()]);
+        self.watch = Watch::new(self.roots.iter().cloned());
         self.watch.expect(manager.restored());
+        self.restored.uncovered(|path| self.watch.covers(path));
         manager.handle_timeout(self.world.now);
         self.is_starting = is_slow;
         self.follow();
@@ -160,7 +168,8 @@ impl Node {
     pub(crate) fn make_directory(&mut self, path: &str) {
         let path = Path::new(path);
         let parent = path.parent().expect("a directory is in a directory");
-        if !self.tree.exists(path) && (self.tree.is_directory(parent) || path == Path::new(ROOT)) {
+        let is_top = [ROOT, OTHER_ROOT].contains(&path.to_str().expect("the path is text"));
+        if !self.tree.exists(path) && (self.tree.is_directory(parent) || is_top) {
             self.tree.make_directory(path);
         }
     }
@@ -192,6 +201,62 @@ impl Node {
             self.follow_links();
         }
     }
+
+    // --- The directories that are watched ---
+
+    /// Returns whether a watched directory leads to a path.
+    pub(crate) fn covers(&self, path: &Path) -> bool {
+        self.watch.covers(path)
+    }
+
+    /// Starts to watch a directory, or stops watching it if it is watched.
+    pub(crate) fn toggle_root(&mut self, dir: &str) {
+        let now = self.world.now;
+        let path: Arc<Path> = Path::new(dir).into();
+        if let Some(place) = self.roots.iter().position(|it| **it == *path) {
+            self.roots.remove(place);
+            self.watch.remove_root(&path, now);
+            self.restored.uncovered(|path| self.watch.covers(path));
+        } else if self.world.answers(&path) {
+            let (watch, entries) = self.tree.scan(&path, Place::MissingRoot);
+            self.restored.scanned(&path, &entries);
+            let added = self.watch.add_root(&path, watch, entries, now);
+            self.roots.extend(added.is_ok().then(|| PathBuf::from(dir)));
+        }
+        self.follow();
+    }
+
+    /// Has the directory of the simulation watched, whatever else is.
+    pub(crate) fn watch_root(&mut self) {
+        if !self.roots.iter().any(|it| *it == Path::new(ROOT)) {
+            self.toggle_root(ROOT);
+        }
+    }
+
+    /// Mounts a file system that may not answer at a directory, or unmounts it.
+    pub(crate) fn toggle_answering(&mut self, dir: &str) {
+        let unanswering = &mut self.world.unanswering;
+        if !unanswering.remove(Path::new(dir)) {
+            unanswering.insert(dir.into());
+        }
+        self.remounted();
+    }
+
+    /// Has all file systems answer again.
+    pub(crate) fn answer_again(&mut self) {
+        self.world.unanswering.clear();
+        self.remounted();
+    }
+
+    fn remounted(&mut self) {
+        for dir in self.roots.clone() {
+            let remounted = watch::Input::Remounted { dir };
+            self.watch.handle_input(remounted, self.world.now);
+        }
+        self.follow();
+    }
+
+    // --- The watch ---
 
     /// Passes the next event to the watch. Returns whether there was one.
     pub(crate) fn hear(&mut self) -> bool {
@@ -258,7 +323,11 @@ impl Node {
         self.restored.reported(&output);
         match output {
             Output::Scan { dir, place } => {
-                let (watch, entries) = self.tree.scan(&dir, place);
+                let (watch, entries) = if self.world.answers(&dir) {
+                    self.tree.scan(&dir, place)
+                } else {
+                    (Err(hung()), Err(hung()))
+                };
                 self.restored.scanned(&dir, &entries);
                 let scanned = watch::Input::Scanned {
                     dir,
@@ -268,15 +337,24 @@ impl Node {
                 self.watch.handle_input(scanned, now);
             }
             Output::List { dir } => {
-                let listing = self.tree.list(&dir);
-                self.restored.listed(&dir, &listing);
-                let entries = Ok(listing);
+                let entries = if self.world.answers(&dir) {
+                    let listing = self.tree.list(&dir);
+                    self.restored.listed(&dir, &listing);
+                    Ok(listing)
+                } else {
+                    self.tree.close(&dir);
+                    Err(hung())
+                };
                 let listed = watch::Input::Listed { dir, entries };
                 self.watch.handle_input(listed, now);
             }
             Output::Close { dir } => self.tree.close(&dir),
             Output::Examine { path } => {
-                let kind = self.tree.examine(&path);
+                let kind = if self.world.answers(&path) {
+                    self.tree.examine(&path)
+                } else {
+                    EntryKind::Other
+                };
                 self.restored.examined(&path, &kind);
                 let examined = watch::Input::Examined { path, kind };
                 self.watch.handle_input(examined, now);
@@ -313,4 +391,8 @@ impl Node {
             Output::Report(_) => {}
         }
     }
+}
+
+fn hung() -> Problem {
+    Problem::MayNotAnswer(HUNG.to_owned())
 }

@@ -36,6 +36,18 @@ struct Entry {
     /// Whether a plugin with its type, name and endpoint was registered through another socket: to
     /// deregister this one would undo that.
     has_twin: bool,
+    checked: Checked,
+}
+
+/// How a plugin is checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Checked {
+    /// By what the watch reports and what the oracle is asked.
+    ByWatch,
+    /// By what the oracle is asked: it has announced itself, and the watch knows nothing of it.
+    ByAnnouncement,
+    /// By other means: it has a built-in handler.
+    Elsewhere,
 }
 
 /// What the watch has reported about the path of a plugin. It only moves on in this order.
@@ -66,6 +78,13 @@ impl Restored {
                 is_seen: false,
                 fate: Fate::Awaited,
                 has_twin: false,
+                checked: if BUILT_IN.contains(&plugin.kind.as_str()) {
+                    Checked::Elsewhere
+                } else if identity.device == ANNOUNCED {
+                    Checked::ByAnnouncement
+                } else {
+                    Checked::ByWatch
+                },
             };
             (plugin.socket.clone(), entry)
         });
@@ -86,7 +105,9 @@ impl Restored {
     pub(crate) fn awaited(&self) -> BTreeSet<Arc<Path>> {
         let state = self.lock();
         let awaited = state.plugins.iter();
-        let awaited = awaited.filter(|(_, entry)| entry.fate == Fate::Awaited);
+        let awaited = awaited.filter(|(_, entry)| {
+            entry.fate == Fate::Awaited && entry.checked != Checked::ByAnnouncement
+        });
         awaited.map(|(path, _)| path.clone()).collect()
     }
 
@@ -97,16 +118,25 @@ impl Restored {
         entry.is_some_and(|it| *it.plugin == *plugin)
     }
 
+    /// Returns whether this plugin is one of these and has announced itself.
+    pub(crate) fn has_announced(&self, plugin: &Plugin) -> bool {
+        let state = self.lock();
+        let entry = state.plugins.get(&plugin.socket);
+        entry.is_some_and(|it| *it.plugin == *plugin && it.checked == Checked::ByAnnouncement)
+    }
+
     /// Returns whether every plugin is registered again or deregistered.
     pub(crate) fn is_empty(&self) -> bool {
-        self.lock().plugins.is_empty()
+        let state = self.lock();
+        let mut checked = state.plugins.values().map(|entry| entry.checked);
+        checked.all(|checked| checked == Checked::Elsewhere)
     }
 
     /// Checks that the daemon saves every plugin, but those that are registered through another
     /// socket.
     pub(crate) fn check_saved(&self, saved: &[Arc<Plugin>]) {
         self.lock().plugins.retain(|_, entry| {
-            let is_saved = saved.contains(&entry.plugin);
+            let is_saved = saved.contains(&entry.plugin) || entry.checked == Checked::Elsewhere;
             assert!(is_saved || entry.has_twin, "{entry:?} is forgotten");
             is_saved
         });
@@ -130,6 +160,11 @@ impl Restored {
     /// Records the next piece of the listing of a directory.
     pub(crate) fn listed(&self, dir: &Path, listing: &Listing) {
         self.lock().list(dir, listing);
+    }
+
+    /// Records which paths no watched directory leads to: nothing there is awaited.
+    pub(crate) fn uncovered(&self, covers: impl Fn(&Path) -> bool) {
+        self.lock().see_all(|path| !covers(path));
     }
 
     /// Records that a path was examined.
@@ -158,7 +193,9 @@ impl Restored {
     /// awaited any more, and was deregistered if its socket has gone, unless it is registered
     /// through another socket by now.
     pub(crate) fn validate(&self, plugin: &Plugin) {
-        if let Some(entry) = self.lock().plugins.get(&plugin.socket) {
+        let state = self.lock();
+        let entry = state.plugins.get(&plugin.socket);
+        if let Some(entry) = entry.filter(|entry| entry.checked == Checked::ByWatch) {
             assert!(entry.is_seen, "validate {plugin} before a scan: {entry:?}");
             let is_there = ![Fate::Awaited, Fate::Gone].contains(&entry.fate);
             let may_stay = is_there || entry.has_twin;
@@ -170,7 +207,9 @@ impl Restored {
     /// one is registered through another socket by now.
     pub(crate) fn register(&self, plugin: &Plugin) {
         self.validate(plugin);
-        if let Some(entry) = self.lock().plugins.get(&plugin.socket) {
+        let state = self.lock();
+        let entry = state.plugins.get(&plugin.socket);
+        if let Some(entry) = entry.filter(|entry| entry.checked == Checked::ByWatch) {
             let is_the_one = *entry.plugin == *plugin;
             assert!(is_the_one || entry.has_twin, "{plugin} and not {entry:?}");
         }
@@ -196,6 +235,10 @@ impl Restored {
         let Some(entry) = entry.filter(|entry| *entry.plugin == *plugin) else {
             return false;
         };
+        if entry.checked == Checked::ByAnnouncement {
+            plugins.remove(&plugin.socket);
+            return true;
+        }
         assert!(entry.is_seen, "deregister {plugin} before a scan");
         assert_ne!(entry.fate, Fate::Awaited, "deregister {plugin} unseen");
         let has_changed = changed.contains(&entry.identity);
@@ -207,6 +250,12 @@ impl Restored {
         true
     }
 }
+
+/// The types of the plugins in the simulation that built-in handlers serve.
+pub(crate) const BUILT_IN: [&str; 2] = ["Program", "Gadget"];
+
+/// The device of the sockets whose plugins have announced themselves.
+const ANNOUNCED: u64 = u64::MAX;
 
 /// Returns whether two plugins have the same type, name and endpoint.
 pub(crate) fn is_twin(a: &Plugin, b: &Plugin) -> bool {

@@ -1,37 +1,50 @@
 //! Random orders of events: a random world around the manager, in virtual time, and an oracle that
 //! checks what must never happen. What the events report is compared with what the manager knows.
-//! In every other run the daemon is restarted up to three times.
+//! In every other run the daemon is restarted up to three times. Runs of a second kind have plugins
+//! that announce themselves, and those of a third kind have faults of the node ([`faults`]).
 //!
 //! `cargo test` runs [`SEEDS`] seeds, or as many as the environment variable of that name sets. If
 //! one fails, its number is printed; `SEED=n cargo test --test manager simulation -- --nocapture`
-//! runs only that seed and prints its events.
+//! runs only that seed and prints its events, once for each kind of run.
 
 mod announcer;
+mod devices;
+mod disk;
 mod events;
+mod faults;
 mod operator;
 mod oracle;
+mod programs;
 mod readers;
 mod restart;
 mod tally;
+mod waiting;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
-use plugind::config::{BACKOFF_CAP, OUTLIVED_GRACE};
+use plugind::config::{BACKOFF_CAP, DEFAULT_TYPES, OUTLIVED_GRACE};
+use plugind::handler::Plugin;
+use plugind::manager::event::EventKind;
 use plugind::manager::{LivenessSource, OnDown};
 use plugind::time::Time;
 use plugind::watch::Identity;
 
 use self::announcer::{Announcer, is_announced};
+use self::devices::Devices;
+use self::disk::Disk;
 use self::events::{HAPPENINGS, PATHS};
+use self::faults::Faults;
 use self::operator::Operator;
 use self::oracle::{Oracle, Phase};
+use self::programs::Programs;
 use self::readers::Reader;
 use self::tally::Tally;
+use self::waiting::Waiting;
 use crate::node::{Node, ROOT};
-use crate::restored::Restored;
+use crate::restored::{BUILT_IN, Restored};
 use crate::rng::Rng;
 use crate::world::world_plan;
 
@@ -40,6 +53,9 @@ const SEEDS: u64 = 1000;
 
 /// The number of events in one run before the faults cease.
 const STEPS: u64 = 300;
+
+/// The same in runs with faults of the node.
+const STEPS_WITH_FAULTS: u64 = 120;
 
 /// The number of steps between two checks of the metrics.
 const STEPS_TO_SCRAPE: u64 = 60;
@@ -62,6 +78,18 @@ fn plugins_that_announce_themselves_keep_the_contract_beside_the_others() {
     }
     for seed in 0..variable("SEEDS").unwrap_or(SEEDS) / 4 {
         let run = || Simulation::with_announced(seed, false).run();
+        let failed = std::panic::catch_unwind(run).is_err();
+        assert!(!failed, "SEED={seed} replays the failure");
+    }
+}
+
+#[test]
+fn faults_of_the_node_break_no_promise_and_nothing_is_left_of_them_in_the_end() {
+    if let Some(seed) = variable("SEED") {
+        return Simulation::with_faults(seed, true).run();
+    }
+    for seed in 0..variable("SEEDS").unwrap_or(SEEDS) {
+        let run = || Simulation::with_faults(seed, false).run();
         let failed = std::panic::catch_unwind(run).is_err();
         assert!(!failed, "SEED={seed} replays the failure");
     }
@@ -90,8 +118,14 @@ struct Simulation {
     /// The steps at which the daemon is restarted.
     restarts: BTreeSet<u64>,
     on_down: OnDown,
-    /// The state file, as it was written last.
-    file: Option<Vec<u8>>,
+    /// The types that the oracle's handlers are for.
+    types: Vec<&'static str>,
+    disk: Disk,
+    programs: Programs,
+    devices: Devices,
+    waiting: Waiting,
+    /// The faults of the node, in runs that have any.
+    faults: Option<Faults>,
     /// The time of the first dial of each socket, and the number of its dials.
     dials: BTreeMap<Identity, (Time, usize)>,
     /// Announces plugins, in runs that have any.
@@ -129,7 +163,8 @@ impl Simulation {
         let restarts = if rng.one_in(2) { rng.below(1..4) } else { 0 };
         let restored = Restored::default();
         let oracle = Oracle::new(!seed, restored.clone());
-        let mut node = Node::new(restart::manager(&oracle, on_down));
+        let types = DEFAULT_TYPES.to_vec();
+        let mut node = Node::new(restart::manager(&oracle, &types, on_down));
         node.restored = restored;
         node.world.is_slow = true;
         node.world.is_loud = is_loud;
@@ -146,7 +181,12 @@ impl Simulation {
             rng,
             weights,
             on_down,
-            file: None,
+            types,
+            disk: Disk::default(),
+            programs: Programs::default(),
+            devices: Devices::default(),
+            waiting: Waiting::default(),
+            faults: None,
             dials: BTreeMap::new(),
             announcer: None,
             is_loud,
@@ -154,14 +194,20 @@ impl Simulation {
     }
 
     fn run(mut self) {
-        for step in 0..STEPS {
+        let steps = if self.faults.is_some() {
+            STEPS_WITH_FAULTS
+        } else {
+            STEPS
+        };
+        for step in 0..steps {
             if self.restarts.contains(&step) {
                 self.say(format_args!("the daemon is restarted"));
                 self.restart();
             } else {
-                self.happen();
+                self.happen_or_fail();
                 self.announce();
             }
+            self.accept_programs();
             self.check();
             if step % STEPS_TO_SCRAPE == 0 {
                 self.check_metrics();
@@ -199,6 +245,7 @@ impl Simulation {
         assert!(!has_failed, "the contract is broken: the handler panicked");
         self.check_saved();
         self.check_events();
+        self.check_node();
         self.check_readers();
         let mut state = self.oracle.lock();
         let world = &mut self.node.world;
@@ -209,7 +256,8 @@ impl Simulation {
                 "the registration of {twin:?} is undone"
             );
         }
-        for registered in world.manager.registered() {
+        let registered = world.manager.registered();
+        for registered in registered.filter(|it| !is_built_in(&it.plugin)) {
             let path = &registered.plugin.socket;
             let known = state
                 .phases
@@ -243,10 +291,24 @@ impl Simulation {
         );
     }
 
+    /// Checks what is known of the faults of the node.
+    fn check_node(&mut self) {
+        if let Some(faults) = &mut self.faults {
+            let (manager, now) = (&self.node.world.manager, self.node.world.now);
+            self.disk.advance(manager, now);
+            self.waiting.check(manager, now);
+            if faults.is_any_check_due() {
+                self.disk.check(manager);
+                self.devices.check(manager);
+            }
+        }
+    }
+
     /// Checks that the events of the manager have reported what it knows.
     fn check_events(&mut self) {
         self.accept_events();
-        self.operator.check(&self.node.world.manager);
+        let node = &self.node;
+        self.operator.check(&node.world.manager, &node.restored);
     }
 
     fn accept_events(&mut self) {
@@ -256,6 +318,13 @@ impl Simulation {
             std::mem::take(&mut world.measured),
         );
         self.tally.count(&events, measured, &world.manager);
+        for event in &events {
+            if let (EventKind::Reported(notice), Some(plugin)) = (&event.kind, &event.plugin) {
+                if notice.reason == "ProgramGivenUp" {
+                    self.programs.given_up(plugin);
+                }
+            }
+        }
         self.operator.accept(events);
     }
 
@@ -265,12 +334,14 @@ impl Simulation {
         let manager = &self.node.world.manager;
         let scraped = self.tally.check(manager);
         let registered = manager.registered().count() as u64;
+        let built_in = manager.registered().filter(|it| is_built_in(&it.plugin));
+        let built_in = built_in.count() as u64;
         let state = [("state", "actual_state_of_world")];
         let actual = scraped.sum("plugin_manager_total_plugins", &state);
         assert_eq!(actual, registered, "the actual state of the world");
         if manager.is_idle() && self.node.restored.is_empty() {
             let state = self.oracle.lock();
-            assert_eq!(actual, state.registered().count() as u64);
+            assert_eq!(actual - built_in, state.registered().count() as u64);
         }
     }
 
@@ -291,6 +362,7 @@ impl Simulation {
         self.node.world.is_slow = false;
         self.node.tree.is_used_up = false;
         self.node.finish_start();
+        self.recover();
         self.node.make_directory(ROOT);
         for path in self.node.world.paths() {
             if !is_announced(Path::new(&path)) {
@@ -316,12 +388,15 @@ impl Simulation {
         let manager = &self.node.world.manager;
         let running = PATHS.map(|path| manager.operation(Path::new(path)));
         assert!(manager.is_idle(), "operations still run: {running:?}");
-        let is_hidden = |path: &Path| path.to_str().is_some_and(|path| path.contains("/."));
+        let is_left_out = |path: &Path| {
+            let is_hidden = path.to_str().is_some_and(|path| path.contains("/."));
+            is_hidden || !self.node.covers(path)
+        };
         let there: BTreeMap<_, _> = self
             .node
             .tree
             .sockets()
-            .filter(|(path, _)| !is_hidden(path))
+            .filter(|(path, _)| !is_left_out(path))
             .collect();
         let mut known = BTreeSet::new();
         for (path, socket) in manager.desired() {
@@ -345,6 +420,23 @@ impl Simulation {
                 "{path:?} was notified of success"
             );
         }
+        self.check_built_in();
+    }
+
+    /// Checks that the handlers of programs and devices know the plugins, and the disk all of them.
+    fn check_built_in(&mut self) {
+        if self.faults.is_none() {
+            return;
+        }
+        self.accept_programs();
+        let world = &self.node.world;
+        self.disk.check_written(&world.manager, world.now);
+        self.check_devices();
+        let registered = self.node.world.manager.registered();
+        let registered = registered.filter(|it| it.plugin.kind == "Program");
+        for registered in registered {
+            self.programs.check_registered(&registered.plugin);
+        }
     }
 
     fn vanish_all(&mut self) {
@@ -352,17 +444,20 @@ impl Simulation {
             self.node.remove(&path);
         }
         self.node.hear_all();
+        self.accept_programs();
         self.accept_events();
         self.check_metrics();
         let world = &mut self.node.world;
         let manager = &world.manager;
         assert!(manager.is_idle() && manager.sockets().next().is_none());
         self.slow_reader.check(manager);
-        self.operator.check(manager);
+        self.operator.check(manager, &self.node.restored);
         assert!(
             self.oracle.lock().phases.is_empty(),
             "everything was deregistered"
         );
+        self.devices.check_empty();
+        self.programs.check_undone();
         world.advance(OUTLIVED_GRACE);
         assert!(
             world.open_connections().is_empty(),
@@ -375,6 +470,11 @@ impl Simulation {
         let handlers = self.oracle.handlers();
         assert_eq!(handlers, 1, "handlers that were replaced are dropped");
     }
+}
+
+/// Returns whether a plugin has a built-in handler, not one of the oracle.
+fn is_built_in(plugin: &Plugin) -> bool {
+    BUILT_IN.contains(&plugin.kind.as_str())
 }
 
 /// The number of times that a socket may be dialled within a moment: the retries of a dial, a

@@ -31,6 +31,14 @@ impl Announcer {
     }
 }
 
+impl Announcer {
+    /// Forgets the calls of the process before, whose numbers begin again.
+    pub(super) fn restarted(&mut self) {
+        self.open.clear();
+        self.last = AnnouncementId(0);
+    }
+}
+
 /// Returns whether a path is in the directory that is not watched.
 pub(super) fn is_announced(path: &Path) -> bool {
     path.starts_with(DIR)
@@ -56,6 +64,8 @@ impl Simulation {
             }
             2 => self.node.world.remove(socket),
             3 => {}
+            // The daemon cannot accept the connection.
+            _ if !self.node.world.has_descriptors => {}
             _ => self.call(&mut announcer, socket),
         }
         self.node.world.run();
@@ -119,7 +129,8 @@ impl Simulation {
         let mut names = BTreeSet::new();
         for registered in self.node.world.manager.registered() {
             let plugin = &registered.plugin;
-            if is_announced(&plugin.endpoint) {
+            let is_awaited = self.node.restored.has_announced(plugin);
+            if is_announced(&plugin.endpoint) && !is_awaited {
                 assert!(names.insert(plugin.name.clone()), "{plugin} twice");
             }
         }

@@ -20,6 +20,9 @@ pub(super) const PATHS: [&str; 7] = [
     "/r/f/a.sock",
     "/r/.hidden.sock",
 ];
+/// More of them, in another directory, in runs with faults.
+const MORE: [&str; 2] = ["/s/a.sock", "/s/b.sock"];
+
 const DIRECTORIES: [&str; 4] = ["/r/d", "/r/d/e", "/r/f", "/r/.git"];
 pub(super) const NAMES: [&str; 3] = ["one", "two", "three"];
 
@@ -51,8 +54,10 @@ pub(super) const HAPPENINGS: [(u64, Happening); 20] = [
 ];
 
 impl Simulation {
-    fn path(&mut self) -> &'static str {
-        self.rng.pick(&PATHS).expect("the list is not empty")
+    pub(super) fn path(&mut self) -> &'static str {
+        let more: &[_] = if self.faults.is_some() { &MORE } else { &[] };
+        let all = [&PATHS[..], more].concat();
+        self.rng.pick(&all).copied().expect("the list is not empty")
     }
 
     fn anything(&mut self) -> &'static str {
@@ -164,7 +169,7 @@ impl Simulation {
         let manager = &mut self.node.world.manager;
         if self.rng.one_in(2) {
             self.oracle = self.oracle.next();
-            manager.add_handler(DEFAULT_TYPES, self.oracle.clone(), now);
+            manager.add_handler(self.types.clone(), self.oracle.clone(), now);
         } else {
             manager.handle_input(Input::Reconsider, now);
         }

@@ -9,6 +9,8 @@ use plugind::handler::Plugin;
 use plugind::manager::event::EventKind;
 use plugind::manager::{Manager, PluginEvent};
 
+use crate::restored::Restored;
+
 /// The registered plugins, as the events since the last start have reported them.
 #[derive(Debug, Default)]
 pub(super) struct Operator {
@@ -50,8 +52,8 @@ impl Operator {
     }
 
     /// Checks that the events have reported all that the manager knows about the sockets on which
-    /// no operation runs.
-    pub(super) fn check(&self, manager: &Manager) {
+    /// no operation runs. Those that `awaited` has were registered before a restart.
+    pub(super) fn check(&self, manager: &Manager, awaited: &Restored) {
         let restored = manager.restored();
         for socket in manager.sockets() {
             let path = socket.path();
@@ -59,6 +61,9 @@ impl Operator {
                 continue;
             }
             let registered = socket.registered();
+            if registered.is_some_and(|it| awaited.has_announced(&it.plugin)) {
+                continue;
+            }
             let plugin = registered.map(|it| &it.plugin);
             assert_eq!(self.registered.get(path), plugin, "{path:?}");
             let is_down = registered.is_some_and(|it| it.health.down_since().is_some());

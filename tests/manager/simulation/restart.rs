@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use plugind::config::{DEFAULT_TYPES, RESYNC_INTERVAL, STOP_GRACE};
+use plugind::config::{RESYNC_INTERVAL, STOP_GRACE};
 use plugind::handler::{HandlerTable, Plugin};
 use plugind::manager::{Input, Manager, OnDown, SavedState};
 
@@ -27,7 +27,7 @@ const MEANWHILE: [fn(&mut Simulation); 9] = [
 ];
 
 /// The name of the boot.
-const BOOT: &str = "boot";
+pub(super) const BOOT: &str = "boot";
 
 impl Simulation {
     /// Writes the state file.
@@ -38,7 +38,7 @@ impl Simulation {
         for plugin in self.oracle.lock().registered() {
             assert!(saved.contains(plugin), "{plugin} is not saved");
         }
-        self.file = Some(file);
+        self.disk.file = Some(file);
     }
 
     /// Checks that the daemon forgets no plugin that was restored.
@@ -57,10 +57,55 @@ impl Simulation {
             self.catch_up();
         }
         match self.rng.below(0..8) {
-            0 => self.file = None,
+            0 => self.disk.file = None,
             1 | 2 => {} // As it was written last.
             3..6 => self.save(),
-            _ => self.stop(),
+            _ => {
+                self.stop();
+                self.save();
+            }
+        }
+        self.begin_again();
+    }
+
+    /// Stops the daemon, which then writes the state file, and starts it again.
+    pub(super) fn stop_and_start(&mut self) {
+        if self.rng.one_in(2) {
+            self.catch_up();
+        }
+        self.stop();
+        self.accept_programs();
+        self.disk.save(&self.node.world.manager);
+        self.begin_again();
+    }
+
+    /// Kills the daemon between two turns, and starts it again. Sometimes the state file is lost.
+    pub(super) fn kill_daemon(&mut self) {
+        if self.rng.one_in(8) {
+            self.disk.file = None;
+        }
+        self.begin_again();
+    }
+
+    /// Kills the daemon while it carries out the outputs of an event, and starts it again. The rest
+    /// of the outputs is lost.
+    pub(super) fn kill_in_turn(&mut self) {
+        self.node.world.fuse = Some(self.rng.below(1..8));
+        self.happen();
+        self.begin_again();
+    }
+
+    /// Ends the daemon as it is, and starts it again with what the state file has.
+    fn begin_again(&mut self) {
+        if self.faults.is_some() {
+            self.accept_programs();
+        }
+        self.programs.restarted(self.disk.file.as_deref());
+        self.disk.restarted();
+        self.devices.restarted();
+        self.waiting.restarted();
+        if let Some(announcer) = &mut self.announcer {
+            announcer.restarted();
         }
         self.oracle = self.oracle.restarted();
         self.operator = Operator::default();
@@ -69,15 +114,22 @@ impl Simulation {
         self.node.world.measured.clear();
         self.tally = Tally::default();
         self.dials.clear();
-        let manager = manager(&self.oracle, self.on_down);
+        let mut manager = manager(&self.oracle, &self.types, self.on_down);
+        if self.faults.is_some() {
+            manager = self.with_built_in(manager);
+        }
         self.node.end(manager);
         for _ in 0..self.rng.below(0..8) {
             if let Some(happen) = self.rng.pick(&MEANWHILE) {
                 happen(self);
             }
         }
-        if let Some(file) = &self.file {
+        if let Some(file) = &self.disk.file {
             self.node.world.manager.restore(decode(file));
+        }
+        self.disk.restored(&self.node.world.manager);
+        if self.faults.is_some() {
+            self.set_descriptors(self.waiting.limit);
         }
         let is_slow = self.rng.one_in(2);
         self.node.start(is_slow);
@@ -106,7 +158,6 @@ impl Simulation {
         world.run();
         self.node.advance(STOP_GRACE);
         assert!(self.node.world.manager.is_stopped());
-        self.save();
     }
 }
 
@@ -122,9 +173,9 @@ fn decode(file: &[u8]) -> SavedState {
 }
 
 /// Returns a manager with this handler.
-pub(super) fn manager(oracle: &Oracle, on_down: OnDown) -> Manager {
+pub(super) fn manager(oracle: &Oracle, types: &[&str], on_down: OnDown) -> Manager {
     let mut table = HandlerTable::new();
-    table.add(DEFAULT_TYPES, oracle.clone());
+    table.add(types.iter().copied(), oracle.clone());
     let mut manager = Manager::new(table);
     manager.set_on_down(on_down);
     manager

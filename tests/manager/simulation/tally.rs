@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use plugind::config::DEFAULT_TYPES;
 use plugind::manager::event::EventKind;
 use plugind::manager::{Failure, Manager, Measurement, PluginEvent};
 
@@ -22,6 +21,9 @@ pub(super) struct Tally {
     registering: Duration,
     /// The number of calls by method and code, and their durations, added up.
     calls: BTreeMap<(String, String), (u64, Duration)>,
+    /// The number of programs by type, action and result, and their durations, added up.
+    runs: BTreeMap<(String, &'static str, &'static str), u64>,
+    running: Duration,
     /// The number of times that a limit was hit.
     hits: BTreeMap<&'static str, u64>,
 }
@@ -36,7 +38,7 @@ impl Tally {
     ) {
         for event in events {
             self.scraped.record(event.clone(), manager);
-            self.count_event(event);
+            self.count_event(event, manager);
         }
         for measurement in measured {
             self.scraped.counters.measure(&measurement, manager);
@@ -47,12 +49,21 @@ impl Tally {
                     (*count, *sum) = (*count + 1, *sum + took);
                 }
                 Measurement::LimitHit(limit) => *self.hits.entry(limit.name()).or_default() += 1,
-                Measurement::Ran { .. } => panic!("no handler runs a program: {measurement:?}"),
+                Measurement::Ran {
+                    plugin,
+                    action,
+                    result,
+                    took,
+                } => {
+                    let key = (plugin.kind.clone(), action, result);
+                    *self.runs.entry(key).or_default() += 1;
+                    self.running += took;
+                }
             }
         }
     }
 
-    fn count_event(&mut self, event: &PluginEvent) {
+    fn count_event(&mut self, event: &PluginEvent, manager: &Manager) {
         *self.events.entry(event.reason()).or_default() += 1;
         let result = match &event.kind {
             EventKind::Registered { took } => {
@@ -67,7 +78,7 @@ impl Tally {
         };
         let kind = match event.plugin.as_ref().map(|plugin| plugin.kind.as_str()) {
             None => "unknown",
-            Some(kind) if DEFAULT_TYPES.contains(&kind) => kind,
+            Some(kind) if manager.has_handler_for(kind) => kind,
             Some(_) => "other",
         };
         *self.attempts.entry((kind.to_owned(), result)).or_default() += 1;
@@ -106,6 +117,17 @@ impl Tally {
             let sum = scraped.seconds("plugind_rpc_duration_seconds_sum", &labels);
             assert_eq!(sum, Some(*took), "{method} {code}");
         }
+        for ((kind, action, result), n) in &self.runs {
+            let labels = [
+                ("type", kind.as_str()),
+                ("action", action),
+                ("result", result),
+            ];
+            let counted = count("plugind_exec_runs_total", &labels);
+            assert_eq!(counted, Some(*n), "{kind} {action} {result}");
+        }
+        let sum = scraped.seconds("plugind_exec_duration_seconds_sum", &[]);
+        assert_eq!(sum, Some(self.running));
         for (limit, n) in &self.hits {
             let counted = count("plugind_limit_hits_total", &[("limit", limit)]);
             assert_eq!(counted, Some(*n), "{limit}");

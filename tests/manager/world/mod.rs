@@ -5,23 +5,25 @@
 
 mod network;
 mod processes;
+mod programs;
 mod recorder;
 mod sockets;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use plugind::handler::{EffectId, HandlerTable, Program, Reason, Ticket};
+use plugind::handler::{EffectId, HandlerTable, Program, ProgramEnd, Reason, Ticket};
 use plugind::manager::reconcile::{Action, plan};
 use plugind::manager::{
-    AnnouncementError, AnnouncementId, ConnectionId, Input, JournalEntry, LivenessSource, Manager, Measurement,
-    Output, PluginEvent,
+    AnnouncementError, AnnouncementId, ConnectionId, Input, JournalEntry, LivenessSource, Manager,
+    Measurement, Output, PluginEvent,
 };
 use plugind::time::Time;
 use plugind::watch::Identity;
 
+pub(crate) use self::network::HUNG;
 pub(crate) use self::recorder::{Log, Recorder};
 use crate::script::{Script, Serving};
 
@@ -63,6 +65,15 @@ pub(crate) struct World {
     /// Whether to print the outputs of the manager.
     pub(crate) is_loud: bool,
     last_inode: u64,
+    /// The directories on file systems that may not answer.
+    pub(crate) unanswering: BTreeSet<PathBuf>,
+    /// The number of outputs that are still carried out before the daemon is killed; `None` if it
+    /// is not killed.
+    pub(crate) fuse: Option<u64>,
+    /// The programs that were started, until a test has read them.
+    pub(crate) spawned: Vec<(EffectId, Program)>,
+    /// The way in which programs end at once; `None` if a test ends them.
+    pub(crate) program_end: Option<ProgramEnd>,
     /// The programs that run.
     pub(crate) programs: BTreeMap<EffectId, Program>,
     /// The entries of the journal, one for each program that was started.
@@ -126,6 +137,10 @@ impl World {
             has_descriptors: true,
             is_loud: false,
             last_inode: 0,
+            unanswering: BTreeSet::new(),
+            fuse: None,
+            spawned: Vec::new(),
+            program_end: None,
             programs: BTreeMap::new(),
             journal: Vec::new(),
             killed: Vec::new(),
@@ -146,16 +161,30 @@ impl World {
         self.examined.clear();
         self.watched_processes.clear();
         self.programs.clear();
+        self.spawned.clear();
+        self.answered.clear();
+        self.fuse = None;
+    }
+
+    /// Returns whether the daemon was killed, and carries out nothing any more.
+    pub(crate) fn is_killed(&self) -> bool {
+        self.fuse == Some(0)
     }
 
     /// Carries out what the manager requests, until it requests nothing more at this moment.
     pub(crate) fn run(&mut self) {
         let mut count = 0;
         loop {
-            while let Some(output) = self.manager.poll_output() {
+            while let Some(output) = self.next_output() {
                 self.execute_output(output);
                 count += 1;
                 assert!(count < AT_ONE_MOMENT, "the manager has outputs without end");
+            }
+            if self.is_killed() {
+                return;
+            }
+            if self.end_programs() {
+                continue;
             }
             match self.in_flight.keys().next().copied() {
                 Some(conn) if !self.is_slow => self.deliver(conn),
@@ -165,6 +194,17 @@ impl World {
                 },
             }
         }
+    }
+
+    fn next_output(&mut self) -> Option<Output> {
+        if self.is_killed() {
+            return None;
+        }
+        let output = self.manager.poll_output()?;
+        if let Some(left) = &mut self.fuse {
+            *left -= 1;
+        }
+        Some(output)
     }
 
     fn execute_output(&mut self, output: Output) {
@@ -194,6 +234,7 @@ impl World {
             }
             Output::Spawn { id, program } => {
                 self.journal.extend(self.manager.journal_entry(id));
+                self.spawned.push((id, program.clone()));
                 self.programs.insert(id, program);
             }
             Output::Kill { id } => {

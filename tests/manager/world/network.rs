@@ -116,7 +116,10 @@ impl World {
 
     fn write_to(&mut self, path: &str, write: impl Fn(&mut Serving) -> Vec<u8>) {
         let path = Path::new(path);
-        let of_it = |it: &(&ConnectionId, &mut Connection)| it.1.is_open && *it.1.path == *path;
+        let identity = self.identity(path);
+        let of_it = |it: &(&ConnectionId, &mut Connection)| {
+            it.1.is_open && (*it.1.path == *path || Some(it.1.identity) == identity)
+        };
         let open = self.connections.iter_mut().filter(of_it);
         let written: Vec<_> = open
             .map(|(conn, it)| (*conn, write(&mut it.serving)))
@@ -158,6 +161,7 @@ impl World {
     ) {
         let connected = match (self.identity(&path), self.listener(&path)) {
             _ if !self.has_descriptors => Err(DialError::NoDescriptors),
+            _ if !self.answers(&path) => Err(DialError::MayNotAnswer(HUNG.to_owned())),
             (None, _) => Err(DialError::Gone),
             (Some(there), _) if wanted.is_some_and(|wanted| wanted != there) => {
                 Err(DialError::Replaced)
@@ -221,3 +225,6 @@ impl World {
         }
     }
 }
+
+/// The type of the file systems that may not answer.
+pub(crate) const HUNG: &str = "fuse.hung";

@@ -43,6 +43,17 @@ impl World {
         self.sockets.get(path).copied()
     }
 
+    /// Returns the plugin behind the socket at `path`, if a process listens there.
+    pub(crate) fn script(&self, path: &str) -> Option<&Script> {
+        self.listener(Path::new(path))
+    }
+
+    /// Returns whether a path is on file systems that answer.
+    pub(crate) fn answers(&self, path: &Path) -> bool {
+        let mut unanswering = self.unanswering.iter();
+        !unanswering.any(|dir| path.starts_with(dir))
+    }
+
     pub(super) fn listener(&self, path: &Path) -> Option<&Script> {
         let identity = self.sockets.get(path)?;
         self.plugins.get(identity)?.as_ref()
@@ -130,22 +141,29 @@ impl World {
     }
 
     /// Makes the plugin behind the path do everything right from now on, or starts one if no
-    /// process listens. Returns whether it describes itself in another way than before.
+    /// process listens. Its services stay as they are. Returns whether it describes itself in
+    /// another way than before.
     pub(crate) fn behave(&mut self, path: &str) -> bool {
         let identity = self.identity(Path::new(path));
         let Some(plugin) = identity.and_then(|it| self.plugins.get_mut(&it)) else {
             return false;
         };
         let before = plugin.as_ref().map(|plugin| plugin.info.clone());
-        let name = plugin.as_ref().map_or("late", |plugin| &plugin.info.name);
-        let name = if name.is_empty() { "named" } else { name };
-        let notified = plugin
-            .as_ref()
-            .map_or_else(Vec::new, |plugin| plugin.notified.clone());
-        *plugin = Some(Script {
-            notified,
-            ..Script::good("CSIPlugin", name)
-        });
+        let good = match plugin.take() {
+            None => Script::good("CSIPlugin", "late"),
+            Some(before) => {
+                let name = &before.info.name;
+                let name = if name.is_empty() { "named" } else { name };
+                let mut good = Script::good("CSIPlugin", name);
+                if !["CSIPlugin", "Unknown"].contains(&before.info.r#type.as_str()) {
+                    good.info = before.info;
+                    good.services = before.services;
+                }
+                good.notified = before.notified;
+                good
+            }
+        };
+        *plugin = Some(good);
         before != plugin.as_ref().map(|plugin| plugin.info.clone())
     }
 
