@@ -187,6 +187,11 @@ impl Restored {
         self.lock().changed.insert(identity);
     }
 
+    /// Returns whether another process has listened on a socket.
+    pub(crate) fn has_changed(&self, identity: Identity) -> bool {
+        self.lock().changed.contains(&identity)
+    }
+
     // --- What handlers are asked ---
 
     /// Checks that a plugin may be validated: the plugin that was restored at its path is not

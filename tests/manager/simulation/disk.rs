@@ -14,6 +14,8 @@ use super::restart::BOOT;
 pub(super) struct Disk {
     /// The version that was written last.
     pub(super) file: Option<Vec<u8>>,
+    /// The step of the simulation that the file shows.
+    step: u64,
     pub(super) is_full: bool,
     /// Whether one piece is written at each step of the simulation, instead of all.
     pub(super) is_slow: bool,
@@ -29,13 +31,14 @@ pub(super) struct Disk {
 #[derive(Debug)]
 struct Writing {
     snapshot: Snapshot,
+    step: u64,
     revision: u64,
     content: Vec<u8>,
 }
 
 impl Disk {
     /// Writes what is due, as far as the disk allows.
-    pub(super) fn advance(&mut self, manager: &Manager, now: Time) {
+    pub(super) fn advance(&mut self, manager: &Manager, now: Time, step: u64) {
         let revision = manager.revision();
         if self.due.is_none() && revision != self.written.unwrap_or(self.started) {
             self.due = Some(now + STATE_FILE_DELAY);
@@ -48,7 +51,7 @@ impl Disk {
                 let pause = self.pause.map_or(STATE_FILE_DELAY, |last| last * 2);
                 self.pause = Some(pause.min(STATE_FILE_RETRY));
                 self.due = self.pause.map(|pause| now + pause);
-            } else if self.write_next(manager) {
+            } else if self.write_next(manager, step) {
                 self.due = Some(now);
                 if self.is_slow {
                     return;
@@ -57,18 +60,23 @@ impl Disk {
         }
     }
 
-    /// Writes the current version as a whole, if the disk is not full. Returns whether it did.
-    pub(super) fn save(&mut self, manager: &Manager) -> bool {
+    /// Writes the current version as a whole, if the disk is not full.
+    pub(super) fn save(&mut self, manager: &Manager, step: u64) {
         self.writing = None;
-        while !self.is_full && self.write_next(manager) {}
-        !self.is_full
+        while !self.is_full && self.write_next(manager, step) {}
+    }
+
+    /// Returns the file, and the step that it shows.
+    pub(super) fn version(&self) -> Option<(&[u8], u64)> {
+        Some((self.file.as_deref()?, self.step))
     }
 
     /// Writes the next piece; after the last one, the version replaces the file. Returns whether
     /// there is more to write.
-    fn write_next(&mut self, manager: &Manager) -> bool {
+    fn write_next(&mut self, manager: &Manager, step: u64) -> bool {
         let writing = self.writing.get_or_insert_with(|| Writing {
             snapshot: manager.snapshot(BOOT),
+            step,
             revision: manager.revision(),
             content: Vec::new(),
         });
@@ -78,6 +86,7 @@ impl Disk {
         }
         if let Some(writing) = self.writing.take() {
             self.file = Some(writing.content);
+            self.step = writing.step;
             self.written = Some(writing.revision);
             self.pause = None;
         }
@@ -90,6 +99,7 @@ impl Disk {
         let (is_full, is_slow) = (self.is_full, self.is_slow);
         *self = Self {
             file,
+            step: self.step,
             is_full,
             is_slow,
             ..Self::default()
@@ -110,10 +120,12 @@ impl Disk {
         }
     }
 
-    /// Checks, after the disk has recovered, that the last change is written within a minute.
-    pub(super) fn check_written(&mut self, manager: &Manager, now: Time) {
-        self.advance(manager, now);
-        self.advance(manager, now + STATE_FILE_RETRY);
+    /// Checks, after the disk has recovered, that the last change is written soon.
+    pub(super) fn check_written(&mut self, manager: &Manager, now: Time, step: u64) {
+        // Up to three turns: the version in progress is completed, and the next one begun.
+        for retries in 0..3 {
+            self.advance(manager, now + STATE_FILE_RETRY * retries, step);
+        }
         let revision = manager.revision();
         let written = self.written.unwrap_or(self.started);
         assert_eq!(written, revision, "the state file was not written");

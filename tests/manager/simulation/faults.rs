@@ -28,40 +28,26 @@ impl Faults {
 }
 
 /// All faults, each with its weight relative to the others.
-const FAULTS: [(u64, Happening); 15] = [
-    (2, ("the daemon is stopped", Simulation::stop_and_start)),
-    (2, ("the daemon is killed", Simulation::kill_daemon)),
-    (
-        2,
-        ("the daemon is killed in a turn", Simulation::kill_in_turn),
-    ),
+const FAULTS: [(u64, Happening); 16] = [
+    (10, ("a plugin of these binds", Simulation::bind_built_in)),
+    (10, ("all arrives and is done", Simulation::catch_up)),
+    (12, ("a program ends", Simulation::end_program)),
+    (1, ("programs are missing, or not", Simulation::miss)),
+    (5, ("devices change", Simulation::change_devices)),
+    (2, ("a device list is invalid", Simulation::list_nonsense)),
+    (2, ("streams of devices end", Simulation::end_streams)),
+    (1, ("the daemon is stopped", Simulation::stop_and_start)),
+    (1, ("the daemon is killed", Simulation::kill_daemon)),
+    (1, ("the daemon dies in a turn", Simulation::kill_in_turn)),
     (
         2,
         ("the disk is full, slow or well", Simulation::change_disk),
     ),
-    (
-        3,
-        ("descriptors run short, or not", Simulation::use_descriptors),
-    ),
+    (2, ("descriptors run short, or not", Simulation::run_short)),
     (2, ("a file system hangs, or not", Simulation::hang)),
-    (12, ("a program ends", Simulation::end_program)),
-    (1, ("programs are missing, or not", Simulation::miss)),
-    (4, ("devices change", Simulation::change_devices)),
-    (1, ("a device list is invalid", Simulation::list_nonsense)),
-    (1, ("streams of devices end", Simulation::end_streams)),
-    (
-        2,
-        ("a directory is added or removed", Simulation::toggle_root),
-    ),
+    (1, ("a root is added or removed", Simulation::toggle_root)),
     (1, ("a type gets a handler", Simulation::add_type)),
-    (
-        1,
-        (
-            "a built-in handler is replaced",
-            Simulation::replace_built_in,
-        ),
-    ),
-    (4, ("a plugin of these binds", Simulation::bind_built_in)),
+    (1, ("a handler is replaced", Simulation::replace_built_in)),
 ];
 
 /// The directories that are watched, or not: one inside another, and one apart.
@@ -197,7 +183,7 @@ impl Simulation {
     }
 
     /// Has the system refuse descriptors, or the manager count on a few of them only.
-    fn use_descriptors(&mut self) {
+    fn run_short(&mut self) {
         self.node.world.has_descriptors = !self.rng.one_in(4);
         let limit = 2 + usize::try_from(self.rng.below(0..8)).expect("a small number");
         let limit = (!self.rng.one_in(3)).then_some(limit);

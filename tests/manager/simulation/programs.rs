@@ -15,7 +15,10 @@ use super::Simulation;
 /// The plugins with programs, and the verbs that were run for each name, in order.
 #[derive(Debug, Default)]
 pub(super) struct Programs {
-    set_up: BTreeMap<Key, SetUp>,
+    /// With the step at which the first program was started.
+    set_up: BTreeMap<Key, (SetUp, u64)>,
+    /// The current step of the simulation.
+    step: u64,
     records: BTreeMap<(String, String), Vec<String>>,
     /// The programs that run, and what they are run for.
     running: BTreeMap<EffectId, (String, Key)>,
@@ -45,7 +48,9 @@ impl Programs {
         if verb == "del" {
             self.set_up.remove(&key);
         } else {
-            self.set_up.insert(key.clone(), SetUp::Perhaps);
+            let step = self.step;
+            let set_up = self.set_up.entry(key.clone());
+            set_up.or_insert((SetUp::Perhaps, step)).0 = SetUp::Perhaps;
         }
         let records = self.records.entry((kind, name)).or_default();
         records.push(verb.clone());
@@ -65,7 +70,7 @@ impl Programs {
         };
         // A `del` that was started since then is one of another handler.
         match (end, self.set_up.get_mut(&key)) {
-            (ProgramEnd::Exited(0), Some(set_up)) => *set_up = SetUp::Certainly,
+            (ProgramEnd::Exited(0), Some(set_up)) => set_up.0 = SetUp::Certainly,
             (ProgramEnd::Exited(_), Some(_)) if verb == "add" => {
                 self.set_up.remove(&key);
             }
@@ -78,12 +83,32 @@ impl Programs {
         self.has_two_handlers = true;
     }
 
-    /// Records that the daemon was ended with this state file. Its programs go on, unseen.
-    pub(super) fn restarted(&mut self, file: Option<&[u8]>) {
+    /// Records that the next step has begun.
+    pub(super) fn advance(&mut self) {
+        self.step += 1;
+    }
+
+    /// Returns the current step.
+    pub(super) fn step(&self) -> u64 {
+        self.step
+    }
+
+    /// Records that the daemon was ended with the state file of this step. Its programs go on,
+    /// unseen.
+    pub(super) fn restarted(&mut self, file: Option<(&[u8], u64)>) {
         self.running.clear();
         self.has_two_handlers = false;
-        let saved = file.map(saved).unwrap_or_default();
-        self.set_up.retain(|key, _| !is_excused(key, &saved));
+        let Some((file, written)) = file else {
+            return self.set_up.clear();
+        };
+        let saved = saved(file);
+        let records = &self.records;
+        self.set_up.retain(|key, (_, started)| {
+            let is_saved = saved.contains(key);
+            let is_excused = is_excused(*started, written);
+            assert!(is_saved || is_excused, "{key:?} is forgotten: {records:?}");
+            is_saved
+        });
     }
 
     /// Records that a `del` is not tried any more.
@@ -107,10 +132,11 @@ impl Programs {
     }
 }
 
-/// Returns whether a restart may forget a plugin: its program was started, and the daemon was
-/// killed before the state file that follows was written.
-fn is_excused(key: &Key, saved: &BTreeSet<Key>) -> bool {
-    !saved.contains(key)
+/// Returns whether a restart may forget a plugin whose first program was started at one step, with
+/// a state file that was written at another one: the daemon was killed before it could write the
+/// file that follows.
+fn is_excused(started: u64, written: u64) -> bool {
+    started > written
 }
 
 /// Returns the plugins in a state file: those that are registered, and those with a `del` to come.
@@ -140,7 +166,9 @@ impl Simulation {
                 return;
             }
             for (id, program) in spawned {
-                if self.programs.is_missing {
+                // One that was killed meanwhile has run.
+                let runs = self.node.world.programs.contains_key(&id);
+                if self.programs.is_missing && runs {
                     let why = ProgramEnd::NotStarted("it is missing".to_owned());
                     self.node.world.end_program(id, why);
                 } else {

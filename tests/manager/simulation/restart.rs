@@ -30,15 +30,14 @@ const MEANWHILE: [fn(&mut Simulation); 9] = [
 pub(super) const BOOT: &str = "boot";
 
 impl Simulation {
-    /// Writes the state file.
+    /// Writes the state file, unless the disk is full.
     pub(super) fn save(&mut self) {
         let manager = &self.node.world.manager;
-        let file = manager.snapshot(BOOT).encode();
-        let saved = saved(&file);
+        let saved = saved(&manager.snapshot(BOOT).encode());
         for plugin in self.oracle.lock().registered() {
             assert!(saved.contains(plugin), "{plugin} is not saved");
         }
-        self.disk.file = Some(file);
+        self.disk.save(manager, self.programs.step());
     }
 
     /// Checks that the daemon forgets no plugin that was restored.
@@ -75,7 +74,7 @@ impl Simulation {
         }
         self.stop();
         self.accept_programs();
-        self.disk.save(&self.node.world.manager);
+        self.save();
         self.begin_again();
     }
 
@@ -99,8 +98,9 @@ impl Simulation {
     fn begin_again(&mut self) {
         if self.faults.is_some() {
             self.accept_programs();
+            self.accept_events();
         }
-        self.programs.restarted(self.disk.file.as_deref());
+        self.programs.restarted(self.disk.version());
         self.disk.restarted();
         self.devices.restarted();
         self.waiting.restarted();
@@ -143,7 +143,7 @@ impl Simulation {
     }
 
     /// Lets the daemon do everything that it can do now, so that it has plugins to save.
-    fn catch_up(&mut self) {
+    pub(super) fn catch_up(&mut self) {
         self.node.finish_start();
         self.node.world.is_slow = false;
         self.node.hear_all();
