@@ -220,3 +220,53 @@ pub const DEVICE_PLUGINS_DIR: &str = "device-plugins";
 
 /// The plugin types that are accepted unless the user names others (kubelet: exactly these three).
 pub const DEFAULT_TYPES: [&str; 3] = ["CSIPlugin", "DevicePlugin", "DRAPlugin"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KIB: usize = 1024;
+
+    #[test]
+    fn limits_that_depend_on_others_fit_them() {
+        assert_eq!(MAX_STATE_FILE, 4 * KIB * MAX_SOCKETS);
+        assert_eq!(MAX_REPLY, 64 * MAX_DEVICES);
+        assert_eq!(MAX_DECODED_HEADERS, 4 * MAX_HEADER_LIST);
+        assert!(MAX_SIMULATED_REQUEST >= 4 * MAX_ENDPOINT);
+        assert!(MAX_REGISTER_REQUEST > MAX_ENDPOINT + MAX_PLUGIN_NAME);
+        assert!(MAX_HEADER_BLOCK >= MAX_HEADER_LIST);
+        assert!(LOG_BUFFER_OF_PEERS < LOG_BUFFER);
+        assert!(KEPT_EVENTS_OF_ONE_LEN < KEPT_EVENTS_LEN);
+    }
+
+    #[test]
+    fn clients_of_the_api_have_room_for_what_its_documentation_names() {
+        assert!(API_HEAD / API_FIELDS >= 64, "a field and its value");
+        let record = API_OUTPUT / 30;
+        assert!((256..1024).contains(&record), "about thirty records");
+        assert!(
+            API_TURN >= 2 * API_OUTPUT,
+            "one client leaves the others some"
+        );
+    }
+
+    #[test]
+    fn the_share_of_the_log_has_room_for_a_hundred_plugins_and_never_fills_a_disk_quickly() {
+        let (all, dir, one) = (LOG_SHARE, LOG_SHARE_OF_DIRECTORY, LOG_SHARE_OF_PLUGIN);
+        assert!(all.burst >= 100 * 512, "a line is shorter");
+        assert!(all.burst + 2 * all.rate < 2 * 64 * 1024, "in two seconds");
+        for (wide, narrow) in [(all, dir), (dir, one)] {
+            assert!(wide.burst > narrow.burst && wide.rate > narrow.rate);
+        }
+        assert!(one.burst >= 100 * 128 && one.rate >= 2 * 128, "its lines");
+    }
+
+    #[test]
+    fn choices_are_shown_in_the_words_of_their_options() {
+        let after = OnDown::Deregister(Duration::from_secs(30));
+        assert_eq!(after.to_string(), "deregister=30s");
+        assert_eq!(OnDown::Keep.to_string(), "keep");
+        assert_eq!(UnknownTypes::Ignore.to_string(), "ignore");
+        assert_eq!(Mode::Observe.to_string(), "dry run: watching");
+    }
+}
