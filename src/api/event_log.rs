@@ -353,4 +353,16 @@ mod tests {
         let sum: usize = log.events.iter().map(|kept| kept.len).sum();
         assert_eq!(sum, log.len);
     }
+
+    #[test]
+    fn an_event_that_is_longer_than_its_share_is_kept_alone_and_displaces_no_others() {
+        let mut log = EventLog::default();
+        log.add(1, event("/r/calm", REGISTERED), Time::ZERO);
+        let long = format!("/r/{}", "x".repeat(KEPT_EVENTS_OF_ONE_LEN));
+        for (generation, kind) in [(2, EventKind::Up), (3, EventKind::Promoted)] {
+            log.add(generation, event(&long, kind), Time::ZERO);
+        }
+        let kept: Vec<_> = log.after(0).map(|it| it.event.reason()).collect();
+        assert_eq!(kept, ["Registered", "Promoted"]);
+    }
 }
