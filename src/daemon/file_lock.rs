@@ -158,3 +158,50 @@ impl Drop for FileLock {
 
 /// The pause between two attempts to take a lock that another process holds.
 const RETRY: Duration = Duration::from_millis(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lock(path: &Path, deadline: Instant) -> Option<FileLock> {
+        FileLock::acquire(path, true, deadline).unwrap()
+    }
+
+    #[test]
+    fn a_lock_file_that_replaced_the_held_one_is_told_apart_and_not_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let old = lock(&path, Instant::now()).expect("the lock is free");
+        assert!(old.is_in_place());
+        fs::remove_file(&path).unwrap();
+        assert!(!old.is_in_place());
+        let new = lock(&path, Instant::now()).expect("the new file is not locked");
+        assert!(!old.is_in_place());
+        drop(old);
+        assert!(new.is_in_place());
+    }
+
+    #[test]
+    fn a_lock_that_stays_held_is_waited_for_until_the_deadline() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let _held = lock(&path, Instant::now());
+        let deadline = Instant::now() + Duration::from_millis(20);
+        assert!(lock(&path, deadline).is_none());
+        assert!(Instant::now() >= deadline);
+    }
+
+    #[test]
+    fn the_holder_of_a_shared_lock_counts_only_if_that_is_wanted() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let mut held = lock(&path, Instant::now()).expect("the lock is free");
+        let own = holder(&path, false);
+        if own.is_none() {
+            return crate::skip::skip("/proc does not show the locks of this process");
+        }
+        assert_eq!(own, Some(std::process::id()));
+        held.share();
+        assert_eq!((holder(&path, false), holder(&path, true)), (None, own));
+    }
+}

@@ -64,6 +64,8 @@ const KIBIBYTE: u64 = 1024;
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
     use super::*;
 
     #[test]
@@ -101,6 +103,11 @@ mod tests {
         assert!(after.open_fds > 3 && after.open_fds <= after.max_fds);
         assert!(after.cpu >= before.cpu && after.start == before.start);
         assert!(Some(after.start) >= boot_time());
+        let written = tempfile::NamedTempFile::new().and_then(|it| it.as_file().metadata());
+        let now = written.expect("it exists").mtime();
+        let now = Duration::from_secs(now.try_into().expect("it is later"));
+        let second = Duration::from_secs(1);
+        assert!(after.start <= now + second && after.start + 86_400 * second > now);
         drop(file);
     }
 }
