@@ -81,5 +81,8 @@ mod tests {
         let words = "rpc error: code = ResourceExhausted desc = \
                      grpc: received message larger than max (5 vs. 4)";
         assert_eq!(large, words);
+        let fitting = vec![0x0a, 2, 0x0a, 0];
+        let message = read::<ListAndWatchResponse>(Path::new("/p/a.sock"), Ok(fitting), 4);
+        assert_eq!(message.expect("4 octets are allowed").devices.len(), 1);
     }
 }

@@ -159,6 +159,7 @@ fn the_directories_that_the_user_named_are_scanned_first_after_an_overflow() {
         t.scan_ok(&format!("/p/{name}"), watch, &[]);
     }
     while t.watch.poll_output().is_some() {}
+    assert_eq!(t.watch.tree.paths_from_roots().len(), 2 + names.len());
     t.event(Event::Overflowed);
     for root in ["/p", "/q"] {
         let output = t.watch.poll_output().expect("a scan");
@@ -303,6 +304,19 @@ fn a_second_scan_of_a_directory_begins_its_listing_anew() {
     t.expect(&["found /p/b #2"]);
     t.expect_rest();
     assert!(!t.watch.listings.is_open(Path::new("/p")));
+}
+
+#[test]
+fn a_change_during_a_listing_that_begins_anew_is_not_forgotten() {
+    let mut t = Timeline::new();
+    t.expect(&["create and scan /p"]);
+    t.scan_part("/p", 1, &[]);
+    t.event(Event::Moved { watch: WatchId(1) });
+    t.expect(&["list /p"]);
+    t.scan_part("/p", 1, &[]);
+    t.expect(&["list /p"]);
+    t.list("/p", listing(&[]));
+    t.expect(&["scan root /p"]);
 }
 
 #[test]
