@@ -222,6 +222,7 @@ pub const DEVICE_PLUGINS_DIR: &str = "device-plugins";
 pub const DEFAULT_TYPES: [&str; 3] = ["CSIPlugin", "DevicePlugin", "DRAPlugin"];
 
 #[cfg(test)]
+#[allow(clippy::assertions_on_constants)] // Constants are what is tested.
 mod tests {
     use super::*;
 

@@ -160,6 +160,29 @@ fn the_memory_that_a_connection_says_it_holds_is_what_it_holds() {
     assert_eq!(i64::try_from(connection.mem_used()), Ok(held));
 }
 
+#[test]
+fn the_memory_that_a_server_says_it_holds_is_what_it_holds_for_its_calls() {
+    let request = b"\x83\x86\x04\x06/a.B/C\x0f\x10\x10application/grpc";
+    let mut octets = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    octets.extend(Frame::settings(&[]).octets());
+    for stream in 0..64 {
+        let stream = 2 * stream + 1;
+        octets.extend(Frame::new(HEADERS, END_HEADERS, stream, request).octets());
+        // Half of a message.
+        octets.extend(Frame::new(DATA, 0, stream, b"\0\0\0\0\x40half of the 64 octets").octets());
+    }
+    let before = LIVE.get();
+    let mut server = Server::new(&["/a.B/C"], LIMIT, Time::ZERO);
+    let mut rest = &octets[..];
+    while !rest.is_empty() {
+        rest = &rest[server.receive_from(rest, Time::ZERO)..];
+        assert_eq!(server.poll_event(Time::ZERO), None);
+    }
+    let held = LIVE.get() - before;
+    let said = i64::try_from(server.mem_used()).expect("little");
+    assert!((said - held).abs() < 512, "{said} of {held} octets");
+}
+
 /// A block of 64 KiB is held once while it arrives; beside it are its fields, and each field while
 /// it is decoded.
 #[test]

@@ -420,4 +420,20 @@ mod tests {
         assert_eq!(error(Errno::ENOTDIR), Problem::NotADirectory);
         assert_eq!(error(Errno::EACCES), Problem::NotWatched(Cause::Denied));
     }
+
+    #[test]
+    fn an_event_in_the_parent_directory_concerns_the_root_of_that_name_alone() {
+        let (root, above) = (Path::new("/above/root"), WatchId(1));
+        let name = |name: &str| name.into();
+        for (watch, name, expected) in [
+            (above, name("root"), true),
+            (above, name("other"), false),
+            (WatchId(2), name("root"), false),
+        ] {
+            let vanished = Event::Vanished { watch, name };
+            assert_eq!(concerns(&vanished, root, above), expected, "{vanished:?}");
+        }
+        assert!(concerns(&Event::Moved { watch: above }, root, above));
+        assert!(!concerns(&Event::Overflowed, root, above));
+    }
 }

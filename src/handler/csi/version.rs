@@ -230,6 +230,11 @@ mod tests {
                 "([01.2]) reported by this driver: \
                  illegal zero-prefixed version component \"01\" in \"01.2\"",
             ),
+            (
+                &["99999999999999999999.0"],
+                "([99999999999999999999.0]) reported by this driver: illegal non-numeric version \
+                 component in \"99999999999999999999.0\": value out of range",
+            ),
         ] {
             let unsupported = highest(listed).expect_err("it is refused");
             assert_eq!(unsupported.to_string(), format!("{none} {why}"));

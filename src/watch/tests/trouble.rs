@@ -278,6 +278,10 @@ fn a_directory_that_is_mounted_inside_itself_ends_the_descent() {
         "scan /p/sub",
         "/p/sub/loop: it is already watched as /p/sub",
     ]);
+    t.vanished(1, "sub");
+    t.expect(&["examine /p/sub"]);
+    t.examine_gone("/p/sub");
+    t.expect(&["unwatch 2"]);
 }
 
 #[test]
