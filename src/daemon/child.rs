@@ -2,25 +2,26 @@
 //!
 //! This is the only module with unsafe code.
 
-#![allow(
-    unsafe_code,
-    reason = "fork, pre_exec and pidfd_open have no safe form"
-)]
+#![allow(unsafe_code, reason = "fork, execve and pidfd_open have no safe form")]
 
-use std::ffi::c_ulong;
+use std::ffi::{CString, OsString, c_char, c_ulong};
 use std::fs::File;
-use std::io::{self, Read as _, Write as _};
-use std::os::fd::{FromRawFd as _, OwnedFd, RawFd};
-use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command, Stdio};
+use std::io::{self, Read as _};
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::Path;
+use std::ptr;
 
 use nix::errno::Errno;
-use nix::fcntl::OFlag;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::libc;
 use nix::sys::prctl;
-use nix::sys::resource::{Resource, setrlimit};
-use nix::sys::signal::{SigSet, Signal};
-use nix::unistd::{ForkResult, Pid, fork, getpid, getppid, pipe2};
+use nix::sys::resource::{Resource, rlim_t, setrlimit};
+use nix::sys::signal::{SigHandler, SigSet, Signal, signal};
+use nix::unistd::{
+    ForkResult, Pid, chdir, dup2_stderr, dup2_stdin, dup2_stdout, fork, getpid, getppid, pipe2,
+    setpgid, write,
+};
 
 use super::descriptors;
 use super::journal::PendingEntry;
@@ -32,7 +33,7 @@ pub(super) struct Started {
     /// The end of the program's standard error from which to read, until the caller takes it.
     pub(super) errors: Option<OwnedFd>,
     /// The end of a pipe that the kernel closes when it executes the program; before that, the
-    /// error is written to it. `None` if the program was executed.
+    /// error is written to it. `None` once that was read.
     failure: Option<File>,
 }
 
@@ -50,19 +51,117 @@ impl Started {
     }
 }
 
-/// Starts a program, and returns before the kernel has executed it. The process must have one
-/// thread. The program is killed with this thread. The child appends the journal entry before it
-/// executes the program.
+/// A program that can be executed: a child may not allocate, so its arguments and environment are
+/// in the form that the kernel takes.
+#[derive(Debug)]
+pub(super) struct Executable {
+    path: CString,
+    arguments: Strings,
+    environment: Strings,
+    stdin: OwnedFd,
+    stdout: OwnedFd,
+}
+
+/// Strings, and the pointers to them with a null pointer at the end.
+#[derive(Debug)]
+struct Strings {
+    pointers: Vec<*const c_char>,
+    _strings: Vec<CString>,
+}
+
+impl Strings {
+    fn new(strings: Vec<CString>) -> Self {
+        let pointers = strings.iter().map(|it| it.as_ptr());
+        Self {
+            pointers: pointers.chain([ptr::null()]).collect(),
+            _strings: strings,
+        }
+    }
+}
+
+impl Executable {
+    /// Prepares a program with these arguments and variables. Its output is discarded, and its
+    /// working directory is the root.
+    pub(super) fn new(
+        path: &Path,
+        arguments: &[OsString],
+        environment: impl Iterator<Item = OsString>,
+        stdin: File,
+    ) -> io::Result<Self> {
+        let path = CString::new(path.as_os_str().as_bytes())?;
+        let mut all = vec![path.clone()];
+        for argument in arguments {
+            all.push(CString::new(argument.as_bytes())?);
+        }
+        let environment = environment.map(|it| CString::new(it.into_vec()));
+        let null = File::options().write(true).open("/dev/null")?;
+        Ok(Self {
+            path,
+            arguments: Strings::new(all),
+            environment: Strings::new(environment.collect::<Result<_, _>>()?),
+            stdin: above_standard(stdin.into())?,
+            stdout: above_standard(null.into())?,
+        })
+    }
+
+    /// Executes the program in the place of this one. Returns only if that is impossible.
+    fn execute(&self) -> Errno {
+        // SAFETY: the path ends with a zero octet, as each string that the lists point to; the
+        // lists end with a null pointer. All of them live as long as `self`.
+        unsafe {
+            libc::execve(
+                self.path.as_ptr(),
+                self.arguments.pointers.as_ptr(),
+                self.environment.pointers.as_ptr(),
+            );
+        }
+        Errno::last()
+    }
+}
+
+/// The preparations of a child for its program.
+#[derive(Debug)]
+struct Setup {
+    /// The id of this process if the program is killed with this thread.
+    dies_with: Option<Pid>,
+    limit: Option<(rlim_t, rlim_t)>,
+    /// The journal entry that the child appends.
+    entry: Option<PendingEntry>,
+    stderr: OwnedFd,
+}
+
+/// Starts a program, and returns before the kernel has executed it: on a machine whose processors
+/// are busy, that takes as long as it takes the child to get one of them. The process may have any
+/// number of threads.
 ///
-/// [`Command::spawn`] waits until the child has executed the program: on a machine whose processors
-/// are busy, that takes as long as it takes the child to get one of them.
-pub(super) fn start(mut command: Command, entry: Option<PendingEntry>) -> io::Result<Started> {
+/// With `dies_with_thread`, the kernel kills the program when this thread ends, for whatever
+/// reason. PR_SET_PDEATHSIG(2const): "the parent in this case is considered to be the thread that
+/// created this process", so this is only for a thread that lives as long as its process. Children
+/// of the program are not killed, nor is a set-user-ID program. The child appends the journal
+/// entry: what is appended late is not followed by a program, because the child has ended by then.
+/// Other children do not end with this process, and could append it when the next daemon has read
+/// the journal, so this process appends it for them.
+pub(super) fn start(
+    program: &Executable,
+    dies_with_thread: bool,
+    mut entry: Option<PendingEntry>,
+) -> io::Result<Started> {
+    if let Some(entry) = entry.take_if(|_| !dies_with_thread) {
+        record(&entry).map_err(|errno| io::Error::other(not_recorded(errno)))?;
+    }
     let (errors, stderr) = pipe2(OFlag::O_CLOEXEC)?;
     let (failure, failed) = pipe2(OFlag::O_CLOEXEC)?;
-    command.stderr(Stdio::from(stderr));
-    prepare(&mut command, true, entry);
-    // SAFETY: the process has one thread, so the child finds no lock held by another, and may call
-    // what it likes. It only executes the program or exits.
+    let failed = above_standard(failed)?;
+    let setup = Setup {
+        dies_with: dies_with_thread.then(getpid),
+        limit: descriptors::limit_of_programs(),
+        entry,
+        stderr: above_standard(stderr)?,
+    };
+    // SAFETY: between fork and exec only the async-signal-safe functions that signal-safety(7)
+    // lists may be called, because the process may have several threads. `prepare` fills a set on
+    // its stack and calls those that it names; they neither allocate nor lock. The child only
+    // executes the program or exits.
     match unsafe { fork() }? {
         ForkResult::Parent { child } => Ok(Started {
             pid: child,
@@ -70,77 +169,61 @@ pub(super) fn start(mut command: Command, entry: Option<PendingEntry>) -> io::Re
             failure: Some(File::from(failure)),
         }),
         ForkResult::Child => {
-            let error = command.exec();
-            let errno = error.raw_os_error().unwrap_or(libc::EINVAL);
-            let _ = File::from(failed).write_all(&errno.to_ne_bytes());
+            let prepared = prepare(program, &setup);
+            let errno = prepared.map_or_else(|errno| errno, |()| program.execute() as i32);
+            let _ = write(&failed, &errno.to_ne_bytes());
             // SAFETY: _exit(2) does not return, and runs nothing that the parent has set up.
             unsafe { libc::_exit(NOT_EXECUTED) }
         }
     }
 }
 
-/// Starts a program, and returns when the kernel has executed it. The process may have any number
-/// of threads. The journal entry is appended before that in this process: a child would not end
-/// with it, and could append the entry when the next daemon has read the journal.
-pub(super) fn spawn(mut command: Command, entry: Option<PendingEntry>) -> io::Result<Started> {
-    if let Some(entry) = entry {
-        record(&entry).map_err(|errno| io::Error::other(not_recorded(errno)))?;
-    }
-    command.stderr(Stdio::piped());
-    prepare(&mut command, false, None);
-    let mut child = command.spawn()?;
-    Ok(Started {
-        pid: pid_of(&child),
-        errors: child.stderr.take().map(OwnedFd::from),
-        failure: None,
-    })
-}
-
-fn pid_of(child: &Child) -> Pid {
-    let id = i32::try_from(child.id());
-    Pid::from_raw(id.expect("the kernel returned it as a pid_t"))
-}
-
-/// Has a program start with an empty signal mask, the default timer slack and the original limit of
-/// descriptors. The program and its children would inherit those of the daemon: a mask that blocks
-/// SIGTERM for the sake of the loop, a minimal slack and a raised limit.
+/// Has a program start with its own standard streams and process group, an empty signal mask, the
+/// default action for SIGPIPE, the default timer slack and the original limit of descriptors. The
+/// program and its children would inherit those of the daemon: a mask that blocks SIGTERM for the
+/// sake of the loop, a minimal slack and a raised limit.
 ///
-/// With `dies_with_thread`, the kernel kills the program when this thread ends, for whatever
-/// reason. PR_SET_PDEATHSIG(2const): "the parent in this case is considered to be the thread that
-/// created this process", so this is only for a thread that lives as long as its process. Children
-/// of the program are not killed, nor is a set-user-ID program.
-///
-/// A journal entry is appended last, when the child ends with its parent: what is appended late is
-/// not followed by a program. The error of the journal is a negative number.
-fn prepare(command: &mut Command, dies_with_thread: bool, entry: Option<PendingEntry>) {
-    let parent = getpid();
-    let limit = descriptors::limit_of_programs();
-    let prepare = move || {
+/// Returns the error number of a failure, which is negative if it is one of the journal. dup2,
+/// setpgid, chdir, sigaction, pthread_sigmask, getppid, open, write and close are
+/// async-signal-safe; prctl(2) and setrlimit(2) are plain system calls.
+fn prepare(program: &Executable, setup: &Setup) -> Result<(), i32> {
+    let streams = || {
+        dup2_stdin(&program.stdin)?;
+        dup2_stdout(&program.stdout)?;
+        dup2_stderr(&setup.stderr)?;
+        setpgid(Pid::from_raw(0), Pid::from_raw(0))?;
+        chdir(c"/")?;
+        // SAFETY: the default action calls no function of this process.
+        unsafe { signal(Signal::SIGPIPE, SigHandler::SigDfl) }?;
         SigSet::empty().thread_set_mask()?;
-        if dies_with_thread {
+        if let Some(parent) = setup.dies_with {
             prctl::set_pdeathsig(Signal::SIGKILL)?;
             // The parent may have ended before the call.
             if getppid() != parent {
-                return Err(Errno::ESRCH.into());
+                return Err(Errno::ESRCH);
             }
         }
         // If this fails, the daemon could not reduce its slack either.
         let _ = prctl::set_timerslack(USUAL_SLACK);
-        if let Some((soft, hard)) = limit {
-            setrlimit(Resource::RLIMIT_NOFILE, soft, hard)?;
+        match setup.limit {
+            Some((soft, hard)) => setrlimit(Resource::RLIMIT_NOFILE, soft, hard),
+            None => Ok(()),
         }
-        if let Some(entry) = &entry {
-            let failed = |errno| io::Error::from_raw_os_error(-(errno as i32));
-            record(entry).map_err(failed)?;
-        }
-        Ok(())
     };
-    // SAFETY: between fork and exec only the async-signal-safe functions that signal-safety(7)
-    // lists may be called. `prepare` fills a set on its stack and calls pthread_sigmask, getppid,
-    // open, write and close, which are listed, and prctl(2) and setrlimit(2), which are plain
-    // system calls; it neither allocates nor locks, also when it converts an errno to an
-    // `io::Error`.
-    unsafe { command.pre_exec(prepare) };
+    streams().map_err(|errno| errno as i32)?;
+    let recorded = setup.entry.as_ref().map_or(Ok(()), record);
+    recorded.map_err(|errno| -(errno as i32))
+}
+
+/// Returns a descriptor that is not one of a standard stream, which dup2(2) would overwrite or, if
+/// it is the right one already, leave to be closed by the kernel when it executes the program.
+fn above_standard(fd: OwnedFd) -> io::Result<OwnedFd> {
+    if fd.as_raw_fd() > libc::STDERR_FILENO {
+        return Ok(fd);
+    }
+    let copy = fcntl(&fd, FcntlArg::F_DUPFD_CLOEXEC(libc::STDERR_FILENO + 1))?;
+    // SAFETY: the kernel has just opened this descriptor for this call, so it has no other owner.
+    Ok(unsafe { OwnedFd::from_raw_fd(copy) })
 }
 
 /// Appends a journal entry. Fails only if the program must not be started without the entry.

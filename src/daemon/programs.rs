@@ -7,12 +7,11 @@
 
 use std::collections::VecDeque;
 use std::env;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::fd::{AsRawFd as _, OwnedFd};
-use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 use litemap::LiteMap;
 use mio::unix::SourceFd;
@@ -23,7 +22,7 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 
-use super::child::{self, Started};
+use super::child::{self, Executable, Started};
 use super::journal::PendingEntry;
 use super::source::Source;
 use crate::config::MAX_PROGRAM_ERRORS;
@@ -145,12 +144,7 @@ impl Running {
         if is_for_a_shell(&program.path) {
             return Err(Errno::ENOEXEC.into());
         }
-        let command = command(program)?;
-        let mut started = if dies_with_thread {
-            child::start(command, entry)?
-        } else {
-            child::spawn(command, entry)?
-        };
+        let mut started = child::start(&executable(program)?, dies_with_thread, entry)?;
         let token = Source::Program(id.number).token();
         match watch(&mut started, token, registry) {
             Ok((end, errors)) => Ok(Self {
@@ -237,24 +231,19 @@ fn watch(
     Ok((end, Errors { pipe, kept }))
 }
 
-fn command(program: &Program) -> io::Result<Command> {
+fn executable(program: &Program) -> io::Result<Executable> {
     let path = env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into());
-    let mut command = Command::new(&program.path);
-    command
-        .args(&program.arguments)
-        .env_clear()
-        .env("PATH", path)
-        .envs(
-            program
-                .environment
-                .iter()
-                .map(|(name, value)| (name, value)),
-        )
-        .current_dir("/")
-        .stdin(in_memory(&program.input)?)
-        .stdout(Stdio::null())
-        .process_group(0);
-    Ok(command)
+    let variables = program.environment.iter();
+    let variables = variables.map(|(name, value)| (*name, &**value));
+    let variables = [("PATH", &*path)].into_iter().chain(variables);
+    let variables = variables.map(|(name, value)| {
+        let mut variable = OsString::from(name);
+        variable.push("=");
+        variable.push(value);
+        variable
+    });
+    let stdin = in_memory(&program.input)?;
+    Executable::new(&program.path, &program.arguments, variables, stdin)
 }
 
 /// Returns whether a file is neither a binary nor a script that names its interpreter.
