@@ -95,7 +95,8 @@ impl Node {
     /// Starts a daemon, and returns before it watches.
     fn start(&self) -> Process {
         let mut command = Process::command();
-        command.arg("run").arg("--plugins-dir").arg(self.root());
+        command.arg("run").arg("-v");
+        command.arg("--plugins-dir").arg(self.root());
         command
             .arg("--run-dir")
             .arg(self.scratch.path().join("run"));
@@ -360,6 +361,7 @@ impl Churn {
     #[track_caller]
     fn settle(&self) {
         let daemon = self.node.start();
+        daemon.until_line("watching ");
         let clock = ticks();
         let end = Instant::now() + PATIENCE;
         loop {
@@ -372,7 +374,10 @@ impl Churn {
             };
             let exists = plugin.is_some();
             let of = log.of(name);
-            assert!(Instant::now() < end, "{name} exists={exists}: {of:#?}");
+            if Instant::now() >= end {
+                let lines: Vec<_> = daemon.lines.try_iter().collect();
+                panic!("{name} exists={exists}: {of:?}: {lines:#?}");
+            }
             clock.wait().unwrap();
         }
         daemon.signal(Signal::SIGTERM);

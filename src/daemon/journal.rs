@@ -19,16 +19,13 @@
 //! file. Like the state file, the journal is useful during one boot only and not forced onto the
 //! disk.
 
-use std::ffi::{CString, OsString};
-use std::fs;
-use std::io;
-use std::os::unix::ffi::OsStringExt as _;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
-use nix::fcntl::{OFlag, open};
-use nix::sys::stat::Mode;
-use nix::unistd::write;
+use nix::fcntl::OFlag;
 
 use super::permissions::read_trusted;
 use crate::config::{MAX_JOURNAL, MAX_SHARE};
@@ -54,7 +51,7 @@ pub(super) struct Journal {
 /// An entry that is appended before its program is started.
 #[derive(Debug)]
 pub(super) struct PendingEntry {
-    file: CString,
+    file: PathBuf,
     line: Vec<u8>,
     /// Whether the program must not be started without the entry.
     pub(super) is_required: bool,
@@ -81,29 +78,21 @@ impl Journal {
     /// `first`, in order. Files that are not needed or cannot be used are removed; what cannot be
     /// used is logged.
     pub(super) fn read(&mut self, first: u64, boot: &str) -> Vec<JournalEntry> {
-        (self.first, self.next) = (first, first);
-        let mut lists = [Vec::new(), Vec::new()];
-        for (list, file) in lists.iter_mut().zip(&self.files) {
-            *list = read(file, boot);
-            list.retain(|(number, _)| *number >= first);
-            if list.is_empty() {
-                remove(file);
-            }
+        let (mut entries, len) = read(&self.files[0], first, boot);
+        let (mut later, later_len) = read(&self.files[1], first, boot);
+        self.is_other_needed = !entries.is_empty() && !later.is_empty();
+        let number = |entries: &[JournalEntry]| entries.first().map(|entry| entry.number);
+        // `None` is less than every number.
+        if number(&entries) < number(&later) {
+            (self.current, self.len) = (1, later_len);
+        } else {
+            (self.current, self.len) = (0, len);
+            std::mem::swap(&mut entries, &mut later);
         }
-        let [a, b] = lists.each_ref().map(|list| list.first().map(|it| it.0));
-        self.current = usize::from(a < b); // `None` is less than every number.
-        self.is_other_needed = a.is_some() && b.is_some();
-        self.len = fs::metadata(&self.files[self.current]).map_or(0, |it| {
-            usize::try_from(it.len()).unwrap_or(usize::MAX) // A full file.
-        });
-        if self.current == 0 {
-            lists.swap(0, 1);
-        }
-        let mut entries = Vec::new();
-        for (number, entry) in lists.into_iter().flatten() {
-            self.next = self.next.max(number.saturating_add(1));
-            entries.push(entry);
-        }
+        entries.append(&mut later);
+        let last = entries.iter().map(|entry| entry.number.saturating_add(1));
+        self.first = first;
+        self.next = last.fold(first, u64::max);
         entries
     }
 
@@ -120,18 +109,16 @@ impl Journal {
         let line = entry.encode(self.next, boot);
         let is_large = line.len() > MAX_SHARE;
         let limit = MAX_JOURNAL / if is_large { 2 } else { 1 };
-        let file = self.files[self.current].clone().into_os_string();
-        let file = CString::new(OsString::into_vec(file));
-        let (true, Ok(file)) = (line.len() <= limit.saturating_sub(self.len), file) else {
-            let is_required = entry.is_required();
+        let is_required = entry.is_required();
+        if line.len() > limit.saturating_sub(self.len) {
             return if is_required { Err(FULL) } else { Ok(None) };
-        };
+        }
         self.next = self.next.saturating_add(1);
         self.len += line.len();
         Ok(Some(PendingEntry {
-            file,
+            file: self.files[self.current].clone(),
             line,
-            is_required: entry.is_required(),
+            is_required,
         }))
     }
 
@@ -165,56 +152,51 @@ impl Journal {
 }
 
 impl PendingEntry {
-    /// Appends the entry to its file. Async-signal-safe: opens, writes and closes.
-    pub(super) fn append(&self) -> Result<(), Errno> {
-        let flags = OFlag::O_WRONLY | OFlag::O_APPEND | OFlag::O_CREAT | OFlag::O_CLOEXEC;
-        let flags = flags | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
-        let file = open(self.file.as_c_str(), flags, Mode::S_IRUSR | Mode::S_IWUSR)?;
-        let written = write(&file, &self.line)?;
+    /// Appends the entry to its file in one piece. For a process that has one thread, or has not
+    /// forked.
+    pub(super) fn append(&self) -> io::Result<()> {
+        let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
+        let mut options = File::options();
+        options.append(true).create(true).mode(0o600);
+        let mut file = options.custom_flags(flags.bits()).open(&self.file)?;
+        let written = file.write(&self.line)?;
         // write(2): fewer octets are written if there is no more room.
         if written == self.line.len() {
             Ok(())
         } else {
-            Err(Errno::ENOSPC)
+            Err(Errno::ENOSPC.into())
         }
     }
 }
 
-/// Returns the numbered entries of a file in this boot. Logs what cannot be used.
-fn read(file: &Path, boot: &str) -> Vec<(u64, JournalEntry)> {
-    let path = escape::path(file);
-    let content = match read_trusted(file, MAX_JOURNAL) {
-        Ok(content) => content,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Vec::new(),
-        Err(error) => {
-            log::warn!(
-                "{path}: the journal of the state file is ignored: {error}; plugins whose \
-                 programs were started in the last second are not known"
-            );
-            return Vec::new();
+/// Returns the entries of a file that begin with the number `first`, and the length of the file
+/// (octets). Logs what cannot be used. A file without such entries is removed.
+fn read(file: &Path, first: u64, boot: &str) -> (Vec<JournalEntry>, usize) {
+    let mut read = (Vec::new(), 0);
+    let problem = match read_trusted(file, MAX_JOURNAL) {
+        Ok(content) => {
+            let (entries, damaged) = JournalEntry::decode(&content, boot, first);
+            read = (entries, content.len());
+            let is_whole = damaged == 0 && content.len() < MAX_JOURNAL;
+            (!is_whole).then(|| format!("damaged or too long, damaged={damaged}"))
         }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => Some(error.to_string()),
     };
-    let (entries, damaged) = JournalEntry::decode(&content, boot);
-    if damaged > 0 {
-        log::warn!(
-            "{path}: damaged entries in the journal of the state file are ignored: their \
-             programs were not started, unless the file was changed count={damaged}"
-        );
+    if let Some(problem) = problem {
+        let path = escape::path(file);
+        log::warn!("{path}: entries of the state file's journal are ignored: {problem}");
     }
-    if content.len() >= MAX_JOURNAL {
-        log::warn!("{path}: only the first {MAX_JOURNAL} octets of the journal are read");
+    if read.0.is_empty() {
+        remove(file);
+        read.1 = 0;
     }
-    entries
+    read
 }
 
-/// Removes a file that is not needed. Its entries would be ignored.
+/// Removes a file that is not needed. If that fails, its entries are ignored.
 fn remove(file: &Path) {
-    match fs::remove_file(file) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            log::debug!("{}: cannot remove the journal: {error}", escape::path(file));
-        }
-        _ => {}
-    }
+    let _ = fs::remove_file(file);
 }
 
 /// The reason why a program is not started for want of room.

@@ -216,8 +216,10 @@ impl StateFile {
         if self.writing.is_none() && self.is_changed(manager) {
             let file = create(&beside(&self.path))?;
             let journal = self.journal.begin();
+            let mut snapshot = manager.snapshot(boot);
+            snapshot.set_journal(journal);
             self.writing = Some(Writing {
-                snapshot: manager.snapshot(boot).with_journal(journal),
+                snapshot,
                 revision,
                 journal,
                 file,

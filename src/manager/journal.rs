@@ -23,6 +23,8 @@ use crate::json::{Reader, Writer};
 /// A program that was about to be started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JournalEntry {
+    /// Entries with higher numbers are later ones; 0 until the entry is encoded.
+    pub number: u64,
     /// One of [`ACTIONS`].
     action: &'static str,
     plugin: SavedPlugin,
@@ -36,7 +38,7 @@ impl JournalEntry {
         self.action == ADD
     }
 
-    /// Encodes the entry with its number, in the boot of that name.
+    /// Encodes the entry with this number, in the boot of that name.
     pub fn encode(&self, number: u64, boot: &str) -> Vec<u8> {
         let mut line = vec![b'\n'];
         let mut json = Writer(&mut line);
@@ -50,42 +52,45 @@ impl JournalEntry {
         line
     }
 
-    /// Decodes a journal. Returns the entries of this boot with their numbers, in order, and the
-    /// number of lines that are not entries.
-    pub fn decode(content: &[u8], boot: &str) -> (Vec<(u64, Self)>, usize) {
+    /// Decodes a journal. Returns the entries of this boot that begin with the number `first`, in
+    /// order, and the number of lines that are not entries.
+    pub fn decode(content: &[u8], boot: &str, first: u64) -> (Vec<Self>, usize) {
         let (mut entries, mut damaged) = (Vec::new(), 0);
-        let lines = content.split(|octet| *octet == b'\n');
-        for line in lines.filter(|line| !line.is_empty()) {
-            match Self::read(line) {
-                Some((number, of, entry)) if of == boot => entries.push((number, entry)),
+        for line in content.split(|octet| *octet == b'\n') {
+            match Self::read(line, boot) {
+                Some((entry, true)) if entry.number >= first => entries.push(entry),
                 Some(_) => {}
-                None => damaged += 1,
+                None => damaged += usize::from(!line.is_empty()),
             }
         }
         (entries, damaged)
     }
 
-    /// Reads a line: the number of the entry, its boot and the entry. Keys that are not known are
+    /// Reads a line: the entry, and whether it is of that boot. Keys that are not known are
     /// skipped.
-    fn read(line: &[u8]) -> Option<(u64, String, Self)> {
-        let (mut number, mut boot, mut action, mut plugin) = (None, None, None, None);
+    fn read(line: &[u8], boot: &str) -> Option<(Self, bool)> {
+        let (mut number, mut is_of_boot, mut action, mut plugin) = (None, None, None, None);
         let mut reader = Reader::new(line);
         reader.object(&mut |reader, key| {
             match key {
                 "number" => number = Some(reader.number()?),
-                "boot" => boot = Some(reader.text()?),
+                "boot" => is_of_boot = Some(reader.text()? == boot),
                 "action" => {
                     let word = reader.text()?;
-                    action = ACTIONS.into_iter().find(|action| **action == word);
+                    action = ACTIONS.iter().find(|action| **action == word);
                 }
                 "plugin" => plugin = Some(SavedPlugin::read(reader)?),
                 _ => reader.ignore()?,
             }
             Some(())
         })?;
-        let (action, plugin) = (action?, plugin?);
-        reader.is_at_end().then_some(())?;
-        Some((number?, boot?, Self { action, plugin }))
+        let entry = Self {
+            number: number?,
+            action: action?,
+            plugin: plugin?,
+        };
+        let is_of_boot = is_of_boot?;
+        reader.is_at_end().then_some((entry, is_of_boot))
     }
 }
 
@@ -103,7 +108,11 @@ impl Manager {
             Compared::Identity,
         ));
         let plugin = SavedPlugin::of(plugin, identity, compared)?;
-        Some(JournalEntry { action, plugin })
+        Some(JournalEntry {
+            number: 0,
+            action,
+            plugin,
+        })
     }
 
     /// Replays an entry of the journal. To be called after [`Manager::restore`], for each entry in
@@ -113,7 +122,7 @@ impl Manager {
     /// is started after an earlier `del` has run, so nothing else is owed for the name. A `del` may
     /// not have ended: it is owed.
     pub fn replay(&mut self, entry: JournalEntry) {
-        let JournalEntry { action, plugin } = entry;
+        let JournalEntry { action, plugin, .. } = entry;
         let compared = plugin.compared();
         let (plugin, identity) = plugin.into_plugin();
         let is_del = action == DEL;
@@ -163,44 +172,54 @@ mod tests {
 
     const BOOT: &str = "0a1b";
 
-    fn entry(action: &'static str, name: &str) -> JournalEntry {
+    fn entry(number: u64, action: &'static str, name: &str) -> JournalEntry {
         let plugin = format!(
             r#"{{"socket":"/r/{name}.sock","device":1,"inode":2,"born":[3,4],"type":"CSIPlugin",
             "name":"{name}","endpoint":"/p/a.sock","versions":["1.0.0"]}}"#
         );
         let plugin = SavedPlugin::read(&mut Reader::new(plugin.as_bytes()));
         let plugin = plugin.expect("it is valid");
-        JournalEntry { action, plugin }
+        JournalEntry {
+            number,
+            action,
+            plugin,
+        }
     }
 
     #[test]
     fn what_is_encoded_is_decoded_in_order() {
         let mut content = Vec::new();
-        let entries: Vec<_> = (7..)
-            .zip(ACTIONS.map(|action| entry(action, "a")))
-            .collect();
-        for (number, entry) in &entries {
-            content.extend(entry.encode(*number, BOOT));
+        let entries = [
+            entry(7, ADD, "a"),
+            entry(8, "re-add", "a"),
+            entry(9, DEL, "a"),
+        ];
+        for entry in &entries {
+            content.extend(entry.encode(entry.number, BOOT));
         }
-        assert_eq!(JournalEntry::decode(&content, BOOT), (entries, 0));
-        assert_eq!(JournalEntry::decode(b"", BOOT), (Vec::new(), 0));
+        for first in [0, 7, 8, 9, 10] {
+            let expected = entries.iter().filter(|it| it.number >= first);
+            let expected = expected.cloned().collect();
+            assert_eq!(JournalEntry::decode(&content, BOOT, first), (expected, 0));
+        }
+        assert_eq!(JournalEntry::decode(b"", BOOT, 0), (Vec::new(), 0));
     }
 
     #[test]
     fn an_entry_that_is_torn_anywhere_spoils_no_other() {
-        let torn = entry(ADD, "torn").encode(1, BOOT);
-        let next = entry(DEL, "next").encode(2, BOOT);
+        let torn = entry(1, ADD, "torn").encode(1, BOOT);
+        let next = entry(2, DEL, "next").encode(2, BOOT);
         for length in 2..torn.len() {
             let content = [&torn[..length], &next].concat();
-            let (entries, damaged) = JournalEntry::decode(&content, BOOT);
-            assert_eq!(entries, [(2, entry(DEL, "next"))], "{length}");
+            let (entries, damaged) = JournalEntry::decode(&content, BOOT, 0);
+            assert_eq!(entries, [entry(2, DEL, "next")], "{length}");
             assert_eq!(damaged, 1, "{length}");
         }
     }
 
     #[test]
     fn what_is_not_an_entry_is_counted_and_an_entry_of_another_boot_is_not() {
-        let valid = String::from_utf8(entry(ADD, "a").encode(1, BOOT)).unwrap();
+        let valid = String::from_utf8(entry(1, ADD, "a").encode(1, BOOT)).unwrap();
         for garbage in [
             "\n\0\0\0".to_owned(),
             "\n{}".to_owned(),
@@ -210,18 +229,18 @@ mod tests {
             valid.replace("\"number\":1", "\"number\":-1"),
         ] {
             let content = format!("{garbage}{valid}");
-            let (entries, damaged) = JournalEntry::decode(content.as_bytes(), BOOT);
+            let (entries, damaged) = JournalEntry::decode(content.as_bytes(), BOOT, 0);
             assert_eq!((entries.len(), damaged), (1, 1), "{garbage:?}");
         }
-        let decoded = JournalEntry::decode(valid.as_bytes(), "another boot");
+        let decoded = JournalEntry::decode(valid.as_bytes(), "another boot", 0);
         assert_eq!(decoded, (Vec::new(), 0));
     }
 
     #[test]
     fn keys_that_are_not_known_are_skipped() {
-        let line = String::from_utf8(entry(DEL, "a").encode(1, BOOT)).unwrap();
+        let line = String::from_utf8(entry(1, DEL, "a").encode(1, BOOT)).unwrap();
         let line = line.replacen('{', r#"{"since":[{"x":1}],"#, 1);
-        let (entries, damaged) = JournalEntry::decode(line.as_bytes(), BOOT);
+        let (entries, damaged) = JournalEntry::decode(line.as_bytes(), BOOT, 0);
         assert_eq!((entries.len(), damaged), (1, 0));
     }
 }

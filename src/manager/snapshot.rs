@@ -90,10 +90,8 @@ impl Snapshot {
     }
 
     /// Sets the number of the next journal entry: the snapshot contains all before it.
-    #[must_use]
-    pub fn with_journal(self, next: u64) -> Self {
-        let journal = Some(next);
-        Self { journal, ..self }
+    pub fn set_journal(&mut self, next: u64) {
+        self.journal = Some(next);
     }
 
     /// Encodes the next piece of about `octets`, or as much as takes the same work, which may be

@@ -17,13 +17,15 @@ fn entry(action: &str, name: &str) -> JournalEntry {
         "device":1,"inode":2,"born":[3,4],"type":"CSIPlugin","name":"{name}",
         "endpoint":"/p/a.sock","versions":["1.0.0"]}}}}"#
     );
-    let (mut entries, damaged) = JournalEntry::decode(line.replace('\n', "").as_bytes(), BOOT);
+    let (mut entries, damaged) = JournalEntry::decode(line.replace('\n', "").as_bytes(), BOOT, 0);
     assert_eq!((entries.len(), damaged), (1, 0));
-    entries.remove(0).1
+    entries.remove(0)
 }
 
+/// Appends an entry. Returns it with its number.
 fn append(journal: &mut Journal, name: &str) -> JournalEntry {
-    let entry = entry("add", name);
+    let mut entry = entry("add", name);
+    entry.number = journal.next;
     let pending = journal.add(&entry, BOOT).unwrap().expect("it has room");
     pending.append().unwrap();
     entry
@@ -149,7 +151,7 @@ fn a_file_that_cannot_be_trusted_or_read_is_replaced_and_the_other_one_is_read()
         },
         |path| {
             fs::remove_file(path).unwrap();
-            mkfifo(path, Mode::S_IRWXU).unwrap();
+            mkfifo(path, nix::sys::stat::Mode::S_IRWXU).unwrap();
         },
         |path| fs::write(path, "\n{}\nnot an entry\0").unwrap(),
         |path| fs::write(path, [0xff; 4096]).unwrap(),
@@ -201,7 +203,8 @@ fn a_directory_in_the_place_of_a_file_fails_what_is_required() {
     let mut journal = Journal::new(&path);
     fs::create_dir(&journal.files[0]).unwrap();
     let pending = journal.add(&entry("add", "a"), BOOT).unwrap().unwrap();
-    assert_eq!(pending.append(), Err(Errno::EISDIR));
+    let error = pending.append().unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(Errno::EISDIR as i32));
     assert!(pending.is_required);
     assert!(reopened(&path, 0).1.is_empty());
 }

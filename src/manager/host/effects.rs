@@ -109,7 +109,7 @@ impl HandlerHost {
 
     /// Cancels an effect: drops its events that were not delivered yet, too.
     fn cancel(&mut self, id: EffectId, context: &mut Context) {
-        self.drop_events(|event| event.effect() == id);
+        self.drop_events_of(&|effect| effect == id);
         if let Some(debt) = self.owed.remove(&id) {
             self.uses.remove(debt.handler);
             self.owed_revision += 1;
@@ -119,7 +119,7 @@ impl HandlerHost {
 
     /// Cancels the open effects of an owner.
     pub(super) fn cancel_all_of(&mut self, owner: EffectOwner, context: &mut Context) {
-        self.drop_events(|event| event.effect().owner == owner);
+        self.drop_events_of(&|effect| effect.owner == owner);
         let first = owner.first_effect();
         let next = |host: &Self| host.effects.iter_from(&first).map(|(id, _)| *id).next();
         while let Some(id) = next(self).filter(|id| id.owner == owner) {
@@ -127,12 +127,17 @@ impl HandlerHost {
         }
     }
 
-    /// Drops the events of effects that were not delivered yet and meet a condition.
-    fn drop_events(&mut self, is_dropped: impl Fn(&HandlerEvent) -> bool) {
-        self.events.retain(|event| match event {
-            PendingEvent::Effect(_, event) => !is_dropped(event),
-            PendingEvent::Resume(..) => true,
+    /// Drops the events of some effects that were not delivered yet.
+    fn drop_events_of(&mut self, is_dropped: &dyn Fn(EffectId) -> bool) {
+        self.drop_events(&|event| match event {
+            PendingEvent::Effect(_, event) => is_dropped(event.effect()),
+            PendingEvent::Resume(..) => false,
         });
+    }
+
+    /// Drops some of the events that were not delivered yet.
+    pub(super) fn drop_events(&mut self, is_dropped: &dyn Fn(&PendingEvent) -> bool) {
+        self.events.retain(|event| !is_dropped(event));
     }
 
     /// Ends an effect, if it is open, without an event.

@@ -310,9 +310,9 @@ impl HandlerHost {
 
     /// Forgets the deregistrations to be resumed of some plugins.
     pub(super) fn forget_resumed(&mut self, is_meant: &dyn Fn(&Plugin) -> bool) {
-        self.events.retain(|event| match event {
-            PendingEvent::Resume(_, plugin) => !is_meant(plugin),
-            PendingEvent::Effect(..) => true,
+        self.drop_events(&|event| match event {
+            PendingEvent::Resume(_, plugin) => is_meant(plugin),
+            PendingEvent::Effect(..) => false,
         });
     }
 
