@@ -20,7 +20,7 @@ pub(crate) enum Finder {
     FuzzTargets,
 }
 
-pub(crate) const MISTAKES: [Mistake; 37] = [
+pub(crate) const MISTAKES: [Mistake; 46] = [
     Mistake {
         what: "two operations speak to a handler about one name",
         file: "src/manager/names.rs",
@@ -223,6 +223,69 @@ pub(crate) const MISTAKES: [Mistake; 37] = [
         right: "State::AwaitingLock(plugin, Purpose::Deregister) => Some(plugin),\n            _",
         wrong: "State::AwaitingLock(plugin, Purpose::Observe) => Some(plugin),\n            _",
         finder: Finder::Simulation { seed: 3399 },
+    },
+    Mistake {
+        what: "a socket that waits for a descriptor never gets one",
+        file: "src/manager/router.rs",
+        right: "self.limiter.dequeue_ready(room);",
+        wrong: "self.limiter.dequeue_ready(room.min(0));",
+        finder: Finder::Simulation { seed: 20 },
+    },
+    Mistake {
+        what: "a permit that was held for long sets a deadline in the past",
+        file: "src/manager/limiter.rs",
+        right: "        if !self.queue.is_empty() {\n            self.release_slow(now);",
+        wrong: "        if false {\n            self.release_slow(now);",
+        finder: Finder::Simulation { seed: 20 },
+    },
+    Mistake {
+        what: "a list of devices is kept for the newest plugin of its name",
+        file: "src/handler/store.rs",
+        right: "let index = index(plugins, plugin)?;",
+        wrong: "let index = range_of_name(plugins, &plugin.name).next_back()?;",
+        finder: Finder::Simulation { seed: 34 },
+    },
+    Mistake {
+        what: "a plugin stays with a handler that was replaced",
+        file: "src/manager/events.rs",
+        right: "registered.health.must_deregister = true;\n                replaced",
+        wrong: "replaced",
+        finder: Finder::Simulation { seed: 51 },
+    },
+    Mistake {
+        what: "the state file is not written after a plugin has left the actual state",
+        file: "src/manager/socket.rs",
+        right: "context.revision += 1;\n        context.plugins -= 1;",
+        wrong: "context.plugins -= 1;",
+        finder: Finder::Simulation { seed: 42 },
+    },
+    Mistake {
+        what: "a plugin that announced itself is awaited like a socket after a restart",
+        file: "src/manager/saved_state.rs",
+        right: "announced: compared == Compared::Announced,",
+        wrong: "announced: false,",
+        finder: Finder::Simulation { seed: 11 },
+    },
+    Mistake {
+        what: "a file system that answers again is not scanned",
+        file: "src/watch/mod.rs",
+        right: "Input::Remounted { dir } => self.rescan_below(&dir, now),",
+        wrong: "Input::Remounted { .. } => {}",
+        finder: Finder::Simulation { seed: 74 },
+    },
+    Mistake {
+        what: "a program that was killed is not undone",
+        file: "src/handler/exec.rs",
+        right: "matches!(outcome.end, ProgramEnd::Killed(_) | ProgramEnd::TimedOut);",
+        wrong: "matches!(outcome.end, ProgramEnd::TimedOut);",
+        finder: Finder::Simulation { seed: 169 },
+    },
+    Mistake {
+        what: "a program that is owed is forgotten in a restart",
+        file: "src/manager/saved_state.rs",
+        right: "self.host.resume(plugin);",
+        wrong: "drop(plugin);",
+        finder: Finder::Simulation { seed: 250 },
     },
     Mistake {
         what: "a stream takes more content than its window allows",
