@@ -233,6 +233,14 @@ mod tests {
     }
 
     #[test]
+    fn both_formats_can_be_named() {
+        for (name, format) in [("text", Format::Text), ("json", Format::Json)] {
+            assert_eq!(named(name), Some(format));
+        }
+        assert_eq!(named("xml"), None);
+    }
+
+    #[test]
     fn types_replace_the_default() {
         let options = parse(&["a", "--type", "X", "--type=Y", "-ojson"]).unwrap();
         assert!(options.path.is_absolute());

@@ -57,3 +57,36 @@ pub fn built_in(types: &[String], unknown: UnknownTypes) -> (HandlerTable, Inven
     });
     (table, inventory)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::config::DEFAULT_TYPES;
+
+    #[test]
+    fn each_type_has_its_handler_and_what_a_dry_run_leaves_out_of_it() {
+        let types = [&DEFAULT_TYPES[..], &["Toaster"]].concat();
+        let types: Vec<String> = types.into_iter().map(str::to_owned).collect();
+        let (table, _) = built_in(&types, UnknownTypes::Reject);
+        assert_eq!(
+            table.types().collect::<Vec<_>>(),
+            ["CSIPlugin", "DRAPlugin", "DevicePlugin", "Toaster"]
+        );
+        for (kind, expected) in [
+            (csi::TYPE, "NodeGetInfo was not called"),
+            (dra::TYPE, "no method of the DRA services was called"),
+        ] {
+            let plugin = Plugin {
+                kind: kind.to_owned(),
+                name: "a".to_owned(),
+                endpoint: Path::new("/r/a").into(),
+                versions: Vec::new(),
+                socket: Path::new("/r/a").into(),
+            };
+            let left_out: Vec<_> = table.not_checked(&plugin).collect();
+            assert_eq!(left_out, [expected]);
+        }
+    }
+}

@@ -107,3 +107,11 @@ fn a_reply_that_arrived_in_time_is_accepted_by_a_late_turn() {
         "{calls:?}"
     );
 }
+
+#[test]
+fn the_descriptor_of_a_plugin_manager_is_that_of_its_poll() {
+    let node = Node::start();
+    let fd = node.plugins.as_raw_fd();
+    assert_eq!(fd, node.plugins.as_fd().as_raw_fd());
+    assert_eq!(fd, node.plugins.poll.as_raw_fd());
+}
