@@ -45,6 +45,11 @@ pub struct Config {
     pub on_down: OnDown,
     /// The mapping of endpoint paths that plugins report from their own mount namespaces.
     pub path_map: PathMap,
+    /// The octets that may be held of all plugins together, beyond the need of the plugin manager
+    /// itself; at least 1 MiB is sensible. Beyond that, plugins are cut that hold more than others:
+    /// their attempt to register fails, or their streams are closed and what handlers keep for them
+    /// is dropped. No registered plugin is deregistered for that.
+    pub memory_budget: usize,
 }
 
 /// The socket of the API, through which other processes see what the plugin manager knows.
@@ -191,6 +196,7 @@ impl Default for Config {
             mode: Mode::default(),
             on_down: OnDown::default(),
             path_map: PathMap::default(),
+            memory_budget: MEMORY_BUDGET,
         }
     }
 }

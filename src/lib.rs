@@ -96,6 +96,7 @@
 //! | what operators see of a plugin, and its changes | `manager/record.rs`, `manager/changes.rs` |
 //! | a request to the API, and its response | `api/route.rs`, `api/answer.rs`, `guide/api.rs` |
 //! | a client of the API socket that misbehaves | `api/connection.rs`, `config/limits.rs` |
+//! | memory for all plugins together | `manager/memory.rs`, `manager/cuts.rs` |
 //! | metrics | `manager/measurement.rs`, `api/counters.rs`, `api/metrics.rs` |
 //! | links to endpoints by plugin name | `daemon/by_name.rs`, `manager/link_name.rs` |
 //! | commands that ask the daemon | `cli/ask.rs`, `cli/client.rs` |

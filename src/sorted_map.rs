@@ -76,7 +76,10 @@ impl<K: Ord, V> SortedMap<K, V> {
     }
 
     /// Returns the entries from a key on, whether or not the map has that key.
-    pub(crate) fn iter_from<Q: Ord + ?Sized>(&self, key: &Q) -> impl Iterator<Item = (&K, &V)>
+    pub(crate) fn iter_from<'a, Q: Ord + ?Sized>(
+        &'a self,
+        key: &Q,
+    ) -> impl Iterator<Item = (&'a K, &'a V)> + use<'a, Q, K, V>
     where
         K: Borrow<Q>,
     {

@@ -214,10 +214,11 @@ fn limit_of(problem: &Problem) -> Option<&'static str> {
 }
 
 /// The limits that are counted, whether or not they were hit.
-const LIMITS: [&str; 12] = [
+const LIMITS: [&str; 13] = [
     "operations",
     "descriptors",
     "programs",
+    "memory",
     CLIENTS,
     "sockets",
     "directory_sockets",

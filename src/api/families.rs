@@ -66,6 +66,16 @@ pub(super) const CONNECTIONS: Family = family(
     GAUGE,
     "Connections to plugins that are dialed or open.",
 );
+pub(super) const MEMORY_USED: Family = family(
+    "plugind_memory_held_bytes",
+    GAUGE,
+    "Memory that is held of plugins and counts against the budget.",
+);
+pub(super) const MEMORY_LIMIT: Family = family(
+    "plugind_memory_budget_bytes",
+    GAUGE,
+    "Memory that may be held of all plugins together.",
+);
 pub(super) const TURNS: Family = family("plugind_loop_turns_total", COUNTER, "Turns of the loop.");
 pub(super) const DROPPED: Family = family(
     "plugind_series_dropped",

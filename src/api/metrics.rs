@@ -16,8 +16,8 @@ use std::time::Duration;
 use super::counters::{Counters, OTHER, UNKNOWN, type_of};
 use super::exposition::{Family, HISTOGRAM_SERIES, Label, Value, head, histogram, sample, single};
 use super::families::{
-    BACKOFF, BUILD_INFO, CALLS, CONNECTIONS, DEVICES, DIRECTORIES, DROPPED, HISTOGRAMS, PLUGINS,
-    PROCESS, RESCANS, TABLES, TOTAL_PLUGINS, TURNS,
+    BACKOFF, BUILD_INFO, CALLS, CONNECTIONS, DEVICES, DIRECTORIES, DROPPED, HISTOGRAMS,
+    MEMORY_LIMIT, MEMORY_USED, PLUGINS, PROCESS, RESCANS, TABLES, TOTAL_PLUGINS, TURNS,
 };
 use super::process::ProcessFacts;
 use crate::handler::{Inventory, device};
@@ -318,6 +318,9 @@ impl Cursor {
         sample(out, &BUILD_INFO, "", &labels, Value::Number(1));
         let connections = Value::Number(manager.connections() as u64);
         single(out, &CONNECTIONS, connections);
+        let [.., memory] = manager.usage();
+        single(out, &MEMORY_USED, Value::Number(memory.used as u64));
+        single(out, &MEMORY_LIMIT, Value::Number(memory.limit as u64));
         single(out, &TURNS, Value::Number(counters.turns));
         single(out, &DROPPED, Value::Number(self.totals.dropped));
         if let Some(process) = process {
@@ -460,7 +463,7 @@ const REVISION: &str = match option_env!("PLUGIND_REVISION") {
 pub const MAX_SERIES: u64 = 10_000;
 
 /// The series that are rendered at the end of a response, besides those of directories.
-const SINGLE_SERIES: usize = 16;
+const SINGLE_SERIES: usize = 18;
 
 /// The length of a piece (octets).
 const PIECE: usize = 8 * 1024;

@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use super::arguments::{Argument, Arguments, UsageError, absolute, duration};
 use super::plugins::Chosen;
 use super::{Command, standard};
-use crate::config::{ApiSocket, DOWN_GRACE, DaemonConfig, Mode, OnDown};
+use crate::config::{ApiSocket, DOWN_GRACE, DaemonConfig, LEAST_MEMORY_BUDGET, Mode, OnDown};
 
 /// The options of the daemon.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,6 +50,9 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
             Argument::Option("--on-down") => {
                 chosen.config.manager.on_down = arguments.parsed(ON_DOWN, on_down)?;
             }
+            Argument::Option("--memory-budget") => {
+                chosen.config.manager.memory_budget = arguments.parsed(SIZE, size)?;
+            }
             Argument::Option("--verbose") => verbosity = verbosity.saturating_add(1),
             Argument::Option(option) if chosen.read(option, arguments)? => {}
             other => {
@@ -82,7 +85,19 @@ fn on_down(words: &str) -> Option<OnDown> {
     }
 }
 
+/// Parses a size of at least [`LEAST_MEMORY_BUDGET`]: octets, or mebibytes as in Kubernetes.
+fn size(words: &str) -> Option<usize> {
+    let (number, unit) = match words.strip_suffix("Mi") {
+        Some(number) => (number, 1 << 20),
+        None => (words, 1),
+    };
+    let size = number.parse::<usize>().ok()?.checked_mul(unit)?;
+    (size >= LEAST_MEMORY_BUDGET).then_some(size)
+}
+
 const SOCKET: &str = "a path, or none";
+
+const SIZE: &str = "a size of at least 1Mi, such as 16Mi or 20000000";
 
 const ON_DOWN: &str = "keep, deregister or deregister=DURATION such as deregister=30s";
 
@@ -131,6 +146,13 @@ Options:
                      or that does not answer: keep it registered, or
                      deregister[=DURATION] it once it has been down for that
                      time (default: keep; DURATION: 30s)
+  --memory-budget SIZE
+                     hold at most SIZE octets of all plugins together: what they
+                     report, their device lists, unfinished messages; beyond
+                     that, the plugins that hold most are cut, but none is
+                     deregistered; SIZE is a number of octets, or of mebibytes
+                     such as 32Mi, at least 1Mi; plugind itself needs about as
+                     much in addition (default: 16Mi)
   --state-file FILE  store the registered plugins in FILE, so that plugins that
                      disappear while plugind is not running are deregistered at
                      its next start (default: no file)
@@ -234,6 +256,31 @@ mod tests {
             "deregister=99999999999999999999s",
         ] {
             assert!(on_down(nonsense).is_err(), "{nonsense}");
+        }
+    }
+
+    #[test]
+    fn the_memory_budget_is_a_size_of_at_least_a_mebibyte() {
+        let budget = |words: &str| {
+            let options = parse(&["--memory-budget", words]);
+            options.map(|it| it.config.manager.memory_budget)
+        };
+        assert_eq!(parse(&[]).unwrap().config.manager.memory_budget, 16 << 20);
+        assert_eq!(budget("1048576"), Ok(1 << 20));
+        assert_eq!(budget("64Mi"), Ok(64 << 20));
+        for nonsense in [
+            "",
+            "Mi",
+            "1048575",
+            "16M",
+            "1.5Mi",
+            "-1Mi",
+            "16mi",
+            "16 Mi",
+            "99999999999999999999",
+        ] {
+            let error = budget(nonsense).unwrap_err();
+            assert!(error.contains("expected a size of at least 1Mi"), "{error}");
         }
     }
 

@@ -267,6 +267,33 @@ pub const BRIEF_LOCK_TIMEOUT: Duration = Duration::from_millis(50);
 /// that are not known yet.
 pub const MAX_NOTIFY_REPLY: usize = 4 * 1024;
 
+// --- Memory --------------------------------------------------------------------------------------
+
+/// The octets that may be held of all plugins together: a hundred device plugins with a thousand
+/// devices each (kubelet: no limit).
+pub const MEMORY_BUDGET: usize = 16 * MEBIBYTE;
+
+/// The least budget that can be chosen: what a hundred usual plugins need.
+pub const LEAST_MEMORY_BUDGET: usize = MEBIBYTE;
+
+/// The octets that one plugin may hold without being cut because it has grown: several times what a
+/// connection and a list of a few hundred devices take. Instead, the plugin is cut that holds most.
+pub const SMALL_SHARE: usize = 16 * 1024;
+
+/// The length of a description that is accepted whatever the others have taken (octets): a
+/// description of [`MAX_SOCKETS`] plugins is limited by that, and a usual one takes 300 octets.
+pub const SMALL_DESCRIPTION: usize = 1024;
+
+/// The octets that are not worth a cut: a connection without calls takes about as much.
+pub const SMALL_CUT: usize = 1024;
+
+/// The octets of a program's input up to which the program may exceed the budget by some: a usual
+/// one takes less than a kibibyte.
+pub const SMALL_PROGRAM: usize = 4 * 1024;
+
+/// A mebibyte (octets).
+const MEBIBYTE: usize = 1024 * 1024;
+
 // --- The handlers --------------------------------------------------------------------------------
 
 /// The time after a plugin's registration socket was first seen for which its endpoint may not be

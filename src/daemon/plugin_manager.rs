@@ -159,6 +159,7 @@ impl PluginManager {
         };
         plugins.manager.set_mode(config.mode);
         plugins.manager.set_on_down(config.on_down);
+        plugins.manager.set_memory_budget(config.memory_budget);
         plugins.manager.set_path_map(path_map.clone());
         if let Some(file) = &mut plugins.state_file {
             file.check()?;

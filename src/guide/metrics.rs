@@ -46,6 +46,8 @@
 //! | `plugind_rescans_total` | counter | `reason` |
 //! | `plugind_directory_watched` | gauge | `path` |
 //! | `plugind_connections` | gauge | |
+//! | `plugind_memory_held_bytes` | gauge | |
+//! | `plugind_memory_budget_bytes` | gauge | |
 //! | `plugind_loop_turns_total` | counter | |
 //! | `plugind_series_dropped` | gauge | |
 //! | `plugind_build_info` | gauge | `version`, `revision` |
@@ -53,7 +55,8 @@
 //! - `plugind_events_total`: events by reason, those about directories included.
 //! - `plugind_limit_hits_total`: something had to wait or was refused because of a limit:
 //!   `operations` (a socket waits for its turn), `descriptors` (too few file descriptors),
-//!   `programs` (a program waits), `clients` (of the API socket), `sockets`, `directory_sockets`,
+//!   `programs` (a program waits), `memory` (a plugin is cut, or a program is not started, because
+//!   of the memory budget), `clients` (of the API socket), `sockets`, `directory_sockets`,
 //!   `links`, `directories`, `names` and `depth` (of directories,
 //!   [`operator`](super::operator)), `inotify_watches` and `inotify_instances` (of the user).
 //! - `plugind_rescans_total`: requests to read every directory again: `overflow` (the kernel has
@@ -62,6 +65,8 @@
 //!   read again and again, or cannot be read: the named directories, and up to 64 of those below
 //!   them that have a problem.
 //! - `plugind_connections`: connections to plugins that are dialed or open.
+//! - `plugind_memory_held_bytes`: what is held of plugins and counts against the memory budget
+//!   ([`operator`](super::operator)), which is `plugind_memory_budget_bytes`.
 //! - `plugind_loop_turns_total`: turns of the loop. An idle daemon makes next to none.
 //! - `plugind_series_dropped`: series that this response sums up or leaves out.
 //! - `plugind_build_info`: always 1. The revision is what the variable `PLUGIND_REVISION` was when

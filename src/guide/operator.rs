@@ -69,6 +69,49 @@
 //! all the time is examined after pauses that grow up to 1 s and 5 s, so that it does not keep
 //! other plugins waiting.
 //!
+//! # Memory
+//!
+//! `--memory-budget SIZE` (default: `16Mi`, at least `1Mi`) limits what is held of all plugins
+//! together. The daemon itself needs about 1 MiB more, and as much as the longest list of devices
+//! while that is handled.
+//!
+//! What counts is what plugins choose the size of:
+//!
+//! - what a plugin has reported: its name, endpoint and versions, and texts of failures;
+//! - its connections: unfinished messages, header fields, unwritten octets; those of the clients of
+//!   `kubelet.sock`, too;
+//! - what handlers keep: lists of devices, what CSI and DRA drivers report;
+//! - programs of `--exec` that wait, and plugins that are yet to be deregistered by one.
+//!
+//! At the budget, the plugin that grows is *cut*. If it holds less than 16 KiB, the one that holds
+//! most is cut instead: so a small plugin registers whatever the others hold. If a plugin is cut
+//!
+//! - while it is being registered, the attempt fails, and is repeated with backoff;
+//! - once it is registered, it stays so: its streams are closed and opened again after pauses that
+//!   double up to 122 s; its devices are removed until then, and details of a CSI driver until the
+//!   driver registers again. The event `MemoryBudgetExhausted` names the plugin; the first one of a
+//!   plugin is a warning. Raise the budget, or have the plugin list fewer devices.
+//!
+//! Descriptions may take half of the budget: beyond that, a plugin with one of more than 1 KiB is
+//! not registered. A client of `kubelet.sock` that holds more than 16 KiB at the budget is closed.
+//! A program that cannot wait counts as one that cannot be started.
+//!
+//! `plugind status` shows how much is held (`memory`, in octets); the metrics are
+//! `plugind_memory_held_bytes`, `plugind_memory_budget_bytes` and
+//! `plugind_limit_hits_total{limit="memory"}`.
+//!
+//! What has limits of its own does not count:
+//!
+//! | not counted | limit |
+//! |---|---|
+//! | sockets and names of the watch | 16,384 sockets, 4,096 directories, 65,536 names of each |
+//! | descriptions of at most 1 KiB | counted, but always accepted: 16,384 |
+//! | clients of the API | 16, with 24 KiB each |
+//! | events | 64 KiB for readers, and 256 until an embedder reads them |
+//! | the log | 64 KiB while its reader does not read |
+//! | processes whose sockets were removed | 16, with a connection each |
+//! | clients of `kubelet.sock` below 16 KiB | counted, but never closed for that: 64 |
+//!
 //! # Device plugins
 //!
 //! Most device plugins are not found in a plugins directory: they announce themselves by calling

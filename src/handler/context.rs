@@ -272,6 +272,16 @@ impl<'a> Context<'a> {
         self.effects.push(Effect::Withdraw { plugin });
     }
 
+    /// States how many octets the handler keeps for the plugin that the call is about, in place of
+    /// what it stated before: for what the plugin chooses the size of. Counts against the memory
+    /// budget ([`Config::memory_budget`](crate::config::Config::memory_budget)) until the plugin is
+    /// deregistered, or until [`Event::OverBudget`]. Less than a kibibyte need not be stated. Has
+    /// no effect if the call is not about a plugin.
+    pub fn keeps(&mut self, octets: usize) {
+        let id = self.ids.next(self.owner);
+        self.effects.push(Effect::Keep { id, octets });
+    }
+
     /// Cancels an effect: it has no further events. A running program is killed.
     pub fn cancel(&mut self, id: EffectId) {
         self.effects.push(Effect::Cancel { id });
@@ -409,6 +419,13 @@ pub enum Effect {
         /// The plugin.
         plugin: Arc<Plugin>,
     },
+    /// Count what the handler keeps for the plugin.
+    Keep {
+        /// The number of the effect in the event.
+        id: EffectId,
+        /// What it keeps.
+        octets: usize,
+    },
     /// Cancel an earlier effect.
     Cancel {
         /// The number of the effect.
@@ -461,6 +478,14 @@ pub enum Event {
         /// The reason why it cannot be established; `None`: it was established and broke.
         error: Option<DialError>,
     },
+    /// Plugins have exhausted the memory budget: what the handler keeps for this plugin has to be
+    /// dropped. It does not count any more, unless the handler states it again
+    /// ([`Context::keeps`]). The plugin stays registered; its streams may end with
+    /// [`CallFailure::OverBudget`], too. Operators are informed by the manager.
+    OverBudget {
+        /// The number of the effect by which it was stated.
+        id: EffectId,
+    },
     /// A timer expired.
     TimerFired {
         /// The number of the effect.
@@ -478,6 +503,7 @@ impl Event {
             | Self::ProgramEnded { id, .. }
             | Self::Connected { id }
             | Self::Disconnected { id, .. }
+            | Self::OverBudget { id }
             | Self::TimerFired { id } => *id,
         }
     }
@@ -490,6 +516,9 @@ pub enum CallFailure {
     Dial(DialError),
     /// The endpoint was dialed, and the call failed.
     Call(CallError),
+    /// The connection was closed, because plugins have exhausted the memory budget
+    /// ([`Config::memory_budget`](crate::config::Config::memory_budget)).
+    OverBudget,
 }
 
 impl fmt::Display for CallFailure {
@@ -497,8 +526,12 @@ impl fmt::Display for CallFailure {
         match self {
             Self::Dial(error) => write!(f, "cannot connect: {error}"),
             Self::Call(error) => error.fmt(f),
+            Self::OverBudget => f.write_str(OVER_BUDGET),
         }
     }
 }
 
 impl std::error::Error for CallFailure {}
+
+/// The reason why something is not kept for a plugin.
+pub(super) const OVER_BUDGET: &str = "plugins have exhausted the memory budget";

@@ -16,7 +16,7 @@
 //!               Done(result) | Pending, effects
 //!
 //!               handle_event(Called | StreamMessage | StreamEnded | Connected | Disconnected |
-//!                            ProgramEnded | TimerFired)
+//!                            ProgramEnded | TimerFired | OverBudget)
 //!            ------------------------------------------>
 //!            <------------------------------------------
 //!               answer(Ticket, result), more effects
@@ -81,6 +81,8 @@
 //! - **Trust nothing**: a plugin may be slow, silent or hostile. Every call has a deadline, and
 //!   replies larger than [`MAX_REPLY`](crate::config::MAX_REPLY) are rejected; limit what is kept
 //!   of a reply, and show text through [`crate::escape`].
+//! - **State what is kept** of what a plugin has sent ([`Context::keeps`]), if that may be much,
+//!   and drop it on [`Event::OverBudget`]: the sum over all plugins has a budget.
 //! - **To be readable from outside**, keep the known facts in a [`Store`] or a similar type, and
 //!   hand out a clone before the handler is given away.
 //!

@@ -80,8 +80,11 @@ impl Reconnect {
     }
 
     /// Cancels the pending effect, because it has ended or is not wanted any more, and schedules
-    /// the next opening.
+    /// the next opening, unless that is scheduled already.
     pub(super) fn interrupted(&mut self, context: &mut Context<'_>) {
+        if matches!(self.state, State::Pausing(_)) {
+            return;
+        }
         context.cancel(self.effect());
         if self.is_cut(context.now()) {
             return self.open_again(context);

@@ -11,6 +11,7 @@ use super::changes::Changes;
 use super::connections::Connections;
 use super::event::{EventKind, PluginEvent, Shortage};
 use super::measurement::{Limit, Measurement};
+use super::memory::Memory;
 use super::messages::Output;
 use super::operation::{Command, Outcome, Question};
 use super::process::Process;
@@ -29,6 +30,8 @@ pub(super) struct Context {
     /// The paths that lead to sockets which are known under another path.
     pub(super) aliases: Aliases,
     pub(super) connections: Connections,
+    /// What is held for all plugins together.
+    pub(super) memory: Memory,
     pub(super) timers: Timers,
     /// The requests to the daemon.
     pub(super) outputs: VecDeque<Output>,

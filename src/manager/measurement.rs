@@ -47,6 +47,8 @@ pub enum Limit {
     Descriptors,
     /// The programs that run at once: a program waits.
     Programs,
+    /// The memory budget: a plugin is cut.
+    Memory,
 }
 
 impl Limit {
@@ -56,6 +58,7 @@ impl Limit {
             Self::Operations => "operations",
             Self::Descriptors => "descriptors",
             Self::Programs => "programs",
+            Self::Memory => "memory",
         }
     }
 }
@@ -72,6 +75,7 @@ pub(super) fn code_of_reply(result: &Result<Vec<u8>, CallFailure>) -> Code {
         Ok(_) => Code::Ok,
         Err(CallFailure::Dial(_)) => Code::Unavailable,
         Err(CallFailure::Call(error)) => error.code(),
+        Err(CallFailure::OverBudget) => Code::ResourceExhausted,
     }
 }
 

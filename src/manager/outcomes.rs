@@ -265,7 +265,10 @@ impl Manager {
             return;
         };
         let health = &mut registered.health;
-        if *failure == Failure::Dial(DialError::NoDescriptors) {
+        if matches!(
+            failure,
+            Failure::Dial(DialError::NoDescriptors) | Failure::OverBudget
+        ) {
             health.check_at = Some(slow_check); // The plugin may well be up.
             return;
         }

@@ -28,6 +28,8 @@ impl Manager {
         loop {
             if let Some((id, attempt, event)) = self.events.pop_front() {
                 self.deliver(id, attempt, event);
+            } else if self.keep_budget() {
+                // What plugins have given up may be enough.
             } else if self.host.deliver_event(&mut self.context) {
                 // The next event follows.
             } else if let Some((asker, ticket, result)) = self.host.poll_answer() {
@@ -154,6 +156,7 @@ impl Manager {
             _ => self.context.timers.set(timer, deadline, at),
         }
         socket.flush(&mut self.context.outputs);
+        socket.count_memory(&mut self.context);
         socket.note_changes(&mut self.context);
         self.sockets.put_back(socket);
     }

@@ -22,6 +22,7 @@ use super::event::{EventKind, PluginEvent};
 use super::ids::{ConnectionId, SocketId};
 use super::limiter::Position;
 use super::measurement::{Measurement, code_of};
+use super::memory::Held;
 use super::messages::{LivenessSource, Output};
 use super::operation::{Event, Operation};
 use super::process::Process;
@@ -66,6 +67,8 @@ pub(super) struct Claims {
     /// cancelled when this ends.
     pub(super) handler: Option<HandlerId>,
     pub(super) deadline: Scheduled,
+    /// What it was counted with last.
+    pub(super) held: Held,
 }
 
 /// The permit for an operation.

@@ -35,9 +35,10 @@ pub struct Usage {
 
 impl Manager {
     /// Returns how near the manager is to its limits: sockets, connections with what counts as
-    /// such, and operations that wait for their plugins.
-    pub fn usage(&self) -> [Usage; 3] {
+    /// such, operations that wait for their plugins, and the octets that are held of plugins.
+    pub fn usage(&self) -> [Usage; 4] {
         let usage = |name, used, limit| Usage { name, used, limit };
+        let memory = &self.context.memory;
         [
             usage("sockets", self.sockets.len(), MAX_SOCKETS),
             usage(
@@ -46,6 +47,7 @@ impl Manager {
                 self.context.connections.limit(),
             ),
             usage("operations", self.limiter.held(), SOFT_OPERATION_LIMIT),
+            usage("memory", memory.used(), memory.limit()),
         ]
     }
 

@@ -6,6 +6,7 @@ mod csi;
 mod device;
 mod dra;
 mod log;
+mod memory;
 mod node;
 #[path = "../manager/script.rs"]
 mod script;

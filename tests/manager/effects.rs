@@ -32,8 +32,12 @@ pub(crate) enum Ask {
     Stream,
     Connection,
     Program,
+    /// A program with so many octets of input.
+    LargeProgram(usize),
     /// A debt, which is not settled.
     Debt,
+    /// So many octets that the handler keeps.
+    Keep(usize),
 }
 
 /// What a [`Scripted`] handler is to do, and what it was told; clones share it.
@@ -99,7 +103,7 @@ impl Plan {
 
 fn ask(effect: Ask, context: &mut Context<'_>) {
     let endpoint: Arc<Path> = Path::new(ENDPOINT).into();
-    match effect {
+    let _id = match effect {
         Ask::Timer => context.set_timer(PAUSE),
         Ask::DetachedTimer => context.detached().set_timer(PAUSE),
         Ask::Call => context.call(Call {
@@ -116,18 +120,24 @@ fn ask(effect: Ask, context: &mut Context<'_>) {
             dial_timeout: PAUSE,
         }),
         Ask::Connection => context.connect(endpoint),
-        Ask::Program => context.spawn(Program {
-            path: "/lib/hook".into(),
-            arguments: Vec::new(),
-            environment: Vec::new(),
-            input: Vec::new(),
-            timeout: PAUSE,
-        }),
+        Ask::Program => context.spawn(program(0)),
+        Ask::LargeProgram(octets) => context.spawn(program(octets)),
+        Ask::Keep(octets) => return context.keeps(octets),
         Ask::Debt => {
             let plugin = context.plugin().expect("the call is about a plugin");
             context.owe(plugin.clone())
         }
     };
+}
+
+fn program(octets: usize) -> Program {
+    Program {
+        path: "/lib/hook".into(),
+        arguments: Vec::new(),
+        environment: Vec::new(),
+        input: vec![0; octets],
+        timeout: PAUSE,
+    }
 }
 
 /// A handler that follows a [`Plan`].
@@ -173,6 +183,7 @@ impl PluginHandler for Scripted {
             Event::Connected { .. } => "connected",
             Event::Disconnected { .. } => "disconnected",
             Event::ProgramEnded { .. } => "program",
+            Event::OverBudget { .. } => "over budget",
         };
         self.0.called(name, context);
     }

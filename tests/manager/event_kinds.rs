@@ -44,10 +44,11 @@ fn row(kind: &EventKind) -> usize {
         EventKind::DescriptorsShort(_) => 23,
         EventKind::Announced => 24,
         EventKind::NotAnnounced => 25,
+        EventKind::OverBudget { .. } => 26,
     }
 }
 
-const ROWS: usize = 26;
+const ROWS: usize = 27;
 
 /// Returns an event of each kind, with its reason.
 fn all() -> Vec<(EventKind, &'static str)> {
@@ -130,6 +131,13 @@ fn all() -> Vec<(EventKind, &'static str)> {
         (
             EventKind::DescriptorsShort(Shortage::Call),
             "DescriptorsShort",
+        ),
+        (
+            EventKind::OverBudget {
+                budget: 1 << 24,
+                is_repeated: false,
+            },
+            "MemoryBudgetExhausted",
         ),
     ]
 }

@@ -134,6 +134,8 @@ fn the_response_is_valid_and_has_every_metric() {
         "plugind_exec_runs_total",
         "plugind_limit_hits_total",
         "plugind_loop_turns_total",
+        "plugind_memory_budget_bytes",
+        "plugind_memory_held_bytes",
         "plugind_plugins",
         "plugind_registration_duration_seconds",
         "plugind_registrations_total",
@@ -552,7 +554,7 @@ fn sockets_that_appear_during_a_response_do_not_exceed_the_limit_or_occur_twice(
             world.notice(&format!("/r/z-{pieces}-{n}.sock"));
         }
     });
-    assert!(pieces >= 4, "{pieces}");
+    assert!(pieces >= 3, "{pieces}");
     assert!(shown.series() as u64 <= LIMIT, "{}", shown.series());
     let dropped = shown.get("plugind_series_dropped", &[]);
     assert!(dropped.is_some_and(|it| it > 0));

@@ -295,6 +295,18 @@ impl Serving {
         out
     }
 
+    /// Returns the beginning of a message of 4 MiB for every open stream.
+    pub(crate) fn push_part(&self, part: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        let part = [&[0, 0, 0x40, 0, 0], part].concat();
+        for stream in &self.open {
+            for part in part.chunks(16_384) {
+                frame(&mut out, DATA, 0, *stream, part);
+            }
+        }
+        out
+    }
+
     /// Ends every open stream with this gRPC status.
     pub(crate) fn end(&mut self, code: u16) -> Vec<u8> {
         let mut out = Vec::new();

@@ -97,6 +97,12 @@ impl Daemon {
         while self.lines.try_recv().is_ok() {}
     }
 
+    /// Removes the lines of the log, and returns those with these words.
+    pub(crate) fn lines_with(&self, words: &str) -> Vec<String> {
+        let lines = self.lines.try_iter();
+        lines.filter(|line| line.contains(words)).collect()
+    }
+
     /// Waits for a line of the log with these words, and returns it.
     #[track_caller]
     pub(crate) fn until_logged(&self, words: &str) -> String {
@@ -144,8 +150,17 @@ impl Daemon {
 
     /// Returns the resident memory of the daemon (KiB).
     pub(crate) fn resident(&self) -> u64 {
+        self.status("VmRSS:")
+    }
+
+    /// Returns the most resident memory that the daemon has had (KiB).
+    pub(crate) fn peak(&self) -> u64 {
+        self.status("VmHWM:")
+    }
+
+    fn status(&self, name: &str) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
         line.unwrap()
             .trim()
             .trim_end_matches(" kB")

@@ -20,6 +20,7 @@ mod inside;
 mod links;
 mod lock;
 mod log;
+mod memory;
 mod mounts;
 #[path = "../support/pipe.rs"]
 #[allow(dead_code, reason = "each test needs a part of it")]

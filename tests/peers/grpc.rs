@@ -19,6 +19,11 @@ pub(crate) trait Service: Send + Sync + 'static {
     fn is_stream(&self, _path: &str) -> bool {
         false
     }
+
+    /// Returns the octets by which the message of a reply is shorter than announced.
+    fn missing(&self, _path: &str) -> usize {
+        0
+    }
 }
 
 /// A gRPC status, as in the trailers `grpc-status` and `grpc-message`.
@@ -66,7 +71,7 @@ async fn answer<S: Service>(
     let mut stream = respond.send_response(head, false)?;
     let status = match reply {
         Ok(message) => {
-            stream.send_data(frame(&message), false)?;
+            stream.send_data(frame(&message, service.missing(&path)), false)?;
             if service.is_stream(&path) {
                 let _ = future::poll_fn(|context| stream.poll_reset(context)).await;
                 return Ok(());
@@ -100,9 +105,9 @@ fn unframe(body: &[u8]) -> Option<&[u8]> {
     (prefix[0] == 0 && u32::try_from(message.len()) == Ok(length)).then_some(message)
 }
 
-/// Returns the message as the body of a gRPC reply.
-fn frame(message: &[u8]) -> Bytes {
-    let length = u32::try_from(message.len()).expect("a reply is short");
+/// Returns the message, of which some octets are missing, as the body of a gRPC reply.
+fn frame(message: &[u8], missing: usize) -> Bytes {
+    let length = u32::try_from(message.len() + missing).expect("a reply is short");
     let mut framed = BytesMut::with_capacity(5 + message.len());
     framed.put_u8(0);
     framed.put_u32(length);

@@ -22,6 +22,7 @@ use plugind::proto::csi_v1::{NodeGetInfoResponse, node};
 use plugind::proto::pluginregistration::{
     PluginInfo, RegistrationStatus, RegistrationStatusResponse, registration,
 };
+use plugind::proto::v1beta1::device_plugin;
 use prost::Message as _;
 use tokio::sync::oneshot;
 
@@ -100,11 +101,32 @@ impl Plugin {
         Self::serve_with(listener, socket, info(who), flaw)
     }
 
+    /// Serves a device plugin with this name whose list of devices is this, which is `missing`
+    /// octets shorter than announced.
+    pub(crate) fn serve_devices(socket: &Path, name: &str, list: Vec<u8>, missing: usize) -> Self {
+        let listener = UnixListener::bind(socket).unwrap();
+        let info = PluginInfo {
+            supported_versions: vec!["v1beta1".to_owned()],
+            ..info(("DevicePlugin", name))
+        };
+        Self::serve_all(listener, socket, info, None, (list, missing))
+    }
+
     fn serve_with(
         listener: UnixListener,
         socket: &Path,
         info: PluginInfo,
         flaw: Option<Flaw>,
+    ) -> Self {
+        Self::serve_all(listener, socket, info, flaw, (Vec::new(), 0))
+    }
+
+    fn serve_all(
+        listener: UnixListener,
+        socket: &Path,
+        info: PluginInfo,
+        flaw: Option<Flaw>,
+        devices: (Vec<u8>, usize),
     ) -> Self {
         listener.set_nonblocking(true).unwrap();
         let (asked_by, asked) = mpsc::channel();
@@ -116,6 +138,7 @@ impl Plugin {
             asked: asked_by,
             notified: notifier,
             flaw,
+            devices,
             is_refused: AtomicBool::new(false),
             patient: Mutex::new(patient),
         };
@@ -196,6 +219,8 @@ struct Answers {
     asked: Sender<String>,
     notified: Sender<RegistrationStatus>,
     flaw: Option<Flaw>,
+    /// The list of devices, and the number of octets that are missing at its end.
+    devices: (Vec<u8>, usize),
     is_refused: AtomicBool,
     patient: Mutex<Receiver<()>>,
 }
@@ -226,8 +251,21 @@ impl Service for Answers {
                 ..NodeGetInfoResponse::default()
             }
             .encode_to_vec()),
-            SERVICE => Ok(Vec::new()),
+            SERVICE | device_plugin::GET_DEVICE_PLUGIN_OPTIONS => Ok(Vec::new()),
+            device_plugin::LIST_AND_WATCH => Ok(self.devices.0.clone()),
             _ => Err(UNIMPLEMENTED),
+        }
+    }
+
+    fn is_stream(&self, path: &str) -> bool {
+        path == device_plugin::LIST_AND_WATCH
+    }
+
+    fn missing(&self, path: &str) -> usize {
+        if self.is_stream(path) {
+            self.devices.1
+        } else {
+            0
         }
     }
 }

@@ -14,7 +14,10 @@ impl PluginManager {
         let Some(device_plugins) = &mut self.device_plugins else {
             return;
         };
-        for announced in device_plugins.serve(self.poll.registry(), now) {
+        device_plugins.set_room(self.manager.room_for_clients());
+        let announced = device_plugins.serve(self.poll.registry(), now);
+        self.manager.count_clients(device_plugins.mem_used());
+        for announced in announced {
             self.manager.handle_input(announced, now);
             self.drain_manager(now);
         }

@@ -23,7 +23,8 @@ pub struct Driver {
     pub plugin: Arc<Plugin>,
     /// The CSI version to use with the driver.
     pub version: Version,
-    /// The driver's ID for this node: never empty.
+    /// The driver's ID for this node; empty only if it is longer than CSI allows (256 octets) and
+    /// was dropped because plugins have exhausted the memory budget.
     pub node_id: String,
     /// The most volumes of the driver on the node at a time; `None`: not stated.
     pub max_volumes: Option<u64>,
@@ -58,6 +59,23 @@ impl Driver {
             vendor_version: None,
             capabilities: Vec::new(),
         })
+    }
+
+    /// Returns the octets that the driver has caused to be kept.
+    pub(super) fn mem_used(&self) -> usize {
+        let version = self.vendor_version.as_ref().map_or(0, String::len);
+        let segments = self.topology.iter();
+        let segments = segments.map(|(kind, place)| kind.len() + place.len() + SEGMENT);
+        self.node_id.len() + version + segments.sum::<usize>()
+    }
+
+    /// Forgets what the driver has reported of any length.
+    pub(super) fn forget_details(&mut self) {
+        self.topology.clear();
+        self.vendor_version = None;
+        if self.node_id.len() > LONGEST_NODE_ID {
+            self.node_id = String::new();
+        }
     }
 
     pub(super) fn set_plugin_info(&mut self, info: GetPluginInfoResponse) {
@@ -118,6 +136,12 @@ impl fmt::Display for Driver {
 
 /// The reason for refusing a driver without a node ID: kubelet's words.
 const NO_NODE_ID: &str = "error adding CSI driver node info: driverNodeID must not be empty";
+
+/// The octets that a segment takes in the map, besides its texts.
+const SEGMENT: usize = 112;
+
+/// The longest node ID that CSI allows (octets).
+const LONGEST_NODE_ID: usize = 256;
 
 /// The number of topology segments shown in one line: honest drivers have one to three.
 const SHOWN_SEGMENTS: usize = 8;

@@ -93,6 +93,7 @@ impl CsiHandler {
         let result = driver.map(|driver| {
             let message = format!("received node information {driver}");
             context.emit(&plugin, EventType::Normal, "NodeInfoReceived", message);
+            context.keeps(driver.mem_used());
             self.drivers.set(driver);
         });
         if let Some(ticket) = ticket {
@@ -101,7 +102,13 @@ impl CsiHandler {
     }
 
     /// Adds a reply to the details of a driver. Failures are only logged: the details are optional.
-    fn described(&self, plugin: &Plugin, method: &str, result: Result<Vec<u8>, CallFailure>) {
+    fn described(
+        &self,
+        plugin: &Plugin,
+        method: &str,
+        result: Result<Vec<u8>, CallFailure>,
+        context: &mut Context<'_>,
+    ) {
         let (drivers, endpoint) = (&self.drivers, &plugin.endpoint);
         let described = if method == identity::GET_PLUGIN_INFO {
             reply::read(endpoint, result, MAX_CSI_REPLY).map(|info| {
@@ -115,6 +122,7 @@ impl CsiHandler {
         match described {
             Ok(()) => {
                 drivers.with(plugin, |driver| {
+                    context.keeps(driver.mem_used());
                     log::debug!("{plugin}: received driver details {driver}");
                 });
             }
@@ -203,11 +211,16 @@ impl PluginHandler for CsiHandler {
     }
 
     fn handle_event(&mut self, event: Event, context: &mut Context<'_>) {
-        let (Event::Called { method, result, .. }, Some(plugin)) = (event, context.plugin()) else {
+        let Some(plugin) = context.plugin() else {
+            return;
+        };
+        let Event::Called { method, result, .. } = event else {
+            // Plugins have exhausted the memory budget.
+            self.drivers.with(plugin, Driver::forget_details);
             return;
         };
         if method != node::NODE_GET_INFO {
-            return self.described(plugin, method, result);
+            return self.described(plugin, method, result, context);
         }
         let asked = |it: &Registration| it.plugin.has_socket_of(plugin);
         if let Some(place) = self.registrations.iter().position(asked) {

@@ -203,6 +203,11 @@ impl Client {
                 result: Err(CallFailure::Call(error)),
                 ..
             } if error.code() == Code::Unimplemented => self.unimplemented(&error, store, context),
+            Event::OverBudget { .. }
+            | Event::StreamEnded {
+                result: Err(CallFailure::OverBudget),
+                ..
+            } => self.over_budget(store, context),
             Event::StreamEnded {
                 result: Err(failure),
                 ..
@@ -249,7 +254,12 @@ impl Client {
         if store.with(plugin, |_| ()).is_none() {
             store.set(DevicePlugin::new(plugin, *options));
         }
-        match store.with(plugin, |known| known.replace(message)) {
+        let replace = |known: &mut DevicePlugin| {
+            let changes = known.replace(message)?;
+            context.keeps(message.len() + DEVICE_SIZE * known.devices.len());
+            Ok(changes)
+        };
+        match store.with(plugin, replace) {
             Some(Ok(changes)) => {
                 *is_warned = false;
                 if let Some(grace) = grace.take() {
@@ -304,6 +314,29 @@ impl Client {
             context.emit(plugin, EventType::Warning, "DevicesUnavailable", message);
         }
         self.lost(&error.to_string(), store, context);
+    }
+
+    /// Drops the list of devices, because plugins have exhausted the memory budget, and opens the
+    /// stream again after a pause, also that of a plugin that has announced itself.
+    fn over_budget(&mut self, store: &Store<DevicePlugin>, context: &mut Context<'_>) {
+        let Self { plugin, state, .. } = self;
+        let State::Listing {
+            options, stream, ..
+        } = state
+        else {
+            return;
+        };
+        if let Some(stream) = stream {
+            stream.interrupted(context);
+        }
+        let mut devices = 0;
+        let known = store.with(plugin, |known| devices = known.devices.len());
+        if known.is_some() && devices > 0 {
+            store.set(DevicePlugin::new(plugin, *options));
+            let why = CallFailure::OverBudget;
+            let message = format!("removed its devices: {why} devices={devices}");
+            context.emit(plugin, EventType::Normal, "DevicesRemoved", message);
+        }
     }
 
     /// Handles the loss of the stream: the devices may be in any state.
@@ -378,6 +411,9 @@ fn options(
         Reason::new(format!("failed to get device plugin options: {why}"))
     })
 }
+
+/// The octets that a device takes, besides those of its message.
+const DEVICE_SIZE: usize = 160;
 
 /// The type of device plugins.
 pub const TYPE: &str = "DevicePlugin";

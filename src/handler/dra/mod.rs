@@ -138,6 +138,11 @@ impl Client {
             Event::Disconnected { .. } => self.disconnected(drivers, context),
             Event::StreamMessage { message, .. } => self.health_sent(&message, drivers, context),
             Event::StreamEnded { result, .. } => self.health_ended(result, drivers, context),
+            Event::OverBudget { .. } => {
+                let forget = |driver: &mut Driver| driver.devices = Vec::new();
+                drivers.0.with(&self.plugin, forget);
+                self.health_lost(&CallFailure::OverBudget.to_string(), drivers, context);
+            }
             Event::TimerFired { id } => self.pause_over(id, context),
             _ => {} // Other effects are never asked for.
         }
@@ -166,6 +171,7 @@ impl Client {
         let plugin = &self.plugin;
         let changed = drivers.0.with(plugin, |driver| {
             let is_news = driver.set_health(message)?;
+            context.keeps(message.len() + DEVICE_SIZE * driver.devices.len());
             Ok::<_, NoHealth>(is_news.then(|| (driver.devices.len(), driver.healthy())))
         });
         match changed {
@@ -234,6 +240,9 @@ impl Client {
         }
     }
 }
+
+/// The octets that the health of a device takes, besides those of its message.
+const DEVICE_SIZE: usize = 160;
 
 /// The type of DRA drivers.
 pub const TYPE: &str = "DRAPlugin";

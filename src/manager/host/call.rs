@@ -235,19 +235,41 @@ impl EndpointCall {
 
     /// Returns what follows from a failed dial.
     pub(super) fn dial_failed(&mut self, error: DialError, now: Time) -> Progress {
+        self.failed(CallFailure::Dial(error), now)
+    }
+
+    /// Closes the connection, because plugins have exhausted the memory budget. Returns what
+    /// follows from that.
+    pub(super) fn cut(&mut self, context: &mut Context) -> Progress {
+        self.hang_up(context);
+        self.failed(CallFailure::OverBudget, context.now)
+    }
+
+    /// Returns what follows from the failure of a call, stream or connection.
+    fn failed(&mut self, failure: CallFailure, now: Time) -> Progress {
         self.connection = None;
         let id = self.id;
         match self.request {
-            EndpointRequest::Call(_) => self.ended(Err(CallFailure::Dial(error)), now),
+            EndpointRequest::Call(_) => self.ended(Err(failure), now),
             EndpointRequest::Stream(_) => Progress::Ended(HandlerEvent::StreamEnded {
                 id,
-                result: Err(CallFailure::Dial(error)),
+                result: Err(failure),
             }),
-            EndpointRequest::Connection => Progress::Ended(HandlerEvent::Disconnected {
-                id,
-                error: Some(error),
-            }),
+            EndpointRequest::Connection => {
+                let error = match failure {
+                    CallFailure::Dial(error) => Some(error),
+                    _ => None,
+                };
+                Progress::Ended(HandlerEvent::Disconnected { id, error })
+            }
         }
+    }
+
+    /// Returns the octets that the connection holds.
+    pub(super) fn mem_used(&self) -> usize {
+        let connection = self.connection.as_ref();
+        let client = connection.and_then(|it| it.client.as_deref());
+        client.map_or(0, Client::mem_used)
     }
 
     /// Returns what follows from a deadline that has passed.
@@ -364,5 +386,6 @@ fn is_not_ready(failure: &CallFailure) -> bool {
             )
         }
         CallFailure::Call(error) => error.code() == Code::Unavailable,
+        CallFailure::OverBudget => false,
     }
 }

@@ -17,6 +17,7 @@ use crate::http2::Endpoint as _;
 use crate::manager::context::Context;
 use crate::manager::event::{EventKind, PluginEvent};
 use crate::manager::measurement::{CANCELLED, Limit, Measurement, code_of_reply, result_of};
+use crate::manager::memory::Held;
 use crate::manager::messages::Output;
 use crate::manager::timers::{Scheduled, Timer};
 use crate::time::Time;
@@ -57,7 +58,12 @@ impl HandlerHost {
                 self.call_endpoint(recipient(id), call, &endpoint, context);
             }
             Effect::Spawn { id, program, run } => {
+                let octets = program.mem_used();
                 self.open(id, recipient(id), State::Queued(run), None, context);
+                if !context.memory.has_room_for_program(octets) {
+                    return self.refuse_program(id, context);
+                }
+                self.count(id, Held::pinned(octets), context);
                 self.waiting.push_back((id, program));
                 if self.running >= MAX_PROGRAMS {
                     context.limit_hit(Limit::Programs);
@@ -67,19 +73,33 @@ impl HandlerHost {
             Effect::SetTimer { id, at } => {
                 self.open(id, recipient(id), State::Timer, Some(at), context);
             }
-            Effect::Owe { id, plugin } => self.add_debt(id, handler, plugin),
+            Effect::Owe { id, plugin } => self.add_debt(id, handler, plugin, context),
+            Effect::Keep { id, octets } => self.keep(recipient(id), id, octets, context),
             Effect::Cancel { id } => self.cancel(id, context),
         }
     }
 
     /// Records that a handler has yet to deregister a plugin.
-    pub(super) fn add_debt(&mut self, id: EffectId, handler: HandlerId, plugin: Arc<Plugin>) {
+    pub(super) fn add_debt(
+        &mut self,
+        id: EffectId,
+        handler: HandlerId,
+        plugin: Arc<Plugin>,
+        context: &mut Context,
+    ) {
         self.uses.add(handler);
-        self.owed.insert(id, Debt { handler, plugin });
+        let mut debt = Debt {
+            held: Held::default(),
+            handler,
+            plugin,
+        };
+        let held = Held::pinned(debt.plugin.mem_used());
+        context.memory.count(id.owner, &mut debt.held, held);
+        self.owed.insert(id, debt);
         self.owed_revision += 1;
     }
 
-    fn open(
+    pub(super) fn open(
         &mut self,
         id: EffectId,
         recipient: Recipient,
@@ -94,13 +114,16 @@ impl HandlerHost {
             recipient,
             deadline,
             state,
+            held: Held::default(),
         };
         self.effects.insert(id, effect);
     }
 
     /// Removes an effect that has ended. Returns the recipient of its last event.
-    fn close(&mut self, id: EffectId, context: &mut Context) -> Option<Recipient> {
+    pub(super) fn close(&mut self, id: EffectId, context: &mut Context) -> Option<Recipient> {
         let mut effect = self.effects.remove(&id)?;
+        let held = Held::default();
+        context.memory.count(id.owner, &mut effect.held, held);
         let timer = Timer::Effect(id);
         context.timers.set(timer, &mut effect.deadline, None);
         self.uses.remove(effect.recipient.handler);
@@ -110,8 +133,10 @@ impl HandlerHost {
     /// Cancels an effect: drops its events that were not delivered yet, too.
     fn cancel(&mut self, id: EffectId, context: &mut Context) {
         self.drop_events_of(&|effect| effect == id);
-        if let Some(debt) = self.owed.remove(&id) {
+        if let Some(mut debt) = self.owed.remove(&id) {
             self.uses.remove(debt.handler);
+            let held = Held::default();
+            context.memory.count(id.owner, &mut debt.held, held);
             self.owed_revision += 1;
         }
         self.end(id, context);
@@ -146,7 +171,7 @@ impl HandlerHost {
             return;
         };
         match state {
-            State::Timer | State::NotReady(_) => {}
+            State::Timer | State::Kept | State::NotReady(_) => {}
             State::Call(call) => call.hang_up(context),
             State::Queued(_) => self.waiting.retain(|(waiting, _)| *waiting != id),
             State::Running(started, run) => {
@@ -161,7 +186,7 @@ impl HandlerHost {
     }
 
     /// Ends an effect with its last event.
-    fn ended(&mut self, event: HandlerEvent, context: &mut Context) {
+    pub(super) fn ended(&mut self, event: HandlerEvent, context: &mut Context) {
         if let Some(recipient) = self.close(event.effect(), context) {
             self.events
                 .push_back(PendingEvent::Effect(recipient, event));
@@ -188,7 +213,7 @@ impl HandlerHost {
                     self.dial(id, endpoint.as_deref(), context);
                 }
             }
-            State::Queued(_) => {}
+            State::Queued(_) | State::Kept => {}
             State::Running(..) => {
                 context.outputs.push_back(Output::Kill { id });
                 let late = ProgramOutcome::silent(ProgramEnd::TimedOut);
@@ -297,7 +322,12 @@ impl HandlerHost {
 
     /// Processes what follows from a change of a call. If it has more than [`MAX_EVENTS_AT_ONCE`]
     /// events, asks to be polled again.
-    fn progress(&mut self, id: EffectId, mut progress: Option<Progress>, context: &mut Context) {
+    pub(super) fn progress(
+        &mut self,
+        id: EffectId,
+        mut progress: Option<Progress>,
+        context: &mut Context,
+    ) {
         for _ in 0..=MAX_EVENTS_AT_ONCE {
             let Some(effect) = self.effects.get_mut(&id) else {
                 return;
@@ -307,6 +337,8 @@ impl HandlerHost {
             };
             let Some(next) = progress.take().or_else(|| call.poll(context)) else {
                 call.flush(context);
+                let held = Held::loose(call.mem_used());
+                context.memory.count(id.owner, &mut effect.held, held);
                 let (timer, at) = (Timer::Effect(id), call.poll_timeout());
                 let deadline = &mut effect.deadline;
                 return context.timers.set_or_earlier(timer, deadline, at);
@@ -335,6 +367,8 @@ impl HandlerHost {
                     self.ended(event, context);
                 }
                 Progress::NotReady(at) => {
+                    let held = Held::default();
+                    context.memory.count(id.owner, &mut effect.held, held);
                     let before = std::mem::replace(&mut effect.state, State::Timer);
                     if let State::Call(call) = before {
                         effect.state = State::NotReady(call);

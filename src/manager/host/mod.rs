@@ -6,6 +6,7 @@
 mod call;
 mod effects;
 mod failures;
+mod kept;
 mod uses;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -21,6 +22,7 @@ use super::context::Context;
 use super::event::{EventKind, PluginEvent};
 use super::failure::Refusal;
 use super::ids::{AttemptId, SocketId};
+use super::memory::Held;
 use super::operation::Question;
 use super::timers::Scheduled;
 use super::verdict::find_handler;
@@ -106,11 +108,15 @@ struct OpenEffect {
     recipient: Recipient,
     deadline: Scheduled,
     state: State,
+    /// What it was counted with last.
+    held: Held,
 }
 
 #[derive(Debug)]
 enum State {
     Timer,
+    /// What the handler keeps for the plugin.
+    Kept,
     /// A call, stream or connection.
     Call(Box<EndpointCall>),
     /// A call that is repeated when its deadline comes, because its endpoint was not ready.
@@ -143,6 +149,8 @@ impl Idle {
 struct Debt {
     handler: HandlerId,
     plugin: Arc<Plugin>,
+    /// What it was counted with.
+    held: Held,
 }
 
 /// An event that a handler has yet to receive.
@@ -335,9 +343,12 @@ impl HandlerHost {
                 let Recipient { handler, plugin } = recipient;
                 let owner = event.effect().owner;
                 let subject = plugin.as_ref().map(|plugin| Subject { plugin, owner });
+                let is_cut = matches!(event, HandlerEvent::OverBudget { .. });
+                context.memory.set_cutting(is_cut);
                 self.with_handler(handler, subject, None, context, |handler, context| {
                     handler.handle_event(event, context);
                 });
+                context.memory.set_cutting(false);
             }
             Some(PendingEvent::Resume(handler, plugin)) => {
                 self.resume_debt(handler, plugin, context);
@@ -388,7 +399,7 @@ impl HandlerHost {
             Some(Ok(true)) => {}
             Some(Err(failed)) => {
                 let id = self.ids.next(EffectOwner::HANDLER);
-                self.add_debt(id, failed, plugin);
+                self.add_debt(id, failed, plugin, context);
             }
             Some(Ok(false)) | None => {
                 context.emit(PluginEvent::of_plugin(&plugin, EventKind::DebtDropped));

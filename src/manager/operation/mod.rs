@@ -50,7 +50,7 @@
 //! A refusal of which the plugin is not notified ends the operation at once. [`Event::Cancelled`]
 //! ends it from every state: at once if no handler has registered the plugin, and through
 //! `Deregistering` if one has or may have. So every register that was not answered with a no is
-//! followed by exactly one deregister.
+//! followed by exactly one deregister. [`Event::OverBudget`] fails the attempt in the same ways.
 //!
 //! A socket that is replaced or removed cancels its operation as soon as the watch reports that. In
 //! `AskingInfo` this closes the connection and drops the reply, and the plugin is not notified. A
@@ -348,6 +348,7 @@ impl Operation {
                 steps.deregistration_timed_out(asked.plugin, then)
             }
             (state, E::Cancelled) => steps.cancelled(state),
+            (state, E::OverBudget) if !state.is_deregistering() => steps.over_budget(state),
             (state, event) => {
                 let (state_name, event) = (state.name(), event.name());
                 let unexpected = Unexpected {
@@ -415,10 +416,7 @@ impl Operation {
 
     /// Returns whether the operation undoes a registration.
     pub(super) fn is_deregistering(&self) -> bool {
-        matches!(
-            self.state,
-            State::AwaitingLock(_, Purpose::Deregister) | State::Deregistering(..)
-        )
+        self.state.is_deregistering()
     }
 
     /// Returns whether a plugin or a handler would notice the end of the operation in this state.
@@ -442,6 +440,13 @@ impl Operation {
 }
 
 impl State {
+    fn is_deregistering(&self) -> bool {
+        matches!(
+            self,
+            Self::AwaitingLock(_, Purpose::Deregister) | Self::Deregistering(..)
+        )
+    }
+
     fn name(&self) -> &'static str {
         match self {
             Self::Dialing(..) => "Dialing",

@@ -109,6 +109,11 @@ impl World {
         self.write_to(path, |serving| serving.push(message));
     }
 
+    /// Sends the beginning of a message of 4 MiB on each open stream of that plugin.
+    pub(crate) fn push_part(&mut self, path: &str, part: &[u8]) {
+        self.write_to(path, |serving| serving.push_part(part));
+    }
+
     /// Ends each open stream of the plugin behind the socket at `path` with this status.
     pub(crate) fn end_streams(&mut self, path: &str, code: u16) {
         self.write_to(path, |serving| serving.end(code));
