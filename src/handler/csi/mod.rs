@@ -27,7 +27,7 @@ use super::{
     Answer, Call, CallFailure, Context, EndpointUse, Event, EventType, Plugin, PluginHandler,
     Reason, Store, Ticket, reply, wording,
 };
-use crate::config::{CSI_DESCRIBE_TIMEOUT, CSI_NODE_INFO_TIMEOUT, MAX_CSI_REPLY};
+use crate::config::{CSI_DESCRIBE_TIMEOUT, CSI_NODE_INFO_TIMEOUT, MAX_CSI_REPLY, SMALL_CUT};
 use crate::escape;
 use crate::proto::csi_v1::{
     GetPluginInfoRequest, NodeGetCapabilitiesRequest, NodeGetInfoRequest, identity, node,
@@ -93,7 +93,7 @@ impl CsiHandler {
         let result = driver.map(|driver| {
             let message = format!("received node information {driver}");
             context.emit(&plugin, EventType::Normal, "NodeInfoReceived", message);
-            context.keeps(driver.mem_used());
+            keep(&driver, context);
             self.drivers.set(driver);
         });
         if let Some(ticket) = ticket {
@@ -122,7 +122,7 @@ impl CsiHandler {
         match described {
             Ok(()) => {
                 drivers.with(plugin, |driver| {
-                    context.keeps(driver.mem_used());
+                    keep(driver, context);
                     log::debug!("{plugin}: received driver details {driver}");
                 });
             }
@@ -231,6 +231,14 @@ impl PluginHandler for CsiHandler {
 
     fn abandon(&mut self, ticket: Ticket, _: &mut Context<'_>) {
         self.registrations.retain(|it| it.ticket != Some(ticket));
+    }
+}
+
+/// States what is kept for a driver, unless it is little, as for most: it never shrinks.
+fn keep(driver: &Driver, context: &mut Context<'_>) {
+    let octets = driver.mem_used();
+    if octets > SMALL_CUT {
+        context.keeps(octets);
     }
 }
 
