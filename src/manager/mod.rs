@@ -24,10 +24,10 @@
 //! `router` connects them all and `operations` starts operations; `events` and `outcomes` are the
 //! entry and the exit. `sockets` and `aliases` find a socket by its paths; `announced` has the
 //! plugins that announce themselves; `saved_state` and `snapshot` restore and save the registered
-//! plugins, `journal` the programs in between. `memory` counts what is held of all plugins together,
-//! and `cuts` limits it. `record` is what operators see of a socket, `changes` what has changed since
-//! they looked, and `request` what they can ask for. `measurement` is what is counted for the
-//! metrics.
+//! plugins, `journal` the programs in between. `memory` counts what is held of all plugins
+//! together, and `cuts` limits it. `record` is what operators see of a socket, `changes` what has
+//! changed since they looked, and `request` what they can ask for. `measurement` is what is counted
+//! for the metrics.
 
 mod active;
 mod aliases;

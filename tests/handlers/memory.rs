@@ -6,7 +6,7 @@ use std::time::Duration;
 use plugind::config::{BACKOFF_CAP, LEAST_MEMORY_BUDGET, SMALL_SHARE};
 use plugind::manager::event::EventKind;
 use plugind::manager::{Failure, Limit, Measurement, Usage};
-use plugind::proto::csi_v1::{NodeGetInfoResponse, Topology, node};
+use plugind::proto::csi_v1::{NodeGetInfoResponse, Segment, Topology, node};
 use plugind::proto::v1alpha1::{DeviceHealth, DeviceIdentifier, NodeWatchResourcesResponse};
 use plugind::proto::v1beta1::{Device, DevicePluginOptions, ListAndWatchResponse, device_plugin};
 use prost::Message as _;
@@ -274,7 +274,10 @@ fn descriptions_may_take_half_of_the_budget_and_small_ones_are_always_accepted()
 #[test]
 fn details_of_a_csi_driver_are_dropped_and_it_stays_registered() {
     let mut node = small_node();
-    let segments = (0..500).map(|n| (format!("example.com/{n:040}"), "a".into()));
+    let segments = (0..500).map(|n| Segment {
+        key: format!("example.com/{n:040}"),
+        value: "a".into(),
+    });
     let info = NodeGetInfoResponse {
         node_id: "node-1".into(),
         max_volumes_per_node: 3,

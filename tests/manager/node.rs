@@ -10,7 +10,7 @@ use plugind::watch::{self, EntryKind, Output, Place, Problem, Watch};
 use crate::restored::Restored;
 use crate::script::Script;
 use crate::tree::Tree;
-use crate::world::{HUNG, World};
+use crate::world::World;
 
 /// The tree's root, which is watched.
 pub(crate) const ROOT: &str = "/r";
@@ -394,5 +394,5 @@ impl Node {
 }
 
 fn hung() -> Problem {
-    Problem::MayNotAnswer(HUNG.to_owned())
+    Problem::MayNotAnswer(World::HUNG.to_owned())
 }

@@ -55,7 +55,7 @@ impl Waiting {
     /// half of all descriptors, and need a second one for the call of their handler.
     fn is_short(&self, manager: &Manager) -> bool {
         let operations = manager.status().operations;
-        let [_, connections, permits] = manager.usage();
+        let [_, connections, permits, _] = manager.usage();
         let has_no_descriptor = self.limit.is_some_and(|limit| {
             let free = limit.saturating_sub(connections.used + operations);
             operations >= limit / 2 || free < 2

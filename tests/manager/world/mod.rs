@@ -23,7 +23,6 @@ use plugind::manager::{
 use plugind::time::Time;
 use plugind::watch::Identity;
 
-pub(crate) use self::network::HUNG;
 pub(crate) use self::recorder::{Log, Recorder};
 use crate::script::{Script, Serving};
 

@@ -13,6 +13,9 @@ use super::{Connection, Delivery, World};
 use crate::script::Serving;
 
 impl World {
+    /// The type of the file systems that may not answer.
+    pub(crate) const HUNG: &'static str = "fuse.hung";
+
     pub(super) fn send(&mut self, conn: ConnectionId, delivery: Delivery) {
         self.in_flight.entry(conn).or_default().push_back(delivery);
     }
@@ -166,7 +169,7 @@ impl World {
     ) {
         let connected = match (self.identity(&path), self.listener(&path)) {
             _ if !self.has_descriptors => Err(DialError::NoDescriptors),
-            _ if !self.answers(&path) => Err(DialError::MayNotAnswer(HUNG.to_owned())),
+            _ if !self.answers(&path) => Err(DialError::MayNotAnswer(Self::HUNG.to_owned())),
             (None, _) => Err(DialError::Gone),
             (Some(there), _) if wanted.is_some_and(|wanted| wanted != there) => {
                 Err(DialError::Replaced)
@@ -230,6 +233,3 @@ impl World {
         }
     }
 }
-
-/// The type of the file systems that may not answer.
-pub(crate) const HUNG: &str = "fuse.hung";
