@@ -10,6 +10,9 @@ REST ?= 60
 # The tests that run the built binary, cargo's or the static one.
 BINARY_TESTS = api binary binary_kernel commands crashes descriptors device_plugins doctor kubelet_sock log neighbours\
 	probe simulate
+# What holds mutants besides the tests in src/: the suites that are quick.
+MUTANT_TESTS = api binary commands device_plugins doctor exec grpc_h2 handlers integration kernel kubelet_sock log\
+	manager probe simulate
 # The tests of the library in the kernel's hands, which are linked as the static binary is, too.
 LIBRARY_TESTS = exec integration kernel soak
 # The tests that run again without what older kernels lack.
@@ -19,6 +22,8 @@ CRASHES ?= 1000
 # How long `make fuzz` has for each target (0: without a limit), and the most inputs (-1: likewise).
 FUZZ_SECONDS ?= 30
 FUZZ_RUNS ?= -1
+# Which part of all mutants `make mutants` tries, of how many.
+SHARD ?= 0/400
 # With these versions of Rust a finding of `make lint` is an error, with others a warning.
 LINT_RUST = 1.85 1.95 1.96
 
@@ -155,6 +160,18 @@ parity: ## Play scenarios against kubelet's own managers of plugins and this one
 mistakes: ## Plant known mistakes in a copy of the source: do the simulation and the fuzz targets find all?
 	$(NEEDS)
 	$(CARGO) run --locked --quiet --example mistakes
+
+.PHONY: mutants
+mutants: ## Break one thing at a time, in SHARD of all places (default: 0/400): do the tests notice?
+	$(NEEDS)
+	@if ! $(CARGO) mutants --version >/dev/null 2>&1; then \
+		echo "mutants: skipped: cargo-mutants is not installed"; \
+	else \
+		set -ex; \
+		CARGO_PROFILE_DEV_DEBUG=0 $(CARGO) mutants --shard $(SHARD) --sharding round-robin \
+			--exclude 'src/proto/*' --timeout 600 --output target \
+			-- --locked --lib --bins $(addprefix --test ,$(MUTANT_TESTS)); \
+	fi
 
 # Counted by the compiler's own instrumentation, in lines of code that ship: tests/tools/coverage.rs.
 .PHONY: coverage

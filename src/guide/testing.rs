@@ -34,6 +34,7 @@
 //! | `make sim` | 100,000 seeds of the simulation |
 //! | `make fuzz` | each fuzz target for 30 s |
 //! | `make mistakes` | 46 planted mistakes, which the simulation or a fuzz target must find |
+//! | `make mutants` | small changes, which a test should notice (needs cargo-mutants) |
 //! | `make h2spec` | both ends of HTTP/2 against h2spec (needs Go) |
 //! | `make neighbours`, `make soak` | the two suites with their strict limits, on a quiet machine |
 //! | `make bench` | times and memory beside other clients, also from Register to the device list |
@@ -98,6 +99,34 @@
 //! ```text
 //! cargo fuzz cmin -s none TARGET fuzz/target/found/TARGET -- -use_counters=0
 //! ```
+//!
+//! # Mutation testing
+//!
+//! `make mutants SHARD=0/400` tries 1 of 400 parts of what cargo-mutants can change, with the tests
+//! in `src/` and the quick suites. Of 8,867 mutants, 613 were drawn at random, in proportion to the
+//! folders (at least 12 of each), and ran against the tests that reach them. "Case added" counts
+//! those that were missed first; "open" those that not every suite that reaches them has tried.
+//!
+//! | folder | drawn | do not compile | caught | case added | no effect | missed | open |
+//! |---|---|---|---|---|---|---|---|
+//! | `api` | 51 | 2 | 40 | 3 | 0 | 0 | 6 |
+//! | `cli` | 60 | 3 | 55 | 1 | 0 | 1 | 0 |
+//! | `config` | 12 | 3 | 1 | 6 | 1 | 1 | 0 |
+//! | `daemon` | 128 | 25 | 58 | 7 | 2 | 6 | 30 |
+//! | `grpc`, `hpack`, `http2` | 110 | 14 | 87 | 2 | 2 | 0 | 5 |
+//! | `handler` | 36 | 10 | 20 | 5 | 1 | 0 | 0 |
+//! | `manager` | 119 | 28 | 82 | 0 | 2 | 6 | 1 |
+//! | `registration`, `simulate` | 24 | 6 | 17 | 0 | 1 | 0 | 0 |
+//! | `watch` | 48 | 5 | 38 | 3 | 1 | 0 | 1 |
+//! | files of `src/` itself, `json` | 25 | 2 | 21 | 0 | 0 | 0 | 2 |
+//!
+//! Without effect: capacities (`Fields::push`, `Block::make_room`, `Limiter::forget_some`, the
+//! piece of a state file), checks of invariants, a fallback that is the same value, and shortcuts.
+//! Missed in `manager`: the last bytes of a client that is closed, when checks are left out, since
+//! when a record has its state, the count of announced sockets, the sum of a status, the revision
+//! of what is owed. Missed elsewhere: branches for signals, for other users than root and for
+//! kernels without `statx`, an address in use, kubelet's finding in `doctor`, a field of `probe`'s
+//! JSON, and the length of a program's errors.
 //!
 //! # Skipped tests
 //!
