@@ -386,6 +386,7 @@ impl Simulation {
     fn converge(&mut self) {
         self.check_events();
         self.check_metrics();
+        self.check_saved();
         assert!(self.node.restored.is_empty(), "{:?}", self.node.restored);
         let manager = &self.node.world.manager;
         let running = PATHS.map(|path| manager.operation(Path::new(path)));
