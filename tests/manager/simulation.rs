@@ -298,6 +298,7 @@ impl Simulation {
             let (manager, now) = (&self.node.world.manager, self.node.world.now);
             self.disk.advance(manager, now, self.programs.step());
             self.waiting.check(manager, now);
+            self.devices.see(&self.node.world);
             if faults.is_any_check_due() {
                 self.disk.check(manager);
                 self.devices.check(manager);

@@ -13,6 +13,7 @@ use prost::Message as _;
 
 use super::Simulation;
 use crate::script::{Answer, Script};
+use crate::world::World;
 
 /// The stores of the handlers, and the lists that the plugins have sent.
 #[derive(Debug, Default)]
@@ -21,6 +22,9 @@ pub(super) struct Devices {
     stores: Vec<Store<DevicePlugin>>,
     /// The sockets on which each process has listened.
     sockets: BTreeMap<u64, BTreeSet<Identity>>,
+    /// The sockets that were at each path: a stream leads to the one that is there when it is
+    /// opened, although the watch may not have reported that one yet.
+    seen: BTreeSet<(String, Identity)>,
     /// The number of the last process.
     process: u64,
     /// The number of the last list.
@@ -61,6 +65,14 @@ impl Devices {
         sockets.insert(identity);
     }
 
+    /// Records which socket is at each path.
+    pub(super) fn see(&mut self, world: &World) {
+        for path in world.paths() {
+            let identity = world.identity(path.as_ref());
+            self.seen.extend(identity.map(|identity| (path, identity)));
+        }
+    }
+
     /// Returns a list of so many devices. Each ID has the process, the list and the count.
     fn list_of(&mut self, process: u64, count: usize) -> Vec<u8> {
         self.list += 1;
@@ -95,12 +107,12 @@ impl Devices {
             let (process, count) = (numbers.next().flatten(), numbers.nth(1).flatten());
             assert_eq!(Some(known.devices.len() as u64), count, "{first:?}");
             let sockets = process.and_then(|process: u64| self.sockets.get(&process));
-            let identity = registered.map(|it| it.identity);
-            let is_its_own = identity.is_none_or(|it| sockets.is_some_and(|of| of.contains(&it)));
-            assert!(
-                is_its_own,
-                "{plugin} {identity:?} has {first:?}: {sockets:?}"
-            );
+            let endpoint = plugin.endpoint.to_string_lossy();
+            let own = registered.map(|it| it.identity);
+            let is_its_own = sockets.into_iter().flatten().any(|socket| {
+                own == Some(*socket) || self.seen.contains(&(endpoint.to_string(), *socket))
+            });
+            assert!(is_its_own, "{plugin} {own:?} has {first:?}");
         }
     }
 
