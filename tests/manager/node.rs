@@ -61,7 +61,7 @@ impl Node {
         let manager = &mut self.world.manager;
         let plugins = manager.registered();
         let plugins = plugins.map(|it| (it.plugin.clone(), it.identity));
-        self.restored.restart(plugins, &manager.restored());
+        self.restored.restart(plugins);
         self.watch = Watch::new(self.roots.iter().cloned());
         self.watch.expect(manager.restored());
         self.restored.uncovered(|path| self.watch.covers(path));

@@ -67,13 +67,8 @@ enum Fate {
 
 impl Restored {
     /// Forgets the plugins of the process before, and restores these, each with its socket. Nothing
-    /// has been seen of any socket yet. The sockets that are `awaited` are those that the watch is
-    /// to report: also of plugins that had announced themselves and were about to be deregistered.
-    pub(crate) fn restart(
-        &self,
-        plugins: impl Iterator<Item = (Arc<Plugin>, Identity)>,
-        awaited: &[Arc<Path>],
-    ) {
+    /// has been seen of any socket yet.
+    pub(crate) fn restart(&self, plugins: impl Iterator<Item = (Arc<Plugin>, Identity)>) {
         let mut state = self.lock();
         let changed = std::mem::take(&mut state.changed);
         let plugins = plugins.map(|(plugin, identity)| {
@@ -85,7 +80,7 @@ impl Restored {
                 has_twin: false,
                 checked: if BUILT_IN.contains(&plugin.kind.as_str()) {
                     Checked::Elsewhere
-                } else if identity.device == ANNOUNCED && !awaited.contains(&plugin.socket) {
+                } else if identity.device == ANNOUNCED {
                     Checked::ByAnnouncement
                 } else {
                     Checked::ByWatch
