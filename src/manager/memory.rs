@@ -7,12 +7,13 @@
 //! | holder | octets |
 //! |---|---|
 //! | socket | its plugin's description; failures and refusals; its connections |
-//! | effect | the connection of a call or stream; what a handler keeps; the input of a program |
+//! | effect | the connection of a call or stream; what a handler keeps; texts for a program |
 //! | debt | the description of the plugin that is yet to be deregistered |
 //! | clients of `registration` | their connections and requests, as one number |
 //!
-//! A description is *pinned*: it is held for as long as the plugin is registered. All else of a
-//! plugin is *loose*: it can be given up, and the plugin stays registered.
+//! A description is *pinned*: it is held for as long as the plugin is registered. So is a program
+//! until it ends. All else of a plugin is *loose*: it can be given up, and the plugin stays
+//! registered.
 //!
 //! When the total exceeds the budget, plugins are cut until it does not any more: an operation that
 //! runs fails, connections are closed, and the handler drops what it keeps. The one that is cut is
@@ -122,7 +123,7 @@ impl Memory {
         } else {
             self.limit / 16
         };
-        self.used() + octets <= self.limit + spare
+        self.used() + octets <= self.limit.saturating_add(spare)
     }
 
     /// Returns the number of octets that are held.
@@ -251,5 +252,7 @@ mod tests {
         assert!(memory.has_room_for_program(SMALL_PROGRAM));
         memory.count(ONE, &mut held, Held::loose((1 << 20) + (1 << 16)));
         assert!(!memory.has_room_for_program(1));
+        memory.set_limit(usize::MAX);
+        assert!(memory.has_room_for_program(SMALL_PROGRAM));
     }
 }
