@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use plugind::config::{BACKOFF_CAP, LEAST_MEMORY_BUDGET, SMALL_SHARE};
-use plugind::manager::event::EventKind;
+use plugind::manager::event::{EventKind, PluginEvent};
 use plugind::manager::{Failure, Limit, Measurement, Usage};
 use plugind::proto::csi_v1::{NodeGetInfoResponse, Segment, Topology, node};
 use plugind::proto::v1alpha1::{DeviceHealth, DeviceIdentifier, NodeWatchResourcesResponse};
@@ -337,6 +337,8 @@ fn the_device_health_of_a_dra_driver_is_dropped_and_read_again_later() {
     add(&mut node, 0, 8);
     assert_eq!(node.notified("/r/0"), Ok(()));
     assert_eq!(known(&node), Some(0));
+    let is_lost = |event: &&PluginEvent| event.reason() == "DeviceHealthUnknown";
+    assert_eq!(node.world.events.iter().filter(is_lost).count(), 1);
     node.world
         .manager
         .set_memory_budget(used + LEAST_MEMORY_BUDGET);

@@ -139,9 +139,9 @@ impl Client {
             Event::StreamMessage { message, .. } => self.health_sent(&message, drivers, context),
             Event::StreamEnded { result, .. } => self.health_ended(result, drivers, context),
             Event::OverBudget { .. } => {
+                self.health_lost(&CallFailure::OverBudget.to_string(), drivers, context);
                 let forget = |driver: &mut Driver| driver.devices = Vec::new();
                 drivers.0.with(&self.plugin, forget);
-                self.health_lost(&CallFailure::OverBudget.to_string(), drivers, context);
             }
             Event::TimerFired { id } => self.pause_over(id, context),
             _ => {} // Other effects are never asked for.
