@@ -44,7 +44,7 @@ impl Started {
         self.failure.take()?.read_exact(&mut errno).ok()?;
         let errno = i32::from_ne_bytes(errno);
         Some(if errno < 0 {
-            not_recorded(&io::Error::from_raw_os_error(-errno))
+            not_recorded(Errno::from_raw(-errno))
         } else {
             io::Error::from_raw_os_error(errno).to_string()
         })
@@ -147,7 +147,7 @@ pub(super) fn start(
     mut entry: Option<PendingEntry>,
 ) -> io::Result<Started> {
     if let Some(entry) = entry.take_if(|_| !dies_with_thread) {
-        record(&entry).map_err(|error| io::Error::other(not_recorded(&error)))?;
+        record(&entry).map_err(|errno| io::Error::other(not_recorded(errno)))?;
     }
     let (errors, stderr) = pipe2(OFlag::O_CLOEXEC)?;
     let (failure, failed) = pipe2(OFlag::O_CLOEXEC)?;
@@ -160,9 +160,8 @@ pub(super) fn start(
     };
     // SAFETY: between fork and exec only the async-signal-safe functions that signal-safety(7)
     // lists may be called, because the process may have several threads. `prepare` fills a set on
-    // its stack and calls those that it names; they neither allocate nor lock. An entry with a long
-    // path may be copied to the heap, but the child appends one only if it ends with this thread,
-    // which is then the only one. The child only executes the program or exits.
+    // its stack and calls those that it names; they neither allocate nor lock. The child only
+    // executes the program or exits.
     match unsafe { fork() }? {
         ForkResult::Parent { child } => Ok(Started {
             pid: child,
@@ -213,7 +212,7 @@ fn prepare(program: &Executable, setup: &Setup) -> Result<(), i32> {
     };
     streams().map_err(|errno| errno as i32)?;
     let recorded = setup.entry.as_ref().map_or(Ok(()), record);
-    recorded.map_err(|error| -error.raw_os_error().unwrap_or(libc::EIO))
+    recorded.map_err(|errno| -(errno as i32))
 }
 
 /// Returns a descriptor that is not one of a standard stream, which dup2(2) would overwrite or, if
@@ -228,13 +227,14 @@ fn above_standard(fd: OwnedFd) -> io::Result<OwnedFd> {
 }
 
 /// Appends a journal entry. Fails only if the program must not be started without the entry.
-fn record(entry: &PendingEntry) -> io::Result<()> {
+fn record(entry: &PendingEntry) -> Result<(), Errno> {
     let appended = entry.append();
     if entry.is_required { appended } else { Ok(()) }
 }
 
 /// Returns the reason why a program is not started whose journal entry was not written.
-fn not_recorded(error: &io::Error) -> String {
+fn not_recorded(errno: Errno) -> String {
+    let error = io::Error::from(errno);
     format!("cannot write the journal of the state file: {error}")
 }
 

@@ -13,19 +13,22 @@
 //! FILE.journal-b                7 8 ..........................
 //! ```
 //!
-//! There are two files. When a snapshot is taken, appending goes on in the other file, unless that
-//! one is still needed because the last snapshot could not be written. The entries that a snapshot
+//! There are two files. From a snapshot on, entries are appended to the other file, unless that one
+//! is still needed because the last snapshot could not be written. The entries that a snapshot
 //! contains are known by their numbers, wherever they are, so nothing depends on the removal of a
 //! file. Like the state file, the journal is useful during one boot only and not forced onto the
 //! disk.
 
-use std::fs::{self, File};
-use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::ffi::CString;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
-use nix::fcntl::OFlag;
+use nix::fcntl::{OFlag, open};
+use nix::sys::stat::Mode;
+use nix::unistd::write;
 
 use super::permissions::read_trusted;
 use crate::config::{MAX_JOURNAL, MAX_SHARE};
@@ -51,7 +54,8 @@ pub(super) struct Journal {
 /// An entry that is appended before its program is started.
 #[derive(Debug)]
 pub(super) struct PendingEntry {
-    file: PathBuf,
+    /// The path of its file, as the kernel takes it; an empty one never exists.
+    file: CString,
     line: Vec<u8>,
     /// Whether the program must not be started without the entry.
     pub(super) is_required: bool,
@@ -115,8 +119,9 @@ impl Journal {
         }
         self.next = self.next.saturating_add(1);
         self.len += line.len();
+        let file = self.files[self.current].as_os_str().as_bytes();
         Ok(Some(PendingEntry {
-            file: self.files[self.current].clone(),
+            file: CString::new(file).unwrap_or_default(),
             line,
             is_required,
         }))
@@ -152,19 +157,18 @@ impl Journal {
 }
 
 impl PendingEntry {
-    /// Appends the entry to its file in one piece. For a process that has one thread, or has not
-    /// forked.
-    pub(super) fn append(&self) -> io::Result<()> {
-        let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
-        let mut options = File::options();
-        options.append(true).create(true).mode(0o600);
-        let mut file = options.custom_flags(flags.bits()).open(&self.file)?;
-        let written = file.write(&self.line)?;
+    /// Appends the entry to its file in one piece. Only calls open, write and close, because a child
+    /// calls this between fork and exec.
+    pub(super) fn append(&self) -> Result<(), Errno> {
+        let flags = OFlag::O_WRONLY | OFlag::O_APPEND | OFlag::O_CREAT | OFlag::O_CLOEXEC;
+        let flags = flags | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
+        let file = open(&*self.file, flags, Mode::S_IRUSR | Mode::S_IWUSR)?;
+        let written = write(&file, &self.line)?;
         // write(2): fewer octets are written if there is no more room.
         if written == self.line.len() {
             Ok(())
         } else {
-            Err(Errno::ENOSPC.into())
+            Err(Errno::ENOSPC)
         }
     }
 }

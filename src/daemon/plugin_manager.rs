@@ -268,7 +268,7 @@ impl PluginManager {
     /// Makes the kernel kill programs when the thread that takes turns ends, for whatever reason.
     /// Only for a thread that lives as long as its process: programs are children of the thread
     /// that takes turns. Without this, a turn that starts a program waits for the program's entry
-    /// in the journal of the state file, and until the kernel has executed the program.
+    /// in the journal of the state file.
     pub fn kill_programs_with_thread(&mut self) {
         self.programs.set_die_with_thread();
     }

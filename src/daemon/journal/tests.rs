@@ -151,7 +151,7 @@ fn a_file_that_cannot_be_trusted_or_read_is_replaced_and_the_other_one_is_read()
         },
         |path| {
             fs::remove_file(path).unwrap();
-            mkfifo(path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+            mkfifo(path, Mode::S_IRWXU).unwrap();
         },
         |path| fs::write(path, "\n{}\nnot an entry\0").unwrap(),
         |path| fs::write(path, [0xff; 4096]).unwrap(),
@@ -204,7 +204,7 @@ fn a_directory_in_the_place_of_a_file_fails_what_is_required() {
     fs::create_dir(&journal.files[0]).unwrap();
     let pending = journal.add(&entry("add", "a"), BOOT).unwrap().unwrap();
     let error = pending.append().unwrap_err();
-    assert_eq!(error.raw_os_error(), Some(Errno::EISDIR as i32));
+    assert_eq!(error, Errno::EISDIR);
     assert!(pending.is_required);
     assert!(reopened(&path, 0).1.is_empty());
 }
