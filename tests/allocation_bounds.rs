@@ -179,8 +179,8 @@ fn the_memory_that_a_server_says_it_holds_is_what_it_holds_for_its_calls() {
         assert_eq!(server.poll_event(Time::ZERO), None);
     }
     let held = LIVE.get() - before;
-    let said = i64::try_from(server.mem_used()).expect("little");
-    assert!((said - held).abs() < 512, "{said} of {held} octets");
+    let counted = i64::try_from(server.mem_used()).expect("little");
+    assert!((counted - held).abs() < 512, "{counted} of {held} octets");
 }
 
 /// A block of 64 KiB is held once while it arrives; beside it are its fields, and each field while

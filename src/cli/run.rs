@@ -149,10 +149,12 @@ Options:
   --memory-budget SIZE
                      hold at most SIZE octets of all plugins together: what they
                      report, their device lists, unfinished messages; beyond
-                     that, the plugins that hold most are cut, but none is
-                     deregistered; SIZE is a number of octets, or of mebibytes
-                     such as 32Mi, at least 1Mi; plugind itself needs about as
-                     much in addition (default: 16Mi)
+                     that, a plugin that grows or holds most is not registered
+                     yet, or loses its device list until there is room, but is
+                     not deregistered; SIZE is a number of octets, or of
+                     mebibytes such as 32Mi, at least 1Mi; plugind itself needs
+                     1Mi more, and up to 16Mi while it handles a long list
+                     (default: 16Mi)
   --state-file FILE  store the registered plugins in FILE, so that plugins that
                      disappear while plugind is not running are deregistered at
                      its next start (default: no file)

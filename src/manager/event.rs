@@ -396,7 +396,7 @@ fn fmt_over_budget(
 ) -> fmt::Result {
     write!(
         f,
-        "plugins have exhausted the memory budget, and {plugin} holds more than others: its \
+        "plugins have exhausted the memory budget, and {plugin} has grown or holds most: its \
          streams are closed, and what was kept for it is dropped; have it report less, such as \
          fewer devices, or raise --memory-budget; octets={budget}"
     )

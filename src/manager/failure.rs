@@ -221,7 +221,7 @@ impl fmt::Display for Failure {
                 escape::text(error)
             ),
             Self::OverBudget => f.write_str(
-                "plugins have exhausted the memory budget, and this one needs more than others; \
+                "plugins have exhausted the memory budget, and this one has grown or holds most; \
                  have it report less, or raise --memory-budget",
             ),
         }

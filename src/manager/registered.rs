@@ -5,8 +5,8 @@
 //!
 //! A plugin that is killed leaves its socket behind, so its directory does not show that it has
 //! gone. Once the plugin is registered, the connection on which it was notified becomes its source
-//! of liveness: the daemon watches the peer process, and learns within milliseconds that it has
-//! ended, or, before Linux 6.5, holds the connection open; if descriptors run short, it asks the
+//! of liveness: the daemon watches the peer process, whose end is reported within milliseconds, or,
+//! before Linux 6.5, holds the connection open; if descriptors run short, it asks the
 //! plugin every 30 s or more. When the source is lost, the plugin is asked for its description once
 //! more. If it answers, only the source of liveness has gone. If it does not, the plugin is down:
 //! it is asked again with backoff until it answers or its socket is removed. It stays registered

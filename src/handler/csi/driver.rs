@@ -137,7 +137,7 @@ impl fmt::Display for Driver {
 /// The reason for refusing a driver without a node ID: kubelet's words.
 const NO_NODE_ID: &str = "error adding CSI driver node info: driverNodeID must not be empty";
 
-/// The octets that a segment takes in the map, besides its texts.
+/// The octets that a segment takes besides its texts: two strings and their allocations.
 const SEGMENT: usize = 112;
 
 /// The longest node ID that CSI allows (octets).
