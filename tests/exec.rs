@@ -264,6 +264,14 @@ fn a_program_that_floods_its_output_is_read_to_its_end() {
 }
 
 #[test]
+fn a_reason_is_found_after_two_thousand_empty_lines() {
+    let mut node =
+        Node::start("head -c 2000 /dev/zero | tr '\\0' '\\n' >&2; echo late >&2; exit 1");
+    let plugin = node.serve();
+    assert_eq!(node.until_notified(&plugin), refused("late"));
+}
+
+#[test]
 fn a_program_that_reads_nothing_and_closes_everything_is_no_trouble() {
     let mut node = Node::start("exec <&- >&- 2>&-; exit 0");
     let plugin = node.serve();

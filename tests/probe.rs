@@ -17,6 +17,9 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
 use plugind::proto::pluginregistration::{PluginInfo, registration};
 use prost::Message as _;
 use serde_json::Value;
@@ -61,6 +64,7 @@ fn json_has_what_the_ladder_has() {
     assert_eq!(json["get_info"]["name"], "hostpath.csi.example");
     assert_eq!(json["get_info"]["supported_versions"][0], "1.0.0");
     assert_eq!(json["verdict"]["accepted"], true);
+    assert_eq!(json["verdict"]["decided"], true);
 }
 
 #[test]
@@ -199,6 +203,25 @@ fn a_peer_that_says_nothing_is_given_up_when_the_daemon_would() {
     assert_eq!(json["exit_status"], 7);
     let took = json["http2"]["took_us"].as_u64().unwrap();
     assert!((9_900_000..14_000_000).contains(&took), "{took} us");
+}
+
+#[test]
+fn a_probe_that_is_stopped_and_continued_goes_on_waiting() {
+    let place = Place::new();
+    let listener = place.listen();
+    let probing = plugind().arg(place.socket()).stdout(Stdio::piped()).spawn();
+    let probing = probing.unwrap();
+    let pid = Pid::from_raw(probing.id().cast_signed());
+    let (stream, _) = listener.accept().unwrap();
+    kill(pid, Signal::SIGSTOP).unwrap();
+    let stopped = waitpid(pid, Some(WaitPidFlag::WUNTRACED)).unwrap();
+    assert!(matches!(stopped, WaitStatus::Stopped(..)));
+    kill(pid, Signal::SIGCONT).unwrap();
+    let continued = waitpid(pid, Some(WaitPidFlag::WCONTINUED)).unwrap();
+    assert!(matches!(continued, WaitStatus::Continued(_)));
+    drop(stream);
+    let status = probing.wait_with_output().unwrap().status;
+    assert_eq!(status.code(), Some(8));
 }
 
 #[test]

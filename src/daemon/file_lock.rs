@@ -196,11 +196,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
         let mut held = lock(&path, Instant::now()).expect("the lock is free");
-        let own = holder(&path, false);
+        let own = holder(&path, true);
         if own.is_none() {
             return crate::skip::skip("/proc does not show the locks of this process");
         }
         assert_eq!(own, Some(std::process::id()));
+        assert_eq!(holder(&path, false), own);
         held.share();
         assert_eq!((holder(&path, false), holder(&path, true)), (None, own));
     }

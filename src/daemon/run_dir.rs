@@ -205,6 +205,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_user_without_a_runtime_directory_has_one_below_tmp() {
+        let uid = Uid::from_raw(u32::MAX - 2);
+        assert_eq!(own_dir(uid), Path::new("/tmp/plugind-4294967293"));
+    }
+
+    #[test]
     fn a_directory_is_created_and_used_again() {
         let above = tempfile::tempdir().unwrap();
         let dir = above.path().join("run");

@@ -149,6 +149,20 @@ mod tests {
     }
 
     #[test]
+    fn without_statx_the_type_of_a_file_is_found_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        let _listener = UnixListener::bind(at("socket")).unwrap();
+        fs::create_dir(at("directory")).unwrap();
+        std::os::unix::fs::symlink("socket", at("link")).unwrap();
+        for name in ["socket", "directory", "link"] {
+            let found = Stat::from(&fs::symlink_metadata(at(name)).unwrap());
+            let expected = Stat::no_follow(&at(name)).unwrap();
+            assert_eq!(found.file_type, expected.file_type, "{name}");
+        }
+    }
+
+    #[test]
     fn a_socket_keeps_its_identity_when_its_times_change() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.sock");

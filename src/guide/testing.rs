@@ -109,24 +109,24 @@
 //!
 //! | folder | drawn | do not compile | caught | case added | no effect | missed | open |
 //! |---|---|---|---|---|---|---|---|
-//! | `api` | 51 | 2 | 40 | 3 | 0 | 0 | 6 |
-//! | `cli` | 60 | 3 | 55 | 1 | 0 | 1 | 0 |
-//! | `config` | 12 | 3 | 1 | 6 | 1 | 1 | 0 |
-//! | `daemon` | 128 | 25 | 58 | 7 | 2 | 6 | 30 |
-//! | `grpc`, `hpack`, `http2` | 110 | 14 | 87 | 2 | 2 | 0 | 5 |
+//! | `api` | 51 | 2 | 40 | 3 | 0 | 6 | 0 |
+//! | `cli` | 60 | 3 | 55 | 2 | 0 | 0 | 0 |
+//! | `config` | 12 | 3 | 1 | 7 | 1 | 0 | 0 |
+//! | `daemon` | 128 | 25 | 70 | 12 | 2 | 4 | 15 |
+//! | `grpc`, `hpack`, `http2` | 110 | 14 | 91 | 2 | 2 | 0 | 1 |
 //! | `handler` | 36 | 10 | 20 | 5 | 1 | 0 | 0 |
-//! | `manager` | 119 | 28 | 82 | 0 | 2 | 6 | 1 |
+//! | `manager` | 119 | 28 | 82 | 5 | 2 | 1 | 1 |
 //! | `registration`, `simulate` | 24 | 6 | 17 | 0 | 1 | 0 | 0 |
-//! | `watch` | 48 | 5 | 38 | 3 | 1 | 0 | 1 |
-//! | files of `src/` itself, `json` | 25 | 2 | 21 | 0 | 0 | 0 | 2 |
+//! | `watch` | 48 | 6 | 38 | 3 | 1 | 0 | 0 |
+//! | files of `src/` itself, `json` | 25 | 3 | 21 | 0 | 0 | 0 | 1 |
 //!
+//! Of 495 that are decided, 474 are caught (95.8 %); each added case failed with its mutant.
 //! Without effect: capacities (`Fields::push`, `Block::make_room`, `Limiter::forget_some`, the
 //! piece of a state file), checks of invariants, a fallback that is the same value, and shortcuts.
-//! Missed in `manager`: the last bytes of a client that is closed, when checks are left out, since
-//! when a record has its state, the count of announced sockets, the sum of a status, the revision
-//! of what is owed. Missed elsewhere: branches for signals, for other users than root and for
-//! kernels without `statx`, an address in use, kubelet's finding in `doctor`, a field of `probe`'s
-//! JSON, and the length of a program's errors.
+//! Missed in `api`: the detail of an event, its length with an endpoint, an event as long as its
+//! share, two terms of the number of series, and a full output. Missed elsewhere: the operations of
+//! a status, links in the way of others or of other programs, a client that is ready for one of
+//! two reasons, and a connection that is aborted before it is accepted.
 //!
 //! # Skipped tests
 //!

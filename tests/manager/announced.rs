@@ -208,6 +208,16 @@ fn a_newer_endpoint_of_a_name_replaces_the_older_one_once_it_is_registered() {
 }
 
 #[test]
+fn plugins_that_are_refused_leave_room_for_others() {
+    let mut world = world_with(&[A]);
+    for id in 0..=MAX_ANNOUNCED as u64 {
+        world.handler.will_answer([Answer::no("bad version")]);
+        announce(&mut world, id, A, GPU);
+        assert_eq!(answers(&mut world), [(id, Err("bad version".to_owned()))]);
+    }
+}
+
+#[test]
 fn two_names_may_have_one_endpoint() {
     let mut world = registered();
     announce(&mut world, 2, A, NIC);

@@ -464,6 +464,22 @@ fn a_manager_that_is_to_end_begins_nothing_and_gives_what_runs_two_seconds() {
 }
 
 #[test]
+fn a_manager_that_is_to_end_does_not_check_a_plugin_whose_process_has_ended() {
+    let mut world = World::new();
+    world.appear(A, csi("a"));
+    world
+        .handler
+        .will_answer([HandlerAnswer::YES, HandlerAnswer::Pending]);
+    world.appear(B, csi("b"));
+    world.manager.handle_input(Input::Stop, world.now);
+    assert!(!world.manager.is_stopped());
+    let dials = world.dials.clone();
+    world.kill(A);
+    world.run();
+    assert_eq!(world.dials, dials);
+}
+
+#[test]
 fn a_manager_that_is_to_end_lets_what_runs_end_well_if_it_does_in_time() {
     let mut world = World::new();
     world

@@ -381,6 +381,21 @@ fn a_detached_effect_outlives_its_plugin_and_its_events_name_none() {
 }
 
 #[test]
+fn what_a_handler_comes_to_owe_is_saved() {
+    let (mut world, plan) = planned();
+    plan.then("register", &[Ask::Timer], HandlerAnswer::YES);
+    appear(&mut world, A, "a");
+    plan.then("fired", &[Ask::Debt], HandlerAnswer::YES);
+    let revision = world.manager.revision();
+    world.advance(PAUSE);
+    assert_ne!(
+        world.manager.revision(),
+        revision,
+        "the file is out of date"
+    );
+}
+
+#[test]
 fn a_deregistration_that_is_resumed_and_done_at_once_is_not_saved_any_longer() {
     let (mut world, plan) = planned();
     appear(&mut world, A, "a");

@@ -116,6 +116,20 @@ fn a_plugin_that_is_down_stays_so_since_its_process_has_ended_whatever_others_of
 }
 
 #[test]
+fn a_record_has_the_time_at_which_its_state_began() {
+    let mut world = World::new();
+    let found = world.now;
+    world.appear(A, plugin("a"));
+    world.advance(Duration::from_secs(5));
+    assert_eq!(record(&world, A).since, found);
+    world.kill(A);
+    let ended = world.now;
+    world.advance(Duration::from_secs(5));
+    let down = record(&world, A);
+    assert_eq!((down.state, down.since), (State::Down, ended));
+}
+
+#[test]
 fn a_plugin_that_fails_is_shown_with_its_error_and_the_time_of_the_next_attempt() {
     let mut world = World::new();
     let found = world.now;

@@ -117,6 +117,18 @@ mod tests {
     }
 
     #[test]
+    fn a_kubelet_counts_if_it_belongs_to_root_or_to_this_user() {
+        let process = tempfile::tempdir().unwrap();
+        fs::write(process.path().join("comm"), "kubelet\n").unwrap();
+        fs::write(process.path().join("cmdline"), "kubelet\0--root-dir=/a\0").unwrap();
+        let uid = fs::metadata(process.path()).unwrap().uid();
+        let found = examine(process.path(), uid).expect("it belongs to this user");
+        assert_eq!(found.root, Path::new("/a"));
+        let is_found = examine(process.path(), uid + 1).is_some();
+        assert_eq!(is_found, uid == 0);
+    }
+
+    #[test]
     fn a_kubelet_is_a_warning_only_if_it_works_here() {
         let kubelet = Kubelet {
             name: "kubelet",

@@ -226,7 +226,8 @@ impl World {
                 self.resumed += 1;
                 self.to_resume.push_back(conn);
             }
-            Output::Hangup { conn, .. } => {
+            Output::Hangup { conn, final_bytes } => {
+                assert!(final_bytes.is_empty() || ends_with_goaway(&final_bytes));
                 // What is in flight still arrives, and must not have an effect.
                 self.connections.remove(&conn);
                 self.hung_up.insert(conn);
@@ -294,3 +295,9 @@ pub(crate) fn world_plan(manager: &Manager) -> Vec<(Action, Arc<Path>)> {
 
 /// More outputs than the manager has at one moment for a handful of sockets, or for a thousand.
 const AT_ONE_MOMENT: usize = 100_000;
+
+/// Returns whether the last frame is a GOAWAY frame without debug data (RFC 9113, section 6.8).
+fn ends_with_goaway(bytes: &[u8]) -> bool {
+    let start = bytes.len().checked_sub(9 + 8);
+    start.is_some_and(|start| bytes[start..].starts_with(&[0, 0, 8, 7, 0, 0, 0, 0, 0]))
+}

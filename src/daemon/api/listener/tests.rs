@@ -62,6 +62,14 @@ fn a_socket_in_use_is_left_alone_whatever_process_uses_it() {
 }
 
 #[test]
+fn an_address_that_another_process_has_bound_meanwhile_is_in_use() {
+    let (_dir, path) = dir();
+    let _first = net::UnixListener::bind(&path).unwrap();
+    let problem = ApiSocketProblem::from(net::UnixListener::bind(&path).unwrap_err());
+    assert!(matches!(problem, ApiSocketProblem::InUse(None)));
+}
+
+#[test]
 fn what_is_not_a_socket_is_left_alone() {
     let (dir, path) = dir();
     let target = dir.path().join("target");
