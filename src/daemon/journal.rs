@@ -157,8 +157,8 @@ impl Journal {
 }
 
 impl PendingEntry {
-    /// Appends the entry to its file in one piece. Only calls open, write and close, because a child
-    /// calls this between fork and exec.
+    /// Appends the entry to its file in one piece. Only calls open, write and close, because a
+    /// child calls this between fork and exec.
     pub(super) fn append(&self) -> Result<(), Errno> {
         let flags = OFlag::O_WRONLY | OFlag::O_APPEND | OFlag::O_CREAT | OFlag::O_CLOEXEC;
         let flags = flags | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;

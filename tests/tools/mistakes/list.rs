@@ -283,8 +283,8 @@ pub(crate) const MISTAKES: [Mistake; 46] = [
     Mistake {
         what: "a program that is owed is forgotten in a restart",
         file: "src/manager/saved_state.rs",
-        right: "self.host.resume(plugin);",
-        wrong: "drop(plugin);",
+        right: "self.host.resume(owed.into_plugin().0);",
+        wrong: "drop(owed.into_plugin().0);",
         finder: Finder::Simulation { seed: 250 },
     },
     Mistake {
