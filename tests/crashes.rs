@@ -7,6 +7,8 @@
 mod binary;
 #[path = "support/daemon.rs"]
 mod daemon;
+#[path = "support/held.rs"]
+mod held;
 #[path = "support/inside.rs"]
 mod inside;
 #[path = "support/plugin.rs"]
@@ -23,18 +25,21 @@ use std::ops::Range;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+use plugind::config::LOCK_TIMEOUT;
 use tempfile::TempDir;
 
 use self::daemon::process::{PATIENCE, Process};
+use self::held::{Calls, Held, hold};
 use self::inside::inside;
 use self::plugin::Plugin;
 use self::rng::Rng;
-use self::skip::programs_can_be_trusted_or_skip;
+use self::skip::{programs_can_be_trusted_or_skip, skip};
 
 /// A node with a program for the type `Hooked`, which logs what it is run for.
 struct Node {
@@ -106,6 +111,15 @@ impl Node {
         command.stdin(Stdio::null()).stdout(Stdio::null());
         command.stderr(Stdio::piped());
         Process::start(&mut command, |child| child.stderr.take())
+    }
+
+    /// Starts a daemon, of whose children these system calls are held. Returns `None` if this
+    /// machine cannot.
+    fn start_held(&self, calls: Calls) -> Option<(Held, Process)> {
+        if !programs_can_be_trusted_or_skip() {
+            return None;
+        }
+        hold(calls, || self.start()).map_err(|it| skip(&it)).ok()
     }
 
     /// Serves a plugin with this name, each at a path of its own.
@@ -297,6 +311,63 @@ fn on_a_full_disk_a_plugin_is_refused_until_there_is_room_and_one_that_goes_is_d
 }
 
 #[test]
+fn a_slow_disk_delays_a_program_and_no_other_plugin() {
+    let node = Node::new();
+    let Some((held, daemon)) = node.start_held(Calls::OpenJournal) else {
+        return;
+    };
+    let slow = node.serve("slow");
+    let call = held.until_held();
+    let other = Plugin::serve(&node.root().join("other"), "other");
+    assert!(other.until_notified().plugin_registered);
+    other.stop();
+    daemon.until_line("deregistered CSIPlugin other");
+    assert_eq!((slow.try_notified(), node.log().0.len()), (None, 0));
+    held.release(call);
+    assert!(slow.until_notified().plugin_registered);
+    assert_eq!(node.log().last("slow"), Some(("add", true)));
+    daemon.signal(Signal::SIGTERM);
+    assert!(daemon.end().0.success());
+}
+
+#[test]
+fn a_child_that_waits_for_the_disk_ends_with_its_daemon() {
+    let node = Node::new();
+    let Some((held, killed)) = node.start_held(Calls::OpenJournal) else {
+        return;
+    };
+    let _plugin = node.serve("disk");
+    held.until_held();
+    kill(killed);
+    let next = node.start();
+    node.until_ended("add", "disk");
+    let id = next.id().to_string();
+    assert!(node.log().0.iter().all(|line| line.daemon == id));
+}
+
+#[test]
+fn a_start_waits_for_a_child_of_a_killed_daemon_that_has_no_processor() {
+    let node = Node::new();
+    let Some((held, killed)) = node.start_held(Calls::SetGroup) else {
+        return;
+    };
+    let _plugin = node.serve("disk");
+    let call = held.until_held();
+    kill(killed);
+    let next = node.start();
+    next.until_line("starting");
+    // Longer than a start waits for a daemon that runs.
+    let line = next.lines.recv_timeout(2 * LOCK_TIMEOUT);
+    assert_eq!(line, Err(RecvTimeoutError::Timeout));
+    held.release(call);
+    next.until_line("watching ");
+    node.until_ended("add", "disk");
+    // The child has noticed that its daemon was killed.
+    let id = next.id().to_string();
+    assert!(node.log().0.iter().all(|line| line.daemon == id));
+}
+
+#[test]
 fn programs_agree_with_the_plugins_whenever_the_daemon_was_killed() {
     if !programs_can_be_trusted_or_skip() {
         return;
@@ -311,6 +382,7 @@ fn programs_agree_with_the_plugins_whenever_the_daemon_was_killed() {
         plugins: (0..NAMES).map(|n| (format!("disk-{n}"), None)).collect(),
     };
     let mut interrupted = 0;
+    let mut longest_start = Duration::ZERO;
     for n in 1..=kills {
         let daemon = churn.node.start();
         let life = if rng.one_in(10) { LONG } else { SHORT };
@@ -330,11 +402,15 @@ fn programs_agree_with_the_plugins_whenever_the_daemon_was_killed() {
             churn.change(&mut rng);
         }
         if n % 20 == 0 || n == kills {
-            churn.settle();
+            longest_start = longest_start.max(churn.settle());
         }
     }
     let count = churn.node.log().check();
-    println!("kills={kills} programs={count} interrupted={interrupted} failed_starts=0");
+    let longest_start_ms = longest_start.as_millis();
+    println!(
+        "kills={kills} programs={count} interrupted={interrupted} \
+         longest_start_ms={longest_start_ms}"
+    );
     assert!(count > kills, "{count} programs were run");
 }
 
@@ -357,11 +433,13 @@ impl Churn {
     }
 
     /// Starts a daemon, waits until the programs agree with the plugins, and stops the daemon. They
-    /// agree after that, too.
+    /// agree after that, too. Returns how long the start took.
     #[track_caller]
-    fn settle(&self) {
+    fn settle(&self) -> Duration {
+        let start = Instant::now();
         let daemon = self.node.start();
         daemon.until_line("watching ");
+        let took = start.elapsed();
         let clock = ticks();
         let end = Instant::now() + PATIENCE;
         loop {
@@ -389,6 +467,7 @@ impl Churn {
             let of = log.of(name);
             assert!(log.agrees(name, exists), "{name} exists={exists}: {of:#?}");
         }
+        took
     }
 }
 

@@ -64,9 +64,14 @@ pub const API_STOP_GRACE: Duration = Duration::from_secs(1);
 // --- The manager ---------------------------------------------------------------------------------
 
 /// The time for which a start waits for another daemon that uses the same directory: that daemon
-/// may be about to end, or it has ended while one of its children has not yet started its own
-/// program (kubelet: has no lock).
+/// may be about to end (kubelet: has no lock).
 pub const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The same time if no running process is known to hold the lock: that of a killed daemon is held
+/// by its children until each has executed its program or ended, for which it needs a processor and
+/// perhaps a slow disk. A start that fails earlier is repeated, and systemd gives up after five in
+/// 10 s.
+pub const LEFT_LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The time limit for connecting to a socket, from the first dial to the server's SETTINGS
 /// (kubelet: `dialTimeoutDuration`, 10 s).

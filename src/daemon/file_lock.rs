@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 
 use nix::fcntl::OFlag;
 use nix::poll::ppoll;
+use nix::sys::signal::kill;
 use nix::sys::time::{TimeSpec, TimeValLike as _};
+use nix::unistd::Pid;
 use rustix::fs::{FlockOperation, flock, major, minor};
 use rustix::io::Errno;
 
@@ -119,7 +121,8 @@ fn is_at(file: &File, path: &Path) -> bool {
 
 /// Returns the id of the process that holds the lock on a file, if visible in this PID namespace
 /// (proc_locks(5)): `1: FLOCK  ADVISORY  WRITE 1234 00:2d:567 0 EOF`. A lock that is shared
-/// (`READ`) counts only with `counts_shared`.
+/// (`READ`) counts only with `counts_shared`. A process that has ended is not returned, although
+/// the kernel still names it if its children have inherited the lock.
 pub(super) fn holder(path: &Path, counts_shared: bool) -> Option<u32> {
     let found = fs::metadata(path).ok()?;
     let file = format!(
@@ -136,8 +139,14 @@ pub(super) fn holder(path: &Path, counts_shared: bool) -> Option<u32> {
         is_wanted.then(|| pid.parse().ok())?
     });
     // A lock that several processes share may be shared by this one.
-    let pids = pids.filter(|pid| *pid > 0);
+    let pids = pids.filter(|pid| is_running(*pid));
     pids.max_by_key(|pid| *pid != std::process::id())
+}
+
+/// Returns whether a process with this id exists.
+fn is_running(pid: u32) -> bool {
+    let pid = i32::try_from(pid).unwrap_or(0);
+    pid > 0 && kill(Pid::from_raw(pid), None) != Err(nix::errno::Errno::ESRCH)
 }
 
 /// Removes the lock file if no other process holds the lock. A process that has opened the file and

@@ -5,7 +5,7 @@
 //! appended before each program that registers or deregisters a plugin is started. Where the daemon
 //! forks itself, the child appends the entry and then executes the program (`child`), so a slow
 //! disk delays programs and not the loop. Until then the child also holds the locks of the daemon:
-//! the next daemon does not start before the entry is written or the child has ended.
+//! the next daemon waits until the entry is written or the child has ended (`lock`).
 //!
 //! ```text
 //! state file        | snapshot of entries < 7 |        | snapshot of entries < 9 |

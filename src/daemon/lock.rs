@@ -55,15 +55,20 @@ type Id = (u64, u64, (i64, u32));
 /// Locks the directories. Missing directories are created. A directory that cannot be opened is
 /// left out: the scan reports what is wrong with it.
 ///
-/// Waits for at most [`config::LOCK_TIMEOUT`], and only while another process holds a lock.
+/// Waits only while another process holds a lock: for at most [`config::LOCK_TIMEOUT`], or
+/// [`config::LEFT_LOCK_TIMEOUT`] if no running process is known to hold it.
 pub(super) fn take(dirs: &[PathBuf], run_dir: Option<&Path>) -> Result<Locks, SetupError> {
     let mut locks = Locks {
         run_dir: run_dir.map(Path::to_owned),
         needs: dirs.iter().flat_map(|dir| needs_of(dir)).collect(),
         held: Vec::new(),
     };
-    locks.acquire_missing(Instant::now() + config::LOCK_TIMEOUT)?;
-    Ok(locks)
+    let start = Instant::now();
+    let mut acquired = locks.acquire_missing(start + config::LOCK_TIMEOUT);
+    if matches!(acquired, Err(SetupError::Taken { holder: None, .. })) {
+        acquired = locks.acquire_missing(start + config::LEFT_LOCK_TIMEOUT);
+    }
+    acquired.map(|()| locks)
 }
 
 impl Locks {

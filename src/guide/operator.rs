@@ -190,8 +190,10 @@
 //!
 //! A second `plugind run` on a directory, on one inside it or on one above it waits up to a second
 //! for the first to end, and then fails; the error names the lock file and the process that holds
-//! it. `--observe` takes no lock. The lock files are in `locks/` in the run directory, which only
-//! the daemon's user may change:
+//! it. If that process has ended or is not visible, it waits up to ten seconds: programs that a
+//! killed daemon was about to start hold its locks until they are executed or have ended.
+//! `--observe` takes no lock. The lock files are in `locks/` in the run directory, which only the
+//! daemon's user may change:
 //!
 //! | user | run directory |
 //! |---|---|

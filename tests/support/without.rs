@@ -4,24 +4,21 @@
 //! namespace of its own. Tests that do not apply there are listed with the reason, and must fail: a
 //! list that is out of date is found.
 
-#![allow(unsafe_code, reason = "prctl(PR_SET_SECCOMP) has no safe form")]
 #![allow(dead_code, reason = "each test needs a part of it")]
-#![allow(
-    clippy::cast_possible_truncation,
-    reason = "codes of instructions have 16 bits"
-)]
 
-use std::io;
 use std::mem::offset_of;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 use std::{env, thread};
 
-use nix::libc::{self, c_long, c_ulong, seccomp_data, sock_filter, sock_fprog};
-use nix::sys::prctl;
+use nix::libc::{self, c_long, seccomp_data, sock_filter};
 
+use self::seccomp::{ALLOW, ARCHITECTURE, argument, fail, jump_unless, load, number, start};
 use crate::skip::skip;
+
+#[path = "seccomp.rs"]
+mod seccomp;
 
 /// Something that is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,7 +130,8 @@ fn run(without: Without, arguments: &[&str]) -> Result<Output, String> {
     }
     // The filter is that of the thread, and of all that the thread starts.
     let spawned = thread::spawn(move || {
-        install(&filter).map_err(|error| format!("system calls cannot be filtered: {error}"))?;
+        seccomp::install(&filter, 0)
+            .map_err(|error| format!("system calls cannot be filtered: {error}"))?;
         Ok(command.output().unwrap())
     });
     spawned.join().unwrap()
@@ -181,95 +179,22 @@ fn filter(without: Without) -> Vec<sock_filter> {
         Without::Denied => libc::EPERM,
         _ => libc::ENOSYS,
     };
-    // The numbers of system calls are those of this architecture.
-    let is_this = sock_filter {
-        jt: 1,
-        ..jump_unless(ARCHITECTURE, 0)
-    };
-    let mut program = vec![load(offset_of!(seccomp_data, arch)), is_this, ALLOW];
+    let mut program = start();
     for &call in calls {
         program.push(load(offset_of!(seccomp_data, nr)));
         program.push(jump_unless(number(call), 1));
         program.push(fail(errno));
     }
     if matches!(without, Without::PeerPidfd | Without::Denied) {
-        let option = offset_of!(seccomp_data, args) + 2 * size_of::<u64>() + LOW_HALF;
         program.push(load(offset_of!(seccomp_data, nr)));
         program.push(jump_unless(number(libc::SYS_getsockopt), 3));
-        program.push(load(option));
+        program.push(load(argument(2)));
         program.push(jump_unless(number(libc::SO_PEERPIDFD.into()), 1));
         program.push(fail(libc::ENOPROTOOPT));
     }
     program.push(ALLOW);
     program
 }
-
-/// Loads 32 bits of the system call.
-fn load(offset: usize) -> sock_filter {
-    let code = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
-    instruction(code, u32::try_from(offset).unwrap())
-}
-
-/// Skips that many instructions unless what was loaded is `value`.
-fn jump_unless(value: u32, count: u8) -> sock_filter {
-    let code = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
-    sock_filter {
-        jf: count,
-        ..instruction(code, value)
-    }
-}
-
-/// Ends the system call with an error.
-fn fail(errno: i32) -> sock_filter {
-    let errno = number(errno.into());
-    instruction(libc::BPF_RET, libc::SECCOMP_RET_ERRNO | errno)
-}
-
-fn number(number: c_long) -> u32 {
-    u32::try_from(number).unwrap()
-}
-
-const fn instruction(code: u32, k: u32) -> sock_filter {
-    sock_filter {
-        code: code as u16,
-        jt: 0,
-        jf: 0,
-        k,
-    }
-}
-
-/// Has the kernel run a program for each system call of this thread and of its children.
-fn install(program: &[sock_filter]) -> io::Result<()> {
-    prctl::set_no_new_privs()?;
-    let program = sock_fprog {
-        len: program.len().try_into().unwrap(),
-        filter: program.as_ptr().cast_mut(),
-    };
-    let mode = c_ulong::from(libc::SECCOMP_MODE_FILTER);
-    // SAFETY: `program` leads to that many instructions, which the kernel copies.
-    match unsafe { libc::prctl(libc::PR_SET_SECCOMP, mode, &raw const program, 0, 0) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
-/// Lets the system call pass.
-const ALLOW: sock_filter = instruction(libc::BPF_RET, libc::SECCOMP_RET_ALLOW);
-
-/// The number of this architecture for seccomp(2) (`AUDIT_ARCH_*` in linux/audit.h), or zero, with
-/// which nothing is filtered.
-const ARCHITECTURE: u32 = if cfg!(target_arch = "x86_64") {
-    0xc000_003e
-} else if cfg!(target_arch = "aarch64") {
-    0xc000_00b7
-} else if cfg!(target_arch = "arm") {
-    0x4000_0028
-} else {
-    0
-};
-
-/// The offset of the lower half of an argument.
-const LOW_HALF: usize = if cfg!(target_endian = "big") { 4 } else { 0 };
 
 /// The environment variable that names what is missing in this run.
 const WITHOUT: &str = "PLUGIND_TEST_WITHOUT";
