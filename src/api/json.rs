@@ -101,24 +101,25 @@ fn details(json: &mut Writer<'_>, plugin: &Arc<Plugin>, view: &View<'_>) -> usiz
 }
 
 /// Writes a device of a plugin, in a limited number of octets.
-pub(super) fn device(json: &mut Writer<'_>, plugin: &Plugin, device: &device::Device) {
+pub(super) fn device(json: &mut Writer<'_>, plugin: &Plugin, device: &device::Device<'_>) {
     json.open(b'{');
     json.key("resource").text(&plugin.name);
     json.key("id");
     if device.id.len() > API_DEVICE_ID {
-        let id = escape::text(&device.id).at_most(API_DEVICE_ID);
+        let id = escape::text(device.id).at_most(API_DEVICE_ID);
         json.text(&id.to_string());
     } else {
-        json.text(&device.id);
+        json.text(device.id);
     }
     json.key("health").text(if device.is_healthy {
         "Healthy"
     } else {
         "Unhealthy"
     });
-    if !device.numa_nodes.is_empty() {
+    let mut nodes = device.numa_nodes().take(API_DEVICE_NODES).peekable();
+    if nodes.peek().is_some() {
         json.key("numaNodes").open(b'[');
-        for node in device.numa_nodes.iter().take(API_DEVICE_NODES) {
+        for node in nodes {
             json.raw(node.to_string().as_bytes());
         }
         json.close(b']');
@@ -271,6 +272,7 @@ mod tests {
 
     use std::path::Path;
 
+    use prost::Message as _;
     use serde_json::Value;
 
     use super::*;
@@ -279,6 +281,7 @@ mod tests {
     use crate::handler::csi::Version;
     use crate::handler::{Inventory, built_in};
     use crate::manager::{Failure, LastError, Manager, Process};
+    use crate::proto::v1beta1;
     use crate::watch::Watch;
 
     fn plugin(kind: &str, socket: &[u8]) -> Arc<Plugin> {
@@ -377,17 +380,19 @@ mod tests {
         assert_eq!(shown(&other, &inventory).0["details"], Value::Null);
 
         let gpu = plugin("DevicePlugin", b"/r/gpu");
-        let device = |n| device::Device {
+        let device = |n| v1beta1::Device {
             id: format!("{n:02}"),
-            is_healthy: n > 0,
-            numa_nodes: Vec::new(),
+            health: if n > 0 { "Healthy" } else { "Unhealthy" }.to_owned(),
+            topology: None,
         };
+        let devices = (0..64).map(device).collect();
+        let list = v1beta1::ListAndWatchResponse { devices }.encode_to_vec();
         inventory.device_plugins.set(device::DevicePlugin {
             plugin: gpu.clone(),
             pre_start_required: false,
             preferred_allocation: false,
             is_connected: true,
-            devices: (0..64).map(device).collect(),
+            devices: device::Devices::from_message(list).expect("a list"),
         });
         let wanted =
             serde_json::json!({"devices": {"total": 64, "healthy": 63, "connected": true}});

@@ -11,7 +11,7 @@
 //! | `fuzz_replay` | the fuzz targets on their corpus and on 20,000 seeded mutations |
 //! | `grpc_h2`, `hpack_h2` | gRPC and HPACK against the `h2` crate, in memory |
 //! | `peers` | the client against real servers that answer, go away or speak something else |
-//! | `allocation_bounds` | memory for what is only announced |
+//! | `allocation_bounds` | memory for what is only announced, and for large lists |
 //! | `flood` | a plugin that never stops sending |
 //! | `integration` | [`PluginManager`](crate::daemon::PluginManager) with real directories |
 //! | `kernel` | moves, mounts, limits, killed processes, directories added later, links by name |

@@ -98,6 +98,7 @@ pub mod device;
 mod dial;
 pub mod dra;
 mod exec;
+mod fields;
 mod generic;
 pub(crate) mod panics;
 mod plugin;

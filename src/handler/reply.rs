@@ -5,7 +5,6 @@
 use std::path::Path;
 
 use prost::Message;
-use prost::encoding::{DecodeContext, WireType, decode_key, skip_field};
 
 use super::{CallFailure, Reason, wording};
 use crate::grpc::Code;
@@ -32,40 +31,10 @@ pub(super) fn read<M: Message + Default>(
     })
 }
 
-/// Returns the number of fields on the first level of a message, or `None` if it is not a message.
-///
-/// An empty entry of a list costs the sender two octets and the receiver a hundred: a message that
-/// may be large is counted before it is decoded.
-pub(super) fn count_fields(mut message: &[u8]) -> Option<usize> {
-    // A reference, as in decoding: the same instance of the generic code is used.
-    let mut message = &mut message;
-    let mut count = 0;
-    while !message.is_empty() {
-        let (tag, wire_type) = decode_key(&mut message).ok()?;
-        if wire_type == WireType::EndGroup {
-            return None;
-        }
-        skip_field(wire_type, tag, &mut message, DecodeContext::default()).ok()?;
-        count += 1;
-    }
-    Some(count)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::proto::v1beta1::{Device, ListAndWatchResponse};
-
-    #[test]
-    fn the_fields_of_a_message_are_counted_without_reading_them() {
-        let devices = vec![Device::default(); 5];
-        let message = ListAndWatchResponse { devices }.encode_to_vec();
-        assert_eq!(message.len(), 10);
-        assert_eq!(count_fields(&message), Some(5));
-        assert_eq!(count_fields(&[]), Some(0));
-        assert_eq!(count_fields(&[0x0a, 9]), None, "it is cut");
-        assert_eq!(count_fields(&[0x0c]), None, "no group was begun");
-    }
+    use crate::proto::v1beta1::ListAndWatchResponse;
 
     #[test]
     fn a_reply_that_cannot_be_decoded_or_is_too_large_is_refused_in_grpc_go_s_words() {

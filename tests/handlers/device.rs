@@ -13,9 +13,9 @@ use crate::log;
 use crate::node::{Node, seconds};
 use crate::script::{Answer, Script};
 
-const REG: &str = "/r/gpu-reg.sock";
-const GPU: &str = "/p/gpu.sock";
-const RESOURCE: &str = "example.com/gpu";
+pub(crate) const REG: &str = "/r/gpu-reg.sock";
+pub(crate) const GPU: &str = "/p/gpu.sock";
+pub(crate) const RESOURCE: &str = "example.com/gpu";
 
 /// Returns a list of healthy devices; one whose name ends in `!` is unhealthy.
 fn list(ids: &[&str]) -> Vec<u8> {
@@ -34,7 +34,7 @@ fn list(ids: &[&str]) -> Vec<u8> {
 }
 
 /// Returns a device plugin that answers `ListAndWatch` with this.
-fn lists(answer: Answer) -> Script {
+pub(crate) fn lists(answer: Answer) -> Script {
     let options = DevicePluginOptions {
         pre_start_required: true,
         get_preferred_allocation_available: false,
@@ -48,7 +48,7 @@ fn lists(answer: Answer) -> Script {
     ])
 }
 
-fn registrar(endpoint: &str) -> Script {
+pub(crate) fn registrar(endpoint: &str) -> Script {
     let mut script = Script::good("DevicePlugin", RESOURCE);
     script.info.endpoint = endpoint.into();
     script.info.supported_versions = vec!["v1beta1".into()];
@@ -56,7 +56,7 @@ fn registrar(endpoint: &str) -> Script {
 }
 
 /// Returns a node on which a plugin with this service has just registered.
-fn with_plugin(service: Script) -> Node {
+pub(crate) fn with_plugin(service: Script) -> Node {
     let mut node = Node::new();
     node.world.create(GPU, service);
     node.world.appear(REG, registrar(GPU));
@@ -407,6 +407,7 @@ fn a_device_list_that_is_too_long_or_too_large_is_warned_about_once_until_one_is
     for (message, why) in rejected {
         log::collect();
         let mut node = with_plugin(lists(Answer::Stream(vec![message.clone()])));
+        node.world.advance(Duration::from_micros(1));
         assert_eq!(log::take(), [warning(why)]);
         for _ in 0..10 {
             node.world.advance(BACKOFF_CAP);
@@ -423,6 +424,7 @@ fn a_device_list_that_is_too_long_or_too_large_is_warned_about_once_until_one_is
         assert_devices(&node, "a");
         assert!(log::take().is_empty());
         node.world.push(GPU, &message);
+        node.world.advance(Duration::from_micros(1));
         assert_devices(&node, "a!");
         assert_eq!(log::take(), [warning(why)]);
     }

@@ -4,6 +4,7 @@
 
 mod csi;
 mod device;
+mod device_lists;
 mod dra;
 mod log;
 mod memory;

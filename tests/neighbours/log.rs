@@ -29,14 +29,14 @@ use crate::row::{Row, alone};
 #[test]
 fn a_device_that_flips_its_health_as_fast_as_it_can() {
     Row::new("a device that flips its health", "26 MiB/s of log")
-        .withstand(|dir, over| flip(dir, over, 1));
+        .withstand(|dir, over| serve_lists(dir, over, 1, lists()));
 }
 
 #[test]
 fn a_device_that_flips_its_health_while_every_step_is_logged() {
     Row::new("the same with -v", "26 MiB/s of log")
         .options(["-v"])
-        .withstand(|dir, over| flip(dir, over, 1));
+        .withstand(|dir, over| serve_lists(dir, over, 1, lists()));
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn many_devices_that_flip_their_health_as_fast_as_they_can() {
         "32 devices that flip their health",
         "with 64: p99 1.8 s, turns of 0.6 s",
     )
-    .withstand(|dir, over| flip(dir, over, 32));
+    .withstand(|dir, over| serve_lists(dir, over, 32, lists()));
 }
 
 #[test]
@@ -117,14 +117,13 @@ fn renew(dir: &Path, over: &AtomicBool, name: impl Fn(u64) -> String) {
     }
 }
 
-/// Serves device plugins that send lists of one device, alternately healthy and unhealthy, as fast
-/// as they are received.
-fn flip(dir: &Path, over: &AtomicBool, plugins: usize) {
+/// Serves device plugins that send lists of devices again and again, as fast as they are received.
+pub(crate) fn serve_lists(dir: &Path, over: &AtomicBool, plugins: usize, lists: Bytes) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .unwrap();
-    let lists = Arc::new(lists());
+    let lists = Arc::new(lists);
     runtime.block_on(async {
         for n in 0..plugins {
             let listener = tokio::net::UnixListener::bind(dir.join(format!("{n}.sock"))).unwrap();
@@ -163,13 +162,17 @@ async fn serve(stream: tokio::net::UnixStream, n: usize, lists: Arc<Bytes>) {
 async fn stream_lists(mut respond: SendResponse<Bytes>, lists: Arc<Bytes>) -> Option<()> {
     let mut stream: SendStream<Bytes> = respond.send_response(head(), false).ok()?;
     loop {
-        stream.reserve_capacity(lists.len());
-        while stream.capacity() < lists.len() {
-            poll_fn(|context| stream.poll_capacity(context))
-                .await?
-                .ok()?;
+        let mut rest = Bytes::clone(&lists);
+        while !rest.is_empty() {
+            stream.reserve_capacity(rest.len());
+            while stream.capacity() == 0 {
+                poll_fn(|context| stream.poll_capacity(context))
+                    .await?
+                    .ok()?;
+            }
+            let piece = rest.split_to(stream.capacity().min(rest.len()));
+            stream.send_data(piece, false).ok()?;
         }
-        stream.send_data(Bytes::clone(&lists), false).ok()?;
     }
 }
 
@@ -196,7 +199,7 @@ fn info(n: usize) -> Bytes {
     })
 }
 
-/// Returns as many lists as fit in 16 KiB: healthy, unhealthy, and so on.
+/// Returns as many lists of one device as fit in 16 KiB: healthy, unhealthy, and so on.
 fn lists() -> Bytes {
     let list = |health: &str| {
         framed(&ListAndWatchResponse {
@@ -212,7 +215,7 @@ fn lists() -> Bytes {
 }
 
 /// Returns a message behind its length, as gRPC sends it.
-fn framed(message: &impl Message) -> Bytes {
+pub(crate) fn framed(message: &impl Message) -> Bytes {
     let message = message.encode_to_vec();
     let length = u32::try_from(message.len()).unwrap();
     [&[0][..], &length.to_be_bytes(), &message].concat().into()

@@ -18,6 +18,7 @@ mod hung;
 #[path = "../support/inside.rs"]
 mod inside;
 mod links;
+mod lists;
 mod lock;
 mod log;
 mod memory;

@@ -84,13 +84,9 @@ impl Devices {
 
     /// Renders the devices of a plugin after the last one. Returns whether none is left.
     fn render_devices(&mut self, plugin: &DevicePlugin, piece: &mut Piece<'_>) -> bool {
-        let begin = match &self.last {
-            Some(last) => plugin.devices.partition_point(|it| it.id <= *last),
-            None => 0,
-        };
         let mut last = None;
         let mut is_full = false;
-        for device in &plugin.devices[begin..] {
+        for device in plugin.devices.after(self.last.as_deref()) {
             is_full = piece.is_full();
             if is_full {
                 break;
@@ -99,12 +95,12 @@ impl Devices {
                 piece.out.push(b',');
             }
             self.place = Place::Items;
-            json::device(&mut piece.json(), &plugin.plugin, device);
+            json::device(&mut piece.json(), &plugin.plugin, &device);
             piece.turn.examine(1);
-            last = Some(&device.id);
+            last = Some(device.id);
         }
         if let Some(id) = last {
-            self.last = Some(id.clone());
+            self.last = Some(id.to_owned());
         }
         !is_full
     }

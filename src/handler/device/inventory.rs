@@ -1,17 +1,16 @@
-//! The devices of one plugin, and the changes of their list.
+//! What is known about one device plugin.
 //!
 //! Pure.
 
+use std::mem;
 use std::sync::Arc;
-use std::{fmt, mem};
 
-use prost::Message as _;
-
-use crate::config::{MAX_DEVICES, MAX_REPLY};
-use crate::escape;
+use super::devices::Devices;
+use super::replacement::Replacement;
+use super::unlistable::Unlistable;
+use super::work::Work;
 use crate::handler::Plugin;
-use crate::handler::reply::count_fields;
-use crate::proto::v1beta1::{self, DevicePluginOptions, ListAndWatchResponse};
+use crate::proto::v1beta1::DevicePluginOptions;
 
 /// A registered device plugin: its options and its devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,36 +23,8 @@ pub struct DevicePlugin {
     pub preferred_allocation: bool,
     /// Whether the plugin lists its devices at the moment. If not, all of them are unhealthy.
     pub is_connected: bool,
-    /// The devices as last listed, sorted by ID. No two have the same.
-    pub devices: Vec<Device>,
-}
-
-/// A device of a plugin.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Device {
-    /// The ID, which is unique among the devices of the plugin.
-    pub id: String,
-    /// Whether the device can be used.
-    pub is_healthy: bool,
-    /// The NUMA nodes that are close to the device.
-    pub numa_nodes: Vec<i64>,
-}
-
-/// The reason why a list of devices is rejected.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unlistable {
-    /// The message is not a `ListAndWatchResponse`.
-    Undecodable,
-    /// The list has more than [`MAX_DEVICES`] devices.
-    TooMany {
-        /// The number of listed devices.
-        listed: usize,
-    },
-    /// The message is larger than [`MAX_REPLY`].
-    TooLarge {
-        /// The length of the message in octets.
-        octets: u32,
-    },
+    /// The devices as last listed.
+    pub devices: Devices,
 }
 
 impl DevicePlugin {
@@ -64,31 +35,37 @@ impl DevicePlugin {
             pre_start_required: options.pre_start_required,
             preferred_allocation: options.get_preferred_allocation_available,
             is_connected: false,
-            devices: Vec::new(),
+            devices: Devices::default(),
         }
     }
 
-    /// Applies a message of the stream, which REPLACES the whole previous list.
-    pub(super) fn replace(&mut self, message: &[u8]) -> Result<Changes, Unlistable> {
-        let devices = read(message)?;
-        let before = mem::replace(&mut self.devices, devices);
-        let was_connected = mem::replace(&mut self.is_connected, true);
-        Ok(Changes::between(&before, self, !was_connected))
+    /// Does some of the work of a message of the stream, which REPLACES the whole previous list.
+    /// Returns `None` if there is more, or else the changes as text if they are to be logged.
+    pub(super) fn advance(
+        &mut self,
+        list: &mut Replacement,
+        work: Work,
+    ) -> Option<Result<Option<String>, Unlistable>> {
+        let result = list.advance(&mut self.devices, !self.is_connected, work)?;
+        self.is_connected |= result.is_ok();
+        Some(result)
     }
 
     /// Marks all devices as unhealthy because the stream has ended. Returns whether the plugin was
     /// connected until now.
     pub(super) fn disconnect(&mut self) -> bool {
-        for device in &mut self.devices {
-            device.is_healthy = false;
-        }
+        self.devices.lose();
         mem::replace(&mut self.is_connected, false)
     }
 
     /// Returns the number of devices that can be used.
     pub fn healthy(&self) -> usize {
-        let healthy = self.devices.iter().filter(|device| device.is_healthy);
-        healthy.count()
+        self.devices.healthy()
+    }
+
+    /// Returns the octets of memory that are kept, those of the plugin's identity not counted.
+    pub fn mem_used(&self) -> usize {
+        size_of::<Self>() + self.devices.mem_used()
     }
 }
 
@@ -98,168 +75,16 @@ impl AsRef<Plugin> for DevicePlugin {
     }
 }
 
-/// Returns the devices that a message lists, by ID; of several with one ID, the last.
-fn read(message: &[u8]) -> Result<Vec<Device>, Unlistable> {
-    let listed = count_fields(message).ok_or(Unlistable::Undecodable)?;
-    if listed > MAX_DEVICES {
-        return Err(Unlistable::TooMany { listed });
-    }
-    let response = ListAndWatchResponse::decode(message).map_err(|_| Unlistable::Undecodable)?;
-    let devices = response.devices.into_iter();
-    let mut devices: Vec<Device> = devices.map(Device::from).collect();
-    devices.sort_by(|one, other| one.id.cmp(&other.id));
-    devices.dedup_by(|next, kept| {
-        let is_same = next.id == kept.id;
-        if is_same {
-            mem::swap(next, kept);
-        }
-        is_same
-    });
-    Ok(devices)
-}
-
-/// Returns the device with an ID, of devices that are sorted by it.
-fn find<'a>(devices: &'a [Device], id: &str) -> Option<&'a Device> {
-    let at = devices.binary_search_by(|device| (*device.id).cmp(id));
-    Some(&devices[at.ok()?])
-}
-
-impl From<v1beta1::Device> for Device {
-    fn from(listed: v1beta1::Device) -> Self {
-        let near = listed.topology.unwrap_or_default();
-        Self {
-            id: listed.id,
-            is_healthy: listed.health == HEALTHY,
-            numa_nodes: near.nodes.into_iter().map(|node| node.id).collect(),
-        }
-    }
-}
-
-/// The changes by one message, for the log.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Changes {
-    total: usize,
-    healthy: usize,
-    /// Whether the message is the first one of its stream.
-    is_first: bool,
-    now_unhealthy: Vec<String>,
-    now_healthy: Vec<String>,
-    come: Vec<String>,
-    gone: Vec<String>,
-}
-
-impl Changes {
-    fn between(before: &[Device], after: &DevicePlugin, is_first: bool) -> Self {
-        let mut changes = Self {
-            total: after.devices.len(),
-            healthy: after.healthy(),
-            is_first,
-            ..Self::default()
-        };
-        for device in &after.devices {
-            let before = find(before, &device.id);
-            let list = match before.map(|before| before.is_healthy) {
-                Some(same) if same == device.is_healthy => continue,
-                Some(true) => &mut changes.now_unhealthy,
-                Some(false) => &mut changes.now_healthy,
-                None => &mut changes.come,
-            };
-            list.push(device.id.clone());
-        }
-        for device in before {
-            if find(&after.devices, &device.id).is_none() {
-                changes.gone.push(device.id.clone());
-            }
-        }
-        changes
-    }
-
-    /// Returns whether the changes are to be logged.
-    pub(super) fn are_news(&self) -> bool {
-        let lists = [
-            &self.now_unhealthy,
-            &self.now_healthy,
-            &self.come,
-            &self.gone,
-        ];
-        self.is_first || lists.iter().any(|list| !list.is_empty())
-    }
-}
-
-/// Shows `devices=2 healthy=1 now_unhealthy=gpu-1`, escaped.
-impl fmt::Display for Changes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "devices={} healthy={}", self.total, self.healthy)?;
-        for (key, ids) in [
-            ("now_unhealthy", &self.now_unhealthy),
-            ("now_healthy", &self.now_healthy),
-            ("new", &self.come),
-            ("gone", &self.gone),
-        ] {
-            if !ids.is_empty() {
-                write!(f, " {key}=")?;
-                show_some(ids, f)?;
-            }
-        }
-        Ok(())
-    }
-}
-
-fn show_some(ids: &[String], f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    for (at, id) in ids.iter().take(SHOWN_IDS).enumerate() {
-        f.write_str(if at == 0 { "" } else { "," })?;
-        write!(f, "{}", escape::text(id).at_most(SHOWN_ID))?;
-    }
-    match ids.len().saturating_sub(SHOWN_IDS) {
-        0 => Ok(()),
-        more => write!(f, ",...({more} more)"),
-    }
-}
-
-impl fmt::Display for Unlistable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Undecodable => f.write_str("cannot decode the ListAndWatch message"),
-            Self::TooMany { listed } => write!(
-                f,
-                "too many devices in the ListAndWatch message devices={listed} limit={MAX_DEVICES}"
-            ),
-            Self::TooLarge { octets } => write!(
-                f,
-                "the ListAndWatch message is too large octets={octets} limit={MAX_REPLY}"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for Unlistable {}
-
-impl Unlistable {
-    /// Returns what the plugin's author can do about it.
-    pub(super) fn remedy(&self) -> &'static str {
-        match self {
-            Self::Undecodable => "make it send a v1beta1 ListAndWatchResponse",
-            Self::TooMany { .. } | Self::TooLarge { .. } => "make it list fewer devices",
-        }
-    }
-}
-
-/// The health of a usable device; any other value means unhealthy (kubelet: the same).
-const HEALTHY: &str = "Healthy";
-
-/// The number of device IDs of one kind that are shown in a line.
-const SHOWN_IDS: usize = 8;
-
-/// The number of octets of a device ID that are shown: a UUID and some room.
-const SHOWN_ID: usize = 64;
-
 #[cfg(test)]
 mod tests {
     use std::path::Path;
 
+    use prost::Message as _;
+
     use super::*;
+    use crate::config::MAX_DEVICES;
     use crate::proto::pluginregistration::PluginInfo;
-    use crate::proto::v1beta1::{NumaNode, TopologyInfo};
+    use crate::proto::v1beta1::{self, ListAndWatchResponse, NumaNode, TopologyInfo};
 
     fn plugin() -> DevicePlugin {
         let info = PluginInfo {
@@ -281,22 +106,29 @@ mod tests {
         ListAndWatchResponse { devices }.encode_to_vec()
     }
 
-    fn changes(plugin: &mut DevicePlugin, devices: &[(&str, &str)]) -> Changes {
-        plugin.replace(&message(devices)).expect("a good message")
+    fn replace(plugin: &mut DevicePlugin, list: Vec<u8>) -> Result<Option<String>, Unlistable> {
+        let result = plugin.advance(&mut Replacement::new(list), Work::ALL);
+        result.expect("the work has no end")
+    }
+
+    /// Returns the changes by a list, or an empty text if they are not logged.
+    fn changes(plugin: &mut DevicePlugin, devices: &[(&str, &str)]) -> String {
+        let news = replace(plugin, message(devices)).expect("a good message");
+        news.unwrap_or_default()
     }
 
     #[test]
     fn every_message_replaces_the_whole_set_and_says_what_changed() {
         let mut plugin = plugin();
         let change = changes(&mut plugin, &[("a", "Healthy"), ("b", "Healthy")]);
-        assert_eq!(change.to_string(), "devices=2 healthy=2 new=a,b");
+        assert_eq!(change, "devices=2 healthy=2 new=a,b");
         let change = changes(&mut plugin, &[("a", "Unhealthy"), ("c", "Healthy")]);
         let line = "devices=2 healthy=1 now_unhealthy=a new=c gone=b";
-        assert_eq!(change.to_string(), line);
+        assert_eq!(change, line);
         let change = changes(&mut plugin, &[("a", "Healthy"), ("c", "Healthy")]);
-        assert_eq!(change.to_string(), "devices=2 healthy=2 now_healthy=a");
+        assert_eq!(change, "devices=2 healthy=2 now_healthy=a");
         let change = changes(&mut plugin, &[("a", "Healthy"), ("c", "Healthy")]);
-        assert!(!change.are_news());
+        assert_eq!(change, "");
     }
 
     #[test]
@@ -307,7 +139,7 @@ mod tests {
         assert_eq!(
             (
                 plugin.healthy(),
-                find(&plugin.devices, "c").map(|it| it.is_healthy)
+                plugin.devices.get("c").map(|it| it.is_healthy)
             ),
             (1, Some(true))
         );
@@ -325,8 +157,8 @@ mod tests {
             ("a", "Unhealthy"),
         ];
         let change = changes(&mut plugin, &listed);
-        assert_eq!(change.to_string(), "devices=3 healthy=2 new=,a,b");
-        let kept = plugin.devices.iter().map(|it| (&*it.id, it.is_healthy));
+        assert_eq!(change, "devices=3 healthy=2 new=,a,b");
+        let kept = plugin.devices.iter().map(|it| (it.id, it.is_healthy));
         let kept: Vec<_> = kept.collect();
         assert_eq!(kept, [("", true), ("a", false), ("b", true)]);
     }
@@ -339,7 +171,7 @@ mod tests {
         assert_eq!((plugin.devices.len(), plugin.healthy()), (1, 0));
         assert!(!plugin.disconnect());
         let change = changes(&mut plugin, &[("a", "Unhealthy")]);
-        assert!(change.are_news(), "it is connected again");
+        assert_eq!(change, "devices=1 healthy=0", "it is connected again");
     }
 
     #[test]
@@ -349,15 +181,15 @@ mod tests {
         };
         let listed = v1beta1::Device {
             id: "a".into(),
-            health: HEALTHY.into(),
+            health: "Healthy".into(),
             topology: Some(near),
         };
         let devices = vec![listed];
         let mut plugin = plugin();
-        plugin
-            .replace(&ListAndWatchResponse { devices }.encode_to_vec())
-            .expect("a good message");
-        assert_eq!(plugin.devices[0].numa_nodes, [1, 0]);
+        let list = ListAndWatchResponse { devices }.encode_to_vec();
+        replace(&mut plugin, list).expect("a good message");
+        let device = plugin.devices.get("a").expect("a device");
+        assert!(device.numa_nodes().eq([1, 0]));
     }
 
     #[test]
@@ -368,10 +200,13 @@ mod tests {
         let too_many = [0x0a, 0].repeat(MAX_DEVICES + 1);
         let listed = MAX_DEVICES + 1;
         assert_eq!(
-            plugin.replace(&too_many),
+            replace(&mut plugin, too_many),
             Err(Unlistable::TooMany { listed })
         );
-        assert_eq!(plugin.replace(b"\x0a\x07"), Err(Unlistable::Undecodable));
+        assert_eq!(
+            replace(&mut plugin, b"\x0a\x07".to_vec()),
+            Err(Unlistable::Undecodable)
+        );
         assert_eq!(plugin, before);
     }
 
@@ -379,8 +214,8 @@ mod tests {
     fn a_line_names_some_devices_and_escapes_them() {
         let mut plugin = plugin();
         let ids: Vec<String> = (0..10).map(|at| format!("gpu\n{at}")).collect();
-        let listed: Vec<_> = ids.iter().map(|id| (id.as_str(), HEALTHY)).collect();
-        let line = changes(&mut plugin, &listed).to_string();
+        let listed: Vec<_> = ids.iter().map(|id| (id.as_str(), "Healthy")).collect();
+        let line = changes(&mut plugin, &listed);
         assert!(
             line.starts_with("devices=10 healthy=10 new=gpu\\n0,"),
             "{line}"

@@ -16,12 +16,25 @@
 //!
 //! The stream is opened on the connection of the call, as with kubelet.
 //!
+//! A long list is applied over several turns of the loop, and one turn works on one plugin's list.
+//! Meanwhile the newest of the next lists waits, so that the lists of a plugin that never pauses
+//! are applied, too, though not all of them. The end of the stream and deregistration drop both.
+//!
 //! kubelet does not open the stream again: there, a plugin that ends the stream has to register
 //! again. Here this applies only to a plugin that answers UNIMPLEMENTED, and to one that has
 //! announced itself: that one is deregistered after [`DEVICE_GRACE`].
 
+mod changes;
+mod devices;
+mod encoded;
 mod inventory;
+mod order;
+mod pending;
+mod replacement;
 mod resource;
+mod table;
+mod unlistable;
+mod work;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -29,10 +42,16 @@ use std::sync::Arc;
 use litemap::LiteMap;
 use prost::Message as _;
 
-pub use self::inventory::{Device, DevicePlugin, Unlistable};
+pub use self::devices::Devices;
+pub use self::encoded::Device;
+pub use self::inventory::DevicePlugin;
 pub use self::resource::{NotAResource, Unacceptable};
 pub(crate) use self::resource::{VERSION, is_resource_name};
+pub use self::unlistable::Unlistable;
 
+use self::pending::Pending;
+use self::replacement::Replacement;
+use self::work::Work;
 use super::reconnect::{Reconnect, Target};
 use super::{
     Answer, Call, CallFailure, Context, EffectId, EndpointUse, Event, EventType, Plugin,
@@ -42,6 +61,7 @@ use crate::config::{DEVICE_GRACE, DEVICE_OPTIONS_TIMEOUT, DIAL_TIMEOUT, MAX_NOTI
 use crate::escape;
 use crate::grpc::{CallError, Code};
 use crate::proto::v1beta1::{DevicePluginOptions, Empty, device_plugin};
+use crate::time::Time;
 
 /// The handler for plugins of type [`TYPE`].
 #[derive(Debug, Default)]
@@ -49,6 +69,8 @@ pub struct DeviceHandler {
     plugins: Store<DevicePlugin>,
     /// The registered plugins and those being registered, by registration socket.
     clients: LiteMap<Arc<Path>, Client>,
+    /// The last turn that worked on a long list.
+    worked_at: Option<Time>,
 }
 
 /// The handler's side of one plugin.
@@ -72,6 +94,8 @@ enum State {
         stream: Option<Reconnect>,
         /// The timer after which unhealthy devices are forgotten, while it runs.
         grace: Option<EffectId>,
+        /// The list that is being applied, unless that takes one turn.
+        pending: Option<Box<Pending>>,
         /// Whether a warning about a list was logged and no list has been accepted since.
         is_warned: bool,
     },
@@ -81,6 +105,11 @@ impl DeviceHandler {
     /// Returns the registered plugins, which stay readable after the handler has been given away.
     pub fn plugins(&self) -> Store<DevicePlugin> {
         self.plugins.clone()
+    }
+
+    /// Returns the octets of memory of the lists that are being applied or wait for that.
+    pub fn mem_used(&self) -> usize {
+        self.clients.values().map(Client::pending_len).sum()
     }
 
     /// Forgets the plugin with that socket.
@@ -171,7 +200,7 @@ impl PluginHandler for DeviceHandler {
         if let Event::Called { result, .. } = event {
             self.called(&plugin.socket, result, context);
         } else if let Some(client) = self.clients.get_mut(&plugin.socket) {
-            client.handle_event(event, &self.plugins, context);
+            client.handle_event(event, &self.plugins, &mut self.worked_at, context);
         }
     }
 
@@ -188,10 +217,13 @@ impl Client {
         &mut self,
         event: Event,
         store: &Store<DevicePlugin>,
+        worked_at: &mut Option<Time>,
         context: &mut Context<'_>,
     ) {
         match event {
-            Event::StreamMessage { message, .. } => self.listed(&message, store, context),
+            Event::StreamMessage { message, .. } => {
+                self.listed(message, store, worked_at, context);
+            }
             Event::StreamEnded { result: Ok(()), .. } => {
                 self.lost("the plugin ended the stream", store, context);
             }
@@ -212,7 +244,7 @@ impl Client {
                 result: Err(failure),
                 ..
             } => self.lost(&failure.to_string(), store, context),
-            Event::TimerFired { id } => self.timer_fired(id, store, context),
+            Event::TimerFired { id } => self.timer_fired(id, store, worked_at, context),
             _ => {} // Other effects are never asked for.
         }
     }
@@ -235,12 +267,87 @@ impl Client {
             options,
             stream: Some(Reconnect::open(Target::Stream(stream), context)),
             grace: None,
+            pending: None,
             is_warned: false,
         };
     }
 
-    /// Handles a list of devices.
-    fn listed(&mut self, message: &[u8], store: &Store<DevicePlugin>, context: &mut Context<'_>) {
+    /// Handles a list of devices: applies it, or has it wait for the end of one that is applied.
+    fn listed(
+        &mut self,
+        message: Vec<u8>,
+        store: &Store<DevicePlugin>,
+        worked_at: &mut Option<Time>,
+        context: &mut Context<'_>,
+    ) {
+        let State::Listing { pending, .. } = &mut self.state else {
+            return;
+        };
+        let mut list = Replacement::new(message);
+        if let Some(pending) = pending {
+            pending.next = Some(list);
+        } else if self.apply(&mut list, store, context).is_none() {
+            *worked_at = Some(context.now());
+            if let State::Listing { pending, .. } = &mut self.state {
+                *pending = Some(Box::new(Pending::new(list, context)));
+            }
+        }
+        self.state_kept(store, context);
+    }
+
+    /// Goes on with the list that is being applied, unless this turn has worked on one before.
+    fn resume(
+        &mut self,
+        mut list: Box<Pending>,
+        store: &Store<DevicePlugin>,
+        worked_at: &mut Option<Time>,
+        context: &mut Context<'_>,
+    ) {
+        let is_its_turn = worked_at.replace(context.now()) != Some(context.now());
+        let is_accepted = if is_its_turn {
+            self.apply(&mut list.list, store, context)
+        } else {
+            None
+        };
+        let is_any = match is_accepted {
+            None => true,
+            Some(true) => list.start_next(),
+            Some(false) => false, // The stream is closed.
+        };
+        if let State::Listing { pending, .. } = &mut self.state {
+            if is_any {
+                list.wait(is_its_turn, context);
+                *pending = Some(list);
+            }
+        }
+        self.state_kept(store, context);
+    }
+
+    /// States what is kept for the plugin.
+    fn state_kept(&self, store: &Store<DevicePlugin>, context: &mut Context<'_>) {
+        let known = store.with(&self.plugin, |known| known.mem_used());
+        context.keeps(known.unwrap_or_default() + self.pending_len());
+    }
+
+    /// Returns the octets of memory that lists take which are not applied yet.
+    fn pending_len(&self) -> usize {
+        match &self.state {
+            State::Listing {
+                pending: Some(pending),
+                ..
+            } => pending.mem_used(),
+            _ => 0,
+        }
+    }
+
+    /// Does one turn's work on a list. Returns whether the list is accepted, or `None` if there is
+    /// more work to do.
+    fn apply(
+        &mut self,
+        list: &mut Replacement,
+        store: &Store<DevicePlugin>,
+        context: &mut Context<'_>,
+    ) -> Option<bool> {
         let Self { plugin, state, .. } = self;
         let State::Listing {
             options,
@@ -249,30 +356,30 @@ impl Client {
             ..
         } = state
         else {
-            return;
+            return Some(false);
         };
         if store.with(plugin, |_| ()).is_none() {
             store.set(DevicePlugin::new(plugin, *options));
         }
-        let replace = |known: &mut DevicePlugin| {
-            let changes = known.replace(message)?;
-            context.keeps(message.len() + DEVICE_SIZE * known.devices.len());
-            Ok(changes)
-        };
-        match store.with(plugin, replace) {
-            Some(Ok(changes)) => {
+        let result = store.with(plugin, |known| known.advance(list, Work::TURN));
+        let is_accepted = match result.flatten()? {
+            Ok(news) => {
                 *is_warned = false;
                 if let Some(grace) = grace.take() {
                     context.cancel(grace);
                 }
-                if changes.are_news() {
+                if let Some(changes) = news {
                     let message = format!("received a device list {changes}");
                     context.emit(plugin, EventType::Normal, "DevicesChanged", message);
                 }
+                true
             }
-            Some(Err(unlistable)) => self.rejected(&unlistable, store, context),
-            None => {}
-        }
+            Err(unlistable) => {
+                self.rejected(&unlistable, store, context);
+                false
+            }
+        };
+        Some(is_accepted)
     }
 
     /// Rejects a list of devices, and logs a warning unless one was logged since the last accepted
@@ -321,11 +428,17 @@ impl Client {
     fn over_budget(&mut self, store: &Store<DevicePlugin>, context: &mut Context<'_>) {
         let Self { plugin, state, .. } = self;
         let State::Listing {
-            options, stream, ..
+            options,
+            stream,
+            pending,
+            ..
         } = state
         else {
             return;
         };
+        if let Some(pending) = pending.take() {
+            context.cancel(pending.timer);
+        }
         if let Some(stream) = stream {
             stream.interrupted(context);
         }
@@ -346,9 +459,18 @@ impl Client {
             is_announced,
             state,
         } = self;
-        let State::Listing { stream, grace, .. } = state else {
+        let State::Listing {
+            stream,
+            grace,
+            pending,
+            ..
+        } = state
+        else {
             return;
         };
+        if let Some(pending) = pending.take() {
+            context.cancel(pending.timer);
+        }
         if *is_announced {
             if let Some(ended) = stream.take() {
                 context.cancel(ended.effect());
@@ -369,21 +491,33 @@ impl Client {
         }
     }
 
-    /// Opens the stream again, or forgets the devices, depending on the timer.
+    /// Opens the stream again, forgets the devices or goes on with a list, depending on the timer.
     fn timer_fired(
         &mut self,
         timer: EffectId,
         store: &Store<DevicePlugin>,
+        worked_at: &mut Option<Time>,
         context: &mut Context<'_>,
     ) {
-        let State::Listing { stream, grace, .. } = &mut self.state else {
+        let State::Listing {
+            stream,
+            grace,
+            pending,
+            ..
+        } = &mut self.state
+        else {
             return;
         };
-        if grace.take_if(|end| *end == timer).is_none() {
+        if let Some(list) = pending.take_if(|list| list.timer == timer) {
+            self.resume(list, store, worked_at, context);
+        } else if grace.take_if(|end| *end == timer).is_none() {
             if let Some(stream) = stream {
                 stream.resume(context);
             }
         } else if store.remove(&self.plugin).is_some() {
+            if let Some(pending) = pending {
+                pending.list.restart();
+            }
             let message = format!(
                 "removed its devices: it has sent no device list in time grace={DEVICE_GRACE:?}"
             );
@@ -412,8 +546,8 @@ fn options(
     })
 }
 
-/// The octets that a device takes, besides those of its message.
-const DEVICE_SIZE: usize = 160;
-
 /// The type of device plugins.
 pub const TYPE: &str = "DevicePlugin";
+
+#[cfg(test)]
+mod tests;

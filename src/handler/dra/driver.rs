@@ -9,7 +9,7 @@ use prost::Message as _;
 
 use super::service::Service;
 use crate::config::MAX_DEVICES;
-use crate::handler::reply::count_fields;
+use crate::handler::fields::count_fields;
 use crate::handler::{Plugin, Store};
 use crate::proto::v1alpha1::NodeWatchResourcesResponse;
 

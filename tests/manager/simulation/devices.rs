@@ -98,11 +98,12 @@ impl Devices {
                 registered.is_some() || socket.operation().is_some(),
                 "{plugin} is kept in the store"
             );
-            let (Some(first), Some(last)) = (known.devices.first(), known.devices.last()) else {
+            let (first, last) = (known.devices.iter().next(), known.devices.iter().last());
+            let (Some(first), Some(last)) = (first, last) else {
                 continue;
             };
             let parts = |id: &str| id.rsplitn(2, '.').last().map(str::to_owned);
-            assert_eq!(parts(&first.id), parts(&last.id), "two lists are mixed");
+            assert_eq!(parts(first.id), parts(last.id), "two lists are mixed");
             let mut numbers = first.id.split('.').map(|it| it.parse().ok());
             let (process, count) = (numbers.next().flatten(), numbers.nth(1).flatten());
             assert_eq!(Some(known.devices.len() as u64), count, "{first:?}");
@@ -212,7 +213,7 @@ impl Simulation {
             let known = all.iter().find(|it| it.plugin == plugin);
             let known = known.unwrap_or_else(|| panic!("the devices of {plugin} are unknown"));
             let healthy = known.devices.iter().filter(|it| it.is_healthy);
-            let healthy: Vec<_> = healthy.map(|it| it.id.clone()).collect();
+            let healthy: Vec<_> = healthy.map(|it| it.id.to_owned()).collect();
             assert_eq!(healthy, ids, "{plugin}");
             self.accept_events();
             self.node.world.push(&path, &list);

@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
+use prost::Message as _;
+
 use super::*;
 use crate::handler::Plugin;
-use crate::handler::device::{self, Device, DevicePlugin};
+use crate::handler::device::{self, DevicePlugin, Devices};
+use crate::proto::v1beta1::{Device, ListAndWatchResponse, NumaNode, TopologyInfo};
 
 /// Returns a plugin of a resource.
 fn plugin(resource: &str, socket: &str) -> Arc<Plugin> {
@@ -30,22 +33,26 @@ impl World {
         ids: impl IntoIterator<Item = T>,
         numa_nodes: &[i64],
     ) {
+        let nodes = numa_nodes.iter().map(|id| NumaNode { id: *id });
+        let topology = TopologyInfo {
+            nodes: nodes.collect(),
+        };
         let devices = ids.into_iter().map(|id| {
             let id = id.into();
             Device {
-                is_healthy: !id.ends_with('!'),
+                health: if id.ends_with('!') { "" } else { "Healthy" }.to_owned(),
                 id,
-                numa_nodes: numa_nodes.to_vec(),
+                topology: Some(topology.clone()),
             }
         });
-        let mut devices: Vec<Device> = devices.collect();
-        devices.sort_by(|one, other| one.id.cmp(&other.id));
+        let devices = devices.collect();
+        let list = ListAndWatchResponse { devices }.encode_to_vec();
         self.inventory().device_plugins.set(DevicePlugin {
             plugin: plugin.clone(),
             pre_start_required: false,
             preferred_allocation: false,
             is_connected: true,
-            devices,
+            devices: Devices::from_message(list).expect("a list"),
         });
     }
 }

@@ -1,0 +1,431 @@
+//! Lists of devices, compared with what `prost` and plain vectors make of them.
+
+#![allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)] // Small numbers.
+
+use std::collections::BTreeMap;
+
+use prost::Message as _;
+use prost::encoding::{DecodeContext, WireType, decode_key, skip_field};
+
+use super::replacement::Replacement;
+use super::work::Work;
+use super::{Devices, Unlistable};
+use crate::config::MAX_DEVICES;
+use crate::escape;
+use crate::proto::v1beta1::{self, ListAndWatchResponse, NumaNode, TopologyInfo};
+
+/// The health and the NUMA nodes of each device, by ID.
+type Plain = BTreeMap<String, (bool, Vec<i64>)>;
+
+/// Returns the devices of a message, as `prost` reads them.
+fn plain(message: &[u8]) -> Result<Plain, Unlistable> {
+    let listed = count(message).ok_or(Unlistable::Undecodable)?;
+    if listed > MAX_DEVICES {
+        return Err(Unlistable::TooMany { listed });
+    }
+    let list = ListAndWatchResponse::decode(message).map_err(|_| Unlistable::Undecodable)?;
+    let devices = list.devices.into_iter().map(|device| {
+        let nodes = device.topology.unwrap_or_default().nodes;
+        let nodes = nodes.into_iter().map(|node| node.id).collect();
+        (device.id, (device.health == "Healthy", nodes))
+    });
+    Ok(devices.collect())
+}
+
+/// Returns the number of fields of a message.
+fn count(mut message: &[u8]) -> Option<usize> {
+    let mut count = 0;
+    while !message.is_empty() {
+        let (tag, wire_type) = decode_key(&mut message).ok()?;
+        if wire_type == WireType::EndGroup {
+            return None;
+        }
+        skip_field(wire_type, tag, &mut message, DecodeContext::default()).ok()?;
+        count += 1;
+    }
+    Some(count)
+}
+
+fn as_plain(devices: &Devices) -> Plain {
+    let devices = devices.iter().map(|device| {
+        let nodes = device.numa_nodes().collect();
+        (device.id.to_owned(), (device.is_healthy, nodes))
+    });
+    devices.collect()
+}
+
+/// Returns the text about the changes, or `None` if there are none.
+fn plain_changes(before: &Plain, after: &Plain, is_first: bool) -> Option<String> {
+    let healthy = after.values().filter(|(is_healthy, _)| *is_healthy).count();
+    let mut text = format!("devices={} healthy={healthy}", after.len());
+    let now = |id: &String, health: bool| match (before.get(id), after.get(id)) {
+        (Some(before), Some(after)) => before.0 != after.0 && after.0 == health,
+        _ => false,
+    };
+    let mut are_any = false;
+    let mut add = |key: &str, ids: Vec<&String>| {
+        are_any |= !ids.is_empty();
+        for (at, id) in ids.iter().take(8).enumerate() {
+            if at == 0 {
+                text.extend([" ", key, "="]);
+            } else {
+                text.push(',');
+            }
+            text += &escape::text(id).at_most(64).to_string();
+        }
+        if ids.len() > 8 {
+            text.extend([",...(", &(ids.len() - 8).to_string(), " more)"]);
+        }
+    };
+    add(
+        "now_unhealthy",
+        after.keys().filter(|id| now(id, false)).collect(),
+    );
+    add(
+        "now_healthy",
+        after.keys().filter(|id| now(id, true)).collect(),
+    );
+    add(
+        "new",
+        after
+            .keys()
+            .filter(|id| !before.contains_key(*id))
+            .collect(),
+    );
+    add(
+        "gone",
+        before
+            .keys()
+            .filter(|id| !after.contains_key(*id))
+            .collect(),
+    );
+    (are_any || is_first).then_some(text)
+}
+
+#[track_caller]
+fn assert_same(devices: &Devices, plain: &Plain) {
+    assert_eq!(as_plain(devices), *plain);
+    assert!(devices.iter().map(|device| device.id).eq(plain.keys()));
+    assert_eq!(devices.len(), plain.len());
+    assert_eq!(devices.is_empty(), plain.is_empty());
+    let healthy = plain.values().filter(|(is_healthy, _)| *is_healthy);
+    assert_eq!(devices.healthy(), healthy.count());
+    for id in plain.keys().map(String::as_str).chain(["", "a", "zz"]) {
+        let found = devices.get(id).map(|device| device.is_healthy);
+        assert_eq!(found, plain.get(id).map(|device| device.0), "{id:?}");
+        let after = devices.after(Some(id)).map(|device| device.id);
+        let expected = plain.keys().filter(|other| other.as_str() > id);
+        assert!(after.eq(expected), "{id:?}");
+    }
+}
+
+/// Replaces a list in steps of so many units of work. Returns the number of steps, too.
+fn replace_in_steps(
+    list: &mut Devices,
+    message: &[u8],
+    is_first: bool,
+    units: usize,
+) -> (Result<Option<String>, Unlistable>, usize) {
+    let mut replacement = Replacement::new(message.to_vec());
+    let unchanged = list.message.clone();
+    for steps in 1.. {
+        let (phase, handled) = replacement.progress();
+        let result = replacement.advance(list, is_first, Work::of(units));
+        if let Some(result) = result {
+            return (result, steps);
+        }
+        let after = replacement.progress();
+        let before_it = if after.0 == phase { handled } else { 0 };
+        // The last step compares two devices.
+        assert!(after.1 - before_it <= units + 1 && after != (phase, handled));
+        assert!(list.message == unchanged, "nothing changes before the end");
+    }
+    unreachable!("each step makes progress");
+}
+
+/// Returns a message with devices in this order.
+fn message(ids: impl IntoIterator<Item = String>) -> Vec<u8> {
+    let devices = ids.into_iter().map(|id| v1beta1::Device {
+        id,
+        health: "Healthy".to_owned(),
+        topology: None,
+    });
+    let devices = devices.collect();
+    ListAndWatchResponse { devices }.encode_to_vec()
+}
+
+#[test]
+fn no_step_does_more_work_than_one_turn_has_room_for() {
+    let ids = |stride: usize| (0..MAX_DEVICES).map(move |n| n * stride % MAX_DEVICES);
+    // They branch every 5 octets, and most of them have no key of their own.
+    let branches = |n: usize| -> String {
+        let bits = (0..10).map(|bit| ["aaaaa", "aaaab"][n >> bit & 1]);
+        bits.collect::<String>() + &n.to_string()
+    };
+    let lists = [
+        message(ids(1).map(|n| format!("device-{n}"))),
+        message(ids(7919).map(|n| format!("device-{n}"))),
+        message(ids(1).map(branches)),
+        message(ids(7919).map(branches)),
+        b"\x0a\x00".repeat(MAX_DEVICES),
+        b"\x0a\x00".repeat(MAX_DEVICES * 8),
+    ];
+    let mut devices = Devices::default();
+    for (at, list) in lists.iter().enumerate() {
+        let units = 100_000;
+        let before = devices.clone();
+        let (result, steps) = replace_in_steps(&mut devices, list, false, units);
+        assert!((4..150).contains(&steps), "{steps} steps");
+        assert_eq!(result, before.clone().replace(list.clone(), false));
+        if at < 4 {
+            let (result, steps) = replace_in_steps(&mut devices, list, true, units);
+            assert!(steps == 1 && result.is_ok(), "it was validated before");
+        }
+    }
+}
+
+#[test]
+fn a_short_list_takes_one_step() {
+    let ids = |stride: usize| (0..SHORT).map(move |n| format!("device-{}", n * stride % SHORT));
+    let mut devices = Devices::default();
+    for stride in [1, 997, 1] {
+        let mut list = Replacement::new(message(ids(stride)));
+        let result = list.advance(&mut devices, false, Work::TURN);
+        assert!(result.is_some_and(|it| it.is_ok()));
+    }
+    assert_eq!(devices.len(), SHORT);
+}
+
+#[test]
+fn any_ids_are_sorted_octet_by_octet_and_the_last_of_several_counts() {
+    let padding = "x".repeat(40);
+    let families: [&dyn Fn(usize) -> String; 8] = [
+        &|n| format!("dev-{n}"),
+        &|n| format!("{padding}{}", n * 7919 % 1000),
+        &|n| format!("{:x}{padding}{n}", n % 64),
+        &|n| padding[..n * 31 % 41].to_owned(),
+        &|n| "a".to_owned() + &"\0".repeat(n % 12),
+        &|n| ["", "a", "\0", "ä", "a\0b", "aaaaaaa"][n % 6].to_owned(),
+        &|n| {
+            (0..10)
+                .map(|bit| ["aaaaa", "aaaab"][n >> bit & 1])
+                .collect()
+        },
+        &|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_string(),
+    ];
+    for count in [0, 1, 2, 3, 64, 65, 1000] {
+        for family in families {
+            for is_reversed in [false, true] {
+                let mut ids: Vec<String> = (0..count).map(family).collect();
+                if is_reversed {
+                    ids.reverse();
+                }
+                let list = message(ids);
+                let plain = plain(&list).expect("a list");
+                let devices = Devices::from_message(list).expect("a list");
+                assert_eq!(as_plain(&devices), plain);
+                assert!(devices.iter().map(|device| device.id).eq(plain.keys()));
+            }
+        }
+    }
+}
+
+/// The number of devices of a list that is not applied over several turns.
+const SHORT: usize = 2500;
+
+#[test]
+fn a_message_is_accepted_or_rejected_as_by_prost_and_has_the_same_devices() {
+    let table: &[&[u8]] = &[
+        b"",
+        b"\x0a\x00",
+        b"\x0a\x03\x0a\x01a",
+        b"\x0a\x0c\x0a\x01a\x12\x07Healthy",
+        b"\x0a\x0c\x12\x07Healthy\x0a\x01a",
+        b"\x0a\x0c\x0a\x01a\x12\x07healthy",
+        // Of several values, the last counts, but all have to be text.
+        b"\x0a\x0f\x0a\x01a\x12\x07Healthy\x0a\x01b",
+        b"\x0a\x0e\x0a\x01a\x12\x07Healthy\x12\x00",
+        b"\x0a\x06\x0a\x01\xff\x0a\x01b",
+        b"\x0a\x03\x0a\x01\xff",
+        b"\x0a\x03\x12\x01\xff",
+        b"\x0a\x0c\x12\x01\xff\x12\x07Healthy",
+        b"\x0a\x05\x0a\x03\xed\xa0\x80",
+        b"\x0a\x05\x0a\x03\xe2\x82\xac",
+        // Topologies are merged, and their nodes are all kept.
+        b"\x0a\x0d\x0a\x01a\x1a\x04\x0a\x02\x08\x01\x1a\x02\x0a\x00",
+        b"\x0a\x0b\x0a\x01a\x1a\x06\x0a\x04\x08\x01\x08\x02",
+        b"\x0a\x12\x0a\x01a\x1a\x0d\x0a\x0b\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
+        b"\x0a\x12\x0a\x01a\x1a\x0d\x0a\x0b\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02",
+        b"\x0a\x07\x0a\x01a\x1a\x02\x0a\x01",
+        b"\x0a\x09\x0a\x01a\x1a\x04\x0a\x02\x0a\x00",
+        b"\x0a\x07\x0a\x01a\x1a\x02\x08\x01",
+        b"\x0a\x05\x0a\x01a\x18\x01",
+        // Unknown fields are skipped on every level.
+        b"\x10\x05\x0a\x03\x0a\x01a\x1a\x01x",
+        b"\x0a\x0d\x0a\x01a\x20\x01\x2d1234\x33\x34",
+        b"\x0a\x0d\x0a\x01a\x1a\x08\x12\x00\x0a\x04\x10\x01\x08\x07",
+        b"\x0b\x0a\x03\x0a\x01a\x0c",
+        b"\x13\x0a\x03\x0a\x01a\x14",
+        b"\x0c",
+        // Types and lengths have to fit.
+        b"\x08\x01",
+        b"\x0d1234",
+        b"\x0a\x02\x08\x01",
+        b"\x0a\x04\x0a\x01a",
+        b"\x0a\x03\x0a\x02a",
+        b"\x0a\x03\x0a\x02ab",
+        b"\x0a",
+        b"\x0a\x80",
+        b"\x8a\x00\x03\x0a\x01a",
+        b"\x0a\x83\x00\x0a\x01a",
+        b"\x0a\x04\x0a\x81\x00a",
+        b"\x00\x00",
+    ];
+    for message in table {
+        let devices = Devices::from_message(message.to_vec());
+        let plain = plain(message);
+        match (&devices, &plain) {
+            (Ok(devices), Ok(plain)) => assert_same(devices, plain),
+            _ => assert_eq!(devices.err(), plain.err(), "{message:x?}"),
+        }
+    }
+}
+
+#[test]
+fn groups_in_a_device_may_be_as_deep_as_prost_allows() {
+    for depth in 95..105 {
+        let groups = [vec![0x23; depth], vec![0x24; depth]].concat();
+        let length = [groups.len() as u8 | 0x80, (groups.len() >> 7) as u8];
+        let device = [&[0x0a][..], &length, &groups].concat();
+        let found = Devices::from_message(device.clone()).map(|devices| as_plain(&devices));
+        assert_eq!(found, plain(&device), "{depth}");
+    }
+}
+
+#[test]
+fn too_many_fields_are_reported_before_a_device_that_cannot_be_decoded() {
+    let fields = |field: &[u8], count| field.repeat(count);
+    for message in [
+        fields(b"\x0a\x00", MAX_DEVICES),
+        fields(b"\x10\x00", MAX_DEVICES),
+        fields(b"\x0a\x00", MAX_DEVICES + 1),
+        fields(b"\x10\x00", MAX_DEVICES + 1),
+        [b"\x0a\x01\x0a", &*fields(b"\x0a\x00", MAX_DEVICES)].concat(),
+        [b"\x0a\x01\x0a", &*fields(b"\x0a\x00", MAX_DEVICES - 1)].concat(),
+        [&*fields(b"\x0a\x00", MAX_DEVICES + 1), b"\x0a"].concat(),
+    ] {
+        let devices = Devices::from_message(message.clone());
+        assert_eq!(devices.map(|devices| as_plain(&devices)), plain(&message));
+    }
+}
+
+#[test]
+fn any_lists_after_one_another_are_what_they_are_alone_and_change_what_is_different() {
+    let mut random = Random(1);
+    let (mut same, mut rejected) = (0, 0);
+    for _ in 0..60 {
+        let mut devices = Devices::default();
+        let mut known = Plain::new();
+        let mut list = random.list();
+        for step in 0..12 {
+            random.change(&mut list);
+            let mut message = list.encode_to_vec();
+            if random.below(8) == 0 && !message.is_empty() {
+                let at = random.below(message.len());
+                message[at] = random.next() as u8;
+            }
+            let is_first = random.below(8) == 0 || step == 0;
+            if is_first {
+                devices.lose();
+                for device in known.values_mut() {
+                    device.0 = false;
+                }
+                assert_same(&devices, &known);
+            }
+            let found = if random.below(2) == 0 {
+                devices.replace(message.clone(), is_first)
+            } else {
+                let units = 1 + random.below(200);
+                replace_in_steps(&mut devices, &message, is_first, units).0
+            };
+            match plain(&message) {
+                Ok(plain) => {
+                    let expected = plain_changes(&known, &plain, is_first);
+                    assert_eq!(found, Ok(expected));
+                    same += usize::from(known.keys().eq(plain.keys()));
+                    known = plain;
+                    assert!(devices.mem_used() <= message.len() + 3 * list.devices.len() + 4);
+                }
+                Err(error) => {
+                    assert_eq!(found, Err(error));
+                    rejected += 1;
+                }
+            }
+            assert_same(&devices, &known);
+        }
+    }
+    assert!(same > 100 && rejected > 5, "{same} {rejected}");
+}
+
+/// Numbers that are the same in each run.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 >> 8
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        self.next() as usize % bound
+    }
+
+    fn device(&mut self) -> v1beta1::Device {
+        let common = ["", "dev-", "a-longer-prefix-of-ids-"][self.below(3)];
+        let topology = (self.below(3) == 0).then(|| TopologyInfo {
+            nodes: vec![
+                NumaNode {
+                    id: self.below(3) as i64 - 1
+                };
+                self.below(3)
+            ],
+        });
+        v1beta1::Device {
+            id: format!("{common}{}", self.below(40)),
+            health: ["Healthy", "Healthy", "Unhealthy", ""][self.below(4)].to_owned(),
+            topology,
+        }
+    }
+
+    fn list(&mut self) -> ListAndWatchResponse {
+        let count = self.below(100);
+        ListAndWatchResponse {
+            devices: (0..count).map(|_| self.device()).collect(),
+        }
+    }
+
+    /// Changes a list as plugins do.
+    fn change(&mut self, list: &mut ListAndWatchResponse) {
+        let count = list.devices.len();
+        match self.below(10) {
+            0 => *list = self.list(),
+            1 => list.devices.insert(self.below(count + 1), self.device()),
+            2 if count > 0 => _ = list.devices.remove(self.below(count)),
+            3 if count > 0 => list.devices.rotate_left(self.below(count)),
+            4 => {
+                list.devices.sort_by(|one, other| one.id.cmp(&other.id));
+                list.devices.dedup_by(|one, other| one.id == other.id);
+            }
+            5 => {}
+            _ => {
+                for device in &mut list.devices {
+                    if self.below(4) == 0 {
+                        device.health = self.device().health;
+                    }
+                }
+            }
+        }
+    }
+}
