@@ -40,7 +40,7 @@ fn kill(world: &mut World, saved: &Saved) {
         let state = SavedState::decode(file, "boot").expect("it was just written");
         world.manager.restore(state);
     }
-    for entry in world.journal.split_off(saved.contained) {
+    for (_, entry) in world.journal.split_off(saved.contained) {
         world.manager.replay(entry);
     }
     world.manager.handle_timeout(world.now);

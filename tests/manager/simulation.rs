@@ -12,6 +12,7 @@ mod devices;
 mod disk;
 mod events;
 mod faults;
+mod journal;
 mod operator;
 mod oracle;
 mod programs;
@@ -200,7 +201,6 @@ impl Simulation {
             STEPS
         };
         for step in 0..steps {
-            self.programs.advance();
             if self.restarts.contains(&step) {
                 self.say(format_args!("the daemon is restarted"));
                 self.restart();
@@ -299,7 +299,7 @@ impl Simulation {
     fn check_node(&mut self) {
         if let Some(faults) = &mut self.faults {
             let (manager, now) = (&self.node.world.manager, self.node.world.now);
-            self.disk.advance(manager, now, self.programs.step());
+            self.disk.advance(manager, now);
             self.waiting.check(manager, now);
             self.devices.see(&self.node.world);
             if faults.is_any_check_due() {
@@ -439,8 +439,7 @@ impl Simulation {
         }
         self.accept_programs();
         let world = &self.node.world;
-        let step = self.programs.step();
-        self.disk.check_written(&world.manager, world.now, step);
+        self.disk.check_written(&world.manager, world.now);
         self.check_devices();
         let registered = self.node.world.manager.registered();
         let registered = registered.filter(|it| it.plugin.kind == "Program");

@@ -16,7 +16,7 @@ use crate::script::Script;
 /// The faults of a run, and their random numbers.
 #[derive(Debug)]
 pub(super) struct Faults {
-    rng: Rng,
+    pub(super) rng: Rng,
     weights: Vec<u64>,
 }
 
@@ -110,6 +110,7 @@ impl Simulation {
         self.node.answer_again();
         self.node.watch_root();
         self.programs.is_missing = false;
+        self.accept_programs();
         self.node.world.program_end = Some(ProgramEnd::Exited(0));
         self.node.world.run();
         self.accept_programs();

@@ -5,21 +5,24 @@
 //! have set up stays in the table until a `del` for the same plugin is started, or until the
 //! program fails without being killed: it is trusted to have undone its changes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use plugind::handler::{EffectId, Plugin, Program, ProgramEnd};
+use plugind::manager::Manager;
 use serde_json::Value;
 
 use super::Simulation;
+use super::disk::Disk;
+use super::journal::{Journal, PendingEntry};
+use super::restart::BOOT;
 
 /// The plugins with programs, and the verbs that were run for each name, in order.
 #[derive(Debug, Default)]
 pub(super) struct Programs {
-    /// With the step at which the first program was started.
-    set_up: BTreeMap<Key, (SetUp, u64)>,
-    /// The current step of the simulation.
-    step: u64,
+    set_up: BTreeMap<Key, SetUp>,
     records: BTreeMap<(String, String), Vec<String>>,
+    /// The programs that have yet to be started, in this order, with their journal entries.
+    waiting: VecDeque<(EffectId, Program, Option<PendingEntry>)>,
     /// The programs that run, and what they are run for.
     running: BTreeMap<EffectId, (String, Key)>,
     /// Whether programs cannot be started.
@@ -49,9 +52,7 @@ impl Programs {
         if verb == "del" {
             self.set_up.remove(&key);
         } else {
-            let step = self.step;
-            let set_up = self.set_up.entry(key.clone());
-            set_up.or_insert((SetUp::Perhaps, step)).0 = SetUp::Perhaps;
+            self.set_up.insert(key.clone(), SetUp::Perhaps);
         }
         let records = self.records.entry((kind, name)).or_default();
         records.push(verb.clone());
@@ -71,7 +72,7 @@ impl Programs {
         };
         // A `del` that was started since then is one of another handler.
         match (end, self.set_up.get_mut(&key)) {
-            (ProgramEnd::Exited(0), Some(set_up)) => set_up.0 = SetUp::Certainly,
+            (ProgramEnd::Exited(0), Some(set_up)) => *set_up = SetUp::Certainly,
             (ProgramEnd::Exited(_), Some(_)) if verb == "add" => {
                 self.set_up.remove(&key);
             }
@@ -84,32 +85,28 @@ impl Programs {
         self.has_two_handlers = true;
     }
 
-    /// Records that the next step has begun.
-    pub(super) fn advance(&mut self) {
-        self.step += 1;
-    }
-
-    /// Returns the current step.
-    pub(super) fn step(&self) -> u64 {
-        self.step
-    }
-
-    /// Records that the daemon was ended with the state file of this step. Its programs go on,
-    /// unseen.
-    pub(super) fn restarted(&mut self, file: Option<(&[u8], u64)>) {
+    /// Records that the daemon was ended. If the state file was lost, the next one knows
+    /// only the plugins with an entry in the journal.
+    pub(super) fn restarted(&mut self, disk: &Disk) {
         self.running.clear();
+        self.waiting.clear();
         self.has_two_handlers = false;
-        let Some((file, written)) = file else {
-            return self.set_up.clear();
-        };
-        let saved = saved(file);
-        let records = &self.records;
-        self.set_up.retain(|key, (_, started)| {
-            let is_saved = saved.contains(key);
-            let is_excused = is_excused(*started, written);
-            assert!(is_saved || is_excused, "{key:?} is forgotten: {records:?}");
-            is_saved
-        });
+        if disk.file.is_none() {
+            let known = journaled(&disk.journal);
+            self.set_up.retain(|key, _| known.contains(key));
+        }
+    }
+
+    /// Checks that the next daemon knows everything that may be set up.
+    pub(super) fn check_restored(&self, manager: &Manager) {
+        if self.set_up.is_empty() {
+            return;
+        }
+        let known = saved(&manager.snapshot(BOOT).encode());
+        for key in self.set_up.keys() {
+            let records = &self.records;
+            assert!(known.contains(key), "{key:?} is forgotten: {records:?}");
+        }
     }
 
     /// Records that a `del` is not tried any more.
@@ -135,23 +132,25 @@ impl Programs {
     }
 }
 
-/// Returns whether a restart may forget a plugin whose first program was started at one step, with
-/// a state file that was written at another one: the daemon was killed before it could write the
-/// file that follows.
-fn is_excused(started: u64, written: u64) -> bool {
-    started > written
-}
-
 /// Returns the plugins in a state file: those that are registered, and those with a `del` to come.
 fn saved(file: &[u8]) -> BTreeSet<Key> {
     let file: Value = serde_json::from_slice(file).expect("the file is JSON");
     let lists = ["owed", "plugins"].map(|list| file[list].as_array().expect("it is a list"));
-    let text = |plugin: &Value, key| plugin[key].as_str().expect("it is a text").to_owned();
-    let key = |plugin: &Value| {
-        let words = ["type", "name", "endpoint"].map(|key| text(plugin, key));
-        words.into()
-    };
-    lists.into_iter().flatten().map(key).collect()
+    lists.into_iter().flatten().map(key_in).collect()
+}
+
+/// Returns the plugins in a journal that were registered, or about to be.
+fn journaled(journal: &Journal) -> BTreeSet<Key> {
+    let lines = journal.lines();
+    let entries = lines.filter_map(|line| serde_json::from_slice::<Value>(line).ok());
+    let entries = entries.filter(|entry| entry["action"] != "del");
+    entries.map(|entry| key_in(&entry["plugin"])).collect()
+}
+
+/// Returns the key of a plugin in a file.
+fn key_in(plugin: &Value) -> Key {
+    let text = |key: &str| plugin[key].as_str().expect("it is a text").to_owned();
+    ["type", "name", "endpoint"].map(text).into()
 }
 
 fn key(plugin: &Plugin) -> Key {
@@ -160,27 +159,80 @@ fn key(plugin: &Plugin) -> Key {
 }
 
 impl Simulation {
-    /// Records the programs that were started, and ends those that cannot be.
+    /// Starts the programs that the manager has requested, but only one if the disk is slow.
     pub(super) fn accept_programs(&mut self) {
-        loop {
-            self.forget_killed();
-            let spawned = std::mem::take(&mut self.node.world.spawned);
-            if spawned.is_empty() {
-                return;
-            }
-            for (id, program) in spawned {
-                // One that was killed meanwhile has run.
-                let runs = self.node.world.programs.contains_key(&id);
-                if self.programs.is_missing && runs {
-                    let why = ProgramEnd::NotStarted("it is missing".to_owned());
-                    self.node.world.end_program(id, why);
-                } else {
-                    self.say(format_args!("  a program starts: {:?}", program.arguments));
-                    self.programs.started(id, &program);
-                    self.forget_killed();
-                }
-            }
+        self.forget_waiting();
+        let mut most = if self.disk.is_slow { 1 } else { usize::MAX };
+        self.queue_programs();
+        while (most > 0 || self.is_any_over()) && self.start_next() {
+            most = most.saturating_sub(1);
         }
+    }
+
+    /// Returns whether a program waits whose time is over: no disk delays programs for that long.
+    fn is_any_over(&self) -> bool {
+        let requested = &self.node.world.programs;
+        let mut waiting = self.programs.waiting.iter();
+        waiting.any(|(id, ..)| !requested.contains_key(id))
+    }
+
+    /// Lets the daemon be killed at any moment while it starts programs. The next program may have
+    /// an entry in the journal, and the others have none.
+    pub(super) fn kill_programs(&mut self) {
+        self.forget_waiting();
+        self.queue_programs();
+        while let Some(faults) = &mut self.faults {
+            let moment = faults.rng.below(0..4);
+            if moment > 1 && self.start_next() {
+                continue;
+            }
+            if let Some((_, _, Some(entry))) = self.programs.waiting.front().filter(|_| moment > 0)
+            {
+                self.disk.journal.append(entry, self.disk.is_full);
+            }
+            return;
+        }
+    }
+
+    /// Numbers the journal entries of the programs that the manager has requested.
+    fn queue_programs(&mut self) {
+        self.forget_killed();
+        let world = &mut self.node.world;
+        let mut entries = std::mem::take(&mut world.journal);
+        for (id, program) in std::mem::take(&mut world.spawned) {
+            let entry = entries.iter().position(|(other, _)| *other == id);
+            let entry = entry.map(|entry| self.disk.journal.add(&entries.swap_remove(entry).1));
+            self.programs.waiting.push_back((id, program, entry));
+        }
+    }
+
+    /// Starts the next program, or ends it if it cannot be started. Returns whether there was one.
+    fn start_next(&mut self) -> bool {
+        self.queue_programs();
+        let Some((id, program, entry)) = self.programs.waiting.pop_front() else {
+            return false;
+        };
+        // One that was killed, or has ended, at the moment of its request has run.
+        let runs = self.node.world.programs.contains_key(&id);
+        let journal = &mut self.disk.journal;
+        let is_full = self.disk.is_full;
+        let may_start = entry.is_none_or(|entry| journal.append(&entry, is_full));
+        if !may_start || self.programs.is_missing && runs {
+            let why = ProgramEnd::NotStarted("it is missing, or the disk is full".to_owned());
+            self.node.world.end_program(id, why);
+        } else {
+            self.say(format_args!("  a program starts: {:?}", program.arguments));
+            self.programs.started(id, &program);
+            self.forget_killed();
+        }
+        true
+    }
+
+    /// Forgets the programs that were killed before they could be started.
+    fn forget_waiting(&mut self) {
+        let requested = &self.node.world.programs;
+        let waiting = &mut self.programs.waiting;
+        waiting.retain(|(id, ..)| requested.contains_key(id));
     }
 
     /// Forgets the programs that the daemon has killed, at their deadline or because nothing waits
@@ -193,7 +245,7 @@ impl Simulation {
 
     /// Ends one of the programs that run.
     pub(super) fn end_program(&mut self) {
-        let running: Vec<_> = self.node.world.programs.keys().copied().collect();
+        let running: Vec<_> = self.programs.running.keys().copied().collect();
         let Some(id) = self.rng.pick(&running).copied() else {
             return;
         };

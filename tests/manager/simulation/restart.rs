@@ -8,6 +8,7 @@ use plugind::handler::{HandlerTable, Plugin};
 use plugind::manager::{Input, Manager, OnDown, SavedState};
 
 use super::Simulation;
+use super::journal::Journal;
 use super::operator::Operator;
 use super::oracle::Oracle;
 use super::readers::Reader;
@@ -37,7 +38,7 @@ impl Simulation {
         for plugin in self.oracle.lock().registered() {
             assert!(saved.contains(plugin), "{plugin} is not saved");
         }
-        self.disk.save(manager, self.programs.step());
+        self.disk.save(manager);
     }
 
     /// Checks that the daemon forgets no plugin that was restored.
@@ -82,6 +83,9 @@ impl Simulation {
     pub(super) fn kill_daemon(&mut self) {
         if self.rng.one_in(8) {
             self.disk.file = None;
+            if self.rng.one_in(2) {
+                self.disk.journal = Journal::default();
+            }
         }
         self.begin_again();
     }
@@ -97,10 +101,10 @@ impl Simulation {
     /// Ends the daemon as it is, and starts it again with what the state file has.
     fn begin_again(&mut self) {
         if self.faults.is_some() {
-            self.accept_programs();
+            self.kill_programs();
             self.accept_events();
         }
-        self.programs.restarted(self.disk.version());
+        self.programs.restarted(&self.disk);
         self.disk.restarted();
         self.devices.restarted();
         self.waiting.restarted();
@@ -124,15 +128,13 @@ impl Simulation {
                 happen(self);
             }
         }
-        if let Some(file) = &self.disk.file {
-            self.node.world.manager.restore(decode(file));
-        }
-        self.disk.restored(&self.node.world.manager);
+        self.disk.restore(&mut self.node.world.manager);
         if self.faults.is_some() {
             self.set_descriptors(self.waiting.limit);
         }
         let is_slow = self.rng.one_in(2);
         self.node.start(is_slow);
+        self.programs.check_restored(&self.node.world.manager);
         if is_slow && self.rng.one_in(4) {
             for _ in 0..self.rng.below(0..12) {
                 self.node.scan_next();
@@ -168,7 +170,7 @@ fn saved(file: &[u8]) -> Vec<Arc<Plugin>> {
     manager.registered().map(|it| it.plugin.clone()).collect()
 }
 
-fn decode(file: &[u8]) -> SavedState {
+pub(super) fn decode(file: &[u8]) -> SavedState {
     SavedState::decode(file, BOOT).expect("it was written whole")
 }
 

@@ -76,7 +76,7 @@ pub(crate) struct World {
     /// The programs that run.
     pub(crate) programs: BTreeMap<EffectId, Program>,
     /// The entries of the journal, one for each program that was started.
-    pub(crate) journal: Vec<JournalEntry>,
+    pub(crate) journal: Vec<(EffectId, JournalEntry)>,
     /// The programs that were killed.
     pub(crate) killed: Vec<EffectId>,
     /// The number of connections that were dialled to each path.
@@ -233,7 +233,8 @@ impl World {
                 self.hung_up.insert(conn);
             }
             Output::Spawn { id, program } => {
-                self.journal.extend(self.manager.journal_entry(id));
+                let entry = self.manager.journal_entry(id);
+                self.journal.extend(entry.map(|entry| (id, entry)));
                 self.spawned.push((id, program.clone()));
                 self.programs.insert(id, program);
             }
