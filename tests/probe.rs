@@ -211,7 +211,8 @@ fn a_probe_that_is_stopped_and_continued_goes_on_waiting() {
     let listener = place.listen();
     let probing = plugind().arg(place.socket()).stdout(Stdio::piped()).spawn();
     let probing = probing.unwrap();
-    let pid = Pid::from_raw(probing.id().cast_signed());
+    let pid = i32::try_from(probing.id()).expect("it is a pid_t");
+    let pid = Pid::from_raw(pid);
     let (stream, _) = listener.accept().unwrap();
     kill(pid, Signal::SIGSTOP).unwrap();
     let stopped = waitpid(pid, Some(WaitPidFlag::WUNTRACED)).unwrap();
