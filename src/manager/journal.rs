@@ -31,7 +31,7 @@ pub struct JournalEntry {
 }
 
 impl JournalEntry {
-    /// Returns whether the program must not be started without the entry. Only [`ADD`] makes a
+    /// Returns whether the program must not be started without the entry. Only `add` makes a
     /// plugin known to the program. What else is run is about a plugin that an earlier entry or the
     /// state file has: without an entry, it is run once more after a restart.
     pub fn is_required(&self) -> bool {
