@@ -60,7 +60,7 @@ older_kernels! {
     ];
     without_inotify: Inotify [
         "a_node_without_a_problem_has_exit_status_0_and_nothing_is_created": "there is a warning",
-        "limits_that_are_too_low_are_named": "there are no limits",
+        "limits_that_are_too_low_are_named": "the limits cannot be read",
     ];
     without_proc: Proc [
         "a_node_without_a_problem_has_exit_status_0_and_nothing_is_created": "there is a warning",

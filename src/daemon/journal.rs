@@ -164,7 +164,7 @@ impl PendingEntry {
         let flags = flags | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
         let file = open(&*self.file, flags, Mode::S_IRUSR | Mode::S_IWUSR)?;
         let written = write(&file, &self.line)?;
-        // write(2): fewer octets are written if there is no more room.
+        // write(2): fewer octets are written if the disk is full.
         if written == self.line.len() {
             Ok(())
         } else {

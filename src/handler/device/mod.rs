@@ -436,9 +436,7 @@ impl Client {
         else {
             return;
         };
-        if let Some(pending) = pending.take() {
-            context.cancel(pending.timer);
-        }
+        Pending::drop_lists(pending, context);
         if let Some(stream) = stream {
             stream.interrupted(context);
         }
@@ -468,9 +466,7 @@ impl Client {
         else {
             return;
         };
-        if let Some(pending) = pending.take() {
-            context.cancel(pending.timer);
-        }
+        Pending::drop_lists(pending, context);
         if *is_announced {
             if let Some(ended) = stream.take() {
                 context.cancel(ended.effect());

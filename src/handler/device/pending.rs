@@ -41,6 +41,13 @@ impl Pending {
         is_any
     }
 
+    /// Drops the lists that are not applied yet.
+    pub(super) fn drop_lists(pending: &mut Option<Box<Self>>, context: &mut Context<'_>) {
+        if let Some(pending) = pending.take() {
+            context.cancel(pending.timer);
+        }
+    }
+
     /// Returns the octets of memory that are kept.
     pub(super) fn mem_used(&self) -> usize {
         let next = self.next.as_ref().map_or(0, Replacement::mem_used);

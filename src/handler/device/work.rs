@@ -1,6 +1,6 @@
 //! The work of one turn.
 //!
-//! Pure. There is no clock here, so work is counted: a unit takes about 10 ns.
+//! Pure. The core has no clock, so work is counted: a unit takes about 10 ns.
 
 /// The work that is left for this turn.
 #[derive(Clone, Copy, Debug)]

@@ -3,11 +3,11 @@
 //! A socket that nothing holds up is dialled in the turn in which it is found. It waits only while
 //! all permits are held, each for [`PERMIT_TIME`](plugind::config::PERMIT_TIME) at most, or while
 //! descriptors run short, and then only for the operations before it, which all end by their
-//! deadlines. So there are two bounds: a socket may wait only if there is no permit or no
-//! descriptor for another operation, and not for longer than every other socket may take for one
-//! operation. Sockets whose paths have another plugin, or an operation that ends, do not count: the
-//! manager has to deregister that plugin first. Neither does one that another socket has driven
-//! from its path: it leaves half a second to the other one.
+//! deadlines. So there are two bounds: a socket may wait only if another operation lacks a permit
+//! or a descriptor, and not for longer than every other socket may take for one operation. Sockets
+//! whose paths have another plugin, or an operation that ends, do not count: the manager has to
+//! deregister that plugin first. Neither does one that another socket has driven from its path: it
+//! leaves half a second to the other one.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -51,7 +51,7 @@ impl Waiting {
         }
     }
 
-    /// Returns whether there is no permit or no descriptor for another operation: operations have
+    /// Returns whether another operation lacks a permit or a descriptor: operations have
     /// half of all descriptors, and need a second one for the call of their handler.
     fn is_short(&self, manager: &Manager) -> bool {
         let operations = manager.status().operations;
