@@ -75,7 +75,8 @@ impl Manager {
             }
         }
         let has_descriptors = connections.room_for_operations() > 0;
-        if !has_descriptors || !self.limiter.is_any_free(now) {
+        // A socket in the queue waits for its turn, even if it is examined for another reason.
+        if desired.is_queued || !has_descriptors || !self.limiter.is_any_free(now) {
             let is_news = !desired.is_queued;
             if is_news {
                 desired.is_queued = true;

@@ -93,6 +93,21 @@ fn a_socket_that_is_renamed_while_its_path_is_in_line_is_registered_once() {
 }
 
 #[test]
+fn a_socket_in_the_queue_waits_for_its_turn_although_all_are_reconsidered() {
+    let mut world = World::new();
+    for n in 0..SOFT_OPERATION_LIMIT + 2 {
+        world.appear(&format!("/r/silent-{n}"), Script::silent());
+    }
+    // The permits are due, but nothing has happened since.
+    world.now = world.now + PERMIT_TIME;
+    world.manager.handle_input(Input::Reconsider, world.now);
+    world.run();
+    assert_eq!(world.manager.undialed(), 2);
+    world.advance(Duration::ZERO);
+    assert_eq!(world.manager.undialed(), 0);
+}
+
+#[test]
 fn a_socket_that_waits_in_the_queue_was_not_dialed_yet() {
     let mut world = World::new();
     assert_eq!(world.manager.undialed(), 0);
