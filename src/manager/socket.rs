@@ -238,7 +238,7 @@ impl Socket {
             deadlines[0] = desired.retry_at();
         }
         if let Some(Registered { health, .. }) = &self.registered {
-            deadlines[3] = health.grace_until();
+            deadlines[3] = health.grace_until().filter(|_| !is_stopping);
             let held = health.liveness.as_ref().and_then(|it| it.client.as_deref());
             deadlines[4] = held.and_then(Client::poll_timeout);
             if self.active.is_none() {
@@ -388,7 +388,9 @@ impl Socket {
         if let Some(registered) = &mut self.registered {
             let is_restored_announced = registered.is_restored_announced();
             let Registered { plugin, health, .. } = registered;
-            if is_due(health.grace_until()) {
+            if context.policy.is_stopping {
+                // The next daemon checks and deregisters.
+            } else if is_due(health.grace_until()) {
                 health.end_grace();
                 self.is_dirty = true;
                 context.requests.push_back(Request::Withdraw);

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use plugind::config::{BACKOFF_CAP, MAX_OUTLIVED, OUTLIVED_GRACE};
-use plugind::manager::{LivenessSource, OnDown};
+use plugind::config::{BACKOFF_CAP, MAX_OUTLIVED, OUTLIVED_GRACE, STOP_GRACE};
+use plugind::manager::{Input, LivenessSource, OnDown};
 
 use super::{A, B, asked, csi, minutes};
 use crate::world::World;
@@ -66,6 +66,21 @@ fn a_plugin_that_is_down_for_longer_than_the_grace_period_is_deregistered_if_so_
         (world.handler_calls().as_str(), world.counts()),
         ("validate a, register a", (1, 1))
     );
+}
+
+#[test]
+fn a_plugin_whose_grace_period_ends_while_the_daemon_stops_is_left_to_the_next_daemon() {
+    for grace in [STOP_GRACE / 2, STOP_GRACE] {
+        let mut world = World::new();
+        world.manager.set_on_down(OnDown::Deregister(grace));
+        world.appear(A, csi("a"));
+        world.kill(A);
+        world.manager.handle_input(Input::Stop, world.now);
+        world.run();
+        world.advance(STOP_GRACE);
+        assert_eq!(world.handler_calls(), "validate a, register a");
+        assert!(world.manager.is_stopped());
+    }
 }
 
 #[test]
