@@ -31,7 +31,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
-use plugind::config::LOCK_TIMEOUT;
+use plugind::config::{EXEC_TIMEOUT, LOCK_TIMEOUT};
 use tempfile::TempDir;
 
 use self::daemon::process::{PATIENCE, Process};
@@ -326,6 +326,27 @@ fn a_slow_disk_delays_a_program_and_no_other_plugin() {
     held.release(call);
     assert!(slow.until_notified().plugin_registered);
     assert_eq!(node.log().last("slow"), Some(("add", true)));
+    daemon.signal(Signal::SIGTERM);
+    assert!(daemon.end().0.success());
+}
+
+#[test]
+fn a_del_that_waits_for_the_disk_until_its_time_is_over_is_run_later() {
+    let node = Node::new();
+    let Some((held, daemon)) = node.start_held(Calls::OpenJournal) else {
+        return;
+    };
+    let plugin = node.serve("disk");
+    held.release(held.until_held());
+    assert!(plugin.until_notified().plugin_registered);
+    plugin.stop();
+    held.until_held();
+    let late = "could not be started in time";
+    let patience = EXEC_TIMEOUT + PATIENCE;
+    while !daemon.lines.recv_timeout(patience).unwrap().contains(late) {}
+    assert_eq!(node.log().last("disk"), Some(("add", true)));
+    held.release(held.until_held());
+    node.until_ended("del", "disk");
     daemon.signal(Signal::SIGTERM);
     assert!(daemon.end().0.success());
 }

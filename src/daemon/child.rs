@@ -7,7 +7,7 @@
 use std::ffi::{CString, OsString, c_char, c_ulong};
 use std::fs::File;
 use std::io::{self, Read as _};
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::Path;
 use std::ptr;
@@ -15,6 +15,7 @@ use std::ptr;
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::libc;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl;
 use nix::sys::resource::{Resource, rlim_t, setrlimit};
 use nix::sys::signal::{SigHandler, SigSet, Signal, signal};
@@ -38,6 +39,17 @@ pub(super) struct Started {
 }
 
 impl Started {
+    /// Returns whether the program is executed, or has ended: the kernel has closed the other end
+    /// of the pipe.
+    pub(super) fn is_executed(&self) -> bool {
+        let Some(pipe) = &self.failure else {
+            return true;
+        };
+        let mut polled = [PollFd::new(pipe.as_fd(), PollFlags::empty())];
+        let found = poll(&mut polled, PollTimeout::ZERO);
+        found.is_ok_and(|found| found > 0)
+    }
+
     /// Returns the reason why the program was not executed, if that is known already.
     pub(super) fn failure(&mut self) -> Option<String> {
         let mut errno = [0; 4];

@@ -514,7 +514,7 @@ impl PluginManager {
                     self.counters.measure(&measurement, &self.manager);
                 }
                 manager::Output::Spawn { id, program } => self.start_program(id, program, now),
-                manager::Output::Kill { id } => self.programs.kill(id),
+                manager::Output::Kill { id } => self.kill_program(id, now),
                 manager::Output::Hangup { conn, final_bytes } => {
                     if let Some(connection) = self.connections.remove(conn) {
                         connection.hang_up(&final_bytes);

@@ -114,12 +114,19 @@ impl Programs {
         ended
     }
 
-    /// Kills a program and its process group, or removes it from the queue. A killed program is
-    /// kept until its end is reported.
-    pub(super) fn kill(&mut self, id: EffectId) {
+    /// Kills a program and its process group, or removes it from the queue, and returns whether it
+    /// was started. A killed program is kept until the kernel reports its end.
+    pub(super) fn kill(&mut self, id: EffectId) -> ProgramEnd {
         self.waiting.retain(|(waiting, ..)| *waiting != id);
-        if let Some(running) = self.by_number.get(&id.number) {
-            running.kill();
+        let Some(running) = self.by_number.get(&id.number) else {
+            return ProgramEnd::NotInTime;
+        };
+        let is_executed = running.started.is_executed();
+        running.kill();
+        if is_executed {
+            ProgramEnd::TimedOut
+        } else {
+            ProgramEnd::NotInTime
         }
     }
 }

@@ -256,7 +256,10 @@ impl ExecHandler {
                 context.emit(&plugin, EventType::Warning, "ProgramFailed", message);
             }
         }
-        let was_killed = matches!(outcome.end, ProgramEnd::Killed(_) | ProgramEnd::TimedOut);
+        let was_killed = matches!(
+            outcome.end,
+            ProgramEnd::Killed(_) | ProgramEnd::TimedOut | ProgramEnd::NotInTime
+        );
         if was_killed && verb != Verb::Del && ticket.is_some() {
             self.submit(Verb::Del, plugin, None, context);
         }
@@ -268,7 +271,8 @@ impl ExecHandler {
     /// Returns whether a `del` could not be started, and so is tried again.
     fn is_owed(&self, queue: usize, outcome: &ProgramOutcome) -> bool {
         let is_del = self.queues[queue].job.verb == Verb::Del;
-        is_del && matches!(outcome.end, ProgramEnd::NotStarted(_))
+        let end = &outcome.end;
+        is_del && matches!(end, ProgramEnd::NotStarted(_) | ProgramEnd::NotInTime)
     }
 
     /// Returns the answer that follows from a program's end: status 0 registers, and any other end

@@ -42,6 +42,8 @@ pub enum ProgramEnd {
     Killed(i32),
     /// It was killed because its time limit was exceeded.
     TimedOut,
+    /// Its time limit was exceeded before it was certain that it had been started; it was killed.
+    NotInTime,
     /// It could not be started, for this reason in the system's words.
     NotStarted(String),
 }
@@ -79,6 +81,7 @@ impl fmt::Display for ProgramEnd {
             Self::Exited(status) => write!(f, "exited with status {status}"),
             Self::Killed(signal) => write!(f, "killed by signal {signal}"),
             Self::TimedOut => f.write_str("timed out and was killed"),
+            Self::NotInTime => f.write_str("could not be started in time"),
             Self::NotStarted(why) => write!(f, "could not be started: {}", escape::text(why)),
         }
     }

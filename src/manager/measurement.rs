@@ -86,7 +86,7 @@ pub(super) fn result_of(end: &ProgramEnd) -> &'static str {
         ProgramEnd::Exited(_) => "failure",
         ProgramEnd::Killed(_) => "killed",
         ProgramEnd::TimedOut => "timeout",
-        ProgramEnd::NotStarted(_) => "not_started",
+        ProgramEnd::NotStarted(_) | ProgramEnd::NotInTime => "not_started",
     }
 }
 

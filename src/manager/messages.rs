@@ -169,7 +169,8 @@ pub enum Output {
         /// The program.
         program: Program,
     },
-    /// Kill this program and all that it has started; no further events of it are wanted.
+    /// Kill this program and all that it has started, then send [`Input::ProgramEnded`] without
+    /// waiting for its end.
     Kill {
         /// The program.
         id: EffectId,

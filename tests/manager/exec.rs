@@ -188,6 +188,31 @@ fn a_del_that_cannot_be_started_is_owed_over_a_restart_until_it_has_run() {
 }
 
 #[test]
+fn a_del_that_was_not_started_in_time_is_owed_and_an_add_is_undone() {
+    let mut world = World::with(manager());
+    appear(&mut world, 0);
+    world.unstarted.extend(world.programs.keys());
+    world.advance(EXEC_TIMEOUT);
+    assert_eq!(running(&world), ["del disk-0"], "it may have been started");
+    world.unstarted.extend(world.programs.keys());
+    world.advance(EXEC_TIMEOUT);
+    let tries: Vec<_> = world
+        .events
+        .iter()
+        .filter(|it| it.reason() == "ProgramFailed")
+        .collect();
+    assert_eq!(tries.len(), 1, "{tries:?}");
+    world.advance(BACKOFF_INITIAL);
+    assert_eq!(running(&world), ["del disk-0"], "it is owed");
+    world.advance(EXEC_TIMEOUT);
+    assert_eq!(
+        running(&world),
+        ["add disk-0"],
+        "a program that was started has run"
+    );
+}
+
+#[test]
 fn a_plugin_that_comes_again_is_registered_after_the_del_that_is_owed() {
     let mut world = World::with(manager());
     appear(&mut world, 0);

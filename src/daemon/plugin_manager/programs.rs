@@ -26,6 +26,13 @@ impl PluginManager {
         }
     }
 
+    /// Kills a program, and reports its end before the kernel does: a program that waits for a disk
+    /// that does not answer cannot end.
+    pub(super) fn kill_program(&mut self, id: EffectId, now: Time) {
+        let outcome = ProgramOutcome::silent(self.programs.kill(id));
+        self.program_ended(id, outcome, now);
+    }
+
     fn program_ended(&mut self, id: EffectId, outcome: ProgramOutcome, now: Time) {
         let ended = manager::Input::ProgramEnded { id, outcome };
         self.manager.handle_input(ended, now);

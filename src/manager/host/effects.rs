@@ -10,7 +10,7 @@ use super::{Debt, HandlerHost, Idle, OpenEffect, PendingEvent, Recipient, State}
 use crate::config::{MAX_EVENTS_AT_ONCE, MAX_PROGRAMS};
 use crate::grpc::Client;
 use crate::handler::{
-    DialError, Effect, EffectId, EffectOwner, Event as HandlerEvent, HandlerId, Plugin, ProgramEnd,
+    DialError, Effect, EffectId, EffectOwner, Event as HandlerEvent, HandlerId, Plugin,
     ProgramOutcome, Run,
 };
 use crate::http2::Endpoint as _;
@@ -214,11 +214,8 @@ impl HandlerHost {
                 }
             }
             State::Queued(_) | State::Kept => {}
-            State::Running(..) => {
-                context.outputs.push_back(Output::Kill { id });
-                let late = ProgramOutcome::silent(ProgramEnd::TimedOut);
-                self.program_ended(id, late, context);
-            }
+            // Only the daemon knows whether it was started.
+            State::Running(..) => context.outputs.push_back(Output::Kill { id }),
         }
     }
 
@@ -387,7 +384,7 @@ impl HandlerHost {
     // --- Programs ---
 
     /// Starts programs that wait, up to [`MAX_PROGRAMS`] at a time. A program counts as running
-    /// until the daemon reports its end or its time is over; a late report is ignored.
+    /// until the daemon reports its end, or has been asked to kill it.
     fn start_programs(&mut self, context: &mut Context) {
         while self.running < MAX_PROGRAMS {
             let Some((id, program)) = self.waiting.pop_front() else {

@@ -202,6 +202,7 @@ impl Simulation {
         for (id, program) in std::mem::take(&mut world.spawned) {
             let entry = entries.iter().position(|(other, _)| *other == id);
             let entry = entry.map(|entry| self.disk.journal.add(&entries.swap_remove(entry).1));
+            world.unstarted.insert(id);
             self.programs.waiting.push_back((id, program, entry));
         }
     }
@@ -212,6 +213,7 @@ impl Simulation {
         let Some((id, program, entry)) = self.programs.waiting.pop_front() else {
             return false;
         };
+        self.node.world.unstarted.remove(&id);
         // One that was killed, or has ended, at the moment of its request has run.
         let runs = self.node.world.programs.contains_key(&id);
         let journal = &mut self.disk.journal;

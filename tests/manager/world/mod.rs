@@ -14,7 +14,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use plugind::handler::{EffectId, HandlerTable, Program, ProgramEnd, Reason, Ticket};
+use plugind::handler::{
+    EffectId, HandlerTable, Program, ProgramEnd, ProgramOutcome, Reason, Ticket,
+};
 use plugind::manager::reconcile::{Action, plan};
 use plugind::manager::{
     AnnouncementError, AnnouncementId, ConnectionId, Input, JournalEntry, LivenessSource, Manager,
@@ -77,6 +79,8 @@ pub(crate) struct World {
     pub(crate) programs: BTreeMap<EffectId, Program>,
     /// The entries of the journal, one for each program that was started.
     pub(crate) journal: Vec<(EffectId, JournalEntry)>,
+    /// The programs among them that wait for the disk.
+    pub(crate) unstarted: BTreeSet<EffectId>,
     /// The programs that were killed.
     pub(crate) killed: Vec<EffectId>,
     /// The number of connections that were dialled to each path.
@@ -141,6 +145,7 @@ impl World {
             spawned: Vec::new(),
             program_end: None,
             programs: BTreeMap::new(),
+            unstarted: BTreeSet::new(),
             journal: Vec::new(),
             killed: Vec::new(),
             dials: BTreeMap::new(),
@@ -160,6 +165,7 @@ impl World {
         self.examined.clear();
         self.watched_processes.clear();
         self.programs.clear();
+        self.unstarted.clear();
         self.spawned.clear();
         self.answered.clear();
         self.fuse = None;
@@ -239,8 +245,17 @@ impl World {
                 self.programs.insert(id, program);
             }
             Output::Kill { id } => {
-                self.programs.remove(&id);
                 self.killed.push(id);
+                if self.programs.remove(&id).is_some() {
+                    let end = if self.unstarted.contains(&id) {
+                        ProgramEnd::NotInTime
+                    } else {
+                        ProgramEnd::TimedOut
+                    };
+                    let outcome = ProgramOutcome::silent(end);
+                    let ended = Input::ProgramEnded { id, outcome };
+                    self.manager.handle_input(ended, self.now);
+                }
             }
             Output::Examine { path } => self.examined.push(path),
             Output::AnnouncementAnswered { id, result } => self.answered.push((id, result)),

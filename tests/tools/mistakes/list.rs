@@ -20,7 +20,7 @@ pub(crate) enum Finder {
     FuzzTargets,
 }
 
-pub(crate) const MISTAKES: [Mistake; 46] = [
+pub(crate) const MISTAKES: [Mistake; 53] = [
     Mistake {
         what: "two operations speak to a handler about one name",
         file: "src/manager/names.rs",
@@ -276,8 +276,8 @@ pub(crate) const MISTAKES: [Mistake; 46] = [
     Mistake {
         what: "a program that was killed is not undone",
         file: "src/handler/exec.rs",
-        right: "matches!(outcome.end, ProgramEnd::Killed(_) | ProgramEnd::TimedOut);",
-        wrong: "matches!(outcome.end, ProgramEnd::TimedOut);",
+        right: "ProgramEnd::Killed(_) | ProgramEnd::TimedOut | ProgramEnd::NotInTime",
+        wrong: "ProgramEnd::TimedOut",
         finder: Finder::Simulation { seed: 169 },
     },
     Mistake {
@@ -286,6 +286,56 @@ pub(crate) const MISTAKES: [Mistake; 46] = [
         right: "self.host.resume(owed.into_plugin().0);",
         wrong: "drop(owed.into_plugin().0);",
         finder: Finder::Simulation { seed: 250 },
+    },
+    Mistake {
+        what: "a `del` that was not started in time counts as run",
+        file: "src/handler/exec.rs",
+        right: "ProgramEnd::NotStarted(_) | ProgramEnd::NotInTime)",
+        wrong: "ProgramEnd::NotStarted(_))",
+        finder: Finder::Simulation { seed: 11441 },
+    },
+    Mistake {
+        what: "a socket in the queue is started out of turn",
+        file: "src/manager/operations.rs",
+        right: "if desired.is_queued || !has_descriptors",
+        wrong: "if !has_descriptors",
+        finder: Finder::Simulation { seed: 11121 },
+    },
+    Mistake {
+        what: "a program is started although its entry is not in the journal",
+        file: "src/manager/journal.rs",
+        right: "self.action == ADD",
+        wrong: "self.action != ADD",
+        finder: Finder::Simulation { seed: 0 },
+    },
+    Mistake {
+        what: "an `add` in the journal is not restored",
+        file: "src/manager/journal.rs",
+        right: "self.restore_plugin(plugin, identity, compared);",
+        wrong: "let _ = (identity, compared);",
+        finder: Finder::Simulation { seed: 0 },
+    },
+    Mistake {
+        what: "a `del` in the journal is not owed",
+        file: "src/manager/journal.rs",
+        right: "            self.host.resume(plugin);
+            return;",
+        wrong: "            return;",
+        finder: Finder::Simulation { seed: 0 },
+    },
+    Mistake {
+        what: "a `del` that is owed survives a later `add` in the journal",
+        file: "src/manager/journal.rs",
+        right: "self.host.forget_resumed(&|owed| owed.key() == plugin.key());",
+        wrong: "self.host.forget_resumed(&|_| false);",
+        finder: Finder::Simulation { seed: 0 },
+    },
+    Mistake {
+        what: "the plugin that an entry of the journal replaces is forgotten",
+        file: "src/manager/journal.rs",
+        right: "filter(|before| before.key() != plugin.key())",
+        wrong: "filter(|_| false)",
+        finder: Finder::Simulation { seed: 0 },
     },
     Mistake {
         what: "a stream takes more content than its window allows",
