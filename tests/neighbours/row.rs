@@ -331,6 +331,6 @@ pub(crate) fn leniency() -> u32 {
 }
 
 /// Returns whether the limits apply exactly.
-fn is_measured() -> bool {
+pub(crate) fn is_measured() -> bool {
     env::var_os("PLUGIND_NEIGHBOURS").is_some()
 }
