@@ -78,6 +78,11 @@ impl Journal {
         }
     }
 
+    /// Returns the paths of its files.
+    pub(super) fn files(&self) -> &[PathBuf; 2] {
+        &self.files
+    }
+
     /// Returns the entries that the state file does not contain, which begin with the number
     /// `first`, in order. Files that are not needed or cannot be used are removed; what cannot be
     /// used is logged.

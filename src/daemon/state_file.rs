@@ -7,6 +7,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
+use std::iter;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -86,8 +87,8 @@ impl StateFile {
             .map_err(|error| SetupError::StateFile { file, error })
     }
 
-    /// Checks that the file can be written, except for errors that may pass: a full disk may have
-    /// room later, but a missing directory will not appear.
+    /// Checks that the file and its journal can be written, except for errors that may pass: a full
+    /// disk may have room later, but a missing directory will not appear.
     fn check_writable(&self) -> io::Result<()> {
         let beside = beside(&self.path);
         let opened = options().create_new(true).open(&beside);
@@ -101,8 +102,11 @@ impl StateFile {
             )) => {}
             Err((_, error)) => return Err(error),
         }
-        if fs::symlink_metadata(&self.path).is_ok_and(|found| !found.is_file()) {
-            return Err(io::Error::other("it is not a regular file"));
+        for path in iter::once(&self.path).chain(self.journal.files()) {
+            if fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
+                let path = escape::path(path);
+                return Err(io::Error::other(format!("{path} is not a regular file")));
+            }
         }
         Ok(())
     }
@@ -326,6 +330,21 @@ const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 mod tests {
     use super::*;
     use crate::handler::HandlerTable;
+
+    #[test]
+    fn a_directory_in_the_place_of_the_file_or_of_its_journal_prevents_a_start() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["state", "state.journal-a", "state.journal-b"] {
+            let place = dir.path().join(name);
+            fs::create_dir(&place).unwrap();
+            let error = StateFile::new(dir.path().join("state"))
+                .check()
+                .unwrap_err();
+            let expected = format!("{} is not a regular file", place.display());
+            assert!(error.to_string().contains(&expected), "{error}");
+            fs::remove_dir(&place).unwrap();
+        }
+    }
 
     #[test]
     fn without_a_boot_id_a_change_never_makes_the_daemon_wake_up() {
