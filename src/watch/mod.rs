@@ -333,7 +333,13 @@ impl Watch {
         match kind {
             EntryKind::Socket(_) | EntryKind::Link(_) => self.see_and_report(path, kind, now),
             // It may be a different directory than before.
-            EntryKind::Directory if self.tree.contains(path) => self.rescan(Arc::clone(path), now),
+            EntryKind::Directory if self.tree.contains(path) => {
+                if self.tree.is_root(path) {
+                    // The directory above knows no more than a socket there.
+                    self.leave(dir, name, now);
+                }
+                self.rescan(Arc::clone(path), now);
+            }
             EntryKind::Directory => self.see_and_report(path, kind, now),
             EntryKind::Other => {
                 log::debug!("{}: ignored: {OTHER}", escape::path(path));

@@ -448,3 +448,14 @@ fn what_counted_below_a_root_counts_for_the_directory_that_becomes_one() {
         "found /p/a/b/last #100001",
     ]);
 }
+
+#[test]
+fn a_socket_in_the_place_of_an_inner_root_is_lost_when_a_directory_is_there_again() {
+    let mut t = Timeline::on(&["/p", "/p/q"]);
+    t.expect(&["create and scan /p", "create and scan /p/q"]);
+    t.scan_ok("/p", 1, &[("q", socket(1))]);
+    t.expect(&["found /p/q #1"]);
+    t.scan_ok("/p/q", 2, &[]);
+    t.examine("/p/q", EntryKind::Directory);
+    t.expect(&["lost /p/q", "scan root /p/q"]);
+}
