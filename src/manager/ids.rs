@@ -2,6 +2,8 @@
 //!
 //! Pure. A number that has a slot in a table also has a generation, so late events are recognised.
 
+use std::fmt;
+
 use crate::handler::EffectOwner;
 
 /// The number of a path at which a socket exists or a plugin is registered.
@@ -37,6 +39,12 @@ pub struct AttemptId(pub(super) u64);
 /// fits into a token of the loop on 32-bit processors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(pub(crate) u32);
+
+impl fmt::Display for ConnectionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "connection {}", self.0)
+    }
+}
 
 impl ConnectionId {
     /// The number of connections that can have numbers at the same time.

@@ -49,7 +49,7 @@ impl PluginManager {
             Ok(()) => LivenessSource::Process,
             Err(error) => {
                 log::debug!(
-                    "{conn:?}: cannot watch the peer process, watching the connection instead: \
+                    "{conn}: cannot watch the peer process, watching the connection instead: \
                      {error}"
                 );
                 LivenessSource::Connection

@@ -59,7 +59,7 @@ impl PluginManager {
                 }
             }
             Transfer::Closed(error) => {
-                log::trace!("{conn:?}: cannot write error={error:?}");
+                log::trace!("{conn}: cannot write: {}", cause(error.as_ref()));
                 self.connections.set_ready(conn, true);
             }
         }
@@ -107,7 +107,7 @@ impl PluginManager {
     }
 
     fn close(&mut self, conn: ConnectionId, error: Option<&io::Error>, now: Time) {
-        log::trace!("{conn:?}: connection closed error={error:?}");
+        log::trace!("{conn}: closed: {}", cause(error));
         self.connections.remove(conn);
         self.manager
             .handle_input(manager::Input::Closed { conn }, now);
@@ -128,3 +128,8 @@ const READ_TIME: Duration = Duration::from_millis(1);
 /// The size of the pieces in which connections are read (bytes). A list of one device takes 20
 /// bytes, and several microseconds if each list differs from the one before.
 const READ_PIECE: usize = 2 * 1024;
+
+/// Returns why a connection has ended.
+fn cause(error: Option<&io::Error>) -> String {
+    error.map_or_else(|| "the peer has closed it".to_owned(), io::Error::to_string)
+}
