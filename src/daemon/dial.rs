@@ -64,15 +64,14 @@ pub(super) fn dial_within(dir: &Path, path: &Path) -> Result<UnixStream, DialErr
         HoldError::System(error) => dial_error(&error),
         other => DialError::Other(other.to_string()),
     })?;
-    match dial_file(&held, None) {
-        Err(DialError::Other(reason))
-            if reason == NO_PROC && path.as_os_str().len() <= LONGEST_ADDRESS =>
-        {
-            let found = Stat::of(&held).map_err(|error| dial_error(&error))?;
-            dial_by_name(path, Some(found.identity))
-        }
-        dialled => dialled,
+    if let Some(connection) = dial_by_proc(&held, None)? {
+        return Ok(connection);
     }
+    if path.as_os_str().len() > LONGEST_ADDRESS {
+        return Err(no_proc());
+    }
+    let found = Stat::of(&held).map_err(|error| dial_error(&error))?;
+    dial_by_name(path, Some(found.identity))
 }
 
 /// Returns the name of the abstract socket that an endpoint stands for if it begins with `@`, as in
@@ -120,13 +119,23 @@ fn dial_held(path: &Path, expected: Option<Identity>) -> Result<UnixStream, Dial
 }
 
 fn dial_file(held: &File, expected: Option<Identity>) -> Result<UnixStream, DialError> {
+    dial_by_proc(held, expected)?.ok_or_else(no_proc)
+}
+
+/// Connects to a file that is open. Returns `None` if `/proc` is not mounted.
+fn dial_by_proc(held: &File, expected: Option<Identity>) -> Result<Option<UnixStream>, DialError> {
     check(Stat::of(held), expected)?;
-    let address = format!("/proc/self/fd/{}", held.as_raw_fd());
-    UnixStream::connect(address).map_err(|error| match error.kind() {
+    match UnixStream::connect(format!("/proc/self/fd/{}", held.as_raw_fd())) {
+        Ok(connection) => Ok(Some(connection)),
         // The socket itself is open, so the path through /proc is what is missing.
-        io::ErrorKind::NotFound => DialError::Other(NO_PROC.to_owned()),
-        _ => dial_error(&error),
-    })
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(dial_error(&error)),
+    }
+}
+
+/// Returns the reason why an open socket cannot be connected to.
+fn no_proc() -> DialError {
+    DialError::Other("/proc is not mounted".to_owned())
 }
 
 /// Checks that an examined file is a socket, and the expected one if `expected` is given.
@@ -166,9 +175,6 @@ fn dial_error(error: &io::Error) -> DialError {
 /// The length of the longest path that fits in the address of a unix socket (bytes): of the 108
 /// bytes that unix(7) gives `sun_path`, the last one is zero.
 const LONGEST_ADDRESS: usize = 107;
-
-/// The reason why an open socket cannot be connected to.
-const NO_PROC: &str = "/proc is not mounted";
 
 #[cfg(test)]
 mod tests {
