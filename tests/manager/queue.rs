@@ -99,7 +99,7 @@ fn a_socket_in_the_queue_waits_for_its_turn_although_all_are_reconsidered() {
         world.appear(&format!("/r/silent-{n}"), Script::silent());
     }
     // The permits are due, but nothing has happened since.
-    world.now = world.now + PERMIT_TIME;
+    world.now += PERMIT_TIME;
     world.manager.handle_input(Input::Reconsider, world.now);
     world.run();
     assert_eq!(world.manager.undialed(), 2);
