@@ -61,6 +61,23 @@ pub const API_ACCEPT_RETRY: Duration = Duration::from_secs(1);
 /// The time for which clients may read their last response when the daemon stops.
 pub const API_STOP_GRACE: Duration = Duration::from_secs(1);
 
+// --- The service manager -------------------------------------------------------------------------
+
+/// The pause before a notification is sent again that has to arrive: the service manager, which
+/// serves all services of the machine, has not read the earlier ones.
+pub const NOTIFY_RETRY: Duration = Duration::from_millis(250);
+
+/// The least time between two notifications of the status: operators see no more, and a plugin may
+/// change its state many times in a second.
+pub const STATUS_PAUSE: Duration = Duration::from_secs(1);
+
+/// The shortest pause between two signs of life: a service manager that waits for less than twice
+/// this time would end the daemon after a busy turn, too.
+pub const WATCHDOG_MIN: Duration = Duration::from_millis(10);
+
+/// The longest pause between two signs of life, however long the service manager waits.
+pub const WATCHDOG_MAX: Duration = Duration::from_secs(60 * 60);
+
 // --- The manager ---------------------------------------------------------------------------------
 
 /// The time for which a start waits for another daemon that uses the same directory: that daemon

@@ -49,11 +49,13 @@ mod plugin_manager;
 pub mod probe;
 mod process_metrics;
 mod programs;
+mod ready;
 mod report;
 mod roots;
 mod run;
 mod run_dir;
 mod scan;
+mod service;
 mod signals;
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub mod simulate;

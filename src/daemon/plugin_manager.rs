@@ -32,6 +32,7 @@ use super::lock::{self, Locks};
 use super::mounts::Mounts;
 use super::peer_processes::PeerProcesses;
 use super::programs::Programs;
+use super::ready::Readiness;
 use super::report;
 use super::roots;
 use super::source::Source;
@@ -78,6 +79,7 @@ pub struct PluginManager {
     api: Option<Api>,
     /// The service for device plugins that announce themselves, if there is one.
     device_plugins: Option<DevicePlugins>,
+    readiness: Readiness,
     counters: Counters,
     /// The longest turn since [`PluginManager::take_longest_turn`].
     longest_turn: Duration,
@@ -150,6 +152,7 @@ impl PluginManager {
             links: None,
             api,
             device_plugins,
+            readiness: Readiness::default(),
             counters: Counters::default(),
             longest_turn: Duration::ZERO,
             longest_turn_ever: Duration::ZERO,

@@ -8,6 +8,7 @@ use nix::sys::prctl;
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
+use super::service::Service;
 use super::{Logger, PluginManager, SetupError, Signals, child, descriptors, permissions, signals};
 use crate::config::{DaemonConfig, Exec, HandlerConfig};
 use crate::escape;
@@ -19,6 +20,7 @@ pub struct Daemon {
     /// Boxed, because each function that passes it on would have room for it on the stack.
     plugins: Box<PluginManager>,
     signals: Signals,
+    service: Service,
     log: Option<&'static Logger>,
 }
 
@@ -43,6 +45,7 @@ impl Daemon {
         Ok(Self {
             plugins,
             signals,
+            service: Service::from_environment(),
             log: None,
         })
     }
@@ -65,7 +68,10 @@ impl Daemon {
         wake_on_time();
         let mut asked = 0;
         while asked < AT_ONCE && !self.plugins.is_stopped() {
-            self.plugins.turn(self.log.and_then(Logger::poll_timeout))?;
+            self.service.advance(&mut self.plugins);
+            let service = self.service.poll_timeout(&self.plugins);
+            let log = self.log.and_then(Logger::poll_timeout);
+            self.plugins.turn(service.into_iter().chain(log).min())?;
             if let Some(log) = self.log {
                 log.handle_timeout();
             }
@@ -85,12 +91,15 @@ impl Daemon {
             match signal {
                 Signal::SIGUSR1 => self.log_status(),
                 Signal::SIGHUP => {
+                    self.service.reloading(self.plugins.now());
                     log::info!(
                         "received SIGHUP, ignored: plugind has no configuration file to reload"
                     );
+                    self.service.ready();
                 }
                 _ => {
                     log::info!("received {signal}, stopping");
+                    self.service.stopping(self.plugins.now());
                     self.plugins.stop();
                     count += 1;
                 }

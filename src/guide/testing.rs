@@ -22,6 +22,7 @@
 //! | `commands` | the commands that ask a daemon, with prepared responses |
 //! | `device_plugins` | device plugins in Go and Python that register with `kubelet.sock` |
 //! | `doctor`, `probe`, `simulate`, `examples` | the other commands, and the example programs |
+//! | `service` | the built binary under a service manager; its log formats and unit files |
 //! | `neighbours` | the built binary under attack, beside a plugin that behaves |
 //! | `crashes` | programs agree with plugins after each SIGKILL; `make crashes`: after 1,000 |
 //! | `soak` | descriptors and memory after many plugins; `make soak` runs it for long |

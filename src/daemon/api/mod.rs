@@ -13,7 +13,6 @@
 mod calendar;
 mod client;
 pub(super) mod listener;
-mod ready;
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
@@ -30,8 +29,8 @@ use nix::unistd::Uid;
 use self::calendar::Calendar;
 use self::client::Client;
 use self::listener::Listener;
-use self::ready::Readiness;
 use super::logger::Logger;
+use super::ready::Readiness;
 use super::source::Source;
 use super::{connection, process_metrics};
 use crate::api::{
@@ -55,7 +54,6 @@ pub(super) struct Api {
     clients: Vec<Client>,
     events: EventLog,
     daemon: api::Daemon,
-    readiness: Readiness,
     calendar: Calendar,
     inventory: Option<Inventory>,
     log: Option<&'static Logger>,
@@ -99,7 +97,6 @@ impl Api {
                 instance: format!("{:016x}", random()),
                 started: now,
             },
-            readiness: Readiness::default(),
             calendar: Calendar::default(),
             inventory: None,
             log: None,
@@ -175,17 +172,16 @@ impl Api {
     }
 
     /// Renders responses, and writes what the clients read.
-    pub(super) fn write(&mut self, sources: &Sources<'_>) {
+    pub(super) fn write(&mut self, sources: &Sources<'_>, readiness: &mut Readiness) {
         let Sources {
             manager,
             watch,
             now,
             ..
         } = *sources;
-        self.readiness.advance(watch, now);
         let work_at = self.server.work_at(manager.generation());
         if work_at.is_some_and(|at| at <= now) {
-            let not_ready = self.readiness.problems(manager, watch, now);
+            let not_ready = readiness.problems(manager, watch, now);
             self.server.advance(&View {
                 manager,
                 watch,

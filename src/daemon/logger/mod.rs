@@ -326,7 +326,7 @@ fn push_head(bytes: &mut Vec<u8>, level: Level) {
 
 /// The modules whose lines are about the daemon itself: its start, its end, its signals, its files,
 /// its limits and the directories that the user named. Plugins can cause such lines only rarely.
-pub(super) const OWN: [&str; 9] = [
+pub(super) const OWN: [&str; 10] = [
     "plugind::daemon::api::listener",
     "plugind::daemon::by_name",
     "plugind::daemon::file_lock",
@@ -334,6 +334,7 @@ pub(super) const OWN: [&str; 9] = [
     "plugind::daemon::lock",
     "plugind::daemon::roots",
     "plugind::daemon::run",
+    "plugind::daemon::service",
     "plugind::daemon::state_file",
     "plugind::manager::connections",
 ];

@@ -31,8 +31,26 @@ impl PluginManager {
         }
     }
 
+    /// Returns the time of the loop.
+    pub(in crate::daemon) fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    /// Returns when the start is over at the latest, if the first scan is over.
+    pub(in crate::daemon) fn starts_at(&self) -> Option<Time> {
+        self.readiness.starts_at()
+    }
+
+    /// Returns whether `/readyz` would report that the plugin manager is ready.
+    pub(in crate::daemon) fn is_ready(&mut self, now: Time) -> bool {
+        self.readiness.advance(&self.watch, now);
+        let problems = self.readiness.problems(&self.manager, &self.watch, now);
+        problems.is_empty()
+    }
+
     /// Serves the clients of the API for a moment.
     pub(super) fn serve_api(&mut self, now: Time) {
+        self.readiness.advance(&self.watch, now);
         let Some(api) = &mut self.api else {
             return;
         };
@@ -47,14 +65,15 @@ impl PluginManager {
             self.change(client, change, now);
         }
         if let Some(api) = &mut self.api {
-            api.write(&Sources {
+            let sources = Sources {
                 manager: &self.manager,
                 watch: &self.watch,
                 counters: &self.counters,
                 longest_turn: self.longest_turn_ever,
                 now,
                 time_of_day: TimeOfDay::now().since_1970(),
-            });
+            };
+            api.write(&sources, &mut self.readiness);
         }
     }
 

@@ -1,5 +1,7 @@
 //! Whether the daemon is ready: it has done what a start consists of, and its directories can be
 //! watched.
+//!
+//! `/readyz` and the notification of the service manager ask here, so they always agree.
 
 use crate::config::READY_TIME;
 use crate::escape;
@@ -24,21 +26,26 @@ impl Readiness {
         }
     }
 
+    /// Returns when sockets that are not dialed stop to matter, as long as they do.
+    pub(super) fn starts_at(&self) -> Option<Time> {
+        let scanned = self.scanned.filter(|_| !self.is_started);
+        scanned.map(|scanned| scanned + READY_TIME)
+    }
+
     /// Returns why the daemon is not ready at `now`, a sentence for each reason.
     pub(super) fn problems(&mut self, manager: &Manager, watch: &Watch, now: Time) -> Vec<String> {
         let mut problems = Vec::new();
-        match self.scanned {
+        match self.starts_at() {
+            None if self.is_started => {}
             None => problems.push("the first scan of the directories is not complete".to_owned()),
-            Some(scanned) if !self.is_started => {
-                let has_had_time = scanned + READY_TIME <= now;
-                let count = if has_had_time { 0 } else { manager.undialed() };
+            Some(at) => {
+                let count = if at <= now { 0 } else { manager.undialed() };
                 self.is_started = count == 0;
                 if count > 0 {
                     let problem = format!("sockets not dialed yet: {count}");
                     problems.push(problem);
                 }
             }
-            Some(_) => {}
         }
         let roots = watch.directories().take_while(|it| it.is_root);
         for root in roots.filter(|it| it.state == DirectoryState::Lost) {

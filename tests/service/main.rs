@@ -1,0 +1,13 @@
+//! The built binary under a service manager: what it is notified of, the sockets it passes in, the
+//! formats of its log, and its unit files.
+
+#[path = "../support/binary.rs"]
+mod binary;
+#[path = "../support/daemon.rs"]
+mod daemon;
+#[path = "../support/plugin.rs"]
+mod plugin;
+#[path = "../support/skip.rs"]
+mod skip;
+
+mod notified;
