@@ -51,5 +51,5 @@ pub use process::ProcessFacts;
 pub use request::{Method, Request};
 pub use response::{ContentType, Response, Status};
 pub use route::{Call, Change, Selection, route};
-pub use server::{ClientId, Done, Refused, Server};
+pub use server::{Access, ClientId, Done, Refused, Server};
 pub use view::{Daemon, View};

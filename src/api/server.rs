@@ -14,7 +14,7 @@ use super::request::Request;
 use super::response::{ContentType, Response, Status};
 use super::route::{Call, Change, route};
 use super::view::View;
-use crate::config::API_CLIENTS;
+use crate::config::{API_CLIENTS, METRICS_CLIENTS};
 use crate::json::Writer;
 use crate::manager::event::Generation;
 use crate::time::Time;
@@ -34,12 +34,22 @@ pub struct Server {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientId(pub u64);
 
+/// What a client may ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// The metrics, and whether the daemon runs and is ready.
+    Metrics,
+    /// Everything but changes.
+    Read,
+    /// Everything.
+    Change,
+}
+
 /// A client.
 #[derive(Debug)]
 struct Client {
     id: ClientId,
-    /// Whether the client may make changes.
-    may_change: bool,
+    access: Access,
     connection: Connection,
     /// The response in progress.
     answer: Option<Answer>,
@@ -84,16 +94,23 @@ impl Server {
         {\"error\":\"too many clients\"}\n";
 
     /// Adds a client that has connected. Returns `None` if there are too many, or if the server is
-    /// stopping.
-    pub fn accept(&mut self, may_change: bool, now: Time) -> Option<ClientId> {
-        if self.clients.len() >= API_CLIENTS || self.is_stopping {
+    /// stopping. Clients for the metrics, which may be on other machines, leave room for others.
+    pub fn accept(&mut self, access: Access, now: Time) -> Option<ClientId> {
+        let is_full = match access {
+            Access::Metrics => {
+                let alike = self.clients.iter().filter(|it| it.access == access);
+                alike.count() >= METRICS_CLIENTS
+            }
+            Access::Read | Access::Change => false,
+        };
+        if is_full || self.clients.len() >= API_CLIENTS || self.is_stopping {
             return None;
         }
         self.last += 1;
         let id = ClientId(self.last);
         self.clients.push(Client {
             id,
-            may_change,
+            access,
             connection: Connection::new(now),
             answer: None,
         });
@@ -256,8 +273,12 @@ impl Client {
 
     /// Returns the call of a request, if the client may make it.
     fn permitted(&self, request: &Request) -> Result<Call, Response> {
+        let path = request.target.split('?').next();
+        if self.access == Access::Metrics && path.is_none_or(|path| !FOR_METRICS.contains(&path)) {
+            return Err(Response::error(Status::NotFound, "no such path"));
+        }
         let call = route(request)?;
-        if matches!(call, Call::Change(_)) && !self.may_change {
+        if matches!(call, Call::Change(_)) && self.access != Access::Change {
             let why = "only root and the user of the daemon may change anything";
             return Err(Response::error(Status::Forbidden, why));
         }
@@ -318,6 +339,9 @@ fn response_to(outcome: &Result<Done, Refused>) -> Response {
     body.push(b'\n');
     Response::new(Status::Ok, ContentType::Json, body)
 }
+
+/// The paths that a client for the metrics may ask for.
+const FOR_METRICS: [&str; 3] = ["/metrics", "/livez", "/readyz"];
 
 #[cfg(test)]
 mod tests;

@@ -9,6 +9,10 @@ use std::time::Duration;
 /// ones are answered with 503 (kubelet has no such socket).
 pub const API_CLIENTS: usize = 16;
 
+/// The most of them that may come through a socket for metrics, which may be open to the network:
+/// operators always find room.
+pub const METRICS_CLIENTS: usize = API_CLIENTS / 2;
+
 /// The longest head of a request (octets): many times what `curl` sends, and as much as the header
 /// fields of common HTTP servers may have.
 pub const API_HEAD: usize = 8 * 1024;

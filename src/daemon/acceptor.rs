@@ -1,8 +1,12 @@
 //! A listening socket in the poll loop.
+//!
+//! Its type is that of Unix sockets, and so are its connections. A TCP socket that was passed in is
+//! used as one, too: to read and to write, to wait and to close is the same for both.
 
 use std::io;
 
 use mio::net::{UnixListener, UnixStream};
+use rustix::net::{SocketFlags, accept_with};
 
 /// A socket that accepts connections, and what the loop has reported about it.
 #[derive(Debug)]
@@ -39,13 +43,13 @@ impl Acceptor {
     /// is left: then a connection may still be waiting.
     pub(super) fn accept(&mut self) -> io::Result<Option<UnixStream>> {
         while self.is_ready {
-            match self.listener.accept() {
-                Ok((stream, _)) => return Ok(Some(stream)),
+            match accept_with(&self.listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+                Ok(stream) => return Ok(Some(UnixStream::from_std(stream.into()))),
                 Err(error) => match error.kind() {
                     io::ErrorKind::WouldBlock => self.is_ready = false,
                     // The client has closed the connection, or a signal has interrupted the call.
                     io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted => {}
-                    _ => return Err(error),
+                    _ => return Err(error.into()),
                 },
             }
         }

@@ -1,6 +1,4 @@
 //! Functions for child processes that neither the standard library nor nix provides.
-//!
-//! This is the only module with unsafe code.
 
 #![allow(unsafe_code, reason = "fork, execve and pidfd_open have no safe form")]
 

@@ -42,6 +42,7 @@ mod listings;
 mod lock;
 mod logger;
 mod mounts;
+mod passed;
 mod peer_processes;
 mod permissions;
 mod plugin_manager;
@@ -77,6 +78,7 @@ pub use self::device_plugins::DevicePluginsProblem;
 pub use self::event::Event;
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub use self::logger::{FilterError, Logger};
+pub use self::passed::PassedProblem;
 pub use self::permissions::ProgramProblem;
 pub use self::plugin_manager::PluginManager;
 #[cfg_attr(not(plugind_internals), doc(hidden))]
@@ -122,6 +124,13 @@ pub enum SetupError {
         socket: PathBuf,
         /// The problem with the socket.
         problem: ApiSocketProblem,
+    },
+    /// A socket that the service manager has passed cannot be used.
+    Passed {
+        /// Its name.
+        name: String,
+        /// The problem with it.
+        problem: PassedProblem,
     },
     /// A handler program must not be run.
     Program {
@@ -198,6 +207,11 @@ impl fmt::Display for SetupError {
                 "cannot serve the API on {}: {problem}; {}",
                 escape::path(socket),
                 problem.remedy()
+            ),
+            Self::Passed { name, problem } => write!(
+                f,
+                "cannot use the socket {:?} that the service manager has passed: {problem}",
+                escape::text(name)
             ),
             Self::Program { program, problem } => write!(
                 f,

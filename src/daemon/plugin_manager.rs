@@ -30,6 +30,7 @@ use super::inotify::Inotify;
 use super::listings::Listings;
 use super::lock::{self, Locks};
 use super::mounts::Mounts;
+use super::passed::Passed;
 use super::peer_processes::PeerProcesses;
 use super::programs::Programs;
 use super::ready::Readiness;
@@ -97,6 +98,15 @@ impl PluginManager {
     /// directories, waits up to [`LOCK_TIMEOUT`](crate::config::LOCK_TIMEOUT) for that plugin
     /// manager to end.
     pub fn new(config: &Config, handlers: HandlerTable) -> Result<Self, SetupError> {
+        Self::with_passed(config, handlers, Passed::default())
+    }
+
+    /// Does the same, with sockets that were passed to the process.
+    pub(super) fn with_passed(
+        config: &Config,
+        handlers: HandlerTable,
+        passed: Passed,
+    ) -> Result<Self, SetupError> {
         let poll = Poll::new().map_err(SetupError::Loop)?;
         let registry = poll.registry().try_clone().map_err(SetupError::Loop)?;
         let dirs = roots::resolve(&config.plugins_dirs);
@@ -118,12 +128,12 @@ impl PluginManager {
             None => None,
         };
         let clock = Clock::start();
-        let api = match listener::open(config)? {
-            Some(listener) => {
-                let api = Api::new(listener, config.mode, poll.registry(), clock.now());
-                Some(api.map_err(SetupError::Loop)?)
-            }
-            None => None,
+        let listeners = listener::open_all(config, passed)?;
+        let api = if listeners.is_empty() {
+            None
+        } else {
+            let api = Api::new(listeners, config.mode, poll.registry(), clock.now());
+            Some(api.map_err(SetupError::Loop)?)
         };
         let watch = Watch::new(dirs.iter().cloned());
         let polled = poll.registry().try_clone().map_err(SetupError::Loop)?;

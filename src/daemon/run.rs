@@ -9,7 +9,9 @@ use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
 use super::service::Service;
-use super::{Logger, PluginManager, SetupError, Signals, child, descriptors, permissions, signals};
+use super::{
+    Logger, PluginManager, SetupError, Signals, child, descriptors, passed, permissions, signals,
+};
 use crate::config::{DaemonConfig, Exec, HandlerConfig};
 use crate::escape;
 use crate::handler::{ExecHandler, HandlerTable, Inventory, built_in};
@@ -31,9 +33,11 @@ impl Daemon {
         log_start(config);
         let handled = [signals::ENDING, signals::ASKING].concat();
         let signals = Signals::block(&handled).map_err(SetupError::Signals)?;
+        let passed = passed::take()?;
         let (handlers, inventory) = handlers(&config.handlers)?;
         let limit = descriptors::raise_limit();
-        let mut plugins = Box::new(PluginManager::new(&config.manager, handlers)?);
+        let plugins = PluginManager::with_passed(&config.manager, handlers, passed)?;
+        let mut plugins = Box::new(plugins);
         plugins.keep_events(0); // The log shows them.
         plugins.set_inventory(inventory);
         plugins.set_descriptor_limit(limit);
@@ -141,6 +145,9 @@ fn log_start(config: &DaemonConfig) {
 fn log_ready(config: &DaemonConfig, plugins: &PluginManager) {
     if let Some(socket) = plugins.api_socket() {
         log::info!("serving the API socket={}", escape::path(socket));
+    }
+    if let Some(socket) = plugins.metrics_socket() {
+        log::info!("serving metrics socket={}", escape::path(socket));
     }
     for dir in plugins.directories() {
         log::info!(

@@ -11,3 +11,4 @@ mod plugin;
 mod skip;
 
 mod notified;
+mod passed;

@@ -377,7 +377,7 @@ const SYSTEM: [&str; 14] = [
 ];
 
 /// The modules that allow unsafe code: each block in them states why it is sound.
-const UNSAFE: [&str; 1] = ["src/daemon/child.rs"];
+const UNSAFE: [&str; 2] = ["src/daemon/child.rs", "src/daemon/passed.rs"];
 
 /// The most lines of code in one file, without tests.
 const MAX_LINES_OF_CODE: usize = 500;

@@ -184,7 +184,7 @@ impl World {
 
     fn client(&mut self) -> ClientId {
         self.server
-            .accept(true, self.now)
+            .accept(Access::Change, self.now)
             .expect("there is room for a client")
     }
 

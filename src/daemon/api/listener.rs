@@ -5,12 +5,14 @@
 //! be replaced without a race, and one in use never is. A user who can change the directory could
 //! put another socket in its place, so only root and the daemon's user may.
 //!
+//! A socket that the service manager has passed in replaces ours: its file is not touched.
+//!
 //! The file has its mode before a process can connect: until then, only its user may open it.
 
 use std::fmt;
 use std::fs::{self, Permissions};
 use std::io;
-use std::os::fd::AsRawFd as _;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _, lchown};
 use std::os::unix::net;
 use std::path::{Path, PathBuf};
@@ -29,17 +31,29 @@ use crate::config::{
 use crate::daemon::acceptor::Acceptor;
 use crate::daemon::dial::dial;
 use crate::daemon::file_lock::{self, FileLock};
+use crate::daemon::passed::{Passed, PassedProblem};
 use crate::daemon::{ProgramProblem, RunDirProblem, SetupError, connection, permissions, run_dir};
 use crate::escape;
 use crate::handler::DialError;
 
-/// A socket that accepts clients. Its file is removed on drop, if it is still there.
+/// A socket that accepts clients.
 #[derive(Debug)]
 pub(in crate::daemon) struct Listener {
+    /// The path, or a word for a socket without one.
     path: PathBuf,
     acceptor: Acceptor,
-    /// The device and inode of the file.
-    file: (u64, u64),
+    /// Whether it serves the API, and not only the metrics.
+    serves_api: bool,
+    /// The file, unless the socket was passed in.
+    _file: Option<OwnFile>,
+}
+
+/// The file of a socket. It is removed on drop, if it is still there.
+#[derive(Debug)]
+struct OwnFile {
+    path: PathBuf,
+    /// The device and inode.
+    id: (u64, u64),
     /// Dropped last.
     _lock: FileLock,
 }
@@ -63,11 +77,27 @@ pub enum ApiSocketProblem {
 
 type Result<T> = std::result::Result<T, ApiSocketProblem>;
 
+/// Returns the sockets on which clients are served: those that were passed in, and that of the
+/// configuration if none was passed in for the API.
+pub(in crate::daemon) fn open_all(
+    config: &Config,
+    passed: Passed,
+) -> std::result::Result<Vec<Listener>, SetupError> {
+    let metrics = passed.metrics.map(|socket| Listener::passed(socket, false));
+    let api = match passed.api {
+        Some(_) if config.api_socket == ApiSocket::None || config.socket_group.is_some() => {
+            let (name, problem) = ("api".to_owned(), PassedProblem::Unwanted);
+            return Err(SetupError::Passed { name, problem });
+        }
+        Some(socket) => Some(Listener::passed(socket, true)),
+        None => open(config)?,
+    };
+    Ok(api.into_iter().chain(metrics).collect())
+}
+
 /// Opens the socket of a configuration. A default one that cannot be created is a warning, unless
 /// its group was named.
-pub(in crate::daemon) fn open(
-    config: &Config,
-) -> std::result::Result<Option<Listener>, SetupError> {
+fn open(config: &Config) -> std::result::Result<Option<Listener>, SetupError> {
     let group = config.socket_group.as_deref();
     let (path, timeout) = match &config.api_socket {
         ApiSocket::None => return Ok(None),
@@ -119,13 +149,36 @@ impl Listener {
         };
         clear(&path)?;
         let listener = listen_at(&path, group)?;
-        let file = file_at(&path)?;
+        let file = OwnFile {
+            id: file_at(&path)?,
+            path: path.clone(),
+            _lock: lock,
+        };
         Ok(Self {
             path,
             acceptor: Acceptor::new(UnixListener::from_std(listener)),
-            file,
-            _lock: lock,
+            serves_api: true,
+            _file: Some(file),
         })
+    }
+
+    /// Uses a socket that was passed in.
+    fn passed(socket: OwnedFd, serves_api: bool) -> Self {
+        let listener = net::UnixListener::from(socket);
+        // Fails for a socket of another address family.
+        let address = listener.local_addr().ok();
+        let path = address.as_ref().and_then(net::SocketAddr::as_pathname);
+        Self {
+            path: path.map_or_else(|| WITHOUT_PATH.into(), Path::to_owned),
+            acceptor: Acceptor::new(UnixListener::from_std(listener)),
+            serves_api,
+            _file: None,
+        }
+    }
+
+    /// Returns whether the API is served, and not only the metrics.
+    pub(in crate::daemon) fn serves_api(&self) -> bool {
+        self.serves_api
     }
 
     /// Returns the path of the socket.
@@ -145,9 +198,9 @@ impl Listener {
 }
 
 /// Removes the socket, unless another file has replaced it.
-impl Drop for Listener {
+impl Drop for OwnFile {
     fn drop(&mut self) {
-        if file_at(&self.path).is_ok_and(|file| file == self.file) {
+        if file_at(&self.path).is_ok_and(|id| id == self.id) {
             if let Err(error) = fs::remove_file(&self.path) {
                 log::debug!(
                     "cannot remove the API socket: {error} socket={}",
@@ -270,6 +323,9 @@ impl From<Errno> for ApiSocketProblem {
         io::Error::from(errno).into()
     }
 }
+
+/// The word for a socket without a path.
+const WITHOUT_PATH: &str = "passed";
 
 /// The groups of the machine.
 const GROUPS: &str = "/etc/group";

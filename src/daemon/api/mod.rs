@@ -34,7 +34,8 @@ use super::ready::Readiness;
 use super::source::Source;
 use super::{connection, process_metrics};
 use crate::api::{
-    self, Change, ClientId, Counters, Done, EventLog, Refused, Selection, Server, Status, View,
+    self, Access, Change, ClientId, Counters, Done, EventLog, Refused, Selection, Server, Status,
+    View,
 };
 use crate::config::{API_ACCEPT_RETRY, API_CLIENTS, API_STOP_GRACE, Mode};
 use crate::escape;
@@ -46,8 +47,8 @@ use crate::watch::{Rescanned, Watch};
 /// The API and its clients.
 #[derive(Debug)]
 pub(super) struct Api {
-    /// `None` once the daemon is stopping.
-    listener: Option<Listener>,
+    /// Empty once the daemon is stopping.
+    listeners: Vec<Listener>,
     /// The end of the pause after which clients are accepted again, if descriptors ran out.
     accept_at: Option<Time>,
     server: Server,
@@ -76,17 +77,19 @@ pub(super) struct Sources<'a> {
 }
 
 impl Api {
-    /// Creates the API on a socket, and adds that to the loop.
+    /// Creates the API on these sockets, and adds them to the loop.
     pub(super) fn new(
-        mut listener: Listener,
+        mut listeners: Vec<Listener>,
         mode: Mode,
         registry: &Registry,
         now: Time,
     ) -> io::Result<Self> {
         let token = Source::ApiListener.token();
-        registry.register(listener.acceptor().source(), token, Interest::READABLE)?;
+        for listener in &mut listeners {
+            registry.register(listener.acceptor().source(), token, Interest::READABLE)?;
+        }
         Ok(Self {
-            listener: Some(listener),
+            listeners,
             accept_at: None,
             server: Server::default(),
             clients: Vec::new(),
@@ -105,9 +108,12 @@ impl Api {
         })
     }
 
-    /// Returns the path of the socket, until the daemon is stopping.
-    pub(super) fn socket(&self) -> Option<&Path> {
-        self.listener.as_ref().map(Listener::path)
+    /// Returns the path of the socket for the API, or of that for metrics only, until the daemon is
+    /// stopping.
+    pub(super) fn socket(&self, serves_api: bool) -> Option<&Path> {
+        let mut listeners = self.listeners.iter();
+        let listener = listeners.find(|it| it.serves_api() == serves_api);
+        listener.map(Listener::path)
     }
 
     /// Sets what the built-in handlers know about their plugins.
@@ -127,7 +133,7 @@ impl Api {
 
     /// Records that a client is waiting to be accepted, as the loop has reported.
     pub(super) fn set_listener_ready(&mut self) {
-        if let Some(listener) = &mut self.listener {
+        for listener in &mut self.listeners {
             listener.acceptor().set_ready();
         }
     }
@@ -142,7 +148,7 @@ impl Api {
     /// Returns when the API has something to do although the loop reports nothing.
     pub(super) fn poll_timeout(&self, manager: &Manager) -> Option<Time> {
         let is_accepting =
-            self.accept_at.is_none() && self.listener.as_ref().is_some_and(Listener::is_ready);
+            self.accept_at.is_none() && self.listeners.iter().any(Listener::is_ready);
         let is_client_ready = |client: &Client| client.is_ready(&self.server);
         if is_accepting || self.clients.iter().any(is_client_ready) {
             return Some(Time::ZERO);
@@ -265,16 +271,16 @@ impl Api {
         }
     }
 
-    /// Removes the socket, and closes each connection after its response in progress, or soon.
+    /// Removes the sockets, and closes each connection after its response in progress, or soon.
     pub(super) fn stop(&mut self, now: Time) {
-        self.listener = None;
+        self.listeners.clear();
         self.server.stop(now);
         self.stop_at.get_or_insert(now + API_STOP_GRACE);
     }
 
     /// Returns whether [`Api::stop`] has been carried out completely.
     pub(super) fn is_stopped(&self) -> bool {
-        self.listener.is_none() && self.clients.is_empty()
+        self.listeners.is_empty() && self.clients.is_empty()
     }
 
     /// Closes the connections that are finished or broken.
@@ -294,20 +300,21 @@ impl Api {
     /// Accepts some of the clients that wait. Returns how many were refused.
     fn accept(&mut self, registry: &Registry, now: Time) -> usize {
         let mut refused = 0;
-        for _ in 0..ACCEPTED_AT_ONCE {
-            let Some(listener) = &mut self.listener else {
-                break;
-            };
-            match listener.acceptor().accept() {
-                Ok(Some(stream)) => match self.add(stream, registry, now) {
-                    Ok(is_added) => refused += usize::from(!is_added),
-                    Err(error) => log::debug!("cannot serve a client of the API: {error}"),
-                },
-                Ok(None) => break,
-                Err(error) => {
-                    log::debug!("cannot accept clients of the API, retrying: {error}");
-                    self.accept_at = Some(now + API_ACCEPT_RETRY);
-                    break;
+        for at in 0..self.listeners.len() {
+            for _ in 0..ACCEPTED_AT_ONCE {
+                let listener = &mut self.listeners[at];
+                let serves_api = listener.serves_api();
+                match listener.acceptor().accept() {
+                    Ok(Some(stream)) => match self.add(stream, serves_api, registry, now) {
+                        Ok(is_added) => refused += usize::from(!is_added),
+                        Err(error) => log::debug!("cannot serve a client of the API: {error}"),
+                    },
+                    Ok(None) => break,
+                    Err(error) => {
+                        log::debug!("cannot accept clients of the API, retrying: {error}");
+                        self.accept_at = Some(now + API_ACCEPT_RETRY);
+                        break;
+                    }
                 }
             }
         }
@@ -316,14 +323,25 @@ impl Api {
 
     /// Adds a client to the loop, or refuses it if there are too many. Returns whether it was
     /// added.
-    fn add(&mut self, stream: UnixStream, registry: &Registry, now: Time) -> io::Result<bool> {
+    fn add(
+        &mut self,
+        stream: UnixStream,
+        serves_api: bool,
+        registry: &Registry,
+        now: Time,
+    ) -> io::Result<bool> {
         let peer = connection::peer(&stream);
         let peer = peer.map(|peer| (peer.pid(), peer.uid()));
         let may_change = peer.is_some_and(|(_, uid)| {
             let uid = Uid::from_raw(uid);
             uid.is_root() || uid == Uid::effective()
         });
-        let Some(id) = self.server.accept(may_change, now) else {
+        let access = match serves_api {
+            false => Access::Metrics,
+            true if may_change => Access::Change,
+            true => Access::Read,
+        };
+        let Some(id) = self.server.accept(access, now) else {
             client::refuse(stream);
             return Ok(false);
         };

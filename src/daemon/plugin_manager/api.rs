@@ -13,7 +13,12 @@ use crate::time::Time;
 impl PluginManager {
     /// Returns the path of the API socket, if there is one, until [`PluginManager::stop`].
     pub fn api_socket(&self) -> Option<&Path> {
-        self.api.as_ref()?.socket()
+        self.api.as_ref()?.socket(true)
+    }
+
+    /// Returns the path of the socket for metrics that was passed in, or a word for it.
+    pub(in crate::daemon) fn metrics_socket(&self) -> Option<&Path> {
+        self.api.as_ref()?.socket(false)
     }
 
     /// Shows what the built-in handlers know about their plugins through the API, if there is one:

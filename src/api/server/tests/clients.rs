@@ -75,7 +75,7 @@ fn only_a_client_that_may_makes_changes() {
     let mut world = World::new();
     let id = world
         .server
-        .accept(false, world.now)
+        .accept(Access::Read, world.now)
         .expect("there is room");
     world.ask(id, "POST", "/v1/rescan");
     assert_eq!(world.server.poll_change(), None);
@@ -89,6 +89,48 @@ fn only_a_client_that_may_makes_changes() {
     );
     world.ask(id, "GET", "/livez");
     assert!(world.read_all(id).ends_with("ok\n"));
+}
+
+#[test]
+fn a_client_for_metrics_gets_three_paths_and_finds_nothing_else() {
+    let mut world = World::new();
+    let access = Access::Metrics;
+    let id = world.server.accept(access, world.now).expect("a client");
+    for method in ["GET", "HEAD", "POST", "PUT"] {
+        for path in [
+            "/v1/status",
+            "/v1/plugins?x",
+            "/v1/rescan",
+            "/",
+            "/metrics/",
+        ] {
+            world.ask(id, method, path);
+            assert_eq!(parse(&world.read(id)).0, 404, "{method} {path}");
+        }
+    }
+    assert_eq!(world.server.poll_change(), None);
+    for (path, status) in [("/livez", 200), ("/readyz", 200), ("/livez?a", 400)] {
+        world.ask(id, "GET", path);
+        assert_eq!(parse(&world.read_all(id)).0, status, "{path}");
+    }
+    world.ask(id, "GET", "/metrics");
+    assert!(world.read_all(id).contains("plugind_build_info"));
+    world.ask(id, "POST", "/metrics");
+    assert_eq!(parse(&world.read(id)).0, 405);
+}
+
+#[test]
+fn clients_for_metrics_leave_half_of_the_room_to_others() {
+    let mut world = World::new();
+    let access = Access::Metrics;
+    for _ in 0..8 {
+        assert!(world.server.accept(access, world.now).is_some());
+    }
+    assert_eq!(world.server.accept(access, world.now), None);
+    for _ in 0..8 {
+        world.client();
+    }
+    assert_eq!(world.server.accept(Access::Change, world.now), None);
 }
 
 #[test]
@@ -115,10 +157,10 @@ fn a_client_that_is_gone_is_not_answered() {
 fn the_seventeenth_client_is_sent_away() {
     let mut world = World::new();
     let ids: Vec<ClientId> = (0..16).map(|_| world.client()).collect();
-    assert_eq!(world.server.accept(true, world.now), None);
+    assert_eq!(world.server.accept(Access::Change, world.now), None);
     assert_eq!(world.server.clients(), 16);
     world.server.remove(ids[3]);
-    assert!(world.server.accept(true, world.now).is_some());
+    assert!(world.server.accept(Access::Change, world.now).is_some());
     let mut connection = Connection::new(world.now);
     connection.receive(b"GET / HTTP/1.0\r\n\r\n", world.now);
     assert!(connection.poll_request(world.now).is_some());
@@ -138,7 +180,7 @@ fn a_stop_ends_what_would_go_on_and_completes_the_rest() {
     world.advance();
     let late = world.asking("GET", "/v1/watch");
     world.server.stop(world.now);
-    assert_eq!(world.server.accept(true, world.now), None);
+    assert_eq!(world.server.accept(Access::Change, world.now), None);
     assert_eq!(parse(&world.read(late)).0, 503, "nothing was rendered yet");
     assert!(world.server.is_finished(idle));
     assert_eq!(world.server.poll_change(), None);
