@@ -160,13 +160,18 @@ impl fmt::Display for UnknownTypes {
 }
 
 /// Shows the options in force, except for directories of plugins and programs: `types=CSIPlugin
-/// unknown-types=reject on-down=keep`.
+/// unknown-types=reject on-down=keep memory-budget=16Mi`.
 impl fmt::Display for DaemonConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let types = self.handlers.types.join(",");
         let (types, unknown) = (escape::text(&types), self.handlers.unknown_types);
         let on_down = self.manager.on_down;
         write!(f, "types={types} unknown-types={unknown} on-down={on_down}")?;
+        let budget = self.manager.memory_budget;
+        match budget % MEBIBYTE {
+            0 => write!(f, " memory-budget={}Mi", budget / MEBIBYTE)?,
+            _ => write!(f, " memory-budget={budget}")?,
+        }
         if let Some(dir) = &self.manager.device_plugins_dir {
             write!(f, " device-plugins-dir={}", escape::path(dir))?;
         }
@@ -210,6 +215,9 @@ impl Default for HandlerConfig {
         }
     }
 }
+
+/// The unit of sizes, `Mi`.
+const MEBIBYTE: usize = 1 << 20;
 
 /// The default directory of registration sockets: [`PLUGINS_DIR`] in kubelet's default root
 /// directory.
@@ -272,6 +280,10 @@ mod tests {
     fn choices_are_shown_in_the_words_of_their_options() {
         let after = OnDown::Deregister(Duration::from_secs(30));
         assert_eq!(after.to_string(), "deregister=30s");
+        let mut config = DaemonConfig::default();
+        assert!(config.to_string().ends_with(" memory-budget=16Mi"));
+        config.manager.memory_budget += 1;
+        assert!(config.to_string().ends_with(" memory-budget=16777217"));
         assert_eq!(OnDown::Keep.to_string(), "keep");
         assert_eq!(UnknownTypes::Ignore.to_string(), "ignore");
         assert_eq!(Mode::Observe.to_string(), "dry run: watching");

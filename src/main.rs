@@ -27,7 +27,7 @@ fn main() -> ExitCode {
 /// the reader.
 #[inline(never)]
 fn run(options: &run::Options) -> ExitCode {
-    let Some(log) = logging::start(options.verbosity) else {
+    let Some(log) = logging::start(options.verbosity, options.log_format) else {
         return complain(
             &"cannot install the logger: one is already installed",
             ExitCode::FAILURE,

@@ -249,7 +249,7 @@ fn the_first_line_names_version_process_and_options() {
     let first = stderr(&output).lines().next().unwrap();
     let version = env!("CARGO_PKG_VERSION");
     let words = format!("INFO  plugind {version} starting pid=");
-    let options = " types=Y unknown-types=reject on-down=keep";
+    let options = " types=Y unknown-types=reject on-down=keep memory-budget=16Mi";
     assert!(
         first.contains(&words) && first.ends_with(options),
         "{first}"

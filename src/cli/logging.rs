@@ -5,16 +5,18 @@ use std::env;
 
 use log::LevelFilter;
 
-use crate::daemon::Logger;
+use crate::daemon::{LogFormat, Logger};
 
-/// Starts logging at this verbosity; the environment variable `RUST_LOG` overrides it.
+/// Starts logging at this verbosity, which the environment variable `RUST_LOG` overrides, in this
+/// format, or in the one that fits standard error.
 ///
 /// Returns `None` if another logger is already installed.
-pub fn start(verbosity: u8) -> Option<&'static Logger> {
+pub fn start(verbosity: u8, format: Option<LogFormat>) -> Option<&'static Logger> {
     let level = match verbosity {
         0 => LevelFilter::Info,
         1 => LevelFilter::Debug,
         _ => LevelFilter::Trace,
     };
-    Logger::install(level, &env::var("RUST_LOG").unwrap_or_default())
+    let directives = env::var("RUST_LOG").unwrap_or_default();
+    Logger::install(level, &directives, format)
 }

@@ -7,6 +7,7 @@ use super::arguments::{Argument, Arguments, UsageError, absolute, duration};
 use super::plugins::Chosen;
 use super::{Command, standard};
 use crate::config::{ApiSocket, DOWN_GRACE, DaemonConfig, LEAST_MEMORY_BUDGET, Mode, OnDown};
+use crate::daemon::LogFormat;
 
 /// The options of the daemon.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,6 +16,8 @@ pub struct Options {
     pub config: DaemonConfig,
     /// The number of `-v` options: the higher, the more is logged.
     pub verbosity: u8,
+    /// The format of the log; `None`: the one that fits standard error.
+    pub log_format: Option<LogFormat>,
 }
 
 /// Parses the arguments after `run`.
@@ -24,6 +27,7 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
     let socket = environment.and_then(|value| api_socket(&value));
     chosen.config.manager.api_socket = socket.unwrap_or(ApiSocket::Default);
     let mut verbosity = 0_u8;
+    let mut log_format = None;
     while let Some(argument) = arguments.next()? {
         match argument {
             Argument::Option("--plugins-dir") => chosen.dirs.push(arguments.path()?),
@@ -54,6 +58,9 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
                 chosen.config.manager.memory_budget = arguments.parsed(SIZE, size)?;
             }
             Argument::Option("--verbose") => verbosity = verbosity.saturating_add(1),
+            Argument::Option("--log-format") => {
+                log_format = Some(arguments.parsed(LOG_FORMAT, LogFormat::named)?);
+            }
             Argument::Option(option) if chosen.read(option, arguments)? => {}
             other => {
                 return standard(&other, [HELP, ""]).ok_or_else(|| arguments.unexpected(&other));
@@ -64,6 +71,7 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
     Ok(Command::Run(Options {
         config: chosen.complete(),
         verbosity,
+        log_format,
     }))
 }
 
@@ -94,6 +102,8 @@ fn size(words: &str) -> Option<usize> {
     let size = number.parse::<usize>().ok()?.checked_mul(unit)?;
     (size >= LEAST_MEMORY_BUDGET).then_some(size)
 }
+
+const LOG_FORMAT: &str = "text, json or journald";
 
 const SOCKET: &str = "a path, or none";
 
@@ -176,6 +186,11 @@ Options:
   -v, --verbose      log every step; -vv: log every event; the environment
                      variable RUST_LOG overrides this (default: log plugins that
                      are registered and deregistered, and problems)
+  --log-format FORMAT
+                     text; json: one object a line, with time, level, target
+                     and message; or journald: the priority in front, such as
+                     <6>, and no time (default: journald if JOURNAL_STREAM names
+                     standard error, else text)
   -h, --help         print this help
   -V, --version      print the version
 
@@ -433,5 +448,16 @@ mod tests {
         assert_eq!(chosen("accept"), Ok(UnknownTypes::Accept));
         assert_eq!(chosen("ignore"), Ok(UnknownTypes::Ignore));
         assert!(chosen("keep").unwrap_err().contains("\"keep\""));
+    }
+
+    #[test]
+    fn the_log_has_the_format_that_is_named() {
+        let chosen = |word| parse(&["--log-format", word]).map(|it| it.log_format);
+        assert_eq!(parse(&[]).unwrap().log_format, None);
+        assert_eq!(chosen("text"), Ok(Some(LogFormat::Text)));
+        assert_eq!(chosen("json"), Ok(Some(LogFormat::Json)));
+        assert_eq!(chosen("journald"), Ok(Some(LogFormat::Journald)));
+        let error = chosen("JSON").unwrap_err();
+        assert!(error.contains("expected text, json or journald"), "{error}");
     }
 }

@@ -77,7 +77,7 @@ pub use self::api::listener::ApiSocketProblem;
 pub use self::device_plugins::DevicePluginsProblem;
 pub use self::event::Event;
 #[cfg_attr(not(plugind_internals), doc(hidden))]
-pub use self::logger::{FilterError, Logger};
+pub use self::logger::{FilterError, LogFormat, Logger};
 pub use self::passed::PassedProblem;
 pub use self::permissions::ProgramProblem;
 pub use self::plugin_manager::PluginManager;

@@ -10,5 +10,6 @@ mod plugin;
 #[path = "../support/skip.rs"]
 mod skip;
 
+mod formats;
 mod notified;
 mod passed;

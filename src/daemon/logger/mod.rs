@@ -15,6 +15,7 @@
 
 mod buffer;
 mod filter;
+mod format;
 mod limiter;
 mod sink;
 
@@ -29,10 +30,10 @@ use log::{Level, LevelFilter, Log, Metadata, Record};
 use self::buffer::{Buffer, Origin};
 use self::filter::Filter;
 pub use self::filter::FilterError;
+pub use self::format::LogFormat;
 use self::limiter::{Limiter, Owners, Suppressed};
 use self::sink::Sink;
 use super::clock::Clock;
-use super::time_of_day::TimeOfDay;
 use crate::time::Time;
 
 /// The logger behind `log::info!()` and the other macros, once it is installed.
@@ -43,12 +44,14 @@ use crate::time::Time;
 pub struct Logger {
     clock: Clock,
     sink: Sink<Stderr>,
+    format: LogFormat,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
     filter: Filter,
+    format: LogFormat,
     limiter: Limiter,
     buffer: Buffer,
     /// The beginning of a line whose subject is not known yet.
@@ -58,17 +61,25 @@ struct State {
 impl Logger {
     /// Installs a logger for panics and for the records up to `level`. `directives`, as in the
     /// environment variable `RUST_LOG`, have priority over the level; those that are invalid are
-    /// ignored, after a warning on standard error.
+    /// ignored, after a warning on standard error. Without a format, lines have that of the journal
+    /// if standard error leads there.
     ///
     /// Returns `None` if a logger is already installed.
-    pub fn install(level: LevelFilter, directives: &str) -> Option<&'static Self> {
+    pub fn install(
+        level: LevelFilter,
+        directives: &str,
+        format: Option<LogFormat>,
+    ) -> Option<&'static Self> {
+        let format = format.unwrap_or_else(LogFormat::of_stderr);
         let filter = Filter::new(level, directives);
         let most = filter.most();
         let logger: &'static Self = Box::leak(Box::new(Self {
             clock: Clock::start(),
             sink: Sink::new(io::stderr()),
+            format,
             state: Mutex::new(State {
                 filter,
+                format,
                 limiter: Limiter::new(),
                 buffer: Buffer::default(),
                 beginning: String::new(),
@@ -94,21 +105,21 @@ impl Logger {
         Ok(())
     }
 
-    /// Writes a line as it is, after the lines in the buffer.
+    /// Writes an error as it is, after the lines in the buffer.
     pub fn print(&self, line: &str) {
         match self.state.try_lock() {
             Ok(state) => self.print_in_turn(state, line),
             Err(TryLockError::Poisoned(state)) => self.print_in_turn(state.into_inner(), line),
             // A panic while a line is being formatted.
             Err(TryLockError::WouldBlock) => {
-                let _ = self.sink.write(format!("{line}\n").as_bytes());
+                let _ = self.sink.write(&self.format.error(line));
             }
         }
     }
 
     fn print_in_turn(&self, mut state: MutexGuard<'_, State>, line: &str) {
         let (bytes, start) = state.buffer.begin_line();
-        let _ = writeln!(bytes, "{line}");
+        bytes.extend_from_slice(&self.format.error(line));
         let now = self.clock.now();
         state
             .buffer
@@ -179,7 +190,7 @@ impl State {
     fn log(&mut self, record: &Record<'_>, sink: &Sink<Stderr>, now: Time) {
         let level = record.level();
         if OWN.contains(&record.target()) {
-            self.write(level, record.args(), Origin::Daemon, sink, now);
+            self.write(record.metadata(), record.args(), Origin::Daemon, sink, now);
             return;
         }
         let is_detail = level >= Level::Debug;
@@ -187,14 +198,16 @@ impl State {
             return;
         }
         if !self.limiter.tells_apart(now) {
-            let length = self.write(level, record.args(), Origin::Peer, sink, now);
+            let length = self.write(record.metadata(), record.args(), Origin::Peer, sink, now);
             self.limiter.charge_any(length, now);
             return self.report_lost(sink, now);
         }
         self.beginning.clear();
         let (bytes, start) = self.buffer.begin_line();
         let mut line = Line {
-            level,
+            metadata: record.metadata(),
+            format: self.format,
+            message: 0,
             now,
             limiter: &mut self.limiter,
             beginning: &mut self.beginning,
@@ -213,15 +226,18 @@ impl State {
     /// Writes a line without asking the limiter. Returns the length of the line in bytes.
     fn write(
         &mut self,
-        level: Level,
+        metadata: &Metadata<'_>,
         args: &fmt::Arguments<'_>,
         origin: Origin,
         sink: &Sink<Stderr>,
         now: Time,
     ) -> usize {
         let (bytes, start) = self.buffer.begin_line();
-        push_head(bytes, level);
-        let _ = writeln!(bytes, "{args}");
+        self.format
+            .begin(metadata.level(), metadata.target(), bytes);
+        let message = bytes.len();
+        let _ = write!(bytes, "{args}");
+        self.format.end(message, bytes);
         let length = bytes.len() - start;
         self.buffer.end_line(start, origin, sink, now);
         length
@@ -231,7 +247,7 @@ impl State {
         let Suppressed { subject, count } = suppressed;
         let subject = subject.as_deref().unwrap_or("log");
         let length = self.write(
-            Level::Warn,
+            &warning(),
             &format_args!(
                 "{subject}: lines suppressed, because they exceed the rate limit count={count}"
             ),
@@ -245,7 +261,7 @@ impl State {
     fn report_lost(&mut self, sink: &Sink<Stderr>, now: Time) {
         if let Some(count) = self.buffer.take_lost() {
             self.write(
-                Level::Warn,
+                &warning(),
                 &format_args!(
                     "log: lines dropped, because standard error could not be written count={count}"
                 ),
@@ -260,7 +276,10 @@ impl State {
 /// A line that is being formatted. Formatting fails as soon as the line's subject is known and has
 /// used up its share, so that suppressed lines cost little.
 struct Line<'a> {
-    level: Level,
+    metadata: &'a Metadata<'a>,
+    format: LogFormat,
+    /// The position of the message, once the line is begun.
+    message: usize,
     now: Time,
     limiter: &'a mut Limiter,
     beginning: &'a mut String,
@@ -277,18 +296,20 @@ impl Line<'_> {
             Some(owners) => owners,
             None => self.begin(0)?,
         };
-        self.bytes.push(b'\n');
+        self.format.end(self.message, self.bytes);
         Ok(owners)
     }
 
     /// Starts the line, whose subject is the first `subject` bytes of the beginning. Fails if the
     /// line is suppressed.
     fn begin(&mut self, subject: usize) -> Result<Owners, fmt::Error> {
-        let is_detail = self.level >= Level::Debug;
+        let level = self.metadata.level();
+        let is_detail = level >= Level::Debug;
         let name = &self.beginning[..subject];
         let admitted = self.limiter.admits(name, is_detail, self.now);
         let owners = *self.owners.insert(admitted.ok_or(fmt::Error)?);
-        push_head(self.bytes, self.level);
+        self.format.begin(level, self.metadata.target(), self.bytes);
+        self.message = self.bytes.len();
         self.bytes.extend_from_slice(self.beginning.as_bytes());
         Ok(owners)
     }
@@ -313,15 +334,12 @@ impl fmt::Write for Line<'_> {
     }
 }
 
-fn push_head(bytes: &mut Vec<u8>, level: Level) {
-    TimeOfDay::now().push_to(bytes);
-    bytes.extend_from_slice(match level {
-        Level::Error => b" ERROR ",
-        Level::Warn => b" WARN  ",
-        Level::Info => b" INFO  ",
-        Level::Debug => b" DEBUG ",
-        Level::Trace => b" TRACE ",
-    });
+/// Returns what a warning of the logger itself has in common with records.
+fn warning() -> Metadata<'static> {
+    Metadata::builder()
+        .level(Level::Warn)
+        .target(module_path!())
+        .build()
 }
 
 /// The modules whose lines are about the daemon itself: its start, its end, its signals, its files,
@@ -348,8 +366,11 @@ mod tests {
     /// Formats a line. Returns the buckets to charge, or `None` if the line is suppressed.
     fn owners(limiter: &mut Limiter, args: &fmt::Arguments<'_>) -> Option<Owners> {
         let (mut beginning, mut bytes) = (String::new(), Vec::new());
+        let metadata = Metadata::builder().level(Level::Info).build();
         let mut line = Line {
-            level: Level::Info,
+            metadata: &metadata,
+            format: LogFormat::Text,
+            message: 0,
             now: Time::ZERO,
             limiter,
             beginning: &mut beginning,

@@ -1,0 +1,149 @@
+//! The formats of log lines.
+
+use std::env;
+use std::io;
+
+use log::Level;
+use rustix::fs::fstat;
+
+use crate::daemon::time_of_day::TimeOfDay;
+use crate::escape;
+
+/// The format of log lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// `2026-01-31T12:00:00.250Z INFO  message`
+    Text,
+    /// An object with `time`, `level`, `target` and `message`.
+    Json,
+    /// `<6>message`: the journal has a clock of its own, and takes the priority from there.
+    Journald,
+}
+
+impl LogFormat {
+    /// Returns the format of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "text" => Some(Self::Text),
+            "json" => Some(Self::Json),
+            "journald" => Some(Self::Journald),
+            _ => None,
+        }
+    }
+
+    /// Returns the format for standard error: that of the journal if it leads there, else text.
+    pub(super) fn of_stderr() -> Self {
+        // systemd.exec(5): JOURNAL_STREAM "contains the device and inode numbers of the file
+        // descriptor, formatted in decimal, separated by a colon (":")".
+        let stream = env::var("JOURNAL_STREAM");
+        let stat = fstat(io::stderr());
+        match (stream, stat) {
+            (Ok(stream), Ok(stat)) if stream == format!("{}:{}", stat.st_dev, stat.st_ino) => {
+                Self::Journald
+            }
+            _ => Self::Text,
+        }
+    }
+
+    /// Appends what precedes the message.
+    pub(super) fn begin(self, level: Level, target: &str, line: &mut Vec<u8>) {
+        match self {
+            Self::Text => {
+                TimeOfDay::now().push_to(line);
+                line.extend_from_slice(match level {
+                    Level::Error => b" ERROR ",
+                    Level::Warn => b" WARN  ",
+                    Level::Info => b" INFO  ",
+                    Level::Debug => b" DEBUG ",
+                    Level::Trace => b" TRACE ",
+                });
+            }
+            Self::Json => {
+                line.extend_from_slice(b"{\"time\":\"");
+                TimeOfDay::now().push_to(line);
+                line.extend_from_slice(b"\",\"level\":\"");
+                line.extend_from_slice(level.as_str().as_bytes());
+                line.extend_from_slice(b"\",\"target\":");
+                escape::json_string(target, line);
+                line.extend_from_slice(b",\"message\":");
+            }
+            Self::Journald => line.extend_from_slice(match level {
+                Level::Error => b"<3>",
+                Level::Warn => b"<4>",
+                Level::Info => b"<6>",
+                Level::Debug | Level::Trace => b"<7>",
+            }),
+        }
+    }
+
+    /// Ends a line whose message begins at `message`.
+    pub(super) fn end(self, message: usize, line: &mut Vec<u8>) {
+        if self == Self::Json {
+            let message = line.split_off(message);
+            escape::json_string(&String::from_utf8_lossy(&message), line);
+            line.push(b'}');
+        }
+        line.push(b'\n');
+    }
+
+    /// Returns the line, or in the journal the lines, of an error that is printed as it is.
+    pub(super) fn error(self, text: &str) -> Vec<u8> {
+        let mut line = Vec::new();
+        if self != Self::Text {
+            self.begin(Level::Error, env!("CARGO_PKG_NAME"), &mut line);
+        }
+        let message = line.len();
+        match self {
+            Self::Journald => line.extend_from_slice(text.replace('\n', "\n<3>").as_bytes()),
+            Self::Text | Self::Json => line.extend_from_slice(text.as_bytes()),
+        }
+        self.end(message, &mut line);
+        line
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(format: LogFormat) -> String {
+        String::from_utf8(format.error("panicked at \"a\":\nb\u{1b}")).unwrap()
+    }
+
+    #[test]
+    fn an_error_of_two_lines_is_one_object_and_two_lines_of_the_journal() {
+        assert_eq!(error(LogFormat::Text), "panicked at \"a\":\nb\u{1b}\n");
+        assert_eq!(
+            error(LogFormat::Journald),
+            "<3>panicked at \"a\":\n<3>b\u{1b}\n"
+        );
+        let line = error(LogFormat::Json);
+        assert!(
+            line.ends_with("\"}\n") && line.lines().count() == 1,
+            "{line}"
+        );
+        let read: serde_json::Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(read["message"], "panicked at \"a\":\nb\u{1b}");
+        assert_eq!(
+            (&read["level"], &read["target"]),
+            (&"ERROR".into(), &"plugind".into())
+        );
+    }
+
+    #[test]
+    fn levels_are_the_priorities_of_syslog_in_the_journal() {
+        let head = |level| {
+            let mut line = Vec::new();
+            LogFormat::Journald.begin(level, "a", &mut line);
+            String::from_utf8(line).unwrap()
+        };
+        let levels = [
+            Level::Error,
+            Level::Warn,
+            Level::Info,
+            Level::Debug,
+            Level::Trace,
+        ];
+        assert_eq!(levels.map(head), ["<3>", "<4>", "<6>", "<7>", "<7>"]);
+    }
+}
