@@ -33,6 +33,7 @@ mod device_plugins;
 mod dial;
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub mod doctor;
+mod environment;
 mod event;
 mod file_lock;
 mod hold;

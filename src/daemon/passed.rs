@@ -11,7 +11,6 @@
 use std::env;
 use std::fmt;
 use std::os::fd::{FromRawFd as _, OwnedFd, RawFd};
-use std::process;
 
 use nix::libc::{F_GETFD, FD_CLOEXEC, fcntl};
 use rustix::io::{FdFlags, fcntl_setfd, ioctl_fionbio};
@@ -19,6 +18,7 @@ use rustix::net::sockopt::{socket_acceptconn, socket_domain, socket_type};
 use rustix::net::{AddressFamily, SocketType};
 
 use super::SetupError;
+use super::environment::{number, own_id};
 
 /// The sockets that were passed.
 #[derive(Debug, Default)]
@@ -49,13 +49,13 @@ pub enum PassedProblem {
 /// Takes the sockets that were passed to this process. A second call finds none of them.
 pub(super) fn take() -> Result<Passed, SetupError> {
     let mut passed = Passed::default();
-    let text = |name| env::var(name).unwrap_or_default();
-    if text("LISTEN_PID").parse() != Ok(process::id()) {
+    if number("LISTEN_PID") != Some(own_id()) {
         return Ok(passed);
     }
-    let (names, count) = (text("LISTEN_FDNAMES"), text("LISTEN_FDS"));
+    let count = number("LISTEN_FDS").and_then(|count| RawFd::try_from(count).ok());
+    let names = env::var("LISTEN_FDNAMES").unwrap_or_default();
     let mut names = names.split(':');
-    for fd in FIRST..FIRST.saturating_add(count.parse().unwrap_or(0)) {
+    for fd in FIRST..FIRST.saturating_add(count.unwrap_or(0)) {
         let name = names.next().unwrap_or_default();
         passed.add(fd, name).map_err(|problem| SetupError::Passed {
             name: name.to_owned(),

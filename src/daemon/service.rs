@@ -4,12 +4,11 @@
 //! sent again while the service manager does not read. A service manager that cannot be reached is
 //! a warning, once.
 
+use std::cell::Cell;
 use std::env;
 use std::ffi::OsStr;
-use std::mem;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
-use std::process;
 use std::time::Duration;
 
 use nix::errno::Errno;
@@ -17,6 +16,7 @@ use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, UnixAddr, se
 use nix::time::{ClockId, clock_gettime};
 
 use super::PluginManager;
+use super::environment::{number, own_id};
 use crate::config::{NOTIFY_RETRY, STATUS_PAUSE, WATCHDOG_MAX, WATCHDOG_MIN};
 use crate::escape;
 use crate::manager::{Generation, Manager};
@@ -28,13 +28,16 @@ pub(super) struct Service {
     /// The socket to send from, and the address to send to.
     to: Option<(OwnedFd, UnixAddr)>,
     /// Whether a failure was logged.
-    has_failed: bool,
+    has_failed: Cell<bool>,
     is_ready: bool,
-    /// What was not sent yet: [`RELOADING`], [`READY`], [`STOPPING`]. Each replaces an earlier one.
-    unsent: [Option<String>; 3],
+    /// The notification of a reload, with its time.
+    reloading: String,
+    /// Whether [`RELOADING`], [`READY`] and [`STOPPING`] were not sent yet.
+    unsent: [bool; 3],
     retry_at: Time,
-    /// The last status, and the generation that it was made of.
-    status: (String, Option<Generation>),
+    /// The numbers of the last status, and the generation that they were counted at.
+    status: Option<[usize; 2]>,
+    counted: Option<Generation>,
     status_at: Time,
     /// The pause between two signs of life, if they are wanted.
     watchdog: Option<Duration>,
@@ -46,23 +49,24 @@ impl Service {
     pub(super) fn from_environment() -> Self {
         let mut service = Self {
             to: None,
-            has_failed: false,
+            has_failed: Cell::new(false),
             is_ready: false,
-            unsent: [None, None, None],
+            reloading: String::new(),
+            unsent: [false; 3],
             retry_at: Time::ZERO,
-            status: (String::new(), None),
+            status: None,
+            counted: None,
             status_at: Time::ZERO,
             watchdog: None,
             watchdog_at: Time::ZERO,
         };
-        let text = |name| env::var(name).ok();
         if let Some(name) = env::var_os("NOTIFY_SOCKET").filter(|name| !name.is_empty()) {
             match open(&name) {
                 Ok(to) => service.to = Some(to),
                 Err(errno) => service.warn(errno),
             }
         }
-        service.watchdog = watchdog(text("WATCHDOG_USEC"), text("WATCHDOG_PID"), process::id());
+        service.watchdog = watchdog(number("WATCHDOG_USEC"), number("WATCHDOG_PID"), own_id());
         service
     }
 
@@ -71,9 +75,9 @@ impl Service {
         self.to.as_ref()?;
         let starts_at = plugins.starts_at().filter(|_| !self.is_ready);
         let watchdog_at = self.watchdog.map(|_| self.watchdog_at);
-        let is_unsent = self.unsent.iter().any(Option::is_some);
+        let is_unsent = self.unsent.contains(&true);
         let retry_at = is_unsent.then_some(self.retry_at);
-        let is_changed = self.status.1 != Some(plugins.manager().generation());
+        let is_changed = self.counted != Some(plugins.manager().generation());
         let status_at = is_changed.then_some(self.status_at);
         let times = [starts_at, watchdog_at, retry_at, status_at];
         let next = times.into_iter().flatten().min();
@@ -92,12 +96,8 @@ impl Service {
         }
         if let Some(pause) = self.watchdog.filter(|_| self.watchdog_at <= now) {
             let is_sent = self.send("WATCHDOG=1");
-            self.watchdog_at = now
-                + if is_sent {
-                    pause
-                } else {
-                    pause.min(NOTIFY_RETRY)
-                };
+            let retry = pause.min(NOTIFY_RETRY);
+            self.watchdog_at = now + if is_sent { pause } else { retry };
         }
         if self.retry_at <= now {
             self.send_unsent(now);
@@ -112,55 +112,53 @@ impl Service {
             return;
         };
         let micros = Duration::from(time).as_micros();
-        let text = format!("RELOADING=1\nMONOTONIC_USEC={micros}");
-        self.unsent[RELOADING] = Some(text);
+        self.reloading = format!("RELOADING=1\nMONOTONIC_USEC={micros}");
+        self.unsent[RELOADING] = true;
         self.send_unsent(now);
     }
 
     /// Notifies with the next [`Service::advance`] that a reload is over. Before the start is over,
     /// the notification of that suffices.
     pub(super) fn ready(&mut self) {
-        if self.is_ready {
-            self.unsent[READY] = Some("READY=1".to_owned());
-        }
+        self.unsent[READY] = self.is_ready;
     }
 
     /// Notifies that the daemon is about to end.
     pub(super) fn stopping(&mut self, now: Time) {
-        self.unsent[STOPPING] = Some("STOPPING=1".to_owned());
+        self.unsent[STOPPING] = true;
         self.send_unsent(now);
     }
 
     /// Sends what was not sent, in this order, as far as the service manager reads.
     fn send_unsent(&mut self, now: Time) {
-        let mut unsent = mem::take(&mut self.unsent);
-        for text in &mut unsent {
-            if text.as_ref().is_some_and(|text| !self.send(text)) {
+        for number in RELOADING..=STOPPING {
+            let texts = [&*self.reloading, "READY=1", "STOPPING=1"];
+            if self.unsent[number] && !self.send(texts[number]) {
                 self.retry_at = now + NOTIFY_RETRY;
-                break;
+                return;
             }
-            *text = None;
+            self.unsent[number] = false;
         }
-        self.unsent = unsent;
     }
 
     /// Sends the status if it has changed, but not more often than once in [`STATUS_PAUSE`].
     fn send_status(&mut self, manager: &Manager, now: Time) {
         let generation = Some(manager.generation());
-        if self.status.1 == generation || now < self.status_at {
+        if self.counted == generation || now < self.status_at {
             return;
         }
         self.status_at = now + STATUS_PAUSE;
         let status = manager.status();
         let (registered, failed) = (status.registered, status.failed);
-        let text = format!("STATUS={registered} registered, {failed} in backoff");
-        if text == self.status.0 || self.send(&text) {
-            self.status = (text, generation);
+        let status = Some([registered, failed]);
+        let text = || format!("STATUS={registered} registered, {failed} in backoff");
+        if status == self.status || self.send(&text()) {
+            (self.status, self.counted) = (status, generation);
         }
     }
 
     /// Sends a notification. Returns false if the service manager does not read at present.
-    fn send(&mut self, text: &str) -> bool {
+    fn send(&self, text: &str) -> bool {
         let Some((from, to)) = &self.to else {
             return true;
         };
@@ -175,8 +173,8 @@ impl Service {
     }
 
     /// Logs a failure, unless an earlier one was logged.
-    fn warn(&mut self, errno: Errno) {
-        if !mem::replace(&mut self.has_failed, true) {
+    fn warn(&self, errno: Errno) {
+        if !self.has_failed.replace(true) {
             let name = env::var("NOTIFY_SOCKET").unwrap_or_default();
             log::warn!(
                 "cannot notify the service manager: {} socket={}",
@@ -206,9 +204,8 @@ fn open(name: &OsStr) -> Result<(OwnedFd, UnixAddr), Errno> {
 
 /// Returns the pause between two signs of life: half of what systemd waits for one (microseconds),
 /// if it waits for those of this process.
-fn watchdog(usec: Option<String>, pid: Option<String>, own: u32) -> Option<Duration> {
-    let is_ours = pid.is_none_or(|pid| pid.parse() == Ok(own));
-    let usec = usec?.parse().ok().filter(|usec| is_ours && *usec > 0)?;
+fn watchdog(usec: Option<u64>, pid: Option<u64>, own: u64) -> Option<Duration> {
+    let usec = usec.filter(|usec| *usec > 0 && pid.is_none_or(|pid| pid == own))?;
     Some((Duration::from_micros(usec) / 2).clamp(WATCHDOG_MIN, WATCHDOG_MAX))
 }
 
@@ -223,22 +220,19 @@ mod tests {
 
     #[test]
     fn signs_of_life_follow_twice_as_often_as_they_are_waited_for_within_limits() {
-        let pause = |usec: &str| watchdog(Some(usec.to_owned()), None, 7);
-        assert_eq!(pause("30000000"), Some(Duration::from_secs(15)));
-        assert_eq!(pause("1"), Some(WATCHDOG_MIN));
-        assert_eq!(pause("31536000000000"), Some(WATCHDOG_MAX), "a year");
-        assert_eq!(pause("18446744073709551615"), Some(WATCHDOG_MAX));
-        for unusable in ["0", "", "-1", "1s", "18446744073709551616"] {
-            assert_eq!(pause(unusable), None, "{unusable}");
-        }
-        assert_eq!(watchdog(None, Some("7".to_owned()), 7), None);
+        let pause = |usec: u64| watchdog(Some(usec), None, 7);
+        assert_eq!(pause(30_000_000), Some(Duration::from_secs(15)));
+        assert_eq!(pause(1), Some(WATCHDOG_MIN));
+        assert_eq!(pause(31_536_000_000_000), Some(WATCHDOG_MAX), "a year");
+        assert_eq!(pause(u64::MAX), Some(WATCHDOG_MAX));
+        assert_eq!(pause(0), None);
+        assert_eq!(watchdog(None, Some(7), 7), None);
     }
 
     #[test]
     fn signs_of_life_of_another_process_are_not_sent() {
-        let pause = |pid: &str| watchdog(Some("1000000".to_owned()), Some(pid.to_owned()), 7);
-        assert!(pause("7").is_some());
-        assert!(pause("8").is_none() && pause("").is_none());
+        let pause = |pid: u64| watchdog(Some(1_000_000), Some(pid), 7);
+        assert!(pause(7).is_some() && pause(8).is_none());
     }
 
     #[test]

@@ -13,3 +13,4 @@ mod skip;
 mod formats;
 mod notified;
 mod passed;
+mod units;

@@ -83,16 +83,19 @@ pub(in crate::daemon) fn open_all(
     config: &Config,
     passed: Passed,
 ) -> std::result::Result<Vec<Listener>, SetupError> {
-    let metrics = passed.metrics.map(|socket| Listener::passed(socket, false));
-    let api = match passed.api {
+    let mut listeners = Vec::new();
+    match passed.api {
         Some(_) if config.api_socket == ApiSocket::None || config.socket_group.is_some() => {
             let (name, problem) = ("api".to_owned(), PassedProblem::Unwanted);
             return Err(SetupError::Passed { name, problem });
         }
-        Some(socket) => Some(Listener::passed(socket, true)),
-        None => open(config)?,
-    };
-    Ok(api.into_iter().chain(metrics).collect())
+        Some(socket) => listeners.push(Listener::passed(socket, true)),
+        None => listeners.extend(open(config)?),
+    }
+    if let Some(socket) = passed.metrics {
+        listeners.push(Listener::passed(socket, false));
+    }
+    Ok(listeners)
 }
 
 /// Opens the socket of a configuration. A default one that cannot be created is a warning, unless

@@ -78,27 +78,31 @@ impl LogFormat {
 
     /// Ends a line whose message begins at `message`.
     pub(super) fn end(self, message: usize, line: &mut Vec<u8>) {
-        if self == Self::Json {
-            let message = line.split_off(message);
-            escape::json_string(&String::from_utf8_lossy(&message), line);
-            line.push(b'}');
+        match self {
+            Self::Text => {}
+            Self::Json => {
+                let text = line[message..].to_vec();
+                line.truncate(message);
+                escape::json_string(&String::from_utf8_lossy(&text), line);
+                line.push(b'}');
+            }
+            // The journal makes an entry of each line, and a panic has two.
+            Self::Journald => {
+                let line_feeds = line[message..].iter_mut().filter(|octet| **octet == b'\n');
+                line_feeds.for_each(|octet| *octet = b' ');
+            }
         }
         line.push(b'\n');
     }
 
-    /// Returns the line, or in the journal the lines, of an error that is printed as it is.
-    pub(super) fn error(self, text: &str) -> Vec<u8> {
-        let mut line = Vec::new();
+    /// Appends an error that is printed as it is.
+    pub(super) fn error(self, text: &str, line: &mut Vec<u8>) {
         if self != Self::Text {
-            self.begin(Level::Error, env!("CARGO_PKG_NAME"), &mut line);
+            self.begin(Level::Error, env!("CARGO_PKG_NAME"), line);
         }
         let message = line.len();
-        match self {
-            Self::Journald => line.extend_from_slice(text.replace('\n', "\n<3>").as_bytes()),
-            Self::Text | Self::Json => line.extend_from_slice(text.as_bytes()),
-        }
-        self.end(message, &mut line);
-        line
+        line.extend_from_slice(text.as_bytes());
+        self.end(message, line);
     }
 }
 
@@ -107,15 +111,17 @@ mod tests {
     use super::*;
 
     fn error(format: LogFormat) -> String {
-        String::from_utf8(format.error("panicked at \"a\":\nb\u{1b}")).unwrap()
+        let mut line = Vec::new();
+        format.error("panicked at \"a\":\nb\u{1b}", &mut line);
+        String::from_utf8(line).unwrap()
     }
 
     #[test]
-    fn an_error_of_two_lines_is_one_object_and_two_lines_of_the_journal() {
+    fn an_error_of_two_lines_is_one_object_and_one_entry_of_the_journal() {
         assert_eq!(error(LogFormat::Text), "panicked at \"a\":\nb\u{1b}\n");
         assert_eq!(
             error(LogFormat::Journald),
-            "<3>panicked at \"a\":\n<3>b\u{1b}\n"
+            "<3>panicked at \"a\": b\u{1b}\n"
         );
         let line = error(LogFormat::Json);
         assert!(

@@ -112,14 +112,16 @@ impl Logger {
             Err(TryLockError::Poisoned(state)) => self.print_in_turn(state.into_inner(), line),
             // A panic while a line is being formatted.
             Err(TryLockError::WouldBlock) => {
-                let _ = self.sink.write(&self.format.error(line));
+                let mut bytes = Vec::new();
+                self.format.error(line, &mut bytes);
+                let _ = self.sink.write(&bytes);
             }
         }
     }
 
     fn print_in_turn(&self, mut state: MutexGuard<'_, State>, line: &str) {
         let (bytes, start) = state.buffer.begin_line();
-        bytes.extend_from_slice(&self.format.error(line));
+        self.format.error(line, bytes);
         let now = self.clock.now();
         state
             .buffer
