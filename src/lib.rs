@@ -101,6 +101,7 @@
 //! | links to endpoints by plugin name | `daemon/by_name.rs`, `manager/link_name.rs` |
 //! | commands that ask the daemon | `cli/ask.rs`, `cli/client.rs` |
 //! | device plugins that dial `kubelet.sock` | `registration/mod.rs`, `manager/announced.rs` |
+//! | systemd: notifications, passed sockets | `daemon/service.rs`, `daemon/passed.rs`, `dist/` |
 //! | events, their log lines, and how to add one | `manager/event.rs`, `manager/context.rs` |
 //! | a directory removed at run time | `daemon/plugin_manager/directories.rs`, `watch/roots.rs` |
 //!

@@ -195,6 +195,8 @@ Options:
   -V, --version      print the version
 
 A DURATION is a whole number and a unit, such as 500ms, 30s, 5m or 1h.
+A service manager is notified (NOTIFY_SOCKET, WATCHDOG_USEC) and may pass in
+sockets (LISTEN_FDS): api, in place of --socket, and metrics.
 Stop it with SIGTERM or SIGINT. Exit status: 0 stopped by a signal, 1 cannot
 start or continue, 2 wrong usage.
 ";

@@ -158,8 +158,19 @@
 //!   gRPC, whose clients need generated code.
 //! - **`PLUGIND_API_SOCKET` names the socket of the API.** Given up: `PLUGIND_SOCKET`, which is the
 //!   plugin's socket in programs of `--exec`: a script that runs `plugind list` would ask a plugin.
-//! - **The daemon has no network socket.** Prometheus reads a file that `plugind metrics` has
-//!   written, through the textfile collector of node_exporter.
+//! - **The daemon opens no network socket.** Prometheus reads a file that `plugind metrics` has
+//!   written, through the textfile collector of node_exporter, or a socket that systemd has opened
+//!   and passed in. That one serves three paths, and half of the clients at most.
+//! - **The service manager is notified by hand**, with one `sendto` for each notification. Given
+//!   up: `sd-notify`, at 4 kB for less; and a socket in the loop that reports when there is room,
+//!   because a retry after 250 ms is enough.
+//! - **Ready is one condition**, for `/readyz` and for systemd. A directory that is lost during the
+//!   start delays both.
+//! - **A passed socket together with `--socket none` is an error.** systemd would let clients
+//!   connect, and none would be answered. Given up: to ignore one or the other.
+//! - **The unit keeps the network namespace of the machine**, at an exposure of 1.2 instead of 0.7:
+//!   an abstract endpoint of a plugin belongs to it. Given up for the same reason: a user of its
+//!   own, who may not connect to sockets of root.
 //! - **Metrics are measured where events are emitted**, and counted outside of the core.
 //! - **Labels that plugins choose are bounded.** A type without a handler counts as `other`, and
 //!   beyond 10,000 series those of sockets are summed up.

@@ -69,6 +69,7 @@
 //! | client, request, response | those of the API; what a request asks for is a `Call` (`api`) |
 //! | client (`registration`) | a connection to `kubelet.sock`; its call is one of Register |
 //! | change (of the daemon) | what a client may have done: retry, rescan, log filter, forget |
+//! | service manager | systemd, or another program that is notified and passes sockets in |
 //! | finding, remedy | a result of `doctor`, and what to do about it |
 //! | preface | the first octets of an HTTP/2 connection (RFC 9113 §3.4) |
 //! | other protocol | what a peer that does not speak HTTP/2 sends instead |

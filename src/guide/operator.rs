@@ -245,6 +245,44 @@
 //! `RUST_LOG` takes, except for words that are neither a level nor a module; an empty filter
 //! restores the initial one.
 //!
+//! # The service manager
+//!
+//! If `NOTIFY_SOCKET` names a socket (a path, or an abstract name behind `@`), the daemon notifies
+//! the service manager as sd_notify(3) describes:
+//!
+//! | notification | when |
+//! |---|---|
+//! | `READY=1` | when `/readyz` is 200 for the first time, and after each reload |
+//! | `STATUS=3 registered, 1 in backoff` | when it changes, at most once per second |
+//! | `RELOADING=1` with `MONOTONIC_USEC` | at SIGHUP |
+//! | `STOPPING=1` | at SIGTERM and SIGINT |
+//! | `WATCHDOG=1` | twice in `WATCHDOG_USEC`, if `WATCHDOG_PID` is this process or not set |
+//!
+//! Signs of life are at least 10 ms and at most an hour apart. Without a watchdog, a daemon at rest
+//! sends nothing. The daemon never waits for the service manager: while that does not read,
+//! everything but the status is sent again every 250 ms. The first failure is a warning in the log,
+//! later ones are not logged.
+//!
+//! With `LISTEN_PID` and `LISTEN_FDS` (sd_listen_fds(3)), the service manager passes in up to two
+//! listening stream sockets, whose names are in `LISTEN_FDNAMES`:
+//!
+//! - `api`, or the one without a name (systemd names it after its unit): a Unix socket that serves
+//!   the API in place of the one of `--socket`, in a dry run, too. Its file is left alone: the unit
+//!   sets owner and mode. It is an error together with `--socket none`, because clients would wait
+//!   forever, and with `--socket-group`.
+//! - `metrics`: a Unix or TCP socket for `GET /metrics`, `/livez` and `/readyz`; everything else is
+//!   404. The limits are those of the API, and its clients may be 8 of the 16.
+//!
+//! Another name, and what is not a listening stream socket, prevent the start. Programs of `--exec`
+//! get neither the sockets nor these variables.
+//!
+//! `src/dist` has units for systemd. `plugind.service` runs as root without capabilities, which
+//! suffices for sockets that belong to root. A plugin whose socket belongs to another user, and
+//! whose mode keeps root's group and others out, needs `CapabilityBoundingSet=CAP_DAC_OVERRIDE`;
+//! `--socket-group` with a group that root does not have needs CAP_CHOWN and the system call:
+//! `SocketGroup=` in `plugind.socket` does not. `ProcSubset=pid` would hide the id of the boot,
+//! without which the state file is not used.
+//!
 //! # Signals and the clock
 //!
 //! SIGTERM and SIGINT stop the daemon with status 0. Running operations have 2 s to finish; a
@@ -258,6 +296,13 @@
 //! and pauses do not advance.
 //!
 //! # The log
+//!
+//! `--log-format` is one of
+//!
+//! - `text`: time, level and message;
+//! - `json`: an object per line, with `time`, `level`, `target` (the module) and `message`;
+//! - `journald`: `<3>` (error), `<4>`, `<6>` or `<7>` (debug, trace) and the message. It is the
+//!   default if `JOURNAL_STREAM` names the device and inode of standard error, else `text` is.
 //!
 //! Lines that plugins cause are limited to 16 KiB/s in total, 4 KiB/s for each directory and
 //! 256 bytes/s for each socket or plugin, each after a burst; a warning with `count=` reports how

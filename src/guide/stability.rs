@@ -153,9 +153,26 @@
 //! first line names version, process and options as `key=value`. Facts at the end of other lines
 //! have the same form (`endpoint=`, `versions=`, `holder=`). The words of a text may change in any
 //! version, except for what plugins are sent, which is kubelet's.
+//!
+//! With `--log-format json`, a line is an object with the texts `time`, `level` (`ERROR`, `WARN`,
+//! `INFO`, `DEBUG` or `TRACE`), `target` and `message`, in plain ASCII. Keys may be added, and
+//! targets may change in any version. With `journald`, a line is a priority in angle brackets and
+//! the text.
 //! Tests: `moments_are_shown_as_rfc_3339_has_them`,
 //! `the_first_line_names_version_process_and_options`,
-//! `the_subject_is_what_comes_before_the_first_colon_however_the_line_is_put_together`.
+//! `the_subject_is_what_comes_before_the_first_colon_however_the_line_is_put_together`,
+//! `a_line_of_json_is_one_object_whatever_a_plugin_is_called`,
+//! `the_journal_gets_priorities_and_no_time_if_standard_error_leads_there`.
+//!
+//! # The service manager
+//!
+//! The notifications and the names of passed sockets, which [`operator`](super::operator)
+//! describes, stay, except for the words of the status. Units keep their names. What they allow may
+//! be reduced by a new minor version, and the names of alerts and their expressions may change.
+//! Tests: `readiness_status_reload_and_stop_are_notified_in_this_order`,
+//! `signs_of_life_are_sent_when_they_are_asked_of_this_process`,
+//! `a_socket_for_the_api_replaces_ours_and_stays_as_it_is`,
+//! `a_socket_for_metrics_serves_them_whatever_its_family_and_nothing_else`.
 //!
 //! # The state file, upgrade and downgrade
 //!
