@@ -69,7 +69,7 @@ impl Wanted {
             return;
         }
         let endpoint = plugin.endpoint.clone();
-        let pause = Duration::from_millis(self.rng.below(0..30_000));
+        let pause = Duration::from_millis(self.rng.below(0..30_000).max(1));
         let mut owner = Some(plugin.clone());
         let id = match self.rng.below(0..6) {
             0 => {
