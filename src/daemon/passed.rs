@@ -76,13 +76,14 @@ impl Passed {
             _ => return Err(PassedProblem::UnknownName),
         };
         let is_stream = socket_type(&socket) == Ok(SocketType::STREAM);
-        if !is_stream || socket_acceptconn(&socket) != Ok(true) {
+        let is_listening = socket_acceptconn(&socket) == Ok(true);
+        if !is_stream || !is_listening || ioctl_fionbio(&socket, true).is_err() {
             return Err(PassedProblem::NotListening);
         }
         if name != "metrics" && socket_domain(&socket) != Ok(AddressFamily::UNIX) {
             return Err(PassedProblem::NotUnix);
         }
-        if ioctl_fionbio(&socket, true).is_err() || place.replace(socket).is_some() {
+        if place.replace(socket).is_some() {
             return Err(PassedProblem::Repeated);
         }
         Ok(())
