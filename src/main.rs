@@ -5,7 +5,7 @@ use std::fmt;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use plugind::cli::{Command, WRONG_USAGE, ask, doctor, logging, probe, run, simulate};
+use plugind::cli::{Command, WRONG_USAGE, ask, doctor, logging, probe, run, simulate, version};
 use plugind::config::DaemonConfig;
 use plugind::daemon::{Daemon, Logger};
 
@@ -18,6 +18,7 @@ fn main() -> ExitCode {
         Ok(Command::Simulate(profile)) => ended(simulate::run(&profile)),
         Ok(Command::Ask(options)) => ask::run(&options)
             .unwrap_or_else(|failure| complain(&failure, failure.exit_code().into())),
+        Ok(Command::Version(format)) => print(&version::text(format)),
         Ok(Command::Print(text)) => print(&text.concat()),
         Err(usage) => complain(&usage, ExitCode::from(WRONG_USAGE)),
     }

@@ -628,12 +628,17 @@ fn help_and_version_are_printed_and_succeed() {
         &["help", "probe"],
         &["--version"],
         &["run", "--version"],
+        &["version"],
+        &["version", "-o", "json"],
     ] {
         let output = run(line);
         assert!(output.status.success(), "{line:?}");
         assert!(output.stderr.is_empty(), "{line:?}");
         assert!(output.stdout.starts_with(match line.last() {
-            Some(&"--version") => concat!("plugind ", env!("CARGO_PKG_VERSION")).as_bytes(),
+            Some(&"--version" | &"version") => {
+                concat!("plugind ", env!("CARGO_PKG_VERSION"), "\n").as_bytes()
+            }
+            Some(&"json") => concat!("{\"version\":\"", env!("CARGO_PKG_VERSION")).as_bytes(),
             _ => b"",
         }));
         assert!(!output.stdout.is_empty(), "{line:?}");

@@ -454,7 +454,7 @@ fn series_of(counters: &Counters) -> usize {
 }
 
 /// The revision of the source, which the builder may set.
-const REVISION: &str = match option_env!("PLUGIND_REVISION") {
+pub(crate) const REVISION: &str = match option_env!("PLUGIND_REVISION") {
     Some(revision) => revision,
     None => "unknown",
 };

@@ -47,6 +47,7 @@ pub use counters::{CLIENTS, Counters};
 pub use event::Event;
 pub use event_log::{EventLog, KeptEvent};
 pub use histogram::Histogram;
+pub(crate) use metrics::REVISION;
 pub use process::ProcessFacts;
 pub use request::{Method, Request};
 pub use response::{ContentType, Response, Status};

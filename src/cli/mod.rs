@@ -27,6 +27,7 @@ mod status;
 mod table;
 #[cfg(test)]
 mod testing;
+pub mod version;
 mod wait;
 mod watch;
 
@@ -55,6 +56,8 @@ pub enum Command {
     Simulate(Profile),
     /// Ask a running daemon.
     Ask(AskOptions),
+    /// Print the version and how the program was built.
+    Version(probe::Format),
     /// Print this text, which has two parts.
     Print(Help),
 }
@@ -107,7 +110,7 @@ impl Verb {
     }
 }
 
-const VERBS: [Verb; 16] = [
+const VERBS: [Verb; 17] = [
     Verb {
         name: "run",
         help: run::HELP,
@@ -127,6 +130,11 @@ const VERBS: [Verb; 16] = [
         name: "simulate",
         help: simulate::HELP,
         parse: Parse::Local(simulate::parse),
+    },
+    Verb {
+        name: "version",
+        help: version::HELP,
+        parse: Parse::Local(version::parse),
     },
     Verb {
         name: "list",
@@ -254,6 +262,7 @@ Commands:
   probe         show what run would do with the plugins on existing sockets
   doctor        examine the node: permissions, limits, dead sockets, other roots
   simulate      simulate a plugin, to test a node and its handlers
+  version       print the version, the commit and the target
 
 Commands that ask a running daemon:
   list          list the plugins and their states

@@ -1,0 +1,80 @@
+//! `plugind version`: which source the program was built from, and for which system.
+
+use std::env::consts::ARCH;
+
+use super::arguments::{Argument, Arguments, UsageError};
+use super::probe::{self, Format};
+use super::{Command, standard};
+use crate::api::REVISION;
+
+/// Parses the arguments after `version`.
+pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
+    let mut format = Format::Text;
+    while let Some(argument) = arguments.next()? {
+        match argument {
+            Argument::Option("--output") => {
+                format = arguments.parsed("text or json", probe::named)?;
+            }
+            other => {
+                return standard(&other, [HELP, ""]).ok_or_else(|| arguments.unexpected(&other));
+            }
+        }
+    }
+    Ok(Command::Version(format))
+}
+
+/// Returns the version, the commit and the target in this format.
+pub fn text(format: Format) -> String {
+    match format {
+        Format::Text => [TEXT, REVISION, "\ntarget: ", ARCH, SYSTEM, "\n"],
+        Format::Json => [JSON, REVISION, "\",\"target\":\"", ARCH, SYSTEM, "\"}\n"],
+    }
+    .concat()
+}
+
+const TEXT: &str = concat!("plugind ", env!("CARGO_PKG_VERSION"), "\ncommit: ");
+
+const JSON: &str = concat!(
+    "{\"version\":\"",
+    env!("CARGO_PKG_VERSION"),
+    "\",\"commit\":\""
+);
+
+/// The end of the target's name, after the processor.
+const SYSTEM: &str = if cfg!(target_env = "musl") {
+    "-linux-musl"
+} else {
+    "-linux-gnu"
+};
+
+pub(super) const HELP: &str = "\
+Print the version, the commit that the program was built from, and the target.
+
+Usage: plugind version [-o json]
+
+Options:
+  -o, --output FORMAT  text (default) or json
+  -h, --help           print this help
+  -V, --version        print only the version
+
+Exit status: 0 printed, 2 wrong usage.
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_names_commit_and_target_as_text_and_as_json() {
+        let lines = text(Format::Text);
+        let lines: Vec<&str> = lines.lines().collect();
+        let version = concat!("plugind ", env!("CARGO_PKG_VERSION"));
+        assert_eq!(lines[0], version);
+        assert_eq!(lines[1], format!("commit: {REVISION}"));
+        assert_eq!(lines[2], format!("target: {ARCH}{SYSTEM}"));
+        let document: serde_json::Value = serde_json::from_str(&text(Format::Json)).unwrap();
+        assert_eq!(document["version"], env!("CARGO_PKG_VERSION"));
+        assert_eq!(document["commit"], REVISION);
+        assert_eq!(document["target"], format!("{ARCH}{SYSTEM}"));
+    }
+}
