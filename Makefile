@@ -42,14 +42,11 @@ build: ## Build the binary for release: target/release/plugind
 	$(CARGO) build --release --locked
 
 .PHONY: static
-static: ## Build the static binary target/static/plugind, and test it and its library, linked alike
+static: ## Build the static binary, target/static/plugind, and test it; TARGET=aarch64 or armv7 for those
 	$(NEEDS)
 	CARGO="$(CARGO)" tests/static/build.sh
 	tests/static/check.sh
-	STATIC_CARGO="$(CARGO)" CARGO=tests/static/cargo.sh CARGO_PROFILE_DEV_DEBUG=0 \
-		PLUGIND_BINARY="$(CURDIR)/target/static/plugind" \
-		tests/tools/test.sh $(addprefix --test ,$(LIBRARY_TESTS))
-	PLUGIND_BINARY="$(CURDIR)/target/static/plugind" $(TEST) $(addprefix --test ,$(BINARY_TESTS))
+	CARGO="$(CARGO)" tests/static/test.sh "$(LIBRARY_TESTS)" "$(BINARY_TESTS)"
 
 .PHONY: run
 run: ## Run the daemon on DIR (default: target/plugins); Ctrl-C ends it
@@ -202,8 +199,9 @@ check: ## Check everything, as CI does: demo, test, lint, static
 	set -e; for target in demo test lint static; do $(MAKE) --no-print-directory $$target; done
 
 .PHONY: full
-full: ## Check everything, test with the oldest Rust and without newer features, soak, simulate, plant mistakes, fuzz (60 s each)
+full: ## Check everything, also other processors, older Rust and kernels; soak, simulate, plant mistakes, fuzz (60 s each)
 	$(NEEDS)
-	set -e; for target in msrv-test older-kernels soak sim mistakes "fuzz FUZZ_SECONDS=60" check; do \
+	set -e; for target in msrv-test older-kernels soak sim mistakes "fuzz FUZZ_SECONDS=60" "static TARGET=aarch64" \
+		"static TARGET=armv7" check; do \
 		$(MAKE) --no-print-directory $$target; \
 	done

@@ -9,7 +9,7 @@
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
-target=${CARGO_TARGET_DIR:-target}/debug
+plugind=${PLUGIND_BINARY:-${CARGO_TARGET_DIR:-target}/debug/plugind}
 patience=10 # seconds to wait for a line; each takes milliseconds
 
 plugins=$(mktemp -d "${TMPDIR:-/tmp}/demo.XXX")
@@ -52,7 +52,7 @@ fail() {
 
 # Starts a simulated plugin of type $1 and name $2; its process ID is $!.
 start() {
-	"$target/plugind" simulate --dir "$plugins" --type "$1" --name "$2" >&3 2>&1 3>&- &
+	"$plugind" simulate --dir "$plugins" --type "$1" --name "$2" >&3 2>&1 3>&- &
 }
 
 # Ends a process with SIGTERM, and waits until it has exited successfully.
@@ -62,7 +62,7 @@ stop() {
 }
 
 step "The daemon starts with an empty directory"
-"$target/plugind" run --plugins-dir "$plugins" >&3 2>&1 3>&- &
+"$plugind" run --plugins-dir "$plugins" >&3 2>&1 3>&- &
 daemon=$!
 await "plugind .* starting pid=" "watching"
 

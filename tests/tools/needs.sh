@@ -11,7 +11,6 @@ cd "$(dirname "$0")/../.."
 readonly -a cargo=(${CARGO:-cargo}) # It may bring options of its own.
 # The oldest Rust that compiles the source, from Cargo.toml.
 readonly oldest=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
-readonly musl=x86_64-unknown-linux-musl
 
 main() {
 	local mode=$1 target found=()
@@ -34,7 +33,7 @@ needs_of() {
 	fuzz) needs_cargo && needs_fuzzer ;;
 	cost) needs_cargo && needs_command valgrind valgrind ;;
 	check) needs_of lint && needs_of static ;;
-	full) needs_of check && needs_of fuzz ;;
+	full) needs_of check && needs_of fuzz && needs_static_of_all ;;
 	esac
 }
 
@@ -48,17 +47,35 @@ needs_cargo() {
 	has_certificates || add "ca-certificates optional"
 }
 
-# The static binary: rustup's target, or Debian's compiler with musl and the sources of its standard
-# library, which other compilers do not accept.
+# The static binary for the processor that TARGET names: rustup's target, or Debian's compiler with
+# musl and the sources of its standard library, which other compilers do not accept. Another
+# processor's musl is a package of its own architecture.
 needs_static() {
-	[ ! -d "$(rustc --print sysroot 2>/dev/null)/lib/rustlib/$musl/lib" ] || return 0
-	needs_command gcc gcc
-	[ -e /usr/lib/x86_64-linux-musl/rcrt1.o ] || add musl-dev
+	. tests/static/target.sh
+	[ -z "$emulator" ] || needs_command "$emulator" "qemu-user optional"
+	[ "$cpu" != x86_64 ] || [ ! -d "$(rustc --print sysroot 2>/dev/null)/lib/rustlib/$triple/lib" ] || return 0
+	needs_command "$gcc" "$gcc_package"
+	[ -e "$musl_dir/rcrt1.o" ] || add "$(of_architecture musl-dev "$debian")"
 	if is_new_enough /usr/bin/cargo && is_new_enough /usr/bin/rustc; then
 		[ "$(version_of /usr/bin/rustc)" = "$(sources)" ] || add "$(fitting "$(sources_package)")"
 	else
 		add "cargo$(family)" "rustc$(family)" "$(sources_package)"
 	fi
+}
+
+# The static binaries for all processors.
+needs_static_of_all() {
+	local processor
+	for processor in x86_64 aarch64 armv7; do
+		mapfile -t -O ${#found[@]} found < <(TARGET=$processor tests/tools/needs.sh list static)
+	done
+}
+
+# Prints the name of a package for an architecture, which apt may have to be told about.
+of_architecture() {
+	local native
+	native=$(dpkg --print-architecture 2>/dev/null) || native=$2
+	[ "$native" = "$2" ] && echo "$1" || echo "$1:$2"
 }
 
 # The formatter and the linter, which belong to the compiler: rustup has its own.
@@ -164,6 +181,7 @@ check() {
 	if [ ${#packages[@]} = 0 ]; then
 		:
 	elif command -v apt-get >/dev/null; then
+		printf '%s\n' "${packages[@]}" | sed -n 's/^.*:/  dpkg --add-architecture /p' | sort -u >&2
 		echo "  apt-get update && apt-get install --no-install-recommends $(unique "${packages[@]}")" >&2
 	else
 		echo "  (packages as Debian names them; Rust has to be $oldest or newer)" >&2

@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Tests the static binary for the processor that TARGET names, after tests/static/build.sh:
+#
+#   test.sh "SUITE..." "SUITE..."    suites of the library, suites that run the binary
+#
+# The library is linked like the binary for its tests. For another processor than this machine's, an
+# emulator runs the binary, and only the suites of the binary are run, and the demo.
+set -euo pipefail
+
+cd "$(dirname "$0")/../.."
+. tests/static/target.sh
+read -ra library <<<"$1"
+read -ra suites <<<"$2"
+export PLUGIND_BINARY=$PWD/$binary
+
+# What is not run with an emulator: a suite or test, and the reason.
+readonly -A not_emulated=(
+	[neighbours]="it measures times, of which the emulator makes others"
+	[a_socket_to_which_this_user_may_not_connect_is_a_problem]="it copies the binary to where only that can be executed"
+)
+
+main() {
+	if [ -z "$emulator" ]; then
+		STATIC_CARGO="${CARGO:-cargo}" CARGO=tests/static/cargo.sh CARGO_PROFILE_DEV_DEBUG=0 \
+			tests/tools/test.sh "${library[@]/#/--test=}"
+		tests/tools/test.sh "${suites[@]/#/--test=}"
+	elif command -v "$emulator" >/dev/null; then
+		test_emulated
+	else
+		echo "static: tests of $cpu skipped, because $emulator is not installed" >&2
+	fi
+}
+
+# Has the tests run the emulator in the place of the binary.
+test_emulated() {
+	local suite name arguments=()
+	PLUGIND_BINARY=$PWD/$build/$cpu/emulated/plugind
+	mkdir -p "$(dirname "$PLUGIND_BINARY")"
+	printf '#!/bin/sh\nexec %s "%s" "$@"\n' "$emulator" "$PWD/$binary" >"$PLUGIND_BINARY"
+	chmod +x "$PLUGIND_BINARY"
+	tests/demo.sh
+	for suite in "${suites[@]}"; do
+		[ -n "${not_emulated[$suite]:-}" ] || arguments+=("--test=$suite")
+	done
+	# Those that filter system calls would filter the emulator's.
+	arguments+=(-- --skip older_kernels)
+	for name in "${!not_emulated[@]}"; do
+		echo "static: not run with $emulator: $name: ${not_emulated[$name]}"
+		arguments+=(--skip "$name")
+	done
+	tests/tools/test.sh "${arguments[@]}"
+}
+
+main
