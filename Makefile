@@ -48,6 +48,21 @@ static: ## Build the static binary, target/static/plugind, and test it; TARGET=a
 	tests/static/check.sh
 	CARGO="$(CARGO)" tests/static/test.sh "$(LIBRARY_TESTS)" "$(BINARY_TESTS)"
 
+.PHONY: reproducible
+reproducible: ## Build what is published for TARGET (default: x86_64) twice, in two directories: is it the same?
+	$(NEEDS)
+	CARGO="$(CARGO)" tests/static/reproducible.sh
+
+.PHONY: dist
+dist: ## Build archives, packages and images for all processors in target/dist; TARGET=x86_64 only for one
+	$(NEEDS)
+	CARGO="$(CARGO)" src/dist/build.sh
+	tests/dist/images.sh
+
+.PHONY: dist-test
+dist-test: dist ## Install, upgrade and purge the package in a bare Debian (needs root and debootstrap)
+	tests/dist/debian.sh
+
 .PHONY: run
 run: ## Run the daemon on DIR (default: target/plugins); Ctrl-C ends it
 	$(NEEDS)
@@ -199,9 +214,9 @@ check: ## Check everything, as CI does: demo, test, lint, static
 	set -e; for target in demo test lint static; do $(MAKE) --no-print-directory $$target; done
 
 .PHONY: full
-full: ## Check everything, also other processors, older Rust and kernels; soak, simulate, plant mistakes, fuzz (60 s each)
+full: ## Check everything, also other processors, packages, older Rust and kernels; soak, simulate, plant mistakes, fuzz (60 s each)
 	$(NEEDS)
 	set -e; for target in msrv-test older-kernels soak sim mistakes "fuzz FUZZ_SECONDS=60" "static TARGET=aarch64" \
-		"static TARGET=armv7" check; do \
+		"static TARGET=armv7" reproducible dist-test check; do \
 		$(MAKE) --no-print-directory $$target; \
 	done

@@ -33,7 +33,9 @@ needs_of() {
 	fuzz) needs_cargo && needs_fuzzer ;;
 	cost) needs_cargo && needs_command valgrind valgrind ;;
 	check) needs_of lint && needs_of static ;;
-	full) needs_of check && needs_of fuzz && needs_static_of_all ;;
+	dist | reproducible) needs_cargo && needs_static_of_all ;;
+	dist-test) needs_of dist && needs_root ;;
+	full) needs_of check && needs_of fuzz && needs_of dist-test ;;
 	esac
 }
 
@@ -69,6 +71,11 @@ needs_static_of_all() {
 	for processor in x86_64 aarch64 armv7; do
 		mapfile -t -O ${#found[@]} found < <(TARGET=$processor tests/tools/needs.sh list static)
 	done
+}
+
+# A root directory of Debian, in which packages are installed and tested.
+needs_root() {
+	needs_command debootstrap "debootstrap optional"
 }
 
 # Prints the name of a package for an architecture, which apt may have to be told about.

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Puts everything that is installed for the processor TARGET below a directory, under the path that it
+# has on a machine: `tree.sh DIRECTORY`. A file that src/dist does not have is left out, and named.
+set -euo pipefail
+
+cd "$(dirname "$0")/../.."
+. tests/static/target.sh
+readonly tree=$1 source=src/dist
+
+main() {
+	local missing=()
+	rm -rf "$tree"
+	put 755 "$binary" usr/bin/plugind
+	put_all 644 'man/*.5' usr/share/man/man5
+	put_all 644 'man/*.7' usr/share/man/man7
+	put_all 644 'man/*.8' usr/share/man/man8
+	put_all 644 completions/plugind.bash usr/share/bash-completion/completions
+	put_all 644 completions/_plugind usr/share/zsh/vendor-completions
+	put_all 644 completions/plugind.fish usr/share/fish/vendor_completions.d
+	put_all 644 'plugind*.service' usr/lib/systemd/system
+	put_all 644 'plugind*.socket' usr/lib/systemd/system
+	put_all 644 'plugind*.rules*' usr/share/doc/plugind
+	put_all 644 plugind.conf etc/plugind
+	put 644 README.md usr/share/doc/plugind/README.md
+	put 644 LICENSE usr/share/doc/plugind/copyright
+	[ ! -e "$tree/usr/share/bash-completion" ] ||
+		mv "$tree"/usr/share/bash-completion/completions/plugind{.bash,}
+	[ ${#missing[@]} = 0 ] || echo "dist: not included, because src/dist does not have it: ${missing[*]}" >&2
+}
+
+# Installs one file.
+put() {
+	install -D -m "$1" "$2" "$tree/$3"
+}
+
+# Installs the files of src/dist that match a pattern into a directory.
+put_all() {
+	local file found=
+	for file in $source/$2; do
+		[ -e "$file" ] || continue
+		put "$1" "$file" "$3/${file##*/}"
+		found=1
+	done
+	[ -n "$found" ] || missing+=("$2")
+}
+
+main
