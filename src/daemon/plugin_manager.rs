@@ -424,7 +424,7 @@ impl PluginManager {
                     self.ended.push(conn);
                 }
                 Source::PeerProcess(_) => {}
-                Source::Program(id) => self.programs.report(id),
+                Source::Program(_) => self.programs.report(event.token()),
                 Source::Mounts => self.mounts.report(),
                 Source::RegistrationListener => {
                     if let Some(device_plugins) = &mut self.device_plugins {
@@ -436,9 +436,9 @@ impl PluginManager {
                         device_plugins.doubt();
                     }
                 }
-                Source::RegistrationClient(id) => {
+                Source::RegistrationClient(_) => {
                     if let Some(device_plugins) = &mut self.device_plugins {
-                        device_plugins.report(id, event);
+                        device_plugins.report(event);
                     }
                 }
                 Source::ApiListener => {
@@ -446,9 +446,9 @@ impl PluginManager {
                         api.set_listener_ready();
                     }
                 }
-                Source::ApiClient(id) => {
+                Source::ApiClient(_) => {
                     if let Some(api) = &mut self.api {
-                        api.report(id, event);
+                        api.report(event);
                     }
                 }
             }

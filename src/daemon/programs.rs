@@ -70,9 +70,12 @@ impl Programs {
         self.waiting.push_back((id, program, entry));
     }
 
-    /// Records that the loop has reported an event of a program.
-    pub(super) fn report(&mut self, number: u64) {
-        self.ready.insert(number, ());
+    /// Records that the loop has reported an event of the program with this token.
+    pub(super) fn report(&mut self, token: Token) {
+        let mut numbers = self.by_number.keys();
+        if let Some(number) = numbers.find(|&&number| Source::Program(number).token() == token) {
+            self.ready.insert(*number, ());
+        }
     }
 
     /// Returns whether there is something to do before the loop reports another event.

@@ -34,7 +34,10 @@ pub(super) enum Source {
 }
 
 impl Source {
-    /// Returns the token of this source. Ids are never reused, so tokens are not reused either.
+    /// Returns the token of this source.
+    ///
+    /// A token has 32 bits on every machine, and repeats after half a billion ids. So a program or a
+    /// client is found by comparing tokens, not by the id in [`Source::of`].
     pub(super) fn token(self) -> Token {
         let (kind, id) = match self {
             Self::Inotify => (0, 0),
@@ -49,9 +52,11 @@ impl Source {
             Self::DevicePluginsDir => (6, 2),
             Self::RegistrationClient(RegistrationClientId(id)) => (5, id),
         };
-        // On 32-bit machines, tokens repeat after half a billion ids.
-        let id = id % (usize::MAX / KINDS) as u64;
-        Token(usize::try_from(id).unwrap_or_default() * KINDS + kind)
+        let short = match id {
+            0 => 0,
+            id => (id - 1) % (IDS - 1) + 1,
+        };
+        Token(usize::try_from(short).unwrap_or_default() * KINDS + kind)
     }
 
     /// Returns the source that a token stands for.
@@ -81,6 +86,10 @@ fn conn(id: u64) -> ConnectionId {
 /// of kinds.
 const KINDS: usize = 8;
 
+/// The number of ids that have tokens of their own. An id that is not 0 has not the token of 0, with
+/// which some kinds name what exists once.
+const IDS: u64 = (u32::MAX as u64 + 1) / KINDS as u64;
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -97,7 +106,7 @@ mod tests {
             Source::RegistrationListener,
             Source::DevicePluginsDir,
         ];
-        for id in [1, 2, 7, 8, 1 << 28] {
+        for id in [1, 2, 7, 8, 1 << 28, (1 << 29) - 1] {
             sources.push(Source::Connection(ConnectionId(id)));
             sources.push(Source::PeerProcess(ConnectionId(id)));
             sources.push(Source::Program(id.into()));
@@ -110,5 +119,20 @@ mod tests {
         }
         let tokens: BTreeSet<Token> = sources.iter().map(|source| source.token()).collect();
         assert_eq!(tokens.len(), sources.len());
+    }
+
+    #[test]
+    fn a_token_fits_32_bits_and_a_large_id_has_one_of_its_kind() {
+        for id in [(1 << 29) - 1, 1 << 29, 1 << 32, u64::MAX - 1, u64::MAX] {
+            let program = Source::Program(id).token();
+            let client = Source::RegistrationClient(RegistrationClientId(id)).token();
+            let api_client = Source::ApiClient(ClientId(id)).token();
+            for token in [program, client, api_client] {
+                assert!(u32::try_from(token.0).is_ok(), "{token:?}");
+            }
+            assert!(matches!(Source::of(program), Source::Program(_)));
+            assert!(matches!(Source::of(client), Source::RegistrationClient(_)));
+            assert!(matches!(Source::of(api_client), Source::ApiClient(_)));
+        }
     }
 }

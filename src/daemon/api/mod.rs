@@ -139,8 +139,9 @@ impl Api {
     }
 
     /// Records an event that the loop has reported about a client.
-    pub(super) fn report(&mut self, id: ClientId, event: &Event) {
-        if let Some(client) = self.clients.iter_mut().find(|client| client.id == id) {
+    pub(super) fn report(&mut self, event: &Event) {
+        let is_it = |client: &&mut Client| Source::ApiClient(client.id).token() == event.token();
+        if let Some(client) = self.clients.iter_mut().find(is_it) {
             client.report(event);
         }
     }

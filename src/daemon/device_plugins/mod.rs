@@ -24,12 +24,13 @@ use self::client::Client;
 pub use self::directory::DevicePluginsProblem;
 use self::directory::Directory;
 use super::connection;
+use super::source::Source;
 use crate::config::{
     MAX_REGISTRATIONS, REGISTRATION_RETRY_INITIAL, REGISTRATION_RETRY_MAX, WATCH_RETRY,
 };
 use crate::escape;
 use crate::manager::{AnnouncementError, AnnouncementId, Input, Process};
-use crate::registration::{ClientId, Output, Registrar};
+use crate::registration::{Output, Registrar};
 use crate::time::Time;
 
 /// The service for device plugins that announce themselves.
@@ -95,8 +96,10 @@ impl DevicePlugins {
     }
 
     /// Records an event that the loop has reported about a client.
-    pub(super) fn report(&mut self, id: ClientId, event: &Event) {
-        if let Some(client) = self.clients.iter_mut().find(|client| client.id == id) {
+    pub(super) fn report(&mut self, event: &Event) {
+        let token = event.token();
+        let is_it = |client: &&mut Client| Source::RegistrationClient(client.id).token() == token;
+        if let Some(client) = self.clients.iter_mut().find(is_it) {
             client.report(event);
             self.is_any_ready = true;
         }
