@@ -39,6 +39,7 @@ test_emulated() {
 	printf '#!/bin/sh\nexec %s "%s" "$@"\n' "$emulator" "$PWD/$binary" >"$PLUGIND_BINARY"
 	chmod +x "$PLUGIND_BINARY"
 	tests/demo.sh
+	plugins_register_after_2038
 	for suite in "${suites[@]}"; do
 		[ -n "${not_emulated[$suite]:-}" ] || arguments+=("--test=$suite")
 	done
@@ -49,6 +50,18 @@ test_emulated() {
 		arguments+=(--skip "$name")
 	done
 	tests/tools/test.sh "${arguments[@]}"
+}
+
+# Plays the demo with a clock that is 20 years ahead, and expects its log to show that time.
+plugins_register_after_2038() {
+	local later
+	later=$(date -u -d "now + 7300 days" +%Y)
+	gcc -shared -fPIC -Os -o "$build/clock.so" tests/static/clock.c
+	LD_PRELOAD=$PWD/$build/clock.so tests/demo.sh >"$build/$cpu/demo.log" ||
+		{ cat "$build/$cpu/demo.log" >&2 && return 1; }
+	grep -q "^  $later-.* registered DevicePlugin" "$build/$cpu/demo.log" ||
+		{ echo "static: the log does not show the year $later" >&2 && return 1; }
+	echo "static: plugins register in the year $later"
 }
 
 main
