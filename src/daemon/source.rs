@@ -36,8 +36,8 @@ pub(super) enum Source {
 impl Source {
     /// Returns the token of this source.
     ///
-    /// A token has 32 bits on every machine, and repeats after half a billion ids. So a program or a
-    /// client is found by comparing tokens, not by the id in [`Source::of`].
+    /// A token has 32 bits on every machine, and repeats after half a billion ids. So a program or
+    /// a client is found by comparing tokens, not by the id in [`Source::of`].
     pub(super) fn token(self) -> Token {
         let (kind, id) = match self {
             Self::Inotify => (0, 0),
@@ -86,8 +86,8 @@ fn conn(id: u64) -> ConnectionId {
 /// of kinds.
 const KINDS: usize = 8;
 
-/// The number of ids that have tokens of their own. An id that is not 0 has not the token of 0, with
-/// which some kinds name what exists once.
+/// The number of ids that have tokens of their own. Only the id 0 has the token of 0, with which
+/// some kinds name what exists once.
 const IDS: u64 = (u32::MAX as u64 + 1) / KINDS as u64;
 
 #[cfg(test)]

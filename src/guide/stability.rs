@@ -104,6 +104,14 @@
 //! `endpoint_unavailable`.
 //! Tests: `json_has_what_the_ladder_has`, `json_is_plain_ascii_and_means_the_same`.
 //!
+//! # JSON of `plugind version -o json`
+//!
+//! One line with `version`, `commit` and `target`. The text has the same in three lines, the first
+//! of which is that of `--version`. `commit` is `unknown` if the builder did not set it; it may end
+//! with `-dirty`.
+//!
+//! Test: `the_version_names_commit_and_target_as_text_and_as_json`.
+//!
 //! # JSON of `plugind doctor -o json`
 //!
 //! One object in plain ASCII. Its `findings` is an array in the order of the checks; a key without

@@ -42,6 +42,14 @@
 //! | `make cost` | instructions of one more plugin (valgrind) |
 //! | `make coverage` | lines of the protocol folders that tests run |
 //! | `make static` | the suites of the binary and of the library, linked as they ship |
+//! | `make static TARGET=armv7` | suites of the binary and the demo with qemu-user; or `aarch64` |
+//! | `make reproducible` | two builds in different directories are the same |
+//! | `make dist` | each image's digests and sizes, and that skopeo reads it |
+//! | `make dist-test` | the package in a bare Debian 12 (needs root and debootstrap) |
+//!
+//! With an emulator, `neighbours` is not run, because it measures times, nor are the suites of the
+//! library, nor those of older kernels, which filter system calls. What else is not run there is a
+//! list with reasons in `tests/static/test.sh`.
 //!
 //! # Adding a test
 //!
@@ -80,6 +88,7 @@
 //! | a kept input or a mutation | `PLUGIND_FUZZ_INPUT=FILE cargo test --test fuzz_replay` |
 //! | an input that the fuzzer found | `cargo fuzz run -s none TARGET FILE` |
 //! | a suite of a built binary | `PLUGIND_BINARY=$PWD/FILE cargo test --test binary` |
+//! | a suite with an emulator | the same with `target/static/armv7/emulated/plugind` |
 //!
 //! The folder of an input is the name of its target. A failure prints the line to run. An input
 //! that failed is put into `fuzz/corpus/TARGET` with the fix, and is replayed from then on.

@@ -19,7 +19,7 @@ size_is_below_limit() {
 	limit=1000000
 	is_newer 1.95 || limit=1100000
 	size=$(stat -c %s "$binary")
-	[ "$size" -lt "$limit" ] || fail "it has $size bytes, and the limit is $limit"
+	[ "$size" -le "$limit" ] || fail "it has $size bytes, and the limit is $limit"
 }
 
 # Succeeds if the compiler that the binary names has at least this version.
