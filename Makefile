@@ -8,11 +8,11 @@ SEEDS ?= 100000
 # For how many seconds `make bench` looks on while nothing happens.
 REST ?= 60
 # The tests that run the built binary, cargo's or the static one.
-BINARY_TESTS = api binary binary_kernel commands crashes descriptors device_plugins doctor kubelet_sock log neighbours\
-	probe service simulate
+BINARY_TESTS = api binary binary_kernel commands configuration crashes descriptors device_plugins doctor\
+	kubelet_sock log neighbours probe service simulate
 # What holds mutants besides the tests in src/: the suites that are quick.
-MUTANT_TESTS = api binary commands device_plugins doctor exec grpc_h2 handlers integration kernel kubelet_sock log\
-	manager probe service simulate
+MUTANT_TESTS = api binary commands configuration device_plugins doctor exec grpc_h2 handlers\
+	integration kernel kubelet_sock log manager probe service simulate
 # The tests of the library in the kernel's hands, which are linked as the static binary is, too.
 LIBRARY_TESTS = exec integration kernel soak
 # The tests that run again without what older kernels lack.

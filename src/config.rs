@@ -80,6 +80,8 @@ pub struct HandlerConfig {
 /// The configuration of the daemon: a plugin manager with the handlers that come with this crate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DaemonConfig {
+    /// The file that the configuration was read from, if there is one.
+    pub file: Option<PathBuf>,
     /// The configuration of the plugin manager.
     pub manager: Config,
     /// The configuration of the handlers.
@@ -143,7 +145,10 @@ impl fmt::Display for OnDown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Keep => f.write_str("keep"),
-            Self::Deregister(grace) => write!(f, "deregister={grace:?}"),
+            Self::Deregister(grace) if grace.subsec_millis() == 0 => {
+                write!(f, "deregister={}s", grace.as_secs())
+            }
+            Self::Deregister(grace) => write!(f, "deregister={}ms", grace.as_millis()),
         }
     }
 }
@@ -171,6 +176,9 @@ impl fmt::Display for DaemonConfig {
         match budget % MEBIBYTE {
             0 => write!(f, " memory-budget={}Mi", budget / MEBIBYTE)?,
             _ => write!(f, " memory-budget={budget}")?,
+        }
+        if let Some(file) = &self.file {
+            write!(f, " config={}", escape::path(file))?;
         }
         if let Some(dir) = &self.manager.device_plugins_dir {
             write!(f, " device-plugins-dir={}", escape::path(dir))?;
@@ -218,6 +226,9 @@ impl Default for HandlerConfig {
 
 /// The unit of sizes, `Mi`.
 const MEBIBYTE: usize = 1 << 20;
+
+/// The configuration file that is read if it exists, unless another one is named.
+pub const DEFAULT_CONFIG_FILE: &str = "/etc/plugind/plugind.conf";
 
 /// The default directory of registration sockets: [`PLUGINS_DIR`] in kubelet's default root
 /// directory.
@@ -284,6 +295,8 @@ mod tests {
         assert!(config.to_string().ends_with(" memory-budget=16Mi"));
         config.manager.memory_budget += 1;
         assert!(config.to_string().ends_with(" memory-budget=16777217"));
+        let after = OnDown::Deregister(Duration::from_millis(1500));
+        assert_eq!(after.to_string(), "deregister=1500ms");
         assert_eq!(OnDown::Keep.to_string(), "keep");
         assert_eq!(UnknownTypes::Ignore.to_string(), "ignore");
         assert_eq!(Mode::Observe.to_string(), "dry run: watching");

@@ -5,14 +5,21 @@ use std::fmt;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use plugind::cli::{Command, WRONG_USAGE, ask, doctor, logging, probe, run, simulate, version};
+use plugind::cli::{
+    BAD_CONFIG, Command, CommandLine, WRONG_USAGE, ask, check_config, doctor, logging, probe,
+    simulate, version,
+};
 use plugind::config::DaemonConfig;
 use plugind::daemon::{Daemon, Logger};
 
 /// Runs the command. None is inlined: the daemon would have the variables of all on its stack.
 fn main() -> ExitCode {
     match Command::parse(lexopt::Parser::from_env()) {
-        Ok(Command::Run(options)) => run(&options),
+        Ok(Command::Run(command_line)) => run(&command_line),
+        Ok(Command::CheckConfig(command_line)) => match check_config::run(&command_line) {
+            Ok(text) => print(&text),
+            Err(problems) => complain_all(&problems),
+        },
         Ok(Command::Probe(options)) => ended(probe::run(&options)),
         Ok(Command::Doctor(options)) => ended(doctor::run(&options)),
         Ok(Command::Simulate(profile)) => ended(simulate::run(&profile)),
@@ -27,7 +34,11 @@ fn main() -> ExitCode {
 /// Runs the daemon. From here on, only the logger writes to standard error, and it never waits for
 /// the reader.
 #[inline(never)]
-fn run(options: &run::Options) -> ExitCode {
+fn run(command_line: &CommandLine) -> ExitCode {
+    let options = match command_line.load() {
+        Ok(options) => options,
+        Err(problems) => return complain_all(&problems),
+    };
     let Some(log) = logging::start(options.verbosity, options.log_format) else {
         return complain(
             &"cannot install the logger: one is already installed",
@@ -57,6 +68,13 @@ fn ended(result: Result<ExitCode, Box<dyn Error>>) -> ExitCode {
 fn print(text: &str) -> ExitCode {
     let _ = io::stdout().write_all(text.as_bytes());
     ExitCode::SUCCESS
+}
+
+/// Prints the problems of a configuration, each in one line.
+fn complain_all(problems: &[String]) -> ExitCode {
+    let each = problems.iter();
+    each.for_each(|problem| _ = complain(problem, ExitCode::FAILURE));
+    ExitCode::from(BAD_CONFIG)
 }
 
 /// Prints an error in one line and returns `code`, even if standard error is closed.

@@ -63,7 +63,8 @@ fn run(arguments: &[&str]) -> Output {
     command
         .args(arguments)
         .env_remove("RUST_LOG")
-        .env("PLUGIND_API_SOCKET", "none");
+        .env("PLUGIND_API_SOCKET", "none")
+        .env("PLUGIND_CONFIG", "none");
     command.output().unwrap()
 }
 

@@ -33,6 +33,13 @@ impl fmt::Display for UsageError {
 
 impl std::error::Error for UsageError {}
 
+impl UsageError {
+    /// Returns the problem without the command whose help explains more.
+    pub(super) fn into_problem(self) -> String {
+        self.problem
+    }
+}
+
 /// The remaining arguments.
 #[derive(Debug)]
 pub(super) struct Arguments {
@@ -41,6 +48,8 @@ pub(super) struct Arguments {
     help: Help,
     /// The last option, as typed.
     option: String,
+    /// Whether the arguments are a setting: its option is shown without dashes.
+    is_setting: bool,
 }
 
 /// One argument.
@@ -60,7 +69,35 @@ impl Arguments {
             command: "",
             help,
             option: String::new(),
+            is_setting: false,
         }
+    }
+
+    /// Creates the arguments of a command, whose help text lists its options.
+    pub(super) fn of_command(command: &'static str, help: Help, arguments: Vec<OsString>) -> Self {
+        let mut created = Self::new(Parser::from_args(arguments), help);
+        created.command = command;
+        created
+    }
+
+    /// Creates the argument that a setting of a file or of the environment stands for. `option` is
+    /// one of those in the help text.
+    pub(super) fn of_setting(option: &'static str, value: Option<&OsStr>, help: Help) -> Self {
+        let mut argument = OsString::from(option);
+        if let Some(value) = value {
+            argument.push("=");
+            argument.push(value);
+        }
+        Self {
+            is_setting: true,
+            ..Self::new(Parser::from_args(vec![argument]), help)
+        }
+    }
+
+    /// Removes and returns the arguments that are left, as they were typed.
+    pub(super) fn take_rest(&mut self) -> Vec<OsString> {
+        let rest = self.parser.raw_args();
+        rest.map(Iterator::collect).unwrap_or_default()
     }
 
     /// Treats the remaining arguments as those of a command, whose help text lists its options.
@@ -81,19 +118,34 @@ impl Arguments {
             Ok(Some(Arg::Long(name))) => format!("--{name}"),
             Ok(Some(Arg::Short(letter))) => format!("-{letter}"),
             Err(lexopt::Error::UnexpectedValue { option, value }) => {
-                let (option, value) = (escape::text(&option), escape::bytes(value.as_bytes()));
+                let option = escape::text(self.shown(&option));
+                let value = escape::bytes(value.as_bytes());
                 return Err(self.error(format!("unexpected value {value:?} for {option}")));
             }
             Err(error) => return Err(self.error(escape::text(&error.to_string()).to_string())),
         };
-        let known = options(self.help).find(|(short, long)| *short == option || *long == option);
-        match known {
-            Some((_, long)) => {
-                self.option = option;
+        let mut known = options(self.help);
+        match known.find(|(short, long, _)| *short == option || *long == option) {
+            Some((_, long, _)) => {
+                self.option = self.shown(&option).to_owned();
                 Ok(Some(Argument::Option(long)))
             }
             None => Err(self.unknown_option(&option)),
         }
+    }
+
+    /// Returns an option as the user knows it.
+    fn shown<'a>(&self, option: &'a str) -> &'a str {
+        if self.is_setting {
+            option.trim_start_matches('-')
+        } else {
+            option
+        }
+    }
+
+    /// Returns the last option, as typed.
+    pub(super) fn option(&self) -> &str {
+        &self.option
     }
 
     /// Returns the value of the last option.
@@ -156,7 +208,7 @@ impl Arguments {
     }
 
     fn unknown_option(&self, option: &str) -> UsageError {
-        let known = options(self.help).map(|(_, long)| long);
+        let known = options(self.help).map(|(_, long, _)| long);
         let hint = did_you_mean(option, known);
         self.error(format!("unknown option {}{hint}", escape::text(option)))
     }
@@ -170,9 +222,9 @@ impl Arguments {
     }
 }
 
-/// Returns the options that a help text lists: the short name, which may be empty, and the long
-/// one.
-pub(super) fn options(help: Help) -> impl Iterator<Item = (&'static str, &'static str)> {
+/// Returns the options that a help text lists: the short name, which may be empty, the long one,
+/// and whether it has a value.
+pub(super) fn options(help: Help) -> impl Iterator<Item = (&'static str, &'static str, bool)> {
     let [own, common] = help.map(str::lines);
     own.chain(common).filter_map(|line| {
         let entry = line.strip_prefix("  ").filter(|it| it.starts_with('-'))?;
@@ -182,7 +234,13 @@ pub(super) fn options(help: Help) -> impl Iterator<Item = (&'static str, &'stati
         } else {
             ("", entry)
         };
-        Some((short, rest.split(' ').next()?))
+        let mut words = rest.split(' ');
+        let long = words.next()?;
+        Some((
+            short,
+            long,
+            words.next().is_some_and(|value| !value.is_empty()),
+        ))
     })
 }
 
@@ -267,7 +325,11 @@ mod tests {
         let help =
             "Usage\n\nOptions:\n  -o, --output FORMAT  text, or json\n  --fast\n      --no\n";
         let found: Vec<_> = options([help, "  -V, --version\n"]).collect();
-        let expected = [("-o", "--output"), ("", "--fast"), ("-V", "--version")];
+        let expected = [
+            ("-o", "--output", true),
+            ("", "--fast", false),
+            ("-V", "--version", false),
+        ];
         assert_eq!(found, expected);
     }
 

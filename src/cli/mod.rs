@@ -7,7 +7,10 @@ mod age;
 mod arguments;
 pub mod ask;
 mod change;
+pub mod check_config;
 mod client;
+mod command_line;
+mod config_file;
 mod decoder;
 mod describe;
 mod devices;
@@ -35,6 +38,7 @@ use lexopt::Parser;
 
 pub use self::arguments::UsageError;
 use self::arguments::{Argument, Arguments, did_you_mean};
+pub use self::command_line::CommandLine;
 pub use self::failure::Failure;
 pub use self::options::Options as AskOptions;
 use crate::escape;
@@ -47,7 +51,9 @@ pub type Help = [&'static str; 2];
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Run the daemon.
-    Run(run::Options),
+    Run(CommandLine),
+    /// Print the configuration.
+    CheckConfig(CommandLine),
     /// Probe one socket, or those in a directory.
     Probe(probe::Options),
     /// Examine the node.
@@ -110,11 +116,16 @@ impl Verb {
     }
 }
 
-const VERBS: [Verb; 17] = [
+const VERBS: [Verb; 18] = [
     Verb {
         name: "run",
         help: run::HELP,
-        parse: Parse::Local(run::parse),
+        parse: Parse::Local(command_line::parse),
+    },
+    Verb {
+        name: "check-config",
+        help: check_config::HELP,
+        parse: Parse::Local(check_config::parse),
     },
     Verb {
         name: "probe",
@@ -242,6 +253,9 @@ fn standard(argument: &Argument, help: Help) -> Option<Command> {
 /// The exit status for wrong usage, the same as shells use.
 pub const WRONG_USAGE: u8 = 2;
 
+/// The exit status for a configuration that is not valid: `EX_CONFIG` of sysexits(3).
+pub const BAD_CONFIG: u8 = 78;
+
 /// What is shown for a value that is absent, as in kubectl.
 const NONE: &str = "<none>";
 
@@ -259,6 +273,7 @@ Usage: plugind COMMAND [OPTIONS]
 
 Commands:
   run           watch directories and register the plugins that appear there
+  check-config  check the configuration of run, and print what is in force
   probe         show what run would do with the plugins on existing sockets
   doctor        examine the node: permissions, limits, dead sockets, other roots
   simulate      simulate a plugin, to test a node and its handlers
@@ -354,7 +369,7 @@ mod tests {
     #[test]
     fn every_option_that_a_help_text_lists_is_known() {
         for verb in &VERBS {
-            for (_, option) in arguments::options(verb.help()) {
+            for (_, option, _) in arguments::options(verb.help()) {
                 let found = parse(&[verb.name, option, "1"]);
                 let unknown = format!("unknown option {option}");
                 let is_unknown = |error: &String| error.starts_with(&unknown);

@@ -1,13 +1,19 @@
 //! The options of `run` that decide about plugins, which `probe` has, too.
 
+use std::ffi::OsString;
+use std::mem;
 use std::path::PathBuf;
 
 use super::arguments::{Arguments, UsageError, absolute};
 use crate::config::{
-    DEFAULT_ROOT_DIR, DEVICE_PLUGINS_DIR, DaemonConfig, Exec, PLUGINS_DIR, UnknownTypes,
+    DEFAULT_ROOT_DIR, DEVICE_PLUGINS_DIR, DaemonConfig, Exec, PLUGINS_DIR, PathMap, UnknownTypes,
 };
+use crate::daemon::LogFormat;
 
 /// The user's choices so far.
+///
+/// They come from up to three sources ([`Origin`]). An option of a higher one replaces that of a
+/// lower one; an option that can be given several times, the whole list.
 #[derive(Debug, Default)]
 pub(super) struct Chosen {
     /// The options with a single value, and those whose values are added to a default.
@@ -20,9 +26,67 @@ pub(super) struct Chosen {
     pub(super) has_device_plugins: bool,
     /// The plugin types, which replace the default.
     types: Vec<String>,
+    /// The number of `--verbose`.
+    pub(super) verbosity: u8,
+    /// The format of the log.
+    pub(super) log_format: Option<LogFormat>,
+    /// The configuration file, as named.
+    pub(super) file: Option<OsString>,
+    /// The options in force, in the order in which they were given.
+    given: Vec<(&'static str, Origin)>,
+}
+
+/// The source of an option, the lowest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Origin {
+    /// This line of the configuration file.
+    Line(usize),
+    Environment,
+    CommandLine,
+}
+
+impl Origin {
+    fn is_below(self, other: Self) -> bool {
+        self < other && !matches!(other, Self::Line(_))
+    }
 }
 
 impl Chosen {
+    /// Notes that an option is given, whose value is read next. Returns the line of the file that
+    /// has given it before, if it can be given there only once.
+    pub(super) fn give(&mut self, option: &'static str, origin: Origin) -> Option<usize> {
+        let name = same(option);
+        let count = self.given.len();
+        let is_kept = |it: &(&'static str, Origin)| same(it.0) != name || !it.1.is_below(origin);
+        self.given.retain(is_kept);
+        if self.given.len() < count {
+            match name {
+                "--plugins-dir" => self.dirs.clear(),
+                "--type" => self.types.clear(),
+                "--exec" => self.config.handlers.exec.clear(),
+                "--map-path" => self.config.manager.path_map = PathMap::default(),
+                "--verbose" => self.verbosity = 0,
+                "--device-plugins-dir" => {
+                    self.has_device_plugins = false;
+                    self.config.manager.device_plugins_dir = None;
+                }
+                _ => {}
+            }
+        }
+        let before = self.given.iter().find(|it| it.0 == option);
+        let line = match before {
+            Some((_, Origin::Line(line))) if !LISTS.contains(&option) => Some(*line),
+            _ => None,
+        };
+        self.given.push((option, origin));
+        line
+    }
+
+    /// Removes and returns the options in force, in the order in which they were given.
+    pub(super) fn take_given(&mut self) -> Vec<(&'static str, Origin)> {
+        mem::take(&mut self.given)
+    }
+
     /// Reads the value of `option`. Returns `false` if it is not one of these options.
     pub(super) fn read(
         &mut self,
@@ -58,7 +122,8 @@ impl Chosen {
         let new = arguments.parsed("TYPE=PROGRAM", exec)?;
         let programs = &mut self.config.handlers.exec;
         if programs.iter().any(|exec| exec.kind == new.kind) {
-            let problem = format!("--exec names two programs for type {:?}", new.kind);
+            let option = arguments.option();
+            let problem = format!("{option} names two programs for type {:?}", new.kind);
             return Err(arguments.error(problem));
         }
         programs.push(new);
@@ -73,6 +138,7 @@ impl Chosen {
             root,
             has_device_plugins,
             types,
+            ..
         } = self;
         if has_device_plugins {
             let root = root.unwrap_or_else(|| DEFAULT_ROOT_DIR.into());
@@ -86,6 +152,15 @@ impl Chosen {
             config.handlers.types = types;
         }
         config
+    }
+}
+
+/// Returns the option that has the same purpose.
+pub(super) fn same(option: &'static str) -> &'static str {
+    match option {
+        "--root-dir" => "--plugins-dir",
+        "--device-plugins" => "--device-plugins-dir",
+        other => other,
     }
 }
 
@@ -113,6 +188,16 @@ fn from_to(words: &str) -> Option<(PathBuf, PathBuf)> {
     let to = absolute(to.as_ref())?;
     from.starts_with('/').then(|| (from.into(), to))
 }
+
+/// The options that can be given several times.
+pub(super) const LISTS: [&str; 6] = [
+    "--plugins-dir",
+    "--root-dir",
+    "--map-path",
+    "--type",
+    "--exec",
+    "--verbose",
+];
 
 const TYPE: &str = "the name of a plugin type";
 

@@ -1,11 +1,11 @@
 //! `plugind run`: the options of the daemon.
+//!
+//! One function reads an option, wherever it stands, and the help text is the list of all of them.
 
-use std::env;
 use std::ffi::OsStr;
 
-use super::arguments::{Argument, Arguments, UsageError, absolute, duration};
-use super::plugins::Chosen;
-use super::{Command, standard};
+use super::arguments::{Arguments, UsageError, absolute, duration, options};
+use super::plugins::{Chosen, Origin};
 use crate::config::{ApiSocket, DOWN_GRACE, DaemonConfig, LEAST_MEMORY_BUDGET, Mode, OnDown};
 use crate::daemon::LogFormat;
 
@@ -18,66 +18,61 @@ pub struct Options {
     pub verbosity: u8,
     /// The format of the log; `None`: the one that fits standard error.
     pub log_format: Option<LogFormat>,
+    /// The options that were given, each with its source.
+    pub(super) given: Vec<(&'static str, Origin)>,
 }
 
-/// Parses the arguments after `run`.
-pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
-    let mut chosen = Chosen::default();
-    let environment = env::var_os("PLUGIND_API_SOCKET");
-    let socket = environment.and_then(|value| api_socket(&value));
-    chosen.config.manager.api_socket = socket.unwrap_or(ApiSocket::Default);
-    let mut verbosity = 0_u8;
-    let mut log_format = None;
-    while let Some(argument) = arguments.next()? {
-        match argument {
-            Argument::Option("--plugins-dir") => chosen.dirs.push(arguments.path()?),
-            Argument::Option("--device-plugins-dir") => {
-                chosen.config.manager.device_plugins_dir = Some(arguments.path()?);
+/// Reads the value of an option.
+pub(super) fn read(
+    chosen: &mut Chosen,
+    option: &'static str,
+    arguments: &mut Arguments,
+) -> Result<(), UsageError> {
+    let config = &mut chosen.config.manager;
+    match option {
+        "--config" => {
+            let file = arguments.value(CONFIG)?;
+            if file.is_empty() {
+                return Err(arguments.invalid(&file, CONFIG));
             }
-            Argument::Option("--device-plugins") => chosen.has_device_plugins = true,
-            Argument::Option("--state-file") => {
-                chosen.config.manager.state_file = Some(arguments.path()?);
-            }
-            Argument::Option("--run-dir") => {
-                chosen.config.manager.run_dir = Some(arguments.path()?);
-            }
-            Argument::Option("--socket") => {
-                chosen.config.manager.api_socket = api_socket(&arguments.value(SOCKET)?)
-                    .ok_or_else(|| arguments.invalid("".as_ref(), SOCKET))?;
-            }
-            Argument::Option("--socket-group") => {
-                let named = |name: &str| (!name.is_empty()).then(|| name.to_owned());
-                let group = arguments.parsed("a group", named)?;
-                chosen.config.manager.socket_group = Some(group);
-            }
-            Argument::Option("--observe") => chosen.config.manager.mode = Mode::Observe,
-            Argument::Option("--on-down") => {
-                chosen.config.manager.on_down = arguments.parsed(ON_DOWN, on_down)?;
-            }
-            Argument::Option("--memory-budget") => {
-                chosen.config.manager.memory_budget = arguments.parsed(SIZE, size)?;
-            }
-            Argument::Option("--verbose") => verbosity = verbosity.saturating_add(1),
-            Argument::Option("--log-format") => {
-                log_format = Some(arguments.parsed(LOG_FORMAT, LogFormat::named)?);
-            }
-            Argument::Option(option) if chosen.read(option, arguments)? => {}
-            other => {
-                return standard(&other, [HELP, ""]).ok_or_else(|| arguments.unexpected(&other));
-            }
+            chosen.file = Some(file);
+        }
+        "--plugins-dir" => chosen.dirs.push(arguments.path()?),
+        "--device-plugins-dir" => config.device_plugins_dir = Some(arguments.path()?),
+        "--device-plugins" => chosen.has_device_plugins = true,
+        "--state-file" => config.state_file = Some(arguments.path()?),
+        "--run-dir" => config.run_dir = Some(arguments.path()?),
+        "--socket" => {
+            config.api_socket = api_socket(&arguments.value(SOCKET)?)
+                .ok_or_else(|| arguments.invalid("".as_ref(), SOCKET))?;
+        }
+        "--socket-group" => {
+            let named = |name: &str| (!name.is_empty()).then(|| name.to_owned());
+            config.socket_group = Some(arguments.parsed("a group", named)?);
+        }
+        "--observe" => config.mode = Mode::Observe,
+        "--on-down" => config.on_down = arguments.parsed(ON_DOWN, on_down)?,
+        "--memory-budget" => config.memory_budget = arguments.parsed(SIZE, size)?,
+        "--verbose" => chosen.verbosity = chosen.verbosity.saturating_add(1),
+        "--log-format" => {
+            chosen.log_format = Some(arguments.parsed(LOG_FORMAT, LogFormat::named)?);
+        }
+        option => {
+            chosen.read(option, arguments)?;
         }
     }
-    chosen.config.manager.links_by_name = true;
-    Ok(Command::Run(Options {
-        config: chosen.complete(),
-        verbosity,
-        log_format,
-    }))
+    Ok(())
+}
+
+/// Returns the options that a configuration file may have: its keys have no dashes.
+pub(super) fn options_of_file() -> impl Iterator<Item = &'static str> {
+    let all = options([HELP, ""]).map(|(_, option, _)| option);
+    all.filter(|option| !["--config", "--help", "--version"].contains(option))
 }
 
 /// Returns the API socket of a path or of the word `none`, or `None` for the empty path.
 fn api_socket(value: &OsStr) -> Option<ApiSocket> {
-    if value == "none" {
+    if value == NONE {
         return Some(ApiSocket::None);
     }
     absolute(value).map(ApiSocket::At)
@@ -105,6 +100,11 @@ fn size(words: &str) -> Option<usize> {
 
 const LOG_FORMAT: &str = "text, json or journald";
 
+/// The word for no file and no socket.
+pub(super) const NONE: &str = "none";
+
+const CONFIG: &str = "a path, or none";
+
 const SOCKET: &str = "a path, or none";
 
 const SIZE: &str = "a size of at least 1Mi, such as 16Mi or 20000000";
@@ -118,6 +118,13 @@ there. Stay in the foreground.
 Usage: plugind run [OPTIONS]
 
 Options:
+  --config FILE|none
+                     read options from FILE, or from no file: a line of it is a
+                     long option without the dashes, and its value; the command
+                     line has priority over variables of the environment, such
+                     as PLUGIND_STATE_FILE for --state-file, and these over
+                     FILE; plugind reload and SIGHUP read it again (default:
+                     /etc/plugind/plugind.conf if it exists)
   --plugins-dir DIR  watch DIR and its subdirectories for plugin sockets; DIR is
                      created if it does not exist; can be given several times
                      (default: /var/lib/kubelet/plugins_registry)
@@ -198,7 +205,7 @@ A DURATION is a whole number and a unit, such as 500ms, 30s, 5m or 1h.
 A service manager is notified (NOTIFY_SOCKET, WATCHDOG_USEC) and may pass in
 sockets (LISTEN_FDS): api, in place of --socket, and metrics.
 Stop it with SIGTERM or SIGINT. Exit status: 0 stopped by a signal, 1 cannot
-start or continue, 2 wrong usage.
+start or continue, 2 wrong usage, 78 the configuration is not valid.
 ";
 
 #[cfg(test)]
@@ -208,13 +215,14 @@ mod tests {
 
     use lexopt::Parser;
 
+    use super::super::Command;
     use super::*;
     use crate::config::UnknownTypes;
 
     fn parse(arguments: &[&str]) -> Result<Options, String> {
         let line = [&["run"], arguments].concat();
         match Command::parse(Parser::from_args(line)) {
-            Ok(Command::Run(options)) => Ok(options),
+            Ok(Command::Run(line)) => Ok(line.combine(None, &|_| None).unwrap()),
             Ok(other) => panic!("{other:?}"),
             Err(error) => Err(error.to_string()),
         }

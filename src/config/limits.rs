@@ -249,6 +249,13 @@ pub const STATE_FILE_DELAY: Duration = Duration::from_secs(1);
 /// be full for days.
 pub const STATE_FILE_RETRY: Duration = Duration::from_secs(60);
 
+/// The longest configuration file (octets): a thousand lines, and a small part of what a plugin may
+/// hold.
+pub const MAX_CONFIG_FILE: usize = 64 * 1024;
+
+/// The most problems of a configuration that are listed: a screen. The others are counted.
+pub const MAX_CONFIG_PROBLEMS: usize = 20;
+
 /// The longest state file (octets): 4 KiB for each of [`MAX_SOCKETS`] plugins, which is several
 /// times the usual need. A plugin with a longer entry is left out if the file is full.
 pub const MAX_STATE_FILE: usize = 64 * 1024 * 1024;

@@ -182,7 +182,7 @@ impl PendingEntry {
 /// (octets). Logs what cannot be used. A file without such entries is removed.
 fn read(file: &Path, first: u64, boot: &str) -> (Vec<JournalEntry>, usize) {
     let mut read = (Vec::new(), 0);
-    let problem = match read_trusted(file, MAX_JOURNAL) {
+    let problem = match read_trusted(file, MAX_JOURNAL, false) {
         Ok(content) => {
             let (entries, damaged) = JournalEntry::decode(&content, boot, first);
             read = (entries, content.len());

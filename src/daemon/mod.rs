@@ -26,6 +26,8 @@ mod child;
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub mod client;
 mod clock;
+#[cfg_attr(not(plugind_internals), doc(hidden))]
+pub mod config_file;
 mod connection;
 mod connections;
 mod descriptors;

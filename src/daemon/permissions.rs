@@ -63,9 +63,12 @@ pub(super) fn trusted_file(path: &Path) -> Result<PathBuf, ProgramProblem> {
 }
 
 /// Returns the first `limit` octets of a file that other users cannot change: they could make the
-/// daemon deregister plugins.
-pub(super) fn read_trusted(path: &Path, limit: usize) -> io::Result<Vec<u8>> {
-    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
+/// daemon deregister plugins, or run programs. `follows`: whether it may be a symbolic link.
+pub(super) fn read_trusted(path: &Path, limit: usize, follows: bool) -> io::Result<Vec<u8>> {
+    let mut flags = OFlag::O_NONBLOCK;
+    if !follows {
+        flags |= OFlag::O_NOFOLLOW;
+    }
     let mut options = File::options();
     let file = options.read(true).custom_flags(flags.bits()).open(path)?;
     let found = file.metadata()?;

@@ -144,7 +144,7 @@ impl StateFile {
     }
 
     fn read(&self, boot: &str) -> io::Result<SavedState> {
-        let content = permissions::read_trusted(&self.path, MAX_STATE_FILE)?;
+        let content = permissions::read_trusted(&self.path, MAX_STATE_FILE, false)?;
         SavedState::decode(&content, boot).map_err(io::Error::other)
     }
 

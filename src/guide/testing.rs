@@ -20,6 +20,7 @@
 //! | `binary`, `binary_kernel`, `log`, `descriptors` | the built binary, as users meet it |
 //! | `kubelet_sock` | the built binary's `kubelet.sock`: its clients, its directory, its crowds |
 //! | `commands` | the commands that ask a daemon, with prepared responses |
+//! | `configuration` | the configuration file, the environment, and reloads |
 //! | `device_plugins` | device plugins in Go and Python that register with `kubelet.sock` |
 //! | `doctor`, `probe`, `simulate`, `examples` | the other commands, and the example programs |
 //! | `service` | the built binary under a service manager; its log formats and unit files |

@@ -30,13 +30,14 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Returns a command that runs the binary, without an API: daemons of other tests have the
-    /// same run directory.
+    /// Returns a command that runs the binary, without the machine's configuration and without an
+    /// API: daemons of other tests have the same run directory.
     pub(crate) fn command() -> Command {
         let mut command = Command::new(binary());
         command
             .env_remove("RUST_LOG")
-            .env("PLUGIND_API_SOCKET", "none");
+            .env("PLUGIND_API_SOCKET", "none")
+            .env("PLUGIND_CONFIG", "none");
         command
     }
 

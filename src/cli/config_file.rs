@@ -1,0 +1,164 @@
+//! The configuration file, as text: what its lines mean, and how a setting is written.
+//!
+//! Pure. A line is a key, which is a long option of `run` without the dashes, and the value of that
+//! option behind blanks, `=` or both; a flag has no value. Blanks around both are left out. `#`
+//! begins a comment at the beginning of a line and behind a blank, so a value cannot contain a
+//! blank with `#` behind it. There are neither quotes nor continued lines.
+
+use std::str;
+
+/// A line that is neither blank nor a comment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Line<'a> {
+    pub(super) key: &'a str,
+    pub(super) value: Option<&'a str>,
+}
+
+/// Returns the lines of a file that are neither blank nor a comment, each with its number or with
+/// its problem.
+pub(super) fn lines(
+    content: &[u8],
+) -> impl Iterator<Item = (usize, Result<Line<'_>, &'static str>)> {
+    let numbered = (1..).zip(content.split(|&byte| byte == b'\n'));
+    numbered.filter_map(|(number, line)| Some((number, parse(line).transpose()?)))
+}
+
+/// Parses a line, or returns `None` for a blank one and a comment.
+fn parse(line: &[u8]) -> Result<Option<Line<'_>>, &'static str> {
+    let line = str::from_utf8(line).map_err(|_| "the line is not UTF-8")?;
+    let line = line.strip_suffix('\r').unwrap_or(line);
+    let line = without_comment(line).trim_matches(BLANK);
+    if line.contains(is_forbidden) {
+        return Err("the line contains a control character");
+    }
+    if line.is_empty() {
+        return Ok(None);
+    }
+    let end = line.find([' ', '\t', '=']).unwrap_or(line.len());
+    let (key, rest) = line.split_at(end);
+    if key.is_empty() {
+        return Err("the key is missing");
+    }
+    let rest = rest.trim_start_matches(BLANK);
+    let value = match rest.strip_prefix('=') {
+        Some(value) => Some(value.trim_start_matches(BLANK)),
+        None => Some(rest).filter(|rest| !rest.is_empty()),
+    };
+    Ok(Some(Line { key, value }))
+}
+
+/// Returns a line up to its comment.
+fn without_comment(line: &str) -> &str {
+    let begins = |at: &usize| *at == 0 || line[..*at].ends_with(BLANK);
+    let mut found = line.match_indices('#').map(|(at, _)| at);
+    found.find(begins).map_or(line, |at| &line[..at])
+}
+
+/// Returns the line of a setting, with a comment. A value that no line can have is shown in a
+/// comment, too; a flag has an empty one.
+pub(super) fn show(key: &str, value: &str, comment: &str) -> String {
+    let is_changed = value.trim_matches(BLANK) != value || without_comment(value) != value;
+    let is_off = is_changed || value.contains(is_unreadable) || value.starts_with('=');
+    let (off, value) = if is_off {
+        ("#", value.escape_debug().to_string())
+    } else {
+        ("", value.to_owned())
+    };
+    let space = if value.is_empty() { "" } else { " " };
+    [off, key, space, &value, "  # ", comment, "\n"].concat()
+}
+
+fn is_forbidden(c: char) -> bool {
+    c.is_control() && c != '\t'
+}
+
+/// Returns whether a character is not read as itself, or stands for octets that are not UTF-8.
+fn is_unreadable(c: char) -> bool {
+    is_forbidden(c) || c == char::REPLACEMENT_CHARACTER
+}
+
+/// The characters that separate words.
+const BLANK: [char; 2] = [' ', '\t'];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Parsed<'a> = Result<(&'a str, Option<&'a str>), &'static str>;
+
+    fn parsed(content: &[u8]) -> Vec<(usize, Parsed<'_>)> {
+        let lines = lines(content);
+        let pairs = lines.map(|(at, line)| (at, line.map(|it| (it.key, it.value))));
+        pairs.collect()
+    }
+
+    #[test]
+    fn a_value_stands_behind_blanks_or_an_equals_sign() {
+        for line in [
+            "exec X=/lib/hook",
+            "exec=X=/lib/hook",
+            "exec = X=/lib/hook",
+            "\texec\t=\tX=/lib/hook\t",
+            "exec X=/lib/hook\r",
+            "exec X=/lib/hook # runs a program",
+            "exec X=/lib/hook\t#",
+        ] {
+            let expected = Ok(("exec", Some("X=/lib/hook")));
+            assert_eq!(parsed(line.as_bytes()), [(1, expected)], "{line:?}");
+        }
+        for (line, value) in [
+            ("observe", None),
+            (" observe # on", None),
+            ("observe =", Some("")),
+            ("observe= # nothing", Some("")),
+            ("observe a b  c", Some("a b  c")),
+            ("observe a#b", Some("a#b")),
+            ("observe =#", Some("#")),
+            ("observe ==", Some("=")),
+            ("observe \u{e4}\u{a0}", Some("\u{e4}\u{a0}")),
+        ] {
+            assert_eq!(parsed(line.as_bytes()), [(1, Ok(("observe", value)))]);
+        }
+    }
+
+    #[test]
+    fn blank_lines_and_comments_are_counted_and_left_out() {
+        let content = b"\n# a\r\n \t\r\n  # b\na 1\r\n#\nb\n\n";
+        let expected = [(5, Ok(("a", Some("1")))), (7, Ok(("b", None)))];
+        assert_eq!(parsed(content), expected);
+        assert_eq!(parsed(b""), []);
+        assert_eq!(parsed(b"a"), [(1, Ok(("a", None)))]);
+    }
+
+    #[test]
+    fn a_line_that_is_not_text_has_its_problem_and_the_others_are_read() {
+        let content = b"a \xff\nb\n= 1\nc\x00\nd \x1b[1m\ne\rf\n# \x07\n";
+        let control = Err("the line contains a control character");
+        let expected = [
+            (1, Err("the line is not UTF-8")),
+            (2, Ok(("b", None))),
+            (3, Err("the key is missing")),
+            (4, control),
+            (5, control),
+            (6, control),
+        ];
+        assert_eq!(parsed(content), expected);
+    }
+
+    #[test]
+    fn a_setting_is_written_so_that_it_is_read_as_the_same_or_as_a_comment() {
+        for value in ["/a", "/a b", "X=/lib/hook", "a#b", "keep"] {
+            let line = show("key", value, "default");
+            assert_eq!(parsed(line.as_bytes()), [(1, Ok(("key", Some(value))))]);
+        }
+        let flag = show("observe", "", "default");
+        assert_eq!(flag, "observe  # default\n");
+        assert_eq!(parsed(flag.as_bytes()), [(1, Ok(("observe", None)))]);
+        for value in [
+            "/a #b", " /a", "/a\t", "/a\nb /c", "\u{1b}", "\u{fffd}", "=", "#",
+        ] {
+            let line = show("key", value, "environment");
+            assert_eq!(parsed(line.as_bytes()), [], "{line:?}");
+        }
+    }
+}
