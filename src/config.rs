@@ -77,6 +77,17 @@ pub struct HandlerConfig {
     pub exec: Vec<Exec>,
 }
 
+/// The format of log lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// `2026-01-31T12:00:00.250Z INFO  message`
+    Text,
+    /// An object with `time`, `level`, `target` and `message`.
+    Json,
+    /// `<6>message`: the journal has a clock of its own, and takes the priority from there.
+    Journald,
+}
+
 /// The configuration of the daemon: a plugin manager with the handlers that come with this crate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DaemonConfig {
@@ -86,6 +97,8 @@ pub struct DaemonConfig {
     pub manager: Config,
     /// The configuration of the handlers.
     pub handlers: HandlerConfig,
+    /// The format of the log; `None`: the one that fits standard error.
+    pub log_format: Option<LogFormat>,
 }
 
 /// The treatment of the plugins that are found.
@@ -149,6 +162,18 @@ impl fmt::Display for OnDown {
                 write!(f, "deregister={}s", grace.as_secs())
             }
             Self::Deregister(grace) => write!(f, "deregister={}ms", grace.as_millis()),
+        }
+    }
+}
+
+impl LogFormat {
+    /// Returns the format of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "text" => Some(Self::Text),
+            "json" => Some(Self::Json),
+            "journald" => Some(Self::Journald),
+            _ => None,
         }
     }
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
+use log::LevelFilter;
 use plugind::cli::{
     BAD_CONFIG, Command, CommandLine, WRONG_USAGE, ask, check_config, doctor, logging, probe,
     simulate, version,
@@ -39,13 +40,14 @@ fn run(command_line: &CommandLine) -> ExitCode {
         Ok(options) => options,
         Err(problems) => return complain_all(&problems),
     };
-    let Some(log) = logging::start(options.verbosity, options.log_format) else {
+    let Some(log) = logging::start(options.verbosity, options.config.log_format) else {
         return complain(
             &"cannot install the logger: one is already installed",
             ExitCode::FAILURE,
         );
     };
-    let result = serve(&options.config, log);
+    let level = logging::level(options.verbosity);
+    let result = serve(command_line.clone(), &options.config, level, log);
     if let Err(error) = &result {
         log.print(&format!("plugind: {error}"));
     }
@@ -54,8 +56,18 @@ fn run(command_line: &CommandLine) -> ExitCode {
 }
 
 /// Runs the daemon until a signal ends it.
-fn serve(config: &DaemonConfig, log: &'static Logger) -> Result<(), Box<dyn Error>> {
-    Daemon::new(config)?.with_log(log).run()?;
+fn serve(
+    command_line: CommandLine,
+    config: &DaemonConfig,
+    level: LevelFilter,
+    log: &'static Logger,
+) -> Result<(), Box<dyn Error>> {
+    let load = move || {
+        let options = command_line.load()?;
+        Ok((options.config, logging::level(options.verbosity)))
+    };
+    let daemon = Daemon::new(config)?.with_log(log);
+    daemon.with_reload(Box::new(load), level).run()?;
     Ok(())
 }
 

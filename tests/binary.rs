@@ -265,7 +265,7 @@ fn hangup_and_usr1_are_logged_and_end_nothing() {
     assert!(plugin.until_notified().plugin_registered);
     daemon.until_logged(": registered CSIPlugin sample");
     daemon.signal(Signal::SIGHUP);
-    daemon.until_logged("received SIGHUP, ignored");
+    daemon.until_logged("reloaded the configuration: nothing has changed");
     daemon.signal(Signal::SIGUSR1);
     let status = "status sockets=1 registered=1 down=0 failed=0 operations=0";
     let line = daemon.until_logged(status);

@@ -309,6 +309,12 @@ fn an_answer_that_is_wrong_or_breaks_off_is_status_1() {
         let daemon = Canned::start([answer(200, body)]);
         assert_fails(&daemon, &["devices"], 1, words);
     }
+    let problems = "{\"error\":\"/a.conf:1: unknown key x\\n/a.conf:2: a\\u001bb\"}";
+    let output = ask(&Canned::start([answer(422, problems)]), &["reload"]);
+    let shown = "plugind: the daemon returned 422: /a.conf:1: unknown key x\n\
+                 plugind: /a.conf:2: a\\u{1b}b\n";
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), shown);
+    assert_eq!(output.status.code(), Some(78));
     let older = || answer(404, "{\"error\":\"no such path\"}");
     assert_fails(
         &Canned::start([older()]),

@@ -57,6 +57,8 @@ pub enum Status {
     Conflict,
     /// 413: the request has a body.
     ContentTooLarge,
+    /// 422: the configuration is not valid.
+    UnprocessableContent,
     /// 431: the head of the request is too large.
     HeaderFieldsTooLarge,
     /// 503: there are too many clients, or the daemon is not ready.
@@ -77,6 +79,7 @@ impl Status {
             Self::RequestTimeout => "408 Request Timeout",
             Self::Conflict => "409 Conflict",
             Self::ContentTooLarge => "413 Content Too Large",
+            Self::UnprocessableContent => "422 Unprocessable Content",
             Self::HeaderFieldsTooLarge => "431 Request Header Fields Too Large",
             Self::ServiceUnavailable => "503 Service Unavailable",
             Self::VersionNotSupported => "505 HTTP Version Not Supported",

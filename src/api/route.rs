@@ -63,6 +63,8 @@ pub enum Change {
     Rescan,
     /// Log with this filter until the next change of it.
     Log(String),
+    /// Read the configuration again.
+    Reload,
     /// Deregister a plugin that is down.
     Forget {
         /// The plugin's type.
@@ -130,6 +132,7 @@ enum Resource {
     Ready,
     Retry,
     Rescan,
+    Reload,
     Log,
     Forget,
 }
@@ -150,7 +153,7 @@ const fn row(path: &'static str, resource: Resource, parameters: &'static [&'sta
 }
 
 /// The paths.
-static ROUTES: [Route; 12] = [
+static ROUTES: [Route; 13] = [
     row("/v1/plugins", Resource::Plugins, &["type", "state"]),
     row("/v1/devices", Resource::Devices, &["name"]),
     row("/v1/status", Resource::Status, &[]),
@@ -161,6 +164,7 @@ static ROUTES: [Route; 12] = [
     row("/readyz", Resource::Ready, &[]),
     row("/v1/retry", Resource::Retry, &["socket", "type", "name"]),
     row("/v1/rescan", Resource::Rescan, &[]),
+    row("/v1/reload", Resource::Reload, &[]),
     row("/v1/log", Resource::Log, &["filter"]),
     row("/v1/forget", Resource::Forget, &["type", "name"]),
 ];
@@ -170,8 +174,8 @@ static PLUGIN: Route = row("/v1/plugins/", Resource::Plugin, &[]);
 
 /// Refuses a method that a path does not have.
 fn check_method(route: &Route, method: Method) -> Result<(), Response> {
-    use Resource::{Forget, Log, Rescan, Retry};
-    let is_change = matches!(route.resource, Retry | Rescan | Log | Forget);
+    use Resource::{Forget, Log, Reload, Rescan, Retry};
+    let is_change = matches!(route.resource, Retry | Rescan | Reload | Log | Forget);
     let (allow, is_allowed) = if is_change {
         ("POST", method == Method::Post)
     } else {
@@ -233,6 +237,7 @@ impl Parameters {
             Resource::Ready => Call::Ready,
             Resource::Retry => Call::Change(Change::Retry(self.selection()?)),
             Resource::Rescan => Call::Change(Change::Rescan),
+            Resource::Reload => Call::Change(Change::Reload),
             Resource::Log => Call::Change(Change::Log(self.filter()?)),
             Resource::Forget => Call::Change(Change::Forget {
                 kind: self.required("type")?,
@@ -447,6 +452,7 @@ mod tests {
                 Change::Retry(Selection::Socket(path.into())),
             ),
             ("/v1/rescan", Change::Rescan),
+            ("/v1/reload", Change::Reload),
             ("/v1/log?filter=a=b,c", Change::Log("a=b,c".to_owned())),
             ("/v1/log?filter=", Change::Log(String::new())),
             (
@@ -499,7 +505,13 @@ mod tests {
                 assert_eq!(refused.allow, Some("GET, HEAD"));
             }
         }
-        for path in ["/v1/retry", "/v1/rescan", "/v1/log", "/v1/forget"] {
+        for path in [
+            "/v1/retry",
+            "/v1/rescan",
+            "/v1/reload",
+            "/v1/log",
+            "/v1/forget",
+        ] {
             for method in [Method::Get, Method::Head, Method::Other] {
                 let refused = refusal(method, path);
                 assert_eq!(refused.status, Status::MethodNotAllowed);
@@ -556,6 +568,7 @@ mod tests {
             ("/v1/log?filter=%ff", "parameter filter is not UTF-8"),
             ("/v1/forget?type=a", "parameter name is missing"),
             ("/v1/rescan?a=", "unknown parameter a"),
+            ("/v1/reload?a=", "unknown parameter a"),
         ];
         for (method, cases) in [(Method::Get, &get[..]), (Method::Post, &post[..])] {
             for (target, why) in cases {

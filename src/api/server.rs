@@ -73,6 +73,13 @@ pub enum Done {
     Logs(String),
     /// So many plugins are deregistered.
     Forgotten(usize),
+    /// The configuration was read again.
+    Reloaded {
+        /// The keys of what has changed and is in force.
+        changed: Vec<String>,
+        /// The keys of what has changed and is in force after a restart.
+        needs_restart: Vec<String>,
+    },
 }
 
 /// The reason why a change is refused.
@@ -325,6 +332,13 @@ fn response_to(outcome: &Result<Done, Refused>) -> Response {
         Done::Retried(sockets) => json.key("retried").number(*sockets as u64),
         Done::Forgotten(plugins) => json.key("forgotten").number(*plugins as u64),
         Done::Logs(filter) => json.key("filter").text(filter),
+        Done::Reloaded {
+            changed,
+            needs_restart,
+        } => {
+            json.key("changed").texts(changed);
+            json.key("needsRestart").texts(needs_restart);
+        }
         Done::Rescanned {
             directories,
             found,

@@ -45,7 +45,9 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         Verb::Wait => wait::run(&context),
         Verb::Status => status::run(&context),
         Verb::Metrics => status::metrics(&context),
-        Verb::Retry | Verb::Forget | Verb::Rescan | Verb::Log => change::run(&context),
+        Verb::Retry | Verb::Forget | Verb::Rescan | Verb::Reload | Verb::Log => {
+            change::run(&context)
+        }
     };
     match done {
         Err(failure) if failure.kind() != Kind::OutputClosed => Err(failure),

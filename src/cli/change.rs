@@ -1,4 +1,4 @@
-//! `plugind retry`, `forget`, `rescan` and `log`: requests to do something now.
+//! `plugind retry`, `forget`, `rescan`, `reload` and `log`: requests to do something now.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::time::Duration;
@@ -15,7 +15,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
     let path = path(verb, &context.options.target);
     let mut request = Request::get(&path);
     request.changes = true;
-    if verb == Verb::Rescan {
+    if matches!(verb, Verb::Rescan | Verb::Reload) {
         request.timeout = RESCAN_TIMEOUT;
     }
     let mut done = context.client.json(&request)?;
@@ -33,6 +33,7 @@ fn path(verb: Verb, target: &Target) -> String {
         Verb::Retry => "/v1/retry",
         Verb::Forget => "/v1/forget",
         Verb::Log => "/v1/log",
+        Verb::Reload => "/v1/reload",
         _ => "/v1/rescan",
     };
     let (key, value, name) = match target {
@@ -45,7 +46,7 @@ fn path(verb: Verb, target: &Target) -> String {
     [path, key, &encode(value), separator, &encode(name)].concat()
 }
 
-/// The time that reading all directories may take: they may be large, and on slow file systems.
+/// The time that reading directories may take: they may be large, and on slow file systems.
 const RESCAN_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(super) const RETRY_HELP: &str = "\
@@ -75,6 +76,21 @@ Make a running plugind read all its directories again, and show what it found.
 Only root and the daemon's user may do this.
 
 Usage: plugind rescan [OPTIONS]
+
+Options:
+";
+
+pub(super) const RELOAD_HELP: &str = "\
+Make a running plugind read its configuration again, and show what has changed.
+The configuration file is the one of its start, and its command line keeps its
+priority. A configuration that is not valid changes nothing. The directories of
+plugins, types, programs, the path map, the policy for plugins that are down,
+the memory budget and the verbosity are in force at once; all else needs a
+restart, which is shown. Only root and the daemon's user may do this.
+
+Usage: plugind reload [OPTIONS]
+
+Exits with 78 if the configuration is not valid.
 
 Options:
 ";
@@ -115,6 +131,7 @@ mod tests {
             ),
             (Verb::Forget, plugin, "/v1/forget?type=A&name=b%2Fc%2Bd"),
             (Verb::Rescan, Target::All, "/v1/rescan"),
+            (Verb::Reload, Target::All, "/v1/reload"),
             (
                 Verb::Log,
                 Target::Filter("a=b,c".to_owned()),

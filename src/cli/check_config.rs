@@ -1,13 +1,11 @@
 //! `plugind check-config`: the configuration that `run` would have.
 
-use std::path::{Path, PathBuf};
-
 use super::arguments::{Argument, Arguments, UsageError};
 use super::config_file;
-use super::plugins::{Origin, same};
+use super::plugins::{Given, Origin, same};
 use super::run::{Options, options_of_file};
 use super::{Command, CommandLine, standard};
-use crate::config::{ApiSocket, Mode};
+use crate::config::{DEFAULT_PLUGINS_DIR, DEFAULT_TYPES};
 use crate::escape;
 
 /// Parses the arguments after `check-config`.
@@ -34,67 +32,56 @@ pub fn run(line: &CommandLine) -> Result<String, Vec<String>> {
 
 fn show(options: &Options) -> String {
     let mut text = String::new();
-    for option in options_of_file().filter(|option| same(option) == *option) {
-        let given = options.given.iter().filter(|it| same(it.0) == option);
-        let mut origins = given.map(|it| it.1);
-        let key = &option[2..];
-        let values = values(option, options);
-        if values.is_empty() {
-            text += &config_file::show(&["#", key].concat(), "", "default");
+    for Given {
+        option,
+        value,
+        origin,
+    } in &options.given
+    {
+        let (mut option, mut value) = (*option, &**value);
+        let device_plugins_dir = &options.config.manager.device_plugins_dir;
+        if let ("--device-plugins", Some(dir)) = (option, device_plugins_dir) {
+            // Its root directory may come from a source of which nothing else is in force.
+            (option, value) = ("--device-plugins-dir", dir.as_os_str());
         }
-        for value in values {
-            let origin = match origins.next() {
-                None => "default".to_owned(),
-                Some(Origin::Line(number)) => {
-                    let file = options
-                        .config
-                        .file
-                        .as_deref()
-                        .unwrap_or_else(|| Path::new(""));
-                    format!("{}:{number}", escape::path(file))
-                }
-                Some(_) => "environment".to_owned(),
-            };
-            text += &config_file::show(key, &value, &origin);
+        let origin = match (origin, &options.config.file) {
+            (Origin::Line(number), Some(file)) => format!("{}:{number}", escape::path(file)),
+            _ => "environment".to_owned(),
+        };
+        if option != "--config" {
+            text += &config_file::show(&option[2..], value, &origin);
+        }
+    }
+    let is_given = |option| {
+        options
+            .given
+            .iter()
+            .any(|it| same(it.option) == same(option))
+    };
+    for option in options_of_file().filter(|option| !is_given(option)) {
+        let defaults = DEFAULTS.iter().filter(|it| it.0 == option);
+        for (_, value) in defaults.clone() {
+            text += &config_file::show(&option[2..], value.as_ref(), DEFAULT);
+        }
+        if defaults.count() == 0 {
+            text += &["#", &option[2..], "  # ", DEFAULT, "\n"].concat();
         }
     }
     text
 }
 
-/// Returns the values of an option in force: none if it is off, an empty one of a flag.
-fn values(option: &str, options: &Options) -> Vec<String> {
-    let (config, handlers) = (&options.config.manager, &options.config.handlers);
-    let path = |path: &Path| path.to_string_lossy().into_owned();
-    let pair = |from: &str, to: &Path| [from, "=", &path(to)].concat();
-    let one = |value: &Option<PathBuf>| value.iter().map(|it| path(it)).collect();
-    match option {
-        "--plugins-dir" => config.plugins_dirs.iter().map(|dir| path(dir)).collect(),
-        "--device-plugins-dir" => one(&config.device_plugins_dir),
-        "--state-file" => one(&config.state_file),
-        "--run-dir" => one(&config.run_dir),
-        "--observe" if config.mode == Mode::Observe => vec![String::new()],
-        "--verbose" => vec![String::new(); options.verbosity.into()],
-        "--map-path" => {
-            let moved = config.path_map.iter();
-            moved.map(|(from, to)| pair(&path(from), to)).collect()
-        }
-        "--type" => handlers.types.clone(),
-        "--unknown-types" => vec![handlers.unknown_types.to_string()],
-        "--exec" => {
-            let programs = handlers.exec.iter();
-            programs.map(|it| pair(&it.kind, &it.program)).collect()
-        }
-        "--on-down" => vec![config.on_down.to_string()],
-        "--memory-budget" => vec![config.memory_budget.to_string()],
-        "--socket-group" => config.socket_group.iter().cloned().collect(),
-        "--socket" => match &config.api_socket {
-            ApiSocket::Default => Vec::new(),
-            ApiSocket::None => vec!["none".to_owned()],
-            ApiSocket::At(socket) => vec![path(socket)],
-        },
-        _ => Vec::new(),
-    }
-}
+/// The options that are on unless they are given, with their values.
+const DEFAULTS: [(&str, &str); 7] = [
+    ("--plugins-dir", DEFAULT_PLUGINS_DIR),
+    ("--type", DEFAULT_TYPES[0]),
+    ("--type", DEFAULT_TYPES[1]),
+    ("--type", DEFAULT_TYPES[2]),
+    ("--unknown-types", "reject"),
+    ("--on-down", "keep"),
+    ("--memory-budget", "16Mi"),
+];
+
+const DEFAULT: &str = "default";
 
 pub(super) const HELP: &str = "\
 Check the configuration of plugind run, and print what is in force: each option
@@ -114,6 +101,8 @@ Exit status: 0 the configuration is valid, 2 wrong usage, 78 it is not valid.
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     /// Returns what is printed for a file with this content.
@@ -132,21 +121,22 @@ mod tests {
                        type X\nexec Y=/lib/hook\n\nverbose\nobserve";
         let environment = [("PLUGIND_TYPE", "Z"), ("PLUGIND_STATE_FILE", "/s")];
         let expected = "\
-plugins-dir /a/plugins_registry  # /etc/a.conf:1
+root-dir /a  # /etc/a.conf:1
 plugins-dir /b  # /etc/a.conf:2
 device-plugins-dir /a/device-plugins  # /etc/a.conf:3
-observe  # /etc/a.conf:9
-#map-path  # default
+on-down deregister  # /etc/a.conf:4
 type X  # /etc/a.conf:5
-unknown-types reject  # default
 exec Y=/lib/hook  # /etc/a.conf:6
-on-down deregister=30s  # /etc/a.conf:4
-memory-budget 16777216  # default
+verbose  # /etc/a.conf:8
+observe  # /etc/a.conf:9
 state-file /s  # environment
+#map-path  # default
+unknown-types reject  # default
+memory-budget 16Mi  # default
 #run-dir  # default
 #socket  # default
 #socket-group  # default
-verbose  # /etc/a.conf:8
+#log-format  # default
 ";
         assert_eq!(checked(content, &environment), expected);
     }
@@ -158,12 +148,19 @@ verbose  # /etc/a.conf:8
                        socket-group 7\nobserve\nunknown-types ignore\nmemory-budget 1Mi\n\
                        run-dir /r#\nstate-file /\u{e4}";
         let (file, line) = (Path::new("/etc/a.conf"), CommandLine::default());
-        for content in ["", content] {
-            let options = |content: &str| {
+        // The defaults are those of the program, and a root directory is not lost.
+        let environment = [("PLUGIND_PLUGINS_DIR", "/p")];
+        for (content, environment) in [("", &[][..]), (content, &[]), (content, &environment)] {
+            let options = |content: &str, environment: &[(&str, &str)]| {
                 let file = Some((file, content.as_bytes()));
-                line.combine(file, &|_| None).unwrap()
+                let options = line.combine(file, &|name| {
+                    let value = environment.iter().find(|it| it.0 == name);
+                    value.map(|it| it.1.into())
+                });
+                options.unwrap()
             };
-            let (first, again) = (options(content), options(&checked(content, &[])));
+            let first = options(content, environment);
+            let again = options(&checked(content, environment), &[]);
             assert_eq!(first.config, again.config);
             assert_eq!(first.verbosity, again.verbosity);
         }

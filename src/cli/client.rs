@@ -208,9 +208,12 @@ impl Response {
             "" => body.trim_ascii(),
             error => error.as_bytes(),
         };
-        let why = escape::composed(why);
+        let lines = why.split(|&byte| byte == b'\n').map(escape::composed);
+        let between = if status == 422 { "\nplugind: " } else { "\\n" };
+        let why = lines.collect::<Vec<_>>().join(between);
         let kind = match status {
             404 if names => Kind::NoSuchPlugin,
+            422 => Kind::BadConfig,
             503 => Kind::Interrupted,
             _ => Kind::Failed,
         };

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use super::arguments::{Argument, Arguments, UsageError, absolute, did_you_mean, options};
 use super::config_file::{self, Line};
-use super::plugins::{Chosen, Origin};
+use super::plugins::{Chosen, Given, Origin};
 use super::run::{HELP, NONE, Options, options_of_file, read};
 use super::{Command, standard};
 use crate::config::{ApiSocket, DEFAULT_CONFIG_FILE, MAX_CONFIG_PROBLEMS};
@@ -98,14 +98,13 @@ impl CommandLine {
         let read = read_all(&mut chosen, &self.arguments);
         read.map_err(|error| vec![error.to_string()])?;
         let given = chosen.take_given();
-        let (verbosity, log_format) = (chosen.verbosity, chosen.log_format);
+        let verbosity = chosen.verbosity;
         let mut config = chosen.complete();
         config.file = file.map(|(path, _)| path.to_owned());
         config.manager.links_by_name = true;
         Ok(Options {
             config,
             verbosity,
-            log_format,
             given,
         })
     }
@@ -117,7 +116,11 @@ fn read_all(chosen: &mut Chosen, line: &[OsString]) -> Result<Option<Command>, U
     while let Some(argument) = arguments.next()? {
         match argument {
             Argument::Option(option) if standard(&argument, [HELP, ""]).is_none() => {
-                chosen.give(option, Origin::CommandLine);
+                chosen.give(Given {
+                    option,
+                    value: OsString::new(),
+                    origin: Origin::CommandLine,
+                });
                 read(chosen, option, &mut arguments)?;
             }
             other => {
@@ -156,7 +159,11 @@ fn read_setting(
     value: Option<&OsStr>,
     origin: Origin,
 ) -> Result<(), String> {
-    let first = chosen.give(option, origin);
+    let first = chosen.give(Given {
+        option,
+        value: value.unwrap_or_default().to_owned(),
+        origin,
+    });
     let mut arguments = Arguments::of_setting(option, value, [HELP, ""]);
     let done = arguments.next();
     let done = done.and_then(|_| read(chosen, option, &mut arguments));
@@ -175,12 +182,20 @@ fn read_setting(
 /// Returns the variable of the environment for an option, or `None` if it has none: `PLUGIND_TYPE`
 /// and `PLUGIND_SOCKET` are about one plugin, in the environment of programs of `--exec`.
 fn variable(option: &str) -> Option<String> {
-    let name = match option {
+    let option = match option {
         "--type" => return None,
-        "--socket" => "API_SOCKET".to_owned(),
-        other => other[2..].replace('-', "_").to_ascii_uppercase(),
+        "--socket" => "api-socket",
+        other => &other[2..],
     };
-    Some("PLUGIND_".to_owned() + &name)
+    let mut name = "PLUGIND_".to_owned();
+    for byte in option.bytes() {
+        name.push(if byte == b'-' {
+            '_'
+        } else {
+            byte.to_ascii_uppercase().into()
+        });
+    }
+    Some(name)
 }
 
 /// Returns the value of a variable that is set and not empty.

@@ -5,7 +5,11 @@
 //! begins a comment at the beginning of a line and behind a blank, so a value cannot contain a
 //! blank with `#` behind it. There are neither quotes nor continued lines.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::str;
+
+use crate::escape;
 
 /// A line that is neither blank nor a comment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,59 +30,52 @@ pub(super) fn lines(
 /// Parses a line, or returns `None` for a blank one and a comment.
 fn parse(line: &[u8]) -> Result<Option<Line<'_>>, &'static str> {
     let line = str::from_utf8(line).map_err(|_| "the line is not UTF-8")?;
-    let line = line.strip_suffix('\r').unwrap_or(line);
-    let line = without_comment(line).trim_matches(BLANK);
-    if line.contains(is_forbidden) {
+    let is_comment = |at: &usize| {
+        let bytes = line.as_bytes();
+        bytes[*at] == b'#' && (*at == 0 || is_blank(bytes[*at - 1]))
+    };
+    let end = (0..line.len()).find(is_comment);
+    let line = line[..end.unwrap_or(line.len())].trim_ascii();
+    if line
+        .bytes()
+        .any(|byte| byte.is_ascii_control() && byte != b'\t')
+    {
         return Err("the line contains a control character");
     }
     if line.is_empty() {
         return Ok(None);
     }
-    let end = line.find([' ', '\t', '=']).unwrap_or(line.len());
-    let (key, rest) = line.split_at(end);
+    let end = line.bytes().position(|byte| byte == b'=' || is_blank(byte));
+    let (key, rest) = line.split_at(end.unwrap_or(line.len()));
     if key.is_empty() {
         return Err("the key is missing");
     }
-    let rest = rest.trim_start_matches(BLANK);
+    let rest = rest.trim_ascii_start();
     let value = match rest.strip_prefix('=') {
-        Some(value) => Some(value.trim_start_matches(BLANK)),
+        Some(value) => Some(value.trim_ascii_start()),
         None => Some(rest).filter(|rest| !rest.is_empty()),
     };
     Ok(Some(Line { key, value }))
 }
 
-/// Returns a line up to its comment.
-fn without_comment(line: &str) -> &str {
-    let begins = |at: &usize| *at == 0 || line[..*at].ends_with(BLANK);
-    let mut found = line.match_indices('#').map(|(at, _)| at);
-    found.find(begins).map_or(line, |at| &line[..at])
-}
-
 /// Returns the line of a setting, with a comment. A value that no line can have is shown in a
 /// comment, too; a flag has an empty one.
-pub(super) fn show(key: &str, value: &str, comment: &str) -> String {
-    let is_changed = value.trim_matches(BLANK) != value || without_comment(value) != value;
-    let is_off = is_changed || value.contains(is_unreadable) || value.starts_with('=');
-    let (off, value) = if is_off {
-        ("#", value.escape_debug().to_string())
-    } else {
-        ("", value.to_owned())
-    };
+pub(super) fn show(key: &str, value: &OsStr, comment: &str) -> String {
+    let text = value.to_str().unwrap_or("#");
     let space = if value.is_empty() { "" } else { " " };
-    [off, key, space, &value, "  # ", comment, "\n"].concat()
+    let line = [key, space, text, "  # ", comment, "\n"].concat();
+    match parse(line.as_bytes()) {
+        Ok(Some(parsed)) if parsed.value.unwrap_or_default() == text => line,
+        _ => {
+            let value = escape::bytes(value.as_bytes()).to_string();
+            ["#", key, " ", &value, "  # ", comment, "\n"].concat()
+        }
+    }
 }
 
-fn is_forbidden(c: char) -> bool {
-    c.is_control() && c != '\t'
+fn is_blank(byte: u8) -> bool {
+    byte == b' ' || byte == b'\t'
 }
-
-/// Returns whether a character is not read as itself, or stands for octets that are not UTF-8.
-fn is_unreadable(c: char) -> bool {
-    is_forbidden(c) || c == char::REPLACEMENT_CHARACTER
-}
-
-/// The characters that separate words.
-const BLANK: [char; 2] = [' ', '\t'];
 
 #[cfg(test)]
 mod tests {
@@ -148,16 +145,23 @@ mod tests {
     #[test]
     fn a_setting_is_written_so_that_it_is_read_as_the_same_or_as_a_comment() {
         for value in ["/a", "/a b", "X=/lib/hook", "a#b", "keep"] {
-            let line = show("key", value, "default");
+            let line = show("key", value.as_ref(), "default");
             assert_eq!(parsed(line.as_bytes()), [(1, Ok(("key", Some(value))))]);
         }
-        let flag = show("observe", "", "default");
+        let flag = show("observe", "".as_ref(), "default");
         assert_eq!(flag, "observe  # default\n");
         assert_eq!(parsed(flag.as_bytes()), [(1, Ok(("observe", None)))]);
         for value in [
-            "/a #b", " /a", "/a\t", "/a\nb /c", "\u{1b}", "\u{fffd}", "=", "#",
+            &b"/a #b"[..],
+            b" /a",
+            b"/a\t",
+            b"/a\nb /c",
+            b"\x1b",
+            b"\xff",
+            b"=",
+            b"#",
         ] {
-            let line = show("key", value, "environment");
+            let line = show("key", OsStr::from_bytes(value), "environment");
             assert_eq!(parsed(line.as_bytes()), [], "{line:?}");
         }
     }

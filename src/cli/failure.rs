@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::BAD_CONFIG;
+
 /// The result of what may fail.
 pub(super) type Result<T> = std::result::Result<T, Failure>;
 
@@ -22,6 +24,8 @@ pub(super) enum Kind {
     NoSuchPlugin,
     /// The plugin that was named exists, but not in the state that was asked for.
     OtherState,
+    /// The configuration of the daemon is not valid.
+    BadConfig,
     /// The condition was not met in time.
     TimedOut,
     /// The reader of standard output has closed it: nothing is left to do.
@@ -58,6 +62,7 @@ impl Failure {
             Kind::NoDaemon => 3,
             Kind::NoSuchPlugin => 4,
             Kind::OtherState => 5,
+            Kind::BadConfig => BAD_CONFIG,
             Kind::TimedOut => 124,
         }
     }

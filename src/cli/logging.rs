@@ -5,18 +5,23 @@ use std::env;
 
 use log::LevelFilter;
 
-use crate::daemon::{LogFormat, Logger};
+use crate::config::LogFormat;
+use crate::daemon::Logger;
 
 /// Starts logging at this verbosity, which the environment variable `RUST_LOG` overrides, in this
 /// format, or in the one that fits standard error.
 ///
 /// Returns `None` if another logger is already installed.
 pub fn start(verbosity: u8, format: Option<LogFormat>) -> Option<&'static Logger> {
-    let level = match verbosity {
+    let directives = env::var("RUST_LOG").unwrap_or_default();
+    Logger::install(level(verbosity), &directives, format)
+}
+
+/// Returns the level of this verbosity.
+pub fn level(verbosity: u8) -> LevelFilter {
+    match verbosity {
         0 => LevelFilter::Info,
         1 => LevelFilter::Debug,
         _ => LevelFilter::Trace,
-    };
-    let directives = env::var("RUST_LOG").unwrap_or_default();
-    Logger::install(level, &directives, format)
+    }
 }

@@ -116,7 +116,7 @@ impl Verb {
     }
 }
 
-const VERBS: [Verb; 18] = [
+const VERBS: [Verb; 19] = [
     Verb {
         name: "run",
         help: run::HELP,
@@ -201,6 +201,11 @@ const VERBS: [Verb; 18] = [
         name: "rescan",
         help: change::RESCAN_HELP,
         parse: Parse::Ask(options::Verb::Rescan),
+    },
+    Verb {
+        name: "reload",
+        help: change::RELOAD_HELP,
+        parse: Parse::Ask(options::Verb::Reload),
     },
     Verb {
         name: "log",
@@ -291,6 +296,7 @@ Commands that ask a running daemon:
   retry         reset backoff and retry at once
   forget        deregister a plugin that is down
   rescan        read all directories again
+  reload        read the configuration again
   log           change the log filter
 
   help COMMAND  print the help of a command

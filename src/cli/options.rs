@@ -45,6 +45,7 @@ pub(super) enum Verb {
     Retry,
     Forget,
     Rescan,
+    Reload,
     Log,
 }
 
@@ -115,7 +116,7 @@ impl Verb {
             Self::Wait => ("", "TYPE/NAME", false),
             Self::Forget => ("", "TYPE/NAME", true),
             Self::Log => ("", "FILTER", true),
-            Self::Metrics | Self::Rescan => ("", "", false),
+            Self::Metrics | Self::Rescan | Self::Reload => ("", "", false),
         };
         Form {
             formats,

@@ -8,7 +8,6 @@ use super::arguments::{Arguments, UsageError, absolute};
 use crate::config::{
     DEFAULT_ROOT_DIR, DEVICE_PLUGINS_DIR, DaemonConfig, Exec, PLUGINS_DIR, PathMap, UnknownTypes,
 };
-use crate::daemon::LogFormat;
 
 /// The user's choices so far.
 ///
@@ -28,12 +27,19 @@ pub(super) struct Chosen {
     types: Vec<String>,
     /// The number of `--verbose`.
     pub(super) verbosity: u8,
-    /// The format of the log.
-    pub(super) log_format: Option<LogFormat>,
     /// The configuration file, as named.
     pub(super) file: Option<OsString>,
     /// The options in force, in the order in which they were given.
-    given: Vec<(&'static str, Origin)>,
+    given: Vec<Given>,
+}
+
+/// An option that is given, and its source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Given {
+    pub(super) option: &'static str,
+    /// The value; that of a flag is empty, and that of the command line is left out.
+    pub(super) value: OsString,
+    pub(super) origin: Origin,
 }
 
 /// The source of an option, the lowest first.
@@ -54,10 +60,10 @@ impl Origin {
 impl Chosen {
     /// Notes that an option is given, whose value is read next. Returns the line of the file that
     /// has given it before, if it can be given there only once.
-    pub(super) fn give(&mut self, option: &'static str, origin: Origin) -> Option<usize> {
-        let name = same(option);
+    pub(super) fn give(&mut self, new: Given) -> Option<usize> {
+        let (name, option) = (same(new.option), new.option);
         let count = self.given.len();
-        let is_kept = |it: &(&'static str, Origin)| same(it.0) != name || !it.1.is_below(origin);
+        let is_kept = |it: &Given| !it.origin.is_below(new.origin) || same(it.option) != name;
         self.given.retain(is_kept);
         if self.given.len() < count {
             match name {
@@ -73,17 +79,17 @@ impl Chosen {
                 _ => {}
             }
         }
-        let before = self.given.iter().find(|it| it.0 == option);
-        let line = match before {
-            Some((_, Origin::Line(line))) if !LISTS.contains(&option) => Some(*line),
+        let before = self.given.iter().find(|it| it.option == option);
+        let line = match before.map(|it| it.origin) {
+            Some(Origin::Line(line)) if !LISTS.contains(&option) => Some(line),
             _ => None,
         };
-        self.given.push((option, origin));
+        self.given.push(new);
         line
     }
 
     /// Removes and returns the options in force, in the order in which they were given.
-    pub(super) fn take_given(&mut self) -> Vec<(&'static str, Origin)> {
+    pub(super) fn take_given(&mut self) -> Vec<Given> {
         mem::take(&mut self.given)
     }
 
@@ -190,7 +196,7 @@ fn from_to(words: &str) -> Option<(PathBuf, PathBuf)> {
 }
 
 /// The options that can be given several times.
-pub(super) const LISTS: [&str; 6] = [
+const LISTS: [&str; 6] = [
     "--plugins-dir",
     "--root-dir",
     "--map-path",

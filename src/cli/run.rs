@@ -5,9 +5,10 @@
 use std::ffi::OsStr;
 
 use super::arguments::{Arguments, UsageError, absolute, duration, options};
-use super::plugins::{Chosen, Origin};
-use crate::config::{ApiSocket, DOWN_GRACE, DaemonConfig, LEAST_MEMORY_BUDGET, Mode, OnDown};
-use crate::daemon::LogFormat;
+use super::plugins::{Chosen, Given};
+use crate::config::{
+    ApiSocket, DOWN_GRACE, DaemonConfig, LEAST_MEMORY_BUDGET, LogFormat, Mode, OnDown,
+};
 
 /// The options of the daemon.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,10 +17,8 @@ pub struct Options {
     pub config: DaemonConfig,
     /// The number of `-v` options: the higher, the more is logged.
     pub verbosity: u8,
-    /// The format of the log; `None`: the one that fits standard error.
-    pub log_format: Option<LogFormat>,
-    /// The options that were given, each with its source.
-    pub(super) given: Vec<(&'static str, Origin)>,
+    /// The options in force that were given, each with its source.
+    pub(super) given: Vec<Given>,
 }
 
 /// Reads the value of an option.
@@ -55,7 +54,7 @@ pub(super) fn read(
         "--memory-budget" => config.memory_budget = arguments.parsed(SIZE, size)?,
         "--verbose" => chosen.verbosity = chosen.verbosity.saturating_add(1),
         "--log-format" => {
-            chosen.log_format = Some(arguments.parsed(LOG_FORMAT, LogFormat::named)?);
+            chosen.config.log_format = Some(arguments.parsed(LOG_FORMAT, LogFormat::named)?);
         }
         option => {
             chosen.read(option, arguments)?;
@@ -462,8 +461,8 @@ mod tests {
 
     #[test]
     fn the_log_has_the_format_that_is_named() {
-        let chosen = |word| parse(&["--log-format", word]).map(|it| it.log_format);
-        assert_eq!(parse(&[]).unwrap().log_format, None);
+        let chosen = |word| parse(&["--log-format", word]).map(|it| it.config.log_format);
+        assert_eq!(parse(&[]).unwrap().config.log_format, None);
         assert_eq!(chosen("text"), Ok(Some(LogFormat::Text)));
         assert_eq!(chosen("json"), Ok(Some(LogFormat::Json)));
         assert_eq!(chosen("journald"), Ok(Some(LogFormat::Journald)));

@@ -19,12 +19,6 @@ impl PathMap {
         self.moved.push((from.into(), to.into()));
     }
 
-    /// Returns the mapped directories: each path of plugins, and the path in this process.
-    pub fn iter(&self) -> impl Iterator<Item = (&Path, &Path)> {
-        let moved = self.moved.iter();
-        moved.map(|(from, to)| (from.as_path(), to.as_path()))
-    }
-
     /// Returns the paths of the mapped directories in this process.
     pub fn targets(&self) -> impl Iterator<Item = &Path> {
         self.moved.iter().map(|(_, to)| to.as_path())

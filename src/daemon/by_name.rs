@@ -120,6 +120,12 @@ impl ByName {
         })
     }
 
+    /// Sets where endpoints are in this process, and has all links compared with that.
+    pub(super) fn set_path_map(&mut self, path_map: PathMap, now: Time) {
+        self.path_map = path_map;
+        self.compare_by(now);
+    }
+
     /// Notes that another plugin, or none, may be the one to use for a name.
     pub(super) fn note(&mut self, event: &PluginEvent, now: Time) {
         let is_change = matches!(

@@ -54,6 +54,7 @@ pub mod probe;
 mod process_metrics;
 mod programs;
 mod ready;
+mod reload;
 mod report;
 mod roots;
 mod run;
@@ -80,12 +81,12 @@ pub use self::api::listener::ApiSocketProblem;
 pub use self::device_plugins::DevicePluginsProblem;
 pub use self::event::Event;
 #[cfg_attr(not(plugind_internals), doc(hidden))]
-pub use self::logger::{FilterError, LogFormat, Logger};
+pub use self::logger::{FilterError, Logger};
 pub use self::passed::PassedProblem;
 pub use self::permissions::ProgramProblem;
 pub use self::plugin_manager::PluginManager;
 #[cfg_attr(not(plugind_internals), doc(hidden))]
-pub use self::run::{Daemon, handlers};
+pub use self::run::{Daemon, Load, handlers};
 pub use self::run_dir::RunDirProblem;
 use self::signals::Signals;
 #[cfg_attr(not(plugind_internals), doc(hidden))]

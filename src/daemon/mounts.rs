@@ -82,6 +82,11 @@ impl Mounts {
         mounts
     }
 
+    /// Replaces the other directories that the user named. [`Mounts::set_roots`] has to follow.
+    pub(super) fn set_mapped<'a>(&mut self, mapped: impl Iterator<Item = &'a Path>) {
+        self.mapped = mapped.map(Root::new).collect();
+    }
+
     /// Replaces the roots, and reads the table again for the new ones: a long table only in part,
     /// and the rest in the next turns. Returns the roots to scan again.
     pub(super) fn set_roots(&mut self, roots: &[PathBuf], now: Time) -> Vec<PathBuf> {

@@ -7,6 +7,7 @@ mod metrics;
 mod programs;
 mod registrations;
 mod serving;
+mod settings;
 mod watching;
 
 use std::io;
@@ -111,7 +112,7 @@ impl PluginManager {
         let registry = poll.registry().try_clone().map_err(SetupError::Loop)?;
         let dirs = roots::resolve(&config.plugins_dirs);
         let device_plugins_dir = registrations::dir(config, &dirs)?;
-        let path_map = registrations::path_map(config, device_plugins_dir.as_deref());
+        let path_map = registrations::path_map(&config.path_map, device_plugins_dir.as_deref());
         let locks = match config.mode {
             Mode::Register => {
                 let dirs = dirs.iter().chain(&device_plugins_dir).cloned();

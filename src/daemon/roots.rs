@@ -23,10 +23,7 @@ pub(super) fn resolve_another(dir: &Path, resolved: &[PathBuf]) -> Option<PathBu
     let dir = absolute(dir);
     // If the directory cannot be created, the watch reports why.
     let _ = scan::create(&dir);
-    let inode = inode(&dir);
-    let is_same =
-        |other: &&PathBuf| **other == dir || (inode.is_some() && self::inode(other) == inode);
-    if let Some(other) = resolved.iter().find(is_same) {
+    if let Some(other) = resolved.iter().find(|other| is_same(&dir, other)) {
         log::info!(
             "{}: plugins directory was named twice and is watched once same_as={}",
             escape::path(&dir),
@@ -35,6 +32,12 @@ pub(super) fn resolve_another(dir: &Path, resolved: &[PathBuf]) -> Option<PathBu
         return None;
     }
     Some(dir)
+}
+
+/// Returns whether two paths lead to one directory.
+pub(super) fn is_same(one: &Path, other: &Path) -> bool {
+    let inode_of_one = inode(one);
+    one == other || (inode_of_one.is_some() && inode(other) == inode_of_one)
 }
 
 /// Returns the device and the inode number of a directory, or `None` if it does not exist.

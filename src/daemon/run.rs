@@ -1,9 +1,11 @@
 //! The daemon: a plugin manager that is controlled by signals.
 
 use std::ffi::c_ulong;
+use std::fmt;
 use std::io;
 use std::process;
 
+use log::LevelFilter;
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
@@ -14,17 +16,29 @@ use super::{
 };
 use crate::config::{DaemonConfig, Exec, HandlerConfig};
 use crate::escape;
-use crate::handler::{ExecHandler, HandlerTable, Inventory, built_in};
+use crate::handler::{self, HandlerTable, Inventory, NO_HANDLERS};
 
 /// A plugin manager that runs as a process of its own.
-#[derive(Debug)]
 pub struct Daemon {
     /// Boxed, because each function that passes it on would have room for it on the stack.
-    plugins: Box<PluginManager>,
+    pub(super) plugins: Box<PluginManager>,
     signals: Signals,
-    service: Service,
-    log: Option<&'static Logger>,
+    pub(super) service: Service,
+    pub(super) log: Option<&'static Logger>,
+    /// The level of the log.
+    pub(super) level: LevelFilter,
+    /// The configuration in force.
+    pub(super) config: DaemonConfig,
+    pub(super) inventory: Inventory,
+    /// Reads the configuration again.
+    pub(super) load: Option<Load>,
+    /// The number of signals that have asked for the end.
+    stops: usize,
 }
+
+/// Reads the configuration: what is in force with it, and the level of the log. An error is a line
+/// for each problem.
+pub type Load = Box<dyn Fn() -> Result<(DaemonConfig, LevelFilter), Vec<String>>>;
 
 impl Daemon {
     /// Sets up the daemon. Whatever can prevent a start fails here, not later.
@@ -34,23 +48,30 @@ impl Daemon {
         let handled = [signals::ENDING, signals::ASKING].concat();
         let signals = Signals::block(&handled).map_err(SetupError::Signals)?;
         let passed = passed::take()?;
-        let (handlers, inventory) = handlers(&config.handlers)?;
+        let mut config = config.clone();
+        resolve_programs(&mut config.handlers)?;
+        let (handlers, inventory) = table(&config.handlers);
         let limit = descriptors::raise_limit();
         let plugins = PluginManager::with_passed(&config.manager, handlers, passed)?;
         let mut plugins = Box::new(plugins);
         plugins.keep_events(0); // The log shows them.
-        plugins.set_inventory(inventory);
+        plugins.set_inventory(inventory.clone());
         plugins.set_descriptor_limit(limit);
         // `run` takes all turns on the thread that calls it, which is the only one in `plugind`.
         plugins.kill_programs_with_thread();
         let woken = plugins.wake_on(signals.as_raw_fd());
         woken.map_err(SetupError::Loop)?;
-        log_ready(config, &plugins);
+        log_ready(&config, &plugins);
         Ok(Self {
             plugins,
             signals,
             service: Service::from_environment(),
             log: None,
+            level: LevelFilter::Info,
+            config,
+            inventory,
+            load: None,
+            stops: 0,
         })
     }
 
@@ -70,8 +91,7 @@ impl Daemon {
     /// The first such signal lets running operations finish; a second one ends the daemon at once.
     pub fn run(mut self) -> io::Result<()> {
         wake_on_time();
-        let mut asked = 0;
-        while asked < AT_ONCE && !self.plugins.is_stopped() {
+        while self.stops < AT_ONCE && !self.plugins.is_stopped() {
             self.service.advance(&mut self.plugins);
             let service = self.service.poll_timeout(&self.plugins);
             let log = self.log.and_then(Logger::poll_timeout);
@@ -79,8 +99,9 @@ impl Daemon {
             if let Some(log) = self.log {
                 log.handle_timeout();
             }
-            if self.plugins.is_woken() {
-                asked += self.read_signals()?;
+            let is_asked = self.plugins.is_woken() && self.read_signals()?;
+            if is_asked || self.plugins.is_reload_wanted() {
+                self.reload();
             }
         }
         self.plugins.save();
@@ -88,28 +109,33 @@ impl Daemon {
         Ok(())
     }
 
-    /// Handles the pending signals. Returns how many of them asked for the end.
-    fn read_signals(&mut self) -> io::Result<usize> {
-        let mut count = 0;
+    /// Returns whether the daemon was asked to end.
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stops > 0
+    }
+
+    /// Handles the pending signals. Returns whether any of them asked for a reload.
+    fn read_signals(&mut self) -> io::Result<bool> {
+        let mut is_reload_wanted = false;
         while let Some(signal) = self.signals.read()? {
             match signal {
                 Signal::SIGUSR1 => self.log_status(),
+                Signal::SIGHUP if self.is_stopping() => {
+                    log::info!("received SIGHUP, ignored: stopping");
+                }
                 Signal::SIGHUP => {
-                    self.service.reloading(self.plugins.now());
-                    log::info!(
-                        "received SIGHUP, ignored: plugind has no configuration file to reload"
-                    );
-                    self.service.ready();
+                    log::info!("received SIGHUP, reloading the configuration");
+                    is_reload_wanted = true;
                 }
                 _ => {
                     log::info!("received {signal}, stopping");
                     self.service.stopping(self.plugins.now());
                     self.plugins.stop();
-                    count += 1;
+                    self.stops += 1;
                 }
             }
         }
-        Ok(count)
+        Ok(is_reload_wanted)
     }
 
     /// Logs the status, and the duration of the longest turn since the last status.
@@ -117,6 +143,12 @@ impl Daemon {
         let longest = self.plugins.take_longest_turn().as_micros();
         let status = self.plugins.manager().status();
         log::info!("status {status} longest_turn_us={longest}");
+    }
+}
+
+impl fmt::Debug for Daemon {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Daemon").finish_non_exhaustive()
     }
 }
 
@@ -167,21 +199,27 @@ fn log_ready(config: &DaemonConfig, plugins: &PluginManager) {
 /// Fails if users other than root and this process's user can change a program, or if the kernel
 /// cannot watch programs (before Linux 5.3).
 pub fn handlers(config: &HandlerConfig) -> Result<(HandlerTable, Inventory), SetupError> {
-    let (mut handlers, inventory) = built_in(&config.types, config.unknown_types);
-    add_programs(&config.exec, &mut handlers)?;
-    Ok((handlers, inventory))
+    let mut config = config.clone();
+    resolve_programs(&mut config)?;
+    Ok(table(&config))
 }
 
-/// Adds the handlers that run programs. Fails if a program cannot be trusted.
-fn add_programs(programs: &[Exec], handlers: &mut HandlerTable) -> Result<(), SetupError> {
-    for Exec { kind, program } in programs {
+/// Returns the handlers of a configuration whose programs can be trusted.
+fn table(config: &HandlerConfig) -> (HandlerTable, Inventory) {
+    let (mut table, mut inventory) = <(HandlerTable, Inventory)>::default();
+    handler::change(&mut table, &mut inventory, &NO_HANDLERS, config);
+    (table, inventory)
+}
+
+/// Replaces the path of each program by one without symbolic links. Fails if a program cannot be
+/// trusted.
+pub(super) fn resolve_programs(config: &mut HandlerConfig) -> Result<(), SetupError> {
+    for Exec { program, .. } in &mut config.exec {
         child::pidfd(Pid::this()).map_err(SetupError::ProgramsUnwatched)?;
-        let path =
-            permissions::trusted_program(program).map_err(|problem| SetupError::Program {
-                program: program.clone(),
-                problem,
-            })?;
-        handlers.add([kind.clone()], ExecHandler::new(path));
+        *program = permissions::trusted_program(program).map_err(|problem| {
+            let program = program.clone();
+            SetupError::Program { program, problem }
+        })?;
     }
     Ok(())
 }

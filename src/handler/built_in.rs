@@ -1,12 +1,15 @@
-//! The table of the handlers that come with the program, and their inventory.
+//! The table of the handlers that come with the program, how it follows a configuration, and the
+//! inventory of the handlers.
 //!
 //! Pure.
+
+use std::path::Path;
 
 use super::csi::{self, CsiHandler};
 use super::device::{self, DeviceHandler};
 use super::dra::{self, DraHandler};
-use super::{GenericHandler, HandlerTable, Plugin, Store, Unknown};
-use crate::config::UnknownTypes;
+use super::{ExecHandler, GenericHandler, HandlerId, HandlerTable, Plugin, Store, Unknown};
+use crate::config::{HandlerConfig, UnknownTypes};
 
 /// The plugins that the built-in handlers have registered. Clones share the same data.
 #[derive(Clone, Debug, Default)]
@@ -23,47 +26,145 @@ pub struct Inventory {
 
 /// Returns the built-in handlers for plugins of these types, and the inventory that they fill.
 pub fn built_in(types: &[String], unknown: UnknownTypes) -> (HandlerTable, Inventory) {
-    let mut table = HandlerTable::new();
-    let (csi, device, dra) = (
-        CsiHandler::default(),
-        DeviceHandler::default(),
-        DraHandler::default(),
-    );
-    let generic = GenericHandler::default();
-    let inventory = Inventory {
-        csi_drivers: csi.drivers(),
-        device_plugins: device.plugins(),
-        dra_drivers: dra.drivers(),
-        others: generic.plugins(),
+    let (mut table, mut inventory) = <(HandlerTable, Inventory)>::default();
+    let after = HandlerConfig {
+        types: types.to_vec(),
+        unknown_types: unknown,
+        exec: Vec::new(),
     };
-    let is_built_in =
-        |kind: &&String| [csi::TYPE, device::TYPE, dra::TYPE].contains(&kind.as_str());
-    let others = types.iter().filter(|kind| !is_built_in(kind));
-    let generic = table.add(others, generic);
-    let is_wanted = |kind: &str| types.iter().any(|wanted| wanted == kind);
-    if is_wanted(csi::TYPE) {
-        table.add([csi::TYPE], csi);
-    }
-    if is_wanted(device::TYPE) {
-        table.add([device::TYPE], device);
-    }
-    if is_wanted(dra::TYPE) {
-        table.add([dra::TYPE], dra);
-    }
-    table.set_unknown(match unknown {
-        UnknownTypes::Reject => Unknown::Refused,
-        UnknownTypes::Accept => Unknown::GivenTo(generic),
-        UnknownTypes::Ignore => Unknown::Ignored,
-    });
+    change(&mut table, &mut inventory, &NO_HANDLERS, &after);
     (table, inventory)
 }
 
+/// The configuration of a table without handlers.
+pub(crate) const NO_HANDLERS: HandlerConfig = HandlerConfig {
+    types: Vec::new(),
+    unknown_types: UnknownTypes::Reject,
+    exec: Vec::new(),
+};
+
+/// Changes a table from one configuration to another. What is the same in both is left alone: a
+/// handler keeps its types, and with them its plugins. The inventory is that of the new handlers.
+pub(crate) fn change(
+    table: &mut HandlerTable,
+    inventory: &mut Inventory,
+    before: &HandlerConfig,
+    after: &HandlerConfig,
+) {
+    let changed = |kind: &&str| target(kind, before) != target(kind, after);
+    let mut others = None;
+    for kind in types(before) {
+        if target(kind, before) == Some(Target::Others) {
+            others = table.find(kind);
+        }
+    }
+    if before.unknown_types == UnknownTypes::Accept {
+        others = table.find(NO_TYPE);
+    }
+    types(before)
+        .filter(changed)
+        .for_each(|kind| table.unassign(kind));
+    for kind in types(after).filter(changed) {
+        if table.is_assigned(kind) {
+            continue; // It is named twice.
+        }
+        match target(kind, after) {
+            Some(Target::Program(program)) => {
+                table.add([kind], ExecHandler::new(program));
+            }
+            Some(Target::Csi) => {
+                let csi = CsiHandler::default();
+                inventory.csi_drivers = csi.drivers();
+                table.add([kind], csi);
+            }
+            Some(Target::Device) => {
+                let device = DeviceHandler::default();
+                inventory.device_plugins = device.plugins();
+                table.add([kind], device);
+            }
+            Some(Target::Dra) => {
+                let dra = DraHandler::default();
+                inventory.dra_drivers = dra.drivers();
+                table.add([kind], dra);
+            }
+            Some(Target::Others) => {
+                let id = *others.get_or_insert_with(|| add_generic(table, inventory));
+                table.assign(kind, id);
+            }
+            None => {}
+        }
+    }
+    if before.unknown_types != after.unknown_types {
+        let unknown = match after.unknown_types {
+            UnknownTypes::Reject => Unknown::Refused,
+            UnknownTypes::Accept => {
+                Unknown::GivenTo(others.unwrap_or_else(|| add_generic(table, inventory)))
+            }
+            UnknownTypes::Ignore => Unknown::Ignored,
+        };
+        table.set_unknown(unknown);
+    }
+}
+
+/// Adds the handler for types that no other handler is for.
+fn add_generic(table: &mut HandlerTable, inventory: &mut Inventory) -> HandlerId {
+    let handler = GenericHandler::default();
+    inventory.others = handler.plugins();
+    table.add([""; 0], handler)
+}
+
+/// What handles the plugins of a type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Target<'a> {
+    Csi,
+    Device,
+    Dra,
+    /// The handler that only lists them.
+    Others,
+    /// The handler that runs this program.
+    Program(&'a Path),
+}
+
+/// Returns what handles the plugins of a type, or `None` if the type is an unknown one.
+fn target<'a>(kind: &str, config: &'a HandlerConfig) -> Option<Target<'a>> {
+    let mut programs = config.exec.iter();
+    if let Some(exec) = programs.find(|exec| exec.kind == kind) {
+        return Some(Target::Program(&exec.program));
+    }
+    let is_accepted = config.types.iter().any(|it| it == kind);
+    is_accepted.then_some(match kind {
+        csi::TYPE => Target::Csi,
+        device::TYPE => Target::Device,
+        dra::TYPE => Target::Dra,
+        _ => Target::Others,
+    })
+}
+
+/// Returns the types that are accepted.
+fn types(config: &HandlerConfig) -> impl Iterator<Item = &str> {
+    let programs = config.exec.iter().map(|exec| &*exec.kind);
+    config.types.iter().map(|kind| &**kind).chain(programs)
+}
+
+/// A text that is the name of no plugin type.
+const NO_TYPE: &str = "";
+
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
-    use crate::config::DEFAULT_TYPES;
+    use crate::config::{DEFAULT_TYPES, Exec};
+
+    fn config(types: &[&str], unknown: UnknownTypes, exec: &[(&str, &str)]) -> HandlerConfig {
+        let exec = exec.iter().map(|&(kind, program)| Exec {
+            kind: kind.to_owned(),
+            program: program.into(),
+        });
+        HandlerConfig {
+            types: types.iter().map(|&kind| kind.to_owned()).collect(),
+            unknown_types: unknown,
+            exec: exec.collect(),
+        }
+    }
 
     #[test]
     fn each_type_has_its_handler_and_what_a_dry_run_leaves_out_of_it() {
@@ -88,5 +189,79 @@ mod tests {
             let left_out: Vec<_> = table.not_checked(&plugin).collect();
             assert_eq!(left_out, [expected]);
         }
+    }
+    #[test]
+    fn a_type_keeps_its_handler_unless_its_own_configuration_changes() {
+        use UnknownTypes::{Accept, Ignore, Reject};
+        let steps = [
+            config(&["CSIPlugin", "A", "A"], Reject, &[]),
+            config(
+                &["A", "B", "CSIPlugin"],
+                Reject,
+                &[("X", "/x"), ("Y", "/y")],
+            ),
+            config(&["B", "CSIPlugin"], Accept, &[("Y", "/y"), ("X", "/z")]),
+            config(&["CSIPlugin"], Accept, &[("B", "/b"), ("Y", "/y")]),
+            config(
+                &["DRAPlugin", "DevicePlugin", "X"],
+                Ignore,
+                &[("CSIPlugin", "/c")],
+            ),
+            config(&["CSIPlugin"], Reject, &[]),
+            config(&[], Accept, &[("A", "/a")]),
+        ];
+        let kinds = [
+            "A",
+            "B",
+            "X",
+            "Y",
+            "CSIPlugin",
+            "DRAPlugin",
+            "DevicePlugin",
+            "other",
+        ];
+        let (mut table, mut inventory) = <(HandlerTable, Inventory)>::default();
+        let mut before = &NO_HANDLERS;
+        for after in &steps {
+            let found = kinds.map(|kind| table.find(kind));
+            change(&mut table, &mut inventory, before, after);
+            for (kind, old) in kinds.into_iter().zip(found) {
+                let new = table.find(kind);
+                let is_accepted = target(kind, after).is_some() || after.unknown_types == Accept;
+                assert_eq!(new.is_some(), is_accepted, "{kind} in {after:?}");
+                // An unknown type that is accepted has the handler of other types.
+                let of = |config| {
+                    let is_unknown_accepted = config_accepts(config);
+                    target(kind, config).or_else(|| is_unknown_accepted.then_some(Target::Others))
+                };
+                let is_same = of(before) == of(after) && of(after).is_some();
+                assert_eq!(old == new && new.is_some(), is_same, "{kind} in {after:?}");
+            }
+            assert_eq!(table.ignores_unknown(), after.unknown_types == Ignore);
+            before = after;
+        }
+    }
+
+    fn config_accepts(config: &HandlerConfig) -> bool {
+        config.unknown_types == UnknownTypes::Accept
+    }
+
+    #[test]
+    fn the_inventory_is_that_of_the_handlers_in_force() {
+        let (mut table, mut inventory) = <(HandlerTable, Inventory)>::default();
+        let first = config(&["Toaster"], UnknownTypes::Reject, &[]);
+        let second = config(&["Kettle"], UnknownTypes::Reject, &[]);
+        change(&mut table, &mut inventory, &NO_HANDLERS, &first);
+        let others = inventory.others.clone();
+        change(&mut table, &mut inventory, &first, &second);
+        let plugin = Plugin {
+            kind: "Kettle".to_owned(),
+            name: "a".to_owned(),
+            endpoint: Path::new("/r/a").into(),
+            versions: Vec::new(),
+            socket: Path::new("/r/a").into(),
+        };
+        others.set(plugin);
+        assert!(inventory.others.get("a").is_some());
     }
 }

@@ -62,6 +62,16 @@ impl HandlerTable {
         id
     }
 
+    /// Assigns plugins of this type to the handler with that number.
+    pub fn assign(&mut self, kind: &str, id: HandlerId) {
+        self.by_type.insert(kind.to_owned(), id);
+    }
+
+    /// Has plugins of this type treated as those of a type without a handler.
+    pub fn unassign(&mut self, kind: &str) {
+        self.by_type.remove(kind);
+    }
+
     /// Sets the treatment of plugins of a type without a handler.
     pub fn set_unknown(&mut self, unknown: Unknown) {
         self.unknown = unknown;

@@ -139,6 +139,11 @@ pub enum EventKind {
     /// A deregistration that was owed before the restart is not carried out, because plugins of the
     /// type have no program now.
     DebtDropped,
+    /// The configuration was read again, and is in force: that, and what has changed, as text.
+    ConfigReloaded(String),
+    /// The configuration that was read again cannot be used, and changes nothing: that, and its
+    /// problems, as text.
+    ConfigRejected(String),
     /// File descriptors run short.
     DescriptorsShort(Shortage),
     /// The registered plugin was cut, because plugins have exhausted the memory budget: its
@@ -240,6 +245,8 @@ impl PluginEvent {
             EventKind::SocketOutlived { .. } => "SocketOutlived",
             EventKind::Reported(notice) => notice.reason,
             EventKind::DebtDropped => "DebtDropped",
+            EventKind::ConfigReloaded(_) => "ConfigReloaded",
+            EventKind::ConfigRejected(_) => "ConfigRejected",
             EventKind::DescriptorsShort(_) => "DescriptorsShort",
             EventKind::OverBudget { .. } => OVER_BUDGET,
         }
@@ -287,7 +294,8 @@ impl PluginEvent {
             | EventKind::NotConnected { .. }
             | EventKind::HandlerStalled
             | EventKind::Up
-            | EventKind::Promoted => Level::Info,
+            | EventKind::Promoted
+            | EventKind::ConfigReloaded(_) => Level::Info,
             EventKind::NotUndone(_)
             | EventKind::FailureNotUndone(_)
             | EventKind::AttemptFailed { .. }
@@ -297,6 +305,7 @@ impl PluginEvent {
             | EventKind::TakenOver { .. }
             | EventKind::SocketOutlived { .. }
             | EventKind::DebtDropped
+            | EventKind::ConfigRejected(_)
             | EventKind::DescriptorsShort(_)
             | EventKind::OverBudget { .. } => Level::Warn,
         }
@@ -312,6 +321,8 @@ impl PluginEvent {
                 | EventKind::AttemptFailed { .. }
                 | EventKind::Down { .. }
                 | EventKind::Reported(_)
+                | EventKind::ConfigReloaded(_)
+                | EventKind::ConfigRejected(_)
         )
     }
 
@@ -386,6 +397,20 @@ fn fmt_failed(
         Some(pause) => write!(f, "{failure}; next try in {pause:?}"),
         None => write!(f, "{failure}; the plugin has to announce itself again"),
     }
+}
+
+/// Writes that a process runs without its socket, and what helps.
+fn fmt_outlived(
+    f: &mut fmt::Formatter<'_>,
+    plugin: ShownPlugin<'_>,
+    pid: Option<u32>,
+) -> fmt::Result {
+    write!(
+        f,
+        "the socket of {plugin} was removed while the process is still running; restart the \
+         plugin to recreate the socket"
+    )?;
+    pid.map_or(Ok(()), |pid| write!(f, "; pid={pid}"))
 }
 
 /// Writes that a plugin was cut, why, and what helps.
@@ -491,20 +516,14 @@ impl fmt::Display for Message<'_> {
                  previous-uid={previous_uid} previous-socket={}",
                 escape::path(previous_socket)
             ),
-            EventKind::SocketOutlived { pid } => {
-                write!(
-                    f,
-                    "the socket of {plugin} was removed while the process is still running; \
-                     restart the plugin to recreate the socket"
-                )?;
-                pid.map_or(Ok(()), |pid| write!(f, "; pid={pid}"))
-            }
+            EventKind::SocketOutlived { pid } => fmt_outlived(f, plugin, *pid),
             EventKind::Reported(notice) => write!(f, "{plugin}: {}", notice.message),
             EventKind::DebtDropped => write!(
                 f,
                 "what the program of {plugin} had set up before the restart is not undone, \
                  because plugins of its type have no program now"
             ),
+            EventKind::ConfigReloaded(text) | EventKind::ConfigRejected(text) => f.write_str(text),
             EventKind::DescriptorsShort(shortage) => write!(
                 f,
                 "file descriptors run short: {shortage}; raise the hard limit of open files \

@@ -13,7 +13,7 @@ use super::registered::By;
 use super::socket::Socket;
 use super::timers::{Scheduled, Timer};
 use super::{DialError, Manager};
-use crate::config::STOP_GRACE;
+use crate::config::{DEVICE_GRACE, OnDown, STOP_GRACE};
 
 impl Manager {
     pub(super) fn connected(&mut self, conn: ConnectionId, process: Option<Process>) {
@@ -130,6 +130,30 @@ impl Manager {
             }
         }
         for id in replaced {
+            self.sockets.mark_dirty(id);
+        }
+    }
+
+    /// Has the policy for plugins that are down applied to those that are down already.
+    pub(super) fn set_graces(&mut self) {
+        let on_down = self.context.policy.on_down;
+        let mut down = Vec::new();
+        for socket in self.sockets.iter_mut() {
+            let Some(registered) = &mut socket.registered else {
+                continue;
+            };
+            let is_announced = registered.identity.is_of_announcement();
+            let health = &mut registered.health;
+            let Some(since) = health.down_since().filter(|_| !health.must_deregister) else {
+                continue;
+            };
+            health.set_grace(match on_down {
+                OnDown::Keep => is_announced.then(|| since + DEVICE_GRACE),
+                OnDown::Deregister(grace) => Some(since + grace),
+            });
+            down.push(socket.id);
+        }
+        for id in down {
             self.sockets.mark_dirty(id);
         }
     }

@@ -186,9 +186,11 @@ impl Manager {
         self.context.policy.path_map = path_map;
     }
 
-    /// Sets what is done with registered plugins that are down, from now on.
+    /// Sets what is done with registered plugins that are down. For those that are down already, it
+    /// is in force with the next input, and counts from when they went down.
     pub fn set_on_down(&mut self, on_down: OnDown) {
         self.context.policy.on_down = on_down;
+        self.set_graces();
     }
 
     /// Sets the number of descriptors that the process may have.
@@ -326,10 +328,26 @@ impl Manager {
         handler: impl PluginHandler + 'static,
         now: Time,
     ) -> HandlerId {
-        let id = self.host.add_handler(types, handler);
+        self.change_handlers(|table| table.add(types, handler), now)
+    }
+
+    /// Changes which handlers plugins are assigned to. What follows for them is the same as in
+    /// [`Manager::add_handler`]: plugins that were refused are tried again, and registered plugins
+    /// are deregistered whose type has another handler now, or none. No other plugin is touched.
+    pub fn change_handlers<T>(
+        &mut self,
+        change: impl FnOnce(&mut HandlerTable) -> T,
+        now: Time,
+    ) -> T {
+        let changed = change(self.host.handlers_mut());
+        self.handlers_changed(now);
+        changed
+    }
+
+    fn handlers_changed(&mut self, now: Time) {
+        self.host.find_replaced();
         self.replace_handlers();
         self.handle_input(Input::Reconsider, now);
-        id
     }
 
     /// Returns a number that changes whenever the state that a restart needs has changed.

@@ -280,7 +280,7 @@ impl Manager {
         let consequence = match self.context.policy.on_down {
             _ if is_removed => DownConsequence::SocketRemoved,
             OnDown::Keep if identity.is_of_announcement() => {
-                health.set_grace(now + DEVICE_GRACE);
+                health.set_grace(Some(now + DEVICE_GRACE));
                 DownConsequence::Deregister(DEVICE_GRACE)
             }
             OnDown::Keep => DownConsequence::Keep,
@@ -288,7 +288,7 @@ impl Manager {
                 if grace.is_zero() {
                     health.must_deregister = true;
                 } else {
-                    health.set_grace(now + grace);
+                    health.set_grace(Some(now + grace));
                 }
                 DownConsequence::Deregister(grace)
             }

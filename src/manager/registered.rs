@@ -164,10 +164,10 @@ impl Health {
         self.down.as_ref()?.grace_until
     }
 
-    /// Sets the time at which the plugin is deregistered if it is still down.
-    pub(super) fn set_grace(&mut self, until: Time) {
+    /// Sets the time at which the plugin is deregistered if it is still down; `None`: never.
+    pub(super) fn set_grace(&mut self, until: Option<Time>) {
         if let Some(down) = &mut self.down {
-            down.grace_until = Some(until);
+            down.grace_until = until;
         }
     }
 

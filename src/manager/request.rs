@@ -6,6 +6,7 @@ use std::fmt;
 
 use super::Manager;
 use super::context::Request;
+use super::event::{EventKind, PluginEvent};
 use super::ids::SocketId;
 use super::record::Record;
 use super::state::State;
@@ -30,6 +31,11 @@ impl fmt::Display for ForgetError {
 }
 
 impl Manager {
+    /// Emits an event of the daemon.
+    pub(crate) fn report(&mut self, kind: EventKind) {
+        self.context.emit(PluginEvent::of_daemon(kind));
+    }
+
     /// Tries the selected plugins again at once, as if none of their attempts had failed: those
     /// that were refused or wait for their backoff are registered, and those that are down are
     /// checked. Returns their number, or `None` if no record was selected.

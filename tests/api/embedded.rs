@@ -55,11 +55,13 @@ fn an_embedder_serves_the_api_in_its_turns_and_its_clients_get_their_end() {
 
     // A change between two turns is seen, too.
     node.plugins.remove_directory(&config.plugins_dirs[0]);
-    let mut log = connect(&socket);
-    log.write_all(b"POST /v1/log?filter=debug HTTP/1.1\r\nHost: x\r\n\r\n")
-        .unwrap();
-    let refused = until_read(&mut node, &mut log, "}\n");
-    assert!(refused.starts_with("HTTP/1.1 404"), "{refused}");
+    for target in ["/v1/log?filter=debug", "/v1/reload"] {
+        let mut client = connect(&socket);
+        let request = format!("POST {target} HTTP/1.1\r\nHost: x\r\n\r\n");
+        client.write_all(request.as_bytes()).unwrap();
+        let refused = until_read(&mut node, &mut client, "}\n");
+        assert!(refused.starts_with("HTTP/1.1 404"), "{refused}");
+    }
     let gone = until_read(&mut node, &mut watch, "}\n\r\n");
     assert!(
         gone.contains("Deregistering") || gone.contains("DELETED"),

@@ -45,10 +45,12 @@ fn row(kind: &EventKind) -> usize {
         EventKind::Announced => 24,
         EventKind::NotAnnounced => 25,
         EventKind::OverBudget { .. } => 26,
+        EventKind::ConfigReloaded(_) => 27,
+        EventKind::ConfigRejected(_) => 28,
     }
 }
 
-const ROWS: usize = 27;
+const ROWS: usize = 29;
 
 /// Returns an event of each kind, with its reason.
 fn all() -> Vec<(EventKind, &'static str)> {
@@ -128,6 +130,14 @@ fn all() -> Vec<(EventKind, &'static str)> {
             "DevicesListed",
         ),
         (EventKind::DebtDropped, "DebtDropped"),
+        (
+            EventKind::ConfigReloaded("changed=type".to_owned()),
+            "ConfigReloaded",
+        ),
+        (
+            EventKind::ConfigRejected("/a.conf:1: unknown key x".to_owned()),
+            "ConfigRejected",
+        ),
         (
             EventKind::DescriptorsShort(Shortage::Call),
             "DescriptorsShort",

@@ -165,3 +165,32 @@ fn a_backoff_that_ended_before_the_handler_was_replaced_wakes_the_daemon_no_more
     let next = world.manager.poll_timeout();
     assert!(next.is_some_and(|(at, _)| at > world.now), "{next:?}");
 }
+
+#[test]
+fn a_thousand_plugins_do_not_notice_that_other_types_get_or_lose_their_handler() {
+    let mut world = World::new();
+    for n in 0..1000 {
+        let path = format!("/r/{n}.sock");
+        world.appear(&path, Script::good("CSIPlugin", &n.to_string()));
+    }
+    let toasters = add(&mut world, "Toaster");
+    world.appear("/r/t.sock", Script::good("Toaster", "t"));
+    assert_eq!(world.counts(), (1001, 1001));
+    world.handler_calls();
+    toasters.take();
+    let (generation, now) = (world.manager.generation(), world.now);
+    world.manager.change_handlers(
+        |table| {
+            table.unassign("Toaster");
+            table.add(["Kettle"], Recorder(toasters.clone()));
+        },
+        now,
+    );
+    world.run();
+    assert_eq!(world.handler_calls(), "");
+    assert_eq!(toasters.take(), "deregister t");
+    // Events and changes of records: those of the one plugin.
+    let count = world.manager.generation() - generation;
+    assert!((2..20).contains(&count), "{count}");
+    assert_eq!(world.counts(), (1001, 1000));
+}

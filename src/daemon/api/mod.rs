@@ -60,6 +60,8 @@ pub(super) struct Api {
     log: Option<&'static Logger>,
     /// The clients that wait for a rescan, and its number.
     rescans: Vec<(ClientId, u64)>,
+    /// The clients that wait for a reload; `None` if none can be asked for.
+    reloads: Option<Vec<ClientId>>,
     /// The time at which clients that do not read their last response are given up.
     stop_at: Option<Time>,
 }
@@ -104,6 +106,7 @@ impl Api {
             inventory: None,
             log: None,
             rescans: Vec::new(),
+            reloads: None,
             stop_at: None,
         })
     }
@@ -256,6 +259,35 @@ impl Api {
         });
     }
 
+    /// Lets clients ask for a reload.
+    pub(super) fn offer_reload(&mut self) {
+        self.reloads.get_or_insert_default();
+    }
+
+    /// Has a client wait for a reload.
+    pub(super) fn await_reload(&mut self, id: ClientId, now: Time) {
+        if let Some(reloads) = &mut self.reloads {
+            return reloads.push(id);
+        }
+        let refused = Err(Refused {
+            status: Status::NotFound,
+            reason: "the plugin manager has no configuration to reload".to_owned(),
+        });
+        self.server.answer(id, &refused, now);
+    }
+
+    /// Returns whether a client waits for a reload.
+    pub(super) fn is_reload_wanted(&self) -> bool {
+        self.reloads.as_ref().is_some_and(|ids| !ids.is_empty())
+    }
+
+    /// Responds to the clients that wait for a reload.
+    pub(super) fn reloaded(&mut self, outcome: &Result<Done, Refused>, now: Time) {
+        for id in self.reloads.iter_mut().flat_map(std::mem::take) {
+            self.server.answer(id, outcome, now);
+        }
+    }
+
     /// Changes the filter of the log.
     pub(super) fn set_filter(&self, filter: String) -> Result<Done, Refused> {
         let Some(log) = self.log else {
@@ -369,6 +401,7 @@ fn describe(change: &Change) -> (&'static str, String) {
         }
         Change::Retry(Selection::Plugin { kind, name }) => ("retry", plugin(kind, name)),
         Change::Rescan => ("rescan", String::new()),
+        Change::Reload => ("reload", String::new()),
         Change::Log(filter) => ("log filter", format!(" filter={}", escape::text(filter))),
         Change::Forget { kind, name } => ("forget", plugin(kind, name)),
     }

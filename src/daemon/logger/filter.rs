@@ -12,6 +12,8 @@ use crate::escape;
 pub(super) struct Filter {
     /// The level of what no directive is about.
     level: LevelFilter,
+    /// The first directives, as text.
+    directives: Box<str>,
     initial: Directives,
     /// `None`: the initial one.
     changed: Option<Directives>,
@@ -33,9 +35,19 @@ impl Filter {
         let mut builder = Builder::new();
         Self {
             level,
+            directives: directives.into(),
             initial: builder.filter_level(level).parse(directives).build(),
             changed: None,
         }
+    }
+
+    /// Sets the level of what no directive is about. Changed directives stay until they are
+    /// restored.
+    pub(super) fn set_level(&mut self, level: LevelFilter) {
+        let changed = self.changed.take();
+        let directives = std::mem::take(&mut self.directives);
+        *self = Self::new(level, &directives);
+        self.changed = changed;
     }
 
     /// Replaces the directives, or restores the first ones if these are empty.
@@ -149,6 +161,16 @@ mod tests {
         }
         assert_eq!(filter.set(""), Ok(()));
         assert_eq!(levels(&filter), initial);
+    }
+
+    #[test]
+    fn another_level_is_for_what_no_directive_is_about() {
+        let mut filter = Filter::new(LevelFilter::Info, "plugind::watch=warn");
+        filter.set("error").unwrap();
+        filter.set_level(LevelFilter::Trace);
+        assert_eq!(levels(&filter), [Some(Level::Error); 2]);
+        filter.set("").unwrap();
+        assert_eq!(levels(&filter), [Some(Level::Trace), Some(Level::Warn)]);
     }
 
     #[test]

@@ -6,31 +6,11 @@ use std::io;
 use log::Level;
 use rustix::fs::fstat;
 
+use crate::config::LogFormat;
 use crate::daemon::time_of_day::TimeOfDay;
 use crate::escape;
 
-/// The format of log lines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogFormat {
-    /// `2026-01-31T12:00:00.250Z INFO  message`
-    Text,
-    /// An object with `time`, `level`, `target` and `message`.
-    Json,
-    /// `<6>message`: the journal has a clock of its own, and takes the priority from there.
-    Journald,
-}
-
 impl LogFormat {
-    /// Returns the format of this name.
-    pub fn named(name: &str) -> Option<Self> {
-        match name {
-            "text" => Some(Self::Text),
-            "json" => Some(Self::Json),
-            "journald" => Some(Self::Journald),
-            _ => None,
-        }
-    }
-
     /// Returns the format for standard error: that of the journal if it leads there, else text.
     pub(super) fn of_stderr() -> Self {
         // systemd.exec(5): JOURNAL_STREAM "contains the device and inode numbers of the file

@@ -30,10 +30,10 @@ use log::{Level, LevelFilter, Log, Metadata, Record};
 use self::buffer::{Buffer, Origin};
 use self::filter::Filter;
 pub use self::filter::FilterError;
-pub use self::format::LogFormat;
 use self::limiter::{Limiter, Owners, Suppressed};
 use self::sink::Sink;
 use super::clock::Clock;
+use crate::config::LogFormat;
 use crate::time::Time;
 
 /// The logger behind `log::info!()` and the other macros, once it is installed.
@@ -103,6 +103,13 @@ impl Logger {
         state.filter.set(directives)?;
         log::set_max_level(state.filter.most());
         Ok(())
+    }
+
+    /// Sets the level of [`Logger::install`]; directives have priority over it.
+    pub fn set_level(&self, level: LevelFilter) {
+        let mut state = self.state();
+        state.filter.set_level(level);
+        log::set_max_level(state.filter.most());
     }
 
     /// Writes an error as it is, after the lines in the buffer.

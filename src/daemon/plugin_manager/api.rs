@@ -92,6 +92,12 @@ impl PluginManager {
                 }
                 return;
             }
+            Change::Reload => {
+                if let Some(api) = &mut self.api {
+                    api.await_reload(client, now);
+                }
+                return;
+            }
             Change::Retry(selection) => self.retry(&selection, now),
             Change::Forget { kind, name } => self.forget(&kind, &name, now),
             Change::Log(filter) => match &self.api {

@@ -148,7 +148,7 @@ impl PluginManager {
     }
 
     /// Informs the mount table about the directories, and scans those again whose mounts differ.
-    fn set_mounted_roots(&mut self, now: Time) {
+    pub(super) fn set_mounted_roots(&mut self, now: Time) {
         for dir in self.mounts.set_roots(&self.dirs, now) {
             let remounted = watch::Input::Remounted { dir };
             self.watch.handle_input(remounted, now);

@@ -60,10 +60,10 @@ pub(super) fn check_apart(dir: Option<&Path>, added: &Path) -> Result<(), SetupE
     }
 }
 
-/// Returns the path map of the configuration, without effect on the directory in which device
+/// Returns a path map that is without effect on the directory in which device
 /// plugins register: they report the name of a file there, so its path is that of this process.
-pub(super) fn path_map(config: &Config, dir: Option<&Path>) -> PathMap {
-    let mut path_map = config.path_map.clone();
+pub(super) fn path_map(path_map: &PathMap, dir: Option<&Path>) -> PathMap {
+    let mut path_map = path_map.clone();
     if let Some(dir) = dir {
         path_map.add(dir, dir);
     }
@@ -86,7 +86,7 @@ mod tests {
     fn the_path_map_does_not_move_the_sockets_of_device_plugins() {
         let mut config = Config::default();
         config.path_map.add("/", "/host");
-        let path_map = path_map(&config, Some(Path::new("/d")));
+        let path_map = path_map(&config.path_map, Some(Path::new("/d")));
         assert_eq!(
             path_map.find(Path::new("/d/a.sock")),
             Path::new("/d/a.sock")

@@ -189,15 +189,14 @@ impl HandlerHost {
         &self.handlers
     }
 
-    /// Assigns plugins of these types to `handler`.
-    pub(super) fn add_handler<T: Into<String>>(
-        &mut self,
-        types: impl IntoIterator<Item = T>,
-        handler: impl PluginHandler + 'static,
-    ) -> HandlerId {
-        let id = self.handlers.add(types, handler);
+    /// Returns the handlers, to change them. [`HandlerHost::find_replaced`] has to follow.
+    pub(super) fn handlers_mut(&mut self) -> &mut HandlerTable {
+        &mut self.handlers
+    }
+
+    /// Finds the handlers that no type is assigned to any more.
+    pub(super) fn find_replaced(&mut self) {
         self.replaced = self.handlers.unassigned().collect();
-        id
     }
 
     // --- Questions ---
