@@ -240,7 +240,7 @@ mod tests {
         let file = b"# all of them\nplugins-dir=/a\nroot-dir /b\ndevice-plugins-dir = /c\nobserve\n\
             map-path /d=/e\ntype X\ntype Y\nunknown-types accept\nexec X=/f\non-down=deregister=1s\n\
             memory-budget 1Mi\nstate-file /g\nrun-dir /h\nsocket none\nsocket-group i\nverbose\n\
-            verbose\n";
+            verbose\nlog-format=json\n";
         let line = [
             "--plugins-dir=/a",
             "--root-dir=/b",
@@ -258,6 +258,7 @@ mod tests {
             "--socket=none",
             "--socket-group=i",
             "-vv",
+            "--log-format=json",
         ];
         let (of_file, of_line) = (combine(file, &[], &[]), combine(b"", &[], &line));
         let (of_file, of_line) = (of_file.unwrap(), of_line.unwrap());
