@@ -175,11 +175,11 @@ fn log_start(config: &DaemonConfig) {
 
 /// Logs the API socket, the plugins directories, and the types whose plugins programs handle.
 fn log_ready(config: &DaemonConfig, plugins: &PluginManager) {
-    if let Some(socket) = plugins.api_socket() {
-        log::info!("serving the API socket={}", escape::path(socket));
-    }
-    if let Some(socket) = plugins.metrics_socket() {
-        log::info!("serving metrics socket={}", escape::path(socket));
+    let (api, metrics) = (plugins.api_socket(), plugins.metrics_socket());
+    for (what, socket) in [("the API", api), ("metrics", metrics)] {
+        if let Some(socket) = socket {
+            log::info!("serving {what} socket={}", escape::path(socket));
+        }
     }
     for dir in plugins.directories() {
         log::info!(

@@ -9,6 +9,7 @@ use std::env;
 use std::ffi::OsStr;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 use std::time::Duration;
 
 use nix::errno::Errno;
@@ -18,7 +19,6 @@ use nix::time::{ClockId, clock_gettime};
 use super::PluginManager;
 use super::environment::{number, own_id};
 use crate::config::{NOTIFY_RETRY, STATUS_PAUSE, WATCHDOG_MAX, WATCHDOG_MIN};
-use crate::escape;
 use crate::manager::{Generation, Manager};
 use crate::time::Time;
 
@@ -175,12 +175,8 @@ impl Service {
     /// Logs a failure, unless an earlier one was logged.
     fn warn(&self, errno: Errno) {
         if !self.has_failed.replace(true) {
-            let name = env::var("NOTIFY_SOCKET").unwrap_or_default();
-            log::warn!(
-                "cannot notify the service manager: {} socket={}",
-                errno.desc(),
-                escape::text(&name).at_most(108)
-            );
+            let why = errno.desc();
+            log::warn!("cannot notify the service manager (NOTIFY_SOCKET): {why}");
         }
     }
 }
@@ -190,7 +186,7 @@ impl Service {
 fn open(name: &OsStr) -> Result<(OwnedFd, UnixAddr), Errno> {
     let address = match name.as_bytes() {
         [b'@', name @ ..] => UnixAddr::new_abstract(name),
-        [b'/', ..] => UnixAddr::new(name),
+        [b'/', ..] => UnixAddr::new(Path::new(name)),
         _ => Err(Errno::EINVAL),
     };
     let from = socket(

@@ -85,7 +85,9 @@ pub(in crate::daemon) fn open_all(
 ) -> std::result::Result<Vec<Listener>, SetupError> {
     let mut listeners = Vec::new();
     match passed.api {
-        Some(_) if config.api_socket == ApiSocket::None || config.socket_group.is_some() => {
+        Some(_)
+            if matches!(config.api_socket, ApiSocket::None) || config.socket_group.is_some() =>
+        {
             let (name, problem) = ("api".to_owned(), PassedProblem::Unwanted);
             return Err(SetupError::Passed { name, problem });
         }
