@@ -8,12 +8,14 @@ cd "$(dirname "$0")/../.."
 readonly tree=$1 control=$1/DEBIAN
 
 main() {
-	local file size
+	local file size unit=$tree/usr/lib/systemd/system/plugind.service
 	if ! command -v dpkg-deb >/dev/null; then
 		echo "dist: no package for Debian, because dpkg-deb is not installed" >&2
 		return
 	fi
 	[ ! -e "$tree/usr/share/man" ] || find "$tree/usr/share/man" -type f -exec gzip -9n {} +
+	# The service manager of Debian 12 does not know the type that reloads by itself.
+	[ ! -e "$unit" ] || sed -i 's/^Type=notify-reload$/Type=notify\nExecReload=kill -HUP $MAINPID/' "$unit"
 	size=$(du -k --apparent-size -s "$tree" | cut -f 1)
 	mkdir "$control"
 	sed -e "s/@VERSION@/$version/" -e "s/@ARCHITECTURE@/$debian/" -e "s/@SIZE@/$size/" \
