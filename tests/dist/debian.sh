@@ -20,6 +20,7 @@ main() {
 	[ "$(id -u)" = 0 ] || skip "only root can change to another root directory"
 	command -v debootstrap >/dev/null || skip "debootstrap is not installed"
 	ls target/dist/plugind_*_"$native".deb >/dev/null 2>&1 || skip "there is no package for $native"
+	unshare --mount true 2>/dev/null || skip "there may be no mount namespaces here"
 	exec unshare --mount --propagation private "$0" inside
 }
 

@@ -5,8 +5,7 @@
 #
 # If rustup's musl target for x86_64 is installed, cargo needs nothing else. Otherwise Debian's
 # compiler builds the standard library from its sources, without backtraces: that does not need
-# rustup, and the file is less than half the size. For other processors it is always built: rustup's
-# targets for them are not position-independent, and that for armv7 has 32-bit times.
+# rustup, and the file is less than half the size. For other processors it is always built.
 set -euo pipefail
 
 cd "$(dirname "$0")/../.."
@@ -32,7 +31,7 @@ main() {
 	local command=$1
 	shift
 	mkdir -p "$build"
-	if [ "$cpu" = x86_64 ] && [ -d "$(rustc --print sysroot)/lib/rustlib/$triple/lib" ]; then
+	if is_rustups; then
 		export "$rustflags=$layout $inlining"
 		"${cargo[@]}" "$command" --target "$triple" --target-dir "$build" "$@"
 	else
@@ -85,7 +84,7 @@ with_std() {
 		export CARGO_PROFILE_DEV_PANIC=abort
 	fi
 	# Without it, times of 32-bit processors end in 2038.
-	export RUST_LIBC_UNSTABLE_MUSL_V1_2_3=1
+	[ "$cpu" != armv7 ] || export RUST_LIBC_UNSTABLE_MUSL_V1_2_3=1
 	export "$rustflags=$flags" RUSTC=/usr/bin/rustc RUSTC_BOOTSTRAP=1
 	/usr/bin/cargo "$@" --target "$triple" --target-dir "$build" \
 		-Zbuild-std="$std" -Zbuild-std-features=optimize_for_size,compiler-builtins-mem

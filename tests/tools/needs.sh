@@ -55,7 +55,7 @@ needs_cargo() {
 needs_static() {
 	. tests/static/target.sh
 	[ -z "$emulator" ] || needs_command "$emulator" "qemu-user optional"
-	[ "$cpu" != x86_64 ] || [ ! -d "$(rustc --print sysroot 2>/dev/null)/lib/rustlib/$triple/lib" ] || return 0
+	! is_rustups || return 0
 	needs_command "$gcc" "$gcc_package"
 	[ -e "$musl_dir/rcrt1.o" ] || add "$(of_architecture musl-dev "$debian")"
 	if is_new_enough /usr/bin/cargo && is_new_enough /usr/bin/rustc; then
