@@ -57,6 +57,7 @@
 //!   question open, and the caller answers it later with [`daemon::PluginManager::answer`].
 //! - [`daemon::PluginManager::add_directory`] and [`daemon::PluginManager::remove_directory`]
 //!   change the watched directories at run time. The plugins of a removed one are deregistered.
+//!   [`daemon::PluginManager::set_on_down`] and its neighbours change other settings.
 //! - [`daemon::PluginManager::manager`] returns the core, which lists the registered plugins.
 //! - [`daemon::PluginManager::poll_event`] returns what has happened, as values: the log shows the
 //!   same events as text, and the newest of them are kept. A failed registration is
@@ -100,6 +101,7 @@
 //! | metrics | `manager/measurement.rs`, `api/counters.rs`, `api/metrics.rs` |
 //! | links to endpoints by plugin name | `daemon/by_name.rs`, `manager/link_name.rs` |
 //! | commands that ask the daemon | `cli/ask.rs`, `cli/client.rs` |
+//! | the configuration file; a reload | `cli/command_line.rs`, `daemon/reload.rs` |
 //! | device plugins that dial `kubelet.sock` | `registration/mod.rs`, `manager/announced.rs` |
 //! | systemd: notifications, passed sockets | `daemon/service.rs`, `daemon/passed.rs`, `dist/` |
 //! | events, their log lines, and how to add one | `manager/event.rs`, `manager/context.rs` |

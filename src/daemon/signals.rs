@@ -13,7 +13,7 @@ pub(super) struct Signals(SignalFd);
 /// The signals that ask the program to end.
 pub(super) const ENDING: [Signal; 2] = [Signal::SIGTERM, Signal::SIGINT];
 
-/// The other signals of the daemon: SIGHUP, by which other daemons reload their configuration, and
+/// The other signals of the daemon: SIGHUP, which asks for a reload of the configuration, and
 /// SIGUSR1, which asks for the status.
 pub(super) const ASKING: [Signal; 2] = [Signal::SIGHUP, Signal::SIGUSR1];
 

@@ -28,13 +28,15 @@
 //! | `POST /v1/retry[?socket=PATH]` | tries one socket again, or all that have failed |
 //! | `POST /v1/retry?type=T&name=N` | tries one plugin again |
 //! | `POST /v1/rescan` | reads every directory again; responds when that is done |
+//! | `POST /v1/reload` | reads the configuration again: `changed`, `needsRestart`; else 422 |
 //! | `POST /v1/log?filter=F` | sets the log filter, as in `RUST_LOG`; an empty F: the initial one |
 //! | `POST /v1/forget?type=T&name=N` | deregisters a plugin that is down, at once; else 409 |
 //!
 //! Names in paths and values in queries are percent-encoded; `+` means itself. A name in a path may
 //! contain slashes. `HEAD` is answered as `GET`, without the body. Errors have the body
 //! `{"error":"..."}`: 400 for a request that is not understood, 404, 405 with `Allow`, 408, 413 for
-//! a body, 431 for a head that is too long, 503 for too many clients, 505.
+//! a body, 422 for a configuration that is not valid, with a line for each problem, 431 for a head
+//! that is too long, 503 for too many clients, 505.
 //!
 //! `message`, `detail`, `lastError`, `problem` and `error` are texts for people, as they are in the
 //! log: what came from a plugin is escaped in them, as `\n` or `\u{1b}`. Other values are what the

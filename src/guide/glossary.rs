@@ -68,7 +68,9 @@
 //! | link by name | `by-name/TYPE/NAME.sock`, which leads to the endpoint in use |
 //! | client, request, response | those of the API; what a request asks for is a `Call` (`api`) |
 //! | client (`registration`) | a connection to `kubelet.sock`; its call is one of Register |
-//! | change (of the daemon) | what a client may have done: retry, rescan, log filter, forget |
+//! | change (of the daemon) | what a client may have done: retry, rescan, reload, forget |
+//! | setting | an option in the configuration file or the environment |
+//! | reload | read the configuration again, and apply what has changed |
 //! | service manager | systemd, or another program that is notified and passes sockets in |
 //! | finding, remedy | a result of `doctor`, and what to do about it |
 //! | preface | the first octets of an HTTP/2 connection (RFC 9113 §3.4) |

@@ -245,6 +245,62 @@
 //! `RUST_LOG` takes, except for words that are neither a level nor a module; an empty filter
 //! restores the initial one.
 //!
+//! # The configuration
+//!
+//! `plugind run --config FILE` reads options from a file, by default from
+//! `/etc/plugind/plugind.conf` if that exists; `--config none` reads none. A line is a long option
+//! of `run` without the dashes, and its value behind blanks, `=` or both; a flag stands alone. `#`
+//! begins a comment at the beginning of a line and behind a blank. There are no quotes: a value may
+//! contain blanks, but no blank with `#` behind it. A key that can be given only once must not be
+//! repeated; on the command line, the last one counts. Relative paths are relative to the working
+//! directory of the daemon.
+//!
+//! ```text
+//! # /etc/plugind/plugind.conf
+//! root-dir       /data/kubelet
+//! device-plugins
+//! exec           Toaster=/usr/lib/toasters/hook
+//! on-down        deregister=5m
+//! ```
+//!
+//! The command line has priority over the environment, and that over the file. The variable of an
+//! option with a value is `PLUGIND_` and its name, such as `PLUGIND_STATE_FILE`, with two
+//! exceptions: `--socket` has `PLUGIND_API_SOCKET`, and `--type` none, because `PLUGIND_SOCKET` and
+//! `PLUGIND_TYPE` are about one plugin in programs of `--exec`. An empty variable counts as unset,
+//! and one of an option that can be given several times has one value. What can be given several
+//! times replaces the whole list of a lower source; `plugins-dir` and `root-dir` are one list.
+//!
+//! The file is a regular file, or a link to one, of at most 64 KiB of UTF-8. It belongs to root or
+//! the daemon's user, and no other may write it, because it names programs. All problems are
+//! reported at once, up to 20, each with its line; the daemon then ends with status 78.
+//! `plugind check-config [FILE]` reports the same, or prints what is in force, with the source of
+//! each value; its output is a configuration.
+//!
+//! SIGHUP, `plugind reload` and `POST /v1/reload` read the file again. Options of the command line
+//! and the environment keep their priority.
+//!
+//! | what changes | what happens |
+//! |---|---|
+//! | `plugins-dir`, `root-dir` | plugins of a directory that is taken out are deregistered |
+//! | `type`, `unknown-types`, `exec` | see below |
+//! | `map-path` | what failed is tried again; links by name follow; connections stay |
+//! | `on-down` | also for plugins that are down already, counted from when they went down |
+//! | `memory-budget` | from now on; what is more already is cut when something grows |
+//! | `verbose` | at once, unless `RUST_LOG` is about it |
+//! | `device-plugins-dir`, `state-file`, `run-dir` | a restart is needed |
+//! | `observe`, `socket`, `socket-group`, `log-format` | a restart is needed |
+//!
+//! A plugin is touched only if its own type has another handler: another program, none, or one
+//! instead of a built-in handler. It is deregistered by the handler that has registered it, and
+//! then registered by the new one; if its type is an unknown one now, it is treated as such. Links
+//! in the path of a program are followed again, so a program that another link replaces counts as
+//! another one. What was refused is tried again.
+//!
+//! A configuration that cannot be used changes nothing: one with a problem, with a program that
+//! others can change, or with a directory that another daemon uses. The events `ConfigReloaded` and
+//! `ConfigRejected` name what has changed, what needs a restart, and the problems. With 1,000
+//! registered plugins a reload takes up to 13 ms.
+//!
 //! # The service manager
 //!
 //! If `NOTIFY_SOCKET` names a socket (a path, or an abstract name behind `@`), the daemon notifies
@@ -254,7 +310,7 @@
 //! |---|---|
 //! | `READY=1` | when `/readyz` is 200 for the first time, and after each reload |
 //! | `STATUS=3 registered, 1 in backoff` | when it changes, at most once per second |
-//! | `RELOADING=1` with `MONOTONIC_USEC` | at SIGHUP |
+//! | `RELOADING=1` with `MONOTONIC_USEC` | when a reload begins |
 //! | `STOPPING=1` | at SIGTERM and SIGINT |
 //! | `WATCHDOG=1` | twice in `WATCHDOG_USEC`, if `WATCHDOG_PID` is this process or not set |
 //!
@@ -287,10 +343,10 @@
 //!
 //! SIGTERM and SIGINT stop the daemon with status 0. Running operations have 2 s to finish; a
 //! second signal stops it at once. SIGUSR1 logs one line of status, in which `longest_turn_us` is
-//! the longest time that the loop was busy since the last status. SIGHUP is logged and ignored. The
-//! daemon also survives the end of its terminal, after which the log is lost. SIGKILL ends the
-//! daemon at once, and its programs with it; the state file may lack plugins of the last second,
-//! except for those with a program.
+//! the longest time that the loop was busy since the last status. SIGHUP reloads the configuration,
+//! unless the daemon is stopping. The daemon also survives the end of its terminal, after which the
+//! log is lost. SIGKILL ends the daemon at once, and its programs with it; the state file may lack
+//! plugins of the last second, except for those with a program.
 //!
 //! Setting the clock changes only the times in the log. While the machine is suspended, deadlines
 //! and pauses do not advance.

@@ -23,6 +23,7 @@
 //! | 7 | `probe`: no answer, or not in time |
 //! | 8 | `probe`: the connection was closed before any data was received |
 //! | 9 | `probe`: the plugin would be registered, but its endpoint does not answer |
+//! | 78 | `run`, `check-config`, `reload`: the configuration is not valid |
 //! | 124 | `wait`: timed out, for whatever reason, a missing daemon included |
 //! | 137 | `simulate`: crashed, as requested by `--crash-after` |
 //!
@@ -36,6 +37,18 @@
 //! `a_plugin_that_does_not_exist_is_status_4_and_one_in_another_state_is_5`,
 //! `when_the_time_is_up_the_status_is_124_and_the_reason_is_named`,
 //! `a_closed_output_is_not_a_failure_and_a_full_one_is`.
+//!
+//! # The configuration
+//!
+//! Keys are the long options of `run`, and have their promise; so have the variables `PLUGIND_*`.
+//! The syntax of the file may become wider, never so that a valid file means something else. What a
+//! reload applies at once stays so, and what needs a restart may be applied at once later. The
+//! output of `check-config` is a configuration; its order and its comments may change.
+//!
+//! Tests: `a_file_has_the_options_of_the_command_line`,
+//! `the_command_line_is_over_the_environment_and_that_is_over_the_file`,
+//! `what_is_printed_is_a_configuration_that_means_the_same`,
+//! `what_needs_a_restart_is_named_until_the_restart`.
 //!
 //! # JSON of the commands that ask a daemon
 //!
