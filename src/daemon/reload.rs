@@ -3,6 +3,8 @@
 //!
 //! Everything that can fail is done first. If it fails, nothing has changed.
 
+use std::mem;
+
 use log::LevelFilter;
 
 use super::{Daemon, Load, SetupError, run};
@@ -85,69 +87,73 @@ impl Daemon {
         level: LevelFilter,
     ) -> Result<Difference, SetupError> {
         run::resolve_programs(&mut new.handlers)?;
-        let mut difference = Difference::default();
-        let mut changed = |key: &str, is_changed: bool| {
-            if is_changed {
-                difference.changed.push(key.to_owned());
-            }
-            is_changed
-        };
+        let mut keys = Vec::new();
         let (config, old) = (&new.manager, &mut self.config.manager);
         let plugins = &mut self.plugins;
-        changed(
-            "plugins-dir",
-            plugins.set_directories(&config.plugins_dirs)?,
-        );
-        if changed("map-path", config.path_map != old.path_map) {
+        let is_changed = plugins.set_directories(&config.plugins_dirs)?;
+        note(&mut keys, "plugins-dir", is_changed);
+        if note(&mut keys, "map-path", config.path_map != old.path_map) {
             plugins.set_path_map(&config.path_map);
             old.path_map = config.path_map.clone();
         }
-        if changed("on-down", config.on_down != old.on_down) {
+        if note(&mut keys, "on-down", config.on_down != old.on_down) {
             plugins.set_on_down(config.on_down);
             old.on_down = config.on_down;
         }
-        if changed("memory-budget", config.memory_budget != old.memory_budget) {
+        let is_changed = config.memory_budget != old.memory_budget;
+        if note(&mut keys, "memory-budget", is_changed) {
             plugins.set_memory_budget(config.memory_budget);
             old.memory_budget = config.memory_budget;
         }
-        if changed("verbose", level != self.level) {
+        if note(&mut keys, "verbose", level != self.level) {
             self.level = level;
             if let Some(log) = self.log {
                 log.set_level(level);
             }
         }
-        let (before, after) = (&mut self.config.handlers, &new.handlers);
-        let is_type = changed("type", before.types != after.types);
-        let is_unknown = changed("unknown-types", before.unknown_types != after.unknown_types);
-        if changed("exec", before.exec != after.exec) || is_type || is_unknown {
+        let (before, after) = (&mut self.config.handlers, &mut new.handlers);
+        let is_type = note(&mut keys, "type", before.types != after.types);
+        let is_changed = before.unknown_types != after.unknown_types;
+        let is_unknown = note(&mut keys, "unknown-types", is_changed);
+        if note(&mut keys, "exec", before.exec != after.exec) || is_type || is_unknown {
             plugins.change_handlers(&mut self.inventory, before, after);
-            before.clone_from(after);
+            mem::swap(before, after);
         }
-        difference.needs_restart = needs_restart(old, config);
-        if new.log_format != self.config.log_format {
-            difference.needs_restart.push("log-format".to_owned());
-        }
-        Ok(difference)
+        let mut restart = needs_restart(old, config);
+        let is_changed = new.log_format != self.config.log_format;
+        note(&mut restart, "log-format", is_changed);
+        Ok(Difference {
+            needs_restart: restart,
+            changed: keys,
+        })
     }
+}
+
+/// Adds a key if its setting has changed. Returns whether it has.
+fn note(keys: &mut Vec<String>, key: &str, is_changed: bool) -> bool {
+    if is_changed {
+        keys.push(key.to_owned());
+    }
+    is_changed
 }
 
 const REJECTED: &str = "cannot reload the configuration, so the one before stays in force: ";
 
 /// Returns the keys of what differs and is read at the start only.
 fn needs_restart(old: &Config, new: &Config) -> Vec<String> {
-    let settings = [
-        (
-            "device-plugins-dir",
-            old.device_plugins_dir != new.device_plugins_dir,
-        ),
-        ("observe", old.mode != new.mode),
-        ("state-file", old.state_file != new.state_file),
-        ("run-dir", old.run_dir != new.run_dir),
-        ("socket", old.api_socket != new.api_socket),
-        ("socket-group", old.socket_group != new.socket_group),
-    ];
-    let differ = settings.iter().filter(|it| it.1);
-    differ.map(|it| it.0.to_owned()).collect()
+    let mut keys = Vec::new();
+    let is_changed = old.device_plugins_dir != new.device_plugins_dir;
+    note(&mut keys, "device-plugins-dir", is_changed);
+    note(&mut keys, "observe", old.mode != new.mode);
+    note(&mut keys, "state-file", old.state_file != new.state_file);
+    note(&mut keys, "run-dir", old.run_dir != new.run_dir);
+    note(&mut keys, "socket", old.api_socket != new.api_socket);
+    note(
+        &mut keys,
+        "socket-group",
+        old.socket_group != new.socket_group,
+    );
+    keys
 }
 
 #[cfg(test)]

@@ -29,15 +29,15 @@ impl PluginManager {
                 continue;
             }
             if let Err(error) = self.add_directory(dir) {
-                self.remove_directories(|dir| !before.contains(dir));
+                self.remove_directories(&|dir| !before.contains(dir));
                 return Err(error);
             }
         }
-        self.remove_directories(|dir| !is_in(dir, dirs));
+        self.remove_directories(&|dir| !is_in(dir, dirs));
         Ok(self.dirs != before)
     }
 
-    fn remove_directories(&mut self, is_meant: impl Fn(&PathBuf) -> bool) {
+    fn remove_directories(&mut self, is_meant: &dyn Fn(&PathBuf) -> bool) {
         for dir in self.dirs.clone().iter().filter(|dir| is_meant(dir)) {
             self.remove_directory(dir);
         }
