@@ -12,6 +12,7 @@
 //! 7. [`operator`]: directories, mounts, locks, the log, descriptors and programs in detail.
 //! 8. [`api`]: what the daemon's socket answers.
 //! 9. [`metrics`]: the metrics, with their labels and bounds.
+//! 10. [`log`]: every line of the log, with what it means and what to do.
 //!
 //! After that, `src/main.rs` shows the shape of the program on one screen, and the documentation of
 //! each folder's `mod.rs` draws its data flow. The README explains how to use the program.
@@ -20,6 +21,7 @@ pub mod api;
 pub mod decisions;
 pub mod glossary;
 pub mod kubelet;
+pub mod log;
 pub mod metrics;
 pub mod operator;
 pub mod stability;

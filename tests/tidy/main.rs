@@ -5,6 +5,7 @@
 
 mod circles;
 mod guide;
+mod log;
 #[path = "../tools/mistakes/list.rs"]
 mod mistakes;
 #[path = "../support/skip.rs"]

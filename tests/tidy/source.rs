@@ -44,7 +44,8 @@ impl Source {
         files.into_iter().filter(ships).collect()
     }
 
-    fn read(root: &Path, file: &Path) -> Self {
+    /// Returns a file of the crate, whose folder is `root`.
+    pub(crate) fn read(root: &Path, file: &Path) -> Self {
         let text = fs::read_to_string(file).unwrap();
         let path = file.strip_prefix(root).unwrap().to_str().unwrap();
         Self {

@@ -1,0 +1,294 @@
+//! Every line of the log at info and above, and every event: what it means and what to do.
+//!
+//! Words in braces stand for values. The level follows and, for events, the reason that `plugind
+//! events` shows. The page plugind-log(7) of the manual is made from this one (`make manual`), and
+//! `tests/tidy` finds a line that is missing here and an entry that is not logged. A line about a
+//! socket has its path in front, and one of an attempt to register has the number of the attempt.
+//!
+//! # The daemon
+//!
+//! - `plugind {version} starting pid={pid} {config}` (info): The daemon starts; the options in
+//!   force follow. All earlier lines are of another process.
+//! - `serving the API socket={path}` (info): Clients can connect to this socket: the commands that
+//!   ask a daemon, and others.
+//! - `cannot serve the API on {path}: {problem}; {remedy}` (warn): The default API socket cannot be
+//!   used, and the daemon runs without it. Do what the line says and restart, or turn the API off
+//!   with `--socket none`.
+//! - `{mode} plugins directory path={dir}` (info): The directory is watched: its plugins are
+//!   registered or, in a dry run, only examined.
+//! - `using a program as handler type={type} program={path}` (info): Plugins of the type are
+//!   registered by this program.
+//! - `dry run: device plugins cannot register in {dir}` (info): With `--observe`, `kubelet.sock` is
+//!   not created. Leave out one of the two options.
+//! - `{change} requested through the API{target} pid={pid} uid={uid}` (info): A process has asked
+//!   for a change, such as `plugind retry` does.
+//! - `status {status} longest_turn_us={us}` (info): The answer to SIGUSR1: numbers of plugins, and
+//!   the longest time that the loop was busy since the last status.
+//! - `received SIGHUP, ignored: plugind has no configuration file to reload` (info): The signal has
+//!   no effect. To change options, restart the daemon.
+//! - `received {signal}, stopping` (info): The daemon stops when running operations have finished,
+//!   within 2 s. A second signal stops it at once.
+//! - `stopped` (info): The daemon has ended as asked. Plugins stay registered.
+//! - `dropped while {state}, because the daemon stops` (warn, OperationDropped): An operation did
+//!   not finish within 2 s after the signal. The plugin is registered again at the next start;
+//!   nothing has to be done.
+//! - `a handler panicked and is not asked again, so its plugins are refused: {panic} types={types}`
+//!   (error): A defect of a handler: plugins of these types are not registered until the daemon is
+//!   restarted. Report it with this line.
+//! - `file descriptors run short: {shortage}; raise the hard limit of open files (ulimit -Hn)`
+//!   (warn, DescriptorsShort): Plugins wait, or are called less often. Raise the limit
+//!   (`LimitNOFILE=` in a unit) and restart.
+//! - `{subject}: lines suppressed, because they exceed the rate limit count={count}` (warn): The
+//!   socket, plugin or directory has caused more lines than are logged. `plugind events` shows what
+//!   happened; look for a plugin that restarts again and again.
+//! - `log: lines dropped, because standard error could not be written count={count}` (warn): The
+//!   reader of the log was too slow or stood still. Lines are missing here.
+//!
+//! # Directories
+//!
+//! A line about a directory is its path, a problem of this list, and what helps.
+//!
+//! - `{dir}: plugins directory was named twice and is watched once same_as={dir}` (info): Two
+//!   options name one directory. Remove one of them.
+//! - `{dir}: plugins directory is being watched` (info): A directory was added while the daemon
+//!   runs.
+//! - `{dir}: plugins directory is not watched any more` (info): A directory was removed while the
+//!   daemon runs. Its plugins are deregistered.
+//! - `directory is being watched again` (info, DirectoryRecovered): The problem of the directory
+//!   that was logged before is solved.
+//! - `cannot list the whole directory; plugins that were registered below it before the restart
+//!   stay registered until it can be listed count={sockets}` (warn, DirectoryUndecided): It is not
+//!   known whether these plugins still exist. Solve the problem of the directory that is logged
+//!   beside this line.
+//! - `it does not exist` (warn, DirectoryLost): The plugins directory was removed. The daemon
+//!   creates it again; find out what removes it.
+//! - `it is not a directory` (warn, DirectoryLost): Another file has its name. Remove the file, or
+//!   name another directory.
+//! - `it cannot be created: {cause}` (warn, DirectoryLost): The directory is missing, and the
+//!   daemon may not create it. Create it, or start the daemon as root.
+//! - `it cannot be read: {cause}` (warn, DirectoryLost): New plugins in it are not found until it
+//!   can be read. Check its permissions.
+//! - `it cannot be watched and is scanned every {pause}: {cause}` (warn, DirectoryPolled): Plugins
+//!   are found with a delay. The usual cause is a limit of inotify, and the line names it.
+//! - `it contains names that cannot be examined, so it is scanned every {pause}` (warn,
+//!   DirectoryPolled): The daemon may not look at some files in it. `-v` logs which.
+//! - `its file system does not report all changes, so it is scanned every {pause}:
+//!   file_system={type}` (warn, DirectoryPolled): It is on a remote or a virtual file system, and
+//!   plugins are found with a delay. Name a directory on a local one, or accept the delay.
+//! - `its file system may not answer, so it is not read: file_system={type}` (warn, DirectoryLost):
+//!   A file system that hangs would stop the daemon. Use a local one, or name the directory with
+//!   `--plugins-dir` if that is intended.
+//! - `it is already watched as {dir}` (warn, DirectoryLost): A mount or link makes one directory
+//!   appear twice. Its plugins are found once; nothing is lost.
+//! - `it contains directories more than {depth} levels deep, which are ignored` (warn,
+//!   DirectoryLimited): Sockets below that depth are not found. Move them up.
+//! - `there are more than {count} plugin sockets; the rest are ignored` (warn, DirectoryLimited):
+//!   The limit for all directories is reached. Remove dead sockets; `plugind doctor` lists them.
+//! - `there are more than {count} plugin sockets in this part of the tree; the rest are ignored`
+//!   (warn, DirectoryLimited): One directory holds too many. Remove dead sockets, and find the
+//!   program that creates them.
+//! - `more than {count} links lead to one plugin socket; the rest are ignored` (warn,
+//!   DirectoryLimited): The plugin is registered once in any case. Remove the links.
+//! - `there are more than {count} directories; the rest are ignored` (warn, DirectoryLimited):
+//!   Sockets in further directories are not found. Remove directories that do not belong there.
+//! - `it contains more than {count} names; the rest are ignored` (warn, DirectoryLimited): Sockets
+//!   among the other names are not found. Remove files that do not belong there.
+//!
+//! # Sockets and registration
+//!
+//! - `found a socket` (debug, SocketFound): A socket was found, and its plugin is asked next.
+//! - `another socket has replaced the one before` (debug, SocketReplaced): The plugin has
+//!   restarted. It is registered again.
+//! - `the socket was removed` (debug, SocketLost): The plugin has gone. It is deregistered if it
+//!   was registered.
+//! - `removed; its plugin stays registered, because {alias} leads to the same socket` (info,
+//!   SocketRenamed): The socket was renamed, or had a second link. From now on it is known by the
+//!   other path.
+//! - `{error}{yet}; retrying for {seconds} s` (info, NotConnected): The socket exists, but cannot
+//!   be connected to. Normal while a plugin starts; a socket that a killed plugin has left behind
+//!   should be removed.
+//! - `registered {plugin} at {endpoint}` (info, Registered): The plugin can be used, and was
+//!   notified.
+//! - `{plugin} is the one to use now` (info, Promoted): The newer plugin of this name has gone, and
+//!   this one takes its place. Normal at the end of a rolling update that was undone.
+//! - `the handler has not answered for {time}; another socket of the same plugin name goes ahead`
+//!   (info, HandlerStalled): A call or a program takes long. If the line is repeated, look at the
+//!   plugin or program.
+//! - `{plugin} takes the place of a plugin of another user; uid={uid} previous-uid={uid}
+//!   previous-socket={path}` (warn, TakenOver): The name is now served by a process of another
+//!   user. Check that this is intended: any user who can create sockets in the directory can take a
+//!   name.
+//! - `{failure}; next try in {pause}` (warn, AttemptFailed): An attempt to register has failed; the
+//!   reason is one of those below. It is logged once, and repeated attempts with the same reason at
+//!   level debug.
+//! - `{failure}; the plugin has to announce itself again` (warn, AttemptFailed): The same for a
+//!   device plugin that has called `kubelet.sock`. Restart the plugin if it does not call again.
+//! - `would register {plugin} at {endpoint}` (info, WouldRegister): Dry run: the plugin is
+//!   accepted. What follows was not checked.
+//! - `would refuse the plugin: {refusal}` (info, WouldRefuse): Dry run: the plugin is not accepted,
+//!   for this reason.
+//!
+//! # Reasons of failed attempts
+//!
+//! - `cannot connect: {error}` (warn, ConnectFailed): Nothing answers on the socket. Check that the
+//!   plugin runs and listens; remove the socket if the plugin was killed.
+//! - `GetInfo failed: {error}` (warn, GetInfoFailed): The plugin has not answered its first call,
+//!   or with an error. If it is UNIMPLEMENTED, the socket is not for registration and should be
+//!   elsewhere.
+//! - `the plugin's reply to GetInfo is not a PluginInfo: {error}` (warn, GetInfoFailed): The reply
+//!   cannot be decoded. Update or repair the plugin.
+//! - `plugin refused: {refusal}` (warn, ValidationFailed or RegistrationFailed): The plugin is not
+//!   accepted, for the reason that follows; it was notified. If the type has no handler, name it
+//!   with `--type` or `--exec`.
+//! - `would register the plugin, but {failure}` (info, EndpointFailed): Dry run: the plugin is
+//!   accepted, but its endpoint does not answer. Check the path of the endpoint, and `--map-path`.
+//! - `would refuse the plugin: {failure}` (info, EndpointFailed): Dry run: the endpoint would have
+//!   to answer for a registration. Check its path, and `--map-path`.
+//! - `NotifyRegistrationStatus failed: {error}` (warn, NotifyFailed): The plugin could not be
+//!   notified that it is registered, so it is not; the attempt is repeated. Look at the log of the
+//!   plugin.
+//! - `the plugin's reply to NotifyRegistrationStatus is not a RegistrationStatusResponse: {error}`
+//!   (warn, NotifyFailed): The reply cannot be decoded. Update or repair the plugin.
+//! - `plugins have exhausted the memory budget, and this one has grown or holds most; have it
+//!   report less, or raise --memory-budget` (warn, MemoryBudgetExhausted): It is not registered
+//!   until there is room. `plugind status` shows how much is held.
+//!
+//! # Registered plugins
+//!
+//! - `{plugin} is down: {failure}; {consequence}` (warn, Down): The plugin was registered and does
+//!   not answer any more. Restart it; what becomes of the registration stands at the end.
+//! - `{plugin} ({process}) is down: {failure}; {consequence}` (warn, Down): The same, with the
+//!   process that served it.
+//! - `{plugin} is up again` (info, Up): It answers again, and stayed registered.
+//! - `another plugin answers on the socket of {plugin}` (warn, PluginChanged): The plugin behind a
+//!   socket has changed without a new socket. The old one is deregistered, and the new one is
+//!   registered.
+//! - `the socket of {plugin} was removed while the process is still running; restart the plugin to
+//!   recreate the socket` (warn, SocketOutlived): The process runs, but cannot be reached any more.
+//!   Often a newer instance of the plugin has removed the socket of the older one.
+//! - `plugins have exhausted the memory budget, and {plugin} has grown or holds most: its streams
+//!   are closed, and what was kept for it is dropped; have it report less, such as fewer devices,
+//!   or raise --memory-budget; octets={budget}` (warn, MemoryBudgetExhausted): It stays registered,
+//!   and its streams are opened again later. Raise the budget if the plugin is right to report that
+//!   much.
+//!
+//! # Deregistration
+//!
+//! - `deregistered {plugin}` (info, Deregistered): The plugin is not used any more: its socket was
+//!   removed, or it was down for too long.
+//! - `not found below the watched directories after the restart; deregistering` (info,
+//!   SocketMissing): The plugin has gone while the daemon was not running.
+//! - `{plugin} has gone, but what its registration set up was not undone: {reason};
+//!   endpoint={endpoint}` (warn, DeregistrationFailed): The handler or program has failed to
+//!   deregister it. Undo by hand what it has set up.
+//! - `{plugin} is not registered, but what its handler had set up was not undone: {reason}` (warn,
+//!   DeregistrationFailed): A registration has failed, and so has its undoing. Undo by hand what
+//!   the handler has set up.
+//! - `what the program of {plugin} had set up before the restart is not undone, because plugins of
+//!   its type have no program now` (warn, DebtDropped): An option `--exec` was removed while a
+//!   `del` was due. Run the program with `del` by hand.
+//!
+//! # Device plugins
+//!
+//! - `received a device list {changes}` (info, DevicesChanged): Devices were added, removed, or
+//!   have changed their health.
+//! - `rejected its device list; none of its devices can be used until a list is accepted; {remedy}:
+//!   {why}` (warn, DevicesRejected): The list cannot be decoded or is too large. The plugin has to
+//!   send another one.
+//! - `does not implement ListAndWatch, so none of its devices can be used; it is not called again
+//!   until the plugin registers again: {error}` (warn, DevicesUnavailable): The endpoint is not
+//!   that of a device plugin. Check what the plugin has registered.
+//! - `all devices are unhealthy: {why}` (info, DevicesUnhealthy): The stream of devices has ended.
+//!   It is opened again; a plugin that has announced itself has to register again.
+//! - `removed its devices: it has sent no device list in time grace={time}` (info, DevicesRemoved):
+//!   The stream of devices was not opened again in time. Restart the plugin if it runs.
+//! - `removed its devices: {why} devices={count}` (info, DevicesRemoved): The list was dropped for
+//!   the memory budget, until there is room.
+//! - `{plugin} has announced itself` (debug, Announced): A device plugin has called `kubelet.sock`.
+//!   It is asked next.
+//! - `{plugin} did not announce itself again; deregistering` (info, NotAnnounced): It was
+//!   registered before the restart and has not called within 5 min. Restart the plugin if it runs.
+//! - `{dir}: rejected a device plugin: {reason}` (warn): The call to `kubelet.sock` was refused,
+//!   and the plugin was given the reason. Repair or configure the plugin.
+//! - `{dir}: rejected a device plugin ({process}): {reason}` (warn): The same, with the process
+//!   that has called.
+//! - `{dir}: kubelet.sock was removed or replaced, creating it again` (warn): Another process has
+//!   removed the socket. If that is a kubelet, stop one of the two.
+//! - `{dir}: device plugins cannot register, retrying: {problem}` (error): `kubelet.sock` cannot be
+//!   created, usually because a kubelet listens on it. Stop the kubelet.
+//! - `{dir}: device plugins can register again` (info): `kubelet.sock` was created again after a
+//!   problem.
+//! - `{dir}: it cannot be watched, and kubelet.sock is examined every second: {error}` (warn): The
+//!   removal of the socket is noticed with a delay. The usual cause is a limit of inotify: raise
+//!   `fs.inotify.max_user_watches`.
+//!
+//! # CSI and DRA drivers
+//!
+//! - `received node information {driver}` (info, NodeInfoReceived): The CSI driver has answered
+//!   NodeGetInfo.
+//! - `selected the DRA service to call service={service}` (info, ServiceSelected): The version of
+//!   the interface that is used with this DRA driver.
+//! - `connected` (info, Connected): The DRA driver can be called.
+//! - `disconnected` (info, Disconnected): The connection to the DRA driver has ended. It is opened
+//!   again.
+//! - `received device health devices={total} healthy={healthy}` (info, DeviceHealthChanged): The
+//!   DRA driver has reported the health of its devices.
+//! - `device health is unknown: {why}` (info, DeviceHealthUnknown): The stream of health reports
+//!   has ended. It is opened again.
+//! - `device health is not available: the driver lists the health service, but does not implement
+//!   it` (info, DeviceHealthUnavailable): The driver works, but its devices have no health. Update
+//!   the driver, or have it list only what it serves.
+//!
+//! # Programs of --exec
+//!
+//! - `{action} succeeded after failed tries program={program} tries={tries}` (info,
+//!   ProgramSucceeded): A `del` that could not be started has run now.
+//! - `{action} failed: {why} program={program}` (warn, ProgramFailed): The program has ended with
+//!   another status than 0, and is not run again for this. Check what it has left behind.
+//! - `del failed and is retried with backoff: {reason} retry_in={pause}` (warn, ProgramFailed): The
+//!   program cannot be started. Check that it exists and can be executed.
+//! - `del is given up, so what its program set up is not undone: {reason} tries={tries}` (warn,
+//!   ProgramGivenUp): The program could not be started for 16 min. Run it with `del` by hand.
+//! - `del is not run, so what its program set up before the restart is not undone: {reason}` (warn,
+//!   ProgramNotRun): The plugin was registered by an older version, and its texts are not accepted
+//!   as arguments any more. Undo by hand what the program has set up.
+//! - `re-add is not run: {reason} program={program}` (warn, ProgramNotRun): The same, for a plugin
+//!   that is in use again.
+//!
+//! # The state file
+//!
+//! - `{file}: restored plugins from the state file count={count}` (info): These plugins were
+//!   registered before the restart. Those that have gone are deregistered.
+//! - `{file}: replaying the journal of the state file count={count}` (info): The daemon was killed:
+//!   what its programs did last is taken from the journal.
+//! - `{file}: entries of the state file's journal are ignored: {problem}` (warn): A part of the
+//!   journal is damaged, or other users may change it. A `del` may be missing or run twice.
+//! - `{file}: the state file is ignored: {error}; plugins that disappeared while plugind was not
+//!   running are not deregistered` (warn): It is incomplete, from before a reboot, or other users
+//!   may change it. It is written again; check its permissions.
+//! - `{file}: the state file is neither read nor written: cannot read the boot ID from {path}:
+//!   {problem}; mount /proc` (warn): Without `/proc` it is not known whether the file is of this
+//!   boot.
+//! - `{file}: cannot write the state file, retrying: {error}` (warn): The disk may be full. Until
+//!   it can be written, changes are lost if the daemon ends.
+//! - `{file}: the state file can be written again` (info): The problem that was logged before is
+//!   solved.
+//! - `{file}: plugins were left out of the state file, because they do not fit or have a path that
+//!   is not UTF-8 count={count}` (warn): If these disappear while the daemon is not running, they
+//!   are not deregistered. Rename their sockets, or remove plugins.
+//!
+//! # Locks and links by name
+//!
+//! - `{file}: cannot share a lock: {error}` (warn): A daemon on a directory beside this one may be
+//!   refused. Check the file system of the run directory.
+//! - `another plugind maintains the links by name lock={lock}{pid}` (info): Two daemons have one
+//!   run directory, and the first makes the links. Name another one with `--run-dir` if this one
+//!   has to make them.
+//! - `cannot maintain links to plugins by name: {error}` (warn): The run directory cannot be used,
+//!   and the daemon runs without links. Check its owner and permissions.
+//! - `{dir}: cannot update the links to plugins by name, retrying: {error}` (warn): The disk may be
+//!   full. Links may be missing or lead to plugins that have gone.
+//! - `{dir}: the links to plugins by name are maintained again` (info): The problem that was logged
+//!   before is solved.
+//! - `{path}: not replaced, because plugind did not create it; remove it` (warn): A file that is
+//!   not a link has the name of a link. Remove it.

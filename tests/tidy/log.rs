@@ -1,0 +1,314 @@
+//! The log and its catalogue agree: every line at level info and above, and every event, has an
+//! entry in the guide, and every entry is a line that exists.
+
+use std::path::Path;
+
+use super::assert_none;
+use super::source::Source;
+
+/// A line of the log, or a part of one that operators see.
+struct Line {
+    /// Where it is in the source: `src/daemon/run.rs:77`.
+    place: String,
+    /// The words, with `{}` for each value.
+    words: String,
+    /// The level, and the reason of an event, if the source has them beside the words.
+    note: Option<String>,
+}
+
+#[test]
+fn every_line_of_the_log_is_in_the_catalogue() {
+    let entries = entries();
+    let mut found = Vec::new();
+    for Line { place, words, note } in lines() {
+        let same = entries.iter().filter(|entry| entry.0 == words);
+        let notes: Vec<&String> = same.map(|(_, note)| note).collect();
+        if notes.is_empty() {
+            found.push(format!("{place}: no entry in {CATALOGUE}: `{words}`"));
+        } else if let Some(note) = note.filter(|note| !notes.contains(&note)) {
+            found.push(format!(
+                "{place}: {notes:?} in {CATALOGUE}, not ({note}): `{words}`"
+            ));
+        }
+    }
+    assert_none("a line of the log and its catalogue differ", &found);
+}
+
+#[test]
+fn every_entry_of_the_catalogue_is_a_line_of_the_log() {
+    let lines = lines();
+    assert!(lines.len() > 80, "{} lines were found", lines.len());
+    let mut found = Vec::new();
+    for (words, _) in entries() {
+        if !lines.iter().any(|line| line.words == words) {
+            found.push(format!("{CATALOGUE}: `{words}` is not logged anywhere"));
+        }
+    }
+    assert_none(
+        "the catalogue has an entry without a line of the log",
+        &found,
+    );
+}
+
+#[test]
+fn every_kind_of_event_is_named_in_the_catalogue() {
+    let entries = entries();
+    let mut found = Vec::new();
+    for path in REASONS {
+        let text = source(path).text;
+        let reasons = between(&text, "fn reason(", "\n    }\n").expect("the reasons");
+        for (_, reason) in literals(reasons) {
+            let mut words = entries.iter().flat_map(|(_, note)| note.split([' ', ',']));
+            if !words.any(|word| word == reason) {
+                found.push(format!("{path}: {reason}"));
+            }
+        }
+    }
+    assert_none("the reason of an event is not in the catalogue", &found);
+}
+
+#[test]
+fn a_level_that_is_computed_is_logged_only_where_the_catalogue_looks() {
+    let mut found = Vec::new();
+    for file in logging() {
+        let is_known = TEXTS.iter().any(|(path, ..)| file.path == *path);
+        if file.shipped().contains("log::log!(") && !is_known && file.path != REPORT {
+            found.push(file.path);
+        }
+    }
+    assert_none("a line is logged that the catalogue cannot find", &found);
+}
+
+#[test]
+fn words_are_found_in_the_source_as_they_are_logged() {
+    let text = "log::info!(\n    target: A,\n    \"{}: a \\\n     b {c:?} {{d}} \\\"e\\\"\", x);\n\
+                // log::warn!(\"f\")\nlog::error!(\"g\");";
+    let code = "log::info!(\n    target: A,\n    \"             \\\n                        \", x);\n\
+                                  \nlog::error!(\" \");";
+    let found: Vec<_> = macros(text, code).collect();
+    assert_eq!(
+        found,
+        [
+            (1, "{}: a b {} {} \"e\"".to_owned(), "info"),
+            (5, "g".to_owned(), "error")
+        ]
+    );
+    assert_eq!(normal("`{a.b}` {} {c:?}"), "`{}` {} {}");
+}
+
+/// Returns the entries of the catalogue: the words, and the note behind them.
+fn entries() -> Vec<(String, String)> {
+    let text = source(CATALOGUE).text;
+    let lines = text
+        .lines()
+        .map(|line| line.trim_start_matches("//!").trim());
+    let mut joined = String::new();
+    for line in lines {
+        joined.push_str(if line.starts_with("- ") || line.is_empty() {
+            "\n"
+        } else {
+            " "
+        });
+        joined.push_str(line);
+    }
+    let entries = joined.lines().filter_map(|line| {
+        let (words, rest) = line.strip_prefix("- `")?.split_once("` (")?;
+        let (note, _) = rest.split_once("): ")?;
+        Some((normal(words), note.to_owned()))
+    });
+    entries.collect()
+}
+
+/// Returns all lines that the catalogue has to explain.
+fn lines() -> Vec<Line> {
+    let mut lines = Vec::new();
+    for file in logging() {
+        let code = file.shipped();
+        for (number, words, level) in macros(&file.text, &code) {
+            lines.push(Line {
+                place: format!("{}:{number}", file.path),
+                words,
+                note: Some(level.to_owned()),
+            });
+        }
+        if file.layer() == "handler" {
+            lines.extend(reported(&file));
+        }
+    }
+    for (path, begin, end) in TEXTS {
+        let file = source(path);
+        let region = between(&file.text, begin, end);
+        let region = region.unwrap_or_else(|| panic!("{path}: {begin:?} to {end:?} is not in it"));
+        let start = file.text.find(region).expect("a part of the file");
+        for (at, literal) in literals(region) {
+            let words = normal(&plain(literal));
+            let is_beginning = words.starts_with(|c: char| c == '{' || c.is_ascii_alphabetic());
+            let is_sentence = words.contains(' ') && words.contains(char::is_alphabetic);
+            if is_beginning && is_sentence {
+                lines.push(Line {
+                    place: format!("{path}:{}", line_of(&file.text, start + at)),
+                    words,
+                    note: None,
+                });
+            }
+        }
+    }
+    lines
+}
+
+/// Returns the files that log lines or report events.
+fn logging() -> impl Iterator<Item = Source> {
+    let logs = |file: &Source| file.code.contains("log::") || file.code.contains(".emit(");
+    Source::all_shipped().into_iter().filter(logs)
+}
+
+/// Returns the lines that a file logs by macros at these levels: the number of the line in the
+/// file, the words, and the level.
+fn macros(text: &str, code: &str) -> impl Iterator<Item = (usize, String, &'static str)> {
+    let mut found = Vec::new();
+    for level in ["info", "warn", "error"] {
+        for (at, name) in code.match_indices(&format!("log::{level}!(")) {
+            let words = literals(&text[at + name.len()..]).next();
+            let words = words.map_or_else(String::new, |(_, words)| normal(&plain(words)));
+            found.push((line_of(text, at), words, level));
+        }
+    }
+    found.sort_unstable();
+    found.into_iter()
+}
+
+/// Returns the events that a handler reports. Each has its words in the variable `message`, which
+/// is set before.
+fn reported(file: &Source) -> Vec<Line> {
+    let code = file.shipped();
+    let mut lines = Vec::new();
+    for (at, _) in code.match_indices(".emit(") {
+        let call = &code[at..at + code[at..].find(')').unwrap_or_default()];
+        let level = match (call.contains("::Normal"), call.contains("::Warning")) {
+            (true, false) => "info",
+            (false, true) => "warn",
+            _ => continue,
+        };
+        let reason = literals(&file.text[at..at + call.len()]).next();
+        let reason = reason.map_or("", |(_, reason)| reason);
+        let before = code[..at].rmatch_indices("let message =");
+        let mut literal = before.filter_map(|(before, _)| literals(&file.text[before..at]).next());
+        let words = literal
+            .next()
+            .map_or_else(String::new, |(_, words)| normal(&plain(words)));
+        lines.push(Line {
+            place: format!("{}:{}", file.path, line_of(&file.text, at)),
+            words,
+            note: Some(format!("{level}, {reason}")),
+        });
+    }
+    lines
+}
+
+/// Returns the string literals of a text without comments, with their positions.
+fn literals(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        loop {
+            let rest = &text[at..];
+            let start = rest.find(['"', '/', '\''])?;
+            let token = &rest[start..];
+            if token.starts_with("//") {
+                at += start + token.find('\n')?;
+            } else if token.starts_with("'\"'") {
+                at += start + 3;
+            } else if let Some(inner) = token.strip_prefix('"') {
+                let end = closing(inner)?;
+                let found = (at + start, &inner[..end]);
+                at += start + end + 2;
+                return Some(found);
+            } else {
+                at += start + 1;
+            }
+        }
+    })
+}
+
+/// Returns the position of the quotation mark that ends a literal.
+fn closing(text: &str) -> Option<usize> {
+    let mut is_escaped = false;
+    text.find(|c| {
+        let ends = c == '"' && !is_escaped;
+        is_escaped = c == '\\' && !is_escaped;
+        ends
+    })
+}
+
+/// Returns the text of a literal.
+fn plain(literal: &str) -> String {
+    let mut text = String::new();
+    let mut parts = literal.split("\\\n");
+    text.push_str(parts.next().unwrap_or_default());
+    for part in parts {
+        text.push_str(part.trim_start());
+    }
+    text.replace("\\\"", "\"")
+        .replace("{{", "{")
+        .replace("}}", "}")
+}
+
+/// Returns words with `{}` for each value, whatever its name.
+fn normal(words: &str) -> String {
+    let mut parts = words.split('{');
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        text.push_str("{}");
+        text.push_str(part.split_once('}').map_or(part, |(_, rest)| rest));
+    }
+    text
+}
+
+/// Returns the part of a text between two others.
+fn between<'a>(text: &'a str, begin: &str, end: &str) -> Option<&'a str> {
+    let (_, rest) = text.split_once(begin)?;
+    rest.split_once(end).map(|(part, _)| part)
+}
+
+fn line_of(text: &str, at: usize) -> usize {
+    text[..at].matches('\n').count() + 1
+}
+
+fn source(path: &str) -> Source {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    Source::read(root, &root.join(path))
+}
+
+/// The module that explains the lines.
+const CATALOGUE: &str = "src/guide/log.rs";
+
+const EVENT: &str = "src/manager/event.rs";
+
+/// The modules that give events their reasons.
+const REASONS: [&str; 3] = [EVENT, "src/manager/failure.rs", "src/watch/output.rs"];
+
+/// The module that logs the reports of the watch.
+const REPORT: &str = "src/daemon/report.rs";
+
+/// Texts that are logged as values: the file, and what is before and behind them.
+const TEXTS: [(&str, &str, &str); 8] = [
+    (EVENT, "\nfn fmt_failed(", "\nfn "),
+    (EVENT, "\nfn fmt_over_budget(", "\n}\n"),
+    (EVENT, "const MISSING: &str", "\n\n"),
+    (EVENT, "impl fmt::Display for Message", "\n}\n"),
+    (
+        "src/manager/failure.rs",
+        "impl fmt::Display for Failure",
+        "\n}\n",
+    ),
+    (
+        "src/watch/output.rs",
+        "impl fmt::Display for Message",
+        "\n}\n",
+    ),
+    (
+        "src/watch/problem.rs",
+        "impl fmt::Display for Problem",
+        "\n}\n",
+    ),
+    ("src/daemon/logger/mod.rs", "    fn report(", "\n}\n"),
+];
