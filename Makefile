@@ -207,6 +207,11 @@ proto: ## Generate src/proto/ from proto/ (no protoc needed)
 	$(NEEDS)
 	PLUGIND_WRITE_PROTO=1 $(CARGO) test --locked --test proto
 
+.PHONY: manual
+manual: ## Generate src/dist/man/ and src/dist/completions/ from the help texts and the log's catalogue
+	$(NEEDS)
+	PLUGIND_WRITE_MANUAL=1 $(CARGO) test --locked --test manual generated_files
+
 # One after the other, so that the test runner's closing lines end it.
 .PHONY: check
 check: ## Check everything, as CI does: demo, test, lint, static

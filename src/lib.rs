@@ -105,6 +105,7 @@
 //! | device plugins that dial `kubelet.sock` | `registration/mod.rs`, `manager/announced.rs` |
 //! | systemd: notifications, passed sockets | `daemon/service.rs`, `daemon/passed.rs`, `dist/` |
 //! | events, their log lines, and how to add one | `manager/event.rs`, `manager/context.rs` |
+//! | manual pages, completions, lines of the log | `dist/man/`, `guide/log.rs`, `tests/manual/` |
 //! | a directory removed at run time | `daemon/plugin_manager/directories.rs`, `watch/roots.rs` |
 //!
 //! # What is deliberately absent

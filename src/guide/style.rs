@@ -17,6 +17,8 @@
 //! | the top level has no further entries | `tests/tidy` |
 //! | what ships does not depend on an async runtime | `tests/tidy` |
 //! | rows of kubelet's rules, their tests and their quotations agree | `tests/tidy` |
+//! | every line of the log is explained in [`log`](super::log), and nothing else | `tests/tidy` |
+//! | the manual and the completions are those of the help texts | `tests/manual` |
 //! | every help text fits 80 columns, and each option of it is known | tests of `cli` |
 //! | the generated messages are those of `proto/` | `tests/proto.rs` |
 //! | format, lints (clippy's `pedantic`), documentation of all public items | `make lint` |

@@ -27,7 +27,8 @@
 //! | `neighbours` | the built binary under attack, beside a plugin that behaves |
 //! | `crashes` | programs agree with plugins after each SIGKILL; `make crashes`: after 1,000 |
 //! | `soak` | descriptors and memory after many plugins; `make soak` runs it for long |
-//! | `proto`, `tidy` | generated messages; rules of the source |
+//! | `manual` | manual pages and completions: generated again, and tried in shells and `mandoc` |
+//! | `proto`, `tidy` | generated messages; rules of the source; the catalogue of the log |
 //!
 //! | target | what it holds |
 //! |---|---|
@@ -67,6 +68,10 @@
 //!   `tests/manager/restored.rs` for what follows a restart.
 //! - **A fault of the node**: `FAULTS` in `tests/manager/simulation/faults.rs`, with a weight, and
 //!   its end in `recover`.
+//! - **A command or an option**: its help text, and `make manual`, which writes `src/dist/man/` and
+//!   `src/dist/completions/` again. What is not generated stands in the templates (`*.in`).
+//! - **A line of the log at info and above, or an event**: an entry in [`log`](super::log), and
+//!   `make manual`. A failure of `tests/tidy` names the line that lacks one.
 //! - **A mistake that went unnoticed**: a test that notices it, and an entry in
 //!   `tests/tools/mistakes/list.rs` with the text that is right and the text that is wrong. The
 //!   right text must occur once in its file: `tests/tidy` fails if an entry does not fit.
