@@ -44,6 +44,38 @@
 //! - `log: lines dropped, because standard error could not be written count={count}` (warn): The
 //!   reader of the log was too slow or stood still. Lines are missing here.
 //!
+//! # Errors that end the daemon
+//!
+//! These lines have `plugind: ` in front, neither a time nor a level, and the daemon ends with
+//! status 1.
+//!
+//! - `cannot create the event loop: {error}` (exit status 1): The kernel has refused a descriptor,
+//!   usually at the limit of open files. Raise it.
+//! - `cannot set up signal handling: {error}` (exit status 1): As before.
+//! - `cannot use the plugins directory {dir}: {problem}; {remedy}` (exit status 1): Plugins cannot
+//!   be found in it. Do what the line says.
+//! - `cannot use the plugins directory {dir}: another plugind uses it, a directory inside it or one
+//!   above it; stop that plugind first, or use --observe for a dry run lock={lock}` (exit status
+//!   1): Two daemons would notify every plugin twice. The process that holds the lock follows, if
+//!   it is visible.
+//! - `cannot use the run directory {dir}: {problem}; {remedy}` (exit status 1): It holds the locks,
+//!   so the daemon does not run without it. It must belong to the user and be writable by no other.
+//! - `cannot serve the API on {socket}: {problem}; {remedy}` (exit status 1): The socket that was
+//!   named with `--socket` cannot be used.
+//! - `cannot use the program {program}: {problem}; {remedy}` (exit status 1): The program of an
+//!   option `--exec` does not exist, or other users could change it.
+//! - `cannot write the state file {file}: {error}; name a file in a directory that exists and is
+//!   writable` (exit status 1): Trying again would not help: the directory is missing or read-only.
+//! - `cannot use the state file {file}: {problem}; name a file in a directory that only root and
+//!   the daemon's user can change` (exit status 1): Other users could replace the file, as in /tmp.
+//! - `cannot serve device plugins in {dir}: {problem}; {remedy}` (exit status 1): Another process
+//!   listens on `kubelet.sock`, usually a kubelet, or the directory cannot be used. Stop the
+//!   kubelet first.
+//! - `cannot watch programs of --exec: {error}; Linux 5.3 or later is required` (exit status 1):
+//!   The kernel is too old, or a filter of system calls forbids `pidfd_open`.
+//! - `cannot listen on {socket}: {error}` (exit status 1): A simulated plugin cannot create its
+//!   socket.
+//!
 //! # Directories
 //!
 //! A line about a directory is its path, a problem of this list, and what helps.
@@ -118,11 +150,10 @@
 //!   previous-socket={path}` (warn, TakenOver): The name is now served by a process of another
 //!   user. Check that this is intended: any user who can create sockets in the directory can take a
 //!   name.
-//! - `{failure}; next try in {pause}` (warn, AttemptFailed): An attempt to register has failed; the
-//!   reason is one of those below. It is logged once, and repeated attempts with the same reason at
-//!   level debug.
-//! - `{failure}; the plugin has to announce itself again` (warn, AttemptFailed): The same for a
-//!   device plugin that has called `kubelet.sock`. Restart the plugin if it does not call again.
+//! - `{failure}; next try in {pause}` (warn): An attempt to register has failed; the reason is one
+//!   of those below. It is logged once, and repeated attempts with the same reason at level debug.
+//! - `{failure}; the plugin has to announce itself again` (warn): The same for a device plugin that
+//!   has called `kubelet.sock`. Restart the plugin if it does not call again.
 //! - `would register {plugin} at {endpoint}` (info, WouldRegister): Dry run: the plugin is
 //!   accepted. What follows was not checked.
 //! - `would refuse the plugin: {refusal}` (info, WouldRefuse): Dry run: the plugin is not accepted,

@@ -55,7 +55,7 @@ fn bash_completes_commands_options_and_values() {
 }
 
 #[test]
-fn zsh_accepts_its_script() {
+fn zsh_completes_commands_options_and_values() {
     if !is_installed("zsh") {
         return skip("zsh is not installed");
     }
@@ -64,6 +64,26 @@ fn zsh_accepts_its_script() {
         output.status.success() && output.stderr.is_empty(),
         "{output:?}"
     );
+    for (line, expected) in [
+        ("plugind che", "check-config"),
+        ("plugind help wat", "watch"),
+        ("plugind list --no", "--no-headers"),
+        ("plugind list --state=Sta", "Standby"),
+        ("plugind list -o js", "json"),
+        ("plugind run --unknown-types ig", "ignore"),
+        ("plugind run --plugins-dir ../../gui", "../../guide"),
+        ("plugind describe ../../mai", "main.rs"),
+        ("plugind log war", "warn"),
+    ] {
+        let mut timeout = Command::new("timeout");
+        timeout.args(["20", "zsh", "-f", "-c", ZSH, "zsh", line, expected]);
+        timeout.current_dir(in_crate(COMPLETIONS));
+        let output = timeout
+            .env("HOME", "/nonexistent")
+            .output()
+            .expect("zsh runs");
+        assert!(output.status.success(), "{line}: {output:?}");
+    }
 }
 
 #[test]
@@ -138,6 +158,16 @@ COMP_WORDS=("$@")
 COMP_CWORD=$(($# - 1))
 _plugind
 for word in "${COMPREPLY[@]}"; do printf '%s\n' "$word"; done
+"#;
+
+/// Types a line and a tab into an interactive shell, and waits until it shows the expected text.
+const ZSH: &str = r#"
+zmodload zsh/zpty || exit 3
+zpty shell zsh -f -i
+zpty -w shell 'PS1=; fpath=($PWD $fpath); autoload -Uz compinit; compinit -u -D; print READY""NOW'
+zpty -r shell shown '*READYNOW*' || exit 4
+zpty -n -w shell "$1"$'\t'
+zpty -r shell shown "*$2*"
 "#;
 
 const FISH: &str = "source plugind.fish; complete -C $argv[1]";

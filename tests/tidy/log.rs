@@ -290,7 +290,12 @@ const REASONS: [&str; 3] = [EVENT, "src/manager/failure.rs", "src/watch/output.r
 const REPORT: &str = "src/daemon/report.rs";
 
 /// Texts that are logged as values: the file, and what is before and behind them.
-const TEXTS: [(&str, &str, &str); 8] = [
+const TEXTS: [(&str, &str, &str); 9] = [
+    (
+        "src/daemon/mod.rs",
+        "impl fmt::Display for SetupError",
+        "\n}\n",
+    ),
     (EVENT, "\nfn fmt_failed(", "\nfn "),
     (EVENT, "\nfn fmt_over_budget(", "\n}\n"),
     (EVENT, "const MISSING: &str", "\n\n"),
