@@ -24,8 +24,12 @@
 //!   for a change, such as `plugind retry` does.
 //! - `status {status} longest_turn_us={us}` (info): The answer to SIGUSR1: numbers of plugins, and
 //!   the longest time that the loop was busy since the last status.
-//! - `received SIGHUP, ignored: plugind has no configuration file to reload` (info): The signal has
-//!   no effect. To change options, restart the daemon.
+//! - `received SIGHUP, reloading the configuration` (info): The outcome follows in another line.
+//! - `received SIGHUP, ignored: stopping` (info): The daemon ends, and does not reload.
+//! - `reloaded the configuration:` (info, ConfigReloaded): The keys follow that have changed, and
+//!   those that need a restart. Restart the daemon to have the latter in force.
+//! - `cannot reload the configuration, so the one before stays in force:` (warn, ConfigRejected):
+//!   The problems follow. Nothing has changed; mend them, and reload again.
 //! - `received {signal}, stopping` (info): The daemon stops when running operations have finished,
 //!   within 2 s. A second signal stops it at once.
 //! - `stopped` (info): The daemon has ended as asked. Plugins stay registered.

@@ -141,7 +141,7 @@ fn lines() -> Vec<Line> {
         let region = region.unwrap_or_else(|| panic!("{path}: {begin:?} to {end:?} is not in it"));
         let start = file.text.find(region).expect("a part of the file");
         for (at, literal) in literals(region) {
-            let words = normal(&plain(literal));
+            let words = normal(plain(literal).trim());
             let is_beginning = words.starts_with(|c: char| c == '{' || c.is_ascii_alphabetic());
             let is_sentence = words.contains(' ') && words.contains(char::is_alphabetic);
             if is_beginning && is_sentence {
@@ -286,11 +286,15 @@ const EVENT: &str = "src/manager/event.rs";
 /// The modules that give events their reasons.
 const REASONS: [&str; 3] = [EVENT, "src/manager/failure.rs", "src/watch/output.rs"];
 
+const RELOAD: &str = "src/daemon/reload.rs";
+
 /// The module that logs the reports of the watch.
 const REPORT: &str = "src/daemon/report.rs";
 
 /// Texts that are logged as values: the file, and what is before and behind them.
-const TEXTS: [(&str, &str, &str); 7] = [
+const TEXTS: [(&str, &str, &str); 9] = [
+    (RELOAD, "nothing has changed\");", "let event"),
+    (RELOAD, "const REJECTED: &str", "\n\n"),
     (
         "src/daemon/mod.rs",
         "impl fmt::Display for SetupError",

@@ -56,7 +56,7 @@ _plugind() {
 	case $command:$option in
 	run:--memory-budget | run:--socket-group | probe:--timeout | simulate:--name | simulate:--versions | simulate:--toggle-health | simulate:--fail-getinfo | simulate:--delay | simulate:--crash-after | wait:--timeout) return ;;
 	run:--plugins-dir | run:--root-dir | run:--device-plugins-dir | run:--run-dir | probe:--root-dir | doctor:--plugins-dir | doctor:--root-dir | doctor:--run-dir | simulate:--dir) _plugind_files -d; return ;;
-	run:--map-path | run:--exec | run:--state-file | probe:--map-path | probe:--exec | doctor:--socket | simulate:--endpoint | list:--socket | devices:--socket | describe:--socket | watch:--socket | events:--socket | wait:--socket | status:--socket | metrics:--socket | retry:--socket | forget:--socket | rescan:--socket | log:--socket) _plugind_files -f; return ;;
+	run:--map-path | run:--exec | run:--state-file | probe:--map-path | probe:--exec | doctor:--socket | simulate:--endpoint | list:--socket | devices:--socket | describe:--socket | watch:--socket | events:--socket | wait:--socket | status:--socket | metrics:--socket | retry:--socket | forget:--socket | rescan:--socket | reload:--socket | log:--socket) _plugind_files -f; return ;;
 	run:--type | probe:--type | simulate:--type) _plugind_words 'CSIPlugin DevicePlugin DRAPlugin'; return ;;
 	list:--state | watch:--state) _plugind_words 'Discovered Connecting Registering Registered Standby Down Backoff Rejected Deregistering'; return ;;
 	run:--on-down) _plugind_words 'keep deregister deregister='; return ;;
@@ -87,12 +87,13 @@ _plugind() {
 		retry) _plugind_words '-h -V --socket --help --version' ;;
 		forget) _plugind_words '-h -V --socket --help --version' ;;
 		rescan) _plugind_words '-h -V --socket --help --version' ;;
+		reload) _plugind_words '-h -V --socket --help --version' ;;
 		log) _plugind_words '-h -V --socket --help --version' ;;
 		esac
 		return
 	fi
 	case $command in
-	'') _plugind_words 'run check-config probe doctor simulate list devices describe watch events wait status metrics retry forget rescan log help' ;;
+	'') _plugind_words 'run check-config probe doctor simulate list devices describe watch events wait status metrics retry forget rescan reload log help' ;;
 	check-config) _plugind_files -f; ;;
 	probe) _plugind_files -f; ;;
 	list) _plugind_plugins; ;;
@@ -104,7 +105,7 @@ _plugind() {
 	retry) _plugind_plugins; _plugind_files -f; ;;
 	forget) _plugind_plugins; ;;
 	log) _plugind_words 'default error warn info debug trace off'; ;;
-	help) _plugind_words 'run check-config probe doctor simulate list devices describe watch events wait status metrics retry forget rescan log help'; ;;
+	help) _plugind_words 'run check-config probe doctor simulate list devices describe watch events wait status metrics retry forget rescan reload log help'; ;;
 	esac
 }
 

@@ -7,7 +7,7 @@ function __plugind_is
     test (count $commands) -gt 0; and test $commands[1] = $argv[1]
 end
 
-set -l first 'not __fish_seen_subcommand_from run check-config probe doctor simulate list devices describe watch events wait status metrics retry forget rescan log help'
+set -l first 'not __fish_seen_subcommand_from run check-config probe doctor simulate list devices describe watch events wait status metrics retry forget rescan reload log help'
 complete -c plugind -f
 complete -c plugind -s h -l help -d 'print the help'
 complete -c plugind -s V -l version -d 'print the version'
@@ -27,6 +27,7 @@ complete -c plugind -n $first -a metrics -d 'print the metrics for Prometheus'
 complete -c plugind -n $first -a retry -d 'reset backoff and retry at once'
 complete -c plugind -n $first -a forget -d 'deregister a plugin that is down'
 complete -c plugind -n $first -a rescan -d 'read all directories again'
+complete -c plugind -n $first -a reload -d 'read the configuration again'
 complete -c plugind -n $first -a log -d 'change the log filter'
 complete -c plugind -n $first -a help -d 'print the help of a command'
 
@@ -156,9 +157,13 @@ complete -c plugind -n '__plugind_is rescan' -l socket -r -F -d 'the API socket 
 complete -c plugind -n '__plugind_is rescan' -s h -l help -d 'print this help'
 complete -c plugind -n '__plugind_is rescan' -s V -l version -d 'print the version'
 
+complete -c plugind -n '__plugind_is reload' -l socket -r -F -d 'the API socket of plugind'
+complete -c plugind -n '__plugind_is reload' -s h -l help -d 'print this help'
+complete -c plugind -n '__plugind_is reload' -s V -l version -d 'print the version'
+
 complete -c plugind -n '__plugind_is log' -a 'default error warn info debug trace off'
 complete -c plugind -n '__plugind_is log' -l socket -r -F -d 'the API socket of plugind'
 complete -c plugind -n '__plugind_is log' -s h -l help -d 'print this help'
 complete -c plugind -n '__plugind_is log' -s V -l version -d 'print the version'
 
-complete -c plugind -n '__plugind_is help' -a 'run check-config probe doctor simulate list devices describe watch events wait status metrics retry forget rescan log help'
+complete -c plugind -n '__plugind_is help' -a 'run check-config probe doctor simulate list devices describe watch events wait status metrics retry forget rescan reload log help'
