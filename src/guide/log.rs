@@ -9,7 +9,7 @@
 //!
 //! - `plugind {version} starting pid={pid} {config}` (info): The daemon starts; the options in
 //!   force follow. All earlier lines are of another process.
-//! - `serving the API socket={path}` (info): Clients can connect to this socket: the commands that
+//! - `serving {what} socket={path}` (info): Clients can connect to this socket: the commands that
 //!   ask a daemon, and others.
 //! - `cannot serve the API on {path}: {problem}; {remedy}` (warn): The default API socket cannot be
 //!   used, and the daemon runs without it. Do what the line says and restart, or turn the API off
@@ -30,6 +30,9 @@
 //!   those that need a restart. Restart the daemon to have the latter in force.
 //! - `cannot reload the configuration, so the one before stays in force:` (warn, ConfigRejected):
 //!   The problems follow. Nothing has changed; mend them, and reload again.
+//! - `cannot notify the service manager (NOTIFY_SOCKET): {why}` (warn): The service manager does
+//!   not learn that the daemon is ready or alive, and may restart it. Check the unit's
+//!   `NotifyAccess=`.
 //! - `received {signal}, stopping` (info): The daemon stops when running operations have finished,
 //!   within 2 s. A second signal stops it at once.
 //! - `stopped` (info): The daemon has ended as asked. Plugins stay registered.
@@ -77,6 +80,8 @@
 //!   kubelet first.
 //! - `cannot watch programs of --exec: {error}; Linux 5.3 or later is required` (exit status 1):
 //!   The kernel is too old, or a filter of system calls forbids `pidfd_open`.
+//! - `cannot use the socket {name} that the service manager has passed: {problem}` (exit status 1):
+//!   Correct the `.socket` unit.
 //! - `cannot listen on {socket}: {error}` (exit status 1): A simulated plugin cannot create its
 //!   socket.
 //!

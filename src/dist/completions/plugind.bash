@@ -66,16 +66,18 @@ _plugind() {
 	devices:-o | devices:--output) _plugind_words 'table json jsonl'; return ;;
 	events:-o | events:--output) _plugind_words 'table json'; return ;;
 	list:-o | list:--output | watch:-o | watch:--output) _plugind_words 'table wide json jsonl name'; return ;;
-	probe:-o | probe:--output | doctor:-o | doctor:--output | describe:-o | describe:--output | status:-o | status:--output) _plugind_words 'text json'; return ;;
+	run:--log-format) _plugind_words 'text json journald'; return ;;
+	probe:-o | probe:--output | doctor:-o | doctor:--output | version:-o | version:--output | describe:-o | describe:--output | status:-o | status:--output) _plugind_words 'text json'; return ;;
 	esac
 	if [[ $cur == -* ]]; then
 		case $command in
 		'') _plugind_words '-h --help -V --version' ;;
-		run) _plugind_words '-v -h -V --config --plugins-dir --root-dir --device-plugins-dir --device-plugins --observe --map-path --type --unknown-types --exec --on-down --memory-budget --state-file --run-dir --socket --socket-group --verbose --help --version' ;;
+		run) _plugind_words '-v -h -V --config --plugins-dir --root-dir --device-plugins-dir --device-plugins --observe --map-path --type --unknown-types --exec --on-down --memory-budget --state-file --run-dir --socket --socket-group --verbose --log-format --help --version' ;;
 		check-config) _plugind_words '-h -V --help --version' ;;
 		probe) _plugind_words '-o -h -V --root-dir --map-path --type --unknown-types --exec --timeout --output --help --version' ;;
 		doctor) _plugind_words '-o -h -V --plugins-dir --root-dir --run-dir --socket --output --help --version' ;;
 		simulate) _plugind_words '-h -V --dir --type --name --endpoint --legacy --versions --toggle-health --help --version --fail-getinfo --delay --crash-after --reject-notify --stale' ;;
+		version) _plugind_words '-o -h -V --output --help --version' ;;
 		list) _plugind_words '-o -w -h -V --output --state --no-headers --watch --socket --help --version' ;;
 		devices) _plugind_words '-o -h -V --output --no-headers --socket --help --version' ;;
 		describe) _plugind_words '-o -h -V --output --socket --help --version' ;;
@@ -93,7 +95,7 @@ _plugind() {
 		return
 	fi
 	case $command in
-	'') _plugind_words 'run check-config probe doctor simulate list devices describe watch events wait status metrics retry forget rescan reload log help' ;;
+	'') _plugind_words 'run check-config probe doctor simulate version list devices describe watch events wait status metrics retry forget rescan reload log help' ;;
 	check-config) _plugind_files -f; ;;
 	probe) _plugind_files -f; ;;
 	list) _plugind_plugins; ;;
@@ -105,7 +107,7 @@ _plugind() {
 	retry) _plugind_plugins; _plugind_files -f; ;;
 	forget) _plugind_plugins; ;;
 	log) _plugind_words 'default error warn info debug trace off'; ;;
-	help) _plugind_words 'run check-config probe doctor simulate list devices describe watch events wait status metrics retry forget rescan reload log help'; ;;
+	help) _plugind_words 'run check-config probe doctor simulate version list devices describe watch events wait status metrics retry forget rescan reload log help'; ;;
 	esac
 }
 

@@ -7,7 +7,7 @@ function __plugind_is
     test (count $commands) -gt 0; and test $commands[1] = $argv[1]
 end
 
-set -l first 'not __fish_seen_subcommand_from run check-config probe doctor simulate list devices describe watch events wait status metrics retry forget rescan reload log help'
+set -l first 'not __fish_seen_subcommand_from run check-config probe doctor simulate version list devices describe watch events wait status metrics retry forget rescan reload log help'
 complete -c plugind -f
 complete -c plugind -s h -l help -d 'print the help'
 complete -c plugind -s V -l version -d 'print the version'
@@ -16,6 +16,7 @@ complete -c plugind -n $first -a check-config -d 'check the configuration of run
 complete -c plugind -n $first -a probe -d 'show what run would do with the plugins on existing sockets'
 complete -c plugind -n $first -a doctor -d 'examine the node: permissions, limits, dead sockets, other roots'
 complete -c plugind -n $first -a simulate -d 'simulate a plugin, to test a node and its handlers'
+complete -c plugind -n $first -a version -d 'print the version, the commit and the target'
 complete -c plugind -n $first -a list -d 'list the plugins and their states'
 complete -c plugind -n $first -a devices -d 'list the devices of device plugins, and their health'
 complete -c plugind -n $first -a describe -d 'show one plugin or socket in detail, with its events'
@@ -48,6 +49,7 @@ complete -c plugind -n '__plugind_is run' -l run-dir -x -a '(__fish_complete_dir
 complete -c plugind -n '__plugind_is run' -l socket -r -F -a 'none' -d 'serve the API on a unix socket at PATH, with mode 0660, or not at all'
 complete -c plugind -n '__plugind_is run' -l socket-group -x -d 'let this group connect to that socket'
 complete -c plugind -n '__plugind_is run' -s v -l verbose -d 'log every step'
+complete -c plugind -n '__plugind_is run' -l log-format -x -a 'text json journald' -d 'FORMAT'
 complete -c plugind -n '__plugind_is run' -s h -l help -d 'print this help'
 complete -c plugind -n '__plugind_is run' -s V -l version -d 'print the version'
 
@@ -88,6 +90,10 @@ complete -c plugind -n '__plugind_is simulate' -l delay -x -d 'wait that long be
 complete -c plugind -n '__plugind_is simulate' -l crash-after -x -d 'exit after that time as if killed, and leave the sockets behind'
 complete -c plugind -n '__plugind_is simulate' -l reject-notify -d 'reply to NotifyRegistrationStatus with an error'
 complete -c plugind -n '__plugind_is simulate' -l stale -d 'leave the sockets behind on exit'
+
+complete -c plugind -n '__plugind_is version' -s o -l output -x -a 'text json' -d 'FORMAT'
+complete -c plugind -n '__plugind_is version' -s h -l help -d 'print this help'
+complete -c plugind -n '__plugind_is version' -s V -l version -d 'print only the version'
 
 complete -c plugind -n '__plugind_is list' -a '(plugind list -o name 2>/dev/null)'
 complete -c plugind -n '__plugind_is list' -s o -l output -x -a 'table wide json jsonl name' -d 'FORMAT'
@@ -166,4 +172,4 @@ complete -c plugind -n '__plugind_is log' -l socket -r -F -d 'the API socket of 
 complete -c plugind -n '__plugind_is log' -s h -l help -d 'print this help'
 complete -c plugind -n '__plugind_is log' -s V -l version -d 'print the version'
 
-complete -c plugind -n '__plugind_is help' -a 'run check-config probe doctor simulate list devices describe watch events wait status metrics retry forget rescan reload log help'
+complete -c plugind -n '__plugind_is help' -a 'run check-config probe doctor simulate version list devices describe watch events wait status metrics retry forget rescan reload log help'
