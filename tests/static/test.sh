@@ -13,14 +13,12 @@ read -ra library <<<"$1"
 read -ra suites <<<"$2"
 export PLUGIND_BINARY=$PWD/$binary
 
-readonly grows="its memory grows with the code that it has translated"
 # What is not run with an emulator: a suite or tests, and the reason.
 readonly -A not_emulated=(
 	[neighbours]="it measures times, of which the emulator makes others"
 	[a_socket_to_which_this_user_may_not_connect_is_a_problem]="it copies the binary to where only that can be executed"
-	[take_no_memory_and_delay_no_other_plugin]="$grows"
-	[a_client_that_calls_without_end_and_never_reads_is_held_back_or_closed]="$grows"
-	[a_client_that_never_reads_costs_only_its_own_connection]="$grows"
+	[crowds::]="an emulated daemon is slower than the clients that flood it"
+	[a_client_that_never_reads_costs_only_its_own_connection]="the emulator's memory grows with the code that it has translated"
 )
 
 main() {

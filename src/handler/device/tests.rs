@@ -211,7 +211,7 @@ fn any_ids_are_sorted_octet_by_octet_and_the_last_of_several_counts() {
                 .map(|bit| ["aaaaa", "aaaab"][n >> bit & 1])
                 .collect()
         },
-        &|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_string(),
+        &|n| (n as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_string(),
     ];
     for count in [0, 1, 2, 3, 64, 65, 1000] {
         for family in families {
