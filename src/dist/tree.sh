@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Puts everything that is installed for the processor TARGET below a directory, under the path that it
-# has on a machine: `tree.sh DIRECTORY`. A file that src/dist does not have is left out, and named.
+# has on a machine: `tree.sh DIRECTORY`.
 set -euo pipefail
 
 cd "$(dirname "$0")/../.."
@@ -8,7 +8,6 @@ cd "$(dirname "$0")/../.."
 readonly tree=$1 source=src/dist
 
 main() {
-	local missing=()
 	rm -rf "$tree"
 	put 755 "$binary" usr/bin/plugind
 	put_all 644 'man/*.5' usr/share/man/man5
@@ -25,9 +24,7 @@ main() {
 	put_all 644 plugind.conf etc/plugind
 	put 644 README.md usr/share/doc/plugind/README.md
 	put 644 LICENSE usr/share/doc/plugind/copyright
-	[ ! -e "$tree/usr/share/bash-completion" ] ||
-		mv "$tree"/usr/share/bash-completion/completions/plugind{.bash,}
-	[ ${#missing[@]} = 0 ] || echo "dist: not included, because src/dist does not have it: ${missing[*]}" >&2
+	mv "$tree"/usr/share/bash-completion/completions/plugind{.bash,}
 }
 
 # Installs one file.
@@ -37,13 +34,10 @@ put() {
 
 # Installs the files of src/dist that match a pattern into a directory.
 put_all() {
-	local file found=
+	local file
 	for file in $source/$2; do
-		[ -e "$file" ] || continue
 		put "$1" "$file" "$3/${file##*/}"
-		found=1
 	done
-	[ -n "$found" ] || missing+=("$2")
 }
 
 main

@@ -14,6 +14,7 @@ mod binary;
 mod catalogue;
 mod checked;
 mod completions;
+mod configuration;
 mod help;
 mod mdoc;
 mod pages;
@@ -37,6 +38,7 @@ fn the_generated_files_are_what_the_help_texts_and_the_guide_say() {
     for (name, script) in completions::all() {
         generated.push((in_crate(COMPLETIONS).join(name), script));
     }
+    generated.push((in_crate(CONFIGURATION), configuration::file()));
     let mut differing = Vec::new();
     for (path, text) in generated {
         if std::env::var_os(WRITE).is_some() {
@@ -50,6 +52,21 @@ fn the_generated_files_are_what_the_help_texts_and_the_guide_say() {
         differing.is_empty(),
         "run `make manual`, these differ: {differing:?}"
     );
+}
+
+#[test]
+fn the_configuration_of_packages_is_valid_and_sets_what_it_says() {
+    let checked = Command::new(binary::binary())
+        .args(["check-config", CONFIGURATION])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .env_clear()
+        .output()
+        .expect("plugind runs");
+    let said = String::from_utf8_lossy(&checked.stdout);
+    assert!(checked.status.success(), "{checked:?}");
+    let set = said.lines().filter(|line| line.contains(CONFIGURATION));
+    let set: Vec<_> = set.filter_map(|line| line.split("  # ").next()).collect();
+    assert_eq!(set, ["state-file /run/plugind/state.json"]);
 }
 
 #[test]
@@ -195,6 +212,9 @@ const MAN: &str = "src/dist/man";
 
 /// The folder of the completions.
 const COMPLETIONS: &str = "src/dist/completions";
+
+/// The configuration file of packages.
+const CONFIGURATION: &str = "src/dist/plugind.conf";
 
 /// The environment variable that makes the tests write the files before they are compared.
 const WRITE: &str = "PLUGIND_WRITE_MANUAL";

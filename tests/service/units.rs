@@ -56,7 +56,7 @@ fn units() -> Option<tempfile::TempDir> {
         .nth(1)
         .and_then(|it| it.parse().ok());
     let service = read("plugind.service");
-    assert!(service.contains("\nExecStart=plugind run "), "{service}");
+    assert!(service.contains("\nExecStart=plugind run\n"), "{service}");
     let binary = binary().into_string().unwrap();
     let mut service = service.replace("ExecStart=plugind", &format!("ExecStart={binary}"));
     if version < Some(253) {
