@@ -46,6 +46,7 @@ impl<T> SmallVec<T> {
     }
 
     /// Returns the item at `index`.
+    #[inline]
     pub(crate) fn get_mut(&mut self, index: usize) -> Option<&mut T> {
         match index.checked_sub(1) {
             None => self.first.as_mut(),

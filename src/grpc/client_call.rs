@@ -147,6 +147,7 @@ impl ClientCall {
     }
 
     /// Returns the stream of the call, once it has one.
+    #[inline]
     pub(super) fn stream(&self) -> Option<StreamId> {
         match self.awaiting {
             Awaiting::Stream => None,

@@ -61,6 +61,7 @@ pub(super) const fn max_prefix(prefix_bits: u32) -> u8 {
     u8::MAX >> (u8::BITS - prefix_bits)
 }
 
+#[inline]
 fn next(input: &mut &[u8]) -> Result<u8, Error> {
     let (&first, rest) = input.split_first().ok_or(Error::Truncated)?;
     *input = rest;

@@ -82,6 +82,7 @@ impl Deframer {
     }
 
     /// Returns the octets that were received and not yet taken.
+    #[inline]
     pub(super) fn waiting(&self) -> &[u8] {
         &self.octets[self.start..self.end]
     }

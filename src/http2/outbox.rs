@@ -55,6 +55,7 @@ impl Outbox {
     }
 
     /// Returns the octets to write next.
+    #[inline]
     pub(super) fn transmit(&self) -> &[u8] {
         &self.octets[self.sent..]
     }

@@ -82,6 +82,7 @@ impl Streams {
     }
 
     /// Returns the open stream with this number.
+    #[inline]
     pub(super) fn get(&mut self, id: StreamId) -> Option<&mut Stream> {
         let index = self.index(id)?;
         self.open.get_mut(index)
@@ -174,6 +175,7 @@ impl Streams {
     }
 
     /// Returns the index of the open stream with this number.
+    #[inline]
     fn index(&self, id: StreamId) -> Option<usize> {
         self.open.position(|stream| stream.id == id)
     }

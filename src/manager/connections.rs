@@ -134,6 +134,7 @@ impl Connections {
     }
 
     /// Returns the owner of a connection, or `None` if the connection has ended.
+    #[inline]
     pub(super) fn owner(&self, conn: ConnectionId) -> Option<Owner> {
         self.get(conn).map(|owned| owned.owner)
     }

@@ -66,6 +66,7 @@ impl Held {
     }
 
     /// Adds the description of a plugin, unless that is the one that was added before.
+    #[inline]
     pub(super) fn add_plugin<'a>(
         &mut self,
         plugin: Option<&'a Arc<Plugin>>,

@@ -84,6 +84,7 @@ impl Sockets {
     }
 
     /// Returns the socket with that number, unless it takes a step.
+    #[inline]
     pub(super) fn get(&self, id: SocketId) -> Option<&Socket> {
         #[cfg(test)]
         super::lookups::count();

@@ -87,6 +87,7 @@ impl Core {
     }
 
     /// Starts the deadline for the peer to read if there is something to be written, or clears it.
+    #[inline]
     pub(super) fn watch_writing(&mut self) {
         if self.outbox.transmit().is_empty() {
             self.stalls_at = None;
