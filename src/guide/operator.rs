@@ -250,8 +250,8 @@
 //! `plugind run --config FILE` reads options from a file, by default from
 //! `/etc/plugind/plugind.conf` if that exists; `--config none` reads none. A line is a long option
 //! of `run` without the dashes, and its value behind blanks, `=` or both; a flag stands alone. `#`
-//! begins a comment at the beginning of a line and behind a blank. There are no quotes: a value may
-//! contain blanks, but no blank with `#` behind it. A key that can be given only once must not be
+//! begins a comment at the beginning of a line and behind a blank. Quotes have no meaning: a value
+//! may contain blanks, but not one with `#` behind it. A key that can be given only once must not be
 //! repeated; on the command line, the last one counts. Relative paths are relative to the working
 //! directory of the daemon.
 //!

@@ -4,8 +4,8 @@
 # first.
 #
 # The bare Debian is downloaded once, to target/debian, and is never written to: what the test writes
-# is in memory, over it, in a mount namespace of its own. There is no service manager in it, so the
-# daemon is started with the command of the unit.
+# is in memory, over it, in a mount namespace of its own. It has no service manager, so the daemon is
+# started with the command of the unit.
 set -euo pipefail
 
 cd "$(dirname "$0")/../.."
@@ -19,7 +19,7 @@ main() {
 	fi
 	[ "$(id -u)" = 0 ] || skip "only root can change to another root directory"
 	command -v debootstrap >/dev/null || skip "debootstrap is not installed"
-	ls target/dist/plugind_*_"$native".deb >/dev/null 2>&1 || skip "there is no package for $native"
+	ls target/dist/plugind_*_"$native".deb >/dev/null 2>&1 || skip "target/dist has no package for $native"
 	unshare --mount true 2>/dev/null || skip "there may be no mount namespaces here"
 	exec unshare --mount --propagation private "$0" inside
 }
