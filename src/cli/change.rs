@@ -97,9 +97,8 @@ Options:
 
 pub(super) const LOG_HELP: &str = "\
 Set the log filter of a running plugind until the next change. FILTER has the
-syntax of RUST_LOG, such as info, debug or plugind::watch=trace; default is the
-filter with which plugind was started. Only root and the daemon's user may do
-this.
+syntax of RUST_LOG, such as info, debug or plugind::watch=trace; default is that
+of the configuration. Only root and the daemon's user may do this.
 
 Usage: plugind log [OPTIONS] FILTER
 

@@ -30,8 +30,8 @@
 //!   those that need a restart. Restart the daemon to have the latter in force.
 //! - `cannot reload the configuration, so the one before stays in force:` (warn, ConfigRejected):
 //!   The problems follow. Nothing has changed; mend them, and reload again.
-//! - `cannot notify the service manager (NOTIFY_SOCKET): {why}` (warn): The service manager does
-//!   not learn that the daemon is ready or alive, and may restart it. Check the unit's
+//! - `cannot notify the service manager (NOTIFY_SOCKET): {why}` (warn): The service manager is
+//!   not notified that the daemon is ready or alive, and may restart it. Check the unit's
 //!   `NotifyAccess=`.
 //! - `received {signal}, stopping` (info): The daemon stops when running operations have finished,
 //!   within 2 s. A second signal stops it at once.

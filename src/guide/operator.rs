@@ -243,7 +243,7 @@
 //! `/readyz` is 200 once the first scan is over and each socket that it found was dialed, or 2 s
 //! after the scan, unless a plugins directory cannot be read. `POST /v1/log?filter=` takes what
 //! `RUST_LOG` takes, except for words that are neither a level nor a module; an empty filter
-//! restores the initial one.
+//! restores that of the configuration, and so does a reload that changes `verbose`.
 //!
 //! # The configuration
 //!
@@ -251,9 +251,9 @@
 //! `/etc/plugind/plugind.conf` if that exists; `--config none` reads none. A line is a long option
 //! of `run` without the dashes, and its value behind blanks, `=` or both; a flag stands alone. `#`
 //! begins a comment at the beginning of a line and behind a blank. Quotes have no meaning: a value
-//! may contain blanks, but not one with `#` behind it. A key that can be given only once must not be
-//! repeated; on the command line, the last one counts. Relative paths are relative to the working
-//! directory of the daemon.
+//! may contain blanks, but not one with `#` behind it. A key that can be given only once must not
+//! be repeated (`verbose` can be); on the command line, the last one counts. Relative paths are
+//! relative to the working directory of the daemon.
 //!
 //! ```text
 //! # /etc/plugind/plugind.conf
@@ -274,7 +274,8 @@
 //! the daemon's user, and no other may write it, because it names programs. All problems are
 //! reported at once, up to 20, each with its line; the daemon then ends with status 78.
 //! `plugind check-config [FILE]` reports the same, or prints what is in force, with the source of
-//! each value; its output is a configuration.
+//! each value; its output is a configuration, in which values that no line can have are comments.
+//! It examines neither the directories nor the programs that the file names.
 //!
 //! SIGHUP, `plugind reload` and `POST /v1/reload` read the file again. Options of the command line
 //! and the environment keep their priority.
@@ -297,7 +298,8 @@
 //! another one. What was refused is tried again.
 //!
 //! A configuration that cannot be used changes nothing: one with a problem, with a program that
-//! others can change, or with a directory that another daemon uses. The events `ConfigReloaded` and
+//! others can change, or with a directory that another daemon uses. Directories that were created
+//! before that was found stay. The events `ConfigReloaded` and
 //! `ConfigRejected` name what has changed, what needs a restart, and the problems. With 1,000
 //! registered plugins a reload takes up to 13 ms.
 //!

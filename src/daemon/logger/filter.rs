@@ -12,8 +12,8 @@ use crate::escape;
 pub(super) struct Filter {
     /// The level of what no directive is about.
     level: LevelFilter,
-    /// The first directives, as text.
-    directives: Box<str>,
+    /// The valid ones of the first directives, as text.
+    directives: String,
     initial: Directives,
     /// `None`: the initial one.
     changed: Option<Directives>,
@@ -33,21 +33,20 @@ impl Filter {
     /// Directives that are invalid are ignored, after a warning on standard error.
     pub(super) fn new(level: LevelFilter, directives: &str) -> Self {
         let mut builder = Builder::new();
+        let valid = directives.split(',');
+        let valid = valid.filter(|it| Builder::new().try_parse(it).is_ok());
         Self {
             level,
-            directives: directives.into(),
+            directives: valid.collect::<Vec<_>>().join(","),
             initial: builder.filter_level(level).parse(directives).build(),
             changed: None,
         }
     }
 
-    /// Sets the level of what no directive is about. Changed directives stay until they are
-    /// restored.
+    /// Sets the level of what none of the first directives is about, and restores these. Warns of
+    /// nothing: only the logger writes to standard error now.
     pub(super) fn set_level(&mut self, level: LevelFilter) {
-        let changed = self.changed.take();
-        let directives = std::mem::take(&mut self.directives);
-        *self = Self::new(level, &directives);
-        self.changed = changed;
+        *self = Self::new(level, &self.directives);
     }
 
     /// Replaces the directives, or restores the first ones if these are empty.
@@ -165,12 +164,13 @@ mod tests {
 
     #[test]
     fn another_level_is_for_what_no_directive_is_about() {
-        let mut filter = Filter::new(LevelFilter::Info, "plugind::watch=warn");
-        filter.set("error").unwrap();
-        filter.set_level(LevelFilter::Trace);
-        assert_eq!(levels(&filter), [Some(Level::Error); 2]);
-        filter.set("").unwrap();
-        assert_eq!(levels(&filter), [Some(Level::Trace), Some(Level::Warn)]);
+        for directives in ["plugind::watch=warn", "plugind=loud,plugind::watch=warn"] {
+            let mut filter = Filter::new(LevelFilter::Info, directives);
+            assert_eq!(filter.directives, "plugind::watch=warn");
+            filter.set("error").unwrap();
+            filter.set_level(LevelFilter::Trace);
+            assert_eq!(levels(&filter), [Some(Level::Trace), Some(Level::Warn)]);
+        }
     }
 
     #[test]
