@@ -112,10 +112,7 @@ impl fmt::Display for PassedProblem {
             Self::Repeated => "there is another one of this name",
             Self::NotListening => "it is not a listening stream socket",
             Self::NotUnix => "the API is served on unix sockets only",
-            Self::Unwanted => {
-                "it has its group already, and serves the API: remove --socket-group and \
-                 --socket none"
-            }
+            Self::Unwanted => "it cannot be used with --socket none or --socket-group",
         })
     }
 }

@@ -1,7 +1,8 @@
 //! A reload: the configuration is read again, and what has changed is applied to the running
 //! daemon.
 //!
-//! Everything that can fail is done first. If it fails, nothing has changed.
+//! Everything that can fail is done first. If it fails, nothing has changed, but directories that
+//! were created stay.
 
 use std::mem;
 

@@ -120,13 +120,7 @@ impl Daemon {
         while let Some(signal) = self.signals.read()? {
             match signal {
                 Signal::SIGUSR1 => self.log_status(),
-                Signal::SIGHUP if self.is_stopping() => {
-                    log::info!("received SIGHUP, ignored: stopping");
-                }
-                Signal::SIGHUP => {
-                    log::info!("received SIGHUP, reloading the configuration");
-                    is_reload_wanted = true;
-                }
+                Signal::SIGHUP => is_reload_wanted = true,
                 _ => {
                     log::info!("received {signal}, stopping");
                     self.service.stopping(self.plugins.now());
@@ -134,6 +128,11 @@ impl Daemon {
                     self.stops += 1;
                 }
             }
+        }
+        if is_reload_wanted && self.is_stopping() {
+            log::info!("received SIGHUP, ignored: stopping");
+        } else if is_reload_wanted {
+            log::info!("received SIGHUP, reloading the configuration");
         }
         Ok(is_reload_wanted)
     }

@@ -165,9 +165,10 @@ impl Service {
         let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
         match sendto(from.as_raw_fd(), text.as_bytes(), to, flags) {
             Ok(_) => true,
+            Err(Errno::EAGAIN | Errno::EINTR | Errno::ENOBUFS) => false,
             Err(errno) => {
                 self.warn(errno);
-                !matches!(errno, Errno::EAGAIN | Errno::EINTR | Errno::ENOBUFS)
+                true
             }
         }
     }

@@ -236,13 +236,13 @@ fn a_descriptor_that_cannot_be_used_is_one_line_and_status_1() {
             "api",
             vec![unix()],
             &["--socket=none"],
-            "remove --socket-group and --socket none",
+            "it cannot be used with --socket none or --socket-group",
         ),
         (
             "api",
             vec![unix()],
             &["--socket-group=0"],
-            "remove --socket-group and --socket none",
+            "it cannot be used with --socket none or --socket-group",
         ),
     ] {
         let output = command(dir.path(), names, descriptors, options)
