@@ -38,7 +38,11 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
     if let Some(other) = read_all(&mut chosen, &arguments)? {
         return Ok(other);
     }
-    let file = chosen.file;
+    let file = chosen.file.map(|file| match absolute(&file) {
+        // It stays the same file when the working directory is another one.
+        Some(path) if file != NONE => path.into(),
+        _ => file,
+    });
     Ok(Command::Run(CommandLine { arguments, file }))
 }
 
@@ -268,6 +272,13 @@ mod tests {
         let text = String::from_utf8_lossy(file);
         let is_in_file = |option: &&str| text.contains(&format!("\n{}", &option[2..]));
         assert_eq!(options_of_file().filter(is_in_file).count(), count + 1);
+    }
+
+    #[test]
+    fn a_directory_of_device_plugins_is_named_once() {
+        let file = b"device-plugins\ndevice-plugins-dir /a";
+        let problem = "/etc/a.conf:2: device-plugins-dir is given a second time, first in line 1";
+        assert_eq!(combine(file, &[], &[]), Err(vec![problem.to_owned()]));
     }
 
     #[test]

@@ -23,6 +23,7 @@ pub(super) struct Line<'a> {
 pub(super) fn lines(
     content: &[u8],
 ) -> impl Iterator<Item = (usize, Result<Line<'_>, &'static str>)> {
+    let content = content.strip_prefix(BYTE_ORDER_MARK).unwrap_or(content);
     let numbered = (1..).zip(content.split(|&byte| byte == b'\n'));
     numbered.filter_map(|(number, line)| Some((number, parse(line).transpose()?)))
 }
@@ -73,6 +74,9 @@ pub(super) fn show(key: &str, value: &OsStr, comment: &str) -> String {
     }
 }
 
+/// What some editors write at the beginning of a file in UTF-8.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
 fn is_blank(byte: u8) -> bool {
     byte == b' ' || byte == b'\t'
 }
@@ -87,6 +91,12 @@ mod tests {
         let lines = lines(content);
         let pairs = lines.map(|(at, line)| (at, line.map(|it| (it.key, it.value))));
         pairs.collect()
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_not_part_of_the_first_key() {
+        let expected = [(1, Ok(("observe", None)))];
+        assert_eq!(parsed(b"\xef\xbb\xbfobserve"), expected);
     }
 
     #[test]

@@ -79,7 +79,7 @@ impl Chosen {
                 _ => {}
             }
         }
-        let before = self.given.iter().find(|it| it.option == option);
+        let before = self.given.iter().find(|it| same(it.option) == name);
         let line = match before.map(|it| it.origin) {
             Some(Origin::Line(line)) if !LISTS.contains(&option) => Some(line),
             _ => None,
