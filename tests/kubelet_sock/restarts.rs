@@ -39,8 +39,9 @@ fn a_daemon_that_stops_does_not_wait_for_plugins_that_are_being_registered() {
         }));
     }
     until("the plugins are being registered", || {
-        let calling = node.metrics().sum("plugind_events_total", &[]) >= 8;
-        calling.then_some(())
+        let announced = [("reason", "Announced")];
+        let calling = node.metrics().sum("plugind_events_total", &announced);
+        (calling == 8).then_some(())
     });
     let Node { dir, daemon } = node;
     let (status, time) = daemon.end_with(Signal::SIGTERM);
