@@ -264,7 +264,7 @@ pub(crate) const MISTAKES: [Mistake; 52] = [
         file: "src/manager/saved_state.rs",
         right: "announced: compared == Compared::Announced,",
         wrong: "announced: false,",
-        finder: Finder::Simulation { seed: 11 },
+        finder: Finder::Simulation { seed: 1244 },
     },
     Mistake {
         what: "a file system that answers again is not scanned",
