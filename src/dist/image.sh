@@ -28,7 +28,7 @@ main() {
 	manifest=$(add)
 	printf '{"schemaVersion":2,"manifests":[%s]}' \
 		"$(descriptor "$oci.manifest.v1+json" "$manifest" \
-			",\"platform\":{$(platform),\"os\":\"linux\"},\"annotations\":{\"org.opencontainers.image.ref.name\":\"$version\"}")" \
+			",\"platform\":{$(platform),\"os\":\"linux\"},\"annotations\":{\"org.opencontainers.image.ref.name\":\"plugind:$version\"}")" \
 		>"$content/index.json"
 	printf '{"imageLayoutVersion":"1.0.0"}' >"$content/oci-layout"
 	printf '[{"Config":"blobs/sha256/%s","RepoTags":["plugind:%s"],"Layers":["blobs/sha256/%s"]}]' \

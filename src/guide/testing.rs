@@ -46,7 +46,7 @@
 //! | `make static` | the suites of the binary and of the library, linked as they ship |
 //! | `make static TARGET=armv7` | suites of the binary and the demo with qemu-user; or `aarch64` |
 //! | `make reproducible` | two builds in different directories are the same |
-//! | `make dist` | each image's digests and sizes, and that skopeo reads it |
+//! | `make dist` | each image's digests and sizes, and that skopeo and podman read it |
 //! | `make dist-test` | the package in a bare Debian 12 (needs root and debootstrap) |
 //!
 //! With an emulator, `neighbours` is not run, because it measures times, nor are the suites of the

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks an image that src/dist/image.sh made: `image.sh FILE BINARY`. Every blob has the digest and the
-# size under which it is named, both lists of contents lead to the binary, and skopeo, where it is
-# installed, reads both.
+# size under which it is named, both lists of contents lead to the binary, and skopeo and podman, where
+# they are installed, read it.
 set -euo pipefail
 
 readonly file=$(realpath "$1") binary=$(realpath "$2")
@@ -20,6 +20,7 @@ main() {
 	[ "$(paths manifest.json)" = "$config $layer" ] || fail "manifest.json has other blobs"
 	grep -q "\"diff_ids\":\[\"sha256:$layer\"\]" "$(blob "$config")" || fail "the configuration has another layer"
 	reads_with_skopeo
+	loads_with_podman
 	echo "image: $(basename "$file") is complete"
 }
 
@@ -72,6 +73,18 @@ reads_with_skopeo() {
 		skopeo copy --insecure-policy --quiet "$transport:$file" "dir:$dir/$transport" ||
 			fail "skopeo cannot read it as $transport"
 	done
+}
+
+loads_with_podman() {
+	local podman loaded
+	if ! command -v podman >/dev/null; then
+		echo "image: not loaded with podman, because it is not installed"
+		return
+	fi
+	podman="podman --storage-driver vfs --root $dir/images --runroot $dir/run"
+	loaded=$($podman load --quiet --input "$file") || fail "podman cannot load it"
+	[[ $loaded == *localhost/plugind:* ]] || fail "podman names it otherwise: $loaded"
+	$podman rmi --force --all >/dev/null
 }
 
 fail() {
