@@ -10,7 +10,7 @@ use log::LevelFilter;
 
 use super::{Daemon, Load, SetupError, run};
 use crate::api::{Done, Refused, Status};
-use crate::config::{Config, DaemonConfig};
+use crate::config::DaemonConfig;
 use crate::manager::event::EventKind;
 
 /// The keys of the settings that differ.
@@ -120,11 +120,8 @@ impl Daemon {
             plugins.change_handlers(&mut self.inventory, before, after);
             mem::swap(before, after);
         }
-        let mut restart = needs_restart(old, config);
-        let is_changed = new.log_format != self.config.log_format;
-        note(&mut restart, "log-format", is_changed);
         Ok(Difference {
-            needs_restart: restart,
+            needs_restart: needs_restart(&self.config, new),
             changed: keys,
         })
     }
@@ -141,8 +138,10 @@ fn note(keys: &mut Vec<String>, key: &str, is_changed: bool) -> bool {
 const REJECTED: &str = "cannot reload the configuration, so the one before stays in force: ";
 
 /// Returns the keys of what differs and is read at the start only.
-fn needs_restart(old: &Config, new: &Config) -> Vec<String> {
+fn needs_restart(old: &DaemonConfig, new: &DaemonConfig) -> Vec<String> {
     let mut keys = Vec::new();
+    let is_other_format = old.log_format != new.log_format;
+    let (old, new) = (&old.manager, &new.manager);
     let is_changed = old.device_plugins_dir != new.device_plugins_dir;
     note(&mut keys, "device-plugins-dir", is_changed);
     note(&mut keys, "observe", old.mode != new.mode);
@@ -154,6 +153,7 @@ fn needs_restart(old: &Config, new: &Config) -> Vec<String> {
         "socket-group",
         old.socket_group != new.socket_group,
     );
+    note(&mut keys, "log-format", is_other_format);
     keys
 }
 
@@ -165,6 +165,7 @@ mod tests {
     use nix::sys::signal::{Signal, raise};
 
     use super::*;
+    use crate::config::Config;
 
     /// Runs a daemon for which these signals are pending before its first turn, and which is ended
     /// by a reload. Returns how often the configuration was read.
