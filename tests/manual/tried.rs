@@ -59,11 +59,7 @@ fn zsh_completes_commands_options_and_values() {
     if !is_installed("zsh") {
         return skip("zsh is not installed");
     }
-    let output = run("zsh", &["-n", "_plugind"]);
-    assert!(
-        output.status.success() && output.stderr.is_empty(),
-        "{output:?}"
-    );
+    check_syntax("zsh", "_plugind");
     for (line, expected) in [
         ("plugind che", "check-config"),
         ("plugind help wat", "watch"),
@@ -91,11 +87,7 @@ fn fish_completes_commands_options_and_values() {
     if !is_installed("fish") {
         return skip("fish is not installed");
     }
-    let output = run("fish", &["-n", "plugind.fish"]);
-    assert!(
-        output.status.success() && output.stderr.is_empty(),
-        "{output:?}"
-    );
+    check_syntax("fish", "plugind.fish");
     for (line, expected) in [
         ("plugind che", "check-config"),
         ("plugind help wat", "watch"),
@@ -115,6 +107,16 @@ fn fish_completes_commands_options_and_values() {
         found.sort_unstable();
         assert_eq!(found.join(" "), expected, "{line}");
     }
+}
+
+/// Asserts that a shell finds nothing wrong with the syntax of its completions.
+#[track_caller]
+fn check_syntax(shell: &str, file: &str) {
+    let output = run(shell, &["-n", file]);
+    assert!(
+        output.status.success() && output.stderr.is_empty(),
+        "{output:?}"
+    );
 }
 
 /// Runs a program in the folder of the completions.
