@@ -175,10 +175,11 @@ impl Limiter {
     fn forget_some(&mut self, now: Time) {
         let mut moments: Vec<_> = self.by_subject.values().map(|it| it.full_at).collect();
         let middle = moments.len() / 2;
-        let (_, middle, _) = moments.select_nth_unstable(middle);
+        moments.sort_unstable();
+        let middle = moments[middle];
         let mut forgotten = 0;
         self.by_subject.retain(|_, bucket| {
-            let is_kept = bucket.full_at > *middle;
+            let is_kept = bucket.full_at > middle;
             if !is_kept {
                 forgotten += bucket.suppressed.as_ref().map_or(0, |count| count.lines);
             }

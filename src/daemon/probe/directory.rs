@@ -36,7 +36,7 @@ pub fn sockets_in(dir: &Path) -> Option<Sockets> {
 pub(in crate::daemon) fn sockets_below(dir: &Path, mounts: &Mounts, names: &mut usize) -> Sockets {
     let mut sockets = Sockets::default();
     sockets.add_from(dir, 0, mounts, names);
-    sockets.paths.sort();
+    sockets.paths.sort_unstable();
     sockets
 }
 
