@@ -18,6 +18,7 @@ pub use path_map::PathMap;
 pub use protocol::*;
 
 use crate::escape;
+use crate::time;
 
 /// The configuration of a plugin manager, except for its handlers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -161,7 +162,7 @@ impl fmt::Display for OnDown {
             Self::Deregister(grace) if grace.subsec_millis() == 0 => {
                 write!(f, "deregister={}s", grace.as_secs())
             }
-            Self::Deregister(grace) => write!(f, "deregister={}ms", grace.as_millis()),
+            Self::Deregister(grace) => write!(f, "deregister={}ms", time::millis(*grace)),
         }
     }
 }

@@ -68,8 +68,20 @@ impl fmt::Debug for Time {
     }
 }
 
-/// Returns the duration in nanoseconds, saturating.
-const fn nanos(duration: Duration) -> u64 {
+/// Returns a duration in whole milliseconds, saturating.
+pub(crate) const fn millis(duration: Duration) -> u64 {
+    let whole = duration.as_secs().saturating_mul(1000);
+    whole.saturating_add(duration.subsec_millis() as u64)
+}
+
+/// Returns a duration in whole microseconds, saturating.
+pub(crate) const fn micros(duration: Duration) -> u64 {
+    let whole = duration.as_secs().saturating_mul(1_000_000);
+    whole.saturating_add(duration.subsec_micros() as u64)
+}
+
+/// Returns a duration in nanoseconds, saturating.
+pub(crate) const fn nanos(duration: Duration) -> u64 {
     let whole = duration.as_secs().saturating_mul(NANOS_PER_SECOND);
     whole.saturating_add(duration.subsec_nanos() as u64)
 }

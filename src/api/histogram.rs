@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use crate::time;
+
 /// The number of observed durations by size, and their sum.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Histogram {
@@ -19,7 +21,7 @@ impl Histogram {
 
     /// Counts a duration.
     pub fn observe(&mut self, took: Duration) {
-        let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        let nanos = time::nanos(took);
         let bucket = BOUNDS.iter().position(|(bound, _)| nanos <= *bound);
         self.counts[bucket.unwrap_or(BOUNDS.len())] += 1;
         self.sum = self.sum.saturating_add(nanos);

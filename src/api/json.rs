@@ -12,7 +12,7 @@ use crate::escape;
 use crate::handler::{Plugin, csi, device, dra};
 use crate::json::Writer;
 use crate::manager::{Generation, Record, State};
-use crate::time::Time;
+use crate::time::{self, Time};
 
 /// Writes a time.
 fn time(json: &mut Writer<'_>, time: Time, view: &View<'_>) {
@@ -241,7 +241,7 @@ pub(super) fn status(view: &View<'_>, counts: &[u64; State::ALL.len()], clients:
     }
     limit(json, "clients", clients, API_CLIENTS);
     json.close(b']');
-    let longest = u64::try_from(view.longest_turn.as_micros()).unwrap_or(u64::MAX);
+    let longest = time::micros(view.longest_turn);
     json.key("longestTurnMicroseconds").number(longest);
     json.close(b'}');
     out.push(b'\n');

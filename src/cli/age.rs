@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use crate::time;
+
 /// Returns the time from `then` until `now`, or `<unknown>` if `then` is not a time. `then` is as
 /// RFC 3339 has it, in UTC; `now` is in milliseconds since 1970. A future time is shown as `0s`.
 pub(super) fn since(then: &str, now: u64) -> String {
@@ -38,7 +40,7 @@ pub(super) fn duration(seconds: u64) -> String {
 
 /// Returns a duration as the options accept it, exact to the millisecond.
 pub(super) fn exact(duration: Duration) -> String {
-    let mut rest = duration.as_millis();
+    let mut rest = time::millis(duration);
     let mut shown = String::new();
     for (unit, letters) in [(3_600_000, "h"), (60_000, "m"), (1000, "s"), (1, "ms")] {
         if rest >= unit {

@@ -18,6 +18,7 @@ use super::dial::dial;
 use super::run_dir;
 use super::time_of_day::TimeOfDay;
 use crate::handler::DialError;
+use crate::time;
 
 /// The moment at which waiting ends.
 #[derive(Clone, Copy, Debug)]
@@ -64,7 +65,7 @@ impl Deadline {
             return PollTimeout::NONE;
         };
         let left = at.saturating_duration_since(Instant::now());
-        let millis = left.as_micros().div_ceil(1000);
+        let millis = time::micros(left).div_ceil(1000);
         PollTimeout::try_from(millis).unwrap_or(PollTimeout::MAX)
     }
 }
@@ -145,8 +146,7 @@ impl Connection {
 /// Returns the time since the beginning of 1970 on the clock that also dates the daemon's records
 /// (milliseconds).
 pub fn time_of_day() -> u64 {
-    let millis = TimeOfDay::now().since_1970().as_millis();
-    u64::try_from(millis).unwrap_or(u64::MAX)
+    time::millis(TimeOfDay::now().since_1970())
 }
 
 /// Returns the API socket to use if none was named: that of the user's own daemon if it exists,

@@ -17,6 +17,7 @@ use super::{
 use crate::config::{DaemonConfig, Exec, HandlerConfig};
 use crate::escape;
 use crate::handler::{self, HandlerTable, Inventory, NO_HANDLERS};
+use crate::time;
 
 /// A plugin manager that runs as a process of its own.
 pub struct Daemon {
@@ -139,7 +140,7 @@ impl Daemon {
 
     /// Logs the status, and the duration of the longest turn since the last status.
     fn log_status(&mut self) {
-        let longest = self.plugins.take_longest_turn().as_micros();
+        let longest = time::micros(self.plugins.take_longest_turn());
         let status = self.plugins.manager().status();
         log::info!("status {status} longest_turn_us={longest}");
     }

@@ -20,7 +20,7 @@ use super::PluginManager;
 use super::environment::{number, own_id};
 use crate::config::{NOTIFY_RETRY, STATUS_PAUSE, WATCHDOG_MAX, WATCHDOG_MIN};
 use crate::manager::{Generation, Manager};
-use crate::time::Time;
+use crate::time::{self, Time};
 
 /// The notifications of the service manager. Without one, nothing is sent and nothing is due.
 #[derive(Debug)]
@@ -111,7 +111,7 @@ impl Service {
         let Ok(time) = clock_gettime(ClockId::CLOCK_MONOTONIC) else {
             return;
         };
-        let micros = Duration::from(time).as_micros();
+        let micros = time::micros(time.into());
         self.reloading = format!("RELOADING=1\nMONOTONIC_USEC={micros}");
         self.unsent[RELOADING] = true;
         self.send_unsent(now);

@@ -13,6 +13,7 @@ use crate::http2::Settings;
 use crate::json::Writer;
 use crate::manager::Verdict;
 use crate::proto::pluginregistration::PluginInfo;
+use crate::time;
 
 /// Returns a report as JSON, in indented lines.
 pub(super) fn show(report: &Report) -> String {
@@ -21,9 +22,8 @@ pub(super) fn show(report: &Report) -> String {
     json.open(b'{');
     json.key("socket").path(&report.socket);
     for step in &report.steps {
-        let took = u64::try_from(step.took.as_micros()).unwrap_or(u64::MAX);
         finding(&mut json, &step.found, &report.socket);
-        json.key("took_us").number(took);
+        json.key("took_us").number(time::micros(step.took));
         json.close(b'}');
     }
     if !report.not_checked.is_empty() {

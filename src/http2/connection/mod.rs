@@ -37,7 +37,7 @@ use super::preface::Detected;
 use super::role::Role;
 use super::settings::Settings;
 use crate::config;
-use crate::time::Time;
+use crate::time::{self, Time};
 
 /// One end of an HTTP/2 connection.
 #[derive(Debug)]
@@ -86,9 +86,8 @@ impl Handshake {
     /// Returns how long the peer had, rounded to tenths of a second: two attempts that differ only
     /// in the time that dialling took then report the same failure.
     fn within(self) -> Duration {
-        let millis = self.deadline.saturating_since(self.began).as_millis();
-        let tenths = u64::try_from((millis + 50) / 100).unwrap_or(u64::MAX);
-        Duration::from_millis(tenths.saturating_mul(100))
+        let millis = time::millis(self.deadline.saturating_since(self.began));
+        Duration::from_millis(millis.saturating_add(50) / 100 * 100)
     }
 }
 
