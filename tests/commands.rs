@@ -311,10 +311,12 @@ fn an_answer_that_is_wrong_or_breaks_off_is_status_1() {
     }
     let problems = "{\"error\":\"/a.conf:1: unknown key x\\n/a.conf:2: a\\u001bb\"}";
     let output = ask(&Canned::start([answer(422, problems)]), &["reload"]);
-    let shown = "plugind: the daemon returned 422: /a.conf:1: unknown key x\n\
+    let shown = "plugind: /a.conf:1: unknown key x\n\
                  plugind: /a.conf:2: a\\u{1b}b\n";
     assert_eq!(String::from_utf8(output.stderr).unwrap(), shown);
     assert_eq!(output.status.code(), Some(78));
+    let bare = Canned::start([answer(422, "")]);
+    assert_fails(&bare, &["reload"], 78, "the daemon returned 422\n");
     let older = || answer(404, "{\"error\":\"no such path\"}");
     assert_fails(
         &Canned::start([older()]),

@@ -209,8 +209,12 @@ impl Response {
             error => error.as_bytes(),
         };
         let lines = why.split(|&byte| byte == b'\n').map(escape::composed);
-        let between = if status == 422 { "\nplugind: " } else { "\\n" };
-        let why = lines.collect::<Vec<_>>().join(between);
+        let lines: Vec<_> = lines.collect();
+        if status == 422 && !why.is_empty() {
+            // The problems of a configuration, as `check-config` shows them.
+            return Failure::new(Kind::BadConfig, &[&lines.join("\nplugind: ")]);
+        }
+        let why = lines.join("\\n");
         let kind = match status {
             404 if names => Kind::NoSuchPlugin,
             422 => Kind::BadConfig,

@@ -267,7 +267,7 @@ fn a_configuration_that_is_not_valid_changes_nothing() {
     let file = node.place.file();
     let problems = node.reload_in_vain("plugins-dir DIR/b\ntipe X\non-down x\n");
     let expected = format!(
-        "plugind: the daemon returned 422: {file}:4: unknown key tipe (did you mean type?)\n\
+        "plugind: {file}:4: unknown key tipe (did you mean type?)\n\
          plugind: {file}:5: invalid value \"x\" for on-down, \
          expected keep, deregister or deregister=DURATION such as deregister=30s\n",
         file = file.display()
