@@ -8,6 +8,7 @@ use super::arguments::{Arguments, UsageError, absolute};
 use crate::config::{
     DEFAULT_ROOT_DIR, DEVICE_PLUGINS_DIR, DaemonConfig, Exec, PLUGINS_DIR, PathMap, UnknownTypes,
 };
+use crate::escape;
 
 /// The user's choices so far.
 ///
@@ -129,7 +130,8 @@ impl Chosen {
         let programs = &mut self.config.handlers.exec;
         if programs.iter().any(|exec| exec.kind == new.kind) {
             let option = arguments.option();
-            let problem = format!("{option} names two programs for type {:?}", new.kind);
+            let kind = escape::text(&new.kind);
+            let problem = format!("{option} names two programs for type {kind:?}");
             return Err(arguments.error(problem));
         }
         programs.push(new);
