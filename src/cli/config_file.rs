@@ -62,11 +62,16 @@ fn parse(line: &[u8]) -> Result<Option<Line<'_>>, &'static str> {
 /// Returns the line of a setting, with a comment. A value that no line can have is shown in a
 /// comment, too; a flag has an empty one.
 pub(super) fn show(key: &str, value: &OsStr, comment: &str) -> String {
-    let text = value.to_str().unwrap_or("#");
-    let space = if value.is_empty() { "" } else { " " };
-    let line = [key, space, text, "  # ", comment, "\n"].concat();
+    let text = value.to_str().unwrap_or_default();
+    let separator = match text.as_bytes() {
+        [] => "",
+        // Behind a blank, `=` would be a separator, and `#` would begin a comment.
+        [b'=' | b'#', ..] => " =",
+        _ => " ",
+    };
+    let line = [key, separator, text, "  # ", comment, "\n"].concat();
     match parse(line.as_bytes()) {
-        Ok(Some(parsed)) if parsed.value.unwrap_or_default() == text => line,
+        Ok(Some(parsed)) if parsed.value.unwrap_or_default() == value => line,
         _ => {
             let value = escape::bytes(value.as_bytes()).to_string();
             ["#", key, " ", &value, "  # ", comment, "\n"].concat()
@@ -154,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_setting_is_written_so_that_it_is_read_as_the_same_or_as_a_comment() {
-        for value in ["/a", "/a b", "X=/lib/hook", "a#b", "keep"] {
+        for value in ["/a", "/a b", "X=/lib/hook", "a#b", "keep", "=", "==a", "#"] {
             let line = show("key", value.as_ref(), "default");
             assert_eq!(parsed(line.as_bytes()), [(1, Ok(("key", Some(value))))]);
         }
@@ -168,8 +173,6 @@ mod tests {
             b"/a\nb /c",
             b"\x1b",
             b"\xff",
-            b"=",
-            b"#",
         ] {
             let line = show("key", OsStr::from_bytes(value), "environment");
             assert_eq!(parsed(line.as_bytes()), [], "{line:?}");
