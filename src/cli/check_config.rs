@@ -30,7 +30,8 @@ pub fn run(line: &CommandLine) -> Result<String, Vec<String>> {
     line.load().map(|options| show(&options))
 }
 
-fn show(options: &Options) -> String {
+/// Returns the lines of a configuration file with these options.
+pub fn show(options: &Options) -> String {
     let mut text = String::new();
     for Given {
         option,

@@ -64,8 +64,9 @@ impl CommandLine {
         self.combine(file, environment)
     }
 
-    /// Returns the options of a file, the environment and the command line together.
-    pub(super) fn combine(
+    /// Returns the options of a file, the environment and the command line together. An error is a
+    /// line for each problem.
+    pub fn combine(
         &self,
         file: Option<File<'_>>,
         environment: Environment<'_>,

@@ -36,7 +36,7 @@
 //! | `make older-kernels` | the suites again without each feature that older kernels lack |
 //! | `make sim` | 100,000 seeds of the simulation |
 //! | `make fuzz` | each fuzz target for 30 s |
-//! | `make mistakes` | 52 planted mistakes, which the simulation or a fuzz target must find |
+//! | `make mistakes` | 54 planted mistakes, which the simulation or a fuzz target must find |
 //! | `make mutants` | small changes, which a test should notice (needs cargo-mutants) |
 //! | `make h2spec` | both ends of HTTP/2 against h2spec (needs Go) |
 //! | `make neighbours`, `make soak` | the two suites with their strict limits, on a quiet machine |

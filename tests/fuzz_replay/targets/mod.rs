@@ -14,6 +14,7 @@
 
 pub mod api_requests;
 pub mod client_script;
+pub mod config_file;
 pub mod connection_split;
 pub mod device_lists;
 pub mod frames;
@@ -44,7 +45,7 @@ mod wire;
 pub type Check = fn(&[u8]);
 
 /// The name and the function of every target.
-pub const TARGETS: [(&str, Check); 17] = [
+pub const TARGETS: [(&str, Check); 18] = [
     ("api_requests", api_requests::check),
     ("connection_split", connection_split::check),
     ("client_script", client_script::check),
@@ -62,6 +63,7 @@ pub const TARGETS: [(&str, Check); 17] = [
     ("plugin_info", plugin_info::check),
     ("register_requests", register_requests::check),
     ("device_lists", device_lists::check),
+    ("config_file", config_file::check),
 ];
 
 /// The most that one connection may hold, whatever its peer does: a frame being received (16 KiB),

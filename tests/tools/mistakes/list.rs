@@ -20,7 +20,7 @@ pub(crate) enum Finder {
     FuzzTargets,
 }
 
-pub(crate) const MISTAKES: [Mistake; 52] = [
+pub(crate) const MISTAKES: [Mistake; 54] = [
     Mistake {
         what: "two operations speak to a handler about one name",
         file: "src/manager/names.rs",
@@ -386,6 +386,20 @@ pub(crate) const MISTAKES: [Mistake; 52] = [
         file: "src/api/connection.rs",
         right: "            && self.input.len() < API_HEAD",
         wrong: "            && self.input.len() < usize::MAX",
+        finder: Finder::FuzzTargets,
+    },
+    Mistake {
+        what: "a value that begins with = is printed behind a blank",
+        file: "src/cli/config_file.rs",
+        right: "[b'=' | b'#', ..] => \" =\",",
+        wrong: "[b'#', ..] => \" =\",",
+        finder: Finder::FuzzTargets,
+    },
+    Mistake {
+        what: "all problems of a configuration are listed",
+        file: "src/cli/command_line.rs",
+        right: "            if count > MAX_CONFIG_PROBLEMS {",
+        wrong: "            if count == usize::MAX {",
         finder: Finder::FuzzTargets,
     },
 ];
