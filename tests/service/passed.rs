@@ -72,7 +72,10 @@ impl Passed {
 /// Sends a request and returns the status of the response, and all of it.
 #[track_caller]
 fn ask(mut stream: impl std::io::Read + std::io::Write, request: &str) -> (u16, String) {
-    write!(stream, "{request} HTTP/1.0\r\n\r\n").unwrap();
+    // In one write: a daemon with too many clients may have responded and closed the connection
+    // already, and then a second one fails.
+    let request = format!("{request} HTTP/1.0\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
     let mut response = String::new();
     stream.read_to_string(&mut response).unwrap();
     let status = response
