@@ -83,8 +83,9 @@
 //!   `tests/support/plugin.rs` on real sockets, or an option of `plugind simulate`.
 //! - **A feature of the kernel that may be missing**: a variant of `Without` in
 //!   `tests/support/without.rs`, and a row in the suites that run again without it. A test that
-//!   does not apply there is listed with its reason, and must fail there. A test for which
-//!   something else is expected there asks `lacks`.
+//!   does not apply there is listed with its reason, and must fail there, unless it needs a
+//!   namespace that the machine does not allow. A test for which something else is expected there
+//!   asks `lacks`.
 //!
 //! # Replaying
 //!

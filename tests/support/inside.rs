@@ -3,7 +3,7 @@
 use std::env;
 use std::process::Command;
 
-use crate::skip::skip;
+use crate::skip::{NO_NAMESPACES, skip};
 
 /// Runs the test with this name in namespaces of its own: there, a shell runs `prepare`, and then
 /// this binary, which runs the same test; that one calls this function again, which runs `body`.
@@ -15,7 +15,7 @@ pub(crate) fn inside(test: &str, prepare: &str, body: impl FnOnce()) {
     let is_without_proc = env::var("PLUGIND_TEST_WITHOUT").as_deref() == Ok("Proc");
     assert!(!is_without_proc, "namespaces are made through /proc");
     if !run("true") {
-        skip("user namespaces are not allowed");
+        skip(NO_NAMESPACES);
     } else if !run(prepare) {
         skip(&format!("a user namespace does not allow {prepare:?}"));
     } else {

@@ -47,5 +47,8 @@ pub(crate) fn fuse_can_be_opened_or_skip() -> bool {
     device.is_ok()
 }
 
+/// The reason why this machine cannot run tests that need a namespace.
+pub(crate) const NO_NAMESPACES: &str = "user namespaces are not allowed";
+
 /// The environment variable that names the file to which skipped tests are appended.
 const LIST: &str = "PLUGIND_SKIPPED";
