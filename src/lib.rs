@@ -154,6 +154,9 @@ pub mod daemon;
 pub mod guide;
 
 #[cfg(test)]
+#[path = "../tests/support/bind.rs"]
+mod bind;
+#[cfg(test)]
 #[path = "../tests/support/inside.rs"]
 mod inside;
 #[cfg(test)]

@@ -28,7 +28,8 @@ use plugind::proto::pluginregistration::registration;
 
 use self::binary::binary;
 use self::daemon::Daemon;
-use self::plugin::{Flaw, Plugin, bind, set_times};
+use self::plugin::bind::bind;
+use self::plugin::{Flaw, Plugin, set_times};
 use self::simulated::Simulated;
 use self::skip::programs_can_be_trusted_or_skip;
 use self::without::{Without, lacks, until_exists};

@@ -3,6 +3,8 @@
 
 #[path = "support/binary.rs"]
 mod binary;
+#[path = "support/bind.rs"]
+mod bind;
 #[path = "support/daemon.rs"]
 mod daemon;
 #[path = "support/inside.rs"]
@@ -31,6 +33,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use self::binary::binary;
+use self::bind::bind;
 use self::daemon::Daemon;
 use self::inside::inside;
 use self::skip::{fuse_can_be_opened_or_skip, skip};
@@ -113,7 +116,7 @@ fn a_node_without_a_problem_has_exit_status_0_and_nothing_is_created() {
 fn a_dead_socket_is_named_escaped_and_the_exit_status_is_1() {
     let place = Place::new();
     let name = "a\x1b[2J\n.sock";
-    drop(place.listen(name));
+    place.leave_dead(name);
     let json = place.examine(&[]);
     assert_eq!(json.status, 1);
     let found = json.about("sockets");
@@ -282,6 +285,8 @@ fn the_socket_of_a_daemon_listens_is_dead_or_is_missing() {
     command.env("PLUGIND_API_SOCKET", &socket);
     assert_eq!(Examined::by(&mut command).about("daemon")["level"], "ok");
     drop(listener);
+    fs::remove_file(&socket).unwrap();
+    drop(bind(&socket));
     let found = level(&[&option]);
     assert_eq!(found["message"], "nothing listens on the socket");
     assert_eq!(found["level"], "warning");
@@ -362,7 +367,7 @@ fn without_proc_the_rest_is_examined() {
     let name = "without_proc_the_rest_is_examined";
     inside(name, "mount -t tmpfs none /proc", || {
         let place = Place::new();
-        drop(place.listen("a.sock"));
+        place.leave_dead("a.sock");
         let json = place.examine(&[]);
         let found = json.about("kernel");
         assert_eq!(found["level"], "warning");
@@ -463,6 +468,13 @@ impl Place {
         let listener = UnixListener::bind(&socket).unwrap();
         fs::set_permissions(&socket, Permissions::from_mode(0o755)).unwrap();
         listener
+    }
+
+    /// Creates a socket on which nothing listens.
+    fn leave_dead(&self, name: &str) {
+        let socket = self.dir.join(name);
+        drop(bind(&socket));
+        fs::set_permissions(&socket, Permissions::from_mode(0o755)).unwrap();
     }
 
     /// Returns a command that examines the directory, with further options, which come last.

@@ -26,7 +26,8 @@ use nix::unistd::Pid;
 use self::binary::binary;
 use self::daemon::{Daemon, status};
 use self::pipe::{FILLER, full_pipe, pipe};
-use self::plugin::{Plugin, bind};
+use self::plugin::Plugin;
+use self::plugin::bind::bind;
 
 /// A daemon whose log goes where the test chooses, and which does not outlive the test.
 struct Running(Child);

@@ -2,6 +2,8 @@
 
 #[path = "support/binary.rs"]
 mod binary;
+#[path = "support/bind.rs"]
+mod bind;
 #[path = "peers/grpc.rs"]
 mod grpc;
 
@@ -26,6 +28,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use self::binary::binary;
+use self::bind::bind;
 use self::grpc::{Service, Status, UNIMPLEMENTED};
 
 #[test]
@@ -432,7 +435,7 @@ fn kubelet_s_root_directory_stands_for_its_plugins_directory() {
 #[test]
 fn a_socket_that_nobody_listens_on_is_unreachable_at_once() {
     let place = Place::new();
-    drop(place.listen());
+    drop(bind(&place.socket()));
     let json = place.probe(&["-o", "json"]).json();
     assert_eq!(json["exit_status"], 7);
     assert_eq!(json["connect"]["error"], "nothing listens on the socket");

@@ -3,6 +3,8 @@
 
 #[path = "support/binary.rs"]
 mod binary;
+#[path = "support/bind.rs"]
+mod bind;
 #[path = "support/caller.rs"]
 mod caller;
 #[path = "support/daemon.rs"]
@@ -16,7 +18,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -34,6 +36,7 @@ use prost::Message as _;
 use tempfile::TempDir;
 
 use self::binary::binary;
+use self::bind::bind;
 use self::caller::{Caller, PATIENCE};
 use self::daemon::Daemon;
 use self::kubelet::Kubelet;
@@ -284,7 +287,7 @@ fn a_legacy_plugin_that_is_refused_calls_again() {
 fn a_legacy_plugin_waits_for_kubelet() {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("kubelet.sock");
-    drop(UnixListener::bind(&socket).unwrap());
+    drop(bind(&socket));
     let plugin = Simulated::start(dir.path(), "DevicePlugin", "gpu", &["--legacy"]);
     plugin.until_said(
         "cannot connect to kubelet.sock: nothing listens on the socket; retrying in 100ms",

@@ -186,7 +186,7 @@ mod tests {
     use std::os::unix::net::UnixListener;
     use std::path::PathBuf;
 
-    use nix::sys::socket::{Backlog, listen};
+    use nix::sys::socket::{self, Backlog, Shutdown, listen};
 
     use super::*;
 
@@ -235,7 +235,8 @@ mod tests {
             let listener = listen_at(&path, dir.path());
             let identity = identity_of(&path);
             assert!(dial(&path, Some(identity)).is_ok());
-            drop(listener);
+            // A child process of another test may still have the descriptor.
+            socket::shutdown(listener.as_raw_fd(), Shutdown::Both).unwrap();
             for expected in [None, Some(identity)] {
                 assert_eq!(dial(&path, expected).unwrap_err(), DialError::Refused);
             }

@@ -7,7 +7,8 @@ use plugind::config::Config;
 
 use crate::inside::inside;
 use crate::node::{Node, describe, watching};
-use crate::plugin::{Plugin, bind, set_times};
+use crate::plugin::bind::bind;
+use crate::plugin::{Plugin, set_times};
 
 #[test]
 fn a_plugin_is_registered_where_proc_is_not_mounted() {

@@ -5,7 +5,8 @@ use std::os::unix::fs::symlink;
 use std::time::Duration;
 
 use crate::node::Node;
-use crate::plugin::{Plugin, bind};
+use crate::plugin::Plugin;
+use crate::plugin::bind::bind;
 
 #[test]
 fn thousands_of_links_to_a_dead_socket_keep_no_plugin_away_not_even_at_a_restart() {

@@ -4,7 +4,8 @@ use std::fs;
 use std::os::unix::fs::symlink;
 
 use crate::node::{Node, watching};
-use crate::plugin::{Plugin, bind};
+use crate::plugin::Plugin;
+use crate::plugin::bind::bind;
 
 #[test]
 fn a_socket_that_is_moved_in_counts_and_one_that_is_moved_out_does_not() {

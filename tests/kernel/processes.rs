@@ -13,7 +13,8 @@ use nix::sys::socket::{Backlog, listen};
 use plugind::config::{Config, OnDown};
 
 use crate::node::{Node, watching};
-use crate::plugin::{Plugin, bind};
+use crate::plugin::Plugin;
+use crate::plugin::bind::bind;
 use crate::watches;
 
 /// A plugin in a process of its own: this test binary, run as one.

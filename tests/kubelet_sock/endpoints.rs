@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use plugind::proto::v1beta1::RegisterRequest;
 
+use crate::bind::bind;
 use crate::caller::Caller;
 use crate::node::{Node, call, register, rejection, request};
 use crate::plugin::DevicePlugin;
@@ -37,7 +38,7 @@ fn an_endpoint_that_cannot_be_used_is_refused_within_ten_seconds_and_delays_no_o
     let _outside = UnixListener::bind(&outside).unwrap();
     fs::write(node.path("file"), "").unwrap();
     fs::create_dir(node.path("directory")).unwrap();
-    drop(UnixListener::bind(node.path("dead.sock")).unwrap());
+    drop(bind(&node.path("dead.sock")));
     symlink("../outside.sock", node.path("out")).unwrap();
     symlink(&outside, node.path("absolute")).unwrap();
     symlink("nothing", node.path("dangling")).unwrap();

@@ -2,6 +2,8 @@
 
 #[path = "../support/binary.rs"]
 mod binary;
+#[path = "../support/bind.rs"]
+mod bind;
 #[path = "../support/caller.rs"]
 mod caller;
 #[path = "../api/client.rs"]

@@ -12,6 +12,7 @@ use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 use tempfile::TempDir;
 
+use crate::bind::bind;
 use crate::daemon::Daemon;
 use crate::daemon::process::Process;
 use crate::node::{Node, as_refs, line, register};
@@ -75,12 +76,12 @@ fn sockets_and_links_to_sockets_are_removed_and_nothing_else() {
     let outside = dir.path().join("outside.sock");
     let _outside = UnixListener::bind(&outside).unwrap();
     let _living = UnixListener::bind(at("living.sock")).unwrap();
-    drop(UnixListener::bind(at(".hidden")).unwrap());
-    drop(UnixListener::bind(at("kubelet.sock")).unwrap());
+    drop(bind(&at(".hidden")));
+    drop(bind(&at("kubelet.sock")));
     symlink(&outside, at("link")).unwrap();
     symlink("nowhere", at("dangling")).unwrap();
     fs::create_dir(at("directory")).unwrap();
-    drop(UnixListener::bind(at("directory/kept.sock")).unwrap());
+    drop(bind(&at("directory/kept.sock")));
     symlink("directory", at("link to a directory")).unwrap();
     fs::write(at("kubelet_internal_checkpoint"), "{}").unwrap();
     mkfifo(&at("fifo"), Mode::S_IRWXU).unwrap();
@@ -214,7 +215,7 @@ fn two_daemons_cannot_have_one_directory() {
 fn a_dry_run_does_not_listen_and_removes_nothing() {
     let (dir, plugins) = prepared();
     let _plugin = UnixListener::bind(plugins.join("gpu.sock")).unwrap();
-    drop(UnixListener::bind(plugins.join("kubelet.sock")).unwrap());
+    drop(bind(&plugins.join("kubelet.sock")));
     let node = Node::start_in(dir, &["--observe"]);
     let said = node
         .daemon

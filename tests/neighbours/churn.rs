@@ -11,7 +11,7 @@ use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
-use crate::plugin::bind;
+use crate::plugin::bind::bind;
 use crate::row::Row;
 
 #[test]

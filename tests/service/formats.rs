@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use crate::daemon::Daemon;
 use crate::daemon::process::Process;
-use crate::plugin::{Plugin, bind};
+use crate::plugin::Plugin;
+use crate::plugin::bind::bind;
 
 /// Returns the command of a daemon whose standard error is what JOURNAL_STREAM names, if that is
 /// `$own`.

@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test needs a part of it")]
 
 use std::fs;
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,9 +13,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nix::fcntl::AT_FDCWD;
-use nix::sys::socket::{
-    self, AddressFamily, Backlog, SockFlag, SockType, UnixAddr, listen, socket,
-};
+use nix::sys::socket::{Backlog, listen};
 use nix::sys::stat::{UtimensatFlags, utimensat};
 use nix::sys::time::TimeSpec;
 use plugind::proto::csi_v1::{NodeGetInfoResponse, node};
@@ -28,6 +26,8 @@ use tokio::sync::oneshot;
 
 use self::grpc::{INVALID_ARGUMENT, Service, Status, UNIMPLEMENTED};
 
+#[path = "bind.rs"]
+pub(crate) mod bind;
 #[path = "../peers/grpc.rs"]
 mod grpc;
 
@@ -185,14 +185,6 @@ impl Plugin {
         drop(self.patience);
         self.thread.join().unwrap();
     }
-}
-
-/// Binds a socket on which nothing listens yet.
-pub(crate) fn bind(path: &Path) -> OwnedFd {
-    let flags = SockFlag::SOCK_CLOEXEC;
-    let bound = socket(AddressFamily::Unix, SockType::Stream, flags, None).unwrap();
-    socket::bind(bound.as_raw_fd(), &UnixAddr::new(path).unwrap()).unwrap();
-    bound
 }
 
 /// Sets the access and modification times of a file to an hour ago.

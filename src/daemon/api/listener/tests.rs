@@ -7,6 +7,7 @@ use std::thread;
 use nix::sys::stat::umask;
 
 use super::*;
+use crate::bind::bind;
 use crate::inside::{inside, is_inside};
 
 fn dir() -> (tempfile::TempDir, PathBuf) {
@@ -26,7 +27,7 @@ fn mode(path: &Path) -> u32 {
 #[test]
 fn a_socket_that_was_left_behind_is_replaced_and_nothing_stays_after_an_orderly_end() {
     let (dir, path) = dir();
-    drop(net::UnixListener::bind(&path).unwrap());
+    drop(bind(&path));
     fs::write(dir.path().join("api.sock.lock"), "").unwrap();
     for _ in 0..2 {
         let mut listener = open_at(&path).unwrap();
@@ -73,7 +74,7 @@ fn an_address_that_another_process_has_bound_meanwhile_is_in_use() {
 fn what_is_not_a_socket_is_left_alone() {
     let (dir, path) = dir();
     let target = dir.path().join("target");
-    drop(net::UnixListener::bind(&target).unwrap());
+    drop(bind(&target));
     fs::write(&path, "precious").unwrap();
     assert!(matches!(open_at(&path), Err(ApiSocketProblem::NotASocket)));
     assert_eq!(fs::read(&path).unwrap(), b"precious");
@@ -149,7 +150,7 @@ fn the_group_is_known_by_name_or_id_and_must_exist() {
 #[test]
 fn of_many_starts_at_the_same_time_one_has_the_socket() {
     let (dir, path) = dir();
-    drop(net::UnixListener::bind(&path).unwrap());
+    drop(bind(&path));
     let inside = AtomicUsize::new(0);
     thread::scope(|scope| {
         for _ in 0..4 {
