@@ -18,6 +18,7 @@ readonly -A not_emulated=(
 	[neighbours]="it measures times, of which the emulator makes others"
 	[a_socket_to_which_this_user_may_not_connect_is_a_problem]="it copies the binary to where only that can be executed"
 	[crowds::]="an emulated daemon is slower than the clients that flood it"
+	[clients_that_connect_and_leave_all_the_time_delay_no_turn]="it measures times, of which the emulator makes others"
 	[a_client_that_never_reads_costs_only_its_own_connection]="the emulator's memory grows with the code that it has translated"
 )
 
