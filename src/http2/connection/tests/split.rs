@@ -10,7 +10,7 @@ impl Random {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
-        usize::try_from(self.0 >> 16).expect("64 bits") % bound
+        usize::try_from((self.0 >> 16) % bound as u64).expect("less than a usize")
     }
 
     fn octet(&mut self) -> u8 {
