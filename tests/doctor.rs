@@ -384,7 +384,7 @@ fn what_the_kernel_lacks_is_named_with_what_is_lost() {
     let named: Vec<_> = kernel.map(|it| it.as_str().unwrap()).collect();
     let pidfd_open = "pidfd_open (Linux 5.3) is missing: plugind run does not start with --exec";
     let peer_pidfd = "SO_PEERPIDFD (Linux 6.5) is missing: connections to plugins stay open";
-    let openat2 = "openat2 (Linux 5.6) is missing: endpoints are opened name by name";
+    let openat2 = "openat2 (Linux 5.6) is missing: beside a mount that may not answer, symbolic links are not followed";
     let proc = "/proc is not mounted: mounts and kubelets are not known, and sockets with long \
                 paths cannot be dialed";
     let expected: &[_] = match () {

@@ -92,7 +92,7 @@ impl Connection {
     /// Connects without waiting. A path that begins with `@` names an abstract socket. If
     /// `ends_with_output`, waiting ends when the reader of standard output has closed it.
     pub fn open(socket: &Path, ends_with_output: bool) -> Result<Self, DialError> {
-        let stream = dial(socket, None)?;
+        let stream = dial(socket)?;
         Ok(Self {
             stream,
             ends_with_output,

@@ -138,7 +138,7 @@ impl PluginManager {
         };
         let watch = Watch::new(dirs.iter().cloned());
         let polled = poll.registry().try_clone().map_err(SetupError::Loop)?;
-        let mounts = Mounts::new(&dirs, config.path_map.targets(), polled, clock.now());
+        let mounts = Mounts::new(&dirs, path_map.targets(), polled, clock.now());
         let mut plugins = Self {
             dirs,
             poll,
@@ -236,13 +236,14 @@ impl PluginManager {
         self.counters.turned();
         let now = self.clock.now();
         self.watch.handle_timeout(now);
-        for dir in self.mounts.advance(now) {
-            self.watch
-                .handle_input(watch::Input::Remounted { dir }, now);
-        }
-        let is_mounts_opened = self.mounts.take_is_opened();
-        if let Some(device_plugins) = self.device_plugins.as_mut().filter(|_| is_mounts_opened) {
-            device_plugins.doubt();
+        if let Some(dirs) = self.mounts.advance(now) {
+            for dir in dirs {
+                let remounted = watch::Input::Remounted { dir };
+                self.watch.handle_input(remounted, now);
+            }
+            if let Some(device_plugins) = &mut self.device_plugins {
+                device_plugins.doubt();
+            }
         }
         self.read_inotify(now)?;
         for report in self.drain_watch(WATCH_BUDGET, now) {

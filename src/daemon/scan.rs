@@ -10,70 +10,47 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use nix::errno::Errno;
+use nix::fcntl::OFlag;
 use rustix::fs::FileType;
 
-use super::hold::{self, HoldError};
 use super::mounts::Mounts;
+use super::open_path::{OpenError, open_path};
 use super::stat::Stat;
 use crate::watch::{Cause, Entry, EntryKind, Listing, Place, Problem, Rest};
 use crate::{config, escape};
 
-/// Prepares a directory for being watched and listed. A missing root is created. Returns the
-/// directory as an open file if a file system may not answer.
+/// Prepares a directory for being watched and listed. A missing root is created. Returns a directory
+/// below a root as an open file, unless `/proc` is not mounted.
 pub(super) fn prepare(dir: &Path, place: Place, mounts: &Mounts) -> Result<Option<File>, Problem> {
     match place {
         Place::MissingRoot => create(dir).map(|()| None),
         Place::Root => Ok(None),
-        Place::Below => hold_directory(dir, mounts),
+        Place::Below => {
+            let opened = open_directory(dir, mounts)?;
+            Ok(Some(opened).filter(|_| mounts.is_known()))
+        }
     }
 }
 
-/// Examines a path below a root; if it is a symbolic link, its target. Adds the number of names
-/// that were opened to follow the link to `steps`.
-pub(super) fn examine_path(path: &Path, mounts: &Mounts, steps: &mut usize) -> EntryKind {
-    match examine(path, mounts) {
-        Ok(found) if found.file_type == FileType::Symlink => target_of(path, mounts, steps),
-        Ok(found) => found.kind(),
-        Err(HoldError::System(error)) => unexamined(path, &error),
+/// Examines a path below a root; if it is a symbolic link, its target: only a socket counts. A
+/// directory on the way may just have been replaced by a link, which is not followed.
+pub(super) fn examine_path(path: &Path, mounts: &Mounts) -> EntryKind {
+    let open = |flags| Ok(Stat::of(&open_path(path, flags, mounts)?)?);
+    let found = open(OFlag::O_NOFOLLOW).and_then(|found| match found.file_type {
+        FileType::Symlink => Ok((true, open(OFlag::empty())?)),
+        _ => Ok((false, found)),
+    });
+    match found {
+        Ok((true, target)) if target.is_socket() => EntryKind::Link(target.identity),
+        Ok((true, _)) => EntryKind::Other,
+        Ok((false, found)) => found.kind(),
+        Err(OpenError::System(error)) => unexamined(path, &error),
         Err(error) => refused(path, &error),
     }
 }
 
-/// Examines a path below a root without following a symbolic link at its end.
-///
-/// A directory on the way may have been replaced by a symbolic link that the watch has not seen
-/// yet. That is harmless while all file systems answer: the watch sees the link next.
-fn examine(path: &Path, mounts: &Mounts) -> Result<Stat, HoldError> {
-    if mounts.all_answer() {
-        may_answer(path, mounts)?;
-        return Ok(Stat::no_follow(path)?);
-    }
-    Ok(Stat::of(&hold::hold_below_root(path, mounts)?)?)
-}
-
-/// Examines the target of a symbolic link. Only a socket counts: a link to a directory is not
-/// followed.
-fn target_of(link: &Path, mounts: &Mounts, steps: &mut usize) -> EntryKind {
-    if !mounts.is_known() {
-        return target(link, Stat::follow(link));
-    }
-    match hold::hold_counting(link, mounts, steps) {
-        Ok(held) => target(link, Stat::of(&held)),
-        Err(HoldError::System(error)) => unexamined(link, &error),
-        Err(error) => refused(link, &error),
-    }
-}
-
-fn target(link: &Path, examined: io::Result<Stat>) -> EntryKind {
-    match examined {
-        Ok(target) if target.is_socket() => EntryKind::Link(target.identity),
-        Ok(_) => EntryKind::Other,
-        Err(error) => unexamined(link, &error),
-    }
-}
-
 /// Logs why a path is not examined. Returns [`EntryKind::Other`].
-fn refused(path: &Path, error: &HoldError) -> EntryKind {
+fn refused(path: &Path, error: &OpenError) -> EntryKind {
     log::debug!("{}: ignored: {error}", escape::path(path));
     EntryKind::Other
 }
@@ -125,49 +102,23 @@ fn is_absent(path: &Path) -> bool {
     })
 }
 
-/// Checks that a path is a directory, and not a symbolic link to one.
-fn is_directory_itself(dir: &Path) -> Result<(), Problem> {
-    match fs::symlink_metadata(dir) {
-        Ok(found) if found.is_dir() => Ok(()),
-        Ok(_) => Err(Problem::NotADirectory),
-        Err(error) => Err(cannot_read(&error)),
-    }
-}
-
-/// Checks that a path below a root is a directory itself. Returns the directory as an open file if
-/// a file system may not answer: then a symbolic link that replaces the directory, or one above it,
-/// is not followed from now on.
-fn hold_directory(dir: &Path, mounts: &Mounts) -> Result<Option<File>, Problem> {
-    if mounts.all_answer() {
-        may_answer(dir, mounts).map_err(|error| cannot_hold(&error))?;
-        return is_directory_itself(dir).map(|()| None);
-    }
-    let held = hold::hold_below_root(dir, mounts).map_err(|error| cannot_hold(&error))?;
-    let found = Stat::of(&held).map_err(|error| cannot_read(&error))?;
+/// Opens a directory below a root, through which it is watched and listed: a symbolic link that
+/// replaces it, or a directory above it, is not followed.
+fn open_directory(dir: &Path, mounts: &Mounts) -> Result<File, Problem> {
+    let opened = open_path(dir, OFlag::O_NOFOLLOW, mounts).map_err(|error| cannot_open(&error))?;
+    let found = Stat::of(&opened).map_err(|error| cannot_read(&error))?;
     match found.file_type {
-        FileType::Directory => Ok(Some(held)),
+        FileType::Directory => Ok(opened),
         _ => Err(Problem::NotADirectory),
     }
 }
 
 /// Returns the problem with a directory that cannot be opened.
-pub(super) fn cannot_hold(error: &HoldError) -> Problem {
+pub(super) fn cannot_open(error: &OpenError) -> Problem {
     match error {
-        HoldError::MayNotAnswer(file_system) => Problem::MayNotAnswer(file_system.clone()),
-        HoldError::MagicLink | HoldError::LeadsOut => Problem::NotADirectory,
-        HoldError::System(error) if error.raw_os_error() == Some(Errno::ELOOP as i32) => {
-            Problem::NotADirectory // A directory above it is a symbolic link by now.
-        }
-        HoldError::System(error) => cannot_read(error),
-    }
-}
-
-/// Fails if a path below a root is on a file system that may not answer. The path itself is not
-/// touched.
-fn may_answer(path: &Path, mounts: &Mounts) -> Result<(), HoldError> {
-    match mounts.remote_below_root(path) {
-        Some(file_system) => Err(HoldError::MayNotAnswer(file_system.to_owned())),
-        None => Ok(()),
+        OpenError::MayNotAnswer(file_system) => Problem::MayNotAnswer(file_system.clone()),
+        OpenError::Link => Problem::NotADirectory,
+        OpenError::System(error) => cannot_read(error),
     }
 }
 
@@ -214,8 +165,6 @@ pub(super) struct Names {
     _held: Option<File>,
     /// The number of names that were read.
     count: usize,
-    /// The number of names that were opened to follow symbolic links.
-    steps: usize,
 }
 
 impl Names {
@@ -231,17 +180,15 @@ impl Names {
             listed: opened.map_err(|error| cannot_read(&error))?,
             _held: held,
             count: 0,
-            steps: 0,
         })
     }
 
-    /// Returns how many names were read, plus those opened to follow symbolic links.
+    /// Returns how many names were read.
     pub(super) fn cost(&self) -> usize {
-        self.count + self.steps
+        self.count
     }
 
-    /// Reads and examines the next names: up to [`config::LISTED_AT_ONCE`], fewer if symbolic links
-    /// take many steps or `until` has passed, but at least one.
+    /// Reads and examines the next names: up to [`config::LISTED_AT_ONCE`], fewer if `until` has passed, but at least one.
     pub(super) fn next_piece(
         &mut self,
         until: Option<Instant>,
@@ -266,7 +213,7 @@ impl Names {
             let name = entry.file_name();
             self.path.clone_from(&self.dir);
             self.path.push(&name);
-            let kind = kind_of(&entry, &self.path, mounts, &mut self.steps);
+            let kind = kind_of(&entry, &self.path, mounts);
             // Files that do not count matter only to the log.
             if kind != EntryKind::Other || log::log_enabled!(log::Level::Debug) {
                 entries.push(Entry { name, kind });
@@ -287,10 +234,10 @@ pub(super) fn piece(entries: Vec<Entry>, rest: Rest) -> Listing {
 
 /// Returns the kind of a directory entry. The file system is asked only about possible sockets: the
 /// directory itself contains the type of each entry.
-fn kind_of(entry: &DirEntry, path: &Path, mounts: &Mounts, steps: &mut usize) -> EntryKind {
+fn kind_of(entry: &DirEntry, path: &Path, mounts: &Mounts) -> EntryKind {
     match entry.file_type() {
         Ok(found) if found.is_dir() => EntryKind::Directory,
-        Ok(found) if found.is_socket() || found.is_symlink() => examine_path(path, mounts, steps),
+        Ok(found) if found.is_socket() || found.is_symlink() => examine_path(path, mounts),
         Ok(_) => EntryKind::Other,
         Err(error) => unexamined(path, &error),
     }
@@ -312,10 +259,7 @@ mod tests {
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
     use std::os::unix::net::UnixListener;
 
-    use mio::Poll;
-
     use super::*;
-    use crate::time::Time;
 
     /// Lists a whole directory.
     fn list(dir: &Path) -> Result<Listing, Problem> {
@@ -340,7 +284,7 @@ mod tests {
 
         let mut listing = list(dir.path()).unwrap();
         listing.entries.sort_by(|a, b| a.name.cmp(&b.name));
-        let socket = examine_path(&at("socket"), &Mounts::default(), &mut 0);
+        let socket = examine_path(&at("socket"), &Mounts::default());
         let EntryKind::Socket(identity) = socket else {
             panic!("{socket:?}");
         };
@@ -359,7 +303,7 @@ mod tests {
         assert_eq!(listing.rest, Rest::None);
         for nothing in ["file", "link to a directory", "link to nothing", "nowhere"] {
             assert_eq!(
-                examine_path(&at(nothing), &Mounts::default(), &mut 0),
+                examine_path(&at(nothing), &Mounts::default()),
                 EntryKind::Other,
                 "{nothing}"
             );
@@ -371,9 +315,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.sock");
         let _listener = UnixListener::bind(&path).unwrap();
-        let before = examine_path(&path, &Mounts::default(), &mut 0);
+        let before = examine_path(&path, &Mounts::default());
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
-        assert_eq!(examine_path(&path, &Mounts::default(), &mut 0), before);
+        assert_eq!(examine_path(&path, &Mounts::default()), before);
     }
 
     #[test]
@@ -419,31 +363,6 @@ mod tests {
     }
 
     #[test]
-    fn a_piece_ends_with_the_links_that_take_many_steps() {
-        let dir = tempfile::tempdir().unwrap();
-        let deep = "d/".repeat(40);
-        fs::create_dir_all(dir.path().join(".deep").join(&deep)).unwrap();
-        let linking = dir.path().join("linking");
-        fs::create_dir(&linking).unwrap();
-        for name in ["a", "b", "c", "d", "e"] {
-            let target = Path::new("../.deep").join(&deep).join("a.sock");
-            symlink(target, linking.join(name)).unwrap();
-        }
-        let registry = Poll::new().unwrap().registry().try_clone().unwrap();
-        let roots = [linking.clone()];
-        let mounts = Mounts::new(&roots, [].into_iter(), registry, Time::ZERO);
-        for (until, expected) in [(None, [2, 4, 5]), (Some(Instant::now()), [1, 2, 3])] {
-            let mut names = Names::open(&linking, None).unwrap();
-            let counts = [(); 3].map(|()| {
-                names.next_piece(until, &mounts).unwrap();
-                names.count
-            });
-            assert_eq!(counts, expected);
-            assert!(names.cost() > 40 * names.count);
-        }
-    }
-
-    #[test]
     fn a_missing_directory_is_created_with_those_above_it_and_is_not_open_to_all() {
         let dir = tempfile::tempdir().unwrap();
         let nested = dir.path().join("a/b");
@@ -468,6 +387,9 @@ mod tests {
         assert_eq!(list(&dir.path().join("none")), Err(Problem::Missing));
         let link = dir.path().join("link");
         symlink(dir.path(), &link).unwrap();
-        assert_eq!(is_directory_itself(&link), Err(Problem::NotADirectory));
+        assert_eq!(
+            open_directory(&link, &Mounts::default()).map(drop),
+            Err(Problem::NotADirectory)
+        );
     }
 }

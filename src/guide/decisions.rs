@@ -84,7 +84,9 @@
 //!   that either can be added and removed while the other's plugins stay registered. Given up: the
 //!   outer one covers the inner one, which was then not followed through a symbolic link.
 //! - **What a plugin chooses never leads to a mount that may not answer.** A system call on such a
-//!   mount does not return.
+//!   mount does not return. The kernel resolves the path, on one mount or from its cache. Given up:
+//!   a resolver of our own, which followed links across mounts on every kernel, and refused a link
+//!   to an idle automount before that mounts anything.
 //! - **A quota of sockets for each directory.** 17,000 links to one dead socket left no room for
 //!   later plugins.
 //!

@@ -26,14 +26,14 @@
 //! |---|---|---|
 //! | 6.5 | `SO_PEERPIDFD` | a connection to each registered plugin stays open to notice its end |
 //! | 5.18 | birth times on tmpfs | a socket on tmpfs is identified by inode and modification time |
-//! | 5.6 | `openat2` | endpoints are opened name by name, with three system calls each |
+//! | 5.12 | `RESOLVE_CACHED` | beside a mount that may not answer, links to other mounts are refused |
+//! | 5.6 | `openat2` | beside a mount that may not answer, all symbolic links are refused |
 //! | 5.3 | `pidfd_open` | the daemon does not start with `--exec` |
 //! | 4.11 | `statx` | as for 5.18, on every file system |
 //!
-//! Without `openat2`, a link in the directory of device plugins must lead to a file in the
-//! directory itself. Without birth times, a directory has the lock of a removed one whose inode it
-//! was given, until the daemon on that one stops. A filter of system calls that denies what it does
-//! not know has the same effect as an older kernel.
+//! Without birth times, a directory has the lock of a removed one whose inode it was given, until
+//! the daemon on that one stops. A filter of system calls that denies what it does not know has the
+//! same effect as an older kernel.
 //!
 //! Without inotify, or when its limits are used up, plugins directories and the directory of
 //! `kubelet.sock` are examined every second. Without `/proc`, sockets with paths of more than 107
@@ -153,8 +153,11 @@
 //! FUSE and remote file systems (NFS, CIFS, 9p, virtiofs, autofs and the like) may stop answering,
 //! and then a system call on them does not return. What a plugin chooses never leads there: an
 //! endpoint on such a file system is refused with that reason, a symbolic link to a socket on it is
-//! ignored (`-v` logs why), and a subdirectory on it is not read, with a warning. Links on /proc
-//! are not followed either: `/proc/PID/root` leads to the mounts of another container.
+//! ignored (`-v` logs why), and a subdirectory on it is not read, with a warning. While there is
+//! such a mount, a link to another local mount is followed only if the kernel has the way in its
+//! cache, as for every socket on which a process listens; a link on that way that no other process
+//! has followed lately may be refused. Links on /proc are never followed: `/proc/PID/root` leads to
+//! the mounts of another container.
 //!
 //! A directory named with `--plugins-dir`, `--root-dir` or `--map-path` may lie on such a file
 //! system. That is the user's decision: if the file system hangs, so does the daemon. A plugins

@@ -224,7 +224,7 @@ fn clear(path: &Path) -> Result<()> {
         Ok(found) if !found.file_type().is_socket() => return Err(ApiSocketProblem::NotASocket),
         Ok(_) => {}
     }
-    match dial(path, None) {
+    match dial(path) {
         Ok(stream) => {
             let process = connection::process(&stream);
             Err(ApiSocketProblem::InUse(process.and_then(|it| it.pid)))

@@ -80,7 +80,7 @@ fn create(dir: &Path) -> io::Result<()> {
 
 /// Fails if another process listens on a socket, or if the file is not one.
 fn check_unused(socket: &Path) -> Result<(), DevicePluginsProblem> {
-    match dial(socket, None) {
+    match dial(socket) {
         Ok(stream) => {
             let process = connection::process(&stream);
             Err(DevicePluginsProblem::InUse(process.and_then(|it| it.pid)))

@@ -2,13 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
+use nix::fcntl::OFlag;
 use nix::unistd::{AccessFlags, access};
 use rustix::fs::FileType;
 
 use super::finding::{Findings, Level, MAX_SHOWN};
-use crate::daemon::hold::{self, HoldError};
 use crate::daemon::lock;
 use crate::daemon::mounts::Mounts;
+use crate::daemon::open_path::{OpenError, open_path};
 use crate::daemon::permissions::{self, ProgramProblem};
 use crate::daemon::scan;
 use crate::daemon::stat::Stat;
@@ -34,7 +35,7 @@ impl Place {
 
 /// Looks at a directory without following its path to a file system that may not answer.
 pub(super) fn look(dir: &Path, mounts: &Mounts) -> Place {
-    let held = hold::hold(dir, mounts);
+    let held = open_path(dir, OFlag::empty(), mounts);
     let (id, problem) = match held.and_then(|held| Ok(Stat::of(&held)?)) {
         Ok(found) if found.file_type == FileType::Directory => {
             (Some((found.identity.device, found.identity.inode)), None)
@@ -51,10 +52,10 @@ pub(super) fn look(dir: &Path, mounts: &Mounts) -> Place {
 
 /// Returns the problem with a directory that cannot be opened. A missing one is
 /// [`Problem::NotCreated`] if this user cannot create it.
-fn why_not(dir: &Path, error: &HoldError, mounts: &Mounts) -> Problem {
-    let problem = scan::cannot_hold(error);
+fn why_not(dir: &Path, error: &OpenError, mounts: &Mounts) -> Problem {
+    let problem = scan::cannot_open(error);
     let mut above = dir.ancestors().skip(1);
-    let existing = above.find(|it| hold::hold(it, mounts).is_ok());
+    let existing = above.find(|it| open_path(it, OFlag::empty(), mounts).is_ok());
     match existing.map(|it| access(it, AccessFlags::W_OK | AccessFlags::X_OK)) {
         Some(Err(errno)) if matches!(problem, Problem::Missing) => {
             Problem::NotCreated(scan::cause(&errno.into()))

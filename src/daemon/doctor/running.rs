@@ -3,11 +3,13 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
+use nix::fcntl::OFlag;
+
 use super::Options;
 use super::directory::Place;
 use super::finding::{Findings, Level};
-use crate::daemon::hold::{self, HoldError};
 use crate::daemon::mounts::Mounts;
+use crate::daemon::open_path::{OpenError, open_path};
 use crate::daemon::run_dir::{self, RunDirProblem};
 use crate::daemon::{dial, lock};
 use crate::handler::DialError;
@@ -43,7 +45,7 @@ fn usable_run_dir(options: &Options, mounts: &Mounts) -> Result<PathBuf, run_dir
     let named = options.run_dir.clone();
     let of_user = || env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     if let Some(dir) = named.or_else(of_user) {
-        if let Err(error @ HoldError::MayNotAnswer(_)) = hold::hold(&dir, mounts) {
+        if let Err(error @ OpenError::MayNotAnswer(_)) = open_path(&dir, OFlag::empty(), mounts) {
             let error = std::io::Error::other(error.to_string());
             return Err((dir, RunDirProblem::Unusable(error)));
         }

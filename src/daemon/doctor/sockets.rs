@@ -4,10 +4,12 @@
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use nix::fcntl::OFlag;
+
 use super::finding::{Findings, Level};
 use crate::daemon::dial;
-use crate::daemon::hold;
 use crate::daemon::mounts::Mounts;
+use crate::daemon::open_path::open_path;
 use crate::handler::DialError;
 
 /// A socket, as this user sees it.
@@ -25,7 +27,7 @@ struct Seen {
 fn look(paths: &[PathBuf], mounts: &Mounts) -> Vec<Seen> {
     let mut seen = Vec::new();
     for path in paths {
-        let found = hold::hold(path, mounts).ok();
+        let found = open_path(path, OFlag::empty(), mounts).ok();
         let found = found.and_then(|held| held.metadata().ok());
         let error = dial::dial_foreign(path, None, mounts).err();
         if !matches!(error, Some(DialError::Gone | DialError::NotASocket)) {

@@ -5,9 +5,9 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use mio::{Registry, Token};
+use nix::fcntl::{AT_FDCWD, OFlag, OpenHow, openat2};
 use nix::sys::socket::{getsockopt, sockopt};
 use nix::unistd::Pid;
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 
 use super::finding::{Findings, Level};
 use crate::config::DESCRIPTOR_RESERVE;
@@ -69,9 +69,10 @@ const FEATURES: [Feature; 3] = [
     },
     Feature {
         level: Level::Note,
-        without: "openat2 (Linux 5.6) is missing: endpoints are opened name by name",
+        without: "openat2 (Linux 5.6) is missing: beside a mount that may not answer, symbolic links \
+                  are not followed",
         remedy: "",
-        has: || openat2(CWD, "/", OFlags::PATH, Mode::empty(), ResolveFlags::empty()).is_ok(),
+        has: || openat2(AT_FDCWD, "/", OpenHow::new().flags(OFlag::O_PATH)).is_ok(),
     },
 ];
 
@@ -164,7 +165,8 @@ mod tests {
                  with long paths cannot be dialed; mount /proc",
                 "warning : pidfd_open (Linux 5.3) is missing: plugind run does not start with \
                  --exec; use a later kernel, or allow the system call",
-                "note : openat2 (Linux 5.6) is missing: endpoints are opened name by name; "
+                "note : openat2 (Linux 5.6) is missing: beside a mount that may not answer, \
+                 symbolic links are not followed; "
             ]
         );
     }

@@ -21,7 +21,7 @@ impl PluginManager {
         let device_plugins = self.device_plugins.as_ref();
         let within = device_plugins.map(|it| &**it.dir());
         let stream = match within.filter(|dir| identity.is_none() && path.parent() == Some(dir)) {
-            Some(dir) => dial_within(dir, path)?,
+            Some(dir) => dial_within(dir, path, &self.mounts)?,
             None => dial_foreign(path, identity, &self.mounts)?,
         };
         let process = connection::process(&stream);

@@ -7,8 +7,7 @@ use super::{PluginManager, registrations};
 use crate::daemon::{SetupError, report, roots};
 use crate::escape;
 use crate::manager::Socket;
-use crate::time::Time;
-use crate::watch::{self, Place};
+use crate::watch::Place;
 
 /// A directory that was removed, and whose lock is held until its plugins are deregistered:
 /// another plugin manager must not register them before.
@@ -41,7 +40,7 @@ impl PluginManager {
     /// - [`SetupError::RunDir`] if the lock files cannot be used.
     /// - [`SetupError::Directory`] if the directory cannot be used, or if it is watched as part of
     ///   another one, to which a symbolic link on its path leads
-    ///   ([`Problem::SameAs`](watch::Problem::SameAs)).
+    ///   ([`Problem::SameAs`](crate::watch::Problem::SameAs)).
     ///
     /// # Plugins from before a restart
     ///
@@ -60,13 +59,13 @@ impl PluginManager {
         }
         let now = self.clock.now();
         self.dirs.push(dir.clone());
-        self.set_mounted_roots(now);
+        self.mounts.set_roots(&self.dirs);
         let path = Arc::from(dir.as_path());
         self.listings.set_until(None);
         let (watch, entries) = self.scan(&path, Place::MissingRoot);
         if let Err(problem) = self.watch.add_root(&path, watch, entries, now) {
             self.dirs.pop();
-            self.leave(dir, now);
+            self.leave(dir);
             return Err(SetupError::Directory { dir: path, problem });
         }
         self.leaving.retain(|leaving| leaving.dir != dir);
@@ -104,15 +103,15 @@ impl PluginManager {
             "{}: plugins directory is not watched any more",
             escape::path(&dir)
         );
-        self.leave(dir, now);
+        self.leave(dir);
         true
     }
 
     /// Releases what a directory needed that is not watched any more, its lock as soon as possible.
-    fn leave(&mut self, dir: PathBuf, now: Time) {
+    fn leave(&mut self, dir: PathBuf) {
         self.inotify.unwatch_name_of(&dir);
         let real = self.mounts.real_path(&dir);
-        self.set_mounted_roots(now);
+        self.mounts.set_roots(&self.dirs);
         self.leaving.retain(|leaving| leaving.dir != dir);
         self.leaving.push(Leaving {
             is_apart: self.mounts.real_path(&dir) != real,
@@ -145,13 +144,5 @@ impl PluginManager {
             }
             socket.is_some()
         });
-    }
-
-    /// Informs the mount table about the directories, and scans those again whose mounts differ.
-    pub(super) fn set_mounted_roots(&mut self, now: Time) {
-        for dir in self.mounts.set_roots(&self.dirs, now) {
-            let remounted = watch::Input::Remounted { dir };
-            self.watch.handle_input(remounted, now);
-        }
     }
 }

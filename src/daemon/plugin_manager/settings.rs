@@ -48,7 +48,7 @@ impl PluginManager {
     pub fn set_path_map(&mut self, path_map: &PathMap) {
         let now = self.clock.now();
         self.mounts.set_mapped(path_map.targets());
-        self.set_mounted_roots(now);
+        self.mounts.set_roots(&self.dirs);
         let device_plugins = self.device_plugins.as_ref();
         let path_map = registrations::path_map(path_map, device_plugins.map(|it| &**it.dir()));
         self.manager.set_path_map(path_map.clone());

@@ -78,7 +78,7 @@ impl PluginManager {
                 }
                 watch::Output::Close { dir } => self.listings.close(&dir),
                 watch::Output::Examine { path } => {
-                    let kind = scan::examine_path(&path, &self.mounts, &mut used);
+                    let kind = scan::examine_path(&path, &self.mounts);
                     self.watch
                         .handle_input(watch::Input::Examined { path, kind }, now);
                 }
@@ -124,7 +124,6 @@ impl PluginManager {
         dir: &Arc<Path>,
         place: Place,
     ) -> (Result<WatchId, Problem>, Result<Listing, Problem>) {
-        self.mounts.scanning(dir);
         match scan::prepare(dir, place, &self.mounts) {
             Ok(held) => {
                 let watch = match &held {

@@ -145,7 +145,7 @@ fn dial_patiently(
     let deadline = clock.now() + config::DIAL_TIMEOUT;
     let deadline = until.map_or(deadline, |until| until.min(deadline));
     loop {
-        match dial(path, None) {
+        match dial(path) {
             Err(DialError::Busy) if clock.now() < deadline => {
                 wait.for_readiness(Some(config::DIAL_RETRY_INITIAL));
             }

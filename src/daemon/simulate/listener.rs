@@ -92,7 +92,7 @@ impl Listener {
 /// Removes a socket without a listener at `path`. Fails if anything else is there.
 fn clear(path: &Path) -> io::Result<()> {
     // The path is that of a file, even if it begins like the name of an abstract socket.
-    match dial(&Path::new(".").join(path), None) {
+    match dial(&Path::new(".").join(path)) {
         Err(DialError::Gone) => Ok(()),
         Err(DialError::Refused) => fs::remove_file(path),
         Err(DialError::NotASocket) => Err(io::Error::other("the file is not a socket")),

@@ -213,7 +213,7 @@ impl Simulation {
             return Ok(());
         };
         let now = self.clock.now();
-        match dial(kubelet.path(), None) {
+        match dial(kubelet.path()) {
             Ok(stream) => {
                 let conn = self.plugin.connected(now);
                 self.add(conn, stream)?;

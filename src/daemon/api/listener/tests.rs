@@ -56,7 +56,7 @@ fn a_socket_in_use_is_left_alone_whatever_process_uses_it() {
     assert_eq!(in_use(&path), Some(std::process::id()));
     listen(&other, Backlog::new(0).unwrap()).unwrap();
     let mut waiting = Vec::new();
-    while let Ok(client) = dial(&path, None) {
+    while let Ok(client) = dial(&path) {
         waiting.push(client);
     }
     assert_eq!(in_use(&path), None, "its queue is full");
