@@ -192,7 +192,6 @@ fn limit_of(problem: &Problem) -> Option<&'static str> {
     Some(match problem {
         Problem::TooManySockets => "sockets",
         Problem::TooManySocketsBelow(_) => "directory_sockets",
-        Problem::TooManyLinks => "links",
         Problem::TooManyDirectories => "directories",
         Problem::TooManyNames => "names",
         Problem::TooDeep => "depth",

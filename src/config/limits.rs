@@ -485,11 +485,6 @@ pub const MAX_EXAMINE_PAUSE: Duration = Duration::from_secs(1);
 /// The time after its pause without a change, after which a name starts with the first pause again.
 pub const EXAMINE_CALM: Duration = Duration::from_secs(10);
 
-/// The pause between two examinations of symbolic links, [`MAX_LINKS`] at a time, after a socket
-/// was lost or replaced (kubelet: examines no link twice). If all sockets are links, examining them
-/// takes half a minute.
-pub const LINK_PAUSE: Duration = Duration::from_millis(20);
-
 /// The time for which a further path must have led to a socket for the socket's plugin to stay
 /// registered when the first path is removed: a socket seen at two paths for less was renamed
 /// (kubelet: every path is a plugin).
@@ -509,11 +504,6 @@ pub const MAX_TREE_DEPTH: usize = 16;
 /// The most plugin sockets that are remembered (kubelet: no limit). A node has tens; any process
 /// that may write to the directory can create more.
 pub const MAX_SOCKETS: usize = 16_384;
-
-/// The most links to one socket that are followed in a root, without its directories, and in each
-/// directory right below it (kubelet: no limit): a plugin has one, or a few for several versions of
-/// its name. Links made by a neighbour do not count against the plugin's own.
-pub const MAX_LINKS: usize = 16;
 
 /// The longest pause between two scans of a directory that holds more than a limit allows; the
 /// first is [`WATCH_RETRY`], and the pause doubles.

@@ -496,7 +496,6 @@ impl PluginManager {
                     identity,
                 } => {
                     let dialled = self.dial(conn, &path, identity);
-                    self.note_refusal(&path, dialled.as_ref().err(), now);
                     let input = match dialled {
                         Ok(process) => manager::Input::Connected { conn, process },
                         Err(error) => manager::Input::DialFailed { conn, error },

@@ -87,8 +87,11 @@
 //!   mount does not return. The kernel resolves the path, on one mount or from its cache. Given up:
 //!   a resolver of our own, which followed links across mounts on every kernel, and refused a link
 //!   to an idle automount before that mounts anything.
-//! - **A quota of sockets for each directory.** 17,000 links to one dead socket left no room for
-//!   later plugins.
+//! - **A quota of sockets for each directory.** One that is full leaves room for the others. Given
+//!   up: sockets on which nothing listens make room for others.
+//! - **A socket has one path.** A further path to it is ignored until the first one is removed, and
+//!   then a new socket. Given up: a plugin whose first path is removed stays registered through a
+//!   link.
 //!
 //! # Registering
 //!

@@ -128,8 +128,6 @@
 //! - `there are more than {count} plugin sockets in this part of the tree; the rest are ignored`
 //!   (warn, DirectoryLimited): One directory holds too many. Remove dead sockets, and find the
 //!   program that creates them.
-//! - `more than {count} links lead to one plugin socket; the rest are ignored` (warn,
-//!   DirectoryLimited): The plugin is registered once in any case. Remove the links.
 //! - `there are more than {count} directories; the rest are ignored` (warn, DirectoryLimited):
 //!   Sockets in further directories are not found. Remove directories that do not belong there.
 //! - `it contains more than {count} names; the rest are ignored` (warn, DirectoryLimited): Sockets
@@ -137,6 +135,8 @@
 //!
 //! # Sockets and registration
 //!
+//! - `ignored, because it leads to the socket known as {path}` (info): One socket is one plugin,
+//!   whatever links lead to it. This path is used when the other one is removed.
 //! - `found a socket` (debug, SocketFound): A socket was found, and its plugin is asked next.
 //! - `another socket has replaced the one before` (debug, SocketReplaced): The plugin has
 //!   restarted. It is registered again.

@@ -57,7 +57,7 @@
 //!   `operations` (a socket waits for its turn), `descriptors` (too few file descriptors),
 //!   `programs` (a program waits), `memory` (a plugin is cut, or a program is not started, because
 //!   of the memory budget), `clients` (of the API socket), `sockets`, `directory_sockets`,
-//!   `links`, `directories`, `names` and `depth` (of directories,
+//!   `directories`, `names` and `depth` (of directories,
 //!   [`operator`](super::operator)), `inotify_watches` and `inotify_instances` (of the user).
 //! - `plugind_rescans_total`: requests to read every directory again: `overflow` (the kernel has
 //!   dropped events), `resync` (every five minutes), `request` (by the user).

@@ -50,22 +50,20 @@
 //! repeated and combined. A directory that is named twice is watched once. One may be inside
 //! another: then each has limits of its own.
 //!
-//! A socket is one plugin, however many hard or symbolic links lead to it. It is known by one path:
-//! the path of the socket itself is preferred to a symbolic link, a path with fewer components to a
-//! longer one, and of two such paths the one that sorts first. If that path is removed while
-//! another one leads to the socket, a registered plugin stays registered and is reached through the
-//! other path. A socket that was seen at both paths for less than a second was renamed.
+//! A socket is one plugin, however many hard or symbolic links lead to it. It is known by the path
+//! that was seen first, or by its own path rather than by a symbolic link. Other paths are logged
+//! and ignored. If the known path is removed, the plugin is deregistered, and registered again
+//! through another path that is left.
 //!
 //! | limit | value |
 //! |---|---|
 //! | sockets in total | 16,384 |
 //! | sockets in a plugins directory itself | 12,288 |
 //! | sockets in one of its subdirectories, with everything below it | 4,096 |
-//! | links to one socket, in each of these | 16, of which 8 symbolic |
 //! | levels of subdirectories | 16 |
 //!
-//! At a limit, a socket on which nothing listens is dropped in favor of another one; what is
-//! ignored is logged, and looked for again after 1 s to 60 s. A name or a directory that changes
+//! What exceeds a limit is ignored and logged, and looked for again after 1 s to 60 s; what was
+//! found before stays. A name or a directory that changes
 //! all the time is examined after pauses that grow up to 1 s and 5 s, so that it does not keep
 //! other plugins waiting.
 //!

@@ -81,7 +81,6 @@ impl Problem {
             Self::TooDeep
             | Self::TooManySockets
             | Self::TooManySocketsBelow(_)
-            | Self::TooManyLinks
             | Self::TooManyDirectories
             | Self::TooManyNames => DirectoryState::Watched,
         }

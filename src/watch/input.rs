@@ -40,14 +40,6 @@ pub enum Input {
         /// The kind of file at the path.
         kind: EntryKind,
     },
-    /// Nothing listens on the socket at this path, or something listens there again. A socket on
-    /// which nothing listens is dropped in favor of others when a limit is reached.
-    Refused {
-        /// The path.
-        path: Arc<Path>,
-        /// Whether nothing listens.
-        is_refused: bool,
-    },
     /// The file at this path is not the one that was last reported.
     Doubted {
         /// The path.

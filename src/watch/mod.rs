@@ -21,13 +21,11 @@
 //! - Only sockets count. A symbolic link to a socket counts as a socket under the link's own path;
 //!   the link is resolved when it appears. A link to a directory is not followed: that keeps the
 //!   tree a tree.
-//! - Of the paths that lead to one socket (hard links, symbolic links) the first is found, and the
-//!   others are reported as its aliases; each is lost separately.
+//! - One socket has one path, whatever links lead to it: the first that is seen, or the socket's own
+//!   rather than a symbolic link. Others are ignored, and examined when that one goes (`sockets`).
 //! - Seeing the same identity twice changes nothing. Another identity under a known path is found
 //!   again: for the manager it is a new generation. A path whose identity is doubted is examined
 //!   again, and a path that cannot be examined keeps its last known state.
-//! - A link may lead to a socket that is lost or replaced, which the kernel does not report for the
-//!   link: all links are examined then, a few at a time (`links`).
 //! - A socket that is expected from before a restart is found, or lost once its directory has been
 //!   listed completely (`expected`).
 //! - There is one remedy for every doubt: scan the directory again and compare. It serves the first
@@ -53,7 +51,6 @@ mod event;
 mod expected;
 mod identity;
 mod input;
-mod links;
 mod listed;
 mod output;
 mod path;
@@ -84,7 +81,6 @@ pub use self::event::{Event, WatchId};
 use self::expected::Expected;
 pub use self::identity::{Entry, EntryKind, Identity, Listing, Rest};
 pub use self::input::Input;
-use self::links::Links;
 use self::listed::Listings;
 pub use self::output::{Output, Place, Report};
 use self::path::{PathScratch, split};
@@ -110,7 +106,6 @@ pub struct Watch {
     scans: Pauses,
     /// The known names that were examined because of a change, and their pauses.
     examinations: Pauses,
-    links: Links,
     listings: Listings,
     rounds: Rounds,
     rescans: Rescans,
@@ -132,7 +127,6 @@ impl Watch {
             doubts: Pauses::new(DOUBTS),
             scans: Pauses::new(SCANS),
             examinations: Pauses::new(EXAMINATIONS),
-            links: Links::default(),
             listings: Listings::default(),
             rounds: Rounds::default(),
             rescans: Rescans::default(),
@@ -172,7 +166,6 @@ impl Watch {
             Input::Examined { path, kind } => {
                 self.on_examined(&path, kind, now);
             }
-            Input::Refused { path, is_refused } => self.tree.set_refused(&path, is_refused),
             Input::Doubted { path } => {
                 // Nothing is examined below a directory that was given up.
                 if self.tree.contains(split(&path).0) && self.doubts.ask(&path, now) {
@@ -191,7 +184,6 @@ impl Watch {
             self.scans.forget_calm(now);
             self.doubts.forget_calm(now);
             self.examinations.forget_calm(now);
-            self.tree.forget_yielded();
             self.rescan_all(RoundReason::Resync, now);
         }
         self.go_on_with_round(now);
@@ -215,7 +207,6 @@ impl Watch {
         for path in self.doubts.take_due(now, AT_ONCE) {
             self.examine(path);
         }
-        self.examine_links(now);
         self.check_invariants();
     }
 
@@ -223,8 +214,7 @@ impl Watch {
     pub fn poll_timeout(&self) -> Option<Time> {
         let pauses = [&self.doubts, &self.scans, &self.examinations].map(Pauses::poll_timeout);
         let round = self.rounds.poll_timeout();
-        let links = self.links.poll_timeout();
-        let times = [self.retry_at, self.resync_at, round, links];
+        let times = [self.retry_at, self.resync_at, round];
         let times = times.into_iter().chain(pauses);
         times.flatten().min()
     }
@@ -425,18 +415,14 @@ impl Watch {
         (path, identity, is_link): (Arc<Path>, Identity, bool),
         now: Time,
     ) -> Result<(), Problem> {
-        match self.tree.renew_socket(dir, name, identity, is_link) {
-            Ok(is_alias) => {
-                self.report_socket(path, identity, is_link, is_alias);
-                self.doubt_links();
-                Ok(())
-            }
-            Err(problem) => {
-                // The known socket does not exist any more, and the new one is ignored.
-                self.leave(dir, name, now);
-                Err(problem)
-            }
+        if self.tree.known_socket(identity).is_some() {
+            self.leave(dir, name, now);
+            return self.add_socket(dir, path, identity, is_link, now);
         }
+        let second_paths = self.tree.renew_socket(dir, name, identity, is_link);
+        self.push_found(path, identity, is_link);
+        self.examine_all(second_paths);
+        Ok(())
     }
 
     /// Adds what is at a path that is not taken yet.
@@ -448,26 +434,8 @@ impl Watch {
         now: Time,
     ) -> Result<(), Problem> {
         match kind {
-            EntryKind::Socket(identity) | EntryKind::Link(identity) => {
-                let is_link = matches!(kind, EntryKind::Link(_));
-                let added = self
-                    .tree
-                    .add_socket(dir, Arc::clone(&path), identity, is_link);
-                let is_alias = match &added {
-                    Ok(is_alias) => *is_alias,
-                    Err(problem) => {
-                        let victim = self.tree.victim(dir, identity, problem);
-                        self.make_room(&victim.ok_or_else(|| problem.clone())?, problem, now);
-                        self.tree
-                            .add_socket(dir, Arc::clone(&path), identity, is_link)?
-                    }
-                };
-                self.expected.remove(&path);
-                self.lose_expected(&path); // Nothing is below a socket.
-                self.report_socket(path, identity, is_link, is_alias);
-                // It fitted, but another socket is ignored instead.
-                added?;
-            }
+            EntryKind::Socket(identity) => self.add_socket(dir, path, identity, false, now)?,
+            EntryKind::Link(identity) => self.add_socket(dir, path, identity, true, now)?,
             // Each root has a tree of its own.
             EntryKind::Directory if self.tree.is_root(&path) => {}
             EntryKind::Directory => {
@@ -480,17 +448,49 @@ impl Watch {
         Ok(())
     }
 
-    /// Drops a socket on which nothing listens in favor of another one. The next scan of its
-    /// directory finds the dropped socket again.
-    fn make_room(&mut self, victim: &Arc<Path>, problem: &Problem, now: Time) {
-        log::debug!(
-            "{}: dropped to make room for another socket, because nothing listens on it",
-            escape::path(victim)
-        );
-        let (dir, name) = split(victim);
-        self.leave(dir, name, now);
-        if self.tree.problem(dir).is_none() {
-            self.set_problem(dir, Some(problem.clone()), now);
+    /// Adds the socket at a path that is not taken yet, unless it is known under another path. The
+    /// socket itself is preferred to a symbolic link that leads to it: the kernel does not report
+    /// for the link that the socket is replaced.
+    fn add_socket(
+        &mut self,
+        dir: &Path,
+        path: Arc<Path>,
+        identity: Identity,
+        is_link: bool,
+        now: Time,
+    ) -> Result<(), Problem> {
+        if let Some(known) = self.tree.known_socket(identity).cloned() {
+            if is_link || !known.is_link {
+                if self.tree.add_second_path(identity, &path) {
+                    log::info!(
+                        "{}: ignored, because it leads to the socket known as {}",
+                        escape::path(&path),
+                        escape::path(&known.path)
+                    );
+                }
+                if self.expected.remove(&path) {
+                    self.push_lost(path);
+                }
+                return Ok(());
+            }
+            let (dir, name) = split(&known.path);
+            self.leave(dir, name, now);
+            self.examine(Arc::clone(&known.path));
+        }
+        self.tree
+            .add_socket(dir, Arc::clone(&path), identity, is_link)?;
+        self.expected.remove(&path);
+        self.lose_expected(&path); // Nothing is below a socket.
+        self.push_found(path, identity, is_link);
+        Ok(())
+    }
+
+    /// Examines the paths whose directories are known.
+    fn examine_all(&mut self, paths: Vec<Arc<Path>>) {
+        for path in paths {
+            if self.tree.contains(split(&path).0) {
+                self.examine(path);
+            }
         }
     }
 
@@ -519,6 +519,7 @@ impl Watch {
             self.doubts.forget(&path);
             self.push_lost(path);
         }
+        self.examine_all(removed.second_paths);
         let unwatch = removed.watches.into_iter();
         self.outputs
             .extend(unwatch.map(|watch| Output::Unwatch { watch }));

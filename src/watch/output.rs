@@ -39,8 +39,8 @@ pub enum Output {
         /// The watch to remove.
         watch: WatchId,
     },
-    /// A plugin socket exists at this path, or has another identity than before, and none of the
-    /// paths reported so far leads to it.
+    /// A plugin socket exists at this path, or has another identity than before. No other path that
+    /// was found and not lost leads to it.
     Found {
         /// The path of the socket.
         path: Arc<Path>,
@@ -49,16 +49,7 @@ pub enum Output {
         /// Whether the path is a symbolic link.
         is_link: bool,
     },
-    /// Another path leads to a reported plugin socket: a hard link or a symbolic link.
-    Alias {
-        /// The other path.
-        path: Arc<Path>,
-        /// The identity of the socket.
-        identity: Identity,
-        /// Whether the path is a symbolic link.
-        is_link: bool,
-    },
-    /// A plugin socket, or another path of one, does not exist any more.
+    /// A plugin socket does not exist any more.
     Lost {
         /// The path of the socket.
         path: Arc<Path>,
@@ -161,34 +152,19 @@ impl fmt::Display for Message<'_> {
 }
 
 impl Watch {
-    /// Reports a socket, or another path of one that was reported.
-    pub(super) fn report_socket(
-        &mut self,
-        path: Arc<Path>,
-        identity: Identity,
-        is_link: bool,
-        is_alias: bool,
-    ) {
+    /// Reports a socket.
+    pub(super) fn push_found(&mut self, path: Arc<Path>, identity: Identity, is_link: bool) {
         self.rescans.count_found();
-        self.outputs.push_back(if is_alias {
-            Output::Alias {
-                path,
-                identity,
-                is_link,
-            }
-        } else {
-            Output::Found {
-                path,
-                identity,
-                is_link,
-            }
+        self.outputs.push_back(Output::Found {
+            path,
+            identity,
+            is_link,
         });
     }
 
     /// Reports that a socket does not exist any more.
     pub(super) fn push_lost(&mut self, path: Arc<Path>) {
         self.rescans.count_lost();
-        self.doubt_links();
         self.outputs.push_back(Output::Lost { path });
     }
 }

@@ -34,8 +34,6 @@ pub enum Problem {
     /// There are more plugin sockets than this in its part of the tree, which is a root, or a
     /// directory right below a root with everything below it. The latest ones are ignored.
     TooManySocketsBelow(usize),
-    /// Too many links lead to a socket in it; the latest ones are ignored.
-    TooManyLinks,
     /// There are too many directories in total; the latest ones in it are ignored.
     TooManyDirectories,
     /// It holds too many names to examine all of them.
@@ -83,7 +81,6 @@ impl Problem {
             self,
             Self::TooManySockets
                 | Self::TooManySocketsBelow(_)
-                | Self::TooManyLinks
                 | Self::TooManyDirectories
                 | Self::TooManyNames
         )
@@ -114,7 +111,6 @@ impl Problem {
             | Self::TooDeep
             | Self::TooManySockets
             | Self::TooManySocketsBelow(_)
-            | Self::TooManyLinks
             | Self::TooManyDirectories
             | Self::TooManyNames => false,
         }
@@ -137,7 +133,6 @@ impl Problem {
             Self::TooDeep => "move the sockets up to a higher directory",
             Self::TooManySockets
             | Self::TooManySocketsBelow(_)
-            | Self::TooManyLinks
             | Self::TooManyDirectories
             | Self::TooManyNames => "remove files that do not belong there",
         }
@@ -201,11 +196,6 @@ impl fmt::Display for Problem {
                 f,
                 "there are more than {most} plugin sockets in this part of the tree; the rest are \
                  ignored"
-            ),
-            Self::TooManyLinks => write!(
-                f,
-                "more than {} links lead to one plugin socket; the rest are ignored",
-                config::MAX_LINKS
             ),
             Self::TooManyDirectories => write!(
                 f,

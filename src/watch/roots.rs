@@ -123,9 +123,7 @@ impl Watch {
         let tree = &self.tree;
         let is_in_tree = |path: &Path| tree.contains(split(path).0);
         self.outputs.retain(|output| match output {
-            Output::Examine { path } | Output::Found { path, .. } | Output::Alias { path, .. } => {
-                is_in_tree(path)
-            }
+            Output::Examine { path } | Output::Found { path, .. } => is_in_tree(path),
             Output::Report(
                 Report::Trouble { dir, .. }
                 | Report::Recovered { dir }

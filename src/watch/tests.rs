@@ -2,8 +2,8 @@
 
 mod exchange;
 mod limits;
-mod links;
 mod model;
+mod paths;
 mod pieces;
 mod rescans;
 mod restart;
@@ -154,9 +154,6 @@ fn describe(output: &Output) -> String {
         Output::Unwatch { watch } => format!("unwatch {}", watch.0),
         Output::Found { path, identity, .. } => {
             format!("found {} #{}", path.display(), identity.inode)
-        }
-        Output::Alias { path, identity, .. } => {
-            format!("alias {} #{}", path.display(), identity.inode)
         }
         Output::Lost { path } => format!("lost {}", path.display()),
         Output::Report(Report::Trouble { dir, problem }) => format!("{}: {problem}", dir.display()),
@@ -359,9 +356,11 @@ fn a_directory_seen_at_its_new_path_before_its_move_is_reported_keeps_its_watch(
         2,
         &[("a", socket(1)), ("deeper", EntryKind::Directory)],
     );
-    t.expect(&["scan /p/old", "alias /p/new/a #1", "scan /p/new/deeper"]);
+    t.expect(&["scan /p/old", "scan /p/new/deeper"]);
     t.scan_missing("/p/old");
-    t.expect(&["lost /p/old/a", "unwatch 3"]);
+    t.expect(&["lost /p/old/a", "examine /p/new/a", "unwatch 3"]);
+    t.examine("/p/new/a", socket(1));
+    t.expect(&["found /p/new/a #1"]);
 
     t.vanished(1, "old");
     t.expect_silence();

@@ -15,8 +15,7 @@ use litemap::LiteMap;
 
 use self::roots::InnerRoots;
 use super::children::{Child, Children};
-use super::path::split;
-use super::sockets::Sockets;
+use super::sockets::{Known, Sockets};
 use super::{Identity, Place, Problem, WatchId, is_hidden};
 use crate::config;
 use crate::time::Time;
@@ -62,6 +61,8 @@ struct Dir {
 #[derive(Debug, Default)]
 pub(super) struct Removed {
     pub(super) sockets: Vec<Arc<Path>>,
+    /// Further paths that led to these sockets.
+    pub(super) second_paths: Vec<Arc<Path>>,
     pub(super) watches: Vec<WatchId>,
     /// The removed directories themselves.
     pub(super) dirs: Vec<Arc<Path>>,
@@ -284,114 +285,61 @@ impl Tree {
         self.dirs.get(dir).map(|dir| &dir.children)
     }
 
-    /// Adds a socket at a path that is not taken yet. Returns whether other paths lead to the
-    /// socket.
+    /// Returns the path under which a socket is known.
+    pub(super) fn known_socket(&self, identity: Identity) -> Option<&Known> {
+        self.sockets.get(identity)
+    }
+
+    /// Remembers another path to a known socket. Returns whether it was not remembered before.
+    pub(super) fn add_second_path(&mut self, identity: Identity, path: &Arc<Path>) -> bool {
+        self.sockets.add_second_path(identity, path)
+    }
+
+    /// Adds a socket that is not known, at a path that is not taken yet.
     pub(super) fn add_socket(
         &mut self,
         dir: &Path,
         path: Arc<Path>,
         identity: Identity,
         is_link: bool,
-    ) -> Result<bool, Problem> {
+    ) -> Result<(), Problem> {
         let parent = self.dirs.get_mut(dir).ok_or(Problem::Missing)?;
+        let known = Known {
+            path: Arc::clone(&path),
+            is_link,
+        };
         let is_root = parent.depth == 0;
-        let is_alias = self
-            .sockets
-            .add(&parent.top, is_root, &path, identity, is_link)?;
+        self.sockets.add(&parent.top, is_root, identity, known)?;
         parent.children.insert(Child::Socket {
             path,
             identity,
             is_listed: true,
         });
-        Ok(is_alias)
+        Ok(())
     }
 
-    /// Returns whether a known path is a symbolic link to a socket.
-    pub(super) fn is_any_link(&self) -> bool {
-        self.sockets.is_any_symbolic()
-    }
-
-    /// Returns at most `most` symbolic links to sockets: the first ones, or those after this path.
-    pub(super) fn links_after(&self, path: Option<&Path>, most: usize) -> Vec<Arc<Path>> {
-        self.sockets.symbolic_after(path, most)
-    }
-
-    /// Returns the topmost directory of the part of the tree that a directory belongs to, and
-    /// whether the directory is a root.
-    fn top_of(&self, dir: &Path) -> Option<(Arc<Path>, bool)> {
-        let dir = self.dirs.get(dir)?;
-        Some((Arc::clone(&dir.top), dir.depth == 0))
-    }
-
-    /// Returns the socket that makes room for another one in a directory, after this problem.
-    pub(super) fn victim(
-        &mut self,
-        dir: &Path,
-        identity: Identity,
-        problem: &Problem,
-    ) -> Option<Arc<Path>> {
-        let (top, _) = self.top_of(dir)?;
-        let victim = self.sockets.victim(&top, identity, problem)?;
-        let (dir, name) = split(&victim);
-        if let Some(Child::Socket { identity, .. }) = self.dirs.get(dir)?.children.get(name) {
-            self.sockets.set_yielded(*identity);
-        }
-        Some(victim)
-    }
-
-    /// Allows the sockets that made room to replace others again, unless another socket is waiting.
-    pub(super) fn forget_yielded(&mut self) {
-        self.sockets.forget_yielded();
-    }
-
-    /// Records whether nothing listens on a known socket.
-    pub(super) fn set_refused(&mut self, path: &Arc<Path>, is_refused: bool) {
-        if !is_refused && !self.sockets.is_any_refused() {
-            return;
-        }
-        let (dir, name) = split(path);
-        let Some((top, _)) = self.top_of(dir) else {
-            return;
-        };
-        let child = self.children(dir).and_then(|children| children.get(name));
-        if let (Some(Child::Socket { .. }), true) = (child, is_refused) {
-            self.sockets.set_refused(&top, path);
-        } else {
-            self.sockets.set_answering(&top, path);
-        }
-    }
-
-    /// Sets the identity of a known socket. Returns whether other paths lead to the new identity.
-    /// Fails if the new identity exceeds a limit; the socket then keeps the old one.
+    /// Replaces the socket at a path with one that is not known. Returns the further paths of the
+    /// first one.
     pub(super) fn renew_socket(
         &mut self,
         dir: &Path,
         name: &OsStr,
         seen: Identity,
         is_link: bool,
-    ) -> Result<bool, Problem> {
-        let mut is_alias = false;
-        let (top, is_root) = self.top_of(dir).ok_or(Problem::Missing)?;
+    ) -> Vec<Arc<Path>> {
         let children = self.dirs.get_mut(dir).map(|dir| &mut dir.children);
-        let child = children.and_then(|children| children.get_mut(name));
-        if let Some(Child::Socket {
+        let Some(Child::Socket {
             path,
             identity,
             is_listed,
-        }) = child
-        {
-            self.sockets.remove(&top, path, *identity);
-            is_alias = match self.sockets.add(&top, is_root, path, seen, is_link) {
-                Ok(is_alias) => is_alias,
-                Err(problem) => {
-                    // The previous socket had room.
-                    self.sockets.add(&top, is_root, path, *identity, false)?;
-                    return Err(problem);
-                }
-            };
-            (*identity, *is_listed) = (seen, true);
-        }
-        Ok(is_alias)
+        }) = children.and_then(|children| children.get_mut(name))
+        else {
+            return Vec::new();
+        };
+        let path = Arc::clone(path);
+        let before = std::mem::replace(identity, seen);
+        *is_listed = true;
+        self.sockets.renew(before, seen, Known { path, is_link })
     }
 
     /// Adds an empty directory at a path that is not taken yet.
@@ -420,8 +368,8 @@ impl Tree {
         let children = self.dirs.get_mut(dir).map(|dir| &mut dir.children);
         match children.and_then(|children| children.remove(name)) {
             Some(Child::Socket { path, identity, .. }) => {
-                if let Some((top, _)) = self.top_of(dir) {
-                    self.sockets.remove(&top, &path, identity);
+                if let Some(dir) = self.dirs.get(dir) {
+                    removed.second_paths = self.sockets.remove(&dir.top, identity);
                 }
                 removed.sockets.push(path);
             }
@@ -462,7 +410,8 @@ impl Tree {
             }
             removed.watches.extend(dir.watch.take());
             for (socket, identity) in dir.children.take().filter_map(Child::into_socket) {
-                self.sockets.remove(&dir.top, &socket, identity);
+                let second_paths = self.sockets.remove(&dir.top, identity);
+                removed.second_paths.extend(second_paths);
                 removed.sockets.push(socket);
             }
             if place > 0 || !is_top_kept {
@@ -517,8 +466,13 @@ impl Tree {
             for child in dir.children.iter() {
                 let name = dir.children.name(child);
                 match child {
-                    Child::Socket { path: socket, .. } => {
+                    Child::Socket {
+                        path: socket,
+                        identity,
+                        ..
+                    } => {
                         sockets += 1;
+                        assert_eq!(self.sockets.get(*identity).map(|it| &it.path), Some(socket));
                         assert_eq!(**socket, path.join(name));
                     }
                     Child::Directory { path: below, .. } => {
@@ -528,11 +482,7 @@ impl Tree {
                 }
             }
         }
-        assert_eq!(sockets, self.sockets.counts().0);
-        for link in self.sockets.symbolic_after(None, usize::MAX) {
-            let (dir, name) = split(&link);
-            assert!(self.children(dir).and_then(|it| it.get(name)).is_some());
-        }
+        assert_eq!(sockets, self.sockets.count());
         let roots = self.dirs.iter().filter(|(_, dir)| dir.depth == 0);
         let mut known = self.roots.clone();
         known.sort();

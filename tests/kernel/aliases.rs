@@ -3,9 +3,6 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::time::Instant;
-
-use plugind::config::RENAME_TIME;
 
 use crate::node::{Node, describe};
 use crate::plugin::Plugin;
@@ -101,29 +98,6 @@ fn a_socket_that_is_linked_and_unlinked_was_renamed() {
         ["deregister disk", "validate disk", "register disk"]
     );
     assert!(node.is_registered(&node.path("other.sock")) && node.registered() == 1);
-    plugin.leave();
-}
-
-#[test]
-fn a_plugin_whose_socket_has_another_name_stays_registered_until_it_ends() {
-    let mut node = Node::start();
-    let socket = node.path("disk.sock");
-    let plugin = Plugin::serve(&socket, "disk");
-    node.until_registered(&plugin);
-    fs::hard_link(&socket, node.path("other.sock")).unwrap();
-    node.until_all_is_seen("marker-0");
-    let seen = Instant::now();
-    node.until("the link is more than a step of a rename", |_| {
-        (seen.elapsed() > RENAME_TIME).then_some(())
-    });
-    fs::remove_file(&socket).unwrap();
-    node.until_all_is_seen("marker-1");
-    assert_eq!(plugin.try_notified(), None);
-    assert_eq!(node.notified_of("disk"), ["validate disk", "register disk"]);
-    let place = node.plugins.manager().dial_path(&socket);
-    assert_eq!(place.as_deref(), Some(&*node.path("other.sock")));
-    fs::remove_file(node.path("other.sock")).unwrap();
-    node.until_handler_is_told("deregister disk");
     plugin.leave();
 }
 

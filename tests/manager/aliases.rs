@@ -4,13 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plugind::config::{
-    BACKOFF_INITIAL, DEFAULT_TYPES, EXAMINE_PAUSE, LINK_PAUSE, MAX_EXAMINE_PAUSE, RENAME_TIME,
-};
+use plugind::config::{BACKOFF_INITIAL, DEFAULT_TYPES, RENAME_TIME};
 use plugind::handler::{Answer, Context, Event, HandlerTable, Plugin, PluginHandler, Stream};
 use plugind::manager::{Manager, SavedState};
 
-use crate::node::Node;
 use crate::script::{Script, WATCH};
 use crate::world::World;
 
@@ -413,42 +410,6 @@ fn a_link_through_which_a_plugin_is_registered_is_examined_when_its_socket_is_re
         world.handler_calls(),
         "validate a, register a, deregister a"
     );
-}
-
-#[test]
-fn a_link_is_examined_when_a_path_is_lost_that_was_not_known_to_lead_to_its_socket() {
-    const LINK: &str = "/r/b.sock";
-    let registered = |node: &Node| {
-        let registered = node.world.manager.registered();
-        let paths = registered.map(|it| it.plugin.socket.display().to_string());
-        paths.collect::<Vec<_>>()
-    };
-    for is_replaced in [false, true] {
-        let mut node = Node::new(World::new().manager);
-        for _ in 0..2 {
-            node.bind(SOCKET, Some(plugin("a")), false);
-            node.hear_all();
-            node.advance(EXAMINE_PAUSE);
-        }
-        // The plugin restarts during the pause of its path, and is registered through a link.
-        node.bind(SOCKET, Some(plugin("a")), false);
-        node.hear_all();
-        node.symlink(SOCKET, LINK);
-        node.hear_all();
-        assert_eq!(registered(&node), [SOCKET, LINK]);
-        if is_replaced {
-            node.bind(SOCKET, Some(plugin("a")), false);
-        } else {
-            node.remove(SOCKET);
-        }
-        node.hear_all();
-        node.advance(MAX_EXAMINE_PAUSE + LINK_PAUSE);
-        assert_eq!(registered(&node).len(), usize::from(is_replaced));
-        assert_eq!(
-            node.world.manager.is_registered_at(Path::new(LINK)),
-            is_replaced
-        );
-    }
 }
 
 #[test]

@@ -372,18 +372,6 @@ impl Node {
                 };
                 self.world.manager.handle_input(found, now);
             }
-            Output::Alias {
-                path,
-                identity,
-                is_link,
-            } => {
-                let alias = Input::Alias {
-                    path,
-                    identity,
-                    is_link,
-                };
-                self.world.manager.handle_input(alias, now);
-            }
             Output::Lost { path } => {
                 let lost = Input::Lost { path };
                 self.world.manager.handle_input(lost, now);

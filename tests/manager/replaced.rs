@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-use plugind::config::{BACKOFF_INITIAL, DEFAULT_TYPES, RENAME_TIME};
+use plugind::config::{BACKOFF_INITIAL, DEFAULT_TYPES, MAX_EXAMINE_PAUSE, RENAME_TIME};
 use plugind::handler::Answer as HandlerAnswer;
 
 use crate::effects::{Ask, PAUSE, planned};
+use crate::node::Node;
 use crate::script::Script;
 use crate::world::{Log, Recorder, World};
 
@@ -193,4 +194,28 @@ fn a_thousand_plugins_do_not_notice_that_other_types_get_or_lose_their_handler()
     let count = world.manager.generation() - generation;
     assert!((2..20).contains(&count), "{count}");
     assert_eq!(world.counts(), (1001, 1000));
+}
+
+#[test]
+fn a_symbolic_link_to_a_socket_in_the_directory_is_not_another_plugin() {
+    const SOCKET: &str = "/r/b.sock";
+    const LINK: &str = "/r/a.sock";
+    let registered = |node: &Node| {
+        let registered = node.world.manager.registered();
+        let paths = registered.map(|it| it.plugin.socket.display().to_string());
+        paths.collect::<Vec<_>>()
+    };
+    let mut node = Node::new(World::new().manager);
+    let script = || Some(Script::good("CSIPlugin", "a"));
+    node.bind(SOCKET, script(), false);
+    node.symlink(SOCKET, LINK);
+    node.hear_all();
+    assert_eq!(registered(&node), [SOCKET]);
+    node.bind(SOCKET, script(), false);
+    node.hear_all();
+    assert_eq!(registered(&node), [SOCKET]);
+    node.remove(SOCKET);
+    node.hear_all();
+    node.advance(MAX_EXAMINE_PAUSE);
+    assert_eq!(registered(&node), [""; 0]);
 }

@@ -57,9 +57,7 @@ enum Fate {
     Awaited,
     /// It leads to the socket.
     Found,
-    /// It leads to the socket, and so does another path: the plugin may be registered there.
-    Linked,
-    /// It was removed, and another path leads to the socket.
+    /// It was removed, or another path to the socket was found first.
     Left,
     /// The socket was removed or replaced.
     Gone,
@@ -175,8 +173,7 @@ impl Restored {
     /// Records what the watch reports, and checks that it has examined the place before.
     pub(crate) fn reported(&self, output: &Output) {
         match output {
-            Output::Found { path, identity, .. } => self.lock().found(path, *identity, false),
-            Output::Alias { path, identity, .. } => self.lock().found(path, *identity, true),
+            Output::Found { path, identity, .. } => self.lock().found(path, *identity),
             Output::Lost { path } => self.lock().lost(path),
             _ => {}
         }
@@ -248,7 +245,7 @@ impl Restored {
         assert_ne!(entry.fate, Fate::Awaited, "deregister {plugin} unseen");
         let has_changed = changed.contains(&entry.identity);
         assert!(
-            entry.fate >= Fate::Linked || has_changed,
+            entry.fate >= Fate::Left || has_changed,
             "deregister {plugin} although its socket is there: {entry:?}"
         );
         plugins.remove(&plugin.socket);
@@ -302,14 +299,12 @@ impl State {
         }
     }
 
-    fn found(&mut self, path: &Arc<Path>, identity: Identity, is_alias: bool) {
+    fn found(&mut self, path: &Arc<Path>, identity: Identity) {
         self.reported.insert(path.clone(), identity);
         if let Some(entry) = self.plugins.get_mut(path) {
             assert!(entry.is_seen, "{path:?} is found before a scan");
             let fate = if entry.identity != identity {
                 Fate::Gone
-            } else if is_alias {
-                Fate::Linked
             } else {
                 Fate::Found
             };

@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 use super::PluginManager;
 use crate::config;
 use crate::daemon::scan;
-use crate::handler::DialError;
 use crate::manager;
 use crate::time::Time;
 use crate::watch::{self, Listing, Place, Problem, Report, WatchId};
@@ -30,19 +29,6 @@ impl PluginManager {
             watch.handle_input(watch::Input::Event(event), now);
         })?;
         Ok(())
-    }
-
-    /// Informs the watch whether a socket has a listener. Without a listener, the socket makes room
-    /// for others when there are too many, unless its plugin is registered.
-    pub(super) fn note_refusal(&mut self, path: &Arc<Path>, error: Option<&DialError>, now: Time) {
-        let is_refused = match error {
-            None => false,
-            Some(DialError::Refused) if !self.manager.is_registered_at(path) => true,
-            Some(_) => return,
-        };
-        let path = Arc::clone(path);
-        let refused = watch::Input::Refused { path, is_refused };
-        self.watch.handle_input(refused, now);
     }
 
     /// Carries out the outputs of the watch until the budget is used up. Returns the reports among
@@ -94,18 +80,6 @@ impl PluginManager {
                         is_link,
                     };
                     self.manager.handle_input(found, now);
-                }
-                watch::Output::Alias {
-                    path,
-                    identity,
-                    is_link,
-                } => {
-                    let alias = manager::Input::Alias {
-                        path,
-                        identity,
-                        is_link,
-                    };
-                    self.manager.handle_input(alias, now);
                 }
                 watch::Output::Lost { path } => {
                     self.manager

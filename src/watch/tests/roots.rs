@@ -78,10 +78,6 @@ fn late_events_and_answers_of_a_removed_root_change_nothing() {
     t.input(Input::Doubted {
         path: Path::new("/q/a").into(),
     });
-    t.input(Input::Refused {
-        path: Path::new("/q/a").into(),
-        is_refused: true,
-    });
     t.input(Input::Remounted { dir: "/q".into() });
     t.expect_silence();
     // What the shell has opened for the watch meanwhile is released.
@@ -112,7 +108,7 @@ fn what_is_pending_for_a_root_is_dropped_when_the_root_is_removed() {
     t.scan(
         "/q",
         not_watched(),
-        Ok(listing(&[("b", socket(2)), ("c", socket(1))])),
+        Ok(listing(&[("b", socket(2)), ("c", socket(3))])),
     );
     t.event(Event::Overflowed);
     t.remove("/q");
@@ -406,47 +402,6 @@ fn an_expected_socket_below_a_link_waits_for_the_root_that_leads_through_the_lin
     t.scan_ok("/p/way/inner", 4, &[]);
     t.examine_gone("/p/way/inner/sub");
     t.expect(&["examine /p/way/inner/sub", "lost /p/way/inner/sub/d"]);
-}
-
-#[test]
-fn what_counted_below_a_root_counts_for_the_directory_that_becomes_one() {
-    let mut t = Timeline::scanned(&[("a", EntryKind::Directory)]);
-    let names: Vec<String> = (0..config::MAX_SOCKETS / 4)
-        .map(|n| n.to_string())
-        .collect();
-    let sockets: Vec<_> = names
-        .iter()
-        .zip(1..)
-        .map(|(it, n)| (&**it, socket(n)))
-        .collect();
-    t.scan_ok("/p/a", 2, &[("b", EntryKind::Directory)]);
-    t.scan_ok("/p/a/b", 3, &sockets);
-    let refused = Path::new("/p/a/b/7").into();
-    t.input(Input::Refused {
-        path: Arc::clone(&refused),
-        is_refused: true,
-    });
-    while t.watch.poll_output().is_some() {}
-    // The part of `/p/a` is full; that of `/p/a/b` as a root has room.
-    t.appeared(3, "new");
-    t.expect(&["examine /p/a/b/new"]);
-    t.add("/p/a/b", 3, &sockets);
-    t.examine("/p/a/b/new", socket(100_000));
-    t.remove("/p/a/b");
-    assert_eq!(t.watch.tree.sockets().counts(), (sockets.len() + 1, 1));
-    t.examine_gone("/p/a/b/new");
-    while t.watch.poll_output().is_some() {}
-    // The refused one still makes room for another.
-    t.appeared(3, "last");
-    t.examine("/p/a/b/last", socket(100_001));
-    let trouble = Problem::TooManySocketsBelow(sockets.len());
-    let trouble = format!("/p/a/b: {trouble}");
-    t.expect(&[
-        "examine /p/a/b/last",
-        "lost /p/a/b/7",
-        &trouble,
-        "found /p/a/b/last #100001",
-    ]);
 }
 
 #[test]

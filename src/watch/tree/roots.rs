@@ -74,8 +74,8 @@ impl Tree {
                 continue;
             }
             for child in dir.children.iter() {
-                if let Child::Socket { path, identity, .. } = child {
-                    self.sockets.relocate(&before, &dir.top, path, *identity);
+                if let Child::Socket { .. } = child {
+                    self.sockets.relocate(&before, &dir.top);
                 }
             }
         }
